@@ -1,0 +1,254 @@
+// The shared memory of the simulated driver: one file, mapped MAP_SHARED by every process that uses the
+// simulated NVML or CUDA library, and by gpuman-sim. Plain fixed-size data without pointers.
+//
+// Concurrency: `GpuStatic` and the identity fields of `Shared` are written before the file is published and
+// never again. Everything else is an atomic. A process may be killed between any two instructions, so no
+// invariant spans two words, except memory accounting, where other processes complete a dead one's operation
+// (memory.h).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace gpuman::sim {
+
+inline constexpr std::uint64_t kStateMagic = 0x4d49534d55504721;  // "!GPUMSIM"
+inline constexpr std::uint32_t kStateVersion = 1;
+inline constexpr unsigned kMaxGpus = 16;
+inline constexpr unsigned kMaxProcesses = 4096;
+inline constexpr unsigned kEventRingSize = 256;
+inline constexpr unsigned kMaxSlowCalls = 16;
+inline constexpr unsigned kAllGpus = ~0u;
+inline constexpr std::uint64_t kAccountingUnit = 4096;  // bytes; memory is accounted in these
+
+// Utilization is kept as busy time in buckets of time, so that no sampler has to run.
+inline constexpr std::uint64_t kBusyBucketNs = 100'000'000;
+inline constexpr unsigned kBusyBuckets = 16;
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
+
+using Word32 = std::atomic<std::uint32_t>;
+using Word64 = std::atomic<std::uint64_t>;
+using Signed64 = std::atomic<std::int64_t>;
+
+enum class ClockKind : std::uint32_t { kGraphics, kSm, kMemory, kVideo, kCount };
+inline constexpr unsigned kClockKinds = static_cast<unsigned>(ClockKind::kCount);
+
+// What a device has at all; a call for a feature that it lacks answers NOT_SUPPORTED.
+enum Feature : std::uint64_t {
+  kFeatureEcc = 1u << 0,
+  kFeatureMig = 1u << 1,
+  kFeaturePowerLimit = 1u << 2,  // the power limit can be set
+  kFeaturePowerReading = 1u << 3,
+  kFeatureFan = 1u << 4,
+  kFeatureRemappedRows = 1u << 5,
+  kFeatureRetiredPages = 1u << 6,
+  kFeatureApplicationClocks = 1u << 7,
+  kFeatureLockedGpuClocks = 1u << 8,
+  kFeatureLockedMemoryClocks = 1u << 9,
+  kFeatureEnergy = 1u << 10,
+  kFeatureMemoryTemperature = 1u << 11,
+  kFeatureViolations = 1u << 12,
+  kFeatureSerial = 1u << 13,
+  kFeatureNvlink = 1u << 14,
+  kFeatureTemperatureLimit = 1u << 15,  // the "T.Limit" margin instead of absolute thresholds
+  kFeatureVmm = 1u << 16,               // CUDA virtual memory management
+  kFeatureManagedFaults = 1u << 17,     // concurrent managed access
+  kFeaturePowerConstraints = 1u << 18,  // default/min/max power limit readable
+  kFeatureAccounting = 1u << 19,
+};
+
+// Temperature thresholds by NVML's nvmlTemperatureThresholds_t; kNoThreshold = not supported.
+inline constexpr unsigned kThresholds = 9;
+inline constexpr std::int32_t kNoThreshold = INT32_MIN;
+
+struct GpuStatic {
+  char name[96];
+  char uuid[48];  // "GPU-…"
+  char serial[32];
+  char vbios[32];
+  char board_part_number[32];
+  char inforom_image[32];
+  char inforom_ecc[16];
+  std::uint64_t features;  // Feature bits
+  std::uint64_t memory_total;
+  std::uint64_t memory_reserved;   // by the driver; capacity for programs is total minus this
+  std::uint64_t context_overhead;  // bytes that one CUDA context takes
+  std::uint64_t bar1_total;
+  std::uint32_t pci_domain, pci_bus, pci_device;
+  std::uint32_t pci_device_id, pci_subsystem_id;
+  std::uint32_t minor_number;
+  std::uint32_t board_id, module_id;
+  std::uint32_t architecture;  // nvmlDeviceArchitecture_t
+  std::uint32_t brand;         // nvmlBrandType_t
+  std::uint32_t compute_major, compute_minor;
+  std::uint32_t cores, multiprocessors;
+  std::uint32_t memory_bus_width;  // bits
+  std::uint32_t l2_cache_bytes;
+  std::uint32_t shared_memory_per_multiprocessor;  // bytes
+  std::uint32_t max_threads_per_multiprocessor;
+  std::uint32_t pcie_max_gen, pcie_max_width, pcie_max_speed_mbps;
+  std::uint32_t fans;
+  std::uint32_t nvlinks;
+  std::uint32_t mig_slices;  // most GPU instances; 0 without MIG
+  std::array<std::uint32_t, kClockKinds> clock_max_mhz;
+  std::array<std::uint32_t, kClockKinds> clock_idle_mhz;
+  std::array<std::uint32_t, 8> memory_clocks_mhz;  // supported, highest first, 0 ends
+  std::uint32_t graphics_clock_min_mhz, graphics_clock_step_mhz;
+  std::uint32_t power_min_mw, power_max_mw, power_default_mw;
+  std::uint32_t power_idle_mw;          // what the device draws with nothing to do
+  std::uint32_t power_idle_average_mw;  // the one-second average of it
+  std::uint32_t memory_power_idle_mw;
+  std::int32_t temperature_idle_c, memory_temperature_idle_c;
+  std::array<std::int32_t, kThresholds> thresholds_c;
+  std::int32_t tlimit_shutdown_c, tlimit_slowdown_c, tlimit_max_operating_c, tlimit_idle_margin_c;
+  std::int32_t tlimit_memory_max_c;
+  std::uint32_t remap_banks;  // banks with full remap availability
+};
+
+inline constexpr std::int64_t kNotInjected = INT64_MIN;
+inline constexpr unsigned kEccLocations = 9;  // nvmlMemoryLocation_t
+
+struct GpuDynamic {
+  // Memory in use: units of kAccountingUnit in the upper 28 bits, slot of the last operation in the next 12,
+  // its sequence number in the last 24. Only memory.cc reads or writes it.
+  Word64 memory;
+
+  // Settings: lost when the driver unloads (last client gone, persistence off), except ECC pending and MIG on
+  // parts that keep them.
+  Word32 persistence;
+  Word32 compute_mode;
+  Word32 power_limit_mw;
+  Word32 locked_graphics_min_mhz, locked_graphics_max_mhz;  // 0 = not locked
+  Word32 locked_memory_min_mhz, locked_memory_max_mhz;
+  Word32 application_graphics_mhz, application_memory_mhz;
+  Word32 accounting;
+  Word32 ecc_current, ecc_pending;
+  Word32 mig_current, mig_pending;
+
+  // Readings; kNotInjected = computed from the profile and the load.
+  Signed64 temperature_c, memory_temperature_c;
+  Signed64 power_mw;
+  Signed64 throttle_reasons;                     // nvmlClocksEventReason bits
+  Signed64 utilization_gpu, utilization_memory;  // percent
+  Signed64 pcie_gen, pcie_width;
+  Signed64 fan_percent;
+
+  // Counters.
+  std::array<std::array<std::array<Word64, kEccLocations>, 2>, 2>
+      ecc;  // [0 volatile,1 aggregate][0 corrected,1 not][location]
+  Word32 remapped_correctable, remapped_uncorrectable, remap_pending, remap_failed;
+  Word32 retired_single_bit, retired_double_bit, retired_pending;
+  Word32 pcie_replays;
+  std::array<Word64, 8> violation_ns;  // by nvmlPerfPolicyType_t
+  Word32 last_xid;
+  Word32 recovery_action;  // field 230
+  Word32 lost;             // every call answers GPU_IS_LOST, CUDA fails with CUDA_ERROR_DEVICE_UNAVAILABLE
+  Word64 spare[32];
+};
+
+// One GPU of one process.
+struct ProcessGpu {
+  Word64 intent;  // sequence << 40 | two's complement of the change in units, 40 bits (memory.cc)
+  Word64 held;    // sequence of the last operation applied << 40 | units held (memory.cc)
+  Word32 contexts;
+  Word32 graphics;                        // non-zero: also counts as a graphics client
+  Word64 busy_since_ns;                   // CLOCK_MONOTONIC; 0 = no kernel running
+  Word64 last_activity_ns;                // CLOCK_MONOTONIC
+  Word64 context_created_us;              // CLOCK_REALTIME
+  std::array<Word64, kBusyBuckets> busy;  // bucket number << 32 | busy microseconds in it
+  Word64 spare[4];
+};
+
+enum class CheckpointState : std::uint32_t { kRunning = 0, kLocked = 1, kCheckpointed = 2, kFailed = 3 };
+enum class CheckpointRequest : std::uint32_t {
+  kNone = 0,
+  kLock = 1,
+  kCheckpoint = 2,
+  kRestore = 3,
+  kUnlock = 4
+};
+
+// A mailbox: another process writes request and arguments and bumps `asked` (a futex); the process itself
+// acts and sets `answered` (a futex) to the same number.
+struct Checkpoint {
+  Word32 state;   // CheckpointState; a futex word
+  Word32 caller;  // pid of the caller that owns the mailbox now, 0 = nobody; taken by compare-and-swap
+  Word32 asked;
+  Word32 answered;
+  Word32 request;  // CheckpointRequest
+  Word32 timeout_ms;
+  std::atomic<std::int32_t> result;      // CUresult
+  Word32 pairs;                          // entries of gpu_map that count; 0 = no move
+  std::array<Word32, kMaxGpus> gpu_map;  // restore: index of old GPU -> index of new
+  Word64 spare[8];
+};
+
+struct ProcessSlot {
+  // Pid in the upper 22 bits and start time (clock ticks since boot, /proc/PID/stat field 22) in the lower
+  // 42: an identity that is never reused. 0 = free. Claimed by compare-and-swap.
+  Word64 owner;
+  Word64 image;  // differs after an execve of the same process
+  Word32 users;  // libraries of this process that use the slot
+  Word32 euid;
+  char name[64];  // comm
+  Checkpoint checkpoint;
+  std::array<ProcessGpu, kMaxGpus> gpu;
+};
+
+struct Event {
+  Word64 sequence;  // number of the event + 1 once complete
+  Word64 gpu;
+  Word64 type;     // nvmlEventType bits
+  Word64 data;     // the Xid
+  Word64 time_us;  // CLOCK_REALTIME
+};
+
+struct SlowCall {
+  Word64 active;  // 0 = unused
+  Word32 gpu;     // kAllGpus = any, calls without a device too
+  Word32 delay_ms;
+  Word32 hang;        // non-zero: until cleared
+  char function[64];  // "" = any
+};
+
+struct Faults {
+  Word32 change;  // a futex word, bumped when anything here changes: ends hangs that were cleared
+  Word32 slow_calls_active;
+  std::array<SlowCall, kMaxSlowCalls> slow_calls;
+  // 0 = none; n = the n-th reservation from now fails (1 = the next).
+  std::array<Word64, kMaxGpus> allocation_fails_in;
+  Word64 spare[16];
+};
+
+struct Shared {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t size;  // sizeof(Shared)
+  char profile[32];
+  char driver_version[32];                                 // "580.159.04"
+  std::uint32_t driver_major, driver_minor, driver_patch;  // the same as numbers
+  std::uint32_t cuda_version;                              // 13000
+  std::uint32_t gpus;
+
+  Word32 ready;         // set last by the creator
+  Word32 driver_loads;  // times the simulated driver was loaded anew
+  Word32 slot_limit;    // slots at or above this were never used
+
+  // Bytes a second; 0 = unlimited. Copies by cuMemcpy in each direction, and the driver's process checkpoint.
+  Word64 bus_to_device, bus_to_host, checkpoint_speed, restore_speed;
+
+  Faults faults;
+
+  Word32 event_wake;  // a futex word, bumped after each event
+  Word64 event_next;  // number of the next event
+  std::array<Event, kEventRingSize> events;
+
+  std::array<GpuStatic, kMaxGpus> gpu_static;
+  std::array<GpuDynamic, kMaxGpus> gpu;
+  std::array<ProcessSlot, kMaxProcesses> processes;
+};
+
+}  // namespace gpuman::sim

@@ -1,0 +1,138 @@
+// The shared state of the simulated driver: creating and opening it, and this process's part in it.
+//
+// A directory named by GPUMAN_SIM_DIR (made by `gpuman-sim exec`) holds the file `state` (layout.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "sim/state/layout.h"
+#include "sim/state/liveness.h"
+
+namespace gpuman::sim {
+
+template <typename T>
+using Expected = tl::expected<T, std::string>;  // the error is a sentence
+
+inline constexpr const char* kDirectoryVariable = "GPUMAN_SIM_DIR";
+
+struct CreateOptions {
+  std::string profile = "h200";
+  std::string driver_version = "580.159.04";
+  unsigned gpus = 1;
+  std::uint64_t memory_total = 0;  // of each GPU; 0 = the profile's
+  std::uint64_t bus_to_device = 0, bus_to_host = 0;
+  std::uint64_t checkpoint_speed = 0, restore_speed = 0;
+};
+
+// A mapping of the shared state. Movable; the mapping ends with the object. All reads and writes through it
+// are safe from any thread and any process.
+class State {
+ public:
+  // Makes DIR/state; the directory must exist. Fails when the file exists.
+  [[nodiscard]] static Expected<State> Create(const std::string& directory, const CreateOptions& options);
+  [[nodiscard]] static Expected<State> Open(const std::string& directory);
+  // From GPUMAN_SIM_DIR; an error also when it is unset.
+  [[nodiscard]] static Expected<State> OpenFromEnvironment();
+
+  State(State&& other) noexcept;
+  State& operator=(State&& other) noexcept;
+  ~State();
+
+  Shared& shared() const { return *shared_; }
+  Shared* operator->() const { return shared_; }
+  unsigned gpus() const { return shared_->gpus; }
+
+ private:
+  explicit State(Shared* shared) : shared_(shared) {}
+  Shared* shared_;
+};
+
+// Bytes of the device that programs can have at most, and those in use now by all of them.
+std::uint64_t DeviceCapacity(const Shared& shared, unsigned gpu);
+std::uint64_t DeviceUsed(const Shared& shared, unsigned gpu);
+// Bytes that one process holds.
+std::uint64_t HeldBy(const ProcessSlot& slot, unsigned gpu);
+
+// Percent of the last second in which the device, or one process on it, ran a kernel.
+unsigned DeviceUtilization(const Shared& shared, unsigned gpu, std::uint64_t now_ns);
+unsigned ProcessUtilization(const ProcessSlot& slot, unsigned gpu, std::uint64_t now_ns);
+std::uint64_t MonotonicNs();
+
+// This process as a client of the simulated driver: its slot in the process table. Claims the slot on first
+// use, and anew in the child after a fork. Thread-safe. One library of a process (libcuda) accounts memory
+// and kernels; any number of clients in a process share one slot.
+class Client {
+ public:
+  explicit Client(const State& state);  // borrows the state
+  ~Client();                            // releases the slot
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // nullptr when all slots are taken by live processes. Valid until Release or fork.
+  ProcessSlot* Slot();
+  // The slot of another live process, nullptr when it is no client.
+  ProcessSlot* SlotOf(std::uint32_t pid);
+
+  // Takes `bytes`, rounded up to kAccountingUnit, out of the GPU's capacity. False when that many are not
+  // free, after memory of dead processes was given back, or when a fault says so. Exact under any
+  // concurrency.
+  bool ReserveDeviceBytes(unsigned gpu, std::uint64_t bytes);
+  // Gives back what was reserved; must not be more than this process holds.
+  void ReturnDeviceBytes(unsigned gpu, std::uint64_t bytes);
+  std::uint64_t OwnBytes(unsigned gpu);
+
+  void ContextCreated(unsigned gpu);
+  void ContextDestroyed(unsigned gpu);
+  // Kernels of all streams nest; busy time is counted from the first to the last.
+  void KernelBegan(unsigned gpu);
+  void KernelEnded(unsigned gpu);
+
+  // Gives back the memory and slots of processes that died, by whatever signal, reaped or not.
+  void SweepDead();
+  // Slots of live processes, this one included. Sweeps first.
+  std::vector<ProcessSlot*> LiveSlots();
+
+  // Gives everything back: memory, contexts, slot. The next use claims anew.
+  void Release();
+
+ private:
+  struct Local;  // what a fork must not inherit
+  Local& Current();
+  ProcessSlot* Claim(Local& local);
+  bool ApplyOwn(Local& local, unsigned gpu, std::int64_t units);
+
+  const State& state_;
+  std::unique_ptr<Local> local_;
+  std::mutex mutex_;  // guards local_ being replaced
+};
+
+// Xid and other events. Post wakes every waiter.
+void PostEvent(Shared& shared, unsigned gpu, std::uint64_t type, std::uint64_t data);
+// The first event at or after `next` whose GPU and type pass the filter; `next` moves past it. Waits up to
+// timeout_ms (forever when negative); nullopt on time-out. Events older than the ring are skipped.
+struct EventFilter {
+  std::uint64_t types[kMaxGpus] = {};  // types wanted by GPU
+};
+struct EventRecord {
+  unsigned gpu;
+  std::uint64_t type, data;
+};
+std::optional<EventRecord> WaitEvent(Shared& shared, const EventFilter& filter, std::uint64_t& next,
+                                     std::int64_t timeout_ms);
+
+// Sleeps as the injected faults say for this call. Returns at once, in a few nanoseconds, when there are
+// none.
+void ObeySlowCalls(Shared& shared, const char* function, unsigned gpu);
+
+// Waits while *word == expected, up to timeout_ms (forever when negative). False on time-out.
+bool FutexWait(Word32& word, std::uint32_t expected, std::int64_t timeout_ms);
+void FutexWakeAll(Word32& word);
+
+}  // namespace gpuman::sim
