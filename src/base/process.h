@@ -1,0 +1,82 @@
+// Processes as the kernel shows them. A pid alone names nothing for long: ProcessId adds the start time, and
+// every signal is sent through a pidfd after that start time was checked, so a reused pid is never hit.
+#pragma once
+
+#include <sys/types.h>
+
+#include <compare>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace gpuman::base {
+
+// start_time: clock ticks since boot, field 22 of /proc/PID/stat.
+struct ProcessId {
+  pid_t pid = 0;
+  std::uint64_t start_time = 0;
+  friend auto operator<=>(const ProcessId&, const ProcessId&) = default;
+};
+
+struct ProcessInfo {
+  ProcessId id;
+  pid_t parent = 0;
+  pid_t group = 0;
+  pid_t session = 0;
+  char state = '?';  // as in /proc: R S D Z T …
+  std::string name;  // comm, at most 15 characters
+};
+
+// The process table, as a seam. Thread-safe.
+class ProcessTable {
+ public:
+  virtual ~ProcessTable() = default;
+  virtual std::optional<ProcessInfo> Find(pid_t pid) const = 0;
+  // Every process; one that ends meanwhile may be missing.
+  virtual std::vector<ProcessInfo> List() const = 0;
+  // Real uid of the process's owner.
+  virtual std::optional<uid_t> Owner(pid_t pid) const = 0;
+  // The arguments, or empty (kernel threads, ended processes).
+  virtual std::vector<std::string> CommandLine(pid_t pid) const = 0;
+  // The value of a variable in the environment the process was started with; empty where it may not be read.
+  virtual std::optional<std::string> Environment(pid_t pid, std::string_view name) const = 0;
+};
+
+// Reads a /proc tree; tests give the root of a made-up one.
+class ProcFs final : public ProcessTable {
+ public:
+  explicit ProcFs(std::filesystem::path root = "/proc") : root_(std::move(root)) {}
+  std::optional<ProcessInfo> Find(pid_t pid) const override;
+  std::vector<ProcessInfo> List() const override;
+  std::optional<uid_t> Owner(pid_t pid) const override;
+  std::vector<std::string> CommandLine(pid_t pid) const override;
+  std::optional<std::string> Environment(pid_t pid, std::string_view name) const override;
+
+ private:
+  std::filesystem::path root_;
+};
+
+// Parses the text of /proc/PID/stat; nullopt when it is no such text. The name may hold any character.
+std::optional<ProcessInfo> ParseStat(std::string_view text);
+
+// The identity of a running process, or nullopt. SelfId() is this process.
+std::optional<ProcessId> IdentityOf(pid_t pid);
+ProcessId SelfId();
+
+// A pidfd to exactly this process: kNotFound when it has ended or the pid now names another one.
+Result<Fd> OpenProcess(ProcessId id);
+bool IsAlive(ProcessId id);  // zombies count as ended
+
+// kNotFound when the process has ended.
+Result<> SendSignal(ProcessId id, int signal);
+
+// `root` and everything below it in `table`, root first. `root` need not be alive for its name to be used.
+std::vector<ProcessInfo> Descendants(const std::vector<ProcessInfo>& table, pid_t root);
+
+}  // namespace gpuman::base

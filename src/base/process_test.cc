@@ -1,0 +1,76 @@
+#include "base/process.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "base/file.h"
+#include "base/temp_dir.h"
+
+namespace gpuman::base {
+namespace {
+
+TEST(ParseStat, ReadsANameWithSpacesAndParentheses) {
+  const auto info = ParseStat(
+      "12 (a) b (c) S 7 12 11 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 18446744073709551615 1 "
+      "18446744073709551615");
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->name, "a) b (c");
+  EXPECT_EQ(info->id, (ProcessId{12, 4711}));
+  EXPECT_EQ(info->parent, 7);
+  EXPECT_EQ(info->session, 11);
+  EXPECT_EQ(info->state, 'S');
+}
+
+TEST(ParseStat, RefusesTruncatedText) {
+  for (const char* text : {"", "12", "12 (x", "12 (x)", "12 (x) S 1 2", ")(", "x (y) S 1 1 1"})
+    EXPECT_FALSE(ParseStat(text)) << text;
+}
+
+TEST(ProcFs, ReadsAMadeUpTree) {
+  const TempDir dir;
+  ASSERT_TRUE(MakeDirectories(dir.path() / "42"));
+  ASSERT_TRUE(MakeDirectories(dir.path() / "self"));
+  ASSERT_TRUE(
+      ReplaceFile(dir.path() / "42/stat", "42 (train) R 1 42 42 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0"));
+  ASSERT_TRUE(ReplaceFile(dir.path() / "42/status", "Name:\ttrain\nUid:\t1000\t0\t0\t0\n"));
+  ASSERT_TRUE(ReplaceFile(dir.path() / "42/cmdline", std::string("python\0train.py\0", 16)));
+  ASSERT_TRUE(ReplaceFile(dir.path() / "42/environ", std::string("A=1\0GPUMAN_JOB_ID=7\0", 20)));
+  const ProcFs table(dir.path());
+  ASSERT_EQ(table.List().size(), 1u);
+  EXPECT_EQ(table.Find(42)->id.start_time, 99u);
+  EXPECT_EQ(table.Owner(42), 1000u);
+  EXPECT_EQ(table.CommandLine(42), (std::vector<std::string>{"python", "train.py"}));
+  EXPECT_EQ(table.Environment(42, "GPUMAN_JOB_ID"), "7");
+  EXPECT_EQ(table.Environment(42, "GPUMAN_JOB"), std::nullopt);
+  EXPECT_FALSE(table.Find(43));
+}
+
+TEST(SendSignal, NeverHitsAProcessThatReusedThePid) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  const auto id = IdentityOf(child);
+  ASSERT_TRUE(id);
+  EXPECT_EQ(SendSignal({child, id->start_time + 1}, SIGKILL).error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(IsAlive(*id));
+  EXPECT_TRUE(SendSignal(*id, SIGKILL));
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(IsAlive(*id)) << "a zombie counts as ended";
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(SendSignal(*id, SIGKILL).error().code, ErrorCode::kNotFound);
+}
+
+TEST(Descendants, FollowsEveryGenerationAndNothingElse) {
+  const auto process = [](pid_t pid, pid_t parent) { return ProcessInfo{{pid, 1}, parent, 0, 0, 'S', ""}; };
+  const auto tree =
+      Descendants({process(1, 0), process(10, 1), process(11, 10), process(12, 11), process(20, 1)}, 10);
+  ASSERT_EQ(tree.size(), 3u);
+  EXPECT_EQ(tree[0].id.pid, 10);
+}
+
+}  // namespace
+}  // namespace gpuman::base
