@@ -1,0 +1,61 @@
+#pragma once
+
+// The CUDA driver API (libcuda.so.1) as gpuman sees it: our own declarations of its ABI, so that nothing of
+// the vendor's toolkit is needed to build. Names, values and layouts are the vendor's.
+//
+// For each exported symbol S of GPUMAN_CUDA_FUNCTIONS there is
+//   - the function type `fn::S`, for pointers got by dlsym or cuGetProcAddress:  fn::cuMemAlloc_v2* alloc;
+//   - one row of kCudaFunctions, for tables keyed on name and version.
+
+#include <array>
+#include <string_view>
+
+#include "driver/abi/cuda_functions.h"
+#include "driver/abi/cuda_types.h"
+
+namespace gpuman::driver::abi {
+
+namespace fn {
+#define GPUMAN_CUDA_TYPE(name, symbol, version, twin, parameters, arguments) \
+  using symbol = CUresult parameters;
+GPUMAN_CUDA_FUNCTIONS(GPUMAN_CUDA_TYPE)
+#undef GPUMAN_CUDA_TYPE
+}  // namespace fn
+
+// Whether, and under which suffix, a function exists once more with the per-thread default stream.
+enum class CudaTwin { kNone, kPtds, kPtsz };
+
+struct CudaFunction {
+  std::string_view name;
+  std::string_view symbol;
+  int version;
+  CudaTwin twin;
+};
+
+inline constexpr auto kCudaFunctions = [] {
+  constexpr CudaTwin NONE = CudaTwin::kNone;
+  constexpr CudaTwin PTDS = CudaTwin::kPtds;
+  constexpr CudaTwin PTSZ = CudaTwin::kPtsz;
+#define GPUMAN_CUDA_ROW(name, symbol, version, twin, parameters, arguments) \
+  CudaFunction{#name, #symbol, version, twin},
+  return std::to_array<CudaFunction>({GPUMAN_CUDA_FUNCTIONS(GPUMAN_CUDA_ROW)});
+#undef GPUMAN_CUDA_ROW
+}();
+
+// The suffix of the twin's symbol: "", "_ptds" or "_ptsz".
+constexpr std::string_view TwinSuffix(CudaTwin twin) {
+  switch (twin) {
+    case CudaTwin::kPtds:
+      return "_ptds";
+    case CudaTwin::kPtsz:
+      return "_ptsz";
+    case CudaTwin::kNone:
+      break;
+  }
+  return "";
+}
+
+// CUDA 7.0 brought the per-thread default stream; no twin is answered to an older version.
+inline constexpr int kFirstTwinVersion = 7000;
+
+}  // namespace gpuman::driver::abi
