@@ -1,0 +1,153 @@
+// What travels between gpuman's programs: the data transfer types of the HTTP API (docs/api/openapi.yaml).
+//
+// Plain values. An absent optional is JSON `null`: unknown or not supported, never 0. Sizes are bytes, times
+// are wall-clock ISO 8601 UTC in JSON, durations are seconds as numbers. The codec is api/json.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/units.h"
+
+namespace gpuman::api {
+
+// Version of this API. A daemon answers the versions it knows under /v1; fields are only ever added.
+inline constexpr int kApiVersion = 1;
+
+// `queued held suspended cancelled timeout` are for the queue and for suspend; the words are fixed now
+// because scripts match on them.
+enum class JobState {
+  kQueued,
+  kHeld,
+  kStarting,
+  kRunning,
+  kSuspended,
+  kStopping,
+  kFinished,
+  kFailed,
+  kCancelled,
+  kTimeout,
+  kKilled
+};
+bool IsEnded(JobState state);  // finished failed cancelled timeout killed
+
+enum class RestartPolicy { kNo, kOnFailure, kAlways };
+
+// POST /v1/jobs: run a command at once.
+struct RunRequest {
+  std::string tag;                   // unique among the jobs that have not ended
+  std::vector<std::string> command;  // argv; found by PATH of `environment`
+  std::string directory;             // absolute
+  std::map<std::string, std::string> environment;
+  std::uint32_t umask = 022;
+  std::optional<base::SizeSpec> memory;  // hard limit on each of the job's GPUs
+  std::optional<base::SizeSpec> soft;
+  std::vector<std::string> gpus;  // index, UUID or UUID prefix; empty: every GPU
+  int priority = 128;             // 0 to 255, higher is more important
+  RestartPolicy restart = RestartPolicy::kNo;
+  std::optional<base::Millis> grace;  // between SIGTERM and SIGKILL; absent: the daemon's setting
+  bool preload = true;                // false: the guard alone
+};
+
+// PATCH /v1/jobs/ID: absent fields stay as they are.
+struct UpdateRequest {
+  std::optional<base::SizeSpec> memory;
+  bool clear_memory = false;  // no hard limit any more
+  std::optional<base::SizeSpec> soft;
+  bool clear_soft = false;
+  std::optional<int> priority;
+  std::optional<RestartPolicy> restart;
+  std::optional<base::Millis> grace;
+};
+
+struct JobMemory {
+  std::optional<base::Bytes> limit;
+  std::optional<base::Bytes> soft;
+  std::optional<base::Bytes> used;  // largest of its GPUs; null while no sample was taken
+  std::optional<base::Bytes> peak;
+};
+
+struct JobView {
+  std::int64_t id = 0;
+  std::string tag;
+  std::string user;
+  JobState state = JobState::kStarting;
+  std::optional<std::string> reason;         // a word: memory_limit, device_pressure, …
+  std::optional<std::string> reason_detail;  // a sentence with the numbers in it
+  std::optional<int> pid;
+  std::vector<std::string> gpus;  // UUIDs
+  std::vector<std::string> command;
+  std::string directory;
+  int priority = 128;
+  RestartPolicy restart = RestartPolicy::kNo;
+  JobMemory memory;
+  std::optional<int> exit_code;
+  std::optional<int> signal;
+  base::WallTime submitted_at{};
+  std::optional<base::WallTime> started_at;
+  std::optional<base::WallTime> ended_at;
+  int restarts = 0;
+  std::string log_path;
+};
+
+struct MemoryView {
+  base::Bytes total, used, free, reserved;
+};
+
+struct ProcessView {
+  int pid = 0;
+  std::optional<std::string> user;
+  std::optional<std::string> name;
+  std::optional<base::Bytes> memory;
+  std::optional<std::int64_t> job;  // null: gpuman does not manage it
+  std::optional<std::string> tag;
+  std::vector<std::string> command;
+};
+
+struct HealthView {
+  std::string state = "healthy";  // healthy degraded unhealthy unknown
+  std::vector<std::string> reasons;
+};
+
+struct GpuView {
+  std::optional<int> index;
+  std::string uuid;
+  std::string name;
+  std::optional<MemoryView> memory;    // null: lost or not answering
+  std::optional<int> utilization_gpu;  // percent
+  std::optional<int> utilization_memory;
+  std::optional<int> temperature_c;
+  std::optional<double> power_w;
+  HealthView health;
+  std::vector<ProcessView> processes;
+};
+
+struct StatusView {
+  std::vector<GpuView> gpus;
+  std::vector<JobView> jobs;
+  std::optional<std::string> driver_error;  // why there are no GPUs to show
+};
+
+struct EventView {
+  std::int64_t id = 0;  // grows; never reused
+  base::WallTime at{};
+  std::string kind;  // job_started, soft_limit, hard_limit, device_pressure, …
+  std::optional<std::int64_t> job;
+  std::optional<std::string> tag;
+  std::optional<std::string> gpu;  // UUID
+  std::string message;
+  std::map<std::string, std::int64_t> data;  // the numbers of the message: bytes, pids, nanoseconds
+};
+
+struct VersionView {
+  std::string version;
+  int api = kApiVersion;
+  int pid = 0;
+  bool user_mode = false;
+};
+
+}  // namespace gpuman::api
