@@ -1,0 +1,69 @@
+// The daemon's side of a keeper: prepare a job's directory, start its keeper, talk to it.
+//
+// Truth lies in the journal (journal.h); the connection brings it sooner and carries orders. A keeper is not
+// the daemon's child: it detaches, and its end shows as kUnavailable from Receive. Then read the journal:
+// with a JobEnded the job is over, without one the keeper was killed; SpawnKeeper again makes a new keeper
+// close the books (status unknown, leftovers killed) and go on by the restart policy. Spawning is always
+// safe: a second keeper of a living job and the keeper of an ended job exit without doing anything.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "keeper/journal.h"
+#include "keeper/protocol.h"
+#include "keeper/spec.h"
+
+namespace gpuman::keeper {
+
+// Makes `job_dir` (0700; its parent must exist) with spec.json and an empty journal, all synced to disk.
+// kAlreadyExists when there is a journal already.
+base::Result<> PrepareJob(const std::filesystem::path& job_dir, const Spec& spec);
+
+// The spec of a prepared job.
+base::Result<Spec> ReadSpec(const std::filesystem::path& job_dir);
+
+struct SpawnOptions {
+  std::filesystem::path program;  // gpuman-keeper
+  std::filesystem::path job_dir;
+  base::Millis timeout{10'000};
+};
+enum class SpawnOutcome { kStarted, kAlreadyRunning, kAlreadyEnded };
+
+// Blocks for some milliseconds, until the keeper listens on its control socket (the command is launched right
+// after). Thread-safe; for a worker thread. The caller must not reap children it did not start (waitpid(-1)).
+base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options);
+
+// True while a keeper (or its child on the way to execve) holds the job's lock.
+bool KeeperLives(const std::filesystem::path& job_dir);
+
+// One connection; not thread-safe, never blocks.
+class KeeperConnection {
+ public:
+  // kUnavailable when no keeper listens. Paths of any length.
+  static base::Result<KeeperConnection> Connect(const std::filesystem::path& job_dir);
+
+  // Readable when Receive has something to say.
+  int fd() const { return fd_.get(); }
+
+  // The next message; nullopt: nothing yet. kUnavailable: the keeper is gone or gave this connection up
+  // because its packets were not read: read the journal, connect again if a keeper lives. Messages that this
+  // version does not know are skipped.
+  base::Result<std::optional<KeeperMessage>> Receive();
+
+  // Hands the command over before it returns: a signal sent afterwards is handled after it. The number is the
+  // id of the reply. kUnavailable as above.
+  base::Result<std::uint64_t> Send(Command command);
+
+ private:
+  explicit KeeperConnection(base::Fd fd) : fd_(std::move(fd)) {}
+  base::Fd fd_;
+  std::uint64_t next_id_ = 1;
+};
+
+}  // namespace gpuman::keeper

@@ -1,0 +1,117 @@
+// The messages between a keeper and whoever connects to STATE/jobs/ID/control: unix SOCK_SEQPACKET, one JSON
+// object a packet, at most kMaxPacket bytes. docs/keeper.md has every field. Pure; parsers never throw.
+//
+// Each side speaks first without waiting: the client says which versions it knows, the keeper tells its
+// state. From then on the keeper sends every journal record as it is written, and one reply for each command.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "keeper/journal.h"
+#include "keeper/restart_policy.h"
+
+namespace gpuman::keeper {
+
+inline constexpr int kProtocolVersion = 1;
+inline constexpr std::size_t kMaxPacket = 64 * 1024;
+
+enum class Phase {
+  kLaunching,  // between fork and execve
+  kRunning,
+  kStopping,   // an end was ordered; processes still live
+  kLeftovers,  // the command has ended, some of its children have not
+  kWaiting,    // for the time of the next restart
+  kEnded,
+};
+std::string_view ToString(Phase phase);
+std::optional<Phase> PhaseFromString(std::string_view word);
+
+// First packet of the keeper.
+struct Hello {
+  int version = kProtocolVersion;  // highest the keeper knows
+  std::int64_t job_id = 0;
+  base::ProcessId keeper;
+  std::filesystem::path cgroup;
+  Phase phase = Phase::kLaunching;
+  RunNumber run = 0;
+  std::optional<base::ProcessId> process;  // main process of the run
+  std::uint64_t last_seq = 0;  // every record up to here is in the journal file; later ones will be sent
+};
+
+struct Reply {
+  std::uint64_t id = 0;  // of the command
+  std::optional<base::Error> error;
+};
+
+using KeeperMessage = std::variant<Hello, Record, Reply>;
+
+// Announces why the run is about to end; send it just before the signal. The first announcement of a run
+// stays. Ignored (kConflict) when `run` is not the current one; 0 means whatever runs now.
+struct AnnounceReason {
+  RunNumber run = 0;
+  Reason reason;
+  bool final = false;  // true: no restart after this end, whatever the policy says
+};
+
+// Signal to the whole tree, then SIGKILL after the grace. No restart afterwards.
+struct StopJob {
+  Reason reason{"stopped", ""};
+  std::optional<int> signal;          // empty: the spec's
+  std::optional<base::Millis> grace;  // empty: the spec's; 0: SIGKILL at once
+};
+
+// The same, then a new run at once; a waiting job starts at once. Does not count as a restart in a row.
+struct RestartJob {
+  Reason reason{"restart", ""};
+  std::optional<int> signal;
+  std::optional<base::Millis> grace;
+};
+
+// Stays in force for later keepers of the job. What is empty stays as it is.
+struct UpdateSettings {
+  std::optional<RestartPolicy> restart;
+  std::optional<base::Bytes> log_size_limit;
+  std::optional<std::uint32_t> log_rotations;
+  std::optional<base::Millis> stop_grace;
+  friend bool operator==(const UpdateSettings&, const UpdateSettings&) = default;
+};
+
+struct SendSignalTo {
+  int signal = 0;
+  bool tree = false;  // false: the main process alone
+};
+
+// One line of gpuman's own in the job's log.
+struct WriteNote {
+  std::string text;
+};
+
+using Command = std::variant<AnnounceReason, StopJob, RestartJob, UpdateSettings, SendSignalTo, WriteNote>;
+
+struct ClientHello {
+  int min_version = kProtocolVersion;
+  int max_version = kProtocolVersion;
+};
+struct NumberedCommand {
+  std::uint64_t id = 0;
+  Command command;
+};
+using ClientMessage = std::variant<ClientHello, NumberedCommand>;
+
+std::string SerializeMessage(const KeeperMessage& message);
+base::Result<KeeperMessage> ParseKeeperMessage(std::string_view packet);
+std::string SerializeMessage(const ClientMessage& message);
+base::Result<ClientMessage> ParseClientMessage(std::string_view packet);
+
+// The settings alone, as SettingsChanged keeps them.
+std::string SerializeSettings(const UpdateSettings& settings);
+base::Result<UpdateSettings> ParseSettings(std::string_view json);
+
+}  // namespace gpuman::keeper
