@@ -190,8 +190,9 @@ struct ProcessSlot {
   // Pid in the upper 22 bits and start time (clock ticks since boot, /proc/PID/stat field 22) in the lower
   // 42: an identity that is never reused. 0 = free. Claimed by compare-and-swap.
   Word64 owner;
-  Word64 image;  // differs after an execve of the same process
-  Word32 users;  // libraries of this process that use the slot
+  Word64 published;  // == owner once the claimer has cleared the fields below; a slot counts from then on
+  Word64 image;      // differs after an execve of the same process
+  Word32 users;      // libraries of this process that use the slot
   Word32 euid;
   char name[64];  // comm
   Checkpoint checkpoint;

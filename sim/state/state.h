@@ -3,9 +3,8 @@
 // A directory named by GPUMAN_SIM_DIR (made by `gpuman-sim exec`) holds the file `state` (layout.h).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +12,6 @@
 #include <vector>
 
 #include "sim/state/layout.h"
-#include "sim/state/liveness.h"
 
 namespace gpuman::sim {
 
@@ -103,14 +101,11 @@ class Client {
   void Release();
 
  private:
-  struct Local;  // what a fork must not inherit
+  struct Local;
   Local& Current();
-  ProcessSlot* Claim(Local& local);
-  bool ApplyOwn(Local& local, unsigned gpu, std::int64_t units);
 
   const State& state_;
-  std::unique_ptr<Local> local_;
-  std::mutex mutex_;  // guards local_ being replaced
+  std::atomic<Local*> local_{nullptr};
 };
 
 // Xid and other events. Post wakes every waiter.

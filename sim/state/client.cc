@@ -1,0 +1,302 @@
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+
+#include "sim/state/lifecycle.h"
+#include "sim/state/liveness.h"
+#include "sim/state/memory.h"
+#include "sim/state/state.h"
+
+namespace gpuman::sim {
+namespace {
+
+// Sixteen random bytes that the kernel gives each program image; kept over fork, new with each execve.
+std::uint64_t ImageId() {
+  std::uint64_t id = 1;
+  if (const auto* bytes = reinterpret_cast<const void*>(getauxval(AT_RANDOM)))
+    std::memcpy(&id, bytes, sizeof id);
+  return id;
+}
+
+void ReadOwnName(char (&name)[64]) {
+  std::memset(name, 0, sizeof name);
+  if (std::FILE* file = std::fopen("/proc/self/comm", "re")) {
+    if (std::fgets(name, sizeof name, file) != nullptr) name[std::strcspn(name, "\n")] = '\0';
+    std::fclose(file);
+  }
+}
+
+void ClearSlot(ProcessSlot& slot) {
+  slot.checkpoint.state.store(0);
+  slot.checkpoint.caller.store(0);
+  slot.checkpoint.request.store(0);
+  slot.checkpoint.answered.store(slot.checkpoint.asked.load());
+  for (ProcessGpu& gpu : slot.gpu) {
+    gpu.contexts.store(0);
+    gpu.graphics.store(0);
+    gpu.busy_since_ns.store(0);
+    gpu.last_activity_ns.store(0);
+    gpu.context_created_us.store(0);
+    for (Word64& bucket : gpu.busy) bucket.store(0);
+  }
+}
+
+void RaiseLimit(Word32& limit, std::uint32_t to) {
+  std::uint32_t now = limit.load();
+  while (now < to && !limit.compare_exchange_weak(now, to)) {
+  }
+}
+
+// Adds a span of time to the buckets that it touches; by the slot's own process, one thread at a time.
+void AddBusy(ProcessGpu& gpu, std::uint64_t from_ns, std::uint64_t to_ns) {
+  constexpr std::uint64_t kKept = kBusyBuckets * kBusyBucketNs;
+  if (to_ns - from_ns > kKept) from_ns = to_ns - kKept;
+  while (from_ns < to_ns) {
+    const std::uint64_t bucket = from_ns / kBusyBucketNs;
+    const std::uint64_t end = std::min(to_ns, (bucket + 1) * kBusyBucketNs);
+    Word64& word = gpu.busy[bucket % kBusyBuckets];
+    const std::uint64_t now = word.load();
+    const std::uint64_t before = now >> 32 == (bucket & 0xffffffff) ? now & 0xffffffff : 0;
+    word.store((bucket & 0xffffffff) << 32 | (before + (end - from_ns) / 1000));
+    from_ns = end;
+  }
+}
+
+}  // namespace
+
+// What belongs to one process; a child of fork makes its own and leaves the parent's alone (its locks may be
+// held).
+struct Client::Local {
+  pid_t pid = getpid();
+  std::mutex mutex;  // guards everything below
+  ProcessSlot* slot = nullptr;
+  unsigned index = 0;
+  bool accounts = false;
+  std::uint64_t identity = 0;
+  std::array<std::uint32_t, kMaxGpus> kernels{};
+  Liveness liveness;
+
+  ProcessSlot* Claim(Shared& shared);
+  void Sweep(Shared& shared);
+  void FindOwn(Shared& shared, std::uint64_t image);
+  bool TakeFree(Shared& shared, std::uint64_t image);
+};
+
+Client::Client(const State& state) : state_(state) {}
+
+Client::~Client() {
+  Release();
+  if (Local* local = local_.load(); local != nullptr && local->pid == getpid()) delete local;
+}
+
+Client::Local& Client::Current() {
+  Local* local = local_.load();
+  const pid_t pid = getpid();
+  while (local == nullptr || local->pid != pid) {
+    auto* fresh = new Local;
+    if (local_.compare_exchange_strong(local, fresh)) return *fresh;
+    delete fresh;
+  }
+  return *local;
+}
+
+void Client::Local::Sweep(Shared& shared) {
+  std::vector<std::uint64_t> owners;
+  std::vector<unsigned> slots;
+  const std::uint32_t limit = shared.slot_limit.load();
+  for (unsigned i = 0; i < limit; ++i) {
+    const std::uint64_t owner = shared.processes[i].owner.load();
+    if (owner == 0 || owner == identity) continue;
+    owners.push_back(owner);
+    slots.push_back(i);
+  }
+  const std::vector<std::uint64_t> dead = liveness.Dead(owners);
+  for (std::size_t i = 0; !dead.empty() && i < owners.size(); ++i) {
+    if (std::find(dead.begin(), dead.end(), owners[i]) == dead.end()) continue;
+    GiveBackAll(shared, slots[i], owners[i]);
+    std::uint64_t expected = owners[i];
+    shared.processes[slots[i]].owner.compare_exchange_strong(expected, 0);
+  }
+}
+
+// Another library of this process may have claimed a slot: share the lowest one. One of an earlier program
+// image (execve) is emptied and taken over.
+void Client::Local::FindOwn(Shared& shared, std::uint64_t image) {
+  const std::uint32_t limit = shared.slot_limit.load();
+  const unsigned end = slot == nullptr ? limit : index;
+  for (unsigned i = 0; i < end; ++i) {
+    ProcessSlot& candidate = shared.processes[i];
+    if (candidate.owner.load() != identity) continue;
+    while (candidate.published.load() != identity) sched_yield();  // a thread of this process is at it
+    if (candidate.image.exchange(image) != image) {
+      GiveBackAll(shared, i, identity);
+      ClearSlot(candidate);
+      ReadOwnName(candidate.name);
+      candidate.users.store(0);
+    }
+    candidate.users.fetch_add(1);
+    if (slot != nullptr) slot->owner.store(0);
+    slot = &candidate;
+    index = i;
+    return;
+  }
+}
+
+bool Client::Local::TakeFree(Shared& shared, std::uint64_t image) {
+  for (unsigned i = 0; i < kMaxProcesses; ++i) {
+    ProcessSlot& candidate = shared.processes[i];
+    std::uint64_t expected = 0;
+    if (candidate.owner.load() != 0) continue;
+    RaiseLimit(shared.slot_limit, i + 1);
+    if (!candidate.owner.compare_exchange_strong(expected, identity)) continue;
+    ClearSlot(candidate);
+    ReadOwnName(candidate.name);
+    candidate.image.store(image);
+    candidate.users.store(1);
+    candidate.euid.store(geteuid());
+    candidate.published.store(identity);
+    slot = &candidate;
+    index = i;
+    return true;
+  }
+  return false;
+}
+
+ProcessSlot* Client::Local::Claim(Shared& shared) {
+  if (slot != nullptr) return slot;
+  if (identity == 0) identity = OwnIdentity();
+  if (identity == 0) return nullptr;
+  const std::uint64_t image = ImageId();
+  const std::uint32_t loads = shared.driver_loads.load();
+  Sweep(shared);
+  LoadDriverIfUnused(shared, loads);
+  FindOwn(shared, image);
+  if (slot == nullptr && TakeFree(shared, image)) FindOwn(shared, image);
+  return slot;
+}
+
+ProcessSlot* Client::Slot() {
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  return local.Claim(state_.shared());
+}
+
+ProcessSlot* Client::SlotOf(std::uint32_t pid) {
+  SweepDead();
+  Shared& shared = state_.shared();
+  const std::uint32_t limit = shared.slot_limit.load();
+  for (unsigned i = 0; i < limit; ++i) {
+    ProcessSlot& slot = shared.processes[i];
+    const std::uint64_t owner = slot.owner.load();
+    if (owner != 0 && PidOf(owner) == pid && slot.published.load() == owner) return &slot;
+  }
+  return nullptr;
+}
+
+bool Client::ReserveDeviceBytes(unsigned gpu, std::uint64_t bytes) {
+  Shared& shared = state_.shared();
+  const std::uint64_t capacity = DeviceCapacity(shared, gpu) / kAccountingUnit;
+  const std::uint64_t units = UnitsForBytes(bytes);
+  if (units > capacity) return false;
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  if (local.Claim(shared) == nullptr || AllocationFaultStrikes(shared, gpu)) return false;
+  local.accounts = true;
+  local.slot->gpu[gpu].last_activity_ns.store(MonotonicNs());
+  if (units == 0 || ChangeHeld(shared, gpu, local.index, static_cast<std::int64_t>(units), capacity))
+    return true;
+  local.Sweep(shared);
+  return ChangeHeld(shared, gpu, local.index, static_cast<std::int64_t>(units), capacity);
+}
+
+void Client::ReturnDeviceBytes(unsigned gpu, std::uint64_t bytes) {
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  if (local.slot == nullptr || bytes == 0) return;
+  ChangeHeld(state_.shared(), gpu, local.index, -static_cast<std::int64_t>(UnitsForBytes(bytes)), 0);
+}
+
+std::uint64_t Client::OwnBytes(unsigned gpu) {
+  const ProcessSlot* slot = Slot();
+  return slot == nullptr ? 0 : HeldBy(*slot, gpu);
+}
+
+void Client::ContextCreated(unsigned gpu) {
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  if (local.Claim(state_.shared()) == nullptr) return;
+  local.accounts = true;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  ProcessGpu& entry = local.slot->gpu[gpu];
+  if (entry.contexts.fetch_add(1) == 0) {
+    entry.context_created_us.store(static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 +
+                                   static_cast<std::uint64_t>(now.tv_nsec) / 1000);
+  }
+}
+
+void Client::ContextDestroyed(unsigned gpu) {
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  if (local.slot != nullptr && local.slot->gpu[gpu].contexts.load() != 0)
+    local.slot->gpu[gpu].contexts.fetch_sub(1);
+}
+
+void Client::KernelBegan(unsigned gpu) {
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  if (local.Claim(state_.shared()) == nullptr) return;
+  if (local.kernels[gpu]++ == 0) local.slot->gpu[gpu].busy_since_ns.store(MonotonicNs());
+}
+
+void Client::KernelEnded(unsigned gpu) {
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  if (local.slot == nullptr || local.kernels[gpu] == 0 || --local.kernels[gpu] != 0) return;
+  ProcessGpu& entry = local.slot->gpu[gpu];
+  const std::uint64_t now = MonotonicNs();
+  AddBusy(entry, entry.busy_since_ns.exchange(0), now);
+  entry.last_activity_ns.store(now);
+}
+
+void Client::SweepDead() {
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  local.Sweep(state_.shared());
+}
+
+std::vector<ProcessSlot*> Client::LiveSlots() {
+  SweepDead();
+  Shared& shared = state_.shared();
+  std::vector<ProcessSlot*> slots;
+  const std::uint32_t limit = shared.slot_limit.load();
+  for (unsigned i = 0; i < limit; ++i) {
+    ProcessSlot& slot = shared.processes[i];
+    const std::uint64_t owner = slot.owner.load();
+    if (owner != 0 && slot.published.load() == owner) slots.push_back(&slot);
+  }
+  return slots;
+}
+
+void Client::Release() {
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  if (local.slot == nullptr) return;
+  Shared& shared = state_.shared();
+  if (local.accounts) {
+    GiveBackAll(shared, local.index, local.identity);
+    ClearSlot(*local.slot);
+  }
+  if (local.slot->users.fetch_sub(1) == 1) {
+    GiveBackAll(shared, local.index, local.identity);
+    local.slot->owner.store(0);
+  }
+  local.slot = nullptr;
+  local.accounts = false;
+  local.kernels = {};
+}
+
+}  // namespace gpuman::sim

@@ -1,0 +1,31 @@
+// What happens to settings and readings when the driver is loaded anew, a GPU is reset, or faults are
+// cleared.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/state/layout.h"
+
+namespace gpuman::sim {
+
+// Everything as after power-on: default settings, no faults, counters zero.
+void PowerOn(Shared& shared, unsigned gpu);
+
+// When no process uses the driver, it is unloaded and loaded anew for the next one: settings of GPUs without
+// persistence are lost. `loads` is the count the caller saw before it looked for users; one caller of many
+// does it.
+void LoadDriverIfUnused(Shared& shared, std::uint32_t loads);
+
+// A GPU reset: pending ECC and MIG modes take effect, volatile counters, settings and the lost state are
+// cleared.
+void ResetGpu(Shared& shared, unsigned gpu);
+
+// Readings computed again, no slow calls, no failing allocations, no lost GPU. Counters stay: they are
+// history.
+void ClearFaults(Shared& shared, unsigned gpu);  // kAllGpus = all, and the slow calls
+void ClearCounters(Shared& shared, unsigned gpu);
+
+// Counts down an injected allocation failure; true when this reservation is the one that fails.
+bool AllocationFaultStrikes(Shared& shared, unsigned gpu);
+
+}  // namespace gpuman::sim
