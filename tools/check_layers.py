@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Holds the layers of docs/architecture.md: an include only goes downwards.
+
+Usage: check_layers.py [ROOT]
+
+Reads every #include "…" of C and C++ sources under src, sim, apps, plugins, tests and bench, and reports
+
+  - an include that its layer may not make (LAYERS below),
+  - an include that names no file, or climbs with "..",
+  - headers that include each other in a circle,
+  - a folder of src/ that this table does not know,
+  - an apps/*/main.cc of 60 lines or more.
+
+Exit status: 0 clean, 1 findings (one a line, FILE:LINE: what), 2 usage.
+"""
+
+import pathlib
+import re
+import sys
+
+CAPABILITIES = ("guard", "share", "jobs", "device", "health", "metrics")
+
+# Capabilities do not see each other's insides; these headers are a capability's public face.
+KEEPER_FACE = tuple("keeper/%s.h" % name for name in ("spec", "journal", "client", "process_tree"))
+
+# Layer: what it may include besides itself. A name is a folder of src/, a name with a slash a file or a
+# folder's beginning.
+LAYERS = {
+    "base": (),
+    "driver": ("base",),
+    "gpu": ("driver", "base"),
+    **{name: ("gpu", "driver", "base") for name in CAPABILITIES},
+    "jobs": ("gpu", "driver", "base") + KEEPER_FACE,
+    "keeper": ("base",),
+    "api": ("base",),
+    "cli": ("api", "base"),
+    "web": ("api", "base"),
+    "daemon": ("api", "gpu", "driver", "base", "keeper") + CAPABILITIES,
+    "shim": ("driver/abi/", "share/wire.h"),
+}
+SIM_MAY = ("driver/abi/",)
+PLUGIN_MAY = ("api", "base")
+
+# Programs that are part of the simulated driver or exercise it; all others are product.
+SIM_PROGRAMS = ("gpuman-sim",)
+
+MAIN_LINES = 60
+SOURCES = {".h", ".hh", ".c", ".cc", ".cpp"}
+FOLDERS = ("src", "sim", "apps", "plugins", "tests", "bench")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+
+
+def is_test(path):
+    return path.stem.endswith(("_test", "_fuzz", "_bench"))
+
+
+def layer_of(path):
+    """The layer of a path relative to the root: ("src", "guard"), ("sim",), ("apps", "gpumand"), …"""
+    parts = path.parts
+    if parts[0] in ("src", "apps", "plugins"):
+        return parts[:2]
+    return parts[:1]
+
+
+def allowed(source, target):
+    """Whether source may include target; both relative to the root."""
+    here, there = layer_of(source), layer_of(target)
+    if here == there or here[0] in ("tests", "bench"):
+        return True
+    if there[0] == "sim":
+        return is_test(source) or (here[0] == "apps" and here[1] in SIM_PROGRAMS)
+    if there[0] != "src":
+        return False
+    if here[0] == "apps":
+        return True
+    if here[0] == "sim":
+        may = SIM_MAY
+        if is_test(source):
+            return there[1] in ("driver", "base")
+    elif here[0] == "plugins":
+        may = PLUGIN_MAY
+    else:
+        may = LAYERS.get(here[1], ())
+    name = "/".join(target.parts[1:])
+    return any(there[1] == entry or ("/" in entry and name.startswith(entry)) for entry in may)
+
+
+def resolve(root, source, name):
+    """The included file, relative to the root, or None: beside the source, under src/, or under the root."""
+    for base in (source.parent, pathlib.Path("src"), pathlib.Path(".")):
+        candidate = base / name
+        if (root / candidate).is_file():
+            return candidate
+    return None
+
+
+def circles(graph):
+    """Each circle among the headers, as a list of paths that starts at its smallest."""
+    done, found = set(), []
+    for start in sorted(graph):
+        stack, path, on_path = [(start, iter(sorted(graph[start])))], [start], {start}
+        if start in done:
+            continue
+        while stack:
+            node, successors = stack[-1]
+            for successor in successors:
+                if successor in on_path:
+                    circle = path[path.index(successor):]
+                    smallest = circle.index(min(circle))
+                    found.append(circle[smallest:] + circle[:smallest])
+                elif successor in graph and successor not in done:
+                    stack.append((successor, iter(sorted(graph[successor]))))
+                    path.append(successor)
+                    on_path.add(successor)
+                    break
+            else:
+                stack.pop()
+                path.pop()
+                on_path.discard(node)
+                done.add(node)
+    return found
+
+
+def check(root):
+    """All findings of the tree at root, sorted."""
+    findings, graph = [], {}
+    for top in FOLDERS:
+        for full in sorted((root / top).rglob("*")):
+            if full.suffix not in SOURCES or not full.is_file():
+                continue
+            source = full.relative_to(root)
+            if source.parts[0] == "src" and (len(source.parts) < 3 or source.parts[1] not in LAYERS):
+                findings.append("%s:1: no layer for this folder in tools/check_layers.py" % source)
+            includes = graph.setdefault(source, set())
+            lines = full.read_text(encoding="utf-8", errors="replace").splitlines()
+            for number, line in enumerate(lines, 1):
+                match = INCLUDE.match(line)
+                if not match:
+                    continue
+                where, name = "%s:%d" % (source, number), match.group(1)
+                if ".." in pathlib.PurePath(name).parts:
+                    findings.append("%s: \"%s\" climbs; name it from src/ or from the root" % (where, name))
+                    continue
+                target = resolve(root, source, name)
+                if target is None:
+                    findings.append("%s: \"%s\" is not a file of this tree; use <…> for a library" % (where, name))
+                    continue
+                includes.add(target)
+                if not allowed(source, target):
+                    findings.append("%s: %s may not include %s" % (where, "/".join(layer_of(source)), target))
+    for circle in circles(graph):
+        findings.append("%s:1: includes itself: %s" % (circle[0], " -> ".join(map(str, circle + circle[:1]))))
+    for main in sorted((root / "apps").glob("*/main.cc")):
+        count = len(main.read_text(encoding="utf-8").splitlines())
+        if count >= MAIN_LINES:
+            findings.append("%s:%d: a main has fewer than %d lines" % (main.relative_to(root), count, MAIN_LINES))
+    return sorted(set(findings))
+
+
+def main(arguments):
+    if len(arguments) > 1 or any(argument.startswith("-") for argument in arguments):
+        print(__doc__, file=sys.stderr)
+        return 2
+    root = pathlib.Path(arguments[0]) if arguments else pathlib.Path(__file__).resolve().parent.parent
+    findings = check(root)
+    for finding in findings:
+        print(finding)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Tests of check_layers.py on made-up trees."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import check_layers  # noqa: E402
+
+
+class CheckLayers(unittest.TestCase):
+    def findings(self, files):
+        """The findings for a tree of {path: included names, or the text of the file}."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, content in files.items():
+                path = root / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if not isinstance(content, str):
+                    content = "".join('#include "%s"\n' % include for include in content)
+                path.write_text(content)
+            return check_layers.check(root)
+
+    def assert_allowed(self, source, target, name):
+        self.assertEqual(self.findings({source: [name], target: []}), [])
+
+    def assert_refused(self, source, target, name, needle="may not include"):
+        findings = self.findings({source: [name], target: []})
+        self.assertEqual(len(findings), 1, findings)
+        self.assertIn(needle, findings[0])
+        self.assertTrue(findings[0].startswith(source + ":1: "), findings[0])
+
+    def test_an_empty_tree_is_clean(self):
+        self.assertEqual(self.findings({}), [])
+
+    def test_includes_go_downwards(self):
+        for source, target in (
+            ("driver/nvml.cc", "base/result.h"),
+            ("gpu/sampler.h", "driver/nvml.h"),
+            ("guard/policy.h", "gpu/sample.h"),
+            ("jobs/store.cc", "base/file.h"),
+            ("keeper/keeper.cc", "base/process.h"),
+            ("api/json.cc", "base/units.h"),
+            ("cli/run.cc", "api/types.h"),
+            ("daemon/loop.cc", "guard/policy.h"),
+            ("daemon/loop.cc", "keeper/client.h"),
+            ("daemon/loop.cc", "api/json.h"),
+            ("guard/enforcer.cc", "guard/policy.h"),
+            ("shim/hooks.cc", "driver/abi/cuda.h"),
+            ("shim/ledger.cc", "share/wire.h"),
+        ):
+            with self.subTest(source=source, target=target):
+                self.assert_allowed("src/" + source, "src/" + target, target)
+
+    def test_includes_upwards_are_refused(self):
+        for source, target in (
+            ("base/file.h", "driver/nvml.h"),
+            ("driver/nvml.cc", "gpu/sample.h"),
+            ("gpu/sampler.cc", "guard/policy.h"),
+            ("guard/policy.cc", "daemon/loop.h"),
+            ("keeper/keeper.cc", "jobs/store.h"),
+            ("keeper/keeper.cc", "driver/nvml.h"),
+            ("api/json.cc", "gpu/sample.h"),
+            ("cli/run.cc", "daemon/loop.h"),
+            ("cli/run.cc", "jobs/store.h"),
+            ("daemon/loop.cc", "cli/run.h"),
+            ("shim/hooks.cc", "base/result.h"),
+            ("shim/hooks.cc", "driver/nvml.h"),
+        ):
+            with self.subTest(source=source, target=target):
+                self.assert_refused("src/" + source, "src/" + target, target)
+
+    def test_capabilities_do_not_see_each_other(self):
+        self.assert_refused("src/guard/policy.h", "src/jobs/store.h", "jobs/store.h")
+        self.assert_refused("src/jobs/store.cc", "src/guard/policy.h", "guard/policy.h")
+        self.assert_refused("src/guard/enforcer.cc", "src/keeper/client.h", "keeper/client.h")
+
+    def test_jobs_sees_only_the_public_face_of_keeper(self):
+        for name in ("spec", "journal", "client", "process_tree"):
+            self.assert_allowed("src/jobs/supervisor.cc", "src/keeper/%s.h" % name, "keeper/%s.h" % name)
+        self.assert_refused("src/jobs/supervisor.cc", "src/keeper/log_file.h", "keeper/log_file.h")
+
+    def test_the_product_never_includes_the_simulated_driver(self):
+        self.assert_refused("src/driver/nvml.cc", "sim/state/state.h", "sim/state/state.h")
+        self.assert_refused("apps/gpumand/main.cc", "sim/state/state.h", "sim/state/state.h")
+        self.assert_allowed("apps/gpuman-sim/main.cc", "sim/state/state.h", "sim/state/state.h")
+        self.assert_allowed("src/driver/nvml_test.cc", "sim/state/state.h", "sim/state/state.h")
+        self.assert_allowed("tests/integration/limit_test.cc", "sim/state/state.h", "sim/state/state.h")
+
+    def test_the_simulated_driver_includes_only_the_abi(self):
+        self.assert_allowed("sim/cuda/api.cc", "src/driver/abi/cuda.h", "driver/abi/cuda.h")
+        self.assert_refused("sim/cuda/api.cc", "src/driver/nvml.h", "driver/nvml.h")
+        self.assert_refused("sim/cuda/api.cc", "src/base/result.h", "base/result.h")
+
+    def test_programs_include_everything_below_but_not_each_other(self):
+        self.assert_allowed("apps/gpumand/main.cc", "src/daemon/daemon.h", "daemon/daemon.h")
+        self.assert_refused("apps/gpumand/main.cc", "apps/gpuman-load/options.h", "apps/gpuman-load/options.h")
+        self.assert_allowed("apps/gpuman-load/main.cc", "apps/gpuman-load/options.h", "options.h")
+
+    def test_plugins_see_the_service_layer_only(self):
+        self.assert_allowed("plugins/slurm/spank.cc", "src/api/client.h", "api/client.h")
+        self.assert_refused("plugins/slurm/spank.cc", "src/jobs/store.h", "jobs/store.h")
+
+    def test_unknown_and_climbing_includes_are_refused(self):
+        self.assert_refused("src/guard/policy.cc", "src/gpu/sample.h", "gpu/samples.h", "not a file of this tree")
+        self.assert_refused("src/guard/policy.cc", "src/gpu/sample.h", "../gpu/sample.h", "climbs")
+
+    def test_a_folder_without_a_layer_is_refused(self):
+        findings = self.findings({"src/misc/thing.h": []})
+        self.assertEqual(len(findings), 1)
+        self.assertIn("no layer", findings[0])
+
+    def test_a_circle_is_reported_once(self):
+        findings = self.findings({
+            "src/base/a.h": ["base/b.h"], "src/base/b.h": ["base/c.h"], "src/base/c.h": ["base/a.h"],
+            "src/base/user.cc": ["base/a.h", "base/c.h"]})
+        self.assertEqual(len(findings), 1, findings)
+        self.assertIn("src/base/a.h -> src/base/b.h -> src/base/c.h -> src/base/a.h", findings[0])
+
+    def test_a_diamond_is_no_circle(self):
+        self.assertEqual(self.findings({
+            "src/base/a.h": ["base/b.h", "base/c.h"], "src/base/b.h": ["base/d.h"],
+            "src/base/c.h": ["base/d.h"], "src/base/d.h": []}), [])
+
+    def test_a_long_main_is_refused(self):
+        self.assertEqual(self.findings({"apps/gpuman/main.cc": "//\n" * 59}), [])
+        findings = self.findings({"apps/gpuman/main.cc": "//\n" * 60})
+        self.assertEqual(len(findings), 1)
+        self.assertIn("fewer than 60", findings[0])
+
+    def test_system_includes_and_comments_do_not_count(self):
+        self.assertEqual(self.findings({
+            "src/base/a.h": '#include <daemon/loop.h>\n// #include "daemon/loop.h"\n',
+            "src/daemon/loop.h": []}), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

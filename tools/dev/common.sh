@@ -1,0 +1,83 @@
+# shellcheck shell=bash
+# What the ./dev commands share. Sourced at the root of the checkout.
+
+set -euo pipefail
+ROOT=$PWD
+export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
+export LC_ALL=C.UTF-8
+
+say() { printf '%s\n' "$*"; }
+die() {
+  printf 'dev: %s\n' "$*" >&2
+  exit 1
+}
+
+# packages_of GROUP…: the packages of those groups of packages.txt.
+packages_of() {
+  local group
+  for group in "$@"; do
+    awk -v group="$group" '$1 == group { for (i = 2; i <= NF; i++) print $i }' packages.txt
+  done
+}
+
+is_installed() { dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null | grep -q '^.i'; }
+
+# need GROUP…: install what is missing of those groups; where that is not possible, say what to install.
+need() {
+  local package missing=() as_root=()
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    say "dev: not a Debian or Ubuntu system; expecting the equivalents of: $(packages_of "$@" | xargs)"
+    return 0
+  fi
+  for package in $(packages_of "$@"); do
+    is_installed "$package" || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if [ "$(id -u)" != 0 ]; then
+    if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+      as_root=(sudo)
+    else
+      die "these packages are missing, and installing them needs root. Run as root, then try again:
+
+    apt-get update && apt-get install -y --no-install-recommends ${missing[*]}
+"
+    fi
+  fi
+  say "installing: ${missing[*]}"
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0)
+  quiet apt-update "${apt[@]}" update
+  quiet apt-install "${apt[@]}" install -y --no-install-recommends "${missing[@]}" ||
+    die "installation failed. On Ubuntu most of these packages are in 'universe': add-apt-repository universe"
+}
+
+# quiet NAME COMMAND…: output goes to build/log/NAME.log, and to the terminal only when the command fails.
+quiet() {
+  local name=$1 log rc=0
+  shift
+  log=build/log/$name.log
+  mkdir -p build/log
+  "$@" >"$log" 2>&1 </dev/null || rc=$?
+  if [ "$rc" != 0 ]; then
+    tail -n 150 "$log" >&2
+    say "dev: failed ($rc): $* (whole output: $log)" >&2
+  fi
+  return "$rc"
+}
+
+# build_jobs: one a core, and no more than memory allows (the largest sources take about 1.5 GiB each).
+build_jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/^MemAvailable:/ { print int($2 / 1572864) }' /proc/meminfo)
+  if [ "$memory" -lt 1 ]; then memory=1; fi
+  if [ "$memory" -lt "$cores" ]; then say "$memory"; else say "$cores"; fi
+}
+
+# build_preset PRESET [TARGET…]: configure, then build those targets, or everything.
+build_preset() {
+  local preset=$1 started=$SECONDS
+  shift
+  quiet "configure-$preset" cmake --preset "$preset"
+  quiet "build-$preset" cmake --build "build/$preset" --parallel "$(build_jobs)" ${1:+--target "$@"}
+  say "built $preset in $((SECONDS - started)) s"
+}
