@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -36,6 +37,12 @@ enum class JobState {
 bool IsEnded(JobState state);  // finished failed cancelled timeout killed
 
 enum class RestartPolicy { kNo, kOnFailure, kAlways };
+
+// The words of JSON and of the command line: "running", "on-failure".
+std::string_view ToString(JobState state);
+std::string_view ToString(RestartPolicy policy);
+std::optional<JobState> JobStateFromString(std::string_view word);
+std::optional<RestartPolicy> RestartPolicyFromString(std::string_view word);
 
 // POST /v1/jobs: run a command at once.
 struct RunRequest {
@@ -141,6 +148,17 @@ struct EventView {
   std::optional<std::string> gpu;  // UUID
   std::string message;
   std::map<std::string, std::int64_t> data;  // the numbers of the message: bytes, pids, nanoseconds
+};
+
+// What the collections answer: {"jobs":[…]}, {"gpus":[…]}, {"events":[…]}.
+struct JobList {
+  std::vector<JobView> jobs;
+};
+struct GpuList {
+  std::vector<GpuView> gpus;
+};
+struct EventList {
+  std::vector<EventView> events;
 };
 
 struct VersionView {

@@ -1,0 +1,437 @@
+#include "api/json.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "api/json_fields.h"
+
+namespace gpuman::api {
+
+// One list of fields for each type, in the order in which they are written. `T` is const when writing.
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, RunRequest>
+void Fields(V& v, T& x) {
+  v.Required("tag", x.tag);
+  v.Required("command", x.command);
+  v("directory", x.directory);
+  v("environment", x.environment);
+  v("umask", x.umask);
+  v.Option("memory", x.memory);
+  v.Option("soft", x.soft);
+  v("gpus", x.gpus);
+  v("priority", x.priority);
+  v("restart", x.restart);
+  v.Option("grace", x.grace);
+  v("preload", x.preload);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, UpdateRequest>
+void Fields(V& v, T& x) {
+  v.Clearable("memory", x.memory, x.clear_memory);
+  v.Clearable("soft", x.soft, x.clear_soft);
+  v.Option("priority", x.priority);
+  v.Option("restart", x.restart);
+  v.Option("grace", x.grace);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, JobView>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v.Required("tag", x.tag);
+  v("user", x.user);
+  v.Required("state", x.state);
+  v("reason", x.reason);
+  v("reason_detail", x.reason_detail);
+  v("pid", x.pid);
+  v("gpus", x.gpus);
+  v("command", x.command);
+  v("directory", x.directory);
+  v("priority", x.priority);
+  v("restart", x.restart);
+  v.Group("memory", [&](auto& m) {
+    m("limit", x.memory.limit);
+    m("soft", x.memory.soft);
+    m("used", x.memory.used);
+    m("peak", x.memory.peak);
+  });
+  v("exit_code", x.exit_code);
+  v("signal", x.signal);
+  v("submitted_at", x.submitted_at);
+  v("started_at", x.started_at);
+  v("ended_at", x.ended_at);
+  v("restarts", x.restarts);
+  v("log_path", x.log_path);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, MemoryView>
+void Fields(V& v, T& x) {
+  v.Required("total", x.total);
+  v.Required("used", x.used);
+  v.Required("free", x.free);
+  v("reserved", x.reserved);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ProcessView>
+void Fields(V& v, T& x) {
+  v.Required("pid", x.pid);
+  v("user", x.user);
+  v("name", x.name);
+  v("memory", x.memory);
+  v("job", x.job);
+  v("tag", x.tag);
+  v("command", x.command);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, HealthView>
+void Fields(V& v, T& x) {
+  v("state", x.state);
+  v("reasons", x.reasons);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, GpuView>
+void Fields(V& v, T& x) {
+  v("index", x.index);
+  v.Required("uuid", x.uuid);
+  v("name", x.name);
+  v("memory", x.memory);
+  v.Group("utilization", [&](auto& u) {
+    u("gpu", x.utilization_gpu);
+    u("memory", x.utilization_memory);
+  });
+  v("temperature_c", x.temperature_c);
+  v("power_w", x.power_w);
+  v("health", x.health);
+  v("processes", x.processes);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, StatusView>
+void Fields(V& v, T& x) {
+  v.Required("gpus", x.gpus);
+  v.Required("jobs", x.jobs);
+  v("driver_error", x.driver_error);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, EventView>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v.Required("at", x.at);
+  v.Required("kind", x.kind);
+  v("job", x.job);
+  v("tag", x.tag);
+  v("gpu", x.gpu);
+  v("message", x.message);
+  v("data", x.data);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, VersionView>
+void Fields(V& v, T& x) {
+  v.Required("version", x.version);
+  v("api", x.api);
+  v("pid", x.pid);
+  v("user_mode", x.user_mode);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, JobList>
+void Fields(V& v, T& x) { v.Required("jobs", x.jobs); }
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, GpuList>
+void Fields(V& v, T& x) { v.Required("gpus", x.gpus); }
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, EventList>
+void Fields(V& v, T& x) { v.Required("events", x.events); }
+
+namespace fields {
+
+Json Write(base::Millis value) {
+  if (value.count() % 1000 == 0) return value.count() / 1000;
+  return static_cast<double>(value.count()) / 1000;
+}
+
+Json Write(const base::SizeSpec& value) {
+  if (!value.IsRelative()) return value.bytes.count;
+  std::array<char, 400> text{};  // the longest double without an exponent has fewer than 350 characters
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), value.percent, std::chars_format::fixed).ptr;
+  return std::string(text.data(), end) + "%";
+}
+
+void Reading::WrongType(const std::string& path, std::string_view expected, const Json& found) {
+  const std::string_view kind = found.is_number_float()     ? "a fraction"
+                                : found.is_number_integer() ? "an integer"
+                                : found.is_string()         ? "a string"
+                                : found.is_object()         ? "an object"
+                                : found.is_array()          ? "an array"
+                                : found.is_boolean()        ? "a boolean"
+                                                            : "null";
+  Fail(path, fmt::format("{} was expected, not {}", expected, kind));
+}
+
+void Read(Reading& r, const std::string& path, const Json& json, bool& out) {
+  if (!json.is_boolean()) return r.WrongType(path, "a boolean", json);
+  out = json.get<bool>();
+}
+
+void Read(Reading& r, const std::string& path, const Json& json, double& out) {
+  if (!json.is_number()) return r.WrongType(path, "a number", json);
+  out = json.get<double>();
+}
+
+// What becomes an argument, a path or a variable ends at a NUL, so a request may not hide one.
+void Read(Reading& r, const std::string& path, const Json& json, std::string& out) {
+  if (!json.is_string()) return r.WrongType(path, "a string", json);
+  out = json.get<std::string>();
+  if (r.strict && out.find('\0') != std::string::npos) r.Fail(path, "a string holds a NUL character");
+}
+
+void ReadInteger(Reading& r, const std::string& path, const Json& json, std::int64_t least, std::int64_t most,
+                 std::int64_t& out) {
+  if (!json.is_number_integer()) return r.WrongType(path, "an integer", json);
+  const bool too_large = json.is_number_unsigned() && json.get<std::uint64_t>() > INT64_MAX;
+  out = too_large ? 0 : json.get<std::int64_t>();
+  if (too_large || out < least || out > most)
+    r.Fail(path, fmt::format("{} lies outside {} to {}", Dump(json), least, most));
+}
+
+void Read(Reading& r, const std::string& path, const Json& json, base::Bytes& out) {
+  if (!json.is_number_unsigned()) return r.WrongType(path, "a number of bytes", json);
+  out.count = json.get<std::uint64_t>();
+}
+
+void Read(Reading& r, const std::string& path, const Json& json, base::WallTime& out) {
+  if (!json.is_string()) return r.WrongType(path, "a time", json);
+  const auto time = base::ParseIso8601(json.get_ref<const std::string&>());
+  if (!time) return r.Fail(path, time.error().message);
+  out = *time;
+}
+
+void Read(Reading& r, const std::string& path, const Json& json, base::Millis& out) {
+  constexpr double kLongest = 3.2e10;  // seconds; as base::ParseDuration
+  if (json.is_string()) {
+    const auto parsed = base::ParseDuration(json.get_ref<const std::string&>());
+    if (!parsed) return r.Fail(path, parsed.error().message);
+    out = *parsed;
+  } else if (json.is_number()) {
+    const double seconds = json.get<double>();
+    if (!(seconds >= 0 && seconds < kLongest))
+      return r.Fail(path, "a time is at least 0 and shorter than a thousand years");
+    out = base::Millis(std::llround(seconds * 1000));
+  } else {
+    r.WrongType(path, "seconds or a string such as \"30s\"", json);
+  }
+}
+
+void Read(Reading& r, const std::string& path, const Json& json, base::SizeSpec& out) {
+  std::string text;
+  if (json.is_string())
+    text = json.get<std::string>();
+  else if (json.is_number_integer())
+    text = Dump(json);
+  else
+    return r.WrongType(path, "bytes or a string such as \"8GiB\"", json);
+  const auto parsed = base::ParseSize(text);
+  if (!parsed) return r.Fail(path, parsed.error().message);
+  out = *parsed;
+}
+
+template <typename T, typename Parse>
+void ReadWord(Reading& r, const std::string& path, const Json& json, std::string_view what, Parse parse,
+              T& out) {
+  if (!json.is_string()) return r.WrongType(path, what, json);
+  const auto& word = json.get_ref<const std::string&>();
+  const auto value = parse(word);
+  if (!value) return r.Fail(path, fmt::format("'{}' is not {}", word, what));
+  out = *value;
+}
+
+void Read(Reading& r, const std::string& path, const Json& json, JobState& out) {
+  ReadWord(r, path, json, "a job state", JobStateFromString, out);
+}
+void Read(Reading& r, const std::string& path, const Json& json, RestartPolicy& out) {
+  ReadWord(r, path, json, "a restart policy (no, on-failure, always)", RestartPolicyFromString, out);
+}
+
+}  // namespace fields
+
+namespace {
+
+constexpr bool IsRequest(const RunRequest*) { return true; }
+constexpr bool IsRequest(const UpdateRequest*) { return true; }
+constexpr bool IsRequest(const void*) { return false; }
+
+void CheckPriority(fields::Reading& r, int priority) {
+  if (priority < 0 || priority > 255) r.Fail("priority", fmt::format("{} lies outside 0 to 255", priority));
+}
+
+// What types cannot say.
+void Check(fields::Reading& r, const RunRequest& request) {
+  if (request.tag.empty()) r.Fail("tag", "it is empty");
+  if (request.command.empty() || request.command.front().empty()) r.Fail("command", "it is empty");
+  if (!request.directory.empty() && request.directory.front() != '/')
+    r.Fail("directory", fmt::format("'{}' is not absolute", request.directory));
+  if (request.umask > 0777) r.Fail("umask", fmt::format("{} lies outside 0 to 511", request.umask));
+  CheckPriority(r, request.priority);
+  for (const auto& [name, value] : request.environment)
+    if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos)
+      r.Fail("environment", fmt::format("'{}' is no name of a variable", name));
+}
+void Check(fields::Reading& r, const UpdateRequest& request) {
+  if (request.priority) CheckPriority(r, *request.priority);
+}
+template <typename T>
+void Check(fields::Reading&, const T&) {}
+
+}  // namespace
+
+Json ToJson(const RunRequest& value) { return fields::Write(value); }
+Json ToJson(const UpdateRequest& value) { return fields::Write(value); }
+Json ToJson(const JobView& value) { return fields::Write(value); }
+Json ToJson(const GpuView& value) { return fields::Write(value); }
+Json ToJson(const ProcessView& value) { return fields::Write(value); }
+Json ToJson(const EventView& value) { return fields::Write(value); }
+Json ToJson(const StatusView& value) { return fields::Write(value); }
+Json ToJson(const JobList& value) { return fields::Write(value); }
+Json ToJson(const GpuList& value) { return fields::Write(value); }
+Json ToJson(const EventList& value) { return fields::Write(value); }
+Json ToJson(const VersionView& value) { return fields::Write(value); }
+
+Json ToJson(const base::Error& error) {
+  Json inner = Json::object();
+  inner["code"] = std::string(base::ToString(error.code));
+  inner["message"] = error.message;
+  inner["hint"] = error.hint.empty() ? Json(nullptr) : Json(error.hint);
+  return Json{{"error", std::move(inner)}};
+}
+
+template <typename T>
+base::Result<T> FromJson(const Json& json) {
+  fields::Reading reading;
+  reading.strict = IsRequest(static_cast<const T*>(nullptr));
+  T value;
+  fields::Read(reading, "", json, value);
+  if (!reading.failed()) Check(reading, value);
+  if (reading.failed()) return base::Fail(base::ErrorCode::kInvalidArgument, std::move(reading.error));
+  return value;
+}
+
+base::Result<Json> ParseJson(std::string_view text) {
+  if (!IsUtf8(text)) return base::Fail(base::ErrorCode::kInvalidArgument, "the text is not UTF-8");
+  try {
+    return Json::parse(text.begin(), text.end());
+  } catch (const nlohmann::json::exception& error) {
+    std::string_view why = error.what();  // "[json.exception…] parse error at …: …; last read: '…'"
+    if (const auto bracket = why.find("] "); bracket != why.npos) why.remove_prefix(bracket + 2);
+    if (const auto last = why.find("; last read"); last != why.npos) why = why.substr(0, last);
+    return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("the text is not JSON: {}", why));
+  }
+}
+
+std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+template <typename T>
+base::Result<T> Decode(std::string_view text) {
+  GPUMAN_ASSIGN(const Json json, ParseJson(text));
+  return FromJson<T>(json);
+}
+
+template <typename T>
+std::string Encode(const T& value) {
+  return Dump(ToJson(value));
+}
+
+#define GPUMAN_CODEC(T)                                 \
+  template base::Result<T> FromJson<T>(const Json&);    \
+  template base::Result<T> Decode<T>(std::string_view); \
+  template std::string Encode<T>(const T&)
+GPUMAN_CODEC(RunRequest);
+GPUMAN_CODEC(UpdateRequest);
+GPUMAN_CODEC(JobView);
+GPUMAN_CODEC(GpuView);
+GPUMAN_CODEC(EventView);
+GPUMAN_CODEC(StatusView);
+GPUMAN_CODEC(JobList);
+GPUMAN_CODEC(GpuList);
+GPUMAN_CODEC(EventList);
+GPUMAN_CODEC(VersionView);
+#undef GPUMAN_CODEC
+template std::string Encode<base::Error>(const base::Error&);
+
+int HttpStatusOf(base::ErrorCode code) {
+  using enum base::ErrorCode;
+  switch (code) {
+    case kInvalidArgument:
+      return 400;
+    case kPermissionDenied:
+      return 403;
+    case kNotFound:
+      return 404;
+    case kAlreadyExists:
+    case kConflict:
+      return 409;
+    case kUnsatisfiable:
+      return 422;
+    case kNotSupported:
+      return 501;
+    case kUnavailable:
+      return 503;
+    case kTimeout:
+      return 504;
+    case kExhausted:
+      return 507;
+    case kCorrupt:
+    case kInternal:
+      break;
+  }
+  return 500;
+}
+
+base::Error ErrorOfAnswer(int http_status, std::string_view body) {
+  const auto json = ParseJson(body);
+  const auto text = [](const Json& object, const char* name) {
+    const auto it = object.find(name);
+    return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+  };
+  if (json && json->is_object()) {
+    if (const auto it = json->find("error"); it != json->end() && it->is_object())
+      return {base::ErrorCodeFromString(text(*it, "code")), text(*it, "message"), text(*it, "hint")};
+  }
+  using enum base::ErrorCode;
+  for (const auto code : {kInvalidArgument, kPermissionDenied, kNotFound, kConflict, kUnsatisfiable,
+                          kNotSupported, kUnavailable, kTimeout, kExhausted})
+    if (HttpStatusOf(code) == http_status)
+      return {code, fmt::format("the daemon answered with HTTP status {}", http_status), {}};
+  return {kInternal, fmt::format("the daemon answered with HTTP status {}", http_status), {}};
+}
+
+// Refuses overlong forms, surrogates and what lies above U+10FFFF (RFC 3629).
+bool IsUtf8(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    const auto lead = static_cast<unsigned char>(text[i++]);
+    if (lead < 0x80) continue;
+    const int more = lead >= 0xC2 && lead <= 0xDF   ? 1
+                     : lead >= 0xE0 && lead <= 0xEF ? 2
+                     : lead >= 0xF0 && lead <= 0xF4 ? 3
+                                                    : 0;
+    if (more == 0 || text.size() - i < static_cast<std::size_t>(more)) return false;
+    const auto second = static_cast<unsigned char>(text[i]);
+    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F))
+      return false;
+    for (int k = 0; k < more; ++k, ++i)
+      if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return false;
+  }
+  return true;
+}
+
+}  // namespace gpuman::api

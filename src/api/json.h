@@ -1,0 +1,65 @@
+// The JSON of the HTTP API: one codec for the daemon and for its clients.
+//
+// Field names are those of types.h, nested where docs/api/openapi.yaml nests them
+// (`utilization:{gpu,memory}`). Requests are read strictly: a field nobody knows is refused by its name,
+// since a misspelt limit that is ignored is no limit. Answers are read leniently: a newer daemon may add
+// fields. Wrong types are named with their path ("jobs[0].memory.limit: an integer was expected, not a
+// string").
+//
+//   sizes      in requests an integer or a string ("8GiB", "50%"); in answers integers
+//   durations  in requests seconds as a number or a string ("30s"); in answers seconds as a number
+//   times      ISO 8601 UTC strings
+//   updates    an absent field stays as it is; `"memory": null` and `"soft": null` take the limit away
+//
+// Text that is not UTF-8 is refused when read and replaced by U+FFFD when written (names of processes may
+// hold any byte). Pure functions; thread-safe; no exception leaves them.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "api/types.h"
+#include "base/result.h"
+
+namespace gpuman::api {
+
+// Keeps the order of fields, so that people read the same order everywhere.
+using Json = nlohmann::ordered_json;
+
+Json ToJson(const RunRequest& value);
+Json ToJson(const UpdateRequest& value);
+Json ToJson(const JobView& value);
+Json ToJson(const GpuView& value);
+Json ToJson(const ProcessView& value);
+Json ToJson(const EventView& value);
+Json ToJson(const StatusView& value);
+Json ToJson(const JobList& value);
+Json ToJson(const GpuList& value);
+Json ToJson(const EventList& value);
+Json ToJson(const VersionView& value);
+Json ToJson(const base::Error& error);  // {"error":{"code":…,"message":…,"hint":…}}
+
+// For T any of the above except base::Error and ProcessView. kInvalidArgument with the path.
+template <typename T>
+base::Result<T> FromJson(const Json& json);
+
+// kInvalidArgument with the position of the first thing that is no JSON.
+base::Result<Json> ParseJson(std::string_view text);
+// On one line, without a line end.
+std::string Dump(const Json& json);
+
+// From and to text, for those who need no Json in between.
+template <typename T>
+base::Result<T> Decode(std::string_view text);
+template <typename T>
+std::string Encode(const T& value);
+
+// The status of an HTTP answer for an error, and the error of an answer: from its body where that is ours,
+// else from the status alone.
+int HttpStatusOf(base::ErrorCode code);
+base::Error ErrorOfAnswer(int http_status, std::string_view body);
+
+bool IsUtf8(std::string_view text);
+
+}  // namespace gpuman::api
