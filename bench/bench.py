@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""The figures of docs/results.md, measured end to end through the programs a user runs.
+
+Usage: bench.py [--real] [--trials N] [guard] [rest] [status] [run]      (all of them when none is named)
+
+Every figure is printed with its bar; nothing is asserted. --real uses the driver of this machine instead of the
+simulated one. On the simulated driver the figures are about gpuman and the machine's processors, not about a GPU.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "harness"))
+import machine  # noqa: E402
+
+MIB = 1 << 20
+ROWS = []
+
+
+def row(what, figure, bar, note=""):
+    ROWS.append((what, figure, bar, note))
+    print(f"  {what}: {figure}  (bar: {bar}) {note}", flush=True)
+
+
+def percentile(values, p):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * p / 100))]
+
+
+def spread(values, unit="ms"):
+    return (f"median {statistics.median(values):.2f}, p99 {percentile(values, 99):.2f}, "
+            f"max {max(values):.2f} {unit}, n={len(values)}")
+
+
+class Burners:
+    """Keeps every processor busy twice over, at normal priority: the loaded machine of the guard's bar."""
+
+    def __enter__(self):
+        count = 2 * os.cpu_count()
+        self.processes = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(count)]
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+def wait_for(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.005)
+    raise SystemExit("bench: waited in vain for " + condition.__name__)
+
+
+def log_lines(m, job):
+    lines = []
+    for line in pathlib.Path(job["log_path"]).read_text().splitlines():
+        if line.startswith("{"):
+            lines.append(json.loads(line))
+    return lines
+
+
+def context_overhead(m):
+    """What NVML counts for a load beyond what it allocated: its context and its module."""
+    size = 64 * MIB
+    job = m.run_json("run", "--tag", "overhead", "--detach", "--", machine.program("gpuman-load"), "--alloc", str(size),
+                     "--hold", "60s", "--json")
+
+    def counted():
+        for process in m.api("GET", "/v1/status")["gpus"][0]["processes"]:
+            if process["job"] == job["id"] and process["memory"] and process["memory"] >= size:
+                return process["memory"] - size
+        return 0
+    time.sleep(1)
+    overhead = wait_for(counted)
+    m.run("remove", "overhead")
+    return overhead
+
+
+def reaction(m, number, limit, overhead, arguments):
+    """Runs a load past its limit: milliseconds from the allocation call that passes it to the SIGKILL."""
+    job = m.run_json("run", "--tag", f"hog{number}", "--memory", str(limit), "--no-preload", "--detach", "--",
+                     machine.program("gpuman-load"), *arguments, "--json")
+    ended = m.api("GET", f"/v1/jobs/{job['id']}/wait")
+    if ended["reason"] != "memory_limit":
+        raise SystemExit(f"bench: trial {number} ended as {ended['state']}, {ended['reason']}: {ended['reason_detail']}")
+    killed = next(e["data"]["killed_at_ns"] for e in reversed(m.events())
+                  if e["job"] == job["id"] and "killed_at_ns" in e["data"])
+    passed = next(line["before_ns"] for line in log_lines(m, ended)
+                  if line.get("event") == "alloc" and line["total"] + overhead > limit)
+    m.run("remove", str(job["id"]))
+    return (killed - passed) / 1e6
+
+
+def bench_guard(arguments):
+    print("guard: from passing the limit until SIGKILL is sent, machine loaded")
+    with machine.Machine(real=arguments.real) as m:
+        overhead = context_overhead(m)
+        limit = overhead + 512 * MIB
+        climb = ["--alloc", str(256 * MIB), "--step", str(16 * MIB), "--interval", "10ms", "--hold", "20s",
+                 "--iterations", "1000"]
+        jump = ["--alloc", str(64 * MIB), "--hold", "1500ms", "--jump", str(1024 * MIB)]
+        with Burners():
+            climbing = [reaction(m, i, limit, overhead, climb) for i in range(arguments.trials)]
+            row("limit passed to SIGKILL, climbing", spread(climbing), "p99 at most 20 ms")
+            jumping = [reaction(m, 100000 + i, limit, overhead, jump) for i in range(arguments.trials)]
+            row("limit passed to SIGKILL, jump out of rest", spread(jumping), "at most 120 ms")
+
+
+def cpu_seconds(pid):
+    total = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        total += int((task / "schedstat").read_text().split()[0])
+    return total / 1e9
+
+
+def resident_mib(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise SystemExit("bench: no VmRSS")
+
+
+def bench_rest(arguments):
+    gpus, jobs, seconds = (1 if arguments.real else 8), 64, 60
+    print(f"rest: daemon with {gpus} GPUs and {jobs} managed processes, nothing happening, {seconds} s")
+    with machine.Machine(gpus=gpus, real=arguments.real) as m:
+        for i in range(jobs):
+            m.run_json("run", "--tag", f"rest{i}", "--memory", "2GiB", "--gpu", str(i % gpus), "--detach", "--",
+                       machine.program("gpuman-load"), "--alloc", "64MiB", "--hold", "1h")
+
+        def all_seen():
+            return sum(len(g["processes"]) for g in m.api("GET", "/v1/status")["gpus"]) >= jobs
+        wait_for(all_seen, 120)
+        time.sleep(5)
+        before, start = cpu_seconds(m.daemon.pid), time.monotonic()
+        time.sleep(seconds)
+        share = 100 * (cpu_seconds(m.daemon.pid) - before) / (time.monotonic() - start)
+        row("daemon at rest, processor", f"{share:.2f} % of one core", "at most 0.5 %")
+        row("daemon at rest, memory", f"{resident_mib(m.daemon.pid):.1f} MiB resident", "at most 30 MB")
+
+
+def time_command(command, env, runs):
+    times = []
+    for _ in range(runs):
+        start = time.monotonic()
+        subprocess.run(command, env=env, stdout=subprocess.DEVNULL, check=True)
+        times.append((time.monotonic() - start) * 1e3)
+    return times
+
+
+def bench_status(arguments):
+    print("status: the whole command")
+    with machine.Machine(gpus=(1 if arguments.real else 8), real=arguments.real) as m:
+        for i in range(8):
+            m.run_json("run", "--tag", f"s{i}", "--detach", "--", machine.program("gpuman-load"), "--alloc", "64MiB",
+                       "--hold", "1h")
+        time.sleep(2)
+        ours = time_command([machine.program("gpuman"), "status"], m.env, 200)
+        row("gpuman status, whole command", spread(ours), "median at most 10 ms")
+        if arguments.real:
+            theirs = time_command(["nvidia-smi"], m.env, 20)
+            ratio = statistics.median(theirs) / statistics.median(ours)
+            row("nvidia-smi in the same run", spread(theirs), "ours at least 10 times faster", f"ratio {ratio:.1f}")
+
+
+def bench_run(arguments):
+    print("run: until the command executes")
+    times = []
+    with machine.Machine(real=arguments.real) as m:
+        for i in range(arguments.trials):
+            start = time.time_ns()
+            job = m.run_json("run", "--tag", f"r{i}", "--detach", "--", "/bin/date", "+%s%N")
+            ended = m.api("GET", f"/v1/jobs/{job['id']}/wait")
+            times.append((int(pathlib.Path(ended["log_path"]).read_text().split()[0]) - start) / 1e6)
+    row("gpuman run until the command executes", spread(times), "median at most 30 ms")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--real", action="store_true")
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run"], default=[])
+    arguments = parser.parse_args()
+    benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run}
+    for name in arguments.which or list(benches):
+        benches[name](arguments)
+    print(f"\n{time.strftime('%Y-%m-%d')}, {platform.node()}, {os.cpu_count()} processors, Linux {platform.release()}, "
+          f"{'the real driver' if arguments.real else 'simulated driver'}")
+    print("| what | figure | bar |\n|---|---|---|")
+    for what, figure, bar, note in ROWS:
+        print(f"| {what} | {figure} {note} | {bar} |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

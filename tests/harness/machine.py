@@ -1,0 +1,147 @@
+"""A machine for one test: the simulated driver, a daemon of its own, and the command line, in a directory of its own.
+
+Used by tests/fault and bench. Standard library only. With `real=True` the driver of the machine is used instead of the
+simulated one.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def build_dir():
+    return pathlib.Path(os.environ.get("GPUMAN_BUILD_DIR", ROOT / "build" / "release"))
+
+
+def program(name):
+    path = build_dir() / "bin" / name
+    if not path.exists():
+        raise SystemExit(f"{path} is missing: run ./dev build first")
+    return str(path)
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket, for what the command line does not show."""
+
+    def __init__(self, path, timeout=30):
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class Machine:
+    def __init__(self, profile="h200", gpus=1, memory=None, real=False, config=""):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-test-"))
+        self.real = real
+        self.profile, self.gpus, self.memory = profile, gpus, memory
+        self.daemon = None
+        self.sim = None
+        self.env = dict(os.environ)
+        self.env.update(
+            XDG_RUNTIME_DIR=str(self.dir / "run"),
+            XDG_STATE_HOME=str(self.dir / "state"),
+            XDG_CONFIG_HOME=str(self.dir / "config"),
+            GPUMAN_SOCKET=str(self.dir / "gpumand.sock"),
+            GPUMAN_STATE_DIR=str(self.dir / "lib"),
+            GPUMAN_CONFIG=str(self.dir / "gpumand.toml"),
+        )
+        for name in ("run", "state", "config", "lib"):
+            (self.dir / name).mkdir(mode=0o700)
+        (self.dir / "gpumand.toml").write_text(config)
+
+    def __enter__(self):
+        if not self.real:
+            self._start_simulation()
+        self.start_daemon()
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(Exception):
+            for job in self.api("GET", "/v1/jobs")["jobs"]:
+                self.run("remove", str(job["id"]))
+        self.stop_daemon()
+        if self.sim:
+            self.sim.stdin.close()
+            self.sim.wait(timeout=30)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def _start_simulation(self):
+        """Keeps one simulated driver for the life of the machine and takes over the environment it sets."""
+        command = [program("gpuman-sim"), "exec", "--profile", self.profile, "--gpus", str(self.gpus)]
+        if self.memory:
+            command += ["--memory", self.memory]
+        command += ["--", "sh", "-c", "env -0; printf '\\0END\\0'; exec cat"]
+        self.sim = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env)
+        data = b""
+        while b"\0END\0" not in data:
+            chunk = os.read(self.sim.stdout.fileno(), 65536)
+            if not chunk:
+                raise SystemExit("the simulated driver did not start")
+            data += chunk
+        for entry in data.split(b"\0END\0")[0].split(b"\0"):
+            name, _, value = entry.decode().partition("=")
+            if name.startswith("GPUMAN_SIM") or name == "LD_LIBRARY_PATH":
+                self.env[name] = value
+
+    def start_daemon(self):
+        log = open(self.dir / "daemon.log", "ab")
+        self.daemon = subprocess.Popen(
+            [program("gpumand"), "--user"], env=self.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if self.api("GET", "/v1/version")["pid"] == self.daemon.pid:
+                    return
+            if self.daemon.poll() is not None:
+                break
+            time.sleep(0.01)
+        raise SystemExit("the daemon did not answer:\n" + (self.dir / "daemon.log").read_text()[-2000:])
+
+    def stop_daemon(self, how=signal.SIGTERM):
+        if self.daemon and self.daemon.poll() is None:
+            self.daemon.send_signal(how)
+            self.daemon.wait(timeout=20)
+
+    def api(self, method, path, body=None):
+        connection = UnixConnection(self.env["GPUMAN_SOCKET"])
+        try:
+            connection.request(method, path, json.dumps(body) if body is not None else None)
+            answer = connection.getresponse()
+            data = answer.read()
+            return json.loads(data) if data else None
+        finally:
+            connection.close()
+
+    def popen(self, *arguments, **options):
+        return subprocess.Popen([program("gpuman"), *arguments], env=self.env, **options)
+
+    def run(self, *arguments, **options):
+        return subprocess.run([program("gpuman"), *arguments], env=self.env, capture_output=True, text=True, **options)
+
+    def run_json(self, *arguments):
+        done = self.run(*arguments, "--json")
+        if done.returncode != 0:
+            raise RuntimeError(f"gpuman {' '.join(arguments)}: exit {done.returncode}: {done.stderr}")
+        return json.loads(done.stdout)
+
+    def jobs(self):
+        return self.api("GET", "/v1/jobs?all=1")["jobs"]
+
+    def events(self, since=0):
+        return self.api("GET", f"/v1/events?since={since}&limit=100000")["events"]
