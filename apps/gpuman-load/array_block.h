@@ -1,0 +1,14 @@
+// CUDA arrays as a block: their memory has no addresses, so that kernels reach it through the session's
+// window of plain device memory.
+#pragma once
+
+#include <memory>
+
+#include "allocators.h"
+
+namespace gpuman::load {
+
+// As many arrays as `size` needs.
+base::Result<std::unique_ptr<Block>> AllocateArrays(Session& session, base::Bytes size);
+
+}  // namespace gpuman::load

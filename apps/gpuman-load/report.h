@@ -1,0 +1,24 @@
+// What the load says: one line an event, as JSON or as text, each line by one write so that the lines of
+// several processes do not mix. Every event carries the process and the time, CLOCK_MONOTONIC nanoseconds.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace gpuman::load {
+
+std::uint64_t MonotonicNs();
+
+class Report {
+ public:
+  explicit Report(bool json) : json_(json) {}
+
+  // `fields` is an object.
+  void Event(std::string_view name, const nlohmann::ordered_json& fields = nlohmann::ordered_json::object());
+
+ private:
+  bool json_;
+};
+
+}  // namespace gpuman::load
