@@ -1,0 +1,85 @@
+// Whose a GPU process is: a job of ours, or none.
+//
+// A process belongs to a job when one of its ancestors is the job's keeper (a child subreaper, so whatever
+// daemonises stays below it); or when it lies in the job's cgroup; or, if it runs as the job's owner and
+// started after the job's keeper, when its environment carries the job's key (or, of a job without one, its
+// id). The last two find what survived a killed keeper. The environment is the process's own to write: a
+// process can thereby join a job of its own user, never one of somebody else.
+//
+// Answers are kept by pid and checked against the start time when a pid newly appears in a GPU's list, so
+// resting costs no look into /proc and a reused pid is never taken for its predecessor. Not thread-safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/process.h"
+#include "gpu/sample.h"
+
+namespace gpuman::gpu {
+
+using base::JobId;
+
+struct JobRoot {
+  JobId job;
+  base::ProcessId keeper;
+  std::filesystem::path cgroup{};  // the job's own, absolute; empty: none
+  uid_t owner = 0;
+  std::string key{};  // GPUMAN_JOB_KEY of the job's processes; empty: GPUMAN_JOB_ID is looked at
+  friend bool operator==(const JobRoot&, const JobRoot&) = default;
+};
+
+// A process on a GPU with what is known of it. A process that had ended before we could look has start time
+// 0 and no uid, and belongs to nobody.
+struct OwnedProcess {
+  base::ProcessId id;
+  std::optional<JobId> job{};
+  std::optional<uid_t> uid{};
+  std::string name{};  // comm
+  ProcessKind kind = ProcessKind::kCompute;
+  std::optional<base::Bytes> memory{};
+  friend bool operator==(const OwnedProcess&, const OwnedProcess&) = default;
+};
+
+class Attribution {
+ public:
+  // `table` must outlive this object.
+  explicit Attribution(const base::ProcessTable& table) : table_(table) {}
+
+  // Adds the job or replaces what is known of it (a new keeper). Processes that belonged to nobody are looked
+  // at again.
+  void SetJob(const JobRoot& root);
+  void RemoveJob(JobId job);
+
+  // The processes of a sampling of GPU `uuid`, in its order.
+  std::vector<OwnedProcess> Attribute(const std::string& uuid, std::span<const GpuProcess> processes);
+  // The GPU is gone, or its sampling failed: its list is no longer a reason to remember a pid.
+  void Forget(const std::string& uuid);
+
+ private:
+  struct Known {
+    base::ProcessId id;
+    std::optional<JobId> job;
+    std::optional<uid_t> uid;
+    std::string name;
+  };
+  Known Look(pid_t pid) const;
+  std::optional<JobId> FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid) const;
+  std::optional<JobId> ByAncestry(base::ProcessInfo process) const;
+  std::optional<JobId> ByCgroup(pid_t pid) const;
+  std::optional<JobId> ByEnvironment(const base::ProcessInfo& process, std::optional<uid_t> uid) const;
+
+  const base::ProcessTable& table_;
+  std::map<JobId, JobRoot> jobs_;
+  std::map<pid_t, Known> known_;                      // of every pid in `listed_`
+  std::map<std::string, std::vector<pid_t>> listed_;  // by GPU, sorted: its latest list
+};
+
+}  // namespace gpuman::gpu

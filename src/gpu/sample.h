@@ -1,0 +1,60 @@
+// What one look at one GPU saw. A value; an absent optional is unknown or not supported, never zero.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/units.h"
+
+namespace gpuman::gpu {
+
+enum class GpuState {
+  kOk,
+  kLost,          // the driver says that it has fallen off, or can no longer talk to it
+  kUnresponsive,  // the driver call has not come back within its time limit
+};
+
+enum class ProcessKind { kCompute, kGraphics, kComputeAndGraphics };
+
+struct GpuProcess {
+  pid_t pid = 0;
+  std::optional<base::Bytes> memory;
+  ProcessKind kind = ProcessKind::kCompute;
+  friend auto operator<=>(const GpuProcess&, const GpuProcess&) = default;
+};
+
+struct MemoryUse {
+  base::Bytes total;
+  base::Bytes used;      // by programs; without `reserved`
+  base::Bytes free;      // what a program could still get
+  base::Bytes reserved;  // by driver and firmware; 0 where the driver does not tell
+  friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
+};
+
+// Read about once a second; the fast ones (memory, processes) every round.
+struct SlowReadings {
+  std::optional<int> utilization_gpu;     // percent of time
+  std::optional<int> utilization_memory;  // percent of time
+  std::optional<int> temperature_c;
+  std::optional<double> power_w;
+  friend bool operator==(const SlowReadings&, const SlowReadings&) = default;
+};
+
+// When `state` is not kOk, only `uuid`, `taken_at`, `state` and `error` mean something.
+struct Sample {
+  std::string uuid;
+  base::MonoTime taken_at{};  // before the first read: what it says is at least this new
+  GpuState state = GpuState::kOk;
+  std::string error;  // a sentence
+
+  std::optional<MemoryUse> memory;
+  // Ordered by pid, one entry a process. nullopt: the driver would not tell.
+  std::optional<std::vector<GpuProcess>> processes;
+  SlowReadings slow;
+};
+
+}  // namespace gpuman::gpu

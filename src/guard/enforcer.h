@@ -1,0 +1,48 @@
+// Carries the policy's actions out. The only part of the guard that touches the world, through Hands.
+//
+// Not thread-safe: lives on the event loop.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "guard/event.h"
+#include "guard/policy.h"
+
+namespace gpuman::guard {
+
+// What the guard needs done, by the daemon. Nothing here may block for longer than a walk over /proc.
+class Hands {
+ public:
+  virtual ~Hands() = default;
+  // Before the first signal: makes the keeper (and the job's record) know why the run is about to end. A
+  // keeper that cannot be told is no reason to wait.
+  virtual void Announce(JobId job, const std::string& reason, const std::string& detail) = 0;
+  // The signal to every process of the job; how many got it. SIGKILL means: until none is left that could
+  // fork (keeper::KillTree).
+  virtual base::Result<std::size_t> SignalJob(JobId job, int signal) = 0;
+  virtual base::Result<> SignalProcess(base::ProcessId process, int signal) = 0;
+  // A line in the job's log.
+  virtual void Note(JobId job, const std::string& line) = 0;
+  virtual void Emit(Event event) = 0;
+};
+
+class Enforcer {
+ public:
+  // Both must outlive this object.
+  Enforcer(Hands& hands, const base::Clock& clock) : hands_(hands), clock_(clock) {}
+
+  // Signals first, all of them, then the telling: nothing that is slow stands before a SIGKILL. Except the
+  // announcement of the reason, which is one message.
+  void Carry(std::vector<Action> actions);
+
+ private:
+  Hands& hands_;
+  const base::Clock& clock_;
+};
+
+}  // namespace gpuman::guard

@@ -1,0 +1,108 @@
+// The guard as the daemon holds it: samples and jobs in, signals, events and sampling periods out.
+//
+// Puts attribution, policy, cadence and enforcer together and keeps the latest view of every GPU, which
+// `status` reads too. Not thread-safe: lives on the event loop; the daemon drives time:
+//   on every sample      -> OnSample
+//   at NextDeadline()    -> OnTime
+//   when a job changes   -> SetJob / RemoveJob
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "gpu/attribution.h"
+#include "gpu/inventory.h"
+#include "gpu/sample.h"
+#include "guard/cadence.h"
+#include "guard/enforcer.h"
+#include "guard/policy.h"
+
+namespace gpuman::guard {
+
+// A job that runs, or is about to. Percentages are resolved per GPU as GPUs are known.
+struct GuardedJob {
+  JobId id;
+  std::string tag;
+  std::uint64_t run = 1;        // grows with every start of the command
+  base::MonoTime started_at{};  // of this run
+  int priority = 128;
+  std::optional<base::SizeSpec> hard{};
+  std::optional<base::SizeSpec> soft{};
+  std::vector<std::string> gpus{};  // UUIDs the limits hold on; empty: every GPU
+  std::optional<base::Millis> grace{};
+  std::optional<base::MonoTime> ending_since{};  // a stop was ordered by somebody else
+  gpu::JobRoot root{};                           // .job is `id`
+};
+
+struct GuardSettings {
+  Settings policy;
+  CadenceSettings cadence;
+  std::optional<base::SizeSpec> reserve{};              // of every GPU
+  std::map<std::string, base::SizeSpec> gpu_reserve{};  // by UUID, instead
+};
+
+// The latest of one GPU. `sample` keeps the last good figures aside from `state`.
+struct GpuStatus {
+  gpu::Gpu gpu;
+  gpu::Sample sample;
+  std::vector<gpu::OwnedProcess> processes;
+};
+
+struct JobUsage {
+  std::optional<base::Bytes> used;  // largest of its GPUs; nullopt: nothing known yet
+  std::optional<base::Bytes> peak;  // of `used`, over this run
+  std::map<std::string, base::Bytes> by_gpu;
+};
+
+class Guard {
+ public:
+  using SetPeriod = std::function<void(const std::string& uuid, base::Millis period)>;
+
+  // `table`, `hands`, `clock` must outlive this object.
+  Guard(GuardSettings settings, const base::ProcessTable& table, Hands& hands, const base::Clock& clock,
+        SetPeriod set_period);
+
+  void SetSettings(GuardSettings settings);
+  void SetInventory(const gpu::Inventory& inventory);
+  // Adds the job or replaces what is known of it: a changed limit holds from the next sample on; poke the
+  // sampler to make that now.
+  void SetJob(const GuardedJob& job);
+  void RemoveJob(JobId job);
+
+  void OnSample(const gpu::Sample& sample);
+  void OnTime();
+  std::optional<base::MonoTime> NextDeadline() const;
+
+  const gpu::Inventory& inventory() const { return inventory_; }
+  // nullptr: no such GPU. A GPU that was never sampled has a default `taken_at`.
+  const GpuStatus* Find(const std::string& uuid) const;
+  JobUsage UsageOf(JobId job) const;
+
+ private:
+  void Act();
+  Snapshot TakeSnapshot() const;
+  GpuSnapshot SnapshotOf(const GpuStatus& status) const;
+  void TellStateChange(const gpu::Gpu& gpu, const gpu::Sample& before, const gpu::Sample& now);
+  void UpdatePeriod(const std::string& uuid);
+
+  GuardSettings settings_;
+  const base::Clock& clock_;
+  Hands& hands_;
+  SetPeriod set_period_;
+  gpu::Attribution attribution_;
+  Enforcer enforcer_;
+  gpu::Inventory inventory_;
+  std::map<std::string, GpuStatus> gpus_;
+  std::map<JobId, GuardedJob> jobs_;
+  std::map<JobId, base::Bytes> peaks_;
+  std::map<std::string, base::Millis> periods_;
+  State state_;
+  CadenceState cadence_;
+};
+
+}  // namespace gpuman::guard

@@ -1,0 +1,163 @@
+// What the guard does about memory: Decide(snapshot, settings, now, state) -> actions. Pure.
+//
+// Rules, in order (policy_test.cc has them as a table):
+//  - Hard limit: a job whose processes on one GPU are known to hold more than its limit there is ended:
+//    SIGTERM, the grace, SIGKILL to the whole tree; at once SIGKILL when the grace is 0. Reason memory_limit.
+//    What has been ordered is carried through: a job that gives memory back during its grace is ended still.
+//  - Soft limit: told once when passed, again only after usage fell below 95 % of it.
+//  - Reserve: while free memory of a GPU is below its reserve, one victim at a time is ended, reason
+//    device_pressure: over its soft limit first, then lowest priority, then newest. The next is chosen when
+//    the last has left the GPU and its memory had `settle` to come back, or after `victim_patience`. Any job
+//    on the GPU may be it, with or without limits. A process that gpuman does not manage only when
+//    `unmanaged_victims` is set, before all jobs, newest first; protected ones never.
+//  - Unmanaged: per user and GPU, a warning or a ceiling for the sum of what was started outside gpuman. Over
+//    the ceiling the user's newest process there is ended, one at a time.
+//  - Unknown memory (nullopt) is neither zero nor a guess: sums are lower bounds, so a limit acts on what is
+//    certain; a job with a limit whose use is partly unknown is told of once (usage_unknown).
+//  - Failed samples and those older than `max_age`, or taken before the run of the job began, decide
+//    nothing. Only the SIGKILL that follows a SIGTERM needs no sample.
+//
+// Protected: processes named in `protected_names` (display servers) that do graphics or run as root, and the
+// pids in `ignored`.
+#pragma once
+
+#include <sys/types.h>
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/process.h"
+#include "base/units.h"
+#include "gpu/attribution.h"
+#include "guard/event.h"
+
+namespace gpuman::guard {
+
+enum class UnmanagedMode { kWarn, kEnforce };
+
+struct UnmanagedRule {
+  std::optional<uid_t> uid;  // nullopt: every user without a rule of their own, except root
+  base::SizeSpec ceiling;    // of the user's unmanaged processes on one GPU, together
+  UnmanagedMode mode = UnmanagedMode::kWarn;
+};
+
+struct Settings {
+  base::Millis grace{0};  // for jobs that name none, and for unmanaged processes
+  std::vector<UnmanagedRule> unmanaged;
+  bool unmanaged_victims = false;
+  std::set<std::string> protected_names;  // comm; DefaultProtectedNames()
+  std::set<base::ProcessId> ignored;      // unmanaged processes that are never touched nor counted
+  base::Millis max_age{3000};
+  base::Millis settle{250};
+  base::Millis victim_patience{10'000};
+  base::Millis kill_again{1000};  // SIGKILL is repeated this often while the job still shows on a GPU
+};
+std::set<std::string> DefaultProtectedNames();
+
+struct GpuSnapshot {
+  std::string uuid;
+  unsigned index = 0;         // for messages
+  bool ok = false;            // the last sampling succeeded
+  base::MonoTime taken_at{};  // of the last sampling
+  base::Bytes total, used, free;
+  base::Bytes reserve;  // 0: none
+  std::vector<gpu::OwnedProcess> processes;
+};
+
+struct JobLimit {
+  std::optional<base::Bytes> soft;
+  std::optional<base::Bytes> hard;
+  friend bool operator==(const JobLimit&, const JobLimit&) = default;
+};
+
+struct JobSnapshot {
+  JobId id;
+  std::string tag;                         // for messages
+  std::uint64_t run = 1;                   // grows with each start of its command: a new run is a new chance
+  base::MonoTime started_at{};             // of the run
+  int priority = 128;                      // higher is more important
+  std::map<std::string, JobLimit> limits;  // by GPU; percentages resolved
+  std::optional<base::Millis> grace;
+  std::optional<base::MonoTime> ending_since;  // somebody else is ending it: leave it alone, wait for it
+};
+
+struct Snapshot {
+  std::vector<GpuSnapshot> gpus;
+  std::vector<JobSnapshot> jobs;
+};
+
+enum class What { kTell, kTerminate, kKill };
+
+// kTell: the event only. kTerminate, kKill: a signal to `job`, the whole tree, or to `process`; exactly one
+// of them is set. `first`: nothing was sent to this target before, so its reason has to be announced.
+struct Action {
+  What what = What::kTell;
+  std::optional<JobId> job{};
+  std::optional<base::ProcessId> process{};
+  bool first = false;
+  bool note_in_log = false;  // the message belongs into the job's log too
+  Event event;
+};
+
+// --- State: what Decide remembers between calls. Start with an empty one; nothing else writes to it. ---
+
+enum class Stage { kNone, kTerminating, kKilled };
+
+struct Ending {
+  Stage stage = Stage::kNone;
+  std::string gpu;  // where the cause lay
+  std::string reason;
+  std::string message;
+  base::MonoTime kill_at{};       // kTerminating: when the grace ends
+  base::MonoTime signalled_at{};  // the last signal
+};
+
+struct JobState {
+  std::uint64_t run = 0;
+  Ending ending;
+  std::set<std::string> over_soft;  // GPUs
+  std::set<std::string> unknown_told;
+};
+
+using Target = std::pair<std::optional<JobId>, base::ProcessId>;  // a job, or else a process
+
+struct GpuPressure {
+  std::optional<Target> victim;               // in flight
+  base::MonoTime since{};                     // it was chosen
+  std::optional<base::MonoTime> victim_gone;  // first sample without it
+  bool unrelieved_told = false;
+};
+
+struct State {
+  std::map<JobId, JobState> jobs;
+  std::map<base::ProcessId, Ending> processes;  // unmanaged ones being ended
+  std::map<std::string, GpuPressure> pressure;  // by GPU
+  std::set<std::pair<std::string, uid_t>> unmanaged_told;
+};
+
+std::vector<Action> Decide(const Snapshot& snapshot, const Settings& settings, base::MonoTime now,
+                           State& state);
+
+// When Decide has something to do even if no sample comes: the end of the next grace.
+std::optional<base::MonoTime> NextDeadline(const State& state);
+
+// --- Parts of the rules that others need too. ---
+
+struct Usage {
+  base::Bytes known;  // sum of what the driver tells
+  unsigned processes = 0;
+  unsigned unknown = 0;  // processes whose memory it does not tell
+};
+Usage UsageOf(JobId job, const GpuSnapshot& gpu);
+
+bool IsProtected(const gpu::OwnedProcess& process, const Settings& settings);
+
+}  // namespace gpuman::guard
