@@ -22,7 +22,7 @@
 namespace gpuman::keeper {
 
 // Makes `job_dir` (0700; its parent must exist) with spec.json and an empty journal, all synced to disk.
-// kAlreadyExists when there is a journal already.
+// May be repeated until a keeper was started: then kAlreadyExists.
 base::Result<> PrepareJob(const std::filesystem::path& job_dir, const Spec& spec);
 
 // The spec of a prepared job.
@@ -34,6 +34,10 @@ struct SpawnOptions {
   base::Millis timeout{10'000};
 };
 enum class SpawnOutcome { kStarted, kAlreadyRunning, kAlreadyEnded };
+// What gpuman-keeper exits with when it has detached, or found nothing to do. Any other: its stderr says why.
+inline constexpr int kExitStarted = 0;
+inline constexpr int kExitAlreadyRunning = 10;
+inline constexpr int kExitAlreadyEnded = 11;
 
 // Blocks for some milliseconds, until the keeper listens on its control socket (the command is launched right
 // after). Thread-safe; for a worker thread. The caller must not reap children it did not start (waitpid(-1)).

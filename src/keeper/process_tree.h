@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <vector>
 
 #include "base/process.h"
@@ -38,5 +39,8 @@ struct KillReport {
 // is stopped until a look finds nothing new, then killed, until a look finds nothing left. Does not wait for
 // processes that the kernel cannot end yet (uninterruptible sleep): `complete` means they have their SIGKILL.
 KillReport KillTree(const ProcessTree& tree, const base::ProcessTable& table);
+
+// The same for what `look` finds, without a cgroup.
+KillReport KillAll(const std::function<std::vector<base::ProcessInfo>()>& look);
 
 }  // namespace gpuman::keeper

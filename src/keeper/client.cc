@@ -1,0 +1,196 @@
+#include "keeper/client.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "base/file.h"
+#include "keeper/job_dir.h"
+
+namespace gpuman::keeper {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::FailSystem;
+using Deadline = std::chrono::steady_clock::time_point;
+
+base::Result<> SyncPath(const std::filesystem::path& path, int flags) {
+  GPUMAN_ASSIGN(const base::Fd fd, base::OpenFile(path, flags));
+  if (::fsync(fd.get()) != 0) return FailSystem(errno, fmt::format("syncing {}", path.string()));
+  return {};
+}
+
+// Everything that `fd` yields until its writers have closed it; kTimeout at the deadline.
+base::Result<std::string> ReadUntilClosed(int fd, Deadline deadline) {
+  std::string text;
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<base::Millis>(deadline - std::chrono::steady_clock::now()).count();
+    if (left <= 0) return Fail(ErrorCode::kTimeout, "the keeper does not get ready");
+    pollfd poller{fd, POLLIN, 0};
+    if (::poll(&poller, 1, static_cast<int>(left)) <= 0) continue;
+    char buffer[1024];
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n == 0) return text;
+    if (n > 0) text.append(buffer, static_cast<std::size_t>(n));
+    if (n < 0 && errno != EINTR) return FailSystem(errno, "reading from the keeper");
+  }
+}
+
+class SpawnSetup {
+ public:
+  explicit SpawnSetup(int error_fd) {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions_, error_fd, 2);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_, 3);
+    ::posix_spawnattr_init(&attributes_);
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::posix_spawnattr_setsigmask(&attributes_, &signals);
+    ::sigfillset(&signals);
+    ::posix_spawnattr_setsigdefault(&attributes_, &signals);
+    ::posix_spawnattr_setflags(&attributes_,
+                               POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  SpawnSetup(const SpawnSetup&) = delete;
+  SpawnSetup& operator=(const SpawnSetup&) = delete;
+  ~SpawnSetup() {
+    ::posix_spawn_file_actions_destroy(&actions_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+  const posix_spawn_file_actions_t* actions() const { return &actions_; }
+  const posix_spawnattr_t* attributes() const { return &attributes_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+};
+
+base::Result<int> ExitStatusOf(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0)
+    if (errno != EINTR) return FailSystem(errno, "waiting for the keeper");
+  if (WIFSIGNALED(status))
+    return Fail(ErrorCode::kInternal, fmt::format("the keeper was killed by signal {}", WTERMSIG(status)));
+  return WEXITSTATUS(status);
+}
+
+base::Result<SpawnOutcome> OutcomeOf(int exit_status, std::string said) {
+  while (!said.empty() && said.back() == '\n') said.pop_back();
+  switch (exit_status) {
+    case kExitStarted:
+      return SpawnOutcome::kStarted;
+    case kExitAlreadyRunning:
+      return SpawnOutcome::kAlreadyRunning;
+    case kExitAlreadyEnded:
+      return SpawnOutcome::kAlreadyEnded;
+    default:
+      return Fail(ErrorCode::kInternal, said.empty() ? fmt::format("exit status {}", exit_status) : said);
+  }
+}
+
+}  // namespace
+
+base::Result<> PrepareJob(const std::filesystem::path& job_dir, const Spec& spec) {
+  GPUMAN_TRY(Validate(spec));
+  if (::mkdir(job_dir.c_str(), 0700) != 0 && errno != EEXIST)
+    return FailSystem(errno, fmt::format("making {}", job_dir.string()));
+  // The journal first: the directory is synced once, after both names are in it.
+  GPUMAN_ASSIGN(const base::Fd journal, base::OpenFile(job_dir / kJournalFile, O_WRONLY | O_CREAT, 0600));
+  struct stat status {};
+  if (::fstat(journal.get(), &status) != 0 || status.st_size > 0)
+    return Fail(ErrorCode::kAlreadyExists, fmt::format("{} holds the journal of a job", job_dir.string()));
+  GPUMAN_TRY(base::ReplaceFile(job_dir / kSpecFile, SerializeSpec(spec), 0600));
+  const auto parent = job_dir.parent_path();
+  return SyncPath(parent.empty() ? std::filesystem::path(".") : parent, O_RDONLY | O_DIRECTORY);
+}
+
+base::Result<Spec> ReadSpec(const std::filesystem::path& job_dir) {
+  GPUMAN_ASSIGN(const auto text, base::ReadFile(job_dir / kSpecFile));
+  return ParseSpec(text);
+}
+
+base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options) {
+  const auto deadline = std::chrono::steady_clock::now() + options.timeout;
+  int pipe_fds[2];
+  if (::pipe2(pipe_fds, O_CLOEXEC) != 0) return FailSystem(errno, "making a pipe for the keeper");
+  const base::Fd errors(pipe_fds[0]);
+  base::Fd errors_in(pipe_fds[1]);
+
+  std::vector<std::string> words{options.program.string(), "--job-dir", options.job_dir.string()};
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  const SpawnSetup setup(errors_in.get());
+  pid_t pid = 0;
+  const int error = ::posix_spawn(&pid, options.program.c_str(), setup.actions(), setup.attributes(),
+                                  argv.data(), ::environ);
+  if (error != 0) return FailSystem(error, fmt::format("starting {}", options.program.string()));
+  errors_in.Close();
+  auto said = ReadUntilClosed(errors.get(), deadline);
+  if (!said) ::kill(pid, SIGKILL);
+  GPUMAN_ASSIGN(const int status, ExitStatusOf(pid));
+  if (!said) return Fail(said.error());
+  auto outcome = OutcomeOf(status, std::move(*said));
+  if (!outcome) return Fail(std::move(outcome.error()).In("starting the keeper"));
+  return outcome;
+}
+
+bool KeeperLives(const std::filesystem::path& job_dir) { return LockHeld(job_dir); }
+
+base::Result<KeeperConnection> KeeperConnection::Connect(const std::filesystem::path& job_dir) {
+  GPUMAN_ASSIGN(const base::Fd directory, OpenDirectory(job_dir));
+  base::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.ok()) return FailSystem(errno, "making a socket");
+  const sockaddr_un address = ControlAddress(directory.get());
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN)
+      return Fail(ErrorCode::kUnavailable, fmt::format("no keeper listens in {}", job_dir.string()));
+    return FailSystem(errno, fmt::format("connecting to the keeper in {}", job_dir.string()));
+  }
+  const std::string hello = SerializeMessage(ClientMessage(ClientHello{}));
+  if (::send(fd.get(), hello.data(), hello.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    return Fail(ErrorCode::kUnavailable, fmt::format("the keeper in {} hung up", job_dir.string()));
+  return KeeperConnection(std::move(fd));
+}
+
+base::Result<std::optional<KeeperMessage>> KeeperConnection::Receive() {
+  std::string packet(kMaxPacket, '\0');
+  for (;;) {
+    const ssize_t n = ::recv(fd_.get(), packet.data(), packet.size(), MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
+    if (n <= 0) return Fail(ErrorCode::kUnavailable, "the keeper hung up");
+    auto message = ParseKeeperMessage(std::string_view(packet).substr(0, static_cast<std::size_t>(n)));
+    if (message) return std::move(*message);
+    if (message.error().code != ErrorCode::kNotSupported) return Fail(std::move(message.error()));
+  }
+}
+
+base::Result<std::uint64_t> KeeperConnection::Send(Command command) {
+  const std::uint64_t id = next_id_++;
+  const std::string packet = SerializeMessage(ClientMessage(NumberedCommand{id, std::move(command)}));
+  if (packet.size() > kMaxPacket)
+    return Fail(ErrorCode::kInvalidArgument, "the message to the keeper is too long");
+  ssize_t n = 0;
+  do {
+    n = ::send(fd_.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) return Fail(ErrorCode::kUnavailable, "the keeper takes no more messages");
+  return id;
+}
+
+}  // namespace gpuman::keeper

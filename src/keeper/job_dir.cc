@@ -1,0 +1,82 @@
+#include "keeper/job_dir.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/file.h"
+#include "base/process.h"
+
+namespace gpuman::keeper {
+namespace {
+
+struct flock WholeFile() {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+bool TryLock(int fd) {
+  auto lock = WholeFile();
+  return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+std::string HolderText(base::ProcessId id) { return fmt::format("{} {}\n", id.pid, id.start_time); }
+
+// The keeper named in the lock file. A killed keeper's child, on its way to execve, holds the lock a little
+// longer than the keeper lived: then the name is that of a dead process.
+bool HolderLives(const std::filesystem::path& path) {
+  const auto text = base::ReadFile(path, 128);
+  if (!text) return true;
+  int pid = 0;
+  unsigned long long start = 0;
+  if (std::sscanf(text->c_str(), "%d %llu", &pid, &start) != 2) return true;  // being written
+  return base::IsAlive({pid, start});
+}
+
+}  // namespace
+
+base::Result<base::Fd> OpenDirectory(const std::filesystem::path& directory) {
+  return base::OpenFile(directory, O_RDONLY | O_DIRECTORY);
+}
+
+sockaddr_un ControlAddress(int directory_fd) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = fmt::format("/proc/self/fd/{}/{}", directory_fd, kControlSocket);
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+base::Result<base::Fd> TakeLock(const std::filesystem::path& job_dir) {
+  const auto path = job_dir / kLockFile;
+  GPUMAN_ASSIGN(base::Fd fd, base::OpenFile(path, O_RDWR | O_CREAT, 0600));
+  for (int attempt = 0; !TryLock(fd.get()); ++attempt) {
+    if (errno != EAGAIN && errno != EACCES)
+      return base::FailSystem(errno, fmt::format("locking {}", path.string()));
+    if (attempt >= 1000 || HolderLives(path))
+      return base::Fail(base::ErrorCode::kConflict, "another keeper of this job lives");
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  const std::string text = HolderText(base::SelfId());
+  if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), text.data(), text.size(), 0) < 0) {
+    // A full disk: the lock itself holds, only the wait above loses its hint.
+  }
+  return fd;
+}
+
+bool LockHeld(const std::filesystem::path& job_dir) {
+  const auto fd = base::OpenFile(job_dir / kLockFile, O_RDONLY);
+  if (!fd) return false;
+  auto lock = WholeFile();
+  return ::fcntl(fd->get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+}  // namespace gpuman::keeper

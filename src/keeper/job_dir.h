@@ -1,0 +1,28 @@
+// The files of one job's directory, and the lock that says whether its keeper lives.
+#pragma once
+
+#include <sys/un.h>
+
+#include <filesystem>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace gpuman::keeper {
+
+inline constexpr const char* kSpecFile = "spec.json";
+inline constexpr const char* kJournalFile = "journal";
+inline constexpr const char* kLockFile = "lock";
+inline constexpr const char* kControlSocket = "control";
+
+base::Result<base::Fd> OpenDirectory(const std::filesystem::path& directory);
+
+// The address of DIRECTORY/control by way of /proc/self/fd, so that it fits whatever the path's length.
+sockaddr_un ControlAddress(int directory_fd);
+
+// An open-file-description lock: it belongs to the descriptor and its copies in forked children, and looking
+// at it (LockHeld) takes nothing. kConflict when another holds it.
+base::Result<base::Fd> TakeLock(const std::filesystem::path& job_dir);
+bool LockHeld(const std::filesystem::path& job_dir);
+
+}  // namespace gpuman::keeper

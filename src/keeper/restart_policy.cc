@@ -1,0 +1,48 @@
+#include "keeper/restart_policy.h"
+
+#include <algorithm>
+#include <string>
+
+namespace gpuman::keeper {
+namespace {
+
+base::Millis DelayBefore(const RestartPolicy& policy, std::uint32_t number_in_a_row) {
+  base::Millis delay = policy.initial_delay;
+  for (std::uint32_t i = 1; i < number_in_a_row && delay < policy.max_delay && delay.count() > 0; ++i)
+    delay = delay > policy.max_delay / 2 ? policy.max_delay : delay * 2;
+  return std::min(delay, policy.max_delay);
+}
+
+}  // namespace
+
+std::string_view ToString(RestartMode mode) {
+  switch (mode) {
+    case RestartMode::kNo:
+      return "no";
+    case RestartMode::kOnFailure:
+      return "on-failure";
+    case RestartMode::kAlways:
+      return "always";
+  }
+  return "no";
+}
+
+base::Result<RestartMode> ParseRestartMode(std::string_view word) {
+  for (const auto mode : {RestartMode::kNo, RestartMode::kOnFailure, RestartMode::kAlways})
+    if (ToString(mode) == word) return mode;
+  return base::Fail(base::ErrorCode::kInvalidArgument, "'" + std::string(word) + "' is no restart policy",
+                    "use no, on-failure or always");
+}
+
+RestartDecision DecideRestart(const RestartPolicy& policy, std::uint32_t in_a_row,
+                              const RunOutcome& outcome) {
+  const bool wanted =
+      policy.mode == RestartMode::kAlways || (policy.mode == RestartMode::kOnFailure && !outcome.success);
+  if (!wanted) return {RestartVerdict::kNotWanted, base::Millis{0}, 0};
+  const std::uint32_t before = outcome.lasted >= policy.reset_after ? 0 : in_a_row;
+  if (policy.max_restarts && before >= *policy.max_restarts)
+    return {RestartVerdict::kExhausted, base::Millis{0}, before};
+  return {RestartVerdict::kRestart, DelayBefore(policy, before + 1), before + 1};
+}
+
+}  // namespace gpuman::keeper
