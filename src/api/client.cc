@@ -1,0 +1,146 @@
+#include "api/client.h"
+
+#include <fmt/format.h>
+
+#include "api/event_stream.h"
+#include "api/json.h"
+
+namespace gpuman::api {
+namespace {
+
+std::string JobTarget(std::string_view job, std::string_view rest = {}) {
+  return fmt::format("/v1/jobs/{}{}", PercentEncode(job), rest);
+}
+
+// "?a=1&b=2" from what is set.
+class Query {
+ public:
+  Query& Add(std::string_view name, std::string_view value) {
+    text_ += text_.empty() ? '?' : '&';
+    text_ += fmt::format("{}={}", name, PercentEncode(value));
+    return *this;
+  }
+  Query& AddFlag(std::string_view name, bool on) { return on ? Add(name, "1") : *this; }
+  template <typename T>
+  Query& AddNumber(std::string_view name, const std::optional<T>& value) {
+    return value ? Add(name, std::to_string(*value)) : *this;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+HttpOptions Patient(const Wake& wake = {}) {
+  HttpOptions options;
+  options.patience.reset();
+  options.wake_fd = wake.fd;
+  options.on_wake = wake.on_wake;
+  return options;
+}
+
+base::Error NotUnderstood(base::Error error) {
+  error.code = base::ErrorCode::kInternal;
+  error.hint = "is gpumand of the same version as gpuman?";
+  return std::move(error).In("the daemon's answer is not understood");
+}
+
+}  // namespace
+
+base::Result<HttpAnswer> Client::AskRaw(const HttpRequest& request, const HttpOptions& options) const {
+  GPUMAN_ASSIGN(HttpAnswer answer, Exchange(socket_, request, options));
+  if (answer.status < 200 || answer.status >= 300)
+    return base::Fail(ErrorOfAnswer(answer.status, answer.body));
+  return answer;
+}
+
+template <typename T>
+base::Result<T> Client::Ask(HttpRequest request, HttpOptions options) const {
+  GPUMAN_ASSIGN(const HttpAnswer answer, AskRaw(request, options));
+  auto value = Decode<T>(answer.body);
+  if (!value) return base::Fail(NotUnderstood(std::move(value.error())));
+  return value;
+}
+
+base::Result<VersionView> Client::Version() const { return Ask<VersionView>({"GET", "/v1/version", {}}); }
+
+base::Result<StatusView> Client::Status(bool all) const {
+  return Ask<StatusView>({"GET", "/v1/status" + Query().AddFlag("all", all).text(), {}});
+}
+
+base::Result<GpuList> Client::Gpus() const { return Ask<GpuList>({"GET", "/v1/gpus", {}}); }
+
+base::Result<GpuView> Client::Gpu(std::string_view gpu) const {
+  return Ask<GpuView>({"GET", "/v1/gpus/" + PercentEncode(gpu), {}});
+}
+
+base::Result<JobList> Client::Jobs(bool all) const {
+  return Ask<JobList>({"GET", "/v1/jobs" + Query().AddFlag("all", all).text(), {}});
+}
+
+base::Result<JobView> Client::Job(std::string_view job) const {
+  return Ask<JobView>({"GET", JobTarget(job), {}});
+}
+
+base::Result<JobView> Client::Run(const RunRequest& request) const {
+  return Ask<JobView>({"POST", "/v1/jobs", Encode(request)});
+}
+
+base::Result<JobView> Client::Update(std::string_view job, const UpdateRequest& request) const {
+  return Ask<JobView>({"PATCH", JobTarget(job), Encode(request)});
+}
+
+base::Result<JobView> Client::Restart(std::string_view job) const {
+  return Ask<JobView>({"POST", JobTarget(job, "/restart"), {}}, Patient());
+}
+
+base::Result<JobView> Client::Remove(std::string_view job, bool keep_running) const {
+  return Ask<JobView>({"DELETE", JobTarget(job, Query().AddFlag("keep_running", keep_running).text()), {}},
+                      Patient());
+}
+
+base::Result<JobView> Client::Wait(std::string_view job, const Wake& wake) const {
+  return Ask<JobView>({"GET", JobTarget(job, "/wait"), {}}, Patient(wake));
+}
+
+base::Result<> Client::Log(std::string_view job, const LogOptions& options, const BodySink& sink,
+                           const Wake& wake) const {
+  const auto query = Query().AddFlag("follow", options.follow).AddNumber("tail", options.tail).text();
+  HttpOptions http = Patient(wake);
+  http.sink = sink;
+  GPUMAN_TRY(AskRaw({"GET", JobTarget(job, "/log" + query), {}}, http));
+  return {};
+}
+
+base::Result<EventList> Client::Events(const EventOptions& options) const {
+  const auto query = Query().AddNumber("since", options.since).AddNumber("limit", options.limit).text();
+  return Ask<EventList>({"GET", "/v1/events" + query, {}});
+}
+
+base::Result<> Client::FollowEvents(const EventOptions& options,
+                                    const std::function<bool(EventView)>& take) const {
+  const auto query = Query()
+                         .AddFlag("follow", true)
+                         .AddNumber("since", options.since)
+                         .AddNumber("limit", options.limit)
+                         .text();
+  EventStreamReader reader;
+  std::optional<base::Error> bad;
+  HttpOptions http = Patient();
+  http.sink = [&](std::string_view piece) {
+    for (const auto& data : reader.Feed(piece)) {
+      auto event = Decode<EventView>(data);
+      if (!event) {
+        bad = NotUnderstood(std::move(event.error()));
+        return false;
+      }
+      if (!take(std::move(*event))) return false;
+    }
+    return true;
+  };
+  GPUMAN_TRY(AskRaw({"GET", "/v1/events" + query, {}}, http));
+  if (bad) return base::Fail(std::move(*bad));
+  return {};
+}
+
+}  // namespace gpuman::api

@@ -1,0 +1,71 @@
+// The HTTP API as functions: what a program that wants something of the daemon calls.
+//
+// Each call is one blocking exchange over the unix socket. Errors of the daemon come back as it worded them;
+// kUnavailable and kTimeout mean that it could not be asked. A job is named by id or tag, a GPU by index,
+// UUID or the beginning of a UUID. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "api/http.h"
+#include "api/types.h"
+#include "base/result.h"
+
+namespace gpuman::api {
+
+struct LogOptions {
+  bool follow = false;
+  std::optional<std::uint64_t> tail;  // lines; absent: from the beginning
+};
+
+struct EventOptions {
+  std::optional<std::int64_t> since;  // only later ones
+  std::optional<int> limit;
+};
+
+// What may end a long wait from outside; see HttpOptions.
+struct Wake {
+  int fd = -1;
+  std::function<bool()> on_wake;
+};
+
+class Client {
+ public:
+  explicit Client(std::filesystem::path socket) : socket_(std::move(socket)) {}
+
+  const std::filesystem::path& socket() const { return socket_; }
+
+  base::Result<VersionView> Version() const;
+  base::Result<StatusView> Status(bool all) const;
+  base::Result<GpuList> Gpus() const;
+  base::Result<GpuView> Gpu(std::string_view gpu) const;
+  base::Result<JobList> Jobs(bool all) const;
+  base::Result<JobView> Job(std::string_view job) const;
+  base::Result<JobView> Run(const RunRequest& request) const;
+  base::Result<JobView> Update(std::string_view job, const UpdateRequest& request) const;
+  // These two wait until a running job has stopped, which takes as long as its grace time.
+  base::Result<JobView> Restart(std::string_view job) const;
+  base::Result<JobView> Remove(std::string_view job, bool keep_running) const;
+  // Returns once the job has ended.
+  base::Result<JobView> Wait(std::string_view job, const Wake& wake = {}) const;
+  // Returns when the log ends: now, or with `follow` when the job ends.
+  base::Result<> Log(std::string_view job, const LogOptions& options, const BodySink& sink,
+                     const Wake& wake = {}) const;
+  base::Result<EventList> Events(const EventOptions& options) const;
+  // Past events that `options` choose, then new ones until `take` returns false or the daemon ends.
+  base::Result<> FollowEvents(const EventOptions& options, const std::function<bool(EventView)>& take) const;
+
+ private:
+  template <typename T>
+  base::Result<T> Ask(HttpRequest request, HttpOptions options = {}) const;
+  base::Result<HttpAnswer> AskRaw(const HttpRequest& request, const HttpOptions& options) const;
+
+  std::filesystem::path socket_;
+};
+
+}  // namespace gpuman::api

@@ -1,0 +1,27 @@
+// Takes a text/event-stream apart (the HTML standard's server-sent events) as its bytes come.
+//
+// Keeps `data` of each event; `id`, `event` and comments repeat what the data says and are passed over. Lines
+// end with LF, CR LF or CR. Not thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpuman::api {
+
+class EventStreamReader {
+ public:
+  // The data of every event that `bytes` completes, in order.
+  std::vector<std::string> Feed(std::string_view bytes);
+
+ private:
+  void EndLine(std::vector<std::string>& complete);
+
+  std::string line_;
+  std::string data_;
+  bool has_data_ = false;
+  bool after_cr_ = false;
+};
+
+}  // namespace gpuman::api
