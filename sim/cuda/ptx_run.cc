@@ -1,0 +1,222 @@
+#include "sim/cuda/ptx_run.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "sim/cuda/ptx_warp.h"
+
+namespace gpuman::sim::cuda::ptx {
+namespace {
+
+std::uint64_t NowNs(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+void SetActive(Warp& warp, std::uint32_t active) {
+  if (warp.active == active) return;
+  warp.active = active;
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    warp.mask.lane[lane] = (active >> lane & 1) != 0 ? ~std::uint64_t{0} : 0;
+  }
+}
+
+std::uint32_t GuardBits(Warp& warp, const Instruction& instruction) {
+  const std::uint64_t* predicate = warp.At(instruction.guard);
+  std::uint32_t bits = 0;
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    bits |= static_cast<std::uint32_t>(predicate[lane] & 1) << lane;
+  }
+  return instruction.guard_negated ? ~bits : bits;
+}
+
+// Where the threads of a warp are. Those that took different ways wait at their place until the group at the
+// lowest place reaches them, which brings the two sides of a branch and the leavers of a loop together again.
+class Places {
+ public:
+  explicit Places(std::uint32_t live) : group_(live) {}
+
+  std::uint32_t pc = 0;
+  std::uint32_t group() const { return group_; }
+
+  // Splits `leaving` off the group, to go on at `at`.
+  void Park(std::uint32_t leaving, std::uint32_t at) {
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      if ((leaving >> lane & 1) != 0) at_[lane] = at;
+    }
+    waiting_ |= leaving;
+    group_ &= ~leaving;
+    lowest_ = std::min(lowest_, at);
+  }
+  void Retire(std::uint32_t done) { group_ &= ~done; }
+
+  // After pc changed: lets the lowest threads go on. False when all are done.
+  bool Next() {
+    if (group_ == 0) {
+      if (waiting_ == 0) return false;
+      pc = lowest_;
+    } else if (pc < lowest_) {
+      return true;
+    } else if (pc > lowest_) {
+      const std::uint32_t lowest = lowest_;
+      Park(group_, pc);
+      pc = lowest;
+    }
+    std::uint32_t lowest = ~std::uint32_t{0};
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      if ((waiting_ >> lane & 1) == 0) continue;
+      if (at_[lane] == pc) {
+        group_ |= std::uint32_t{1} << lane;
+      } else {
+        lowest = std::min(lowest, at_[lane]);
+      }
+    }
+    waiting_ &= ~group_;
+    lowest_ = lowest;
+    return true;
+  }
+
+ private:
+  std::uint32_t group_;
+  std::uint32_t waiting_ = 0;
+  std::uint32_t lowest_ = ~std::uint32_t{0};
+  std::array<std::uint32_t, kLanes> at_{};
+};
+
+void RunWarp(Warp& warp, const Kernel& kernel, std::uint32_t live) {
+  Places places(live);
+  const Instruction* const code = kernel.code.data();
+  do {
+    const Instruction& instruction = code[places.pc];
+    std::uint32_t executing = places.group();
+    if (instruction.guard != kNoGuard) executing &= GuardBits(warp, instruction);
+    switch (instruction.flow) {
+      case Flow::kNext:
+        ++places.pc;
+        if (executing == 0) break;
+        SetActive(warp, executing);
+        instruction.execute(warp, instruction);
+        if (warp.fault != Fault::kNone) return;
+        break;
+      case Flow::kBranch:
+        if (executing == places.group()) {
+          places.pc = instruction.target;
+        } else {
+          ++places.pc;
+          if (executing != 0) places.Park(executing, instruction.target);
+        }
+        break;
+      case Flow::kReturn:
+        ++places.pc;
+        places.Retire(executing);
+        break;
+    }
+  } while (places.Next());
+}
+
+std::uint64_t SpecialValue(Special special, unsigned thread, unsigned warp, unsigned warps, Dimensions grid,
+                           Dimensions block, Dimensions place) {
+  switch (special) {
+    case Special::kTidX:
+      return thread % block.x;
+    case Special::kTidY:
+      return thread / block.x % block.y;
+    case Special::kTidZ:
+      return thread / block.x / block.y;
+    case Special::kNtidX:
+      return block.x;
+    case Special::kNtidY:
+      return block.y;
+    case Special::kNtidZ:
+      return block.z;
+    case Special::kCtaidX:
+      return place.x;
+    case Special::kCtaidY:
+      return place.y;
+    case Special::kCtaidZ:
+      return place.z;
+    case Special::kNctaidX:
+      return grid.x;
+    case Special::kNctaidY:
+      return grid.y;
+    case Special::kNctaidZ:
+      return grid.z;
+    case Special::kLaneId:
+      return thread % kLanes;
+    case Special::kWarpId:
+      return warp;
+    case Special::kNwarpId:
+      return warps;
+    case Special::kNsmId:
+      return 1;
+    case Special::kSmId:
+    case Special::kTimer:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool Warp::CheckSlowly(std::uint64_t address, unsigned size, bool write) {
+  Range range;
+  if (!memory->Find(address, range) || range.end - address < size || (write && !range.writable)) {
+    fault = Fault::kIllegalAddress;
+    fault_address = address;
+    return false;
+  }
+  recent[next_recent++ % recent.size()] = range;
+  return Check(address, size, write);
+}
+
+RunResult Run(const Kernel& kernel, std::span<const std::uint64_t> globals, Dimensions grid, Dimensions block,
+              std::span<const std::uint8_t> parameters, Memory& memory) {
+  std::vector<Column> registers(kernel.registers);
+  for (const Constant& constant : kernel.constants) {
+    std::uint64_t value = constant.value;
+    if (constant.global >= 0) value += globals[static_cast<std::size_t>(constant.global)];
+    registers[constant.register_index].lane.fill(value);
+  }
+  Warp warp{};
+  warp.registers = registers.data();
+  warp.parameters = parameters;
+  warp.memory = &memory;
+  warp.epoch_ns = NowNs(CLOCK_REALTIME);
+
+  RunResult result;
+  const auto threads = static_cast<unsigned>(block.Count());
+  const unsigned warps = (threads + kLanes - 1) / kLanes;
+  Dimensions place;
+  for (place.z = 0; place.z < grid.z; ++place.z) {
+    for (place.y = 0; place.y < grid.y; ++place.y) {
+      for (place.x = 0; place.x < grid.x; ++place.x) {
+        for (unsigned index = 0; index < warps; ++index) {
+          const unsigned first = index * kLanes;
+          const unsigned count = std::min(kLanes, threads - first);
+          for (const SpecialUse& use : kernel.specials) {
+            for (unsigned lane = 0; lane < kLanes; ++lane) {
+              registers[use.register_index].lane[lane] =
+                  SpecialValue(use.special, first + lane, index, warps, grid, block, place);
+            }
+          }
+          warp.elapsed_ns.lane.fill(0);
+          warp.warp_began_ns = 0;
+          RunWarp(warp, kernel, count == kLanes ? ~std::uint32_t{0} : (std::uint32_t{1} << count) - 1);
+          result.waited_ns = std::max(
+              result.waited_ns, *std::max_element(warp.elapsed_ns.lane.begin(), warp.elapsed_ns.lane.end()));
+          if (warp.fault != Fault::kNone) {
+            result.fault = warp.fault;
+            result.fault_address = warp.fault_address;
+            return result;
+          }
+        }
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace gpuman::sim::cuda::ptx

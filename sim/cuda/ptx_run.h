@@ -1,0 +1,45 @@
+// Runs decoded kernels on the calling thread.
+//
+// Threads of a grid run one warp after the other, so threads cannot wait for one another. Time read from
+// %globaltimer moves as if all of them ran at once: a kernel that waits for a time costs next to no processor
+// time, and the caller sleeps off what the result says it should have taken.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "sim/cuda/ptx_program.h"
+
+namespace gpuman::sim::cuda::ptx {
+
+enum class Fault { kNone, kIllegalAddress, kMisalignedAddress, kTrap };
+
+struct Range {
+  std::uint64_t begin = 0, end = 0;  // addresses in this process
+  bool writable = false;
+};
+
+// Which addresses a kernel may touch. Ranges found stay valid while the kernel runs.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  // The accessible range around `address`; false when there is none.
+  virtual bool Find(std::uint64_t address, Range& range) = 0;
+};
+
+struct Dimensions {
+  unsigned x = 1, y = 1, z = 1;
+  std::uint64_t Count() const { return std::uint64_t{x} * y * z; }
+};
+
+struct RunResult {
+  Fault fault = Fault::kNone;
+  std::uint64_t fault_address = 0;
+  std::uint64_t waited_ns = 0;  // the longest time a thread spent by %globaltimer
+};
+
+// `globals` has the address of each variable of the program; `parameters` at least kernel.parameter_bytes.
+RunResult Run(const Kernel& kernel, std::span<const std::uint64_t> globals, Dimensions grid, Dimensions block,
+              std::span<const std::uint8_t> parameters, Memory& memory);
+
+}  // namespace gpuman::sim::cuda::ptx

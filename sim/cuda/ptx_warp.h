@@ -1,0 +1,50 @@
+// The state that instructions work on while a warp runs; shared by ptx_run.cc and ptx_ops.cc.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "sim/cuda/ptx_run.h"
+
+namespace gpuman::sim::cuda::ptx {
+
+struct Warp {
+  Column* registers;
+  std::span<const std::uint8_t> parameters;
+  Memory* memory;
+
+  // Threads that execute the current instruction: bits, and the same as a column of all ones or zero.
+  std::uint32_t active = 0;
+  Column mask{};
+
+  Fault fault = Fault::kNone;
+  std::uint64_t fault_address = 0;
+
+  // %globaltimer: starts at epoch_ns for every warp; elapsed by lane.
+  std::uint64_t epoch_ns = 0;
+  std::uint64_t warp_began_ns = 0;
+  Column elapsed_ns{};
+
+  std::array<Range, 4> recent{};
+  unsigned next_recent = 0;
+
+  std::uint64_t* At(std::uint16_t index) { return registers[index].lane.data(); }
+
+  // Whether `size` bytes at `address` may be touched; notes the fault when not.
+  bool Check(std::uint64_t address, unsigned size, bool write) {
+    for (const Range& range : recent) {
+      if (address >= range.begin && address < range.end && range.end - address >= size &&
+          (range.writable || !write)) {
+        if (address % size == 0) return true;
+        fault = Fault::kMisalignedAddress;
+        fault_address = address;
+        return false;
+      }
+    }
+    return CheckSlowly(address, size, write);
+  }
+  bool CheckSlowly(std::uint64_t address, unsigned size, bool write);
+};
+
+}  // namespace gpuman::sim::cuda::ptx
