@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Format, layers, shell scripts, stray paths, clang-tidy. Reports everything it finds before it fails.
+. tools/dev/common.sh
+
+all=no
+case ${1:-} in
+  '') ;;
+  --all) all=yes ;;
+  *) die "usage: ./dev lint [--all]" ;;
+esac
+need build test lint
+findings=0
+export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$ROOT
+tracked() { git ls-files --cached --others --exclude-standard -- "$@" | while read -r file; do [ ! -f "$file" ] || say "$file"; done; }
+
+step() {
+  say "== $1"
+  shift
+  "$@" || findings=$((findings + 1))
+}
+
+# Files that differ from the branch's upstream, or all of them where there is none.
+changed() {
+  local base
+  base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || git merge-base HEAD origin/main 2>/dev/null || true)
+  if [ "$all" = yes ] || [ -z "$base" ]; then
+    tracked "$@"
+  else
+    { git diff --name-only --diff-filter=d "$base" -- "$@"; git ls-files --others --exclude-standard -- "$@"; } | sort -u
+  fi
+}
+
+format() { tracked '*.cc' '*.h' '*.c' | xargs -r clang-format-14 --dry-run --Werror; }
+
+layers() { python3 -B tools/check_layers.py && python3 -B tools/check_layers_test.py 2>&1 | tail -n 1; }
+
+shell() {
+  tracked | while read -r file; do
+    case $file in
+      *.sh | */postinst | */prerm | */postrm) say "$file" ;;
+      *.*) ;;
+      *) if head -c 40 "$file" | grep -aqE '^#!.*\b(ba|da)?sh\b'; then say "$file"; fi ;;
+    esac
+  done | xargs -r shellcheck -x
+}
+
+# No file names a place of the machine that it was written on.
+paths() {
+  local places=("$ROOT/" '/home/[a-z][a-z0-9_-]*/' '/Users/[A-Za-z]') above
+  above=$(dirname "$ROOT")
+  case $above in / | /home | /usr/src | /opt | /srv | /tmp | /root) ;; *) places+=("(^|[^A-Za-z0-9_.*/-])$above/") ;; esac
+  ! tracked | xargs grep -nIE "$(IFS='|'; echo "${places[*]}")" /dev/null
+}
+
+tidy() {
+  local sources
+  quiet configure-release cmake --preset release
+  mapfile -t sources < <(changed '*.cc' | grep -E '^(src|apps|sim)/' | python3 -c '
+import json, os, sys
+known = {os.path.relpath(entry["file"]) for entry in json.load(open("build/release/compile_commands.json"))}
+sys.stdout.writelines(line for line in sys.stdin if line.strip() in known)')
+  say "${#sources[@]} sources"
+  [ ${#sources[@]} -gt 0 ] || return 0
+  printf '%s\n' "${sources[@]}" |
+    xargs -P "$(nproc)" -n 4 clang-tidy-14 -p build/release --quiet --warnings-as-errors='*' 2>/dev/null
+}
+
+step format format
+step layers layers
+step 'shell scripts' shell
+step 'stray paths' paths
+step clang-tidy tidy
+if [ "$findings" != 0 ]; then die "$findings of 5 checks found something"; fi
+say "clean"

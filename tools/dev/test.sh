@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Three passes: everything in the release build, then what the sanitizers are for. The last line is the total.
+. tools/dev/common.sh
+
+PASSED=0 FAILED=0 SKIPPED=0
+export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:abort_on_error=0
+export UBSAN_OPTIONS=print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$ROOT/tools/tsan.supp
+
+# pass PRESET CTEST-ARGUMENTS…: runs ctest and adds its counts to the total.
+pass() {
+  local preset=$1 log=build/log/test-$1.log closing total failed skipped rc=0
+  shift
+  mkdir -p build/log
+  "${LAUNCHER[@]}" ctest --test-dir "build/$preset" --output-on-failure --parallel "$(nproc)" --no-tests=error \
+    "$@" </dev/null 2>&1 | tee "$log" || rc=$?
+  closing=$(grep -E 'tests? passed, [0-9]+ tests? failed out of [0-9]+' "$log" | tail -n 1 || true)
+  total=$(sed -E 's/.* out of ([0-9]+).*/\1/' <<<"${closing:-out of 0}")
+  failed=$(sed -E 's/.* ([0-9]+) tests? failed.*/\1/' <<<"${closing:- 1 tests failed}")
+  skipped=$(grep -cE '^ *[0-9]+/[0-9]+ Test .*(\*\*\*Skipped|Not Run \(Disabled\))' "$log" || true)
+  if [ "$rc" != 0 ] && [ "$failed" = 0 ]; then failed=1; fi
+  if [ "$total" -lt $((failed + skipped)) ]; then total=$((failed + skipped)); fi
+  PASSED=$((PASSED + total - failed - skipped))
+  FAILED=$((FAILED + failed))
+  SKIPPED=$((SKIPPED + skipped))
+}
+
+# targets_of PRESET CTEST-ARGUMENTS…: the test programs that ctest would run, as far as they are built here.
+targets_of() {
+  local preset=$1
+  shift
+  ctest --test-dir "build/$preset" --show-only "$@" | sed -nE 's/^ *Test +#[0-9]+: ([^ ]+).*/\1/p' | sort >build/log/tests
+  ninja -C "build/$preset" -t targets all | sed -nE 's/^([^:/]+): phony$/\1/p' | sort | comm -12 - build/log/tests
+}
+
+LAUNCHER=(env)
+started=$SECONDS
+need build test
+say "== release: every test that needs no GPU"
+build_preset release
+if [ $# -gt 0 ]; then
+  pass release -LE gpu "$@"
+else
+  pass release -LE gpu
+
+  say "== asan: address, leak and undefined-behaviour sanitizers"
+  build_preset asan
+  pass asan -L 'unit|integration' -LE 'gpu|client'
+
+  # Under some kernels the thread sanitizer cannot map its shadow while addresses are randomised.
+  say "== tsan: thread sanitizer, on what has threads"
+  if setarch "$(uname -m)" -R true 2>/dev/null; then LAUNCHER=(setarch "$(uname -m)" -R); fi
+  quiet configure-tsan cmake --preset tsan
+  THREADED=(-L unit -R '^(base|driver|gpu|guard|keeper|jobs|daemon|api)_')
+  mapfile -t threaded < <(targets_of tsan "${THREADED[@]}")
+  build_preset tsan "${threaded[@]}"
+  pass tsan "${THREADED[@]}"
+fi
+
+say "all passes in $((SECONDS - started)) s"
+say "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+[ "$FAILED" = 0 ]
