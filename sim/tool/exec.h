@@ -1,0 +1,23 @@
+// `gpuman-sim exec`: a command and its children on a simulated machine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/state/state.h"
+
+namespace gpuman::sim {
+
+struct ExecOptions {
+  CreateOptions machine;
+  // Empty: a machine of its own, gone with the command and with every process that the command left behind.
+  // A directory: the machine in it is used, or made, and stays.
+  std::string directory;
+  std::vector<std::string> command;
+};
+
+// The exit status of the command, 128+N when signal N ended it, 126 and 127 as a shell's.
+base::Result<int> Exec(const ExecOptions& options);
+
+}  // namespace gpuman::sim

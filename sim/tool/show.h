@@ -1,0 +1,13 @@
+// `gpuman-sim show`: the simulated machine as text or JSON.
+#pragma once
+
+#include <string>
+
+#include "sim/state/state.h"
+
+namespace gpuman::sim {
+
+std::string ShowText(const State& state);
+std::string ShowJson(const State& state);
+
+}  // namespace gpuman::sim
