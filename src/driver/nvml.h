@@ -1,0 +1,161 @@
+// NVML, loaded at run time, with results as values: the only way by which gpuman asks about devices.
+//
+// Nothing here is fatal: no library, no driver, a function that this driver lacks or a value that this device
+// lacks are errors that say so, and say which it is. Each method is one call of the library (a loop where
+// sizes must be found out), nothing is cached, and how long a call takes is the driver's business: it may
+// hang. Safe for use from several threads, as NVML is. The library stays loaded until the process ends.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "driver/abi/nvml.h"
+
+namespace gpuman::driver {
+
+enum class NvmlFailure {
+  kNoDriver,      // no library, or no kernel driver behind it
+  kNoFunction,    // this driver's library lacks the function
+  kNotSupported,  // this device lacks the feature
+  kNoPermission,  // needs root
+  kNotFound,      // no such device
+  kGpuLost,       // the device fell off the bus, or must be reset first
+  kInvalid,       // a wrong argument
+  kTimeout,
+  kOther,
+};
+
+// A base::Error that also says what kind of failure it was; converts to one where a base::Result is returned.
+struct NvmlError : base::Error {
+  NvmlFailure failure = NvmlFailure::kOther;
+  abi::nvmlReturn_t status = abi::NVML_ERROR_UNKNOWN;
+};
+template <typename T = void>
+using NvmlResult = tl::expected<T, NvmlError>;
+
+using NvmlDevice = abi::nvmlDevice_t;  // valid while the Nvml that gave it lives
+
+struct NvmlDeviceInfo {
+  unsigned index = 0;
+  std::string uuid;        // "GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b6"
+  std::string name;        // "NVIDIA H200"
+  std::string pci_bus_id;  // "00000000:00:06.0"
+  std::optional<unsigned> minor;
+  base::Bytes memory;  // total
+};
+
+// total = reserved + used + free. A driver before 510 tells no `reserved`: it is 0 and part of `used`.
+struct NvmlMemory {
+  base::Bytes total, reserved, used, free;
+};
+
+struct NvmlProcess {
+  int pid = 0;                        // in the host's namespace
+  std::optional<base::Bytes> memory;  // nullopt: the driver cannot tell
+  // Ids of the MIG instances, where the device is split.
+  std::optional<unsigned> gpu_instance, compute_instance;
+};
+
+struct NvmlUtilization {
+  unsigned gpu = 0, memory = 0;  // percent of the driver's last sampling period (1/6 to 1 s)
+};
+
+struct NvmlMigMode {
+  bool enabled = false, pending = false;
+};
+
+struct NvmlEvent {
+  NvmlDevice device = nullptr;
+  std::uint64_t type = 0;  // abi::nvmlEventType…
+  std::uint64_t data = 0;  // of an Xid event: the Xid
+};
+
+// One pointer for each function of abi/nvml.h; null: this driver has none.
+struct NvmlCalls {
+#define GPUMAN_NVML_POINTER(since, name, parameters) abi::fn::name* name = nullptr;
+  GPUMAN_NVML_FUNCTIONS(GPUMAN_NVML_POINTER)
+#undef GPUMAN_NVML_POINTER
+  abi::nvmlErrorString_fn* nvmlErrorString = nullptr;
+};
+
+class NvmlEventSet;
+
+class Nvml {
+ public:
+  // Loads the library and initialises it; shut down with the object.
+  static NvmlResult<std::unique_ptr<Nvml>> Load(const std::string& library = "libnvidia-ml.so.1");
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  NvmlResult<std::string> DriverVersion() const;  // "580.159.04"
+  NvmlResult<std::string> NvmlVersion() const;
+  NvmlResult<int> CudaVersion() const;  // 13000 is CUDA 13.0
+
+  NvmlResult<unsigned> DeviceCount() const;
+  NvmlResult<NvmlDevice> DeviceAt(unsigned index) const;
+  NvmlResult<NvmlDevice> DeviceByUuid(const std::string& uuid) const;
+  NvmlResult<NvmlDeviceInfo> Info(NvmlDevice device) const;
+
+  NvmlResult<NvmlMemory> Memory(NvmlDevice device) const;
+  NvmlResult<std::vector<NvmlProcess>> ComputeProcesses(NvmlDevice device) const;
+  NvmlResult<std::vector<NvmlProcess>> GraphicsProcesses(NvmlDevice device) const;
+  NvmlResult<NvmlUtilization> Utilization(NvmlDevice device) const;
+  NvmlResult<int> Temperature(NvmlDevice device) const;  // degrees Celsius
+  NvmlResult<unsigned> PowerMilliwatts(NvmlDevice device) const;
+  NvmlResult<NvmlMigMode> MigMode(NvmlDevice device) const;
+
+  // Event types that the device can report, and a set that waits for some of them.
+  NvmlResult<std::uint64_t> SupportedEvents(NvmlDevice device) const;
+  NvmlResult<NvmlEventSet> CreateEventSet() const;
+
+  // The functions themselves, for what has no method.
+  const NvmlCalls& calls() const { return calls_; }
+  // The error that `status` of function `call` stands for.
+  static NvmlError Describe(std::string_view call, abi::nvmlReturn_t status);
+
+ private:
+  Nvml() = default;
+  void Resolve(void* library);
+  template <typename... Parameters, typename... Arguments>
+  NvmlResult<> Invoke(std::string_view call, abi::nvmlReturn_t (*function)(Parameters...),
+                      Arguments... arguments) const;
+  template <typename Getter>
+  NvmlResult<std::string> Text(std::string_view call, Getter getter) const;
+
+  using ProcessesCall = abi::fn::nvmlDeviceGetComputeRunningProcesses_v3;
+  NvmlResult<std::vector<NvmlProcess>> Processes(std::string_view call, ProcessesCall* function,
+                                                 abi::fn::nvmlDeviceGetComputeRunningProcesses* oldest,
+                                                 NvmlDevice device) const;
+
+  NvmlCalls calls_;
+  ProcessesCall* compute_processes_ = nullptr;  // the newest version that this driver gets right
+  ProcessesCall* graphics_processes_ = nullptr;
+};
+
+// Devices whose events one thread waits for. Move-only; must not outlive its Nvml.
+class NvmlEventSet {
+ public:
+  NvmlEventSet(NvmlEventSet&& other) noexcept;
+  NvmlEventSet& operator=(NvmlEventSet&& other) noexcept;
+  ~NvmlEventSet();
+
+  // Types that the device does not support are an error (kNotSupported).
+  NvmlResult<> Add(NvmlDevice device, std::uint64_t types);
+  // Blocks; nullopt when nothing happened in time.
+  NvmlResult<std::optional<NvmlEvent>> Wait(base::Millis timeout);
+
+ private:
+  friend class Nvml;
+  NvmlEventSet(const NvmlCalls& calls, abi::nvmlEventSet_t set) : calls_(&calls), set_(set) {}
+  const NvmlCalls* calls_;
+  abi::nvmlEventSet_t set_;
+};
+
+}  // namespace gpuman::driver
