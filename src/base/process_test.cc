@@ -46,6 +46,21 @@ TEST(ProcFs, ReadsAMadeUpTree) {
   EXPECT_FALSE(table.Find(43));
 }
 
+TEST(ProcFs, FindsTheCgroupWhereverTheTreeIsMounted) {
+  const TempDir dir;
+  ASSERT_TRUE(MakeDirectories(dir.path() / "42"));
+  ASSERT_TRUE(MakeDirectories(dir.path() / "self"));
+  ASSERT_TRUE(ReplaceFile(dir.path() / "42/cgroup", "4:memory:/m\n0::/gpuman/job-7\n"));
+  const ProcFs table(dir.path());
+  EXPECT_EQ(table.Cgroup(42), std::nullopt);
+  ASSERT_TRUE(ReplaceFile(dir.path() / "self/mountinfo",
+                          "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
+                          "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"));
+  EXPECT_EQ(table.Cgroup(42), "/sys/fs/cgroup/unified/gpuman/job-7");
+  ASSERT_TRUE(ReplaceFile(dir.path() / "42/cgroup", "4:memory:/m\n"));
+  EXPECT_EQ(table.Cgroup(42), std::nullopt);
+}
+
 TEST(SendSignal, NeverHitsAProcessThatReusedThePid) {
   const pid_t child = ::fork();
   if (child == 0) {

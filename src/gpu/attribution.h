@@ -1,10 +1,10 @@
 // Whose a GPU process is: a job of ours, or none.
 //
 // A process belongs to a job when one of its ancestors is the job's keeper (a child subreaper, so whatever
-// daemonises stays below it); or when it lies in the job's cgroup; or, if it runs as the job's owner and
-// started after the job's keeper, when its environment carries the job's key (or, of a job without one, its
-// id). The last two find what survived a killed keeper. The environment is the process's own to write: a
-// process can thereby join a job of its own user, never one of somebody else.
+// daemonises stays below it); or when it lies in the job's cgroup; or, if it runs as the job's owner, when
+// its environment carries the job's key (of a job without a key: its id, and it started after the keeper).
+// The last two find what survived a killed keeper. The environment is the process's own to write: a process
+// can thereby join a job of its own user, never one of somebody else.
 //
 // Answers are kept by pid and checked against the start time when a pid newly appears in a GPU's list, so
 // resting costs no look into /proc and a reused pid is never taken for its predecessor. Not thread-safe.
@@ -71,8 +71,9 @@ class Attribution {
     std::string name;
   };
   Known Look(pid_t pid) const;
+  void DropUnlisted(const std::vector<pid_t>& pids);
   std::optional<JobId> FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid) const;
-  std::optional<JobId> ByAncestry(base::ProcessInfo process) const;
+  std::optional<JobId> ByAncestry(const base::ProcessInfo& process) const;
   std::optional<JobId> ByCgroup(pid_t pid) const;
   std::optional<JobId> ByEnvironment(const base::ProcessInfo& process, std::optional<uid_t> uid) const;
 

@@ -32,7 +32,8 @@ struct Inventory {
 };
 
 // The GPU that `what` names: an index ("0"), a UUID, or the beginning of one, with or without "GPU-", in
-// either case. kNotFound names the GPUs that exist; kInvalidArgument says how many a prefix fits.
+// either case; a beginning has at least 4 characters, 8 if they are all digits. kNotFound names the GPUs that
+// exist; kInvalidArgument says how many a beginning fits.
 base::Result<Gpu> Select(std::span<const Gpu> gpus, std::string_view what);
 
 // Each of `what` once, in the order given; the first that names nothing is the error. None given: none.

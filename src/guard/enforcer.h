@@ -41,6 +41,8 @@ class Enforcer {
   void Carry(std::vector<Action> actions);
 
  private:
+  base::Result<std::size_t> Send(const Action& action);
+
   Hands& hands_;
   const base::Clock& clock_;
 };

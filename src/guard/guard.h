@@ -46,13 +46,13 @@ struct GuardSettings {
   std::map<std::string, base::SizeSpec> gpu_reserve{};  // by UUID, instead
 };
 
-// The latest of one GPU. `sample` keeps the last good figures aside from `state`.
 struct GpuStatus {
   gpu::Gpu gpu;
-  gpu::Sample sample;
-  std::vector<gpu::OwnedProcess> processes;
+  gpu::Sample sample;                        // the latest, failed or not
+  std::vector<gpu::OwnedProcess> processes;  // the latest that the driver told
 };
 
+// Sums of what the driver tells; a process whose memory it does not tell is not in them.
 struct JobUsage {
   std::optional<base::Bytes> used;  // largest of its GPUs; nullopt: nothing known yet
   std::optional<base::Bytes> peak;  // of `used`, over this run
@@ -88,7 +88,9 @@ class Guard {
   Snapshot TakeSnapshot() const;
   GpuSnapshot SnapshotOf(const GpuStatus& status) const;
   void TellStateChange(const gpu::Gpu& gpu, const gpu::Sample& before, const gpu::Sample& now);
-  void UpdatePeriod(const std::string& uuid);
+  void NotePeaks(const GpuStatus& status);
+  void UpdatePeriod(const GpuStatus& status);
+  JobSnapshot SnapshotOf(const GuardedJob& job) const;
 
   GuardSettings settings_;
   const base::Clock& clock_;
@@ -99,7 +101,7 @@ class Guard {
   gpu::Inventory inventory_;
   std::map<std::string, GpuStatus> gpus_;
   std::map<JobId, GuardedJob> jobs_;
-  std::map<JobId, base::Bytes> peaks_;
+  std::map<JobId, base::Bytes> peaks_;  // of the present run
   std::map<std::string, base::Millis> periods_;
   State state_;
   CadenceState cadence_;

@@ -86,7 +86,8 @@ struct JobSnapshot {
   int priority = 128;                      // higher is more important
   std::map<std::string, JobLimit> limits;  // by GPU; percentages resolved
   std::optional<base::Millis> grace;
-  std::optional<base::MonoTime> ending_since;  // somebody else is ending it: leave it alone, wait for it
+  // Somebody else is ending it: no victim any more, but its memory is waited for. Its hard limit holds still.
+  std::optional<base::MonoTime> ending_since;
 };
 
 struct Snapshot {
@@ -117,6 +118,7 @@ struct Ending {
   std::string reason;
   std::string message;
   base::MonoTime kill_at{};       // kTerminating: when the grace ends
+  base::MonoTime killed_at{};     // kKilled: the first SIGKILL
   base::MonoTime signalled_at{};  // the last signal
 };
 
@@ -127,12 +129,16 @@ struct JobState {
   std::set<std::string> unknown_told;
 };
 
-using Target = std::pair<std::optional<JobId>, base::ProcessId>;  // a job, or else a process
+// A job, or else a process that is none's.
+struct Target {
+  std::optional<JobId> job;
+  base::ProcessId process;
+  friend bool operator==(const Target&, const Target&) = default;
+};
 
 struct GpuPressure {
-  std::optional<Target> victim;               // in flight
-  base::MonoTime since{};                     // it was chosen
-  std::optional<base::MonoTime> victim_gone;  // first sample without it
+  std::optional<Target> victim;               // in flight: being ended, for whatever reason
+  std::optional<base::MonoTime> victim_gone;  // the first sample without it
   bool unrelieved_told = false;
 };
 
@@ -156,7 +162,7 @@ struct Usage {
   unsigned processes = 0;
   unsigned unknown = 0;  // processes whose memory it does not tell
 };
-Usage UsageOf(JobId job, const GpuSnapshot& gpu);
+Usage UsageOf(JobId job, const std::vector<gpu::OwnedProcess>& processes);  // on one GPU
 
 bool IsProtected(const gpu::OwnedProcess& process, const Settings& settings);
 

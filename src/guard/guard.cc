@@ -1,0 +1,204 @@
+#include "guard/guard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "guard/round.h"
+
+namespace gpuman::guard {
+namespace {
+
+std::optional<base::Bytes> Resolve(const std::optional<base::SizeSpec>& size, base::Bytes whole) {
+  if (!size) return std::nullopt;
+  return size->Of(whole);
+}
+
+bool HasFigures(const gpu::Sample& sample) {
+  return sample.state == gpu::GpuState::kOk && sample.memory && sample.processes;
+}
+
+}  // namespace
+
+Guard::Guard(GuardSettings settings, const base::ProcessTable& table, Hands& hands, const base::Clock& clock,
+             SetPeriod set_period)
+    : settings_(std::move(settings)),
+      clock_(clock),
+      hands_(hands),
+      set_period_(std::move(set_period)),
+      attribution_(table),
+      enforcer_(hands, clock) {}
+
+void Guard::SetSettings(GuardSettings settings) { settings_ = std::move(settings); }
+
+void Guard::SetInventory(const gpu::Inventory& inventory) {
+  inventory_ = inventory;
+  std::map<std::string, GpuStatus> gpus;
+  for (const auto& gpu : inventory.gpus) {
+    auto& status = gpus[gpu.uuid];
+    if (const auto known = gpus_.find(gpu.uuid); known != gpus_.end()) status = std::move(known->second);
+    status.gpu = gpu;
+    status.sample.uuid = gpu.uuid;
+  }
+  for (const auto& [uuid, status] : gpus_) {
+    if (gpus.contains(uuid)) continue;
+    attribution_.Forget(uuid);
+    periods_.erase(uuid);
+    cadence_.gpus.erase(uuid);
+    state_.pressure.erase(uuid);
+  }
+  gpus_ = std::move(gpus);
+}
+
+void Guard::SetJob(const GuardedJob& job) {
+  const auto known = jobs_.find(job.id);
+  const bool same_root = known != jobs_.end() && known->second.root == job.root;
+  if (known == jobs_.end() || known->second.run != job.run) peaks_.erase(job.id);
+  jobs_[job.id] = job;
+  if (same_root) return;
+  attribution_.SetJob(job.root);
+  for (auto& [uuid, status] : gpus_)
+    if (HasFigures(status.sample)) status.processes = attribution_.Attribute(uuid, *status.sample.processes);
+}
+
+void Guard::RemoveJob(JobId job) {
+  jobs_.erase(job);
+  peaks_.erase(job);
+  attribution_.RemoveJob(job);
+  for (auto& [uuid, status] : gpus_)
+    for (auto& process : status.processes)
+      if (process.job == job) process.job.reset();
+}
+
+void Guard::OnSample(const gpu::Sample& sample) {
+  const auto it = gpus_.find(sample.uuid);
+  if (it == gpus_.end()) return;
+  auto& status = it->second;
+  TellStateChange(status.gpu, status.sample, sample);
+  status.sample = sample;
+  if (!HasFigures(sample)) return;
+  status.processes = attribution_.Attribute(sample.uuid, *sample.processes);
+  Act();
+  NotePeaks(status);
+  UpdatePeriod(status);
+}
+
+void Guard::OnTime() { Act(); }
+
+std::optional<base::MonoTime> Guard::NextDeadline() const { return guard::NextDeadline(state_); }
+
+const GpuStatus* Guard::Find(const std::string& uuid) const {
+  const auto it = gpus_.find(uuid);
+  return it == gpus_.end() ? nullptr : &it->second;
+}
+
+JobUsage Guard::UsageOf(JobId job) const {
+  JobUsage result;
+  for (const auto& [uuid, status] : gpus_) {
+    if (!HasFigures(status.sample)) continue;
+    const Usage usage = guard::UsageOf(job, status.processes);
+    if (usage.processes > 0) result.by_gpu[uuid] = usage.known;
+    if (usage.processes > 0 && usage.unknown == usage.processes) continue;
+    result.used = std::max(result.used.value_or(base::Bytes{}), usage.known);
+  }
+  if (const auto peak = peaks_.find(job); peak != peaks_.end()) result.peak = peak->second;
+  return result;
+}
+
+void Guard::Act() {
+  const Snapshot snapshot = TakeSnapshot();
+  enforcer_.Carry(Decide(snapshot, settings_.policy, clock_.Mono(), state_));
+}
+
+Snapshot Guard::TakeSnapshot() const {
+  Snapshot snapshot;
+  for (const auto& gpu : inventory_.gpus)
+    if (const auto* status = Find(gpu.uuid)) snapshot.gpus.push_back(SnapshotOf(*status));
+  for (const auto& [id, job] : jobs_) snapshot.jobs.push_back(SnapshotOf(job));
+  return snapshot;
+}
+
+GpuSnapshot Guard::SnapshotOf(const GpuStatus& status) const {
+  GpuSnapshot snapshot;
+  snapshot.uuid = status.gpu.uuid;
+  snapshot.index = status.gpu.index;
+  snapshot.ok = HasFigures(status.sample);
+  snapshot.taken_at = status.sample.taken_at;
+  if (status.sample.memory) {
+    snapshot.total = status.sample.memory->total;
+    snapshot.used = status.sample.memory->used;
+    snapshot.free = status.sample.memory->free;
+  }
+  const auto own = settings_.gpu_reserve.find(status.gpu.uuid);
+  const auto& reserve = own == settings_.gpu_reserve.end() ? settings_.reserve : own->second;
+  snapshot.reserve = Resolve(reserve, status.gpu.memory).value_or(base::Bytes{});
+  snapshot.processes = status.processes;
+  return snapshot;
+}
+
+JobSnapshot Guard::SnapshotOf(const GuardedJob& job) const {
+  JobSnapshot snapshot;
+  snapshot.id = job.id;
+  snapshot.tag = job.tag;
+  snapshot.run = job.run;
+  snapshot.started_at = job.started_at;
+  snapshot.priority = job.priority;
+  snapshot.grace = job.grace;
+  snapshot.ending_since = job.ending_since;
+  if (!job.hard && !job.soft) return snapshot;
+  for (const auto& [uuid, status] : gpus_) {
+    if (!job.gpus.empty() && std::find(job.gpus.begin(), job.gpus.end(), uuid) == job.gpus.end()) continue;
+    snapshot.limits[uuid] = {Resolve(job.soft, status.gpu.memory), Resolve(job.hard, status.gpu.memory)};
+  }
+  return snapshot;
+}
+
+void Guard::TellStateChange(const gpu::Gpu& gpu, const gpu::Sample& before, const gpu::Sample& now) {
+  if (before.state == now.state) return;
+  Event event;
+  event.at = clock_.Mono();
+  event.gpu = gpu.uuid;
+  const std::string name = fmt::format("GPU {} ({})", gpu.index, gpu.name);
+  switch (now.state) {
+    case gpu::GpuState::kOk:
+      event.kind = kGpuBack;
+      event.message = fmt::format("{} answers again", name);
+      break;
+    case gpu::GpuState::kLost:
+      event.kind = kGpuLost;
+      event.message = fmt::format("{} is lost: {}", name, now.error);
+      break;
+    case gpu::GpuState::kUnresponsive:
+      event.kind = kGpuUnresponsive;
+      event.message = fmt::format("{} does not answer: {}", name, now.error);
+      break;
+  }
+  hands_.Emit(std::move(event));
+}
+
+void Guard::NotePeaks(const GpuStatus& status) {
+  std::map<JobId, base::Bytes> used;
+  for (const auto& process : status.processes)
+    if (process.job && process.memory) used[*process.job] += *process.memory;
+  for (const auto& [id, bytes] : used)
+    if (jobs_.contains(id)) peaks_[id] = std::max(peaks_[id], bytes);
+}
+
+void Guard::UpdatePeriod(const GpuStatus& status) {
+  const Snapshot snapshot = TakeSnapshot();
+  const GpuSnapshot gpu = SnapshotOf(status);
+  const base::MonoTime now = clock_.Mono();
+  std::vector<Action> none;
+  const Round round{snapshot, settings_.policy, now, state_, none};
+  const bool ending = std::any_of(gpu.processes.begin(), gpu.processes.end(),
+                                  [&](const auto& process) { return IsLeaving(round, TargetOf(process)); });
+  const auto watched = WatchedOn(gpu, snapshot.jobs, settings_.policy);
+  const auto period = NextPeriod(gpu.uuid, watched, ending, now, settings_.cadence, cadence_);
+  auto& in_force = periods_[gpu.uuid];
+  if (in_force == period) return;
+  in_force = period;
+  set_period_(gpu.uuid, period);
+}
+
+}  // namespace gpuman::guard

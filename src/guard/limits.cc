@@ -1,0 +1,75 @@
+// Soft and hard limits of jobs on one GPU.
+#include <fmt/format.h>
+
+#include "guard/round.h"
+
+namespace gpuman::guard {
+namespace {
+
+void Tell(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, std::string_view kind,
+          std::string message, std::map<std::string, std::int64_t> data) {
+  Action action;
+  action.note_in_log = true;
+  action.event.kind = kind;
+  action.event.at = round.now;
+  action.event.job = job.id;
+  action.event.gpu = gpu.uuid;
+  action.event.message = std::move(message);
+  action.event.data = std::move(data);
+  action.event.data["sampled_ns"] = Nanoseconds(gpu.taken_at);
+  round.actions.push_back(std::move(action));
+}
+
+void HoldHard(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, base::Bytes limit,
+              const Usage& usage) {
+  if (usage.known <= limit) return;
+  EndJob(round, job, gpu,
+         {std::string(kHardLimit),
+          "memory_limit",
+          fmt::format("{} used {} on {}, over its limit of {}", NameOf(job), Exactly(usage.known),
+                      NameOf(gpu), Exactly(limit)),
+          {{"used", Count(usage.known)}, {"limit", Count(limit)}, {"processes", usage.processes}}});
+}
+
+void HoldSoft(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, base::Bytes limit,
+              const Usage& usage) {
+  auto& over = round.state.jobs[job.id].over_soft;
+  if (usage.known <= limit) {
+    if (usage.known < FallenBelow(limit)) over.erase(gpu.uuid);
+    return;
+  }
+  if (!over.insert(gpu.uuid).second) return;
+  Tell(round, job, gpu, kSoftLimit,
+       fmt::format("{} uses {} on {}, over its soft limit of {}", NameOf(job), Exactly(usage.known),
+                   NameOf(gpu), Exactly(limit)),
+       {{"used", Count(usage.known)}, {"soft", Count(limit)}});
+}
+
+void TellUnknown(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, const Usage& usage) {
+  if (usage.unknown == 0 || !round.state.jobs[job.id].unknown_told.insert(gpu.uuid).second) return;
+  Tell(round, job, gpu, kUsageUnknown,
+       fmt::format("{} has a limit, but the driver does not tell the memory of {} of its {} processes on {}: "
+                   "only what it tells is held to the limit",
+                   NameOf(job), usage.unknown, usage.processes, NameOf(gpu)),
+       {{"used", Count(usage.known)}, {"unknown", usage.unknown}, {"processes", usage.processes}});
+}
+
+}  // namespace
+
+void HoldLimits(Round& round, const GpuSnapshot& gpu) {
+  for (const auto& job : round.snapshot.jobs) {
+    const auto limits = job.limits.find(gpu.uuid);
+    if (gpu.taken_at <= job.started_at) continue;
+    if (limits == job.limits.end() || !limits->second.soft)
+      round.state.jobs[job.id].over_soft.erase(gpu.uuid);
+    if (limits == job.limits.end()) continue;
+    const JobLimit& limit = limits->second;
+    const Usage usage = UsageOf(job.id, gpu.processes);
+    if (limit.hard) HoldHard(round, job, gpu, *limit.hard, usage);
+    if (round.state.jobs[job.id].ending.stage != Stage::kNone) continue;
+    if (limit.soft) HoldSoft(round, job, gpu, *limit.soft, usage);
+    if (limit.soft || limit.hard) TellUnknown(round, job, gpu, usage);
+  }
+}
+
+}  // namespace gpuman::guard

@@ -1,0 +1,96 @@
+#include "guard/policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "guard/round.h"
+
+namespace gpuman::guard {
+
+std::vector<Action> Decide(const Snapshot& snapshot, const Settings& settings, base::MonoTime now,
+                           State& state) {
+  std::vector<Action> actions;
+  Round round{snapshot, settings, now, state, actions};
+  ForgetEnded(round);
+  ContinueEndings(round);
+  for (const auto& gpu : snapshot.gpus) {
+    if (!round.IsFresh(gpu)) continue;
+    HoldLimits(round, gpu);
+    HoldUnmanaged(round, gpu);
+    HoldReserve(round, gpu);
+  }
+  return actions;
+}
+
+std::optional<base::MonoTime> NextDeadline(const State& state) {
+  std::optional<base::MonoTime> next;
+  const auto consider = [&next](const Ending& ending) {
+    if (ending.stage == Stage::kTerminating && (!next || ending.kill_at < *next)) next = ending.kill_at;
+  };
+  for (const auto& [id, job] : state.jobs) consider(job.ending);
+  for (const auto& [id, ending] : state.processes) consider(ending);
+  return next;
+}
+
+Usage UsageOf(JobId job, const std::vector<gpu::OwnedProcess>& processes) {
+  Usage usage;
+  for (const auto& process : processes) {
+    if (process.job != job) continue;
+    ++usage.processes;
+    if (process.memory)
+      usage.known += *process.memory;
+    else
+      ++usage.unknown;
+  }
+  return usage;
+}
+
+std::set<std::string> DefaultProtectedNames() {
+  // comm is cut at 15 characters.
+  return {"Xorg",
+          "Xwayland",
+          "X",
+          "gnome-shell",
+          "gnome-remote-de",
+          "kwin_x11",
+          "mutter",
+          "kwin_wayland",
+          "plasmashell",
+          "sway",
+          "weston",
+          "Hyprland",
+          "cinnamon",
+          "gdm-wayland-ses",
+          "sddm",
+          "sddm-greeter",
+          "lightdm",
+          "xfwm4",
+          "nvidia-cuda-mps",
+          "nvidia-persiste"};
+}
+
+bool IsProtected(const gpu::OwnedProcess& process, const Settings& settings) {
+  if (process.id.start_time == 0) return true;  // we do not know who it is
+  if (settings.ignored.contains(process.id)) return true;
+  if (!settings.protected_names.contains(process.name)) return false;
+  return process.uid == uid_t{0} || process.kind != gpu::ProcessKind::kCompute;
+}
+
+std::int64_t Nanoseconds(base::MonoTime time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+std::string Exactly(base::Bytes bytes) {
+  return fmt::format("{} ({} bytes)", base::FormatBytes(bytes), bytes.count);
+}
+
+std::string NameOf(const JobSnapshot& job) { return fmt::format("job {} '{}'", job.id.value, job.tag); }
+
+std::string NameOf(const GpuSnapshot& gpu) { return fmt::format("GPU {}", gpu.index); }
+
+std::string NameOf(const gpu::OwnedProcess& process) {
+  return fmt::format("process {} '{}'", process.id.pid, process.name);
+}
+
+}  // namespace gpuman::guard

@@ -1,0 +1,127 @@
+// The reserve of one GPU: who is ended when free memory falls below it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "guard/round.h"
+
+namespace gpuman::guard {
+namespace {
+
+struct Candidate {
+  const gpu::OwnedProcess* process = nullptr;  // unmanaged; else `job`
+  const JobSnapshot* job = nullptr;
+  bool over_soft = false;
+  Usage usage;
+};
+
+// The order of victims, first to be ended first; total, so that the choice never depends on how things are
+// stored.
+bool GoesBefore(const Candidate& a, const Candidate& b) {
+  if ((a.job == nullptr) != (b.job == nullptr)) return a.job == nullptr;
+  if (!a.job)
+    return std::tie(a.process->id.start_time, a.process->id.pid) >
+           std::tie(b.process->id.start_time, b.process->id.pid);
+  if (a.over_soft != b.over_soft) return a.over_soft;
+  if (a.job->priority != b.job->priority) return a.job->priority < b.job->priority;
+  return std::tie(a.job->started_at, a.job->id) > std::tie(b.job->started_at, b.job->id);
+}
+
+std::vector<Candidate> Candidates(const Round& round, const GpuSnapshot& gpu) {
+  std::vector<Candidate> candidates;
+  for (const auto& job : round.snapshot.jobs) {
+    const Usage usage = UsageOf(job.id, gpu.processes);
+    if (usage.known.count == 0 && usage.unknown == 0) continue;
+    if (job.ending_since || gpu.taken_at <= job.started_at) continue;
+    if (round.state.jobs[job.id].ending.stage != Stage::kNone) continue;
+    const auto limit = job.limits.find(gpu.uuid);
+    const bool over = limit != job.limits.end() && limit->second.soft && usage.known > *limit->second.soft;
+    candidates.push_back({nullptr, &job, over, usage});
+  }
+  if (!round.settings.unmanaged_victims) return candidates;
+  for (const auto& process : gpu.processes) {
+    if (!IsUnmanaged(process, round.settings) || !process.memory || process.memory->count == 0) continue;
+    if (round.state.processes.contains(process.id)) continue;
+    candidates.push_back({&process, nullptr, false, {*process.memory, 1, 0}});
+  }
+  return candidates;
+}
+
+std::string WhyThisOne(const Candidate& victim) {
+  if (!victim.job) return "not managed by gpuman";
+  if (victim.over_soft) return "over its soft limit";
+  return fmt::format("priority {}, the newest of the lowest", victim.job->priority);
+}
+
+// True while somebody's memory is on its way back. Whoever is being ended on this GPU, for whatever reason,
+// is what to wait for.
+bool WaitsForMemory(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu) {
+  if (!pressure.victim) {
+    for (const auto& process : gpu.processes)
+      if (IsLeaving(round, TargetOf(process))) {
+        pressure.victim = TargetOf(process);
+        pressure.victim_gone.reset();
+        break;
+      }
+  }
+  if (!pressure.victim) return false;
+  if (IsLeaving(round, *pressure.victim) && IsListed(*pressure.victim, gpu)) {
+    pressure.victim_gone.reset();
+    return true;
+  }
+  if (!pressure.victim_gone) pressure.victim_gone = gpu.taken_at;
+  if (gpu.taken_at - *pressure.victim_gone < round.settings.settle) return true;
+  pressure.victim.reset();
+  pressure.victim_gone.reset();
+  // Somebody else may be leaving too.
+  return WaitsForMemory(round, pressure, gpu);
+}
+
+void TellUnrelieved(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu) {
+  if (std::exchange(pressure.unrelieved_told, true)) return;
+  Action action;
+  action.event.kind = kPressureUnrelieved;
+  action.event.at = round.now;
+  action.event.gpu = gpu.uuid;
+  action.event.message =
+      fmt::format("{} has {} free, below its reserve of {}, and nothing on it may be ended", NameOf(gpu),
+                  Exactly(gpu.free), Exactly(gpu.reserve));
+  action.event.data = {{"free", Count(gpu.free)}, {"reserve", Count(gpu.reserve)}};
+  round.actions.push_back(std::move(action));
+}
+
+}  // namespace
+
+void HoldReserve(Round& round, const GpuSnapshot& gpu) {
+  auto& pressure = round.state.pressure[gpu.uuid];
+  const bool waits = WaitsForMemory(round, pressure, gpu);
+  if (gpu.free >= gpu.reserve) {
+    pressure.unrelieved_told = false;
+    return;
+  }
+  if (waits) return;
+  const auto candidates = Candidates(round, gpu);
+  const auto victim = std::min_element(candidates.begin(), candidates.end(), GoesBefore);
+  if (victim == candidates.end()) return TellUnrelieved(round, pressure, gpu);
+
+  const std::string name = victim->job ? NameOf(*victim->job) : NameOf(*victim->process);
+  Cause cause{
+      std::string(kDevicePressure),
+      "device_pressure",
+      fmt::format("{} had {} free, below its reserve of {}: ended {} with {} ({})", NameOf(gpu),
+                  Exactly(gpu.free), Exactly(gpu.reserve), name, Exactly(victim->usage.known),
+                  WhyThisOne(*victim)),
+      {{"free", Count(gpu.free)}, {"reserve", Count(gpu.reserve)}, {"used", Count(victim->usage.known)}}};
+  if (victim->job) {
+    cause.data["priority"] = victim->job->priority;
+    EndJob(round, *victim->job, gpu, std::move(cause));
+    pressure.victim = Target{victim->job->id, {}};
+  } else {
+    EndProcess(round, *victim->process, gpu, std::move(cause));
+    pressure.victim = Target{std::nullopt, victim->process->id};
+  }
+  pressure.victim_gone.reset();
+}
+
+}  // namespace gpuman::guard

@@ -1,0 +1,70 @@
+// One call of Decide, for the files that hold its rules. Internal to the policy.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "guard/policy.h"
+
+namespace gpuman::guard {
+
+struct Round {
+  const Snapshot& snapshot;
+  const Settings& settings;
+  base::MonoTime now;
+  State& state;
+  std::vector<Action>& actions;
+
+  bool IsFresh(const GpuSnapshot& gpu) const {
+    return gpu.ok && gpu.taken_at <= now && now - gpu.taken_at <= settings.max_age;
+  }
+};
+
+// Why something is to be ended.
+struct Cause {
+  std::string kind;    // of the event
+  std::string reason;  // the job's reason word
+  std::string message;
+  std::map<std::string, std::int64_t> data{};
+};
+
+// --- endings.cc: SIGTERM, grace, SIGKILL, and again. ---
+
+// Forgets jobs that are gone, runs that are over and processes that left every GPU.
+void ForgetEnded(Round& round);
+// Carries through what was ordered before.
+void ContinueEndings(Round& round);
+// Begins to end the job or process; nothing happens when that has begun already.
+void EndJob(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause);
+void EndProcess(Round& round, const gpu::OwnedProcess& process, const GpuSnapshot& gpu, Cause cause);
+// True while `target` is being ended and its memory may be expected to come back.
+bool IsLeaving(const Round& round, const Target& target);
+bool IsListed(const Target& target, const GpuSnapshot& gpu);
+Target TargetOf(const gpu::OwnedProcess& process);
+
+// --- limits.cc, unmanaged.cc, pressure.cc: the rules, for one GPU with a fresh sample. ---
+
+void HoldLimits(Round& round, const GpuSnapshot& gpu);
+void HoldUnmanaged(Round& round, const GpuSnapshot& gpu);
+void HoldReserve(Round& round, const GpuSnapshot& gpu);
+
+// Started outside gpuman, and the guard may do something about it.
+bool IsUnmanaged(const gpu::OwnedProcess& process, const Settings& settings);
+// The rule for this user; nullptr: none.
+const UnmanagedRule* RuleFor(uid_t uid, const Settings& settings);
+
+// --- How the messages are put together. ---
+
+inline std::int64_t Count(base::Bytes bytes) { return static_cast<std::int64_t>(bytes.count); }
+std::int64_t Nanoseconds(base::MonoTime time);
+std::string Exactly(base::Bytes bytes);  // "512MiB (536870912 bytes)"
+std::string NameOf(const JobSnapshot& job);
+std::string NameOf(const GpuSnapshot& gpu);
+std::string NameOf(const gpu::OwnedProcess& process);
+
+// Usage stays this far below a limit before its being passed is told again.
+constexpr base::Bytes FallenBelow(base::Bytes limit) { return {limit.count - limit.count / 20}; }
+
+}  // namespace gpuman::guard

@@ -1,0 +1,102 @@
+// What users started outside gpuman, on one GPU.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "guard/round.h"
+
+namespace gpuman::guard {
+namespace {
+
+using Processes = std::vector<const gpu::OwnedProcess*>;
+
+struct UserUse {
+  base::Bytes known;
+  Processes processes;
+};
+
+std::map<uid_t, UserUse> ByUser(const GpuSnapshot& gpu, const Settings& settings) {
+  std::map<uid_t, UserUse> users;
+  for (const auto& process : gpu.processes) {
+    if (!process.uid || !IsUnmanaged(process, settings)) continue;
+    auto& use = users[*process.uid];
+    use.known += process.memory.value_or(base::Bytes{});
+    use.processes.push_back(&process);
+  }
+  return users;
+}
+
+// The newest that holds memory; ended ones that still show are waited for.
+const gpu::OwnedProcess* NextToEnd(const Round& round, const Processes& processes) {
+  const gpu::OwnedProcess* newest = nullptr;
+  for (const auto* process : processes) {
+    if (IsLeaving(round, TargetOf(*process))) return nullptr;
+    if (round.state.processes.contains(process->id) || process->memory.value_or(base::Bytes{}).count == 0)
+      continue;
+    if (!newest ||
+        std::tie(newest->id.start_time, newest->id.pid) < std::tie(process->id.start_time, process->id.pid))
+      newest = process;
+  }
+  return newest;
+}
+
+void Warn(Round& round, const GpuSnapshot& gpu, uid_t uid, base::Bytes used, base::Bytes ceiling) {
+  if (!round.state.unmanaged_told.insert({gpu.uuid, uid}).second) return;
+  Action action;
+  action.event.kind = kUnmanagedWarning;
+  action.event.at = round.now;
+  action.event.gpu = gpu.uuid;
+  action.event.message =
+      fmt::format("processes of user {} outside gpuman use {} on {}, over the {} set for them", uid,
+                  Exactly(used), NameOf(gpu), Exactly(ceiling));
+  action.event.data = {{"used", Count(used)}, {"limit", Count(ceiling)}, {"uid", uid}};
+  round.actions.push_back(std::move(action));
+}
+
+void Enforce(Round& round, const GpuSnapshot& gpu, uid_t uid, const UserUse& use, base::Bytes ceiling) {
+  const gpu::OwnedProcess* process = NextToEnd(round, use.processes);
+  if (!process) return;
+  EndProcess(
+      round, *process, gpu,
+      {std::string(kUnmanagedLimit),
+       "memory_limit",
+       fmt::format("processes of user {} outside gpuman use {} on {}, over their limit of {}: ended {}", uid,
+                   Exactly(use.known), NameOf(gpu), Exactly(ceiling), NameOf(*process)),
+       {{"used", Count(use.known)}, {"limit", Count(ceiling)}, {"uid", uid}}});
+}
+
+}  // namespace
+
+bool IsUnmanaged(const gpu::OwnedProcess& process, const Settings& settings) {
+  return !process.job && process.uid && !IsProtected(process, settings);
+}
+
+const UnmanagedRule* RuleFor(uid_t uid, const Settings& settings) {
+  const UnmanagedRule* everybody = nullptr;
+  for (const auto& rule : settings.unmanaged) {
+    if (rule.uid == uid) return &rule;
+    if (!rule.uid && uid != 0 && !everybody) everybody = &rule;
+  }
+  return everybody;
+}
+
+void HoldUnmanaged(Round& round, const GpuSnapshot& gpu) {
+  if (round.settings.unmanaged.empty()) return;
+  const auto users = ByUser(gpu, round.settings);
+  std::erase_if(round.state.unmanaged_told,
+                [&](const auto& told) { return told.first == gpu.uuid && !users.contains(told.second); });
+  for (const auto& [uid, use] : users) {
+    const UnmanagedRule* rule = RuleFor(uid, round.settings);
+    if (!rule) continue;
+    const base::Bytes ceiling = rule->ceiling.Of(gpu.total);
+    if (use.known < FallenBelow(ceiling)) round.state.unmanaged_told.erase({gpu.uuid, uid});
+    if (use.known <= ceiling) continue;
+    if (rule->mode == UnmanagedMode::kWarn)
+      Warn(round, gpu, uid, use.known, ceiling);
+    else
+      Enforce(round, gpu, uid, use, ceiling);
+  }
+}
+
+}  // namespace gpuman::guard
