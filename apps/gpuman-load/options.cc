@@ -70,9 +70,11 @@ void Declare(CLI::App& app, Options& o, Texts& t) {
       ->check(CLI::Range(0.001, 1.0))
       ->option_text("FRACTION");
   app.add_option("--iterations", o.iterations, "Iterations to run (default: as many as fit in the hold)")
+      ->check(CLI::NonNegativeNumber)
       ->option_text("N");
   app.add_flag("--verify", o.verify, "Write a pattern, change it in every iteration, check every byte");
   app.add_option("--flip-byte", o.flip_byte, "Spoil this byte of the first block before the check")
+      ->check(CLI::NonNegativeNumber)
       ->option_text("OFFSET");
   app.add_option("--device", o.device, "CUDA's index of the device")
       ->check(CLI::NonNegativeNumber)
