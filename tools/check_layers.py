@@ -39,10 +39,8 @@ LAYERS = {
     "shim": ("driver/abi/", "share/wire.h"),
 }
 SIM_MAY = ("driver/abi/",)
+SIM_TOOL_MAY = ("driver/abi/", "base")  # gpuman-sim is a program of its own; the libraries live in other programs
 PLUGIN_MAY = ("api", "base")
-
-# Programs that are part of the simulated driver or exercise it; all others are product.
-SIM_PROGRAMS = ("gpuman-sim",)
 
 MAIN_LINES = 60
 SOURCES = {".h", ".hh", ".c", ".cc", ".cpp"}
@@ -68,13 +66,13 @@ def allowed(source, target):
     if here == there or here[0] in ("tests", "bench"):
         return True
     if there[0] == "sim":
-        return is_test(source) or (here[0] == "apps" and here[1] in SIM_PROGRAMS)
+        return is_test(source)
     if there[0] != "src":
         return False
     if here[0] == "apps":
         return True
     if here[0] == "sim":
-        may = SIM_MAY
+        may = SIM_TOOL_MAY if source.parts[1] == "tool" else SIM_MAY
         if is_test(source):
             return there[1] in ("driver", "base")
     elif here[0] == "plugins":
@@ -86,10 +84,13 @@ def allowed(source, target):
 
 
 def resolve(root, source, name):
-    """The included file, relative to the root, or None: beside the source, under src/, or under the root."""
+    """The included file, relative to the root, or None: beside the source, under src/, or under the root.
+
+    A header that CMake makes is known by its template, NAME.in.
+    """
     for base in (source.parent, pathlib.Path("src"), pathlib.Path(".")):
         candidate = base / name
-        if (root / candidate).is_file():
+        if (root / candidate).is_file() or (root / base / (name + ".in")).is_file():
             return candidate
     return None
 

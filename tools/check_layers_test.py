@@ -85,7 +85,6 @@ class CheckLayers(unittest.TestCase):
     def test_the_product_never_includes_the_simulated_driver(self):
         self.assert_refused("src/driver/nvml.cc", "sim/state/state.h", "sim/state/state.h")
         self.assert_refused("apps/gpumand/main.cc", "sim/state/state.h", "sim/state/state.h")
-        self.assert_allowed("apps/gpuman-sim/main.cc", "sim/state/state.h", "sim/state/state.h")
         self.assert_allowed("src/driver/nvml_test.cc", "sim/state/state.h", "sim/state/state.h")
         self.assert_allowed("tests/integration/limit_test.cc", "sim/state/state.h", "sim/state/state.h")
 
@@ -93,6 +92,8 @@ class CheckLayers(unittest.TestCase):
         self.assert_allowed("sim/cuda/api.cc", "src/driver/abi/cuda.h", "driver/abi/cuda.h")
         self.assert_refused("sim/cuda/api.cc", "src/driver/nvml.h", "driver/nvml.h")
         self.assert_refused("sim/cuda/api.cc", "src/base/result.h", "base/result.h")
+        self.assert_allowed("sim/tool/show.cc", "src/base/result.h", "base/result.h")
+        self.assert_refused("sim/tool/show.cc", "src/driver/nvml.h", "driver/nvml.h")
 
     def test_programs_include_everything_below_but_not_each_other(self):
         self.assert_allowed("apps/gpumand/main.cc", "src/daemon/daemon.h", "daemon/daemon.h")
@@ -106,6 +107,9 @@ class CheckLayers(unittest.TestCase):
     def test_unknown_and_climbing_includes_are_refused(self):
         self.assert_refused("src/guard/policy.cc", "src/gpu/sample.h", "gpu/samples.h", "not a file of this tree")
         self.assert_refused("src/guard/policy.cc", "src/gpu/sample.h", "../gpu/sample.h", "climbs")
+
+    def test_a_generated_header_is_known_by_its_template(self):
+        self.assert_allowed("apps/gpuman-load/session.cc", "apps/gpuman-load/kernels.h.in", "kernels.h")
 
     def test_a_folder_without_a_layer_is_refused(self):
         findings = self.findings({"src/misc/thing.h": []})

@@ -1,0 +1,1 @@
+packaging/postinstall.sh
