@@ -43,8 +43,8 @@ Expected<void> Fill(Shared& shared, const CreateOptions& options) {
   const auto version = ParseDriverVersion(options.driver_version);
   if (!version)
     return tl::unexpected("driver version must look like 580.159.04, got " + options.driver_version);
-  if (options.gpus < 1 || options.gpus > kMaxGpus) {
-    return tl::unexpected("number of GPUs must be 1 to " + std::to_string(kMaxGpus) + ", got " +
+  if (options.gpus > kMaxGpus) {
+    return tl::unexpected("number of GPUs must be 0 to " + std::to_string(kMaxGpus) + ", got " +
                           std::to_string(options.gpus));
   }
   shared.magic = kStateMagic;

@@ -23,7 +23,6 @@ TEST(CreateState, RefusesWhatMakesNoMachine) {
   std::filesystem::remove(directory + "/state");
   EXPECT_THAT(State::Create(directory, {.profile = "v100"}).error(),
               ::testing::HasSubstr("rtx4050, a100, h200"));
-  EXPECT_FALSE(State::Create(directory, {.gpus = 0}).has_value());
   EXPECT_FALSE(State::Create(directory, {.gpus = kMaxGpus + 1}).has_value());
   EXPECT_FALSE(State::Create(directory, {.memory_total = 1 << 20}).has_value());
   EXPECT_FALSE(State::Create(directory, {.driver_version = "new"}).has_value());

@@ -128,7 +128,8 @@ Result<int> Exec(const ExecOptions& options) {
   GPUMAN_ASSIGN(const MachineDirectory directory, MachineDirectory::Make(options.directory));
   GPUMAN_ASSIGN(const State state, MakeOrOpen(directory, options.machine));
   ::setenv(kDirectoryVariable, directory.path().c_str(), 1);
-  ::setenv("LD_LIBRARY_PATH", WithFirst(libraries, std::getenv("LD_LIBRARY_PATH")).c_str(), 1);
+  const std::string search = SearchPath(libraries, state->driver_major);
+  ::setenv("LD_LIBRARY_PATH", WithFirst(search, std::getenv("LD_LIBRARY_PATH")).c_str(), 1);
 
   if (directory.temporary()) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const sigset_t waited = WaitedSignals();

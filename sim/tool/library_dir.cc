@@ -1,6 +1,9 @@
 #include "sim/tool/library_dir.h"
 
 #include <array>
+#include <charconv>
+#include <map>
+#include <string_view>
 
 namespace gpuman::sim {
 
@@ -18,8 +21,25 @@ base::Result<std::filesystem::path> LibraryDirectory() {
                     "build everything with ./dev build, or install the package again");
 }
 
-std::string WithFirst(const std::filesystem::path& directory, const char* path_list) {
-  std::string list = directory.string();
+std::string SearchPath(const std::filesystem::path& libraries, unsigned driver_major) {
+  constexpr std::string_view kPrefix = "driver-";
+  std::map<unsigned, std::string> folders;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(libraries, error)) {
+    const std::string name = entry.path().filename().string();
+    unsigned branch = 0;
+    if (!name.starts_with(kPrefix)) continue;
+    const auto parsed = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), branch);
+    if (parsed.ec == std::errc{}) folders.emplace(branch, entry.path().string());
+  }
+  if (folders.empty()) return libraries.string();
+  auto chosen = folders.upper_bound(driver_major);
+  if (chosen != folders.begin()) --chosen;  // older than all: the oldest comes closest
+  return chosen->second + ":" + libraries.string();
+}
+
+std::string WithFirst(const std::string& directories, const char* path_list) {
+  std::string list = directories;
   if (path_list != nullptr && *path_list != '\0') list += ":" + std::string(path_list);
   return list;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <filesystem>
-#include <string_view>
+#include <string>
 
 #include "base/result.h"
 
@@ -11,7 +11,11 @@ namespace gpuman::sim {
 
 base::Result<std::filesystem::path> LibraryDirectory();
 
-// `path_list` (as in LD_LIBRARY_PATH) with `directory` in front.
-std::string WithFirst(const std::filesystem::path& directory, const char* path_list);
+// Where to look for the libraries of this driver version, in LD_LIBRARY_PATH's form: the folder of the latest
+// version that is no later, and the common one.
+std::string SearchPath(const std::filesystem::path& libraries, unsigned driver_major);
+
+// `path_list` (as in LD_LIBRARY_PATH) with `directories` in front.
+std::string WithFirst(const std::string& directories, const char* path_list);
 
 }  // namespace gpuman::sim

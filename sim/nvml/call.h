@@ -1,0 +1,72 @@
+// What every entry point does first: is the library initialised, does a fault slow it down, is the handle one
+// of ours, is the GPU still there.
+#pragma once
+
+#include <unistd.h>
+
+#include "driver/abi/nvml.h"
+#include "sim/nvml/session.h"
+
+namespace gpuman::sim {
+
+// NOLINTNEXTLINE(google-build-using-namespace): the entry points are written in the vendor's terms
+using namespace driver::abi;
+
+// One GPU, as the entry points see it.
+struct Gpu {
+  Shared& shared;
+  unsigned index;
+  const GpuStatic& fixed;
+  GpuDynamic& now;
+  Client& client;
+
+  bool Has(std::uint64_t features) const { return (fixed.features & features) == features; }
+};
+
+template <typename... Pointers>
+bool AnyNull(Pointers... pointers) {
+  return ((pointers == nullptr) || ...);
+}
+
+// Runs `body(Session&)` when the library is initialised.
+template <typename Body>
+nvmlReturn_t OnSystem(const char* function, Body body) {
+  Session* session = Session::Current();
+  if (session == nullptr) return NVML_ERROR_UNINITIALIZED;
+  ObeySlowCalls(session->shared(), function, kAllGpus);
+  return body(*session);
+}
+
+// Runs `body(const Gpu&)` when the library is initialised and the handle's GPU is there.
+template <typename Body>
+nvmlReturn_t OnDevice(const char* function, nvmlDevice_t device, Body body) {
+  Session* session = Session::Current();
+  if (session == nullptr) return NVML_ERROR_UNINITIALIZED;
+  const std::optional<unsigned> index = session->IndexOf(device);
+  if (!index) return NVML_ERROR_INVALID_ARGUMENT;
+  Shared& shared = session->shared();
+  ObeySlowCalls(shared, function, *index);
+  if (shared.gpu[*index].lost.load() != 0) return NVML_ERROR_GPU_IS_LOST;
+  return body(Gpu{shared, *index, shared.gpu_static[*index], shared.gpu[*index], session->client()});
+}
+
+// The same for a call that changes a setting: the real driver lets only root do that.
+template <typename Body>
+nvmlReturn_t ChangeDevice(const char* function, nvmlDevice_t device, Body body) {
+  return OnDevice(function, device,
+                  [&](const Gpu& gpu) { return geteuid() != 0 ? NVML_ERROR_NO_PERMISSION : body(gpu); });
+}
+
+// One value for one pointer.
+template <typename To, typename From>
+nvmlReturn_t Give(To* to, From value) {
+  if (to == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  *to = static_cast<To>(value);
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t GiveText(char* to, unsigned size, const char* text);
+
+inline nvmlEnableState_t Enabled(bool on) { return on ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED; }
+
+}  // namespace gpuman::sim

@@ -1,0 +1,96 @@
+#include "sim/nvml/readings.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+namespace gpuman::sim {
+namespace {
+
+constexpr int kHeatAtFullLoad = 35;                  // degrees above idle
+constexpr std::uint64_t kPowerShareAtFullLoad = 90;  // percent of the way from idle to the limit
+
+std::optional<std::int64_t> Injected(const Signed64& reading) {
+  const std::int64_t value = reading.load(std::memory_order_relaxed);
+  return value == kNotInjected ? std::nullopt : std::optional(value);
+}
+
+// The highest clock that is allowed now.
+unsigned CeilingMhz(const Gpu& gpu, ClockKind kind) {
+  const unsigned highest = gpu.fixed.clock_max_mhz[static_cast<unsigned>(kind)];
+  const Word32& locked =
+      kind == ClockKind::kMemory ? gpu.now.locked_memory_max_mhz : gpu.now.locked_graphics_max_mhz;
+  const Word32& application =
+      kind == ClockKind::kMemory ? gpu.now.application_memory_mhz : gpu.now.application_graphics_mhz;
+  if (kind == ClockKind::kVideo) return highest;
+  if (const unsigned limit = locked.load(); limit != 0) return std::min(highest, limit);
+  if (const unsigned limit = application.load(); gpu.Has(kFeatureApplicationClocks) && limit != 0)
+    return limit;
+  return highest;
+}
+
+}  // namespace
+
+bool HasContexts(const Gpu& gpu) {
+  for (const ProcessSlot* slot : gpu.client.LiveSlots()) {
+    if (slot->gpu[gpu.index].contexts.load() != 0) return true;
+  }
+  return false;
+}
+
+unsigned UtilizationPercent(const Gpu& gpu) {
+  if (const auto value = Injected(gpu.now.utilization_gpu)) return static_cast<unsigned>(*value);
+  gpu.client.SweepDead();
+  return DeviceUtilization(gpu.shared, gpu.index, MonotonicNs());
+}
+
+unsigned MemoryUtilizationPercent(const Gpu& gpu) {
+  if (const auto value = Injected(gpu.now.utilization_memory)) return static_cast<unsigned>(*value);
+  return UtilizationPercent(gpu) / 2;
+}
+
+unsigned ClockMhz(const Gpu& gpu, ClockKind kind) {
+  if (HasContexts(gpu)) return CeilingMhz(gpu, kind);
+  const unsigned idle = gpu.fixed.clock_idle_mhz[static_cast<unsigned>(kind)];
+  const Word32& floor =
+      kind == ClockKind::kMemory ? gpu.now.locked_memory_min_mhz : gpu.now.locked_graphics_min_mhz;
+  return kind == ClockKind::kVideo ? idle : std::max(idle, floor.load());
+}
+
+unsigned PowerMilliwatts(const Gpu& gpu) {
+  if (const auto value = Injected(gpu.now.power_mw)) return static_cast<unsigned>(*value);
+  const std::uint64_t idle = gpu.fixed.power_idle_mw;
+  const std::uint64_t limit = std::max<std::uint64_t>(idle, gpu.now.power_limit_mw.load());
+  return static_cast<unsigned>(idle +
+                               (limit - idle) * UtilizationPercent(gpu) * kPowerShareAtFullLoad / 10'000);
+}
+
+int TemperatureCelsius(const Gpu& gpu) {
+  if (const auto value = Injected(gpu.now.temperature_c)) return static_cast<int>(*value);
+  return gpu.fixed.temperature_idle_c + static_cast<int>(UtilizationPercent(gpu)) * kHeatAtFullLoad / 100;
+}
+
+int MemoryTemperatureCelsius(const Gpu& gpu) {
+  if (const auto value = Injected(gpu.now.memory_temperature_c)) return static_cast<int>(*value);
+  return TemperatureCelsius(gpu) + gpu.fixed.memory_temperature_idle_c - gpu.fixed.temperature_idle_c;
+}
+
+std::uint64_t ThrottleReasons(const Gpu& gpu) {
+  if (const auto value = Injected(gpu.now.throttle_reasons)) return static_cast<std::uint64_t>(*value);
+  if (UtilizationPercent(gpu) == 0) return nvmlClocksEventReasonGpuIdle;
+  const bool limited = CeilingMhz(gpu, ClockKind::kGraphics) < gpu.fixed.clock_max_mhz[0];
+  return limited ? nvmlClocksEventReasonApplicationsClocksSetting : 0;
+}
+
+// As if the device had been idle since boot: it grows, which is what a reader relies on.
+std::uint64_t EnergyMillijoules(const Gpu& gpu) {
+  return MonotonicNs() / 1'000'000 * gpu.fixed.power_idle_mw / 1000;
+}
+
+std::uint64_t RealtimeUs() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1000;
+}
+
+}  // namespace gpuman::sim

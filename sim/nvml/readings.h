@@ -1,0 +1,21 @@
+// What the sensors of a GPU show: injected values where there are some, else computed from profile and load.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/nvml/call.h"
+
+namespace gpuman::sim {
+
+bool HasContexts(const Gpu& gpu);  // of live processes; sweeps
+unsigned UtilizationPercent(const Gpu& gpu);
+unsigned MemoryUtilizationPercent(const Gpu& gpu);
+unsigned ClockMhz(const Gpu& gpu, ClockKind kind);
+unsigned PowerMilliwatts(const Gpu& gpu);
+int TemperatureCelsius(const Gpu& gpu);
+int MemoryTemperatureCelsius(const Gpu& gpu);
+std::uint64_t ThrottleReasons(const Gpu& gpu);
+std::uint64_t EnergyMillijoules(const Gpu& gpu);
+std::uint64_t RealtimeUs();
+
+}  // namespace gpuman::sim

@@ -1,0 +1,67 @@
+#include "sim/nvml/session.h"
+
+#include <cstring>
+#include <mutex>
+
+#include "sim/nvml/call.h"
+
+namespace gpuman::sim {
+namespace {
+
+std::mutex mutex;
+unsigned initialised = 0;         // guarded by mutex
+Session* last_session = nullptr;  // guarded by mutex; never freed
+std::atomic<Session*> current = nullptr;
+
+}  // namespace
+
+nvmlReturn_t Session::Init() {
+  const std::lock_guard lock(mutex);
+  if (initialised++ != 0) return NVML_SUCCESS;
+  if (last_session == nullptr) {
+    auto state = State::OpenFromEnvironment();
+    if (!state) {
+      initialised = 0;
+      return NVML_ERROR_DRIVER_NOT_LOADED;
+    }
+    last_session = new Session(*std::move(state));
+  }
+  ObeySlowCalls(last_session->shared(), "nvmlInit_v2", kAllGpus);
+  if (last_session->client_.Slot() == nullptr) {
+    initialised = 0;
+    return NVML_ERROR_MEMORY;
+  }
+  current = last_session;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t Session::Shutdown() {
+  const std::lock_guard lock(mutex);
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (--initialised != 0) return NVML_SUCCESS;
+  current = nullptr;
+  last_session->client_.Release();
+  return NVML_SUCCESS;
+}
+
+Session* Session::Current() { return current; }
+
+nvmlDevice_t Session::HandleOf(unsigned index) { return reinterpret_cast<nvmlDevice_t>(&handles_[index]); }
+
+std::optional<unsigned> Session::IndexOf(nvmlDevice_t handle) const {
+  const auto* address = reinterpret_cast<const char*>(handle);
+  for (unsigned index = 0; index < state_.gpus(); ++index) {
+    if (address == &handles_[index]) return index;
+  }
+  return std::nullopt;
+}
+
+nvmlReturn_t GiveText(char* to, unsigned size, const char* text) {
+  if (to == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  const std::size_t length = std::strlen(text) + 1;
+  if (length > size) return NVML_ERROR_INSUFFICIENT_SIZE;
+  std::memcpy(to, text, length);
+  return NVML_SUCCESS;
+}
+
+}  // namespace gpuman::sim

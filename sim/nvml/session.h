@@ -1,0 +1,36 @@
+// The simulated NVML's only global: the state that this process initialised it with, and the device handles.
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "driver/abi/nvml.h"
+#include "sim/state/state.h"
+
+namespace gpuman::sim {
+
+class Session {
+ public:
+  // nvmlInit and nvmlShutdown: counted. The first maps the state that GPUMAN_SIM_DIR names and makes this
+  // process a client of the driver; the last ends that, and keeps the mapping, since another thread may be
+  // inside a call.
+  static driver::abi::nvmlReturn_t Init();
+  static driver::abi::nvmlReturn_t Shutdown();
+  // nullptr when not initialised.
+  static Session* Current();
+
+  Shared& shared() { return state_.shared(); }
+  Client& client() { return client_; }
+
+  driver::abi::nvmlDevice_t HandleOf(unsigned index);
+  std::optional<unsigned> IndexOf(driver::abi::nvmlDevice_t handle) const;
+
+ private:
+  explicit Session(State state) : state_(std::move(state)), client_(state_) {}
+
+  State state_;
+  Client client_;
+  std::array<char, kMaxGpus> handles_{};  // their addresses are the handles
+};
+
+}  // namespace gpuman::sim
