@@ -1,0 +1,95 @@
+#include "daemon/http/exchange.h"
+
+#include <nlohmann/json.hpp>
+
+namespace gpuman::daemon::http {
+namespace {
+
+unsigned StatusOf(base::ErrorCode code) {
+  using base::ErrorCode;
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return 400;
+    case ErrorCode::kPermissionDenied:
+      return 403;
+    case ErrorCode::kNotFound:
+      return 404;
+    case ErrorCode::kAlreadyExists:
+    case ErrorCode::kConflict:
+      return 409;
+    case ErrorCode::kUnsatisfiable:
+      return 422;
+    case ErrorCode::kNotSupported:
+      return 501;
+    case ErrorCode::kUnavailable:
+      return 503;
+    case ErrorCode::kTimeout:
+      return 504;
+    case ErrorCode::kExhausted:
+      return 507;
+    case ErrorCode::kCorrupt:
+    case ErrorCode::kInternal:
+      return 500;
+  }
+  return 500;
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+std::optional<std::string_view> Request::Query(std::string_view name) const {
+  const auto it = query.find(std::string(name));
+  return it == query.end() ? std::nullopt : std::optional<std::string_view>(it->second);
+}
+
+Response ErrorResponse(const base::Error& error) {
+  const nlohmann::json body{
+      {"error",
+       {{"code", base::ToString(error.code)},
+        {"message", error.message},
+        {"hint", error.hint.empty() ? nlohmann::json(nullptr) : nlohmann::json(error.hint)}}}};
+  return {StatusOf(error.code), body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
+          "application/json"};
+}
+
+std::optional<std::string> DecodePercent(std::string_view text, bool plus_is_space) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '+' && plus_is_space) {
+      decoded += ' ';
+    } else if (text[i] != '%') {
+      decoded += text[i];
+    } else {
+      if (i + 2 >= text.size()) return std::nullopt;
+      const int high = HexDigit(text[i + 1]);
+      const int low = HexDigit(text[i + 2]);
+      if (high < 0 || low < 0 || high + low == 0) return std::nullopt;
+      decoded += static_cast<char>(high * 16 + low);
+      i += 2;
+    }
+  }
+  return decoded;
+}
+
+std::map<std::string, std::string> ParseQuery(std::string_view text) {
+  std::map<std::string, std::string> query;
+  while (!text.empty()) {
+    const auto pair = text.substr(0, text.find('&'));
+    const auto equals = pair.find('=');
+    const auto name = DecodePercent(pair.substr(0, equals), true);
+    const auto value = DecodePercent(
+        equals == std::string_view::npos ? std::string_view("1") : pair.substr(equals + 1), true);
+    if (name && value && !name->empty()) query[*name] = *value;
+    if (pair.size() == text.size()) break;
+    text.remove_prefix(pair.size() + 1);
+  }
+  return query;
+}
+
+}  // namespace gpuman::daemon::http

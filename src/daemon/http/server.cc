@@ -1,0 +1,105 @@
+#include "daemon/http/server.h"
+
+#include <sys/socket.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <list>
+
+#include "daemon/http/session.h"
+
+namespace gpuman::daemon::http {
+namespace asio = boost::asio;
+
+namespace {
+
+std::optional<Peer> PeerOf(Socket& socket) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
+    return std::nullopt;
+  return Peer{credentials.uid, credentials.gid, credentials.pid};
+}
+
+}  // namespace
+
+class Server::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(asio::io_context& loop, base::Fd listener, Limits limits, Handler handler)
+      : acceptor_(loop, asio::local::stream_protocol(), listener.Release()),
+        retry_(loop),
+        limits_(limits),
+        handler_(std::move(handler)) {}
+
+  void Accept() {
+    acceptor_.async_accept([self = shared_from_this()](boost::system::error_code error, Socket socket) {
+      if (self->stopped_) return;
+      if (!error) self->Begin(std::move(socket));
+      // Out of descriptors: make room and come back soon, instead of spinning on the same error.
+      if (error && error != asio::error::connection_aborted) return self->RetrySoon();
+      self->Accept();
+    });
+  }
+
+  void Stop() {
+    stopped_ = true;
+    boost::system::error_code ignored;
+    acceptor_.close(ignored);
+    retry_.cancel();
+    for (const auto& weak : std::list(sessions_)) {
+      if (const auto session = weak.lock()) session->Close();
+    }
+  }
+
+  std::size_t connections() const { return sessions_.size(); }
+
+ private:
+  void Begin(Socket socket) {
+    const auto peer = PeerOf(socket);
+    if (!peer) return;
+    if (sessions_.size() >= limits_.connections && !CloseOldestSilent())
+      return;  // all busy: this one is refused
+    const auto place = sessions_.emplace(sessions_.end());
+    // The session refers to limits and handler of this object, and so keeps it alive.
+    auto session =
+        std::make_shared<Session>(std::move(socket), *peer, limits_, handler_,
+                                  [self = shared_from_this(), place] { self->sessions_.erase(place); });
+    *place = session;
+    session->Start();
+  }
+
+  bool CloseOldestSilent() {
+    for (const auto& weak : sessions_) {
+      const auto session = weak.lock();
+      if (!session || !session->Silent()) continue;
+      session->Close();
+      return true;
+    }
+    return false;
+  }
+
+  void RetrySoon() {
+    CloseOldestSilent();
+    retry_.expires_after(std::chrono::milliseconds(50));
+    retry_.async_wait([self = shared_from_this()](boost::system::error_code error) {
+      if (!error && !self->stopped_) self->Accept();
+    });
+  }
+
+  asio::local::stream_protocol::acceptor acceptor_;
+  asio::steady_timer retry_;
+  const Limits limits_;
+  const Handler handler_;
+  std::list<std::weak_ptr<Session>> sessions_;  // in the order they came
+  bool stopped_ = false;
+};
+
+Server::Server(asio::io_context& loop, base::Fd listener, Limits limits, Handler handler)
+    : impl_(std::make_shared<Impl>(loop, std::move(listener), limits, std::move(handler))) {
+  impl_->Accept();
+}
+
+Server::~Server() { impl_->Stop(); }
+
+std::size_t Server::connections() const { return impl_->connections(); }
+
+}  // namespace gpuman::daemon::http

@@ -1,0 +1,46 @@
+// HTTP/1.1 on a unix stream socket, on the caller's event loop.
+//
+// Built for clients that are slow, silent, many or hostile: every phase of a connection has a time limit,
+// headers and bodies a size limit, and when there are too many connections the one that has been silent
+// longest goes.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "daemon/http/exchange.h"
+
+namespace gpuman::daemon::http {
+
+struct Limits {
+  std::size_t header_bytes = 16u << 10;
+  std::size_t body_bytes = 4u << 20;
+  std::size_t connections = 256;
+  std::size_t unsent_bytes = 8u << 20;  // of one stream
+  std::chrono::milliseconds request{
+      10'000};                             // from the first byte to the last of a request, and to the first
+  std::chrono::milliseconds idle{60'000};  // between requests of one connection
+  std::chrono::milliseconds send{30'000};  // without progress while an answer is sent
+};
+
+class Server {
+ public:
+  // Takes a listening unix socket. Begins to accept at once; `handler` is called on the loop.
+  Server(boost::asio::io_context& loop, base::Fd listener, Limits limits, Handler handler);
+  // Closes the socket and every connection.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  std::size_t connections() const;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;  // kept alive by its pending operations
+};
+
+}  // namespace gpuman::daemon::http

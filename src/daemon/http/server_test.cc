@@ -1,0 +1,193 @@
+#include "daemon/http/server.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <future>
+#include <thread>
+
+#include "base/temp_dir.h"
+
+namespace gpuman::daemon::http {
+namespace {
+
+sockaddr_un Address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  return address;
+}
+
+class ServerTest : public testing::Test {
+ protected:
+  void Start(Limits limits, Handler handler) {
+    base::Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto address = Address(path());
+    ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(::listen(listener.get(), 128), 0);
+    server_ = std::make_unique<Server>(loop_, std::move(listener), limits, std::move(handler));
+    thread_ = std::thread([this] { loop_.run(); });
+  }
+  ~ServerTest() override {
+    boost::asio::post(loop_, [this] { server_.reset(); });
+    work_.reset();
+    if (thread_.joinable()) thread_.join();
+  }
+  std::string path() const { return (dir_.path() / "s").string(); }
+
+  base::Fd Connect() {
+    base::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto address = Address(path());
+    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return fd;
+  }
+  static void Send(const base::Fd& fd, std::string_view data) {
+    while (!data.empty()) {
+      const ssize_t n = ::send(fd.get(), data.data(), data.size(), MSG_NOSIGNAL);
+      if (n <= 0) return;  // refused in the middle: the answer tells
+      data.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+  // Reads until the server closes or `mark` has come.
+  static std::string Receive(const base::Fd& fd, std::string_view mark = "(never sent)") {
+    std::string data;
+    char buffer[4096];
+    while (data.find(mark) == std::string::npos) {
+      const ssize_t n = ::recv(fd.get(), buffer, sizeof buffer, 0);
+      if (n <= 0) break;
+      data.append(buffer, static_cast<std::size_t>(n));
+    }
+    return data;
+  }
+
+  base::TempDir dir_;
+  boost::asio::io_context loop_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{loop_.get_executor()};
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+void Echo(const ExchangePtr& exchange) {
+  const auto& r = exchange->request();
+  exchange->Send({200, r.method + " " + r.path + " uid " + std::to_string(r.peer.uid) + " [" + r.body + "]",
+                  "text/plain"});
+}
+
+TEST_F(ServerTest, AnswersSeveralRequestsOfOneConnectionAndNamesThePeer) {
+  Start({}, Echo);
+  const auto fd = Connect();
+  const std::string who = " uid " + std::to_string(::getuid());
+  Send(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(Receive(fd, "[]").find("GET /a" + who + " []"), std::string::npos);
+  Send(fd, "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi");
+  EXPECT_NE(Receive(fd).find("POST /b" + who + " [hi]"), std::string::npos);
+}
+
+TEST_F(ServerTest, RefusesWhatIsTooLargeOrNoHttp) {
+  Start({.header_bytes = 1024, .body_bytes = 100}, Echo);
+  const auto ask = [&](const std::string& data) {
+    const auto fd = Connect();
+    Send(fd, data);
+    return Receive(fd).substr(0, 12);
+  };
+  EXPECT_EQ(ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\n\r\n"), "HTTP/1.1 413");
+  EXPECT_EQ(ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n"),
+            "HTTP/1.1 400");
+  EXPECT_EQ(ask("GET / HTTP/1.1\r\nX: " + std::string(2000, 'x') + "\r\n\r\n"), "HTTP/1.1 431");
+  EXPECT_EQ(ask("\x16\x03\x01 hello\r\n\r\n"), "HTTP/1.1 400");
+  EXPECT_EQ(ask("GET nowhere HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 400");
+}
+
+TEST_F(ServerTest, ARequestThatEndsInTheMiddleNeverReachesTheHandler) {
+  std::atomic<int> handled = 0;
+  Start({}, [&](const ExchangePtr& exchange) {
+    ++handled;
+    Echo(exchange);
+  });
+  const auto fd = Connect();
+  Send(fd, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
+  ::shutdown(fd.get(), SHUT_WR);
+  EXPECT_EQ(Receive(fd).substr(0, 12), "HTTP/1.1 400");
+  EXPECT_EQ(handled, 0);
+}
+
+TEST_F(ServerTest, SilentClientsAreClosedAfterTheirTime) {
+  Start({.request = std::chrono::milliseconds(50)}, Echo);
+  const auto fd = Connect();
+  EXPECT_EQ(Receive(fd), "");
+}
+
+TEST_F(ServerTest, ThousandsOfSilentClientsDoNotKeepAnybodyOut) {
+  Start({.connections = 16}, Echo);
+  std::vector<base::Fd> silent;
+  for (int i = 0; i < 3000; ++i) {
+    silent.push_back(Connect());
+    if (silent.size() > 200) silent.erase(silent.begin());
+  }
+  const auto fd = Connect();
+  Send(fd, "GET /still HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(Receive(fd, "[]").find("GET /still"), std::string::npos);
+}
+
+TEST_F(ServerTest, StreamsInChunksUntilTheEnd) {
+  Start({}, [](const ExchangePtr& exchange) {
+    exchange->BeginStream("text/event-stream");
+    exchange->Write("one");
+    exchange->Write("three");
+    exchange->EndStream();
+  });
+  const auto fd = Connect();
+  Send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  const auto answer = Receive(fd, "0\r\n\r\n");
+  EXPECT_NE(answer.find("\r\n\r\n3\r\none\r\n5\r\nthree\r\n0\r\n\r\n"), std::string::npos) << answer;
+}
+
+TEST_F(ServerTest, AWaitingHandlerLearnsThatItsClientWentAway) {
+  std::promise<void> asked, gone;
+  ExchangePtr kept;
+  Start({}, [&](const ExchangePtr& exchange) {
+    kept = exchange;
+    exchange->OnGone([&] { gone.set_value(); });
+    asked.set_value();
+  });
+  auto fd = Connect();
+  Send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  asked.get_future().wait();
+  fd.Close();
+  EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  std::promise<void> sent;
+  boost::asio::post(loop_, [&] {
+    kept->Send({200, "to nobody", "text/plain"});
+    kept.reset();
+    sent.set_value();
+  });
+  sent.get_future().wait();
+}
+
+TEST_F(ServerTest, AReaderThatDoesNotReadIsDisconnected) {
+  std::promise<void> gone;
+  Start({.unsent_bytes = 1u << 20}, [&](const ExchangePtr& exchange) {
+    exchange->OnGone([&] { gone.set_value(); });
+    exchange->BeginStream("text/plain");
+    for (int i = 0; i < 64; ++i) exchange->Write(std::string(256u << 10, 'x'));
+    exchange->EndStream();
+  });
+  const auto fd = Connect();
+  Send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+}
+
+TEST_F(ServerTest, AnAnswerDroppedByTheHandlerClosesTheConnection) {
+  Start({}, [](const ExchangePtr&) {});
+  const auto fd = Connect();
+  Send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(Receive(fd), "");
+}
+
+}  // namespace
+}  // namespace gpuman::daemon::http

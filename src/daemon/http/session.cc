@@ -1,0 +1,193 @@
+#include "daemon/http/session.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/write.hpp>
+
+namespace gpuman::daemon::http {
+namespace beast = boost::beast;
+
+// Holds the session alive while the handler holds the answer; dropped unanswered, it closes the connection.
+class Session::Answer final : public Exchange {
+ public:
+  Answer(std::shared_ptr<Session> session, Request request)
+      : session_(std::move(session)), request_(std::move(request)) {}
+  ~Answer() override {
+    if (!complete_) session_->Abandon();
+  }
+  const Request& request() const override { return request_; }
+  void Send(Response response) override {
+    if (std::exchange(complete_, true)) return;
+    session_->SendWhole(std::move(response), session_->keep_alive_);
+  }
+  void BeginStream(std::string_view content_type) override { session_->BeginStream(content_type); }
+  void Write(std::string data) override {
+    if (!complete_ && !data.empty()) session_->Queue(fmt::format("{:x}\r\n", data.size()) + data + "\r\n");
+  }
+  void EndStream() override {
+    if (!std::exchange(complete_, true)) session_->EndStream();
+  }
+  void OnGone(std::function<void()> gone) override { session_->gone_ = std::move(gone); }
+
+ private:
+  std::shared_ptr<Session> session_;
+  Request request_;
+  bool complete_ = false;
+};
+
+Session::Session(Socket socket, Peer peer, const Limits& limits, const Handler& handler,
+                 std::function<void()> on_closed)
+    : stream_(std::move(socket)),
+      peer_(peer),
+      limits_(limits),
+      handler_(handler),
+      on_closed_(std::move(on_closed)) {}
+
+void Session::Close() {
+  if (std::exchange(closed_, true)) return;
+  beast::error_code ignored;
+  stream_.socket().close(ignored);
+  if (auto gone = std::exchange(gone_, nullptr)) gone();
+  if (auto on_closed = std::exchange(on_closed_, nullptr)) on_closed();
+}
+
+void Session::Abandon() {
+  gone_ = nullptr;
+  Close();
+}
+
+void Session::Read(bool first) {
+  answering_ = false;
+  parser_.emplace();
+  parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
+  parser_->body_limit(limits_.body_bytes);
+  stream_.expires_after(first ? limits_.request : limits_.idle);
+  beast::http::async_read(
+      stream_, buffer_, *parser_,
+      [self = shared_from_this()](beast::error_code error, std::size_t) { self->OnRead(error); });
+}
+
+void Session::OnRead(beast::error_code error) {
+  namespace http = beast::http;
+  using base::ErrorCode;
+  if (!error) return Dispatch();
+  if (error == http::error::body_limit)
+    return Refuse(413, {ErrorCode::kInvalidArgument,
+                        fmt::format("the request's body is larger than {} bytes", limits_.body_bytes),
+                        {}});
+  if (error == http::error::header_limit)
+    return Refuse(431, {ErrorCode::kInvalidArgument,
+                        fmt::format("the request's header is larger than {} bytes", limits_.header_bytes),
+                        {}});
+  if (error.category() == http::make_error_code(http::error::bad_method).category() &&
+      error != http::error::end_of_stream)
+    return Refuse(400, {ErrorCode::kInvalidArgument, "this is no HTTP request: " + error.message(), {}});
+  Close();  // gone, silent for too long, or closed by us
+}
+
+void Session::Refuse(unsigned status, base::Error error) {
+  auto response = ErrorResponse(error);
+  response.status = status;
+  SendWhole(std::move(response), false);
+}
+
+void Session::Dispatch() {
+  auto message = parser_->release();
+  answering_ = true;
+  keep_alive_ = message.keep_alive();
+  Request request;
+  request.peer = peer_;
+  request.method = std::string(message.method_string());
+  const std::string_view target(message.target().data(), message.target().size());
+  const auto question = target.find('?');
+  request.path = std::string(target.substr(0, question));
+  if (question != std::string_view::npos) request.query = ParseQuery(target.substr(question + 1));
+  request.body = std::move(message.body());
+  if (!request.path.starts_with('/'))
+    return Refuse(400, {base::ErrorCode::kInvalidArgument, "the request's target is not a path", {}});
+  stream_.expires_never();
+  WatchForGone();
+  handler_(std::make_shared<Answer>(shared_from_this(), std::move(request)));
+}
+
+// While an answer is awaited nothing is read, so the end of the client shows only here.
+void Session::WatchForGone() {
+  if (watching_) return;
+  watching_ = true;
+  stream_.socket().async_wait(Socket::wait_read, [self = shared_from_this()](beast::error_code error) {
+    self->watching_ = false;
+    if (error || !self->answering_) return;
+    char byte = 0;
+    const ssize_t n = ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN)) self->Close();
+    // n > 0: the next request is waiting already; its end will show when it is read.
+  });
+}
+
+void Session::SendWhole(Response response, bool keep_alive) {
+  namespace http = beast::http;
+  auto message =
+      std::make_shared<http::response<http::string_body>>(http::int_to_status(response.status), 11);
+  message->set(http::field::server, "gpumand");
+  message->set(http::field::content_type, response.content_type);
+  message->keep_alive(keep_alive);
+  message->body() = std::move(response.body);
+  message->prepare_payload();
+  stream_.expires_after(limits_.send);
+  http::async_write(stream_, *message,
+                    [self = shared_from_this(), message, keep_alive](beast::error_code error, std::size_t) {
+                      error ? self->Close() : self->Finish(keep_alive);
+                    });
+}
+
+void Session::BeginStream(std::string_view content_type) {
+  streaming_ = true;
+  ending_ = false;
+  Queue(
+      fmt::format("HTTP/1.1 200 OK\r\nServer: gpumand\r\nContent-Type: {}\r\nCache-Control: no-cache\r\n"
+                  "Transfer-Encoding: chunked\r\n\r\n",
+                  content_type));
+}
+
+void Session::Queue(std::string data) {
+  unsent_bytes_ += data.size();
+  unsent_.push_back(std::move(data));
+  if (unsent_bytes_ > limits_.unsent_bytes) return Close();
+  Flush();
+}
+
+void Session::EndStream() {
+  ending_ = true;
+  Queue("0\r\n\r\n");
+}
+
+void Session::Flush() {
+  if (sending_ || unsent_.empty()) return;
+  sending_ = true;
+  stream_.expires_after(limits_.send);
+  boost::asio::async_write(stream_, boost::asio::buffer(unsent_.front()),
+                           [self = shared_from_this()](beast::error_code error, std::size_t) {
+                             self->sending_ = false;
+                             if (error) return self->Close();
+                             self->stream_.expires_never();
+                             self->unsent_bytes_ -= self->unsent_.front().size();
+                             self->unsent_.pop_front();
+                             if (!self->unsent_.empty()) return self->Flush();
+                             if (self->streaming_ && self->ending_) self->Finish(self->keep_alive_);
+                           });
+}
+
+void Session::Finish(bool keep_alive) {
+  streaming_ = false;
+  gone_ = nullptr;
+  if (keep_alive && stream_.socket().is_open()) return Read(false);
+  beast::error_code ignored;
+  stream_.socket().shutdown(Socket::shutdown_send, ignored);
+  Close();
+}
+
+}  // namespace gpuman::daemon::http

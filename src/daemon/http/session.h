@@ -1,0 +1,75 @@
+// One connection: reads a request, lets it be answered, and again, until somebody has had enough.
+#pragma once
+
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/http/server.h"
+
+namespace gpuman::daemon::http {
+
+using Socket = boost::asio::local::stream_protocol::socket;
+
+// Owned by its pending operations; the server keeps weak pointers to close it.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(Socket socket, Peer peer, const Limits& limits, const Handler& handler,
+          std::function<void()> on_closed);
+  ~Session() { Close(); }
+
+  void Start() { Read(true); }
+  // Ends the connection, once; whoever waits for an answer is told by OnGone.
+  void Close();
+  // True while no request is being answered: the one to close when there are too many.
+  bool Silent() const { return !answering_ && !closed_; }
+
+ private:
+  class Answer;
+  friend class Answer;  // the face of the current request towards its handler
+  using Stream = boost::beast::basic_stream<boost::asio::local::stream_protocol>;
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+
+  void Read(bool first);
+  void OnRead(boost::beast::error_code error);
+  void Refuse(unsigned status, base::Error error);
+  void Dispatch();
+  void WatchForGone();
+
+  void SendWhole(Response response, bool keep_alive);
+  void BeginStream(std::string_view content_type);
+  void Queue(std::string data);
+  void EndStream();
+  void Flush();
+  void Finish(bool keep_alive);
+  void Abandon();
+
+  Stream stream_;
+  const Peer peer_;
+  const Limits& limits_;
+  const Handler& handler_;
+  std::function<void()> on_closed_;
+
+  boost::beast::flat_buffer buffer_;
+  std::optional<Parser> parser_;
+  bool closed_ = false;
+  bool answering_ = false;
+  bool keep_alive_ = false;
+  bool watching_ = false;
+  std::function<void()> gone_;
+
+  std::deque<std::string> unsent_;  // of the stream being answered
+  std::size_t unsent_bytes_ = 0;
+  bool streaming_ = false;
+  bool ending_ = false;
+  bool sending_ = false;
+};
+
+}  // namespace gpuman::daemon::http
