@@ -1,22 +1,23 @@
 // Reads NVML on worker threads, so that a driver call that hangs never hangs the daemon.
 //
-// A lane is a thread and the GPUs it reads, one after the other. All start in one lane. When a call has not
-// come back within the time limit, CheckWatchdog() leaves that GPU to the thread that is stuck in it, reports
-// it unresponsive, and moves the lane's other GPUs to a fresh thread. When the call comes back the GPU is
-// reported again as what it is, and its own thread goes on with it. So a GPU never waits for another's call
-// for longer than the limit, and there are never more threads than GPUs and one.
+// A lane is a thread and the GPUs it reads, one after the other. All start in one lane. When a round of a GPU
+// has not come back within `call_limit`, CheckWatchdog() leaves that GPU to the thread that is stuck in it,
+// reports it unresponsive, and moves the lane's other GPUs to a fresh thread. When the call comes back, the
+// GPU is reported again as what it is, and its own thread goes on with it. A GPU whose rounds keep taking
+// longer than `slow_round` gets a lane of its own too. So no GPU waits for another's driver call for longer
+// than the limit, and there are never more threads than GPUs and one.
 //
 // What is read: memory each round; processes when the memory in use changed, each round while the period is
 // below `rest_period`, and with each slow tick; utilization, temperature and power with each slow tick. A
-// round that saw nothing new is not reported, a slow tick always is. Without driver or devices the sampler
-// says so once and tries again each `retry_period`.
+// round that saw nothing new is not reported, a slow tick always is. Rounds are aligned to multiples of their
+// period, so that GPUs at rest cost one wake-up together. Without driver or devices the sampler says so once
+// and tries again each `retry_period`.
 //
-// All calls from one thread (the event loop); the callbacks run on the worker threads, never on the caller's
-// except from within CheckWatchdog and never after Stop or the destructor returned. They must be quick: post
-// and return.
+// All methods from one thread (the event loop), but not from a callback. The callbacks run on the worker
+// threads, one at a time (on the caller's from within CheckWatchdog), and never after Stop returned. They
+// must be quick: post and return.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -36,43 +37,51 @@ namespace gpuman::gpu {
 struct SamplerSettings {
   base::Millis rest_period{100};
   base::Millis slow_period{1000};
-  base::Millis retry_period{5000};  // no driver, no devices, GPU lost
-  base::Millis call_limit{2000};    // a round of one GPU
+  base::Millis retry_period{5000};  // no driver, no devices, a GPU lost
+  base::Millis call_limit{2000};    // a round of one GPU, or the loading of the driver
+  base::Millis slow_round{100};
 };
 
 struct SamplerCallbacks {
   std::function<void(Inventory)> on_inventory;  // first, and whenever it changed
-  std::function<void(Sample)> on_sample;
+  std::function<void(Sample)> on_sample;        // of a GPU that was in an inventory before
 };
 
 class Sampler {
  public:
   // Loads and initialises NVML; called on a worker thread, again after each failure.
-  using LoadNvml = std::function<base::Result<std::shared_ptr<driver::Nvml>>()>;
+  using LoadNvml = std::function<base::Result<std::shared_ptr<const driver::Nvml>>()>;
+  static base::Result<std::shared_ptr<const driver::Nvml>> LoadSystemNvml();
 
-  Sampler(SamplerSettings settings, LoadNvml load, SamplerCallbacks callbacks);
+  Sampler(SamplerSettings settings, SamplerCallbacks callbacks, LoadNvml load = LoadSystemNvml);
   // The same as Stop.
   ~Sampler();
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
+  // Once.
   void Start();
-  // Threads that are not stuck are joined. A stuck one is left behind with everything it needs (its calls
-  // reach nobody any more), so stopping takes no longer than one healthy round.
+  // Joins the threads that are not in a driver call or come back from it within `call_limit`. Others are
+  // left behind with everything they need; what they read reaches nobody. A process that has left a thread
+  // in a driver should end by _exit, lest static objects go away under it.
   void Stop();
+  // Whether Stop left a thread behind.
+  bool left_a_thread() const { return left_a_thread_; }
 
   // Between two reads of this GPU's memory. Takes effect at once when it makes the next read come sooner.
+  // An unknown GPU is ignored.
   void SetPeriod(const std::string& uuid, base::Millis period);
-  // Reads everything of this GPU (or of all) now.
+  // Reads everything of this GPU, or of all, now, and reports it; when there is no GPU, looks for some.
   void Poke(const std::string& uuid);
   void PokeAll();
 
-  // To be called about every half `call_limit`. Costs no system call while nothing is stuck.
+  // To be called about every half `call_limit`. No system call while nothing is stuck.
   void CheckWatchdog();
 
  private:
-  struct Core;
-  std::shared_ptr<Core> core_;  // shared with threads that may stay stuck in the driver after our end
+  class Core;
+  std::shared_ptr<Core> core_;  // shared with threads that may stay in a driver call after our end
+  bool left_a_thread_ = false;
 };
 
 }  // namespace gpuman::gpu

@@ -1,0 +1,53 @@
+// Reads one GPU through NVML and says whether anything is new. No thread, no clock: the sampler has those.
+//
+// One thread at a time. A call may hang: that is the sampler's business.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "driver/nvml.h"
+#include "gpu/inventory.h"
+#include "gpu/sample.h"
+
+namespace gpuman::gpu {
+
+// The driver's devices. A device that does not even say its name is left out, and `problem` says so.
+Inventory ReadInventory(const driver::Nvml& nvml);
+
+enum class Depth {
+  kMemory,     // processes only when the memory in use changed
+  kProcesses,  // memory and processes
+  kAll,        // and the slow readings; always news
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string uuid) { last_.uuid = std::move(uuid); }
+
+  const std::string& uuid() const { return last_.uuid; }
+  // The driver to ask; after it was loaded anew, another one. nullptr: there is none.
+  void SetNvml(std::shared_ptr<const driver::Nvml> nvml);
+
+  // The sample when it differs from the last one in more than its time, or is asked for by kAll.
+  std::optional<Sample> Read(base::MonoTime now, Depth depth);
+
+  // The last Read failed because there is no driver any more.
+  bool driver_gone() const { return driver_gone_; }
+
+ private:
+  std::optional<Sample> Fail(base::MonoTime now, const driver::NvmlError& error);
+  // False and `error` set when the GPU cannot be talked to.
+  bool ReadProcesses(std::optional<std::vector<GpuProcess>>& processes, driver::NvmlError& error) const;
+  SlowReadings ReadSlow() const;
+
+  std::shared_ptr<const driver::Nvml> nvml_;
+  driver::NvmlDevice device_ = nullptr;  // nullptr: to be asked for
+  Sample last_;
+  bool failing_ = false;
+  bool driver_gone_ = false;
+};
+
+}  // namespace gpuman::gpu
