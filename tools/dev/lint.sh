@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Format, layers, shell scripts, stray paths, clang-tidy. Reports everything it finds before it fails.
+# Format, layers, shell scripts, stray paths, links, clang-tidy. Reports everything it finds before it fails.
 . tools/dev/common.sh
 
 all=no
@@ -52,6 +52,21 @@ paths() {
   ! tracked | xargs grep -nIE "$(IFS='|'; echo "${places[*]}")" /dev/null
 }
 
+# A link of a document to a file of this tree leads somewhere.
+links() {
+  tracked '*.md' | python3 -c '
+import pathlib, re, sys
+broken = 0
+for name in map(str.strip, sys.stdin):
+    page = pathlib.Path(name)
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", line):
+            if not (page.parent / target).exists():
+                print(f"{name}:{number}: no {target}")
+                broken += 1
+sys.exit(broken > 0)'
+}
+
 tidy() {
   local sources
   quiet configure-release cmake --preset release
@@ -69,6 +84,7 @@ step format format
 step layers layers
 step 'shell scripts' shell
 step 'stray paths' paths
+step links links
 step clang-tidy tidy
-if [ "$findings" != 0 ]; then die "$findings of 5 checks found something"; fi
+if [ "$findings" != 0 ]; then die "$findings of 6 checks found something"; fi
 say "clean"
