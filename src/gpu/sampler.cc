@@ -259,8 +259,9 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
 void Sampler::Core::LoadDriver(Lock& lock, const LanePtr& lane) {
   load_due_ = Now() + settings_.retry_period;
   std::shared_ptr<const driver::Nvml> nvml = nvml_;
+  const bool anew = driver_gone_;
   std::vector<TaskPtr> dropping;
-  if (driver_gone_) {
+  if (anew) {
     nvml_.reset();
     for (const auto& [uuid, task] : tasks_) {
       task->new_nvml.reset();
@@ -274,7 +275,7 @@ void Sampler::Core::LoadDriver(Lock& lock, const LanePtr& lane) {
 
   // The old driver must be shut down before the new one is initialised, or the library stays as it is.
   for (const auto& task : dropping) task->reader.SetNvml(nullptr);
-  if (!dropping.empty()) nvml.reset();
+  if (anew) nvml.reset();
   Inventory inventory;
   base::Result<std::shared_ptr<const driver::Nvml>> loaded = nvml;
   if (!nvml) loaded = load_();

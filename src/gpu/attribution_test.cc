@@ -1,0 +1,249 @@
+#include "gpu/attribution.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+
+namespace gpuman::gpu {
+namespace {
+
+using base::ProcessId;
+
+// A made-up process table that counts how often it is asked.
+class Table final : public base::ProcessTable {
+ public:
+  struct Entry {
+    base::ProcessInfo info;
+    uid_t uid = 1000;
+    std::map<std::string, std::string> environment{};
+    std::filesystem::path cgroup{};
+  };
+  void Put(pid_t pid, std::uint64_t start, pid_t parent, uid_t uid = 1000) {
+    Entry entry;
+    entry.info = {{pid, start}, parent, pid, pid, 'S', "p" + std::to_string(pid)};
+    entry.uid = uid;
+    entries[pid] = entry;
+  }
+  std::optional<base::ProcessInfo> Find(pid_t pid) const override {
+    ++finds;
+    if (on_find) on_find(pid);
+    const auto it = entries.find(pid);
+    return it == entries.end() ? std::nullopt : std::optional(it->second.info);
+  }
+  std::vector<base::ProcessInfo> List() const override { return {}; }
+  std::optional<uid_t> Owner(pid_t pid) const override {
+    const auto it = entries.find(pid);
+    return it == entries.end() ? std::nullopt : std::optional(it->second.uid);
+  }
+  std::vector<std::string> CommandLine(pid_t) const override { return {}; }
+  std::optional<std::string> Environment(pid_t pid, std::string_view name) const override {
+    const auto it = entries.find(pid);
+    if (it == entries.end()) return std::nullopt;
+    const auto value = it->second.environment.find(std::string(name));
+    return value == it->second.environment.end() ? std::nullopt : std::optional(value->second);
+  }
+  std::optional<std::filesystem::path> Cgroup(pid_t pid) const override {
+    const auto it = entries.find(pid);
+    if (it == entries.end() || it->second.cgroup.empty()) return std::nullopt;
+    return it->second.cgroup;
+  }
+
+  std::map<pid_t, Entry> entries;
+  mutable int finds = 0;
+  std::function<void(pid_t)> on_find;
+};
+
+constexpr JobId kSeven{7};
+constexpr JobId kEight{8};
+
+std::optional<JobId> JobOf(Attribution& attribution, pid_t pid, const std::string& gpu = "GPU-a") {
+  const std::vector<GpuProcess> list = {{pid, base::MiB(1), ProcessKind::kCompute}};
+  return attribution.Attribute(gpu, list).at(0).job;
+}
+
+TEST(Attribution, FollowsAncestorsUpToTheKeeper) {
+  Table table;
+  table.Put(1, 1, 0, 0);
+  table.Put(100, 10, 1);    // keeper of 7
+  table.Put(101, 20, 100);  // its command
+  table.Put(102, 30, 101);  // a grandchild
+  table.Put(103, 40, 100);  // daemonised: the keeper is its subreaper
+  table.Put(200, 15, 1);    // a stranger
+  Attribution attribution(table);
+  attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
+  EXPECT_EQ(JobOf(attribution, 101), kSeven);
+  EXPECT_EQ(JobOf(attribution, 102), kSeven);
+  EXPECT_EQ(JobOf(attribution, 103), kSeven);
+  EXPECT_EQ(JobOf(attribution, 200), std::nullopt);
+}
+
+TEST(Attribution, GivesAJobStartedWithinAJobItsOwnProcesses) {
+  Table table;
+  table.Put(100, 10, 1);
+  table.Put(101, 20, 100);
+  table.Put(300, 30, 101);  // keeper of 8, below job 7
+  table.Put(301, 40, 300);
+  Attribution attribution(table);
+  attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
+  attribution.SetJob({.job = kEight, .keeper = {300, 30}, .owner = 1000});
+  EXPECT_EQ(JobOf(attribution, 301), kEight);
+  EXPECT_EQ(JobOf(attribution, 101), kSeven);
+}
+
+TEST(Attribution, DoesNotTakeAReusedPidForTheKeeper) {
+  Table table;
+  table.Put(100, 99, 1);  // not the keeper any more
+  table.Put(101, 120, 100);
+  Attribution attribution(table);
+  attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
+  EXPECT_EQ(JobOf(attribution, 101), std::nullopt);
+}
+
+TEST(Attribution, WalksAgainWhenAnAncestorEndsMeanwhile) {
+  Table table;
+  table.Put(100, 10, 1);
+  table.Put(101, 20, 100);
+  table.Put(102, 30, 101);
+  table.on_find = [&](pid_t pid) {
+    if (pid != 101) return;
+    table.entries.erase(101);
+    table.entries[102].info.parent = 100;
+  };
+  Attribution attribution(table);
+  attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
+  EXPECT_EQ(JobOf(attribution, 102), kSeven);
+}
+
+TEST(Attribution, FindsOrphansOfAKilledKeeperByCgroup) {
+  Table table;
+  table.Put(101, 20, 1);
+  table.Put(102, 20, 1);
+  table.Put(103, 20, 1);
+  table.entries[101].cgroup = "/sys/fs/cgroup/gpuman/job-7/inner";
+  table.entries[102].cgroup = "/sys/fs/cgroup/gpuman/job-70";
+  Attribution attribution(table);
+  attribution.SetJob(
+      {.job = kSeven, .keeper = {100, 10}, .cgroup = "/sys/fs/cgroup/gpuman/job-7", .owner = 1000});
+  EXPECT_EQ(JobOf(attribution, 101), kSeven);
+  EXPECT_EQ(JobOf(attribution, 102), std::nullopt);
+  EXPECT_EQ(JobOf(attribution, 103), std::nullopt);
+}
+
+TEST(Attribution, BelievesTheEnvironmentOfTheOwnersProcessesAlone) {
+  const struct {
+    const char* what;
+    uid_t uid;
+    std::uint64_t start;
+    const char* name;
+    const char* value;
+    bool keyed;
+    bool belongs;
+  } table[] = {
+      {"the job's id", 1000, 20, "GPUMAN_JOB_ID", "7", false, true},
+      {"another id", 1000, 20, "GPUMAN_JOB_ID", "70", false, false},
+      {"somebody else's process", 1001, 20, "GPUMAN_JOB_ID", "7", false, false},
+      {"even root's", 0, 20, "GPUMAN_JOB_ID", "7", false, false},
+      {"older than the job", 1000, 9, "GPUMAN_JOB_ID", "7", false, false},
+      {"the job's key", 1000, 20, "GPUMAN_JOB_KEY", "secret", true, true},
+      {"a wrong key", 1000, 20, "GPUMAN_JOB_KEY", "guess", true, false},
+      {"somebody else with the key", 1001, 20, "GPUMAN_JOB_KEY", "secret", true, false},
+      {"the id where there is a key", 1000, 20, "GPUMAN_JOB_ID", "7", true, false},
+  };
+  for (const auto& row : table) {
+    Table processes;
+    processes.Put(101, row.start, 1, row.uid);
+    processes.entries[101].environment[row.name] = row.value;
+    Attribution attribution(processes);
+    attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000, .key = row.keyed ? "secret" : ""});
+    EXPECT_EQ(JobOf(attribution, 101).has_value(), row.belongs) << row.what;
+  }
+}
+
+TEST(Attribution, LooksAtAKnownProcessNoMore) {
+  Table table;
+  table.Put(100, 10, 1);
+  table.Put(101, 20, 100);
+  Attribution attribution(table);
+  attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
+  EXPECT_EQ(JobOf(attribution, 101), kSeven);
+  const int before = table.finds;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(JobOf(attribution, 101), kSeven);
+  EXPECT_EQ(table.finds, before);
+}
+
+TEST(Attribution, KeepsAJobsProcessWhenItsKeeperIsKilled) {
+  Table table;
+  table.Put(100, 10, 1);
+  table.Put(101, 20, 100);
+  Attribution attribution(table);
+  attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
+  EXPECT_EQ(JobOf(attribution, 101), kSeven);
+  table.entries.erase(100);
+  table.entries[101].info.parent = 1;
+  EXPECT_EQ(JobOf(attribution, 101), kSeven);
+  EXPECT_EQ(JobOf(attribution, 101, "GPU-b"), kSeven);
+}
+
+TEST(Attribution, ChecksThePidAgainWhenItComesBack) {
+  Table table;
+  table.Put(100, 10, 1);
+  table.Put(101, 20, 100);
+  Attribution attribution(table);
+  attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
+  EXPECT_EQ(JobOf(attribution, 101), kSeven);
+  table.Put(101, 50, 1);  // the pid is a stranger's now, and shows up on another GPU
+  EXPECT_EQ(JobOf(attribution, 101, "GPU-b"), std::nullopt);
+  EXPECT_EQ(JobOf(attribution, 101), std::nullopt);
+}
+
+TEST(Attribution, AsksAgainAboutStrangersWhenAJobIsAdded) {
+  Table table;
+  table.Put(100, 10, 1);
+  table.Put(101, 20, 100);
+  Attribution attribution(table);
+  EXPECT_EQ(JobOf(attribution, 101), std::nullopt);
+  attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
+  EXPECT_EQ(JobOf(attribution, 101), kSeven);
+  attribution.RemoveJob(kSeven);
+  EXPECT_EQ(JobOf(attribution, 101), std::nullopt);
+}
+
+TEST(Attribution, GivesAProcessThatHasEndedToNobody) {
+  Table table;
+  Attribution attribution(table);
+  attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
+  const std::vector<GpuProcess> list = {{101, std::nullopt, ProcessKind::kCompute}};
+  const auto owned = attribution.Attribute("GPU-a", list);
+  EXPECT_EQ(owned, (std::vector<OwnedProcess>{{.id = {101, 0}}}));
+}
+
+// Whatever the tree looks like, a process belongs to the nearest keeper above it and to nothing else.
+TEST(Attribution, AgreesWithTheTreeItself) {
+  rc::check("nearest keeper above", [] {
+    Table table;
+    const int count = *rc::gen::inRange(2, 40);
+    std::map<pid_t, std::optional<JobId>> truth{{1, std::nullopt}};
+    std::vector<JobRoot> roots;
+    table.Put(1, 1, 0, 0);
+    for (int i = 0; i < count; ++i) {
+      const pid_t pid = 2 + i;
+      const pid_t parent = *rc::gen::inRange(1, pid);
+      table.Put(pid, static_cast<std::uint64_t>(10 + i), parent);
+      truth[pid] = truth[parent];
+      for (const auto& root : roots)
+        if (root.keeper.pid == parent) truth[pid] = root.job;
+      if (*rc::gen::inRange(0, 5) == 0)
+        roots.push_back({.job = {pid}, .keeper = {pid, static_cast<std::uint64_t>(10 + i)}, .owner = 1000});
+    }
+    Attribution attribution(table);
+    for (const auto& root : roots) attribution.SetJob(root);
+    std::vector<GpuProcess> list;
+    for (const auto& [pid, job] : truth) list.push_back({pid, base::MiB(1), ProcessKind::kCompute});
+    for (const auto& process : attribution.Attribute("GPU-a", list))
+      RC_ASSERT(process.job == truth[process.id.pid]);
+  });
+}
+
+}  // namespace
+}  // namespace gpuman::gpu
