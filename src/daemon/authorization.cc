@@ -1,0 +1,77 @@
+#include "daemon/authorization.h"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+
+#include <algorithm>
+
+namespace gpuman::daemon {
+namespace {
+
+bool IsIn(const Caller& caller, std::optional<gid_t> group) {
+  return group && (caller.gid == *group ||
+                   std::find(caller.groups.begin(), caller.groups.end(), *group) != caller.groups.end());
+}
+
+tl::unexpected<base::Error> Refuse(const Caller& caller, std::string_view what, std::string hint) {
+  return base::Fail(base::ErrorCode::kPermissionDenied, fmt::format("user {} may not {}", caller.user, what),
+                    std::move(hint));
+}
+
+}  // namespace
+
+base::Result<> Authorize(const Access& access, const Caller& caller, Act act, std::optional<uid_t> owner) {
+  if (caller.uid == 0) return {};
+  if (access.only_user) {
+    if (caller.uid == *access.only_user) return {};
+    return Refuse(caller, "use this daemon",
+                  fmt::format("it was started with --user and serves uid {} alone", *access.only_user));
+  }
+  if (act == Act::kSee || IsIn(caller, access.admin_group)) return {};
+  switch (act) {
+    case Act::kSubmit:
+      if (IsIn(caller, access.submit_group)) return {};
+      return Refuse(caller, "run jobs",
+                    "an administrator adds users with: usermod -aG gpuman " + caller.user);
+    case Act::kControl:
+      if (owner && *owner == caller.uid) return {};
+      return Refuse(caller, "change another user's job",
+                    "its owner, root or a member of the group gpuman-admin may");
+    case Act::kReadLog:
+      if (owner && *owner == caller.uid) return {};
+      return Refuse(caller, "read another user's log",
+                    "its owner, root or a member of the group gpuman-admin may");
+    default:
+      return Refuse(caller, "manage devices", "root or a member of the group gpuman-admin may");
+  }
+}
+
+Caller CallerOf(const http::Peer& peer) {
+  Caller caller{peer.uid, peer.gid, {peer.gid}, std::to_string(peer.uid)};
+  passwd entry{};
+  passwd* found = nullptr;
+  std::vector<char> buffer(16384);
+  if (::getpwuid_r(peer.uid, &entry, buffer.data(), buffer.size(), &found) != 0 || !found) return caller;
+  caller.user = found->pw_name;
+  int count = 64;
+  std::vector<gid_t> groups(static_cast<std::size_t>(count));
+  if (::getgrouplist(found->pw_name, peer.gid, groups.data(), &count) < 0) {
+    groups.resize(static_cast<std::size_t>(count));
+    if (::getgrouplist(found->pw_name, peer.gid, groups.data(), &count) < 0) return caller;
+  }
+  groups.resize(static_cast<std::size_t>(count));
+  caller.groups = std::move(groups);
+  return caller;
+}
+
+std::optional<gid_t> LookUpGroup(const std::string& name) {
+  group entry{};
+  group* found = nullptr;
+  std::vector<char> buffer(65536);
+  if (::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0 || !found)
+    return std::nullopt;
+  return entry.gr_gid;
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,115 @@
+// The daemon's configuration: a TOML file, every key optional. docs/configuration.md describes each key.
+//
+// Reading is pure: text in, values or a list of problems out, each with file, line and key. A key that is not
+// known is a problem too, with the nearest known one: a limit that is misspelt must not be silently absent.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "base/units.h"
+
+namespace gpuman::daemon {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+struct UnmanagedLimit {
+  std::optional<uid_t> uid;  // nullopt: every user without an entry of their own, except root
+  base::SizeSpec ceiling;    // of the user's unmanaged processes on one GPU, together
+  bool enforce = false;      // false: a warning
+};
+
+struct Config {
+  std::filesystem::path socket;
+  std::filesystem::path state_dir;
+
+  struct {
+    LogLevel level = LogLevel::kInfo;
+  } log;
+
+  struct {
+    std::string admin_group = "gpuman-admin";
+    std::string submit_group = "gpuman";
+  } access;
+
+  struct {
+    base::Millis rest{100};         // at rest, every GPU
+    base::Millis fastest{5};        // near a limit
+    base::Millis slow{1000};        // utilization, temperature, power
+    base::Millis call_limit{2000};  // a driver call that takes longer hangs
+    base::Millis retry{5000};       // no driver, or no GPU
+  } sampling;
+
+  struct {
+    base::Millis grace{0};                              // between SIGTERM and SIGKILL at the hard limit
+    std::optional<base::SizeSpec> reserve;              // kept free on every GPU
+    std::map<std::string, base::SizeSpec> gpu_reserve;  // by UUID, instead
+    bool unmanaged_victims = false;
+    std::vector<std::string> protected_names;  // besides the display servers
+  } guard;
+
+  struct {
+    std::vector<UnmanagedLimit> unmanaged;
+  } limits;
+
+  struct {
+    base::Millis stop_grace{10'000};  // between SIGTERM and SIGKILL when a job is stopped
+    base::Bytes log_size = base::MiB(64);
+    std::uint32_t log_rotations = 2;
+    base::Millis keep_ended{30LL * 86'400'000};  // ended jobs are forgotten after this
+    std::uint32_t keep_ended_count = 10'000;
+  } jobs;
+
+  struct {
+    base::Millis initial_delay{1000};
+    base::Millis max_delay{300'000};
+    std::uint32_t max_restarts = 0;  // 0: without end
+  } restart;
+
+  struct {
+    base::Millis keep{30LL * 86'400'000};
+    std::uint32_t keep_count = 100'000;
+  } events;
+
+  struct {
+    base::Bytes max_body = base::MiB(4);
+    std::uint32_t connections = 256;
+    base::Millis request_timeout{10'000};
+    base::Millis idle_timeout{60'000};
+  } http;
+};
+
+struct ConfigProblem {
+  std::string file;
+  std::uint32_t line = 0;  // 0: the file as a whole
+  std::string key;         // "guard.grace"; empty: not about one key
+  std::string message;
+};
+// "gpumand.toml:12: guard.grace: 'soon' is not a time: …"
+std::string Describe(const ConfigProblem& problem);
+
+using UserLookup = std::function<std::optional<uid_t>(const std::string& name)>;
+std::optional<uid_t> LookUpUser(const std::string& name);
+
+// `defaults` gives what is not in the text. Never empty problems.
+tl::expected<Config, std::vector<ConfigProblem>> ParseConfig(std::string_view text, const std::string& file,
+                                                             const Config& defaults,
+                                                             const UserLookup& users = LookUpUser);
+
+// Reads the file; one that does not exist gives the defaults unless it is `required`.
+tl::expected<Config, std::vector<ConfigProblem>> LoadConfig(const std::filesystem::path& file, bool required,
+                                                            const Config& defaults);
+
+// Every key that may be written, as "guard.grace".
+std::vector<std::string> ConfigKeys();
+
+}  // namespace gpuman::daemon
