@@ -1,0 +1,286 @@
+#include "jobs/lifecycle.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+namespace gpuman::jobs {
+namespace {
+
+using keeper::EndKind;
+using keeper::JobEnded;
+using keeper::KeeperStarted;
+using keeper::Reason;
+using keeper::RestartScheduled;
+using keeper::RunEnded;
+using keeper::RunStarted;
+using keeper::StartFailed;
+using keeper::StopOrdered;
+
+base::WallTime At(int seconds) { return base::WallTime(base::Millis(seconds * 1000)); }
+
+// A job and the events that happen to it, in order; records get their numbers here.
+class Story {
+ public:
+  Story() {
+    job.id = {7};
+    job.tag = "train";
+    job.command = {"python", "train.py"};
+  }
+
+  Story& Write(keeper::RecordBody body) {
+    ++seq_;
+    return Happen(Recorded{{seq_, At(static_cast<int>(seq_)), base::Millis(0), std::move(body)}});
+  }
+  Story& Happen(const JobEvent& event) {
+    last = Apply(job, event);
+    job = last.job;
+    for (const Notice& notice : last.notices) kinds += (kinds.empty() ? "" : " ") + notice.kind;
+    return *this;
+  }
+  Story& KeeperStarts(pid_t pid = 50, const char* boot = "boot-1") {
+    return Write(KeeperStarted{{pid, 5}, boot, "/cg", "key", "1"});
+  }
+  Story& Runs(keeper::RunNumber run = 1) { return Write(RunStarted{run, {60, 6}, {}}); }
+  Story& Ends(EndKind kind, int code, std::optional<Reason> ordered = {}) {
+    return Write(RunEnded{1, kind, code, false, base::Millis(10), {}, std::move(ordered)});
+  }
+  Story& Over(const char* why = "finished") { return Write(JobEnded{1, why}); }
+  Story& NewIncarnation() {
+    seq_ = 0;
+    return *this;
+  }
+
+  Job job;
+  Transition last;
+  std::string kinds;
+
+ private:
+  std::uint64_t seq_ = 0;
+};
+
+const Reason kLimit{"memory_limit", "used 600MiB of 512MiB"};
+
+struct Ending {
+  const char* what;
+  EndKind kind;
+  int code;
+  std::optional<Reason> ordered;
+  JobState state;
+  std::optional<std::string> reason;
+  std::optional<int> exit_code;
+  std::optional<int> signal;
+};
+
+TEST(Lifecycle, AnEndMeansWhatTheTableSays) {
+  const std::vector<Ending> table{
+      {"status 0", EndKind::kExited, 0, {}, JobState::kFinished, {}, 0, {}},
+      {"status 3", EndKind::kExited, 3, {}, JobState::kFailed, "exit_status", 3, {}},
+      {"a crash", EndKind::kSignalled, 11, {}, JobState::kFailed, "signal", {}, 11},
+      {"nobody saw it", EndKind::kUnknown, 0, {}, JobState::kFailed, "keeper_lost", {}, {}},
+      {"the limit", EndKind::kSignalled, 9, kLimit, JobState::kKilled, "memory_limit", {}, 9},
+      {"ended cleanly when told to", EndKind::kExited, 0, kLimit, JobState::kKilled, "memory_limit", 0, {}},
+  };
+  for (const Ending& row : table) {
+    Story story;
+    story.KeeperStarts().Runs().Ends(row.kind, row.code, row.ordered);
+    EXPECT_EQ(story.job.state, JobState::kStopping) << row.what;
+    story.Over();
+    EXPECT_EQ(story.job.state, row.state) << row.what;
+    EXPECT_EQ(story.job.reason, row.reason) << row.what;
+    EXPECT_EQ(story.job.exit_code, row.exit_code) << row.what;
+    EXPECT_EQ(story.job.signal, row.signal) << row.what;
+    EXPECT_EQ(story.job.ended_at, At(4)) << row.what;
+    EXPECT_EQ(story.kinds, "job_started job_" + std::string(ToString(row.state))) << row.what;
+  }
+}
+
+TEST(Lifecycle, RunningShowsProcessAndStart) {
+  Story story;
+  story.KeeperStarts().Runs();
+  EXPECT_EQ(story.job.state, JobState::kRunning);
+  EXPECT_EQ(story.job.process, (base::ProcessId{60, 6}));
+  EXPECT_EQ(story.job.started_at, At(2));
+  EXPECT_EQ(story.job.runs, 1);
+  EXPECT_EQ(story.job.restarts, 0);
+  EXPECT_EQ(story.job.reason, std::nullopt);
+}
+
+struct Failure {
+  const char* stage;
+  int error;
+  const char* reason;
+  std::optional<int> exit_code;
+};
+
+TEST(Lifecycle, ACommandThatCannotBeExecutedFailsWithItsReason) {
+  const std::vector<Failure> table{
+      {"command", ENOENT, "command_not_found", 127},
+      {"exec", EACCES, "command_not_executable", 126},
+      {"exec", ENOEXEC, "command_not_executable", 126},
+      {"directory", EACCES, "directory_unusable", {}},
+      {"user", EPERM, "start_failed", {}},
+  };
+  for (const Failure& row : table) {
+    Story story;
+    story.KeeperStarts().Write(StartFailed{1, row.stage, row.error, "the sentence"}).Over("start_failed");
+    EXPECT_EQ(story.job.state, JobState::kFailed) << row.reason;
+    EXPECT_EQ(story.job.reason, row.reason);
+    EXPECT_EQ(story.job.reason_detail, "the sentence");
+    EXPECT_EQ(story.job.exit_code, row.exit_code) << row.reason;
+    EXPECT_EQ(story.job.runs, 0);
+  }
+}
+
+TEST(Lifecycle, ARunWhoseExecveFailedIsNoRun) {
+  Story story;
+  story.KeeperStarts().Runs().Write(StartFailed{1, "exec", ENOENT, "no"}).Over("start_failed");
+  EXPECT_EQ(story.job.runs, 0);
+  EXPECT_EQ(story.job.process, std::nullopt);
+  EXPECT_EQ(story.job.reason, "command_not_found");
+}
+
+TEST(Lifecycle, ARestartKeepsTheReasonUntilTheNewRunAndIsCounted) {
+  Story story;
+  story.KeeperStarts().Runs().Ends(EndKind::kExited, 3);
+  story.Write(RestartScheduled{2, base::Millis(2000), 1, {}});
+  EXPECT_EQ(story.job.state, JobState::kStarting);
+  EXPECT_EQ(story.job.reason, "exit_status");
+  EXPECT_EQ(story.job.reason_detail, "ended with exit status 3; starts again in 2s");
+  story.Runs(2);
+  EXPECT_EQ(story.job.state, JobState::kRunning);
+  EXPECT_EQ(story.job.restarts, 1);
+  EXPECT_EQ(story.job.exit_code, std::nullopt);
+  EXPECT_EQ(story.job.reason, std::nullopt);
+  EXPECT_EQ(story.kinds, "job_started job_restarting job_restarted");
+}
+
+TEST(Lifecycle, ExhaustedRestartsFailWithTheLastEnd) {
+  Story story;
+  story.KeeperStarts().Runs().Ends(EndKind::kExited, 3).Over("restarts_exhausted");
+  EXPECT_EQ(story.job.state, JobState::kFailed);
+  EXPECT_EQ(story.job.reason_detail, "ended with exit status 3; no restarts are left");
+}
+
+TEST(Lifecycle, AGuardOrderShowsItsReasonAtOnce) {
+  Story story;
+  story.KeeperStarts().Runs().Happen(GuardOrdered{kLimit});
+  EXPECT_EQ(story.job.state, JobState::kStopping);
+  EXPECT_EQ(story.job.reason, "memory_limit");
+  EXPECT_TRUE(story.last.changed);
+  story.Happen(GuardOrdered{{"device_pressure", ""}});
+  EXPECT_EQ(story.job.reason, "memory_limit") << "the first order stays";
+  EXPECT_FALSE(story.last.changed);
+}
+
+TEST(Lifecycle, AnOrderHoldsWhenTheKeeperThatHeardItWasKilled) {
+  Story story;
+  story.KeeperStarts().Runs().Happen(GuardOrdered{kLimit}).KeeperStarts(51).Ends(EndKind::kUnknown, 0).Over();
+  EXPECT_EQ(story.job.state, JobState::kKilled);
+  EXPECT_EQ(story.job.reason, "memory_limit");
+  EXPECT_EQ(story.job.signal, std::nullopt);
+}
+
+TEST(Lifecycle, AnOrderBeforeTheStartWasKnownIsNotForgotten) {
+  Story story;
+  story.KeeperStarts().Happen(StopAsked{{"stopped", "by lab1"}, false}).Runs();
+  EXPECT_EQ(story.job.state, JobState::kStopping);
+  EXPECT_EQ(story.job.reason, "stopped");
+  EXPECT_EQ(story.job.runs, 1);
+}
+
+TEST(Lifecycle, ALostKeeperAndARebootAreToldApart) {
+  Story lost;
+  lost.KeeperStarts().Runs().KeeperStarts(51).Ends(EndKind::kUnknown, 0).Over();
+  EXPECT_EQ(lost.job.state, JobState::kFailed);
+  EXPECT_EQ(lost.job.reason, "keeper_lost");
+  EXPECT_EQ(lost.job.exit_code, std::nullopt);
+
+  Story reboot;
+  reboot.KeeperStarts().Runs().KeeperStarts(51, "boot-2").Ends(EndKind::kUnknown, 0).Over();
+  EXPECT_EQ(reboot.job.state, JobState::kFailed);
+  EXPECT_EQ(reboot.job.reason, "reboot");
+}
+
+TEST(Lifecycle, AStopEndsTheJobForGood) {
+  Story story;
+  story.KeeperStarts().Runs().Happen(StopAsked{{"stopped", "by lab1"}, false});
+  EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderStop});
+  story.Write(StopOrdered{{"stopped", "by lab1"}})
+      .Ends(EndKind::kSignalled, 15, Reason{"stopped", "by lab1"});
+  story.Over("stopped");
+  EXPECT_EQ(story.job.state, JobState::kKilled);
+  EXPECT_EQ(story.job.signal, 15);
+  EXPECT_TRUE(story.last.effects.empty());
+}
+
+TEST(Lifecycle, AStopWhileWaitingForARestartEndsKilled) {
+  Story story;
+  story.KeeperStarts().Runs().Ends(EndKind::kExited, 1).Write(RestartScheduled{2, base::Millis(9000), 1, {}});
+  story.Write(StopOrdered{{"stopped", "by lab1"}}).Over("stopped");
+  EXPECT_EQ(story.job.state, JobState::kKilled);
+  EXPECT_EQ(story.job.reason, "stopped");
+}
+
+TEST(Lifecycle, RemovingARunningJobForgetsItOnlyOnceItHasEnded) {
+  Story story;
+  story.KeeperStarts().Runs().Happen(StopAsked{{"removed", "by lab1"}, true});
+  EXPECT_TRUE(story.job.remove_when_ended);
+  EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderStop});
+  story.Ends(EndKind::kSignalled, 9, Reason{"removed", ""}).Over("stopped");
+  EXPECT_EQ(story.last.effects, std::vector{Effect::kForget});
+}
+
+TEST(Lifecycle, RemovingAnEndedJobForgetsItAtOnce) {
+  Story story;
+  story.KeeperStarts().Runs().Ends(EndKind::kExited, 0).Over().Happen(StopAsked{{"removed", ""}, true});
+  EXPECT_EQ(story.last.effects, std::vector{Effect::kForget});
+  EXPECT_EQ(story.job.state, JobState::kFinished);
+}
+
+TEST(Lifecycle, RestartingALivingJobIsTheKeepersWork) {
+  Story story;
+  story.KeeperStarts().Runs().Happen(RestartAsked{{"restart", "by lab1"}, At(9)});
+  EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderRestart});
+  EXPECT_EQ(story.job.incarnation, 1);
+  story.Ends(EndKind::kSignalled, 15, Reason{"restart", "by lab1"});
+  story.Write(RestartScheduled{2, base::Millis(0), 0, Reason{"restart", "by lab1"}}).Runs(2);
+  EXPECT_EQ(story.job.state, JobState::kRunning);
+  EXPECT_EQ(story.job.restarts, 1);
+}
+
+TEST(Lifecycle, RestartingAnEndedJobBeginsANewJournal) {
+  Story story;
+  story.KeeperStarts().Runs().Ends(EndKind::kExited, 1).Over();
+  story.Happen(RestartAsked{{"restart", "by lab1"}, At(9)});
+  EXPECT_EQ(story.last.effects, std::vector{Effect::kLaunch});
+  EXPECT_EQ(story.job.state, JobState::kStarting);
+  EXPECT_EQ(story.job.incarnation, 2);
+  EXPECT_EQ(story.job.journal_seq, 0U);
+  EXPECT_EQ(story.job.ended_at, std::nullopt);
+  story.NewIncarnation().KeeperStarts(70).Runs();
+  EXPECT_EQ(story.job.state, JobState::kRunning);
+  EXPECT_EQ(story.job.restarts, 1);
+  EXPECT_EQ(story.kinds, "job_started job_failed job_restarted") << "no keeper was lost";
+}
+
+TEST(Lifecycle, ARecordReadAgainChangesNothing) {
+  Story story;
+  story.KeeperStarts().Runs();
+  const Transition again =
+      Apply(story.job, Recorded{{2, At(2), base::Millis(0), RunStarted{1, {60, 6}, {}}}});
+  EXPECT_FALSE(again.changed);
+  EXPECT_EQ(again.job.runs, 1);
+  EXPECT_TRUE(again.notices.empty());
+}
+
+TEST(Lifecycle, AJobThatCannotBeStartedFails) {
+  Story story;
+  story.Happen(CannotStart{"no room for its directory", At(3)});
+  EXPECT_EQ(story.job.state, JobState::kFailed);
+  EXPECT_EQ(story.job.reason, "start_failed");
+  EXPECT_EQ(story.job.ended_at, At(3));
+}
+
+}  // namespace
+}  // namespace gpuman::jobs

@@ -1,0 +1,67 @@
+#include "jobs/store_worker.h"
+
+#include <pthread.h>
+
+#include <utility>
+#include <vector>
+
+namespace gpuman::jobs {
+namespace {
+
+void Append(Batch& to, const Batch& from) {
+  to.put.insert(to.put.end(), from.put.begin(), from.put.end());
+  to.erase.insert(to.erase.end(), from.erase.begin(), from.erase.end());
+  to.events.insert(to.events.end(), from.events.begin(), from.events.end());
+  if (from.first_event_kept) to.first_event_kept = from.first_event_kept;
+}
+
+}  // namespace
+
+StoreWorker::StoreWorker(std::unique_ptr<Store> store, Post post)
+    : store_(std::move(store)), post_(std::move(post)), thread_([this] { Run(); }) {}
+
+StoreWorker::~StoreWorker() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void StoreWorker::Submit(Batch batch, Done done) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({std::move(batch), std::move(done)});
+  }
+  wake_.notify_one();
+}
+
+void StoreWorker::Run() {
+  ::pthread_setname_np(::pthread_self(), "store");
+  for (;;) {
+    std::deque<Item> items;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      items.swap(queue_);
+    }
+    WriteAll(items);
+  }
+}
+
+void StoreWorker::WriteAll(std::deque<Item>& items) {
+  // Within one batch jobs are put before they are erased, so a put after an erase needs a batch of its own;
+  // ids are never used again, so that does not happen.
+  Batch together;
+  for (const Item& item : items) Append(together, item.batch);
+  auto outcome = store_->Write(together);
+  for (Item& item : items) {
+    base::Result<> mine = outcome;
+    if (!outcome && items.size() > 1) mine = store_->Write(item.batch);
+    if (item.done) post_([done = std::move(item.done), mine = std::move(mine)] { done(mine); });
+  }
+}
+
+}  // namespace gpuman::jobs

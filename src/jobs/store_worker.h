@@ -1,0 +1,50 @@
+// Writes to the store on a thread of its own, so that a slow disk never holds up the event loop.
+//
+// Batches are written in the order they were submitted; those that wait together share one commit (and are
+// tried one by one when that fails, so that one bad batch does not take others with it). `done` runs through
+// `post`, that is on the event loop, after the batch is on the disk or was refused. Submit may be called from
+// any thread. The destructor writes what is queued and drops the answers.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/result.h"
+#include "jobs/store.h"
+
+namespace gpuman::jobs {
+
+class StoreWorker {
+ public:
+  using Done = std::function<void(base::Result<>)>;
+  using Post = std::function<void(std::function<void()>)>;
+
+  StoreWorker(std::unique_ptr<Store> store, Post post);
+  StoreWorker(const StoreWorker&) = delete;
+  StoreWorker& operator=(const StoreWorker&) = delete;
+  ~StoreWorker();
+
+  void Submit(Batch batch, Done done);
+
+ private:
+  struct Item {
+    Batch batch;
+    Done done;
+  };
+  void Run();
+  void WriteAll(std::deque<Item>& items);
+
+  std::unique_ptr<Store> store_;
+  Post post_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Item> queue_;
+  bool stopping_ = false;
+  std::thread thread_;  // last: it uses everything above
+};
+
+}  // namespace gpuman::jobs
