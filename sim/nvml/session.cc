@@ -1,5 +1,7 @@
 #include "sim/nvml/session.h"
 
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -18,13 +20,15 @@ std::atomic<Session*> current = nullptr;
 nvmlReturn_t Session::Init() {
   const std::lock_guard lock(mutex);
   if (initialised++ != 0) return NVML_SUCCESS;
-  if (last_session == nullptr) {
+  const char* variable = std::getenv(kDirectoryVariable);
+  const std::string directory = variable == nullptr ? "" : variable;
+  if (last_session == nullptr || last_session->directory_ != directory) {
     auto state = State::OpenFromEnvironment();
     if (!state) {
       initialised = 0;
       return NVML_ERROR_DRIVER_NOT_LOADED;
     }
-    last_session = new Session(*std::move(state));
+    last_session = new Session(*std::move(state), directory);
   }
   ObeySlowCalls(last_session->shared(), "nvmlInit_v2", kAllGpus);
   if (last_session->client_.Slot() == nullptr) {

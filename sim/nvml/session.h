@@ -1,8 +1,10 @@
 // The simulated NVML's only global: the state that this process initialised it with, and the device handles.
 #pragma once
 
-#include <atomic>
+#include <array>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "driver/abi/nvml.h"
 #include "sim/state/state.h"
@@ -26,9 +28,11 @@ class Session {
   std::optional<unsigned> IndexOf(driver::abi::nvmlDevice_t handle) const;
 
  private:
-  explicit Session(State state) : state_(std::move(state)), client_(state_) {}
+  Session(State state, std::string directory)
+      : state_(std::move(state)), directory_(std::move(directory)), client_(state_) {}
 
   State state_;
+  std::string directory_;
   Client client_;
   std::array<char, kMaxGpus> handles_{};  // their addresses are the handles
 };

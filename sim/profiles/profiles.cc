@@ -93,6 +93,7 @@ void FillH200(GpuStatic& gpu, unsigned index) {
   gpu.tlimit_max_operating_c = 0;
   gpu.tlimit_memory_max_c = 0;
   gpu.remap_banks = 3072;
+  gpu.persistence_at_boot = 1;
 }
 
 // An A100-SXM4-80GB.

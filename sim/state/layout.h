@@ -105,7 +105,8 @@ struct GpuStatic {
   std::array<std::int32_t, kThresholds> thresholds_c;
   std::int32_t tlimit_shutdown_c, tlimit_slowdown_c, tlimit_max_operating_c, tlimit_idle_margin_c;
   std::int32_t tlimit_memory_max_c;
-  std::uint32_t remap_banks;  // banks with full remap availability
+  std::uint32_t remap_banks;          // banks with full remap availability
+  std::uint32_t persistence_at_boot;  // 1 where the machine's start-up turns it on
 };
 
 inline constexpr std::int64_t kNotInjected = INT64_MIN;
@@ -146,7 +147,9 @@ struct GpuDynamic {
   Word32 last_xid;
   Word32 recovery_action;  // field 230
   Word32 lost;             // every call answers GPU_IS_LOST, CUDA fails with CUDA_ERROR_DEVICE_UNAVAILABLE
-  Word64 spare[32];
+  // CLOCK_MONOTONIC; until when copies of all processes have taken the bus: [0 to the device, 1 to the host].
+  std::array<Word64, 2> bus_busy_until_ns;
+  Word64 spare[30];
 };
 
 // One GPU of one process.

@@ -46,7 +46,7 @@ void PowerOn(Shared& shared, unsigned gpu) {
   LoseSettings(shared, gpu);
   ClearReadings(now);
   ClearCounters(shared, gpu);
-  now.persistence.store(0);
+  now.persistence.store(fixed.persistence_at_boot);
   const std::uint32_t ecc = (fixed.features & kFeatureEcc) != 0 ? 1 : 0;
   now.ecc_current.store(ecc);
   now.ecc_pending.store(ecc);

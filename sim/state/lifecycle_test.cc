@@ -8,6 +8,7 @@ namespace {
 
 TEST(DriverUnload, LosesSettingsOnceTheLastClientIsGone) {
   TestState test({.gpus = 2});
+  test.shared().gpu[0].persistence.store(0);
   test.shared().gpu[1].persistence.store(1);
   Client first(test.state());
   ASSERT_NE(first.Slot(), nullptr);
