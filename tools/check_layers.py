@@ -3,7 +3,7 @@
 
 Usage: check_layers.py [ROOT]
 
-Reads every #include "…" of C and C++ sources under src, sim, apps, plugins, tests and bench, and reports
+Reads every #include "…" of C and C++ sources under src, sim, apps, plugins, tests, bench and packaging, and reports
 
   - an include that its layer may not make (LAYERS below),
   - an include that names no file, or climbs with "..",
@@ -44,7 +44,8 @@ PLUGIN_MAY = ("api", "base")
 
 MAIN_LINES = 60
 SOURCES = {".h", ".hh", ".c", ".cc", ".cpp"}
-FOLDERS = ("src", "sim", "apps", "plugins", "tests", "bench")
+FOLDERS = ("src", "sim", "apps", "plugins", "tests", "bench", "packaging")
+TEST_FOLDERS = ("tests", "bench", "packaging")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
@@ -63,7 +64,7 @@ def layer_of(path):
 def allowed(source, target):
     """Whether source may include target; both relative to the root."""
     here, there = layer_of(source), layer_of(target)
-    if here == there or here[0] in ("tests", "bench"):
+    if here == there or here[0] in TEST_FOLDERS:
         return True
     if there[0] == "sim":
         return is_test(source)
@@ -86,9 +87,12 @@ def allowed(source, target):
 def resolve(root, source, name):
     """The included file, relative to the root, or None: beside the source, under src/, or under the root.
 
-    A header that CMake makes is known by its template, NAME.in.
+    A header that CMake makes is known by its template, NAME.in. Tests may also use the parts of a program.
     """
-    for base in (source.parent, pathlib.Path("src"), pathlib.Path(".")):
+    folders = [source.parent, pathlib.Path("src"), pathlib.Path(".")]
+    if source.parts[0] in TEST_FOLDERS:
+        folders += sorted(path.relative_to(root) for path in (root / "apps").glob("*"))
+    for base in folders:
         candidate = base / name
         if (root / candidate).is_file() or (root / base / (name + ".in")).is_file():
             return candidate

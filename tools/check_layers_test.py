@@ -99,6 +99,7 @@ class CheckLayers(unittest.TestCase):
         self.assert_allowed("apps/gpumand/main.cc", "src/daemon/daemon.h", "daemon/daemon.h")
         self.assert_refused("apps/gpumand/main.cc", "apps/gpuman-load/options.h", "apps/gpuman-load/options.h")
         self.assert_allowed("apps/gpuman-load/main.cc", "apps/gpuman-load/options.h", "options.h")
+        self.assert_allowed("tests/conformance/vmm_test.cc", "apps/gpuman-load/kernels.h.in", "kernels.h")
 
     def test_plugins_see_the_service_layer_only(self):
         self.assert_allowed("plugins/slurm/spank.cc", "src/api/client.h", "api/client.h")

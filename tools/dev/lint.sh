@@ -46,7 +46,8 @@ shell() {
 
 # No file names a place of the machine that it was written on.
 paths() {
-  local places=("$ROOT/" '/home/[a-z][a-z0-9_-]*/' '/Users/[A-Za-z]') above
+  local places=("$ROOT/") above
+  case ${HOME:-/} in / | /root) ;; *) places+=("$HOME/") ;; esac
   above=$(dirname "$ROOT")
   case $above in / | /home | /usr/src | /opt | /srv | /tmp | /root) ;; *) places+=("(^|[^A-Za-z0-9_.*/-])$above/") ;; esac
   ! tracked | xargs grep -nIE "$(IFS='|'; echo "${places[*]}")" /dev/null

@@ -7,7 +7,7 @@ quiet configure-package cmake -G Ninja -S . -B build/package -DCMAKE_BUILD_TYPE=
   -DGPUMAN_TESTS=OFF -DGPUMAN_BENCHMARKS=OFF
 quiet build-package cmake --build build/package --parallel "$(build_jobs)"
 rm -rf build/package/packages
-(cd build/package && umask 022 && ROOT=$ROOT && cpack -G DEB >../log/cpack.log 2>&1) || {
+(cd build/package && umask 022 && cpack -G DEB >../log/cpack.log 2>&1) || {
   tail -n 50 build/log/cpack.log >&2
   die "cpack failed"
 }
