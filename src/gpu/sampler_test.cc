@@ -1,0 +1,351 @@
+// The sampler on the simulated driver: what it reports, and what it does when the driver misbehaves. Waiting
+// is for reports; the deadlines only end a test that has failed.
+#include "gpu/sampler.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "driver/nvml.h"
+#include "sim/state/lifecycle.h"
+#include "sim/state/test_state.h"
+
+namespace gpuman::gpu {
+namespace {
+
+using base::MiB;
+using base::Millis;
+
+constexpr std::chrono::seconds kDeadline{60};
+
+// What the callbacks brought, to be waited for.
+class Reports {
+ public:
+  SamplerCallbacks Callbacks() {
+    return {[this](Inventory inventory) {
+              const std::lock_guard lock(mutex_);
+              inventories_.push_back(std::move(inventory));
+              changed_.notify_all();
+            },
+            [this](Sample sample) {
+              const std::lock_guard lock(mutex_);
+              samples_.push_back(std::move(sample));
+              changed_.notify_all();
+            }};
+  }
+  // The first sample at or after `from` that fits; `meanwhile` is called now and then.
+  bool Await(const std::function<bool(const Sample&)>& fits, const std::function<void()>& meanwhile = {}) {
+    return AwaitIn(samples_, fits, meanwhile);
+  }
+  bool AwaitInventory(const std::function<bool(const Inventory&)>& fits,
+                      const std::function<void()>& meanwhile = {}) {
+    return AwaitIn(inventories_, fits, meanwhile);
+  }
+  void Forget() {
+    const std::lock_guard lock(mutex_);
+    forgotten_ += samples_.size();
+    samples_.clear();
+    inventories_.clear();
+  }
+  // Samples since the beginning, forgotten ones too.
+  std::size_t total() const {
+    const std::lock_guard lock(mutex_);
+    return forgotten_ + samples_.size();
+  }
+  std::vector<Sample> samples() const {
+    const std::lock_guard lock(mutex_);
+    return samples_;
+  }
+  std::vector<Inventory> inventories() const {
+    const std::lock_guard lock(mutex_);
+    return inventories_;
+  }
+
+ private:
+  template <typename T, typename Fits>
+  bool AwaitIn(const std::vector<T>& all, const Fits& fits, const std::function<void()>& meanwhile) {
+    const auto end = std::chrono::steady_clock::now() + kDeadline;
+    std::unique_lock lock(mutex_);
+    while (std::none_of(all.begin(), all.end(), fits)) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      changed_.wait_for(lock, Millis(20));
+      if (!meanwhile) continue;
+      lock.unlock();
+      meanwhile();
+      lock.lock();
+    }
+    return true;
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Sample> samples_;
+  std::size_t forgotten_ = 0;
+  std::vector<Inventory> inventories_;
+};
+
+class SimulatedSampler : public ::testing::Test {
+ protected:
+  explicit SimulatedSampler(unsigned gpus = 3) : machine_({.profile = "h200", .gpus = gpus}) {
+    setenv(sim::kDirectoryVariable, machine_.directory().c_str(), 1);
+    for (unsigned i = 0; i < gpus; ++i) uuids_.emplace_back(machine_.shared().gpu_static[i].uuid);
+  }
+  ~SimulatedSampler() override { sim::ClearFaults(machine_.shared(), sim::kAllGpus); }
+
+  static base::Result<std::shared_ptr<const driver::Nvml>> Load() {
+    auto loaded = driver::Nvml::Load(GPUMAN_SIM_LIBRARIES "/libnvidia-ml.so.1");
+    if (!loaded) return tl::unexpected<base::Error>(std::move(loaded.error()));
+    return std::shared_ptr<const driver::Nvml>(std::move(*loaded));
+  }
+  Sampler& Start(Sampler::LoadNvml load = Load) {
+    sampler_.emplace(settings_, reports_.Callbacks(), std::move(load));
+    sampler_->Start();
+    return *sampler_;
+  }
+  void Break(const char* function, unsigned gpu, std::uint32_t delay_ms) {
+    auto& call = machine_.shared().faults.slow_calls[0];
+    std::string(function).copy(call.function, sizeof call.function - 1);
+    call.gpu.store(gpu);
+    call.delay_ms.store(delay_ms);
+    call.hang.store(delay_ms == 0 ? 1 : 0);
+    call.active.store(1);
+    machine_.shared().faults.slow_calls_active.store(1);
+  }
+  auto Of(unsigned gpu, GpuState state = GpuState::kOk) {
+    return [uuid = uuids_[gpu], state](const Sample& s) { return s.uuid == uuid && s.state == state; };
+  }
+  std::function<void()> Watch() {
+    return [this] { sampler_->CheckWatchdog(); };
+  }
+
+  sim::TestState machine_;
+  std::vector<std::string> uuids_;
+  Reports reports_;  // outlives the sampler
+  SamplerSettings settings_{Millis(20), Millis(100), Millis(50), Millis(200), Millis(100)};
+  std::optional<Sampler> sampler_;
+};
+
+TEST_F(SimulatedSampler, TellsTheInventoryFirstAndThenEveryGpu) {
+  Start();
+  for (unsigned gpu = 0; gpu < 3; ++gpu) ASSERT_TRUE(reports_.Await(Of(gpu)));
+  const auto inventories = reports_.inventories();
+  ASSERT_EQ(inventories.size(), 1u);
+  EXPECT_EQ(inventories[0].driver_version, "580.159.04");
+  EXPECT_EQ(inventories[0].problem, "");
+  ASSERT_EQ(inventories[0].gpus.size(), 3u);
+  EXPECT_EQ(inventories[0].gpus[2].uuid, uuids_[2]);
+  const Sample first = reports_.samples().front();
+  ASSERT_TRUE(first.memory);
+  EXPECT_EQ(first.memory->total, inventories[0].gpus[0].memory);
+  EXPECT_EQ(first.memory->used + first.memory->free + first.memory->reserved, first.memory->total);
+  EXPECT_TRUE(first.slow.temperature_c);
+  EXPECT_TRUE(first.slow.power_w);
+}
+
+TEST_F(SimulatedSampler, SeesMemoryComeAndGoWithTheProcessThatHoldsIt) {
+  sim::Client client(machine_.state());
+  Start();
+  ASSERT_TRUE(reports_.Await(Of(1)));
+  client.ContextCreated(1);
+  ASSERT_TRUE(client.ReserveDeviceBytes(1, MiB(64).count));
+  const auto held = [&](const Sample& s) {
+    return s.uuid == uuids_[1] && s.processes && s.processes->size() == 1 &&
+           s.processes->front().pid == ::getpid() && s.processes->front().memory >= MiB(64);
+  };
+  ASSERT_TRUE(reports_.Await(held));
+  client.ReturnDeviceBytes(1, MiB(64).count);
+  client.ContextDestroyed(1);
+  client.Release();
+  reports_.Forget();
+  EXPECT_TRUE(reports_.Await(
+      [&](const Sample& s) { return s.uuid == uuids_[1] && s.processes && s.processes->empty(); }));
+}
+
+TEST_F(SimulatedSampler, SeesTheEndOfAKilledProcess) {
+  sim::Child child([&] {
+    static sim::Client client(machine_.state());
+    client.ContextCreated(0);
+    return client.ReserveDeviceBytes(0, MiB(32).count);
+  });
+  ASSERT_TRUE(child.succeeded());
+  Start();
+  ASSERT_TRUE(reports_.Await([&](const Sample& s) {
+    return s.uuid == uuids_[0] && s.processes && s.processes->size() == 1 &&
+           s.processes->front().pid == child.pid();
+  }));
+  child.Kill(SIGKILL);
+  EXPECT_TRUE(reports_.Await(
+      [&](const Sample& s) { return s.uuid == uuids_[0] && s.processes && s.processes->empty(); }));
+}
+
+TEST_F(SimulatedSampler, ReportsNothingButSlowTicksWhileNothingHappens) {
+  settings_.rest_period = Millis(1);
+  settings_.slow_period = Millis(100);
+  const auto began = std::chrono::steady_clock::now();
+  Start();
+  for (int tick = 0; tick < 5; ++tick) {
+    reports_.Forget();
+    ASSERT_TRUE(reports_.Await(Of(2)));
+  }
+  sampler_->Stop();
+  // There were about 100 times as many rounds.
+  const auto ticks = (std::chrono::steady_clock::now() - began) / settings_.slow_period + 2;
+  EXPECT_LE(reports_.total(), static_cast<std::size_t>(3 * ticks));
+}
+
+TEST_F(SimulatedSampler, ReadsAtOnceWhenPoked) {
+  settings_.rest_period = settings_.slow_period = Millis(3'600'000);
+  Start();
+  ASSERT_TRUE(reports_.Await(Of(2)));
+  reports_.Forget();
+  sampler_->Poke(uuids_[2]);
+  EXPECT_TRUE(reports_.Await(Of(2)));
+  reports_.Forget();
+  sampler_->PokeAll();
+  for (unsigned gpu = 0; gpu < 3; ++gpu) EXPECT_TRUE(reports_.Await(Of(gpu)));
+}
+
+TEST_F(SimulatedSampler, TakesAShorterPeriodAtOnce) {
+  settings_.rest_period = settings_.slow_period = Millis(3'600'000);
+  sim::Client client(machine_.state());
+  Start();
+  ASSERT_TRUE(reports_.Await(Of(2)));
+  sampler_->SetPeriod(uuids_[2], Millis(5));
+  client.ContextCreated(2);
+  ASSERT_TRUE(client.ReserveDeviceBytes(2, MiB(64).count));
+  EXPECT_TRUE(reports_.Await(
+      [&](const Sample& s) { return s.uuid == uuids_[2] && s.processes && !s.processes->empty(); }));
+  client.Release();
+}
+
+TEST_F(SimulatedSampler, TellsALostGpuAndTakesItBack) {
+  Start();
+  ASSERT_TRUE(reports_.Await(Of(0)));
+  machine_.shared().gpu[0].lost.store(1);
+  ASSERT_TRUE(reports_.Await([&](const Sample& s) {
+    return Of(0, GpuState::kLost)(s) && s.error.find("lost") != std::string::npos && !s.memory;
+  }));
+  reports_.Forget();
+  EXPECT_TRUE(reports_.Await(Of(1))) << "its neighbours go on";
+  machine_.shared().gpu[0].lost.store(0);
+  EXPECT_TRUE(reports_.Await(Of(0)));
+}
+
+TEST_F(SimulatedSampler, MarksOnlyTheGpuWhoseCallHangsAndTakesItBack) {
+  Start();
+  for (unsigned gpu = 0; gpu < 3; ++gpu) ASSERT_TRUE(reports_.Await(Of(gpu)));
+  Break("", 1, 0);
+  ASSERT_TRUE(reports_.Await(Of(1, GpuState::kUnresponsive), Watch()));
+  for (int round = 0; round < 3; ++round) {
+    reports_.Forget();
+    EXPECT_TRUE(reports_.Await(Of(0), Watch()));
+    EXPECT_TRUE(reports_.Await(Of(2), Watch()));
+  }
+  const auto samples = reports_.samples();
+  EXPECT_TRUE(std::none_of(samples.begin(), samples.end(), Of(1)));
+  EXPECT_TRUE(std::none_of(samples.begin(), samples.end(), Of(1, GpuState::kUnresponsive))) << "told once";
+  sim::ClearFaults(machine_.shared(), sim::kAllGpus);
+  EXPECT_TRUE(reports_.Await(Of(1), Watch()));
+  reports_.Forget();
+  EXPECT_TRUE(reports_.Await(Of(1), Watch())) << "and goes on";
+}
+
+TEST_F(SimulatedSampler, SurvivesADriverInWhichEveryCallHangs) {
+  Start();
+  for (unsigned gpu = 0; gpu < 3; ++gpu) ASSERT_TRUE(reports_.Await(Of(gpu)));
+  Break("", sim::kAllGpus, 0);
+  for (unsigned gpu = 0; gpu < 3; ++gpu)
+    EXPECT_TRUE(reports_.Await(Of(gpu, GpuState::kUnresponsive), Watch()));
+  reports_.Forget();
+  sim::ClearFaults(machine_.shared(), sim::kAllGpus);
+  for (unsigned gpu = 0; gpu < 3; ++gpu) EXPECT_TRUE(reports_.Await(Of(gpu), Watch()));
+}
+
+TEST_F(SimulatedSampler, DoesNotLetASlowGpuHoldUpTheOthers) {
+  settings_.call_limit = Millis(60'000);
+  settings_.slow_round = Millis(30);
+  Start();
+  for (unsigned gpu = 0; gpu < 3; ++gpu) ASSERT_TRUE(reports_.Await(Of(gpu)));
+  Break("nvmlDeviceGetMemoryInfo_v2", 1, 500);
+  // Until it has shown that it is slow, the others get one turn for each of its. Then they tick on.
+  const auto turns_of_another = [&] {
+    reports_.Forget();
+    if (!reports_.Await(Of(1))) return std::ptrdiff_t{-1};
+    const auto samples = reports_.samples();
+    return std::count_if(samples.begin(), samples.end(), Of(0));
+  };
+  std::ptrdiff_t turns = 0;
+  for (int tries = 0; tries < 20 && turns >= 0 && turns < 3; ++tries) turns = turns_of_another();
+  EXPECT_GE(turns, 3);
+}
+
+TEST_F(SimulatedSampler, StopsThoughACallNeverComesBack) {
+  Start();
+  ASSERT_TRUE(reports_.Await(Of(2)));
+  Break("", 1, 0);
+  ASSERT_TRUE(reports_.Await(Of(1, GpuState::kUnresponsive), Watch()));
+  sampler_->Stop();
+  EXPECT_TRUE(sampler_->left_a_thread());
+  reports_.Forget();
+  sim::ClearFaults(machine_.shared(), sim::kAllGpus);
+  EXPECT_TRUE(reports_.samples().empty());
+}
+
+TEST_F(SimulatedSampler, StopsBeforeAndAfterItStarted) {
+  Sampler never(settings_, reports_.Callbacks(), Load);
+  never.Stop();
+  Start();
+  sampler_->Stop();
+  sampler_->Stop();
+  EXPECT_FALSE(sampler_->left_a_thread());
+}
+
+TEST_F(SimulatedSampler, SaysOnceThatThereIsNoDriverAndFindsOneInstalledLater) {
+  std::atomic<int> attempts{0};
+  std::atomic<bool> installed{false};
+  Start([&]() -> base::Result<std::shared_ptr<const driver::Nvml>> {
+    ++attempts;
+    if (!installed) return base::Fail(base::ErrorCode::kUnavailable, "no NVIDIA driver");
+    return Load();
+  });
+  ASSERT_TRUE(reports_.AwaitInventory([](const Inventory& i) { return i.gpus.empty(); },
+                                      [&] { sampler_->PokeAll(); }));
+  while (attempts < 4) sampler_->PokeAll(), std::this_thread::yield();
+  ASSERT_EQ(reports_.inventories().size(), 1u);
+  EXPECT_EQ(reports_.inventories()[0].problem, "no NVIDIA driver");
+  installed = true;
+  EXPECT_TRUE(reports_.AwaitInventory([](const Inventory& i) { return i.gpus.size() == 3; }));
+  EXPECT_TRUE(reports_.Await(Of(0)));
+}
+
+TEST_F(SimulatedSampler, TellsADriverThatHangsWhileLoading) {
+  std::atomic<bool> hangs{true};
+  Start([&]() -> base::Result<std::shared_ptr<const driver::Nvml>> {
+    while (hangs) std::this_thread::yield();
+    return Load();
+  });
+  EXPECT_TRUE(reports_.AwaitInventory(
+      [](const Inventory& i) { return i.problem.find("does not answer") != std::string::npos; }, Watch()));
+  hangs = false;
+  EXPECT_TRUE(reports_.AwaitInventory([](const Inventory& i) { return i.gpus.size() == 3; }, Watch()));
+  EXPECT_TRUE(reports_.Await(Of(0), Watch()));
+}
+
+class SimulatedSamplerWithoutGpus : public SimulatedSampler {
+ protected:
+  SimulatedSamplerWithoutGpus() : SimulatedSampler(0) {}
+};
+
+TEST_F(SimulatedSamplerWithoutGpus, SaysSo) {
+  Start();
+  ASSERT_TRUE(reports_.AwaitInventory([](const Inventory& i) { return !i.problem.empty(); }));
+  EXPECT_TRUE(reports_.inventories()[0].gpus.empty());
+}
+
+}  // namespace
+}  // namespace gpuman::gpu
