@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "sim/state/lifecycle.h"
 #include "sim/state/liveness.h"
@@ -78,9 +79,11 @@ struct Client::Local {
   std::uint64_t identity = 0;
   std::array<std::uint32_t, kMaxGpus> kernels{};
   Liveness liveness;
+  std::vector<std::uint64_t> watched;  // by slot: the owner at the last sweep
+  unsigned sweeps = 0;
 
   ProcessSlot* Claim(Shared& shared);
-  void Sweep(Shared& shared);
+  void Sweep(Shared& shared, bool thoroughly = false);
   void FindOwn(Shared& shared, std::uint64_t image);
   bool TakeFree(Shared& shared, std::uint64_t image);
 };
@@ -103,22 +106,27 @@ Client::Local& Client::Current() {
   return *local;
 }
 
-void Client::Local::Sweep(Shared& shared) {
-  std::vector<std::uint64_t> owners;
-  std::vector<unsigned> slots;
+// Costs a look at each slot that was ever used and one system call; `thoroughly` also looks at each process.
+void Client::Local::Sweep(Shared& shared, bool thoroughly) {
   const std::uint32_t limit = shared.slot_limit.load();
+  watched.resize(limit);
+  std::vector<std::uint64_t> dead;
   for (unsigned i = 0; i < limit; ++i) {
     const std::uint64_t owner = shared.processes[i].owner.load();
-    if (owner == 0 || owner == identity) continue;
-    owners.push_back(owner);
-    slots.push_back(i);
+    if (owner == watched[i]) continue;
+    liveness.Forget(watched[i]);
+    watched[i] = owner;
+    if (owner != 0 && owner != identity && !liveness.Watch(owner)) dead.push_back(owner);
   }
-  const std::vector<std::uint64_t> dead = liveness.Dead(owners);
-  for (std::size_t i = 0; !dead.empty() && i < owners.size(); ++i) {
-    if (std::find(dead.begin(), dead.end(), owners[i]) == dead.end()) continue;
-    GiveBackAll(shared, slots[i], owners[i]);
-    std::uint64_t expected = owners[i];
-    shared.processes[slots[i]].owner.compare_exchange_strong(expected, 0);
+  constexpr unsigned kThoroughEvery = 1024;
+  const bool look = thoroughly || ++sweeps % kThoroughEvery == 0;
+  const std::vector<std::uint64_t> ended = look ? liveness.EndedByProc() : liveness.Ended();
+  dead.insert(dead.end(), ended.begin(), ended.end());
+  for (unsigned i = 0; !dead.empty() && i < limit; ++i) {
+    if (watched[i] == 0 || std::find(dead.begin(), dead.end(), watched[i]) == dead.end()) continue;
+    std::uint64_t owner = std::exchange(watched[i], 0);
+    GiveBackAll(shared, i, owner);
+    shared.processes[i].owner.compare_exchange_strong(owner, 0);
   }
 }
 
@@ -208,7 +216,7 @@ bool Client::ReserveDeviceBytes(unsigned gpu, std::uint64_t bytes) {
   local.slot->gpu[gpu].last_activity_ns.store(MonotonicNs());
   if (units == 0 || ChangeHeld(shared, gpu, local.index, static_cast<std::int64_t>(units), capacity))
     return true;
-  local.Sweep(shared);
+  local.Sweep(shared, true);
   return ChangeHeld(shared, gpu, local.index, static_cast<std::int64_t>(units), capacity);
 }
 

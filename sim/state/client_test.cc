@@ -111,9 +111,10 @@ TEST(Liveness, TellsAReusedPidFromTheOldProcess) {
   Liveness liveness;
   const std::uint64_t own = OwnIdentity();
   ASSERT_NE(own, 0u);
-  const std::uint64_t earlier = MakeIdentity(PidOf(own), 1);
-  EXPECT_EQ(liveness.Dead({own, earlier}), std::vector<std::uint64_t>{earlier});
-  EXPECT_EQ(liveness.Dead({own}), std::vector<std::uint64_t>{});
+  EXPECT_TRUE(liveness.Watch(own));
+  EXPECT_FALSE(liveness.Watch(MakeIdentity(PidOf(own), 1)));
+  EXPECT_TRUE(liveness.Ended().empty());
+  EXPECT_TRUE(liveness.EndedByProc().empty());
 }
 
 TEST(Liveness, SurvivesAProgramThatClosesItsDescriptors) {
@@ -121,13 +122,29 @@ TEST(Liveness, SurvivesAProgramThatClosesItsDescriptors) {
   const auto pid = static_cast<std::uint32_t>(child.pid());
   const std::uint64_t identity = MakeIdentity(pid, *ReadStartTicks(pid));
   Liveness liveness;
-  const int before = open("/dev/null", O_RDONLY);
-  close(before);
-  EXPECT_TRUE(liveness.Dead({identity}).empty());
-  close(before);  // the number that the pidfd got
-  EXPECT_TRUE(liveness.Dead({identity}).empty());
+  const int lowest = open("/dev/null", O_RDONLY);
+  close(lowest);
+  ASSERT_TRUE(liveness.Watch(identity));
+  close(lowest);      // the pidfd
+  close(lowest + 1);  // the epoll instance
+  EXPECT_TRUE(liveness.Ended().empty());
   child.Kill(SIGKILL);
-  EXPECT_EQ(liveness.Dead({identity}).size(), 1u);
+  EXPECT_EQ(liveness.Ended(), std::vector<std::uint64_t>{identity});
+  EXPECT_TRUE(liveness.Ended().empty()) << "each is told once";
+}
+
+TEST(Liveness, NoticesByProcWhatAClosedDescriptorDoesNotTell) {
+  Child child([] { return true; });
+  const auto pid = static_cast<std::uint32_t>(child.pid());
+  const std::uint64_t identity = MakeIdentity(pid, *ReadStartTicks(pid));
+  Liveness liveness;
+  const int lowest = open("/dev/null", O_RDONLY);
+  close(lowest);
+  ASSERT_TRUE(liveness.Watch(identity));
+  close(lowest);
+  child.Kill(SIGKILL);
+  EXPECT_TRUE(liveness.Ended().empty());
+  EXPECT_EQ(liveness.EndedByProc(), std::vector<std::uint64_t>{identity});
 }
 
 }  // namespace

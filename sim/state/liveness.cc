@@ -1,12 +1,12 @@
 #include "sim/state/liveness.h"
 
 #include <fcntl.h>
-#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -64,58 +64,81 @@ std::uint64_t OwnIdentity() {
   return start ? MakeIdentity(pid, *start) : 0;
 }
 
-Liveness::~Liveness() { CloseAllBut({}); }
-
-void Liveness::CloseAllBut(const std::vector<std::uint64_t>& identities) {
-  std::erase_if(pidfds_, [&](const auto& entry) {
-    const bool keep = std::find(identities.begin(), identities.end(), entry.first) != identities.end();
-    if (!keep) close(entry.second);
-    return !keep;
-  });
+Liveness::~Liveness() {
+  for (const auto& [identity, fd] : pidfds_) {
+    if (fd >= 0) close(fd);
+  }
+  if (epoll_ >= 0) close(epoll_);
 }
 
-std::vector<std::uint64_t> Liveness::Dead(const std::vector<std::uint64_t>& identities) {
-  std::vector<std::uint64_t> dead;
-  if (identities.empty()) return dead;
-  const std::lock_guard lock(mutex_);
-  if (pidfds_.size() > 2 * identities.size() + 8) CloseAllBut(identities);
+bool Liveness::Watch(std::uint64_t identity) {
+  if (pidfds_.contains(identity)) return true;
+  // The start time is compared after the pidfd is open, so the pidfd is that process's and no later one's.
+  int fd = OpenPidfd(PidOf(identity));
+  if (!RunsByProc(identity)) {
+    if (fd >= 0) close(fd);
+    return false;
+  }
+  if (epoll_ < 0) epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLONESHOT;
+  event.data.u64 = identity;
+  if (fd >= 0 && epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) {
+    close(fd);
+    fd = -1;
+  }
+  pidfds_.emplace(identity, fd);
+  return true;
+}
 
-  std::vector<pollfd> polls;
-  std::vector<std::uint64_t> polled;
-  polls.reserve(identities.size());
-  polled.reserve(identities.size());
-  for (const std::uint64_t identity : identities) {
-    auto found = pidfds_.find(identity);
-    if (found == pidfds_.end()) {
-      // The start time is compared after the pidfd is open, so the pidfd is that process's and no later
-      // one's.
-      const int fd = OpenPidfd(PidOf(identity));
-      if (!RunsByProc(identity)) {
-        if (fd >= 0) close(fd);
-        dead.push_back(identity);
-        continue;
-      }
-      if (fd < 0) continue;  // out of descriptors: alive by /proc, asked again next time
-      found = pidfds_.emplace(identity, fd).first;
-    }
-    polls.push_back({found->second, POLLIN, 0});
-    polled.push_back(identity);
+void Liveness::Forget(std::uint64_t identity) {
+  const auto found = pidfds_.find(identity);
+  if (found == pidfds_.end()) return;
+  if (found->second >= 0) {
+    // A copy of the descriptor that a child of fork has would keep the registration alive.
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, found->second, nullptr);
+    close(found->second);
   }
-  if (polls.empty() || poll(polls.data(), polls.size(), 0) <= 0) return dead;
-  for (std::size_t i = 0; i < polls.size(); ++i) {
-    if (polls[i].revents == 0) continue;
-    // A program may have closed our descriptor and got its number for something else: ask /proc before
-    // believing.
-    const bool ours = (polls[i].revents & POLLNVAL) == 0;
-    if (RunsByProc(polled[i])) {
-      pidfds_.erase(polled[i]);
-      continue;
+  pidfds_.erase(found);
+}
+
+std::vector<std::uint64_t> Liveness::Ended() {
+  std::vector<std::uint64_t> ended;
+  if (pidfds_.empty() || epoll_ < 0) return ended;
+  std::array<epoll_event, 32> events;
+  for (;;) {
+    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
+    if (count < 0 && errno != EINTR) return WatchAllAnew();
+    if (count <= 0) return ended;
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t identity = events[static_cast<std::size_t>(i)].data.u64;
+      if (!pidfds_.contains(identity)) continue;
+      Forget(identity);
+      if (!Watch(identity)) ended.push_back(identity);
     }
-    if (ours) close(polls[i].fd);
-    pidfds_.erase(polled[i]);
-    dead.push_back(polled[i]);
   }
-  return dead;
+}
+
+std::vector<std::uint64_t> Liveness::EndedByProc() {
+  std::vector<std::uint64_t> ended = Ended();
+  std::erase_if(pidfds_, [&](const auto& entry) {
+    if (RunsByProc(entry.first)) return false;
+    ended.push_back(entry.first);
+    return true;  // its descriptor told nothing, so it was closed; the number may be another file's by now
+  });
+  return ended;
+}
+
+// The program closed our descriptors: their numbers may be other files' by now, so they are left alone.
+std::vector<std::uint64_t> Liveness::WatchAllAnew() {
+  std::unordered_map<std::uint64_t, int> before;
+  before.swap(pidfds_);
+  epoll_ = -1;
+  std::vector<std::uint64_t> ended;
+  for (const auto& [identity, fd] : before) {
+    if (!Watch(identity)) ended.push_back(identity);
+  }
+  return ended;
 }
 
 }  // namespace gpuman::sim

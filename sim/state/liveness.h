@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -20,7 +19,8 @@ std::optional<std::uint64_t> ReadStartTicks(std::uint32_t pid);
 // Identity of this process; 0 when /proc is not readable.
 std::uint64_t OwnIdentity();
 
-// Keeps a pidfd for each identity of the last question. Thread-safe.
+// Watches processes by a pidfd each and one epoll instance, so that asking costs the same for one and for a
+// thousand. Thread-compatible.
 class Liveness {
  public:
   Liveness() = default;
@@ -28,14 +28,22 @@ class Liveness {
   Liveness(const Liveness&) = delete;
   Liveness& operator=(const Liveness&) = delete;
 
-  // Those of `identities` whose processes have ended.
-  std::vector<std::uint64_t> Dead(const std::vector<std::uint64_t>& identities);
+  // False when the process has ended already (or its pid is another's by now).
+  bool Watch(std::uint64_t identity);
+  void Forget(std::uint64_t identity);
+
+  // Those among the watched that have ended; they are no longer watched.
+  std::vector<std::uint64_t> Ended();
+
+  // The same by looking at each: also notices those whose descriptors the program has closed behind our back.
+  std::vector<std::uint64_t> EndedByProc();
 
  private:
-  void CloseAllBut(const std::vector<std::uint64_t>& identities);
+  std::vector<std::uint64_t> WatchAllAnew();
 
-  std::mutex mutex_;
-  std::unordered_map<std::uint64_t, int> pidfds_;
+  int epoll_ = -1;
+  std::unordered_map<std::uint64_t, int>
+      pidfds_;  // -1: there was no descriptor left; told by EndedByProc alone
 };
 
 }  // namespace gpuman::sim
