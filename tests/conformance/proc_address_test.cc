@@ -1,0 +1,156 @@
+// cuGetProcAddress: which name, version and flag gives which function. A shim replaces what it answers, so
+// that every rule here is one that the shim keeps.
+
+#include <set>
+
+#include "conformance.h"
+
+namespace gpuman::conformance {
+namespace {
+
+using ::testing::IsEmpty;
+
+struct Answer {
+  abi::CUresult result = kMissing;
+  void* function = nullptr;
+  int status = -1;
+};
+
+Answer Ask(const std::string& name, int version, abi::cuuint64_t flags) {
+  Answer answer;
+  auto status = static_cast<abi::CUdriverProcAddressQueryResult>(99);
+  answer.result = CU(cuGetProcAddress_v2, name.c_str(), &answer.function, version, flags, &status);
+  answer.status = static_cast<int>(status);
+  return answer;
+}
+
+int DriverVersion() {
+  int version = 0;
+  EXPECT_OK(CU(cuDriverGetVersion, &version));
+  return version;
+}
+
+class ProcAddress : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_OK(CU(cuInit, 0u)); }
+};
+
+std::string Line(const abi::CudaFunction& row) {
+  return std::string(row.symbol) + "@" + std::to_string(row.version);
+}
+
+TEST_F(ProcAddress, EachVersionAnswersItsOwnSymbol) {
+  std::vector<std::string> missing, other;
+  for (const auto& row : abi::kCudaFunctions) {
+    if (row.version > DriverVersion()) continue;
+    void* exported = Cuda().Symbol(std::string(row.symbol));
+    const auto answer = Ask(std::string(row.name), row.version, abi::CU_GET_PROC_ADDRESS_DEFAULT);
+    if (answer.result != abi::CUDA_SUCCESS || !answer.function)
+      missing.push_back(Line(row) + (exported ? " (exported)" : " (not exported)"));
+    else if (answer.function != exported)
+      other.push_back(Line(row));
+  }
+  EXPECT_THAT(missing, IsEmpty());
+  EXPECT_THAT(other, IsEmpty());
+}
+
+TEST_F(ProcAddress, TheLegacyFlagIsTheDefault) {
+  std::vector<std::string> different;
+  for (const auto& row : abi::kCudaFunctions) {
+    if (row.version > DriverVersion()) continue;
+    const std::string name(row.name);
+    if (Ask(name, row.version, abi::CU_GET_PROC_ADDRESS_LEGACY_STREAM).function !=
+        Ask(name, row.version, abi::CU_GET_PROC_ADDRESS_DEFAULT).function)
+      different.push_back(Line(row));
+  }
+  EXPECT_THAT(different, IsEmpty());
+}
+
+TEST_F(ProcAddress, ThePerThreadFlagAnswersTheTwin) {
+  std::vector<std::string> wrong;
+  for (const auto& row : abi::kCudaFunctions) {
+    const int version = std::max(row.version, abi::kFirstTwinVersion);
+    if (version > DriverVersion()) continue;
+    const auto answer =
+        Ask(std::string(row.name), version, abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+    // An old symbol is not what a newer version is answered.
+    const auto plain = Ask(std::string(row.name), version, abi::CU_GET_PROC_ADDRESS_DEFAULT);
+    if (plain.function != Cuda().Symbol(std::string(row.symbol))) continue;
+    void* twin = Cuda().Symbol(std::string(row.symbol) + std::string(TwinSuffix(row.twin)));
+    if (answer.function != twin || (row.twin != abi::CudaTwin::kNone && twin == plain.function))
+      wrong.push_back(Line(row) + std::string(TwinSuffix(row.twin)));
+  }
+  EXPECT_THAT(wrong, IsEmpty());
+}
+
+TEST_F(ProcAddress, AVersionBeforeTheFirstIsNotSufficient) {
+  std::set<std::string_view> seen;
+  std::vector<std::string> wrong;
+  for (const auto& row : abi::kCudaFunctions) {
+    if (!seen.insert(row.name).second || row.version <= 3020 || row.version > DriverVersion()) continue;
+    const auto answer = Ask(std::string(row.name), row.version - 10, abi::CU_GET_PROC_ADDRESS_DEFAULT);
+    if (answer.function || answer.result != abi::CUDA_ERROR_NOT_FOUND ||
+        answer.status != abi::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT)
+      wrong.push_back(Line(row) + " -> " + CudaErrorName(answer.result) + ", status " +
+                      std::to_string(answer.status) + (answer.function ? ", a function" : ""));
+  }
+  EXPECT_THAT(wrong, IsEmpty());
+}
+
+TEST_F(ProcAddress, UnknownNamesAreNotFound) {
+  for (const char* name : {"cuNoSuchFunction", "", "cuMemAllo", "cuMemAllocX"}) {
+    const auto answer = Ask(name, 12000, 0);
+    Fact(std::string("proc_address.unknown.") + name,
+         CudaErrorName(answer.result) + ", status " + std::to_string(answer.status));
+    EXPECT_EQ(answer.function, nullptr) << name;
+    EXPECT_NE(answer.result, abi::CUDA_SUCCESS) << name;
+  }
+  const auto unknown = Ask("cuNoSuchFunction", 12000, 0);
+  EXPECT_CUDA(CUDA_ERROR_NOT_FOUND, unknown.result);
+  EXPECT_EQ(unknown.status, abi::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+}
+
+TEST_F(ProcAddress, WhatIsAnsweredToOddQuestions) {
+  void* function = nullptr;
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuGetProcAddress_v2, nullptr, &function, 12000, 0u, nullptr));
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuGetProcAddress_v2, "cuInit", nullptr, 12000, 0u, nullptr));
+  EXPECT_OK(CU(cuGetProcAddress_v2, "cuInit", &function, 12000, 0u, nullptr));
+  const auto fact = [](const char* key, const Answer& answer) {
+    Fact(std::string("proc_address.") + key, CudaErrorName(answer.result) + ", status " +
+                                                 std::to_string(answer.status) +
+                                                 (answer.function ? ", a function" : ", null"));
+  };
+  fact("suffixed_name", Ask("cuMemAlloc_v2", 12000, 0));
+  fact("suffixed_twin", Ask("cuMemcpy_ptds", 12000, 0));
+  fact("flags_3", Ask("cuMemcpy", 12000, 3));
+  fact("flags_4", Ask("cuMemcpy", 12000, 4));
+  fact("version_0", Ask("cuMemAlloc", 0, 0));
+  fact("version_negative", Ask("cuMemAlloc", -1, 0));
+  fact("version_2000_of_cuMemAlloc", Ask("cuMemAlloc", 2000, 0));
+  fact("version_99000", Ask("cuMemAlloc", 99000, 0));
+  fact("version_above_the_driver", Ask("cuMemAlloc", DriverVersion() + 10, 0));
+  fact("twin_before_7000", Ask("cuMemcpy", 6050, abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM));
+  const auto twin_before = Ask("cuMemcpy", 6050, abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+  Fact("proc_address.twin_before_7000_is", twin_before.function == Cuda().Symbol("cuMemcpy") ? "cuMemcpy"
+                                           : twin_before.function == Cuda().Symbol("cuMemcpy_ptds")
+                                               ? "cuMemcpy_ptds"
+                                               : "another");
+}
+
+TEST_F(ProcAddress, ItAnswersItselfInBothShapes) {
+  const auto old = Ask("cuGetProcAddress", 11030, 0);
+  const auto now = Ask("cuGetProcAddress", 12000, 0);
+  ASSERT_NE(old.function, nullptr);
+  ASSERT_NE(now.function, nullptr);
+  EXPECT_NE(old.function, now.function);
+  void* found = nullptr;
+  const auto four = reinterpret_cast<abi::fn::cuGetProcAddress*>(old.function);
+  EXPECT_OK(four("cuMemAlloc", &found, 11030, 0));
+  EXPECT_EQ(found, Ask("cuMemAlloc", 11030, 0).function);
+  const auto missing = four("cuNoSuchFunction", &found, 11030, 0);
+  Fact("proc_address.v1.unknown", missing);
+  EXPECT_EQ(found, nullptr);
+}
+
+}  // namespace
+}  // namespace gpuman::conformance
