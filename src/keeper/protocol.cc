@@ -134,6 +134,9 @@ UpdateSettings SettingsFromJson(Fields& fields) {
   if (update.stop_grace)
     if (auto checked = CheckTime(*update.stop_grace, "stop_grace_ms"); !checked)
       fields.Complain(checked.error().message);
+  if (update.log_rotations)
+    if (auto checked = CheckRotations(*update.log_rotations); !checked)
+      fields.Complain(checked.error().message);
   return update;
 }
 
@@ -222,6 +225,13 @@ base::Result<ClientMessage> ParseClientMessage(std::string_view packet) {
   if (!command) return Fail(ErrorCode::kNotSupported, "unknown command " + word);
   GPUMAN_TRY(fields.Finish(word));
   return NumberedCommand{id, std::move(*command)};
+}
+
+std::uint64_t MessageId(std::string_view packet) {
+  const auto json = ParseJson(packet, "the message");
+  std::uint64_t id = 0;
+  if (json) Fields(*json).Take("id", id);
+  return id;
 }
 
 std::string SerializeSettings(const UpdateSettings& settings) {

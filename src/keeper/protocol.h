@@ -109,6 +109,8 @@ std::string SerializeMessage(const KeeperMessage& message);
 base::Result<KeeperMessage> ParseKeeperMessage(std::string_view packet);
 std::string SerializeMessage(const ClientMessage& message);
 base::Result<ClientMessage> ParseClientMessage(std::string_view packet);
+// The id of a command that could not be understood otherwise; 0 where there is none.
+std::uint64_t MessageId(std::string_view packet);
 
 // The settings alone, as SettingsChanged keeps them.
 std::string SerializeSettings(const UpdateSettings& settings);

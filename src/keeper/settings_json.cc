@@ -30,6 +30,11 @@ base::Result<> CheckPolicy(const RestartPolicy& policy) {
   return CheckTime(policy.reset_after, "the time after which restarts count anew");
 }
 
+base::Result<> CheckRotations(std::uint32_t rotations) {
+  if (rotations <= 1000) return {};
+  return base::Fail(base::ErrorCode::kInvalidArgument, "at most 1000 older log files can be kept");
+}
+
 base::Result<> CheckTime(base::Millis time, std::string_view what) {
   constexpr auto kLongest = std::chrono::hours(24 * 3650);  // additions to a clock stay far from overflow
   if (time.count() >= 0 && time <= kLongest) return {};

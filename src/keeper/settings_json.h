@@ -12,6 +12,7 @@ Json PolicyToJson(const RestartPolicy& policy);
 void TakePolicy(Fields& fields, const char* name, RestartPolicy& policy);
 // Refuse times that are negative or absurd.
 base::Result<> CheckPolicy(const RestartPolicy& policy);
+base::Result<> CheckRotations(std::uint32_t rotations);
 base::Result<> CheckTime(base::Millis time, std::string_view what);
 
 }  // namespace gpuman::keeper

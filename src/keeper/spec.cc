@@ -122,6 +122,7 @@ base::Result<> Validate(const Spec& spec) {
   if (spec.stop_signal < 1 || spec.stop_signal > 64)
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is no signal", spec.stop_signal));
   GPUMAN_TRY(CheckTime(spec.stop_grace, "the stop grace"));
+  GPUMAN_TRY(CheckRotations(spec.log.rotations));
   return CheckPolicy(spec.restart);
 }
 

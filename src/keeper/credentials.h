@@ -1,0 +1,39 @@
+// What a job's process takes on between fork and execve: the user, limits, priority, directory. For use in
+// the forked child of a single-threaded process only.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "keeper/spec.h"
+
+namespace gpuman::keeper {
+
+// A step of the set-up that failed: where, errno, and a sentence.
+struct SetupError {
+  std::string stage;
+  int error_number = 0;
+  std::string message;
+};
+using SetupResult = tl::expected<void, SetupError>;
+
+// Limits, priority and OOM score; what cannot be set becomes a note. Before the user is taken on, since
+// raising needs root.
+void ApplyLimits(const Spec& spec, std::vector<std::string>& notes);
+
+// Groups, gid, uid, for good. A keeper that is not root can only stay who it is.
+SetupResult TakeIdentity(const Spec& spec);
+
+// As that user: the working directory.
+SetupResult EnterDirectory(const Spec& spec);
+
+// The file to execute: `name` itself when it holds a '/', else the first executable file of that name in the
+// directories of `path` (execvp(3): empty means the current one). Errors tell "not found" from "not allowed".
+tl::expected<std::string, SetupError> FindCommand(const std::string& name, std::string_view path);
+
+// The value of PATH, or the one execvp would take.
+std::string_view PathOf(const std::vector<std::string>& environment);
+
+}  // namespace gpuman::keeper

@@ -1,0 +1,97 @@
+#include "keeper/journal_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/file.h"
+#include "keeper/job_dir.h"
+
+namespace gpuman::keeper {
+namespace {
+
+// Room for some thirty records.
+constexpr off_t kReserve = 8192;
+
+off_t SizeOf(int fd) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 ? status.st_size : 0;
+}
+
+// A file system without the call gives no promise for a full disk; nothing else changes.
+void Reserve(int fd) { (void)::fallocate(fd, FALLOC_FL_KEEP_SIZE, SizeOf(fd), kReserve); }
+
+// All of `text` or nothing.
+base::Result<> AppendWhole(int fd, std::string_view text) {
+  const off_t before = SizeOf(fd);
+  auto written = base::WriteAll(fd, text);
+  if (!written && SizeOf(fd) != before && ::ftruncate(fd, before) != 0)
+    return base::FailSystem(errno, "cutting a torn record off the journal");
+  return written;
+}
+
+}  // namespace
+
+Record Stamp(const base::Clock& clock, std::uint64_t seq, RecordBody body) {
+  const auto mono = std::chrono::duration_cast<base::Millis>(clock.Mono().time_since_epoch());
+  return Record{seq, clock.Wall(), mono, std::move(body)};
+}
+
+base::Result<> WriteRecord(int fd, const Record& record) {
+  GPUMAN_TRY(AppendWhole(fd, EncodeLine(record)));
+  (void)::fdatasync(fd);
+  return {};
+}
+
+base::Result<JournalWriter> JournalWriter::Open(const std::filesystem::path& job_dir,
+                                                const base::Clock& clock, JournalContent& content) {
+  GPUMAN_ASSIGN(base::Fd fd, base::OpenFile(job_dir / kJournalFile, O_RDWR | O_CREAT | O_APPEND, 0600));
+  GPUMAN_ASSIGN(content, ReadJournal(job_dir));
+  if (content.torn && ::ftruncate(fd.get(), static_cast<off_t>(content.valid_bytes)) != 0)
+    return base::FailSystem(errno, "cutting a torn record off the journal");
+  Reserve(fd.get());
+  JournalWriter writer(std::move(fd), clock);
+  if (!content.records.empty()) writer.next_seq_ = content.records.back().seq + 1;
+  return writer;
+}
+
+void JournalWriter::Append(RecordBody body) { queue_.push_back(Stamp(*clock_, 0, std::move(body))); }
+
+JournalWriter::Flushed JournalWriter::Flush(bool sync) {
+  Flushed flushed;
+  if (held_ || queue_.empty()) return flushed;
+  std::size_t done = 0;
+  for (; done < queue_.size(); ++done) {
+    queue_[done].seq = next_seq_;
+    flushed.result = AppendWhole(fd_.get(), EncodeLine(queue_[done]));
+    if (!flushed.result) break;
+    ++next_seq_;
+  }
+  if (done > 0 && sync) {
+    (void)::fdatasync(fd_.get());
+    Reserve(fd_.get());
+  }
+  const auto end = queue_.begin() + static_cast<std::ptrdiff_t>(done);
+  flushed.written.assign(std::make_move_iterator(queue_.begin()), std::make_move_iterator(end));
+  queue_.erase(queue_.begin(), end);
+  return flushed;
+}
+
+base::Result<std::optional<Record>> JournalWriter::ReleaseAfterLoss(const std::filesystem::path& job_dir) {
+  GPUMAN_ASSIGN(const auto content, ReadJournal(job_dir));
+  if (content.torn && ::ftruncate(fd_.get(), static_cast<off_t>(content.valid_bytes)) != 0)
+    return base::FailSystem(errno, "cutting a torn record off the journal");
+  const bool wrote = !content.records.empty() && content.records.back().seq == next_seq_;
+  Release(wrote);
+  return wrote ? std::optional(content.records.back()) : std::nullopt;
+}
+
+void JournalWriter::Release(bool child_wrote) {
+  held_ = false;
+  if (child_wrote) ++next_seq_;
+}
+
+}  // namespace gpuman::keeper

@@ -1,0 +1,65 @@
+// Appends to a job's journal. One writer: whoever holds the job's lock, or its child before execve while the
+// parent holds still. Not thread-safe.
+//
+// A record counts once it is in the file: Flush returns those that got there. What cannot be written (full
+// disk) stays queued, in order. Space for some records is kept allocated, so that an end can be written down
+// on a disk that filled up meanwhile.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+#include "keeper/journal.h"
+
+namespace gpuman::keeper {
+
+class JournalWriter {
+ public:
+  // Reads what is there into `content` and cuts off a torn last line.
+  static base::Result<JournalWriter> Open(const std::filesystem::path& job_dir, const base::Clock& clock,
+                                          JournalContent& content);
+
+  // Stamps the record with the time; its number comes when it is written.
+  void Append(RecordBody body);
+
+  // Writes what is queued, unless held, and syncs when `sync`. Returns what was written; an error when
+  // something could not be and stays queued (Pending).
+  struct Flushed {
+    std::vector<Record> written;
+    base::Result<> result;
+  };
+  Flushed Flush(bool sync = true);
+  bool Pending() const { return !queue_.empty(); }
+
+  // Between Hold and Release the child may write the record number NextSeq(); nothing else is written.
+  void Hold() { held_ = true; }
+  void Release(bool child_wrote);
+  // For a child that died without a word: cuts off what it may have torn, and returns the record it wrote.
+  base::Result<std::optional<Record>> ReleaseAfterLoss(const std::filesystem::path& job_dir);
+  std::uint64_t NextSeq() const { return next_seq_; }
+  std::uint64_t LastSeq() const { return next_seq_ - 1; }
+
+  int fd() const { return fd_.get(); }
+
+ private:
+  JournalWriter(base::Fd fd, const base::Clock& clock) : fd_(std::move(fd)), clock_(&clock) {}
+
+  base::Fd fd_;
+  const base::Clock* clock_;
+  std::vector<Record> queue_;
+  std::uint64_t next_seq_ = 1;
+  bool held_ = false;
+};
+
+// A record stamped now.
+Record Stamp(const base::Clock& clock, std::uint64_t seq, RecordBody body);
+
+// Writes one line to an open journal, whole or not at all, and syncs it. Failing to sync is no error: the
+// line is there unless the machine goes down.
+base::Result<> WriteRecord(int fd, const Record& record);
+
+}  // namespace gpuman::keeper

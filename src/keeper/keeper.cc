@@ -1,0 +1,182 @@
+#include "keeper/keeper.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/file.h"
+#include "keeper/cgroup.h"
+#include "keeper/client.h"
+#include "keeper/job_dir.h"
+#include "keeper/recovery.h"
+#include "keeper/supervisor.h"
+
+namespace gpuman::keeper {
+namespace {
+
+constexpr const char* kProgramVersion = "0.1.0";
+
+base::Result<base::Fd> TakeSignals() {
+  struct sigaction no_stops {};
+  no_stops.sa_handler = SIG_DFL;
+  no_stops.sa_flags = SA_NOCLDSTOP;
+  ::sigaction(SIGCHLD, &no_stops, nullptr);
+  // A file size limit of the daemon's is not to end the keeper.
+  ::signal(SIGXFSZ, SIG_IGN);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&set, signal);
+  ::sigprocmask(SIG_SETMASK, &set, nullptr);
+  base::Fd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd.ok()) return base::FailSystem(errno, "making a signalfd");
+  return fd;
+}
+
+base::Result<> Watch(const base::Fd& epoll, const base::Fd& fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd.get();
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0)
+    return base::FailSystem(errno, "watching a descriptor");
+  return {};
+}
+
+// The job's user may open its own stdout again (/dev/stdout): the pipe is made that user's.
+base::Result<> MakeOutputPipe(const Spec& spec, base::Fd& out, base::Fd& in) {
+  std::array<int, 2> fds{};
+  if (::pipe2(fds.data(), O_CLOEXEC) != 0) return base::FailSystem(errno, "making the output pipe");
+  out = base::Fd(fds[0]);
+  in = base::Fd(fds[1]);
+  ::fcntl(out.get(), F_SETFL, O_NONBLOCK);
+  if (::geteuid() == 0) (void)!::fchown(in.get(), spec.uid, spec.gid);
+  return {};
+}
+
+base::Result<std::filesystem::path> MakeJobCgroup(const Spec& spec, const std::string& key) {
+  auto parent = spec.cgroup_parent;
+  if (parent.empty()) {
+    GPUMAN_ASSIGN(parent, OwnCgroupDirectory());
+    parent /= "gpuman";
+  }
+  return MakeCgroup(parent, fmt::format("job-{}-{}", spec.job_id, key.substr(0, 8)));
+}
+
+// A machine short of memory is to end the job, not the one who writes down that it ended. The child starts
+// from what was before.
+void ProtectFromOomKiller(Spec& spec) {
+  if (::geteuid() != 0) return;
+  auto before = base::ReadFile("/proc/self/oom_score_adj", 32);
+  if (!before || !base::WriteControl("/proc/self/oom_score_adj", "-900")) return;
+  if (!spec.oom_score_adj) spec.oom_score_adj = std::atoi(before->c_str());
+}
+
+base::Result<Post> TakePost(const std::filesystem::path& job_dir, Spec spec, JournalWriter journal,
+                            const base::Clock& clock) {
+  base::Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.ok()) return base::FailSystem(errno, "making an epoll descriptor");
+  GPUMAN_ASSIGN(base::Fd signals, TakeSignals());
+  GPUMAN_TRY(Watch(epoll, signals));
+  base::Fd output, output_in;
+  GPUMAN_TRY(MakeOutputPipe(spec, output, output_in));
+  GPUMAN_TRY(Watch(epoll, output));
+  GPUMAN_ASSIGN(auto control, ControlServer::Listen(job_dir, epoll.get()));
+
+  std::vector<std::string> notes;
+  OutputLog log(spec.log, spec.uid, spec.gid, clock);
+  if (auto opened = log.Open(); !opened) notes.push_back("output is lost: " + opened.error().message);
+  const std::string key = MakeKey();
+  ProcessTree tree{base::SelfId(), {}};
+  if (spec.use_cgroup) {
+    auto cgroup = MakeJobCgroup(spec, key);
+    if (cgroup)
+      tree.cgroup = std::move(*cgroup);
+    else
+      notes.push_back("the job has no cgroup: " + cgroup.error().message);
+  }
+  return Post{job_dir,
+              std::move(spec),
+              std::move(journal),
+              std::move(log),
+              std::move(control),
+              std::move(tree),
+              key,
+              std::move(epoll),
+              std::move(signals),
+              std::move(output),
+              std::move(output_in),
+              std::move(notes)};
+}
+
+}  // namespace
+
+base::Result<int> KeepJob(const std::filesystem::path& given_dir, const base::Clock& clock,
+                          const base::ProcessTable& table, const std::function<void()>& ready) {
+  const auto job_dir = std::filesystem::absolute(given_dir);
+  auto lock = TakeLock(job_dir);
+  if (!lock && lock.error().code == base::ErrorCode::kConflict) return kExitAlreadyRunning;
+  if (!lock) return base::Fail(std::move(lock.error()));
+  if (::chdir("/") != 0) return base::FailSystem(errno, "entering /");
+  JournalContent content;
+  GPUMAN_ASSIGN(auto journal, JournalWriter::Open(job_dir, clock, content));
+  const JobHistory history = Summarize(content.records);
+  if (history.job_ended) return kExitAlreadyEnded;
+  GPUMAN_ASSIGN(auto spec, ReadSpec(job_dir));
+
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return base::FailSystem(errno, "becoming a subreaper");
+  const std::string boot_id = BootId();
+  const bool same_boot = history.keeper && history.keeper->boot_id == boot_id;
+  if (same_boot) EndLeftoversOf(*history.keeper, table);
+  ProtectFromOomKiller(spec);
+  GPUMAN_ASSIGN(auto post, TakePost(job_dir, std::move(spec), std::move(journal), clock));
+  const auto cgroup = post.tree.cgroup;
+  post.journal.Append(KeeperStarted{post.tree.keeper, boot_id, cgroup, post.key, kProgramVersion});
+  ready();
+  // Synced together with the start of the run.
+  (void)post.journal.Flush(/*sync=*/history.last_run > 0);
+  Supervisor(std::move(post), clock, table).Run(history, same_boot);
+  if (!cgroup.empty()) RemoveCgroup(cgroup);
+  ::unlink((job_dir / kControlSocket).c_str());
+  return 0;
+}
+
+int Detach(const std::function<int(const std::function<void()>& ready)>& work) {
+  std::array<int, 2> fds{};
+  if (::pipe2(fds.data(), O_CLOEXEC) != 0) return 1;
+  base::Fd told(fds[0]);
+  base::Fd tell(fds[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) return 1;
+  if (pid == 0) {
+    told.Close();
+    ::setsid();
+    return work([&tell] {
+      const char done = 0;
+      (void)!::write(tell.get(), &done, 1);
+      tell.Close();
+      if (const base::Fd null(::open("/dev/null", O_WRONLY | O_CLOEXEC)); null.ok()) ::dup2(null.get(), 2);
+    });
+  }
+  tell.Close();
+  char done = 0;
+  ssize_t n = 0;
+  do {
+    n = ::read(told.get(), &done, 1);
+  } while (n < 0 && errno == EINTR);
+  if (n == 1) return 0;
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+}  // namespace gpuman::keeper

@@ -1,0 +1,172 @@
+#include "keeper/launch.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/file.h"
+#include "keeper/credentials.h"
+#include "keeper/journal_writer.h"
+
+namespace gpuman::keeper {
+namespace {
+
+tl::unexpected<SetupError> Failed(std::string stage, int error, std::string_view doing) {
+  return tl::unexpected(
+      SetupError{std::move(stage), error, fmt::format("{}: {}", doing, std::strerror(error))});
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (auto& text : strings) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// The forked child. Reports to the keeper by lines on a close-on-exec pipe: the RunStarted record, or the
+// StartFailed; nothing but the end of the pipe when execve worked.
+class Child {
+ public:
+  Child(const LaunchRequest& request, const base::Clock& clock, pid_t keeper, int report_fd)
+      : request_(request), clock_(clock), keeper_(keeper), report_fd_(report_fd), notes_(request.notes) {}
+
+  [[noreturn]] void Run() {
+    if (auto result = SetUp(); result)
+      Report(Execute());
+    else
+      Report(result.error());
+    ::_exit(127);
+  }
+
+ private:
+  SetupResult SetUp() {
+    ResetSignals();
+    if (auto tied = TieToKeeper(); !tied) return tied;
+    ::setsid();
+    if (!request_.cgroup.empty())
+      if (auto joined = base::WriteControl(request_.cgroup / "cgroup.procs", "0"); !joined)
+        notes_.push_back(fmt::format("the job has no cgroup: {}", joined.error().message));
+    if (auto taken = TakeDescriptors(); !taken) return taken;
+    ApplyLimits(request_.spec, notes_);
+    ::umask(request_.spec.umask & 0777);
+    if (auto taken = TakeIdentity(request_.spec); !taken) return taken;
+    // A change of user takes the tie away.
+    if (auto tied = TieToKeeper(); !tied) return tied;
+    return EnterDirectory(request_.spec);
+  }
+
+  static void ResetSignals() {
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &action, nullptr);
+  }
+
+  // SIGKILL when the keeper dies: no run without somebody who learns how it ended.
+  SetupResult TieToKeeper() {
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Failed("setup", errno, "tying the job to its keeper");
+    if (::getppid() != keeper_) ::_exit(127);
+    return {};
+  }
+
+  SetupResult TakeDescriptors() {
+    const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null < 0) return Failed("setup", errno, "opening /dev/null");
+    if (::dup2(null, 0) < 0 || ::dup2(request_.output_fd, 1) < 0 || ::dup2(request_.output_fd, 2) < 0)
+      return Failed("setup", errno, "connecting the output");
+    if (::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
+      return Failed("setup", errno, "marking descriptors close-on-exec");
+    return {};
+  }
+
+  SetupError Execute() {
+    Spec merged = request_.spec;
+    merged.extra_environment.insert(merged.extra_environment.end(), request_.extra_environment.begin(),
+                                    request_.extra_environment.end());
+    auto environment = MergedEnvironment(merged);
+    auto file = FindCommand(merged.argv[0], PathOf(environment));
+    if (!file) return std::move(file.error());
+    const auto self = base::SelfId();
+    const Record record = Stamp(clock_, request_.seq, RunStarted{request_.run, self, notes_});
+    if (auto written = WriteRecord(request_.journal_fd, record); !written)
+      return {"journal", 0, "the start could not be written down: " + written.error().message};
+    (void)base::WriteAll(report_fd_, SerializeRecord(record) + "\n");
+
+    auto argv = Pointers(merged.argv);
+    const auto envp = Pointers(environment);
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execve(file->c_str(), argv.data(), envp.data());
+    int error = errno;
+    if (error == ENOEXEC) {  // a script without "#!", as the shell and execvp treat it
+      argv[0] = file->data();
+      argv.insert(argv.begin(), const_cast<char*>("sh"));
+      ::execve("/bin/sh", argv.data(), envp.data());
+    }
+    // The file itself was found a moment ago.
+    const char* hint = error == ENOENT ? " (the interpreter it asks for is missing)" : "";
+    return {"exec", error, fmt::format("executing {}: {}{}", *file, std::strerror(error), hint)};
+  }
+
+  void Report(const SetupError& error) {
+    const Record record =
+        Stamp(clock_, 0, StartFailed{request_.run, error.stage, error.error_number, error.message});
+    (void)base::WriteAll(report_fd_, SerializeRecord(record) + "\n");
+  }
+
+  const LaunchRequest& request_;
+  const base::Clock& clock_;
+  pid_t keeper_;
+  int report_fd_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+base::Result<Launching> Launching::Start(const LaunchRequest& request, const base::Clock& clock) {
+  int fds[2];
+  if (::pipe2(fds, O_CLOEXEC) != 0) return base::FailSystem(errno, "making a pipe");
+  base::Fd report(fds[0]);
+  const base::Fd report_in(fds[1]);
+  const pid_t keeper = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return base::FailSystem(errno, "forking");
+  if (pid == 0) Child(request, clock, keeper, report_in.get()).Run();
+  ::fcntl(report.get(), F_SETFL, O_NONBLOCK);
+  return Launching(pid, std::move(report));
+}
+
+bool Launching::Poll() {
+  for (;;) {
+    char chunk[4096];
+    const ssize_t n = ::read(report_.get(), chunk, sizeof chunk);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return false;
+    if (n <= 0) return true;
+    buffer_.append(chunk, static_cast<std::size_t>(n));
+    for (auto newline = buffer_.find('\n'); newline != std::string::npos; newline = buffer_.find('\n')) {
+      TakeLine(std::string_view(buffer_).substr(0, newline));
+      buffer_.erase(0, newline + 1);
+    }
+  }
+}
+
+void Launching::TakeLine(std::string_view line) {
+  auto record = ParseRecord(line);
+  if (!record) return;
+  if (const auto* failed = std::get_if<StartFailed>(&record->body))
+    failed_ = *failed;
+  else if (std::holds_alternative<RunStarted>(record->body))
+    started_ = std::move(*record);
+}
+
+}  // namespace gpuman::keeper

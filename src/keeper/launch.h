@@ -1,0 +1,56 @@
+// Starts the main process of one run: fork, set-up as the job's user, the record of the start, execve.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+#include "keeper/journal.h"
+#include "keeper/spec.h"
+
+namespace gpuman::keeper {
+
+struct LaunchRequest {
+  const Spec& spec;
+  RunNumber run = 0;
+  std::vector<std::string> extra_environment;  // laid over the spec's
+  std::filesystem::path cgroup;                // empty: none
+  int output_fd = -1;                          // becomes stdout and stderr
+  int journal_fd = -1;                         // where the child writes its RunStarted
+  std::uint64_t seq = 0;                       // its number there
+  std::vector<std::string> notes;              // to go into that record, before the child's own
+};
+
+// A child on its way to execve.
+class Launching {
+ public:
+  static base::Result<Launching> Start(const LaunchRequest& request, const base::Clock& clock);
+
+  pid_t pid() const { return pid_; }
+  // Readable when Poll has something to learn.
+  int fd() const { return report_.get(); }
+
+  // True when the way has ended: `started` set and `failed` not: the command was handed to execve. `failed`
+  // set: it was not executed (both: execve refused it). Neither: the child died on the way.
+  bool Poll();
+  const std::optional<Record>& started() const { return started_; }
+  const std::optional<StartFailed>& failed() const { return failed_; }
+
+ private:
+  Launching(pid_t pid, base::Fd report) : pid_(pid), report_(std::move(report)) {}
+  void TakeLine(std::string_view line);
+
+  pid_t pid_;
+  base::Fd report_;
+  std::string buffer_;
+  std::optional<Record> started_;
+  std::optional<StartFailed> failed_;
+};
+
+}  // namespace gpuman::keeper

@@ -1,0 +1,304 @@
+#include "keeper/machine.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+
+namespace gpuman::keeper {
+namespace {
+
+using base::MonoTime;
+
+// After the grace the kill is repeated this often, for processes that the kernel was slow to end.
+constexpr base::Millis kKillAgain{1000};
+
+auto Conflict(std::string message) { return base::Fail(base::ErrorCode::kConflict, std::move(message)); }
+
+constexpr const char* kShutdownWord = "shutdown";
+
+Reason LostReason(bool same_boot) {
+  return same_boot ? Reason{"keeper_lost", "the keeper of this job was killed; nobody saw the exit status"}
+                   : Reason{"machine_restarted", "the machine went down while the job ran"};
+}
+
+bool WasShutDown(const JobHistory& history) {
+  return history.ended && history.ended->ordered && history.ended->ordered->word == kShutdownWord;
+}
+
+}  // namespace
+
+Machine::Machine(const Spec& spec)
+    : restart_(spec.restart),
+      stop_signal_(spec.stop_signal),
+      stop_grace_(spec.stop_grace),
+      leftovers_(spec.leftovers) {}
+
+void Machine::ApplySettings(const UpdateSettings& settings) {
+  if (settings.restart) restart_ = *settings.restart;
+  if (settings.stop_grace) stop_grace_ = *settings.stop_grace;
+}
+
+Actions Machine::Begin(const JobHistory& history, bool same_boot, MonoTime now) {
+  Actions actions;
+  run_ = history.last_run;
+  ever_ran_ = history.runs > 0;
+  in_a_row_ = history.in_a_row;
+  stop_ = history.stop.has_value();
+  if (history.run_open) {
+    RunEnded unknown;
+    unknown.run = run_;
+    unknown.ordered = history.stop ? history.stop->reason : LostReason(same_boot);
+    actions.emplace_back(action::Append{std::move(unknown)});
+    outcome_ = {};
+    AfterRun(actions, now);
+  } else if (history.restart && !stop_) {
+    phase_ = Phase::kWaiting;
+    deadline_ = now + history.restart->delay;
+    if (history.restart->delay.count() == 0) Launch(actions);
+  } else if (WasShutDown(history) && !stop_ && restart_.mode != RestartMode::kNo) {
+    StartNext(actions, base::Millis{0}, in_a_row_, history.ended->ordered, now);
+  } else if (run_ > 0 || stop_) {
+    if (history.ended)
+      outcome_ = {history.ended->kind == EndKind::kExited && history.ended->code == 0, history.ended->lasted};
+    AfterRun(actions, now);
+  } else {
+    Launch(actions);
+  }
+  return actions;
+}
+
+Actions Machine::OnLaunched(const RunStarted& started, MonoTime now) {
+  Actions actions;
+  ever_ran_ = true;
+  process_ = started.process;
+  run_began_ = now;
+  phase_ = Phase::kRunning;
+  if (!stop_ && !shutdown_) return actions;
+  // An end was ordered while the command was on its way; its grace began then.
+  phase_ = Phase::kStopping;
+  if (deadline_ && now >= *deadline_)
+    actions.emplace_back(action::KillTree{});
+  else
+    actions.emplace_back(action::SignalTree{wanted_signal_.value_or(stop_signal_)});
+  return actions;
+}
+
+Actions Machine::OnLaunchFailed(const StartFailed& failed, MonoTime now) {
+  Actions actions;
+  actions.emplace_back(action::Append{failed});
+  actions.emplace_back(action::Note{failed.message});
+  outcome_ = {};
+  AfterRun(actions, now);
+  return actions;
+}
+
+Actions Machine::OnMainEnded(const MainEnd& end, bool tree_empty, MonoTime now) {
+  Actions actions;
+  const auto lasted = std::chrono::duration_cast<base::Millis>(now - run_began_);
+  actions.emplace_back(action::Append{RunEnded{.run = run_,
+                                               .kind = end.kind,
+                                               .code = end.code,
+                                               .core_dumped = end.core_dumped,
+                                               .lasted = lasted,
+                                               .usage = end.usage,
+                                               .ordered = expected_}});
+  outcome_ = {end.kind == EndKind::kExited && end.code == 0, lasted};
+  process_.reset();
+  if (tree_empty) {
+    AfterRun(actions, now);
+  } else if (phase_ != Phase::kStopping) {
+    phase_ = Phase::kLeftovers;
+    if (leftovers_ == Leftovers::kEnd) EndTree(actions, SIGTERM, std::nullopt, now);
+    phase_ = Phase::kLeftovers;
+  }
+  return actions;
+}
+
+Actions Machine::OnTreeEmpty(MonoTime now) {
+  Actions actions;
+  const bool waits_for_tree = phase_ == Phase::kLeftovers || phase_ == Phase::kStopping;
+  if (waits_for_tree && !process_) AfterRun(actions, now);
+  return actions;
+}
+
+Actions Machine::OnTime(MonoTime now) {
+  Actions actions;
+  if (!deadline_ || now < *deadline_) return actions;
+  if (phase_ == Phase::kWaiting) {
+    Launch(actions);
+  } else {
+    actions.emplace_back(action::KillTree{});
+    deadline_ = now + kKillAgain;
+  }
+  return actions;
+}
+
+Actions Machine::OnShutdown(MonoTime now) {
+  Actions actions;
+  if (shutdown_ || phase_ == Phase::kEnded) return actions;
+  shutdown_ = true;
+  if (phase_ == Phase::kWaiting) {
+    actions.emplace_back(action::Leave{});
+  } else {
+    Expect(Reason{kShutdownWord, "the keeper was told to end, as when the machine goes down"});
+    EndTree(actions, std::nullopt, std::nullopt, now);
+  }
+  return actions;
+}
+
+base::Result<Actions> Machine::OnCommand(const Command& command, MonoTime now) {
+  if (phase_ == Phase::kEnded) return Conflict("the job has ended");
+  return std::visit([&](const auto& c) { return Handle(c, now); }, command);
+}
+
+base::Result<Actions> Machine::Handle(const AnnounceReason& command, MonoTime) {
+  if (command.run != 0 && command.run != run_)
+    return Conflict(fmt::format("run {} is not the current one ({})", command.run, run_));
+  if (!MainMayLive()) return Conflict("the command does not run");
+  if (stop_ || restart_order_ || shutdown_) return Conflict("the run is being ended already");
+  if (command.reason.word.empty()) {
+    expected_.reset();
+    final_ = false;
+    return Actions{};
+  }
+  if (expected_) return Conflict("another reason was announced before");
+  expected_ = command.reason;
+  final_ = command.final;
+  return Actions{};
+}
+
+base::Result<Actions> Machine::Handle(const StopJob& command, MonoTime now) {
+  Actions actions;
+  if (!stop_) actions.emplace_back(action::Append{StopOrdered{command.reason}});
+  stop_ = true;
+  restart_order_.reset();
+  if (phase_ == Phase::kWaiting) {
+    Finish(actions, "stopped");
+    return actions;
+  }
+  Expect(command.reason);
+  EndTree(actions, command.signal, command.grace, now);
+  return actions;
+}
+
+base::Result<Actions> Machine::Handle(const RestartJob& command, MonoTime now) {
+  if (stop_ || shutdown_) return Conflict("the job is being stopped");
+  Actions actions;
+  if (phase_ == Phase::kLaunching) return actions;  // what was asked for is on its way
+  if (phase_ == Phase::kWaiting) {
+    StartNext(actions, base::Millis{0}, 0, command.reason, now);
+    return actions;
+  }
+  restart_order_ = command.reason;
+  final_ = false;
+  Expect(command.reason);
+  EndTree(actions, command.signal, command.grace, now);
+  return actions;
+}
+
+base::Result<Actions> Machine::Handle(const UpdateSettings& command, MonoTime) {
+  Actions actions;
+  actions.emplace_back(action::Append{SettingsChanged{SerializeSettings(command)}});
+  ApplySettings(command);
+  if (phase_ == Phase::kWaiting && restart_.mode == RestartMode::kNo) Finish(actions, "finished");
+  return actions;
+}
+
+base::Result<Actions> Machine::Handle(const SendSignalTo& command, MonoTime) {
+  if (!process_) return Conflict("the command does not run");
+  Actions actions;
+  if (command.tree)
+    actions.emplace_back(action::SignalTree{command.signal});
+  else
+    actions.emplace_back(action::SignalMain{command.signal});
+  return actions;
+}
+
+base::Result<Actions> Machine::Handle(const WriteNote& command, MonoTime) {
+  Actions actions;
+  actions.emplace_back(action::Note{command.text});
+  return actions;
+}
+
+bool Machine::MainMayLive() const { return phase_ == Phase::kLaunching || process_.has_value(); }
+
+void Machine::Expect(std::optional<Reason> reason) {
+  if (MainMayLive() && !expected_) expected_ = std::move(reason);
+}
+
+void Machine::EndTree(Actions& actions, std::optional<int> signal, std::optional<base::Millis> grace,
+                      MonoTime now) {
+  const MonoTime kill_at = now + grace.value_or(stop_grace_);
+  const bool already = phase_ == Phase::kStopping;
+  deadline_ = deadline_ ? std::min(*deadline_, kill_at) : kill_at;
+  if (phase_ == Phase::kLaunching) {
+    wanted_signal_ = signal;
+    return;
+  }
+  phase_ = Phase::kStopping;
+  if (kill_at <= now) {
+    actions.emplace_back(action::KillTree{});
+    deadline_ = now + kKillAgain;
+  } else if (!already || signal) {
+    actions.emplace_back(action::SignalTree{signal.value_or(stop_signal_)});
+  }
+}
+
+void Machine::AfterRun(Actions& actions, MonoTime now) {
+  process_.reset();
+  expected_.reset();
+  deadline_.reset();
+  wanted_signal_.reset();
+  const bool final = std::exchange(final_, false);
+  const auto order = std::exchange(restart_order_, std::nullopt);
+  if (stop_) return Finish(actions, "stopped");
+  if (shutdown_ && restart_.mode != RestartMode::kNo) {
+    phase_ = Phase::kWaiting;
+    actions.emplace_back(action::Leave{});
+    return;
+  }
+  if (order) return StartNext(actions, base::Millis{0}, 0, order, now);
+  if (!ever_ran_) return Finish(actions, "start_failed");
+  if (final) return Finish(actions, "stopped");
+  const auto decision = DecideRestart(restart_, in_a_row_, outcome_);
+  switch (decision.verdict) {
+    case RestartVerdict::kRestart:
+      return StartNext(actions, decision.delay, decision.in_a_row, std::nullopt, now);
+    case RestartVerdict::kNotWanted:
+      return Finish(actions, "finished");
+    case RestartVerdict::kExhausted:
+      actions.emplace_back(
+          action::Note{fmt::format("restarted {} times in a row; giving up", decision.in_a_row)});
+      return Finish(actions, "restarts_exhausted");
+  }
+}
+
+void Machine::StartNext(Actions& actions, base::Millis delay, std::uint32_t in_a_row,
+                        std::optional<Reason> ordered, MonoTime now) {
+  in_a_row_ = in_a_row;
+  actions.emplace_back(action::Append{RestartScheduled{run_ + 1, delay, in_a_row, std::move(ordered)}});
+  if (delay.count() == 0) {
+    actions.emplace_back(action::Note{"restarting"});
+    return Launch(actions);
+  }
+  actions.emplace_back(action::Note{fmt::format("restarting in {}", base::FormatDuration(delay))});
+  phase_ = Phase::kWaiting;
+  deadline_ = now + delay;
+}
+
+void Machine::Launch(Actions& actions) {
+  run_ += 1;
+  deadline_.reset();
+  phase_ = Phase::kLaunching;
+  actions.emplace_back(action::Launch{run_});
+}
+
+void Machine::Finish(Actions& actions, std::string why) {
+  phase_ = Phase::kEnded;
+  deadline_.reset();
+  actions.emplace_back(action::Append{JobEnded{run_, std::move(why)}});
+  actions.emplace_back(action::Leave{});
+}
+
+}  // namespace gpuman::keeper

@@ -1,0 +1,137 @@
+// What a keeper does next: the life of one job as a state machine. Pure: events and times go in, actions come
+// out; it reads no clock and touches nothing.
+//
+// The states are those of protocol.h's Phase. The edge (supervisor.h) performs the actions in order and
+// feeds back what happens. An action Launch is performed after everything appended before it is on disk.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "keeper/journal.h"
+#include "keeper/protocol.h"
+#include "keeper/spec.h"
+
+namespace gpuman::keeper {
+
+namespace action {
+struct Launch {
+  RunNumber run = 0;
+  friend bool operator==(const Launch&, const Launch&) = default;
+};
+struct Append {
+  RecordBody body;
+  friend bool operator==(const Append&, const Append&) = default;
+};
+struct SignalMain {
+  int signal = 0;
+  friend bool operator==(const SignalMain&, const SignalMain&) = default;
+};
+struct SignalTree {
+  int signal = 0;
+  friend bool operator==(const SignalTree&, const SignalTree&) = default;
+};
+struct KillTree {
+  friend bool operator==(const KillTree&, const KillTree&) = default;
+};
+// A line in the job's log.
+struct Note {
+  std::string text;
+  friend bool operator==(const Note&, const Note&) = default;
+};
+// Leave, once everything appended is on disk. The phase is kEnded when the job is over; otherwise the keeper
+// ends with the machine, and a later one goes on.
+struct Leave {
+  friend bool operator==(const Leave&, const Leave&) = default;
+};
+}  // namespace action
+using Action = std::variant<action::Launch, action::Append, action::SignalMain, action::SignalTree,
+                            action::KillTree, action::Note, action::Leave>;
+using Actions = std::vector<Action>;
+
+// The end of a run's main process as the kernel reports it.
+struct MainEnd {
+  EndKind kind = EndKind::kExited;
+  int code = 0;
+  bool core_dumped = false;
+  Usage usage;
+};
+
+class Machine {
+ public:
+  explicit Machine(const Spec& spec);
+
+  // First call: goes on where the journal stops. `same_boot`: the last keeper ran since this machine started.
+  Actions Begin(const JobHistory& history, bool same_boot, base::MonoTime now);
+
+  // The answer to Launch: one of these two.
+  Actions OnLaunched(const RunStarted& started, base::MonoTime now);
+  Actions OnLaunchFailed(const StartFailed& failed, base::MonoTime now);
+
+  // `tree_empty`: no process of the job is left.
+  Actions OnMainEnded(const MainEnd& end, bool tree_empty, base::MonoTime now);
+  Actions OnTreeEmpty(base::MonoTime now);
+
+  Actions OnTime(base::MonoTime now);
+  // The keeper itself was told to end (SIGTERM): the machine goes down.
+  Actions OnShutdown(base::MonoTime now);
+
+  // Errors are kConflict: the command does not fit the state.
+  base::Result<Actions> OnCommand(const Command& command, base::MonoTime now);
+
+  // When OnTime is due; empty: never.
+  std::optional<base::MonoTime> deadline() const { return deadline_; }
+  Phase phase() const { return phase_; }
+  RunNumber run() const { return run_; }
+  const std::optional<base::ProcessId>& process() const { return process_; }
+
+  // Changes the settings without a word, for those in force before this keeper.
+  void ApplySettings(const UpdateSettings& settings);
+
+ private:
+  bool MainMayLive() const;
+  base::Result<Actions> Handle(const AnnounceReason& command, base::MonoTime now);
+  base::Result<Actions> Handle(const StopJob& command, base::MonoTime now);
+  base::Result<Actions> Handle(const RestartJob& command, base::MonoTime now);
+  base::Result<Actions> Handle(const UpdateSettings& command, base::MonoTime now);
+  base::Result<Actions> Handle(const SendSignalTo& command, base::MonoTime now);
+  base::Result<Actions> Handle(const WriteNote& command, base::MonoTime now);
+
+  // Begins, or hurries, the end of whatever lives: signal now, SIGKILL after the grace.
+  void EndTree(Actions& actions, std::optional<int> signal, std::optional<base::Millis> grace,
+               base::MonoTime now);
+  // The run is over and nothing of it is left: restart, wait or end.
+  void AfterRun(Actions& actions, base::MonoTime now);
+  void StartNext(Actions& actions, base::Millis delay, std::uint32_t in_a_row, std::optional<Reason> ordered,
+                 base::MonoTime now);
+  void Launch(Actions& actions);
+  void Finish(Actions& actions, std::string why);
+  void Expect(std::optional<Reason> reason);
+
+  RestartPolicy restart_;
+  int stop_signal_;
+  base::Millis stop_grace_;
+  Leftovers leftovers_;
+
+  Phase phase_ = Phase::kWaiting;
+  RunNumber run_ = 0;
+  std::optional<base::ProcessId> process_;
+  base::MonoTime run_began_{};
+  RunOutcome outcome_{};  // of the run that ended last
+  bool ever_ran_ = false;
+  std::uint32_t in_a_row_ = 0;
+  std::optional<base::MonoTime> deadline_;
+
+  std::optional<Reason> expected_;      // why the current run is about to end
+  bool final_ = false;                  // and that no restart follows
+  std::optional<int> wanted_signal_{};  // ordered while launching
+  bool stop_ = false;
+  bool shutdown_ = false;
+  std::optional<Reason> restart_order_;
+};
+
+}  // namespace gpuman::keeper

@@ -1,0 +1,118 @@
+#include "keeper/output_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "base/file.h"
+
+namespace gpuman::keeper {
+
+base::Result<> OutputLog::Open() {
+  if (fd_.ok()) return {};
+  // O_NONBLOCK and O_NOFOLLOW: the user who owns the file may have put a fifo or a link in its place.
+  GPUMAN_ASSIGN(base::Fd fd, base::OpenFile(settings_.path,
+                                            O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK, 0640));
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0)
+    return base::FailSystem(errno, fmt::format("opening {}", settings_.path.string()));
+  if (!S_ISREG(status.st_mode))
+    return base::Fail(base::ErrorCode::kInvalidArgument,
+                      fmt::format("{} is not a regular file", settings_.path.string()));
+  if (::geteuid() == 0 && (status.st_uid != uid_ || status.st_gid != gid_) &&
+      ::fchown(fd.get(), uid_, gid_) != 0)
+    return base::FailSystem(errno, fmt::format("giving {} to its user", settings_.path.string()));
+  size_ = static_cast<std::uint64_t>(status.st_size);
+  fd_ = std::move(fd);
+  return {};
+}
+
+void OutputLog::Write(std::string_view data) {
+  while (!data.empty()) {
+    const std::uint64_t limit = settings_.size_limit.count;
+    std::string_view piece = data;
+    if (limit > 0) {
+      if (size_ >= limit && fd_.ok()) Rotate();
+      const std::uint64_t room = size_ < limit ? limit - size_ : limit;
+      if (piece.size() > room) {
+        piece = data.substr(0, static_cast<std::size_t>(room));
+        // Between lines where there is a line end to be found.
+        if (const auto newline = piece.rfind('\n'); newline != std::string_view::npos)
+          piece = piece.substr(0, newline + 1);
+        else if (size_ > 0 && at_line_start_) {
+          Rotate();
+          continue;
+        }
+      }
+    }
+    lost_ += piece.size() - Append(piece);
+    data.remove_prefix(piece.size());
+    if (!data.empty()) Rotate();
+  }
+}
+
+void OutputLog::Note(std::string_view text) {
+  std::string line(text);
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
+  Write(fmt::format("{}gpuman {}: {}\n", at_line_start_ ? "" : "\n", base::FormatIso8601(clock_->Wall()),
+                    line));
+}
+
+void OutputLog::SetLimits(base::Bytes size_limit, std::uint32_t rotations) {
+  settings_.size_limit = size_limit;
+  settings_.rotations = rotations;
+}
+
+std::size_t OutputLog::Append(std::string_view data) {
+  if (auto opened = Open(); !opened) {
+    lost_why_ = opened.error().message;
+    return 0;
+  }
+  if (lost_ > 0) TellOfLoss();
+  const ssize_t n = ::write(fd_.get(), data.data(), data.size());
+  if (n < static_cast<ssize_t>(data.size()))
+    lost_why_ = base::SystemError(n < 0 ? errno : ENOSPC, settings_.path.string()).message;
+  if (n <= 0) return 0;
+  const auto written = static_cast<std::size_t>(n);
+  size_ += written;
+  at_line_start_ = data[written - 1] == '\n';
+  return written;
+}
+
+void OutputLog::TellOfLoss() {
+  const std::string line =
+      fmt::format("{}gpuman {}: {} bytes of output are lost: {}\n", at_line_start_ ? "" : "\n",
+                  base::FormatIso8601(clock_->Wall()), lost_, lost_why_);
+  const ssize_t n = ::write(fd_.get(), line.data(), line.size());
+  if (n != static_cast<ssize_t>(line.size())) return;
+  size_ += line.size();
+  at_line_start_ = true;
+  lost_ = 0;
+}
+
+std::filesystem::path OutputLog::Part(std::uint32_t number) const {
+  auto part = settings_.path;
+  if (number > 0) part += fmt::format(".{}", number);
+  return part;
+}
+
+void OutputLog::Rotate() {
+  if (!fd_.ok() || size_ == 0) return;
+  bool moved = settings_.rotations > 0;
+  for (std::uint32_t number = settings_.rotations; number > 0; --number)
+    if (::rename(Part(number - 1).c_str(), Part(number).c_str()) != 0 && errno != ENOENT) moved = false;
+  // Nowhere to keep it: the limit holds all the same.
+  if (moved)
+    fd_.Close();
+  else if (::ftruncate(fd_.get(), 0) != 0)
+    fd_.Close();
+  size_ = 0;
+}
+
+}  // namespace gpuman::keeper

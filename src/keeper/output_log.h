@@ -1,0 +1,54 @@
+// The file a job's output goes to: at most a set size, older parts kept as PATH.1, PATH.2, … It belongs to
+// the job's user. Not thread-safe.
+//
+// Nothing that happens to the file stops the job: what cannot be written is dropped and, when the file takes
+// text again, a line says how much.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+#include "keeper/spec.h"
+
+namespace gpuman::keeper {
+
+class OutputLog {
+ public:
+  OutputLog(LogSettings settings, uid_t uid, gid_t gid, const base::Clock& clock)
+      : settings_(std::move(settings)), uid_(uid), gid_(gid), clock_(&clock) {}
+
+  // What stands in the way of writing, to be told early; Write tries again each time.
+  base::Result<> Open();
+
+  void Write(std::string_view data);
+  // A line of gpuman's own: "gpuman TIME: text".
+  void Note(std::string_view text);
+
+  void SetLimits(base::Bytes size_limit, std::uint32_t rotations);
+  const LogSettings& settings() const { return settings_; }
+
+ private:
+  // How many bytes got into the file.
+  std::size_t Append(std::string_view data);
+  void Rotate();
+  void TellOfLoss();
+  std::filesystem::path Part(std::uint32_t number) const;
+
+  LogSettings settings_;
+  uid_t uid_;
+  gid_t gid_;
+  const base::Clock* clock_;
+  base::Fd fd_;
+  std::uint64_t size_ = 0;
+  bool at_line_start_ = true;
+  std::uint64_t lost_ = 0;
+  std::string lost_why_;
+};
+
+}  // namespace gpuman::keeper

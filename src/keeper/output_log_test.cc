@@ -1,0 +1,122 @@
+#include "keeper/output_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/temp_dir.h"
+
+namespace gpuman::keeper {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class OutputLogTest : public ::testing::Test {
+ protected:
+  OutputLog Make(std::uint64_t limit, std::uint32_t rotations) {
+    return OutputLog({path_, base::Bytes{limit}, rotations}, ::getuid(), ::getgid(), clock_);
+  }
+  std::string Read(const std::string& suffix = "") {
+    return base::ReadFile(path_.string() + suffix).value_or("(none)");
+  }
+
+  base::TempDir dir_;
+  base::SystemClock clock_;
+  std::filesystem::path path_ = dir_.path() / "1.log";
+};
+
+TEST_F(OutputLogTest, KeepsTheLimitAndTheOlderParts) {
+  auto log = Make(10, 2);
+  for (const char* line : {"aaaa\n", "bbbb\n", "cccc\n", "dddd\n", "eeee\n", "ffff\n", "gggg\n"})
+    log.Write(line);
+  EXPECT_EQ(Read(), "gggg\n");
+  EXPECT_EQ(Read(".1"), "eeee\nffff\n");
+  EXPECT_EQ(Read(".2"), "cccc\ndddd\n");
+  EXPECT_EQ(Read(".3"), "(none)");
+}
+
+TEST_F(OutputLogTest, CutsBetweenLinesAndLongLinesAnywhere) {
+  auto log = Make(10, 5);
+  log.Write("one\ntwo\nthree\n");
+  EXPECT_EQ(Read(".1"), "one\ntwo\n");
+  EXPECT_EQ(Read(), "three\n");
+  log.Write("0123456789ABCDEF\n");
+  EXPECT_EQ(Read(".1"), "0123456789");
+  EXPECT_EQ(Read(), "ABCDEF\n");
+}
+
+TEST_F(OutputLogTest, StartsOverWithoutRotations) {
+  auto log = Make(10, 0);
+  log.Write("aaaa\nbbbb\n");
+  log.Write("cccc\n");
+  EXPECT_EQ(Read(), "cccc\n");
+  EXPECT_EQ(Read(".1"), "(none)");
+}
+
+TEST_F(OutputLogTest, GoesOnWithAFileThatIsThere) {
+  Make(100, 1).Write("first\n");
+  Make(100, 1).Write("second\n");
+  EXPECT_EQ(Read(), "first\nsecond\n");
+}
+
+TEST_F(OutputLogTest, NotesStandOnLinesOfTheirOwn) {
+  auto log = Make(1000, 1);
+  log.Write("half a line");
+  log.Note("soft limit\npassed");
+  EXPECT_THAT(Read(), StartsWith("half a line\ngpuman 2"));
+  EXPECT_THAT(Read(), EndsWith(": soft limit passed\n"));
+}
+
+TEST_F(OutputLogTest, DropsWhatAFullDiskRefusesAndSaysSo) {
+  auto log = Make(0, 1);
+  log.Write("before\n");
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
+  ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit tight{7, old.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  log.Write("0123456789\n");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
+  log.Write("after\n");
+  EXPECT_THAT(Read(), HasSubstr("11 bytes of output are lost"));
+  EXPECT_THAT(Read(), EndsWith("after\n"));
+}
+
+TEST_F(OutputLogTest, RecoversWhenItsDirectoryAppears) {
+  path_ = dir_.path() / "later" / "1.log";
+  auto log = Make(0, 1);
+  EXPECT_FALSE(log.Open());
+  log.Write("lost\n");
+  std::filesystem::create_directory(dir_.path() / "later");
+  log.Write("kept\n");
+  EXPECT_THAT(Read(), HasSubstr("5 bytes of output are lost"));
+  EXPECT_THAT(Read(), EndsWith("kept\n"));
+}
+
+TEST_F(OutputLogTest, FollowsNoLinkAndWaitsForNoFifo) {
+  std::filesystem::create_symlink(dir_.path() / "target", path_);
+  EXPECT_FALSE(Make(0, 1).Open());
+  EXPECT_FALSE(std::filesystem::exists(dir_.path() / "target"));
+  std::filesystem::remove(path_);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_FALSE(Make(0, 1).Open());
+}
+
+TEST_F(OutputLogTest, BelongsToTheUserOfTheJob) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  OutputLog log({path_, base::Bytes{0}, 1}, 65534, 65534, clock_);
+  log.Write("x\n");
+  struct stat status {};
+  ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, 65534u);
+  EXPECT_EQ(status.st_mode & 07777, 0640u & ~0022u);
+}
+
+}  // namespace
+}  // namespace gpuman::keeper

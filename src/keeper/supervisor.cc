@@ -1,0 +1,272 @@
+#include "keeper/supervisor.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "keeper/recovery.h"
+
+namespace gpuman::keeper {
+namespace {
+
+constexpr base::Millis kJournalRetry{1000};
+
+std::chrono::microseconds Micros(const timeval& time) {
+  return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
+}
+
+MainEnd EndFrom(int status, const rusage& usage) {
+  MainEnd end;
+  end.kind = WIFSIGNALED(status) ? EndKind::kSignalled : EndKind::kExited;
+  end.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+  end.core_dumped = WIFSIGNALED(status) && WCOREDUMP(status);
+  end.usage = {Micros(usage.ru_utime), Micros(usage.ru_stime),
+               base::KiB(static_cast<std::uint64_t>(std::max(0L, usage.ru_maxrss)))};
+  return end;
+}
+
+pid_t WaitFor(pid_t pid, int& status, rusage& usage) {
+  pid_t got = 0;
+  do {
+    got = ::wait4(pid, &status, 0, &usage);
+  } while (got < 0 && errno == EINTR);
+  return got;
+}
+
+}  // namespace
+
+Supervisor::Supervisor(Post post, const base::Clock& clock, const base::ProcessTable& table)
+    : post_(std::move(post)), clock_(clock), table_(table), machine_(post_.spec) {}
+
+void Supervisor::Run(const JobHistory& history, bool same_boot) {
+  for (const auto& text : history.settings)
+    if (auto settings = ParseSettings(text)) {
+      machine_.ApplySettings(*settings);
+      const auto& log = post_.log.settings();
+      post_.log.SetLimits(settings->log_size_limit.value_or(log.size_limit),
+                          settings->log_rotations.value_or(log.rotations));
+    }
+  Perform(machine_.Begin(history, same_boot, clock_.Mono()));
+  FlushJournal();
+  StartLaunch();
+  std::array<epoll_event, 16> events;
+  while (!leaving_ || post_.journal.Pending()) {
+    // What happened is looked up anew each turn: the events themselves do not matter.
+    (void)::epoll_wait(post_.epoll.get(), events.data(), static_cast<int>(events.size()), WaitTime());
+    Turn();
+  }
+  while (!ReadOutput()) {
+  }
+}
+
+void Supervisor::Turn() {
+  turn_again_ = false;
+  const bool main_ended = MainHasEnded();
+  DrainControl();
+  PollLaunch();
+  DrainSignals();
+  if (main_ended)
+    ReapMain();
+  else if (ReapOthers())
+    Perform(machine_.OnTreeEmpty(clock_.Mono()));
+  if (!ReadOutput()) turn_again_ = true;
+  Perform(machine_.OnTime(clock_.Mono()));
+  FlushJournal();
+  StartLaunch();
+}
+
+int Supervisor::WaitTime() const {
+  if (turn_again_) return 0;
+  auto next = machine_.deadline();
+  if (retry_at_ && (!next || *retry_at_ < *next)) next = retry_at_;
+  if (!next) return -1;
+  const auto left = std::chrono::ceil<base::Millis>(*next - clock_.Mono()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000));
+}
+
+void Supervisor::Perform(Actions actions) {
+  for (const auto& one : actions) std::visit([this](const auto& a) { Perform(a); }, one);
+}
+
+void Supervisor::Perform(const action::Launch& launch) { to_launch_ = launch.run; }
+void Supervisor::Perform(const action::Append& append) { post_.journal.Append(append.body); }
+void Supervisor::Perform(const action::Note& note) { post_.log.Note(note.text); }
+void Supervisor::Perform(const action::Leave&) { leaving_ = true; }
+
+void Supervisor::Perform(const action::SignalMain& order) {
+  if (machine_.process()) (void)base::SendSignal(*machine_.process(), order.signal);
+}
+
+// An order is on disk before it has effects, so that a keeper that is killed meanwhile is succeeded by one
+// that knows of it.
+void Supervisor::Perform(const action::SignalTree& order) {
+  FlushJournal();
+  SignalTree(post_.tree, order.signal, table_);
+}
+
+void Supervisor::Perform(const action::KillTree&) {
+  FlushJournal();
+  KillTree(post_.tree, table_);
+}
+
+void Supervisor::FlushJournal() {
+  auto flushed = post_.journal.Flush();
+  for (const auto& record : flushed.written) post_.control.Broadcast(record);
+  if (flushed.result) {
+    retry_at_.reset();
+    return;
+  }
+  if (!retry_at_) post_.log.Note("the journal cannot be written: " + flushed.result.error().message);
+  retry_at_ = clock_.Mono() + kJournalRetry;
+}
+
+void Supervisor::StartLaunch() {
+  while (to_launch_ && !post_.journal.Pending()) {
+    const RunNumber run = *std::exchange(to_launch_, std::nullopt);
+    post_.journal.Hold();
+    const LaunchRequest request{.spec = post_.spec,
+                                .run = run,
+                                .extra_environment = {fmt::format("{}={}", kKeyVariable, post_.key)},
+                                .cgroup = post_.tree.cgroup,
+                                .output_fd = post_.output_in.get(),
+                                .journal_fd = post_.journal.fd(),
+                                .seq = post_.journal.NextSeq(),
+                                .notes = std::exchange(post_.notes, {})};
+    auto started = Launching::Start(request, clock_);
+    if (started) {
+      launching_ = std::move(*started);
+      epoll_event event{};
+      event.events = EPOLLIN;
+      event.data.fd = launching_->fd();
+      (void)::epoll_ctl(post_.epoll.get(), EPOLL_CTL_ADD, launching_->fd(), &event);
+      return;
+    }
+    post_.journal.Release(false);
+    Perform(machine_.OnLaunchFailed({run, "fork", 0, started.error().message}, clock_.Mono()));
+    FlushJournal();
+  }
+}
+
+void Supervisor::PollLaunch() {
+  if (!launching_ || !launching_->Poll()) return;
+  const Launching way = std::move(*std::exchange(launching_, std::nullopt));
+  auto started = way.started();
+  auto failed = way.failed();
+  if (started || failed) {
+    post_.journal.Release(started.has_value());
+  } else {
+    // Killed on the way: it may have written its record all the same.
+    auto found = post_.journal.ReleaseAfterLoss(post_.job_dir);
+    if (found) started = std::move(*found);
+    if (!started) failed = DiedOnTheWay(way.pid());
+  }
+  if (started) post_.control.Broadcast(*started);
+  if (failed) {
+    int status = 0;
+    rusage usage{};
+    if (started || way.failed()) WaitFor(way.pid(), status, usage);
+    Perform(machine_.OnLaunchFailed(*failed, clock_.Mono()));
+    return;
+  }
+  main_ = way.pid();
+  Perform(machine_.OnLaunched(std::get<RunStarted>(started->body), clock_.Mono()));
+  turn_again_ = true;  // it may have ended already
+}
+
+StartFailed Supervisor::DiedOnTheWay(pid_t pid) const {
+  int status = 0;
+  rusage usage{};
+  WaitFor(pid, status, usage);
+  const std::string how = WIFSIGNALED(status) ? fmt::format("killed by signal {}", WTERMSIG(status))
+                                              : fmt::format("gone with status {}", WEXITSTATUS(status));
+  return {machine_.run(), "killed", 0, fmt::format("the process was {} before it executed the command", how)};
+}
+
+base::Result<> Supervisor::OnCommand(const Command& command) {
+  GPUMAN_ASSIGN(auto actions, machine_.OnCommand(command, clock_.Mono()));
+  if (const auto* update = std::get_if<UpdateSettings>(&command)) {
+    const auto& log = post_.log.settings();
+    post_.log.SetLimits(update->log_size_limit.value_or(log.size_limit),
+                        update->log_rotations.value_or(log.rotations));
+  }
+  Perform(std::move(actions));
+  FlushJournal();
+  return {};
+}
+
+Hello Supervisor::State() const {
+  Hello hello;
+  hello.job_id = post_.spec.job_id;
+  hello.keeper = post_.tree.keeper;
+  hello.cgroup = post_.tree.cgroup;
+  hello.phase = machine_.phase();
+  hello.run = machine_.run();
+  hello.process = machine_.process();
+  hello.last_seq = post_.journal.LastSeq();
+  return hello;
+}
+
+void Supervisor::DrainControl() {
+  post_.control.Drain([this] { return State(); },
+                      [this](const Command& command) { return OnCommand(command); });
+}
+
+bool Supervisor::MainHasEnded() const {
+  if (main_ == 0) return false;
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(main_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid != 0;
+}
+
+void Supervisor::ReapMain() {
+  int status = 0;
+  rusage usage{};
+  WaitFor(main_, status, usage);
+  main_ = 0;
+  const bool empty = ReapOthers();
+  Perform(machine_.OnMainEnded(EndFrom(status, usage), empty, clock_.Mono()));
+}
+
+bool Supervisor::ReapOthers() {
+  for (;;) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+      if (errno == EINTR) continue;
+      return errno == ECHILD;
+    }
+    if (info.si_pid == 0) return false;
+    const bool ours = info.si_pid == main_ || (launching_ && info.si_pid == launching_->pid());
+    if (ours) {
+      turn_again_ = true;  // ended after this turn looked
+      return false;
+    }
+    ::waitpid(info.si_pid, nullptr, WNOHANG);
+  }
+}
+
+void Supervisor::DrainSignals() {
+  signalfd_siginfo info;
+  while (::read(post_.signals.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+    if (info.ssi_signo != SIGCHLD) Perform(machine_.OnShutdown(clock_.Mono()));
+}
+
+bool Supervisor::ReadOutput() {
+  std::array<char, 16384> buffer;
+  for (int i = 0; i < 64; ++i) {
+    const ssize_t n = ::read(post_.output.get(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return true;
+    post_.log.Write(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
+  }
+  return false;
+}
+
+}  // namespace gpuman::keeper
