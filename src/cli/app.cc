@@ -1,0 +1,155 @@
+#include "cli/app.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/complete.h"
+
+namespace gpuman::cli {
+namespace {
+
+constexpr std::array kCommands{&AddRun,  &AddStatus, &AddProclist, &AddUpdate, &AddRestart,   &AddRemove,
+                               &AddLogs, &AddEvents, &AddGpu,      &AddConfig, &AddCompletion};
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  gpuman run --tag train --memory 8GiB -- python train.py\n"
+    "  gpuman status\n"
+    "  gpuman logs train -f\n"
+    "\n"
+    "Exit status: 0 done, 1 failed, 2 usage, 3 daemon unreachable, 4 no such thing,\n"
+    "5 not permitted, 6 cannot be satisfied.";
+
+void AddCommonOptions(CLI::App& app, Session& session) {
+  app.add_flag("--json", session.json, "Print JSON: bytes as integers, times in UTC, null for unknown")
+      ->group("Options for every command");
+  app.add_option("--socket", session.socket, "The daemon to talk to (else GPUMAN_SOCKET, else found)")
+      ->type_name(kFileValue)
+      ->group("Options for every command");
+}
+
+// Splits at the first "--": what follows belongs to the job, whatever it looks like.
+struct Arguments {
+  std::vector<std::string> ours;
+  std::optional<std::vector<std::string>> trailing;
+};
+Arguments SplitAtDashes(const std::vector<std::string>& arguments) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  Arguments split;
+  split.ours.assign(arguments.begin(), dashes);
+  if (dashes != arguments.end()) split.trailing.emplace(dashes + 1, arguments.end());
+  return split;
+}
+
+base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
+  const CLI::App* command = &root;
+  std::string path = "gpuman";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    path += " " + command->get_name();
+  }
+  base::Error usage{base::ErrorCode::kInvalidArgument, error.what(), fmt::format("see {} --help", path)};
+  const auto extras = root.remaining(/*recurse=*/true);
+  const bool has_subcommands = !command->get_subcommands(nullptr).empty();
+  const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  if (extras.empty() || (!is_extra && !has_subcommands)) return usage;
+
+  const std::string& first = extras.front();
+  if (first.starts_with('-') && first.size() > 1) {
+    usage.message = fmt::format("{}: unknown option '{}'", path, first);
+    std::vector<std::string> names;
+    for (const auto* option : command->get_options())
+      for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+    if (const auto nearest = Nearest(first.substr(0, first.find('=')), names))
+      usage.hint = fmt::format("did you mean {}?", *nearest);
+  } else if (!has_subcommands) {
+    usage.message = fmt::format("{}: unexpected argument '{}'", path, first);
+    if (command->get_name() == "run")
+      usage.hint = fmt::format("write the job's command after --: gpuman run --tag NAME -- {} …", first);
+  } else {
+    usage.message = fmt::format("{}: unknown command '{}'", path, first);
+    std::vector<std::string> names;
+    for (const auto* sub : command->get_subcommands(nullptr)) names.push_back(sub->get_name());
+    if (const auto nearest = Nearest(first, names)) usage.hint = fmt::format("did you mean '{}'?", *nearest);
+  }
+  return usage;
+}
+
+void PrintVersion(Session& session) {
+  if (session.json)
+    session.PrintJson({{"version", GPUMAN_VERSION}});
+  else
+    session.Print("gpuman " GPUMAN_VERSION "\n");
+}
+
+}  // namespace
+
+CLI::App* Registry::Add(const std::string& name, const std::string& summary, const std::string& example,
+                        Action action, CLI::App* parent) const {
+  CLI::App* command = (parent != nullptr ? *parent : root).add_subcommand(name, summary);
+  AddCommonOptions(*command, session);
+  if (!example.empty()) command->footer("Example:\n  " + example);
+  if (action)
+    command->callback([&chosen_action = chosen, action = std::move(action)] { chosen_action = action; });
+  return command;
+}
+
+CLI::Option* AddJobArgument(CLI::App* command, std::string& job) {
+  return command->add_option("job,-t,--tag", job, "Tag or id of the job")->type_name(kJobValue)->required();
+}
+
+int RunCli(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
+  Session session(surroundings);
+  Action chosen;
+  CLI::App app("Runs programs on NVIDIA GPUs within memory limits, so that one cannot take the others down.",
+               "gpuman");
+  bool version = false;
+  app.add_flag("-v,--version", version, "Print the version and exit");
+  AddCommonOptions(app, session);
+  app.footer(kExamples);
+  app.get_formatter()->column_width(28);
+  const Registry registry{app, session, chosen};
+  for (const auto add : kCommands) add(registry);
+
+  if (!arguments.empty() && arguments.front() == kCompleteWord)
+    return PrintCandidates(app, session, {arguments.begin() + 1, arguments.end()});
+
+  auto [ours, trailing] = SplitAtDashes(arguments);
+  session.trailing = std::move(trailing);
+  std::reverse(ours.begin(), ours.end());  // the parser takes them from the back
+  try {
+    app.parse(std::move(ours));
+  } catch (const CLI::CallForHelp&) {
+    session.Print(app.help());
+    return kExitDone;
+  } catch (const CLI::ParseError& error) {
+    session.json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+    session.PrintError(UsageError(app, error));
+    return kExitUsage;
+  }
+  if (version) {
+    PrintVersion(session);
+    return kExitDone;
+  }
+  if (!chosen) {
+    surroundings.err << app.help();
+    return kExitUsage;
+  }
+  if (session.trailing && !app.got_subcommand("run")) {
+    session.PrintError({base::ErrorCode::kInvalidArgument, "only run takes a command after --", {}});
+    return kExitUsage;
+  }
+  const auto status = chosen(session);
+  if (!status) {
+    session.PrintError(status.error());
+    return ExitStatusOf(status.error().code);
+  }
+  surroundings.out.flush();
+  return surroundings.out.good() ? *status : kExitFailed;
+}
+
+}  // namespace gpuman::cli

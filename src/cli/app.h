@@ -1,0 +1,14 @@
+// The whole command line program, apart from the process it runs in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/session.h"
+
+namespace gpuman::cli {
+
+// Reads the arguments (without the program's name), does what they say and returns the exit status.
+int RunCli(const std::vector<std::string>& arguments, const Surroundings& surroundings);
+
+}  // namespace gpuman::cli

@@ -1,0 +1,305 @@
+#include "cli/app.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "api/json.h"
+#include "api/test_server.h"
+
+namespace gpuman::cli {
+namespace {
+
+using api::TestServer;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+Outcome Gpuman(const std::vector<std::string>& arguments) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const Surroundings surroundings{out, err, {}, {}};
+  Outcome outcome;
+  outcome.status = RunCli(arguments, surroundings);
+  outcome.out = out.str();
+  outcome.err = err.str();
+  return outcome;
+}
+
+Outcome GpumanAt(const TestServer& server, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"--socket", server.socket().string()});
+  return Gpuman(arguments);
+}
+
+constexpr std::string_view kJob =
+    R"({"id":7,"tag":"t","state":"running","pid":9,"memory":{"limit":536870912}})";
+constexpr std::string_view kNotFound =
+    R"({"error":{"code":"not_found","message":"there is no job 'tran'","hint":null}})";
+
+struct Misuse {
+  std::vector<std::string> arguments;
+  const char* says;
+};
+
+TEST(CommandLine, AnswersMisuseWithTwoAndWhatToDo) {
+  for (const auto& [arguments, says] : std::vector<Misuse>{
+           {{"statsu"}, "did you mean 'status'?"},
+           {{"frobnicate"}, "unknown command 'frobnicate'"},
+           {{"status", "--jsno"}, "did you mean --json?"},
+           {{"status", "extra"}, "unexpected argument 'extra'"},
+           {{"status", "--", "x"}, "only run takes a command after --"},
+           {{"run"}, "--tag is required"},
+           {{"run", "--tag"}, "--tag"},
+           {{"run", "--tag", "t"}, "there is no command to run"},
+           {{"run", "--tag", "t", "--"}, "there is no command to run"},
+           {{"run", "--tag", "", "--", "x"}, "the tag is empty"},
+           {{"run", "--tag", "t", "python", "x.py"}, "gpuman run --tag NAME -- python"},
+           {{"run", "--tag", "t", "--command", "a", "--", "b"}, "given twice"},
+           {{"run", "--tag", "t", "--command", "a 'b"}, "never closed"},
+           {{"run", "--tag", "t", "--memory", "-5G", "--", "x"},
+            "--memory: '-5G' is not a size: it is negative"},
+           {{"run", "--tag", "t", "--memory", "0", "--", "x"}, "it is zero"},
+           {{"run", "--tag", "t", "--memory", "99999999999G", "--", "x"}, "larger than 8 EiB"},
+           {{"run", "--tag", "t", "--soft", "lots", "--", "x"}, "--soft: 'lots'"},
+           {{"run", "--tag", "t", "--grace", "1y", "--", "x"}, "--grace: '1y'"},
+           {{"run", "--tag", "t", "--priority", "256", "--", "x"}, "--priority"},
+           {{"run", "--tag", "t", "--priority", "high", "--", "x"}, "--priority"},
+           {{"run", "--tag", "t", "--restart", "maybe", "--", "x"}, "--restart"},
+           {{"run", "--tag", "t", "--wait", "--detach", "--", "x"}, "exclude each other"},
+           {{"run", "--tag", "\xff", "--", "x"}, "the tag is not UTF-8"},
+           {{"run", "--tag", "t", "--", "x", "\xff"}, "argument 1 of the command is not UTF-8"},
+           {{"update"}, "required"},
+           {{"update", "t"}, "there is nothing to change"},
+           {{"update", "t", "--memory", "some"}, "--memory: 'some'"},
+           {{"logs", "t", "--tail", "-1"}, "--tail"},
+           {{"events", "--limit", "0"}, "--limit"},
+           {{"gpu"}, "gpuman gpu --help"},
+           {{"gpu", "lst"}, "did you mean 'list'?"},
+           {{"gpu", "show"}, "required"},
+           {{"completion", "tcsh"}, "tcsh"},
+       }) {
+    const auto outcome = Gpuman(arguments);
+    const auto name = ::testing::PrintToString(arguments);
+    EXPECT_EQ(outcome.status, 2) << name << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(says)) << name;
+    EXPECT_THAT(outcome.out, IsEmpty()) << name;
+  }
+}
+
+TEST(CommandLine, PutsErrorsAsJsonOnStderr) {
+  const auto outcome = Gpuman({"run", "--tag", "t", "--memory", "-1", "--json", "--", "x"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  const auto error = api::ErrorOfAnswer(0, outcome.err);
+  EXPECT_EQ(error.code, base::ErrorCode::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("negative"));
+  EXPECT_THAT(Gpuman({"--json", "statsu"}).err, StartsWith(R"({"error":{"code":"invalid_argument")"));
+}
+
+TEST(CommandLine, SaysThatNoDaemonIsThere) {
+  const base::TempDir directory;
+  const auto socket = (directory.path() / "s").string();
+  const auto outcome = Gpuman({"status", "--socket", socket});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("no daemon serves " + socket), HasSubstr("gpumand --socket " + socket)));
+  EXPECT_EQ(Gpuman({"status", "--socket", "/" + std::string(200, 'x')}).status, 2);
+}
+
+TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
+  EXPECT_THAT(Gpuman({"--help"}).out, AllOf(HasSubstr("Examples:"), HasSubstr("Exit status:")));
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"run"},
+                                                  {"status"},
+                                                  {"proclist"},
+                                                  {"update"},
+                                                  {"restart"},
+                                                  {"remove"},
+                                                  {"logs"},
+                                                  {"events"},
+                                                  {"gpu"},
+                                                  {"gpu", "list"},
+                                                  {"gpu", "show"},
+                                                  {"config", "check"},
+                                                  {"completion"}}) {
+    auto arguments = command;
+    arguments.push_back("--help");
+    const auto outcome = Gpuman(arguments);
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("Example:\n  "), HasSubstr("--json"))) << command[0];
+    EXPECT_THAT(outcome.err, IsEmpty());
+  }
+  EXPECT_THAT(Gpuman({}).err, HasSubstr("Subcommands:"));
+  EXPECT_EQ(Gpuman({}).status, 2);
+}
+
+TEST(CommandLine, PrintsItsVersion) {
+  EXPECT_THAT(Gpuman({"--version"}).out, StartsWith("gpuman "));
+  EXPECT_EQ(Gpuman({"-v"}).out, Gpuman({"--version"}).out);
+  EXPECT_THAT(Gpuman({"--version", "--json"}).out, StartsWith(R"({"version":")"));
+}
+
+TEST(Run, SendsEverythingItWasTold) {
+  const TestServer server({TestServer::Answer(201, kJob)});
+  const auto outcome = GpumanAt(
+      server, {"run", "--tag",        "t",       "--memory",   "512MiB", "--soft",    "50%",        "--gpu",
+               "0,1", "--gpu",        "GPU-abc", "--priority", "7",      "--restart", "on-failure", "--grace",
+               "1m",  "--no-preload", "--",      "python",     "--json", "--tag",     "x y"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "job 7 't' is running (pid 9), at most 512MiB on each GPU\n");
+  const auto asked = server.requests().at(0);
+  const auto request = api::Decode<api::RunRequest>(asked.substr(asked.find("\r\n\r\n") + 4));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->tag, "t");
+  EXPECT_THAT(request->command, ::testing::ElementsAre("python", "--json", "--tag", "x y"));
+  EXPECT_EQ(request->memory->bytes, base::MiB(512));
+  EXPECT_EQ(request->soft->percent, 50);
+  EXPECT_THAT(request->gpus, ::testing::ElementsAre("0", "1", "GPU-abc"));
+  EXPECT_EQ(request->priority, 7);
+  EXPECT_EQ(request->restart, api::RestartPolicy::kOnFailure);
+  EXPECT_EQ(request->grace, base::Millis(60'000));
+  EXPECT_FALSE(request->preload);
+  EXPECT_EQ(request->directory, std::filesystem::current_path());
+  EXPECT_EQ(request->environment.at("PATH"), ::getenv("PATH"));
+}
+
+TEST(Run, TakesTheCommandLineOfTheFirstTool) {
+  const TestServer server({TestServer::Answer(201, kJob)});
+  const auto outcome = GpumanAt(server, {"run", "--tag", "test_cuda_app", "--command", "/b/cuda_mem_stable",
+                                         "--memory", "536870912", "--json"});
+  EXPECT_EQ(outcome.status, 0);
+  const auto job = api::Decode<api::JobView>(outcome.out);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->memory.limit, base::MiB(512));
+  const auto asked = server.requests().at(0);
+  const auto request = api::Decode<api::RunRequest>(asked.substr(asked.find("\r\n\r\n") + 4));
+  EXPECT_THAT(request->command, ::testing::ElementsAre("/b/cuda_mem_stable"));
+}
+
+TEST(Run, ExitsAsTheRefusalSays) {
+  for (const auto& [http, code, status] :
+       std::vector<std::tuple<int, const char*, int>>{{422, "unsatisfiable", 6},
+                                                      {403, "permission_denied", 5},
+                                                      {409, "already_exists", 1},
+                                                      {404, "not_found", 4}}) {
+    const TestServer server({TestServer::Answer(
+        http, R"({"error":{"code":")" + std::string(code) + R"(","message":"no way","hint":"less"}})")});
+    const auto outcome = GpumanAt(server, {"run", "--tag", "t", "--", "x"});
+    EXPECT_EQ(outcome.status, status) << code;
+    EXPECT_EQ(outcome.err, "gpuman: no way\n  less\n");
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+}
+
+TEST(RunWait, ShowsTheOutputAndExitsAsTheJobDid) {
+  const TestServer server(
+      {TestServer::Answer(201, kJob), TestServer::Answer(200, "hello\n", "text/plain"),
+       TestServer::Answer(200, R"({"id":7,"tag":"t","state":"killed","reason":"memory_limit","signal":9,
+                                   "reason_detail":"used 600MiB of 512MiB"})")});
+  const auto outcome = GpumanAt(server, {"run", "--tag", "t", "--wait", "--", "x"});
+  EXPECT_EQ(outcome.status, 137);
+  EXPECT_EQ(outcome.out, "hello\n");
+  EXPECT_THAT(outcome.err, HasSubstr("used 600MiB of 512MiB"));
+}
+
+TEST(RunWait, PrintsTheEndedJobAsJson) {
+  const TestServer server({TestServer::Answer(201, kJob),
+                           TestServer::Answer(200, R"({"id":7,"tag":"t","state":"failed","exit_code":3})")});
+  const auto outcome = GpumanAt(server, {"run", "--tag", "t", "--wait", "--json", "--", "x"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(api::Decode<api::JobView>(outcome.out)->exit_code, 3);
+  EXPECT_THAT(outcome.err, IsEmpty());
+}
+
+TEST(Update, TakesLimitsAway) {
+  const TestServer server({TestServer::Answer(200, kJob)});
+  EXPECT_EQ(GpumanAt(server, {"update", "t", "--memory", "none", "--soft", "1G", "--priority", "0"}).status,
+            0);
+  EXPECT_EQ(GpumanAt(server, {"update", "--tag", "t", "--memory", "1G"}).status, 0);
+  EXPECT_THAT(server.requests().at(0), HasSubstr(R"({"memory":null,"soft":1073741824,"priority":0})"));
+  EXPECT_THAT(server.requests().at(1), StartsWith("PATCH /v1/jobs/t "));
+}
+
+TEST(JobCommands, SuggestTheTagThatWasMeant) {
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"restart", "tran"},
+                                                  {"remove", "tran"},
+                                                  {"logs", "tran"},
+                                                  {"update", "tran", "-m", "1G"}}) {
+    const TestServer server(
+        {TestServer::Answer(404, kNotFound),
+         TestServer::Answer(200, R"({"jobs":[{"id":1,"tag":"train","state":"running"}]})")});
+    const auto outcome = GpumanAt(server, command);
+    EXPECT_EQ(outcome.status, 4) << command[0];
+    EXPECT_THAT(outcome.err, HasSubstr("did you mean 'train'?")) << command[0];
+  }
+}
+
+TEST(Logs, PassBytesThroughAndMakeLinesOfThemInJson) {
+  const TestServer server({TestServer::Answer(200, "a\n\x1b[1mb\xff", "text/plain")});
+  EXPECT_EQ(GpumanAt(server, {"logs", "t"}).out, "a\n\x1b[1mb\xff");
+  EXPECT_EQ(GpumanAt(server, {"logs", "t", "--json"}).out,
+            "{\"line\":\"a\"}\n{\"line\":\"\\u001b[1mb\xEF\xBF\xBD\"}\n");
+}
+
+TEST(Events, FollowAsOneJsonObjectALine) {
+  const std::string event = R"({"id":5,"at":"2026-11-21T00:00:00.000Z","kind":"soft_limit","message":"m"})";
+  const TestServer server({TestServer::Answer(200, "data: " + event + "\n\n", "text/event-stream")});
+  const auto outcome = GpumanAt(server, {"events", "-f", "--json", "--since", "4"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(api::Decode<api::EventView>(outcome.out)->id, 5);
+  EXPECT_THAT(server.requests().at(0), StartsWith("GET /v1/events?follow=1&since=4 "));
+}
+
+TEST(Proclist, NamesTheGpuOfEachProcessInJson) {
+  const TestServer server({TestServer::Answer(
+      200, R"({"gpus":[{"index":1,"uuid":"GPU-x","processes":[{"pid":7,"memory":5,"job":null}]}]})")});
+  EXPECT_THAT(GpumanAt(server, {"proclist", "--json"}).out,
+              StartsWith(R"({"processes":[{"gpu":1,"uuid":"GPU-x","pid":7,)"));
+}
+
+TEST(Complete, KnowsCommandsOptionsTagsAndGpus) {
+  const TestServer server({TestServer::Answer(
+      200,
+      R"({"jobs":[{"id":1,"tag":"train","state":"running"},{"id":2,"tag":"a:b","state":"running"}],"gpus":[]})")});
+  const auto complete = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"__complete", "--socket", server.socket().string()});
+    const auto outcome = Gpuman(words);
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_THAT(outcome.err, IsEmpty());
+    return outcome.out;
+  };
+  EXPECT_THAT(complete({"st"}), StartsWith("status\tShow"));
+  EXPECT_THAT(complete({""}),
+              AllOf(HasSubstr("run\t"), HasSubstr("completion\t"), Not(HasSubstr("__complete"))));
+  EXPECT_THAT(complete({"logs", ""}), "train\tjob 1, running\na:b\tjob 2, running\n");
+  EXPECT_THAT(complete({"logs", "t"}), "train\tjob 1, running\n");
+  EXPECT_THAT(complete({"update", "--tag=t"}), "--tag=train\tjob 1, running\n");
+  EXPECT_THAT(complete({"logs", "train", ""}), IsEmpty());
+  EXPECT_THAT(complete({"logs", "--fo"}), StartsWith("--follow\t"));
+  EXPECT_THAT(complete({"run", "--restart", ""}), "no\t\non-failure\t\nalways\t\n");
+  EXPECT_THAT(complete({"run", "--restart=al"}), "--restart=always\t\n");
+  EXPECT_THAT(complete({"run", "--tag", "t", "--", "py"}), ":command\t\n");
+  EXPECT_THAT(complete({"run", "--tag", "t", "--", "python", "tr"}), ":files\t\n");
+  EXPECT_THAT(complete({"gpu", ""}), AllOf(HasSubstr("list\t"), HasSubstr("show\t")));
+  EXPECT_THAT(complete({"completion", ""}), "bash\t\nzsh\t\nfish\t\n");
+  EXPECT_THAT(complete({"run", "--memory", ""}), IsEmpty());
+}
+
+TEST(Complete, IsSilentWithoutADaemon) {
+  const base::TempDir directory;
+  const auto outcome = Gpuman({"__complete", "--socket", (directory.path() / "s").string(), "logs", ""});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_THAT(outcome.err, IsEmpty());
+}
+
+}  // namespace
+}  // namespace gpuman::cli

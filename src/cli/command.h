@@ -1,0 +1,53 @@
+// How a command of `gpuman` is made known: a function that adds its subcommand to the parser.
+//
+// Parsing a command line has no effect but to choose an action; the action runs afterwards. app.cc has the
+// table of all commands.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "cli/session.h"
+
+namespace gpuman::cli {
+
+// Does what the command says; the value is the exit status.
+using Action = std::function<base::Result<int>(Session&)>;
+
+struct Registry {
+  CLI::App& root;
+  Session& session;
+  Action& chosen;  // set by the parser when a command is recognised
+
+  // A subcommand of `parent` (of the root when null) with the options every command has and an example in its
+  // help. Options bound by the caller must live as long as `action`, which is what its captures are for.
+  CLI::App* Add(const std::string& name, const std::string& summary, const std::string& example,
+                Action action, CLI::App* parent = nullptr) const;
+};
+
+void AddRun(const Registry& registry);
+void AddStatus(const Registry& registry);
+void AddProclist(const Registry& registry);
+void AddUpdate(const Registry& registry);
+void AddRestart(const Registry& registry);
+void AddRemove(const Registry& registry);
+void AddLogs(const Registry& registry);
+void AddEvents(const Registry& registry);
+void AddGpu(const Registry& registry);
+void AddConfig(const Registry& registry);
+void AddCompletion(const Registry& registry);
+
+// What an option's value is, for help and completion. Alternatives are written "no|yes".
+inline constexpr const char* kJobValue = "JOB";
+inline constexpr const char* kGpuValue = "GPU";
+inline constexpr const char* kFileValue = "FILE";
+inline constexpr const char* kSizeValue = "SIZE";
+inline constexpr const char* kTimeValue = "TIME";
+inline constexpr const char* kRestartValue = "no|on-failure|always";
+
+// The job a command is about: a word, or --tag as the first tool of this kind had it.
+CLI::Option* AddJobArgument(CLI::App* command, std::string& job);
+
+}  // namespace gpuman::cli

@@ -1,0 +1,98 @@
+#include "cli/find_daemon.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "api/http.h"
+
+namespace gpuman::cli {
+namespace {
+
+using base::ErrorCode;
+
+constexpr std::array kUnitFolders{"/etc/systemd/system", "/run/systemd/system",
+                                  "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+                                  "/lib/systemd/system"};
+
+bool NobodyServes(const base::Error& error) { return error.code == ErrorCode::kUnavailable; }
+
+base::Error Forbidden(base::Error error) {
+  error.message = "you may not talk to the daemon of this machine: " + error.message;
+  error.hint = "join the group: sudo usermod -aG gpuman $USER, then log out and in again";
+  return error;
+}
+
+base::Error NotRunning(const std::filesystem::path& socket) {
+  return {ErrorCode::kUnavailable,
+          fmt::format("the daemon is not running: nobody serves {}", socket.string()),
+          "start it: sudo systemctl start gpumand"};
+}
+
+// Whether the user's own daemon is there.
+base::Result<bool> OwnDaemonServes(const std::filesystem::path& socket) {
+  const auto fd = api::ConnectTo(socket);
+  if (!fd) {
+    if (NobodyServes(fd.error())) return false;
+    return base::Fail(fd.error());
+  }
+  const auto peer = api::PeerUser(fd->get());
+  if (!peer || (*peer != ::geteuid() && *peer != 0))
+    return base::Fail(ErrorCode::kPermissionDenied,
+                      fmt::format("{} is served by another user and not trusted", socket.string()),
+                      "set XDG_RUNTIME_DIR to a directory of your own, or choose a daemon with --socket");
+  return true;
+}
+
+}  // namespace
+
+Installation ThisInstallation() {
+  Installation installation;
+  std::error_code ignored;
+  for (const auto* folder : kUnitFolders)
+    installation.has_service |=
+        std::filesystem::exists(std::filesystem::path(folder) / "gpumand.service", ignored);
+  return installation;
+}
+
+base::Result<DaemonPlace> FindDaemon(const std::optional<std::string>& option,
+                                     const base::EnvironmentLookup& environment,
+                                     const Installation& installation) {
+  const auto chosen = option ? option : environment("GPUMAN_SOCKET");
+  if (chosen) {
+    const auto fd = api::ConnectTo(*chosen);
+    if (fd) return DaemonPlace{*chosen, false};
+    base::Error error = fd.error();
+    if (error.hint.empty()) error.hint = fmt::format("start one there: gpumand --socket {}", *chosen);
+    return base::Fail(std::move(error));
+  }
+  const auto system = api::ConnectTo(installation.system.socket);
+  if (system) return DaemonPlace{installation.system.socket, false};
+  if (!NobodyServes(system.error())) return base::Fail(Forbidden(system.error()));
+
+  GPUMAN_TRY(base::CheckSocketPath(installation.user.socket));
+  GPUMAN_ASSIGN(const bool serves, OwnDaemonServes(installation.user.socket));
+  if (serves) return DaemonPlace{installation.user.socket, false};
+  if (installation.has_service) return base::Fail(NotRunning(installation.system.socket));
+  return DaemonPlace{installation.user.socket, true};
+}
+
+base::Result<std::filesystem::path> FindProgram(std::string_view name,
+                                                const base::EnvironmentLookup& environment) {
+  const auto runs = [](const std::filesystem::path& path) { return ::access(path.c_str(), X_OK) == 0; };
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (const auto beside = self.parent_path() / name; !error && runs(beside)) return beside;
+  const std::string path = environment("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
+  for (std::size_t at = 0; at <= path.size();) {
+    const auto end = std::min(path.find(':', at), path.size());
+    const auto folder = path.substr(at, end - at);
+    if (const auto found = std::filesystem::path(folder) / name; !folder.empty() && runs(found)) return found;
+    at = end + 1;
+  }
+  return base::Fail(ErrorCode::kUnavailable, fmt::format("{} is neither beside gpuman nor in PATH", name),
+                    "is gpuman installed completely?");
+}
+
+}  // namespace gpuman::cli

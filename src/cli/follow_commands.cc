@@ -1,0 +1,113 @@
+// logs, events: what happened, and what happens.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/views.h"
+
+namespace gpuman::cli {
+namespace {
+
+struct LogsOptions {
+  std::string job;
+  api::LogOptions log;
+};
+
+// One {"line":"…"} for each line of the log; a last line without an end counts as one.
+class JsonLines {
+ public:
+  explicit JsonLines(Session& session) : session_(session) {}
+  void Feed(std::string_view piece) {
+    for (;;) {
+      const auto end = piece.find('\n');
+      partial_ += piece.substr(0, end);
+      if (end == piece.npos) return;
+      Emit();
+      piece.remove_prefix(end + 1);
+    }
+  }
+  void Finish() {
+    if (!partial_.empty()) Emit();
+  }
+
+ private:
+  void Emit() {
+    session_.PrintJson({{"line", partial_}});
+    partial_.clear();
+  }
+  Session& session_;
+  std::string partial_;
+};
+
+base::Result<int> Logs(Session& session, const LogsOptions& options) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  JsonLines lines(session);
+  const auto show = [&](std::string_view piece) {
+    if (session.json)
+      lines.Feed(piece);
+    else
+      session.Print(piece);
+    session.Flush();
+    return true;
+  };
+  const auto shown = daemon.Log(options.job, options.log, show);
+  if (!shown) return base::Fail(WithNearestTag(daemon, options.job, shown.error()));
+  lines.Finish();
+  return kExitDone;
+}
+
+struct EventsOptions {
+  api::EventOptions events;
+  bool follow = false;
+};
+
+base::Result<int> Events(Session& session, const EventsOptions& options) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  if (options.follow) {
+    GPUMAN_TRY(daemon.FollowEvents(options.events, [&](const api::EventView& event) {
+      if (session.json)
+        session.PrintJson(api::ToJson(event));
+      else
+        session.Print(RenderEvent(event, session.look()));
+      session.Flush();
+      return true;
+    }));
+    return kExitDone;
+  }
+  GPUMAN_ASSIGN(const api::EventList list, daemon.Events(options.events));
+  if (session.json) {
+    session.PrintJson(api::ToJson(list));
+  } else {
+    for (const auto& event : list.events) session.Print(RenderEvent(event, session.look()));
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void AddLogs(const Registry& registry) {
+  const auto o = std::make_shared<LogsOptions>();  // shared by the parser's bindings and the action
+  auto* logs = registry.Add("logs", "Print what a job has written", "gpuman logs train -f",
+                            [o](Session& session) { return Logs(session, *o); });
+  AddJobArgument(logs, o->job);
+  logs->add_flag("-f,--follow", o->log.follow, "Go on until the job ends");
+  logs->add_option("-n,--tail", o->log.tail, "Only the last N lines")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{INT64_MAX}).description(""));
+}
+
+void AddEvents(const Registry& registry) {
+  const auto o = std::make_shared<EventsOptions>();  // shared by the parser's bindings and the action
+  auto* events =
+      registry.Add("events", "Print what happened: starts, limits passed, jobs stopped, GPUs failing",
+                   "gpuman events -f", [o](Session& session) { return Events(session, *o); });
+  events->add_flag("-f,--follow", o->follow, "Go on with new ones");
+  events->add_option("-s,--since", o->events.since, "Only those after the event with this id")
+      ->type_name("ID");
+  events->add_option("-n,--limit", o->events.limit, "The last N at most")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000000).description(""));
+}
+
+}  // namespace gpuman::cli

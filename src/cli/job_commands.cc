@@ -1,0 +1,106 @@
+// update, restart, remove: what is done to a job.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/run_request.h"
+#include "cli/views.h"
+
+namespace gpuman::cli {
+namespace {
+
+struct UpdateOptions {
+  std::string job;
+  std::optional<std::string> memory, soft, restart, grace;
+  std::optional<int> priority;
+};
+
+// "none" takes the limit away.
+base::Result<> TakeSize(std::string_view name, const std::optional<std::string>& text,
+                        std::optional<base::SizeSpec>& size, bool& clear) {
+  clear = text == "none";
+  if (clear) return {};
+  GPUMAN_ASSIGN(size, SizeOption(name, text));
+  return {};
+}
+
+base::Result<api::UpdateRequest> MakeUpdate(const UpdateOptions& options) {
+  api::UpdateRequest request;
+  GPUMAN_TRY(TakeSize("--memory", options.memory, request.memory, request.clear_memory));
+  GPUMAN_TRY(TakeSize("--soft", options.soft, request.soft, request.clear_soft));
+  GPUMAN_ASSIGN(request.grace, TimeOption("--grace", options.grace));
+  request.priority = options.priority;
+  if (options.restart) request.restart = api::RestartPolicyFromString(*options.restart);
+  if (!options.memory && !options.soft && !options.grace && !options.priority && !options.restart)
+    return base::Fail(base::ErrorCode::kInvalidArgument, "there is nothing to change",
+                      fmt::format("gpuman update {} --memory 8GiB", options.job));
+  return request;
+}
+
+// Asks the daemon about a job and prints what became of it.
+template <typename Ask>
+base::Result<int> WithJob(Session& session, const std::string& job, std::string_view done, Ask ask) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  const base::Result<api::JobView> view = ask(daemon);
+  if (!view) return base::Fail(WithNearestTag(daemon, job, view.error()));
+  if (session.json)
+    session.PrintJson(api::ToJson(*view));
+  else
+    session.Print(fmt::format("{}{}\n", done, JobSentence(*view)));
+  return kExitDone;
+}
+
+struct RemoveOptions {
+  std::string job;
+  bool keep_running = false;
+};
+
+}  // namespace
+
+void AddUpdate(const Registry& registry) {
+  const auto o = std::make_shared<UpdateOptions>();  // shared by the parser's bindings and the action
+  auto* update = registry.Add(
+      "update", "Change the limits of a job while it runs", "gpuman update train --memory 12GiB",
+      [o](Session& session) -> base::Result<int> {
+        GPUMAN_ASSIGN(const auto request, MakeUpdate(*o));
+        return WithJob(session, o->job,
+                       "updated: ", [&](const auto& daemon) { return daemon.Update(o->job, request); });
+      });
+  AddJobArgument(update, o->job);
+  update->add_option("-m,--memory", o->memory, "New limit on each of its GPUs, or none")
+      ->type_name(kSizeValue);
+  update->add_option("--soft", o->soft, "New soft limit, or none")->type_name(kSizeValue);
+  update->add_option("-p,--priority", o->priority, "0 to 255")
+      ->type_name("N")
+      ->check(CLI::Range(0, 255).description(""));
+  update->add_option("--restart", o->restart, "Start it again when it ends")
+      ->type_name(kRestartValue)
+      ->check(CLI::IsMember(std::vector<std::string>{"no", "on-failure", "always"}).description(""));
+  update->add_option("--grace", o->grace, "Time between SIGTERM and SIGKILL when it is stopped")
+      ->type_name(kTimeValue);
+}
+
+void AddRestart(const Registry& registry) {
+  const auto job = std::make_shared<std::string>();  // shared by the parser's bindings and the action
+  auto* restart = registry.Add("restart", "Stop a job if it runs, and start it again", "gpuman restart train",
+                               [job](Session& session) {
+                                 return WithJob(session, *job, "restarted: ", [&](const auto& daemon) {
+                                   return daemon.Restart(*job);
+                                 });
+                               });
+  AddJobArgument(restart, *job);
+}
+
+void AddRemove(const Registry& registry) {
+  const auto o = std::make_shared<RemoveOptions>();  // shared by the parser's bindings and the action
+  auto* remove =
+      registry.Add("remove", "Stop a job and forget it", "gpuman remove train", [o](Session& session) {
+        return WithJob(session, o->job, o->keep_running ? "no longer managed: " : "removed: ",
+                       [&](const auto& daemon) { return daemon.Remove(o->job, o->keep_running); });
+      });
+  AddJobArgument(remove, o->job);
+  remove->add_flag("-k,--keep-running", o->keep_running, "Let its processes go on, without limits");
+}
+
+}  // namespace gpuman::cli

@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/run_request.h"
+#include "cli/views.h"
+#include "cli/wait.h"
+
+namespace gpuman::cli {
+namespace {
+
+struct RunFlags {
+  RunOptions options;
+  bool wait = false;
+  bool detach = false;
+};
+
+base::Result<int> Run(Session& session, const RunFlags& flags) {
+  if (flags.wait && flags.detach)
+    return base::Fail(base::ErrorCode::kInvalidArgument, "--wait and --detach exclude each other");
+  GPUMAN_ASSIGN(const Origin origin, OriginOfThisProcess());
+  GPUMAN_ASSIGN(const MadeRequest made, MakeRunRequest(flags.options, session.trailing, origin));
+  for (const auto& name : made.left_out)
+    session.Note(fmt::format("the variable {} is not UTF-8; the job does not get it", Printable(name)));
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const api::JobView job, daemon.Run(made.request));
+  if (flags.wait) return WaitForJob(session, daemon, job);
+  if (session.json)
+    session.PrintJson(api::ToJson(job));
+  else
+    session.Print(JobSentence(job) + "\n");
+  const bool never_ran = api::IsEnded(job.state) && !job.started_at;
+  if (never_ran && job.reason_detail) session.Note(*job.reason_detail);
+  return never_ran ? kExitFailed : kExitDone;
+}
+
+}  // namespace
+
+void AddRun(const Registry& registry) {
+  const auto flags = std::make_shared<RunFlags>();  // shared by the parser's bindings and the action
+  auto* run =
+      registry.Add("run", "Run a command, with a limit on the GPU memory it may take",
+                   "gpuman run --tag train --memory 8GiB -- python train.py --epochs 3\n"
+                   "  gpuman run --tag test_cuda_app --command $PWD/build/cuda_mem_stable --memory 536870912",
+                   [flags](Session& session) { return Run(session, *flags); });
+  RunOptions& o = flags->options;
+  run->add_option("-t,--tag", o.tag, "Name of the job, unique among those that run")
+      ->type_name("NAME")
+      ->required();
+  run->add_option("-m,--memory", o.memory,
+                  "Limit on each of its GPUs: bytes, 512MiB, 8G, or 50% of the device")
+      ->type_name(kSizeValue);
+  run->add_option("--soft", o.soft, "Warn from here on, and be the first to go when memory runs short")
+      ->type_name(kSizeValue);
+  run->add_option("-g,--gpu", o.gpus, "GPU it may use, by index or UUID; repeat for more (default: all)")
+      ->type_name(kGpuValue)
+      ->delimiter(',')
+      ->expected(1)
+      ->take_all();
+  run->add_option("-p,--priority", o.priority, "0 to 255; lower ones go first when memory runs short")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(0, 255).description(""));
+  run->add_option("--restart", o.restart, "Start it again when it ends (default: no)")
+      ->type_name(kRestartValue)
+      ->check(CLI::IsMember(std::vector<std::string>{"no", "on-failure", "always"}).description(""));
+  run->add_option("--grace", o.grace, "Time between SIGTERM and SIGKILL when it is stopped: 500ms, 30s, 2m")
+      ->type_name(kTimeValue);
+  run->add_flag("--no-preload", o.no_preload, "Preload nothing into the job: the guard alone watches it");
+  run->add_option("-c,--command", o.command,
+                  "The command as one string, which means what it means to /bin/sh")
+      ->type_name("STRING");
+  run->add_flag("-w,--wait", flags->wait, "Show its output, and exit as it does; Ctrl-C goes to it");
+  run->add_flag("-d,--detach", flags->detach, "Return when it is started (the default)");
+}
+
+}  // namespace gpuman::cli

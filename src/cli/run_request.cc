@@ -1,0 +1,103 @@
+#include "cli/run_request.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "api/json.h"
+#include "cli/command_line.h"
+
+namespace gpuman::cli {
+namespace {
+
+using base::ErrorCode;
+
+base::Result<std::vector<std::string>> CommandOf(const RunOptions& options,
+                                                 const std::optional<std::vector<std::string>>& trailing) {
+  if (options.command && trailing)
+    return base::Fail(ErrorCode::kInvalidArgument, "the command is given twice: with --command and after --",
+                      "give one of them");
+  if (options.command) {
+    auto words = SplitCommand(*options.command);
+    if (!words) return base::Fail(std::move(words.error()).In("--command"));
+    return words;
+  }
+  if (!trailing || trailing->empty() || trailing->front().empty())
+    return base::Fail(ErrorCode::kInvalidArgument, "there is no command to run",
+                      "gpuman run --tag NAME --memory 8GiB -- COMMAND ARGUMENTS…");
+  return *trailing;
+}
+
+base::Result<> RequireUtf8(std::string_view what, std::string_view text) {
+  if (api::IsUtf8(text)) return {};
+  return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{} is not UTF-8", what),
+                    "put it into a script and run that");
+}
+
+}  // namespace
+
+base::Result<std::optional<base::SizeSpec>> SizeOption(std::string_view name,
+                                                       const std::optional<std::string>& text) {
+  if (!text) return std::optional<base::SizeSpec>();
+  auto size = base::ParseSize(*text);
+  if (!size) return base::Fail(std::move(size.error()).In(name));
+  return std::optional(*size);
+}
+
+base::Result<std::optional<base::Millis>> TimeOption(std::string_view name,
+                                                     const std::optional<std::string>& text) {
+  if (!text) return std::optional<base::Millis>();
+  auto time = base::ParseDuration(*text);
+  if (!time) return base::Fail(std::move(time.error()).In(name));
+  return std::optional(*time);
+}
+
+base::Result<Origin> OriginOfThisProcess() {
+  Origin origin;
+  std::error_code error;
+  origin.directory = std::filesystem::current_path(error).string();
+  if (error) return base::Fail(base::SystemError(error.value(), "finding the current directory"));
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    origin.environment.emplace_back(*entry);
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  origin.umask = mask;
+  return origin;
+}
+
+base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
+                                         const std::optional<std::vector<std::string>>& trailing,
+                                         const Origin& origin) {
+  MadeRequest made;
+  api::RunRequest& request = made.request;
+  if (options.tag.empty()) return base::Fail(ErrorCode::kInvalidArgument, "--tag: the tag is empty");
+  request.tag = options.tag;
+  GPUMAN_ASSIGN(request.command, CommandOf(options, trailing));
+  GPUMAN_ASSIGN(request.memory, SizeOption("--memory", options.memory));
+  GPUMAN_ASSIGN(request.soft, SizeOption("--soft", options.soft));
+  GPUMAN_ASSIGN(request.grace, TimeOption("--grace", options.grace));
+  request.gpus = options.gpus;
+  request.priority = options.priority;
+  request.restart = api::RestartPolicyFromString(options.restart).value_or(api::RestartPolicy::kNo);
+  request.preload = !options.no_preload;
+  request.directory = origin.directory;
+  request.umask = origin.umask;
+
+  GPUMAN_TRY(RequireUtf8("the tag", request.tag));
+  GPUMAN_TRY(RequireUtf8("the current directory's name", request.directory));
+  for (std::size_t i = 0; i < request.command.size(); ++i)
+    GPUMAN_TRY(RequireUtf8(fmt::format("argument {} of the command", i), request.command[i]));
+  for (const auto& entry : origin.environment) {
+    const auto equals = entry.find('=');
+    if (equals == 0 || equals == std::string::npos) continue;  // no variable; some programs leave such things
+    if (api::IsUtf8(entry))
+      request.environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+    else
+      made.left_out.push_back(entry.substr(0, equals));
+  }
+  return made;
+}
+
+}  // namespace gpuman::cli

@@ -1,0 +1,76 @@
+#include "cli/session.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/find_daemon.h"
+
+namespace gpuman::cli {
+
+int ExitStatusOf(base::ErrorCode code) {
+  switch (code) {
+    case base::ErrorCode::kInvalidArgument:
+      return kExitUsage;
+    case base::ErrorCode::kUnavailable:
+    case base::ErrorCode::kTimeout:
+      return kExitUnreachable;
+    case base::ErrorCode::kNotFound:
+      return kExitNoSuchThing;
+    case base::ErrorCode::kPermissionDenied:
+      return kExitNotPermitted;
+    case base::ErrorCode::kUnsatisfiable:
+      return kExitUnsatisfiable;
+    default:
+      return kExitFailed;
+  }
+}
+
+base::Result<api::Client> Session::Daemon() {
+  GPUMAN_ASSIGN(const DaemonPlace place, FindDaemon(socket, environment()));
+  if (place.start)
+    GPUMAN_TRY(StartUserDaemon(place.socket, environment(), [this](std::string_view text) { Note(text); }));
+  return api::Client(place.socket);
+}
+
+base::Result<api::Client> Session::RunningDaemon() const {
+  GPUMAN_ASSIGN(const DaemonPlace place, FindDaemon(socket, environment()));
+  if (place.start) return base::Fail(base::ErrorCode::kUnavailable, "no daemon is running");
+  return api::Client(place.socket);
+}
+
+void Session::PrintJson(const api::Json& json_value) { surroundings_.out << api::Dump(json_value) << '\n'; }
+
+void Session::Note(std::string_view text) {
+  if (json) return;
+  surroundings_.out.flush();
+  surroundings_.err << Paint(surroundings_.err_look, Color::kDim, fmt::format("gpuman: {}", text))
+                    << std::endl;
+}
+
+void Session::PrintError(const base::Error& error) {
+  surroundings_.out.flush();
+  if (json) {
+    surroundings_.err << api::Encode(error) << std::endl;
+    return;
+  }
+  surroundings_.err << Paint(surroundings_.err_look, Color::kRed, "gpuman: ") << Printable(error.message)
+                    << '\n';
+  if (!error.hint.empty()) surroundings_.err << "  " << Printable(error.hint) << '\n';
+  surroundings_.err.flush();
+}
+
+base::Error WithNearestTag(const api::Client& daemon, std::string_view job, base::Error error) {
+  if (error.code != base::ErrorCode::kNotFound) return error;
+  const auto jobs = daemon.Jobs(/*all=*/true);
+  if (!jobs) return error;
+  std::vector<std::string> tags;
+  for (const auto& known : jobs->jobs) tags.push_back(known.tag);
+  if (const auto nearest = Nearest(job, tags))
+    error.hint = fmt::format("did you mean '{}'?", *nearest);
+  else if (error.hint.empty())
+    error.hint = "gpuman status --all lists the jobs";
+  return error;
+}
+
+}  // namespace gpuman::cli

@@ -1,0 +1,164 @@
+// StartUserDaemon of find_daemon.h.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+#include "api/http.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "cli/find_daemon.h"
+
+namespace gpuman::cli {
+namespace {
+
+using base::ErrorCode;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPatience = std::chrono::seconds(20);
+// Between bind() and listen() the socket is there and refuses: no event tells of the listen().
+constexpr int kRetryMillis = 5;
+
+// Held while one of several processes starts the daemon; released by the kernel when the descriptor closes.
+base::Result<base::Fd> LockStart(const std::filesystem::path& folder) {
+  GPUMAN_ASSIGN(base::Fd fd, base::OpenFile(folder / "start.lock", O_RDWR | O_CREAT, 0600));
+  while (::flock(fd.get(), LOCK_EX) != 0)
+    if (errno != EINTR) return base::FailSystem(errno, "locking the start of gpumand");
+  return fd;
+}
+
+bool Serves(const std::filesystem::path& socket) { return api::ConnectTo(socket).has_value(); }
+
+// Where the daemon's output goes: the state directory, or beside the socket where there is none to be had.
+struct LogFile {
+  std::filesystem::path path;
+  base::Fd fd;
+};
+base::Result<LogFile> OpenLog(const std::filesystem::path& state, const std::filesystem::path& runtime) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND;
+  auto path = state / "gpumand.log";
+  auto made = base::MakeDirectories(state, 0700);
+  auto fd = made ? base::OpenFile(path, kFlags, 0600) : base::Fail(made.error());
+  if (!fd) {
+    path = runtime / "gpumand.log";
+    fd = base::OpenFile(path, kFlags, 0600);
+  }
+  if (!fd) return base::Fail(std::move(fd.error()));
+  constexpr off_t kLongest = 1 << 20;
+  struct stat info {};
+  if (::fstat(fd->get(), &info) == 0 && info.st_size > kLongest) {
+    ::rename(path.c_str(), (path.string() + ".1").c_str());
+    GPUMAN_ASSIGN(*fd, base::OpenFile(path, kFlags, 0600));
+  }
+  return LogFile{path, std::move(*fd)};
+}
+
+// What was added to the log since `from`: its last line that says something.
+std::string LastLine(const LogFile& log, off_t from) {
+  auto text = base::ReadFile(log.path).value_or("");
+  text.erase(0, std::min(text.size(), static_cast<std::size_t>(from)));
+  while (text.ends_with('\n')) text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+base::Result<pid_t> Spawn(const std::filesystem::path& program, const LogFile& log) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, log.fd.get(), 1);
+  ::posix_spawn_file_actions_adddup2(&actions, log.fd.get(), 2);
+  // A pipe of the shell that called us must not stay open for as long as the daemon lives.
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  ::posix_spawn_file_actions_addchdir_np(&actions, "/");
+  sigset_t none;
+  sigset_t all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  std::string name = program.string();
+  std::string option = "--user";
+  std::array<char*, 3> argv{name.data(), option.data(), nullptr};
+  pid_t pid = -1;
+  const int error = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error != 0) return base::FailSystem(error, fmt::format("starting {}", program.string()));
+  return pid;
+}
+
+std::string HowItEnded(int status) {
+  if (WIFSIGNALED(status)) return fmt::format("was ended by signal {}", WTERMSIG(status));
+  return fmt::format("exited with {}", WEXITSTATUS(status));
+}
+
+// Until the socket is served, the daemon ends or time is up. `watch` has seen every change of the folder
+// since before the daemon was started.
+base::Result<> AwaitDaemon(const std::filesystem::path& socket, pid_t pid, const base::Fd& watch,
+                           const std::function<std::string()>& last_line) {
+  const base::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const auto deadline = Clock::now() + kPatience;
+  while (!Serves(socket)) {
+    int status = 0;
+    if (::waitpid(pid, &status, WNOHANG) == pid)
+      return base::Fail(ErrorCode::kUnavailable,
+                        fmt::format("gpumand --user {}: {}", HowItEnded(status), last_line()));
+    if (Clock::now() >= deadline)
+      return base::Fail(
+          ErrorCode::kTimeout,
+          fmt::format("gpumand --user (pid {}) was started but does not serve {}", pid, socket.string()));
+    std::error_code ignored;
+    const bool is_there = std::filesystem::exists(socket, ignored);
+    std::array<pollfd, 2> fds{{{watch.get(), POLLIN, 0}, {process.get(), POLLIN, 0}}};
+    ::poll(fds.data(), fds.size(), is_there || !process.ok() ? kRetryMillis : 1000);
+    std::array<char, 4096> events;
+    while (::read(watch.get(), events.data(), events.size()) > 0) {
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+base::Result<> StartUserDaemon(const std::filesystem::path& socket,
+                               const base::EnvironmentLookup& environment,
+                               const std::function<void(std::string_view)>& say) {
+  const auto runtime = socket.parent_path();
+  GPUMAN_TRY(base::MakePrivateDirectory(runtime));
+  GPUMAN_ASSIGN(const base::Fd lock, LockStart(runtime));
+  if (Serves(socket)) return {};  // somebody else started it while we waited for the lock
+
+  GPUMAN_ASSIGN(const auto program, FindProgram("gpumand", environment));
+  const auto state = environment("GPUMAN_STATE_DIR");
+  GPUMAN_ASSIGN(const LogFile log,
+                OpenLog(state ? std::filesystem::path(*state) : base::UserPaths().state, runtime));
+  const off_t log_end = ::lseek(log.fd.get(), 0, SEEK_END);
+  const base::Fd watch(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  ::inotify_add_watch(watch.get(), runtime.c_str(), IN_CREATE | IN_MOVED_TO | IN_ATTRIB);
+
+  GPUMAN_ASSIGN(const pid_t pid, Spawn(program, log));
+  auto served = AwaitDaemon(socket, pid, watch, [&] { return LastLine(log, log_end); });
+  if (!served) {
+    served.error().hint = fmt::format("its log is {}", log.path.string());
+    return served;
+  }
+  say(fmt::format("no daemon was running; started gpumand --user (pid {}, log {})", pid, log.path.string()));
+  return {};
+}
+
+}  // namespace gpuman::cli

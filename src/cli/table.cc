@@ -1,0 +1,69 @@
+#include "cli/table.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace gpuman::cli {
+namespace {
+
+constexpr std::size_t kGap = 2;
+
+void AddCell(std::string& line, const Look& look, const Column& column, const Cell& cell, std::size_t width) {
+  const std::string text = Cut(cell.text, width);
+  const std::string padding(width - Width(text), ' ');
+  if (column.align == Align::kRight) line += padding;
+  line += Paint(look, cell.color, text);
+  if (column.align == Align::kLeft) line += padding;
+}
+
+void EndLine(std::string& out, std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  out += line;
+  out += '\n';
+}
+
+}  // namespace
+
+void Table::Add(std::vector<Cell> row) {
+  row.resize(columns_.size(), Cell(""));
+  for (auto& cell : row) cell.text = Printable(cell.text);
+  rows_.push_back(std::move(row));
+}
+
+std::vector<std::size_t> Table::Fit(const Look& look) const {
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    std::size_t width = Width(columns_[i].title);
+    for (const auto& row : rows_) width = std::max(width, Width(row[i].text));
+    widths.push_back(width);
+  }
+  if (!look.width) return widths;
+  std::size_t total =
+      std::accumulate(widths.begin(), widths.end(), std::size_t{0}) + kGap * (columns_.size() - 1);
+  for (std::size_t i = columns_.size(); i-- > 0 && total > *look.width;) {
+    const std::size_t least = std::max(columns_[i].least, Width(columns_[i].title));
+    if (columns_[i].least == 0 || widths[i] <= least) continue;
+    const std::size_t cut = std::min(total - *look.width, widths[i] - least);
+    widths[i] -= cut;
+    total -= cut;
+  }
+  return widths;
+}
+
+std::string Table::Render(const Look& look) const {
+  const auto widths = Fit(look);
+  std::string out;
+  const auto render = [&](const auto& cell_of) {
+    std::string line;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (i > 0) line.append(kGap, ' ');
+      AddCell(line, look, columns_[i], cell_of(i), widths[i]);
+    }
+    EndLine(out, std::move(line));
+  };
+  render([&](std::size_t i) { return Cell(columns_[i].title, Color::kBold); });
+  for (const auto& row : rows_) render([&](std::size_t i) { return row[i]; });
+  return out;
+}
+
+}  // namespace gpuman::cli

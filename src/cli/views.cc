@@ -1,0 +1,270 @@
+#include "cli/views.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+#include "cli/command_line.h"
+#include "cli/table.h"
+
+namespace gpuman::cli {
+namespace {
+
+constexpr std::string_view kUnknown = "n/a";
+
+template <typename T>
+std::string Number(const std::optional<T>& value, std::string_view unit) {
+  return value ? fmt::format("{}{}", *value, unit) : std::string(kUnknown);
+}
+
+std::string Power(const std::optional<double>& watts) {
+  return watts ? fmt::format("{:.0f}W", *watts) : std::string(kUnknown);
+}
+
+std::string Index(const api::GpuView& gpu) {
+  return gpu.index ? std::to_string(*gpu.index) : std::string("-");
+}
+
+// "[#####     ]", full when the last byte is used, empty only when nothing is.
+std::string Bar(const api::MemoryView& memory, std::size_t cells) {
+  if (memory.total.count == 0) return {};
+  const double part =
+      std::min(1.0, static_cast<double>(memory.used.count) / static_cast<double>(memory.total.count));
+  const auto filled = static_cast<std::size_t>(std::ceil(part * static_cast<double>(cells)));
+  return "[" + std::string(filled, '#') + std::string(cells - filled, ' ') + "] ";
+}
+
+std::string MemoryText(const api::GpuView& gpu, const Look& look) {
+  if (!gpu.memory) return std::string(kUnknown);
+  constexpr std::size_t kBarCells = 10;
+  return (look.terminal ? Bar(*gpu.memory, kBarCells) : std::string()) +
+         fmt::format("{} / {}", base::FormatBytes(gpu.memory->used), base::FormatBytes(gpu.memory->total));
+}
+
+Color MemoryColor(const api::GpuView& gpu) {
+  if (!gpu.memory || gpu.memory->total.count == 0) return Color::kNone;
+  const double part =
+      static_cast<double>(gpu.memory->used.count) / static_cast<double>(gpu.memory->total.count);
+  return part >= 0.95 ? Color::kRed : part >= 0.8 ? Color::kYellow : Color::kGreen;
+}
+
+Color HealthColor(std::string_view state) {
+  return state == "healthy"     ? Color::kGreen
+         : state == "degraded"  ? Color::kYellow
+         : state == "unhealthy" ? Color::kRed
+                                : Color::kDim;
+}
+
+Color StateColor(api::JobState state) {
+  switch (state) {
+    case api::JobState::kRunning:
+      return Color::kGreen;
+    case api::JobState::kFailed:
+    case api::JobState::kKilled:
+    case api::JobState::kTimeout:
+      return Color::kRed;
+    case api::JobState::kFinished:
+    case api::JobState::kCancelled:
+      return Color::kDim;
+    default:
+      return Color::kYellow;
+  }
+}
+
+std::string Age(const api::JobView& job, base::WallTime now) {
+  if (!job.started_at) return std::string(kUnknown);
+  const auto elapsed = job.ended_at.value_or(now) - *job.started_at;
+  // Whole seconds are enough for people; a clock that was set back must not show a negative time.
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(std::max(elapsed, base::Millis(0)));
+  return base::FormatDuration(std::chrono::duration_cast<base::Millis>(seconds));
+}
+
+// The indices of a job's GPUs, or the beginning of the UUID of one that is not there any more.
+std::string GpusOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
+  if (job.gpus.empty() || (gpus.size() > 1 && job.gpus.size() == gpus.size())) return "all";
+  std::string text;
+  for (const auto& uuid : job.gpus) {
+    const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
+    if (!text.empty()) text += ',';
+    text += it != gpus.end() && it->index ? std::to_string(*it->index) : uuid.substr(0, 12);
+  }
+  return text;
+}
+
+std::string CommandOf(const api::ProcessView& process) {
+  if (!process.command.empty()) return JoinCommand(process.command);
+  return process.name.value_or(std::string(kUnknown));
+}
+
+std::string Notes(const api::StatusView& status, const Look& look) {
+  std::string text;
+  for (const auto& gpu : status.gpus)
+    for (const auto& reason : gpu.health.reasons)
+      text += fmt::format("{} {}\n",
+                          Paint(look, HealthColor(gpu.health.state), fmt::format("GPU {}:", Index(gpu))),
+                          Printable(reason));
+  for (const auto& job : status.jobs)
+    if (job.reason_detail)
+      text += fmt::format(
+          "{} {}\n",
+          Paint(look, StateColor(job.state), fmt::format("job {} {}:", job.id, Printable(job.tag))),
+          Printable(*job.reason_detail));
+  return text;
+}
+
+Table GpuTable() {
+  return Table({{"GPU"},
+                {"NAME", Align::kLeft, 10},
+                {"MEMORY"},
+                {"UTIL", Align::kRight},
+                {"TEMP", Align::kRight},
+                {"POWER", Align::kRight},
+                {"HEALTH"}});
+}
+
+// PEAK gives way where the line is short.
+bool ShowsPeak(const Look& look) { return look.width.value_or(SIZE_MAX) >= 100; }
+
+Table JobTable(const Look& look) {
+  std::vector<Column> columns{
+      {"ID", Align::kRight},       {"TAG", Align::kLeft, 12}, {"USER", Align::kLeft, 5},
+      {"STATE", Align::kLeft, 12}, {"GPU", Align::kLeft, 4},  {"MEMORY", Align::kRight},
+      {"LIMIT", Align::kRight},    {"TIME", Align::kRight},   {"COMMAND", Align::kLeft, 9}};
+  if (ShowsPeak(look)) columns.insert(columns.begin() + 7, Column{"PEAK", Align::kRight});
+  return Table(std::move(columns));
+}
+
+}  // namespace
+
+std::string SizeText(const std::optional<base::Bytes>& size) {
+  return size ? base::FormatBytes(*size) : std::string(kUnknown);
+}
+
+std::string StateText(const api::JobView& job) {
+  std::string why;
+  if (job.reason)
+    why = *job.reason;
+  else if (job.signal)
+    why = fmt::format("signal {}", *job.signal);
+  else if (job.exit_code && *job.exit_code != 0)
+    why = fmt::format("exit {}", *job.exit_code);
+  const std::string state(api::ToString(job.state));
+  return why.empty() ? state : fmt::format("{} ({})", state, why);
+}
+
+std::string RenderGpus(const std::vector<api::GpuView>& gpus, const Look& look) {
+  Table table = GpuTable();
+  for (const auto& gpu : gpus)
+    table.Add({Index(gpu), gpu.name, Cell(MemoryText(gpu, look), MemoryColor(gpu)),
+               Number(gpu.utilization_gpu, "%"), Number(gpu.temperature_c, "C"), Power(gpu.power_w),
+               Cell(gpu.health.state, HealthColor(gpu.health.state))});
+  return table.Render(look);
+}
+
+std::string RenderJobs(const std::vector<api::JobView>& jobs, const std::vector<api::GpuView>& gpus,
+                       const Look& look, base::WallTime now) {
+  Table table = JobTable(look);
+  for (const auto& job : jobs) {
+    std::vector<Cell> row{std::to_string(job.id),
+                          job.tag,
+                          job.user,
+                          Cell(StateText(job), StateColor(job.state)),
+                          GpusOf(job, gpus),
+                          SizeText(job.memory.used),
+                          job.memory.limit ? base::FormatBytes(*job.memory.limit) : std::string("none"),
+                          Age(job, now),
+                          JoinCommand(job.command)};
+    if (ShowsPeak(look)) row.insert(row.begin() + 7, Cell(SizeText(job.memory.peak)));
+    table.Add(std::move(row));
+  }
+  return table.Render(look);
+}
+
+std::string RenderStatus(const api::StatusView& status, const Look& look, base::WallTime now) {
+  std::string text;
+  if (!status.gpus.empty())
+    text = RenderGpus(status.gpus, look);
+  else
+    text = fmt::format("No GPUs: {}\n", Printable(status.driver_error.value_or("the driver shows none")));
+  text += '\n';
+  text += status.jobs.empty() ? std::string("No jobs.\n") : RenderJobs(status.jobs, status.gpus, look, now);
+  if (const auto notes = Notes(status, look); !notes.empty()) text += '\n' + notes;
+  return text;
+}
+
+std::string RenderGpu(const api::GpuView& gpu, const Look& look) {
+  std::string text;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("{:<14}{}\n", name, Printable(value));
+  };
+  line("GPU", Index(gpu));
+  line("UUID", gpu.uuid);
+  line("Name", gpu.name);
+  if (gpu.memory) {
+    line("Memory used", SizeText(gpu.memory->used));
+    line("Memory free", SizeText(gpu.memory->free));
+    line("Memory total", fmt::format("{} ({} of it kept by the driver)", SizeText(gpu.memory->total),
+                                     base::FormatBytes(gpu.memory->reserved)));
+  } else {
+    line("Memory", std::string(kUnknown));
+  }
+  line("Utilization", fmt::format("GPU {}, memory {}", Number(gpu.utilization_gpu, "%"),
+                                  Number(gpu.utilization_memory, "%")));
+  line("Temperature", Number(gpu.temperature_c, "C"));
+  line("Power", Power(gpu.power_w));
+  line("Health", gpu.health.state);
+  for (const auto& reason : gpu.health.reasons) line("", reason);
+  text += '\n';
+  return text + RenderProcesses({gpu}, look);
+}
+
+std::string RenderProcesses(const std::vector<api::GpuView>& gpus, const Look& look) {
+  Table table({{"GPU"},
+               {"PID", Align::kRight},
+               {"USER", Align::kLeft, 5},
+               {"MEMORY", Align::kRight},
+               {"JOB", Align::kLeft, 8},
+               {"COMMAND", Align::kLeft, 12}});
+  for (const auto& gpu : gpus) {
+    for (const auto& process : gpu.processes) {
+      const std::string job =
+          process.job ? fmt::format("{} {}", *process.job, process.tag.value_or("")) : "-";
+      table.Add({Index(gpu), std::to_string(process.pid), process.user.value_or(std::string(kUnknown)),
+                 SizeText(process.memory), Cell(job, process.job ? Color::kCyan : Color::kNone),
+                 CommandOf(process)});
+    }
+  }
+  return table.empty() ? "No process uses GPU memory.\n" : table.Render(look);
+}
+
+std::string RenderEvent(const api::EventView& event, const Look& look) {
+  // Local time, as in every log on the machine; --json has UTC.
+  const auto at = std::chrono::system_clock::to_time_t(event.at);
+  std::tm local{};
+  ::localtime_r(&at, &local);
+  std::string about;
+  if (event.job) about = fmt::format("job {}{}", *event.job, event.tag ? " " + *event.tag : "");
+  if (event.gpu) about += (about.empty() ? "" : " ") + event.gpu->substr(0, 12);
+  const bool bad =
+      event.kind.find("hard_limit") != std::string::npos || event.kind.find("killed") != std::string::npos ||
+      event.kind.find("failed") != std::string::npos || event.kind.find("lost") != std::string::npos ||
+      event.kind.find("pressure") != std::string::npos;
+  const Color color = bad                                            ? Color::kRed
+                      : event.kind.find("soft") != std::string::npos ? Color::kYellow
+                                                                     : Color::kCyan;
+  return fmt::format("{} {}{}{} {}\n", Paint(look, Color::kDim, fmt::format("{:%Y-%m-%d %H:%M:%S}", local)),
+                     Paint(look, color, Printable(event.kind)), about.empty() ? "" : " ", Printable(about),
+                     Printable(event.message));
+}
+
+std::string JobSentence(const api::JobView& job) {
+  std::string text = fmt::format("job {} '{}' is {}", job.id, Printable(job.tag), Printable(StateText(job)));
+  if (job.pid && !api::IsEnded(job.state)) text += fmt::format(" (pid {})", *job.pid);
+  if (job.memory.limit) text += fmt::format(", at most {} on each GPU", base::FormatBytes(*job.memory.limit));
+  return text;
+}
+
+}  // namespace gpuman::cli

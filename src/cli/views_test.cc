@@ -1,0 +1,209 @@
+#include "cli/views.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/table.h"
+
+namespace gpuman::cli {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr Look kPipe{};
+constexpr Look kTerminal{true, false, 80};
+constexpr Look kColors{true, true, 80};
+
+base::WallTime At(int seconds) { return base::WallTime(std::chrono::seconds(1'800'000'000 + seconds)); }
+
+api::GpuView H200() {
+  api::GpuView gpu;
+  gpu.index = 0;
+  gpu.uuid = "GPU-11111111-2222-3333-4444-555555555555";
+  gpu.name = "NVIDIA H200";
+  gpu.memory = api::MemoryView{base::MiB(143771), base::MiB(71000), base::MiB(72000), base::MiB(771)};
+  gpu.utilization_gpu = 87;
+  gpu.utilization_memory = 40;
+  gpu.temperature_c = 54;
+  gpu.power_w = 512.4;
+  gpu.processes.push_back({4711, "lab1", "python", base::GiB(69), 1, "train", {"python", "train.py"}});
+  gpu.processes.push_back({12, {}, {}, {}, {}, {}, {}});
+  return gpu;
+}
+
+api::GpuView Laptop() {
+  api::GpuView gpu;
+  gpu.index = 1;
+  gpu.uuid = "GPU-aaaaaaaa-2222-3333-4444-555555555555";
+  gpu.name = "NVIDIA GeForce RTX 4050 Laptop GPU";
+  gpu.health = {"unhealthy", {"Xid 79: the GPU fell off the bus; power-cycle the machine"}};
+  return gpu;
+}
+
+api::JobView Training() {
+  api::JobView job;
+  job.id = 1;
+  job.tag = "train";
+  job.user = "lab1";
+  job.state = api::JobState::kRunning;
+  job.pid = 4711;
+  job.gpus = {H200().uuid};
+  job.command = {"python", "train.py", "--name", "a b"};
+  job.memory = {base::GiB(80), std::nullopt, base::GiB(69), base::GiB(70)};
+  job.started_at = At(0);
+  return job;
+}
+
+api::JobView Hog() {
+  api::JobView job;
+  job.id = 12;
+  job.tag = "test_cuda_app";
+  job.user = "someone-else";
+  job.state = api::JobState::kKilled;
+  job.reason = "memory_limit";
+  job.reason_detail = "it used 612MiB on GPU 0 where its limit is 512MiB";
+  job.command = {"/home/someone-else/build/cuda_mem_stable"};
+  job.memory = {base::MiB(512), std::nullopt, std::nullopt, base::MiB(612)};
+  job.signal = 9;
+  job.started_at = At(-100);
+  job.ended_at = At(-40);
+  return job;
+}
+
+TEST(RenderStatus, ShowsEverythingOnAPipe) {
+  const api::StatusView status{{H200(), Laptop()}, {Training(), Hog()}, {}};
+  EXPECT_EQ(
+      RenderStatus(status, kPipe, At(3725)),
+      "GPU  NAME                                MEMORY              UTIL  TEMP  POWER  HEALTH\n"
+      "0    NVIDIA H200                         69.3GiB / 140.4GiB   87%   54C   512W  healthy\n"
+      "1    NVIDIA GeForce RTX 4050 Laptop GPU  n/a                  n/a   n/a    n/a  unhealthy\n"
+      "\n"
+      "ID  TAG            USER          STATE                  GPU  MEMORY   LIMIT    PEAK   TIME  COMMAND\n"
+      " 1  train          lab1          running                0     69GiB   80GiB   70GiB  1h02m  python "
+      "train.py --name 'a b'\n"
+      "12  test_cuda_app  someone-else  killed (memory_limit)  all     n/a  512MiB  612MiB     1m  "
+      "/home/someone-else/build/cuda_mem_stable\n"
+      "\n"
+      "GPU 1: Xid 79: the GPU fell off the bus; power-cycle the machine\n"
+      "job 12 test_cuda_app: it used 612MiB on GPU 0 where its limit is 512MiB\n");
+}
+
+TEST(RenderStatus, FitsATerminalOf80Columns) {
+  const api::StatusView status{{H200(), Laptop()}, {Training(), Hog()}, {}};
+  EXPECT_EQ(RenderStatus(status, kTerminal, At(3725)),
+            "GPU  NAME          MEMORY                           UTIL  TEMP  POWER  HEALTH\n"
+            "0    NVIDIA H200   [#####     ] 69.3GiB / 140.4GiB   87%   54C   512W  healthy\n"
+            "1    NVIDIA GeFo…  n/a                               n/a   n/a    n/a  unhealthy\n"
+            "\n"
+            "ID  TAG            USER      STATE         GPU  MEMORY   LIMIT   TIME  COMMAND\n"
+            " 1  train          lab1      running       0     69GiB   80GiB  1h02m  python t…\n"
+            "12  test_cuda_app  someone…  killed (mem…  all     n/a  512MiB     1m  /home/so…\n"
+            "\n"
+            "GPU 1: Xid 79: the GPU fell off the bus; power-cycle the machine\n"
+            "job 12 test_cuda_app: it used 612MiB on GPU 0 where its limit is 512MiB\n");
+}
+
+TEST(RenderStatus, ColoursOnlyWhereAsked) {
+  const api::StatusView status{{H200()}, {Training()}, {}};
+  EXPECT_THAT(RenderStatus(status, kTerminal, At(0)), Not(HasSubstr("\033")));
+  EXPECT_THAT(RenderStatus(status, kColors, At(0)), HasSubstr("\033[32mrunning\033[0m"));
+}
+
+TEST(RenderStatus, SaysWhyThereIsNothingToShow) {
+  EXPECT_EQ(RenderStatus({{}, {}, "libnvidia-ml.so.1 cannot be loaded"}, kPipe, At(0)),
+            "No GPUs: libnvidia-ml.so.1 cannot be loaded\n\nNo jobs.\n");
+}
+
+TEST(RenderStatus, LetsNoNameActOnTheTerminal) {
+  auto job = Training();
+  job.tag = "a\033[2Jb";
+  job.command = {"x\ny", "\xff"};
+  job.reason_detail = "\a";
+  const auto text = RenderStatus({{}, {job}, {}}, kPipe, At(0));
+  EXPECT_THAT(text, Not(HasSubstr("\033")));
+  EXPECT_THAT(text, Not(HasSubstr("\a")));
+  EXPECT_THAT(text, HasSubstr("a?[2Jb"));
+  EXPECT_THAT(text, HasSubstr("'x?y' '?'"));
+}
+
+TEST(RenderProcesses, ListsEveryGpu) {
+  EXPECT_EQ(RenderProcesses({H200(), Laptop()}, kPipe),
+            "GPU   PID  USER  MEMORY  JOB      COMMAND\n"
+            "0    4711  lab1   69GiB  1 train  python train.py\n"
+            "0      12  n/a      n/a  -        n/a\n");
+  EXPECT_EQ(RenderProcesses({}, kPipe), "No process uses GPU memory.\n");
+}
+
+TEST(RenderGpu, ShowsWhatIsKnownAndWhatIsNot) {
+  EXPECT_EQ(RenderGpu(Laptop(), kPipe),
+            "GPU           1\n"
+            "UUID          GPU-aaaaaaaa-2222-3333-4444-555555555555\n"
+            "Name          NVIDIA GeForce RTX 4050 Laptop GPU\n"
+            "Memory        n/a\n"
+            "Utilization   GPU n/a, memory n/a\n"
+            "Temperature   n/a\n"
+            "Power         n/a\n"
+            "Health        unhealthy\n"
+            "              Xid 79: the GPU fell off the bus; power-cycle the machine\n"
+            "\n"
+            "No process uses GPU memory.\n");
+  EXPECT_THAT(RenderGpu(H200(), kPipe),
+              HasSubstr("Memory total  140.4GiB (771MiB of it kept by the driver)\n"));
+}
+
+TEST(RenderEvent, IsOneLine) {
+  api::EventView event;
+  event.kind = "hard_limit";
+  event.job = 12;
+  event.tag = "hog";
+  event.message = "612MiB used,\nlimit 512MiB";
+  const auto text = RenderEvent(event, kPipe);
+  EXPECT_THAT(text, HasSubstr(" hard_limit job 12 hog 612MiB used,?limit 512MiB\n"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+}
+
+TEST(StateText, SaysHowAJobEnded) {
+  api::JobView job;
+  job.state = api::JobState::kFailed;
+  job.exit_code = 3;
+  EXPECT_EQ(StateText(job), "failed (exit 3)");
+  job.exit_code.reset();
+  job.signal = 11;
+  EXPECT_EQ(StateText(job), "failed (signal 11)");
+  job.reason = "command_not_found";
+  EXPECT_EQ(StateText(job), "failed (command_not_found)");
+  job = {};
+  job.state = api::JobState::kFinished;
+  job.exit_code = 0;
+  EXPECT_EQ(StateText(job), "finished");
+}
+
+TEST(Table, ShrinksTheLastColumnsFirst) {
+  Table table({{"A", Align::kLeft, 3}, {"B"}, {"C", Align::kLeft, 3}});
+  table.Add({"aaaaaaaa", "bbbb", "cccccccc"});
+  const Look narrow{true, false, 20};
+  EXPECT_EQ(table.Render(narrow), "A         B     C\naaaaaaaa  bbbb  ccc…\n");
+  const Look tiny{true, false, 14};
+  EXPECT_EQ(table.Render(tiny), "A    B     C\naa…  bbbb  cc…\n");
+}
+
+TEST(Cut, CountsCharactersAndNotBytes) {
+  EXPECT_EQ(Cut("äöü", 3), "äöü");
+  EXPECT_EQ(Cut("äöüß", 3), "äö…");
+  EXPECT_EQ(Cut("abc", 1), "…");
+  EXPECT_EQ(Cut("abc", 0), "");
+}
+
+TEST(Nearest, FindsAMisspeltTagAndNothingFarAway) {
+  EXPECT_EQ(Nearest("trian", {"train", "eval"}), std::nullopt);  // a swap is two edits; a third of 5 is 1
+  EXPECT_EQ(Nearest("tran", {"train", "eval"}), "train");
+  EXPECT_EQ(Nearest("test_cuda_ap", {"test_cuda_app", "x"}), "test_cuda_app");
+  EXPECT_EQ(Nearest("hog", {"dog", "log"}), "dog");
+  EXPECT_EQ(Nearest("zebra", {"train"}), std::nullopt);
+  EXPECT_EQ(Nearest("x", {}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace gpuman::cli

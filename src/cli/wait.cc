@@ -1,0 +1,103 @@
+#include "cli/wait.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
+#include "cli/views.h"
+
+namespace gpuman::cli {
+namespace {
+
+// While it lives, SIGINT and SIGTERM come as readable bytes instead of ending the program.
+class SignalWatch {
+ public:
+  SignalWatch() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, SIGINT);
+    ::sigaddset(&set, SIGTERM);
+    ::sigprocmask(SIG_BLOCK, &set, &before_);
+    fd_ = base::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+  ~SignalWatch() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  int fd() const { return fd_.get(); }
+  int Take() {
+    signalfd_siginfo info{};
+    return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_{};
+  base::Fd fd_;
+};
+
+// To the job's whole process group, as a terminal would.
+bool PassOn(const api::Client& daemon, const std::string& job, int signal) {
+  const auto now = daemon.Job(job);
+  if (!now || !now->pid || api::IsEnded(now->state)) return false;
+  return ::kill(-*now->pid, signal) == 0 || ::kill(*now->pid, signal) == 0;
+}
+
+}  // namespace
+
+int ExitStatusOfJob(const api::JobView& job) {
+  if (job.signal) return 128 + *job.signal;
+  return job.exit_code.value_or(job.state == api::JobState::kFinished ? kExitDone : kExitFailed);
+}
+
+base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job) {
+  const std::string id = std::to_string(job.id);
+  SignalWatch signals;
+  int first_signal = 0;
+  int last_signal = 0;
+  api::Wake wake;
+  wake.fd = signals.fd();
+  wake.on_wake = [&] {
+    const int signal = signals.Take();
+    if (signal == 0) return true;
+    last_signal = signal;
+    if (first_signal != 0) return false;
+    first_signal = signal;
+    const bool passed = PassOn(daemon, id, signal);
+    session.Note(fmt::format(
+        "{} job {} '{}'; once more leaves it running",
+        passed ? fmt::format("passed SIG{} on to", ::sigabbrev_np(signal)) : "waiting for", job.id, job.tag));
+    return true;
+  };
+  const auto left = [&](const base::Error& error) -> base::Result<int> {
+    if (error.code != base::ErrorCode::kConflict || last_signal == 0) return base::Fail(error);
+    session.Note(
+        fmt::format("job {} '{}' goes on; stop it with: gpuman remove {}", job.id, job.tag, job.tag));
+    return 128 + last_signal;
+  };
+
+  if (!session.json) {
+    const auto show = [&](std::string_view piece) {
+      session.Print(piece);
+      session.Flush();
+      return true;
+    };
+    const auto shown = daemon.Log(id, {/*follow=*/true, std::nullopt}, show, wake);
+    if (!shown) return left(shown.error());
+  }
+  const auto ended = daemon.Wait(id, wake);
+  if (!ended) return left(ended.error());
+  if (session.json)
+    session.PrintJson(api::ToJson(*ended));
+  else if (ended->state != api::JobState::kFinished)
+    session.Note(ended->reason_detail ? fmt::format("job {} '{}' {}: {}", ended->id, ended->tag,
+                                                    StateText(*ended), *ended->reason_detail)
+                                      : JobSentence(*ended));
+  return ExitStatusOfJob(*ended);
+}
+
+}  // namespace gpuman::cli
