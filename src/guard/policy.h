@@ -49,18 +49,19 @@ struct UnmanagedRule {
   UnmanagedMode mode = UnmanagedMode::kWarn;
 };
 
+std::set<std::string> DefaultProtectedNames();
+
 struct Settings {
   base::Millis grace{0};  // for jobs that name none, and for unmanaged processes
-  std::vector<UnmanagedRule> unmanaged;
+  std::vector<UnmanagedRule> unmanaged{};
   bool unmanaged_victims = false;
-  std::set<std::string> protected_names;  // comm; DefaultProtectedNames()
-  std::set<base::ProcessId> ignored;      // unmanaged processes that are never touched nor counted
+  std::set<std::string> protected_names = DefaultProtectedNames();  // comm
+  std::set<base::ProcessId> ignored{};  // unmanaged processes that are never touched nor counted
   base::Millis max_age{3000};
   base::Millis settle{250};
   base::Millis victim_patience{10'000};
   base::Millis kill_again{1000};  // SIGKILL is repeated this often while the job still shows on a GPU
 };
-std::set<std::string> DefaultProtectedNames();
 
 struct GpuSnapshot {
   std::string uuid;
