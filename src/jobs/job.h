@@ -87,7 +87,10 @@ struct Job {
   // Bookkeeping between daemon and keeper.
   int incarnation = 1;            // a restart of an ended job starts a new journal
   std::uint64_t journal_seq = 0;  // records of this incarnation's journal that this record reflects
+  bool stop_wanted =
+      false;  // asked for by somebody; until the keeper has it in its journal it is asked again
   bool remove_when_ended = false;
+  bool updated = false;  // settings differ from those the keeper was started with
 };
 
 inline bool IsEnded(const Job& job) { return IsEnded(job.state); }

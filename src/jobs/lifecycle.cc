@@ -179,6 +179,10 @@ void OnEvent(Transition& t, const StopAsked& asked) {
     Explain(t.job, asked.reason);
     t.changed = true;
   }
+  if (!t.job.stop_wanted) {
+    t.job.stop_wanted = true;
+    t.changed = true;
+  }
   t.effects.push_back(Effect::kOrderStop);
 }
 
@@ -198,6 +202,8 @@ void OnEvent(Transition& t, const RestartAsked& asked) {
   job.boot_id.clear();
   job.cgroup.clear();
   job.peak.reset();
+  job.stop_wanted = false;
+  job.updated = false;
   ++job.incarnation;
   job.journal_seq = 0;
   t.changed = true;

@@ -83,7 +83,9 @@ Json ToJson(const Job& job) {
       {"restarts", job.restarts},
       {"incarnation", job.incarnation},
       {"journal_seq", job.journal_seq},
+      {"stop_wanted", job.stop_wanted},
       {"remove_when_ended", job.remove_when_ended},
+      {"updated", job.updated},
   };
   PutSize(json, "memory", job.memory);
   PutSize(json, "soft", job.soft);
@@ -145,7 +147,9 @@ base::Result<Job> FromJson(const Json& json) {
   Get(json, "restarts", job.restarts);
   Get(json, "incarnation", job.incarnation);
   Get(json, "journal_seq", job.journal_seq);
+  Get(json, "stop_wanted", job.stop_wanted);
   Get(json, "remove_when_ended", job.remove_when_ended);
+  Get(json, "updated", job.updated);
   return job;
 }
 

@@ -1,0 +1,179 @@
+#include "jobs/keeper_link.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+#include <variant>
+
+namespace gpuman::jobs {
+namespace {
+
+namespace asio = boost::asio;
+using base::ErrorCode;
+
+constexpr int kPatience = 3;  // failures in a row before somebody is told
+constexpr base::Millis kFirstRetry{100};
+constexpr base::Millis kLastRetry{30'000};
+
+}  // namespace
+
+KeeperLink::KeeperLink(asio::io_context& loop, asio::thread_pool& workers, std::filesystem::path program,
+                       std::filesystem::path job_dir, Callbacks callbacks)
+    : loop_(loop),
+      workers_(workers),
+      program_(std::move(program)),
+      job_dir_(std::move(job_dir)),
+      callbacks_(std::move(callbacks)),
+      retry_(loop) {}
+
+void KeeperLink::Prepare(keeper::Spec spec) {
+  preparing_ = true;
+  asio::post(workers_, [self = shared_from_this(), spec = std::move(spec)] {
+    auto outcome = keeper::PrepareJob(self->job_dir_, spec);
+    if (!outcome && outcome.error().code == ErrorCode::kAlreadyExists) outcome = {};
+    asio::post(self->loop_, [self, outcome] {
+      self->preparing_ = false;
+      self->prepared_ = outcome.has_value();
+      if (self->stopped_) return;
+      if (!outcome) {
+        self->callbacks_.on_failed(outcome.error(), false);
+      } else if (self->start_wanted_) {
+        self->Spawn();
+      }
+    });
+  });
+}
+
+void KeeperLink::Start() {
+  start_wanted_ = true;
+  if (!preparing_ && prepared_) Spawn();
+}
+
+void KeeperLink::Stop() {
+  stopped_ = true;
+  readable_.reset();
+  connection_.reset();
+  retry_.cancel();
+  callbacks_ = {};
+}
+
+void KeeperLink::Spawn() {
+  asio::post(workers_, [self = shared_from_this()] {
+    auto outcome = keeper::SpawnKeeper({self->program_, self->job_dir_});
+    asio::post(self->loop_, [self, outcome = std::move(outcome)] {
+      if (!self->stopped_) self->OnSpawned(outcome);
+    });
+  });
+}
+
+void KeeperLink::OnSpawned(const base::Result<keeper::SpawnOutcome>& outcome) {
+  if (!outcome) {
+    callbacks_.on_failed(outcome.error(), true);
+    return;
+  }
+  if (*outcome == keeper::SpawnOutcome::kAlreadyEnded) {
+    ended_ = ReadJournal();
+    return;
+  }
+  Connect();
+}
+
+void KeeperLink::Connect() {
+  auto connection = keeper::KeeperConnection::Connect(job_dir_);
+  if (!connection) {
+    OnGone();
+    return;
+  }
+  // The connection closes its own descriptor and asio its duplicate.
+  const int copy = ::fcntl(connection->fd(), F_DUPFD_CLOEXEC, 3);
+  if (copy < 0) {
+    callbacks_.on_trouble(base::SystemError(errno, "following a keeper").message);
+    RetryLater();
+    return;
+  }
+  connection_.emplace(std::move(*connection));
+  hello_ = false;
+  readable_.emplace(loop_, copy);
+  OnReadable();
+}
+
+void KeeperLink::Wait() {
+  readable_->async_wait(asio::posix::stream_descriptor::wait_read,
+                        [self = shared_from_this()](const boost::system::error_code& error) {
+                          if (!error && !self->stopped_) self->OnReadable();
+                        });
+}
+
+void KeeperLink::OnReadable() {
+  while (connection_) {
+    auto message = connection_->Receive();
+    if (!message) {
+      OnGone();
+      return;
+    }
+    if (!*message) {
+      Wait();
+      return;
+    }
+    if (std::holds_alternative<keeper::Hello>(**message)) {
+      hello_ = true;
+      failures_ = 0;
+      ended_ = ReadJournal();
+      if (!stopped_ && !ended_ && callbacks_.on_connected) callbacks_.on_connected();
+    } else if (const auto* record = std::get_if<keeper::Record>(&**message)) {
+      ended_ = ended_ || std::holds_alternative<keeper::JobEnded>(record->body);
+      callbacks_.on_record(*record);
+    } else if (const auto* reply = std::get_if<keeper::Reply>(&**message); reply && reply->error) {
+      callbacks_.on_trouble("the keeper refused an order: " + reply->error->message);
+    }
+    // A callback may have stopped this link.
+    if (stopped_) return;
+  }
+}
+
+bool KeeperLink::ReadJournal() {
+  auto content = keeper::ReadJournal(job_dir_);
+  if (!content) {
+    callbacks_.on_trouble("reading the job's journal: " + content.error().message);
+    return false;
+  }
+  bool ended = false;
+  for (const keeper::Record& record : content->records) {
+    ended = ended || std::holds_alternative<keeper::JobEnded>(record.body);
+    if (!stopped_) callbacks_.on_record(record);
+  }
+  return ended;
+}
+
+void KeeperLink::OnGone() {
+  readable_.reset();
+  connection_.reset();
+  hello_ = false;
+  if (ended_ || stopped_) return;
+  ended_ = ReadJournal();
+  if (ended_ || stopped_) return;
+  RetryLater();
+}
+
+// Spawning finds out by itself whether a keeper lives, the job has ended or a new keeper is needed.
+void KeeperLink::RetryLater() {
+  ++failures_;
+  if (failures_ == kPatience) callbacks_.on_trouble("the job's keeper cannot be reached; trying again");
+  const int doublings = std::min(failures_ - 1, 10);
+  retry_.expires_after(failures_ == 1 ? base::Millis(0)
+                                      : std::min(kFirstRetry * (1 << doublings), kLastRetry));
+  retry_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    if (!error && !self->stopped_) self->Spawn();
+  });
+}
+
+base::Result<> KeeperLink::Send(keeper::Command command) {
+  if (!connected()) return base::Fail(ErrorCode::kUnavailable, "the job's keeper is not connected");
+  auto sent = connection_->Send(std::move(command));
+  if (!sent) return base::Fail(sent.error());
+  return {};
+}
+
+}  // namespace gpuman::jobs

@@ -1,0 +1,76 @@
+// One job's keeper as the event loop sees it: start it, follow it, give it orders, notice its end.
+//
+// Starting blocks, so it runs on `workers`; everything else, the callbacks too, on `loop`. Not thread-safe.
+// Destroying it lets the keeper go on and brings no more callbacks.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "keeper/client.h"
+
+namespace gpuman::jobs {
+
+class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
+ public:
+  struct Callbacks {
+    // Every record of the journal, in order, from the first; again after a reconnection (their numbers tell).
+    std::function<void(const keeper::Record&)> on_record;
+    // The keeper listens and all it wrote so far was given to on_record.
+    std::function<void()> on_connected;
+    // A keeper could not be started. `prepared`: the job's directory is there, so another try may do.
+    std::function<void(const base::Error&, bool prepared)> on_failed;
+    // Something an administrator should know; the link goes on.
+    std::function<void(const std::string&)> on_trouble;
+  };
+
+  KeeperLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers, std::filesystem::path program,
+             std::filesystem::path job_dir, Callbacks callbacks);
+
+  // Makes the job's directory from `spec` unless it is there. May be called while its record is being
+  // committed; Start waits for it.
+  void Prepare(keeper::Spec spec);
+  // Starts the keeper, or finds the one that lives.
+  void Start();
+  // No more callbacks.
+  void Stop();
+
+  bool connected() const { return connection_.has_value() && hello_; }
+  // kUnavailable while not connected.
+  base::Result<> Send(keeper::Command command);
+
+ private:
+  void Spawn();
+  void OnSpawned(const base::Result<keeper::SpawnOutcome>& outcome);
+  void Connect();
+  void Wait();
+  void OnReadable();
+  // Gives what the journal file holds to on_record; true when the job's end is among it.
+  bool ReadJournal();
+  void OnGone();
+  void RetryLater();
+
+  boost::asio::io_context& loop_;
+  boost::asio::thread_pool& workers_;
+  std::filesystem::path program_;
+  std::filesystem::path job_dir_;
+  Callbacks callbacks_;
+  bool stopped_ = false;
+  bool preparing_ = false;
+  bool prepared_ = true;
+  bool start_wanted_ = false;
+  bool hello_ = false;
+  bool ended_ = false;
+  int failures_ = 0;  // in a row
+  std::optional<keeper::KeeperConnection> connection_;
+  std::optional<boost::asio::posix::stream_descriptor> readable_;  // a duplicate of the connection's
+  boost::asio::steady_timer retry_;
+};
+
+}  // namespace gpuman::jobs

@@ -1,0 +1,48 @@
+#include "jobs/launch_plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace gpuman::jobs {
+
+std::filesystem::path LogPath(const std::filesystem::path& log_dir, JobId id) {
+  return log_dir / fmt::format("{}.log", id.value);
+}
+
+std::filesystem::path JobDirectory(const std::filesystem::path& jobs_dir, const Job& job) {
+  return jobs_dir / (job.incarnation == 1 ? fmt::format("{}", job.id.value)
+                                          : fmt::format("{}.{}", job.id.value, job.incarnation));
+}
+
+keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
+  keeper::Spec spec;
+  spec.job_id = job.id.value;
+  spec.tag = job.tag;
+  spec.argv = job.command;
+  spec.uid = job.owner.uid;
+  spec.gid = job.owner.gid;
+  spec.groups = job.owner.groups;
+  spec.cwd = job.directory;
+  spec.umask = job.umask;
+  for (const auto& [name, value] : job.environment) spec.environment.push_back(name + "=" + value);
+  for (const auto& [resource, values] : job.resource_limits)
+    spec.limits.push_back({resource, values.first, values.second});
+
+  spec.extra_environment.push_back(fmt::format("GPUMAN_JOB_ID={}", job.id.value));
+  spec.extra_environment.push_back("GPUMAN_JOB_TAG=" + job.tag);
+  const auto& gpus = job.gpus.empty() ? settings.all_gpus : job.gpus;
+  if (!gpus.empty() && (!job.gpus.empty() || !job.environment.contains("CUDA_VISIBLE_DEVICES"))) {
+    spec.extra_environment.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", fmt::join(gpus, ",")));
+    spec.extra_environment.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  }
+
+  spec.log.path = LogPath(settings.log_dir, job.id);
+  spec.log.size_limit = settings.log_size;
+  spec.log.rotations = settings.log_files;
+  spec.restart = settings.restart;
+  spec.restart.mode = job.restart;
+  spec.stop_grace = job.grace.value_or(settings.stop_grace);
+  return spec;
+}
+
+}  // namespace gpuman::jobs

@@ -1,0 +1,33 @@
+// From a job to what its keeper is told to run. Pure.
+//
+// The command gets the environment it was submitted with, and on top of it GPUMAN_JOB_ID, GPUMAN_JOB_TAG and,
+// for the GPUs it was given, CUDA_VISIBLE_DEVICES (UUIDs) and CUDA_DEVICE_ORDER. A job that was given no GPUs
+// may use every one: then a CUDA_VISIBLE_DEVICES of the caller's own stays.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "jobs/job.h"
+#include "keeper/spec.h"
+
+namespace gpuman::jobs {
+
+struct LaunchSettings {
+  std::filesystem::path log_dir;
+  base::Millis stop_grace{10'000};
+  base::Bytes log_size = base::MiB(64);
+  std::uint32_t log_files = 2;
+  keeper::RestartPolicy restart;      // all but the mode
+  std::vector<std::string> all_gpus;  // UUIDs of what the machine has now
+};
+
+keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings);
+
+std::filesystem::path LogPath(const std::filesystem::path& log_dir, JobId id);
+// Where journal and keeper of this incarnation live, below the state directory's `jobs`.
+std::filesystem::path JobDirectory(const std::filesystem::path& jobs_dir, const Job& job);
+
+}  // namespace gpuman::jobs

@@ -1,0 +1,165 @@
+// All jobs of a daemon: keeps their records, their keepers and the store in step.
+//
+// Everything that is acknowledged (a Done called with success) is on the disk. A job's record is committed
+// before its keeper is started, and after a restart of the daemon Adopt brings every job on from wherever it
+// had got to: never started, running, ended meanwhile, its keeper killed, the machine rebooted.
+//
+// Not thread-safe: lives on the event loop, where all callbacks run. Starting keepers and deleting files
+// happen on `workers`, writing on the store's own thread.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "jobs/job.h"
+#include "jobs/keeper_link.h"
+#include "jobs/launch_plan.h"
+#include "jobs/lifecycle.h"
+#include "jobs/store.h"
+#include "jobs/store_worker.h"
+
+namespace gpuman::jobs {
+
+// What is known of a job only while this daemon runs.
+struct Runtime {
+  base::MonoTime run_started{};  // of the current or last run
+  std::string key;               // GPUMAN_JOB_KEY of its processes
+};
+
+// Told by the supervisor; may call back into it, except for destroying it.
+class SupervisorHost {
+ public:
+  virtual ~SupervisorHost() = default;
+  // A job is new, or its record changed.
+  virtual void OnJobChanged(const Job& job, const Runtime& runtime) = 0;
+  // The job is not gpuman's any more: removed, forgotten or let go.
+  virtual void OnJobForgotten(JobId job) = 0;
+  virtual void OnNotice(const Job& job, const Notice& notice) = 0;
+  // For the daemon's own log.
+  virtual void OnTrouble(const Job& job, const std::string& what) = 0;
+  // Largest use of memory seen in this run.
+  virtual std::optional<base::Bytes> PeakOf(JobId job) = 0;
+  // UUIDs of the machine's GPUs.
+  virtual std::vector<std::string> AllGpus() = 0;
+};
+
+struct SupervisorOptions {
+  std::filesystem::path keeper_program;
+  std::filesystem::path jobs_dir;  // exists
+  LaunchSettings launch;           // all_gpus is asked of the host
+  std::size_t keep_ended = 1000;   // ended jobs beyond are forgotten, oldest first
+  base::Millis keep_ended_for{30LL * 86'400'000};
+};
+
+class Supervisor {
+ public:
+  template <typename T>
+  using Done = std::function<void(base::Result<T>)>;
+
+  // All must outlive this object.
+  Supervisor(boost::asio::io_context& loop, boost::asio::thread_pool& workers, StoreWorker& store,
+             const base::Clock& clock, const base::ProcessTable& table, SupervisorHost& host,
+             SupervisorOptions options);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // The store's jobs, once, before anything else.
+  void Adopt(const StoreContents& contents);
+  // Holds for jobs started from now on.
+  void SetOptions(SupervisorOptions options);
+
+  // Gives `job` its id and starts it. kAlreadyExists: a job that has not ended has the tag.
+  void Create(Job job, Done<Job> done);
+  // Applies `change` to the settings (limits, priority, restart, grace) and tells the keeper.
+  void Update(JobId id, const std::function<void(Job&)>& change, Done<Job> done);
+  // A new run of a running or an ended job. `change` may renew what it will see (its GPUs).
+  void Restart(JobId id, const keeper::Reason& reason, Done<Job> done);
+  // Ends the job and forgets it; done when it is gone, with the job as it ended.
+  void Remove(JobId id, const keeper::Reason& reason, Done<Job> done);
+  // Forgets the job and lets it run on, unlimited; it will not be restarted.
+  void Release(JobId id, Done<Job> done);
+
+  // For the guard. Unknown jobs and jobs without a keeper: nothing happens.
+  void Announce(JobId id, const keeper::Reason& reason);
+  base::Result<std::size_t> Signal(JobId id, int signal);
+  void Note(JobId id, const std::string& line);
+
+  // nullptr: no such job. Valid until the next call that changes something.
+  const Job* Find(JobId id) const;
+  // By id, or by tag: the job that has not ended, else the newest.
+  base::Result<JobId> Resolve(const std::string& ref) const;
+  std::vector<const Job*> All() const;  // by id
+
+  // Calls `ended` once the job has ended or was let go, at once if it has. 0: called already.
+  std::uint64_t WaitForEnd(JobId id, std::function<void(const Job&)> ended);
+  void CancelWait(std::uint64_t handle);
+
+  std::filesystem::path LogPathOf(JobId id) const;
+
+ private:
+  struct Entry {
+    Job job;
+    Runtime runtime;
+    std::shared_ptr<KeeperLink> link;  // shared with its pending operations
+    bool stop_in_journal = false;
+    std::string settings_in_journal;
+    std::vector<Done<Job>> removals;  // answered when the job is gone
+  };
+  struct Waiter {
+    JobId job;
+    std::function<void(const Job&)> ended;
+  };
+
+  base::Result<Entry*> Existing(JobId id);
+  void MakeLink(Entry& entry);
+  void Launch(Entry& entry);
+  void PickUp(Entry& entry);
+  void OnRecord(JobId id, const keeper::Record& record);
+  void OnConnected(JobId id);
+  void OnFailed(JobId id, const base::Error& error, bool prepared);
+  void Trouble(JobId id, const std::string& what);
+  void Happen(JobId id, const JobEvent& event, Done<void> stored = {});
+  void Carry(JobId id, const std::vector<Effect>& effects);
+  void Save(JobId id, Done<void> stored);
+  void SaveDirtyLater();
+  void SendStop(Entry& entry);
+  void SendSettings(Entry& entry);
+  void Forget(JobId id);
+  void Vanish(JobId id);
+  void AnswerWaiters(const Job& job);
+  void ForgetOldOnes();
+  void SweepDirectories();
+  void DeleteFiles(std::vector<std::filesystem::path> paths);
+
+  boost::asio::io_context& loop_;
+  boost::asio::thread_pool& workers_;
+  StoreWorker& store_;
+  const base::Clock& clock_;
+  const base::ProcessTable& table_;
+  SupervisorHost& host_;
+  SupervisorOptions options_;
+  std::map<JobId, Entry> entries_;
+  std::int64_t last_id_ = 0;
+  std::map<std::uint64_t, Waiter> waiters_;
+  std::uint64_t last_waiter_ = 0;
+  std::set<JobId> dirty_;  // records the disk did not take
+  bool forgetting_ = false;
+  boost::asio::steady_timer retry_;
+  // Callbacks that outlive this object find it gone.
+  std::shared_ptr<Supervisor*> self_;
+};
+
+}  // namespace gpuman::jobs
