@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Makes DEST a build directory that can be carried: the programs and tests of BUILD_DIR (configured with
+# -DGPUMAN_STATIC_DEPS=ON) without symbols, and the shared objects that a bare machine may lack.
+set -euo pipefail
+[ $# -eq 2 ] || { echo "usage: tests/gpu/pack.sh BUILD_DIR DEST" >&2; exit 2; }
+build=$1 dest=$2
+rm -rf "${dest:?}/bin" "${dest:?}/tests" "${dest:?}/lib/carry"
+mkdir -p "$dest/bin" "$dest/tests" "$dest/lib/carry"
+
+for program in gpuman gpumand gpuman-keeper gpuman-load gpuman-sim; do
+  [ ! -x "$build/bin/$program" ] || strip -o "$dest/bin/$program" "$build/bin/$program"
+done
+strip -o "$dest/tests/conformance_test" "$build/tests/conformance_test"
+
+# The C library belongs to the machine; all else comes along.
+for program in "$dest"/bin/* "$dest"/tests/*; do
+  ldd "$program" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// {print $3}' |
+    grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so' || true
+done | sort -u | while read -r object; do
+  cp -L "$object" "$dest/lib/carry/"
+done
+du -sh "$dest"
