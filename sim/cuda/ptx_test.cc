@@ -48,8 +48,8 @@ RunResult RunKernel(const Program& program, Memory& memory, Dimensions grid, Dim
     std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);
   };
   (add(arguments), ...);
-  return ptx::Run(program.kernels.front(), std::vector<std::uint64_t>(program.globals.size()), grid, block, bytes,
-             memory);
+  return ptx::Run(program.kernels.front(), std::vector<std::uint64_t>(program.globals.size()), grid, block,
+                  bytes, memory);
 }
 
 constexpr const char* kFill = R"(

@@ -283,10 +283,7 @@
      shared_mem_bytes, stream, kernel_params)) \
   X(cuLaunchHostFunc, cuLaunchHostFunc, 10000, PTSZ, \
     (CUstream stream, CUhostFn callback, void* user_data), \
-    (stream, callback, user_data)) \
-  X(cuLaunchHostFunc, cuLaunchHostFunc_v2, 13010, PTSZ, \
-    (CUstream stream, CUhostFn callback, void* user_data, unsigned int sync_mode), \
-    (stream, callback, user_data, sync_mode))
+    (stream, callback, user_data))
 
 // memory of a device and of the host
 #define GPUMAN_CUDA_MEMORY(X) \

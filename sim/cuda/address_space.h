@@ -1,0 +1,100 @@
+// What lies at which address: the blocks that are mapped, and the allocations that the program knows.
+//
+// A block is one piece of physical memory (2 MiB or more, or a piece of host memory); an allocation is what a
+// call returned. Small allocations share a block; one of a pool may span several. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <vector>
+
+#include "sim/cuda/device.h"
+#include "sim/cuda/physical.h"
+
+namespace gpuman::sim::cuda {
+
+class Context;
+class MemoryPool;
+
+enum class MemoryKind { kDevice, kPool, kVirtual, kManaged, kHost, kRegistered, kImported };
+
+// Memory of the host, which every device reaches.
+constexpr bool IsHostKind(MemoryKind kind) {
+  return kind == MemoryKind::kHost || kind == MemoryKind::kRegistered;
+}
+
+struct Block {
+  std::uint64_t begin = 0, end = 0;
+  MemoryKind kind = MemoryKind::kDevice;
+  Device* device = nullptr;
+  std::shared_ptr<Physical> physical{};  // null for registered host memory
+  std::uint64_t physical_offset = 0;
+  std::uint32_t readers = 0, writers = 0;  // device ordinals as bits; only for kVirtual
+};
+
+struct Allocation {
+  std::uint64_t begin = 0, size = 0;
+  MemoryKind kind = MemoryKind::kDevice;
+  Device* device = nullptr;
+  Context* context = nullptr;  // where it was made; never dereferenced
+  unsigned flags = 0;          // of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged
+  MemoryPool* pool = nullptr;
+  std::uint64_t id = 0;  // unique in the process
+  std::uint64_t end() const { return begin + size; }
+};
+
+class AddressSpace {
+ public:
+  void AddBlock(Block block);
+  std::optional<Block> TakeBlock(std::uint64_t begin);
+  std::optional<Block> FindBlock(std::uint64_t address) const;
+
+  // Gives the allocation its id.
+  void AddAllocation(Allocation allocation);
+  std::optional<Allocation> TakeAllocation(std::uint64_t begin);
+  std::optional<Allocation> FindAllocation(std::uint64_t address) const;
+  // Visits all; `keep` false removes the allocation. Called under the lock: must not call back.
+  template <typename Keep>
+  void Filter(Keep keep) {
+    const std::unique_lock lock(mutex_);
+    for (auto at = allocations_.begin(); at != allocations_.end();) {
+      at = keep(at->second) ? std::next(at) : allocations_.erase(at);
+    }
+  }
+
+  void AddReservation(std::uint64_t begin, std::uint64_t size);
+  bool TakeReservation(std::uint64_t begin,
+                       std::uint64_t size);  // false unless exactly this, and nothing mapped
+  bool IsReserved(std::uint64_t begin, std::uint64_t size) const;
+
+  // For kVirtual: whether [begin, begin + size) is made of whole mappings and holes, without cutting one.
+  // `mapped` receives the mappings' begins.
+  bool WholeMappings(std::uint64_t begin, std::uint64_t size, std::vector<std::uint64_t>& mapped) const;
+  // Sets access of the mappings that tile [begin, begin + size); false when they do not.
+  bool SetAccess(std::uint64_t begin, std::uint64_t size, std::uint32_t device_bit, bool read, bool write);
+
+  enum class Lookup {
+    kUnknown,  // nothing of ours: perhaps plain host memory
+    kGood,
+    kBad  // ours, but out of bounds, not mapped or without access
+  };
+  // Whether all of [begin, begin + size) may be copied from, or to.
+  Lookup Check(std::uint64_t begin, std::uint64_t size, bool write) const;
+
+ private:
+  const Block* BlockAt(std::uint64_t address) const;
+  const Allocation* AllocationAt(std::uint64_t address) const;
+  bool Reserved(std::uint64_t begin, std::uint64_t size) const;
+
+  mutable std::shared_mutex mutex_;
+  std::map<std::uint64_t, Block> blocks_;
+  std::map<std::uint64_t, Allocation> allocations_;
+  std::map<std::uint64_t, std::uint64_t> reservations_;
+  std::uint64_t next_id_ = 1;
+};
+
+}  // namespace gpuman::sim::cuda

@@ -1,0 +1,146 @@
+// The driver's checkpoint of another process, asked for through that process's mailbox in the state.
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "sim/cuda/api.h"
+
+namespace gpuman::sim::cuda {
+namespace {
+
+// The slot of a process that has initialised CUDA.
+CUresult FindTarget(int pid, ProcessSlot*& slot) {
+  Driver& driver = Driver::Get();
+  if (!driver.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH)) return CUDA_ERROR_OPERATING_SYSTEM;
+  slot = driver.client().SlotOf(static_cast<std::uint32_t>(pid));
+  if (slot == nullptr || slot->checkpoint.restore_thread.load() == 0) return CUDA_ERROR_NOT_INITIALIZED;
+  return slot->euid.load() == geteuid() || geteuid() == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;
+}
+
+// One caller at a time; one that died in between is replaced.
+class Turn {
+ public:
+  explicit Turn(Word32& caller) : caller_(caller) {
+    const auto own = static_cast<std::uint32_t>(getpid());
+    while (true) {
+      std::uint32_t other = 0;
+      if (caller_.compare_exchange_strong(other, own)) return;
+      if (kill(static_cast<pid_t>(other), 0) != 0 && errno == ESRCH &&
+          caller_.compare_exchange_strong(other, own)) {
+        return;
+      }
+      const timespec pause{0, 1'000'000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+  ~Turn() { caller_.store(0); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Word32& caller_;
+};
+
+struct Arguments {
+  std::uint32_t timeout_ms = 0;
+  std::optional<std::array<std::uint32_t, kMaxGpus>> gpu_map{};
+};
+
+CUresult Ask(int pid, CheckpointRequest request, const Arguments& arguments) {
+  ProcessSlot* slot = nullptr;
+  const CUresult found = FindTarget(pid, slot);
+  if (found != CUDA_SUCCESS) return found;
+  Checkpoint& mailbox = slot->checkpoint;
+  const std::uint64_t owner = slot->owner.load();
+  const Turn turn(mailbox.caller);
+  mailbox.timeout_ms.store(arguments.timeout_ms);
+  mailbox.pairs.store(arguments.gpu_map ? 1 : 0);
+  for (unsigned gpu = 0; arguments.gpu_map && gpu < kMaxGpus; ++gpu) {
+    mailbox.gpu_map[gpu].store((*arguments.gpu_map)[gpu]);
+  }
+  mailbox.request.store(static_cast<std::uint32_t>(request));
+  const std::uint32_t number = mailbox.asked.fetch_add(1) + 1;
+  FutexWakeAll(mailbox.asked);
+  while (true) {
+    const std::uint32_t answered = mailbox.answered.load();
+    if (answered == number) return static_cast<CUresult>(mailbox.result.load());
+    FutexWait(mailbox.answered, answered, 100);
+    if (slot->owner.load() != owner ||
+        Driver::Get().client().SlotOf(static_cast<std::uint32_t>(pid)) != slot) {
+      return CUDA_ERROR_OPERATING_SYSTEM;  // it died
+    }
+  }
+}
+
+// Old and new GPU of every GPU of the machine, each once.
+CUresult MapGpus(const CUcheckpointRestoreArgs& args, std::array<std::uint32_t, kMaxGpus>& map) {
+  const Shared& shared = Driver::Get().state().shared();
+  if (args.gpuPairs == nullptr || args.gpuPairsCount != shared.gpus) return CUDA_ERROR_INVALID_VALUE;
+  const auto find = [&](const CUuuid& uuid) {
+    for (unsigned gpu = 0; gpu < shared.gpus; ++gpu) {
+      const CUuuid known = ParseUuid(shared.gpu_static[gpu].uuid);
+      if (std::memcmp(&known, &uuid, sizeof uuid) == 0) return gpu;
+    }
+    return kMaxGpus;
+  };
+  std::uint32_t from = 0, to = 0;
+  for (unsigned i = 0; i < args.gpuPairsCount; ++i) {
+    const unsigned before = find(args.gpuPairs[i].oldUuid), after = find(args.gpuPairs[i].newUuid);
+    if (before == kMaxGpus || after == kMaxGpus) return CUDA_ERROR_INVALID_VALUE;
+    if (std::strcmp(shared.gpu_static[before].name, shared.gpu_static[after].name) != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    from |= 1u << before;
+    to |= 1u << after;
+    map[before] = after;
+  }
+  const std::uint32_t all = (1u << shared.gpus) - 1;
+  return from == all && to == all ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace
+
+CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs* args) {
+  return Ask(pid, CheckpointRequest::kLock, {.timeout_ms = args != nullptr ? args->timeoutMs : 0});
+}
+CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs*) {
+  return Ask(pid, CheckpointRequest::kCheckpoint, {});
+}
+CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs* args) {
+  if (!Driver::Get().initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+  Arguments arguments;
+  if (args != nullptr && (args->gpuPairs != nullptr || args->gpuPairsCount != 0)) {
+    const CUresult mapped = MapGpus(*args, arguments.gpu_map.emplace());
+    if (mapped != CUDA_SUCCESS) return mapped;
+  }
+  return Ask(pid, CheckpointRequest::kRestore, arguments);
+}
+CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs*) {
+  return Ask(pid, CheckpointRequest::kUnlock, {});
+}
+
+CUresult cuCheckpointProcessGetState(int pid, CUprocessState* state) {
+  ProcessSlot* slot = nullptr;
+  const CUresult found = FindTarget(pid, slot);
+  if (found != CUDA_SUCCESS) return found;
+  if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *state = static_cast<CUprocessState>(slot->checkpoint.state.load());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int* tid) {
+  ProcessSlot* slot = nullptr;
+  const CUresult found = FindTarget(pid, slot);
+  if (found != CUDA_SUCCESS) return found;
+  if (tid == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *tid = static_cast<int>(slot->checkpoint.restore_thread.load());
+  return CUDA_SUCCESS;
+}
+
+}  // namespace gpuman::sim::cuda

@@ -1,0 +1,77 @@
+// A GPU as this process sees it: an ordinal that stands for one of the state's GPUs, and the bytes that this
+// process holds on it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "driver/abi/cuda.h"
+#include "sim/state/state.h"
+
+namespace gpuman::sim::cuda {
+
+using namespace driver::abi;  // the vendor's names are this folder's subject
+
+inline constexpr std::uint64_t kMiB = 1u << 20;
+// Device memory comes in steps of this size (measured on an H200).
+inline constexpr std::uint64_t kDeviceStep = 2 * kMiB;
+// What stays on the device of a process that was checkpointed (measured).
+inline constexpr std::uint64_t kCheckpointResidue = 4 * kMiB;
+
+// The state's GPUs that CUDA_VISIBLE_DEVICES lets this process see, in its order: indices or UUIDs ("GPU-…",
+// also a prefix that only one has). The first entry that names none ends the list; null: all. A GPU named
+// twice gives an empty list, as the real driver does. Pure.
+std::vector<unsigned> VisibleGpus(const Shared& shared, const char* variable);
+
+// 16 bytes from "GPU-xxxxxxxx-xxxx-…"; zero where it is malformed.
+CUuuid ParseUuid(std::string_view text);
+
+// Thread-safe.
+class Device {
+ public:
+  Device(State& state, Client& client, int ordinal, unsigned gpu)
+      : state_(state), client_(client), ordinal_(ordinal), gpu_(gpu) {}
+
+  int ordinal() const { return ordinal_; }
+  // Index in the state; a restore may change it.
+  unsigned gpu() const { return gpu_.load(); }
+  const GpuStatic& info() const { return state_->gpu_static[gpu()]; }
+  GpuDynamic& dynamic() const { return state_->gpu[gpu()]; }
+  Client& client() const { return client_; }
+  State& state() const { return state_; }
+  bool IsLost() const { return dynamic().lost.load() != 0; }
+  std::uint64_t Capacity() const { return DeviceCapacity(state_.shared(), gpu()); }
+  std::uint64_t Free() const;
+
+  bool Reserve(std::uint64_t bytes);
+  void Return(std::uint64_t bytes);
+  void ContextCreated();
+  void ContextDestroyed();
+
+  // Off the device.
+  void Suspend();
+  // Takes room on `gpu` for coming back; false when the bytes are not free. Then Resume, or GiveUp the room.
+  bool MakeRoom(unsigned gpu);
+  void GiveUp(unsigned gpu);
+  void Resume(unsigned gpu);
+  std::uint64_t held() const { return held_.load(); }
+
+ private:
+  std::uint64_t Residue() const;
+
+  State& state_;
+  Client& client_;
+  const int ordinal_;
+  std::atomic<unsigned> gpu_;
+  std::mutex mutex_;  // orders changes of held_ and contexts_ with Suspend and Resume
+  std::atomic<std::uint64_t> held_{0};
+  unsigned contexts_ = 0;
+  bool suspended_ = false;
+};
+
+}  // namespace gpuman::sim::cuda

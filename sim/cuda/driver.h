@@ -1,0 +1,134 @@
+// The simulated CUDA driver of this process.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "sim/cuda/address_space.h"
+#include "sim/cuda/context.h"
+#include "sim/cuda/device.h"
+#include "sim/cuda/handles.h"
+#include "sim/cuda/physical.h"
+#include "sim/cuda/rw_lock.h"
+#include "sim/state/state.h"
+
+namespace gpuman::sim::cuda {
+
+struct Array;
+struct Event;
+struct Function;
+struct Library;
+struct MipmappedArray;
+struct Module;
+struct VirtualHandle;
+class MemoryPool;
+
+// The context that cuDevicePrimaryCtxRetain shares out.
+struct Primary {
+  std::mutex mutex;
+  unsigned references = 0;
+  unsigned flags = 0;
+  std::shared_ptr<Context> context;
+};
+
+// One for the process, never destroyed: threads of streams and of the program may use it until the very end.
+// Thread-safe.
+class Driver {
+ public:
+  // In the child of a fork a new one, which answers CUDA_ERROR_NOT_INITIALIZED for good if the parent's was
+  // initialised: contexts do not survive.
+  static Driver& Get();
+
+  CUresult Init();
+  bool initialized() const { return initialized_.load(); }
+  bool lost_in_fork() const { return lost_in_fork_; }
+
+  // A kernel's fault spoils all contexts of the process, until it ends (measured: a new context fails, too).
+  CUresult fault() const { return static_cast<CUresult>(fault_.load()); }
+  void SetFault(CUresult fault);
+
+  State& state() { return *state_; }
+  Client& client() { return *client_; }
+  int cuda_version();
+
+  std::size_t device_count() const { return devices_.size(); }
+  Device* FindDevice(CUdevice ordinal) const;
+  Primary& primary(const Device& device) { return *primaries_[static_cast<std::size_t>(device.ordinal())]; }
+  MemoryPool& default_pool(const Device& device);
+  // The pool that cuMemAllocAsync uses; never null.
+  MemoryPool* current_pool(const Device& device);
+  void set_current_pool(const Device& device, MemoryPool* pool);
+
+  // A destroyed pool with allocations left: records of these point to it.
+  void KeepForever(std::shared_ptr<MemoryPool> pool);
+
+  CUresult CreateContext(Device& device, unsigned flags, bool is_primary, std::shared_ptr<Context>& context);
+  // Waits for its work and gives back all that it holds.
+  void DestroyContext(const std::shared_ptr<Context>& context);
+  // Waits for the work of all contexts.
+  void SynchronizeAll();
+  std::vector<std::shared_ptr<Context>> LiveContexts() const;
+
+  // Held by every call; by the checkpoint of this process, alone, from lock to unlock.
+  RwLock calls;
+  // Held while device memory is touched; alone, while mappings go away.
+  RwLock execution;
+  std::mutex mappings;  // orders changes of virtual memory; taken before `execution`
+  Heap heap;
+  AddressSpace memory;
+  Handles<Context, CUcontext> contexts;  // destroyed ones stay, to be told apart from wrong pointers
+  Handles<StreamHandle, CUstream> streams;
+  Handles<Event, CUevent> events;
+  Handles<Module, CUmodule> modules;
+  Handles<Function, CUfunction> functions;
+  Handles<Library, CUlibrary> libraries;
+  Handles<MemoryPool, CUmemoryPool> pools;
+  Handles<VirtualHandle, VirtualHandle*> virtual_handles;
+  Handles<Array, CUarray> arrays;
+  Handles<MipmappedArray, CUmipmappedArray> mipmapped_arrays;
+  Handles<Graph, CUgraph> graphs;
+  Handles<GraphNode, CUgraphNode> graph_nodes;
+  Handles<GraphExec, CUgraphExec> graph_execs;
+
+  // Captures that run; for the calls that they forbid.
+  void AddCapture(const std::shared_ptr<Capture>& capture);
+  void RemoveCapture(const std::shared_ptr<Capture>& capture);
+  // Whether a capture forbids potentially blocking calls of this thread; invalidates it then.
+  bool CaptureForbids(CUstreamCaptureMode thread_mode);
+
+  // Managed memory and legacy IPC rule a checkpoint out.
+  std::atomic<bool> uses_ipc{false};
+  bool UsesManaged();
+
+  // For handles that live as long as the driver.
+  std::uint64_t NextId() { return next_id_++; }
+
+ private:
+  Driver() = default;
+  static void AfterForkInChild();
+
+  std::mutex init_mutex_;
+  std::atomic<bool> initialized_{false};
+  bool lost_in_fork_ = false;
+  std::atomic<unsigned> fault_{CUDA_SUCCESS};
+  std::optional<State> state_;
+  std::unique_ptr<Client> client_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<Primary>> primaries_;
+  std::vector<std::shared_ptr<MemoryPool>> default_pools_;
+  std::vector<std::atomic<MemoryPool*>> current_pools_;
+  std::atomic<std::uint64_t> next_id_{1};
+  std::vector<std::shared_ptr<MemoryPool>> kept_pools_;  // guarded by init_mutex_
+  std::mutex captures_mutex_;
+  std::atomic<unsigned> capture_count_{0};
+  std::vector<std::shared_ptr<Capture>> captures_;
+};
+
+// The stack of contexts that are current to the calling thread; the last one is.
+std::vector<std::shared_ptr<Context>>& CurrentContexts();
+
+}  // namespace gpuman::sim::cuda

@@ -1,0 +1,30 @@
+// Device memory of the plain kind (cuMemAlloc), managed memory, and what freeing has to do for every kind.
+#pragma once
+
+#include "sim/cuda/driver.h"
+
+namespace gpuman::sim::cuda {
+
+// Up to this size an allocation shares a 2 MiB block; beyond, it gets blocks of its own (measured on an
+// H200).
+inline constexpr std::uint64_t kLargestSmall = 1 * kMiB;
+inline constexpr std::uint64_t kSmallStep = 512;
+
+CUresult AllocateDevice(Driver& driver, Context& context, std::uint64_t size, CUdeviceptr& address);
+CUresult AllocateManaged(Driver& driver, Context& context, std::uint64_t size, unsigned flags,
+                         CUdeviceptr& address);
+
+// Frees what AllocateDevice, AllocateManaged or a pool gave; INVALID_VALUE for anything else. Waits for the
+// work of the allocation's context first, as the real one does.
+CUresult FreeDevice(Driver& driver, CUdeviceptr address);
+
+// Maps memory at a new address as one block and one allocation. False when out of addresses.
+bool MapNew(Driver& driver, Context& context, MemoryKind kind, std::uint64_t size,
+            std::shared_ptr<Physical> physical, unsigned flags, std::uint64_t& address);
+// Takes a block away, its addresses as well. Waits for operations that touch device memory.
+void DropBlock(Driver& driver, std::uint64_t begin);
+
+// Gives back all memory that was allocated in the context.
+void FreeAllOf(Driver& driver, Context& context);
+
+}  // namespace gpuman::sim::cuda

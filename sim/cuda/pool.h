@@ -1,0 +1,70 @@
+// Stream-ordered memory: a pool is a range of addresses of which a growing and shrinking part has memory, in
+// pieces of 32 MiB (measured on an H200).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "sim/cuda/device.h"
+#include "sim/cuda/free_list.h"
+#include "sim/cuda/stream.h"
+
+namespace gpuman::sim::cuda {
+
+class Context;
+class Driver;
+
+inline constexpr std::uint64_t kPoolPiece = 32 * kMiB;
+
+// Thread-safe.
+class MemoryPool {
+ public:
+  MemoryPool(Driver& driver, Device& device, bool is_default);
+  ~MemoryPool();
+  MemoryPool(const MemoryPool&) = delete;
+  MemoryPool& operator=(const MemoryPool&) = delete;
+
+  Device& device() const { return device_; }
+  bool is_default() const { return is_default_; }
+
+  // Waits for frees that are still queued before it takes more of the device.
+  CUresult Allocate(Context& context, std::uint64_t size, CUdeviceptr& address);
+  // The range may be used again; the allocation's record must be gone.
+  void Give(CUdeviceptr address, std::uint64_t size);
+  // A free that will call Give when `mark` is reached.
+  void AddPendingFree(Mark mark);
+
+  // Gives back pieces that nobody uses until at most `keep` bytes are held.
+  void TrimTo(std::uint64_t keep);
+  void TrimToThreshold();
+
+  // With no allocation left, a destroyed pool gives everything back.
+  void Destroy();
+
+  CUresult GetAttribute(CUmemPool_attribute attribute, void* value);
+  CUresult SetAttribute(CUmemPool_attribute attribute, const void* value);
+
+ private:
+  bool TakeRange(std::uint64_t size, std::uint64_t& offset);
+  bool Grow(std::uint64_t size, std::uint64_t& offset);
+  std::vector<Mark> TakePendingFrees();
+
+  Driver& driver_;
+  Device& device_;
+  const bool is_default_;
+  std::mutex mutex_;  // guards what follows
+  std::uint64_t base_ = 0, span_ = 0;
+  std::set<std::uint64_t> pieces_;  // offsets that have memory
+  FreeList free_;                   // within the pieces
+  FreeList unbacked_;               // where no piece is
+  std::uint64_t used_ = 0, used_high_ = 0, reserved_ = 0, reserved_high_ = 0, threshold_ = 0;
+  std::map<CUmemPool_attribute, int> switches_;
+  std::vector<Mark> pending_;
+  bool destroyed_ = false;
+};
+
+}  // namespace gpuman::sim::cuda
