@@ -35,6 +35,7 @@ void ClearSlot(ProcessSlot& slot) {
   slot.checkpoint.caller.store(0);
   slot.checkpoint.request.store(0);
   slot.checkpoint.answered.store(slot.checkpoint.asked.load());
+  slot.checkpoint.restore_thread.store(0);
   for (ProcessGpu& gpu : slot.gpu) {
     gpu.contexts.store(0);
     gpu.graphics.store(0);
