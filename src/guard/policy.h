@@ -134,7 +134,7 @@ struct JobState {
 struct Target {
   std::optional<JobId> job;
   base::ProcessId process;
-  friend bool operator==(const Target&, const Target&) = default;
+  friend auto operator<=>(const Target&, const Target&) = default;
 };
 
 struct GpuPressure {

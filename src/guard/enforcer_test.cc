@@ -1,0 +1,112 @@
+#include "guard/enforcer.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "guard/test_machine.h"
+
+namespace gpuman::guard {
+namespace {
+
+using testing::ElementsAre;
+
+class FixedClock final : public base::Clock {
+ public:
+  base::MonoTime Mono() const override { return At(42); }
+  base::WallTime Wall() const override { return {}; }
+};
+
+class Recorder final : public Hands {
+ public:
+  void Announce(JobId job, const std::string& reason, const std::string& detail) override {
+    calls.push_back(fmt::format("announce {} {} '{}'", job.value, reason, detail));
+  }
+  base::Result<std::size_t> SignalJob(JobId job, int signal) override {
+    calls.push_back(fmt::format("signal {} {}", signal, job.value));
+    if (fails) return base::Fail(*fails, "no");
+    return 3;
+  }
+  base::Result<> SignalProcess(base::ProcessId process, int signal) override {
+    calls.push_back(fmt::format("signal {} process {}", signal, process.pid));
+    if (fails) return base::Fail(*fails, "no");
+    return {};
+  }
+  void Note(JobId job, const std::string& line) override {
+    calls.push_back(fmt::format("note {} '{}'", job.value, line));
+  }
+  void Emit(Event event) override {
+    calls.push_back("emit " + event.kind);
+    events.push_back(std::move(event));
+  }
+
+  std::optional<base::ErrorCode> fails;
+  std::vector<std::string> calls;
+  std::vector<Event> events;
+};
+
+Action Order(What what, std::int64_t job, bool first = true) {
+  Action action;
+  action.what = what;
+  action.job = JobId{job};
+  action.first = first;
+  action.note_in_log = true;
+  action.event.kind = kHardLimit;
+  action.event.reason = "memory_limit";
+  action.event.message = "too much";
+  return action;
+}
+
+TEST(Enforcer, SignalsEverybodyBeforeItTellsAnybody) {
+  Recorder hands;
+  const FixedClock clock;
+  Action tell;
+  tell.event.kind = kSoftLimit;
+  Enforcer(hands, clock).Carry({tell, Order(What::kKill, 7), Order(What::kTerminate, 8)});
+  EXPECT_THAT(hands.calls,
+              ElementsAre("announce 7 memory_limit 'too much'", "signal 9 7",
+                          "announce 8 memory_limit 'too much'", "signal 15 8", "emit soft_limit",
+                          "note 7 'too much'", "emit hard_limit", "note 8 'too much'", "emit hard_limit"));
+}
+
+TEST(Enforcer, WritesDownWhenTheSignalWasSent) {
+  Recorder hands;
+  const FixedClock clock;
+  Enforcer(hands, clock).Carry({Order(What::kKill, 7), Order(What::kTerminate, 8)});
+  EXPECT_EQ(hands.events[0].data.at("sigkill_ns"), At(42).time_since_epoch().count());
+  EXPECT_EQ(hands.events[0].data.at("signalled"), 3);
+  EXPECT_EQ(hands.events[1].data.at("signal_ns"), At(42).time_since_epoch().count());
+  EXPECT_FALSE(hands.events[1].data.contains("sigkill_ns"));
+}
+
+TEST(Enforcer, AnnouncesAReasonOnceAndRepeatsSignalsSilently) {
+  Recorder hands;
+  const FixedClock clock;
+  Action again;
+  again.what = What::kKill;
+  again.job = JobId{7};
+  Enforcer(hands, clock).Carry({again});
+  EXPECT_THAT(hands.calls, ElementsAre("signal 9 7"));
+}
+
+TEST(Enforcer, TellsWhatCouldNotBeSignalledUnlessItHadEnded) {
+  const FixedClock clock;
+  Action action = Order(What::kKill, 0);
+  action.job.reset();
+  action.process = {12, 120};
+  action.note_in_log = false;
+  Recorder refused;
+  refused.fails = base::ErrorCode::kPermissionDenied;
+  Enforcer(refused, clock).Carry({action});
+  EXPECT_THAT(refused.calls, ElementsAre("signal 9 process 12", "emit hard_limit", "emit signal_failed"));
+  EXPECT_EQ(refused.events[1].message, "ending it failed: no. too much");
+  EXPECT_FALSE(refused.events[0].data.contains("sigkill_ns"));
+  Recorder ended;
+  ended.fails = base::ErrorCode::kNotFound;
+  Enforcer(ended, clock).Carry({action});
+  EXPECT_THAT(ended.calls, ElementsAre("signal 9 process 12", "emit hard_limit"));
+}
+
+}  // namespace
+}  // namespace gpuman::guard
