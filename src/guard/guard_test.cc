@@ -1,0 +1,235 @@
+// The guard as the daemon holds it: samples in, signals and periods out. Sizes in MiB.
+#include "guard/guard.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "guard/test_machine.h"
+
+namespace gpuman::guard {
+namespace {
+
+using base::MiB;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class HandClock final : public base::Clock {
+ public:
+  base::MonoTime Mono() const override { return now; }
+  base::WallTime Wall() const override { return {}; }
+  base::MonoTime now = At(0);
+};
+
+// Processes whose parent is the keeper of their job.
+class Table final : public base::ProcessTable {
+ public:
+  std::optional<base::ProcessInfo> Find(pid_t pid) const override {
+    const auto it = parents.find(pid);
+    if (it == parents.end()) return std::nullopt;
+    return base::ProcessInfo{{pid, static_cast<std::uint64_t>(pid)}, it->second, 0, 0, 'S', "python"};
+  }
+  std::vector<base::ProcessInfo> List() const override { return {}; }
+  std::optional<uid_t> Owner(pid_t) const override { return 1000; }
+  std::vector<std::string> CommandLine(pid_t) const override { return {}; }
+  std::optional<std::string> Environment(pid_t, std::string_view) const override { return std::nullopt; }
+  std::map<pid_t, pid_t> parents{{70, 1}, {80, 1}, {701, 70}, {702, 70}, {801, 80}};
+};
+
+class Recorder final : public Hands {
+ public:
+  void Announce(JobId job, const std::string& reason, const std::string&) override {
+    calls.push_back(fmt::format("announce {} {}", job.value, reason));
+    if (on_announce) on_announce(job);
+  }
+  base::Result<std::size_t> SignalJob(JobId job, int signal) override {
+    calls.push_back(fmt::format("signal {} {}", signal, job.value));
+    return 1;
+  }
+  base::Result<> SignalProcess(base::ProcessId, int) override { return {}; }
+  void Note(JobId, const std::string&) override {}
+  void Emit(Event event) override {
+    calls.push_back("emit " + event.kind);
+    last = std::move(event);
+  }
+  std::vector<std::string> calls;
+  Event last;
+  std::function<void(JobId)> on_announce;
+};
+
+class GuardTest : public ::testing::Test {
+ protected:
+  GuardTest() {
+    gpu::Inventory inventory;
+    for (unsigned i = 0; i < 2; ++i)
+      inventory.gpus.push_back({i, fmt::format("GPU-{}", i), "NVIDIA H200", "", MiB(10'000)});
+    guard.SetInventory(inventory);
+  }
+  static GuardedJob Seven() {
+    GuardedJob job;
+    job.id = {7};
+    job.tag = "hog";
+    job.started_at = At(-1000);
+    job.hard = base::SizeSpec{MiB(1000)};
+    job.root = {.job = {7}, .keeper = {70, 70}, .owner = 1000};
+    return job;
+  }
+  // A sampling of GPU `index`, `milliseconds` after the start.
+  void Look(std::int64_t milliseconds, unsigned index, std::map<pid_t, std::uint64_t> processes) {
+    clock.now = At(milliseconds);
+    gpu::Sample sample;
+    sample.uuid = fmt::format("GPU-{}", index);
+    sample.taken_at = At(milliseconds);
+    gpu::MemoryUse memory{MiB(10'000), {}, {}, {}};
+    sample.processes.emplace();
+    for (const auto& [pid, used] : processes) {
+      sample.processes->push_back({pid, MiB(used), gpu::ProcessKind::kCompute});
+      memory.used += MiB(used);
+    }
+    memory.free = memory.total - memory.used;
+    sample.memory = memory;
+    guard.OnSample(sample);
+  }
+  void Fail(unsigned index, gpu::GpuState state) {
+    gpu::Sample sample;
+    sample.uuid = fmt::format("GPU-{}", index);
+    sample.taken_at = clock.now;
+    sample.state = state;
+    sample.error = "it fell off";
+    guard.OnSample(sample);
+  }
+
+  HandClock clock;
+  Table table;
+  Recorder hands;
+  std::vector<std::string> periods;
+  Guard guard{{}, table, hands, clock, [this](const std::string& uuid, base::Millis period) {
+                periods.push_back(fmt::format("{} {}", uuid, period.count()));
+              }};
+};
+
+TEST_F(GuardTest, EndsAJobWhoseTreePassesItsLimit) {
+  guard.SetJob(Seven());
+  Look(0, 0, {{701, 600}, {702, 400}, {801, 5000}});
+  EXPECT_THAT(hands.calls, IsEmpty());
+  Look(100, 0, {{701, 600}, {702, 401}, {801, 5000}});
+  EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
+  EXPECT_EQ(hands.last.job, JobId{7});
+}
+
+TEST_F(GuardTest, CarriesOutAGraceWithoutASample) {
+  auto job = Seven();
+  job.grace = base::Millis(500);
+  guard.SetJob(job);
+  Look(0, 0, {{701, 1001}});
+  EXPECT_EQ(guard.NextDeadline(), At(500));
+  hands.calls.clear();
+  clock.now = At(500);
+  guard.OnTime();
+  EXPECT_THAT(hands.calls, ElementsAre("signal 9 7", "emit sigkill_sent"));
+}
+
+TEST_F(GuardTest, ResolvesPercentagesOnEachGpu) {
+  auto job = Seven();
+  job.hard = base::SizeSpec{{}, 50};
+  guard.SetJob(job);
+  Look(0, 1, {{701, 5000}});
+  EXPECT_THAT(hands.calls, IsEmpty());
+  Look(1, 1, {{701, 5001}});
+  EXPECT_FALSE(hands.calls.empty());
+}
+
+TEST_F(GuardTest, AppliesALimitThatWasChangedToTheNextSample) {
+  guard.SetJob(Seven());
+  Look(0, 0, {{701, 900}});
+  auto job = Seven();
+  job.hard = base::SizeSpec{MiB(800)};
+  guard.SetJob(job);
+  Look(10, 0, {{701, 900}});
+  EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
+}
+
+TEST_F(GuardTest, KnowsTheProcessesOfAJobThatIsAddedLate) {
+  Look(0, 0, {{701, 900}});
+  EXPECT_EQ(guard.Find("GPU-0")->processes.at(0).job, std::nullopt);
+  guard.SetJob(Seven());
+  EXPECT_EQ(guard.Find("GPU-0")->processes.at(0).job, JobId{7});
+  guard.RemoveJob({7});
+  EXPECT_EQ(guard.Find("GPU-0")->processes.at(0).job, std::nullopt);
+}
+
+TEST_F(GuardTest, CountsUsageAndPeakOfARun) {
+  guard.SetJob(Seven());
+  EXPECT_EQ(guard.UsageOf({7}).used, std::nullopt);
+  Look(0, 0, {{701, 300}, {702, 100}});
+  Look(1, 1, {{701, 700}});
+  EXPECT_EQ(guard.UsageOf({7}).used, MiB(700)) << "the largest of its GPUs";
+  Look(2, 1, {{701, 100}});
+  EXPECT_EQ(guard.UsageOf({7}).used, MiB(400));
+  EXPECT_EQ(guard.UsageOf({7}).peak, MiB(700));
+  EXPECT_EQ(guard.UsageOf({7}).by_gpu.at("GPU-1"), MiB(100));
+  auto again = Seven();
+  again.run = 2;
+  guard.SetJob(again);
+  EXPECT_EQ(guard.UsageOf({7}).peak, std::nullopt);
+}
+
+TEST_F(GuardTest, HoldsTheReserveOfEachGpu) {
+  GuardSettings settings;
+  settings.reserve = base::SizeSpec{{}, 5};
+  settings.gpu_reserve["GPU-1"] = base::SizeSpec{MiB(2000)};
+  guard.SetSettings(settings);
+  auto job = Seven();
+  job.hard.reset();
+  guard.SetJob(job);
+  Look(0, 0, {{701, 9500}});
+  EXPECT_THAT(hands.calls, IsEmpty());
+  Look(1, 1, {{701, 8001}});
+  EXPECT_THAT(hands.calls, ElementsAre("announce 7 device_pressure", "signal 9 7", "emit device_pressure"));
+}
+
+TEST_F(GuardTest, TellsOfAGpuThatIsLostOrHangsAndNeverActsOnIt) {
+  guard.SetJob(Seven());
+  Look(0, 0, {{701, 900}});
+  Fail(0, gpu::GpuState::kLost);
+  Fail(0, gpu::GpuState::kLost);
+  EXPECT_EQ(hands.last.message, "GPU 0 (NVIDIA H200) is lost: it fell off");
+  Fail(0, gpu::GpuState::kUnresponsive);
+  auto job = Seven();
+  job.hard = base::SizeSpec{MiB(1)};
+  guard.SetJob(job);
+  guard.OnTime();
+  EXPECT_THAT(hands.calls, ElementsAre("emit gpu_lost", "emit gpu_unresponsive"));
+  EXPECT_EQ(guard.UsageOf({7}).used, std::nullopt);
+  Look(1, 0, {{701, 900}});
+  EXPECT_THAT(hands.calls, testing::Contains("emit gpu_back"));
+}
+
+TEST_F(GuardTest, SetsAPeriodOnlyWhenItChanges) {
+  guard.SetJob(Seven());
+  Look(0, 0, {});
+  Look(100, 0, {});
+  Look(200, 0, {{701, 500}});
+  Look(205, 0, {{701, 510}});
+  Look(3000, 0, {{701, 510}});
+  EXPECT_THAT(periods, ElementsAre("GPU-0 100", "GPU-0 5", "GPU-0 100"));
+}
+
+TEST_F(GuardTest, LetsTheDaemonChangeJobsWhileItActs) {
+  guard.SetJob(Seven());
+  hands.on_announce = [&](JobId job) { guard.RemoveJob(job); };
+  Look(0, 0, {{701, 1001}});
+  EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
+}
+
+TEST_F(GuardTest, ForgetsAGpuThatIsGone) {
+  Look(0, 1, {{701, 100}});
+  guard.SetInventory({});
+  EXPECT_EQ(guard.Find("GPU-1"), nullptr);
+  Look(1, 1, {{701, 100}});
+  EXPECT_EQ(guard.Find("GPU-1"), nullptr);
+}
+
+}  // namespace
+}  // namespace gpuman::guard
