@@ -1,0 +1,32 @@
+// Whatever text comes, decoding neither crashes nor lets through what encodes to something else.
+#include <cstdlib>
+#include <string_view>
+
+#include "api/event_stream.h"
+#include "api/json.h"
+
+namespace {
+
+template <typename T>
+void RoundTrip(std::string_view text) {
+  const auto value = gpuman::api::Decode<T>(text);
+  if (!value) return;
+  const std::string once = gpuman::api::Encode(*value);
+  const auto again = gpuman::api::Decode<T>(once);
+  if (!again || gpuman::api::Encode(*again) != once) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace gpuman::api;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  RoundTrip<RunRequest>(text);
+  RoundTrip<UpdateRequest>(text);
+  RoundTrip<StatusView>(text);
+  RoundTrip<EventView>(text);
+  (void)ErrorOfAnswer(500, text);
+  EventStreamReader reader;
+  (void)reader.Feed(text);
+  return 0;
+}
