@@ -38,7 +38,8 @@ class AddressedBlock : public Block {
     GPUMAN_TRY(session_.Synchronize());
     GPUMAN_TRY(cuda.Invoke("cuMemcpyDtoH", session_.calls().cuMemcpyDtoH_v2, &byte, address, std::size_t{1}));
     byte = static_cast<unsigned char>(~byte);
-    return cuda.Invoke("cuMemsetD8", session_.calls().cuMemsetD8_v2, address, byte, std::size_t{1});
+    return cuda.Invoke("cuMemsetD8Async", session_.calls().cuMemsetD8Async, address, byte, std::size_t{1},
+                       session_.stream());
   }
 
  protected:

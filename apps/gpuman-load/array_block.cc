@@ -83,8 +83,8 @@ class ArrayBlock final : public Block {
         GPUMAN_TRY(cuda.Invoke("cuMemcpyDtoH", session_.calls().cuMemcpyDtoH_v2, &byte, window.base + offset,
                                std::size_t{1}));
         byte = static_cast<unsigned char>(~byte);
-        GPUMAN_TRY(cuda.Invoke("cuMemsetD8", session_.calls().cuMemsetD8_v2, window.base + offset, byte,
-                               std::size_t{1}));
+        GPUMAN_TRY(cuda.Invoke("cuMemsetD8Async", session_.calls().cuMemsetD8Async, window.base + offset,
+                               byte, std::size_t{1}, session_.stream()));
         offset = UINT64_MAX;
       } else if (offset != UINT64_MAX) {
         offset -= bytes;

@@ -199,6 +199,7 @@ std::map<std::string, Getter> Getters() {
 // Those that an H200 does not answer; every other one it does.
 const std::map<std::string, std::string>& RefusedByTheH200() {
   static const std::map<std::string, std::string> refused{
+      {"nvmlDeviceGetDisplayMode", "NVML_ERROR_DEPRECATED"},
       {"nvmlDeviceGetNumaNodeId", "NVML_ERROR_NOT_SUPPORTED"},
       {"nvmlDeviceGetDriverModel", "NVML_ERROR_NOT_SUPPORTED"},
       {"nvmlDeviceGetFanSpeed", "NVML_ERROR_NOT_SUPPORTED"},
