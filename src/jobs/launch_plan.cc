@@ -24,6 +24,7 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.groups = job.owner.groups;
   spec.cwd = job.directory;
   spec.umask = job.umask;
+  spec.oom_score_adj = settings.oom_score_adj;
   for (const auto& [name, value] : job.environment) spec.environment.push_back(name + "=" + value);
   for (const auto& [resource, values] : job.resource_limits)
     spec.limits.push_back({resource, values.first, values.second});

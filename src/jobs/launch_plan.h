@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct LaunchSettings {
   base::Bytes log_size = base::MiB(64);
   std::uint32_t log_files = 2;
   keeper::RestartPolicy restart;      // all but the mode
+  std::optional<int> oom_score_adj;   // of the jobs; absent: as the daemon's own
   std::vector<std::string> all_gpus;  // UUIDs of what the machine has now
 };
 
