@@ -51,9 +51,8 @@ std::vector<std::filesystem::path> Subdirectories(const std::filesystem::path& d
 }
 
 void AppendPids(const std::filesystem::path& cgroup, std::vector<pid_t>& pids) {
-  const auto text = base::ReadFile(cgroup / "cgroup.procs");
-  if (!text) return;
-  std::string_view rest = *text;
+  const std::string text = base::ReadFile(cgroup / "cgroup.procs").value_or("");
+  std::string_view rest = text;
   while (!rest.empty()) {
     const auto line = NextLine(rest);
     pid_t pid = 0;

@@ -51,7 +51,7 @@ base::Result<ControlServer> ControlServer::Listen(const std::filesystem::path& j
   const int error = errno;
   ::umask(before);
   if (bound != 0) return base::FailSystem(error, fmt::format("binding {}/control", job_dir.string()));
-  if (::listen(fd.get(), 16) != 0 || !Watch(epoll_fd, fd.get()))
+  if (::listen(fd.get(), 128) != 0 || !Watch(epoll_fd, fd.get()))
     return base::FailSystem(errno, "listening on the control socket");
   return ControlServer(std::move(fd), epoll_fd);
 }
@@ -59,6 +59,13 @@ base::Result<ControlServer> ControlServer::Listen(const std::filesystem::path& j
 void ControlServer::Drain(const State& state, const Handler& handler) {
   Accept(state);
   std::erase_if(connections_, [&](Connection& connection) { return !ReadFrom(connection, handler); });
+}
+
+void ControlServer::SendReplies() {
+  for (auto& connection : connections_) {
+    for (const auto& reply : std::exchange(connection.replies, {}))
+      if (!SendPacket(connection.fd.get(), reply)) ::shutdown(connection.fd.get(), SHUT_RDWR);
+  }
 }
 
 void ControlServer::Broadcast(const Record& record) {
@@ -76,7 +83,7 @@ void ControlServer::Accept(const State& state) {
     }
     if (!MayCommand(fd.get()) || !SendPacket(fd.get(), state()) || !Watch(epoll_fd_, fd.get())) continue;
     if (connections_.size() == kMaxConnections) connections_.erase(connections_.begin());
-    connections_.push_back({std::move(fd), false});
+    connections_.push_back({std::move(fd), false, {}});
   }
 }
 
@@ -97,7 +104,10 @@ bool ControlServer::ReadFrom(Connection& connection, const Handler& handler) {
 bool ControlServer::Answer(Connection& connection, std::string_view packet, const Handler& handler) {
   const int fd = connection.fd.get();
   auto message = ParseClientMessage(packet);
-  if (!message) return SendPacket(fd, Reply{MessageId(packet), std::move(message.error())});
+  if (!message) {
+    connection.replies.push_back(Reply{MessageId(packet), std::move(message.error())});
+    return true;
+  }
   if (const auto* hello = std::get_if<ClientHello>(&*message)) {
     connection.agreed = hello->min_version <= kProtocolVersion && hello->max_version >= kProtocolVersion;
     if (connection.agreed) return true;
@@ -110,7 +120,8 @@ bool ControlServer::Answer(Connection& connection, std::string_view packet, cons
   const auto& numbered = std::get<NumberedCommand>(*message);
   Reply reply{numbered.id, std::nullopt};
   if (auto done = handler(numbered.command); !done) reply.error = std::move(done.error());
-  return SendPacket(fd, reply);
+  connection.replies.push_back(std::move(reply));
+  return true;
 }
 
 }  // namespace gpuman::keeper

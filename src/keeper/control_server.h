@@ -26,15 +26,18 @@ class ControlServer {
   // descriptors are added to and taken from `epoll_fd`; any event on them means Drain.
   static base::Result<ControlServer> Listen(const std::filesystem::path& job_dir, int epoll_fd);
 
-  // Accepts and reads everything that has been sent so far.
+  // Accepts and reads everything that has been sent so far. The answers wait for SendReplies, so that one is
+  // only given once what was ordered is on disk.
   void Drain(const State& state, const Handler& handler);
 
+  void SendReplies();
   void Broadcast(const Record& record);
 
  private:
   struct Connection {
     base::Fd fd;
     bool agreed = false;  // on a version
+    std::vector<Reply> replies;
   };
 
   ControlServer(base::Fd listener, int epoll_fd) : listener_(std::move(listener)), epoll_fd_(epoll_fd) {}

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -64,10 +65,12 @@ class Child {
     return EnterDirectory(request_.spec);
   }
 
+  // By the system call: the C library keeps two signals to itself, and posix_spawn left those ignored.
   static void ResetSignals() {
-    struct sigaction action {};
-    action.sa_handler = SIG_DFL;
-    for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &action, nullptr);
+    constexpr std::size_t kKernelSetSize = 8;
+    const std::array<unsigned long, 8> kDefault{};  // handler SIG_DFL, no flags, empty mask
+    for (int signal = 1; signal <= 64; ++signal)
+      ::syscall(SYS_rt_sigaction, signal, kDefault.data(), nullptr, kKernelSetSize);
   }
 
   // SIGKILL when the keeper dies: no run without somebody who learns how it ended.

@@ -74,7 +74,7 @@ Actions Machine::OnLaunched(const RunStarted& started, MonoTime now) {
   process_ = started.process;
   run_began_ = now;
   phase_ = Phase::kRunning;
-  if (!stop_ && !shutdown_) return actions;
+  if (!stop_ && !shutdown_ && !restart_order_) return actions;
   // An end was ordered while the command was on its way; its grace began then.
   phase_ = Phase::kStopping;
   if (deadline_ && now >= *deadline_)
@@ -185,7 +185,6 @@ base::Result<Actions> Machine::Handle(const StopJob& command, MonoTime now) {
 base::Result<Actions> Machine::Handle(const RestartJob& command, MonoTime now) {
   if (stop_ || shutdown_) return Conflict("the job is being stopped");
   Actions actions;
-  if (phase_ == Phase::kLaunching) return actions;  // what was asked for is on its way
   if (phase_ == Phase::kWaiting) {
     StartNext(actions, base::Millis{0}, 0, command.reason, now);
     return actions;

@@ -151,6 +151,15 @@ TEST(Machine, StopBeforeExecveIsCarriedOutRightAfter) {
               ElementsAre("exit 15 stopped", "end stopped", "leave"));
 }
 
+TEST(Machine, RestartBeforeExecveIsCarriedOutRightAfter) {
+  Machine machine(ExampleSpec());
+  machine.Begin({}, false, At(0));
+  EXPECT_THAT(Words(machine.OnCommand(RestartJob{}, At(1))), IsEmpty());
+  EXPECT_THAT(Words(machine.OnLaunched({1, kMain, {}}, At(2))), ElementsAre("signal-tree 15"));
+  EXPECT_THAT(Words(machine.OnMainEnded(Killed(15), true, At(3))),
+              ElementsAre("exit 15 restart", "restart in 0", "note", "launch 2"));
+}
+
 TEST(Machine, StopKillsAStartThatHangsBeforeExecve) {
   Machine machine(ExampleSpec());
   machine.Begin({}, false, At(0));

@@ -2,7 +2,8 @@
 // object a packet, at most kMaxPacket bytes. docs/keeper.md has every field. Pure; parsers never throw.
 //
 // Each side speaks first without waiting: the client says which versions it knows, the keeper tells its
-// state. From then on the keeper sends every journal record as it is written, and one reply for each command.
+// state. From then on the keeper sends every journal record as it is written, and one reply for each command,
+// after what it changed is on disk.
 #pragma once
 
 #include <cstdint>

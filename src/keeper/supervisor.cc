@@ -80,6 +80,7 @@ void Supervisor::Turn() {
   if (!ReadOutput()) turn_again_ = true;
   Perform(machine_.OnTime(clock_.Mono()));
   FlushJournal();
+  if (!post_.journal.Pending()) post_.control.SendReplies();
   StartLaunch();
 }
 
@@ -198,7 +199,6 @@ base::Result<> Supervisor::OnCommand(const Command& command) {
                         update->log_rotations.value_or(log.rotations));
   }
   Perform(std::move(actions));
-  FlushJournal();
   return {};
 }
 
