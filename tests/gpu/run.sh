@@ -17,7 +17,6 @@ if [ ! -x "$test" ] || [ ! -x "$load" ]; then
   echo "run.sh: no tests/conformance_test or bin/gpuman-load in $build" >&2
   exit 2
 fi
-unset GPUMAN_SIM_DIR
 export GPUMAN_FACTS=$out/facts.jsonl
 rm -f "$GPUMAN_FACTS" "$out"/*.log
 
@@ -32,6 +31,7 @@ row() {
 machine() {
   {
     date -u +%Y-%m-%dT%H:%M:%SZ
+    [ -z "${GPUMAN_SIM_DIR:-}" ] || echo "the simulated driver"
     uname -srm
     ldd --version 2>&1 | head -1
     grep -m1 'model name' /proc/cpuinfo
@@ -71,16 +71,18 @@ load_case() {
 }
 
 loads() {
-  local api
+  local api big=1GiB step=128MiB small=256MiB
+  # Kernels run on the processor there.
+  [ -z "${GPUMAN_SIM_DIR:-}" ] || big=16MiB step=2MiB small=4MiB
   for api in malloc async vmm pitch array; do
-    load_case "$api" 0 --api $api --alloc 1GiB --step 128MiB --verify --iterations 5 --kernel-time 20ms
+    load_case "$api" 0 --api "$api" --alloc $big --step $step --verify --iterations 5 --kernel-time 20ms
   done
-  load_case managed 0 --api managed --alloc 64MiB --verify --iterations 3
-  load_case flipped 4 --alloc 256MiB --verify --iterations 2 --flip-byte 12345
+  load_case managed 0 --api managed --alloc 16MiB --verify --iterations 3
+  load_case flipped 4 --alloc $small --verify --iterations 2 --flip-byte 12345
   load_case out-of-memory 3 --alloc 100% --step 100% --verify
   load_case managed-refused 3 --api managed --alloc 100%
-  load_case children 0 --children 3 --alloc 256MiB --verify --iterations 3 --kernel-time 20ms
-  load_case daemons 0 --children 2 --daemonize --alloc 256MiB --verify --iterations 3
+  load_case children 0 --children 3 --alloc $small --verify --iterations 3 --kernel-time 20ms
+  load_case daemons 0 --children 2 --daemonize --alloc $small --verify --iterations 3
   load_case duty 0 --alloc 64MiB --kernel-time 20ms --duty 0.25 --hold 2s
 }
 
