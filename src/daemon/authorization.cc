@@ -47,18 +47,22 @@ base::Result<> Authorize(const Access& access, const Caller& caller, Act act, st
   }
 }
 
-Caller CallerOf(const http::Peer& peer) {
-  Caller caller{peer.uid, peer.gid, {peer.gid}, std::to_string(peer.uid)};
+std::string UserName(uid_t uid) {
   passwd entry{};
   passwd* found = nullptr;
   std::vector<char> buffer(16384);
-  if (::getpwuid_r(peer.uid, &entry, buffer.data(), buffer.size(), &found) != 0 || !found) return caller;
-  caller.user = found->pw_name;
+  if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) != 0 || !found)
+    return std::to_string(uid);
+  return found->pw_name;
+}
+
+Caller CallerOf(const http::Peer& peer) {
+  Caller caller{peer.uid, peer.gid, {peer.gid}, UserName(peer.uid)};
   int count = 64;
   std::vector<gid_t> groups(static_cast<std::size_t>(count));
-  if (::getgrouplist(found->pw_name, peer.gid, groups.data(), &count) < 0) {
+  if (::getgrouplist(caller.user.c_str(), peer.gid, groups.data(), &count) < 0) {
     groups.resize(static_cast<std::size_t>(count));
-    if (::getgrouplist(found->pw_name, peer.gid, groups.data(), &count) < 0) return caller;
+    if (::getgrouplist(caller.user.c_str(), peer.gid, groups.data(), &count) < 0) return caller;
   }
   groups.resize(static_cast<std::size_t>(count));
   caller.groups = std::move(groups);

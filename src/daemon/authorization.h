@@ -42,7 +42,8 @@ struct Caller {
 base::Result<> Authorize(const Access& access, const Caller& caller, Act act,
                          std::optional<uid_t> owner = {});
 
-// From the user database; blocks as long as that does.
+// From the user database; these block as long as that does.
+std::string UserName(uid_t uid);  // the number where there is none
 Caller CallerOf(const http::Peer& peer);
 std::optional<gid_t> LookUpGroup(const std::string& name);
 

@@ -1,0 +1,56 @@
+// Events: numbered, kept, handed to whoever follows. The newest are kept in memory, so that reading them
+// never waits for the disk; the store has them all, as long as the configuration says.
+//
+// Not thread-safe: lives on the event loop.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "jobs/event.h"
+
+namespace gpuman::daemon {
+
+class EventLog {
+ public:
+  // Writes an event to the store, and says which older ones may go.
+  using Write = std::function<void(const jobs::Event& event, std::optional<std::int64_t> first_kept)>;
+  using Follower = std::function<void(const jobs::Event&)>;
+
+  struct Settings {
+    std::size_t in_memory = 10'000;
+    std::size_t keep_count = 100'000;
+    std::chrono::milliseconds keep{30LL * 86'400'000};
+  };
+
+  // `stored`: what the store had, by id; `last_id`: the highest ever given.
+  EventLog(Settings settings, std::vector<jobs::Event> stored, std::int64_t last_id, Write write);
+
+  // Gives the event its number.
+  void Add(jobs::Event event);
+
+  // Events after `since`, oldest first; the newest `limit` of them.
+  std::vector<jobs::Event> Since(std::int64_t since, std::size_t limit) const;
+
+  // Calls `follower` with every event from now on, until Unfollow. It may unfollow from within the call.
+  std::uint64_t Follow(Follower follower);
+  void Unfollow(std::uint64_t number) { followers_.erase(number); }
+
+  std::int64_t last_id() const { return last_id_; }
+
+ private:
+  std::optional<std::int64_t> FirstKept(const jobs::Event& newest);
+
+  Settings settings_;
+  std::deque<jobs::Event> recent_;
+  std::int64_t last_id_;
+  std::int64_t first_kept_ = 0;
+  Write write_;
+  std::map<std::uint64_t, Follower> followers_;
+  std::uint64_t next_follower_ = 1;
+};
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,33 @@
+#include "daemon/guard_settings.h"
+
+namespace gpuman::daemon {
+
+guard::GuardSettings GuardSettingsOf(const Config& config) {
+  guard::GuardSettings settings;
+  settings.policy.grace = config.guard.grace;
+  settings.policy.unmanaged_victims = config.guard.unmanaged_victims;
+  settings.policy.protected_names = guard::DefaultProtectedNames();
+  settings.policy.protected_names.insert(config.guard.protected_names.begin(),
+                                         config.guard.protected_names.end());
+  for (const auto& limit : config.limits.unmanaged) {
+    settings.policy.unmanaged.push_back(
+        {limit.uid, limit.ceiling,
+         limit.enforce ? guard::UnmanagedMode::kEnforce : guard::UnmanagedMode::kWarn});
+  }
+  settings.cadence.rest = config.sampling.rest;
+  settings.cadence.fastest = config.sampling.fastest;
+  settings.reserve = config.guard.reserve;
+  settings.gpu_reserve = config.guard.gpu_reserve;
+  return settings;
+}
+
+gpu::SamplerSettings SamplerSettingsOf(const Config& config) {
+  gpu::SamplerSettings settings;
+  settings.rest_period = config.sampling.rest;
+  settings.slow_period = config.sampling.slow;
+  settings.retry_period = config.sampling.retry;
+  settings.call_limit = config.sampling.call_limit;
+  return settings;
+}
+
+}  // namespace gpuman::daemon

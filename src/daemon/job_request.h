@@ -1,0 +1,35 @@
+// From what a client asks for to a job, or the reason why not. Pure, but for ResourceLimitsOf.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "api/types.h"
+#include "base/result.h"
+#include "daemon/authorization.h"
+#include "gpu/inventory.h"
+#include "jobs/job.h"
+
+namespace gpuman::daemon {
+
+// A tag names a job beside its number, in commands, file names and labels: 1 to 64 of letters, digits and
+// . _ - + : @, and not a number.
+base::Result<> CheckTag(const std::string& tag);
+
+// `driver_environment`: variables by which the daemon itself reached its driver; a job that has none of its
+// own gets them, so that it runs on the driver that is watched.
+base::Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& caller,
+                                       const gpu::Inventory& inventory,
+                                       const std::map<std::string, std::string>& driver_environment);
+
+// What an update makes of a job; the same rules for sizes and priority.
+base::Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inventory, jobs::Job& job);
+
+// GPUMAN_SIM_DIR and, with it, LD_LIBRARY_PATH of this process; nothing on a real driver.
+std::map<std::string, std::string> DriverEnvironment();
+
+// Of a process, from /proc; what cannot be read is left out.
+jobs::ResourceLimits ResourceLimitsOf(pid_t pid);
+jobs::ResourceLimits ParseResourceLimits(std::string_view text);  // of /proc/PID/limits
+
+}  // namespace gpuman::daemon

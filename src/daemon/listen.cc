@@ -1,0 +1,89 @@
+#include "daemon/listen.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/paths.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Fd;
+using base::Result;
+
+constexpr int kBacklog = 4096;  // the kernel takes net.core.somaxconn at most
+
+sockaddr_un AddressOf(const std::filesystem::path& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.string().copy(address.sun_path, sizeof address.sun_path - 1);
+  return address;
+}
+
+// Makes room for a new socket at `path`.
+Result<> RemoveStale(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return {};
+  if (!S_ISSOCK(status.st_mode))
+    return Fail(ErrorCode::kAlreadyExists, fmt::format("{} is there and is no socket", path.string()),
+                "move it away or choose another path with --socket");
+  const Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto address = AddressOf(path);
+  const int connected = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  if (connected == 0 || errno == EAGAIN)
+    return Fail(ErrorCode::kAlreadyExists, fmt::format("a daemon already serves {}", path.string()),
+                "stop it first, or choose another path with --socket");
+  if (::unlink(path.c_str()) != 0)
+    return base::FailSystem(errno, "removing the stale socket " + path.string());
+  return {};
+}
+
+}  // namespace
+
+Result<Fd> Listen(const ListenOptions& options) {
+  GPUMAN_TRY(base::CheckSocketPath(options.path));
+  GPUMAN_TRY(base::MakeDirectories(options.path.parent_path(), 0755));
+  GPUMAN_TRY(RemoveStale(options.path));
+  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.ok()) return base::FailSystem(errno, "making a socket");
+  const auto address = AddressOf(options.path);
+  // Nobody may connect between bind and chmod.
+  const mode_t before = ::umask(0177);
+  const int bound = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const int number = errno;
+  ::umask(before);
+  if (bound != 0) return base::FailSystem(number, "binding " + options.path.string());
+  if (options.group && ::chown(options.path.c_str(), static_cast<uid_t>(-1), *options.group) != 0)
+    return base::FailSystem(errno, "giving " + options.path.string() + " to its group");
+  if (::chmod(options.path.c_str(), options.mode) != 0)
+    return base::FailSystem(errno, "setting the permissions of " + options.path.string());
+  if (::listen(fd.get(), kBacklog) != 0)
+    return base::FailSystem(errno, "listening on " + options.path.string());
+  return fd;
+}
+
+Result<Fd> ClaimDirectory(const std::filesystem::path& directory) {
+  const auto path = directory / "lock";
+  GPUMAN_ASSIGN(Fd fd, base::OpenFile(path, O_RDWR | O_CREAT, 0600));
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return base::FailSystem(errno, "locking " + path.string());
+    const auto holder = base::ReadFile(path, 64).value_or("");
+    return Fail(ErrorCode::kAlreadyExists,
+                fmt::format("another gpumand{} uses {}",
+                            holder.empty() ? "" : fmt::format(" (pid {})", holder), directory.string()),
+                "stop it first, or choose another directory with --state-dir");
+  }
+  if (::ftruncate(fd.get(), 0) != 0) return base::FailSystem(errno, "writing " + path.string());
+  GPUMAN_TRY(base::WriteAll(fd.get(), std::to_string(::getpid())));
+  return fd;
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,67 @@
+#include "daemon/listen.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/temp_dir.h"
+
+namespace gpuman::daemon {
+namespace {
+
+TEST(Listen, MakesTheSocketWithItsDirectoryAndPermissions) {
+  const base::TempDir dir;
+  const auto path = dir.path() / "run/gpumand.sock";
+  const auto fd = Listen({path, 0660, {}});
+  ASSERT_TRUE(fd) << fd.error().message;
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0660u);
+}
+
+TEST(Listen, RefusesASocketThatIsServedAndReplacesAStaleOne) {
+  const base::TempDir dir;
+  const auto path = dir.path() / "s";
+  {
+    const auto first = Listen({path, 0600, {}});
+    ASSERT_TRUE(first);
+    const auto second = Listen({path, 0600, {}});
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, base::ErrorCode::kAlreadyExists);
+    EXPECT_NE(second.error().message.find(path.string()), std::string::npos);
+  }
+  EXPECT_TRUE(std::filesystem::exists(path)) << "the socket file outlives its server";
+  EXPECT_TRUE(Listen({path, 0600, {}}));
+}
+
+TEST(Listen, LeavesAFileThatIsNoSocketAlone) {
+  const base::TempDir dir;
+  ASSERT_TRUE(base::ReplaceFile(dir.path() / "s", "precious"));
+  EXPECT_EQ(Listen({dir.path() / "s", 0600, {}}).error().code, base::ErrorCode::kAlreadyExists);
+  EXPECT_EQ(base::ReadFile(dir.path() / "s"), "precious");
+}
+
+TEST(Listen, SaysWhenThePathIsTooLong) {
+  const base::TempDir dir;
+  const auto result = Listen({dir.path() / std::string(120, 'x'), 0600, {}});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, base::ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(result.error().hint.empty());
+}
+
+TEST(ClaimDirectory, IsForOneDaemonAtATime) {
+  const base::TempDir dir;
+  {
+    const auto first = ClaimDirectory(dir.path());
+    ASSERT_TRUE(first);
+    const auto second = ClaimDirectory(dir.path());
+    ASSERT_FALSE(second);
+    EXPECT_NE(second.error().message.find(std::to_string(::getpid())), std::string::npos)
+        << second.error().message;
+  }
+  EXPECT_TRUE(ClaimDirectory(dir.path()));
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

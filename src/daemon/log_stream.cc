@@ -1,0 +1,105 @@
+#include "daemon/log_stream.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/file.h"
+
+namespace gpuman::daemon {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{100};
+constexpr std::size_t kPiece = 64u << 10;
+constexpr std::size_t kPiecesAStep = 16;  // then others have their turn
+
+// Where the last `lines` lines of the file begin.
+off_t BeginOfTail(int fd, std::size_t lines) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0 || lines == 0) return status.st_size;
+  off_t end = status.st_size;
+  std::size_t seen = 0;
+  std::string piece;
+  for (off_t at = end; at > 0;) {
+    const off_t begin = std::max<off_t>(0, at - static_cast<off_t>(kPiece));
+    piece.resize(static_cast<std::size_t>(at - begin));
+    const ssize_t n = ::pread(fd, piece.data(), piece.size(), begin);
+    if (n <= 0) return 0;
+    for (off_t i = static_cast<off_t>(n) - 1; i >= 0; --i) {
+      // The end of the last line begins no further line.
+      if (piece[static_cast<std::size_t>(i)] == '\n' && begin + i + 1 != end && ++seen == lines)
+        return begin + i + 1;
+    }
+    at = begin;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void LogStream::Start(boost::asio::io_context& loop, http::ExchangePtr exchange, LogRequest request,
+                      std::function<bool()> ended) {
+  const std::shared_ptr<LogStream> stream(
+      new LogStream(loop, std::move(exchange), std::move(request), std::move(ended)));
+  stream->Begin();
+}
+
+LogStream::LogStream(boost::asio::io_context& loop, http::ExchangePtr exchange, LogRequest request,
+                     std::function<bool()> ended)
+    : timer_(loop), exchange_(std::move(exchange)), request_(std::move(request)), ended_(std::move(ended)) {}
+
+void LogStream::Begin() {
+  exchange_->OnGone([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->gone_ = true;
+      self->timer_.cancel();
+    }
+  });
+  exchange_->BeginStream("text/plain; charset=utf-8");
+  if (auto file = base::OpenFile(request_.path, O_RDONLY)) {
+    file_ = std::move(*file);
+    const off_t begin =
+        request_.tail ? BeginOfTail(file_.get(), *request_.tail) : static_cast<off_t>(request_.offset);
+    ::lseek(file_.get(), begin, SEEK_SET);
+  }
+  Step();
+}
+
+bool LogStream::SendSome() {
+  std::string piece(kPiece, '\0');
+  for (std::size_t i = 0; i < kPiecesAStep; ++i) {
+    const ssize_t n = file_.ok() ? ::read(file_.get(), piece.data(), piece.size()) : 0;
+    if (n <= 0) return i > 0;
+    exchange_->Write(piece.substr(0, static_cast<std::size_t>(n)));
+  }
+  return true;
+}
+
+// The file at the path is another one now: go on with that.
+bool LogStream::Rotated() {
+  struct stat mine {
+  }, there{};
+  if (::stat(request_.path.c_str(), &there) != 0) return false;
+  if (file_.ok() && ::fstat(file_.get(), &mine) == 0 && mine.st_ino == there.st_ino) return false;
+  auto file = base::OpenFile(request_.path, O_RDONLY);
+  if (!file) return false;
+  file_ = std::move(*file);
+  return true;
+}
+
+void LogStream::Step() {
+  if (gone_) return;
+  // Asked before reading: what was written before the end is then read for sure.
+  const bool last = !request_.follow || ended_();
+  const bool more = SendSome() || Rotated();
+  if (!more && last) return exchange_->EndStream();
+  timer_.expires_after(more ? std::chrono::milliseconds(1) : kLook);
+  timer_.async_wait([self = shared_from_this()](boost::system::error_code error) {
+    if (!error) self->Step();
+  });
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,49 @@
+// Sends a job's log to a client: its end, or all of it, and what comes later while the job lives.
+//
+// Lives on the event loop. While it follows it looks every 100 ms whether the file has grown.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/fd.h"
+#include "daemon/http/exchange.h"
+
+namespace gpuman::daemon {
+
+struct LogRequest {
+  std::filesystem::path path;
+  std::optional<std::size_t> tail;  // lines; absent: from `offset`
+  std::uint64_t offset = 0;         // bytes
+  bool follow = false;
+};
+
+class LogStream : public std::enable_shared_from_this<LogStream> {
+ public:
+  // Answers the exchange. `ended` says whether more can come. Keeps itself alive until the answer is complete
+  // or the client gone.
+  static void Start(boost::asio::io_context& loop, http::ExchangePtr exchange, LogRequest request,
+                    std::function<bool()> ended);
+
+ private:
+  LogStream(boost::asio::io_context& loop, http::ExchangePtr exchange, LogRequest request,
+            std::function<bool()> ended);
+  void Begin();
+  void Step();
+  // Sends what there is; false when nothing was.
+  bool SendSome();
+  bool Rotated();
+
+  boost::asio::steady_timer timer_;
+  http::ExchangePtr exchange_;
+  LogRequest request_;
+  std::function<bool()> ended_;
+  base::Fd file_;
+  bool gone_ = false;
+};
+
+}  // namespace gpuman::daemon

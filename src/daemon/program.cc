@@ -1,0 +1,186 @@
+#include "daemon/program.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "base/paths.h"
+#include "daemon/config.h"
+#include "daemon/notify.h"
+#include "daemon/service.h"
+
+namespace gpuman::daemon {
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kUrgency = -10;  // nice value of the loop: a SIGKILL must not wait for those it is meant for
+
+struct Options {
+  std::string config, socket, state_dir;
+  bool user = false;
+  bool check_config = false;
+};
+
+constexpr const char* kFooter = R"(Examples:
+  gpumand --user                    for yourself, without root (gpuman starts it on demand)
+  gpumand --check-config --config /etc/gpuman/gpumand.toml
+Environment: GPUMAN_CONFIG, GPUMAN_SOCKET and GPUMAN_STATE_DIR set the same as the options.)";
+
+// Everything but the file's own values: where it is, and what holds without it.
+struct Settled {
+  std::filesystem::path file;
+  bool file_required = false;
+  Config defaults;
+};
+
+Settled Settle(const Options& options) {
+  const auto paths = options.user ? base::UserPaths() : base::SystemPaths();
+  Settled settled;
+  settled.file = options.config.empty() ? paths.config : std::filesystem::path(options.config);
+  settled.file_required = !options.config.empty();
+  settled.defaults.socket = paths.socket;
+  settled.defaults.state_dir = paths.state;
+  return settled;
+}
+
+// Options and environment come before the file.
+void Override(const Options& options, Config& config) {
+  if (!options.socket.empty()) config.socket = std::filesystem::absolute(options.socket);
+  if (!options.state_dir.empty()) config.state_dir = std::filesystem::absolute(options.state_dir);
+}
+
+std::optional<Config> Load(const Options& options) {
+  const auto settled = Settle(options);
+  auto config = LoadConfig(settled.file, settled.file_required, settled.defaults);
+  if (!config) {
+    for (const auto& problem : config.error()) std::fprintf(stderr, "%s\n", Describe(problem).c_str());
+    return std::nullopt;
+  }
+  Override(options, *config);
+  return std::move(*config);
+}
+
+void SetUpLogging(LogLevel level) {
+  auto logger = spdlog::stderr_logger_st("gpumand");
+  // The journal has the time of its own.
+  logger->set_pattern(std::getenv("JOURNAL_STREAM") ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %l: %v");
+  spdlog::set_default_logger(logger);
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::set_level(spdlog::level::debug);
+    case LogLevel::kInfo:
+      return spdlog::set_level(spdlog::level::info);
+    case LogLevel::kWarning:
+      return spdlog::set_level(spdlog::level::warn);
+    case LogLevel::kError:
+      return spdlog::set_level(spdlog::level::err);
+  }
+}
+
+// Beside this program, as it is built and as it is installed.
+std::filesystem::path KeeperProgram() {
+  std::error_code error;
+  const auto directory = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const auto& place :
+       {directory / "gpuman-keeper", directory.parent_path() / "libexec/gpuman/gpuman-keeper",
+        directory.parent_path() / "lib/gpuman/gpuman-keeper"}) {
+    if (std::filesystem::exists(place, error)) return place;
+  }
+  return directory / "gpuman-keeper";
+}
+
+int Complain(const base::Error& error) {
+  std::fprintf(stderr, "gpumand: %s\n", error.message.c_str());
+  if (!error.hint.empty()) std::fprintf(stderr, "hint: %s\n", error.hint.c_str());
+  return 1;
+}
+
+void WaitForSignals(boost::asio::io_context& loop, boost::asio::signal_set& signals, Service& service,
+                    const Options& options) {
+  signals.async_wait([&](boost::system::error_code error, int signal) {
+    if (error) return;
+    if (signal != SIGHUP) {
+      spdlog::info("stopping; jobs go on");
+      NotifyStopping();
+      return loop.stop();
+    }
+    NotifyReloading();
+    if (const auto config = Load(options)) {
+      spdlog::set_level(spdlog::level::info);
+      service.Reconfigure(*config);
+      spdlog::info("configuration read again");
+    } else {
+      spdlog::error("the configuration is wrong and was not taken; the former one stays in force");
+    }
+    NotifyReady();
+    WaitForSignals(loop, signals, service, options);
+  });
+}
+
+int Serve(const Options& options, const Config& config) {
+  SetUpLogging(config.log.level);
+  std::signal(SIGPIPE, SIG_IGN);
+  if (options.user) {
+    if (auto made = base::MakePrivateDirectory(config.state_dir); !made) return Complain(made.error());
+    if (auto made = base::MakePrivateDirectory(config.socket.parent_path()); !made && options.socket.empty())
+      return Complain(made.error());
+  }
+  boost::asio::io_context loop(1);
+  boost::asio::signal_set signals(loop, SIGTERM, SIGINT, SIGHUP);
+  auto service = Service::Start(loop, config, {options.user, KeeperProgram(), GPUMAN_VERSION});
+  if (!service) return Complain(service.error());
+  // This thread alone: keepers are started by others and must not inherit it.
+  (void)::setpriority(PRIO_PROCESS, 0, kUrgency);
+  WaitForSignals(loop, signals, **service, options);
+  spdlog::info("gpumand {} serves {}", GPUMAN_VERSION, config.socket.string());
+  NotifyReady();
+  loop.run();
+  service->reset();
+  std::error_code ignored;
+  std::filesystem::remove(config.socket, ignored);
+  return 0;
+}
+
+}  // namespace
+
+int RunProgram(int argc, char** argv) {
+  Options options;
+  CLI::App app{"The daemon of gpuman: holds GPU memory limits, keeps jobs, answers gpuman.", "gpumand"};
+  app.footer(kFooter);
+  app.set_version_flag("-v,--version", "gpumand " GPUMAN_VERSION);
+  app.add_option("--config", options.config, "Configuration file")
+      ->envname("GPUMAN_CONFIG")
+      ->option_text("FILE");
+  app.add_option("--socket", options.socket, "Socket to serve")
+      ->envname("GPUMAN_SOCKET")
+      ->option_text("PATH");
+  app.add_option("--state-dir", options.state_dir, "Directory of the state")
+      ->envname("GPUMAN_STATE_DIR")
+      ->option_text("DIR");
+  app.add_flag("--user", options.user, "Unprivileged, for one user");
+  app.add_flag("--check-config", options.check_config, "Only say whether the configuration is right");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  const auto config = Load(options);
+  if (!config) return kUsage;
+  if (options.check_config) {
+    std::printf("%s: right\n", Settle(options).file.c_str());
+    return 0;
+  }
+  return Serve(options, *config);
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,25 @@
+// The HTTP API, one function for each kind of resource. docs/api/openapi.yaml describes it.
+#pragma once
+
+#include "daemon/http/router.h"
+#include "daemon/service.h"
+
+namespace gpuman::daemon {
+
+// `service` must outlive the router.
+void AddViewRoutes(http::Router& router, Service& service);   // version, status, gpus
+void AddJobRoutes(http::Router& router, Service& service);    // jobs and their logs
+void AddEventRoutes(http::Router& router, Service& service);  // events
+
+// Every route of the daemon, in the order they are tried.
+void AddAllRoutes(http::Router& router, Service& service);
+
+// A query parameter that is a whole number of at least 0; absent: `otherwise`.
+base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::string_view name,
+                                            std::uint64_t otherwise);
+bool FlagParameter(const http::Request& request, std::string_view name);
+
+void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status = 200);
+void SendError(const http::ExchangePtr& exchange, const base::Error& error);
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,127 @@
+#include "api/json.h"
+#include "daemon/job_request.h"
+#include "daemon/log_stream.h"
+#include "daemon/routes.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using http::ExchangePtr;
+using http::PathParameters;
+
+// Answers with the job that came of a change, or with why it did not.
+jobs::Supervisor::Done<jobs::Job> AnswerWithJob(Service& service, const ExchangePtr& exchange,
+                                                unsigned status = 200) {
+  return [&service, exchange, status](base::Result<jobs::Job> job) {
+    if (!job) return SendError(exchange, job.error());
+    SendJson(exchange, api::Encode(service.View(*job)), status);
+  };
+}
+
+// The job a path names, if it exists and the caller may do this to it.
+base::Result<const jobs::Job*> JobFor(Service& service, const ExchangePtr& exchange,
+                                      const PathParameters& parameters, Act act) {
+  GPUMAN_ASSIGN(const auto id, service.jobs().Resolve(parameters.at("ref")));
+  const auto* job = service.jobs().Find(id);
+  if (!job) return base::Fail(base::ErrorCode::kNotFound, "there is no job " + parameters.at("ref"));
+  GPUMAN_TRY(service.Check(exchange->request().peer, act, job->owner.uid));
+  return job;
+}
+
+// A route on one job; `act_on` gets it when it exists and the caller may.
+template <typename ActOn>
+http::RouteHandler OnJob(Service& service, Act act, ActOn act_on) {
+  return [&service, act, act_on](const ExchangePtr& exchange, const PathParameters& parameters) {
+    const auto job = JobFor(service, exchange, parameters, act);
+    if (!job) return SendError(exchange, job.error());
+    act_on(exchange, **job);
+  };
+}
+
+void Submit(Service& service, const ExchangePtr& exchange) {
+  const auto& request = exchange->request();
+  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
+  const auto wanted = api::Decode<api::RunRequest>(request.body);
+  if (!wanted) return SendError(exchange, wanted.error());
+  auto job = JobFromRequest(*wanted, CallerOf(request.peer), service.inventory(), DriverEnvironment());
+  if (!job) return SendError(exchange, job.error());
+  job->resource_limits = ResourceLimitsOf(request.peer.pid);
+  service.jobs().Create(std::move(*job), AnswerWithJob(service, exchange, 201));
+}
+
+void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto update = api::Decode<api::UpdateRequest>(exchange->request().body);
+  if (!update) return SendError(exchange, update.error());
+  jobs::Job tried = job;
+  if (auto fine = ApplyUpdate(*update, service.inventory(), tried); !fine)
+    return SendError(exchange, fine.error());
+  service.jobs().Update(
+      job.id, [&](jobs::Job& stored) { (void)ApplyUpdate(*update, service.inventory(), stored).has_value(); },
+      AnswerWithJob(service, exchange));
+  service.LookNow();
+}
+
+std::string UserOf(const ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
+
+void Remove(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  if (FlagParameter(exchange->request(), "keep_running"))
+    return service.jobs().Release(job.id, AnswerWithJob(service, exchange));
+  service.jobs().Remove(job.id, {"removed", "removed by " + UserOf(exchange)},
+                        AnswerWithJob(service, exchange));
+}
+
+void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto handle = service.jobs().WaitForEnd(job.id, [&service, exchange](const jobs::Job& ended) {
+    SendJson(exchange, api::Encode(service.View(ended)));
+  });
+  if (handle != 0) exchange->OnGone([&service, handle] { service.jobs().CancelWait(handle); });
+}
+
+void ShowLog(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto& request = exchange->request();
+  LogRequest log{service.jobs().LogPathOf(job.id), std::nullopt, 0, FlagParameter(request, "follow")};
+  const auto tail = NumberParameter(request, "tail", 0);
+  const auto offset = NumberParameter(request, "offset", 0);
+  if (!tail) return SendError(exchange, tail.error());
+  if (!offset) return SendError(exchange, offset.error());
+  if (request.Query("tail")) log.tail = *tail;
+  log.offset = *offset;
+  LogStream::Start(service.loop(), exchange, std::move(log), [&service, id = job.id] {
+    const auto* now = service.jobs().Find(id);
+    return !now || jobs::IsEnded(*now);
+  });
+}
+
+}  // namespace
+
+void AddJobRoutes(http::Router& router, Service& service) {
+  router.Add("POST", "/v1/jobs",
+             [&service](const ExchangePtr& exchange, const PathParameters&) { Submit(service, exchange); });
+  router.Add("GET", "/v1/jobs/{ref}",
+             OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               SendJson(exchange, api::Encode(service.View(job)));
+             }));
+  router.Add("PATCH", "/v1/jobs/{ref}",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Update(service, exchange, job);
+             }));
+  router.Add("DELETE", "/v1/jobs/{ref}",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Remove(service, exchange, job);
+             }));
+  router.Add("POST", "/v1/jobs/{ref}/restart",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               service.jobs().Restart(job.id, {"restart", "started again by " + UserOf(exchange)},
+                                      AnswerWithJob(service, exchange));
+             }));
+  router.Add("GET", "/v1/jobs/{ref}/wait",
+             OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Wait(service, exchange, job);
+             }));
+  router.Add("GET", "/v1/jobs/{ref}/log",
+             OnJob(service, Act::kReadLog, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               ShowLog(service, exchange, job);
+             }));
+}
+
+}  // namespace gpuman::daemon

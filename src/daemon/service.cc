@@ -1,0 +1,272 @@
+#include "daemon/service.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/post.hpp>
+
+#include "base/file.h"
+#include "daemon/guard_settings.h"
+#include "daemon/listen.h"
+#include "daemon/notify.h"
+#include "daemon/routes.h"
+#include "daemon/views.h"
+
+namespace gpuman::daemon {
+namespace {
+
+constexpr std::size_t kEventsInMemory = 10'000;
+
+Access AccessOf(const Config& config, bool user_mode) {
+  if (user_mode) return {std::nullopt, std::nullopt, ::getuid()};
+  return {LookUpGroup(config.access.admin_group), LookUpGroup(config.access.submit_group), std::nullopt};
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Service>> Service::Start(boost::asio::io_context& loop, const Config& config,
+                                                      ServiceOptions options) {
+  std::unique_ptr<Service> service(new Service(loop, config, std::move(options)));
+  GPUMAN_TRY(service->Begin());
+  return service;
+}
+
+Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOptions options)
+    : loop_(loop),
+      config_(config),
+      options_(std::move(options)),
+      access_(AccessOf(config, options_.user_mode)),
+      tick_(loop),
+      guard_timer_(loop) {}
+
+Service::~Service() {
+  server_.reset();
+  if (sampler_) sampler_->Stop();
+  supervisor_.reset();
+  workers_.join();
+  store_.reset();
+}
+
+jobs::SupervisorOptions Service::SupervisorOptionsOf(const Config& config) const {
+  jobs::SupervisorOptions options;
+  options.keeper_program = options_.keeper_program;
+  options.jobs_dir = config.state_dir / "jobs";
+  options.launch.log_dir = config.state_dir / "logs";
+  // The service's own protection from the kernel's out-of-memory killer is not for other people's programs.
+  if (!options_.user_mode) options.launch.oom_score_adj = 0;
+  options.launch.stop_grace = config.jobs.stop_grace;
+  options.launch.log_size = config.jobs.log_size;
+  options.launch.log_files = config.jobs.log_rotations;
+  options.launch.restart.initial_delay = config.restart.initial_delay;
+  options.launch.restart.max_delay = config.restart.max_delay;
+  if (config.restart.max_restarts > 0) options.launch.restart.max_restarts = config.restart.max_restarts;
+  options.keep_ended = config.jobs.keep_ended_count;
+  options.keep_ended_for = config.jobs.keep_ended;
+  return options;
+}
+
+base::Result<> Service::Begin() {
+  GPUMAN_TRY(base::MakeDirectories(config_.state_dir, options_.user_mode ? 0700 : 0755));
+  GPUMAN_ASSIGN(claim_, ClaimDirectory(config_.state_dir));
+  GPUMAN_TRY(base::MakeDirectories(config_.state_dir / "jobs", 0711));
+  GPUMAN_TRY(base::MakeDirectories(config_.state_dir / "logs", 0755));
+  GPUMAN_ASSIGN(auto store, jobs::Store::Open(config_.state_dir / "gpuman.db"));
+  GPUMAN_ASSIGN(auto contents, store->Load(kEventsInMemory));
+  store_ = std::make_unique<jobs::StoreWorker>(
+      std::move(store), [this](std::function<void()> act) { boost::asio::post(loop_, std::move(act)); });
+
+  EventLog::Settings keep{kEventsInMemory, config_.events.keep_count, config_.events.keep};
+  events_ = std::make_unique<EventLog>(
+      keep, std::move(contents.events), contents.last_event_id,
+      [this](const jobs::Event& event, std::optional<std::int64_t> first_kept) {
+        jobs::Batch batch;
+        batch.events.push_back(event);
+        batch.first_event_kept = first_kept;
+        store_->Submit(std::move(batch), [](base::Result<> written) {
+          if (!written) spdlog::warn("an event could not be stored: {}", written.error().message);
+        });
+      });
+  guard::Hands& hands = *this;
+  jobs::SupervisorHost& host = *this;
+  guard_ = std::make_unique<guard::Guard>(
+      GuardSettingsOf(config_), table_, hands, clock_,
+      [this](const std::string& uuid, base::Millis period) { sampler_->SetPeriod(uuid, period); });
+  supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
+                                                   SupervisorOptionsOf(config_));
+  BeginSampling();
+  supervisor_->Adopt(contents);
+
+  AddAllRoutes(router_, *this);
+  GPUMAN_ASSIGN(auto listener,
+                Listen({config_.socket, static_cast<mode_t>(options_.user_mode ? 0600 : 0666), {}}));
+  http::Limits limits;
+  limits.body_bytes = config_.http.max_body.count;
+  limits.connections = config_.http.connections;
+  limits.request = config_.http.request_timeout;
+  limits.idle = config_.http.idle_timeout;
+  server_ =
+      std::make_unique<http::Server>(loop_, std::move(listener), limits,
+                                     [this](const http::ExchangePtr& exchange) { router_.Route(exchange); });
+  Tick();
+  return {};
+}
+
+void Service::BeginSampling() {
+  gpu::SamplerCallbacks callbacks;
+  callbacks.on_inventory = [this](gpu::Inventory inventory) {
+    boost::asio::post(loop_, [this, inventory = std::move(inventory)] {
+      if (inventory.gpus.empty())
+        spdlog::warn("no GPUs: {}", inventory.problem);
+      else
+        spdlog::info("{} GPUs, driver {}", inventory.gpus.size(), inventory.driver_version);
+      guard_->SetInventory(inventory);
+      AfterGuard();
+    });
+  };
+  callbacks.on_sample = [this](gpu::Sample sample) {
+    boost::asio::post(loop_, [this, sample = std::move(sample)] {
+      guard_->OnSample(sample);
+      AfterGuard();
+    });
+  };
+  sampler_ = std::make_unique<gpu::Sampler>(SamplerSettingsOf(config_), std::move(callbacks));
+  sampler_->Start();
+}
+
+void Service::Tick() {
+  sampler_->CheckWatchdog();
+  auto period = std::chrono::duration_cast<std::chrono::microseconds>(config_.sampling.call_limit / 2);
+  if (const auto watchdog = WatchdogPeriod()) {
+    NotifyAlive();
+    period = std::min(period, *watchdog / 3);
+  }
+  tick_.expires_after(period);
+  tick_.async_wait([this](boost::system::error_code error) {
+    if (!error) Tick();
+  });
+}
+
+void Service::AfterGuard() {
+  const auto deadline = guard_->NextDeadline();
+  if (!deadline) {
+    guard_timer_.cancel();
+    return;
+  }
+  guard_timer_.expires_at(*deadline);
+  guard_timer_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
+    guard_->OnTime();
+    AfterGuard();
+  });
+}
+
+void Service::Reconfigure(const Config& config) {
+  const auto socket = config_.socket;
+  const auto state_dir = config_.state_dir;
+  config_ = config;
+  config_.socket = socket;
+  config_.state_dir = state_dir;
+  access_ = AccessOf(config_, options_.user_mode);
+  guard_->SetSettings(GuardSettingsOf(config_));
+  supervisor_->SetOptions(SupervisorOptionsOf(config_));
+  AfterGuard();
+  LookNow();
+}
+
+base::Result<> Service::Check(const http::Peer& peer, Act act, std::optional<uid_t> owner) const {
+  const bool groups_matter = peer.uid != 0 && !access_.only_user && act != Act::kSee && owner != peer.uid;
+  const Caller caller = groups_matter
+                            ? CallerOf(peer)
+                            : Caller{peer.uid, peer.gid, {}, access_.only_user ? UserName(peer.uid) : ""};
+  return Authorize(access_, caller, act, owner);
+}
+
+std::optional<std::string> Service::TagOf(base::JobId id) const {
+  const auto* job = supervisor_ ? supervisor_->Find(id) : nullptr;
+  return job ? std::optional(job->tag) : std::nullopt;
+}
+
+api::JobView Service::View(const jobs::Job& job) const {
+  return JobViewOf(job, guard_->UsageOf(job.id), guard_->inventory(), supervisor_->LogPathOf(job.id));
+}
+
+api::GpuView Service::View(const guard::GpuStatus& status) {
+  return GpuViewOf(
+      status, table_, [this](uid_t uid) { return names_.Of(uid); },
+      [this](base::JobId id) { return TagOf(id); });
+}
+
+void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
+  if (jobs::IsEnded(job) || !job.keeper) {
+    stopping_since_.erase(job.id);
+    guard_->RemoveJob(job.id);
+    return AfterGuard();
+  }
+  guard::GuardedJob guarded;
+  guarded.id = job.id;
+  guarded.tag = job.tag;
+  guarded.run = static_cast<std::uint64_t>(job.runs) + (static_cast<std::uint64_t>(job.incarnation) << 32);
+  guarded.started_at = runtime.run_started;
+  guarded.priority = job.priority;
+  guarded.hard = job.memory;
+  guarded.soft = job.soft;
+  guarded.gpus = job.gpus;
+  guarded.grace = job.grace;
+  if (job.state == jobs::JobState::kStopping)
+    guarded.ending_since = stopping_since_.try_emplace(job.id, clock_.Mono()).first->second;
+  else
+    stopping_since_.erase(job.id);
+  guarded.root = {job.id, *job.keeper, job.cgroup, job.owner.uid, runtime.key};
+  guard_->SetJob(guarded);
+  AfterGuard();
+}
+
+void Service::OnJobForgotten(base::JobId job) {
+  stopping_since_.erase(job);
+  guard_->RemoveJob(job);
+  AfterGuard();
+}
+
+void Service::OnNotice(const jobs::Job& job, const jobs::Notice& notice) {
+  spdlog::info("job {} ({}): {}: {}", job.id.value, job.tag, notice.kind, notice.message);
+  jobs::Event event;
+  event.at = clock_.Wall();
+  event.kind = notice.kind;
+  event.job = job.id.value;
+  event.tag = job.tag;
+  event.message = notice.message;
+  event.data = notice.data;
+  events_->Add(std::move(event));
+}
+
+void Service::OnTrouble(const jobs::Job& job, const std::string& what) {
+  spdlog::warn("job {} ({}): {}", job.id.value, job.tag, what);
+}
+
+std::optional<base::Bytes> Service::PeakOf(base::JobId job) { return guard_->UsageOf(job).peak; }
+
+std::vector<std::string> Service::AllGpus() {
+  std::vector<std::string> uuids;
+  for (const auto& gpu : guard_->inventory().gpus) uuids.push_back(gpu.uuid);
+  return uuids;
+}
+
+void Service::Announce(base::JobId job, const std::string& reason, const std::string& detail) {
+  supervisor_->Announce(job, {reason, detail});
+}
+
+base::Result<std::size_t> Service::SignalJob(base::JobId job, int signal) {
+  return supervisor_->Signal(job, signal);
+}
+
+base::Result<> Service::SignalProcess(base::ProcessId process, int signal) {
+  return base::SendSignal(process, signal);
+}
+
+void Service::Note(base::JobId job, const std::string& line) { supervisor_->Note(job, line); }
+
+void Service::Emit(guard::Event event) {
+  spdlog::warn("{}: {}", event.kind, event.message);
+  events_->Add(StoredEvent(event, clock_.Wall(), [this](base::JobId id) { return TagOf(id); }));
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,114 @@
+// The daemon: puts sampler, guard, jobs, events and the HTTP service together on one event loop.
+//
+//   sampler threads --Sample--> loop: guard decides and acts --Event--> event log --> store, followers
+//   socket --request--> routes --> supervisor --> store, keepers --Record--> supervisor --> guard
+//
+// Decisions are made in the parts; this class only carries from one to the next. Not thread-safe.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+#include "base/clock.h"
+#include "base/process.h"
+#include "daemon/authorization.h"
+#include "daemon/config.h"
+#include "daemon/event_log.h"
+#include "daemon/http/router.h"
+#include "daemon/http/server.h"
+#include "daemon/user_names.h"
+#include "gpu/sampler.h"
+#include "guard/guard.h"
+#include "jobs/store_worker.h"
+#include "jobs/supervisor.h"
+
+namespace gpuman::daemon {
+
+struct ServiceOptions {
+  bool user_mode = false;
+  std::filesystem::path keeper_program;
+  std::string version;
+};
+
+class Service final : private jobs::SupervisorHost, private guard::Hands {
+ public:
+  // Claims the state directory, opens the store, listens, picks up the jobs, and begins to sample.
+  static base::Result<std::unique_ptr<Service>> Start(boost::asio::io_context& loop, const Config& config,
+                                                      ServiceOptions options);
+  ~Service() override;
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  // Takes what can change without a restart: everything but paths and HTTP limits.
+  void Reconfigure(const Config& config);
+  // A driver call has not come back and its thread cannot be joined: the process must end by _exit.
+  bool left_a_thread() const { return sampler_->left_a_thread(); }
+
+  // --- For the routes ---
+  boost::asio::io_context& loop() { return loop_; }
+  const ServiceOptions& options() const { return options_; }
+  jobs::Supervisor& jobs() { return *supervisor_; }
+  const guard::Guard& guard() const { return *guard_; }
+  const gpu::Inventory& inventory() const { return guard_->inventory(); }
+  EventLog& events() { return *events_; }
+  // May this peer? The caller's groups are looked up only when they matter.
+  base::Result<> Check(const http::Peer& peer, Act act, std::optional<uid_t> owner = {}) const;
+  api::JobView View(const jobs::Job& job) const;
+  api::GpuView View(const guard::GpuStatus& status);
+  // Limits have changed: look now instead of at the next round.
+  void LookNow() { sampler_->PokeAll(); }
+
+ private:
+  Service(boost::asio::io_context& loop, const Config& config, ServiceOptions options);
+  base::Result<> Begin();
+  void BeginSampling();
+  void Tick();
+  void AfterGuard();
+  std::optional<std::string> TagOf(base::JobId id) const;
+  jobs::SupervisorOptions SupervisorOptionsOf(const Config& config) const;
+
+  // jobs::SupervisorHost
+  void OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) override;
+  void OnJobForgotten(base::JobId job) override;
+  void OnNotice(const jobs::Job& job, const jobs::Notice& notice) override;
+  void OnTrouble(const jobs::Job& job, const std::string& what) override;
+  std::optional<base::Bytes> PeakOf(base::JobId job) override;
+  std::vector<std::string> AllGpus() override;
+
+  // guard::Hands
+  void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
+  base::Result<std::size_t> SignalJob(base::JobId job, int signal) override;
+  base::Result<> SignalProcess(base::ProcessId process, int signal) override;
+  void Note(base::JobId job, const std::string& line) override;
+  void Emit(guard::Event event) override;
+
+  boost::asio::io_context& loop_;
+  Config config_;
+  const ServiceOptions options_;
+  Access access_;
+  base::SystemClock clock_;
+  base::ProcFs table_;
+  UserNames names_{clock_};
+  base::Fd claim_;  // on the state directory
+  boost::asio::thread_pool workers_{2};
+  std::unique_ptr<jobs::StoreWorker> store_;
+  std::unique_ptr<EventLog> events_;
+  std::unique_ptr<guard::Guard> guard_;
+  std::unique_ptr<jobs::Supervisor> supervisor_;
+  std::map<base::JobId, base::MonoTime> stopping_since_;
+  std::unique_ptr<gpu::Sampler> sampler_;
+  boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
+  boost::asio::steady_timer guard_timer_;
+  http::Router router_;
+  std::unique_ptr<http::Server> server_;
+};
+
+}  // namespace gpuman::daemon
