@@ -56,10 +56,10 @@ std::optional<base::Bytes> CeilingOf(const JobSnapshot& job, const std::string& 
 std::vector<Watched> WatchedOn(const GpuSnapshot& gpu, const std::vector<JobSnapshot>& jobs,
                                const Settings& settings) {
   std::vector<Watched> watched;
+  auto usages = UsageByJob(gpu.processes);
   for (const auto& job : jobs)
     if (const auto ceiling = CeilingOf(job, gpu.uuid))
-      watched.push_back(
-          {fmt::format("job {}", job.id.value), UsageOf(job.id, gpu.processes).known, *ceiling});
+      watched.push_back({fmt::format("job {}", job.id.value), usages[job.id].known, *ceiling});
   if (gpu.reserve.count > 0) watched.push_back({"reserve", gpu.used, gpu.used + (gpu.free - gpu.reserve)});
   if (settings.unmanaged.empty()) return watched;
   std::map<uid_t, base::Bytes> users;

@@ -30,7 +30,10 @@ Guard::Guard(GuardSettings settings, const base::ProcessTable& table, Hands& han
       attribution_(table),
       enforcer_(hands, clock) {}
 
-void Guard::SetSettings(GuardSettings settings) { settings_ = std::move(settings); }
+void Guard::SetSettings(GuardSettings settings) {
+  settings_ = std::move(settings);
+  for (const auto& [uuid, status] : gpus_) Refresh(status);
+}
 
 void Guard::SetInventory(const gpu::Inventory& inventory) {
   inventory_ = inventory;
@@ -49,6 +52,9 @@ void Guard::SetInventory(const gpu::Inventory& inventory) {
     state_.pressure.erase(uuid);
   }
   gpus_ = std::move(gpus);
+  snapshot_.gpus.clear();
+  for (const auto& gpu : inventory_.gpus) snapshot_.gpus.push_back(SnapshotOf(gpus_[gpu.uuid]));
+  RefreshJobs();
 }
 
 void Guard::SetJob(const GuardedJob& job) {
@@ -56,19 +62,26 @@ void Guard::SetJob(const GuardedJob& job) {
   const bool same_root = known != jobs_.end() && known->second.root == job.root;
   if (known == jobs_.end() || known->second.run != job.run) peaks_.erase(job.id);
   jobs_[job.id] = job;
+  RefreshJobs();
   if (same_root) return;
   attribution_.SetJob(job.root);
-  for (auto& [uuid, status] : gpus_)
-    if (HasFigures(status.sample)) status.processes = attribution_.Attribute(uuid, *status.sample.processes);
+  for (auto& [uuid, status] : gpus_) {
+    if (!HasFigures(status.sample)) continue;
+    status.processes = attribution_.Attribute(uuid, *status.sample.processes);
+    Refresh(status);
+  }
 }
 
 void Guard::RemoveJob(JobId job) {
   jobs_.erase(job);
   peaks_.erase(job);
+  RefreshJobs();
   attribution_.RemoveJob(job);
-  for (auto& [uuid, status] : gpus_)
+  for (auto& [uuid, status] : gpus_) {
     for (auto& process : status.processes)
       if (process.job == job) process.job.reset();
+    Refresh(status);
+  }
 }
 
 void Guard::OnSample(const gpu::Sample& sample) {
@@ -77,11 +90,12 @@ void Guard::OnSample(const gpu::Sample& sample) {
   auto& status = it->second;
   TellStateChange(status.gpu, status.sample, sample);
   status.sample = sample;
+  if (HasFigures(sample)) status.processes = attribution_.Attribute(sample.uuid, *sample.processes);
+  Refresh(status);
   if (!HasFigures(sample)) return;
-  status.processes = attribution_.Attribute(sample.uuid, *sample.processes);
-  Act();
   NotePeaks(status);
-  UpdatePeriod(status);
+  Act();
+  UpdatePeriod(sample.uuid);
 }
 
 void Guard::OnTime() { Act(); }
@@ -106,17 +120,22 @@ JobUsage Guard::UsageOf(JobId job) const {
   return result;
 }
 
-void Guard::Act() {
-  const Snapshot snapshot = TakeSnapshot();
-  enforcer_.Carry(Decide(snapshot, settings_.policy, clock_.Mono(), state_));
+// What is carried out may change jobs, and with them the snapshot: by then it is decided.
+void Guard::Act() { enforcer_.Carry(Decide(snapshot_, settings_.policy, clock_.Mono(), state_)); }
+
+GpuSnapshot* Guard::SnapshotFor(const std::string& uuid) {
+  const auto it = std::find_if(snapshot_.gpus.begin(), snapshot_.gpus.end(),
+                               [&](const GpuSnapshot& gpu) { return gpu.uuid == uuid; });
+  return it == snapshot_.gpus.end() ? nullptr : &*it;
 }
 
-Snapshot Guard::TakeSnapshot() const {
-  Snapshot snapshot;
-  for (const auto& gpu : inventory_.gpus)
-    if (const auto* status = Find(gpu.uuid)) snapshot.gpus.push_back(SnapshotOf(*status));
-  for (const auto& [id, job] : jobs_) snapshot.jobs.push_back(SnapshotOf(job));
-  return snapshot;
+void Guard::Refresh(const GpuStatus& status) {
+  if (auto* gpu = SnapshotFor(status.gpu.uuid)) *gpu = SnapshotOf(status);
+}
+
+void Guard::RefreshJobs() {
+  snapshot_.jobs.clear();
+  for (const auto& [id, job] : jobs_) snapshot_.jobs.push_back(SnapshotOf(job));
 }
 
 GpuSnapshot Guard::SnapshotOf(const GpuStatus& status) const {
@@ -178,22 +197,20 @@ void Guard::TellStateChange(const gpu::Gpu& gpu, const gpu::Sample& before, cons
 }
 
 void Guard::NotePeaks(const GpuStatus& status) {
-  std::map<JobId, base::Bytes> used;
-  for (const auto& process : status.processes)
-    if (process.job && process.memory) used[*process.job] += *process.memory;
-  for (const auto& [id, bytes] : used)
-    if (jobs_.contains(id)) peaks_[id] = std::max(peaks_[id], bytes);
+  for (const auto& [id, usage] : guard::UsageByJob(status.processes))
+    if (usage.unknown < usage.processes && jobs_.contains(id)) peaks_[id] = std::max(peaks_[id], usage.known);
 }
 
-void Guard::UpdatePeriod(const GpuStatus& status) {
-  const Snapshot snapshot = TakeSnapshot();
-  const GpuSnapshot gpu = SnapshotOf(status);
+void Guard::UpdatePeriod(const std::string& uuid) {
+  const GpuSnapshot* found = SnapshotFor(uuid);
+  if (!found) return;
+  const GpuSnapshot& gpu = *found;
   const base::MonoTime now = clock_.Mono();
   std::vector<Action> none;
-  const Round round{snapshot, settings_.policy, now, state_, none};
+  const Round round{snapshot_, settings_.policy, now, state_, none};
   const bool ending = std::any_of(gpu.processes.begin(), gpu.processes.end(),
                                   [&](const auto& process) { return IsLeaving(round, TargetOf(process)); });
-  const auto watched = WatchedOn(gpu, snapshot.jobs, settings_.policy);
+  const auto watched = WatchedOn(gpu, snapshot_.jobs, settings_.policy);
   const auto period = NextPeriod(gpu.uuid, watched, ending, now, settings_.cadence, cadence_);
   auto& in_force = periods_[gpu.uuid];
   if (in_force == period) return;

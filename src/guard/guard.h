@@ -85,12 +85,14 @@ class Guard {
 
  private:
   void Act();
-  Snapshot TakeSnapshot() const;
+  GpuSnapshot* SnapshotFor(const std::string& uuid);
+  void Refresh(const GpuStatus& status);
+  void RefreshJobs();
   GpuSnapshot SnapshotOf(const GpuStatus& status) const;
+  JobSnapshot SnapshotOf(const GuardedJob& job) const;
   void TellStateChange(const gpu::Gpu& gpu, const gpu::Sample& before, const gpu::Sample& now);
   void NotePeaks(const GpuStatus& status);
-  void UpdatePeriod(const GpuStatus& status);
-  JobSnapshot SnapshotOf(const GuardedJob& job) const;
+  void UpdatePeriod(const std::string& uuid);
 
   GuardSettings settings_;
   const base::Clock& clock_;
@@ -103,6 +105,7 @@ class Guard {
   std::map<JobId, GuardedJob> jobs_;
   std::map<JobId, base::Bytes> peaks_;  // of the present run
   std::map<std::string, base::Millis> periods_;
+  Snapshot snapshot_;  // of all the above, kept up to date so that resting costs no copies
   State state_;
   CadenceState cadence_;
 };

@@ -57,6 +57,7 @@ void TellUnknown(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, c
 }  // namespace
 
 void HoldLimits(Round& round, const GpuSnapshot& gpu) {
+  auto usages = UsageByJob(gpu.processes);
   for (const auto& job : round.snapshot.jobs) {
     const auto limits = job.limits.find(gpu.uuid);
     if (gpu.taken_at <= job.started_at) continue;
@@ -64,7 +65,7 @@ void HoldLimits(Round& round, const GpuSnapshot& gpu) {
       round.state.jobs[job.id].over_soft.erase(gpu.uuid);
     if (limits == job.limits.end()) continue;
     const JobLimit& limit = limits->second;
-    const Usage usage = UsageOf(job.id, gpu.processes);
+    const Usage usage = usages[job.id];
     if (limit.hard) HoldHard(round, job, gpu, *limit.hard, usage);
     if (round.state.jobs[job.id].ending.stage != Stage::kNone) continue;
     if (limit.soft) HoldSoft(round, job, gpu, *limit.soft, usage);

@@ -33,17 +33,22 @@ std::optional<base::MonoTime> NextDeadline(const State& state) {
   return next;
 }
 
-Usage UsageOf(JobId job, const std::vector<gpu::OwnedProcess>& processes) {
-  Usage usage;
+std::map<JobId, Usage> UsageByJob(const std::vector<gpu::OwnedProcess>& processes) {
+  std::map<JobId, Usage> usages;
   for (const auto& process : processes) {
-    if (process.job != job) continue;
+    if (!process.job) continue;
+    Usage& usage = usages[*process.job];
     ++usage.processes;
     if (process.memory)
       usage.known += *process.memory;
     else
       ++usage.unknown;
   }
-  return usage;
+  return usages;
+}
+
+Usage UsageOf(JobId job, const std::vector<gpu::OwnedProcess>& processes) {
+  return UsageByJob(processes)[job];
 }
 
 std::set<std::string> DefaultProtectedNames() {

@@ -165,6 +165,8 @@ struct Usage {
 };
 Usage UsageOf(JobId job, const std::vector<gpu::OwnedProcess>& processes);  // on one GPU
 
+std::map<JobId, Usage> UsageByJob(const std::vector<gpu::OwnedProcess>& processes);
+
 bool IsProtected(const gpu::OwnedProcess& process, const Settings& settings);
 
 }  // namespace gpuman::guard

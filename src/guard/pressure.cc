@@ -30,8 +30,9 @@ bool GoesBefore(const Candidate& a, const Candidate& b) {
 
 std::vector<Candidate> Candidates(const Round& round, const GpuSnapshot& gpu) {
   std::vector<Candidate> candidates;
+  auto usages = UsageByJob(gpu.processes);
   for (const auto& job : round.snapshot.jobs) {
-    const Usage usage = UsageOf(job.id, gpu.processes);
+    const Usage usage = usages[job.id];
     if (usage.known.count == 0 && usage.unknown == 0) continue;
     if (job.ending_since || gpu.taken_at <= job.started_at) continue;
     if (round.state.jobs[job.id].ending.stage != Stage::kNone) continue;
