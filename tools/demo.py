@@ -94,8 +94,8 @@ class Demo:
         path = self.directory / "gpumand.log"
         return path.read_text(errors="replace")[-3000:] if path.exists() else ""
 
-    def run_job(self, tag, limit, *load):
-        command = ["run", "--tag", tag, "--memory", str(limit), "--gpu", "0", "--detach", "--json", "--",
+    def run_job(self, tag, *load):
+        command = ["run", "--tag", tag, "--memory", "%dMiB" % (LIMIT // MIB), "--gpu", "0", "--detach", "--json", "--",
                    str(self.bin / "gpuman-load"), "--json", *load]
         self.say("$ gpuman " + " ".join(word for word in command if word != "--json").replace(str(self.bin) + "/", ""))
         return self.gpuman(*command)
@@ -130,13 +130,13 @@ class Demo:
             raise Broken("GPU 0 has only %s free; the demo needs %s" % (mib(free), mib(2 * LIMIT)))
 
         self.say("A neighbour that behaves: %s, written, changed and checked byte for byte." % mib(NEIGHBOUR))
-        self.run_job("neighbour", LIMIT, "--alloc", str(NEIGHBOUR), "--verify", "--hold", "12s",
+        self.run_job("neighbour", "--alloc", "%dMiB" % (NEIGHBOUR // MIB), "--verify", "--hold", "8s",
                      "--kernel-time", "20ms", "--duty", "0.3")
         self.wait_for("the neighbour to hold its memory",
                       lambda: (self.job("neighbour")["memory"]["used"] or 0) >= NEIGHBOUR
                       or self.job("neighbour")["state"] in ENDED)
         self.say("A hog that never stops asking: %s more every 100 ms." % mib(STEP))
-        self.run_job("hog", LIMIT, "--alloc", "90%", "--step", str(STEP), "--interval", "100ms", "--hold", "60s")
+        self.run_job("hog", "--alloc", "90%", "--step", "%dMiB" % (STEP // MIB), "--interval", "100ms", "--hold", "60s")
 
         shown = -1
         while True:
