@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
-Usage: bench.py [--real] [--trials N] [guard] [rest] [status] [run]      (all of them when none is named)
+Usage: bench.py [--real] [--trials N] [--jumps N] [guard] [rest] [status] [run]      (all of them when none is named)
 
 Every figure is printed with its bar; nothing is asserted. --real uses the driver of this machine instead of the
 simulated one. On the simulated driver the figures are about gpuman and the machine's processors, not about a GPU.
@@ -95,8 +95,8 @@ def reaction(m, number, limit, overhead, arguments):
     ended = m.api("GET", f"/v1/jobs/{job['id']}/wait")
     if ended["reason"] != "memory_limit":
         raise SystemExit(f"bench: trial {number} ended as {ended['state']}, {ended['reason']}: {ended['reason_detail']}")
-    killed = next(e["data"]["killed_at_ns"] for e in reversed(m.events())
-                  if e["job"] == job["id"] and "killed_at_ns" in e["data"])
+    killed = next(e["data"]["sigkill_ns"] for e in reversed(m.events())
+                  if e["job"] == job["id"] and "sigkill_ns" in e["data"])
     passed = next(line["before_ns"] for line in log_lines(m, ended)
                   if line.get("event") == "alloc" and line["total"] + overhead > limit)
     m.run("remove", str(job["id"]))
@@ -108,13 +108,12 @@ def bench_guard(arguments):
     with machine.Machine(real=arguments.real) as m:
         overhead = context_overhead(m)
         limit = overhead + 512 * MIB
-        climb = ["--alloc", str(256 * MIB), "--step", str(16 * MIB), "--interval", "10ms", "--hold", "20s",
-                 "--iterations", "1000"]
+        climb = ["--alloc", str(4096 * MIB), "--step", str(16 * MIB), "--interval", "10ms", "--hold", "20s"]
         jump = ["--alloc", str(64 * MIB), "--hold", "1500ms", "--jump", str(1024 * MIB)]
         with Burners():
             climbing = [reaction(m, i, limit, overhead, climb) for i in range(arguments.trials)]
             row("limit passed to SIGKILL, climbing", spread(climbing), "p99 at most 20 ms")
-            jumping = [reaction(m, 100000 + i, limit, overhead, jump) for i in range(arguments.trials)]
+            jumping = [reaction(m, 100000 + i, limit, overhead, jump) for i in range(arguments.jumps or arguments.trials)]
             row("limit passed to SIGKILL, jump out of rest", spread(jumping), "at most 120 ms")
 
 
@@ -191,6 +190,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--real", action="store_true")
     parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--jumps", type=int, help="trials out of rest, 3 s each (default: as --trials)")
     parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run"], default=[])
     arguments = parser.parse_args()
     benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run}

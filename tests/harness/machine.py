@@ -135,7 +135,9 @@ class Machine:
         return subprocess.run([program("gpuman"), *arguments], env=self.env, capture_output=True, text=True, **options)
 
     def run_json(self, *arguments):
-        done = self.run(*arguments, "--json")
+        words = list(arguments)
+        words.insert(words.index("--") if "--" in words else len(words), "--json")
+        done = self.run(*words)
         if done.returncode != 0:
             raise RuntimeError(f"gpuman {' '.join(arguments)}: exit {done.returncode}: {done.stderr}")
         return json.loads(done.stdout)
