@@ -275,7 +275,9 @@ TEST_F(SimulatedNvml, WaitsForAnXidOfAnotherProcess) {
   EXPECT_EQ(event->device, second);
   EXPECT_EQ(event->type, abi::nvmlEventTypeXidCriticalError);
   EXPECT_EQ(event->data, 79u);
+}
 
+TEST_F(SimulatedNvml, RefusesToWaitForWhatTheDeviceDoesNotReport) {
   Boot({.profile = "rtx4050"});
   EXPECT_EQ(nvml_->SupportedEvents(device_).value() & abi::nvmlEventTypeDoubleBitEccError, 0u);
   NvmlEventSet unsupported = nvml_->CreateEventSet().value();
