@@ -16,6 +16,14 @@ using keeper::Reason;
 constexpr int kStatusNotFound = 127;
 constexpr int kStatusNotExecutable = 126;
 
+// How a keeper words the end of a run that its predecessor did not live to see (keeper/machine.cc).
+constexpr std::string_view kKeeperLost = "keeper_lost";
+constexpr std::string_view kMachineRestarted = "machine_restarted";
+
+bool IsLossOfKeeper(const Reason& reason) {
+  return reason.word == kKeeperLost || reason.word == kMachineRestarted;
+}
+
 std::string SignalName(int number) {
   const char* name = ::sigabbrev_np(number);
   return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
@@ -97,6 +105,9 @@ void OnRecord(Transition& t, const keeper::Record&, const keeper::StartFailed& f
 void OnRecord(Transition& t, const keeper::Record&, const keeper::RunEnded& ended) {
   Job& job = t.job;
   std::optional<Reason> ordered = ended.ordered;
+  std::optional<Reason> lost;
+  if (ended.kind == EndKind::kUnknown && ordered && IsLossOfKeeper(*ordered))
+    lost = std::exchange(ordered, {});
   if (!ordered && job.state == JobState::kStopping && job.reason)
     ordered = Reason{*job.reason, job.reason_detail.value_or("")};
   job.exit_code.reset();
@@ -109,8 +120,11 @@ void OnRecord(Transition& t, const keeper::Record&, const keeper::RunEnded& ende
     Explain(job, *ordered);
   } else if (ended.kind == EndKind::kUnknown) {
     job.verdict = JobState::kFailed;
-    if (job.reason != "reboot" && job.reason != "keeper_lost")
-      Explain(job, {"keeper_lost", "the keeper of the job was killed; how the command ended is unknown"});
+    if (lost && lost->word == kMachineRestarted)
+      Explain(job, {"reboot", lost->detail});
+    else
+      Explain(job,
+              {"keeper_lost", lost ? lost->detail : "the keeper was killed; nobody saw the exit status"});
   } else if (ended.kind == EndKind::kSignalled) {
     job.verdict = JobState::kFailed;
     Explain(job, {"signal", fmt::format("ended by {}{}", SignalName(ended.code),

@@ -175,7 +175,8 @@ TEST(Lifecycle, AGuardOrderShowsItsReasonAtOnce) {
 
 TEST(Lifecycle, AnOrderHoldsWhenTheKeeperThatHeardItWasKilled) {
   Story story;
-  story.KeeperStarts().Runs().Happen(GuardOrdered{kLimit}).KeeperStarts(51).Ends(EndKind::kUnknown, 0).Over();
+  story.KeeperStarts().Runs().Happen(GuardOrdered{kLimit}).KeeperStarts(51);
+  story.Ends(EndKind::kUnknown, 0, Reason{"keeper_lost", ""}).Over();
   EXPECT_EQ(story.job.state, JobState::kKilled);
   EXPECT_EQ(story.job.reason, "memory_limit");
   EXPECT_EQ(story.job.signal, std::nullopt);
@@ -191,13 +192,14 @@ TEST(Lifecycle, AnOrderBeforeTheStartWasKnownIsNotForgotten) {
 
 TEST(Lifecycle, ALostKeeperAndARebootAreToldApart) {
   Story lost;
-  lost.KeeperStarts().Runs().KeeperStarts(51).Ends(EndKind::kUnknown, 0).Over();
+  lost.KeeperStarts().Runs().KeeperStarts(51).Ends(EndKind::kUnknown, 0, Reason{"keeper_lost", "x"}).Over();
   EXPECT_EQ(lost.job.state, JobState::kFailed);
   EXPECT_EQ(lost.job.reason, "keeper_lost");
   EXPECT_EQ(lost.job.exit_code, std::nullopt);
 
   Story reboot;
-  reboot.KeeperStarts().Runs().KeeperStarts(51, "boot-2").Ends(EndKind::kUnknown, 0).Over();
+  reboot.KeeperStarts().Runs().KeeperStarts(51, "boot-2");
+  reboot.Ends(EndKind::kUnknown, 0, Reason{"machine_restarted", "the machine went down"}).Over();
   EXPECT_EQ(reboot.job.state, JobState::kFailed);
   EXPECT_EQ(reboot.job.reason, "reboot");
 }

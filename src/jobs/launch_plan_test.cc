@@ -1,0 +1,88 @@
+#include "jobs/launch_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuman::jobs {
+namespace {
+
+using ::testing::Contains;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+Job Asked() {
+  Job job;
+  job.id = {7};
+  job.tag = "train";
+  job.owner = {1000, 1001, {27}, "lab1"};
+  job.command = {"python", "train.py"};
+  job.directory = "/home/lab1";
+  job.environment = {{"PATH", "/bin"}, {"LD_LIBRARY_PATH", "/opt/lib"}};
+  return job;
+}
+
+LaunchSettings OnTwoGpus() {
+  LaunchSettings settings;
+  settings.log_dir = "/state/logs";
+  settings.all_gpus = {"GPU-a", "GPU-b"};
+  return settings;
+}
+
+TEST(LaunchPlan, RunsTheCommandAsItsOwnerWithItsEnvironment) {
+  const keeper::Spec spec = PlanLaunch(Asked(), OnTwoGpus());
+  EXPECT_TRUE(keeper::Validate(spec));
+  EXPECT_EQ(spec.argv, (std::vector<std::string>{"python", "train.py"}));
+  EXPECT_EQ(spec.uid, 1000U);
+  EXPECT_EQ(spec.gid, 1001U);
+  EXPECT_EQ(spec.groups, std::vector<gid_t>{27});
+  EXPECT_EQ(spec.cwd, "/home/lab1");
+  EXPECT_EQ(spec.log.path, "/state/logs/7.log");
+  EXPECT_THAT(keeper::MergedEnvironment(spec), IsSupersetOf({"PATH=/bin", "LD_LIBRARY_PATH=/opt/lib",
+                                                             "GPUMAN_JOB_ID=7", "GPUMAN_JOB_TAG=train"}));
+}
+
+TEST(LaunchPlan, ShowsTheChosenGpusAloneWhateverTheCallerHadSet) {
+  Job job = Asked();
+  job.gpus = {"GPU-b"};
+  job.environment["CUDA_VISIBLE_DEVICES"] = "0";
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, OnTwoGpus())),
+              IsSupersetOf({"CUDA_VISIBLE_DEVICES=GPU-b", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}));
+}
+
+TEST(LaunchPlan, ShowsEveryGpuWhenNoneWasChosen) {
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(Asked(), OnTwoGpus())),
+              Contains("CUDA_VISIBLE_DEVICES=GPU-a,GPU-b"));
+}
+
+TEST(LaunchPlan, LeavesTheCallersOwnChoiceOfGpus) {
+  Job job = Asked();
+  job.environment["CUDA_VISIBLE_DEVICES"] = "1";
+  const auto environment = keeper::MergedEnvironment(PlanLaunch(job, OnTwoGpus()));
+  EXPECT_THAT(environment, Contains("CUDA_VISIBLE_DEVICES=1"));
+  EXPECT_THAT(environment, Not(Contains(StartsWith("CUDA_DEVICE_ORDER="))));
+}
+
+TEST(LaunchPlan, HidesNothingOnAMachineWhoseGpusAreUnknown) {
+  LaunchSettings settings = OnTwoGpus();
+  settings.all_gpus.clear();
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(Asked(), settings)),
+              Not(Contains(StartsWith("CUDA_VISIBLE_DEVICES="))));
+}
+
+TEST(LaunchPlan, TheJobsGraceGoesBeforeTheDaemons) {
+  Job job = Asked();
+  EXPECT_EQ(PlanLaunch(job, OnTwoGpus()).stop_grace, base::Millis(10'000));
+  job.grace = base::Millis(1);
+  EXPECT_EQ(PlanLaunch(job, OnTwoGpus()).stop_grace, base::Millis(1));
+}
+
+TEST(LaunchPlan, EachIncarnationHasADirectoryOfItsOwn) {
+  Job job = Asked();
+  EXPECT_EQ(JobDirectory("/state/jobs", job), "/state/jobs/7");
+  job.incarnation = 2;
+  EXPECT_EQ(JobDirectory("/state/jobs", job), "/state/jobs/7.2");
+}
+
+}  // namespace
+}  // namespace gpuman::jobs

@@ -1,0 +1,426 @@
+// The supervisor with real keepers and real commands: what a user is told must be what happened.
+#include "jobs/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+
+#include "base/file.h"
+#include "base/temp_dir.h"
+
+namespace gpuman::jobs {
+namespace {
+
+using base::ErrorCode;
+
+constexpr std::chrono::seconds kPatience{30};
+
+// A daemon's worth of parts over a state directory; Restart() is a daemon that was killed and started again.
+class SupervisorTest : public ::testing::Test, public SupervisorHost {
+ protected:
+  void SetUp() override {
+    const char* build = std::getenv("GPUMAN_BUILD_DIR");
+    ASSERT_NE(build, nullptr) << "set by ctest";
+    keeper_program = std::filesystem::path(build) / "bin" / "gpuman-keeper";
+    ASSERT_TRUE(std::filesystem::exists(keeper_program)) << keeper_program;
+    for (const char* name : {"jobs", "logs"}) ASSERT_TRUE(base::MakeDirectories(dir.path() / name));
+    StartDaemon();
+  }
+
+  void TearDown() override {
+    for (const Job* job : supervisor->All())
+      if (job->keeper) (void)supervisor->Signal(job->id, SIGKILL);
+    StopDaemon();
+  }
+
+  void StartDaemon() {
+    loop = std::make_unique<boost::asio::io_context>();
+    workers = std::make_unique<boost::asio::thread_pool>(2);
+    auto opened = Store::Open(dir.path() / "gpuman.db");
+    ASSERT_TRUE(opened) << opened.error().message;
+    auto contents = (*opened)->Load(100);
+    ASSERT_TRUE(contents);
+    full_switch = opened->get();
+    store = std::make_unique<StoreWorker>(std::move(*opened), [this](std::function<void()> task) {
+      boost::asio::post(*loop, std::move(task));
+    });
+    SupervisorOptions options;
+    options.keeper_program = keeper_program;
+    options.jobs_dir = dir.path() / "jobs";
+    options.launch.log_dir = dir.path() / "logs";
+    options.launch.stop_grace = base::Millis(2000);
+    options.launch.restart.initial_delay = base::Millis(1);
+    supervisor =
+        std::make_unique<Supervisor>(*loop, *workers, *store, clock, table, *this, std::move(options));
+    supervisor->Adopt(*contents);
+  }
+
+  void StopDaemon() {
+    supervisor.reset();
+    workers->join();
+    store.reset();
+    loop.reset();
+  }
+
+  void RestartDaemon() {
+    StopDaemon();
+    StartDaemon();
+  }
+
+  // Runs the loop until `done` holds.
+  [[nodiscard]] bool Until(const std::function<bool()>& done) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!done() && std::chrono::steady_clock::now() < deadline) {
+      loop->restart();
+      loop->run_one_for(std::chrono::milliseconds(100));
+    }
+    return done();
+  }
+
+  Job Asked(const std::string& tag, const std::string& script) {
+    Job job;
+    job.tag = tag;
+    job.owner = {::getuid(), ::getgid(), {}, "me"};
+    job.command = {"/bin/sh", "-c", script};
+    job.directory = "/";
+    job.environment = {{"PATH", "/usr/bin:/bin"}};
+    return job;
+  }
+
+  // Creates the job and waits for the answer.
+  base::Result<Job> Create(Job job) {
+    std::optional<base::Result<Job>> answer;
+    supervisor->Create(std::move(job), [&](base::Result<Job> created) { answer = std::move(created); });
+    EXPECT_TRUE(Until([&] { return answer.has_value(); }));
+    return answer ? *answer : base::Result<Job>(base::Fail(ErrorCode::kTimeout, "no answer"));
+  }
+  JobId Started(const std::string& tag, const std::string& script) {
+    auto job = Create(Asked(tag, script));
+    EXPECT_TRUE(job) << job.error().message;
+    return job ? job->id : JobId{};
+  }
+  [[nodiscard]] bool Becomes(JobId id, JobState state) {
+    return Until([&] { return supervisor->Find(id) && supervisor->Find(id)->state == state; });
+  }
+  [[nodiscard]] bool Ends(JobId id) {
+    return Until([&] { return supervisor->Find(id) && IsEnded(*supervisor->Find(id)); });
+  }
+  base::Result<Job> Removed(JobId id) {
+    std::optional<base::Result<Job>> answer;
+    supervisor->Remove(id, {"removed", "by me"}, [&](auto job) { answer = job; });
+    EXPECT_TRUE(Until([&] { return answer.has_value(); }));
+    return *answer;
+  }
+  std::string LogOf(JobId id) { return base::ReadFile(supervisor->LogPathOf(id)).value_or(""); }
+
+  void OnJobChanged(const Job&, const Runtime&) override {}
+  void OnJobForgotten(JobId job) override { forgotten.push_back(job); }
+  void OnNotice(const Job&, const Notice& notice) override { kinds.push_back(notice.kind); }
+  void OnTrouble(const Job&, const std::string& what) override { troubles.push_back(what); }
+  std::optional<base::Bytes> PeakOf(JobId) override { return std::nullopt; }
+  std::vector<std::string> AllGpus() override { return {"GPU-a"}; }
+
+  base::TempDir dir;
+  std::filesystem::path keeper_program;
+  base::SystemClock clock;
+  base::ProcFs table;
+  std::unique_ptr<boost::asio::io_context> loop;
+  std::unique_ptr<boost::asio::thread_pool> workers;
+  std::unique_ptr<StoreWorker> store;
+  std::unique_ptr<Supervisor> supervisor;
+  Store* full_switch = nullptr;
+  std::vector<JobId> forgotten;
+  std::vector<std::string> kinds;
+  std::vector<std::string> troubles;
+};
+
+TEST_F(SupervisorTest, RunsACommandToItsEnd) {
+  const JobId id = Started("t", "echo $GPUMAN_JOB_TAG on $CUDA_VISIBLE_DEVICES; exit 3");
+  ASSERT_TRUE(Ends(id));
+  const Job& job = *supervisor->Find(id);
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.exit_code, 3);
+  EXPECT_EQ(job.runs, 1);
+  EXPECT_THAT(LogOf(id), ::testing::HasSubstr("t on GPU-a"));
+  EXPECT_EQ(kinds, (std::vector<std::string>{"job_started", "job_failed"}));
+  EXPECT_TRUE(troubles.empty()) << troubles.front();
+}
+
+TEST_F(SupervisorTest, TellsWhoWaitsForTheEnd) {
+  const JobId id = Started("t", "read x < /dev/null; exit 0");
+  std::optional<JobState> seen;
+  supervisor->WaitForEnd(id, [&](const Job& job) { seen = job.state; });
+  ASSERT_TRUE(Until([&] { return seen.has_value(); }));
+  EXPECT_EQ(seen, JobState::kFinished);
+  EXPECT_EQ(supervisor->WaitForEnd(id, [&](const Job&) { seen.reset(); }), 0U);
+  EXPECT_FALSE(seen) << "called at once for a job that has ended";
+}
+
+TEST_F(SupervisorTest, RefusesATagThatIsTakenUntilItsJobEnds) {
+  const JobId id = Started("t", "exec sleep 1000");
+  const auto twin = Create(Asked("t", "true"));
+  ASSERT_FALSE(twin);
+  EXPECT_EQ(twin.error().code, ErrorCode::kAlreadyExists);
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  ASSERT_TRUE(supervisor->Signal(id, SIGKILL));
+  ASSERT_TRUE(Ends(id));
+  EXPECT_TRUE(Create(Asked("t", "true")));
+}
+
+TEST_F(SupervisorTest, AnEndThatTheGuardAnnouncedHasItsReason) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  supervisor->Announce(id, {"memory_limit", "used 2 of 1"});
+  ASSERT_TRUE(supervisor->Signal(id, SIGKILL));
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kKilled);
+  EXPECT_EQ(supervisor->Find(id)->reason, "memory_limit");
+  EXPECT_EQ(supervisor->Find(id)->reason_detail, "used 2 of 1");
+  EXPECT_EQ(supervisor->Find(id)->signal, SIGKILL);
+}
+
+TEST_F(SupervisorTest, AMissingCommandFailsWithItsName) {
+  Job asked = Asked("t", "");
+  asked.command = {"no-such-command-anywhere"};
+  const auto job = Create(asked);
+  ASSERT_TRUE(job);
+  ASSERT_TRUE(Ends(job->id));
+  EXPECT_EQ(supervisor->Find(job->id)->state, JobState::kFailed);
+  EXPECT_EQ(supervisor->Find(job->id)->reason, "command_not_found");
+  EXPECT_EQ(supervisor->Find(job->id)->exit_code, 127);
+  EXPECT_THAT(*supervisor->Find(job->id)->reason_detail, ::testing::HasSubstr("no-such-command-anywhere"));
+}
+
+TEST_F(SupervisorTest, RemovingEndsTheJobAndDeletesItsFiles) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const pid_t pid = supervisor->Find(id)->process->pid;
+  const auto log = supervisor->LogPathOf(id);
+  const auto gone = Removed(id);
+  ASSERT_TRUE(gone) << gone.error().message;
+  EXPECT_EQ(gone->state, JobState::kKilled);
+  EXPECT_EQ(gone->reason, "removed");
+  EXPECT_EQ(supervisor->Find(id), nullptr);
+  EXPECT_FALSE(base::IdentityOf(pid).has_value() && table.Find(pid)->state != 'Z');
+  workers->join();
+  EXPECT_FALSE(std::filesystem::exists(dir.path() / "jobs" / std::to_string(id.value)));
+  EXPECT_FALSE(std::filesystem::exists(log));
+  RestartDaemon();
+  EXPECT_TRUE(supervisor->All().empty());
+}
+
+TEST_F(SupervisorTest, LettingGoKeepsTheCommandRunning) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const base::ProcessId process = *supervisor->Find(id)->process;
+  const base::ProcessId keeper = *supervisor->Find(id)->keeper;
+  std::optional<bool> released;
+  supervisor->Release(id, [&](const auto& job) { released = job.has_value(); });
+  ASSERT_TRUE(Until([&] { return released.has_value(); }));
+  EXPECT_EQ(released, true);
+  EXPECT_EQ(forgotten, std::vector{id});
+  RestartDaemon();
+  EXPECT_TRUE(supervisor->All().empty());
+  EXPECT_TRUE(base::IsAlive(process));
+  EXPECT_TRUE(base::IsAlive(keeper));
+  (void)base::SendSignal(process, SIGKILL);
+}
+
+TEST_F(SupervisorTest, RestartingARunningJobGivesItANewProcess) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const base::ProcessId before = *supervisor->Find(id)->process;
+  std::optional<bool> accepted;
+  supervisor->Restart(id, {"restart", "by me"}, [&](const auto& job) { accepted = job.has_value(); });
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->runs == 2; }));
+  EXPECT_EQ(accepted, true);
+  EXPECT_NE(supervisor->Find(id)->process, before);
+  EXPECT_EQ(supervisor->Find(id)->restarts, 1);
+}
+
+TEST_F(SupervisorTest, RestartingAnEndedJobRunsItAgain) {
+  const JobId id = Started("t", "echo run; exit 1");
+  ASSERT_TRUE(Ends(id));
+  std::optional<base::Result<Job>> answer;
+  supervisor->Restart(id, {"restart", "by me"}, [&](auto job) { answer = job; });
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->runs == 2 && IsEnded(*supervisor->Find(id)); }));
+  ASSERT_TRUE(answer && *answer);
+  EXPECT_EQ(LogOf(id), "run\nrun\n");
+  EXPECT_EQ(supervisor->Find(id)->incarnation, 2);
+}
+
+TEST_F(SupervisorTest, ARestartPolicyIsFollowedAndCounted) {
+  Job asked = Asked("t", "echo x >> out; [ $(wc -l < out) -ge 3 ]");
+  asked.directory = dir.path();
+  asked.restart = RestartMode::kOnFailure;
+  const auto job = Create(asked);
+  ASSERT_TRUE(job);
+  ASSERT_TRUE(Until([&] { return supervisor->Find(job->id)->state == JobState::kFinished; }));
+  EXPECT_EQ(supervisor->Find(job->id)->runs, 3);
+  EXPECT_EQ(supervisor->Find(job->id)->restarts, 2);
+}
+
+TEST_F(SupervisorTest, ADaemonThatComesBackGoesOnWithARunningJob) {
+  const JobId id = Started("t", "trap 'exit 5' TERM; while :; do sleep 0.05; done");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const base::ProcessId process = *supervisor->Find(id)->process;
+  RestartDaemon();
+  ASSERT_NE(supervisor->Find(id), nullptr);
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kRunning);
+  EXPECT_EQ(supervisor->Find(id)->process, process);
+  ASSERT_TRUE(base::SendSignal(process, SIGTERM));
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->exit_code, 5);
+  EXPECT_EQ(supervisor->Find(id)->runs, 1);
+}
+
+TEST_F(SupervisorTest, ADaemonThatComesBackLearnsTheEndItMissed) {
+  const JobId id = Started("t", "until [ -e go ]; do sleep 0.02; done; exit 4");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const base::ProcessId keeper = *supervisor->Find(id)->keeper;
+  // The command waits in "/", so its file is named by the process instead.
+  const base::ProcessId process = *supervisor->Find(id)->process;
+  StopDaemon();
+  ASSERT_TRUE(base::SendSignal(process, SIGKILL));
+  while (base::IsAlive(keeper)) ::usleep(1000);
+  StartDaemon();
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kFailed);
+  EXPECT_EQ(supervisor->Find(id)->signal, SIGKILL);
+  EXPECT_EQ(supervisor->Find(id)->reason, "signal");
+}
+
+TEST_F(SupervisorTest, ACommittedJobThatWasNeverStartedIsStarted) {
+  StopDaemon();
+  {
+    auto opened = Store::Open(dir.path() / "gpuman.db");
+    ASSERT_TRUE(opened);
+    Job job = Asked("t", "echo late");
+    job.id = {3};
+    Batch batch;
+    batch.put = {job};
+    ASSERT_TRUE((*opened)->Write(batch));
+  }
+  StartDaemon();
+  ASSERT_TRUE(Ends({3}));
+  EXPECT_EQ(supervisor->Find({3})->state, JobState::kFinished);
+  EXPECT_EQ(LogOf({3}), "late\n");
+}
+
+TEST_F(SupervisorTest, APreparedDirectoryWithoutACommittedJobIsNotRun) {
+  const auto orphan = dir.path() / "jobs" / "1";
+  keeper::Spec spec = PlanLaunch(Asked("wrong", "echo wrong"), {});
+  spec.job_id = 1;
+  spec.log.path = dir.path() / "logs" / "1.log";
+  ASSERT_TRUE(keeper::PrepareJob(orphan, spec));
+  RestartDaemon();
+  EXPECT_FALSE(std::filesystem::exists(orphan));
+  const JobId id = Started("right", "echo right");
+  EXPECT_EQ(id.value, 1);
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(LogOf(id), "right\n");
+}
+
+TEST_F(SupervisorTest, AKilledKeeperLosesTheStatusButNoProcess) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const base::ProcessId process = *supervisor->Find(id)->process;
+  ASSERT_TRUE(base::SendSignal(*supervisor->Find(id)->keeper, SIGKILL));
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kFailed);
+  EXPECT_EQ(supervisor->Find(id)->reason, "keeper_lost");
+  EXPECT_EQ(supervisor->Find(id)->exit_code, std::nullopt);
+  EXPECT_FALSE(base::IsAlive(process)) << "nothing of it may go on unwatched";
+}
+
+TEST_F(SupervisorTest, AKilledKeeperIsReplacedByTheRestartPolicy) {
+  Job asked = Asked("t", "exec sleep 1000");
+  asked.restart = RestartMode::kAlways;
+  const auto job = Create(asked);
+  ASSERT_TRUE(job);
+  ASSERT_TRUE(Becomes(job->id, JobState::kRunning));
+  ASSERT_TRUE(base::SendSignal(*supervisor->Find(job->id)->keeper, SIGKILL));
+  ASSERT_TRUE(Until([&] { return supervisor->Find(job->id)->runs == 2; }));
+  EXPECT_TRUE(Removed(job->id));
+}
+
+TEST_F(SupervisorTest, AStopThatTheKeeperNeverHeardIsGivenAgain) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  StopDaemon();
+  {
+    auto opened = Store::Open(dir.path() / "gpuman.db");
+    ASSERT_TRUE(opened);
+    Batch batch;
+    batch.put = {Apply((*opened)->Load(0)->jobs.at(0), StopAsked{{"removed", "by me"}, true}).job};
+    ASSERT_TRUE((*opened)->Write(batch));
+  }
+  StartDaemon();
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id) == nullptr; }));
+}
+
+TEST_F(SupervisorTest, AnEndThatTheGuardOrderedAndCouldNotCarryOutIsCarriedOut) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  supervisor->Announce(id, {"memory_limit", "used 2 of 1"});
+  RestartDaemon();
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kKilled);
+  EXPECT_EQ(supervisor->Find(id)->reason, "memory_limit");
+}
+
+TEST_F(SupervisorTest, AFullDiskRefusesANewJobAndLeavesNothing) {
+  full_switch->SetFull(true);
+  Job asked = Asked("t", "true");
+  asked.environment["BIG"] = std::string(100'000, 'x');
+  const auto job = Create(asked);
+  ASSERT_FALSE(job);
+  EXPECT_EQ(job.error().code, ErrorCode::kExhausted);
+  EXPECT_TRUE(supervisor->All().empty());
+  workers->join();
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path() / "jobs"));
+}
+
+TEST_F(SupervisorTest, AMissingKeeperProgramFailsTheJobClearly) {
+  keeper_program = "/nowhere/gpuman-keeper";
+  RestartDaemon();
+  const auto job = Create(Asked("t", "true"));
+  ASSERT_TRUE(job);
+  ASSERT_TRUE(Ends(job->id));
+  EXPECT_EQ(supervisor->Find(job->id)->state, JobState::kFailed);
+  EXPECT_EQ(supervisor->Find(job->id)->reason, "start_failed");
+}
+
+TEST_F(SupervisorTest, ChangedSettingsReachTheKeeperAndTheDisk) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  std::optional<bool> stored;
+  supervisor->Update(
+      id, [](Job& job) { job.priority = 9, job.restart = RestartMode::kAlways; },
+      [&](const auto& job) { stored = job.has_value(); });
+  ASSERT_TRUE(Until([&] { return stored.has_value(); }));
+  RestartDaemon();
+  EXPECT_EQ(supervisor->Find(id)->priority, 9);
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->journal_seq > 2; })) << "settings_changed is in there";
+  (void)supervisor->Signal(id, SIGKILL);
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->runs == 2; })) << "the new policy holds";
+  EXPECT_TRUE(Removed(id));
+}
+
+TEST_F(SupervisorTest, FindsJobsByTagAndById) {
+  const JobId first = Started("t", "exit 0");
+  ASSERT_TRUE(Ends(first));
+  const JobId second = Started("t", "exec sleep 1000");
+  EXPECT_EQ(*supervisor->Resolve("t"), second);
+  EXPECT_EQ(*supervisor->Resolve(std::to_string(first.value)), first);
+  EXPECT_EQ(supervisor->Resolve("nobody").error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace gpuman::jobs
