@@ -133,7 +133,7 @@ TEST_F(KeeperDeathTest, BooksAreRightWheneverTheKeeperIsKilled) {
     Shell("echo x >> " + (dir_.path() / count).string() + "; exit 5");
     ASSERT_NO_FATAL_FAILURE(Prepare());
     ASSERT_TRUE(Spawn());
-    ::usleep(static_cast<useconds_t>(random() % 6000));
+    ::usleep(static_cast<useconds_t>(random() % 30000));
     if (const auto history = History(); history.keeper)
       (void)base::SendSignal(history.keeper->keeper, SIGKILL);
     AwaitTrue([&] { return !KeeperLives(job_dir_); });

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "base/temp_dir.h"
+#include "keeper/cgroup.h"
 #include "keeper/client.h"
 #include "keeper/process_tree.h"
 
@@ -47,6 +48,7 @@ class KeeperTest : public ::testing::Test {
       KillTree({history.keeper->keeper, history.keeper->cgroup}, base::ProcFs());
       (void)base::SendSignal(history.keeper->keeper, SIGKILL);
     }
+    if (history.keeper && !history.keeper->cgroup.empty()) RemoveCgroup(history.keeper->cgroup);
   }
 
   void Shell(const std::string& script) { spec_.argv = {"/bin/sh", "-c", script}; }

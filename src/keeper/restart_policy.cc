@@ -6,11 +6,16 @@
 namespace gpuman::keeper {
 namespace {
 
+// However short the policy's delays: a command that ends at once does not fill the journal at full speed.
+constexpr std::uint32_t kFreeRestarts = 5;
+constexpr base::Millis kFloor{100};
+
 base::Millis DelayBefore(const RestartPolicy& policy, std::uint32_t number_in_a_row) {
   base::Millis delay = policy.initial_delay;
   for (std::uint32_t i = 1; i < number_in_a_row && delay < policy.max_delay && delay.count() > 0; ++i)
     delay = delay > policy.max_delay / 2 ? policy.max_delay : delay * 2;
-  return std::min(delay, policy.max_delay);
+  delay = std::min(delay, policy.max_delay);
+  return number_in_a_row > kFreeRestarts ? std::max(delay, kFloor) : delay;
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+// Whatever a file or a packet holds, the keeper's parsers return; what they accept reads the same once
+// written.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "keeper/cgroup.h"
+#include "keeper/journal.h"
+#include "keeper/protocol.h"
+#include "keeper/spec.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace gpuman::keeper;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+
+  const auto journal = ParseJournal(text);
+  if (journal.valid_bytes > size) std::abort();
+  (void)Summarize(journal.records).last_seq;
+  if (const auto record = ParseRecord(text); record && ParseRecord(SerializeRecord(*record)) != *record)
+    std::abort();
+  if (const auto spec = ParseSpec(text); spec && ParseSpec(SerializeSpec(*spec)) != *spec) std::abort();
+  if (const auto message = ParseClientMessage(text);
+      message && !ParseClientMessage(SerializeMessage(*message)))
+    std::abort();
+  if (const auto message = ParseKeeperMessage(text);
+      message && !ParseKeeperMessage(SerializeMessage(*message)))
+    std::abort();
+  if (const auto settings = ParseSettings(text);
+      settings && ParseSettings(SerializeSettings(*settings)) != *settings)
+    std::abort();
+  (void)FindCgroup2Mount(text);
+  (void)Cgroup2Path(text);
+  return 0;
+}
