@@ -24,7 +24,7 @@ MIB = 1 << 20
 LIMIT = 2048 * MIB
 STEP = 128 * MIB
 # What a CUDA context costs on top of what a program asks for differs by device: 300 to 600 MiB.
-NEIGHBOUR = 512 * MIB
+NEIGHBOUR = 256 * MIB
 ENDED = ("finished", "failed", "cancelled", "timeout", "killed")
 
 
