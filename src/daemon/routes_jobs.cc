@@ -95,8 +95,9 @@ void ShowLog(Service& service, const ExchangePtr& exchange, const jobs::Job& job
 }  // namespace
 
 void AddJobRoutes(http::Router& router, Service& service) {
-  router.Add("POST", "/v1/jobs",
-             [&service](const ExchangePtr& exchange, const PathParameters&) { Submit(service, exchange); });
+  router.Add("POST", "/v1/jobs", [&service](const ExchangePtr& exchange, const PathParameters&) {
+    service.WhenReady([&service, exchange] { Submit(service, exchange); });
+  });
   router.Add("GET", "/v1/jobs/{ref}",
              OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
                SendJson(exchange, api::Encode(service.View(job)));

@@ -79,20 +79,20 @@ void AddViewRoutes(http::Router& router, Service& service) {
     return [&service, show](const http::ExchangePtr& exchange, const http::PathParameters& parameters) {
       if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
         return SendError(exchange, may.error());
-      show(exchange, parameters);
+      service.WhenReady([=] { show(exchange, parameters); });
     };
   };
   router.Add("GET", "/healthz", [](const http::ExchangePtr& exchange, const http::PathParameters&) {
     exchange->Send({200, "ok\n", "text/plain"});
   });
   router.Add("GET", "/v1/version",
-             seen([&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
+             [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
                api::VersionView version;
                version.version = service.options().version;
                version.pid = ::getpid();
                version.user_mode = service.options().user_mode;
                SendJson(exchange, api::Encode(version));
-             }));
+             });
   router.Add("GET", "/v1/status",
              seen([&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
                ShowStatus(service, exchange);

@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
+#include <utility>
 
 #include "base/file.h"
 #include "daemon/guard_settings.h"
@@ -15,6 +17,7 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr std::size_t kEventsInMemory = 10'000;
+constexpr std::chrono::seconds kReadyAtLast{8};  // loading a driver that sleeps takes some seconds
 
 Access AccessOf(const Config& config, bool user_mode) {
   if (user_mode) return {std::nullopt, std::nullopt, ::getuid()};
@@ -36,7 +39,8 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
       options_(std::move(options)),
       access_(AccessOf(config, options_.user_mode)),
       tick_(loop),
-      guard_timer_(loop) {}
+      guard_timer_(loop),
+      ready_timer_(loop) {}
 
 Service::~Service() {
   server_.reset();
@@ -120,16 +124,41 @@ void Service::BeginSampling() {
         spdlog::info("{} GPUs, driver {}", inventory.gpus.size(), inventory.driver_version);
       guard_->SetInventory(inventory);
       AfterGuard();
+      if (AllSampled()) BecomeReady();
     });
   };
   callbacks.on_sample = [this](gpu::Sample sample) {
     boost::asio::post(loop_, [this, sample = std::move(sample)] {
       guard_->OnSample(sample);
       AfterGuard();
+      if (!ready_ && AllSampled()) BecomeReady();
     });
   };
   sampler_ = std::make_unique<gpu::Sampler>(SamplerSettingsOf(config_), std::move(callbacks));
   sampler_->Start();
+  ready_timer_.expires_after(kReadyAtLast);
+  ready_timer_.async_wait([this](boost::system::error_code error) {
+    if (!error) BecomeReady();
+  });
+}
+
+bool Service::AllSampled() const {
+  const auto& gpus = guard_->inventory().gpus;
+  return std::all_of(gpus.begin(), gpus.end(), [&](const gpu::Gpu& gpu) {
+    const auto* status = guard_->Find(gpu.uuid);
+    return status && status->sample.taken_at != base::MonoTime{};
+  });
+}
+
+void Service::BecomeReady() {
+  ready_ = true;
+  ready_timer_.cancel();
+  for (const auto& then : std::exchange(when_ready_, {})) then();
+}
+
+void Service::WhenReady(std::function<void()> then) {
+  if (ready_) return then();
+  when_ready_.push_back(std::move(then));
 }
 
 void Service::Tick() {

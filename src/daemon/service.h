@@ -10,6 +10,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -63,6 +64,9 @@ class Service final : private jobs::SupervisorHost, private guard::Hands {
   base::Result<> Check(const http::Peer& peer, Act act, std::optional<uid_t> owner = {}) const;
   api::JobView View(const jobs::Job& job) const;
   api::GpuView View(const guard::GpuStatus& status);
+  // Calls `then` once the GPUs are known and each was looked at, or after some seconds without: a daemon that
+  // was started a moment ago does not deny that there are GPUs.
+  void WhenReady(std::function<void()> then);
   // Limits have changed: look now instead of at the next round.
   void LookNow() { sampler_->PokeAll(); }
 
@@ -72,6 +76,8 @@ class Service final : private jobs::SupervisorHost, private guard::Hands {
   void BeginSampling();
   void Tick();
   void AfterGuard();
+  void BecomeReady();
+  bool AllSampled() const;
   std::optional<std::string> TagOf(base::JobId id) const;
   jobs::SupervisorOptions SupervisorOptionsOf(const Config& config) const;
 
@@ -107,6 +113,9 @@ class Service final : private jobs::SupervisorHost, private guard::Hands {
   std::unique_ptr<gpu::Sampler> sampler_;
   boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
   boost::asio::steady_timer guard_timer_;
+  boost::asio::steady_timer ready_timer_;
+  bool ready_ = false;
+  std::vector<std::function<void()>> when_ready_;
   http::Router router_;
   std::unique_ptr<http::Server> server_;
 };
