@@ -28,7 +28,7 @@ nvmlReturn_t Session::Init() {
       initialised = 0;
       return NVML_ERROR_DRIVER_NOT_LOADED;
     }
-    last_session = new Session(*std::move(state), directory);
+    last_session = new Session(*std::move(state), directory, last_session);
   }
   ObeySlowCalls(last_session->shared(), "nvmlInit_v2", kAllGpus);
   if (last_session->client_.Slot() == nullptr) {

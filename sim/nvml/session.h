@@ -28,12 +28,13 @@ class Session {
   std::optional<unsigned> IndexOf(driver::abi::nvmlDevice_t handle) const;
 
  private:
-  Session(State state, std::string directory)
-      : state_(std::move(state)), directory_(std::move(directory)), client_(state_) {}
+  Session(State state, std::string directory, Session* earlier)
+      : state_(std::move(state)), directory_(std::move(directory)), client_(state_), earlier_(earlier) {}
 
   State state_;
   std::string directory_;
   Client client_;
+  Session* earlier_;  // of another directory; kept, since a thread may still be inside a call
   std::array<char, kMaxGpus> handles_{};  // their addresses are the handles
 };
 
