@@ -131,7 +131,12 @@ TEST_F(Errors, FlagsOutOfRange) {
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuEventCreate, &event, 0x100u));
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuMemAllocManaged, &pointer, kMiB, 0u));
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuMemHostAlloc, &host, kMiB, 0x100u));
-  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuCtxCreate_v2, &context, 0x7u, device_));
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuCtxCreate_v2, &context, 0x10000u, device_));
+  const auto contradictory = CU(cuCtxCreate_v2, &context, 0x7u, device_);
+  Fact("context.all_scheduling_flags", contradictory);
+  if (contradictory == abi::CUDA_SUCCESS) {
+    EXPECT_OK(CU(cuCtxDestroy_v2, context));
+  }
   ASSERT_OK(CU(cuCtxSetCurrent, context_));
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "nvml_library.h"
 
@@ -205,9 +206,15 @@ const std::map<std::string, std::string>& RefusedByTheH200() {
       {"nvmlDeviceGetFanSpeed", "NVML_ERROR_NOT_SUPPORTED"},
       {"nvmlDeviceGetRetiredPages", "NVML_ERROR_NOT_SUPPORTED"},
       {"nvmlDeviceGetRetiredPagesPendingStatus", "NVML_ERROR_NOT_SUPPORTED"},
-      {"nvmlDeviceGetMemoryErrorCounter.l1", "NVML_ERROR_NOT_SUPPORTED"},
   };
   return refused;
+}
+
+// Not known yet: the first differs with the location, the second with how many GPUs are joined.
+const std::set<std::string>& Unknown() {
+  static const std::set<std::string> unknown{"nvmlDeviceGetMemoryErrorCounter.l1",
+                                             "nvmlDeviceGetNvLinkState.0"};
+  return unknown;
 }
 
 class NvmlSupport : public ::testing::Test {
@@ -228,7 +235,7 @@ TEST_F(NvmlSupport, EachGetterAnswersAsOnTheDevice) {
   for (const auto& [name, get] : Getters()) {
     const auto result = NvmlName(get(device_));
     Fact("support." + name, result);
-    if (!h200_) continue;
+    if (!h200_ || Unknown().count(name)) continue;
     const auto refused = RefusedByTheH200().find(name);
     EXPECT_EQ(result, refused == RefusedByTheH200().end() ? "NVML_SUCCESS" : refused->second) << name;
   }
