@@ -1,4 +1,5 @@
-// Holds memory of a simulated GPU until its standard input ends: hold_memory GPU BYTES. Says "holding" when it does.
+// Holds memory of a simulated GPU until its standard input ends: hold_memory GPU BYTES. Says "holding" when
+// it does.
 #include <unistd.h>
 
 #include <cstdio>
