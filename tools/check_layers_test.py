@@ -112,6 +112,11 @@ class CheckLayers(unittest.TestCase):
     def test_a_generated_header_is_known_by_its_template(self):
         self.assert_allowed("apps/gpuman-load/session.cc", "apps/gpuman-load/kernels.h.in", "kernels.h")
 
+    def test_a_generated_file_is_known_by_its_name_in_cmake(self):
+        self.assert_allowed("src/driver/abi_test.cc", "src/driver/values.inc", "values.inc")
+        self.assertEqual(self.findings({"src/driver/abi_test.cc": ["values.inc"],
+                                        "src/driver/CMakeLists.txt": "file(CONFIGURE OUTPUT values.inc CONTENT x)"}), [])
+
     def test_a_folder_without_a_layer_is_refused(self):
         findings = self.findings({"src/misc/thing.h": []})
         self.assertEqual(len(findings), 1)
