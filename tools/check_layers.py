@@ -87,8 +87,8 @@ def allowed(source, target):
 def resolve(root, source, name):
     """The included file, relative to the root, or None: beside the source, under src/, or under the root.
 
-    A file that CMake makes is known by its template, NAME.in, or by its name in the CMakeLists.txt there. Tests
-    may also use the parts of a program.
+    A file that CMake makes is known by its template, NAME.in, or by its name in a CMakeLists.txt above.
+    Tests may also use the parts of a program.
     """
     folders = [source.parent, pathlib.Path("src"), pathlib.Path(".")]
     if source.parts[0] in TEST_FOLDERS:
@@ -97,9 +97,11 @@ def resolve(root, source, name):
         candidate = base / name
         if (root / candidate).is_file() or (root / base / (name + ".in")).is_file():
             return candidate
-    lists = root / source.parent / "CMakeLists.txt"
-    if lists.is_file() and re.search(r"\bOUTPUT\s+%s\b" % re.escape(name), lists.read_text(encoding="utf-8")):
-        return source.parent / name
+    made = re.compile(r"\bOUTPUT\s+%s\b" % re.escape(name))
+    for folder in source.parents:
+        lists = root / folder / "CMakeLists.txt"
+        if lists.is_file() and made.search(lists.read_text(encoding="utf-8")):
+            return source.parent / name
     return None
 
 

@@ -114,7 +114,7 @@ class CheckLayers(unittest.TestCase):
 
     def test_a_generated_file_is_known_by_its_name_in_cmake(self):
         self.assert_allowed("src/driver/abi_test.cc", "src/driver/values.inc", "values.inc")
-        self.assertEqual(self.findings({"src/driver/abi_test.cc": ["values.inc"],
+        self.assertEqual(self.findings({"src/driver/abi/abi_test.cc": ["values.inc"],
                                         "src/driver/CMakeLists.txt": "file(CONFIGURE OUTPUT values.inc CONTENT x)"}), [])
 
     def test_a_folder_without_a_layer_is_refused(self):
