@@ -17,11 +17,10 @@ std::shared_ptr<Stream> Context::AddStream(unsigned flags, int priority) {
 }
 
 void Context::RemoveStream(const std::shared_ptr<Stream>& stream) {
-  // Work that is queued still runs, and the legacy stream still waits for it; an idle one can go.
+  // Work that is queued still runs, and the legacy stream still waits for it.
   stream->Close();
   const std::lock_guard lock(mutex_);
-  std::erase_if(streams_,
-                [&](const auto& other) { return other == stream && other->Reached(other->Last().sequence); });
+  std::erase_if(streams_, [](const auto& other) { return other->Finished(); });
 }
 
 std::shared_ptr<Stream> Context::PerThread() {

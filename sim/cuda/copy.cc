@@ -196,7 +196,7 @@ CUresult SubmitCopy(const Call& call, const StreamReference& stream, const CopyS
   return stream.context->Enqueue(stream.stream, CU_GRAPH_NODE_TYPE_MEMCPY, [run = std::move(run)] { run(); });
 }
 
-CUresult SubmitFill(const Call& call, const StreamReference& stream, const Fill& fill) {
+CUresult SubmitFill(const Call& call, const StreamReference& stream, const Fill& fill, bool synchronous) {
   if (fill.count == 0 || fill.height == 0) return CUDA_SUCCESS;
   std::uint64_t bytes = 0;
   if (fill.address % fill.element != 0 || fill.pitch % fill.element != 0 ||
@@ -208,9 +208,12 @@ CUresult SubmitFill(const Call& call, const StreamReference& stream, const Fill&
   CopySide side{.address = fill.address, .pitch = fill.pitch};
   const CUresult placed = PlaceSide(driver, side, {.width = bytes, .height = fill.height}, true, true);
   if (placed != CUDA_SUCCESS) return placed;
-  return stream.context->Enqueue(stream.stream, CU_GRAPH_NODE_TYPE_MEMSET, [&driver, fill] {
+  auto run = [&driver, fill] {
     if (driver.fault() == CUDA_SUCCESS) RunFill(driver, fill);
-  });
+    return driver.fault();
+  };
+  if (synchronous) return stream.context->EnqueueAndWait(stream.stream, std::move(run));
+  return stream.context->Enqueue(stream.stream, CU_GRAPH_NODE_TYPE_MEMSET, [run = std::move(run)] { run(); });
 }
 
 }  // namespace gpuman::sim::cuda

@@ -40,6 +40,6 @@ struct Fill {
   unsigned element = 1;  // bytes
   std::uint32_t value = 0;
 };
-CUresult SubmitFill(const Call& call, const StreamReference& stream, const Fill& fill);
+CUresult SubmitFill(const Call& call, const StreamReference& stream, const Fill& fill, bool synchronous);
 
 }  // namespace gpuman::sim::cuda

@@ -5,11 +5,12 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-CUresult Set(const char* function, CUstream stream, const Fill& fill) {
-  const Call call(function);
+// `stream` null: the form that returns when it is done.
+CUresult Set(const char* function, const CUstream* stream, const Fill& fill) {
+  const Call call(function, stream == nullptr ? Need::kContextUncaught : Need::kContext);
   if (!call) return call.error();
-  const StreamReference on = ResolveStream(call, stream);
-  return on ? SubmitFill(call, on, fill) : CUDA_ERROR_INVALID_HANDLE;
+  const StreamReference on = ResolveStream(call, stream != nullptr ? *stream : nullptr);
+  return on ? SubmitFill(call, on, fill, stream == nullptr) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 Fill Row(CUdeviceptr address, std::size_t count, unsigned element, std::uint32_t value) {
@@ -49,25 +50,25 @@ CUresult cuMemsetD2D32_v2(CUdeviceptr dst, size_t dst_pitch, unsigned int value,
   return Set(__func__, nullptr, Rows(dst, dst_pitch, width, height, 4, value));
 }
 CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t count, CUstream stream) {
-  return Set(__func__, stream, Row(dst, count, 1, value));
+  return Set(__func__, &stream, Row(dst, count, 1, value));
 }
 CUresult cuMemsetD16Async(CUdeviceptr dst, unsigned short value, size_t count, CUstream stream) {
-  return Set(__func__, stream, Row(dst, count, 2, value));
+  return Set(__func__, &stream, Row(dst, count, 2, value));
 }
 CUresult cuMemsetD32Async(CUdeviceptr dst, unsigned int value, size_t count, CUstream stream) {
-  return Set(__func__, stream, Row(dst, count, 4, value));
+  return Set(__func__, &stream, Row(dst, count, 4, value));
 }
 CUresult cuMemsetD2D8Async(CUdeviceptr dst, size_t dst_pitch, unsigned char value, size_t width,
                            size_t height, CUstream stream) {
-  return Set(__func__, stream, Rows(dst, dst_pitch, width, height, 1, value));
+  return Set(__func__, &stream, Rows(dst, dst_pitch, width, height, 1, value));
 }
 CUresult cuMemsetD2D16Async(CUdeviceptr dst, size_t dst_pitch, unsigned short value, size_t width,
                             size_t height, CUstream stream) {
-  return Set(__func__, stream, Rows(dst, dst_pitch, width, height, 2, value));
+  return Set(__func__, &stream, Rows(dst, dst_pitch, width, height, 2, value));
 }
 CUresult cuMemsetD2D32Async(CUdeviceptr dst, size_t dst_pitch, unsigned int value, size_t width,
                             size_t height, CUstream stream) {
-  return Set(__func__, stream, Rows(dst, dst_pitch, width, height, 4, value));
+  return Set(__func__, &stream, Rows(dst, dst_pitch, width, height, 4, value));
 }
 
 }  // namespace gpuman::sim::cuda

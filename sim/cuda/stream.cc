@@ -70,6 +70,11 @@ void Stream::Close() {
   changed_.notify_all();
 }
 
+bool Stream::Finished() {
+  const std::lock_guard lock(mutex_);
+  return closed_ && done_ == submitted_;
+}
+
 void Stream::Work() {
   on_stream_thread = true;
   std::unique_lock lock(mutex_);

@@ -52,6 +52,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void WaitFor(std::uint64_t sequence);
   // No more will come: the thread ends when all is done.
   void Close();
+  // Closed and done.
+  bool Finished();
 
   // Set while the stream captures into a graph; guarded by the context's submission lock.
   std::shared_ptr<Capture> capture;
