@@ -383,8 +383,7 @@ TEST_F(SupervisorTest, AFullDiskRefusesANewJobAndLeavesNothing) {
   ASSERT_FALSE(job);
   EXPECT_EQ(job.error().code, ErrorCode::kExhausted);
   EXPECT_TRUE(supervisor->All().empty());
-  workers->join();
-  EXPECT_TRUE(std::filesystem::is_empty(dir.path() / "jobs"));
+  EXPECT_TRUE(Until([&] { return std::filesystem::is_empty(dir.path() / "jobs"); }));
 }
 
 TEST_F(SupervisorTest, AMissingKeeperProgramFailsTheJobClearly) {

