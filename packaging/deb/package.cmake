@@ -2,6 +2,7 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME gpuman)
 set(CPACK_PACKAGE_VENDOR gpuman)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "GPU memory limits and supervised GPU jobs")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_CONTACT "gpuman maintainers <maintainers@gpuman.invalid>")
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
@@ -23,20 +24,19 @@ set(CPACK_DEBIAN_GPUMAN_PACKAGE_SECTION admin)
 set(CPACK_DEBIAN_GPUMAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_GPUMAN_PACKAGE_DEPENDS "passwd, init-system-helpers (>= 1.52)")
 set(CPACK_DEBIAN_GPUMAN_PACKAGE_SUGGESTS "gpuman-sim")
-set(CPACK_COMPONENT_GPUMAN_DESCRIPTION "GPU memory limits and supervised GPU jobs
- Runs programs that use NVIDIA GPUs under a memory limit of their own and
- ends the one that passes it, so that its neighbours on the GPU go on.
- A daemon, a command line, and a service for systemd.")
+set(CPACK_COMPONENT_GPUMAN_DESCRIPTION "Runs programs that use NVIDIA GPUs under a memory limit of their own and
+ends the one that passes it, so that its neighbours on the GPU go on.
+A daemon, a command line, and a service for systemd.")
 set(CPACK_DEBIAN_GPUMAN_PACKAGE_CONTROL_EXTRA
   ${CMAKE_CURRENT_LIST_DIR}/postinst;${CMAKE_CURRENT_LIST_DIR}/prerm;${CMAKE_CURRENT_LIST_DIR}/postrm;${CMAKE_CURRENT_LIST_DIR}/conffiles)
 
 set(CPACK_DEBIAN_SIM_PACKAGE_NAME gpuman-sim)
 set(CPACK_DEBIAN_SIM_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_SIM_PACKAGE_SHLIBDEPS ON)
-set(CPACK_COMPONENT_SIM_DESCRIPTION "simulated NVIDIA driver and a test load for GPUs
- gpuman-sim runs a command on a simulated NVIDIA driver (NVML and the CUDA
- driver API) on machines without a GPU, and makes faults in it. gpuman-load
- is a program that uses GPU memory and checks its data.")
+set(CPACK_COMPONENT_SIM_DESCRIPTION "The simulated driver and the test load of gpuman: gpuman-sim runs a
+command on a simulated NVIDIA driver (NVML and the CUDA driver API) on
+machines without a GPU, and makes faults in it; gpuman-load is a program
+that uses GPU memory and checks its data.")
 
 # What Debian asks of every package.
 set(documents ${CMAKE_CURRENT_BINARY_DIR}/documents)
@@ -53,9 +53,12 @@ string(TIMESTAMP changelog_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 file(WRITE ${documents}/changelog.Debian
 "gpuman (${PROJECT_VERSION}-1) unstable; urgency=medium
 
-  * See /usr/share/doc/gpuman/CHANGELOG.md.
+  * See /usr/share/doc/gpuman/changelog.gz.
 
  -- ${CPACK_PACKAGE_CONTACT}  ${changelog_date}
 ")
 execute_process(COMMAND gzip -9nkf ${documents}/changelog.Debian COMMAND_ERROR_IS_FATAL ANY)
+file(COPY_FILE ${CMAKE_SOURCE_DIR}/CHANGELOG.md ${documents}/changelog ONLY_IF_DIFFERENT)
+execute_process(COMMAND gzip -9nkf ${documents}/changelog COMMAND_ERROR_IS_FATAL ANY)
+install(FILES ${documents}/changelog.gz DESTINATION share/doc/gpuman COMPONENT gpuman)
 include(CPack)
