@@ -11,6 +11,9 @@ namespace {
 using driver::NvmlError;
 using driver::NvmlFailure;
 
+// The list of processes may follow the device's memory with a delay.
+constexpr int kRoundsAfterChange = 3;
+
 // The device is fine, it just does not tell.
 bool IsMerelyUntold(const NvmlError& error) {
   return error.failure == NvmlFailure::kNotSupported || error.failure == NvmlFailure::kNoFunction ||
@@ -72,7 +75,6 @@ void Reader::SetNvml(std::shared_ptr<const driver::Nvml> nvml) {
 }
 
 std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth) {
-  driver_gone_ = false;
   if (!nvml_) {
     NvmlError none;
     none.message = "no NVIDIA driver is loaded";
@@ -88,11 +90,16 @@ std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth) {
   if (!told && !IsMerelyUntold(told.error())) return Fail(now, told.error());
   std::optional<MemoryUse> memory;
   if (told) memory = {told->total, told->used, told->free, told->reserved};
-  if (depth == Depth::kMemory && !failing_ && memory == last_.memory) return std::nullopt;
+  if (memory != last_.memory)
+    rounds_after_change_ = kRoundsAfterChange;
+  else if (rounds_after_change_ > 0)
+    --rounds_after_change_;
+  else if (depth == Depth::kMemory && !failed())
+    return std::nullopt;
 
   std::optional<std::vector<GpuProcess>> processes;
   if (NvmlError error; !ReadProcesses(processes, error)) return Fail(now, error);
-  if (depth != Depth::kAll && !failing_ && memory == last_.memory && processes == last_.processes)
+  if (depth != Depth::kAll && !failed() && memory == last_.memory && processes == last_.processes)
     return std::nullopt;
 
   last_.taken_at = now;
@@ -100,15 +107,14 @@ std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth) {
   last_.error.clear();
   last_.memory = memory;
   last_.processes = std::move(processes);
-  if (depth == Depth::kAll || failing_) last_.slow = ReadSlow();
-  failing_ = false;
+  if (depth == Depth::kAll || failed()) last_.slow = ReadSlow();
+  failure_.reset();
   return last_;
 }
 
 std::optional<Sample> Reader::Fail(base::MonoTime now, const NvmlError& error) {
   device_ = nullptr;
-  failing_ = true;
-  driver_gone_ = error.failure == NvmlFailure::kNoDriver;
+  failure_ = error.failure;
   Sample failed;
   failed.uuid = last_.uuid;
   failed.taken_at = now;

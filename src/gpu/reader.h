@@ -18,7 +18,7 @@ namespace gpuman::gpu {
 Inventory ReadInventory(const driver::Nvml& nvml);
 
 enum class Depth {
-  kMemory,     // processes only when the memory in use changed
+  kMemory,     // processes only when the memory in use changed, and some rounds on
   kProcesses,  // memory and processes
   kAll,        // and the slow readings; always news
 };
@@ -34,8 +34,12 @@ class Reader {
   // The sample when it differs from the last one in more than its time, or is asked for by kAll.
   std::optional<Sample> Read(base::MonoTime now, Depth depth);
 
-  // The last Read failed because there is no driver any more.
-  bool driver_gone() const { return driver_gone_; }
+  // Of the last Read: it failed, and why.
+  bool failed() const { return failure_.has_value(); }
+  bool driver_gone() const { return failure_ == driver::NvmlFailure::kNoDriver; }
+  bool device_gone() const {
+    return failure_ == driver::NvmlFailure::kGpuLost || failure_ == driver::NvmlFailure::kNotFound;
+  }
 
  private:
   std::optional<Sample> Fail(base::MonoTime now, const driver::NvmlError& error);
@@ -46,8 +50,8 @@ class Reader {
   std::shared_ptr<const driver::Nvml> nvml_;
   driver::NvmlDevice device_ = nullptr;  // nullptr: to be asked for
   Sample last_;
-  bool failing_ = false;
-  bool driver_gone_ = false;
+  std::optional<driver::NvmlFailure> failure_;
+  int rounds_after_change_ = 0;  // still to read processes in
 };
 
 }  // namespace gpuman::gpu

@@ -238,10 +238,11 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
   const bool was_unresponsive = std::exchange(task->unresponsive, false);
   if (stopping_) return;
   if (was_unresponsive && !sample) task->poked = true;
-  task->failing = sample && sample->state != GpuState::kOk;
+  task->failing = task->reader.failed();
   // With another driver loaded meanwhile, what this one said does not count.
   if (task->failing && !task->nvml_changed) {
-    task->due = task->slow_due = Now() + settings_.retry_period;
+    const bool gone = task->reader.driver_gone() || task->reader.device_gone();
+    task->due = task->slow_due = Now() + (gone ? settings_.retry_period : settings_.slow_period);
     if (task->reader.driver_gone()) {
       driver_gone_ = true;
       for (const auto& one : lanes_) one->wake.notify_all();

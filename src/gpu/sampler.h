@@ -7,11 +7,11 @@
 // longer than `slow_round` gets a lane of its own too. So no GPU waits for another's driver call for longer
 // than the limit, and there are never more threads than GPUs and one.
 //
-// What is read: memory each round; processes when the memory in use changed, each round while the period is
-// below `rest_period`, and with each slow tick; utilization, temperature and power with each slow tick. A
-// round that saw nothing new is not reported, a slow tick always is. Rounds are aligned to multiples of their
-// period, so that GPUs at rest cost one wake-up together. Without driver or devices the sampler says so once
-// and tries again each `retry_period`.
+// What is read: memory each round; processes when the memory in use changed and some rounds after, each round
+// while the period is below `rest_period`, and with each slow tick; utilization, temperature and power with
+// each slow tick. A round that saw nothing new is not reported, a slow tick always is. Rounds are aligned to
+// multiples of their period, so that GPUs at rest cost one wake-up together. Without driver or devices the
+// sampler says so once and tries again each `retry_period`.
 //
 // All methods from one thread (the event loop), but not from a callback. The callbacks run on the worker
 // threads, one at a time (on the caller's from within CheckWatchdog), and never after Stop returned. They

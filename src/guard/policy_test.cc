@@ -351,6 +351,14 @@ TEST(Reserve, NeverTouchesWhatGpumanDoesNotManageUnlessToldTo) {
   }
 }
 
+TEST(Reserve, IsNotHeldWhereItIsAsLargeAsTheGpu) {
+  Story story;
+  auto gpu = Tight(0, 100, {Process(1, 7, 9000)});
+  gpu.reserve = gpu.total;
+  EXPECT_THAT(story.Next(0, {gpu}, {Job(7)}), ElementsAre("tell device_pressure_unrelieved"));
+  EXPECT_THAT(story.last[0].event.message, HasSubstr("not smaller than the GPU"));
+}
+
 TEST(Reserve, LeavesIgnoredProcessesAlone) {
   Story story;
   story.settings.unmanaged_victims = true;

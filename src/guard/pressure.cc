@@ -79,15 +79,13 @@ bool WaitsForMemory(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu)
   return WaitsForMemory(round, pressure, gpu);
 }
 
-void TellUnrelieved(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu) {
+void TellUnrelieved(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu, std::string message) {
   if (std::exchange(pressure.unrelieved_told, true)) return;
   Action action;
   action.event.kind = kPressureUnrelieved;
   action.event.at = round.now;
   action.event.gpu = gpu.uuid;
-  action.event.message =
-      fmt::format("{} has {} free, below its reserve of {}, and nothing on it may be ended", NameOf(gpu),
-                  Exactly(gpu.free), Exactly(gpu.reserve));
+  action.event.message = std::move(message);
   action.event.data = {{"free", Count(gpu.free)}, {"reserve", Count(gpu.reserve)}};
   round.actions.push_back(std::move(action));
 }
@@ -101,10 +99,22 @@ void HoldReserve(Round& round, const GpuSnapshot& gpu) {
     pressure.unrelieved_told = false;
     return;
   }
+  if (gpu.reserve >= gpu.total) {
+    // A slip of the pen must not end every job on the machine.
+    return TellUnrelieved(
+        round, pressure, gpu,
+        fmt::format("the reserve of {} set for {} is not smaller than the GPU: it is not held",
+                    Exactly(gpu.reserve), NameOf(gpu)));
+  }
   if (waits) return;
   const auto candidates = Candidates(round, gpu);
   const auto victim = std::min_element(candidates.begin(), candidates.end(), GoesBefore);
-  if (victim == candidates.end()) return TellUnrelieved(round, pressure, gpu);
+  if (victim == candidates.end()) {
+    return TellUnrelieved(
+        round, pressure, gpu,
+        fmt::format("{} has {} free, below its reserve of {}, and nothing on it may be ended", NameOf(gpu),
+                    Exactly(gpu.free), Exactly(gpu.reserve)));
+  }
 
   const std::string name = victim->job ? NameOf(*victim->job) : NameOf(*victim->process);
   Cause cause{
