@@ -29,7 +29,7 @@ set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 fail() { echo "FAILED: $*" >&2; exit 1; }
 files() { find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /packages -o -path /var/cache \
-  -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/log \) -prune -o -print | sort; }
+  -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/log -o -path '/etc/g*shadow-' \) -prune -o -print | sort; }
 groups_of() { grep -cE '^gpuman(-admin)?:' /etc/group || true; }
 
 apt-get -qq update
