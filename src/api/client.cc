@@ -48,7 +48,8 @@ base::Error NotUnderstood(base::Error error) {
 }  // namespace
 
 base::Result<HttpAnswer> Client::AskRaw(const HttpRequest& request, const HttpOptions& options) const {
-  GPUMAN_ASSIGN(HttpAnswer answer, Exchange(socket_, request, options));
+  GPUMAN_ASSIGN(HttpAnswer answer, connection_.ok() ? Exchange(std::move(connection_), request, options)
+                                                    : Exchange(socket_, request, options));
   if (answer.status < 200 || answer.status >= 300)
     return base::Fail(ErrorOfAnswer(answer.status, answer.body));
   return answer;

@@ -2,7 +2,7 @@
 //
 // Each call is one blocking exchange over the unix socket. Errors of the daemon come back as it worded them;
 // kUnavailable and kTimeout mean that it could not be asked. A job is named by id or tag, a GPU by index,
-// UUID or the beginning of a UUID. Thread-safe.
+// UUID or the beginning of a UUID. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "api/http.h"
 #include "api/types.h"
+#include "base/fd.h"
 #include "base/result.h"
 
 namespace gpuman::api {
@@ -36,7 +37,9 @@ struct Wake {
 
 class Client {
  public:
-  explicit Client(std::filesystem::path socket) : socket_(std::move(socket)) {}
+  // `connection`: one to `socket` that is there already, for the first call.
+  explicit Client(std::filesystem::path socket, base::Fd connection = {})
+      : socket_(std::move(socket)), connection_(std::move(connection)) {}
 
   const std::filesystem::path& socket() const { return socket_; }
 
@@ -66,6 +69,7 @@ class Client {
   base::Result<HttpAnswer> AskRaw(const HttpRequest& request, const HttpOptions& options) const;
 
   std::filesystem::path socket_;
+  mutable base::Fd connection_;
 };
 
 }  // namespace gpuman::api

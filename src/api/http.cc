@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 
 #include <array>
@@ -49,23 +50,26 @@ class Stream {
     if (ec) throw boost::system::system_error(ec);
     return n;
   }
+  // All pieces in one call: each call would wake the daemon.
   template <typename Buffers>
   std::size_t write_some(const Buffers& buffers, error_code& ec) {
     ec = {};
-    std::size_t written = 0;
+    std::array<iovec, 16> pieces;
+    std::size_t count = 0;
     for (auto it = boost::asio::buffer_sequence_begin(buffers);
-         it != boost::asio::buffer_sequence_end(buffers); ++it) {
+         it != boost::asio::buffer_sequence_end(buffers) && count < pieces.size(); ++it) {
       const boost::asio::const_buffer buffer = *it;
-      if (buffer.size() == 0) continue;
-      const ssize_t n = ::send(fd_.get(), buffer.data(), buffer.size(), MSG_NOSIGNAL);
-      if (n < 0) {
-        if (written == 0) ec = error_code(errno, boost::system::system_category());
-        break;
-      }
-      written += static_cast<std::size_t>(n);
-      if (static_cast<std::size_t>(n) < buffer.size()) break;
+      if (buffer.size() > 0) pieces[count++] = {const_cast<void*>(buffer.data()), buffer.size()};
     }
-    return written;
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = count;
+    ssize_t n = 0;
+    do {
+      n = count > 0 ? ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL) : 0;
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) ec = error_code(errno, boost::system::system_category());
+    return n > 0 ? static_cast<std::size_t>(n) : 0;
   }
   template <typename Buffers>
   std::size_t write_some(const Buffers& buffers) {
@@ -206,7 +210,12 @@ std::optional<uid_t> PeerUser(int fd) {
 base::Result<HttpAnswer> Exchange(const std::filesystem::path& socket, const HttpRequest& request,
                                   const HttpOptions& options) {
   GPUMAN_ASSIGN(base::Fd fd, ConnectTo(socket));
-  Stream stream(std::move(fd), options);
+  return Exchange(std::move(fd), request, options);
+}
+
+base::Result<HttpAnswer> Exchange(base::Fd connection, const HttpRequest& request,
+                                  const HttpOptions& options) {
+  Stream stream(std::move(connection), options);
   GPUMAN_TRY(Send(stream, request));
 
   boost::beast::flat_buffer buffer;

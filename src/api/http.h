@@ -51,6 +51,9 @@ std::optional<uid_t> PeerUser(int fd);
 
 base::Result<HttpAnswer> Exchange(const std::filesystem::path& socket, const HttpRequest& request,
                                   const HttpOptions& options = {});
+// Over a connection from ConnectTo.
+base::Result<HttpAnswer> Exchange(base::Fd connection, const HttpRequest& request,
+                                  const HttpOptions& options = {});
 
 // For a path segment or a query value (RFC 3986: everything but the unreserved characters is encoded).
 std::string PercentEncode(std::string_view text);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <sstream>
 
 #include "api/json.h"
@@ -152,14 +153,14 @@ TEST(Run, SendsEverythingItWasTold) {
   const auto outcome = GpumanAt(
       server, {"run", "--tag",        "t",       "--memory",   "512MiB", "--soft",    "50%",        "--gpu",
                "0,1", "--gpu",        "GPU-abc", "--priority", "7",      "--restart", "on-failure", "--grace",
-               "1m",  "--no-preload", "--",      "python",     "--json", "--tag",     "x y"});
+               "1m",  "--no-preload", "--",      "cat",        "--json", "--tag",     "x y"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "job 7 't' is running (pid 9), at most 512MiB on each GPU\n");
   const auto asked = server.requests().at(0);
   const auto request = api::Decode<api::RunRequest>(asked.substr(asked.find("\r\n\r\n") + 4));
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_EQ(request->tag, "t");
-  EXPECT_THAT(request->command, ::testing::ElementsAre("python", "--json", "--tag", "x y"));
+  EXPECT_THAT(request->command, ::testing::ElementsAre("cat", "--json", "--tag", "x y"));
   EXPECT_EQ(request->memory->bytes, base::MiB(512));
   EXPECT_EQ(request->soft->percent, 50);
   EXPECT_THAT(request->gpus, ::testing::ElementsAre("0", "1", "GPU-abc"));
@@ -173,15 +174,15 @@ TEST(Run, SendsEverythingItWasTold) {
 
 TEST(Run, TakesTheCommandLineOfTheFirstTool) {
   const TestServer server({TestServer::Answer(201, kJob)});
-  const auto outcome = GpumanAt(server, {"run", "--tag", "test_cuda_app", "--command", "/b/cuda_mem_stable",
-                                         "--memory", "536870912", "--json"});
+  const auto outcome = GpumanAt(
+      server, {"run", "--tag", "test_cuda_app", "--command", "/bin/cat", "--memory", "536870912", "--json"});
   EXPECT_EQ(outcome.status, 0);
   const auto job = api::Decode<api::JobView>(outcome.out);
   ASSERT_TRUE(job);
   EXPECT_EQ(job->memory.limit, base::MiB(512));
   const auto asked = server.requests().at(0);
   const auto request = api::Decode<api::RunRequest>(asked.substr(asked.find("\r\n\r\n") + 4));
-  EXPECT_THAT(request->command, ::testing::ElementsAre("/b/cuda_mem_stable"));
+  EXPECT_THAT(request->command, ::testing::ElementsAre("/bin/cat"));
 }
 
 TEST(Run, ExitsAsTheRefusalSays) {
@@ -192,11 +193,28 @@ TEST(Run, ExitsAsTheRefusalSays) {
                                                       {404, "not_found", 4}}) {
     const TestServer server({TestServer::Answer(
         http, R"({"error":{"code":")" + std::string(code) + R"(","message":"no way","hint":"less"}})")});
-    const auto outcome = GpumanAt(server, {"run", "--tag", "t", "--", "x"});
+    const auto outcome = GpumanAt(server, {"run", "--tag", "t", "--", "true"});
     EXPECT_EQ(outcome.status, status) << code;
     EXPECT_EQ(outcome.err, "gpuman: no way\n  less\n");
     EXPECT_THAT(outcome.out, IsEmpty());
   }
+}
+
+TEST(Run, RefusesACommandThatCannotBeExecuted) {
+  const base::TempDir directory;
+  const auto file = (directory.path() / "file").string();
+  std::ofstream(file) << "x";
+  const TestServer server({TestServer::Answer(201, kJob)});
+  for (const auto& [command, status, says] : std::vector<std::tuple<std::string, int, const char*>>{
+           {"no-such-program-anywhere", 4, "command not found: no-such-program-anywhere"},
+           {directory.path() / "nothing", 4, "command not found: "},
+           {directory.path(), 5, "is a directory"},
+           {file, 5, "is not executable"}}) {
+    const auto outcome = GpumanAt(server, {"run", "--tag", "t", "--", command});
+    EXPECT_EQ(outcome.status, status) << command;
+    EXPECT_THAT(outcome.err, HasSubstr(says));
+  }
+  EXPECT_THAT(server.requests(), IsEmpty());
 }
 
 TEST(RunWait, ShowsTheOutputAndExitsAsTheJobDid) {
@@ -204,7 +222,7 @@ TEST(RunWait, ShowsTheOutputAndExitsAsTheJobDid) {
       {TestServer::Answer(201, kJob), TestServer::Answer(200, "hello\n", "text/plain"),
        TestServer::Answer(200, R"({"id":7,"tag":"t","state":"killed","reason":"memory_limit","signal":9,
                                    "reason_detail":"used 600MiB of 512MiB"})")});
-  const auto outcome = GpumanAt(server, {"run", "--tag", "t", "--wait", "--", "x"});
+  const auto outcome = GpumanAt(server, {"run", "--tag", "t", "--wait", "--", "true"});
   EXPECT_EQ(outcome.status, 137);
   EXPECT_EQ(outcome.out, "hello\n");
   EXPECT_THAT(outcome.err, HasSubstr("used 600MiB of 512MiB"));
@@ -213,7 +231,7 @@ TEST(RunWait, ShowsTheOutputAndExitsAsTheJobDid) {
 TEST(RunWait, PrintsTheEndedJobAsJson) {
   const TestServer server({TestServer::Answer(201, kJob),
                            TestServer::Answer(200, R"({"id":7,"tag":"t","state":"failed","exit_code":3})")});
-  const auto outcome = GpumanAt(server, {"run", "--tag", "t", "--wait", "--json", "--", "x"});
+  const auto outcome = GpumanAt(server, {"run", "--tag", "t", "--wait", "--json", "--", "true"});
   EXPECT_EQ(outcome.status, 3);
   EXPECT_EQ(api::Decode<api::JobView>(outcome.out)->exit_code, 3);
   EXPECT_THAT(outcome.err, IsEmpty());

@@ -30,19 +30,17 @@ base::Error NotRunning(const std::filesystem::path& socket) {
           "start it: sudo systemctl start gpumand"};
 }
 
-// Whether the user's own daemon is there.
-base::Result<bool> OwnDaemonServes(const std::filesystem::path& socket) {
-  const auto fd = api::ConnectTo(socket);
-  if (!fd) {
-    if (NobodyServes(fd.error())) return false;
-    return base::Fail(fd.error());
-  }
+// To the user's own daemon; none where nobody serves it.
+base::Result<base::Fd> ConnectToOwn(const std::filesystem::path& socket) {
+  auto fd = api::ConnectTo(socket);
+  if (!fd && NobodyServes(fd.error())) return base::Fd();
+  if (!fd) return fd;
   const auto peer = api::PeerUser(fd->get());
   if (!peer || (*peer != ::geteuid() && *peer != 0))
     return base::Fail(ErrorCode::kPermissionDenied,
                       fmt::format("{} is served by another user and not trusted", socket.string()),
                       "set XDG_RUNTIME_DIR to a directory of your own, or choose a daemon with --socket");
-  return true;
+  return fd;
 }
 
 }  // namespace
@@ -61,21 +59,20 @@ base::Result<DaemonPlace> FindDaemon(const std::optional<std::string>& option,
                                      const Installation& installation) {
   const auto chosen = option ? option : environment("GPUMAN_SOCKET");
   if (chosen) {
-    const auto fd = api::ConnectTo(*chosen);
-    if (fd) return DaemonPlace{*chosen, false};
+    auto fd = api::ConnectTo(*chosen);
+    if (fd) return DaemonPlace{*chosen, std::move(*fd)};
     base::Error error = fd.error();
     if (error.hint.empty()) error.hint = fmt::format("start one there: gpumand --socket {}", *chosen);
     return base::Fail(std::move(error));
   }
-  const auto system = api::ConnectTo(installation.system.socket);
-  if (system) return DaemonPlace{installation.system.socket, false};
+  auto system = api::ConnectTo(installation.system.socket);
+  if (system) return DaemonPlace{installation.system.socket, std::move(*system)};
   if (!NobodyServes(system.error())) return base::Fail(Forbidden(system.error()));
 
   GPUMAN_TRY(base::CheckSocketPath(installation.user.socket));
-  GPUMAN_ASSIGN(const bool serves, OwnDaemonServes(installation.user.socket));
-  if (serves) return DaemonPlace{installation.user.socket, false};
-  if (installation.has_service) return base::Fail(NotRunning(installation.system.socket));
-  return DaemonPlace{installation.user.socket, true};
+  GPUMAN_ASSIGN(base::Fd own, ConnectToOwn(installation.user.socket));
+  if (!own.ok() && installation.has_service) return base::Fail(NotRunning(installation.system.socket));
+  return DaemonPlace{installation.user.socket, std::move(own)};
 }
 
 base::Result<std::filesystem::path> FindProgram(std::string_view name,

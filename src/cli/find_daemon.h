@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/fd.h"
 #include "base/paths.h"
 #include "base/result.h"
 
@@ -23,7 +24,8 @@ namespace gpuman::cli {
 
 struct DaemonPlace {
   std::filesystem::path socket;
-  bool start = false;  // nobody serves it yet
+  base::Fd connection;  // to it; none: nobody serves it and a daemon should be started
+  bool start() const { return !connection.ok(); }
 };
 
 // Tests give places of their own.

@@ -60,13 +60,13 @@ TEST_F(FindDaemonTest, PrefersTheSystemsDaemonToTheUsers) {
   installation_.system.socket = directory_.path() / "gone.sock";
   const auto own = FindDaemon({}, From({}), installation_);
   EXPECT_EQ(own->socket, user.socket());
-  EXPECT_FALSE(own->start);
+  EXPECT_FALSE(own->start());
 }
 
 TEST_F(FindDaemonTest, WantsOneStartedWhereThereIsNone) {
   const auto place = FindDaemon({}, From({}), installation_);
   ASSERT_TRUE(place);
-  EXPECT_TRUE(place->start);
+  EXPECT_TRUE(place->start());
   EXPECT_EQ(place->socket, installation_.user.socket);
 }
 
@@ -87,7 +87,7 @@ TEST_F(FindDaemonTest, PassesOverASocketThatNobodyServesAnyMore) {
     std::strncpy(address.sun_path, installation_.user.socket.c_str(), sizeof address.sun_path - 1);
     ASSERT_EQ(::bind(dead.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   }
-  EXPECT_TRUE(FindDaemon({}, From({}), installation_)->start);
+  EXPECT_TRUE(FindDaemon({}, From({}), installation_)->start());
 }
 
 TEST_F(FindDaemonTest, RefusesAPathThatIsTooLongForASocket) {

@@ -21,6 +21,7 @@ base::Result<int> Run(Session& session, const RunFlags& flags) {
     return base::Fail(base::ErrorCode::kInvalidArgument, "--wait and --detach exclude each other");
   GPUMAN_ASSIGN(const Origin origin, OriginOfThisProcess());
   GPUMAN_ASSIGN(const MadeRequest made, MakeRunRequest(flags.options, session.trailing, origin));
+  GPUMAN_TRY(CheckProgram(made.request));
   for (const auto& name : made.left_out)
     session.Note(fmt::format("the variable {} is not UTF-8; the job does not get it", Printable(name)));
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "api/json.h"
@@ -36,7 +37,52 @@ base::Result<> RequireUtf8(std::string_view what, std::string_view text) {
                     "put it into a script and run that");
 }
 
+enum class Program { kMissing, kDirectory, kNotExecutable, kFine };
+
+Program LookAt(const std::filesystem::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return Program::kMissing;
+  if (S_ISDIR(info.st_mode)) return Program::kDirectory;
+  return ::access(path.c_str(), X_OK) == 0 ? Program::kFine : Program::kNotExecutable;
+}
+
+// As execvp does, with the job's PATH and directory.
+Program FindProgramOf(const api::RunRequest& request) {
+  const std::filesystem::path directory(request.directory);
+  const auto& name = request.command.front();
+  if (name.find('/') != std::string::npos) return LookAt(directory / name);
+  const auto variable = request.environment.find("PATH");
+  const std::string path =
+      variable == request.environment.end() ? "/usr/local/bin:/usr/bin:/bin" : variable->second;
+  Program best = Program::kMissing;
+  for (std::size_t at = 0; at <= path.size() && best != Program::kFine;) {
+    const auto end = std::min(path.find(':', at), path.size());
+    const Program found = LookAt(directory / path.substr(at, end - at) / name);
+    if (found == Program::kFine || found == Program::kNotExecutable) best = found;
+    at = end + 1;
+  }
+  return best;
+}
+
 }  // namespace
+
+base::Result<> CheckProgram(const api::RunRequest& request) {
+  const auto& name = request.command.front();
+  switch (FindProgramOf(request)) {
+    case Program::kFine:
+      return {};
+    case Program::kDirectory:
+      return base::Fail(ErrorCode::kPermissionDenied, fmt::format("{} is a directory, not a program", name));
+    case Program::kNotExecutable:
+      return base::Fail(ErrorCode::kPermissionDenied, fmt::format("{} is not executable", name),
+                        fmt::format("chmod +x {}, or run it with its interpreter", name));
+    case Program::kMissing:
+      break;
+  }
+  const bool is_path = name.find('/') != std::string::npos;
+  return base::Fail(ErrorCode::kNotFound, fmt::format("command not found: {}", name),
+                    is_path ? "" : "a program that is not in PATH needs its full path");
+}
 
 base::Result<std::optional<base::SizeSpec>> SizeOption(std::string_view name,
                                                        const std::optional<std::string>& text) {

@@ -40,6 +40,10 @@ base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
                                          const std::optional<std::vector<std::string>>& trailing,
                                          const Origin& origin);
 
+// Whether the request's command can be executed, as the caller sees the file system: sooner and plainer than
+// the job's failure would say it. kNotFound, kPermissionDenied.
+base::Result<> CheckProgram(const api::RunRequest& request);
+
 // Size and time options, with the option's name in front of the error.
 base::Result<std::optional<base::SizeSpec>> SizeOption(std::string_view name,
                                                        const std::optional<std::string>& text);

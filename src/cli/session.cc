@@ -27,16 +27,16 @@ int ExitStatusOf(base::ErrorCode code) {
 }
 
 base::Result<api::Client> Session::Daemon() {
-  GPUMAN_ASSIGN(const DaemonPlace place, FindDaemon(socket, environment()));
-  if (place.start)
+  GPUMAN_ASSIGN(DaemonPlace place, FindDaemon(socket, environment()));
+  if (place.start())
     GPUMAN_TRY(StartUserDaemon(place.socket, environment(), [this](std::string_view text) { Note(text); }));
-  return api::Client(place.socket);
+  return api::Client(place.socket, std::move(place.connection));
 }
 
 base::Result<api::Client> Session::RunningDaemon() const {
-  GPUMAN_ASSIGN(const DaemonPlace place, FindDaemon(socket, environment()));
-  if (place.start) return base::Fail(base::ErrorCode::kUnavailable, "no daemon is running");
-  return api::Client(place.socket);
+  GPUMAN_ASSIGN(DaemonPlace place, FindDaemon(socket, environment()));
+  if (place.start()) return base::Fail(base::ErrorCode::kUnavailable, "no daemon is running");
+  return api::Client(place.socket, std::move(place.connection));
 }
 
 void Session::PrintJson(const api::Json& json_value) { surroundings_.out << api::Dump(json_value) << '\n'; }

@@ -79,7 +79,8 @@ std::string Age(const api::JobView& job, base::WallTime now) {
   const auto elapsed = job.ended_at.value_or(now) - *job.started_at;
   // Whole seconds are enough for people; a clock that was set back must not show a negative time.
   const auto seconds = std::chrono::floor<std::chrono::seconds>(std::max(elapsed, base::Millis(0)));
-  return base::FormatDuration(std::chrono::duration_cast<base::Millis>(seconds));
+  return seconds.count() == 0 ? "0s"
+                              : base::FormatDuration(std::chrono::duration_cast<base::Millis>(seconds));
 }
 
 // The indices of a job's GPUs, or the beginning of the UUID of one that is not there any more.
@@ -99,6 +100,11 @@ std::string CommandOf(const api::ProcessView& process) {
   return process.name.value_or(std::string(kUnknown));
 }
 
+// Whether a message of the daemon begins with the job that it is about, as those of the guard do.
+bool NamesJob(std::string_view message, std::int64_t job) {
+  return message.starts_with(fmt::format("job {} ", job));
+}
+
 std::string Notes(const api::StatusView& status, const Look& look) {
   std::string text;
   for (const auto& gpu : status.gpus)
@@ -106,12 +112,13 @@ std::string Notes(const api::StatusView& status, const Look& look) {
       text += fmt::format("{} {}\n",
                           Paint(look, HealthColor(gpu.health.state), fmt::format("GPU {}:", Index(gpu))),
                           Printable(reason));
-  for (const auto& job : status.jobs)
-    if (job.reason_detail)
-      text += fmt::format(
-          "{} {}\n",
-          Paint(look, StateColor(job.state), fmt::format("job {} {}:", job.id, Printable(job.tag))),
-          Printable(*job.reason_detail));
+  for (const auto& job : status.jobs) {
+    if (!job.reason_detail) continue;
+    const std::string name = NamesJob(*job.reason_detail, job.id)
+                                 ? std::string()
+                                 : fmt::format("job {} {}: ", job.id, Printable(job.tag));
+    text += Paint(look, StateColor(job.state), name) + Printable(*job.reason_detail) + "\n";
+  }
   return text;
 }
 
@@ -246,8 +253,9 @@ std::string RenderEvent(const api::EventView& event, const Look& look) {
   std::tm local{};
   ::localtime_r(&at, &local);
   std::string about;
-  if (event.job) about = fmt::format("job {}{}", *event.job, event.tag ? " " + *event.tag : "");
-  if (event.gpu) about += (about.empty() ? "" : " ") + event.gpu->substr(0, 12);
+  const bool named = event.job && NamesJob(event.message, *event.job);
+  if (event.job && !named) about = fmt::format("job {}{}", *event.job, event.tag ? " " + *event.tag : "");
+  if (event.gpu && !named) about += (about.empty() ? "" : " ") + event.gpu->substr(0, 12);
   const bool bad =
       event.kind.find("hard_limit") != std::string::npos || event.kind.find("killed") != std::string::npos ||
       event.kind.find("failed") != std::string::npos || event.kind.find("lost") != std::string::npos ||
@@ -261,8 +269,11 @@ std::string RenderEvent(const api::EventView& event, const Look& look) {
 }
 
 std::string JobSentence(const api::JobView& job) {
-  std::string text = fmt::format("job {} '{}' is {}", job.id, Printable(job.tag), Printable(StateText(job)));
-  if (job.pid && !api::IsEnded(job.state)) text += fmt::format(" (pid {})", *job.pid);
+  const bool ended = api::IsEnded(job.state);
+  std::string text = fmt::format("job {} '{}' {} {}", job.id, Printable(job.tag), ended ? "has ended:" : "is",
+                                 Printable(StateText(job)));
+  if (ended) return text;
+  if (job.pid) text += fmt::format(" (pid {})", *job.pid);
   if (job.memory.limit) text += fmt::format(", at most {} on each GPU", base::FormatBytes(*job.memory.limit));
   return text;
 }

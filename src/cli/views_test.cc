@@ -153,6 +153,35 @@ TEST(RenderGpu, ShowsWhatIsKnownAndWhatIsNot) {
               HasSubstr("Memory total  140.4GiB (771MiB of it kept by the driver)\n"));
 }
 
+TEST(RenderEvent, NamesTheJobOnce) {
+  api::EventView event;
+  event.kind = "hard_limit";
+  event.job = 1;
+  event.tag = "hog";
+  event.gpu = "GPU-11111111-2222";
+  event.message = "job 1 'hog' used 612MiB";
+  EXPECT_THAT(RenderEvent(event, kPipe), HasSubstr(" hard_limit job 1 'hog' used 612MiB\n"));
+}
+
+TEST(RenderStatus, NamesTheJobOnceInItsNote) {
+  auto job = Hog();
+  job.reason_detail = "job 12 'test_cuda_app' used 612MiB";
+  EXPECT_THAT(RenderStatus({{}, {job}, {}}, kPipe, At(0)),
+              HasSubstr("\n\njob 12 'test_cuda_app' used 612MiB\n"));
+}
+
+TEST(RenderStatus, CountsTimeFromZeroSeconds) {
+  auto job = Training();
+  EXPECT_THAT(RenderStatus({{}, {job}, {}}, kPipe, At(0)), HasSubstr("  0s  python"));
+  EXPECT_THAT(RenderStatus({{}, {job}, {}}, kPipe, At(-5)),
+              HasSubstr("  0s  python"));  // the clock was set back
+}
+
+TEST(JobSentence, SaysHowItIsOrHowItEnded) {
+  EXPECT_EQ(JobSentence(Training()), "job 1 'train' is running (pid 4711), at most 80GiB on each GPU");
+  EXPECT_EQ(JobSentence(Hog()), "job 12 'test_cuda_app' has ended: killed (memory_limit)");
+}
+
 TEST(RenderEvent, IsOneLine) {
   api::EventView event;
   event.kind = "hard_limit";
@@ -197,7 +226,7 @@ TEST(Cut, CountsCharactersAndNotBytes) {
 }
 
 TEST(Nearest, FindsAMisspeltTagAndNothingFarAway) {
-  EXPECT_EQ(Nearest("trian", {"train", "eval"}), std::nullopt);  // a swap is two edits; a third of 5 is 1
+  EXPECT_EQ(Nearest("trian", {"train", "eval"}), "train");
   EXPECT_EQ(Nearest("tran", {"train", "eval"}), "train");
   EXPECT_EQ(Nearest("test_cuda_ap", {"test_cuda_app", "x"}), "test_cuda_app");
   EXPECT_EQ(Nearest("hog", {"dog", "log"}), "dog");

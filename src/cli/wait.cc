@@ -94,9 +94,7 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
   if (session.json)
     session.PrintJson(api::ToJson(*ended));
   else if (ended->state != api::JobState::kFinished)
-    session.Note(ended->reason_detail ? fmt::format("job {} '{}' {}: {}", ended->id, ended->tag,
-                                                    StateText(*ended), *ended->reason_detail)
-                                      : JobSentence(*ended));
+    session.Note(JobSentence(*ended) + (ended->reason_detail ? ": " + *ended->reason_detail : ""));
   return ExitStatusOfJob(*ended);
 }
 
