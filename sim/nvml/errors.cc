@@ -64,6 +64,10 @@ nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, nvmlMemoryErro
                                              unsigned long long* errors) {
   return OnCounters(__func__, device, type, counter, [&](const auto& by_location) {
     if (location >= NVML_MEMORY_LOCATION_COUNT) return NVML_ERROR_INVALID_ARGUMENT;
+    // The places that devices with row remapping tell apart.
+    if (location != NVML_MEMORY_LOCATION_DRAM && location != NVML_MEMORY_LOCATION_SRAM) {
+      return NVML_ERROR_NOT_SUPPORTED;
+    }
     return Give(errors, by_location[location].load());
   });
 }

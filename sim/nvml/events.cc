@@ -17,9 +17,9 @@ struct nvmlEventSet_st {
 namespace {
 
 std::uint64_t SupportedTypes(const Gpu& gpu) {
-  const std::uint64_t ecc = nvmlEventTypeSingleBitEccError | nvmlEventTypeDoubleBitEccError;
-  return nvmlEventTypeXidCriticalError | nvmlEventTypePState | nvmlEventTypeClock |
-         (gpu.Has(kFeatureEcc) ? ecc : 0);
+  constexpr std::uint64_t kOfAnH200 = 0xff9f;  // on 580
+  const std::uint64_t plain = nvmlEventTypeXidCriticalError | nvmlEventTypePState | nvmlEventTypeClock;
+  return gpu.Has(kFeatureEcc) ? kOfAnH200 : plain;
 }
 
 }  // namespace

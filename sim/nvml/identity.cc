@@ -104,9 +104,7 @@ nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char* version)
 }
 
 nvmlReturn_t nvmlDeviceGetDisplayMode(nvmlDevice_t device, nvmlEnableState_t* mode) {
-  return OnDevice(__func__, device, [&](const Gpu& gpu) {
-    return gpu.shared.driver_major >= 580 ? NVML_ERROR_DEPRECATED : Give(mode, NVML_FEATURE_DISABLED);
-  });
+  return OnDevice(__func__, device, [&](const Gpu&) { return Give(mode, NVML_FEATURE_DISABLED); });
 }
 
 nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, nvmlEnableState_t* active) {

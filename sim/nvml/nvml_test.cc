@@ -202,7 +202,10 @@ TEST_F(SimulatedNvml, ChecksTheVersionOfAStructure) {
   Boot();
   abi::nvmlMemory_v2_t memory{};
   memory.version = abi::nvmlMemory_v2 + 1;
-  EXPECT_EQ(calls().nvmlDeviceGetMemoryInfo_v2(device_, &memory), abi::NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+  EXPECT_EQ(calls().nvmlDeviceGetMemoryInfo_v2(device_, &memory), abi::NVML_ERROR_FUNCTION_NOT_FOUND);
+  abi::nvmlTemperature_v1_t temperature{};
+  EXPECT_EQ(calls().nvmlDeviceGetTemperatureV(device_, &temperature),
+            abi::NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
   memory.version = abi::nvmlMemory_v2;
   EXPECT_EQ(calls().nvmlDeviceGetMemoryInfo_v2(device_, &memory), abi::NVML_SUCCESS);
   EXPECT_EQ(calls().nvmlDeviceGetMemoryInfo_v2(device_, nullptr), abi::NVML_ERROR_INVALID_ARGUMENT);

@@ -77,7 +77,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
   return OnDevice(__func__, device, [&](const Gpu& gpu) {
     if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    if (memory->version != nvmlMemory_v2) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (memory->version != nvmlMemory_v2) return NVML_ERROR_FUNCTION_NOT_FOUND;  // what an H200 on 580 says
     const std::uint64_t used = SweptUse(gpu);
     const std::uint64_t reserved = gpu.fixed.memory_reserved;
     *memory = {nvmlMemory_v2, gpu.fixed.memory_total, reserved, gpu.fixed.memory_total - reserved - used,
@@ -150,9 +150,11 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
       if (busy != 0) found.push_back({user.pid, now_us, busy, busy / 2, 0, 0});
     }
     if (found.empty()) return NVML_ERROR_NOT_FOUND;
-    const unsigned room = *count;
-    *count = static_cast<unsigned>(found.size());
-    if (samples == nullptr || found.size() > room) return NVML_ERROR_INSUFFICIENT_SIZE;
+    constexpr std::size_t kLeastRoom = 72;  // what an H200 asks for, however few samples there are
+    const std::size_t room = *count;
+    const std::size_t needed = std::max(found.size(), kLeastRoom);
+    *count = static_cast<unsigned>(room < needed ? needed : found.size());
+    if (samples == nullptr || room < needed) return NVML_ERROR_INSUFFICIENT_SIZE;
     std::copy(found.begin(), found.end(), samples);
     return NVML_SUCCESS;
   });

@@ -50,8 +50,8 @@ void FillH200(GpuStatic& gpu, unsigned index) {
   gpu.module_id = 4 + index;
   gpu.features = kDataCentre | kFeatureLockedMemoryClocks | kFeatureTemperatureLimit;
   gpu.memory_total = 143771 * kMiB;
-  gpu.memory_reserved = 9849 * 64 * 1024;  // shown rounded up: 616 MiB, and 143156 MiB free
-  gpu.context_overhead = 520 * kMiB;
+  gpu.memory_reserved = 9841 * 64 * 1024;  // shown rounded up: 616 MiB, and 143156 MiB free
+  gpu.context_overhead = 518 * kMiB;
   gpu.bar1_total = 262144 * kMiB;
   gpu.pci_device_id = 0x233510DE;
   gpu.pci_subsystem_id = 0x18BF10DE;

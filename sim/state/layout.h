@@ -186,7 +186,7 @@ struct Checkpoint {
   std::atomic<std::int32_t> result;      // CUresult
   Word32 pairs;                          // entries of gpu_map that count; 0 = no move
   std::array<Word32, kMaxGpus> gpu_map;  // restore: index of old GPU -> index of new
-  Word32 restore_thread;  // thread of the process that answers
+  Word32 restore_thread;                 // thread of the process that answers
   Word32 unused;
   Word64 spare[7];
 };
