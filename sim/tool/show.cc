@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/process.h"
 #include "base/units.h"
+#include "sim/state/liveness.h"
 
 namespace gpuman::sim {
 namespace {
@@ -23,21 +23,16 @@ struct ProcessRow {
   std::vector<std::uint32_t> contexts;  // by GPU
 };
 
-// Only looks: it claims no slot and sweeps nothing. Processes that have ended are left out.
+// Claims no slot; what processes left that have ended is given back first, so the totals are right.
 std::vector<ProcessRow> Processes(const State& state) {
   std::vector<ProcessRow> rows;
-  const auto limit = state->slot_limit.load();
-  for (unsigned i = 0; i < limit; ++i) {
-    const ProcessSlot& slot = state->processes[i];
-    const auto owner = slot.owner.load();
-    if (owner == 0 || slot.published.load() != owner) continue;
-    const auto pid = static_cast<std::uint32_t>(owner >> 42);
-    const auto start = owner & ((std::uint64_t{1} << 42) - 1);
-    if (!base::IsAlive({static_cast<pid_t>(pid), start})) continue;
-    ProcessRow row{pid, slot.name, kCheckpointWords[slot.checkpoint.state.load() & 3], {}, {}};
+  Client onlooker(state);
+  for (const ProcessSlot* slot : onlooker.LiveSlots()) {
+    const std::uint32_t pid = PidOf(slot->owner.load());
+    ProcessRow row{pid, slot->name, kCheckpointWords[slot->checkpoint.state.load() & 3], {}, {}};
     for (unsigned gpu = 0; gpu < state.gpus(); ++gpu) {
-      row.held.push_back(HeldBy(slot, gpu));
-      row.contexts.push_back(slot.gpu[gpu].contexts.load());
+      row.held.push_back(HeldBy(*slot, gpu));
+      row.contexts.push_back(slot->gpu[gpu].contexts.load());
     }
     rows.push_back(std::move(row));
   }
