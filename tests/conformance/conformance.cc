@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "h200_facts.h"
 #include "kernels.h"
 #include "pattern.h"
 
@@ -29,7 +31,23 @@ const driver::CudaDriver& Cuda() {
 
 bool Simulated() { return std::getenv("GPUMAN_SIM_DIR") != nullptr; }
 
+namespace {
+
+bool OnAnH200() {
+  std::array<char, 256> name{};
+  return CU(cuInit, 0u) == abi::CUDA_SUCCESS &&
+         CU(cuDeviceGetName, name.data(), static_cast<int>(name.size()), 0) == abi::CUDA_SUCCESS &&
+         std::string_view(name.data()).find("H200") != std::string_view::npos;
+}
+
+}  // namespace
+
 void Fact(const std::string& key, const std::string& value) {
+  const auto known =
+      std::find_if(kH200Facts.begin(), kH200Facts.end(), [&](const auto& fact) { return fact.first == key; });
+  if (known != kH200Facts.end() && OnAnH200()) {
+    EXPECT_EQ(known->second, value) << key;
+  }
   std::printf("FACT %s = %s\n", key.c_str(), value.c_str());
   std::fflush(stdout);
   const char* path = std::getenv("GPUMAN_FACTS");

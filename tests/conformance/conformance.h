@@ -44,8 +44,8 @@ abi::CUresult Call(abi::CUresult (*function)(Parameters...), Arguments... argume
 #define EXPECT_OK(call) EXPECT_CUDA(CUDA_SUCCESS, call)
 #define ASSERT_OK(call) ASSERT_EQ("CUDA_SUCCESS", ::gpuman::driver::CudaErrorName(call))
 
-// Prints "FACT key = value", and adds it as a JSON line to the file that GPUMAN_FACTS names: what a real
-// driver answers where no promise of it is known.
+// What a driver answers where no promise of it is known: prints "FACT key = value" and adds it as a JSON line
+// to the file that GPUMAN_FACTS names. On an H200 it must be what h200_facts.h says, if that knows the key.
 void Fact(const std::string& key, const std::string& value);
 void Fact(const std::string& key, std::uint64_t value);
 void Fact(const std::string& key, abi::CUresult value);

@@ -10,8 +10,6 @@
 namespace gpuman::conformance {
 namespace {
 
-using ::testing::AnyOf;
-
 void SayResult(const char* call, abi::CUresult result) { Say(call, CudaErrorName(result)); }
 
 PROBE(before_init) {
@@ -141,8 +139,7 @@ PROBE(after_destroy) {
   SayResult("cuCtxSynchronize", CU(cuCtxSynchronize));
   unsigned char byte = 0;
   SayResult("cuMemcpyDtoH", CU(cuMemcpyDtoH_v2, &byte, pointer, std::size_t{1}));
-  SayResult("cuCtxSetCurrent", CU(cuCtxSetCurrent, context));
-  SayResult("cuCtxDestroy_again", CU(cuCtxDestroy_v2, context));
+  // The destroyed handle itself is not tried: a real driver takes it and dies of it at exit.
 }
 
 TEST(AfterAContextIsDestroyed, ItsMemoryAndItselfAreGone) {
@@ -151,12 +148,8 @@ TEST(AfterAContextIsDestroyed, ItsMemoryAndItselfAreGone) {
   EXPECT_EQ(probe.Heard("cuCtxGetCurrent"), "CUDA_SUCCESS");
   EXPECT_EQ(probe.Heard("current"), "none");
   EXPECT_EQ(probe.Heard("cuCtxSynchronize"), "CUDA_ERROR_INVALID_CONTEXT");
-  for (const char* call : {"cuMemFree", "cuMemcpyDtoH", "cuCtxSetCurrent", "cuCtxDestroy_again"}) {
-    Fact(std::string("destroyed.") + call, probe.Heard(call));
-    EXPECT_THAT(probe.Heard(call), AnyOf("CUDA_ERROR_INVALID_CONTEXT", "CUDA_ERROR_CONTEXT_IS_DESTROYED",
-                                         "CUDA_ERROR_INVALID_VALUE"))
-        << call;
-  }
+  EXPECT_EQ(probe.Heard("cuMemFree"), "CUDA_ERROR_INVALID_VALUE");
+  EXPECT_EQ(probe.Heard("cuMemcpyDtoH"), "CUDA_ERROR_INVALID_CONTEXT");
   EXPECT_EQ(probe.Wait(), 0);
 }
 
