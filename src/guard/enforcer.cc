@@ -36,7 +36,7 @@ void Enforcer::Carry(std::vector<Action> actions) {
     failures.push_back(std::move(failure));
   }
   for (auto& action : actions) {
-    if (action.note_in_log && action.job) hands_.Note(*action.job, action.event.message);
+    if (action.note_in_log && action.event.job) hands_.Note(*action.event.job, action.event.message);
     if (!action.event.kind.empty()) hands_.Emit(std::move(action.event));
   }
   for (auto& failure : failures) hands_.Emit(std::move(failure));

@@ -53,6 +53,7 @@ Action Order(What what, std::int64_t job, bool first = true) {
   action.first = first;
   action.note_in_log = true;
   action.event.kind = kHardLimit;
+  action.event.job = JobId{job};
   action.event.reason = "memory_limit";
   action.event.message = "too much";
   return action;
@@ -68,6 +69,18 @@ TEST(Enforcer, SignalsEverybodyBeforeItTellsAnybody) {
               ElementsAre("announce 7 memory_limit 'too much'", "signal 9 7",
                           "announce 8 memory_limit 'too much'", "signal 15 8", "emit soft_limit",
                           "note 7 'too much'", "emit hard_limit", "note 8 'too much'", "emit hard_limit"));
+}
+
+TEST(Enforcer, WritesAWarningIntoTheLogOfTheJobItIsAbout) {
+  Recorder hands;
+  const FixedClock clock;
+  Action warning;
+  warning.note_in_log = true;
+  warning.event.kind = kSoftLimit;
+  warning.event.job = JobId{7};
+  warning.event.message = "much";
+  Enforcer(hands, clock).Carry({warning});
+  EXPECT_THAT(hands.calls, ElementsAre("note 7 'much'", "emit soft_limit"));
 }
 
 TEST(Enforcer, WritesDownWhenTheSignalWasSent) {
