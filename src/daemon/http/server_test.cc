@@ -103,6 +103,20 @@ TEST_F(ServerTest, RefusesWhatIsTooLargeOrNoHttp) {
   EXPECT_EQ(ask("GET nowhere HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 400");
 }
 
+TEST_F(ServerTest, AClientThatSendsEverythingBeforeItReadsLearnsWhyItWasRefused) {
+  Start({.body_bytes = 100}, Echo);
+  const auto fd = Connect();
+  const std::string body(8u << 20, 'x');
+  const auto request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8388608\r\n\r\n" + body;
+  std::size_t sent = 0;
+  while (sent < request.size()) {
+    const ssize_t n = ::send(fd.get(), request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
+    ASSERT_GT(n, 0) << "after " << sent << " bytes";
+    sent += static_cast<std::size_t>(n);
+  }
+  EXPECT_EQ(Receive(fd).substr(0, 12), "HTTP/1.1 413");
+}
+
 TEST_F(ServerTest, ARequestThatEndsInTheMiddleNeverReachesTheHandler) {
   std::atomic<int> handled = 0;
   Start({}, [&](const ExchangePtr& exchange) {

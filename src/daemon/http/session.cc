@@ -11,6 +11,10 @@
 namespace gpuman::daemon::http {
 namespace beast = boost::beast;
 
+namespace {
+constexpr std::size_t kDiscard = 64u << 10;
+}
+
 // Holds the session alive while the handler holds the answer; dropped unanswered, it closes the connection.
 class Session::Answer final : public Exchange {
  public:
@@ -92,6 +96,7 @@ void Session::OnRead(beast::error_code error) {
 void Session::Refuse(unsigned status, base::Error error) {
   auto response = ErrorResponse(error);
   response.status = status;
+  refused_ = true;
   SendWhole(std::move(response), false);
 }
 
@@ -187,7 +192,19 @@ void Session::Finish(bool keep_alive) {
   if (keep_alive && stream_.socket().is_open()) return Read(false);
   beast::error_code ignored;
   stream_.socket().shutdown(Socket::shutdown_send, ignored);
-  Close();
+  if (!refused_) return Close();
+  stream_.expires_after(limits_.request);
+  Linger();
+}
+
+// A client that sends its whole request before it looks for an answer would find a broken pipe instead of
+// the reason why it was refused. Ends with the client's end, or with the time for a request.
+void Session::Linger() {
+  buffer_.clear();
+  stream_.async_read_some(buffer_.prepare(kDiscard),
+                          [self = shared_from_this()](beast::error_code error, std::size_t) {
+                            error ? self->Close() : self->Linger();
+                          });
 }
 
 }  // namespace gpuman::daemon::http

@@ -49,6 +49,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void EndStream();
   void Flush();
   void Finish(bool keep_alive);
+  void Linger();
   void Abandon();
 
   Stream stream_;
@@ -63,6 +64,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool answering_ = false;
   bool keep_alive_ = false;
   bool watching_ = false;
+  bool refused_ = false;  // the rest of the request is still coming and is thrown away
   std::function<void()> gone_;
 
   std::deque<std::string> unsent_;  // of the stream being answered
