@@ -18,6 +18,7 @@
 namespace gpuman::sim::cuda {
 
 class Context;
+class ManagedPages;
 class MemoryPool;
 
 enum class MemoryKind { kDevice, kPool, kVirtual, kManaged, kHost, kRegistered, kImported };
@@ -34,6 +35,7 @@ struct Block {
   std::shared_ptr<Physical> physical{};  // null for registered host memory
   std::uint64_t physical_offset = 0;
   std::uint32_t readers = 0, writers = 0;  // device ordinals as bits; only for kVirtual
+  std::shared_ptr<ManagedPages> pages{};   // only for kManaged
 };
 
 struct Allocation {

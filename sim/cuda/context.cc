@@ -101,6 +101,17 @@ void Context::EndCapture(const std::shared_ptr<Capture>& capture) {
   }
 }
 
+bool Context::SpoilCaptures() {
+  const std::lock_guard lock(mutex_);
+  bool any = false;
+  for (const auto& stream : streams_) {
+    if (stream->capture == nullptr) continue;
+    stream->capture->Invalidate();
+    any = true;
+  }
+  return any;
+}
+
 std::vector<Mark> Context::Marks() {
   const std::lock_guard lock(mutex_);
   std::vector<Mark> marks;

@@ -65,6 +65,8 @@ class Context : public std::enable_shared_from_this<Context> {
   void JoinCapture(const std::shared_ptr<Stream>& stream, const std::shared_ptr<Capture>& capture);
   // Takes the capture off all streams that joined it.
   void EndCapture(const std::shared_ptr<Capture>& capture);
+  // Invalidates the captures of all streams; false when none captures.
+  bool SpoilCaptures();
 
   // What is queued now on all streams.
   std::vector<Mark> Marks();

@@ -1,5 +1,6 @@
 // Contexts: primary ones, created ones, and the stack of a thread.
 #include <algorithm>
+#include <bit>
 
 #include "sim/cuda/api.h"
 #include "sim/cuda/pool.h"
@@ -7,7 +8,10 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-constexpr unsigned kKnownFlags = CU_CTX_FLAGS_MASK;
+// Known flags, and at most one of the ways to wait.
+bool FlagsAreGood(unsigned flags) {
+  return (flags & ~unsigned{CU_CTX_FLAGS_MASK}) == 0 && std::popcount(flags & CU_CTX_SCHED_MASK) <= 1;
+}
 
 std::shared_ptr<Context> FindContext(const Call& call, CUcontext handle, CUresult& error) {
   auto context = handle != nullptr ? call.driver().contexts.Find(handle) : call.shared_context();
@@ -22,7 +26,7 @@ CUresult Create(const char* function, CUcontext* out, unsigned flags, CUdevice d
   if (!call) return call.error();
   Device* const on = call.driver().FindDevice(device);
   if (on == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (out == nullptr || (flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || !FlagsAreGood(flags)) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Context> context;
   const CUresult created = call.driver().CreateContext(*on, flags, false, context);
   if (created != CUDA_SUCCESS) return created;
@@ -33,6 +37,7 @@ CUresult Create(const char* function, CUcontext* out, unsigned flags, CUdevice d
 
 CUresult SynchronizeContext(Driver& driver, Context& context) {
   if (context.device().IsLost()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (context.SpoilCaptures()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // in any mode (measured)
   context.Synchronize();
   driver.current_pool(context.device())->TrimToThreshold();
   return driver.fault();
@@ -92,7 +97,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
   if (!call) return call.error();
   Device* const on = call.driver().FindDevice(device);
   if (on == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if ((flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!FlagsAreGood(flags)) return CUDA_ERROR_INVALID_VALUE;
   Primary& primary = call.driver().primary(*on);
   const std::lock_guard lock(primary.mutex);
   primary.flags = flags;
@@ -183,9 +188,9 @@ CUresult cuCtxSetCurrent(CUcontext context) {
     if (!stack.empty()) stack.pop_back();
     return CUDA_SUCCESS;
   }
+  // A destroyed one is taken as well; what is called then fails (measured).
   auto found = call.driver().contexts.Find(context);
   if (found == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (found->destroyed()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if (stack.empty()) {
     stack.push_back(std::move(found));
   } else {
@@ -224,7 +229,7 @@ CUresult cuCtxGetFlags(unsigned int* flags) {
 CUresult cuCtxSetFlags(unsigned int flags) {
   const Call call(__func__);
   if (!call) return call.error();
-  if ((flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!FlagsAreGood(flags)) return CUDA_ERROR_INVALID_VALUE;
   call.context().set_flags(flags);
   return CUDA_SUCCESS;
 }
@@ -240,7 +245,7 @@ CUresult cuCtxGetId(CUcontext context, unsigned long long* ctx_id) {
 }
 
 CUresult cuCtxSynchronize() {
-  const Call call(__func__, Need::kContextUncaught);
+  const Call call(__func__);
   return call ? SynchronizeContext(call.driver(), call.context()) : call.error();
 }
 CUresult cuCtxSynchronize_v2(CUcontext context) {

@@ -11,6 +11,8 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "sim/cuda/memory.h"
+
 namespace gpuman::sim::cuda {
 namespace {
 
@@ -68,13 +70,14 @@ bool StillThere(Driver& driver, const CopySide& side, std::uint64_t address, std
 }
 
 // One piece of a row; touches memory.
-CUresult MovePiece(Driver& driver, const CopySide& source, std::uint64_t from, const CopySide& destination,
-                   std::uint64_t to, std::uint64_t size) {
+CUresult MovePiece(Driver& driver, Device& device, const CopySide& source, std::uint64_t from,
+                   const CopySide& destination, std::uint64_t to, std::uint64_t size) {
   const std::shared_lock execution(driver.execution);
   if (!StillThere(driver, source, from, size, false) || !StillThere(driver, destination, to, size, true)) {
     driver.SetFault(CUDA_ERROR_ILLEGAL_ADDRESS);
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   }
+  if (destination.place == Place::kDevice) MoveManaged(driver, to, size, &device);
   const bool from_pageable = source.place == Place::kPageableHost,
              to_pageable = destination.place == Place::kPageableHost;
   if (!from_pageable && !to_pageable) {
@@ -100,7 +103,7 @@ CUresult RunCopy(Driver& driver, Device& device, const CopySide& source, const C
       const std::uint64_t to = destination.address + layer * destination.slice + row * destination.pitch;
       for (std::uint64_t done = 0; done < box.width; done += kChunk) {
         const std::uint64_t size = std::min(kChunk, box.width - done);
-        const CUresult moved = MovePiece(driver, source, from + done, destination, to + done, size);
+        const CUresult moved = MovePiece(driver, device, source, from + done, destination, to + done, size);
         if (moved != CUDA_SUCCESS) return moved;
         pace(size, kChunk);
       }
@@ -136,7 +139,7 @@ void FillZero(std::uint64_t address, std::uint64_t bytes) {
   std::memset(Pointer(end), 0, address + bytes - end);
 }
 
-void RunFill(Driver& driver, const Fill& fill) {
+void RunFill(Driver& driver, Device& device, const Fill& fill) {
   const std::uint64_t bytes = fill.count * fill.element;
   for (std::uint64_t row = 0; row < fill.height; ++row) {
     const std::uint64_t address = fill.address + row * fill.pitch;
@@ -145,6 +148,7 @@ void RunFill(Driver& driver, const Fill& fill) {
       driver.SetFault(CUDA_ERROR_ILLEGAL_ADDRESS);
       return;
     }
+    MoveManaged(driver, address, bytes, &device);
     if (fill.value == 0 && bytes >= kDeviceStep) {
       FillZero(address, bytes);
     } else {
@@ -208,8 +212,8 @@ CUresult SubmitFill(const Call& call, const StreamReference& stream, const Fill&
   CopySide side{.address = fill.address, .pitch = fill.pitch};
   const CUresult placed = PlaceSide(driver, side, {.width = bytes, .height = fill.height}, true, true);
   if (placed != CUDA_SUCCESS) return placed;
-  auto run = [&driver, fill] {
-    if (driver.fault() == CUDA_SUCCESS) RunFill(driver, fill);
+  auto run = [&driver, &device = stream.context->device(), fill] {
+    if (driver.fault() == CUDA_SUCCESS) RunFill(driver, device, fill);
     return driver.fault();
   };
   if (synchronous) return stream.context->EnqueueAndWait(stream.stream, std::move(run));

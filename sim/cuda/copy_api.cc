@@ -10,7 +10,7 @@ enum class Want { kAny, kDevice };
 // What both forms share; `stream` null: the synchronous form, on the default stream.
 CUresult Copy(const char* function, std::uint64_t to, Want destination_is, std::uint64_t from, Want source_is,
               std::size_t bytes, const CUstream* stream) {
-  const Call call(function, stream == nullptr ? Need::kContextUncaught : Need::kContext);
+  const Call call(function);
   if (!call) return call.error();
   const StreamReference on = ResolveStream(call, stream != nullptr ? *stream : nullptr);
   if (!on) return CUDA_ERROR_INVALID_HANDLE;

@@ -63,7 +63,7 @@ CUresult MakeSide(Driver& driver, const End& end, const CopyBox& box, bool write
 
 CUresult CopyBetween(const char* function, const End& from, const End& to, const CopyBox& box,
                      const CUstream* stream) {
-  const Call call(function, stream == nullptr ? Need::kContextUncaught : Need::kContext);
+  const Call call(function);
   if (!call) return call.error();
   const StreamReference on = ResolveStream(call, stream != nullptr ? *stream : nullptr);
   if (!on) return CUDA_ERROR_INVALID_HANDLE;

@@ -50,6 +50,8 @@ class Device {
 
   bool Reserve(std::uint64_t bytes);
   void Return(std::uint64_t bytes);
+  // Bytes of managed memory that came to the device, or left it (negative).
+  void ManagedMoved(std::int64_t bytes) { client_.ManagedMoved(gpu_, bytes); }
   void ContextCreated();
   void ContextDestroyed();
 

@@ -210,7 +210,9 @@ TEST(SimCuda, AContextCostsMemoryOfTheDeviceUntilItIsDestroyed) {
     EXPECT_EQ(now, first);
     EXPECT_EQ(DeviceUsed(state.shared(), 0), overhead);
     EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cu.cuMemFree_v2(pointer));
-    EXPECT_CU(CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuCtxSetCurrent(second));
+    EXPECT_OK(cu.cuCtxSetCurrent(second));  // taken, and of no use
+    EXPECT_CU(CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuCtxSynchronize());
+    EXPECT_CU(CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuCtxDestroy_v2(second));
     EXPECT_CU(CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxSetCurrent(reinterpret_cast<CUcontext>(0x1234)));
     EXPECT_OK(cu.cuCtxDestroy_v2(first));
     EXPECT_EQ(DeviceUsed(state.shared(), 0), 0u);

@@ -47,6 +47,17 @@ CUresult TimeOf(const EventCall& call, std::uint64_t& time) {
   return time == 0 ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
+// An event of a capture cannot be asked or waited for, no event while a capture forbids it; trying spoils the
+// capture. The event's mutex is held.
+CUresult RefusedForCapture(const EventCall& call) {
+  if (call.event->capture != nullptr) {
+    call.event->capture->Invalidate();
+    return CUDA_ERROR_CAPTURED_EVENT;
+  }
+  return call.call.driver().CaptureForbids(ThreadCaptureMode()) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                                                                : CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult cuEventCreate(CUevent* event, unsigned int flags) {
@@ -72,17 +83,19 @@ CUresult cuEventQuery(CUevent event) {
   const EventCall call(__func__, event);
   if (call.error != CUDA_SUCCESS) return call.error;
   const std::lock_guard lock(call.event->mutex);
-  if (call.event->capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
+  const CUresult refused = RefusedForCapture(call);
+  if (refused != CUDA_SUCCESS) return refused;
   return call.event->mark.Reached() ? call.call.driver().fault() : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuEventSynchronize(CUevent event) {
-  const EventCall call(__func__, event, Need::kContextUncaught);
+  const EventCall call(__func__, event);
   if (call.error != CUDA_SUCCESS) return call.error;
   Mark mark;
   {
     const std::lock_guard lock(call.event->mutex);
-    if (call.event->capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
+    const CUresult refused = RefusedForCapture(call);
+    if (refused != CUDA_SUCCESS) return refused;
     mark = call.event->mark;
   }
   mark.Wait();

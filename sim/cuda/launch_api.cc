@@ -6,6 +6,7 @@
 #include <shared_mutex>
 
 #include "sim/cuda/api.h"
+#include "sim/cuda/managed.h"
 #include "sim/cuda/module.h"
 #include "sim/cuda/ptx_run.h"
 
@@ -31,7 +32,12 @@ class KernelMemory : public ptx::Memory {
       case MemoryKind::kImported:
         return block->device == &context_.device() ||
                (context_.peers.load() & (1u << block->device->ordinal())) != 0;
-      case MemoryKind::kManaged:
+      case MemoryKind::kManaged: {  // page by page: what it touches comes to the device
+        const std::uint64_t page = (address - block->begin) / ManagedPages::kPage * ManagedPages::kPage;
+        block->pages->MoveTo(&context_.device(), page, ManagedPages::kPage);
+        range = {block->begin + page, block->begin + page + ManagedPages::kPage, true};
+        break;
+      }
       case MemoryKind::kHost:
       case MemoryKind::kRegistered:
         break;

@@ -1,5 +1,6 @@
 #include "sim/cuda/memory.h"
 
+#include "sim/cuda/managed.h"
 #include "sim/cuda/pool.h"
 
 namespace gpuman::sim::cuda {
@@ -63,11 +64,13 @@ bool MapNew(Driver& driver, Context& context, MemoryKind kind, std::uint64_t siz
     return false;
   }
   Device* const device = physical->device();
-  driver.memory.AddBlock({.begin = address,
-                          .end = address + mapped,
-                          .kind = kind,
-                          .device = device,
-                          .physical = std::move(physical)});
+  driver.memory.AddBlock(
+      {.begin = address,
+       .end = address + mapped,
+       .kind = kind,
+       .device = device,
+       .physical = std::move(physical),
+       .pages = kind == MemoryKind::kManaged ? std::make_shared<ManagedPages>(mapped) : nullptr});
   driver.memory.AddAllocation({.begin = address,
                                .size = size,
                                .kind = kind,
@@ -103,19 +106,20 @@ CUresult AllocateManaged(Driver& driver, Context& context, std::uint64_t size, u
   if (size == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
     return CUDA_ERROR_INVALID_VALUE;
   if (size > kLargestRequest) return CUDA_ERROR_OUT_OF_MEMORY;
-  auto physical = Physical::Allocate(driver.heap, &context.device(), RoundUp(size, kDeviceStep),
-                                     Physical::Sharing::kPrivate);
-  // Managed memory may exceed the device: what does not fit stays on the host, where nobody counts it.
-  if (physical == nullptr) {
-    physical =
-        Physical::Allocate(driver.heap, nullptr, RoundUp(size, kDeviceStep), Physical::Sharing::kPrivate);
-  }
+  if (!context.device().Reserve(0)) return CUDA_ERROR_OUT_OF_MEMORY;  // an injected fault
+  auto physical =
+      Physical::Allocate(driver.heap, nullptr, RoundUp(size, kDeviceStep), Physical::Sharing::kPrivate);
   std::uint64_t at = 0;
   if (!MapNew(driver, context, MemoryKind::kManaged, size, std::move(physical), flags, at)) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   address = at;
   return CUDA_SUCCESS;
+}
+
+void MoveManaged(Driver& driver, std::uint64_t address, std::uint64_t size, Device* device) {
+  const auto block = driver.memory.FindBlock(address);
+  if (block && block->pages != nullptr) block->pages->MoveTo(device, address - block->begin, size);
 }
 
 CUresult FreeDevice(Driver& driver, CUdeviceptr address) {
@@ -125,6 +129,7 @@ CUresult FreeDevice(Driver& driver, CUdeviceptr address) {
       known->kind != MemoryKind::kPool) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (known->device->IsLost()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   // Found also when it is being destroyed.
   const auto owner = driver.contexts.Find(reinterpret_cast<CUcontext>(known->context));
   if (owner != nullptr) owner->Synchronize();

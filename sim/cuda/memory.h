@@ -18,6 +18,10 @@ CUresult AllocateManaged(Driver& driver, Context& context, std::uint64_t size, u
 // work of the allocation's context first, as the real one does.
 CUresult FreeDevice(Driver& driver, CUdeviceptr address);
 
+// Brings the managed memory in [address, address + size), which may cross no allocation's end, to a device or
+// to the host (nullptr); leaves other memory alone.
+void MoveManaged(Driver& driver, std::uint64_t address, std::uint64_t size, Device* device);
+
 // Maps memory at a new address as one block and one allocation. False when out of addresses.
 bool MapNew(Driver& driver, Context& context, MemoryKind kind, std::uint64_t size,
             std::shared_ptr<Physical> physical, unsigned flags, std::uint64_t& address);

@@ -1,5 +1,6 @@
 // Device memory: plain, pitched, managed.
 #include <bit>
+#include <shared_mutex>
 
 #include "sim/cuda/api.h"
 #include "sim/cuda/memory.h"
@@ -29,18 +30,22 @@ CUresult Advise(const char* function, CUdeviceptr pointer, std::size_t count, CU
              : CUDA_SUCCESS;
 }
 
-// Managed memory is in one place here, so that there is nothing to move.
 CUresult Prefetch(const char* function, CUdeviceptr pointer, std::size_t count, CUmemLocation location,
                   CUstream stream) {
   const Call call(function);
   if (!call) return call.error();
   if (!IsManaged(call.driver(), pointer, count)) return CUDA_ERROR_INVALID_VALUE;
-  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE && call.driver().FindDevice(location.id) == nullptr) {
-    return CUDA_ERROR_INVALID_DEVICE;
-  }
+  const bool to_device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  Device* const device = to_device ? call.driver().FindDevice(location.id) : nullptr;
+  if (to_device && device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   const StreamReference on = ResolveStream(call, stream);
   if (!on) return CUDA_ERROR_INVALID_HANDLE;
-  return on.context->Enqueue(on.stream, CU_GRAPH_NODE_TYPE_EMPTY, [] {});
+  return on.context->Enqueue(on.stream, CU_GRAPH_NODE_TYPE_EMPTY,
+                             [&driver = call.driver(), pointer, count, device] {
+                               const std::shared_lock execution(driver.execution);
+                               if (driver.memory.Check(pointer, count, true) == AddressSpace::Lookup::kGood)
+                                 MoveManaged(driver, pointer, count, device);
+                             });
 }
 
 CUmemLocation LocationOf(CUdevice device) {
@@ -84,8 +89,9 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
-  const Call call(__func__, Need::kContextUncaught);
+  const Call call(__func__, Need::kHealthy);  // no context has to be current (measured)
   if (!call) return call.error();
+  if (call.driver().CaptureForbids(ThreadCaptureMode())) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return pointer == 0 ? CUDA_SUCCESS : FreeDevice(call.driver(), pointer);
 }
 

@@ -242,6 +242,66 @@ TEST(SimCudaMemory, ManagedMemoryIsTheHostsAsWell) {
   });
 }
 
+TEST(SimCudaMemory, ManagedMemoryCountsWhereItWasTouchedLast) {
+  OnDevice([](Cuda& cu, TestState& state) {
+    FunctionNamed(cu, "store");  // a module costs memory as well
+    const std::uint64_t before = FreeBytes(cu);
+    const auto listed = [&] {
+      Client onlooker(state.state());
+      return HeldBy(*onlooker.SlotOf(static_cast<std::uint32_t>(getpid())), 0);
+    };
+    const std::uint64_t listed_before = listed();
+    CUdeviceptr managed = 0;
+    ASSERT_OK(cu.cuMemAllocManaged(&managed, 64 * kMegabyte, CU_MEM_ATTACH_GLOBAL));
+    EXPECT_EQ(FreeBytes(cu), before);
+    EXPECT_OK(Launch(cu, "store", 1, 1, nullptr, managed + 5 * kMegabyte));
+    EXPECT_OK(cu.cuCtxSynchronize());
+    EXPECT_EQ(before - FreeBytes(cu), 2 * kMegabyte);
+    EXPECT_OK(cu.cuMemsetD32_v2(managed, 7, 16 * kMegabyte));
+    EXPECT_EQ(before - FreeBytes(cu), 64 * kMegabyte);
+    EXPECT_EQ(listed(), listed_before) << "the process list does not show it";
+    EXPECT_OK(cu.cuMemPrefetchAsync(managed, 32 * kMegabyte, CU_DEVICE_CPU, nullptr));
+    EXPECT_OK(cu.cuStreamSynchronize(nullptr));
+    EXPECT_EQ(before - FreeBytes(cu), 32 * kMegabyte);
+    EXPECT_TRUE(AllWordsAre(cu, managed, 16 * kMegabyte, 7u));
+    EXPECT_OK(cu.cuMemFree_v2(managed));
+    EXPECT_EQ(FreeBytes(cu), before);
+  });
+}
+
+TEST(SimCudaMemory, ManagedMemoryGivesWayToOther) {
+  OnDevice(
+      [](Cuda& cu, TestState& state) {
+        const std::uint64_t free = FreeBytes(cu) / (2 * kMegabyte) * (2 * kMegabyte);
+        CUdeviceptr managed = 0;
+        ASSERT_OK(cu.cuMemAllocManaged(&managed, 2 * free, CU_MEM_ATTACH_GLOBAL));
+        EXPECT_OK(cu.cuMemPrefetchAsync(managed, 2 * free, 0, nullptr));
+        EXPECT_OK(cu.cuCtxSynchronize());
+        EXPECT_EQ(FreeBytes(cu), 0u);
+        EXPECT_EQ(DeviceUsed(state.shared(), 0), DeviceCapacity(state.shared(), 0));
+        const CUdeviceptr plain = Allocate(cu, free);
+        CUdeviceptr more = 0;
+        EXPECT_CU(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAlloc_v2(&more, 2 * kMegabyte));
+        EXPECT_OK(cu.cuMemFree_v2(managed));
+        EXPECT_LT(FreeBytes(cu), 2 * kMegabyte);
+        EXPECT_OK(cu.cuMemFree_v2(plain));
+      },
+      {.memory_total = 4096 * kMegabyte});
+}
+
+TEST(SimCudaMemory, FreeingNeedsNoCurrentContext) {
+  OnDevice([](Cuda& cu, TestState&) {
+    const std::uint64_t before = FreeBytes(cu);
+    const CUdeviceptr plain = Allocate(cu, 8 * kMegabyte);
+    CUcontext context = nullptr;
+    ASSERT_OK(cu.cuCtxPopCurrent_v2(&context));
+    EXPECT_OK(cu.cuMemFree_v2(plain));
+    EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cu.cuMemFree_v2(plain));
+    EXPECT_OK(cu.cuCtxPushCurrent_v2(context));
+    EXPECT_EQ(FreeBytes(cu), before);
+  });
+}
+
 TEST(SimCudaMemory, APoolGrowsByPiecesAndGivesThemBackWhenSynchronized) {
   OnDevice([](Cuda& cu, TestState&) {
     const std::uint64_t before = FreeBytes(cu);

@@ -7,7 +7,7 @@ namespace {
 
 // `stream` null: the form that returns when it is done.
 CUresult Set(const char* function, const CUstream* stream, const Fill& fill) {
-  const Call call(function, stream == nullptr ? Need::kContextUncaught : Need::kContext);
+  const Call call(function);
   if (!call) return call.error();
   const StreamReference on = ResolveStream(call, stream != nullptr ? *stream : nullptr);
   return on ? SubmitFill(call, on, fill, stream == nullptr) : CUDA_ERROR_INVALID_HANDLE;

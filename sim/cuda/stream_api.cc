@@ -38,6 +38,11 @@ bool SpoilsCapture(const StreamCall& call) {
   return capture != nullptr;
 }
 
+// A capture elsewhere forbids it as well, by its mode and this thread's.
+bool MayNotWait(const StreamCall& call) {
+  return SpoilsCapture(call) || call.call.driver().CaptureForbids(ThreadCaptureMode());
+}
+
 // The legacy stream is done when the blocking streams are as well: an empty operation waits for them.
 CUresult MarkNow(const StreamCall& call, Mark& mark) {
   if (call.on.stream != call.on.context->legacy()) {
@@ -163,8 +168,7 @@ CUresult cuStreamGetDevice(CUstream stream, CUdevice* device) {
 CUresult cuStreamSynchronize(CUstream stream) {
   const StreamCall call(__func__, stream);
   if (call.error != CUDA_SUCCESS) return call.error;
-  if (SpoilsCapture(call)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  if (call.call.driver().CaptureForbids(ThreadCaptureMode())) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (MayNotWait(call)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   Mark mark;
   const CUresult marked = MarkNow(call, mark);
   if (marked != CUDA_SUCCESS) return marked;
@@ -176,7 +180,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
 CUresult cuStreamQuery(CUstream stream) {
   const StreamCall call(__func__, stream);
   if (call.error != CUDA_SUCCESS) return call.error;
-  if (SpoilsCapture(call)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (MayNotWait(call)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   std::vector<Mark> marks{call.on.stream->Last()};
   if (call.on.stream == call.on.context->legacy()) marks = call.on.context->Marks();
   for (const Mark& mark : marks) {

@@ -27,41 +27,49 @@ nvmlReturn_t Signed(nvmlFieldValue_t& field, std::int32_t value) {
   return NVML_SUCCESS;
 }
 
-// The feature that a field needs; 0 = none, all bits = there is no such field.
-std::uint64_t FeatureOf(unsigned field) {
+// The feature that a field needs; 0 = none. False: there is no such field.
+bool FeatureOf(unsigned field, std::uint64_t& feature) {
+  feature = 0;
   switch (field) {
     case NVML_FI_DEV_ECC_CURRENT:
     case NVML_FI_DEV_ECC_PENDING:
-      return kFeatureEcc;
+      feature = kFeatureEcc;
+      return true;
     case NVML_FI_DEV_MEMORY_TEMP:
-      return kFeatureMemoryTemperature;
+      feature = kFeatureMemoryTemperature;
+      return true;
     case NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION:
-      return kFeatureEnergy;
+      feature = kFeatureEnergy;
+      return true;
     case NVML_FI_DEV_REMAPPED_COR:
     case NVML_FI_DEV_REMAPPED_UNC:
     case NVML_FI_DEV_REMAPPED_PENDING:
     case NVML_FI_DEV_REMAPPED_FAILURE:
-      return kFeatureRemappedRows;
+      feature = kFeatureRemappedRows;
+      return true;
     case NVML_FI_DEV_POWER_AVERAGE:
     case NVML_FI_DEV_POWER_INSTANT:
-      return kFeaturePowerReading;
+      feature = kFeaturePowerReading;
+      return true;
     case NVML_FI_DEV_POWER_MIN_LIMIT:
     case NVML_FI_DEV_POWER_MAX_LIMIT:
     case NVML_FI_DEV_POWER_DEFAULT_LIMIT:
     case NVML_FI_DEV_POWER_CURRENT_LIMIT:
     case NVML_FI_DEV_POWER_REQUESTED_LIMIT:
-      return kFeaturePowerConstraints;
+      feature = kFeaturePowerConstraints;
+      return true;
     case NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT:
     case NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT:
     case NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT:
     case NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT:
-      return kFeatureTemperatureLimit;
+      feature = kFeatureTemperatureLimit;
+      return true;
     case NVML_FI_DEV_NVLINK_LINK_COUNT:
     case NVML_FI_DEV_PCIE_REPLAY_COUNTER:
     case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
-      return 0;
+      return true;
     default:
-      return ~std::uint64_t{0};
+      return false;
   }
 }
 
@@ -72,28 +80,31 @@ unsigned AveragePower(const Gpu& gpu) {
 }
 
 nvmlReturn_t Read(const Gpu& gpu, nvmlFieldValue_t& field) {
-  if (!gpu.Has(FeatureOf(field.fieldId))) return NVML_ERROR_NOT_SUPPORTED;
+  std::uint64_t feature = 0;
+  if (!FeatureOf(field.fieldId, feature)) return NVML_ERROR_INVALID_ARGUMENT;
+  if (!gpu.Has(feature)) return NVML_ERROR_NOT_SUPPORTED;
   switch (field.fieldId) {
     case NVML_FI_DEV_ECC_CURRENT:
-      return Unsigned(field, gpu.now.ecc_current.load());
+      return Wide(field, gpu.now.ecc_current.load());
     case NVML_FI_DEV_ECC_PENDING:
-      return Unsigned(field, gpu.now.ecc_pending.load());
+      return Wide(field, gpu.now.ecc_pending.load());
     case NVML_FI_DEV_MEMORY_TEMP:
       return Unsigned(field, static_cast<unsigned>(MemoryTemperatureCelsius(gpu)));
     case NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION:
       return Wide(field, EnergyMillijoules(gpu));
     case NVML_FI_DEV_NVLINK_LINK_COUNT:
-      return Unsigned(field, gpu.fixed.nvlinks);
+      Unsigned(field, gpu.fixed.nvlinks);
+      return gpu.fixed.nvlinks == 0 ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
     case NVML_FI_DEV_PCIE_REPLAY_COUNTER:
       return Unsigned(field, gpu.now.pcie_replays.load());
     case NVML_FI_DEV_REMAPPED_COR:
-      return Unsigned(field, gpu.now.remapped_correctable.load());
+      return Wide(field, gpu.now.remapped_correctable.load());
     case NVML_FI_DEV_REMAPPED_UNC:
-      return Unsigned(field, gpu.now.remapped_uncorrectable.load());
+      return Wide(field, gpu.now.remapped_uncorrectable.load());
     case NVML_FI_DEV_REMAPPED_PENDING:
-      return Unsigned(field, gpu.now.remap_pending.load());
+      return Wide(field, gpu.now.remap_pending.load());
     case NVML_FI_DEV_REMAPPED_FAILURE:
-      return Unsigned(field, gpu.now.remap_failed.load());
+      return Wide(field, gpu.now.remap_failed.load());
     case NVML_FI_DEV_POWER_AVERAGE:
       return Unsigned(field, AveragePower(gpu));
     case NVML_FI_DEV_POWER_INSTANT:
@@ -118,7 +129,7 @@ nvmlReturn_t Read(const Gpu& gpu, nvmlFieldValue_t& field) {
     case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
       return Unsigned(field, gpu.now.recovery_action.load());
     default:
-      return NVML_ERROR_NOT_SUPPORTED;
+      return NVML_ERROR_INVALID_ARGUMENT;
   }
 }
 

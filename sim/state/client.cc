@@ -42,6 +42,7 @@ void ClearSlot(ProcessSlot& slot) {
     gpu.busy_since_ns.store(0);
     gpu.last_activity_ns.store(0);
     gpu.context_created_us.store(0);
+    gpu.managed.store(0);
     for (Word64& bucket : gpu.busy) bucket.store(0);
   }
 }
@@ -231,6 +232,12 @@ void Client::ReturnDeviceBytes(unsigned gpu, std::uint64_t bytes) {
 std::uint64_t Client::OwnBytes(unsigned gpu) {
   const ProcessSlot* slot = Slot();
   return slot == nullptr ? 0 : HeldBy(*slot, gpu);
+}
+
+void Client::ManagedMoved(unsigned gpu, std::int64_t bytes) {
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  if (local.Claim(state_.shared()) != nullptr) local.slot->gpu[gpu].managed.fetch_add(bytes);
 }
 
 void Client::ContextCreated(unsigned gpu) {

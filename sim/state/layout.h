@@ -162,7 +162,8 @@ struct ProcessGpu {
   Word64 last_activity_ns;                // CLOCK_MONOTONIC
   Word64 context_created_us;              // CLOCK_REALTIME
   std::array<Word64, kBusyBuckets> busy;  // bucket number << 32 | busy microseconds in it
-  Word64 spare[4];
+  Signed64 managed;  // bytes of managed memory on the GPU, as far as there is room; not in `held`
+  Word64 spare[3];
 };
 
 enum class CheckpointState : std::uint32_t { kRunning = 0, kLocked = 1, kCheckpointed = 2, kFailed = 3 };

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -144,12 +145,30 @@ State::~State() {
   if (shared_ != nullptr) munmap(shared_, sizeof(Shared));
 }
 
+namespace {
+
+std::uint64_t ManagedBytes(const Shared& shared, unsigned gpu) {
+  std::uint64_t bytes = 0;
+  const std::uint32_t limit = shared.slot_limit.load();
+  for (unsigned i = 0; i < limit; ++i) {
+    const ProcessSlot& slot = shared.processes[i];
+    const std::uint64_t owner = slot.owner.load();
+    if (owner == 0 || slot.published.load() != owner) continue;
+    bytes += static_cast<std::uint64_t>(std::max<std::int64_t>(slot.gpu[gpu].managed.load(), 0));
+  }
+  return bytes;
+}
+
+}  // namespace
+
 std::uint64_t DeviceCapacity(const Shared& shared, unsigned gpu) {
   return shared.gpu_static[gpu].memory_total - shared.gpu_static[gpu].memory_reserved;
 }
 
 std::uint64_t DeviceUsed(const Shared& shared, unsigned gpu) {
-  return UsedUnits(shared, gpu) * kAccountingUnit;
+  const std::uint64_t held = UsedUnits(shared, gpu) * kAccountingUnit;
+  const std::uint64_t capacity = DeviceCapacity(shared, gpu);
+  return held + std::min(ManagedBytes(shared, gpu), capacity - std::min(capacity, held));
 }
 
 std::uint64_t HeldBy(const ProcessSlot& slot, unsigned gpu) { return HeldUnits(slot, gpu) * kAccountingUnit; }

@@ -52,10 +52,11 @@ class State {
   Shared* shared_;
 };
 
-// Bytes of the device that programs can have at most, and those in use now by all of them.
+// Bytes of the device that programs can have at most, and those in use now by all of them. Managed memory
+// counts as far as there is room beside all other.
 std::uint64_t DeviceCapacity(const Shared& shared, unsigned gpu);
 std::uint64_t DeviceUsed(const Shared& shared, unsigned gpu);
-// Bytes that one process holds.
+// Bytes that one process holds, without managed memory.
 std::uint64_t HeldBy(const ProcessSlot& slot, unsigned gpu);
 
 // Percent of the last second in which the device, or one process on it, ran a kernel.
@@ -85,6 +86,9 @@ class Client {
   // Gives back what was reserved; must not be more than this process holds.
   void ReturnDeviceBytes(unsigned gpu, std::uint64_t bytes);
   std::uint64_t OwnBytes(unsigned gpu);
+  // Bytes of managed memory that came to the GPU, or left it (negative). They need no room: where there is
+  // none, they are as good as sent back to the host.
+  void ManagedMoved(unsigned gpu, std::int64_t bytes);
 
   void ContextCreated(unsigned gpu);
   void ContextDestroyed(unsigned gpu);
