@@ -30,6 +30,7 @@ class Service {
 
   [[noreturn]] void Run() {
     mailbox_.restore_thread.store(static_cast<std::uint32_t>(gettid()));
+    FutexWakeAll(mailbox_.restore_thread);
     while (true) {
       const std::uint32_t answered = mailbox_.answered.load();
       const std::uint32_t asked = mailbox_.asked.load();
@@ -157,6 +158,8 @@ void StartCheckpointService(Driver& driver) {
   pthread_sigmask(SIG_SETMASK, &all, &before);  // a program's signals are for its own threads
   std::thread([&driver, slot] { Service(driver, *slot).Run(); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  // A process that has initialised can be checkpointed from then on.
+  while (slot->checkpoint.restore_thread.load() == 0) FutexWait(slot->checkpoint.restore_thread, 0, -1);
 }
 
 }  // namespace gpuman::sim::cuda

@@ -10,17 +10,22 @@
 #include <optional>
 
 #include "sim/cuda/api.h"
+#include "sim/state/liveness.h"
 
 namespace gpuman::sim::cuda {
 namespace {
 
-// The slot of a process that has initialised CUDA.
+// The slot of a process that has initialised CUDA. Of one that runs without it, NOT_INITIALIZED; where none
+// runs (never did, has ended, is a zombie), OPERATING_SYSTEM.
 CUresult FindTarget(int pid, ProcessSlot*& slot) {
   Driver& driver = Driver::Get();
   if (!driver.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
-  if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH)) return CUDA_ERROR_OPERATING_SYSTEM;
-  slot = driver.client().SlotOf(static_cast<std::uint32_t>(pid));
-  if (slot == nullptr || slot->checkpoint.restore_thread.load() == 0) return CUDA_ERROR_NOT_INITIALIZED;
+  slot = pid > 0 ? driver.client().SlotOf(static_cast<std::uint32_t>(pid)) : nullptr;
+  if (slot == nullptr || slot->checkpoint.restore_thread.load() == 0) {
+    // Asked in this order: one that dies in between has ended, and is not a process without CUDA.
+    const bool runs = pid > 0 && ReadStartTicks(static_cast<std::uint32_t>(pid)).has_value();
+    return runs ? CUDA_ERROR_NOT_INITIALIZED : CUDA_ERROR_OPERATING_SYSTEM;
+  }
   return slot->euid.load() == geteuid() || geteuid() == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;
 }
 
@@ -60,6 +65,8 @@ CUresult Ask(int pid, CheckpointRequest request, const Arguments& arguments) {
   Checkpoint& mailbox = slot->checkpoint;
   const std::uint64_t owner = slot->owner.load();
   const Turn turn(mailbox.caller);
+  if (PidOf(owner) != static_cast<std::uint32_t>(pid) || slot->owner.load() != owner)
+    return CUDA_ERROR_OPERATING_SYSTEM;  // it died, and the slot may be another's by now
   mailbox.timeout_ms.store(arguments.timeout_ms);
   mailbox.pairs.store(arguments.gpu_map ? 1 : 0);
   for (unsigned gpu = 0; arguments.gpu_map && gpu < kMaxGpus; ++gpu) {

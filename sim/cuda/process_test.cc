@@ -369,10 +369,29 @@ TEST(SimCudaCheckpoint, ATargetThatDiesEndsTheWait) {
     std::fflush(nullptr);
     _exit(testing::Test::HasFailure() ? 1 : 0);
   }
+  Client onlooker(state.state());
+  ProcessSlot* const slot = onlooker.SlotOf(static_cast<std::uint32_t>(pid));
+  ASSERT_NE(slot, nullptr);
+  while (slot->checkpoint.asked.load() == slot->checkpoint.answered.load())
+    FutexWait(slot->checkpoint.asked, slot->checkpoint.answered.load(), -1);
   target.Kill();
   int status = 1;
   waitpid(caller, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+TEST(SimCudaCheckpoint, ATargetThatHasEndedIsNoProcessWithoutCuda) {
+  TestState state;
+  AsCaller(state, [](const Cuda& cu) {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    siginfo_t info{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+    CUprocessState ignored{};
+    EXPECT_CU(CUDA_ERROR_OPERATING_SYSTEM, cu.cuCheckpointProcessGetState(child, &ignored)) << "a zombie";
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    EXPECT_CU(CUDA_ERROR_OPERATING_SYSTEM, cu.cuCheckpointProcessGetState(child, &ignored)) << "reaped";
+  });
 }
 
 }  // namespace
