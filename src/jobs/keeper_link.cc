@@ -36,6 +36,7 @@ void KeeperLink::Prepare(keeper::Spec spec) {
     asio::post(self->loop_, [self, outcome] {
       self->preparing_ = false;
       self->prepared_ = outcome.has_value();
+      if (self->discarded_) return self->DeleteDirectory();
       if (self->stopped_) return;
       if (!outcome) {
         self->callbacks_.on_failed(outcome.error(), false);
@@ -57,6 +58,19 @@ void KeeperLink::Stop() {
   connection_.reset();
   retry_.cancel();
   callbacks_ = {};
+}
+
+void KeeperLink::Discard() {
+  Stop();
+  discarded_ = true;
+  if (!preparing_) DeleteDirectory();
+}
+
+void KeeperLink::DeleteDirectory() {
+  asio::post(workers_, [directory = job_dir_] {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory, ignored);
+  });
 }
 
 void KeeperLink::Spawn() {

@@ -38,8 +38,12 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   void Prepare(keeper::Spec spec);
   // Starts the keeper, or finds the one that lives.
   void Start();
+  // From on_failed: tries again, after a while that grows.
+  void TryAgain() { RetryLater(); }
   // No more callbacks.
   void Stop();
+  // Stop, and the job's directory goes, also when it is just being made. Not after Start.
+  void Discard();
 
   bool connected() const { return connection_.has_value() && hello_; }
   // kUnavailable while not connected.
@@ -55,6 +59,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   bool ReadJournal();
   void OnGone();
   void RetryLater();
+  void DeleteDirectory();
 
   boost::asio::io_context& loop_;
   boost::asio::thread_pool& workers_;
@@ -62,6 +67,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   std::filesystem::path job_dir_;
   Callbacks callbacks_;
   bool stopped_ = false;
+  bool discarded_ = false;
   bool preparing_ = false;
   bool prepared_ = true;
   bool start_wanted_ = false;

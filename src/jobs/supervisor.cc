@@ -98,8 +98,7 @@ void Supervisor::Create(Job job, Done<Job> done) {
     auto it = me.entries_.find(id);
     if (it == me.entries_.end()) return;
     if (!stored) {
-      it->second.link->Stop();
-      me.DeleteFiles({JobDirectory(me.options_.jobs_dir, it->second.job)});
+      it->second.link->Discard();
       me.entries_.erase(it);
       me.host_.OnJobForgotten(id);
       return done(Fail(stored.error()));
@@ -175,8 +174,7 @@ void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
                   auto it = me.entries_.find(id);
                   if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
                   if (!stored) {
-                    it->second.link->Stop();
-                    me.DeleteFiles({JobDirectory(me.options_.jobs_dir, it->second.job)});
+                    it->second.link->Discard();
                     // The number is used up: its directory is being deleted.
                     const int incarnation = it->second.job.incarnation;
                     it->second.job = before;
@@ -376,8 +374,8 @@ void Supervisor::OnFailed(JobId id, const base::Error& error, bool prepared) {
   auto it = entries_.find(id);
   if (it == entries_.end()) return;
   Trouble(id, "starting the keeper: " + error.message);
-  // One that ran before may have left processes: whoever starts the daemon again tries again.
-  if (it->second.job.keeper && prepared) return;
+  // One that ran before may have left processes, and what became of its run is not known yet.
+  if (it->second.job.keeper && prepared) return it->second.link->TryAgain();
   Happen(id, CannotStart{error.message, clock_.Wall()});
 }
 

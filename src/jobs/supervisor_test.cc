@@ -350,6 +350,25 @@ TEST_F(SupervisorTest, AKilledKeeperIsReplacedByTheRestartPolicy) {
   EXPECT_TRUE(Removed(job->id));
 }
 
+TEST_F(SupervisorTest, ASuccessorThatCannotBeStartedIsTriedAgain) {
+  const auto broken = dir.path() / "broken";
+  const auto wrapper = dir.path() / "keeper";
+  std::ofstream(wrapper) << "#!/bin/sh\n[ -e " << broken.string() << " ] && exit 1\nexec "
+                         << keeper_program.string() << " \"$@\"\n";
+  std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
+  keeper_program = wrapper;
+  RestartDaemon();
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  std::ofstream(broken) << "";
+  ASSERT_TRUE(base::SendSignal(*supervisor->Find(id)->keeper, SIGKILL));
+  ASSERT_TRUE(Until([&] { return !troubles.empty(); }));
+  EXPECT_FALSE(IsEnded(*supervisor->Find(id))) << "nobody knows yet what became of it";
+  std::filesystem::remove(broken);
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->reason, "keeper_lost");
+}
+
 TEST_F(SupervisorTest, AStopThatTheKeeperNeverHeardIsGivenAgain) {
   const JobId id = Started("t", "exec sleep 1000");
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
@@ -383,8 +402,7 @@ TEST_F(SupervisorTest, AFullDiskRefusesANewJobAndLeavesNothing) {
   ASSERT_FALSE(job);
   EXPECT_EQ(job.error().code, ErrorCode::kExhausted);
   EXPECT_TRUE(supervisor->All().empty());
-  workers->join();
-  EXPECT_TRUE(std::filesystem::is_empty(dir.path() / "jobs"));
+  EXPECT_TRUE(Until([&] { return std::filesystem::is_empty(dir.path() / "jobs"); }));
 }
 
 TEST_F(SupervisorTest, AMissingKeeperProgramFailsTheJobClearly) {
