@@ -83,15 +83,21 @@ void KeeperLink::Spawn() {
 }
 
 void KeeperLink::OnSpawned(const base::Result<keeper::SpawnOutcome>& outcome) {
-  if (!outcome) {
-    callbacks_.on_failed(outcome.error(), true);
-    return;
-  }
+  if (!outcome) return OnNotSpawned(outcome.error());
   if (*outcome == keeper::SpawnOutcome::kAlreadyEnded) {
     ended_ = ReadJournal();
     return;
   }
   Connect();
+}
+
+void KeeperLink::OnNotSpawned(const base::Error& error) {
+  // It may have come further than it lived to tell.
+  ended_ = ReadJournal();
+  if (ended_ || stopped_) return;
+  // Killed on its way, and perhaps alive behind a starter that was killed: the next one finds out.
+  if (error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout) return RetryLater();
+  callbacks_.on_failed(error, true);
 }
 
 void KeeperLink::Connect() {

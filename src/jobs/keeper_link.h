@@ -24,7 +24,8 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
     std::function<void(const keeper::Record&)> on_record;
     // The keeper listens and all it wrote so far was given to on_record.
     std::function<void()> on_connected;
-    // A keeper could not be started. `prepared`: the job's directory is there, so another try may do.
+    // A keeper could not be started, and not because it was killed. `prepared`: the job's directory is there,
+    // so another try may do.
     std::function<void(const base::Error&, bool prepared)> on_failed;
     // Something an administrator should know; the link goes on.
     std::function<void(const std::string&)> on_trouble;
@@ -52,6 +53,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
  private:
   void Spawn();
   void OnSpawned(const base::Result<keeper::SpawnOutcome>& outcome);
+  void OnNotSpawned(const base::Error& error);
   void Connect();
   void Wait();
   void OnReadable();

@@ -1,6 +1,7 @@
 // The supervisor with real keepers and real commands: what a user is told must be what happened.
 #include "jobs/supervisor.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -71,6 +72,15 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
   void RestartDaemon() {
     StopDaemon();
     StartDaemon();
+  }
+
+  // A daemon whose keepers are started by this script; $KEEPER is the real one.
+  void WrapKeeper(const std::string& script) {
+    const auto wrapper = dir.path() / "keeper";
+    std::ofstream(wrapper) << "#!/bin/sh\nKEEPER=" << keeper_program.string() << "\n" << script << "\n";
+    std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
+    keeper_program = wrapper;
+    RestartDaemon();
   }
 
   // Runs the loop until `done` holds.
@@ -352,12 +362,7 @@ TEST_F(SupervisorTest, AKilledKeeperIsReplacedByTheRestartPolicy) {
 
 TEST_F(SupervisorTest, ASuccessorThatCannotBeStartedIsTriedAgain) {
   const auto broken = dir.path() / "broken";
-  const auto wrapper = dir.path() / "keeper";
-  std::ofstream(wrapper) << "#!/bin/sh\n[ -e " << broken.string() << " ] && exit 1\nexec "
-                         << keeper_program.string() << " \"$@\"\n";
-  std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
-  keeper_program = wrapper;
-  RestartDaemon();
+  WrapKeeper(fmt::format("[ -e {} ] && echo broken >&2 && exit 1\nexec \"$KEEPER\" \"$@\"", broken.string()));
   const JobId id = Started("t", "exec sleep 1000");
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   std::ofstream(broken) << "";
@@ -367,6 +372,24 @@ TEST_F(SupervisorTest, ASuccessorThatCannotBeStartedIsTriedAgain) {
   std::filesystem::remove(broken);
   ASSERT_TRUE(Ends(id));
   EXPECT_EQ(supervisor->Find(id)->reason, "keeper_lost");
+}
+
+TEST_F(SupervisorTest, AKeeperThatIsKilledBeforeItIsReadyIsStartedAgain) {
+  const auto once = dir.path() / "once";
+  WrapKeeper(
+      fmt::format("[ -e {0} ] || {{ touch {0}; kill -9 $$; }}\nexec \"$KEEPER\" \"$@\"", once.string()));
+  const JobId id = Started("t", "echo ran");
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kFinished);
+  EXPECT_EQ(LogOf(id), "ran\n");
+}
+
+TEST_F(SupervisorTest, AKeeperWhoseStarterIsKilledIsFoundAndItsCommandRunsOnce) {
+  WrapKeeper("\"$KEEPER\" \"$@\"\nkill -9 $$");
+  const JobId id = Started("t", "echo ran; exit 3");
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->exit_code, 3);
+  EXPECT_EQ(LogOf(id), "ran\n");
 }
 
 TEST_F(SupervisorTest, AStopThatTheKeeperNeverHeardIsGivenAgain) {

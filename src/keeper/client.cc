@@ -83,7 +83,7 @@ base::Result<int> ExitStatusOf(pid_t pid) {
   while (::waitpid(pid, &status, 0) < 0)
     if (errno != EINTR) return FailSystem(errno, "waiting for the keeper");
   if (WIFSIGNALED(status))
-    return Fail(ErrorCode::kInternal, fmt::format("the keeper was killed by signal {}", WTERMSIG(status)));
+    return Fail(ErrorCode::kUnavailable, fmt::format("it was killed by signal {}", WTERMSIG(status)));
   return WEXITSTATUS(status);
 }
 
@@ -97,7 +97,9 @@ base::Result<SpawnOutcome> OutcomeOf(int exit_status, std::string said) {
     case kExitAlreadyEnded:
       return SpawnOutcome::kAlreadyEnded;
     default:
-      return Fail(ErrorCode::kInternal, said.empty() ? fmt::format("exit status {}", exit_status) : said);
+      // One that fails says why.
+      if (said.empty()) return Fail(ErrorCode::kUnavailable, "it was killed before it was ready");
+      return Fail(ErrorCode::kInternal, std::move(said));
   }
 }
 
