@@ -3,17 +3,19 @@
 
 Each job's command appends one line to a file of its own every time it runs and ends with a status known beforehand. When
 the dust has settled:
-  - every job whose submission was acknowledged (the command line printed it and exited 0) is there;
+  - every job whose submission was acknowledged (the command line printed it and exited 0) is there, and none is there twice;
   - no job ran more often than recorded, and one that nobody touched ran exactly as often as recorded;
   - the exit status of a job that nobody touched is the one its command ended with;
-  - a job that was killed shows the signal; one whose keeper was killed says keeper_lost and claims no status it cannot know.
+  - a job that was killed shows the signal; one whose keeper was killed says keeper_lost and claims no status it cannot know;
+  - nothing ran that is not in the books.
 
-Usage: kill_at_random_test.py [KILLS] [SEED]
+Usage: kill_at_random_test.py [KILLS] [SEED]    (GPUMAN_BUILD_DIR names the build tree)
 """
 
+import collections
 import json
-import os
 import pathlib
+import os
 import random
 import signal
 import sys
@@ -24,6 +26,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 import machine  # noqa: E402
 
 ENDED = {"finished", "failed", "killed", "cancelled", "timeout"}
+CONFIG = """
+[restart]
+initial_delay = "50ms"
+max_delay = "200ms"
+max_restarts = 3
+"""
+MAX_RUNS = 4  # max_restarts and the first
 
 
 class Submitter(threading.Thread):
@@ -35,7 +44,8 @@ class Submitter(threading.Thread):
         self.seed = seed
         self.acknowledged = {}  # id -> plan
         self.plans = {}         # tag -> plan
-        self.current = None     # the command line that is running
+        self.kill_after = None  # seconds: the next command line is killed so long after its start
+        self.killed = 0
 
     def run(self):
         number = 0
@@ -45,45 +55,48 @@ class Submitter(threading.Thread):
             plan = {"tag": tag, "exit": self.random.choice([0, 0, 3, 7]), "restart": self.random.choice(["no", "no", "on-failure"])}
             self.plans[tag] = plan
             script = f"echo run >> {self.m.dir}/{tag}.runs; sleep {self.random.uniform(0, 0.4):.3f}; exit {plan['exit']}"
-            self.current = self.m.popen(
+            client = self.m.popen(
                 "run", "--tag", tag, "--detach", "--json", "--restart", plan["restart"], "--", "sh", "-c", script,
                 stdout=-1, stderr=-1, text=True,
             )
-            out, _ = self.current.communicate()
-            if self.current.returncode == 0:
+            if self.kill_after is not None:
+                time.sleep(self.kill_after)
+                if client.poll() is None:
+                    client.kill()
+                    self.killed += 1
+                self.kill_after = None
+            out, _ = client.communicate()
+            if client.returncode == 0:
                 self.acknowledged[json.loads(out)["id"]] = plan
-            self.current = None
-            time.sleep(self.random.uniform(0, 0.05))
+            time.sleep(self.random.uniform(0, 0.1))
 
 
 def children_of(pid):
     try:
-        text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
-        return [int(word) for word in text.split()]
+        return [int(word) for word in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
 
 
+def words_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return [""]
+
+
+def is_keeper(pid):
+    return words_of(pid)[0].endswith("gpuman-keeper")
+
+
 def keepers(m):
-    """Keepers of this machine, by the directory on their command line."""
+    """Keepers of this machine as (pid, job), by the directory on their command line: …/jobs/ID or …/jobs/ID.INCARNATION."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if words[0].endswith(b"gpuman-keeper") and any(str(m.dir).encode() in word for word in words):
-                found.append((int(entry.name), words))
+        words = words_of(entry.name) if entry.name.isdigit() else [""]
+        if words[0].endswith("gpuman-keeper") and str(m.dir) in words[-2]:
+            found.append((int(entry.name), int(pathlib.Path(words[-2]).name.partition(".")[0])))
     return found
-
-
-def job_of(words):
-    for word in words:
-        parts = word.decode().rstrip("/").split("/jobs/")
-        if len(parts) == 2 and parts[1].isdigit():
-            return int(parts[1])
-    return None
 
 
 def kill(pid):
@@ -94,103 +107,126 @@ def kill(pid):
         return False
 
 
-def main():
-    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 30)
-    print(f"seed {seed}, {kills} kills", flush=True)
-    chooser = random.Random(seed)
-    config = "[restart]\ninitial_delay = \"50ms\"\nmax_delay = \"200ms\"\nmax_restarts = 3\n"
-    with machine.Machine(gpus=1, config=config) as m:
-        stop = threading.Event()
-        submitters = [Submitter(m, seed + i, stop) for i in range(2)]
-        for submitter in submitters:
-            submitter.start()
-        touched, lost_keeper, counts = set(), set(), {"daemon": 0, "keeper": 0, "job": 0, "cli": 0}
-        while sum(counts.values()) < kills:
-            time.sleep(chooser.uniform(0.01, 0.3))
-            what = chooser.choice(["daemon", "keeper", "job", "cli"])
-            if what == "daemon":
-                kill(m.daemon.pid)
-                m.daemon.wait()
-                time.sleep(chooser.uniform(0, 0.3))
-                m.start_daemon()
-            elif what == "cli":
-                victim = chooser.choice(submitters).current
-                if victim is None or victim.poll() is not None:
-                    continue
-                victim.kill()
+class Killer:
+    def __init__(self, m, seed, submitters):
+        self.m, self.random, self.submitters = m, random.Random(seed), submitters
+        self.touched, self.lost_keeper = set(), set()
+        self.counts = collections.Counter()
+
+    def total(self):
+        return sum(self.counts.values()) + sum(s.killed for s in self.submitters)
+
+    def kill_one(self):
+        time.sleep(self.random.uniform(0.005, 0.15))
+        what = self.random.choice(["daemon", "keeper", "job", "cli"])
+        if what == "daemon":
+            kill(self.m.daemon.pid)
+            self.m.daemon.wait()
+            time.sleep(self.random.uniform(0, 0.2))
+            self.m.start_daemon()
+        elif what == "cli":
+            self.random.choice(self.submitters).kill_after = self.random.uniform(0, 0.02)
+            return
+        else:
+            living = keepers(self.m)
+            if not living:
+                return
+            pid, job = self.random.choice(living)
+            if what == "keeper":
+                self.lost_keeper.add(job)
+                if not kill(pid):
+                    return
             else:
-                living = keepers(m)
-                if not living:
-                    continue
-                pid, words = chooser.choice(living)
-                job = job_of(words)
-                if what == "keeper":
-                    lost_keeper.add(job)
-                    if not kill(pid):
-                        continue
-                else:
-                    victims = children_of(pid)
-                    if not victims:
-                        continue
-                    touched.add(job)
-                    if not kill(chooser.choice(victims)):
-                        continue
-            counts[what] += 1
-        stop.set()
-        for submitter in submitters:
-            submitter.join()
-        print("kills:", counts, flush=True)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and any(job["state"] not in ENDED for job in m.jobs()):
-            time.sleep(0.2)
-        return check(m, submitters, touched, lost_keeper)
+                victims = children_of(pid)
+                if not victims:
+                    return
+                victim = self.random.choice(victims)
+                # A keeper below the one that starts it, or a job's process short of execve: they look the same.
+                (self.lost_keeper if is_keeper(victim) else self.touched).add(job)
+                if not kill(victim):
+                    return
+        self.counts[what] += 1
 
 
-def check(m, submitters, touched, lost_keeper):
+def settle(m):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and any(job["state"] not in ENDED for job in m.api("GET", "/v1/jobs")["jobs"]):
+        time.sleep(0.1)
+
+
+def runs_of(m, tag):
+    file = m.dir / f"{tag}.runs"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def problems_of(job, plan, ran, touched, lost_keeper):
+    """What the books say of one job that cannot be. `touched`: one of its processes was killed."""
+    recorded = 0 if job["started_at"] is None else job["restarts"] + 1
+    if job["state"] not in ENDED:
+        yield "has not ended"
+    if ran > recorded:
+        yield f"ran {ran} times, more often than recorded ({recorded})"
+    if lost_keeper:
+        if job["reason"] == "keeper_lost" and (job["exit_code"] is not None or job["signal"] is not None):
+            yield "claims a status that nobody can know"
+        return
+    if touched:
+        # It may have been killed between two signals of ours, or have ended by itself before the kill.
+        if plan["restart"] == "no" and job["exit_code"] is None and job["signal"] != signal.SIGKILL:
+            yield "was killed and shows neither status nor SIGKILL"
+        return
+    if ran != recorded:
+        yield f"ran {ran} times, recorded are {recorded}"
+    expected = 1 if plan["restart"] == "no" or plan["exit"] == 0 else MAX_RUNS
+    if ran != expected:
+        yield f"ran {ran} times, {expected} were due"
+    if job["exit_code"] != plan["exit"]:
+        yield f"its command ended with {plan['exit']}"
+
+
+def check(m, submitters, killer):
     books = {job["id"]: job for job in m.jobs()}
     plans = {tag: plan for s in submitters for tag, plan in s.plans.items()}
     acknowledged = {number: plan for s in submitters for number, plan in s.acknowledged.items()}
-    wrong = []
-    for number, plan in acknowledged.items():
-        if number not in books:
-            wrong.append(f"job {number} ({plan['tag']}) was acknowledged and is gone")
-    untouched = 0
+    wrong = [f"job {number} ({plan['tag']}) was acknowledged and is gone" for number, plan in acknowledged.items()
+             if number not in books or books[number]["tag"] != plan["tag"]]
+    tags = collections.Counter(job["tag"] for job in books.values())
+    wrong += [f"{tag} is there {count} times" for tag, count in tags.items() if count > 1]
+    wrong += [f"{tag} is not in the books and ran" for tag in plans if tag not in tags and runs_of(m, tag)]
     for number, job in books.items():
-        plan = plans.get(job["tag"])
-        runs_file = m.dir / f"{job['tag']}.runs"
-        ran = len(runs_file.read_text().splitlines()) if runs_file.exists() else 0
-        recorded = 0 if job["started_at"] is None else job["restarts"] + 1
-        label = f"job {number} {job['tag']}: state {job['state']}, reason {job['reason']}, exit {job['exit_code']}, signal {job['signal']}, recorded {recorded}, ran {ran}"
-        if job["state"] not in ENDED:
-            wrong.append(f"{label}: has not ended")
-        if ran > recorded:
-            wrong.append(f"{label}: ran more often than recorded")
-        if number in lost_keeper:
-            if job["reason"] == "keeper_lost" and (job["exit_code"] is not None or job["signal"] is not None):
-                wrong.append(f"{label}: claims a status that nobody can know")
-            continue
-        if number in touched:
-            continue
-        untouched += 1
-        if ran != recorded:
-            wrong.append(f"{label}: ran and record differ")
-        expected = 1 if plan["restart"] == "no" or plan["exit"] == 0 else 4
-        if ran != expected:
-            wrong.append(f"{label}: expected {expected} runs")
-        if job["exit_code"] != plan["exit"]:
-            wrong.append(f"{label}: its command ended with {plan['exit']}")
-    # A killed job shows the signal of its last run when it was not restarted.
-    for number in touched - lost_keeper:
-        job = books.get(number)
-        if job and plans[job["tag"]]["restart"] == "no" and job["exit_code"] is None and job["signal"] != 9:
-            wrong.append(f"job {number}: was killed but shows signal {job['signal']}")
+        for problem in problems_of(job, plans[job["tag"]], runs_of(m, job["tag"]), number in killer.touched,
+                                   number in killer.lost_keeper):
+            wrong.append(f"job {number} {job['tag']} ({job['state']}, {job['reason']}, exit {job['exit_code']}, signal "
+                         f"{job['signal']}, {job['restarts']} restarts): {problem}")
+    untouched = len(books.keys() - killer.touched - killer.lost_keeper)
     print(f"{len(acknowledged)} acknowledged, {len(books)} in the books, {untouched} untouched, {len(wrong)} wrong")
     for line in wrong[:40]:
         print("  " + line)
     if wrong:
-        print((m.dir / "daemon.log").read_text()[-3000:])
-    return 1 if wrong or not acknowledged or not untouched else 0
+        print((m.dir / "daemon.log").read_text()[-8000:])
+    return 0 if not wrong and acknowledged and untouched else 1
+
+
+def main():
+    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 30)
+    print(f"seed {seed}, {kills} kills", flush=True)
+    with machine.Machine(gpus=1, config=CONFIG) as m:
+        stop = threading.Event()
+        submitters = [Submitter(m, seed + i, stop) for i in range(2)]
+        killer = Killer(m, seed, submitters)
+        for submitter in submitters:
+            submitter.start()
+        try:
+            while killer.total() < kills:
+                killer.kill_one()
+        finally:
+            stop.set()
+            for submitter in submitters:
+                submitter.join()
+        print("killed:", dict(killer.counts), "and", sum(s.killed for s in submitters), "command lines", flush=True)
+        settle(m)
+        return check(m, submitters, killer)
 
 
 if __name__ == "__main__":

@@ -70,13 +70,16 @@ class Machine:
         return self
 
     def __exit__(self, *_):
+        """Also after an __enter__ that failed."""
         with contextlib.suppress(Exception):
             for job in self.api("GET", "/v1/jobs")["jobs"]:
-                self.run("remove", str(job["id"]))
+                if job["ended_at"] is None:
+                    self.run("remove", str(job["id"]))
         self.stop_daemon()
         if self.sim:
             self.sim.stdin.close()
             self.sim.wait(timeout=30)
+            self.sim.stdout.close()
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def _start_simulation(self):
@@ -98,11 +101,11 @@ class Machine:
                 self.env[name] = value
 
     def start_daemon(self):
-        log = open(self.dir / "daemon.log", "ab")
-        self.daemon = subprocess.Popen(
-            [program("gpumand"), "--user"], env=self.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with open(self.dir / "daemon.log", "ab") as log:
+            self.daemon = subprocess.Popen(
+                [program("gpumand"), "--user"], env=self.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError, http.client.HTTPException):

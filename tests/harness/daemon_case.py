@@ -1,0 +1,178 @@
+"""What the tests of tests/integration share: a daemon on the simulated driver and requests to it.
+
+Every answer is held against docs/api/openapi.yaml. Standard library and PyYAML.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import time
+import unittest
+
+import yaml
+from machine import Machine, ROOT, UnixConnection, program
+
+MIB = 1 << 20
+PATIENCE = 60  # seconds; nothing takes long, and nothing is measured
+NOBODY = 65534
+
+
+def until(what, true):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        value = true()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"{what}: not within {PATIENCE} s")
+
+
+class Schema:
+    """As much of OpenAPI's schemas as docs/api/openapi.yaml uses."""
+
+    def __init__(self):
+        self.document = yaml.safe_load((ROOT / "docs/api/openapi.yaml").read_text())
+
+    def resolve(self, schema):
+        while "$ref" in schema:
+            node = self.document
+            for part in schema["$ref"].removeprefix("#/").split("/"):
+                node = node[part]
+            schema = node
+        return schema
+
+    def find(self, method, path):
+        """The path's item and its operation."""
+        for pattern, item in self.document["paths"].items():
+            if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", pattern), path) and method.lower() in item:
+                return item, item[method.lower()]
+        return {}, None
+
+    def check(self, schema, value, where="answer"):
+        schema = self.resolve(schema)
+        if value is None:
+            assert schema.get("nullable"), f"{where} is null"
+            return
+        for part in schema.get("allOf", []):
+            self.check(part, value, where)
+        if "oneOf" in schema:
+            assert sum(self.fits(part, value) for part in schema["oneOf"]) == 1, f"{where}: {value!r} is not one of them"
+        kind = schema.get("type")
+        types = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
+        if kind:
+            assert isinstance(value, types[kind]), f"{where}: {value!r} is no {kind}"
+            assert kind == "boolean" or not isinstance(value, bool), f"{where}: {value!r} is no {kind}"
+        if "enum" in schema:
+            assert value in schema["enum"], f"{where}: {value!r} is none of {schema['enum']}"
+        if kind == "array":
+            for i, element in enumerate(value):
+                self.check(schema["items"], element, f"{where}[{i}]")
+        if kind == "object":
+            properties = schema.get("properties", {})
+            for name in schema.get("required", []):
+                assert name in value, f"{where}.{name} is missing"
+            for name, element in value.items():
+                known = properties.get(name, schema.get("additionalProperties"))
+                assert known, f"{where}.{name} is not described"
+                self.check(known, element, f"{where}.{name}")
+
+    def fits(self, schema, value):
+        try:
+            self.check(schema, value)
+        except AssertionError:
+            return False
+        return True
+
+    def check_exchange(self, method, target, body, status, content_type, answer):
+        """One request that was answered, whole: is it as the document says?"""
+        path, _, query = target.partition("?")
+        item, operation = self.find(method, path)
+        assert operation, f"{method} {path} is not described"
+        described = self.resolve(operation["responses"].get(str(status)) or operation["responses"]["default"])
+        kind = content_type.partition(";")[0]
+        assert kind in described["content"], f"{method} {target}: {kind} is not described"
+        if kind == "application/json":
+            self.check(described["content"][kind]["schema"], json.loads(answer), f"{method} {target}")
+        if status >= 300:
+            return
+        known = [self.resolve(p)["name"] for p in item.get("parameters", []) + operation.get("parameters", [])]
+        for name in filter(None, re.split("&", query)):
+            assert name.partition("=")[0] in known, f"{method} {target}: the query is taken and not described"
+        if body is not None:
+            self.check(operation["requestBody"]["content"]["application/json"]["schema"], body, f"{method} {target} body")
+
+
+SCHEMA = Schema()
+
+
+class Answer:
+    def __init__(self, status, body):
+        self.status, self.body = status, body
+
+    def json(self):
+        return json.loads(self.body)
+
+    def code(self):
+        return self.json()["error"]["code"]
+
+
+class DaemonTest(unittest.TestCase):
+    gpus, memory, config, real = 1, None, "", False
+
+    @classmethod
+    def setUpClass(cls):
+        cls.m = Machine(profile="rtx4050", gpus=cls.gpus, memory=cls.memory, config=cls.config, real=cls.real)
+        cls.addClassCleanup(cls.m.__exit__)
+        cls.prepare()
+        cls.m.__enter__()
+
+    @classmethod
+    def prepare(cls):
+        """Before the daemon starts."""
+
+    def tearDown(self):
+        for job in self.request("GET", "/v1/jobs?all=1").json()["jobs"]:
+            self.request("DELETE", f"/v1/jobs/{job['id']}")
+
+    def request(self, method, path, body=None, headers=None, checked=True):
+        """One request; the answer is held against the document unless `checked` is false."""
+        connection = UnixConnection(self.m.env["GPUMAN_SOCKET"], timeout=PATIENCE)
+        with contextlib.closing(connection):
+            data = json.dumps(body) if isinstance(body, (dict, list)) else body
+            connection.request(method, path, data, headers or {})
+            got = connection.getresponse()
+            answer = Answer(got.status, got.read())
+        if checked:
+            SCHEMA.check_exchange(method, path, body if isinstance(body, dict) else None, answer.status,
+                                  got.getheader("Content-Type"), answer.body)
+        return answer
+
+    def run_request(self, tag, script, **more):
+        environment = {"PATH": os.environ["PATH"]}
+        environment.update({k: v for k, v in self.m.env.items() if k.startswith("GPUMAN_SIM") or k == "LD_LIBRARY_PATH"})
+        return {"tag": tag, "command": ["/bin/sh", "-c", script], "directory": "/", "environment": environment, **more}
+
+    def start(self, tag, script, **more):
+        answer = self.request("POST", "/v1/jobs", self.run_request(tag, script, **more))
+        self.assertEqual(answer.status, 201, answer.body)
+        return answer.json()["id"]
+
+    def job(self, ref):
+        return self.request("GET", f"/v1/jobs/{ref}").json()
+
+    def becomes(self, ref, state):
+        return until(f"job {ref} is {state}", lambda: (job := self.job(ref))["state"] == state and job)
+
+    def wait(self, ref):
+        return self.request("GET", f"/v1/jobs/{ref}/wait").json()
+
+    def log(self, ref, query=""):
+        return self.request("GET", f"/v1/jobs/{ref}/log{query}").body.decode()
+
+    def events(self):
+        return self.request("GET", "/v1/events").json()["events"]
+
+    def load(self, size, *more):
+        return " ".join([program("gpuman-load"), "--alloc", str(size), *more])

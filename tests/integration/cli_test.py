@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+"""Every command of gpuman as a user types it, with a daemon that starts on demand, on the simulated driver.
+
+Usage: gpuman-sim exec --profile rtx4050 --gpus 2 -- cli_test.py --bin DIRECTORY [UNITTEST ARGUMENTS]
+
+Standard library only. Exits with 77 (skipped) where a system-wide daemon would be found instead of ours.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+MIB = 1 << 20
+PATIENCE = 60  # seconds; nothing here takes long, and nothing is measured
+
+
+class Machine:
+    """A user's own home, and gpuman run in it."""
+
+    def __init__(self):
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-cli-"))
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("GPUMAN_") or
+                    name.startswith("GPUMAN_SIM")}
+        self.env.update(HOME=str(self.home), PATH=f"{BIN}:{os.environ['PATH']}", XDG_RUNTIME_DIR=str(self.home / "run"),
+                        XDG_STATE_HOME=str(self.home / "state"), XDG_CONFIG_HOME=str(self.home / "config"))
+        (self.home / "run").mkdir(mode=0o700)
+
+    def run(self, *arguments, **options):
+        return subprocess.run(["gpuman", *arguments], env=self.env, cwd=self.home, text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=PATIENCE, **options)
+
+    def json(self, *arguments):
+        done = self.run(*arguments, "--json")
+        assert done.returncode == 0, f"gpuman {arguments}: exit {done.returncode}: {done.stderr}"
+        assert done.stderr == "", done.stderr
+        return json.loads(done.stdout)
+
+    def job(self, tag):
+        found = [job for job in self.json("status", "--all")["jobs"] if job["tag"] == tag]
+        return max(found, key=lambda job: job["id"]) if found else None
+
+    def until(self, what, true):
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            value = true()
+            if value:
+                return value
+            time.sleep(0.02)
+        raise AssertionError(f"{what}: not within {PATIENCE} s\n" + self.run("status", "--all").stdout +
+                             self.run("events").stdout)
+
+    def daemon_pid(self):
+        try:
+            text = (self.home / "state/gpuman/gpumand.log").read_text()
+        except FileNotFoundError:
+            text = ""
+        done = subprocess.run(["curl", "-s", "--unix-socket", str(self.home / "run/gpuman/gpumand.sock"),
+                               "http://localhost/v1/version"], capture_output=True, text=True)
+        return json.loads(done.stdout)["pid"] if done.stdout else None, text
+
+    def close(self):
+        for job in self.json("status")["jobs"]:
+            self.run("remove", str(job["id"]))
+        pid, _ = self.daemon_pid()
+        if pid:
+            os.kill(pid, signal.SIGTERM)
+            self.until("the daemon ends", lambda: not pathlib.Path(f"/proc/{pid}").exists() or
+                       "Z" in pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1][:3])
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+class CliTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.m = Machine()
+        cls.first = cls.m.run("status")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.m.close()
+
+    def ok(self, *arguments):
+        done = self.m.run(*arguments)
+        self.assertEqual(done.returncode, 0, f"gpuman {' '.join(arguments)}: {done.stderr}")
+        return done.stdout
+
+    def refused(self, status, says, *arguments):
+        done = self.m.run(*arguments)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertIn(says, done.stderr)
+        self.assertEqual(done.stdout, "")
+        error = self.m.run(*arguments[:1], "--json", *arguments[1:])
+        self.assertEqual(error.returncode, status)
+        self.assertIn("message", json.loads(error.stderr)["error"])
+
+    def start(self, tag, *load, limit=None, run=()):
+        limits = ["--memory", limit] if limit else []
+        self.ok("run", "--tag", tag, *limits, *run, "--", "gpuman-load", *load)
+
+    def test_the_first_command_starts_a_daemon_and_says_so_once(self):
+        self.assertEqual(self.first.returncode, 0, self.first.stderr)
+        self.assertRegex(self.first.stderr, r"started gpumand --user \(pid \d+, log .*gpumand\.log\)")
+        self.assertEqual(self.m.run("status").stderr, "")
+
+    def test_status_shows_gpus_and_jobs(self):
+        text = self.ok("status")
+        self.assertEqual(text.count("RTX 4050"), 2)
+        self.assertIn("HEALTH", text)
+        status = self.m.json("status")
+        gpu = status["gpus"][0]
+        self.assertEqual(sorted(gpu["memory"]), ["free", "reserved", "total", "used"])
+        self.assertEqual(sorted(gpu["utilization"]), ["gpu", "memory"])
+        self.assertEqual(gpu["health"], {"state": "healthy", "reasons": []})
+        self.assertTrue(gpu["uuid"].startswith("GPU-"))
+
+    def test_the_first_tools_command_line_works(self):
+        program = self.m.home / "cuda_mem_stable"
+        program.write_text("#!/bin/sh\nexec gpuman-load --alloc 64MiB --hold 1h\n")
+        program.chmod(0o755)
+        self.ok("run", "--tag", "test_cuda_app", "--command", str(program), "--memory", "536870912")
+        used = self.m.until("it holds memory", lambda: (self.m.job("test_cuda_app")["memory"]["used"] or 0) >= 64 * MIB)
+        self.assertTrue(used)
+        job = self.m.job("test_cuda_app")
+        self.assertEqual(job["state"], "running")
+        self.assertEqual(job["memory"]["limit"], 536870912)
+        self.assertEqual(job["command"], [str(program)])
+        listed = [p for p in self.m.json("proclist")["processes"] if p["job"] == job["id"]]
+        self.assertEqual(listed[0]["tag"], "test_cuda_app")
+        self.assertGreaterEqual(listed[0]["memory"], 64 * MIB)
+        self.assertRegex(self.ok("proclist"), r"test_cuda.* gpuman-load --alloc 64MiB")
+        self.ok("remove", "--tag", "test_cuda_app")
+
+    def test_a_job_above_its_limit_is_stopped_and_says_why(self):
+        done = self.m.run("run", "--tag", "hog", "--memory", "512MiB", "--wait", "--", "gpuman-load", "--alloc", "2GiB",
+                          "--step", "64MiB", "--interval", "20ms", "--hold", "1h")
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
+        self.assertIn("limit", done.stderr)
+        job = self.m.job("hog")
+        self.assertEqual((job["state"], job["reason"], job["signal"]), ("killed", "memory_limit", 9))
+        self.assertIn("512MiB", job["reason_detail"])
+        self.assertGreater(job["memory"]["peak"], 512 * MIB)
+        self.assertIn("killed (memory_limit)", self.ok("status", "--all"))
+        self.assertTrue([e for e in self.m.json("events")["events"] if e["tag"] == "hog" and "limit" in e["kind"]])
+        self.assertIn("hog", self.ok("events"))
+
+    def test_wait_exits_as_the_job_does_and_shows_its_output(self):
+        done = self.m.run("run", "--tag", "exits", "--wait", "--command", "echo out; echo err >&2; exit 7")
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertIn("out\n", done.stdout)
+        self.assertIn("err\n", done.stdout)
+        self.assertEqual(self.m.run("run", "--tag", "well", "--wait", "--", "true").returncode, 0)
+        ended = self.m.run("run", "--tag", "json", "--wait", "--json", "--", "sh", "-c", "echo x; kill -TERM $$")
+        self.assertEqual(ended.returncode, 128 + signal.SIGTERM)
+        self.assertEqual(json.loads(ended.stdout)["signal"], signal.SIGTERM)
+
+    def test_a_job_gets_directory_environment_and_umask_of_the_caller(self):
+        self.m.env["GPUMAN_TEST_WORD"] = "a  b"
+        done = subprocess.run(["sh", "-c", "umask 027; exec gpuman run --tag place --wait --command "
+                               "'pwd; umask; echo \"$GPUMAN_TEST_WORD\"; echo $GPUMAN_JOB_TAG'"],
+                              env=self.m.env, cwd=self.m.home, capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(done.stdout, f"{self.m.home}\n0027\na  b\nplace\n", done.stderr)
+
+    def test_ctrl_c_goes_to_the_job(self):
+        master, slave = pty.openpty()
+        waiting = subprocess.Popen(["gpuman", "run", "--tag", "ctrl-c", "--wait", "--command",
+                                    "trap 'echo got it; exit 5' INT; echo begun; while :; do sleep 0.05; done"],
+                                   env=self.m.env, cwd=self.m.home, stdin=slave, stdout=slave, stderr=slave,
+                                   start_new_session=True)
+        os.close(slave)
+        shown = self.read_until(master, "begun")
+        waiting.send_signal(signal.SIGINT)
+        shown += self.read_until(master, "got it")
+        self.assertEqual(waiting.wait(timeout=PATIENCE), 5, shown)
+        os.close(master)
+
+    def test_a_second_ctrl_c_leaves_the_job_running(self):
+        waiting = subprocess.Popen(["gpuman", "run", "--tag", "stubborn", "--wait", "--command",
+                                    "trap '' INT; echo begun; while :; do sleep 0.05; done"], env=self.m.env,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(waiting.stdout.readline(), "begun\n")
+        waiting.send_signal(signal.SIGINT)
+        self.assertIn("once more leaves it running", waiting.stderr.readline())
+        waiting.send_signal(signal.SIGINT)
+        _, err = waiting.communicate(timeout=PATIENCE)
+        self.assertEqual(waiting.returncode, 130)
+        self.assertIn("gpuman remove stubborn", err)
+        self.assertEqual(self.m.job("stubborn")["state"], "running")
+        self.ok("remove", "stubborn")
+
+    def read_until(self, fd, text):
+        shown = ""
+        deadline = time.monotonic() + PATIENCE
+        while text not in shown and time.monotonic() < deadline:
+            if select.select([fd], [], [], 1)[0]:
+                try:
+                    shown += os.read(fd, 65536).decode()
+                except OSError:
+                    break
+        self.assertIn(text, shown)
+        return shown
+
+    def test_update_changes_a_running_job(self):
+        self.start("updated", "--alloc", "64MiB", "--hold", "1h", limit="1GiB")
+        self.assertIn("at most 2GiB", self.ok("update", "updated", "--memory", "2GiB", "--soft", "1GiB", "--priority",
+                                              "9", "--restart", "on-failure", "--grace", "5s"))
+        job = self.m.job("updated")
+        self.assertEqual((job["memory"]["limit"], job["memory"]["soft"]), (2048 * MIB, 1024 * MIB))
+        self.assertEqual((job["priority"], job["restart"]), (9, "on-failure"))
+        self.assertIsNone(self.m.json("update", "updated", "--memory", "none")["memory"]["limit"])
+        self.ok("remove", "updated")
+
+    def test_restart_starts_the_same_job_again(self):
+        self.ok("run", "--tag", "again", "--command", "echo one run; exec sleep 1000")
+        before = self.m.until("it runs", lambda: (j := self.m.job("again"))["pid"] and j)
+        self.ok("restart", "again")
+        after = self.m.until("it runs again", lambda: (j := self.m.job("again"))["pid"] not in (None, before["pid"]) and j)
+        self.assertEqual(after["id"], before["id"])
+        self.assertEqual(after["restarts"], 1)
+        self.ok("remove", "again")
+
+    def test_remove_stops_or_lets_go(self):
+        self.ok("run", "--tag", "gone", "--", "sleep", "1000")
+        pid = self.m.until("it runs", lambda: self.m.job("gone")["pid"])
+        self.ok("remove", "gone")
+        self.assertFalse(alive(pid))
+        self.assertNotIn("gone", [job["tag"] for job in self.m.json("status")["jobs"]])
+        self.ok("run", "--tag", "free", "--", "sleep", "1000")
+        pid = self.m.until("it runs", lambda: self.m.job("free")["pid"])
+        self.ok("remove", "free", "--keep-running")
+        self.assertTrue(alive(pid))
+        os.kill(pid, signal.SIGKILL)
+
+    def test_logs_are_printed_and_followed(self):
+        fifo = self.m.home / "fifo"
+        os.mkfifo(fifo)
+        self.ok("run", "--tag", "talks", "--command", f"echo 1; echo 2; echo 3; cat {fifo}; echo end")
+        self.m.until("three lines", lambda: self.ok("logs", "talks") == "1\n2\n3\n")
+        self.assertEqual(self.ok("logs", "talks", "--tail", "2"), "2\n3\n")
+        self.assertEqual(self.ok("logs", "talks", "--json"), '{"line":"1"}\n{"line":"2"}\n{"line":"3"}\n')
+        following = subprocess.Popen(["gpuman", "logs", "-f", "talks"], env=self.m.env, stdout=subprocess.PIPE, text=True)
+        self.assertEqual([following.stdout.readline() for _ in range(3)], ["1\n", "2\n", "3\n"])
+        with open(fifo, "w", encoding="utf-8") as writer:
+            writer.write("4\n")
+        rest, _ = following.communicate(timeout=PATIENCE)
+        self.assertEqual(rest, "4\nend\n")
+        self.assertEqual(following.returncode, 0)
+
+    def test_events_are_followed(self):
+        following = subprocess.Popen(["gpuman", "events", "-f", "--json"], env=self.m.env, stdout=subprocess.PIPE, text=True)
+        self.ok("run", "--tag", "eventful", "--wait", "--", "true")
+        for line in following.stdout:
+            if json.loads(line)["tag"] == "eventful":
+                break
+        following.kill()
+        following.communicate()
+        last = self.m.json("events", "--limit", "1")["events"]
+        self.assertEqual(len(last), 1)
+        self.assertEqual(self.m.json("events", "--since", str(last[0]["id"]))["events"], [])
+
+    def test_gpus_are_shown(self):
+        self.assertEqual(self.ok("gpu", "list").count("RTX 4050"), 2)
+        gpus = self.m.json("gpu", "list")["gpus"]
+        self.assertEqual([gpu["index"] for gpu in gpus], [0, 1])
+        self.assertIn(gpus[1]["uuid"], self.ok("gpu", "show", "1"))
+        self.assertEqual(self.m.json("gpu", "show", gpus[1]["uuid"])["index"], 1)
+        self.refused(4, "", "gpu", "show", "7")
+
+    def test_a_job_is_kept_to_its_gpu(self):
+        gpus = self.m.json("gpu", "list")["gpus"]
+        self.start("second", "--alloc", "64MiB", "--hold", "1h", run=("--gpu", "1"))
+        self.assertEqual(self.m.job("second")["gpus"], [gpus[1]["uuid"]])
+        self.m.until("it is on GPU 1", lambda: [p for p in self.m.json("gpu", "show", "1")["processes"]
+                                                if p["tag"] == "second"])
+        self.ok("remove", "second")
+
+    def test_configurations_are_checked(self):
+        bad = self.m.home / "bad.toml"
+        bad.write_text("[guard]\nno_such_key = 1\n")
+        self.refused(1, "no_such_key", "config", "check", str(bad))
+        good = self.m.home / "good.toml"
+        good.write_text("")
+        self.ok("config", "check", str(good))
+        self.assertEqual(self.m.json("config", "check", str(good)), {"valid": True})
+
+    def test_what_cannot_be_is_refused_with_the_reason(self):
+        self.refused(6, "", "run", "--tag", "x", "--memory", "1TiB", "--", "true")
+        self.refused(4, "", "run", "--tag", "x", "--gpu", "9", "--", "true")
+        self.refused(2, "", "run", "--tag", "x y", "--", "true")
+        self.refused(2, "negative", "run", "--tag", "x", "--memory", "-1", "--", "true")
+        self.ok("run", "--tag", "train-one", "--", "sleep", "1000")
+        self.refused(1, "train-one", "run", "--tag", "train-one", "--", "true")
+        for command in (["logs"], ["restart"], ["remove"], ["update", "--memory", "1G"]):
+            self.refused(4, "did you mean 'train-one'?", command[0], "trainone", *command[1:])
+        self.refused(6, "", "update", "train-one", "--memory", "1TiB")
+        self.ok("remove", "train-one")
+
+    def test_a_command_that_cannot_start_says_so(self):
+        for command in ("no-such-program-anywhere", "/etc/passwd", "/"):
+            done = self.m.run("run", "--tag", "cannot", "--wait", "--", command)
+            self.assertNotEqual(done.returncode, 0, command)
+            self.assertIn(command, done.stderr)
+
+    def test_a_table_fits_a_terminal_and_has_no_colour_without_leave(self):
+        master, slave = pty.openpty()
+        import fcntl
+        import struct
+        import termios
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        subprocess.run(["gpuman", "status"], env={**self.m.env, "NO_COLOR": "1", "TERM": "xterm"}, stdout=slave,
+                       timeout=PATIENCE, check=True)
+        shown = os.read(master, 65536).decode()
+        self.assertNotIn("\033", shown)
+        for line in shown.replace("\r", "").split("\n"):
+            if not re.match(r"(job|GPU) \d+", line):
+                self.assertLessEqual(len(line), 80, line)
+        self.assertRegex(shown, r"\[ *#* *\]")
+        subprocess.run(["gpuman", "status"], env={**self.m.env, "TERM": "xterm"}, stdout=slave, timeout=PATIENCE, check=True)
+        self.assertIn("\033[", os.read(master, 65536).decode())
+        os.close(master)
+        os.close(slave)
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    options, rest = parser.parse_known_args()
+    BIN = os.path.abspath(options.bin)
+    if pathlib.Path("/run/gpuman/gpumand.sock").exists() or any(
+            pathlib.Path(folder, "gpumand.service").exists()
+            for folder in ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")):
+        print("skipped: this machine has gpumand as a service")
+        sys.exit(77)
+    os.environ["PATH"] = f"{BIN}:{os.environ['PATH']}"
+    unittest.main(argv=sys.argv[:1] + rest)

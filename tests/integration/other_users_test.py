@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""A system daemon, asked by somebody who is not root.
+
+Usage: other_users_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import json
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import NOBODY, PATIENCE, until  # noqa: E402
+from machine import program  # noqa: E402
+
+
+class OtherUsersTest(unittest.TestCase):
+    """A system daemon, asked by somebody who is not root."""
+
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root, to be somebody else")
+        self.dir = tempfile.TemporaryDirectory()
+        directory = pathlib.Path(self.dir.name)
+        directory.chmod(0o755)
+        self.socket = directory / "gpumand.sock"
+        (directory / "gpumand.toml").write_text('[access]\nsubmit_group = "root"\nadmin_group = "root"\n')
+        self.daemon = subprocess.Popen([program("gpumand"), "--config", str(directory / "gpumand.toml"), "--socket",
+                                        str(self.socket), "--state-dir", str(directory / "state")], stderr=subprocess.DEVNULL)
+        until("the socket", self.socket.exists)
+
+    def tearDown(self):
+        if hasattr(self, "daemon"):
+            for job in self.ask(0, "GET", "/v1/jobs?all=1")[1]["jobs"]:
+                self.ask(0, "DELETE", f"/v1/jobs/{job['id']}")
+            self.daemon.terminate()
+            self.daemon.wait(timeout=PATIENCE)
+            self.dir.cleanup()
+
+    def ask(self, uid, method, path, body=None):
+        """The request as another user: credentials are taken when the socket is connected."""
+        script = ("import http.client,json,os,socket,sys\n"
+                  "uid,path,method,target,body=sys.argv[1:]\n"
+                  "if int(uid): os.setgroups([]); os.setgid(int(uid)); os.setuid(int(uid))\n"
+                  "s=socket.socket(socket.AF_UNIX); s.connect(path)\n"
+                  "c=http.client.HTTPConnection('localhost'); c.sock=s\n"
+                  "c.request(method,target,body or None); r=c.getresponse()\n"
+                  "print(r.status); print(r.read().decode())\n")
+        done = subprocess.run([sys.executable, "-c", script, str(uid), str(self.socket), method, path, json.dumps(body) if body else ""],
+                              capture_output=True, text=True, timeout=PATIENCE)
+        status, _, text = done.stdout.partition("\n")
+        self.assertTrue(status, done.stderr)
+        return int(status), json.loads(text) if text.strip().startswith("{") else text
+
+    def test_others_see_and_touch_nothing(self):
+        self.assertTrue(stat.S_ISSOCK(self.socket.stat().st_mode))
+        status, job = self.ask(0, "POST", "/v1/jobs", {"tag": "mine", "command": ["sleep", "1000"], "directory": "/",
+                                                       "environment": {"PATH": os.environ["PATH"]}})
+        self.assertEqual(status, 201, job)
+        self.assertEqual(self.ask(NOBODY, "GET", "/v1/jobs/mine")[0], 200)
+        for method, path, body in (("PATCH", "/v1/jobs/mine", {"priority": 1}), ("DELETE", "/v1/jobs/mine", None),
+                                   ("POST", "/v1/jobs/mine/restart", None), ("GET", "/v1/jobs/mine/log", None),
+                                   ("POST", "/v1/jobs", {"tag": "x", "command": ["true"], "directory": "/"})):
+            status, answer = self.ask(NOBODY, method, path, body)
+            self.assertEqual((status, answer["error"]["code"]), (403, "permission_denied"), (method, path))
+        until("it runs", lambda: self.ask(0, "GET", "/v1/jobs/mine")[1]["state"] == "running")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""What a daemon refuses to start with and what it says; starting beside another; reading its configuration again.
+
+Usage: start_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, PATIENCE, until  # noqa: E402
+from machine import program  # noqa: E402
+
+
+class StartTest(unittest.TestCase):
+    """What a daemon refuses to start with, and what it says."""
+
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.dir.name)
+
+    def tearDown(self):
+        self.dir.cleanup()
+
+    def refused(self, *arguments, config=None):
+        if config is not None:
+            (self.path / "c.toml").write_text(config)
+            arguments += ("--config", str(self.path / "c.toml"))
+        if "--socket" not in arguments:
+            arguments += ("--socket", str(self.path / "s"))
+        done = subprocess.run([program("gpumand"), "--user", "--state-dir", str(self.path / "state"), *arguments],
+                              capture_output=True, text=True, timeout=PATIENCE)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertTrue(done.stderr.strip())
+        return done.stderr
+
+    def test_a_wrong_configuration_with_file_line_and_key(self):
+        self.assertRegex(self.refused(config="\n[guard]\ngrace = \"soon\"\n"), r"c\.toml:3: guard\.grace: ")
+        self.assertIn("guard.grace", self.refused(config="[guard]\ngarce = 1\n"))
+        self.assertIn("c.toml:2", self.refused(config="[guard]\n= 3\n"))
+        self.assertIn("nowhere.toml", self.refused("--config", str(self.path / "nowhere.toml")))
+
+    def test_a_database_that_is_none_and_leaves_it_alone(self):
+        (self.path / "state").mkdir()
+        database = self.path / "state" / "gpuman.db"
+        database.write_bytes(b"not a database " * 1000)
+        self.assertIn("gpuman.db", self.refused())
+        self.assertEqual(database.read_bytes(), b"not a database " * 1000)
+
+    def test_a_socket_path_that_is_too_long(self):
+        self.assertIn("107", self.refused("--socket", str(self.path / ("x" * 120))))
+
+    def test_something_else_in_the_sockets_place(self):
+        (self.path / "s").write_text("precious")
+        self.refused()
+        self.assertEqual((self.path / "s").read_text(), "precious")
+
+
+class TwinTest(DaemonTest):
+    def test_a_second_daemon_is_refused_and_the_first_goes_on(self):
+        for extra in ((), ("--socket", str(self.m.dir / "other.sock")), ("--state-dir", str(self.m.dir / "other"))):
+            done = subprocess.run([program("gpumand"), "--user", *extra], env=self.m.env, capture_output=True, text=True,
+                                  timeout=PATIENCE)
+            self.assertNotEqual(done.returncode, 0, extra)
+            self.assertIn(str(self.m.daemon.pid) if not extra else "", done.stderr)
+        self.assertEqual(self.request("GET", "/v1/version").json()["pid"], self.m.daemon.pid)
+
+    def test_reloading_takes_a_right_file_and_refuses_a_wrong_one(self):
+        file = pathlib.Path(self.m.env["GPUMAN_CONFIG"])
+        self.start("t", self.load("512MiB", "--hold", "1h"))
+        until("it holds memory", lambda: self.job("t")["memory"]["used"])
+        file.write_text("[guard]\nreserve = \"nonsense\"\n")
+        self.m.daemon.send_signal(signal.SIGHUP)
+        until("the complaint", lambda: "guard.reserve" in (self.m.dir / "daemon.log").read_text())
+        self.assertEqual(self.job("t")["state"], "running")
+        file.write_text("[guard]\nreserve = \"99%\"\n")
+        self.m.daemon.send_signal(signal.SIGHUP)
+        self.assertEqual(self.wait("t")["reason"], "device_pressure")
+        file.write_text("")
+        self.m.daemon.send_signal(signal.SIGHUP)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
