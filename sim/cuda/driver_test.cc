@@ -108,6 +108,17 @@ TEST(SimCuda, AnOlderDriverHidesNewerFunctions) {
   });
 }
 
+TEST(SimCuda, TheLibraryOfAnOlderDriverDoesNotExportNewerFunctions) {
+  void* const library = dlopen(GPUMAN_SIM_CUDA_550, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  for (const CudaFunction& function : kCudaFunctions) {
+    const std::string symbol(function.symbol);
+    const std::string twin = symbol + std::string(TwinSuffix(function.twin));
+    EXPECT_EQ(dlsym(library, symbol.c_str()) != nullptr, function.version <= 12040) << symbol;
+    EXPECT_EQ(dlsym(library, twin.c_str()) != nullptr, function.version <= 12040) << twin;
+  }
+}
+
 TEST(SimCuda, ErrorsHaveNames) {
   const Cuda cu;
   const char* text = nullptr;
