@@ -98,7 +98,11 @@ void Supervisor::Create(Job job, Done<Job> done) {
     auto it = me.entries_.find(id);
     if (it == me.entries_.end()) return;
     if (!stored) {
-      it->second.link->Discard();
+      me.Discard(it->second);
+      // Its failure to be prepared may have been written after all.
+      Batch undo;
+      undo.erase = {id};
+      me.store_.Submit(std::move(undo), [](const Result<>&) {});
       me.entries_.erase(it);
       me.host_.OnJobForgotten(id);
       return done(Fail(stored.error()));
@@ -174,7 +178,7 @@ void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
                   auto it = me.entries_.find(id);
                   if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
                   if (!stored) {
-                    it->second.link->Discard();
+                    me.Discard(it->second);
                     // The number is used up: its directory is being deleted.
                     const int incarnation = it->second.job.incarnation;
                     it->second.job = before;
@@ -330,6 +334,14 @@ void Supervisor::Launch(Entry& entry) {
   LaunchSettings settings = options_.launch;
   settings.all_gpus = host_.AllGpus();
   entry.link->Prepare(PlanLaunch(entry.job, settings));
+}
+
+// What Launch began. The link is gone already where preparing failed.
+void Supervisor::Discard(Entry& entry) {
+  if (entry.link)
+    entry.link->Discard();
+  else
+    DeleteFiles({JobDirectory(options_.jobs_dir, entry.job)});
 }
 
 // Whatever state the job was left in: preparing again leaves a prepared directory alone, and starting a

@@ -126,6 +126,7 @@ class Supervisor {
   base::Result<Entry*> Existing(JobId id);
   void MakeLink(Entry& entry);
   void Launch(Entry& entry);
+  void Discard(Entry& entry);
   void PickUp(Entry& entry);
   void OnRecord(JobId id, const keeper::Record& record);
   void OnConnected(JobId id);

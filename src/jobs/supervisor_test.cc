@@ -428,6 +428,20 @@ TEST_F(SupervisorTest, AFullDiskRefusesANewJobAndLeavesNothing) {
   EXPECT_TRUE(Until([&] { return std::filesystem::is_empty(dir.path() / "jobs"); }));
 }
 
+TEST_F(SupervisorTest, AFullDiskThatTakesNeitherDirectoryNorRecordRefusesTheJob) {
+  // A file in the directory's place fails as a full disk would, for root too.
+  std::ofstream(dir.path() / "jobs" / "1") << "";
+  full_switch->SetFull(true);
+  Job asked = Asked("t", "true");
+  asked.environment["BIG"] = std::string(100'000, 'x');
+  EXPECT_FALSE(Create(asked));
+  EXPECT_TRUE(supervisor->All().empty());
+  full_switch->SetFull(false);
+  RestartDaemon();
+  EXPECT_TRUE(supervisor->All().empty()) << "what was refused must not come back";
+  EXPECT_TRUE(Create(Asked("t", "true")));
+}
+
 TEST_F(SupervisorTest, AMissingKeeperProgramFailsTheJobClearly) {
   keeper_program = "/nowhere/gpuman-keeper";
   RestartDaemon();

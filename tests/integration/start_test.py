@@ -4,17 +4,46 @@
 Usage: start_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
 
+import contextlib
+import json
 import os
 import pathlib
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
-from daemon_case import DaemonTest, PATIENCE, until  # noqa: E402
-from machine import program  # noqa: E402
+from daemon_case import DaemonTest, NOBODY, PATIENCE, until  # noqa: E402
+from machine import UnixConnection, program  # noqa: E402
+
+
+class Daemon:
+    """One that does start, in `path`, without a driver."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __enter__(self):
+        self.process = subprocess.Popen([program("gpumand"), "--user", "--state-dir", str(self.path / "state"), "--socket",
+                                         str(self.path / "s"), "--config", os.devnull], stderr=subprocess.DEVNULL)
+        until("it answers", self.answers)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(timeout=PATIENCE)
+
+    def answers(self):
+        with contextlib.suppress(OSError):
+            return self.ask("GET", "/v1/version")["pid"] == self.process.pid
+
+    def ask(self, method, path, body=None):
+        with contextlib.closing(UnixConnection(str(self.path / "s"), timeout=PATIENCE)) as connection:
+            connection.request(method, path, json.dumps(body) if body else None)
+            return json.loads(connection.getresponse().read())
 
 
 class StartTest(unittest.TestCase):
@@ -27,14 +56,16 @@ class StartTest(unittest.TestCase):
     def tearDown(self):
         self.dir.cleanup()
 
-    def refused(self, *arguments, config=None):
+    def refused(self, *arguments, config=None, **options):
         if config is not None:
             (self.path / "c.toml").write_text(config)
             arguments += ("--config", str(self.path / "c.toml"))
+        if "--config" not in arguments:
+            arguments += ("--config", os.devnull)
         if "--socket" not in arguments:
             arguments += ("--socket", str(self.path / "s"))
         done = subprocess.run([program("gpumand"), "--user", "--state-dir", str(self.path / "state"), *arguments],
-                              capture_output=True, text=True, timeout=PATIENCE)
+                              capture_output=True, text=True, timeout=PATIENCE, **options)
         self.assertNotEqual(done.returncode, 0)
         self.assertTrue(done.stderr.strip())
         return done.stderr
@@ -45,12 +76,68 @@ class StartTest(unittest.TestCase):
         self.assertIn("c.toml:2", self.refused(config="[guard]\n= 3\n"))
         self.assertIn("nowhere.toml", self.refused("--config", str(self.path / "nowhere.toml")))
 
+    def made_database(self):
+        """One that a daemon left, with a job in it."""
+        with Daemon(self.path) as daemon:
+            daemon.ask("POST", "/v1/jobs", {"tag": "t", "command": ["true"], "directory": "/"})
+            daemon.ask("GET", "/v1/jobs/t/wait")
+        return self.path / "state" / "gpuman.db"
+
     def test_a_database_that_is_none_and_leaves_it_alone(self):
         (self.path / "state").mkdir()
         database = self.path / "state" / "gpuman.db"
         database.write_bytes(b"not a database " * 1000)
-        self.assertIn("gpuman.db", self.refused())
+        said = self.refused()
+        self.assertIn("gpuman.db", said)
+        self.assertIn("hint: ", said)
         self.assertEqual(database.read_bytes(), b"not a database " * 1000)
+
+    def test_a_damaged_database_and_leaves_it_alone(self):
+        database = self.made_database()
+        content = bytearray(database.read_bytes())
+        content[4096:] = b"\xa5" * (len(content) - 4096)
+        database.write_bytes(content)
+        said = self.refused()
+        self.assertIn("gpuman.db", said)
+        self.assertIn("put back a copy", said)
+        self.assertEqual(database.read_bytes(), content)
+
+    def test_a_database_of_a_newer_version_and_leaves_it_alone(self):
+        database = self.made_database()
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            connection.execute("PRAGMA user_version=99")
+            connection.execute("PRAGMA journal_mode=DELETE")
+        content = database.read_bytes()
+        self.assertIn("newer gpuman (schema 99", self.refused())
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            self.assertEqual(connection.execute("SELECT tag FROM jobs").fetchall(), [("t",)])
+            self.assertEqual(connection.execute("PRAGMA user_version").fetchone(), (99,))
+        self.assertEqual(len(database.read_bytes()), len(content))
+
+    def test_a_database_that_is_read_only(self):
+        database = self.made_database()
+        state = database.parent
+        if os.geteuid() == 0:  # who may write everywhere: be somebody else
+            self.path.chmod(0o755)
+            for path in (state, *state.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)
+            database.chmod(0o444)
+            os.chown(database, 0, 0)
+            said = self.refused(user=NOBODY, group=NOBODY, extra_groups=[])
+        else:
+            database.chmod(0o444)
+            said = self.refused()
+        self.assertIn("gpuman.db", said)
+        self.assertIn("must be writable", said)
+
+    def test_a_socket_that_a_killed_daemon_left_is_taken_over(self):
+        with Daemon(self.path) as first:
+            first.process.kill()
+            first.process.wait()
+        self.assertTrue((self.path / "s").is_socket())
+        with Daemon(self.path) as second:
+            self.assertEqual(second.ask("GET", "/v1/version")["pid"], second.process.pid)
+        self.assertFalse((self.path / "s").exists())
 
     def test_a_socket_path_that_is_too_long(self):
         self.assertIn("107", self.refused("--socket", str(self.path / ("x" * 120))))

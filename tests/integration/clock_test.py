@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""The wall clock is set back and forth under a running daemon and its keepers (tests/integration/shifted_clock.cc).
+
+Usage: clock_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree; skipped with 77 in sanitizer builds)
+"""
+
+import pathlib
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, until  # noqa: E402
+from machine import build_dir  # noqa: E402
+
+LIBRARY = build_dir() / "tests" / "shifted_clock.so"
+SKIPPED = 77
+DAY = 86400
+
+
+class ClockTest(DaemonTest):
+    config = "[restart]\ninitial_delay = \"50ms\"\nmax_restarts = 2\n"
+
+    @classmethod
+    def prepare(cls):
+        cls.file = cls.m.dir / "shift"
+        cls.set_clock(0)
+        cls.m.env.update(SHIFTED_CLOCK=str(cls.file), LD_PRELOAD=str(LIBRARY))
+
+    def setUp(self):
+        self.set_clock(0)
+
+    @classmethod
+    def set_clock(cls, seconds):
+        new = cls.file.with_suffix(".new")
+        new.write_text(str(seconds))
+        new.rename(cls.file)
+
+    def held(self, tag, **more):
+        """A job that runs until go(tag) and then ends with status 3."""
+        self.start(tag, f"echo run; until [ -e {self.m.dir}/{tag}.go ]; do sleep 0.01; done; exit 3", **more)
+        self.becomes(tag, "running")
+
+    def go(self, tag):
+        (self.m.dir / f"{tag}.go").touch()
+
+    def test_jobs_and_events_go_on_in_order_when_the_clock_is_set_back(self):
+        self.held("across", restart="on-failure")
+        self.set_clock(-DAY)
+        self.go("across")
+        ended = self.wait("across")
+        self.assertEqual((ended["state"], ended["exit_code"], ended["restarts"]), ("failed", 3, 2))
+        self.assertEqual(self.log("across").count("run\n"), 3)
+        self.assertLess(ended["ended_at"], ended["submitted_at"], "the clock was not set back")
+
+        later = self.job(self.start("later", "exit 4"))
+        self.assertGreater(later["id"], ended["id"])
+        self.assertLess(later["submitted_at"], ended["submitted_at"])
+        self.assertEqual(self.wait("later")["exit_code"], 4)
+        events = self.events()
+        self.assertEqual([e["id"] for e in events], sorted({e["id"] for e in events}))
+        self.assertEqual([e["kind"] for e in events if e["tag"] == "later"], ["job_started", "job_failed"])
+        self.assertEqual(self.request("GET", f"/v1/events?since={events[-1]['id']}").json()["events"], [])
+
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        self.assertEqual([(self.job(tag)["state"], self.job(tag)["exit_code"]) for tag in ("across", "later")],
+                         [("failed", 3), ("failed", 4)])
+        self.assertEqual([e["id"] for e in self.events()][:len(events)], [e["id"] for e in events])
+
+    def test_a_running_job_is_found_again_by_a_daemon_that_starts_in_the_past(self):
+        self.held("found")
+        pid = self.job("found")["pid"]
+        self.m.stop_daemon(signal.SIGKILL)
+        self.set_clock(-365 * DAY)
+        self.m.start_daemon()
+        until("it is found", lambda: self.job("found")["pid"] == pid)
+        self.go("found")
+        self.assertEqual(self.wait("found")["exit_code"], 3)
+
+    def test_limits_hold_while_the_clock_jumps(self):
+        self.start("grow", self.load("2GiB", "--step", "64MiB", "--interval", "5ms", "--hold", "1h"), memory="512MiB")
+        for shift in (-DAY, DAY, -10 * DAY, 0):
+            self.set_clock(shift)
+        self.assertEqual(self.wait("grow")["reason"], "memory_limit")
+
+
+if __name__ == "__main__":
+    if not LIBRARY.exists():
+        print(f"{LIBRARY} is not built")
+        sys.exit(SKIPPED)
+    unittest.main(verbosity=2)

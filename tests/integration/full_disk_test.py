@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""The disk of the state directory fills up while jobs run. Needs root, for a small file system to fill; else skipped (77).
+
+Usage: full_disk_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, until  # noqa: E402
+
+SKIPPED = 77
+
+
+class FullDiskTest(DaemonTest):
+    @classmethod
+    def prepare(cls):
+        cls.state = pathlib.Path(cls.m.env["GPUMAN_STATE_DIR"])
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", cls.state], check=True)
+        cls.addClassCleanup(shutil.rmtree, cls.m.dir, ignore_errors=True)
+        cls.addClassCleanup(subprocess.run, ["umount", "-l", cls.state])
+        # Class cleanups run last in, first out: the machine's own comes before these.
+        cls.addClassCleanup(cls.m.__exit__)
+
+    def tearDown(self):
+        self.free()
+        super().tearDown()
+
+    def fill(self):
+        with open(self.state / "filler", "wb", buffering=0) as file:
+            try:
+                while file.write(b"x" * 4096) == 4096:
+                    pass
+            except OSError:
+                return
+        self.fail("it does not fill up")
+
+    def free(self):
+        (self.state / "filler").unlink(missing_ok=True)
+
+    def test_a_job_that_cannot_be_written_down_is_refused_and_taken_when_there_is_room(self):
+        self.fill()
+        request = self.run_request("big", "exit 3")
+        request["environment"]["BIG"] = "x" * 100_000
+        answer = self.request("POST", "/v1/jobs", request)
+        self.assertGreaterEqual(answer.status, 500)
+        self.assertIn("full", answer.json()["error"]["message"])
+        self.assertIn("free space", answer.json()["error"]["hint"])
+        self.assertEqual(self.request("GET", "/v1/jobs?all=1").json()["jobs"], [])
+        self.assertEqual(self.request("GET", "/v1/status").status, 200)
+        self.free()
+        self.assertEqual(self.request("POST", "/v1/jobs", request).status, 201)
+        self.assertEqual(self.wait("big")["exit_code"], 3)
+
+    def test_the_end_of_a_job_is_known_and_kept_though_the_disk_was_full(self):
+        go = self.m.dir / "go"
+        self.addCleanup(go.unlink, missing_ok=True)
+        self.start("old", f"echo begun; until [ -e {go} ]; do sleep 0.01; done; exit 5")
+        self.becomes("old", "running")
+        until("it has written", lambda: self.log("old"))
+        self.fill()
+        go.touch()
+        self.assertEqual(self.wait("old")["exit_code"], 5)
+        self.free()
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        self.assertEqual(self.wait("old")["exit_code"], 5)
+        self.assertEqual(self.log("old"), "begun\n")
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).returncode != 0:
+        print("needs root and mount")
+        sys.exit(SKIPPED)
+    unittest.main(verbosity=2)
