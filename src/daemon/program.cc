@@ -70,11 +70,7 @@ std::optional<Config> Load(const Options& options) {
   return std::move(*config);
 }
 
-void SetUpLogging(LogLevel level) {
-  auto logger = spdlog::stderr_logger_st("gpumand");
-  // The journal has the time of its own.
-  logger->set_pattern(std::getenv("JOURNAL_STREAM") ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %l: %v");
-  spdlog::set_default_logger(logger);
+void SetLogLevel(LogLevel level) {
   switch (level) {
     case LogLevel::kDebug:
       return spdlog::set_level(spdlog::level::debug);
@@ -85,6 +81,14 @@ void SetUpLogging(LogLevel level) {
     case LogLevel::kError:
       return spdlog::set_level(spdlog::level::err);
   }
+}
+
+void SetUpLogging(LogLevel level) {
+  auto logger = spdlog::stderr_logger_st("gpumand");
+  // The journal has the time of its own.
+  logger->set_pattern(std::getenv("JOURNAL_STREAM") ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %l: %v");
+  spdlog::set_default_logger(logger);
+  SetLogLevel(level);
 }
 
 // Beside this program, as it is built and as it is installed.
@@ -116,9 +120,9 @@ void WaitForSignals(boost::asio::io_context& loop, boost::asio::signal_set& sign
     }
     NotifyReloading();
     if (const auto config = Load(options)) {
-      spdlog::set_level(spdlog::level::info);
       service.Reconfigure(*config);
       spdlog::info("configuration read again");
+      SetLogLevel(config->log.level);
     } else {
       spdlog::error("the configuration is wrong and was not taken; the former one stays in force");
     }
