@@ -11,9 +11,6 @@ namespace {
 using driver::NvmlError;
 using driver::NvmlFailure;
 
-// The list of processes may follow the device's memory with a delay.
-constexpr int kRoundsAfterChange = 3;
-
 // The device is fine, it just does not tell.
 bool IsMerelyUntold(const NvmlError& error) {
   return error.failure == NvmlFailure::kNotSupported || error.failure == NvmlFailure::kNoFunction ||
@@ -72,6 +69,7 @@ Inventory ReadInventory(const driver::Nvml& nvml) {
 void Reader::SetNvml(std::shared_ptr<const driver::Nvml> nvml) {
   nvml_ = std::move(nvml);
   device_ = nullptr;
+  listing_.Forget();
 }
 
 std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth) {
@@ -90,24 +88,22 @@ std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth) {
   if (!told && !IsMerelyUntold(told.error())) return Fail(now, told.error());
   std::optional<MemoryUse> memory;
   if (told) memory = {told->total, told->used, told->free, told->reserved};
-  if (memory != last_.memory)
-    rounds_after_change_ = kRoundsAfterChange;
-  else if (rounds_after_change_ > 0)
-    --rounds_after_change_;
-  else if (depth == Depth::kMemory && !failed())
-    return std::nullopt;
-
+  const bool readings = depth == Depth::kReadings || depth == Depth::kAll || failed();
+  listing_.Observe(now, memory != last_.memory,
+                   depth == Depth::kProcesses || depth == Depth::kAll || failed());
   std::optional<std::vector<GpuProcess>> processes;
-  if (NvmlError error; !ReadProcesses(processes, error)) return Fail(now, error);
-  if (depth != Depth::kAll && !failed() && memory == last_.memory && processes == last_.processes)
-    return std::nullopt;
+  if (!listing_.compute_due())
+    processes = last_.processes;
+  else if (NvmlError error; !ReadProcesses(now, processes, error))
+    return Fail(now, error);
+  if (!readings && memory == last_.memory && processes == last_.processes) return std::nullopt;
 
   last_.taken_at = now;
   last_.state = GpuState::kOk;
   last_.error.clear();
   last_.memory = memory;
   last_.processes = std::move(processes);
-  if (depth == Depth::kAll || failed()) last_.slow = ReadSlow();
+  if (readings) last_.slow = ReadSlow();
   failure_.reset();
   return last_;
 }
@@ -123,7 +119,8 @@ std::optional<Sample> Reader::Fail(base::MonoTime now, const NvmlError& error) {
   return failed;
 }
 
-bool Reader::ReadProcesses(std::optional<std::vector<GpuProcess>>& processes, NvmlError& error) const {
+bool Reader::ReadProcesses(base::MonoTime now, std::optional<std::vector<GpuProcess>>& processes,
+                           NvmlError& error) {
   const auto compute = nvml_->ComputeProcesses(device_);
   if (!compute) {
     error = compute.error();
@@ -132,7 +129,12 @@ bool Reader::ReadProcesses(std::optional<std::vector<GpuProcess>>& processes, Nv
   auto& all = processes.emplace();
   all.reserve(compute->size());
   Add(all, *compute, ProcessKind::kCompute);
-  if (const auto graphics = nvml_->GraphicsProcesses(device_)) Add(all, *graphics, ProcessKind::kGraphics);
+  listing_.TookCompute(now);
+  if (listing_.graphics_due()) {
+    const auto graphics = nvml_->GraphicsProcesses(device_);
+    if (graphics) Add(all, *graphics, ProcessKind::kGraphics);
+    listing_.TookGraphics(now, graphics && !graphics->empty());
+  }
   std::sort(all.begin(), all.end());
   return true;
 }

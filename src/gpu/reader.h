@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "driver/nvml.h"
 #include "gpu/inventory.h"
+#include "gpu/listing.h"
 #include "gpu/sample.h"
 
 namespace gpuman::gpu {
@@ -18,9 +19,10 @@ namespace gpuman::gpu {
 Inventory ReadInventory(const driver::Nvml& nvml);
 
 enum class Depth {
-  kMemory,     // processes only when the memory in use changed, and some rounds on
+  kMemory,     // processes only when the memory in use changed, and now and then (listing.h)
   kProcesses,  // memory and processes
-  kAll,        // and the slow readings; always news
+  kReadings,   // as kMemory, and the slow readings; always news
+  kAll,        // everything; always news
 };
 
 class Reader {
@@ -31,7 +33,7 @@ class Reader {
   // The driver to ask; after it was loaded anew, another one. nullptr: there is none.
   void SetNvml(std::shared_ptr<const driver::Nvml> nvml);
 
-  // The sample when it differs from the last one in more than its time, or is asked for by kAll.
+  // The sample when it differs from the last one in more than its time, or is always news.
   std::optional<Sample> Read(base::MonoTime now, Depth depth);
 
   // Of the last Read: it failed, and why.
@@ -44,14 +46,15 @@ class Reader {
  private:
   std::optional<Sample> Fail(base::MonoTime now, const driver::NvmlError& error);
   // False and `error` set when the GPU cannot be talked to.
-  bool ReadProcesses(std::optional<std::vector<GpuProcess>>& processes, driver::NvmlError& error) const;
+  bool ReadProcesses(base::MonoTime now, std::optional<std::vector<GpuProcess>>& processes,
+                     driver::NvmlError& error);
   SlowReadings ReadSlow() const;
 
   std::shared_ptr<const driver::Nvml> nvml_;
   driver::NvmlDevice device_ = nullptr;  // nullptr: to be asked for
   Sample last_;
   std::optional<driver::NvmlFailure> failure_;
-  int rounds_after_change_ = 0;  // still to read processes in
+  Listing listing_;
 };
 
 }  // namespace gpuman::gpu

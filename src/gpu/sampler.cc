@@ -218,7 +218,10 @@ std::optional<MonoTime> Sampler::Core::NextWake(const Lane& lane) const {
 void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task, MonoTime now) {
   const bool slow = task->poked || task->slow_due <= now;
   const bool close = task->period < settings_.rest_period;
-  const Depth depth = slow ? Depth::kAll : close ? Depth::kProcesses : Depth::kMemory;
+  const Depth depth = task->poked || (slow && close) ? Depth::kAll
+                      : slow                         ? Depth::kReadings
+                      : close                        ? Depth::kProcesses
+                                                     : Depth::kMemory;
   task->poked = false;
   if (slow) task->slow_due = NextMultiple(now, settings_.slow_period);
   task->due = NextMultiple(now, task->period);
