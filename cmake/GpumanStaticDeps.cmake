@@ -1,8 +1,8 @@
 # GPUMAN_STATIC_DEPS: programs that run on a machine with nothing but a C library, such as one lent for its GPU.
 #
-# fmt and spdlog become headers, SQLite and the C++ library static. What is only there as a shared object
-# (libsystemd) is found in lib/carry beside bin/ and tests/, where tests/gpu/pack.sh puts a copy; DT_RPATH, which
-# the copies' own dependencies follow too.
+# fmt and spdlog become headers, SQLite and the C++ library static. What is only there as a shared object is
+# found in lib/carry beside bin/ and tests/, where tests/gpu/pack.sh puts a copy; DT_RPATH, which the copies' own
+# dependencies follow too.
 foreach(target fmt::fmt fmt::fmt-header-only)
   add_library(${target} INTERFACE IMPORTED GLOBAL)
   target_compile_definitions(${target} INTERFACE FMT_HEADER_ONLY=1)

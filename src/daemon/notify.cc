@@ -1,42 +1,66 @@
 #include "daemon/notify.h"
 
-#ifdef GPUMAN_HAVE_SYSTEMD
-#include <systemd/sd-daemon.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
-#include <cinttypes>
-#endif
+#include <charconv>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "base/fd.h"
 
 namespace gpuman::daemon {
+namespace {
 
-#ifdef GPUMAN_HAVE_SYSTEMD
+// One datagram to the socket that systemd named; '@' stands for the abstract name space.
+void Notify(std::string_view text) {
+  const char* place = std::getenv("NOTIFY_SOCKET");
+  if (place == nullptr) return;
+  const std::string_view path = place;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() < 2 || path.size() > sizeof address.sun_path) return;
+  if (path.front() != '/' && path.front() != '@') return;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  if (path.front() == '@') address.sun_path[0] = '\0';
+  const base::Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd.ok()) return;
+  // A service manager that does not listen is no reason to stop.
+  (void)::sendto(fd.get(), text.data(), text.size(), MSG_NOSIGNAL,
+                 reinterpret_cast<const sockaddr*>(&address),
+                 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size()));
+}
 
-void NotifyReady() { ::sd_notify(0, "READY=1"); }
-void NotifyStopping() { ::sd_notify(0, "STOPPING=1"); }
+std::optional<long long> NumberFrom(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return std::nullopt;
+  long long value = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, value);
+  return error == std::errc() && stop == end && value > 0 ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+void NotifyReady() { Notify("READY=1"); }
+void NotifyStopping() { Notify("STOPPING=1"); }
 void NotifyReloading() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  ::sd_notifyf(
-      0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
-      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1000);
+  Notify(fmt::format("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1'000'000LL + now.tv_nsec / 1000));
 }
-void NotifyStatus(const std::string& line) { ::sd_notify(0, ("STATUS=" + line).c_str()); }
-void NotifyAlive() { ::sd_notify(0, "WATCHDOG=1"); }
+void NotifyAlive() { Notify("WATCHDOG=1"); }
+
 std::optional<std::chrono::microseconds> WatchdogPeriod() {
-  std::uint64_t period = 0;
-  if (::sd_watchdog_enabled(0, &period) <= 0 || period == 0) return std::nullopt;
-  return std::chrono::microseconds(period);
+  const auto period = NumberFrom("WATCHDOG_USEC");
+  if (!period) return std::nullopt;
+  if (std::getenv("WATCHDOG_PID") != nullptr && NumberFrom("WATCHDOG_PID") != ::getpid()) return std::nullopt;
+  return std::chrono::microseconds(*period);
 }
-
-#else
-
-void NotifyReady() {}
-void NotifyStopping() {}
-void NotifyReloading() {}
-void NotifyStatus(const std::string&) {}
-void NotifyAlive() {}
-std::optional<std::chrono::microseconds> WatchdogPeriod() { return std::nullopt; }
-
-#endif
 
 }  // namespace gpuman::daemon

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/heap.h"
 #include "base/paths.h"
 #include "daemon/config.h"
 #include "daemon/notify.h"
@@ -132,6 +133,7 @@ void WaitForSignals(boost::asio::io_context& loop, boost::asio::signal_set& sign
 }
 
 int Serve(const Options& options, const Config& config) {
+  base::ShareOneHeap();
   SetUpLogging(config.log.level);
   std::signal(SIGPIPE, SIG_IGN);
   if (options.user) {

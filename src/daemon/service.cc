@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/heap.h"
 #include "daemon/guard_settings.h"
 #include "daemon/listen.h"
 #include "daemon/notify.h"
@@ -17,6 +18,7 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr std::size_t kEventsInMemory = 10'000;
+constexpr std::chrono::seconds kTrimEvery{30};
 constexpr std::chrono::seconds kReadyAtLast{8};  // loading a driver that sleeps takes some seconds
 
 Access AccessOf(const Config& config, bool user_mode) {
@@ -167,6 +169,10 @@ void Service::Tick() {
   if (const auto watchdog = WatchdogPeriod()) {
     NotifyAlive();
     period = std::min(period, *watchdog / 3);
+  }
+  if (const auto now = clock_.Mono(); now >= trim_at_) {
+    base::ReturnFreeMemory();
+    trim_at_ = now + kTrimEvery;
   }
   tick_.expires_after(period);
   tick_.async_wait([this](boost::system::error_code error) {

@@ -112,6 +112,7 @@ class Service final : private jobs::SupervisorHost, private guard::Hands {
   std::map<base::JobId, base::MonoTime> stopping_since_;
   std::unique_ptr<gpu::Sampler> sampler_;
   boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
+  base::MonoTime trim_at_{};
   boost::asio::steady_timer guard_timer_;
   boost::asio::steady_timer ready_timer_;
   bool ready_ = false;
