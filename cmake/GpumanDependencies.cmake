@@ -19,5 +19,15 @@ endif()
 if(GPUMAN_BENCHMARKS)
   find_package(benchmark REQUIRED)
 endif()
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(libsystemd IMPORTED_TARGET libsystemd)  # readiness and watchdog; absent: gpumand runs without
+
+gpuman_precompile(gpuman_precompiled_product
+  HEADERS ${gpuman_std_headers} <fmt/format.h> <tl/expected.hpp>
+  LIBS fmt::fmt tl::expected Threads::Threads)
+if(GPUMAN_TESTS)
+  gpuman_precompile(gpuman_precompiled_test
+    HEADERS ${gpuman_std_headers} <gmock/gmock.h> <gtest/gtest.h> <tl/expected.hpp>
+    LIBS gpuman_test_options tl::expected Threads::Threads GTest::gmock GTest::gtest)
+  # Programs are position-independent executables, not libraries.
+  set_target_properties(gpuman_precompiled_test PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(gpuman_precompiled_test PRIVATE -fPIE)
+endif()

@@ -3,7 +3,8 @@
 
 set -euo pipefail
 ROOT=$PWD
-export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
+# Precompiled headers are content like any other: the sloppiness lets the cache serve sources that include them.
+export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 export LC_ALL=C.UTF-8
 
 say() { printf '%s\n' "$*"; }
