@@ -3,6 +3,12 @@
 
 #include "sim/cuda/test_cuda.h"
 
+// As a library that gets between a program and the driver defines it.
+extern "C" __attribute__((visibility("default"), used)) int cuDeviceGetCount(int* count) {
+  *count = 99;
+  return 0;
+}
+
 namespace gpuman::sim::cuda {
 namespace {
 
@@ -92,6 +98,17 @@ TEST(SimCuda, GetProcAddressAnswersByNameVersionAndFlags) {
     EXPECT_CU(CUDA_ERROR_NOT_FOUND, cu.cuGetProcAddress("cuNope", &found, 12000, 0));
     EXPECT_OK(cu.cuGetProcAddress("cuInit", &found, 12000, 0));
     EXPECT_EQ(found, reinterpret_cast<void*>(cu.cuInit));
+  });
+}
+
+TEST(SimCuda, ReachesItsOwnFunctionsWhateverTheProgramDefines) {
+  OnState({}, [](Cuda& cu, TestState&) {
+    ASSERT_NE(dlsym(RTLD_DEFAULT, "cuDeviceGetCount"), nullptr);
+    void* found = nullptr;
+    CUdriverProcAddressQueryResult status{};
+    EXPECT_OK(cu.cuGetProcAddress_v2("cuDeviceGetCount", &found, 13000, 0, &status));
+    EXPECT_EQ(found, dlsym(cu.library, "cuDeviceGetCount"));
+    EXPECT_NE(found, dlsym(RTLD_DEFAULT, "cuDeviceGetCount"));
   });
 }
 
