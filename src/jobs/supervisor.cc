@@ -510,10 +510,14 @@ void Supervisor::ForgetOldOnes() {
   std::vector<const Job*> ended;
   for (const auto& [id, entry] : entries_)
     if (IsEnded(entry.job)) ended.push_back(&entry.job);
-  std::sort(ended.begin(), ended.end(), [](const Job* a, const Job* b) {
-    return std::pair(a->ended_at, a->id) < std::pair(b->ended_at, b->id);
-  });
-  const base::WallTime oldest = clock_.Wall() - options_.keep_ended_for;
+  // What ended in the future did so before the clock was set back, and so before what ended since.
+  const base::WallTime now = clock_.Wall();
+  const auto age = [now](const Job* job) {
+    const base::WallTime at = job->ended_at.value_or(base::WallTime{});
+    return std::pair(at > now ? base::WallTime{} : at, job->id);
+  };
+  std::sort(ended.begin(), ended.end(), [&](const Job* a, const Job* b) { return age(a) < age(b); });
+  const base::WallTime oldest = now - options_.keep_ended_for;
   std::size_t left = ended.size();
   for (const Job* job : ended) {
     if (left <= options_.keep_ended && job->ended_at && *job->ended_at >= oldest) break;

@@ -54,6 +54,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
     SupervisorOptions options;
     options.keeper_program = keeper_program;
     options.jobs_dir = dir.path() / "jobs";
+    options.keep_ended = keep_ended;
     options.launch.log_dir = dir.path() / "logs";
     options.launch.stop_grace = base::Millis(2000);
     options.launch.restart.initial_delay = base::Millis(1);
@@ -138,6 +139,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
 
   base::TempDir dir;
   std::filesystem::path keeper_program;
+  std::size_t keep_ended = 1000;
   base::SystemClock clock;
   base::ProcFs table;
   std::unique_ptr<boost::asio::io_context> loop;
@@ -466,6 +468,29 @@ TEST_F(SupervisorTest, ChangedSettingsReachTheKeeperAndTheDisk) {
   (void)supervisor->Signal(id, SIGKILL);
   ASSERT_TRUE(Until([&] { return supervisor->Find(id)->runs == 2; })) << "the new policy holds";
   EXPECT_TRUE(Removed(id));
+}
+
+TEST_F(SupervisorTest, AClockSetBackDoesNotMakeNewJobsTheOldest) {
+  keep_ended = 2;
+  RestartDaemon();
+  const JobId first = Started("a", "true");
+  const JobId second = Started("b", "true");
+  ASSERT_TRUE(Ends(first) && Ends(second));
+  StopDaemon();
+  {
+    auto opened = Store::Open(dir.path() / "gpuman.db");
+    ASSERT_TRUE(opened);
+    Batch batch;
+    batch.put = (*opened)->Load(0)->jobs;
+    for (Job& job : batch.put) *job.ended_at += std::chrono::hours(24);
+    ASSERT_TRUE((*opened)->Write(batch));
+  }
+  StartDaemon();
+  const JobId third = Started("c", "true");
+  ASSERT_TRUE(Ends(third));
+  const JobId fourth = Started("d", "exec sleep 1000");
+  ASSERT_TRUE(Until([&] { return !supervisor->Find(first); }));
+  EXPECT_TRUE(supervisor->Find(second) && supervisor->Find(third) && supervisor->Find(fourth));
 }
 
 TEST_F(SupervisorTest, FindsJobsByTagAndById) {
