@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 
 #include <csignal>
@@ -35,6 +36,12 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
   }
 
   void TearDown() override {
+    // One that is just being started would be left to itself.
+    const auto starting = [](const Job* job) { return !IsEnded(*job) && !job->keeper; };
+    (void)Until([&] {
+      const auto jobs = supervisor->All();
+      return std::none_of(jobs.begin(), jobs.end(), starting);
+    });
     for (const Job* job : supervisor->All())
       if (job->keeper) (void)supervisor->Signal(job->id, SIGKILL);
     StopDaemon();
