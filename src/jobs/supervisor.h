@@ -153,6 +153,7 @@ class Supervisor {
   SupervisorHost& host_;
   SupervisorOptions options_;
   std::map<JobId, Entry> entries_;
+  EnvironmentPool environments_;
   std::int64_t last_id_ = 0;
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_waiter_ = 0;

@@ -107,7 +107,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
     job.owner = {::getuid(), ::getgid(), {}, "me"};
     job.command = {"/bin/sh", "-c", script};
     job.directory = "/";
-    job.environment = {{"PATH", "/usr/bin:/bin"}};
+    job.environment = Environment{{"PATH", "/usr/bin:/bin"}};
     return job;
   }
 
@@ -429,7 +429,7 @@ TEST_F(SupervisorTest, AnEndThatTheGuardOrderedAndCouldNotCarryOutIsCarriedOut) 
 TEST_F(SupervisorTest, AFullDiskRefusesANewJobAndLeavesNothing) {
   full_switch->SetFull(true);
   Job asked = Asked("t", "true");
-  asked.environment["BIG"] = std::string(100'000, 'x');
+  asked.environment = Environment{{"BIG", std::string(100'000, 'x')}};
   const auto job = Create(asked);
   ASSERT_FALSE(job);
   EXPECT_EQ(job.error().code, ErrorCode::kExhausted);
@@ -442,7 +442,7 @@ TEST_F(SupervisorTest, AFullDiskThatTakesNeitherDirectoryNorRecordRefusesTheJob)
   std::ofstream(dir.path() / "jobs" / "1") << "";
   full_switch->SetFull(true);
   Job asked = Asked("t", "true");
-  asked.environment["BIG"] = std::string(100'000, 'x');
+  asked.environment = Environment{{"BIG", std::string(100'000, 'x')}};
   EXPECT_FALSE(Create(asked));
   EXPECT_TRUE(supervisor->All().empty());
   full_switch->SetFull(false);
