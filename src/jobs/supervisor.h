@@ -158,7 +158,6 @@ class Supervisor {
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_waiter_ = 0;
   std::set<JobId> dirty_;  // records the disk did not take
-  bool forgetting_ = false;
   boost::asio::steady_timer retry_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Supervisor*> self_;
