@@ -1,38 +1,9 @@
 #include "daemon/http/exchange.h"
 
-#include <nlohmann/json.hpp>
+#include "api/json.h"
 
 namespace gpuman::daemon::http {
 namespace {
-
-unsigned StatusOf(base::ErrorCode code) {
-  using base::ErrorCode;
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-      return 400;
-    case ErrorCode::kPermissionDenied:
-      return 403;
-    case ErrorCode::kNotFound:
-      return 404;
-    case ErrorCode::kAlreadyExists:
-    case ErrorCode::kConflict:
-      return 409;
-    case ErrorCode::kUnsatisfiable:
-      return 422;
-    case ErrorCode::kNotSupported:
-      return 501;
-    case ErrorCode::kUnavailable:
-      return 503;
-    case ErrorCode::kTimeout:
-      return 504;
-    case ErrorCode::kExhausted:
-      return 507;
-    case ErrorCode::kCorrupt:
-    case ErrorCode::kInternal:
-      return 500;
-  }
-  return 500;
-}
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -49,13 +20,7 @@ std::optional<std::string_view> Request::Query(std::string_view name) const {
 }
 
 Response ErrorResponse(const base::Error& error) {
-  const nlohmann::json body{
-      {"error",
-       {{"code", base::ToString(error.code)},
-        {"message", error.message},
-        {"hint", error.hint.empty() ? nlohmann::json(nullptr) : nlohmann::json(error.hint)}}}};
-  return {StatusOf(error.code), body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
-          "application/json"};
+  return {static_cast<unsigned>(api::HttpStatusOf(error.code)), api::Encode(error) + "\n", "application/json"};
 }
 
 std::optional<std::string> DecodePercent(std::string_view text, bool plus_is_space) {
