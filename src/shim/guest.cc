@@ -61,10 +61,10 @@ void Try(Guest& guest) {
     left_file = place.file;
     left_inode = InodeOf(place.file);
     Join(guest, place);
-    __atomic_store_n(&guest.phase, Phase::kJoined, __ATOMIC_RELEASE);
+    guest.phase.store(Phase::kJoined, std::memory_order_release);
     return;
   }
-  if (reply == Reply::kNoJob) return __atomic_store_n(&guest.phase, Phase::kNever, __ATOMIC_RELEASE);
+  if (reply == Reply::kNoJob) return guest.phase.store(Phase::kNever, std::memory_order_release);
   const unsigned doublings = guest.tries < kMostDoublings ? guest.tries : kMostDoublings;
   ++guest.tries;
   __atomic_store_n(&guest.next_try, Now() + (kFirstPause << doublings), __ATOMIC_RELEASE);
@@ -88,10 +88,10 @@ void TryWhenDue(Guest& guest) {
 Guest* ThisGuest() {
   Guest* const guest = Memory();
   if (guest == nullptr) return nullptr;
-  Phase phase = __atomic_load_n(&guest->phase, __ATOMIC_ACQUIRE);
+  Phase phase = guest->phase.load(std::memory_order_acquire);
   if (__builtin_expect(phase == Phase::kAlone, 0)) {
     TryWhenDue(*guest);
-    phase = __atomic_load_n(&guest->phase, __ATOMIC_ACQUIRE);
+    phase = guest->phase.load(std::memory_order_acquire);
   }
   return phase == Phase::kNever ? nullptr : guest;
 }

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 
@@ -57,7 +58,7 @@ enum class Phase : std::uint32_t {
 
 struct Guest {
   // Joining (join.cc).
-  Phase phase;  // atomic
+  std::atomic<Phase> phase;
   std::uint32_t tries;
   std::uint64_t next_try;  // CLOCK_MONOTONIC, ns; atomic
   pthread_mutex_t join;

@@ -3,6 +3,7 @@
 Usage: shim_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -68,7 +69,11 @@ class ShimCase(unittest.TestCase):
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        self.addCleanup(process.stdin.close)
+
+        def close():
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+        self.addCleanup(close)
         return process
 
     def run_load(self, *arguments, preload=True):
@@ -334,6 +339,41 @@ class AGuest(ShimCase):
         subprocess.run(self.command(sys.executable, "-c", "import ctypes, json, socket, threading"), check=True)
         subprocess.run(self.command("sh", "-c", "ls / | cat > /dev/null"), check=True)
         self.assertEqual(ledger("joined"), "0")
+
+
+class ALinkedProgram(ShimCase):
+    def linked(self, name, preload=True):
+        done = subprocess.run(self.command(str(BUILD / "tests/linked_probe"), name, preload=preload), check=True,
+                              capture_output=True, text=True, timeout=60)
+        return json.loads(done.stdout)
+
+    def test_is_held_to_its_limit_too(self):
+        ledger = self.serve()
+        self.assertEqual(self.linked("linked"), {"status": 0, "beyond": 2, "held": 64 * MIB})
+        ledger("reclaim")
+        self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_gets_one_answer_for_a_function_however_it_asks(self):
+        self.serve()
+        self.assertEqual(self.linked("addresses"),
+                         {"same": True, "of": "shim", "other": "driver", "none": True, "malloc": True})
+
+    def test_may_close_what_the_shim_has_open(self):
+        ledger = self.serve()
+        self.assertEqual(self.linked("closing"), {"status": 0, "beyond": 2, "closed": 1})
+        self.assertEqual(ledger("reclaim"), "1")
+
+    def test_may_overwrite_the_ledger(self):
+        ledger = self.serve()
+        self.assertEqual(self.linked("scribble"), {"answered": 50})
+        self.assertEqual(ledger("intact"), "no")
+
+    def test_pays_little_for_an_allocation(self):
+        """The bar is 1 us over the driver; this test only tells, for the machine may be busy."""
+        self.serve()
+        with_shim, without = self.linked("cost")["ns"], self.linked("cost", preload=False)["ns"]
+        print(f"an allocation and its free: {with_shim:.0f} ns with the shim, {without:.0f} ns without")
+        self.assertGreater(with_shim, 0)
 
 
 class Races(ShimCase):
