@@ -269,10 +269,22 @@ def spawn():
 
 
 def race():
-    """Threads that take and free as fast as they can; argument: threads. Counts refusals."""
-    _, context = start()
+    """Threads that take and free as fast as they can; arguments: threads, steps, kinds. Counts refusals."""
+    kinds = int(sys.argv[4])
+    status, context = start()
+    while status == OUT_OF_MEMORY:  # the others have all of it just now
+        status, context = start()
     counts = {"taken": 0, "refused": 0}
     lock = threading.Lock()
+
+    def give(kind, name):
+        if kind == 0:
+            assert cuda.cuMemRelease(u64(name)) == OK
+        elif kind == 2:
+            assert cuda.cuMemFreeAsync(u64(name), pointer(0)) == OK
+            assert cuda.cuStreamSynchronize(pointer(0)) == OK
+        else:
+            assert free(name) == OK
 
     def work(seed):
         cuda.cuCtxSetCurrent(context)
@@ -280,22 +292,26 @@ def race():
         for _ in range(int(sys.argv[3])):
             state = (state * 1664525 + 1013904223) % 2**32
             if held and state >> 31:
-                address = held.pop(state % len(held))
-                assert (cuda.cuMemRelease(u64(address[1])) if address[0] else free(address[1])) == OK
+                give(*held.pop(state % len(held)))
                 continue
             size = ((state >> 8) % 64 + 1) * MIB
-            if state >> 7 & 1:
+            kind = (state >> 16) % kinds
+            if kind == 0:
                 status, name = create(size + size % (2 * MIB))
+            elif kind == 2:
+                address = u64()
+                status = cuda.cuMemAllocAsync(ctypes.byref(address), size_t(size), pointer(0))
+                name = address.value
             else:
                 status, name = allocate(size)
             assert status in (OK, OUT_OF_MEMORY), status
             if status == OK:
-                held.append((state >> 7 & 1, name))
+                held.append((kind, name))
                 taken += 1
             else:
                 refused += 1
         for kind, name in held:
-            assert (cuda.cuMemRelease(u64(name)) if kind else free(name)) == OK
+            give(kind, name)
         with lock:
             counts["taken"] += taken
             counts["refused"] += refused
@@ -317,6 +333,23 @@ def hold():
     print(json.dumps({"status": status, "free": info()[0]}), flush=True)
     sys.stdin.readline()
     return {"free": info()[0], "total": info()[1], "more": allocate(2 * MIB)[0]}
+
+
+def watch():
+    """The most that the device itself gave away, until standard input ends. Without the shim."""
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    assert nvml.nvmlInit_v2() == OK
+    device, memory, most = pointer(), (u64 * 3)(), 0
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == OK
+    assert nvml.nvmlDeviceGetMemoryInfo(device, memory) == OK
+    at_start = memory[2]
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    print("watching", flush=True)
+    while not ended.is_set():
+        assert nvml.nvmlDeviceGetMemoryInfo(device, memory) == OK
+        most = max(most, memory[2] - at_start)
+    return {"most": most}
 
 
 def take_as_told():

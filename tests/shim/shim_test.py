@@ -377,19 +377,36 @@ class ALinkedProgram(ShimCase):
 
 
 class Races(ShimCase):
-    def test_threads_of_many_processes_never_pass_the_limit_and_leave_nothing(self):
+    def race(self, kinds):
+        """Four processes of eight threads each. The limit, the most that the ledger and the device said, the ledger."""
         limit = 4 * CONTEXT + 300 * MIB
         ledger = self.serve(limit)
-        processes = [self.start(*self.probe_command("race", 8, 60)) for _ in range(4)]
+        watch = self.start(*self.probe_command("watch"), preload=False)
+        self.assertEqual(watch.stdout.readline(), "watching\n")
+        processes = [self.start(*self.probe_command("race", 8, 60, kinds)) for _ in range(4)]
         highest = 0
         while any(process.poll() is None for process in processes):
             highest = max(highest, int(ledger("used", self.uuid)))
+        watch.stdin.close()
+        most = json.loads(watch.stdout.readline())["most"]
         counts = [json.loads(process.stdout.readline()) for process in processes]
-        self.assertLessEqual(highest, limit)
         self.assertGreater(sum(count["taken"] for count in counts), 0)
         self.assertGreater(sum(count["refused"] for count in counts), 0)
         ledger("reclaim")
         self.assertEqual(ledger("used", self.uuid), "0")
+        return limit, highest, most
+
+    def test_threads_of_many_processes_never_pass_the_limit_and_leave_nothing(self):
+        limit, highest, most = self.race(2)
+        self.assertLessEqual(highest, limit)
+        self.assertLessEqual(most, limit)
+        self.assertGreater(most, CONTEXT)
+
+    def test_a_pool_that_has_to_grow_at_the_limit_gives_back_at_once(self):
+        """What a pool has in pieces too small may let it grow: by one request, rounded up to what pools grow by."""
+        limit, highest, most = self.race(3)
+        self.assertLessEqual(highest, limit + 4 * 96 * MIB)
+        self.assertLessEqual(most, limit + 4 * 96 * MIB)
 
 
 if __name__ == "__main__":
