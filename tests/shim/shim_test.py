@@ -379,11 +379,11 @@ class ALinkedProgram(ShimCase):
 class Races(ShimCase):
     def race(self, kinds):
         """Four processes of eight threads each. The limit, the most that the ledger and the device said, the ledger."""
-        limit = 4 * CONTEXT + 300 * MIB
+        limit = 2 * CONTEXT + 200 * MIB  # contexts wait for each other as well
         ledger = self.serve(limit)
         watch = self.start(*self.probe_command("watch"), preload=False)
         self.assertEqual(watch.stdout.readline(), "watching\n")
-        processes = [self.start(*self.probe_command("race", 8, 60, kinds)) for _ in range(4)]
+        processes = [self.start(*self.probe_command("race", 8, 100, kinds)) for _ in range(4)]
         highest = 0
         while any(process.poll() is None for process in processes):
             highest = max(highest, int(ledger("used", self.uuid)))
