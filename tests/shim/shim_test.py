@@ -168,6 +168,18 @@ class OddCalls(ShimCase):
                 ledger("reclaim")
                 self.assertEqual(ledger("used", self.uuid), "0")
 
+    def test_of_the_conformance_suite_are_answered_as_without_the_shim(self):
+        suite = BUILD / "tests/conformance_test"
+        if not suite.exists():
+            self.skipTest("the suite is not built")
+        ledger = self.serve(1 << 50)
+        done = subprocess.run(self.command(str(suite), "--gtest_brief=1"), capture_output=True, text=True, timeout=280,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stdout[-3000:])
+        self.assertNotEqual(ledger("joined"), "0")
+        ledger("reclaim")
+        self.assertEqual(ledger("used", self.uuid), "0")
+
     def test_keep_the_books_right_under_a_limit(self):
         ledger = self.serve()
         odd = self.probe("odd_sizes")
