@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
-Usage: bench.py [--real] [--trials N] [--jumps N] [guard] [rest] [status] [run]      (all of them when none is named)
+Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run]
+(all of them when none is named)
 
 Every figure is printed with its bar; nothing is asserted. --real uses the driver of this machine instead of the
 simulated one. On the simulated driver the figures are about gpuman and the machine's processors, not about a GPU.
@@ -109,12 +110,19 @@ def bench_guard(arguments):
         overhead = context_overhead(m)
         limit = overhead + 512 * MIB
         climb = ["--alloc", str(4096 * MIB), "--step", str(16 * MIB), "--interval", "10ms", "--hold", "20s"]
-        jump = ["--alloc", str(64 * MIB), "--hold", "1500ms", "--jump", str(1024 * MIB)]
+        # Long enough for the guard to look as seldom as it does when nothing happens (src/guard/cadence.h).
+        jump = ["--alloc", str(64 * MIB), "--hold", "3s", "--jump", str(1024 * MIB)]
         with Burners():
             climbing = [reaction(m, i, limit, overhead, climb) for i in range(arguments.trials)]
-            row("limit passed to SIGKILL, climbing", spread(climbing), "p99 at most 20 ms")
-            jumping = [reaction(m, 100000 + i, limit, overhead, jump) for i in range(arguments.jumps or arguments.trials)]
-            row("limit passed to SIGKILL, jump out of rest", spread(jumping), "at most 120 ms")
+            if climbing:
+                row("limit passed to SIGKILL, climbing", spread(climbing), "p99 at most 20 ms")
+            jumps = arguments.trials if arguments.jumps is None else arguments.jumps
+            jumping = [reaction(m, 100000 + i, limit, overhead, jump) for i in range(jumps)]
+            if jumping:
+                row("limit passed to SIGKILL, jump out of rest", spread(jumping), "at most 120 ms")
+    if arguments.samples:
+        with open(arguments.samples, "a", encoding="utf-8") as file:
+            print(json.dumps({"climbing_ms": climbing, "jumping_ms": jumping}), file=file)
 
 
 def cpu_seconds(pid):
@@ -132,7 +140,7 @@ def resident_mib(pid):
 
 
 def bench_rest(arguments):
-    gpus, jobs, seconds = (1 if arguments.real else 8), 64, 60
+    gpus, jobs, seconds = arguments.gpus or (1 if arguments.real else 8), 64, 60
     print(f"rest: daemon with {gpus} GPUs and {jobs} managed processes, nothing happening, {seconds} s")
     with machine.Machine(gpus=gpus, real=arguments.real) as m:
         for i in range(jobs):
@@ -141,8 +149,13 @@ def bench_rest(arguments):
 
         def all_seen():
             return sum(len(g["processes"]) for g in m.api("GET", "/v1/status")["gpus"]) >= jobs
+        def settled():
+            """Contexts of 64 processes take the driver a while; rest begins when the memory in use stays."""
+            used = [gpu["memory"]["used"] for gpu in m.api("GET", "/v1/status")["gpus"]]
+            time.sleep(5)
+            return used == [gpu["memory"]["used"] for gpu in m.api("GET", "/v1/status")["gpus"]]
         wait_for(all_seen, 120)
-        time.sleep(5)
+        wait_for(settled, 120)
         before, start = cpu_seconds(m.daemon.pid), time.monotonic()
         time.sleep(seconds)
         share = 100 * (cpu_seconds(m.daemon.pid) - before) / (time.monotonic() - start)
@@ -190,7 +203,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--real", action="store_true")
     parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--jumps", type=int, help="trials out of rest, 3 s each (default: as --trials)")
+    parser.add_argument("--gpus", type=int, help="for rest (default: 1 real or 8 simulated ones)")
+    parser.add_argument("--jumps", type=int, help="trials out of rest, 4 s each (default: as --trials)")
+    parser.add_argument("--samples", metavar="FILE", help="where to append the single times of guard")
     parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run"], default=[])
     arguments = parser.parse_args()
     benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run}

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "cli/command.h"
 #include "cli/complete.h"
@@ -12,8 +13,25 @@
 namespace gpuman::cli {
 namespace {
 
-constexpr std::array kCommands{&AddRun,  &AddStatus, &AddProclist, &AddUpdate, &AddRestart,   &AddRemove,
-                               &AddLogs, &AddEvents, &AddGpu,      &AddConfig, &AddCompletion};
+struct Command {
+  std::string_view name;
+  void (*add)(const Registry&);
+};
+constexpr std::array kCommands{
+    Command{"run", &AddRun},       Command{"status", &AddStatus},         Command{"proclist", &AddProclist},
+    Command{"update", &AddUpdate}, Command{"restart", &AddRestart},       Command{"remove", &AddRemove},
+    Command{"logs", &AddLogs},     Command{"events", &AddEvents},         Command{"gpu", &AddGpu},
+    Command{"config", &AddConfig}, Command{"completion", &AddCompletion},
+};
+
+// The command that is asked for, or all of them for help, completion and misspellings: setting up options is
+// most of what a short command costs.
+void AddCommands(const Registry& registry, std::string_view first) {
+  const auto asked = std::find_if(kCommands.begin(), kCommands.end(),
+                                  [&](const Command& command) { return command.name == first; });
+  if (asked != kCommands.end()) return asked->add(registry);
+  for (const auto& command : kCommands) command.add(registry);
+}
 
 constexpr const char* kExamples =
     "Examples:\n"
@@ -113,7 +131,7 @@ int RunCli(const std::vector<std::string>& arguments, const Surroundings& surrou
   app.footer(kExamples);
   app.get_formatter()->column_width(28);
   const Registry registry{app, session, chosen};
-  for (const auto add : kCommands) add(registry);
+  AddCommands(registry, arguments.empty() ? std::string_view() : arguments.front());
 
   if (!arguments.empty() && arguments.front() == kCompleteWord)
     return PrintCandidates(app, session, {arguments.begin() + 1, arguments.end()});
@@ -139,7 +157,7 @@ int RunCli(const std::vector<std::string>& arguments, const Surroundings& surrou
     surroundings.err << app.help();
     return kExitUsage;
   }
-  if (session.trailing && !app.got_subcommand("run")) {
+  if (session.trailing && app.get_subcommands().front()->get_name() != "run") {
     session.PrintError({base::ErrorCode::kInvalidArgument, "only run takes a command after --", {}});
     return kExitUsage;
   }

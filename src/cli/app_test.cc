@@ -142,6 +142,18 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
   EXPECT_EQ(Gpuman({}).status, 2);
 }
 
+// Only the command that is asked for is set up, so its name in that list must be its own.
+TEST(CommandLine, SetsUpEachCommandThatItsHelpLists) {
+  const std::string help = Gpuman({"--help"}).out;
+  for (const char* name : {"run", "status", "proclist", "update", "restart", "remove", "logs", "events",
+                           "gpu", "config", "completion"}) {
+    EXPECT_THAT(help, HasSubstr(std::string("\n  ") + name + " "));
+    const auto outcome = Gpuman({name, "--help"});
+    EXPECT_EQ(outcome.status, 0) << name;
+    EXPECT_THAT(outcome.out, HasSubstr(std::string("gpuman ") + name)) << name;
+  }
+}
+
 TEST(CommandLine, PrintsItsVersion) {
   EXPECT_THAT(Gpuman({"--version"}).out, StartsWith("gpuman "));
   EXPECT_EQ(Gpuman({"-v"}).out, Gpuman({"--version"}).out);

@@ -134,8 +134,9 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   job.owner = {caller.uid, caller.gid, caller.groups, caller.user};
   job.command = request.command;
   job.directory = request.directory;
-  job.environment = request.environment;
-  AddDriverEnvironment(driver_environment, job.environment);
+  auto variables = request.environment;
+  AddDriverEnvironment(driver_environment, variables);
+  job.environment = jobs::Environment(std::move(variables));
   job.umask = request.umask & 0777;
   job.memory = request.memory;
   job.soft = request.soft;

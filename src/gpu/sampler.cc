@@ -24,6 +24,8 @@ using base::MonoTime;
 
 // So many slow rounds in a row are the GPU's fault, not the scheduler's.
 constexpr int kSlowRounds = 3;
+// And so many good ones mean that it was a passing trouble: many processes starting at once is one.
+constexpr int kGoodRounds = 100;
 
 MonoTime Now() { return std::chrono::steady_clock::now(); }
 
@@ -47,6 +49,7 @@ struct Task {
   std::shared_ptr<const driver::Nvml> new_nvml;  // to be given to the reader
   bool nvml_changed = false;
   int slow_rounds = 0;  // in a row
+  int good_rounds = 0;
 };
 
 struct Lane {
@@ -90,6 +93,8 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   void AddLane(std::vector<TaskPtr> tasks, bool loads_driver);
   void StartThread(const LanePtr& lane);
   void Isolate(Lane& lane, const TaskPtr& task);
+  void Rejoin(Lane& lane, const TaskPtr& task);
+  std::vector<std::thread> TakeFinishedLanes();
   void Wake(const Task& task);
   bool WantsDriver() const { return !nvml_ || driver_gone_ || incomplete_; }
 
@@ -177,6 +182,28 @@ void Sampler::Core::Isolate(Lane& lane, const TaskPtr& task) {
   if (!others.empty() || loads_driver) AddLane(std::move(others), loads_driver);
 }
 
+// Back to the lane that the others share: one thread that looks at all GPUs in one go costs least.
+void Sampler::Core::Rejoin(Lane& lane, const TaskPtr& task) {
+  const auto home = std::find_if(lanes_.begin(), lanes_.end(), [&](const LanePtr& one) {
+    return one.get() != &lane && one->loads_driver && !one->stuck && !one->exited;
+  });
+  if (home == lanes_.end()) return;
+  std::erase(lane.tasks, task);
+  (*home)->tasks.push_back(task);
+  (*home)->wake.notify_all();
+}
+
+// Lanes that have nothing to do any more, out of the list; their threads, to be joined without the mutex.
+std::vector<std::thread> Sampler::Core::TakeFinishedLanes() {
+  std::vector<std::thread> finished;
+  std::erase_if(lanes_, [&](const LanePtr& lane) {
+    if (!lane->exited || !lane->tasks.empty() || lane->loads_driver) return false;
+    if (lane->thread.joinable()) finished.push_back(std::move(lane->thread));
+    return true;
+  });
+  return finished;
+}
+
 void Sampler::Core::Run(const LanePtr& lane) {
   Lock lock(mutex_);
   while (!stopping_) {
@@ -251,9 +278,13 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
       for (const auto& one : lanes_) one->wake.notify_all();
     }
   }
-  task->slow_rounds = Now() - now > settings_.slow_round ? task->slow_rounds + 1 : 0;
+  const bool was_slow = Now() - now > settings_.slow_round;
+  task->slow_rounds = was_slow ? task->slow_rounds + 1 : 0;
+  task->good_rounds = was_slow || task->failing ? 0 : task->good_rounds + 1;
   if (task->slow_rounds >= kSlowRounds && (lane->tasks.size() > 1 || lane->loads_driver))
     Isolate(*lane, task);
+  else if (task->good_rounds >= kGoodRounds && !lane->loads_driver)
+    Rejoin(*lane, task);
   if (!sample) return;
   lock.unlock();
   Deliver(std::move(*sample));
@@ -364,10 +395,12 @@ void Sampler::Core::PokeAll() {
 
 void Sampler::Core::CheckWatchdog() {
   std::vector<Sample> unresponsive;
+  std::vector<std::thread> finished;
   bool loading_hangs = false;
   {
     const Lock lock(mutex_);
     const MonoTime now = Now();
+    finished = TakeFinishedLanes();
     const std::vector<LanePtr> lanes = lanes_;
     for (const auto& lane : lanes) {
       if (lane->exited && !lane->thread.joinable()) StartThread(lane);
@@ -392,6 +425,7 @@ void Sampler::Core::CheckWatchdog() {
       unresponsive.push_back(std::move(sample));
     }
   }
+  for (auto& thread : finished) thread.join();
   for (auto& sample : unresponsive) Deliver(std::move(sample));
   if (!loading_hangs) return;
   Inventory inventory;

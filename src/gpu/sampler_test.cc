@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -282,6 +284,32 @@ TEST_F(SimulatedSampler, DoesNotLetASlowGpuHoldUpTheOthers) {
   std::ptrdiff_t turns = 0;
   for (int tries = 0; tries < 20 && turns >= 0 && turns < 3; ++tries) turns = turns_of_another();
   EXPECT_GE(turns, 3);
+}
+
+// This process's threads that look at GPUs.
+std::ptrdiff_t SamplerThreads() {
+  std::ptrdiff_t threads = 0;
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::string name;
+    std::ifstream(task.path() / "comm") >> name;
+    threads += name == "gpuman-sampler" ? 1 : 0;
+  }
+  return threads;
+}
+
+TEST_F(SimulatedSampler, LooksAtAGpuThatWasSlowTogetherWithTheOthersAgain) {
+  settings_.call_limit = Millis(60'000);
+  settings_.slow_round = Millis(30);
+  settings_.rest_period = settings_.slow_period = Millis(5);
+  Start();
+  for (unsigned gpu = 0; gpu < 3; ++gpu) ASSERT_TRUE(reports_.Await(Of(gpu)));
+  Break("nvmlDeviceGetMemoryInfo_v2", 1, 100);
+  EXPECT_TRUE(reports_.Await([](const Sample&) { return SamplerThreads() == 2; }));
+  sim::ClearFaults(machine_.shared(), sim::kAllGpus);
+  EXPECT_TRUE(reports_.Await([](const Sample&) { return SamplerThreads() == 1; }, Watch()));
+  reports_.Forget();
+  for (unsigned gpu = 0; gpu < 3; ++gpu) EXPECT_TRUE(reports_.Await(Of(gpu)));
 }
 
 TEST_F(SimulatedSampler, StopsThoughACallNeverComesBack) {

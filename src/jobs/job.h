@@ -18,6 +18,7 @@
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/units.h"
+#include "jobs/environment.h"
 #include "keeper/spec.h"
 
 namespace gpuman::jobs {
@@ -55,7 +56,7 @@ struct Job {
   Owner owner;
   std::vector<std::string> command;
   std::string directory;
-  std::map<std::string, std::string> environment;
+  Environment environment;
   std::uint32_t umask = 022;
   ResourceLimits resource_limits;
   std::optional<base::SizeSpec> memory;  // hard limit on each of its GPUs

@@ -25,14 +25,15 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.cwd = job.directory;
   spec.umask = job.umask;
   spec.oom_score_adj = settings.oom_score_adj;
-  for (const auto& [name, value] : job.environment) spec.environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : job.environment.variables())
+    spec.environment.push_back(name + "=" + value);
   for (const auto& [resource, values] : job.resource_limits)
     spec.limits.push_back({resource, values.first, values.second});
 
   spec.extra_environment.push_back(fmt::format("GPUMAN_JOB_ID={}", job.id.value));
   spec.extra_environment.push_back("GPUMAN_JOB_TAG=" + job.tag);
   const auto& gpus = job.gpus.empty() ? settings.all_gpus : job.gpus;
-  if (!gpus.empty() && (!job.gpus.empty() || !job.environment.contains("CUDA_VISIBLE_DEVICES"))) {
+  if (!gpus.empty() && (!job.gpus.empty() || !job.environment.variables().contains("CUDA_VISIBLE_DEVICES"))) {
     spec.extra_environment.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", fmt::join(gpus, ",")));
     spec.extra_environment.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
   }

@@ -68,7 +68,7 @@ Json ToJson(const Job& job) {
       {"user", job.owner.user},
       {"command", job.command},
       {"directory", job.directory},
-      {"environment", job.environment},
+      {"environment", job.environment.variables()},
       {"umask", job.umask},
       {"resource_limits", std::move(limits)},
       {"gpus", job.gpus},
@@ -113,7 +113,9 @@ base::Result<Job> FromJson(const Json& json) {
   Get(json, "user", job.owner.user);
   Get(json, "command", job.command);
   Get(json, "directory", job.directory);
-  Get(json, "environment", job.environment);
+  Environment::Variables variables;
+  Get(json, "environment", variables);
+  job.environment = Environment(std::move(variables));
   Get(json, "umask", job.umask);
   for (const Json& limit : json.value("resource_limits", Json::array()))
     job.resource_limits[limit.at(0).get<int>()] = {limit.at(1).get<std::uint64_t>(),

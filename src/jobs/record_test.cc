@@ -12,7 +12,7 @@ Job Full() {
   job.owner = {1000, 1001, {4, 27}, "lab1"};
   job.command = {"python", "a b", "\"quoted\""};
   job.directory = "/home/lab1";
-  job.environment = {{"PATH", "/bin"}, {"EMPTY", ""}, {"UTF", "\u00e4"}};
+  job.environment = Environment{{"PATH", "/bin"}, {"EMPTY", ""}, {"UTF", "\u00e4"}};
   job.umask = 077;
   job.resource_limits = {{7, {1024, UINT64_MAX}}};
   job.memory = base::SizeSpec{base::MiB(512), 0};

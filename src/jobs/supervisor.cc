@@ -57,6 +57,7 @@ void Supervisor::Adopt(const StoreContents& contents) {
   for (const Job& job : contents.jobs) {
     Entry& entry = entries_[job.id];
     entry.job = job;
+    entry.job.environment = environments_.Share(job.environment);
     host_.OnJobChanged(entry.job, entry.runtime);
   }
   SweepDirectories();
@@ -88,6 +89,7 @@ void Supervisor::Create(Job job, Done<Job> done) {
   const JobId id = job.id;
   Entry& entry = entries_[id];
   entry.job = std::move(job);
+  entry.job.environment = environments_.Share(entry.job.environment);
   // The directory is made while the record is committed; nothing starts before that is done.
   Launch(entry);
   Batch batch;

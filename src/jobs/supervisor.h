@@ -153,11 +153,11 @@ class Supervisor {
   SupervisorHost& host_;
   SupervisorOptions options_;
   std::map<JobId, Entry> entries_;
+  EnvironmentPool environments_;
   std::int64_t last_id_ = 0;
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_waiter_ = 0;
   std::set<JobId> dirty_;  // records the disk did not take
-  bool forgetting_ = false;
   boost::asio::steady_timer retry_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Supervisor*> self_;

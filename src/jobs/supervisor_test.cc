@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 
 #include <csignal>
@@ -35,6 +36,12 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
   }
 
   void TearDown() override {
+    // One that is just being started would be left to itself.
+    const auto starting = [](const Job* job) { return !IsEnded(*job) && !job->keeper; };
+    (void)Until([&] {
+      const auto jobs = supervisor->All();
+      return std::none_of(jobs.begin(), jobs.end(), starting);
+    });
     for (const Job* job : supervisor->All())
       if (job->keeper) (void)supervisor->Signal(job->id, SIGKILL);
     StopDaemon();
@@ -100,7 +107,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
     job.owner = {::getuid(), ::getgid(), {}, "me"};
     job.command = {"/bin/sh", "-c", script};
     job.directory = "/";
-    job.environment = {{"PATH", "/usr/bin:/bin"}};
+    job.environment = Environment{{"PATH", "/usr/bin:/bin"}};
     return job;
   }
 
@@ -422,7 +429,7 @@ TEST_F(SupervisorTest, AnEndThatTheGuardOrderedAndCouldNotCarryOutIsCarriedOut) 
 TEST_F(SupervisorTest, AFullDiskRefusesANewJobAndLeavesNothing) {
   full_switch->SetFull(true);
   Job asked = Asked("t", "true");
-  asked.environment["BIG"] = std::string(100'000, 'x');
+  asked.environment = Environment{{"BIG", std::string(100'000, 'x')}};
   const auto job = Create(asked);
   ASSERT_FALSE(job);
   EXPECT_EQ(job.error().code, ErrorCode::kExhausted);
@@ -435,7 +442,7 @@ TEST_F(SupervisorTest, AFullDiskThatTakesNeitherDirectoryNorRecordRefusesTheJob)
   std::ofstream(dir.path() / "jobs" / "1") << "";
   full_switch->SetFull(true);
   Job asked = Asked("t", "true");
-  asked.environment["BIG"] = std::string(100'000, 'x');
+  asked.environment = Environment{{"BIG", std::string(100'000, 'x')}};
   EXPECT_FALSE(Create(asked));
   EXPECT_TRUE(supervisor->All().empty());
   full_switch->SetFull(false);

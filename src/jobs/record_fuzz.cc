@@ -1,0 +1,16 @@
+// Whatever stands in the database, reading a job returns; what is accepted reads the same once written.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "jobs/record.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace gpuman::jobs;
+  const auto job = ParseJob({reinterpret_cast<const char*>(data), size});
+  if (!job) return 0;
+  const std::string once = SerializeJob(*job);
+  const auto again = ParseJob(once);
+  if (!again || SerializeJob(*again) != once) std::abort();
+  return 0;
+}
