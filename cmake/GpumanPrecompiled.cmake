@@ -25,5 +25,8 @@ function(gpuman_precompiled target name)
     # precompiled header was a system's.
     target_compile_options(${target} PRIVATE -fpch-preprocess
       -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
+    if(GPUMAN_SANITIZE MATCHES "thread")
+      target_compile_options(${target} PRIVATE -Wno-tsan)  # the same for Asio's fences
+    endif()
   endif()
 endfunction()

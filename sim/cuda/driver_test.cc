@@ -18,15 +18,15 @@ TEST(SimCuda, ExportsEveryFunctionOfTheListAndEveryTwin) {
   const Cuda cu;
   for (const CudaFunction& function : kCudaFunctions) {
     const std::string symbol(function.symbol);
-    EXPECT_NE(dlsym(cu.library, symbol.c_str()), nullptr) << symbol;
+    EXPECT_NE(dlsym(cu.handle, symbol.c_str()), nullptr) << symbol;
     const std::string twin = symbol + std::string(TwinSuffix(function.twin));
-    EXPECT_NE(dlsym(cu.library, twin.c_str()), nullptr) << twin;
+    EXPECT_NE(dlsym(cu.handle, twin.c_str()), nullptr) << twin;
   }
 }
 
 TEST(SimCuda, ExportsNothingElse) {
   const Cuda cu;
-  EXPECT_EQ(dlsym(cu.library, "_ZN6gpuman3sim6ClientC1ERKNS0_5StateE"), nullptr);
+  EXPECT_EQ(dlsym(cu.handle, "_ZN6gpuman3sim6ClientC1ERKNS0_5StateE"), nullptr);
 }
 
 TEST(SimCuda, AnswersNotInitializedBeforeCuInit) {
@@ -107,7 +107,7 @@ TEST(SimCuda, ReachesItsOwnFunctionsWhateverTheProgramDefines) {
     void* found = nullptr;
     CUdriverProcAddressQueryResult status{};
     EXPECT_OK(cu.cuGetProcAddress_v2("cuDeviceGetCount", &found, 13000, 0, &status));
-    EXPECT_EQ(found, dlsym(cu.library, "cuDeviceGetCount"));
+    EXPECT_EQ(found, dlsym(cu.handle, "cuDeviceGetCount"));
     EXPECT_NE(found, dlsym(RTLD_DEFAULT, "cuDeviceGetCount"));
   });
 }

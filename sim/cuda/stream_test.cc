@@ -74,7 +74,7 @@ TEST(SimCudaStream, TheLegacyStreamWaitsForBlockingStreamsAndTheyForIt) {
 
 TEST(SimCudaStream, ThePerThreadStreamIsTheTwinsNullStream) {
   OnDevice([](Cuda& cu, TestState&) {
-    auto* const id = reinterpret_cast<fn::cuStreamGetId*>(dlsym(cu.library, "cuStreamGetId_ptsz"));
+    auto* const id = reinterpret_cast<fn::cuStreamGetId*>(dlsym(cu.handle, "cuStreamGetId_ptsz"));
     unsigned long long legacy = 0, own = 0, named = 0, other = 0;
     EXPECT_OK(cu.cuStreamGetId(nullptr, &legacy));
     EXPECT_OK(id(nullptr, &own));

@@ -35,10 +35,10 @@ const char* const kTestKernels = R"(
 }
 )";
 
-Cuda::Cuda() : library(dlopen(GPUMAN_SIM_CUDA, RTLD_NOW | RTLD_LOCAL)) {
-  if (library == nullptr) std::fprintf(stderr, "%s\n", dlerror());
+Cuda::Cuda() : handle(dlopen(GPUMAN_SIM_CUDA, RTLD_NOW | RTLD_LOCAL)) {
+  if (handle == nullptr) std::fprintf(stderr, "%s\n", dlerror());
 #define GPUMAN_TEST_LOOK_UP(name, symbol, version, twin, parameters, arguments) \
-  this->symbol = reinterpret_cast<fn::symbol*>(dlsym(library, #symbol));
+  this->symbol = reinterpret_cast<fn::symbol*>(dlsym(handle, #symbol));
   GPUMAN_CUDA_FUNCTIONS(GPUMAN_TEST_LOOK_UP)
 #undef GPUMAN_TEST_LOOK_UP
 }

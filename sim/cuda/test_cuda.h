@@ -20,7 +20,7 @@ struct Cuda {
 #define GPUMAN_TEST_POINTER(name, symbol, version, twin, parameters, arguments) fn::symbol* symbol = nullptr;
   GPUMAN_CUDA_FUNCTIONS(GPUMAN_TEST_POINTER)
 #undef GPUMAN_TEST_POINTER
-  void* library = nullptr;
+  void* handle = nullptr;
 
   Cuda();
 };

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/complete.h"
 
@@ -82,7 +83,7 @@ base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
     std::vector<std::string> names;
     for (const auto* option : command->get_options())
       for (const auto& name : option->get_lnames()) names.push_back("--" + name);
-    if (const auto nearest = Nearest(first.substr(0, first.find('=')), names))
+    if (const auto nearest = base::Nearest(first.substr(0, first.find('=')), names))
       usage.hint = fmt::format("did you mean {}?", *nearest);
   } else if (!has_subcommands) {
     usage.message = fmt::format("{}: unexpected argument '{}'", path, first);
@@ -92,7 +93,8 @@ base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
     usage.message = fmt::format("{}: unknown command '{}'", path, first);
     std::vector<std::string> names;
     for (const auto* sub : command->get_subcommands(nullptr)) names.push_back(sub->get_name());
-    if (const auto nearest = Nearest(first, names)) usage.hint = fmt::format("did you mean '{}'?", *nearest);
+    if (const auto nearest = base::Nearest(first, names))
+      usage.hint = fmt::format("did you mean '{}'?", *nearest);
   }
   return usage;
 }

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/nearest.h"
 #include "cli/find_daemon.h"
 
 namespace gpuman::cli {
@@ -66,7 +67,7 @@ base::Error WithNearestTag(const api::Client& daemon, std::string_view job, base
   if (!jobs) return error;
   std::vector<std::string> tags;
   for (const auto& known : jobs->jobs) tags.push_back(known.tag);
-  if (const auto nearest = Nearest(job, tags))
+  if (const auto nearest = base::Nearest(job, tags))
     error.hint = fmt::format("did you mean '{}'?", *nearest);
   else if (error.hint.empty())
     error.hint = "gpuman status --all lists the jobs";

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <numeric>
 
 namespace gpuman::cli {
 namespace {
@@ -25,25 +24,6 @@ std::size_t LengthOfCharacter(std::string_view text, std::size_t at) {
   for (std::size_t i = 1; i < length; ++i)
     if (!IsContinuation(text[at + i])) return 0;
   return length;
-}
-
-// Insertions, deletions, replacements, and swaps of neighbours, as typing errors are.
-std::size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before(b.size() + 1);
-  std::vector<std::size_t> above(b.size() + 1);
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(above.begin(), above.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = std::min(row[j], before[j - 2] + 1);
-    }
-    std::swap(before, above);
-    std::swap(above, row);
-  }
-  return above[b.size()];
 }
 
 std::optional<std::size_t> ColumnsOf(int fd) {
@@ -132,18 +112,6 @@ std::string Cut(std::string_view text, std::size_t width) {
     while (at < text.size() && IsContinuation(text[at])) ++at;
   }
   return std::string(text.substr(0, at)) + "…";
-}
-
-std::optional<std::string> Nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  std::optional<std::string> best;
-  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
-  for (const auto& candidate : candidates) {
-    const std::size_t distance = Distance(word, candidate);
-    if (distance >= least) continue;
-    least = distance;
-    best = candidate;
-  }
-  return best;
 }
 
 }  // namespace gpuman::cli

@@ -30,7 +30,4 @@ std::size_t Width(std::string_view text);
 // At most `width` columns; what is cut ends with "…".
 std::string Cut(std::string_view text, std::size_t width);
 
-// The candidate that `word` most likely was meant to be: differing in at most a third of its characters.
-std::optional<std::string> Nearest(std::string_view word, const std::vector<std::string>& candidates);
-
 }  // namespace gpuman::cli

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/nearest.h"
 #include "cli/table.h"
 
 namespace gpuman::cli {
@@ -226,12 +227,12 @@ TEST(Cut, CountsCharactersAndNotBytes) {
 }
 
 TEST(Nearest, FindsAMisspeltTagAndNothingFarAway) {
-  EXPECT_EQ(Nearest("trian", {"train", "eval"}), "train");
-  EXPECT_EQ(Nearest("tran", {"train", "eval"}), "train");
-  EXPECT_EQ(Nearest("test_cuda_ap", {"test_cuda_app", "x"}), "test_cuda_app");
-  EXPECT_EQ(Nearest("hog", {"dog", "log"}), "dog");
-  EXPECT_EQ(Nearest("zebra", {"train"}), std::nullopt);
-  EXPECT_EQ(Nearest("x", {}), std::nullopt);
+  EXPECT_EQ(base::Nearest("trian", {"train", "eval"}), "train");
+  EXPECT_EQ(base::Nearest("tran", {"train", "eval"}), "train");
+  EXPECT_EQ(base::Nearest("test_cuda_ap", {"test_cuda_app", "x"}), "test_cuda_app");
+  EXPECT_EQ(base::Nearest("hog", {"dog", "log"}), "dog");
+  EXPECT_EQ(base::Nearest("zebra", {"train"}), std::nullopt);
+  EXPECT_EQ(base::Nearest("x", {}), std::nullopt);
 }
 
 }  // namespace

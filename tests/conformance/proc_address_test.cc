@@ -169,7 +169,9 @@ TEST_F(ProcAddress, ItAnswersItselfInBothShapes) {
   const auto missing = four("cuNoSuchFunction", &found, 11030, 0);
   Fact("proc_address.v1.unknown", missing);
   // The H200's driver leaves the pointer alone here.
-  Fact("proc_address.v1.unknown_pointer", found == nullptr ? "null" : found == &found ? "untouched" : "another");
+  Fact("proc_address.v1.unknown_pointer", found == nullptr  ? "null"
+                                          : found == &found ? "untouched"
+                                                            : "another");
 }
 
 }  // namespace
