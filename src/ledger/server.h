@@ -1,0 +1,69 @@
+// The socket on which the shims of a job's processes ask for their ledger.
+//
+// Transport alone: who may join what is the caller's decision, what a ledger is stands in ledgers.h. Not
+// thread-safe; never blocks. Everything it waits for is behind one descriptor, so any event loop can drive
+// it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/fd.h"
+#include "base/ids.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "ledger/ledgers.h"
+
+namespace gpuman::ledger {
+
+// A process that asks. `process` and `uid` are the kernel's word, the rest is what the process says.
+struct Caller {
+  base::ProcessId process;
+  uid_t uid = 0;
+  std::optional<base::JobId> claimed_job;
+  std::string key;
+};
+
+// The job whose ledger the process gets; nullopt: none.
+using Attribute = std::function<std::optional<base::JobId>(const Caller&)>;
+
+class Server {
+ public:
+  // Serves on a socket that listens already (unix, seqpacket, non-blocking). `ledgers` outlives the server.
+  static base::Result<Server> Make(base::Fd listening, Ledgers& ledgers, Attribute attribute);
+
+  // Readable when Serve has something to do.
+  int descriptor() const { return poll_.get(); }
+  void Serve();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Server(base::Fd listening, base::Fd poll, Ledgers& ledgers, Attribute attribute)
+      : listening_(std::move(listening)),
+        poll_(std::move(poll)),
+        ledgers_(&ledgers),
+        attribute_(std::move(attribute)) {}
+  void Accept();
+  void Hear(int connection);
+  void DropOld();
+
+  base::Fd listening_, poll_;
+  Ledgers* ledgers_;
+  Attribute attribute_;
+  struct Waiting {
+    base::Fd connection;
+    Clock::time_point since;
+  };
+  std::map<int, Waiting> waiting_;  // connected, and not heard yet
+};
+
+// Listens at `path`, replacing a socket that is there.
+base::Result<base::Fd> ListenForShims(const std::filesystem::path& path, mode_t mode);
+
+}  // namespace gpuman::ledger
