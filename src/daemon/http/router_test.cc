@@ -74,7 +74,7 @@ TEST(ParseQuery, DecodesPairsAndTakesABareNameAsOne) {
 TEST(ErrorResponse, CarriesCodeMessageAndHint) {
   const auto answer = ErrorResponse({base::ErrorCode::kNotFound, "no job 'x\xff'", ""});
   EXPECT_EQ(answer.status, 404u);
-  EXPECT_NE(answer.body.find(R"("code":"not_found","hint":null)"), std::string::npos) << answer.body;
+  EXPECT_EQ(answer.body, "{\"error\":{\"code\":\"not_found\",\"message\":\"no job 'x\xEF\xBF\xBD'\",\"hint\":null}}\n");
 }
 
 }  // namespace
