@@ -112,7 +112,16 @@ Result<> Ledgers::Create(JobId job, std::span<const GpuLimit> limits) {
 }
 
 Result<> Ledgers::Adopt(JobId job, Fd file, std::span<const GpuLimit> limits) {
-  return Add(job, Page::Adopt(std::move(file), job.value), limits);
+  GPUMAN_TRY(Add(job, Page::Adopt(std::move(file), job.value), limits));
+  // Whoever sits there already. What the page says of them may be made up, but only of this job's slots, and
+  // is asked about by pid and start time.
+  Entry& entry = jobs_.at(job);
+  for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
+    const auto pid = __atomic_load_n(&entry.page->slot[slot].pid, __ATOMIC_ACQUIRE);
+    if (pid != 0 && pid <= INT32_MAX && wire::SlotIsLocked(entry.page.descriptor(), slot))
+      entry.seats[slot] = {static_cast<pid_t>(pid), entry.page->slot[slot].start_time};
+  }
+  return {};
 }
 
 Result<> Ledgers::SetLimits(JobId job, std::span<const GpuLimit> limits) {
@@ -159,13 +168,27 @@ Result<Seat> Ledgers::Join(JobId job, base::ProcessId process) {
                           job.value, wire::kSlots));
 }
 
+std::optional<unsigned> Ledgers::SlotOf(const Entry& entry, base::ProcessId process) {
+  for (const auto& [slot, owner] : entry.seats) {
+    if (owner == process && wire::SlotIsLocked(entry.page.descriptor(), slot)) return slot;
+  }
+  return std::nullopt;
+}
+
 bool Ledgers::Registered(JobId job, base::ProcessId process) const {
   const auto found = jobs_.find(job);
-  if (found == jobs_.end()) return false;
-  for (const auto& [slot, owner] : found->second.seats) {
-    if (owner == process && wire::SlotIsLocked(found->second.page.descriptor(), slot)) return true;
-  }
-  return false;
+  return found != jobs_.end() && SlotOf(found->second, process).has_value();
+}
+
+std::optional<base::Bytes> Ledgers::HeldBy(JobId job, base::ProcessId process, std::string_view uuid) const {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return std::nullopt;
+  const auto slot = SlotOf(found->second, process);
+  wire::Ledger& ledger = *found->second.page;
+  const auto parsed = ParseUuid(uuid);
+  const int gpu = parsed ? wire::FindGpu(ledger, parsed->data()) : -1;
+  if (!slot || gpu < 0) return std::nullopt;
+  return base::Bytes{wire::BytesOf(ledger, static_cast<unsigned>(gpu), *slot)};
 }
 
 unsigned Ledgers::Reclaim(JobId job) {

@@ -65,6 +65,8 @@ class Ledgers {
   base::Result<Seat> Join(base::JobId job, base::ProcessId process);
   // Whether the process counts its memory in this job's ledger now.
   bool Registered(base::JobId job, base::ProcessId process) const;
+  // What the process counts on the GPU; nullopt: it does not count its memory in this job's ledger now.
+  std::optional<base::Bytes> HeldBy(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   // Gives back what processes that have ended held; returns how many of those there were. A process of the
   // job that is refused memory does the same, so nothing waits for this.
   unsigned Reclaim(base::JobId job);
@@ -79,6 +81,7 @@ class Ledgers {
     std::vector<GpuLimit> limits;
     std::map<unsigned, base::ProcessId> seats;
   };
+  static std::optional<unsigned> SlotOf(const Entry& entry, base::ProcessId process);
   base::Result<> Add(base::JobId job, base::Result<Page> page, std::span<const GpuLimit> limits);
 
   std::map<base::JobId, Entry> jobs_;

@@ -156,6 +156,8 @@ TEST(Ledgers, ANewDaemonTakesOverTheLedgerThatProcessesUse) {
   EXPECT_FALSE(ledgers.Adopt(kJob, base::Fd(::memfd_create("x", 0)), {}));
   ASSERT_TRUE(ledgers.Adopt(kJob, std::move(seat->file), std::vector{Limit(kFirst, 4096)}));
   EXPECT_EQ(ledgers.UsageOf(kJob).at(0).used.count, 4096u);
+  EXPECT_EQ(ledgers.HeldBy(kJob, base::SelfId(), kFirst), base::Bytes{4096})
+      << "who sits there is known again";
   EXPECT_EQ(ledgers.Reclaim(kJob), 0u);
   EXPECT_EQ(wire::Reserve(*mapped, 0, seat->slot, 4096), wire::Outcome::kRefused);
 }

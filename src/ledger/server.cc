@@ -95,31 +95,52 @@ void Server::Accept() {
 void Server::DropOld() {
   const auto now = Clock::now();
   std::erase_if(waiting_, [&](const auto& entry) { return now - entry.second.since > kPatience; });
+  std::erase_if(early_, [&](const auto& entry) { return now - entry.waiting.since > kPatience; });
 }
 
 void Server::Hear(int connection) {
   const auto found = waiting_.find(connection);
   if (found == waiting_.end()) return;
-  const Fd peer = std::move(found->second.connection);
+  Waiting peer = std::move(found->second);
   waiting_.erase(found);
   wire::Hello hello{};
   if (::recv(connection, &hello, sizeof hello, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof hello) ||
       hello.magic != wire::kHelloMagic)
     return;
+  if (Answer(connection, hello) || early_.size() >= kMostWaiting) return;
+  ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection, nullptr);
+  early_.push_back({std::move(peer), hello});
+}
+
+void Server::AskAgain() {
+  DropOld();
+  std::erase_if(early_,
+                [&](const Early& early) { return Answer(early.waiting.connection.get(), early.hello); });
+}
+
+bool Server::Answer(int connection, const wire::Hello& hello) {
   wire::Welcome welcome{};
   welcome.magic = wire::kWelcomeMagic;
   welcome.version = wire::kVersion;
   welcome.bytes = sizeof(wire::Ledger);
   welcome.answer = wire::Answer::kNoJob;
   const auto caller = CallerOf(connection, hello);
-  const auto job = caller ? attribute_(*caller) : std::nullopt;
-  if (!job || !ledgers_->Has(*job)) return Send(connection, welcome, nullptr);
+  const auto found = caller ? attribute_(*caller) : Attribution{};
+  if (found.verdict == Verdict::kLater) return false;
+  if (found.verdict == Verdict::kNobody || !ledgers_->Has(found.job)) {
+    Send(connection, welcome, nullptr);
+    return true;
+  }
   welcome.answer = wire::Answer::kOtherVersion;
-  if (hello.version != wire::kVersion) return Send(connection, welcome, nullptr);
-  const auto seat = ledgers_->Join(*job, caller->process);
+  if (hello.version != wire::kVersion) {
+    Send(connection, welcome, nullptr);
+    return true;
+  }
+  const auto seat = ledgers_->Join(found.job, caller->process);
   welcome.answer = seat ? wire::Answer::kJoined : wire::Answer::kTryLater;
   if (seat) welcome.slot = seat->slot;
   Send(connection, welcome, seat ? &*seat : nullptr);
+  return true;
 }
 
 Result<Fd> ListenForShims(const std::filesystem::path& path, mode_t mode) {

@@ -13,12 +13,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/result.h"
 #include "ledger/ledgers.h"
+#include "ledger/wire/messages.h"
 
 namespace gpuman::ledger {
 
@@ -30,8 +32,13 @@ struct Caller {
   std::string key;
 };
 
-// The job whose ledger the process gets; nullopt: none.
-using Attribute = std::function<std::optional<base::JobId>(const Caller&)>;
+// Whose ledger the process gets. kLater: that is not known yet, but may be in a moment (Server::AskAgain).
+enum class Verdict { kJob, kNobody, kLater };
+struct Attribution {
+  Verdict verdict = Verdict::kNobody;
+  base::JobId job{};
+};
+using Attribute = std::function<Attribution(const Caller&)>;
 
 class Server {
  public:
@@ -41,6 +48,8 @@ class Server {
   // Readable when Serve has something to do.
   int descriptor() const { return poll_.get(); }
   void Serve();
+  // Jobs have come: asks again about those for whom it was too early.
+  void AskAgain();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -51,6 +60,8 @@ class Server {
         attribute_(std::move(attribute)) {}
   void Accept();
   void Hear(int connection);
+  // False: too early.
+  bool Answer(int connection, const wire::Hello& hello);
   void DropOld();
 
   base::Fd listening_, poll_;
@@ -61,6 +72,11 @@ class Server {
     Clock::time_point since;
   };
   std::map<int, Waiting> waiting_;  // connected, and not heard yet
+  struct Early {
+    Waiting waiting;
+    wire::Hello hello;
+  };
+  std::vector<Early> early_;  // heard, and not answered yet
 };
 
 // Listens at `path`, replacing a socket that is there.

@@ -78,7 +78,7 @@ class ServerTest : public testing::Test {
   base::TempDir dir_;
   std::filesystem::path path_ = std::filesystem::path(dir_.path()) / "shim.sock";
   Ledgers ledgers_;
-  std::optional<base::JobId> answer_ = kJob;
+  Attribution answer_{Verdict::kJob, kJob};
   std::optional<Caller> caller_;
   std::optional<Server> server_;
   std::vector<base::Fd> kept_;
@@ -104,11 +104,28 @@ TEST_F(ServerTest, SaysWhyThereIsNone) {
   auto hello = GoodHello();
   hello.version = 99;
   EXPECT_EQ(Ask(hello, descriptors).answer, wire::Answer::kOtherVersion);
-  answer_ = std::nullopt;
+  answer_ = {};
   EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kNoJob);
-  answer_ = base::JobId{1000};  // a job without a ledger
+  answer_.verdict = Verdict::kJob;
+  answer_.job = {1000};  // a job without a ledger
   EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kNoJob);
   EXPECT_EQ(descriptors, 0);
+}
+
+TEST_F(ServerTest, KeepsAProcessWaitingWhoseJobIsNotKnownYet) {
+  const base::Fd fd = Connect();
+  const auto hello = GoodHello();
+  ASSERT_EQ(::send(fd.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+  answer_ = {Verdict::kLater, {}};
+  Serve();
+  server_->AskAgain();
+  wire::Welcome welcome{};
+  EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), -1);
+  answer_ = {Verdict::kJob, kJob};
+  server_->AskAgain();
+  EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), static_cast<ssize_t>(sizeof welcome));
+  EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
+  EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), 0) << "and closed";
 }
 
 TEST_F(ServerTest, HangsUpOnNonsenseAndGoesOn) {

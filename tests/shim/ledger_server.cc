@@ -34,7 +34,7 @@ class Test {
     GPUMAN_ASSIGN(base::Fd listening, ListenForShims(options_.socket, 0666));
     GPUMAN_ASSIGN(Server server, Server::Make(std::move(listening), ledgers_, [&](const Caller& caller) {
                     joined_.push_back(caller);
-                    return options_.nobody ? std::nullopt : std::optional(options_.job);
+                    return options_.nobody ? Attribution{} : Attribution{Verdict::kJob, options_.job};
                   }));
     Say("ready");
     std::string buffer;
