@@ -6,6 +6,7 @@ They find the driver as most programs do: by dlsym in libcuda.so.1, here through
 import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -358,6 +359,16 @@ def take_as_told():
     for line in sys.stdin:
         print(json.dumps({"status": allocate(int(line) * MIB)[0], "free": info()[0]}), flush=True)
     return {}
+
+
+def overwrite_and_hold():
+    """Takes the limit out of its ledger (docs/shim-protocol.md), then a GiB, and holds it."""
+    start()
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        begin = next(int(line.split("-")[0], 16) for line in maps if "gpuman-ledger" in line)
+    ctypes.memset(begin + 64 + 16, 0xff, 8)
+    print(json.dumps({"status": [allocate(64 * MIB)[0] for _ in range(16)]}), flush=True)
+    signal.pause()
 
 
 def environment():
