@@ -65,6 +65,9 @@ TEST(DefaultConfig, ShowsTheValuesThatHoldWithoutIt) {
   EXPECT_EQ(shown.sampling.retry, holds.sampling.retry);
   EXPECT_EQ(shown.guard.grace, holds.guard.grace);
   EXPECT_EQ(shown.guard.unmanaged_victims, holds.guard.unmanaged_victims);
+  EXPECT_EQ(shown.guard.overhead, holds.guard.overhead);
+  EXPECT_EQ(shown.guard.lowered_patience, holds.guard.lowered_patience);
+  EXPECT_EQ(shown.shim.preload, holds.shim.preload);
   EXPECT_EQ(shown.jobs.stop_grace, holds.jobs.stop_grace);
   EXPECT_EQ(shown.jobs.log_size, holds.jobs.log_size);
   EXPECT_EQ(shown.jobs.log_rotations, holds.jobs.log_rotations);

@@ -18,7 +18,7 @@ import pathlib
 import re
 import sys
 
-CAPABILITIES = ("guard", "share", "jobs", "device", "health", "metrics")
+CAPABILITIES = ("guard", "ledger", "share", "jobs", "device", "health", "metrics")
 
 # Capabilities do not see each other's insides; these headers are a capability's public face.
 KEEPER_FACE = tuple("keeper/%s.h" % name for name in ("spec", "journal", "client", "process_tree"))
@@ -36,7 +36,7 @@ LAYERS = {
     "cli": ("api", "base"),
     "web": ("api", "base"),
     "daemon": ("api", "gpu", "driver", "base", "keeper") + CAPABILITIES,
-    "shim": ("driver/abi/", "share/wire.h"),
+    "shim": ("driver/abi/", "ledger/wire/"),
 }
 SIM_MAY = ("driver/abi/",)
 SIM_TOOL_MAY = ("driver/abi/", "base")  # gpuman-sim is a program of its own; the libraries live in other programs

@@ -49,7 +49,7 @@ class CheckLayers(unittest.TestCase):
             ("daemon/loop.cc", "api/json.h"),
             ("guard/enforcer.cc", "guard/policy.h"),
             ("shim/hooks.cc", "driver/abi/cuda.h"),
-            ("shim/ledger.cc", "share/wire.h"),
+            ("shim/ledger.cc", "ledger/wire/layout.h"),
         ):
             with self.subTest(source=source, target=target):
                 self.assert_allowed("src/" + source, "src/" + target, target)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The main job of gpuman, shown: a program that eats GPU memory is stopped at its limit, its neighbour goes on.
+"""The main job of gpuman, shown: programs that eat GPU memory are stopped at their limit, their neighbour goes on.
 
 Usage: demo.py BUILD_DIRECTORY      (./dev demo calls it)
        demo.py --find-driver        exit status 0 when this machine has a driver with a GPU
@@ -84,6 +84,9 @@ class Demo:
         deadline = time.monotonic() + 30
         while True:
             try:
+                # Before there is a socket, gpuman would start a daemon of its own.
+                if self.daemon.poll() is None and not (self.directory / "run/gpuman/gpumand.sock").exists():
+                    raise Broken("it does not listen")
                 return self.gpuman("status", "--json")
             except Broken as error:
                 if self.daemon.poll() is not None or time.monotonic() > deadline:
@@ -94,9 +97,9 @@ class Demo:
         path = self.directory / "gpumand.log"
         return path.read_text(errors="replace")[-3000:] if path.exists() else ""
 
-    def run_job(self, tag, *load):
-        command = ["run", "--tag", tag, "--memory", "%dMiB" % (LIMIT // MIB), "--gpu", "0", "--detach", "--json", "--",
-                   str(self.bin / "gpuman-load"), "--json", *load]
+    def run_job(self, tag, *load, options=()):
+        command = ["run", "--tag", tag, "--memory", "%dMiB" % (LIMIT // MIB), "--gpu", "0", *options, "--detach",
+                   "--json", "--", str(self.bin / "gpuman-load"), "--json", *load]
         self.say("$ gpuman " + " ".join(word for word in command if word != "--json").replace(str(self.bin) + "/", ""))
         return self.gpuman(*command)
 
@@ -130,40 +133,61 @@ class Demo:
             raise Broken("GPU 0 has only %s free; the demo needs %s" % (mib(free), mib(2 * LIMIT)))
 
         self.say("A neighbour that behaves: %s, written, changed and checked byte for byte." % mib(NEIGHBOUR))
-        self.run_job("neighbour", "--alloc", "%dMiB" % (NEIGHBOUR // MIB), "--verify", "--hold", "8s",
+        self.run_job("neighbour", "--alloc", "%dMiB" % (NEIGHBOUR // MIB), "--verify", "--hold", "12s",
                      "--kernel-time", "20ms", "--duty", "0.3")
         self.wait_for("the neighbour to hold its memory",
                       lambda: (self.job("neighbour")["memory"]["used"] or 0) >= NEIGHBOUR
                       or self.job("neighbour")["state"] in ENDED)
         self.say("A hog that never stops asking: %s more every 100 ms." % mib(STEP))
-        self.run_job("hog", "--alloc", "90%", "--step", "%dMiB" % (STEP // MIB), "--interval", "100ms", "--hold", "60s")
+        self.run_hog("hog")
+        self.check_refused(self.job("hog"))
+        self.say("A hog that gpuman cannot talk to: nothing is preloaded into it, as if it were a static program.")
+        self.run_hog("wild-hog", "--no-preload")
+        self.check_killed(self.job("wild-hog"))
+        neighbour = self.job("neighbour")
+        if neighbour["state"] != "running":
+            raise Broken("the neighbour was %s when the hogs were stopped" % neighbour["state"])
+        self.say("The neighbour goes on.")
+        self.wait_for("the neighbour to finish", lambda: self.job("neighbour")["state"] in ENDED)
+        self.check_neighbour(self.job("neighbour"))
 
-        shown = -1
+    def run_hog(self, tag, *options):
+        """Until it has ended, telling what it uses."""
+        self.run_job(tag, "--alloc", "%dMiB" % (2 * LIMIT // MIB), "--step", "%dMiB" % (STEP // MIB),
+                     "--interval", "100ms", "--hold", "60s", options=options)
+        shown, began = -1, time.monotonic()
         while True:
-            hog, neighbour = self.job("hog"), self.job("neighbour")
+            hog, neighbour = self.job(tag), self.job("neighbour")
             used = hog["memory"]["used"] or 0
             if used // (512 * MIB) > shown and hog["state"] == "running":
                 shown = used // (512 * MIB)
                 self.say("    hog %8s of %s    neighbour %8s, %s" % (
                     mib(used), mib(LIMIT), mib(neighbour["memory"]["used"]), neighbour["state"]))
             if hog["state"] in ENDED:
-                break
-            if time.monotonic() - self.started > 120:
-                raise Broken("the hog was not stopped: %s after two minutes" % mib(used))
+                return
+            if time.monotonic() - began > 60:
+                raise Broken("the hog was not stopped: %s after a minute" % mib(used))
             time.sleep(0.05)
-        self.check_hog(hog)
 
-        if neighbour["state"] != "running":
-            raise Broken("the neighbour was %s when the hog was stopped" % neighbour["state"])
-        self.say("The neighbour goes on.")
-        self.wait_for("the neighbour to finish", lambda: self.job("neighbour")["state"] in ENDED)
-        self.check_neighbour(self.job("neighbour"))
+    def check_refused(self, hog):
+        refused = [event for event in map(json.loads, filter(lambda line: line.startswith("{"),
+                                                             self.log_of("hog").splitlines()))
+                   if event["event"] == "oom"]
+        if refused:
+            self.say("The hog has %s and was refused %s more: CUDA_ERROR_OUT_OF_MEMORY, as on a smaller GPU." % (
+                mib(refused[0]["total"]), mib(refused[0]["requested"])))
+        if hog["state"] != "failed" or hog["exit_code"] != 3:
+            raise Broken("the hog should have been out of memory (exit 3), but: %s, %s, exit %s\n%s" % (
+                hog["state"], hog["reason"], hog["exit_code"], self.log_of("hog")[-1500:]))
+        peak = hog["memory"]["peak"] or 0
+        if not LIMIT - 4 * STEP < peak <= LIMIT:
+            raise Broken("the hog peaked at %s with a limit of %s" % (mib(peak), mib(LIMIT)))
 
-    def check_hog(self, hog):
+    def check_killed(self, hog):
         self.say("The hog is %s: %s" % (hog["state"], hog["reason_detail"] or hog["reason"]))
         if hog["state"] != "killed" or hog["reason"] != "memory_limit":
             raise Broken("the hog should have been killed for memory_limit, but: %s, %s\n%s" % (
-                hog["state"], hog["reason"], self.log_of("hog")[-1500:]))
+                hog["state"], hog["reason"], self.log_of("wild-hog")[-1500:]))
         peak = hog["memory"]["peak"] or 0
         # A step that was under way when the limit was passed may still have been taken.
         if not LIMIT < peak <= LIMIT + 8 * STEP:
@@ -181,7 +205,7 @@ class Demo:
         self.say("The neighbour finished, exit status 0; it found every byte as it had left it.")
 
     def clean_up(self):
-        for tag in ("hog", "neighbour"):
+        for tag in ("hog", "wild-hog", "neighbour"):
             try:
                 self.gpuman("remove", tag)
             except (Broken, OSError, subprocess.SubprocessError):
@@ -210,7 +234,7 @@ def main(arguments):
     demo = Demo(arguments[0])
     try:
         demo.show()
-        print("\nAs promised: the hog was stopped at its limit, and its neighbour was not harmed.")
+        print("\nAs promised: the hogs were stopped at their limit, and their neighbour was not harmed.")
         return 0
     except (Broken, OSError, subprocess.SubprocessError, KeyError, ValueError) as error:
         print("\nNOT as promised: %s" % error, file=sys.stderr)

@@ -64,6 +64,7 @@ void Fields(V& v, T& x) {
   v("ended_at", x.ended_at);
   v("restarts", x.restarts);
   v("log_path", x.log_path);
+  v("unshimmed", x.unshimmed);
 }
 
 template <typename V, typename T>

@@ -110,6 +110,7 @@ rc::Gen<JobView> Job() {
     job.ended_at = *Maybe(Time());
     job.restarts = *gen::inRange(0, 1000);
     job.log_path = *Text();
+    if (*gen::arbitrary<bool>()) job.unshimmed = *gen::container<std::vector<int>>(gen::inRange(1, 1 << 22));
     return job;
   });
 }

@@ -99,6 +99,9 @@ struct JobView {
   std::optional<base::WallTime> ended_at;
   int restarts = 0;
   std::string log_path;
+  // Processes on a GPU that do not count their memory, so that only the guard holds the limit; null: none is
+  // asked to.
+  std::optional<std::vector<int>> unshimmed;
 };
 
 struct MemoryView {

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -113,6 +114,11 @@ std::string Notes(const api::StatusView& status, const Look& look) {
                           Paint(look, HealthColor(gpu.health.state), fmt::format("GPU {}:", Index(gpu))),
                           Printable(reason));
   for (const auto& job : status.jobs) {
+    if (job.unshimmed && !job.unshimmed->empty()) {
+      text += Paint(look, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) +
+              fmt::format("pid {} not counted by libgpuman.so; the guard alone holds the limit\n",
+                          fmt::join(*job.unshimmed, ", "));
+    }
     if (!job.reason_detail) continue;
     const std::string name = NamesJob(*job.reason_detail, job.id)
                                  ? std::string()

@@ -46,6 +46,8 @@ void ReadGuard(TomlReader& in, Config& config) {
   in.Specs("guard.gpu_reserve", config.guard.gpu_reserve);
   in.Flag("guard.unmanaged_victims", config.guard.unmanaged_victims);
   in.Names("guard.protected", config.guard.protected_names);
+  in.Size("guard.overhead", config.guard.overhead, base::Bytes{0}, base::GiB(1024));
+  in.Time("guard.lowered_patience", config.guard.lowered_patience, Millis(0), kDay);
 }
 
 // [[limits.unmanaged]] user = "alice" | "*", ceiling = "4GiB", action = "warn" | "enforce"
@@ -129,6 +131,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadSampling(in, config);
   ReadGuard(in, config);
   ReadLimits(in, config, users);
+  in.Flag("shim.preload", config.shim.preload);
   ReadJobs(in, config);
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);

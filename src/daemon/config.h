@@ -55,7 +55,13 @@ struct Config {
     std::map<std::string, base::SizeSpec> gpu_reserve;  // by UUID, instead
     bool unmanaged_victims = false;
     std::vector<std::string> protected_names;  // besides the display servers
+    base::Bytes overhead = base::MiB(256);     // contexts and code of a job that counts its memory itself
+    base::Millis lowered_patience{10'000};     // with such a job whose limit was lowered
   } guard;
+
+  struct {
+    bool preload = true;  // libgpuman.so into jobs, unless a job does not want it
+  } shim;
 
   struct {
     std::vector<UnmanagedLimit> unmanaged;

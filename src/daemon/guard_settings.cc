@@ -5,6 +5,8 @@ namespace gpuman::daemon {
 guard::GuardSettings GuardSettingsOf(const Config& config) {
   guard::GuardSettings settings;
   settings.policy.grace = config.guard.grace;
+  settings.policy.overhead = config.guard.overhead;
+  settings.policy.lowered_patience = config.guard.lowered_patience;
   settings.policy.unmanaged_victims = config.guard.unmanaged_victims;
   settings.policy.protected_names = guard::DefaultProtectedNames();
   settings.policy.protected_names.insert(config.guard.protected_names.begin(),

@@ -104,6 +104,16 @@ std::filesystem::path KeeperProgram() {
   return directory / "gpuman-keeper";
 }
 
+// Likewise; empty where there is none, as in a build with sanitizers, whose own library has to come first.
+std::filesystem::path ShimLibrary() {
+  std::error_code error;
+  const auto prefix = std::filesystem::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+  for (const auto& place : {prefix / "lib/libgpuman.so", prefix / GPUMAN_LIBDIR "/gpuman/libgpuman.so"}) {
+    if (std::filesystem::exists(place, error)) return place;
+  }
+  return {};
+}
+
 int Complain(const base::Error& error) {
   std::fprintf(stderr, "gpumand: %s\n", error.message.c_str());
   if (!error.hint.empty()) std::fprintf(stderr, "hint: %s\n", error.hint.c_str());
@@ -143,7 +153,7 @@ int Serve(const Options& options, const Config& config) {
   }
   boost::asio::io_context loop(1);
   boost::asio::signal_set signals(loop, SIGTERM, SIGINT, SIGHUP);
-  auto service = Service::Start(loop, config, {options.user, KeeperProgram(), GPUMAN_VERSION});
+  auto service = Service::Start(loop, config, {options.user, KeeperProgram(), ShimLibrary(), GPUMAN_VERSION});
   if (!service) return Complain(service.error());
   // This thread alone: keepers are started by others and must not inherit it.
   (void)::setpriority(PRIO_PROCESS, 0, kUrgency);

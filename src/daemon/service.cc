@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/heap.h"
 #include "daemon/guard_settings.h"
+#include "daemon/ledger_limits.h"
 #include "daemon/listen.h"
 #include "daemon/notify.h"
 #include "daemon/routes.h"
@@ -46,6 +47,7 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
 
 Service::~Service() {
   server_.reset();
+  shims_.reset();
   if (sampler_) sampler_->Stop();
   supervisor_.reset();
   workers_.join();
@@ -65,9 +67,19 @@ jobs::SupervisorOptions Service::SupervisorOptionsOf(const Config& config) const
   options.launch.restart.initial_delay = config.restart.initial_delay;
   options.launch.restart.max_delay = config.restart.max_delay;
   if (config.restart.max_restarts > 0) options.launch.restart.max_restarts = config.restart.max_restarts;
+  if (shims_ && config.shim.preload) {
+    options.launch.shim = options_.shim_library;
+    options.launch.shim_socket = ShimSocket();
+  }
   options.keep_ended = config.jobs.keep_ended_count;
   options.keep_ended_for = config.jobs.keep_ended;
   return options;
+}
+
+// shim.sock beside gpumand.sock; beside a socket of another name, one that nobody else has.
+std::filesystem::path Service::ShimSocket() const {
+  const auto name = config_.socket.filename();
+  return config_.socket.parent_path() / (name == "gpumand.sock" ? "shim.sock" : name.string() + ".shim");
 }
 
 base::Result<> Service::Begin() {
@@ -91,19 +103,25 @@ base::Result<> Service::Begin() {
           if (!written) spdlog::warn("an event could not be stored: {}", written.error().message);
         });
       });
+  GPUMAN_ASSIGN(auto listener,
+                Listen({config_.socket, static_cast<mode_t>(options_.user_mode ? 0600 : 0666), {}}));
   guard::Hands& hands = *this;
   jobs::SupervisorHost& host = *this;
   guard_ = std::make_unique<guard::Guard>(
       GuardSettingsOf(config_), table_, hands, clock_,
       [this](const std::string& uuid, base::Millis period) { sampler_->SetPeriod(uuid, period); });
+  if (!options_.shim_library.empty()) {
+    auto channel = ShimChannel::Open(loop_, ShimSocket(), options_.user_mode ? 0600 : 0666, table_,
+                                     [this](const ledger::Caller& caller) { return JobOfShim(caller); });
+    if (!channel) spdlog::warn("jobs get no shim: {}", channel.error().message);
+    if (channel) shims_ = std::move(*channel);
+  }
   supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
                                                    SupervisorOptionsOf(config_));
   BeginSampling();
   supervisor_->Adopt(contents);
 
   AddAllRoutes(router_, *this);
-  GPUMAN_ASSIGN(auto listener,
-                Listen({config_.socket, static_cast<mode_t>(options_.user_mode ? 0600 : 0666), {}}));
   http::Limits limits;
   limits.body_bytes = config_.http.max_body.count;
   limits.connections = config_.http.connections;
@@ -125,6 +143,7 @@ void Service::BeginSampling() {
       else
         spdlog::info("{} GPUs, driver {}", inventory.gpus.size(), inventory.driver_version);
       guard_->SetInventory(inventory);
+      for (const auto* job : supervisor_->All()) SetLedger(*job);
       AfterGuard();
       if (AllSampled()) BecomeReady();
     });
@@ -132,6 +151,7 @@ void Service::BeginSampling() {
   callbacks.on_sample = [this](gpu::Sample sample) {
     boost::asio::post(loop_, [this, sample = std::move(sample)] {
       guard_->OnSample(sample);
+      if (const auto* status = guard_->Find(sample.uuid)) LookAtLedgers(*status);
       AfterGuard();
       if (!ready_ && AllSampled()) BecomeReady();
     });
@@ -221,7 +241,14 @@ std::optional<std::string> Service::TagOf(base::JobId id) const {
 }
 
 api::JobView Service::View(const jobs::Job& job) const {
-  return JobViewOf(job, guard_->UsageOf(job.id), guard_->inventory(), supervisor_->LogPathOf(job.id));
+  api::JobView view =
+      JobViewOf(job, guard_->UsageOf(job.id), guard_->inventory(), supervisor_->LogPathOf(job.id));
+  if (shims_ && shims_->Has(job.id) && (job.memory || job.soft)) {
+    view.unshimmed = UnshimmedOf(job.id, guard_->Statuses(), [this](base::JobId id, base::ProcessId process) {
+      return shims_->Counts(id, process);
+    });
+  }
+  return view;
 }
 
 api::GpuView Service::View(const guard::GpuStatus& status) {
@@ -233,6 +260,8 @@ api::GpuView Service::View(const guard::GpuStatus& status) {
 void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
   if (jobs::IsEnded(job) || !job.keeper) {
     stopping_since_.erase(job.id);
+    counted_.erase(job.id);
+    if (shims_) shims_->RemoveJob(job.id);
     guard_->RemoveJob(job.id);
     return AfterGuard();
   }
@@ -252,11 +281,71 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
     stopping_since_.erase(job.id);
   guarded.root = {job.id, *job.keeper, job.cgroup, job.owner.uid, runtime.key};
   guard_->SetJob(guarded);
+  SetLedger(job);
   AfterGuard();
+}
+
+void Service::SetLedger(const jobs::Job& job) {
+  if (!shims_ || !job.preload || !job.keeper || jobs::IsEnded(job)) return;
+  const bool is_new = !shims_->Has(job.id);
+  const auto limits = LedgerLimitsOf(job, guard_->inventory());
+  auto set = shims_->SetJob(job.id, *job.keeper, limits);
+  if (!set) return OnTrouble(job, "the shim does not hold its limit: " + set.error().message);
+  if (is_new) WarnOfTightLimits(job, limits);
+}
+
+void Service::WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits) {
+  for (const auto& limit : limits) {
+    const auto context = shims_->ContextOn(limit.uuid);
+    if (!context || !limit.hard || *limit.hard >= *context) continue;
+    const auto message = fmt::format(
+        "the limit of job {} '{}', {}, is less than a CUDA context takes on its GPU ({}): programs that use "
+        "CUDA will be out of memory at once",
+        job.id.value, job.tag, base::FormatBytes(*limit.hard), base::FormatBytes(*context));
+    supervisor_->Note(job.id, message);
+    return OnNotice(job, {"limit_below_context",
+                          message,
+                          {{"limit", static_cast<std::int64_t>(limit.hard->count)},
+                           {"context", static_cast<std::int64_t>(context->count)}}});
+  }
+}
+
+ledger::Attribution Service::JobOfShim(const ledger::Caller& caller) const {
+  const auto known = guard_->JobOf(caller.process.pid);
+  const auto* job = supervisor_->Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
+  if (!job || !job->preload || jobs::IsEnded(*job) || (!known && job->owner.uid != caller.uid)) return {};
+  if (known && shims_->Has(*known)) return {ledger::Verdict::kJob, *known};
+  // Its keeper has started the command, and has not told yet that it did.
+  return {shims_->Has(job->id) ? ledger::Verdict::kNobody : ledger::Verdict::kLater, job->id};
+}
+
+void Service::LookAtLedgers(const guard::GpuStatus& status) {
+  if (!shims_) return;
+  const auto findings = shims_->OnSample(status);
+  for (const auto& [id, counted] : findings.counted) {
+    auto& by_gpu = counted_[id];
+    if (counted)
+      by_gpu[status.gpu.uuid] = *counted;
+    else
+      by_gpu.erase(status.gpu.uuid);
+    guard_->SetCounted(id, by_gpu);
+  }
+  for (const auto id : findings.overwritten) {
+    const auto* job = supervisor_->Find(id);
+    if (!job) continue;
+    OnNotice(*job,
+             {"ledger_overwritten",
+              fmt::format("a program of job {} '{}' has overwritten what its processes count their memory "
+                          "in; the guard alone holds its limit now",
+                          id.value, job->tag),
+              {}});
+  }
 }
 
 void Service::OnJobForgotten(base::JobId job) {
   stopping_since_.erase(job);
+  counted_.erase(job);
+  if (shims_) shims_->ReleaseJob(job);
   guard_->RemoveJob(job);
   AfterGuard();
 }

@@ -1,6 +1,7 @@
 // The daemon: puts sampler, guard, jobs, events and the HTTP service together on one event loop.
 //
 //   sampler threads --Sample--> loop: guard decides and acts --Event--> event log --> store, followers
+//   shims --who am I?--> shim channel --their count--> guard
 //   socket --request--> routes --> supervisor --> store, keepers --Record--> supervisor --> guard
 //
 // Decisions are made in the parts; this class only carries from one to the next. Not thread-safe.
@@ -25,6 +26,7 @@
 #include "daemon/event_log.h"
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
+#include "daemon/shim_channel.h"
 #include "daemon/user_names.h"
 #include "gpu/sampler.h"
 #include "guard/guard.h"
@@ -36,6 +38,7 @@ namespace gpuman::daemon {
 struct ServiceOptions {
   bool user_mode = false;
   std::filesystem::path keeper_program;
+  std::filesystem::path shim_library;  // empty: there is none
   std::string version;
 };
 
@@ -80,6 +83,11 @@ class Service final : private jobs::SupervisorHost, private guard::Hands {
   bool AllSampled() const;
   std::optional<std::string> TagOf(base::JobId id) const;
   jobs::SupervisorOptions SupervisorOptionsOf(const Config& config) const;
+  std::filesystem::path ShimSocket() const;
+  ledger::Attribution JobOfShim(const ledger::Caller& caller) const;
+  void SetLedger(const jobs::Job& job);
+  void WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits);
+  void LookAtLedgers(const guard::GpuStatus& status);
 
   // jobs::SupervisorHost
   void OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) override;
@@ -110,6 +118,8 @@ class Service final : private jobs::SupervisorHost, private guard::Hands {
   std::unique_ptr<guard::Guard> guard_;
   std::unique_ptr<jobs::Supervisor> supervisor_;
   std::map<base::JobId, base::MonoTime> stopping_since_;
+  std::unique_ptr<ShimChannel> shims_;                                 // null: no shim, or no socket for it
+  std::map<base::JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU, where all processes count
   std::unique_ptr<gpu::Sampler> sampler_;
   boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
   base::MonoTime trim_at_{};

@@ -60,6 +60,9 @@ class Attribution {
 
   // The processes of a sampling of GPU `uuid`, in its order.
   std::vector<OwnedProcess> Attribute(const std::string& uuid, std::span<const GpuProcess> processes);
+  // The job of any process, on a GPU or not; looks into /proc each time.
+  std::optional<JobId> JobOf(pid_t pid) const { return Look(pid).job; }
+
   // The GPU is gone, or its sampling failed: its list is no longer a reason to remember a pid.
   void Forget(const std::string& uuid);
 

@@ -19,6 +19,7 @@ using base::JobId;
 // `kind` is one of these words; scripts match on them.
 inline constexpr std::string_view kSoftLimit = "soft_limit";            // a job passed its soft limit
 inline constexpr std::string_view kHardLimit = "hard_limit";            // a job is being ended for its limit
+inline constexpr std::string_view kOverLimit = "over_limit";            // … is let be, for now
 inline constexpr std::string_view kDevicePressure = "device_pressure";  // … for the reserve of a GPU
 inline constexpr std::string_view kSigkillSent = "sigkill_sent";        // after a grace, or again
 inline constexpr std::string_view kPressureUnrelieved = "device_pressure_unrelieved";  // nobody to end

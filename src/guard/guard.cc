@@ -75,6 +75,7 @@ void Guard::SetJob(const GuardedJob& job) {
 void Guard::RemoveJob(JobId job) {
   jobs_.erase(job);
   peaks_.erase(job);
+  counted_.erase(job);
   RefreshJobs();
   attribution_.RemoveJob(job);
   for (auto& [uuid, status] : gpus_) {
@@ -82,6 +83,13 @@ void Guard::RemoveJob(JobId job) {
       if (process.job == job) process.job.reset();
     Refresh(status);
   }
+}
+
+void Guard::SetCounted(JobId job, std::map<std::string, base::Bytes> counted) {
+  if (!jobs_.contains(job) || counted_[job] == counted) return;
+  counted_[job] = std::move(counted);
+  for (auto& snapshot : snapshot_.jobs)
+    if (snapshot.id == job) snapshot = SnapshotOf(jobs_.at(job));
 }
 
 void Guard::OnSample(const gpu::Sample& sample) {
@@ -168,7 +176,12 @@ JobSnapshot Guard::SnapshotOf(const GuardedJob& job) const {
   if (!job.hard && !job.soft) return snapshot;
   for (const auto& [uuid, status] : gpus_) {
     if (!job.gpus.empty() && std::find(job.gpus.begin(), job.gpus.end(), uuid) == job.gpus.end()) continue;
-    snapshot.limits[uuid] = {Resolve(job.soft, status.gpu.memory), Resolve(job.hard, status.gpu.memory)};
+    snapshot.limits[uuid] = {Resolve(job.soft, status.gpu.memory), Resolve(job.hard, status.gpu.memory), {}};
+  }
+  if (const auto counted = counted_.find(job.id); counted != counted_.end()) {
+    for (const auto& [uuid, bytes] : counted->second)
+      if (const auto limit = snapshot.limits.find(uuid); limit != snapshot.limits.end())
+        limit->second.counted = bytes;
   }
   return snapshot;
 }

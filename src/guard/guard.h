@@ -73,6 +73,8 @@ class Guard {
   // sampler to make that now.
   void SetJob(const GuardedJob& job);
   void RemoveJob(JobId job);
+  // What the job's processes count themselves, by GPU, where all of them do.
+  void SetCounted(JobId job, std::map<std::string, base::Bytes> counted);
 
   void OnSample(const gpu::Sample& sample);
   void OnTime();
@@ -81,7 +83,10 @@ class Guard {
   const gpu::Inventory& inventory() const { return inventory_; }
   // nullptr: no such GPU. A GPU that was never sampled has a default `taken_at`.
   const GpuStatus* Find(const std::string& uuid) const;
+  const std::map<std::string, GpuStatus>& Statuses() const { return gpus_; }  // by UUID
   JobUsage UsageOf(JobId job) const;
+  // Of any process, on a GPU or not.
+  std::optional<JobId> JobOf(pid_t pid) const { return attribution_.JobOf(pid); }
 
  private:
   void Act();
@@ -104,6 +109,7 @@ class Guard {
   std::map<std::string, GpuStatus> gpus_;
   std::map<JobId, GuardedJob> jobs_;
   std::map<JobId, base::Bytes> peaks_;  // of the present run
+  std::map<JobId, std::map<std::string, base::Bytes>> counted_;
   std::map<std::string, base::Millis> periods_;
   Snapshot snapshot_;  // of all the above, kept up to date so that resting costs no copies
   State state_;

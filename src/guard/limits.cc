@@ -1,6 +1,8 @@
 // Soft and hard limits of jobs on one GPU.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "guard/round.h"
 
 namespace gpuman::guard {
@@ -20,9 +22,34 @@ void Tell(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, std::str
   round.actions.push_back(std::move(action));
 }
 
-void HoldHard(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, base::Bytes limit,
+// Over its limit, and yet nothing that ending it would prevent: it gets no more memory as it is.
+bool IsLetBe(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, base::Bytes limit,
+             base::Bytes counted, const Usage& usage) {
+  const auto overhead = std::min(round.settings.overhead.count, limit.count / 4);
+  const bool by_overhead = usage.known.count - limit.count <= overhead;
+  const bool lowered = counted > limit;
+  if (!by_overhead && !lowered) return false;
+  const auto [since, first] = round.state.jobs[job.id].over_hard_since.try_emplace(gpu.uuid, round.now);
+  if (first) {
+    Tell(round, job, gpu, kOverLimit,
+         fmt::format("{} uses {} on {}, over its limit of {}: it gets no more memory{}", NameOf(job),
+                     Exactly(usage.known), NameOf(gpu), Exactly(limit),
+                     by_overhead ? "; what it is over is what the driver takes for contexts and code"
+                                 : fmt::format(", and is ended in {} unless it gives some back",
+                                               base::FormatDuration(round.settings.lowered_patience))),
+         {{"used", Count(usage.known)}, {"limit", Count(limit)}, {"counted", Count(counted)}});
+  }
+  return by_overhead || round.now - since->second < round.settings.lowered_patience;
+}
+
+void HoldHard(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, const JobLimit& limits,
               const Usage& usage) {
-  if (usage.known <= limit) return;
+  const base::Bytes limit = *limits.hard;
+  if (usage.known <= limit) {
+    round.state.jobs[job.id].over_hard_since.erase(gpu.uuid);
+    return;
+  }
+  if (limits.counted && IsLetBe(round, job, gpu, limit, *limits.counted, usage)) return;
   EndJob(round, job, gpu,
          {std::string(kHardLimit),
           "memory_limit",
@@ -66,7 +93,7 @@ void HoldLimits(Round& round, const GpuSnapshot& gpu) {
     if (limits == job.limits.end()) continue;
     const JobLimit& limit = limits->second;
     const Usage usage = usages[job.id];
-    if (limit.hard) HoldHard(round, job, gpu, *limit.hard, usage);
+    if (limit.hard) HoldHard(round, job, gpu, limit, usage);
     if (round.state.jobs[job.id].ending.stage != Stage::kNone) continue;
     if (limit.soft) HoldSoft(round, job, gpu, *limit.soft, usage);
     if (limit.soft || limit.hard) TellUnknown(round, job, gpu, usage);

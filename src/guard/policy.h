@@ -4,6 +4,10 @@
 //  - Hard limit: a job whose processes on one GPU are known to hold more than its limit there is ended:
 //    SIGTERM, the grace, SIGKILL to the whole tree; at once SIGKILL when the grace is 0. Reason memory_limit.
 //    What has been ordered is carried through: a job that gives memory back during its grace is ended still.
+//    Unless all its processes there count their memory themselves (the shim, `counted`) and so take no more:
+//    then it is told once (over_limit), and let be while it is over by no more than `overhead`, which is what
+//    the driver takes for contexts, code and graphs; and for `lowered_patience` where its own count is over
+//    the limit, because that was lowered.
 //  - Soft limit: told once when passed, again only after usage fell below 95 % of it.
 //  - Reserve: while free memory of a GPU is below its reserve, one victim at a time is ended, reason
 //    device_pressure: over its soft limit first, then lowest priority, then newest. The next is chosen when
@@ -58,6 +62,8 @@ struct Settings {
   std::set<std::string> protected_names = DefaultProtectedNames();  // comm
   std::set<base::ProcessId> ignored{};  // unmanaged processes that are never touched nor counted
   base::Millis max_age{3000};
+  base::Bytes overhead = base::MiB(256);  // at most a quarter of the limit
+  base::Millis lowered_patience{10'000};
   base::Millis settle{250};
   base::Millis victim_patience{10'000};
   base::Millis kill_again{1000};  // SIGKILL is repeated this often while the job still shows on a GPU
@@ -76,6 +82,8 @@ struct GpuSnapshot {
 struct JobLimit {
   std::optional<base::Bytes> soft;
   std::optional<base::Bytes> hard;
+  // What the job's processes count there themselves; nullopt: not all of them do.
+  std::optional<base::Bytes> counted;
   friend bool operator==(const JobLimit&, const JobLimit&) = default;
 };
 
@@ -128,6 +136,7 @@ struct JobState {
   Ending ending;
   std::set<std::string> over_soft;  // GPUs
   std::set<std::string> unknown_told;
+  std::map<std::string, base::MonoTime> over_hard_since{};  // GPUs on which it is let be
 };
 
 // A job, or else a process that is none's.

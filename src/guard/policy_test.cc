@@ -56,6 +56,41 @@ TEST(HardLimit, ActsOnWhatIsCertainlyAboveIt) {
   }
 }
 
+TEST(HardLimit, LetsBeWhoseProcessesCountTheirMemoryAndTakeNoMore) {
+  const struct {
+    const char* what;
+    std::uint64_t used;
+    std::optional<std::uint64_t> counted;
+    std::int64_t now;
+    std::vector<std::string> words;
+  } table[] = {
+      {"nobody counts: ended at once", 1001, std::nullopt, 0, {"kill job 7 hard_limit"}},
+      {"over by what the driver takes", 1200, 1000, 0, {"tell over_limit job 7"}},
+      {"for as long as that is so", 1200, 1000, 1'000'000, {}},
+      {"over by more: the count is wrong", 1300, 1000, 0, {"kill job 7 hard_limit"}},
+      {"the limit was lowered", 4000, 3900, 0, {"tell over_limit job 7"}},
+      {"and nothing given back yet", 4000, 3900, 9'000, {}},
+      {"nor in time", 4000, 3900, 11'000, {"kill job 7 hard_limit"}},
+  };
+  for (const auto& row : table) {
+    Story story;
+    auto job = Job(7, 1000);
+    if (row.counted)
+      for (auto& [uuid, limit] : job.limits) limit.counted = base::MiB(*row.counted);
+    if (row.now > 0) story.Next(0, {Gpu(0, {Process(1, 7, row.used)})}, {job});
+    EXPECT_EQ(story.Next(row.now, {Gpu(row.now, {Process(1, 7, row.used)})}, {job}), row.words) << row.what;
+  }
+}
+
+TEST(HardLimit, TellsAgainWhenItIsPassedAgain) {
+  Story story;
+  auto job = Job(7, 1000);
+  for (auto& [uuid, limit] : job.limits) limit.counted = base::MiB(900);
+  EXPECT_THAT(story.Next(0, {Gpu(0, {Process(1, 7, 1001)})}, {job}), ElementsAre("tell over_limit job 7"));
+  EXPECT_THAT(story.Next(1, {Gpu(1, {Process(1, 7, 1000)})}, {job}), IsEmpty());
+  EXPECT_THAT(story.Next(2, {Gpu(2, {Process(1, 7, 1001)})}, {job}), ElementsAre("tell over_limit job 7"));
+}
+
 TEST(HardLimit, CountsEachGpuByItself) {
   Story story;
   EXPECT_THAT(

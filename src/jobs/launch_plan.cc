@@ -38,6 +38,15 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
     spec.extra_environment.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
   }
 
+  if (job.preload && !settings.shim.empty()) {
+    const auto& variables = job.environment.variables();
+    const auto before = variables.find("LD_PRELOAD");
+    const bool some = before != variables.end() && !before->second.empty();
+    spec.extra_environment.push_back("LD_PRELOAD=" + settings.shim.string() +
+                                     (some ? ":" + before->second : ""));
+    spec.extra_environment.push_back("GPUMAN_SHIM_SOCKET=" + settings.shim_socket.string());
+  }
+
   spec.log.path = LogPath(settings.log_dir, job.id);
   spec.log.size_limit = settings.log_size;
   spec.log.rotations = settings.log_files;

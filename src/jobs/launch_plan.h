@@ -1,7 +1,8 @@
 // From a job to what its keeper is told to run. Pure.
 //
 // The command gets the environment it was submitted with, and on top of it GPUMAN_JOB_ID, GPUMAN_JOB_TAG and,
-// for the GPUs it was given, CUDA_VISIBLE_DEVICES (UUIDs) and CUDA_DEVICE_ORDER. A job that was given no GPUs
+// for the GPUs it was given, CUDA_VISIBLE_DEVICES (UUIDs) and CUDA_DEVICE_ORDER, and LD_PRELOAD with the shim
+// before what the caller had there. A job that was given no GPUs
 // may use every one: then a CUDA_VISIBLE_DEVICES of the caller's own stays.
 #pragma once
 
@@ -24,6 +25,8 @@ struct LaunchSettings {
   keeper::RestartPolicy restart;      // all but the mode
   std::optional<int> oom_score_adj;   // of the jobs; absent: as the daemon's own
   std::vector<std::string> all_gpus;  // UUIDs of what the machine has now
+  std::filesystem::path shim;         // libgpuman.so, preloaded into jobs that want it; empty: into none
+  std::filesystem::path shim_socket;
 };
 
 keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings);

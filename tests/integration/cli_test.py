@@ -142,8 +142,8 @@ class CliTest(unittest.TestCase):
         self.ok("remove", "--tag", "test_cuda_app")
 
     def test_a_job_above_its_limit_is_stopped_and_says_why(self):
-        done = self.m.run("run", "--tag", "hog", "--memory", "512MiB", "--wait", "--", "gpuman-load", "--alloc", "2GiB",
-                          "--step", "64MiB", "--interval", "20ms", "--hold", "1h")
+        done = self.m.run("run", "--tag", "hog", "--memory", "512MiB", "--no-preload", "--wait", "--", "gpuman-load",
+                          "--alloc", "2GiB", "--step", "64MiB", "--interval", "20ms", "--hold", "1h")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
         self.assertIn("limit", done.stderr)
         job = self.m.job("hog")
@@ -153,6 +153,14 @@ class CliTest(unittest.TestCase):
         self.assertIn("killed (memory_limit)", self.ok("status", "--all"))
         self.assertTrue([e for e in self.m.json("events")["events"] if e["tag"] == "hog" and "limit" in e["kind"]])
         self.assertIn("hog", self.ok("events"))
+
+    def test_a_job_that_asks_for_more_than_its_limit_is_refused_it(self):
+        done = self.m.run("run", "--tag", "greedy", "--memory", "512MiB", "--wait", "--", "gpuman-load", "--alloc", "2GiB",
+                          "--step", "64MiB", "--json")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn('"event":"oom"', done.stdout)
+        self.assertEqual(self.m.job("greedy")["state"], "failed")
+        self.assertLessEqual(self.m.job("greedy")["memory"]["peak"] or 0, 512 * MIB)
 
     def test_wait_exits_as_the_job_does_and_shows_its_output(self):
         done = self.m.run("run", "--tag", "exits", "--wait", "--command", "echo out; echo err >&2; exit 7")

@@ -83,7 +83,8 @@ class ClockTest(DaemonTest):
         self.assertEqual(self.wait("found")["exit_code"], 3)
 
     def test_limits_hold_while_the_clock_jumps(self):
-        self.start("grow", self.load("2GiB", "--step", "64MiB", "--interval", "5ms", "--hold", "1h"), memory="512MiB")
+        self.start("grow", self.load("2GiB", "--step", "64MiB", "--interval", "5ms", "--hold", "1h"), memory="512MiB",
+                   preload=False)
         for shift in (-DAY, DAY, -10 * DAY, 0):
             self.set_clock(shift)
         self.assertEqual(self.wait("grow")["reason"], "memory_limit")

@@ -39,7 +39,7 @@ class DriverTroubleTest(DaemonTest):
         return max((event["id"] for event in self.events()), default=0)
 
     def holds_memory(self, tag, gpu, limit="2GiB"):
-        self.start(tag, self.load("128MiB", "--hold", "1h"), gpus=[gpu], memory=limit)
+        self.start(tag, self.load("128MiB", "--hold", "1h"), gpus=[gpu], memory=limit, preload=False)
         until("it holds memory", lambda: self.job(tag)["memory"]["used"])
 
     def test_a_lost_gpu_is_shown_its_jobs_live_and_others_are_held_to_their_limits(self):

@@ -24,7 +24,8 @@ class JobsTest(DaemonTest):
     def test_a_hog_is_ended_at_its_limit_and_its_neighbour_finishes(self):
         neighbour = self.start("neighbour", self.load("64MiB", "--hold", "1s", "--verify"), memory="1GiB", gpus=["0"])
         self.becomes(neighbour, "running")
-        hog = self.start("hog", self.load("2GiB", "--step", "64MiB", "--interval", "5ms", "--hold", "1h"), memory=512 * MIB)
+        hog = self.start("hog", self.load("2GiB", "--step", "64MiB", "--interval", "5ms", "--hold", "1h"), memory=512 * MIB,
+                         preload=False)
         ended = self.wait("hog")
         self.assertEqual((ended["state"], ended["reason"], ended["signal"]), ("killed", "memory_limit", signal.SIGKILL))
         self.assertIn("512MiB", ended["reason_detail"])
@@ -36,7 +37,7 @@ class JobsTest(DaemonTest):
     def test_children_that_leave_the_session_count_and_are_ended(self):
         load = self.load("1GiB", "--hold", "1h")
         job = self.start("family", f"setsid {load} & setsid sh -c 'sleep 1000 & exec sleep 1000' & sleep 1000",
-                         memory="512MiB")
+                         memory="512MiB", preload=False)
         ended = self.wait("family")
         self.assertEqual(ended["reason"], "memory_limit")
         key = f"GPUMAN_JOB_ID={job}".encode()
@@ -61,7 +62,7 @@ class JobsTest(DaemonTest):
         self.assertEqual(self.log("env").strip(), f"ä b|env|{job['id']}|{directory}|0077|{job['gpus'][0]}")
 
     def test_a_limit_can_be_changed_and_taken_away_while_the_job_runs(self):
-        self.start("grow", self.load("1GiB", "--hold", "1h"), memory="2GiB", soft="1900MiB")
+        self.start("grow", self.load("1GiB", "--hold", "1h"), memory="2GiB", soft="1900MiB", preload=False)
         until("it holds memory", lambda: (self.job("grow")["memory"]["used"] or 0) > 900 * MIB)
         self.assertIsNone(self.request("PATCH", "/v1/jobs/grow", {"memory": None, "soft": None}).json()["memory"]["limit"])
         self.assertEqual(self.request("PATCH", "/v1/jobs/grow", {"priority": 7}).json()["priority"], 7)
@@ -144,7 +145,7 @@ class JobsTest(DaemonTest):
         self.assertEqual(kinds, ["job_started", "job_finished"])
 
     def test_a_killed_daemon_loses_nothing(self):
-        self.start("lives", self.load("128MiB", "--hold", "1h"), memory="1GiB")
+        self.start("lives", self.load("128MiB", "--hold", "1h"), memory="1GiB", preload=False)
         pid = self.becomes("lives", "running")["pid"]
         until("it holds memory", lambda: self.job("lives")["memory"]["used"])
         self.start("ends", "sleep 0.3; exit 9")

@@ -1,0 +1,36 @@
+#include "daemon/ledger_limits.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ledger/wire/layout.h"
+
+namespace gpuman::daemon {
+
+std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::Inventory& inventory) {
+  std::vector<ledger::GpuLimit> limits;
+  for (const auto& gpu : inventory.gpus) {
+    const bool named = std::find(job.gpus.begin(), job.gpus.end(), gpu.uuid) != job.gpus.end();
+    if ((!job.gpus.empty() && !named) || !ledger::ParseUuid(gpu.uuid)) continue;
+    if (limits.size() == ledger::wire::kMostGpus) break;
+    ledger::GpuLimit limit;
+    limit.uuid = gpu.uuid;
+    if (job.memory) limit.hard = job.memory->Of(gpu.memory);
+    if (job.soft) limit.soft = job.soft->Of(gpu.memory);
+    limits.push_back(std::move(limit));
+  }
+  return limits;
+}
+
+std::vector<int> UnshimmedOf(base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
+                             const std::function<bool(base::JobId, base::ProcessId)>& counts) {
+  std::set<int> pids;
+  for (const auto& [uuid, status] : gpus) {
+    for (const auto& process : status.processes) {
+      if (process.job == job && !counts(job, process.id)) pids.insert(process.id.pid);
+    }
+  }
+  return {pids.begin(), pids.end()};
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,21 @@
+// What a job's ledger says, and who does not count in it. Pure.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "gpu/inventory.h"
+#include "guard/guard.h"
+#include "jobs/job.h"
+#include "ledger/ledgers.h"
+
+namespace gpuman::daemon {
+
+// One for each GPU that the job may use, with or without limits, as many as a ledger has room for.
+std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::Inventory& inventory);
+
+// The job's processes on any GPU that do not count their memory, by pid. `counts`: whether one does.
+std::vector<int> UnshimmedOf(base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
+                             const std::function<bool(base::JobId, base::ProcessId)>& counts);
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,132 @@
+#include "daemon/shim_channel.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "ledger/find.h"
+
+namespace gpuman::daemon {
+
+base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_context& loop,
+                                                             const std::filesystem::path& socket, mode_t mode,
+                                                             const base::ProcessTable& table,
+                                                             ledger::Attribute attribute) {
+  std::unique_ptr<ShimChannel> channel(new ShimChannel(loop, socket, table));
+  GPUMAN_ASSIGN(auto listening, ledger::ListenForShims(socket, mode));
+  GPUMAN_ASSIGN(auto server,
+                ledger::Server::Make(std::move(listening), channel->ledgers_, std::move(attribute)));
+  channel->server_.emplace(std::move(server));
+  const int own = ::fcntl(channel->server_->descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return base::FailSystem(errno, "watching the shims' socket");
+  channel->ready_.assign(own);
+  channel->Wait();
+  return channel;
+}
+
+ShimChannel::~ShimChannel() {
+  std::error_code ignored;
+  if (server_) std::filesystem::remove(socket_, ignored);
+}
+
+void ShimChannel::Wait() {
+  ready_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                    [this](boost::system::error_code error) {
+                      if (error) return;
+                      server_->Serve();
+                      seen_.clear();  // who has come counts from now on
+                      Wait();
+                    });
+}
+
+base::Result<> ShimChannel::SetJob(base::JobId job, base::ProcessId keeper,
+                                   std::vector<ledger::GpuLimit> limits) {
+  const auto known = jobs_.find(job);
+  if (known == jobs_.end()) {
+    GPUMAN_TRY(Begin(job, keeper, WithContexts(limits)));
+  } else if (known->second.limits != limits) {
+    GPUMAN_TRY(ledgers_.SetLimits(job, WithContexts(limits)));
+  }
+  jobs_[job].limits = std::move(limits);
+  seen_.clear();
+  server_->AskAgain();
+  return {};
+}
+
+base::Result<> ShimChannel::Begin(base::JobId job, base::ProcessId keeper,
+                                  const std::vector<ledger::GpuLimit>& limits) {
+  std::vector<pid_t> pids;
+  for (const auto& process : base::Descendants(table_.List(), keeper.pid)) pids.push_back(process.id.pid);
+  if (auto file = ledger::FindLedger(job, pids)) {
+    auto adopted = ledgers_.Adopt(job, std::move(*file), limits);
+    if (adopted) return adopted;
+    spdlog::warn("job {}: {}; it gets a new one", job.value, adopted.error().message);
+  }
+  return ledgers_.Create(job, limits);
+}
+
+void ShimChannel::RemoveJob(base::JobId job) {
+  jobs_.erase(job);
+  ledgers_.Drop(job);
+}
+
+void ShimChannel::ReleaseJob(base::JobId job) {
+  if (ledgers_.Has(job)) (void)ledgers_.SetLimits(job, {});
+  RemoveJob(job);
+}
+
+std::optional<base::Bytes> ShimChannel::ContextOn(const std::string& uuid) const {
+  const auto found = contexts_.find(uuid);
+  return found == contexts_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<ledger::GpuLimit> ShimChannel::WithContexts(std::vector<ledger::GpuLimit> limits) const {
+  for (auto& limit : limits) limit.context = ContextOn(limit.uuid).value_or(base::Bytes{});
+  return limits;
+}
+
+ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
+  constexpr unsigned kEnough = 8;  // of the same figures: what is said of them changes no more
+  Findings findings;
+  const auto& uuid = status.gpu.uuid;
+  Seen& seen_before = seen_[uuid];
+  seen_before.rounds = seen_before.processes == status.processes ? seen_before.rounds + 1 : 0;
+  if (seen_before.rounds > kEnough) return findings;
+  seen_before.processes = status.processes;
+  std::map<base::JobId, std::vector<ledger::Look>> looks;
+  for (const auto& [job, known] : jobs_) looks[job];
+  for (const auto& process : status.processes) {
+    if (!process.job || !jobs_.contains(*process.job) || !process.memory) continue;
+    looks[*process.job].push_back(
+        {process.id, *process.memory, ledgers_.HeldBy(*process.job, process.id, uuid)});
+  }
+  for (const auto& [id, seen] : looks) {
+    Job& job = jobs_.at(id);
+    auto& outside = job.outside[uuid];
+    const base::Bytes bytes = outside.Observe(seen);
+    if (auto& told = job.told_outside[uuid]; told != bytes) {
+      told = bytes;
+      ledgers_.SetOutside(id, uuid, bytes);
+    }
+    if (outside.context() && !contexts_.contains(uuid)) {
+      spdlog::info("a context takes {} on {}", base::FormatBytes(*outside.context()), uuid);
+      contexts_[uuid] = *outside.context();
+      for (const auto& [other, entry] : jobs_) (void)ledgers_.SetLimits(other, WithContexts(entry.limits));
+    }
+    if (!job.overwritten && !ledgers_.Intact(id)) {
+      job.overwritten = true;
+      findings.overwritten.push_back(id);
+    }
+    bool all = !job.overwritten;
+    base::Bytes counted{};
+    for (const auto& look : seen) {
+      all = all && look.counted;
+      counted += look.counted.value_or(base::Bytes{});
+    }
+    findings.counted[id] = all ? std::optional(counted) : std::nullopt;
+  }
+  return findings;
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,92 @@
+// The shims of the jobs' processes, as the daemon sees them: the socket they come to, the ledgers they count
+// in, and what the driver shows beyond those.
+//
+//   job runs ------------> SetJob: a ledger with its limits (made, or found again after a restart)
+//   process asks --------> whose is it? (attribution) -> its place in the ledger
+//   sample of a GPU -----> OnSample: writes `outside`, learns what a context costs, tells what is odd
+//
+// Lives on the event loop; not thread-safe.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gpu/attribution.h"
+#include "guard/guard.h"
+#include "ledger/ledgers.h"
+#include "ledger/outside.h"
+#include "ledger/server.h"
+
+namespace gpuman::daemon {
+
+class ShimChannel {
+ public:
+  // Listens at `socket`, replacing one that is there (the state directory is claimed: it is nobody else's).
+  static base::Result<std::unique_ptr<ShimChannel>> Open(boost::asio::io_context& loop,
+                                                         const std::filesystem::path& socket, mode_t mode,
+                                                         const base::ProcessTable& table,
+                                                         ledger::Attribute attribute);
+
+  ~ShimChannel();
+  ShimChannel(const ShimChannel&) = delete;
+  ShimChannel& operator=(const ShimChannel&) = delete;
+
+  // A job whose keeper is known and whose processes have the shim; `limits`: one for each of its GPUs. Called
+  // again when limits change. kExhausted and the like: its processes go on without, and the guard with them.
+  base::Result<> SetJob(base::JobId job, base::ProcessId keeper, std::vector<ledger::GpuLimit> limits);
+  // It has ended; or it goes on without limits.
+  void RemoveJob(base::JobId job);
+  void ReleaseJob(base::JobId job);
+
+  struct Findings {
+    // By job: what its processes count on this GPU, where all that are on it count.
+    std::map<base::JobId, std::optional<base::Bytes>> counted;
+    std::vector<base::JobId> overwritten;  // its ledger says something else than was written; told once
+  };
+  // The figures of one GPU are new. Nothing is found where nothing has changed for a while.
+  Findings OnSample(const guard::GpuStatus& status);
+
+  // False: a process of a job with a ledger that never came.
+  bool Counts(base::JobId job, base::ProcessId process) const { return ledgers_.Registered(job, process); }
+  bool Has(base::JobId job) const { return ledgers_.Has(job); }
+  // What one context costs on the GPU; nullopt: not known yet.
+  std::optional<base::Bytes> ContextOn(const std::string& uuid) const;
+
+ private:
+  ShimChannel(boost::asio::io_context& loop, std::filesystem::path socket, const base::ProcessTable& table)
+      : socket_(std::move(socket)), table_(table), ready_(loop) {}
+  void Wait();
+  base::Result<> Begin(base::JobId job, base::ProcessId keeper, const std::vector<ledger::GpuLimit>& limits);
+  std::vector<ledger::GpuLimit> WithContexts(std::vector<ledger::GpuLimit> limits) const;
+
+  struct Job {
+    std::vector<ledger::GpuLimit> limits;            // without contexts
+    std::map<std::string, ledger::Outside> outside;  // by GPU
+    std::map<std::string, base::Bytes> told_outside;
+    bool overwritten = false;
+  };
+
+  // The figures that were looked at last, and how often they were the same.
+  struct Seen {
+    std::vector<gpu::OwnedProcess> processes;
+    unsigned rounds = 0;
+  };
+
+  const std::filesystem::path socket_;
+  const base::ProcessTable& table_;
+  ledger::Ledgers ledgers_;
+  std::optional<ledger::Server> server_;
+  boost::asio::posix::stream_descriptor ready_;  // a duplicate of the server's
+  std::map<base::JobId, Job> jobs_;
+  std::map<std::string, base::Bytes> contexts_;  // by GPU
+  std::map<std::string, Seen> seen_;             // by GPU
+};
+
+}  // namespace gpuman::daemon

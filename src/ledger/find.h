@@ -1,0 +1,18 @@
+// The ledger of a job whose daemon was started anew: a process of the job still has it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+
+#include "base/fd.h"
+#include "base/ids.h"
+
+namespace gpuman::ledger {
+
+// A descriptor of its file, opened anew, from the first of `pids` that has it; nullopt: none has. `proc` is
+// where the processes are shown. What the file holds is the processes' word: Ledgers::Adopt looks at it.
+std::optional<base::Fd> FindLedger(base::JobId job, std::span<const pid_t> pids,
+                                   const std::filesystem::path& proc = "/proc");
+
+}  // namespace gpuman::ledger

@@ -1,0 +1,90 @@
+// The ledgers of the running jobs, on the daemon's side.
+//
+// The daemon writes limits into a ledger and reads usage from it, but relies on nothing that stands there:
+// the job's programs can write it too. What has to be right (the limits, which process joined) is kept here
+// as well.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/ids.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "ledger/page.h"
+
+namespace gpuman::ledger {
+
+struct GpuLimit {
+  std::string uuid;  // "GPU-…" or "MIG-…"
+  std::optional<base::Bytes> hard;
+  std::optional<base::Bytes> soft;
+  base::Bytes context;  // what one context costs there; 0: not known
+  friend bool operator==(const GpuLimit&, const GpuLimit&) = default;
+};
+
+struct GpuUsage {
+  std::string uuid;
+  base::Bytes used;  // by the processes that count, as they count
+};
+
+// What a process that joins gets. Whoever holds `owner`, or a mapping made through it, owns the slot.
+struct Seat {
+  unsigned slot = 0;
+  base::Fd owner;
+  base::Fd file;
+};
+
+// The 16 bytes of "GPU-93f6e897-3b2d-…"; nullopt when it is no such text. Pure.
+std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text);
+
+// Not thread-safe.
+class Ledgers {
+ public:
+  // A ledger for a job that has none. kInvalidArgument: a UUID that is none, a GPU twice or too many.
+  base::Result<> Create(base::JobId job, std::span<const GpuLimit> limits);
+  // The ledger that the job's processes use already (an earlier daemon made it), with these limits.
+  base::Result<> Adopt(base::JobId job, base::Fd file, std::span<const GpuLimit> limits);
+  // New limits for a running job; GPUs that the ledger lacks are added to it, those not named here lose
+  // theirs.
+  base::Result<> SetLimits(base::JobId job, std::span<const GpuLimit> limits);
+  // Bytes of the job that the driver shows on the GPU beyond what the ledger counts: contexts, modules,
+  // processes without the shim. They take from the limit.
+  void SetOutside(base::JobId job, std::string_view uuid, base::Bytes bytes);
+  // Forgets the job. Its processes go on with the last limits.
+  void Drop(base::JobId job);
+  bool Has(base::JobId job) const { return jobs_.contains(job); }
+
+  // A place for a process of the job: kNotFound without a ledger, kExhausted when all are taken.
+  base::Result<Seat> Join(base::JobId job, base::ProcessId process);
+  // Whether the process counts its memory in this job's ledger now.
+  bool Registered(base::JobId job, base::ProcessId process) const;
+  // What the process counts on the GPU; nullopt: it does not count its memory in this job's ledger now.
+  std::optional<base::Bytes> HeldBy(base::JobId job, base::ProcessId process, std::string_view uuid) const;
+  // Gives back what processes that have ended held; returns how many of those there were. A process of the
+  // job that is refused memory does the same, so nothing waits for this.
+  unsigned Reclaim(base::JobId job);
+  // In the order of the limits; empty for a job without a ledger.
+  std::vector<GpuUsage> UsageOf(base::JobId job) const;
+  // False when the ledger says something else than was written: a program has overwritten it.
+  bool Intact(base::JobId job) const;
+
+ private:
+  struct Entry {
+    Page page;
+    std::vector<GpuLimit> limits;
+    std::map<unsigned, base::ProcessId> seats;
+  };
+  static std::optional<unsigned> SlotOf(const Entry& entry, base::ProcessId process);
+  base::Result<> Add(base::JobId job, base::Result<Page> page, std::span<const GpuLimit> limits);
+
+  std::map<base::JobId, Entry> jobs_;
+};
+
+}  // namespace gpuman::ledger

@@ -1,0 +1,39 @@
+// The ledger's memory, on the daemon's side: an anonymous file that cannot change its size.
+#pragma once
+
+#include <optional>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "ledger/wire/layout.h"
+
+namespace gpuman::ledger {
+
+// Move-only; thread-compatible. The content is shared with the job's processes and may change at any moment.
+class Page {
+ public:
+  // All zeros but magic, version and `job`.
+  static base::Result<Page> Create(std::int64_t job);
+  // One that an earlier daemon made, found in a process of the job. kCorrupt when it is no ledger of that
+  // job.
+  static base::Result<Page> Adopt(base::Fd file, std::int64_t job);
+  Page(Page&& other) noexcept;
+  Page& operator=(Page&& other) noexcept;
+  ~Page();
+
+  wire::Ledger& operator*() const { return *ledger_; }
+  wire::Ledger* operator->() const { return ledger_; }
+  // The daemon's own open file description.
+  int descriptor() const { return file_.get(); }
+  // A new open file description of the same file, for another process.
+  base::Result<base::Fd> Open() const;
+
+ private:
+  explicit Page(base::Fd file) : file_(std::move(file)) {}
+  base::Result<> Map();
+
+  base::Fd file_;
+  wire::Ledger* ledger_ = nullptr;
+};
+
+}  // namespace gpuman::ledger

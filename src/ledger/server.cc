@@ -1,0 +1,163 @@
+#include "ledger/server.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/paths.h"
+#include "ledger/wire/messages.h"
+
+namespace gpuman::ledger {
+namespace {
+
+using base::Fd;
+using base::Result;
+
+constexpr std::size_t kMostWaiting = 4096;
+constexpr std::chrono::seconds kPatience{5};  // with a process that connects and says nothing
+
+std::optional<Caller> CallerOf(int connection, const wire::Hello& hello) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  const auto process = base::IdentityOf(peer.pid);
+  if (!process) return std::nullopt;
+  Caller caller{*process, peer.uid, std::nullopt, {}};
+  if (hello.job != 0) caller.claimed_job = base::JobId{static_cast<std::int64_t>(hello.job)};
+  caller.key.assign(hello.key, ::strnlen(hello.key, sizeof hello.key));
+  return caller;
+}
+
+// One message with the descriptors of a seat, or none.
+void Send(int connection, const wire::Welcome& welcome, const Seat* seat) {
+  wire::Welcome copy = welcome;
+  iovec part{&copy, sizeof copy};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  std::array<int, 2> descriptors{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
+  if (seat != nullptr) {
+    descriptors = {seat->owner.get(), seat->file.get()};
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof descriptors);
+    std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof descriptors);
+  }
+  (void)::sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace
+
+Result<Server> Server::Make(Fd listening, Ledgers& ledgers, Attribute attribute) {
+  Fd poll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!poll.ok()) return base::FailSystem(errno, "making an epoll descriptor");
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = listening.get();
+  if (::epoll_ctl(poll.get(), EPOLL_CTL_ADD, listening.get(), &event) != 0)
+    return base::FailSystem(errno, "watching the shims' socket");
+  return Server(std::move(listening), std::move(poll), ledgers, std::move(attribute));
+}
+
+void Server::Serve() {
+  std::array<epoll_event, 64> events{};
+  const int count = ::epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const int descriptor = events[static_cast<std::size_t>(i)].data.fd;
+    if (descriptor == listening_.get())
+      Accept();
+    else
+      Hear(descriptor);
+  }
+}
+
+void Server::Accept() {
+  DropOld();
+  Fd connection(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!connection.ok() || waiting_.size() >= kMostWaiting) return;
+  const int descriptor = connection.get();
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = descriptor;
+  if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0)
+    waiting_.emplace(descriptor, Waiting{std::move(connection), Clock::now()});
+}
+
+void Server::DropOld() {
+  const auto now = Clock::now();
+  std::erase_if(waiting_, [&](const auto& entry) { return now - entry.second.since > kPatience; });
+  std::erase_if(early_, [&](const auto& entry) { return now - entry.waiting.since > kPatience; });
+}
+
+void Server::Hear(int connection) {
+  const auto found = waiting_.find(connection);
+  if (found == waiting_.end()) return;
+  Waiting peer = std::move(found->second);
+  waiting_.erase(found);
+  wire::Hello hello{};
+  if (::recv(connection, &hello, sizeof hello, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof hello) ||
+      hello.magic != wire::kHelloMagic)
+    return;
+  if (Answer(connection, hello) || early_.size() >= kMostWaiting) return;
+  ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection, nullptr);
+  early_.push_back({std::move(peer), hello});
+}
+
+void Server::AskAgain() {
+  DropOld();
+  std::erase_if(early_,
+                [&](const Early& early) { return Answer(early.waiting.connection.get(), early.hello); });
+}
+
+bool Server::Answer(int connection, const wire::Hello& hello) {
+  wire::Welcome welcome{};
+  welcome.magic = wire::kWelcomeMagic;
+  welcome.version = wire::kVersion;
+  welcome.bytes = sizeof(wire::Ledger);
+  welcome.answer = wire::Answer::kNoJob;
+  const auto caller = CallerOf(connection, hello);
+  const auto found = caller ? attribute_(*caller) : Attribution{};
+  if (found.verdict == Verdict::kLater) return false;
+  if (found.verdict == Verdict::kNobody || !ledgers_->Has(found.job)) {
+    Send(connection, welcome, nullptr);
+    return true;
+  }
+  welcome.answer = wire::Answer::kOtherVersion;
+  if (hello.version != wire::kVersion) {
+    Send(connection, welcome, nullptr);
+    return true;
+  }
+  const auto seat = ledgers_->Join(found.job, caller->process);
+  welcome.answer = seat ? wire::Answer::kJoined : wire::Answer::kTryLater;
+  if (seat) welcome.slot = seat->slot;
+  Send(connection, welcome, seat ? &*seat : nullptr);
+  return true;
+}
+
+Result<Fd> ListenForShims(const std::filesystem::path& path, mode_t mode) {
+  GPUMAN_TRY(base::CheckSocketPath(path));
+  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.ok()) return base::FailSystem(errno, "making a socket");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.string().copy(address.sun_path, sizeof address.sun_path - 1);
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) ::unlink(path.c_str());
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return base::FailSystem(errno, "binding " + path.string());
+  if (::chmod(path.c_str(), mode) != 0)
+    return base::FailSystem(errno, "setting the permissions of " + path.string());
+  if (::listen(fd.get(), SOMAXCONN) != 0) return base::FailSystem(errno, "listening on " + path.string());
+  return fd;
+}
+
+}  // namespace gpuman::ledger

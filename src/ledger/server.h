@@ -1,0 +1,85 @@
+// The socket on which the shims of a job's processes ask for their ledger.
+//
+// Transport alone: who may join what is the caller's decision, what a ledger is stands in ledgers.h. Not
+// thread-safe; never blocks. Everything it waits for is behind one descriptor, so any event loop can drive
+// it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/ids.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "ledger/ledgers.h"
+#include "ledger/wire/messages.h"
+
+namespace gpuman::ledger {
+
+// A process that asks. `process` and `uid` are the kernel's word, the rest is what the process says.
+struct Caller {
+  base::ProcessId process;
+  uid_t uid = 0;
+  std::optional<base::JobId> claimed_job;
+  std::string key;
+};
+
+// Whose ledger the process gets. kLater: that is not known yet, but may be in a moment (Server::AskAgain).
+enum class Verdict { kJob, kNobody, kLater };
+struct Attribution {
+  Verdict verdict = Verdict::kNobody;
+  base::JobId job{};
+};
+using Attribute = std::function<Attribution(const Caller&)>;
+
+class Server {
+ public:
+  // Serves on a socket that listens already (unix, seqpacket, non-blocking). `ledgers` outlives the server.
+  static base::Result<Server> Make(base::Fd listening, Ledgers& ledgers, Attribute attribute);
+
+  // Readable when Serve has something to do.
+  int descriptor() const { return poll_.get(); }
+  void Serve();
+  // Jobs have come: asks again about those for whom it was too early.
+  void AskAgain();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Server(base::Fd listening, base::Fd poll, Ledgers& ledgers, Attribute attribute)
+      : listening_(std::move(listening)),
+        poll_(std::move(poll)),
+        ledgers_(&ledgers),
+        attribute_(std::move(attribute)) {}
+  void Accept();
+  void Hear(int connection);
+  // False: too early.
+  bool Answer(int connection, const wire::Hello& hello);
+  void DropOld();
+
+  base::Fd listening_, poll_;
+  Ledgers* ledgers_;
+  Attribute attribute_;
+  struct Waiting {
+    base::Fd connection;
+    Clock::time_point since;
+  };
+  std::map<int, Waiting> waiting_;  // connected, and not heard yet
+  struct Early {
+    Waiting waiting;
+    wire::Hello hello;
+  };
+  std::vector<Early> early_;  // heard, and not answered yet
+};
+
+// Listens at `path`, replacing a socket that is there.
+base::Result<base::Fd> ListenForShims(const std::filesystem::path& path, mode_t mode);
+
+}  // namespace gpuman::ledger

@@ -1,0 +1,152 @@
+#include "ledger/server.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstring>
+
+#include "base/temp_dir.h"
+#include "ledger/wire/messages.h"
+
+namespace gpuman::ledger {
+namespace {
+
+constexpr base::JobId kJob{7};
+const std::string kUuid = "GPU-00112233-4455-6677-8899-aabbccddeeff";
+
+class ServerTest : public testing::Test {
+ protected:
+  ServerTest() {
+    EXPECT_TRUE(ledgers_.Create(kJob, std::vector{GpuLimit{kUuid, base::Bytes{1 << 20}, {}, {}}}));
+    auto listening = ListenForShims(path_, 0600);
+    EXPECT_TRUE(listening);
+    auto server = Server::Make(std::move(*listening), ledgers_, [this](const Caller& caller) {
+      caller_ = caller;
+      return answer_;
+    });
+    EXPECT_TRUE(server);
+    server_.emplace(std::move(*server));
+  }
+
+  base::Fd Connect() {
+    base::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_.string().copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return fd;
+  }
+  // Serves while there is something to serve.
+  void Serve() {
+    pollfd entry{server_->descriptor(), POLLIN, 0};
+    while (::poll(&entry, 1, 0) > 0) server_->Serve();
+  }
+  wire::Welcome Ask(const wire::Hello& hello, int& descriptors) {
+    const base::Fd fd = Connect();
+    EXPECT_EQ(::send(fd.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+    Serve();
+    wire::Welcome welcome{};
+    alignas(cmsghdr) char control[256];
+    iovec part{&welcome, sizeof welcome};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    EXPECT_EQ(::recvmsg(fd.get(), &message, MSG_DONTWAIT), static_cast<ssize_t>(sizeof welcome));
+    descriptors = 0;
+    for (cmsghdr* h = CMSG_FIRSTHDR(&message); h != nullptr; h = CMSG_NXTHDR(&message, h)) {
+      int numbers[8] = {};
+      const auto count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      std::memcpy(numbers, CMSG_DATA(h), count * sizeof(int));
+      for (std::size_t i = 0; i < count; ++i) kept_.emplace_back(numbers[i]);
+      descriptors += static_cast<int>(count);
+    }
+    return welcome;
+  }
+  static wire::Hello GoodHello() {
+    wire::Hello hello{};
+    hello.magic = wire::kHelloMagic;
+    hello.version = wire::kVersion;
+    hello.job = 7;
+    std::strcpy(hello.key, "secret");
+    return hello;
+  }
+
+  base::TempDir dir_;
+  std::filesystem::path path_ = std::filesystem::path(dir_.path()) / "shim.sock";
+  Ledgers ledgers_;
+  Attribution answer_{Verdict::kJob, kJob};
+  std::optional<Caller> caller_;
+  std::optional<Server> server_;
+  std::vector<base::Fd> kept_;
+};
+
+TEST_F(ServerTest, GivesAProcessOfAJobItsPlaceInTheLedger) {
+  int descriptors = 0;
+  const auto welcome = Ask(GoodHello(), descriptors);
+  EXPECT_EQ(welcome.magic, wire::kWelcomeMagic);
+  EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
+  EXPECT_EQ(welcome.bytes, sizeof(wire::Ledger));
+  EXPECT_EQ(descriptors, 2);
+  ASSERT_TRUE(caller_);
+  EXPECT_EQ(caller_->process, base::SelfId());
+  EXPECT_EQ(caller_->uid, ::geteuid());
+  EXPECT_EQ(caller_->claimed_job, kJob);
+  EXPECT_EQ(caller_->key, "secret");
+  EXPECT_TRUE(ledgers_.Registered(kJob, base::SelfId()));
+}
+
+TEST_F(ServerTest, SaysWhyThereIsNone) {
+  int descriptors = 0;
+  auto hello = GoodHello();
+  hello.version = 99;
+  EXPECT_EQ(Ask(hello, descriptors).answer, wire::Answer::kOtherVersion);
+  answer_ = {};
+  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kNoJob);
+  answer_.verdict = Verdict::kJob;
+  answer_.job = {1000};  // a job without a ledger
+  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kNoJob);
+  EXPECT_EQ(descriptors, 0);
+}
+
+TEST_F(ServerTest, KeepsAProcessWaitingWhoseJobIsNotKnownYet) {
+  const base::Fd fd = Connect();
+  const auto hello = GoodHello();
+  ASSERT_EQ(::send(fd.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+  answer_ = {Verdict::kLater, {}};
+  Serve();
+  server_->AskAgain();
+  wire::Welcome welcome{};
+  EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), -1);
+  answer_ = {Verdict::kJob, kJob};
+  server_->AskAgain();
+  EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), static_cast<ssize_t>(sizeof welcome));
+  EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
+  EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), 0) << "and closed";
+}
+
+TEST_F(ServerTest, HangsUpOnNonsenseAndGoesOn) {
+  const base::Fd nonsense = Connect(), silent = Connect(), gone = Connect();
+  ASSERT_EQ(::send(nonsense.get(), "GET / HTTP/1.1", 14, 0), 14);
+  base::Fd closed = Connect();
+  closed.Close();
+  Serve();
+  char byte = 0;
+  EXPECT_EQ(::recv(nonsense.get(), &byte, 1, MSG_DONTWAIT), 0);
+  int descriptors = 0;
+  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kJoined);
+}
+
+TEST_F(ServerTest, AKeyThatDoesNotEndIsCutWhereItsFieldEnds) {
+  auto hello = GoodHello();
+  std::memset(hello.key, 'k', sizeof hello.key);
+  int descriptors = 0;
+  EXPECT_EQ(Ask(hello, descriptors).answer, wire::Answer::kJoined);
+  EXPECT_EQ(caller_->key.size(), sizeof hello.key);
+}
+
+}  // namespace
+}  // namespace gpuman::ledger

@@ -1,0 +1,174 @@
+// Changes of a ledger's counts: by many processes at once, each of which may be killed between any two
+// instructions, without a lock and without a byte past a limit.
+//
+// Two words have to change together: a GPU's total, and what the process has there. A change is announced in
+// the slot (intent), happens when the total is exchanged, and is then entered in the slot (books). The total
+// names the change that made it, by slot and number, and whoever wants to make the next one enters that one
+// first, if its process has not come to it. So what happened in the total always reaches the slot, and what
+// did not never does:
+//   total = sum of all books + the one change that the total names, if it is not entered yet.
+//
+// Of one slot and GPU, changes are made by one thread at a time: in the process that owns the slot, or in the
+// one that reclaims it (slot_lock.h). Any number of others may enter changes meanwhile.
+//
+// The page may hold anything. Nothing here reads or writes outside of it or loops for ever.
+#pragma once
+
+#include "ledger/wire/layout.h"
+
+namespace gpuman::ledger::wire {
+
+enum class Outcome {
+  kDone,
+  kRefused,  // it would pass the limit, or what can be counted
+  kBroken    // the page makes no sense (it was overwritten)
+};
+
+inline constexpr unsigned kSlotBits = 10;
+inline constexpr unsigned kNumberBits = 22;
+static_assert(kSlots == 1u << kSlotBits && kSlotBits + kNumberBits == 32);
+
+// units << 32 | slot << 22 | the low bits of the change's number
+struct Total {
+  std::uint64_t word;
+  std::uint32_t units() const { return static_cast<std::uint32_t>(word >> 32); }
+  unsigned slot() const { return static_cast<unsigned>(word >> kNumberBits) & (kSlots - 1); }
+  std::uint32_t number() const { return static_cast<std::uint32_t>(word) & ((1u << kNumberBits) - 1); }
+};
+
+// units << 32 | the number of the last change
+struct Books {
+  std::uint64_t word;
+  std::uint32_t units() const { return static_cast<std::uint32_t>(word >> 32); }
+  std::uint32_t number() const { return static_cast<std::uint32_t>(word); }
+};
+
+// units to add, signed, << 32 | the number of the change
+struct Intent {
+  std::uint64_t word;
+  std::int32_t delta() const { return static_cast<std::int32_t>(word >> 32); }
+  std::uint32_t number() const { return static_cast<std::uint32_t>(word); }
+};
+
+constexpr std::uint32_t ShortNumber(std::uint32_t number) { return number & ((1u << kNumberBits) - 1); }
+constexpr std::uint64_t Pack(std::uint32_t high, std::uint32_t low) {
+  return std::uint64_t{high} << 32 | low;
+}
+
+inline std::uint64_t Load(const std::uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_SEQ_CST); }
+inline void Store(std::uint64_t& word, std::uint64_t value) {
+  __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
+}
+inline bool Exchange(std::uint64_t& word, std::uint64_t expected, std::uint64_t wanted) {
+  return __atomic_compare_exchange_n(&word, &expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+// `units` + `delta`, kept within what a word holds: only an overwritten page comes near.
+constexpr std::uint32_t Plus(std::uint32_t units, std::int32_t delta) {
+  const std::int64_t sum = std::int64_t{units} + delta;
+  return sum < 0 ? 0 : sum > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(sum);
+}
+
+// Steps that hold `bytes`.
+constexpr std::uint64_t UnitsOf(std::uint64_t bytes) { return bytes / kUnit + (bytes % kUnit != 0 ? 1 : 0); }
+
+// Enters the change that `total` names where it has not been entered. Any thread of any process.
+inline void EnterLast(Ledger& ledger, unsigned gpu, Total total) {
+  Holding& holding = ledger.slot[total.slot()].gpu[gpu];
+  const Books books{Load(holding.books)};
+  if (ShortNumber(books.number() + 1) != total.number()) return;  // entered
+  const Intent intent{Load(holding.intent)};
+  // Another number: the slot has gone on, so the change was entered after `books` was read.
+  if (intent.number() != books.number() + 1) return;
+  Exchange(holding.books, books.word, Pack(Plus(books.units(), intent.delta()), intent.number()));
+}
+
+// What a slot has on a GPU, everything entered. The GPU is below kMostGpus, the slot below kSlots.
+inline std::uint64_t BytesOf(Ledger& ledger, unsigned gpu, unsigned slot) {
+  EnterLast(ledger, gpu, Total{Load(ledger.gpu[gpu].total)});
+  return Books{Load(ledger.slot[slot].gpu[gpu].books)}.units() * kUnit;
+}
+
+// What the whole job has on a GPU, as the slots count it.
+inline std::uint64_t TotalOf(const Ledger& ledger, unsigned gpu) {
+  return Total{Load(ledger.gpu[gpu].total)}.units() * kUnit;
+}
+
+// Whether the job may have `units` on the GPU.
+inline bool Fits(const Gpu& gpu, std::uint64_t units) {
+  if (units > UINT32_MAX) return false;
+  const std::uint64_t limit = Load(gpu.limit);
+  if (limit == kNoLimit) return true;
+  const std::uint64_t outside = Load(gpu.outside);
+  return outside <= limit && units * kUnit <= limit - outside;
+}
+
+enum class Check { kLimit, kNone };
+
+// The owner's way to change what its slot has, by `units` (never below zero).
+inline Outcome Change(Ledger& ledger, unsigned gpu, unsigned slot, std::int64_t units, Check check) {
+  constexpr unsigned kTries = 100'000;  // each failed one is another process's success
+  if (units > INT32_MAX || units < INT32_MIN) return Outcome::kRefused;
+  std::uint64_t& word = ledger.gpu[gpu].total;
+  Holding& holding = ledger.slot[slot].gpu[gpu];
+  for (unsigned i = 0; i < kTries; ++i) {
+    const Total total{Load(word)};
+    EnterLast(ledger, gpu, total);
+    const Books books{Load(holding.books)};
+    // Neither can give more than there is: an overwritten page must not make the total wrap.
+    std::int64_t delta = units;
+    if (delta < -std::int64_t{books.units()}) delta = -std::int64_t{books.units()};
+    if (delta == 0) return Outcome::kDone;
+    if (delta > 0 && check == Check::kLimit &&
+        !Fits(ledger.gpu[gpu], std::uint64_t{total.units()} + static_cast<std::uint64_t>(delta)))
+      return Outcome::kRefused;
+    const auto change = static_cast<std::int32_t>(delta);
+    const std::uint32_t number = books.number() + 1;
+    Store(holding.intent, Pack(static_cast<std::uint32_t>(change), number));
+    const Total next{Pack(Plus(total.units(), change), slot << kNumberBits | ShortNumber(number))};
+    if (!Exchange(word, total.word, next.word)) continue;
+    EnterLast(ledger, gpu, next);
+    return Outcome::kDone;
+  }
+  return Outcome::kBroken;
+}
+
+// Takes `bytes`, rounded up to units, within the limit.
+inline Outcome Reserve(Ledger& ledger, unsigned gpu, unsigned slot, std::uint64_t bytes) {
+  if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
+  return Change(ledger, gpu, slot, static_cast<std::int64_t>(UnitsOf(bytes)), Check::kLimit);
+}
+
+// Takes them whatever the limit is: the device has given them already.
+inline Outcome Charge(Ledger& ledger, unsigned gpu, unsigned slot, std::uint64_t bytes) {
+  if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
+  return Change(ledger, gpu, slot, static_cast<std::int64_t>(UnitsOf(bytes)), Check::kNone);
+}
+
+inline Outcome GiveBack(Ledger& ledger, unsigned gpu, unsigned slot, std::uint64_t bytes) {
+  if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
+  return Change(ledger, gpu, slot, -static_cast<std::int64_t>(UnitsOf(bytes)), Check::kNone);
+}
+
+// Gives back all that a slot has, and frees it. For who holds its lock, its process being gone.
+inline Outcome Clear(Ledger& ledger, unsigned slot) {
+  Outcome outcome = Outcome::kDone;
+  for (unsigned gpu = 0; gpu < kMostGpus; ++gpu) {
+    if (BytesOf(ledger, gpu, slot) == 0) continue;
+    const Outcome cleared = GiveBack(ledger, gpu, slot, BytesOf(ledger, gpu, slot));
+    if (cleared != Outcome::kDone) outcome = cleared;
+  }
+  __atomic_store_n(&ledger.slot[slot].pid, 0, __ATOMIC_SEQ_CST);
+  return outcome;
+}
+
+// The GPU with this UUID, or -1.
+inline int FindGpu(const Ledger& ledger, const void* uuid) {
+  const unsigned gpus = ledger.gpus < kMostGpus ? ledger.gpus : kMostGpus;
+  for (unsigned gpu = 0; gpu < gpus; ++gpu) {
+    if (__builtin_memcmp(ledger.gpu[gpu].uuid, uuid, sizeof(Gpu::uuid)) == 0) return static_cast<int>(gpu);
+  }
+  return -1;
+}
+
+}  // namespace gpuman::ledger::wire

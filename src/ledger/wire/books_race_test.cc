@@ -1,0 +1,126 @@
+// Many processes, each with several threads, on one ledger at once: and killed in the middle of it.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "ledger/ledgers.h"
+#include "ledger/wire/books.h"
+#include "ledger/wire/slot_lock.h"
+
+namespace gpuman::ledger {
+namespace {
+
+using wire::Outcome;
+
+constexpr unsigned kProcesses = 8, kThreads = 4;
+constexpr std::uint64_t kLimit = 100 * wire::kUnit;
+const std::string kUuid = "GPU-00112233-4455-6677-8899-aabbccddeeff";
+
+// Threads of one process, as the shim's are: one change of a slot at a time.
+void Work(wire::Ledger& ledger, unsigned slot, unsigned steps, bool ends_empty) {
+  std::mutex mutex;
+  const auto run = [&](unsigned seed) {
+    std::minstd_rand random(seed);
+    std::vector<std::uint64_t> held;
+    for (unsigned i = 0; i < steps; ++i) {
+      const std::uint64_t bytes = (random() % 30 + 1) * wire::kUnit;
+      const std::lock_guard lock(mutex);
+      if (random() % 2 == 0) {
+        if (wire::Reserve(ledger, 0, slot, bytes) == Outcome::kDone) held.push_back(bytes);
+      } else if (!held.empty()) {
+        if (wire::GiveBack(ledger, 0, slot, held.back()) != Outcome::kDone) ::_exit(3);
+        held.pop_back();
+      }
+      if (wire::TotalOf(ledger, 0) > kLimit) ::_exit(4);
+    }
+    const std::lock_guard lock(mutex);
+    if (ends_empty)
+      for (const auto bytes : held) wire::GiveBack(ledger, 0, slot, bytes);
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < kThreads; ++i) threads.emplace_back(run, slot * 100 + i + 1);
+  for (auto& thread : threads) thread.join();
+}
+
+class BooksRace : public testing::Test {
+ protected:
+  BooksRace() {
+    EXPECT_TRUE(ledgers_.Create(job_, std::vector{GpuLimit{kUuid, base::Bytes{kLimit}, {}, {}}}));
+  }
+
+  // A process that has joined as the shim does: the mapping alone holds its slot.
+  template <typename Body>
+  pid_t Start(Body body) {
+    auto seat = ledgers_.Join(job_, base::SelfId());
+    EXPECT_TRUE(seat);
+    const pid_t pid = ::fork();
+    if (pid != 0) return pid;
+    void* const at =
+        ::mmap(nullptr, sizeof(wire::Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, seat->owner.get(), 0);
+    if (at == MAP_FAILED) ::_exit(2);
+    body(*static_cast<wire::Ledger*>(at), seat->slot, seat->file.get());
+    ::_exit(0);
+  }
+  std::uint64_t Used() { return ledgers_.UsageOf(job_).at(0).used.count; }
+
+  base::JobId job_{1};
+  Ledgers ledgers_;
+};
+
+TEST_F(BooksRace, TheLimitHoldsAndTheBooksEndAtZero) {
+  std::vector<pid_t> children;
+  for (unsigned i = 0; i < kProcesses; ++i)
+    children.push_back(
+        Start([](wire::Ledger& ledger, unsigned slot, int) { Work(ledger, slot, 20'000, true); }));
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(Used(), 0u);
+  EXPECT_EQ(ledgers_.Reclaim(job_), kProcesses);
+}
+
+// Some are killed at any instruction, while others go on and reclaim what those had.
+TEST_F(BooksRace, WhatKilledProcessesHadComesBackToTheByte) {
+  std::minstd_rand random(7);
+  for (int round = 0; round < 30; ++round) {
+    std::vector<pid_t> children;
+    for (unsigned i = 0; i < 4; ++i)
+      children.push_back(
+          Start([](wire::Ledger& ledger, unsigned slot, int) { Work(ledger, slot, UINT32_MAX, false); }));
+    const pid_t reclaims = Start([](wire::Ledger& ledger, unsigned slot, int file) {
+      for (;;) {
+        for (unsigned other = 0; other < 16; ++other) {
+          if (other == slot || !wire::LockSlot(file, other)) continue;
+          wire::Clear(ledger, other);
+          wire::UnlockSlot(file, other);
+        }
+        if (wire::TotalOf(ledger, 0) > kLimit) ::_exit(4);
+      }
+    });
+    children.push_back(reclaims);
+    for (const pid_t child : children) {
+      ::usleep(static_cast<useconds_t>(random() % 3000));
+      ::kill(child, SIGKILL);
+    }
+    for (const pid_t child : children) {
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      EXPECT_TRUE(WIFSIGNALED(status)) << "exit status " << WEXITSTATUS(status);
+    }
+    ledgers_.Reclaim(job_);
+    ASSERT_EQ(Used(), 0u) << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace gpuman::ledger

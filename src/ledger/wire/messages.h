@@ -1,0 +1,49 @@
+// What a shim and the daemon say to each other: one message each way on a unix seqpacket socket, then both
+// close. docs/shim-protocol.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpuman::ledger::wire {
+
+inline constexpr std::uint32_t kHelloMagic = 0x484d5047;    // "GPMH"
+inline constexpr std::uint32_t kWelcomeMagic = 0x574d5047;  // "GPMW"
+
+inline constexpr char kSocketVariable[] = "GPUMAN_SHIM_SOCKET";
+inline constexpr char kJobVariable[] = "GPUMAN_JOB_ID";
+inline constexpr char kKeyVariable[] = "GPUMAN_JOB_KEY";
+inline constexpr char kSocketName[] = "shim.sock";
+
+// From the shim. The daemon knows the process by the socket; what is said here only helps to find its job.
+struct Hello {
+  std::uint32_t magic;
+  std::uint32_t version;  // of the ledger that the shim understands
+  std::uint64_t job;      // GPUMAN_JOB_ID; 0: not known
+  char key[112];          // GPUMAN_JOB_KEY, ends with a zero
+};
+
+enum class Answer : std::uint32_t {
+  kJoined = 1,        // two descriptors come with it
+  kNoJob = 2,         // the process is in no job of this daemon: ask no more
+  kOtherVersion = 3,  // this daemon speaks another version: ask no more
+  kTryLater = 4,      // no slot, or no memory
+};
+
+// From the daemon. With kJoined come two descriptors of the ledger's file, in this order: one to map the
+// ledger through and close, which holds the lock of the slot; one to keep, for reclaiming the slots of
+// others.
+struct Welcome {
+  std::uint32_t magic;
+  std::uint32_t version;  // of the ledger
+  Answer answer;
+  std::uint32_t slot;
+  std::uint64_t bytes;  // size of the ledger
+  std::uint8_t reserved[8];
+};
+
+static_assert(sizeof(Hello) == 128 && offsetof(Hello, job) == 8 && offsetof(Hello, key) == 16);
+static_assert(sizeof(Welcome) == 32 && offsetof(Welcome, answer) == 8 && offsetof(Welcome, slot) == 12 &&
+              offsetof(Welcome, bytes) == 16);
+
+}  // namespace gpuman::ledger::wire

@@ -1,0 +1,112 @@
+// A map from a number that is not zero to a small value, for a library without the C++ runtime: open
+// addressing in memory of its own from the kernel, which a forked child does not get. All zeros is an empty
+// table, so one can live in memory that a fork wipes. Not thread-safe.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace gpuman::shim {
+
+template <typename Value>
+class Table {
+ public:
+  static_assert(std::is_trivially_copyable_v<Value> && std::is_trivially_destructible_v<Value>);
+
+  // The value of the key, or null. Good until the table changes.
+  Value* Find(std::uint64_t key) {
+    if (capacity_ == 0 || key == 0) return nullptr;
+    Entry& entry = entries_[Place(key)];
+    return entry.key == key ? &entry.value : nullptr;
+  }
+
+  // The value of the key, which is all zeros when it was not there; null when there is no memory.
+  Value* Insert(std::uint64_t key) {
+    if (key == 0 || (2 * (size_ + 1) > capacity_ && !Grow())) return nullptr;
+    Entry& entry = entries_[Place(key)];
+    if (entry.key == 0) {
+      entry.key = key;
+      entry.value = Value{};
+      ++size_;
+    }
+    return &entry.value;
+  }
+
+  // Removes the key. False when it is not there.
+  bool Take(std::uint64_t key, Value& value) {
+    if (capacity_ == 0 || key == 0) return false;
+    std::size_t hole = Place(key);
+    if (entries_[hole].key != key) return false;
+    value = entries_[hole].value;
+    --size_;
+    // What comes after the hole and would have been placed before it moves into it.
+    for (std::size_t next = Next(hole); entries_[next].key != 0; next = Next(next)) {
+      const std::size_t home = Home(entries_[next].key);
+      if (((next - home) & (capacity_ - 1)) < ((next - hole) & (capacity_ - 1))) continue;
+      entries_[hole] = entries_[next];
+      hole = next;
+    }
+    entries_[hole].key = 0;
+    return true;
+  }
+
+  // Calls visit(key, value) for each; it must not change the table.
+  template <typename Visit>
+  void ForEach(Visit visit) {
+    for (std::size_t i = 0; i < capacity_; ++i) {
+      if (entries_[i].key != 0) visit(entries_[i].key, entries_[i].value);
+    }
+  }
+
+  std::size_t size() const { return size_; }
+
+  // Gives the memory back; the table is empty afterwards.
+  void Reset() {
+    if (entries_ != nullptr) ::munmap(entries_, capacity_ * sizeof(Entry));
+    entries_ = nullptr;
+    capacity_ = size_ = 0;
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t key;  // 0: free
+    Value value;
+  };
+
+  std::size_t Home(std::uint64_t key) const {
+    return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15u) >> 20) & (capacity_ - 1);
+  }
+  std::size_t Next(std::size_t place) const { return (place + 1) & (capacity_ - 1); }
+  // Where the key is, or would go.
+  std::size_t Place(std::uint64_t key) const {
+    std::size_t place = Home(key);
+    while (entries_[place].key != 0 && entries_[place].key != key) place = Next(place);
+    return place;
+  }
+
+  bool Grow() {
+    constexpr std::size_t kFirst = 256;
+    const std::size_t capacity = capacity_ == 0 ? kFirst : 2 * capacity_;
+    void* const memory =
+        ::mmap(nullptr, capacity * sizeof(Entry), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return false;
+    ::madvise(memory, capacity * sizeof(Entry), MADV_DONTFORK);
+    Table grown;
+    grown.entries_ = static_cast<Entry*>(memory);
+    grown.capacity_ = capacity;
+    ForEach([&](std::uint64_t key, const Value& value) { grown.entries_[grown.Place(key)] = {key, value}; });
+    grown.size_ = size_;
+    Reset();
+    *this = grown;
+    return true;
+  }
+
+  Entry* entries_ = nullptr;
+  std::size_t capacity_ = 0;  // a power of two
+  std::size_t size_ = 0;
+};
+
+}  // namespace gpuman::shim

@@ -1,0 +1,90 @@
+#include "shim/account/virtual_memory.h"
+
+namespace gpuman::shim {
+
+bool VirtualMemory::Created(std::uint64_t handle, int device, std::uint64_t bytes) {
+  Handle* const entry = handles_.Insert(handle);
+  if (entry == nullptr) return false;
+  Memory* const memory = memory_.Insert(last_memory_ + 1);
+  if (memory == nullptr) {
+    Handle ignored{};
+    handles_.Take(handle, ignored);
+    return false;
+  }
+  *memory = {bytes, 1, device};
+  *entry = {++last_memory_, 1};
+  return true;
+}
+
+void VirtualMemory::Retained(std::uint64_t handle, std::uint64_t address) {
+  std::uint64_t number = 0;
+  mappings_.ForEach([&](std::uint64_t begin, const Mapping& mapping) {
+    if (begin <= address && address - begin < mapping.size) number = mapping.memory;
+  });
+  Memory* const memory = memory_.Find(number);
+  if (memory == nullptr) return;
+  Handle* const entry = handles_.Insert(handle);
+  if (entry == nullptr) return;
+  entry->memory = number;
+  ++entry->references;
+  ++memory->references;
+}
+
+void VirtualMemory::Mapped(std::uint64_t address, std::uint64_t size, std::uint64_t handle) {
+  const Handle* const known = handles_.Find(handle);
+  Memory* const memory = known != nullptr ? memory_.Find(known->memory) : nullptr;
+  if (memory == nullptr) return;
+  const std::uint64_t number = known->memory;
+  Mapping* const entry = mappings_.Insert(address);
+  if (entry == nullptr) return;
+  *entry = {number, size};
+  ++memory->references;
+}
+
+bool VirtualMemory::TakeHandle(std::uint64_t handle, VirtualReference& reference) {
+  Handle* const entry = handles_.Find(handle);
+  if (entry == nullptr) return false;
+  reference = {handle, entry->memory, 0};
+  if (--entry->references == 0) {
+    Handle gone{};
+    handles_.Take(handle, gone);
+  }
+  return true;
+}
+
+void VirtualMemory::PutBackHandle(const VirtualReference& reference) {
+  Handle* const entry = handles_.Insert(reference.name);
+  if (entry == nullptr) return;
+  entry->memory = reference.memory;
+  ++entry->references;
+}
+
+bool VirtualMemory::TakeMapping(std::uint64_t address, std::uint64_t size, VirtualReference& reference) {
+  std::uint64_t begin = 0;
+  if (const Mapping* const first = mappings_.Find(address); first != nullptr && first->size <= size) {
+    begin = address;
+  } else {
+    mappings_.ForEach([&](std::uint64_t at, const Mapping& mapping) {
+      if (at >= address && at - address < size && mapping.size <= size - (at - address)) begin = at;
+    });
+  }
+  Mapping mapping{};
+  if (!mappings_.Take(begin, mapping)) return false;
+  reference = {begin, mapping.memory, mapping.size};
+  return true;
+}
+
+void VirtualMemory::PutBackMapping(const VirtualReference& reference) {
+  Mapping* const entry = mappings_.Insert(reference.name);
+  if (entry != nullptr) *entry = {reference.memory, reference.size};
+}
+
+GivenBack VirtualMemory::Dropped(const VirtualReference& reference) {
+  Memory* const memory = memory_.Find(reference.memory);
+  if (memory == nullptr || --memory->references != 0) return {0, 0};
+  Memory gone{};
+  memory_.Take(reference.memory, gone);
+  return {gone.device, gone.bytes};
+}
+
+}  // namespace gpuman::shim

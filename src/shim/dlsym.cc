@@ -1,0 +1,30 @@
+// What dlsym answers: the shim's functions for the driver's, by exact names, and for everything else what it
+// always does. dlsym itself is in dlsym_*.S.
+#include <dlfcn.h>
+
+#include "shim/driver.h"
+
+namespace gpuman::shim {
+
+// Returned in two registers. Not decided: the real dlsym has to answer, called as if by the program itself.
+struct DlsymAnswer {
+  void* function;
+  unsigned long decided;
+};
+
+extern "C" __attribute__((visibility("hidden"))) DlsymAnswer gpuman_dlsym(void* handle, const char* symbol) {
+  if (Entry entry{}; symbol != nullptr && handle != RTLD_NEXT && FindReplaced(symbol, entry)) {
+    void* const found = RealDlsym(handle, symbol);
+    // A search in the global scope meets the shim's own function: is there a driver behind it?
+    if (found == ReplacementOf(entry)) return {RealOf(entry) != nullptr ? found : nullptr, 1};
+    if (found != nullptr) {
+      Learn(entry, found, true);
+      return {ReplacementOf(entry), 1};
+    }
+  } else {
+    RealDlsym(nullptr, nullptr);  // is known from here on
+  }
+  return {nullptr, 0};
+}
+
+}  // namespace gpuman::shim

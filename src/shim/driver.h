@@ -1,0 +1,29 @@
+// The driver's own functions behind the ones that the shim replaces, found without loading anything: a
+// program that has no driver in it gets none by the shim. Thread-safe; without locks.
+#pragma once
+
+#include "shim/replaced.h"
+
+namespace gpuman::shim {
+
+// The real dlsym.
+void* RealDlsym(void* handle, const char* symbol);
+
+// Remembers what a driver answered for the entry. `from_dlsym`: by the linker, which may then be asked for
+// more.
+void Learn(Entry entry, void* function, bool from_dlsym);
+
+// The driver's function; null where no driver with it is loaded.
+void* RealOf(Entry entry);
+
+// The replacement's address.
+void* ReplacementOf(Entry entry);
+
+}  // namespace gpuman::shim
+
+#define GPUMAN_REAL(symbol)                              \
+  (reinterpret_cast<::gpuman::driver::abi::fn::symbol*>( \
+      ::gpuman::shim::RealOf(::gpuman::shim::Entry::symbol)))
+#define GPUMAN_REAL_TWIN(symbol, suffix)                 \
+  (reinterpret_cast<::gpuman::driver::abi::fn::symbol*>( \
+      ::gpuman::shim::RealOf(::gpuman::shim::Entry::symbol##suffix)))

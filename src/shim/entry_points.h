@@ -1,0 +1,314 @@
+// Every entry point of the driver that gpuman knows (src/driver/abi), and what the shim does with it. A test
+// holds this list against those: an entry point that is in no class does not pass.
+//
+// Classes: kAllocate takes device memory, kFree gives some back (also by waiting: a pool gives back then),
+// kSubmit gives work to the GPU, kQuery tells sizes or what memory is, kContext makes, ends or chooses
+// contexts, kPass is none of these.
+#pragma once
+
+namespace gpuman::shim {
+
+enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
+
+}  // namespace gpuman::shim
+
+// clang-format off
+
+// Those that the shim replaces, X(symbol, class, twin). The twin, the same function with the per-thread default
+// stream, is replaced as well.
+#define GPUMAN_SHIM_HOOKED(X) \
+  X(cuGetProcAddress, kPass, NONE) \
+  X(cuGetProcAddress_v2, kPass, NONE) \
+  X(cuDeviceTotalMem_v2, kQuery, NONE) \
+  X(cuMemGetInfo_v2, kQuery, NONE) \
+  X(cuDevicePrimaryCtxRetain, kContext, NONE) \
+  X(cuDevicePrimaryCtxRelease, kContext, NONE) \
+  X(cuDevicePrimaryCtxRelease_v2, kContext, NONE) \
+  X(cuDevicePrimaryCtxReset, kContext, NONE) \
+  X(cuDevicePrimaryCtxReset_v2, kContext, NONE) \
+  X(cuCtxCreate_v2, kContext, NONE) \
+  X(cuCtxCreate_v3, kContext, NONE) \
+  X(cuCtxCreate_v4, kContext, NONE) \
+  X(cuCtxDestroy_v2, kContext, NONE) \
+  X(cuCtxDetach, kContext, NONE) \
+  X(cuMemAlloc_v2, kAllocate, NONE) \
+  X(cuMemAllocPitch_v2, kAllocate, NONE) \
+  X(cuMemAllocManaged, kAllocate, NONE) \
+  X(cuMemAllocAsync, kAllocate, PTSZ) \
+  X(cuMemAllocFromPoolAsync, kAllocate, PTSZ) \
+  X(cuMemCreate, kAllocate, NONE) \
+  X(cuMemRetainAllocationHandle, kAllocate, NONE) \
+  X(cuMemMap, kAllocate, NONE) \
+  X(cuArrayCreate_v2, kAllocate, NONE) \
+  X(cuArray3DCreate_v2, kAllocate, NONE) \
+  X(cuMipmappedArrayCreate, kAllocate, NONE) \
+  X(cuCtxSynchronize, kFree, NONE) \
+  X(cuCtxSynchronize_v2, kFree, NONE) \
+  X(cuMemFree_v2, kFree, NONE) \
+  X(cuMemFreeAsync, kFree, PTSZ) \
+  X(cuMemPoolDestroy, kFree, NONE) \
+  X(cuMemPoolTrimTo, kFree, NONE) \
+  X(cuMemRelease, kFree, NONE) \
+  X(cuMemUnmap, kFree, NONE) \
+  X(cuArrayDestroy, kFree, NONE) \
+  X(cuMipmappedArrayDestroy, kFree, NONE) \
+  X(cuStreamSynchronize, kFree, PTSZ) \
+  X(cuEventSynchronize, kFree, NONE)
+
+// The same of NVML, X(symbol, class).
+#define GPUMAN_SHIM_HOOKED_NVML(X) \
+  X(nvmlDeviceGetMemoryInfo, kQuery) \
+  X(nvmlDeviceGetMemoryInfo_v2, kQuery)
+
+// What the shim asks the driver itself; never replaced.
+#define GPUMAN_SHIM_SERVICES(X) \
+  X(cuArrayGetMemoryRequirements) \
+  X(cuCtxGetCurrent) \
+  X(cuCtxGetDevice) \
+  X(cuDeviceGetMemPool) \
+  X(cuDeviceGetUuid) \
+  X(cuDeviceGetUuid_v2) \
+  X(cuDevicePrimaryCtxGetState) \
+  X(cuMemGetAllocationGranularity) \
+  X(cuMemPoolGetAttribute) \
+  X(cuMipmappedArrayGetMemoryRequirements) \
+  X(cuPointerGetAttribute) \
+  X(cuStreamGetCtx) \
+  X(cuStreamIsCapturing) \
+  X(nvmlDeviceGetUUID)
+
+// Those that go to the driver untouched, X(symbol, class).
+//   - What opens another process's memory allocates nothing here: who made it counts it.
+//   - What loads code or instantiates a graph takes bytes that nobody tells: the daemon sees them in the driver's
+//     own count and takes them from the limit (`outside` in the ledger).
+//   - What submits work is not touched while nothing waits for the GPU.
+#define GPUMAN_SHIM_PLAIN(X) \
+  X(cuModuleLoad, kAllocate) \
+  X(cuModuleLoadData, kAllocate) \
+  X(cuModuleLoadDataEx, kAllocate) \
+  X(cuModuleLoadFatBinary, kAllocate) \
+  X(cuLibraryLoadData, kAllocate) \
+  X(cuLibraryLoadFromFile, kAllocate) \
+  X(cuFuncLoad, kAllocate) \
+  X(cuIpcOpenMemHandle, kAllocate) \
+  X(cuIpcOpenMemHandle_v2, kAllocate) \
+  X(cuMemPoolCreate, kAllocate) \
+  X(cuMemImportFromShareableHandle, kAllocate) \
+  X(cuGraphInstantiate, kAllocate) \
+  X(cuGraphInstantiate_v2, kAllocate) \
+  X(cuGraphInstantiateWithFlags, kAllocate) \
+  X(cuGraphInstantiateWithParams, kAllocate) \
+  X(cuDeviceGraphMemTrim, kFree) \
+  X(cuModuleUnload, kFree) \
+  X(cuLibraryUnload, kFree) \
+  X(cuIpcCloseMemHandle, kFree) \
+  X(cuGraphExecDestroy, kFree) \
+  X(cuLaunchKernel, kSubmit) \
+  X(cuLaunchKernelEx, kSubmit) \
+  X(cuLaunchCooperativeKernel, kSubmit) \
+  X(cuLaunchHostFunc, kSubmit) \
+  X(cuMemPrefetchAsync, kSubmit) \
+  X(cuMemPrefetchAsync_v2, kSubmit) \
+  X(cuMemcpy, kSubmit) \
+  X(cuMemcpyAsync, kSubmit) \
+  X(cuMemcpyPeer, kSubmit) \
+  X(cuMemcpyPeerAsync, kSubmit) \
+  X(cuMemcpyHtoD_v2, kSubmit) \
+  X(cuMemcpyHtoDAsync_v2, kSubmit) \
+  X(cuMemcpyDtoH_v2, kSubmit) \
+  X(cuMemcpyDtoHAsync_v2, kSubmit) \
+  X(cuMemcpyDtoD_v2, kSubmit) \
+  X(cuMemcpyDtoDAsync_v2, kSubmit) \
+  X(cuMemcpyDtoA_v2, kSubmit) \
+  X(cuMemcpyAtoD_v2, kSubmit) \
+  X(cuMemcpyHtoA_v2, kSubmit) \
+  X(cuMemcpyHtoAAsync_v2, kSubmit) \
+  X(cuMemcpyAtoH_v2, kSubmit) \
+  X(cuMemcpyAtoHAsync_v2, kSubmit) \
+  X(cuMemcpyAtoA_v2, kSubmit) \
+  X(cuMemcpy2D_v2, kSubmit) \
+  X(cuMemcpy2DUnaligned_v2, kSubmit) \
+  X(cuMemcpy2DAsync_v2, kSubmit) \
+  X(cuMemcpy3D_v2, kSubmit) \
+  X(cuMemcpy3DAsync_v2, kSubmit) \
+  X(cuMemcpy3DPeer, kSubmit) \
+  X(cuMemcpy3DPeerAsync, kSubmit) \
+  X(cuMemcpyBatchAsync, kSubmit) \
+  X(cuMemcpyBatchAsync_v2, kSubmit) \
+  X(cuMemsetD8_v2, kSubmit) \
+  X(cuMemsetD16_v2, kSubmit) \
+  X(cuMemsetD32_v2, kSubmit) \
+  X(cuMemsetD2D8_v2, kSubmit) \
+  X(cuMemsetD2D16_v2, kSubmit) \
+  X(cuMemsetD2D32_v2, kSubmit) \
+  X(cuMemsetD8Async, kSubmit) \
+  X(cuMemsetD16Async, kSubmit) \
+  X(cuMemsetD32Async, kSubmit) \
+  X(cuMemsetD2D8Async, kSubmit) \
+  X(cuMemsetD2D16Async, kSubmit) \
+  X(cuMemsetD2D32Async, kSubmit) \
+  X(cuStreamAddCallback, kSubmit) \
+  X(cuStreamWriteValue32, kSubmit) \
+  X(cuStreamWriteValue32_v2, kSubmit) \
+  X(cuStreamWriteValue64, kSubmit) \
+  X(cuStreamWriteValue64_v2, kSubmit) \
+  X(cuStreamWaitValue32, kSubmit) \
+  X(cuStreamWaitValue32_v2, kSubmit) \
+  X(cuStreamWaitValue64, kSubmit) \
+  X(cuStreamWaitValue64_v2, kSubmit) \
+  X(cuStreamBatchMemOp, kSubmit) \
+  X(cuStreamBatchMemOp_v2, kSubmit) \
+  X(cuEventRecord, kSubmit) \
+  X(cuEventRecordWithFlags, kSubmit) \
+  X(cuGraphUpload, kSubmit) \
+  X(cuGraphLaunch, kSubmit) \
+  X(cuDeviceGetGraphMemAttribute, kQuery) \
+  X(cuDevicePrimaryCtxGetState, kQuery) \
+  X(cuMemGetAddressRange_v2, kQuery) \
+  X(cuMemRangeGetAttribute, kQuery) \
+  X(cuMemRangeGetAttributes, kQuery) \
+  X(cuPointerGetAttribute, kQuery) \
+  X(cuPointerGetAttributes, kQuery) \
+  X(cuMemPoolGetAttribute, kQuery) \
+  X(cuMemGetAllocationGranularity, kQuery) \
+  X(cuMemGetAllocationPropertiesFromHandle, kQuery) \
+  X(cuArrayGetMemoryRequirements, kQuery) \
+  X(cuMipmappedArrayGetMemoryRequirements, kQuery) \
+  X(cuDevicePrimaryCtxSetFlags, kContext) \
+  X(cuDevicePrimaryCtxSetFlags_v2, kContext) \
+  X(cuCtxAttach, kContext) \
+  X(cuCtxPushCurrent_v2, kContext) \
+  X(cuCtxPopCurrent_v2, kContext) \
+  X(cuCtxSetCurrent, kContext) \
+  X(cuCtxSetFlags, kContext) \
+  X(cuCtxSetLimit, kContext) \
+  X(cuCtxEnablePeerAccess, kContext) \
+  X(cuCtxDisablePeerAccess, kContext) \
+  X(cuInit, kPass) \
+  X(cuDriverGetVersion, kPass) \
+  X(cuGetErrorName, kPass) \
+  X(cuGetErrorString, kPass) \
+  X(cuGetExportTable, kPass) \
+  X(cuThreadExchangeStreamCaptureMode, kPass) \
+  X(cuDeviceGet, kPass) \
+  X(cuDeviceGetCount, kPass) \
+  X(cuDeviceGetName, kPass) \
+  X(cuDeviceGetUuid, kPass) \
+  X(cuDeviceGetUuid_v2, kPass) \
+  X(cuDeviceGetLuid, kPass) \
+  X(cuDeviceGetAttribute, kPass) \
+  X(cuDeviceComputeCapability, kPass) \
+  X(cuDeviceGetProperties, kPass) \
+  X(cuDeviceGetPCIBusId, kPass) \
+  X(cuDeviceGetByPCIBusId, kPass) \
+  X(cuDeviceCanAccessPeer, kPass) \
+  X(cuDeviceGetP2PAttribute, kPass) \
+  X(cuDeviceGetDefaultMemPool, kPass) \
+  X(cuDeviceGetMemPool, kPass) \
+  X(cuDeviceSetMemPool, kPass) \
+  X(cuDeviceSetGraphMemAttribute, kPass) \
+  X(cuCtxGetCurrent, kPass) \
+  X(cuCtxGetDevice, kPass) \
+  X(cuCtxGetDevice_v2, kPass) \
+  X(cuCtxGetFlags, kPass) \
+  X(cuCtxGetId, kPass) \
+  X(cuCtxGetLimit, kPass) \
+  X(cuCtxGetApiVersion, kPass) \
+  X(cuCtxGetCacheConfig, kPass) \
+  X(cuCtxSetCacheConfig, kPass) \
+  X(cuCtxGetSharedMemConfig, kPass) \
+  X(cuCtxSetSharedMemConfig, kPass) \
+  X(cuCtxGetStreamPriorityRange, kPass) \
+  X(cuCtxResetPersistingL2Cache, kPass) \
+  X(cuModuleGetFunction, kPass) \
+  X(cuModuleGetGlobal_v2, kPass) \
+  X(cuModuleGetLoadingMode, kPass) \
+  X(cuModuleGetFunctionCount, kPass) \
+  X(cuModuleEnumerateFunctions, kPass) \
+  X(cuLibraryGetKernel, kPass) \
+  X(cuLibraryGetModule, kPass) \
+  X(cuLibraryGetGlobal, kPass) \
+  X(cuLibraryGetKernelCount, kPass) \
+  X(cuLibraryEnumerateKernels, kPass) \
+  X(cuKernelGetFunction, kPass) \
+  X(cuKernelGetLibrary, kPass) \
+  X(cuKernelGetName, kPass) \
+  X(cuKernelGetAttribute, kPass) \
+  X(cuKernelSetAttribute, kPass) \
+  X(cuKernelSetCacheConfig, kPass) \
+  X(cuKernelGetParamInfo, kPass) \
+  X(cuFuncGetAttribute, kPass) \
+  X(cuFuncSetAttribute, kPass) \
+  X(cuFuncSetCacheConfig, kPass) \
+  X(cuFuncSetSharedMemConfig, kPass) \
+  X(cuFuncGetModule, kPass) \
+  X(cuFuncGetName, kPass) \
+  X(cuFuncGetParamInfo, kPass) \
+  X(cuFuncIsLoaded, kPass) \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, kPass) \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, kPass) \
+  X(cuOccupancyMaxPotentialBlockSize, kPass) \
+  X(cuOccupancyMaxPotentialBlockSizeWithFlags, kPass) \
+  X(cuOccupancyAvailableDynamicSMemPerBlock, kPass) \
+  X(cuMemAdvise, kPass) \
+  X(cuMemAdvise_v2, kPass) \
+  X(cuMemAllocHost_v2, kPass) \
+  X(cuMemFreeHost, kPass) \
+  X(cuMemHostAlloc, kPass) \
+  X(cuMemHostGetDevicePointer_v2, kPass) \
+  X(cuMemHostGetFlags, kPass) \
+  X(cuMemHostRegister, kPass) \
+  X(cuMemHostRegister_v2, kPass) \
+  X(cuMemHostUnregister, kPass) \
+  X(cuPointerSetAttribute, kPass) \
+  X(cuIpcGetMemHandle, kPass) \
+  X(cuMemPoolSetAttribute, kPass) \
+  X(cuMemPoolSetAccess, kPass) \
+  X(cuMemPoolGetAccess, kPass) \
+  X(cuMemAddressReserve, kPass) \
+  X(cuMemAddressFree, kPass) \
+  X(cuMemSetAccess, kPass) \
+  X(cuMemGetAccess, kPass) \
+  X(cuMemExportToShareableHandle, kPass) \
+  X(cuArrayGetDescriptor_v2, kPass) \
+  X(cuArray3DGetDescriptor_v2, kPass) \
+  X(cuMipmappedArrayGetLevel, kPass) \
+  X(cuStreamCreate, kPass) \
+  X(cuStreamCreateWithPriority, kPass) \
+  X(cuStreamDestroy_v2, kPass) \
+  X(cuStreamGetPriority, kPass) \
+  X(cuStreamGetFlags, kPass) \
+  X(cuStreamGetId, kPass) \
+  X(cuStreamGetCtx, kPass) \
+  X(cuStreamGetCtx_v2, kPass) \
+  X(cuStreamGetDevice, kPass) \
+  X(cuStreamWaitEvent, kPass) \
+  X(cuStreamQuery, kPass) \
+  X(cuStreamAttachMemAsync, kPass) \
+  X(cuStreamCopyAttributes, kPass) \
+  X(cuStreamGetAttribute, kPass) \
+  X(cuStreamSetAttribute, kPass) \
+  X(cuEventCreate, kPass) \
+  X(cuEventQuery, kPass) \
+  X(cuEventDestroy_v2, kPass) \
+  X(cuEventElapsedTime, kPass) \
+  X(cuEventElapsedTime_v2, kPass) \
+  X(cuStreamBeginCapture, kPass) \
+  X(cuStreamBeginCapture_v2, kPass) \
+  X(cuStreamEndCapture, kPass) \
+  X(cuStreamIsCapturing, kPass) \
+  X(cuStreamGetCaptureInfo, kPass) \
+  X(cuStreamGetCaptureInfo_v2, kPass) \
+  X(cuStreamGetCaptureInfo_v3, kPass) \
+  X(cuGraphCreate, kPass) \
+  X(cuGraphDestroy, kPass) \
+  X(cuGraphGetNodes, kPass) \
+  X(cuGraphNodeGetType, kPass) \
+  X(cuCheckpointProcessLock, kPass) \
+  X(cuCheckpointProcessCheckpoint, kPass) \
+  X(cuCheckpointProcessRestore, kPass) \
+  X(cuCheckpointProcessUnlock, kPass) \
+  X(cuCheckpointProcessGetState, kPass) \
+  X(cuCheckpointProcessGetRestoreThreadId, kPass)
+
+// clang-format on

@@ -1,0 +1,109 @@
+// What the shim keeps in a process: its place in the job's ledger, and what its allocations cost.
+//
+// All of it lies in memory that a fork wipes (MADV_WIPEONFORK): a child starts with zeros, which is a guest
+// that has not been anywhere yet, with every mutex free. That is how the driver sees it too: contexts do not
+// survive a fork. No mutex is held while the driver is called, except `pools` and `contexts`, each around
+// calls of its own kind. Order: contexts or pools, then books, then meter.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+#include "ledger/wire/layout.h"
+#include "shim/account/allocations.h"
+#include "shim/account/arrays.h"
+#include "shim/account/virtual_memory.h"
+
+namespace gpuman::shim {
+
+// For as long as it lives. Mutexes in zeroed memory are free ones.
+class Locked {
+ public:
+  explicit Locked(pthread_mutex_t& mutex) : mutex_(mutex) { ::pthread_mutex_lock(&mutex_); }
+  ~Locked() { ::pthread_mutex_unlock(&mutex_); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+struct Device {
+  bool known;
+  std::uint8_t uuid[16];
+  std::uint64_t granule;
+  std::uint64_t held;  // bytes that this process counts there, in the ledger or not
+  bool in_ledger;
+  unsigned gpu;  // of the ledger
+};
+
+struct Pool {
+  int device;
+  std::uint64_t held;
+};
+
+struct Context {
+  int device;
+  std::uint64_t held;
+};
+
+enum class Phase : std::uint32_t {
+  kAlone,   // no daemon has answered yet: counts, without a limit
+  kJoined,  // counts in the ledger
+  kNever    // no job of any daemon: does nothing
+};
+
+struct Guest {
+  // Joining (join.cc).
+  std::atomic<Phase> phase;
+  std::uint32_t tries;
+  std::uint64_t next_try;  // CLOCK_MONOTONIC, ns; atomic
+  pthread_mutex_t join;
+
+  // Counting (meter.cc).
+  pthread_mutex_t meter;
+  ledger::wire::Ledger* ledger;
+  unsigned slot;
+  int file;  // of the ledger, for reclaiming; -1: none
+  std::uint64_t file_inode;
+  std::uint32_t changes;  // of the ledger, seen last
+  Device devices[kMostDevices];
+
+  // What costs what (account/).
+  pthread_mutex_t books;
+  Allocations allocations;
+  VirtualMemory virtual_memory;
+  Arrays arrays;
+
+  // Kept in step with the driver.
+  pthread_mutex_t pools;
+  Table<Pool> pool;
+  bool pools_used;  // atomic
+  pthread_mutex_t contexts;
+  Table<Context> context;
+  std::uint64_t primary[kMostDevices];
+};
+
+// The guest of this process, joined where that is possible now; null where the shim has nothing to do. Waits
+// for the daemon at the first call, for half a second at most.
+Guest* ThisGuest();
+
+// For the length of a hook: the program's errno stays as it was.
+class Visit {
+ public:
+  Visit() : errno_(errno), guest_(ThisGuest()) {}
+  ~Visit() { errno = errno_; }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+  explicit operator bool() const { return guest_ != nullptr; }
+  Guest& operator*() const { return *guest_; }
+
+ private:
+  int errno_;
+  Guest* guest_;
+};
+
+}  // namespace gpuman::shim

@@ -1,0 +1,145 @@
+// Plain, pitched and managed memory.
+#include "shim/hooks.h"
+#include "shim/meter.h"
+#include "shim/pools.h"
+
+namespace gpuman::shim {
+namespace {
+
+constexpr std::uint64_t kPitch = 512;  // measured; what the driver really took is counted afterwards
+
+// An address whose memory went away unseen (with a context that was ended by a call of before CUDA 4) comes
+// back.
+void ForgetStale(Guest& guest, std::uint64_t address) {
+  Allocation stale{};
+  if (guest.allocations.Take(address, stale)) GiveBack(guest, stale.device, guest.allocations.Freed(stale));
+}
+
+bool Enter(Guest& guest, const Allocation& allocation, std::uint64_t& cost) {
+  const Locked lock(guest.books);
+  ForgetStale(guest, allocation.address);
+  return guest.allocations.Add(allocation, cost);
+}
+
+// Takes an allocation back that costs more than may be had.
+void Undo(Guest& guest, std::uint64_t address) {
+  Allocation allocation{};
+  {
+    const Locked lock(guest.books);
+    if (guest.allocations.Take(address, allocation)) guest.allocations.Freed(allocation);
+  }
+  if (auto* const free = GPUMAN_REAL(cuMemFree_v2)) free(address);
+}
+
+// `allocate` is the driver's call; `asked` bounds what it takes, `size` tells afterwards how much it was.
+template <typename Allocate, typename Size>
+CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allocate, Size size) {
+  const Visit visit;
+  Where where{};
+  if (!visit || pointer == nullptr || asked == 0 || !CurrentWhere(*visit, where)) return allocate();
+  const std::uint64_t reserved = RoundUp(asked, where.granule);
+  if (!Reserve(*visit, where.device, reserved)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUdeviceptr before = *pointer;
+  const CUresult result = allocate();
+  if (result != CUDA_SUCCESS) {
+    GiveBack(*visit, where.device, reserved);
+    return result;
+  }
+  std::uint64_t cost = 0;
+  if (Enter(*visit, {*pointer, size(), where.context, where.granule, where.device}, cost) &&
+      Settle(*visit, where.device, reserved, cost))
+    return CUDA_SUCCESS;
+  Undo(*visit, *pointer);
+  GiveBack(*visit, where.device, reserved);
+  *pointer = before;
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+std::uint64_t PitchedBytes(std::uint64_t pitch, std::uint64_t height) {
+  std::uint64_t bytes = 0;
+  return __builtin_mul_overflow(pitch, height, &bytes) ? UINT64_MAX : bytes;
+}
+
+// The two ways to free. The driver is asked after the entry was taken out: when it has freed the address,
+// another thread may get it at once.
+template <typename Free>
+CUresult FreeAt(CUdeviceptr pointer, Free free) {
+  const Visit visit;
+  if (!visit || pointer == 0) return free();
+  Allocation allocation{};
+  bool known = false;
+  {
+    const Locked lock((*visit).books);
+    known = (*visit).allocations.Take(pointer, allocation);
+  }
+  const CUresult result = free();
+  if (!known) {
+    // Of a pool, or nobody's.
+    if (result == CUDA_SUCCESS && __atomic_load_n(&(*visit).pools_used, __ATOMIC_ACQUIRE)) {
+      const Locked lock((*visit).pools);
+      RefreshPools(*visit);
+    }
+    return result;
+  }
+  std::uint64_t bytes = 0;
+  {
+    const Locked lock((*visit).books);
+    if (result == CUDA_SUCCESS)
+      bytes = (*visit).allocations.Freed(allocation);
+    else
+      (*visit).allocations.PutBack(allocation);
+  }
+  GiveBack(*visit, allocation.device, bytes);
+  return result;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
+  auto* const real = GPUMAN_REAL(cuMemAlloc_v2);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return AllocateWithin(
+      pointer, bytes, [&] { return real(pointer, bytes); }, [&] { return std::uint64_t{bytes}; });
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in_bytes, size_t height,
+                            unsigned int element_size_bytes) {
+  auto* const real = GPUMAN_REAL(cuMemAllocPitch_v2);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return AllocateWithin(
+      pointer, pitch == nullptr ? 0 : PitchedBytes(RoundUp(width_in_bytes, kPitch), height),
+      [&] { return real(pointer, pitch, width_in_bytes, height, element_size_bytes); },
+      [&] { return PitchedBytes(*pitch, height); });
+}
+
+// Managed memory comes to the device as it is touched there, up to all of it: all of it counts.
+CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flags) {
+  auto* const real = GPUMAN_REAL(cuMemAllocManaged);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return AllocateWithin(
+      pointer, bytes, [&] { return real(pointer, bytes, flags); }, [&] { return std::uint64_t{bytes}; });
+}
+
+CUresult cuMemFree_v2(CUdeviceptr pointer) {
+  auto* const real = GPUMAN_REAL(cuMemFree_v2);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return FreeAt(pointer, [&] { return real(pointer); });
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
+  auto* const real = GPUMAN_REAL(cuMemFreeAsync);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return FreeAt(pointer, [&] { return real(pointer, stream); });
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
+  auto* const real = GPUMAN_REAL_TWIN(cuMemFreeAsync, _ptsz);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return FreeAt(pointer, [&] { return real(pointer, stream); });
+}
+
+}  // extern "C"
+
+}  // namespace gpuman::shim

@@ -1,0 +1,120 @@
+// Memory without addresses, and its mappings.
+#include "shim/hooks.h"
+#include "shim/meter.h"
+
+namespace gpuman::shim {
+namespace {
+
+void Drop(Guest& guest, const VirtualReference& reference) {
+  GivenBack back{};
+  {
+    const Locked lock(guest.books);
+    back = guest.virtual_memory.Dropped(reference);
+  }
+  GiveBack(guest, back.device, back.bytes);
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
+                     unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMemCreate);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const Visit visit;
+  if (!visit || handle == nullptr || prop == nullptr || size == 0 ||
+      prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return real(handle, size, prop, flags);
+  const int device = prop->location.id;
+  const std::uint64_t granule = GranuleOf(*visit, device);
+  if (granule == 0) return real(handle, size, prop, flags);
+  const std::uint64_t bytes = RoundUp(size, granule);
+  if (!Reserve(*visit, device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = real(handle, size, prop, flags);
+  if (result != CUDA_SUCCESS) {
+    GiveBack(*visit, device, bytes);
+    return result;
+  }
+  const Locked lock((*visit).books);
+  (*visit).virtual_memory.Created(*handle, device, bytes);  // without an entry it counts to the end
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  auto* const real = GPUMAN_REAL(cuMemRelease);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const Visit visit;
+  if (!visit) return real(handle);
+  VirtualReference reference{};
+  bool known = false;
+  {
+    const Locked lock((*visit).books);
+    known = (*visit).virtual_memory.TakeHandle(handle, reference);
+  }
+  const CUresult result = real(handle);
+  if (!known) return result;
+  if (result == CUDA_SUCCESS) {
+    Drop(*visit, reference);
+  } else {
+    const Locked lock((*visit).books);
+    (*visit).virtual_memory.PutBackHandle(reference);
+  }
+  return result;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {
+  auto* const real = GPUMAN_REAL(cuMemRetainAllocationHandle);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const CUresult result = real(handle, addr);
+  const Visit visit;
+  if (!visit || result != CUDA_SUCCESS) return result;
+  const Locked lock((*visit).books);
+  (*visit).virtual_memory.Retained(*handle, reinterpret_cast<std::uintptr_t>(addr));
+  return result;
+}
+
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMemMap);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const CUresult result = real(ptr, size, offset, handle, flags);
+  const Visit visit;
+  if (!visit || result != CUDA_SUCCESS) return result;
+  const Locked lock((*visit).books);
+  (*visit).virtual_memory.Mapped(ptr, size, handle);
+  return result;
+}
+
+// One call may drop many mappings.
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
+  auto* const real = GPUMAN_REAL(cuMemUnmap);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const Visit visit;
+  if (!visit) return real(ptr, size);
+  Table<VirtualReference> taken;
+  {
+    const Locked lock((*visit).books);
+    VirtualReference reference{};
+    while ((*visit).virtual_memory.TakeMapping(ptr, size, reference)) {
+      VirtualReference* const entry = taken.Insert(reference.name);
+      if (entry == nullptr) {
+        (*visit).virtual_memory.PutBackMapping(reference);  // counts to the end
+        break;
+      }
+      *entry = reference;
+    }
+  }
+  const CUresult result = real(ptr, size);
+  taken.ForEach([&](std::uint64_t, const VirtualReference& reference) {
+    if (result == CUDA_SUCCESS) return Drop(*visit, reference);
+    const Locked lock((*visit).books);
+    (*visit).virtual_memory.PutBackMapping(reference);
+  });
+  taken.Reset();
+  return result;
+}
+
+}  // extern "C"
+
+}  // namespace gpuman::shim

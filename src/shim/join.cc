@@ -1,0 +1,196 @@
+#include "shim/join.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "ledger/wire/messages.h"
+
+namespace gpuman::shim {
+namespace {
+
+namespace wire = ledger::wire;
+
+constexpr int kLowestKept = 600;  // out of the way of programs that count on low numbers, or on select
+
+// Not a class of base: the shim uses nothing but libc.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return number_; }
+  void Set(int number) { number_ = number; }
+
+ private:
+  int number_;
+};
+
+std::int64_t NowMs() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+bool WaitFor(int descriptor, short events, std::int64_t end) {
+  for (;;) {
+    const std::int64_t left = end - NowMs();
+    pollfd entry{descriptor, events, 0};
+    const int ready = ::poll(&entry, 1, left > 0 ? static_cast<int>(left) : 0);
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
+bool Connect(int socket, const char* path, std::int64_t end) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (std::strlen(path) >= sizeof address.sun_path) return false;
+  std::strcpy(address.sun_path, path);
+  // A full queue of the daemon's is no error to wait for with poll.
+  while (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if ((errno != EAGAIN && errno != EINTR) || NowMs() >= end) return false;
+    const timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  return true;
+}
+
+// In a directory that anyone may make: only root's daemon and this user's own are believed.
+bool IsTrusted(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == 0 || peer.uid == ::geteuid());
+}
+
+wire::Hello MakeHello() {
+  wire::Hello hello{};
+  hello.magic = wire::kHelloMagic;
+  hello.version = wire::kVersion;
+  if (const char* const job = std::getenv(wire::kJobVariable)) hello.job = std::strtoull(job, nullptr, 10);
+  if (const char* const key = std::getenv(wire::kKeyVariable))
+    std::strncpy(hello.key, key, sizeof hello.key - 1);
+  return hello;
+}
+
+bool Receive(int socket, wire::Welcome& welcome, Descriptor& owner, Descriptor& file) {
+  int descriptors[2] = {-1, -1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptors)] = {};
+  iovec part{&welcome, sizeof welcome};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t bytes = header->cmsg_len - CMSG_LEN(0);
+    std::memcpy(descriptors, CMSG_DATA(header), bytes < sizeof descriptors ? bytes : sizeof descriptors);
+  }
+  owner.Set(descriptors[0]);
+  file.Set(descriptors[1]);
+  return got == static_cast<ssize_t>(sizeof welcome) && welcome.magic == wire::kWelcomeMagic;
+}
+
+bool Enter(const wire::Welcome& welcome, const Descriptor& owner, const Descriptor& file, Place& place) {
+  if (welcome.version != wire::kVersion || welcome.slot >= wire::kSlots ||
+      welcome.bytes != sizeof(wire::Ledger) || owner.get() < 0 ||
+      ::lseek(owner.get(), 0, SEEK_END) != static_cast<off_t>(sizeof(wire::Ledger)))
+    return false;
+  void* const at = ::mmap(nullptr, sizeof(wire::Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, owner.get(), 0);
+  if (at == MAP_FAILED) return false;
+  // The mapping holds the lock on the slot; a forked child must not hold it too.
+  if (::madvise(at, sizeof(wire::Ledger), MADV_DONTFORK) != 0) {
+    ::munmap(at, sizeof(wire::Ledger));
+    return false;
+  }
+  place.ledger = static_cast<wire::Ledger*>(at);
+  place.slot = welcome.slot;
+  place.file = ::fcntl(file.get(), F_DUPFD_CLOEXEC, kLowestKept);
+  if (place.file < 0) place.file = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 3);
+  return true;
+}
+
+enum class Path { kGiven, kUsual };
+
+Reply Ask(const char* path, Path kind, Place& place, std::int64_t end) {
+  const Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.get() < 0 || !Connect(socket.get(), path, end)) return Reply::kNoDaemon;
+  if (kind == Path::kUsual && !IsTrusted(socket.get())) return Reply::kNoDaemon;
+  const wire::Hello hello = MakeHello();
+  if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) !=
+      static_cast<ssize_t>(sizeof hello))
+    return Reply::kNoDaemon;
+  if (!WaitFor(socket.get(), POLLIN, end)) return Reply::kNoDaemon;
+  wire::Welcome welcome{};
+  Descriptor owner, file;
+  if (!Receive(socket.get(), welcome, owner, file)) return Reply::kNoDaemon;
+  switch (welcome.answer) {
+    case wire::Answer::kJoined:
+      return Enter(welcome, owner, file, place) ? Reply::kJoined : Reply::kNoDaemon;
+    case wire::Answer::kNoJob:
+    case wire::Answer::kOtherVersion:
+      return Reply::kNoJob;
+    case wire::Answer::kTryLater:
+      break;
+  }
+  return Reply::kNoDaemon;
+}
+
+// A thread that is cancelled in here would leave the shim's mutexes taken.
+class NoCancellation {
+ public:
+  NoCancellation() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancellation() { ::pthread_setcancelstate(before_, nullptr); }
+  NoCancellation(const NoCancellation&) = delete;
+  NoCancellation& operator=(const NoCancellation&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+}  // namespace
+
+Reply AskForLedger(Place& place, int milliseconds) {
+  const NoCancellation whole;
+  const std::int64_t end = NowMs() + milliseconds;
+  bool answered = false, own_is_away = false;
+  const auto joined = [&](const char* path, Path kind) {
+    const Reply reply = Ask(path, kind, place, end);
+    answered = answered || reply == Reply::kNoJob;
+    own_is_away = own_is_away || (kind == Path::kGiven && reply == Reply::kNoDaemon);
+    return reply == Reply::kJoined;
+  };
+  char path[sizeof sockaddr_un::sun_path + 32];
+  const auto user = static_cast<unsigned>(::geteuid());
+  const char* const given = std::getenv(wire::kSocketVariable);
+  if (given != nullptr && *given != '\0' && joined(given, Path::kGiven)) return Reply::kJoined;
+  if (joined("/run/gpuman/shim.sock", Path::kUsual)) return Reply::kJoined;
+  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
+  if (runtime != nullptr && *runtime == '/' && std::strlen(runtime) < sizeof sockaddr_un::sun_path) {
+    std::snprintf(path, sizeof path, "%s/gpuman/%s", runtime, wire::kSocketName);
+    if (joined(path, Path::kUsual)) return Reply::kJoined;
+  }
+  std::snprintf(path, sizeof path, "/run/user/%u/gpuman/%s", user, wire::kSocketName);
+  if (joined(path, Path::kUsual)) return Reply::kJoined;
+  std::snprintf(path, sizeof path, "/tmp/gpuman-%u/%s", user, wire::kSocketName);
+  if (joined(path, Path::kUsual)) return Reply::kJoined;
+  return answered && !own_is_away ? Reply::kNoJob : Reply::kNoDaemon;
+}
+
+}  // namespace gpuman::shim

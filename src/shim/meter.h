@@ -1,0 +1,52 @@
+// How many bytes the process has on each device, held against the job's limit.
+//
+// Reserve before the driver is asked, Settle or GiveBack afterwards: what two threads, or two processes of
+// the job, take at the same time never passes the limit together. Thread-safe. Bytes are rounded up to the
+// ledger's unit.
+#pragma once
+
+#include "driver/abi/cuda.h"
+#include "shim/guest.h"
+#include "shim/join.h"
+
+namespace gpuman::shim {
+
+// The ledger is there: what was counted until now counts in it, whatever the limit.
+void Join(Guest& guest, const Place& place);
+
+// Where an allocation goes.
+struct Where {
+  int device;
+  std::uint64_t context;
+  std::uint64_t granule;  // what the device gives memory in
+};
+
+// The current context and its device; false where there is none, or the device is beyond what is counted.
+bool CurrentWhere(Guest& guest, Where& where);
+// The device's granule; 0 where it is beyond what is counted.
+std::uint64_t GranuleOf(Guest& guest, int device);
+
+// False: it would pass the limit. Before that is said, what is free without anybody knowing is found: memory
+// that pools gave back, and that of processes of the job that have ended.
+bool Reserve(Guest& guest, int device, std::uint64_t bytes);
+// The same for who holds guest.pools.
+bool ReserveWithPools(Guest& guest, int device, std::uint64_t bytes);
+void GiveBack(Guest& guest, int device, std::uint64_t bytes);
+// Counts what the device has given already.
+void Charge(Guest& guest, int device, std::uint64_t bytes);
+// After the driver has answered: `reserved` becomes `cost`. False where more is not to be had; `reserved`
+// stays.
+bool Settle(Guest& guest, int device, std::uint64_t reserved, std::uint64_t cost);
+
+// What the program is told of a device.
+struct Told {
+  std::uint64_t limit;  // UINT64_MAX: none
+  std::uint64_t used;   // by the job
+};
+Told TellOf(Guest& guest, int device);
+Told TellOf(Guest& guest, const std::uint8_t (&uuid)[16]);
+
+// What one context costs on the device, as far as is known.
+std::uint64_t ContextBytes(Guest& guest, int device);
+
+}  // namespace gpuman::shim

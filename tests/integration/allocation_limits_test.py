@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Limits held where memory is allocated: the daemon, its ledgers and libgpuman.so together, on the simulated driver.
+
+Usage: allocation_limits_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, MIB, until  # noqa: E402
+from machine import build_dir  # noqa: E402
+
+PROBE = str(pathlib.Path(__file__).resolve().parents[1] / "shim" / "probe.py")
+
+
+class AllocationLimitsTest(DaemonTest):
+    gpus, memory = 2, "4GiB"
+    config = """
+[sampling]
+rest = "20ms"
+[guard]
+lowered_patience = "300ms"
+"""
+
+    def events_of(self, ref):
+        """What the loads of a job said."""
+        return [json.loads(line) for line in self.log(ref).splitlines() if line.startswith("{")]
+
+    def kinds(self, job):
+        return [event["kind"] for event in self.events() if event["job"] == job]
+
+    def held(self, tag, size, **more):
+        job = self.start(tag, self.load(size, "--hold", "1h", "--json"), **more)
+        until("it holds memory", lambda: any(e["event"] == "alloc" for e in self.events_of(tag)))
+        return job
+
+    def test_a_program_is_refused_what_would_pass_the_limit_and_lives(self):
+        neighbour = self.start("neighbour", self.load("64MiB", "--hold", "1s", "--verify"), memory="1GiB")
+        greedy = self.start("greedy", self.load("2GiB", "--step", "64MiB", "--json") + "; echo still here", memory="512MiB")
+        self.assertEqual(self.wait("greedy")["state"], "finished")
+        self.assertIn("still here", self.log("greedy"))
+        self.assertIn("oom", [event["event"] for event in self.events_of("greedy")])
+        self.assertNotIn("hard_limit", self.kinds(greedy))
+        self.assertLessEqual(self.job("greedy")["memory"]["peak"] or 0, 512 * MIB)
+        self.assertEqual(self.wait(neighbour)["state"], "finished")
+
+    def test_every_process_of_a_job_draws_on_the_same_limit(self):
+        load = self.load("1GiB", "--step", "32MiB", "--hold", "1h", "--json")
+        job = self.start("family", f"{load} & setsid {load} & {load} & wait", memory="768MiB")
+        until("all are refused more", lambda: [e["event"] for e in self.events_of("family")].count("oom") == 3)
+        self.assertNotIn("hard_limit", self.kinds(job))
+
+    def test_the_program_is_told_its_limit(self):
+        self.start("told", f"{sys.executable} {PROBE} told", memory="512MiB")
+        self.assertEqual(self.wait("told")["state"], "finished", self.log("told"))
+        self.assertEqual(json.loads(self.log("told").splitlines()[-1])["total"], 512 * MIB)
+
+    def test_a_limit_that_grows_lets_a_running_job_have_more(self):
+        with tempfile.TemporaryDirectory() as directory:
+            go = pathlib.Path(directory) / "go"
+            self.start("grows", f"{self.load('1GiB', '--json')}; until [ -e {go} ]; do sleep 0.01; done; "
+                                f"{self.load('1GiB', '--json')}", memory="512MiB")
+            until("it is refused", lambda: any(e["event"] == "oom" for e in self.events_of("grows")))
+            self.assertEqual(self.request("PATCH", "/v1/jobs/grows", {"memory": "3GiB"}).status, 200)
+            go.touch()
+            self.assertEqual(self.wait("grows")["state"], "finished", self.log("grows"))
+
+    def test_a_limit_that_is_lowered_warns_before_it_ends_the_job(self):
+        job = self.held("lowered", "1GiB", memory="2GiB")
+        self.request("PATCH", "/v1/jobs/lowered", {"memory": "256MiB"})
+        self.assertEqual(self.wait("lowered")["reason"], "memory_limit")
+        kinds = self.kinds(job)
+        self.assertLess(kinds.index("over_limit"), kinds.index("hard_limit"))
+
+    def test_processes_that_do_not_count_are_named(self):
+        without = self.load("64MiB", "--hold", "1h", "--json")
+        self.held("counts", "64MiB", memory="1GiB")
+        self.start("half", f"env -u LD_PRELOAD {without} & wait", memory="1GiB")
+        pids = until("it is named", lambda: self.job("half")["unshimmed"])
+        self.assertEqual(pathlib.Path(f"/proc/{pids[0]}/comm").read_text().strip(), "gpuman-load")
+        until("who counts is not", lambda: self.job("counts")["memory"]["used"] and self.job("counts")["unshimmed"] == [])
+        self.start("plain", without, memory="1GiB", preload=False)
+        self.assertIsNone(self.becomes("plain", "running")["unshimmed"], "nobody is asked to count")
+
+    def test_what_does_not_count_still_takes_from_the_limit(self):
+        self.start("mixed", f"env -u LD_PRELOAD {self.load('512MiB', '--hold', '1h', '--json')} & wait", memory="1GiB")
+        until("the guard sees it", lambda: (self.job("mixed")["memory"]["used"] or 0) >= 512 * MIB)
+        self.assertEqual(self.job("mixed")["state"], "running")
+
+    def test_a_daemon_that_comes_back_finds_the_ledger(self):
+        with tempfile.TemporaryDirectory() as directory:
+            go = pathlib.Path(directory) / "go"
+            self.start("stays", f"{self.load('256MiB', '--hold', '1h', '--json')} & until [ -e {go} ]; do sleep 0.01; done; "
+                                f"{self.load('512MiB', '--step', '32MiB', '--json')}; kill $!", memory="768MiB")
+            until("it holds memory", lambda: any(e["event"] == "alloc" for e in self.events_of("stays")))
+            self.m.stop_daemon(signal.SIGKILL)
+            self.m.start_daemon()
+            until("who counted counts", lambda: self.job("stays")["memory"]["used"] and self.job("stays")["unshimmed"] == [])
+            go.touch()
+            self.assertIn(self.wait("stays")["state"], ("finished", "failed"), self.log("stays"))
+            self.assertIn("oom", [event["event"] for event in self.events_of("stays")], "what the first has counts")
+
+    def test_a_job_that_is_let_go_of_has_no_limit_any_more(self):
+        with tempfile.TemporaryDirectory() as directory:
+            go, log = pathlib.Path(directory) / "go", pathlib.Path(directory) / "log"
+            self.start("free", f"{self.load('64MiB', '--hold', '1h', '--json')} & until [ -e {go} ]; do sleep 0.01; done; "
+                               f"{self.load('1GiB', '--json')} > {log}; kill $!", memory="768MiB")
+            until("it holds memory", lambda: any(e["event"] == "alloc" for e in self.events_of("free")))
+            self.assertEqual(self.request("DELETE", "/v1/jobs/free?keep_running=1").status, 200)
+            go.touch()
+            done = until("the second load ended", lambda: log.exists() and '"done"' in log.read_text() and log.read_text())
+            self.assertNotIn('"oom"', done)
+
+    def test_a_program_that_takes_its_limit_out_of_the_ledger_is_told_of_and_the_guard_holds_it(self):
+        job = self.start("vandal", f"{sys.executable} {PROBE} overwrite_and_hold", memory="512MiB")
+        until("it is told", lambda: "ledger_overwritten" in self.kinds(job))
+        self.assertEqual(self.wait("vandal")["reason"], "memory_limit", self.log("vandal"))
+
+    def test_a_limit_below_a_context_is_told_at_the_start(self):
+        self.held("first", "64MiB", memory="1GiB")
+        until("a context's cost is known", lambda: "context takes" in (self.m.dir / "daemon.log").read_text())
+        job = self.start("tight", self.load("2MiB", "--json"), memory="32MiB")
+        self.wait("tight")
+        self.assertIn("limit_below_context", self.kinds(job))
+        self.assertIn("less than a CUDA context", self.log("tight"))
+
+    def test_nothing_is_preloaded_where_nobody_wants_it(self):
+        self.start("with", "echo [$LD_PRELOAD]")
+        self.start("without", "echo [$LD_PRELOAD]", preload=False)
+        self.wait("with"), self.wait("without")
+        self.assertEqual(self.log("with").strip(), f"[{build_dir() / 'lib/libgpuman.so'}]")
+        self.assertEqual(self.log("without").strip(), "[]")
+
+    def test_a_preload_of_the_callers_own_stays(self):
+        request = self.run_request("both", "echo [$LD_PRELOAD]")
+        request["environment"]["LD_PRELOAD"] = "/no/such/library.so"
+        self.request("POST", "/v1/jobs", request)
+        self.wait("both")
+        self.assertIn("libgpuman.so:/no/such/library.so]", self.log("both"))
+
+
+if __name__ == "__main__":
+    if not (build_dir() / "lib/libgpuman.so").exists():
+        print("libgpuman.so is not built")
+        sys.exit(77)
+    unittest.main(verbosity=2)

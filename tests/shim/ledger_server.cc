@@ -1,0 +1,137 @@
+// A daemon's half of the shim's protocol, for tests: one ledger, joined by every process that asks.
+//
+//   ledger_server SOCKET [--job N] [--gpu UUID LIMIT CONTEXT]… [--nobody]
+//
+// Prints "ready", then obeys one command a line and answers each with one line:
+//   limit UUID BYTES   outside UUID BYTES   used UUID   joined   registered PID   reclaim   intact
+//   drop   stop
+// --nobody answers every process that it is in no job. Ends with its standard input.
+#include <poll.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <sstream>
+
+#include "ledger/ledgers.h"
+#include "ledger/server.h"
+
+namespace gpuman::ledger {
+namespace {
+
+struct Options {
+  std::string socket;
+  base::JobId job{1};
+  std::vector<GpuLimit> gpus;
+  bool nobody = false;
+};
+
+class Test {
+ public:
+  explicit Test(Options options) : options_(std::move(options)) {}
+
+  base::Result<> Run() {
+    GPUMAN_TRY(ledgers_.Create(options_.job, options_.gpus));
+    GPUMAN_ASSIGN(base::Fd listening, ListenForShims(options_.socket, 0666));
+    GPUMAN_ASSIGN(Server server, Server::Make(std::move(listening), ledgers_, [&](const Caller& caller) {
+                    joined_.push_back(caller);
+                    return options_.nobody ? Attribution{} : Attribution{Verdict::kJob, options_.job};
+                  }));
+    Say("ready");
+    std::string buffer;
+    for (;;) {
+      pollfd entries[2] = {{server.descriptor(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
+      if (::poll(entries, 2, -1) < 0 && errno != EINTR) break;
+      if (entries[0].revents != 0) server.Serve();
+      if (entries[1].revents == 0) continue;
+      char chunk[4096];
+      const auto got = ::read(STDIN_FILENO, chunk, sizeof chunk);
+      if (got <= 0) break;
+      buffer.append(chunk, static_cast<std::size_t>(got));
+      for (std::size_t end = 0; (end = buffer.find('\n')) != std::string::npos; buffer.erase(0, end + 1)) {
+        if (!Obey(buffer.substr(0, end))) return {};
+      }
+    }
+    return {};
+  }
+
+ private:
+  static void Say(const std::string& line) { std::cout << line << std::endl; }
+
+  bool Obey(const std::string& line) {
+    std::istringstream words(line);
+    std::string command, uuid;
+    std::uint64_t number = 0;
+    words >> command;
+    if (command == "limit" || command == "outside") words >> uuid >> number;
+    if (command == "stop") return false;
+    if (command == "limit") {
+      for (auto& gpu : options_.gpus)
+        if (gpu.uuid == uuid) gpu.hard = base::Bytes{number};
+      const auto set = ledgers_.SetLimits(options_.job, options_.gpus);
+      Say(set ? "ok" : set.error().message);
+    } else if (command == "outside") {
+      ledgers_.SetOutside(options_.job, uuid, {number});
+      Say("ok");
+    } else if (command == "used") {
+      words >> uuid;
+      std::uint64_t used = 0;
+      for (const auto& gpu : ledgers_.UsageOf(options_.job))
+        if (gpu.uuid == uuid) used = gpu.used.count;
+      Say(std::to_string(used));
+    } else if (command == "joined") {
+      Say(std::to_string(joined_.size()));
+    } else if (command == "registered") {
+      words >> number;
+      const auto process = base::IdentityOf(static_cast<pid_t>(number));
+      Say(process && ledgers_.Registered(options_.job, *process) ? "yes" : "no");
+    } else if (command == "reclaim") {
+      Say(std::to_string(ledgers_.Reclaim(options_.job)));
+    } else if (command == "intact") {
+      Say(ledgers_.Intact(options_.job) ? "yes" : "no");
+    } else if (command == "drop") {
+      ledgers_.Drop(options_.job);
+      Say("ok");
+    } else {
+      Say("what?");
+    }
+    return true;
+  }
+
+  Options options_;
+  Ledgers ledgers_;
+  std::vector<Caller> joined_;
+};
+
+std::optional<Options> Parse(int count, char** words) {
+  if (count < 2) return std::nullopt;
+  Options options;
+  options.socket = words[1];
+  for (int i = 2; i < count; ++i) {
+    const std::string word = words[i];
+    if (word == "--nobody") {
+      options.nobody = true;
+    } else if (word == "--job" && i + 1 < count) {
+      options.job.value = std::stoll(words[++i]);
+    } else if (word == "--gpu" && i + 3 < count) {
+      GpuLimit limit;
+      limit.uuid = words[++i];
+      limit.hard = base::Bytes{std::stoull(words[++i])};
+      limit.context = base::Bytes{std::stoull(words[++i])};
+      options.gpus.push_back(limit);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return options;
+}
+
+}  // namespace
+}  // namespace gpuman::ledger
+
+int main(int count, char** words) {
+  const auto options = gpuman::ledger::Parse(count, words);
+  if (!options) return 2;
+  const auto ran = gpuman::ledger::Test(*options).Run();
+  if (!ran) std::cerr << ran.error().message << "\n";
+  return ran ? 0 : 1;
+}

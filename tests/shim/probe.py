@@ -1,0 +1,390 @@
+"""Small CUDA programs for shim_test.py: `probe.py NAME [ARGUMENT…]` prints one JSON object.
+
+They find the driver as most programs do: by dlsym in libcuda.so.1, here through ctypes.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+MIB = 1 << 20
+OK, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED = 0, 1, 2, 3
+INVALID_CONTEXT, CONTEXT_IS_DESTROYED = 201, 709
+
+cuda = ctypes.CDLL("libcuda.so.1")
+u64, size_t, pointer = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
+
+
+def start(flags=0):
+    """A context on device 0, current."""
+    assert cuda.cuInit(0) == OK
+    context = pointer()
+    status = cuda.cuCtxCreate_v2(ctypes.byref(context), flags, 0)
+    return status, context
+
+
+def allocate(size):
+    address = u64()
+    return cuda.cuMemAlloc_v2(ctypes.byref(address), size_t(size)), address.value
+
+
+def free(address):
+    return cuda.cuMemFree_v2(u64(address))
+
+
+def info():
+    free_bytes, total = size_t(), size_t()
+    assert cuda.cuMemGetInfo_v2(ctypes.byref(free_bytes), ctypes.byref(total)) == OK
+    return free_bytes.value, total.value
+
+
+class Prop(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handle_types", ctypes.c_int), ("location_type", ctypes.c_int),
+                ("location_id", ctypes.c_int), ("win32", pointer), ("flags", ctypes.c_ubyte * 8)]
+
+
+def create(size, shareable=False):
+    handle, prop = u64(), Prop(1, 1 if shareable else 0, 1, 0)
+    return cuda.cuMemCreate(ctypes.byref(handle), size_t(size), ctypes.byref(prop), u64(0)), handle.value
+
+
+def told():
+    """What the program is told by each call that tells."""
+    start()
+    free_bytes, total = info()
+    device_total = size_t()
+    assert cuda.cuDeviceTotalMem_v2(ctypes.byref(device_total), 0) == OK
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    assert nvml.nvmlInit_v2() == OK
+    device = pointer()
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == OK
+    one = (u64 * 3)()
+    assert nvml.nvmlDeviceGetMemoryInfo(device, one) == OK
+
+    class Second(ctypes.Structure):
+        _fields_ = [("version", ctypes.c_uint), ("total", u64), ("reserved", u64), ("free", u64), ("used", u64)]
+    two = Second(version=ctypes.sizeof(Second) | 2 << 24)
+    assert nvml.nvmlDeviceGetMemoryInfo_v2(device, ctypes.byref(two)) == OK
+    nulls = [cuda.cuMemGetInfo_v2(None, None), cuda.cuDeviceTotalMem_v2(None, 0),
+             nvml.nvmlDeviceGetMemoryInfo(device, None)]
+    only_total, only_free = size_t(), size_t()
+    assert cuda.cuMemGetInfo_v2(None, ctypes.byref(only_total)) == OK
+    assert cuda.cuMemGetInfo_v2(ctypes.byref(only_free), None) == OK
+    return {"free": free_bytes, "total": total, "device_total": device_total.value,
+            "nvml": list(one), "nvml_v2": [two.total, two.reserved, two.free, two.used], "nulls": nulls,
+            "only_total": only_total.value, "only_free": only_free.value}
+
+
+def odd_sizes():
+    """Sizes nobody should ask for, frees of what was never given."""
+    before = [allocate(MIB)[0], free(4096)]
+    start()
+    at_start = info()[0]
+    answers = {"before_context": before, "zero": allocate(0)[0], "huge": allocate(1 << 63)[0],
+               "most": allocate((1 << 64) - 1)[0], "free_null": free(0), "free_foreign": free(0xdead0000)}
+    status, address = allocate(4 * MIB)
+    answers["free_inside"] = free(address + MIB)
+    answers["held"] = at_start - info()[0]
+    answers["free"] = free(address)
+    answers["free_again"] = free(address)
+    answers["null_pointer"] = cuda.cuMemAlloc_v2(None, size_t(MIB))
+    answers["left"] = at_start - info()[0]
+    return answers
+
+
+def context_goes():
+    """Memory goes with its context; calls after that are the driver's business."""
+    _, context = start()
+    at_start = info()[0]
+    addresses = [allocate(3 * MIB)[1] for _ in range(600)]
+    held = at_start - info()[0]
+    destroyed = cuda.cuCtxDestroy_v2(context)
+    after = [free(addresses[0]), allocate(MIB)[0], cuda.cuCtxDestroy_v2(context)]
+    status, _ = start()
+    return {"held": held, "destroyed": destroyed, "after": after, "again": status, "free": at_start - info()[0]}
+
+
+def small():
+    """Small allocations share what the device gives."""
+    start()
+    at_start = info()[0]
+    addresses = [allocate(1000)[1] for _ in range(64)]
+    together = at_start - info()[0]
+    for address in addresses:
+        free(address)
+    return {"together": together, "after": at_start - info()[0]}
+
+
+def virtual():
+    """Memory lives while a handle or a mapping does."""
+    start()
+    at_start = info()[0]
+    held = []
+    status, handle = create(64 * MIB)
+    held.append(at_start - info()[0])
+    address = u64()
+    assert cuda.cuMemAddressReserve(ctypes.byref(address), size_t(64 * MIB), size_t(0), u64(0), u64(0)) == OK
+    assert cuda.cuMemMap(address, size_t(64 * MIB), size_t(0), u64(handle), u64(0)) == OK
+    held.append(at_start - info()[0])
+    assert cuda.cuMemRelease(u64(handle)) == OK
+    held.append(at_start - info()[0])
+    again = u64()
+    assert cuda.cuMemRetainAllocationHandle(ctypes.byref(again), pointer(address.value)) == OK
+    assert cuda.cuMemUnmap(address, size_t(64 * MIB)) == OK
+    held.append(at_start - info()[0])
+    assert cuda.cuMemRelease(again) == OK
+    held.append(at_start - info()[0])
+    return {"status": status, "held": held, "double": cuda.cuMemRelease(again),
+            "too_much": create(1 << 40)[0]}
+
+
+def pools():
+    """Pools count what they have, not what was asked for, and what they gave back does not count."""
+    start()
+    at_start = info()[0]
+    stream, address = pointer(), u64()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+    assert cuda.cuMemAllocAsync(ctypes.byref(address), size_t(10 * MIB), stream) == OK
+    held = [at_start - info()[0]]
+    assert cuda.cuMemFreeAsync(address, stream) == OK
+    assert cuda.cuStreamSynchronize(stream) == OK
+    held.append(at_start - info()[0])
+    # As much as fits, again and again: what was given back is there for the next.
+    room = info()[0] // (32 * MIB) * 32 * MIB
+    statuses = []
+    for _ in range(5):
+        statuses.append(cuda.cuMemAllocAsync(ctypes.byref(address), size_t(room), stream))
+        statuses.append(cuda.cuMemFreeAsync(address, stream))
+        statuses.append(cuda.cuStreamSynchronize(stream))
+    too_much = cuda.cuMemAllocAsync(ctypes.byref(address), size_t(room + 64 * MIB), stream)
+    return {"held": held, "statuses": statuses, "too_much": too_much, "left": at_start - info()[0]}
+
+
+def pool_that_keeps():
+    """A pool that keeps its memory serves from it when the limit has no room left."""
+    start()
+    pool, keep, stream, address = pointer(), u64((1 << 64) - 1), pointer(), u64()
+    assert cuda.cuDeviceGetDefaultMemPool(ctypes.byref(pool), 0) == OK
+    assert cuda.cuMemPoolSetAttribute(pool, 4, ctypes.byref(keep)) == OK
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+    room = info()[0] // (32 * MIB) * 32 * MIB
+    statuses = []
+    for _ in range(3):
+        statuses.append(cuda.cuMemAllocAsync(ctypes.byref(address), size_t(room), stream))
+        statuses.append(cuda.cuMemFreeAsync(address, stream))
+        statuses.append(cuda.cuStreamSynchronize(stream))
+    kept = info()[0]
+    trimmed = cuda.cuMemPoolTrimTo(pool, size_t(0))
+    return {"statuses": statuses, "kept": kept, "trimmed": trimmed, "after": info()[0], "room": room}
+
+
+def arrays():
+    """Arrays count, and mipmapped ones."""
+    class Shape(ctypes.Structure):
+        _fields_ = [("width", size_t), ("height", size_t), ("format", ctypes.c_uint), ("channels", ctypes.c_uint)]
+
+    class Shape3(ctypes.Structure):
+        _fields_ = [("width", size_t), ("height", size_t), ("depth", size_t), ("format", ctypes.c_uint),
+                    ("channels", ctypes.c_uint), ("flags", ctypes.c_uint)]
+    start()
+    at_start = info()[0]
+    plain, mipmap = pointer(), pointer()
+    statuses = [cuda.cuArrayCreate_v2(ctypes.byref(plain), ctypes.byref(Shape(1024, 1024, 3, 4)))]
+    held = [at_start - info()[0]]
+    statuses.append(cuda.cuMipmappedArrayCreate(ctypes.byref(mipmap), ctypes.byref(Shape3(1024, 1024, 0, 3, 4, 0)), 3))
+    held.append(at_start - info()[0])
+    statuses += [cuda.cuArrayDestroy(plain), cuda.cuMipmappedArrayDestroy(mipmap)]
+    held.append(at_start - info()[0])
+    statuses.append(cuda.cuArrayDestroy(plain))
+    big = cuda.cuArray3DCreate_v2(ctypes.byref(plain), ctypes.byref(Shape3(16384, 16384, 1024, 3, 4, 0)))
+    return {"statuses": statuses, "held": held, "too_much": big}
+
+
+def primary():
+    """The primary context costs once, from the first use to the last."""
+    assert cuda.cuInit(0) == OK
+    context, again = pointer(), pointer()
+    first = cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    second = cuda.cuDevicePrimaryCtxRetain(ctypes.byref(again), 0)
+    assert cuda.cuCtxSetCurrent(context) == OK
+    with_one = info()
+    assert allocate(10 * MIB)[0] == OK
+    assert cuda.cuDevicePrimaryCtxRelease_v2(0) == OK
+    with_data = info()[0]
+    assert cuda.cuDevicePrimaryCtxRelease_v2(0) == OK
+    third = cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    assert cuda.cuCtxSetCurrent(context) == OK
+    return {"statuses": [first, second, third], "same": context.value == again.value, "with_one": with_one,
+            "with_data": with_data, "at_last": info()[0]}
+
+
+def forked():
+    """A child of a fork starts over: the driver refuses it what it refuses without the shim, and the parent's books
+    are the parent's."""
+    start()
+    allocate(32 * MIB)
+    before = info()[0]
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, json.dumps([allocate(MIB)[0], free(4096), cuda.cuInit(0)]).encode())
+        os._exit(0)
+    os.close(writing)
+    answers = json.loads(os.read(reading, 1000))
+    os.waitpid(child, 0)
+    return {"child": answers, "parent": info()[0] - before, "more": allocate(MIB)[0]}
+
+
+def fork_first():
+    """Children that use CUDA after a fork of a parent that has not: each joins for itself."""
+    answers = []
+    for _ in range(3):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            start()
+            allocate(64 * MIB)
+            os.write(writing, json.dumps(info()).encode())
+            os._exit(0)
+        os.close(writing)
+        answers.append(json.loads(os.read(reading, 1000)))
+        os.waitpid(child, 0)
+    start()
+    return {"children": answers, "parent": info()}
+
+
+def spawn():
+    """A program started by vfork and exec from a thread."""
+    start()
+    allocate(32 * MIB)
+    done = []
+    thread = threading.Thread(target=lambda: done.append(
+        subprocess.run([sys.executable, __file__, "told"], capture_output=True, text=True, check=False).stdout))
+    thread.start()
+    thread.join()
+    return {"child": json.loads(done[0]), "mine": info()}
+
+
+def race():
+    """Threads that take and free as fast as they can; arguments: threads, steps, kinds. Counts refusals."""
+    kinds = int(sys.argv[4])
+    status, context = start()
+    while status == OUT_OF_MEMORY:  # the others have all of it just now
+        status, context = start()
+    counts = {"taken": 0, "refused": 0}
+    lock = threading.Lock()
+
+    def give(kind, name):
+        if kind == 0:
+            assert cuda.cuMemRelease(u64(name)) == OK
+        elif kind == 2:
+            assert cuda.cuMemFreeAsync(u64(name), pointer(0)) == OK
+            assert cuda.cuStreamSynchronize(pointer(0)) == OK
+        else:
+            assert free(name) == OK
+
+    def work(seed):
+        cuda.cuCtxSetCurrent(context)
+        held, taken, refused, state = [], 0, 0, seed * 2654435761 % 2**32 or 1
+        for _ in range(int(sys.argv[3])):
+            state = (state * 1664525 + 1013904223) % 2**32
+            if held and state >> 31:
+                give(*held.pop(state % len(held)))
+                continue
+            size = ((state >> 8) % 64 + 1) * MIB
+            kind = (state >> 16) % kinds
+            if kind == 0:
+                status, name = create(size + size % (2 * MIB))
+            elif kind == 2:
+                address = u64()
+                status = cuda.cuMemAllocAsync(ctypes.byref(address), size_t(size), pointer(0))
+                name = address.value
+            else:
+                status, name = allocate(size)
+            assert status in (OK, OUT_OF_MEMORY), status
+            if status == OK:
+                held.append((kind, name))
+                taken += 1
+            else:
+                refused += 1
+        for kind, name in held:
+            give(kind, name)
+        with lock:
+            counts["taken"] += taken
+            counts["refused"] += refused
+
+    threads = [threading.Thread(target=work, args=(os.getpid() * 100 + i,)) for i in range(int(sys.argv[2]))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return counts
+
+
+def hold():
+    """Takes the bytes of the argument, says so, and waits for a line: then tells what is free."""
+    status, _ = start()
+    if status != OK:
+        return {"status": status}
+    status, _ = allocate(int(sys.argv[2]))
+    print(json.dumps({"status": status, "free": info()[0]}), flush=True)
+    sys.stdin.readline()
+    return {"free": info()[0], "total": info()[1], "more": allocate(2 * MIB)[0]}
+
+
+def watch():
+    """The most that the device itself gave away, until standard input ends. Without the shim."""
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    assert nvml.nvmlInit_v2() == OK
+    device, memory, most = pointer(), (u64 * 3)(), 0
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == OK
+    assert nvml.nvmlDeviceGetMemoryInfo(device, memory) == OK
+    at_start = memory[2]
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    print("watching", flush=True)
+    while not ended.is_set():
+        assert nvml.nvmlDeviceGetMemoryInfo(device, memory) == OK
+        most = max(most, memory[2] - at_start)
+    return {"most": most}
+
+
+def take_as_told():
+    """One number of MiB a line: takes as much and tells the status and what is free."""
+    start()
+    for line in sys.stdin:
+        print(json.dumps({"status": allocate(int(line) * MIB)[0], "free": info()[0]}), flush=True)
+    return {}
+
+
+def overwrite_and_hold():
+    """Takes the limit out of its ledger (docs/shim-protocol.md), then a GiB, and holds it."""
+    start()
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        begin = next(int(line.split("-")[0], 16) for line in maps if "gpuman-ledger" in line)
+    ctypes.memset(begin + 64 + 16, 0xff, 8)
+    print(json.dumps({"status": [allocate(64 * MIB)[0] for _ in range(16)]}), flush=True)
+    signal.pause()
+
+
+def environment():
+    """What must stay as it was: errno, descriptors that a child gets."""
+    library = ctypes.CDLL("libcuda.so.1", use_errno=True)
+    assert library.cuInit(0) == OK
+    ctypes.set_errno(77)
+    context, address = pointer(), u64()
+    library.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+    library.cuMemAlloc_v2(ctypes.byref(address), size_t(MIB))
+    library.cuMemAlloc_v2(ctypes.byref(address), size_t(1 << 50))
+    errno = ctypes.get_errno()
+    child = subprocess.run(["ls", "-l", "/proc/self/fd"], capture_output=True, text=True, check=False,
+                           close_fds=False).stdout
+    return {"errno": errno, "inherited": "ledger" in child or "shim" in child}
+
+
+if __name__ == "__main__":
+    print(json.dumps(globals()[sys.argv[1]]()), flush=True)

@@ -1,0 +1,425 @@
+"""libgpuman.so in programs on the simulated driver, with a ledger served as the daemon does.
+
+Usage: shim_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ.get("GPUMAN_BUILD_DIR", HERE.parents[1] / "build" / "release"))
+SIM, LOAD = str(BUILD / "bin/gpuman-sim"), str(BUILD / "bin/gpuman-load")
+SHIM, SERVER = str(BUILD / "lib/libgpuman.so"), str(BUILD / "tests/ledger_server")
+MIB, GIB = 1 << 20, 1 << 30
+CONTEXT = 518 * MIB  # of the simulated H200
+
+
+class Ledger:
+    """A ledger server; each question is a method's argument: ledger("used", uuid)."""
+
+    def __init__(self, socket, *options):
+        self.process = subprocess.Popen([SERVER, socket, *map(str, options)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
+
+    def __call__(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+class ShimCase(unittest.TestCase):
+    LIMIT = 2 * GIB
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="gpuman-shim-")
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.socket = self.dir + "/shim.sock"
+        first = self.run_load("--alloc", "2MiB", preload=False)[1]
+        self.uuid = [event for event in first if event["event"] == "context"][0]["uuid"]
+
+    def serve(self, limit=None, context=CONTEXT, *options):
+        ledger = Ledger(self.socket, "--gpu", self.uuid, self.LIMIT if limit is None else limit, context, *options)
+        self.addCleanup(ledger.stop)
+        return ledger
+
+    def command(self, *words, preload=True):
+        environment = ["env", "XDG_RUNTIME_DIR=" + self.dir]
+        if preload:
+            environment += ["LD_PRELOAD=" + SHIM, "GPUMAN_SHIM_SOCKET=" + self.socket, "GPUMAN_JOB_ID=1"]
+        return [SIM, "exec", "--dir", self.dir + "/machine", "--", *environment, *words]
+
+    def start(self, *words, preload=True):
+        process = subprocess.Popen(self.command(*words, preload=preload), stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+
+        def close():
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+        self.addCleanup(close)
+        return process
+
+    def run_load(self, *arguments, preload=True):
+        done = subprocess.run(self.command(LOAD, "--json", *arguments, preload=preload), capture_output=True, text=True,
+                              timeout=120, check=False)
+        return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+    def probe_command(self, *words):
+        return [sys.executable, str(HERE / "probe.py"), *map(str, words)]
+
+    def probe(self, *words, preload=True):
+        done = subprocess.run(self.command(*self.probe_command(*words), preload=preload), capture_output=True,
+                              text=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(done.stdout)
+
+
+def total(events):
+    return max([event["total"] for event in events if event["event"] == "alloc"], default=0)
+
+
+class EveryKindOfMemory(ShimCase):
+    def test_stops_at_the_limit_and_keeps_its_data(self):
+        room = 72 * MIB
+        ledger = self.serve(CONTEXT + room)
+        for api in ("malloc", "async", "vmm", "managed", "pitch", "array"):
+            with self.subTest(api):
+                status, events = self.run_load("--api", api, "--alloc", "128MiB", "--step", "12MiB", "--verify")
+                self.assertEqual(status, 3, events[-3:])
+                self.assertLessEqual(total(events), room)
+                if api != "managed":  # refused as a whole, by what the program is told is free
+                    self.assertGreater(total(events), room - 32 * MIB)
+                ledger("reclaim")
+                self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_within_the_limit_nothing_is_different(self):
+        ledger = self.serve(8 * GIB)
+        for api in ("malloc", "async", "vmm", "managed", "pitch", "array"):
+            with self.subTest(api):
+                status, events = self.run_load("--api", api, "--alloc", "12MiB", "--step", "5MiB", "--verify",
+                                               "--iterations", "2")
+                self.assertEqual(status, 0, events[-3:])
+        ledger("reclaim")
+        self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_children_share_one_limit(self):
+        ledger = self.serve(3 * GIB)
+        holders = [self.start(*self.probe_command("hold", 400 * MIB)) for _ in range(4)]
+        statuses = []
+        for holder in holders:
+            line = holder.stdout.readline()
+            statuses.append(json.loads(line)["status"])
+        self.assertEqual(statuses.count(0), 3, statuses)
+        self.assertLessEqual(int(ledger("used", self.uuid)), 3 * GIB)
+        for holder in holders:
+            holder.stdin.close()
+            holder.wait()
+        ledger("reclaim")
+        self.assertEqual(ledger("used", self.uuid), "0")
+
+
+class WhatTheProgramIsTold(ShimCase):
+    def test_its_limit_is_the_total_and_what_is_left_is_free(self):
+        self.serve()
+        told = self.probe("told")
+        left = self.LIMIT - CONTEXT
+        self.assertEqual((told["total"], told["free"], told["device_total"]), (self.LIMIT, left, self.LIMIT))
+        self.assertEqual(told["nvml"], [self.LIMIT, left, CONTEXT])
+        self.assertEqual(told["nvml_v2"], [self.LIMIT, 0, left, CONTEXT])
+        self.assertEqual((told["only_total"], told["only_free"]), (self.LIMIT, left))
+        without = self.probe("told", preload=False)
+        self.assertEqual(told["nulls"], without["nulls"])
+        self.assertGreater(without["total"], self.LIMIT)
+
+    def test_a_limit_beyond_the_device_changes_nothing(self):
+        self.serve(1 << 50)
+        self.assertEqual(self.probe("told"), self.probe("told", preload=False))
+
+    def test_bytes_that_only_the_driver_sees_count(self):
+        ledger = self.serve()
+        ledger("outside", self.uuid, GIB)
+        self.assertEqual(self.probe("told")["free"], self.LIMIT - CONTEXT - GIB)
+
+
+class OddCalls(ShimCase):
+    def test_are_answered_as_the_driver_answers(self):
+        for name in ("odd_sizes", "context_goes", "small", "virtual", "arrays", "primary", "forked"):
+            with self.subTest(name):
+                without = self.probe(name, preload=False)
+                ledger = self.serve(1 << 50)
+                self.assertEqual(self.probe(name), without)
+                ledger("reclaim")
+                self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_of_the_conformance_suite_are_answered_as_without_the_shim(self):
+        suite = BUILD / "tests/conformance_test"
+        if not suite.exists():
+            self.skipTest("the suite is not built")
+        ledger = self.serve(1 << 50)
+        done = subprocess.run(self.command(str(suite), "--gtest_brief=1"), capture_output=True, text=True, timeout=280,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stdout[-3000:])
+        self.assertNotEqual(ledger("joined"), "0")
+        ledger("reclaim")
+        self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_keep_the_books_right_under_a_limit(self):
+        ledger = self.serve()
+        odd = self.probe("odd_sizes")
+        self.assertEqual((odd["huge"], odd["most"], odd["held"], odd["left"]), (2, 2, 4 * MIB, 0))
+        goes = self.probe("context_goes")
+        self.assertEqual((goes["destroyed"], goes["again"], goes["free"]), (0, 0, 0))
+        self.assertEqual(self.probe("small"), {"together": 2 * MIB, "after": 0})
+        virtual = self.probe("virtual")
+        self.assertEqual(virtual["held"], [64 * MIB] * 4 + [0])
+        self.assertEqual(virtual["too_much"], 2)
+        self.assertEqual(self.probe("arrays")["too_much"], 2)
+        ledger("reclaim")
+        self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_pools_count_what_they_have(self):
+        self.serve()
+        pools = self.probe("pools")
+        self.assertEqual(pools["held"], [32 * MIB, 0])
+        self.assertEqual(set(pools["statuses"]), {0})
+        self.assertEqual((pools["too_much"], pools["left"]), (2, 0))
+
+    def test_a_pool_at_the_limit_serves_from_what_it_has(self):
+        self.serve()
+        pool = self.probe("pool_that_keeps")
+        self.assertEqual(set(pool["statuses"]), {0})
+        self.assertLess(pool["kept"], 32 * MIB)
+        self.assertGreaterEqual(pool["after"], pool["room"])
+
+    def test_the_primary_context_counts_once(self):
+        self.serve()
+        primary = self.probe("primary")
+        self.assertEqual(primary["statuses"], [0, 0, 0])
+        self.assertEqual(primary["with_one"], [self.LIMIT - CONTEXT, self.LIMIT])
+        self.assertEqual(primary["with_data"], self.LIMIT - CONTEXT - 10 * MIB)
+        self.assertEqual(primary["at_last"], self.LIMIT - CONTEXT)
+
+    def test_a_limit_below_a_context_is_out_of_memory_at_its_making(self):
+        self.serve(256 * MIB)
+        status, events = self.run_load("--alloc", "2MiB")
+        self.assertEqual(status, 3)
+        self.assertIn("OUT_OF_MEMORY", [event for event in events if event["event"] == "error"][0]["message"])
+
+
+class Limits(ShimCase):
+    def test_change_while_the_job_runs(self):
+        ledger = self.serve()
+        process = self.start(*self.probe_command("take_as_told"))
+
+        def take(mib):
+            process.stdin.write(f"{mib}\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+        self.assertEqual(take(1024)["status"], 0)
+        self.assertEqual(take(1024)["status"], 2)
+        ledger("limit", self.uuid, 4 * GIB)
+        self.assertEqual(take(1024), {"status": 0, "free": 4 * GIB - CONTEXT - 2 * GIB})
+        ledger("limit", self.uuid, GIB)
+        self.assertEqual(take(2), {"status": 2, "free": 0})
+        self.assertEqual(ledger("used", self.uuid), str(CONTEXT + 2 * GIB))
+
+    def test_are_one_for_all_processes_of_the_job(self):
+        ledger = self.serve()
+        first = self.start(*self.probe_command("hold", GIB))
+        self.assertEqual(json.loads(first.stdout.readline())["status"], 0)
+        second = self.probe("told") if CONTEXT + GIB + CONTEXT <= self.LIMIT else None
+        self.assertIsNone(second)
+        status, _ = self.run_load("--alloc", "2MiB")
+        self.assertEqual(status, 3)
+        ledger("limit", self.uuid, 4 * GIB)
+        self.assertEqual(self.probe("told")["free"], 4 * GIB - 2 * CONTEXT - GIB)
+
+
+class AProcessThatEnds(ShimCase):
+    def test_gives_back_what_it_had_also_when_killed(self):
+        ledger = self.serve()
+        process = self.start(*self.probe_command("hold", GIB))
+        json.loads(process.stdout.readline())
+        self.assertEqual(ledger("used", self.uuid), str(CONTEXT + GIB))
+        pids = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True).stdout
+        pid = int(pids.split()[0])
+        self.assertEqual(ledger("registered", pid), "yes")
+        os.kill(pid, signal.SIGKILL)
+        process.wait()
+        self.assertEqual(ledger("reclaim"), "1")
+        self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_makes_room_for_the_next_without_the_daemon(self):
+        ledger = self.serve()
+        waiting = self.start(*self.probe_command("take_as_told"))
+        waiting.stdin.write("2\n")
+        waiting.stdin.flush()
+        self.assertEqual(json.loads(waiting.stdout.readline())["status"], 0)
+        self.assertEqual(self.run_load("--alloc", "256MiB", "--hold", "0s")[0], 0)
+        ended = self.start(*self.probe_command("hold", 900 * MIB))
+        self.assertEqual(json.loads(ended.stdout.readline())["status"], 0)
+        ended.stdin.write("\n")
+        ended.stdin.flush()
+        ended.wait()
+        self.assertEqual(ledger("used", self.uuid), str(2 * CONTEXT + 904 * MIB))
+        waiting.stdin.write("1400\n")
+        waiting.stdin.flush()
+        self.assertEqual(json.loads(waiting.stdout.readline())["status"], 0)
+
+
+class TheDaemon(ShimCase):
+    def test_away_from_the_start_the_program_runs_without_a_limit_and_joins_later(self):
+        process = self.start(*self.probe_command("take_as_told"))
+
+        def take(mib):
+            process.stdin.write(f"{mib}\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+        self.assertEqual(take(4096)["status"], 0)
+        ledger = self.serve()
+        end = time.monotonic() + 20
+        while ledger("joined") == "0" and time.monotonic() < end:
+            answer = take(2)
+        self.assertEqual(ledger("joined"), "1")
+        answer = take(2)
+        self.assertEqual(answer, {"status": 2, "free": 0})
+        self.assertGreaterEqual(int(ledger("used", self.uuid)), 4 * GIB)
+
+    def test_gone_the_last_limit_holds(self):
+        ledger = self.serve()
+        process = self.start(*self.probe_command("hold", GIB))
+        json.loads(process.stdout.readline())
+        ledger.process.kill()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(json.loads(process.stdout.readline()),
+                         {"free": self.LIMIT - CONTEXT - GIB, "total": self.LIMIT, "more": 0})
+
+    def test_says_no_job_and_the_shim_does_nothing(self):
+        self.serve(GIB, CONTEXT, "--nobody")
+        self.assertEqual(self.probe("told"), self.probe("told", preload=False))
+
+    def test_nowhere_and_the_shim_does_nothing(self):
+        self.assertEqual(self.probe("told"), self.probe("told", preload=False))
+
+
+class AGuest(ShimCase):
+    def test_children_of_a_fork_count_for_themselves(self):
+        ledger = self.serve()
+        told = self.probe("fork_first")
+        for child in told["children"]:
+            self.assertEqual(child, [self.LIMIT - CONTEXT - 64 * MIB, self.LIMIT])
+        ledger("reclaim")
+        self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_a_program_that_is_executed_counts_for_itself(self):
+        self.serve(3 * GIB)
+        told = self.probe("spawn")
+        self.assertEqual(told["child"]["free"], 3 * GIB - 2 * CONTEXT - 32 * MIB)
+
+    def test_leaves_errno_and_descriptors_alone(self):
+        self.serve()
+        self.assertEqual(self.probe("environment"), {"errno": 77, "inherited": False})
+
+    def test_needs_libc_alone_and_shows_only_what_it_replaces(self):
+        needed = subprocess.run(["readelf", "-d", SHIM], capture_output=True, text=True, check=True).stdout
+        libraries = [line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line]
+        self.assertLessEqual(set(libraries), {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"})
+        shown = subprocess.run(["nm", "-D", "--defined-only", SHIM], capture_output=True, text=True, check=True).stdout
+        names = [line.split()[-1] for line in shown.splitlines()]
+        self.assertEqual([name for name in names if not name.startswith(("cu", "nvml"))], ["dlsym"])
+
+    def test_a_program_without_cuda_joins_nothing(self):
+        ledger = self.serve()
+        subprocess.run(self.command(sys.executable, "-c", "import ctypes, json, socket, threading"), check=True)
+        subprocess.run(self.command("sh", "-c", "ls / | cat > /dev/null"), check=True)
+        self.assertEqual(ledger("joined"), "0")
+
+
+class ALinkedProgram(ShimCase):
+    def linked(self, name, preload=True):
+        done = subprocess.run(self.command(str(BUILD / "tests/linked_probe"), name, preload=preload), check=True,
+                              capture_output=True, text=True, timeout=60)
+        return json.loads(done.stdout)
+
+    def test_is_held_to_its_limit_too(self):
+        ledger = self.serve()
+        self.assertEqual(self.linked("linked"), {"status": 0, "beyond": 2, "held": 64 * MIB})
+        ledger("reclaim")
+        self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_gets_one_answer_for_a_function_however_it_asks(self):
+        self.serve()
+        self.assertEqual(self.linked("addresses"),
+                         {"same": True, "of": "shim", "other": "driver", "none": True, "malloc": True})
+
+    def test_may_close_what_the_shim_has_open(self):
+        ledger = self.serve()
+        self.assertEqual(self.linked("closing"), {"status": 0, "beyond": 2, "closed": 1})
+        self.assertEqual(ledger("reclaim"), "1")
+
+    def test_may_overwrite_the_ledger(self):
+        ledger = self.serve()
+        self.assertEqual(self.linked("scribble"), {"answered": 50})
+        self.assertEqual(ledger("intact"), "no")
+
+    def test_pays_little_for_an_allocation(self):
+        """The bar is 1 us over the driver; this test only tells, for the machine may be busy."""
+        self.serve()
+        with_shim, without = self.linked("cost")["ns"], self.linked("cost", preload=False)["ns"]
+        print(f"an allocation and its free: {with_shim:.0f} ns with the shim, {without:.0f} ns without")
+        self.assertGreater(with_shim, 0)
+
+
+class Races(ShimCase):
+    def race(self, kinds):
+        """Four processes of eight threads each. The limit, the most that the ledger and the device said, the ledger."""
+        limit = 2 * CONTEXT + 200 * MIB  # contexts wait for each other as well
+        ledger = self.serve(limit)
+        watch = self.start(*self.probe_command("watch"), preload=False)
+        self.assertEqual(watch.stdout.readline(), "watching\n")
+        processes = [self.start(*self.probe_command("race", 8, 100, kinds)) for _ in range(4)]
+        highest = 0
+        while any(process.poll() is None for process in processes):
+            highest = max(highest, int(ledger("used", self.uuid)))
+        watch.stdin.close()
+        most = json.loads(watch.stdout.readline())["most"]
+        counts = [json.loads(process.stdout.readline()) for process in processes]
+        self.assertGreater(sum(count["taken"] for count in counts), 0)
+        self.assertGreater(sum(count["refused"] for count in counts), 0)
+        ledger("reclaim")
+        self.assertEqual(ledger("used", self.uuid), "0")
+        return limit, highest, most
+
+    def test_threads_of_many_processes_never_pass_the_limit_and_leave_nothing(self):
+        limit, highest, most = self.race(2)
+        self.assertLessEqual(highest, limit)
+        self.assertLessEqual(most, limit)
+        self.assertGreater(most, CONTEXT)
+
+    def test_a_pool_that_has_to_grow_at_the_limit_gives_back_at_once(self):
+        """What a pool has in pieces too small may let it grow: by one request, rounded up to what pools grow by."""
+        limit, highest, most = self.race(3)
+        self.assertLessEqual(highest, limit + 4 * 96 * MIB)
+        self.assertLessEqual(most, limit + 4 * 96 * MIB)
+
+
+if __name__ == "__main__":
+    unittest.main()
