@@ -78,6 +78,41 @@ bool Write(wire::Ledger& ledger, std::span<const GpuLimit> limits) {
   return room;
 }
 
+std::uint32_t PatienceWord(const Eviction& eviction) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(eviction.patience.count(), 0, INT32_MAX));
+}
+
+void Write(wire::Ledger& ledger, const Eviction& eviction) {
+  const auto backing = eviction.possible ? wire::Backing::kEvictable : wire::Backing::kPlain;
+  wire::Store(ledger.host_budget, Word(eviction.host_budget));
+  wire::Store(ledger.patience_ms, PatienceWord(eviction));
+  wire::Store(ledger.backing, static_cast<std::uint32_t>(backing));
+}
+
+bool Says(const wire::Ledger& ledger, const Eviction& eviction) {
+  return wire::Load(ledger.host_budget) == Word(eviction.host_budget) &&
+         wire::Load(ledger.patience_ms) == PatienceWord(eviction) &&
+         (wire::Load(ledger.backing) == static_cast<std::uint32_t>(wire::Backing::kEvictable)) ==
+             eviction.possible;
+}
+
+// A process may have written anything there.
+Standing Read(const wire::Slot& slot, base::ProcessId process, std::uint32_t order) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 44;  // what the ledger can count
+  Standing standing;
+  standing.process = process;
+  // In this order: who answers has told its stage before.
+  standing.answered = wire::Load(slot.answered) == order;
+  const std::uint32_t stage = wire::Load(slot.stage), error = wire::Load(slot.error);
+  if (stage < wire::kStages) standing.stage = static_cast<wire::Stage>(stage);
+  standing.ordered_out = wire::OrdersEviction(order);
+  standing.trouble = wire::TroubleOf(error);
+  standing.driver_error = wire::DriverErrorOf(error);
+  standing.evictable.count = std::min(wire::Load(slot.evictable), kMost);
+  standing.evicted.count = std::min(wire::Load(slot.evicted), kMost);
+  return standing;
+}
+
 }  // namespace
 
 std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text) {
@@ -95,7 +130,8 @@ std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text) {
   return bytes;
 }
 
-Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> limits) {
+Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> limits,
+                      const Eviction& eviction) {
   if (jobs_.contains(job))
     return Fail(ErrorCode::kAlreadyExists, fmt::format("job {} has a ledger already", job.value));
   if (!page) return Fail(std::move(page).error());
@@ -103,25 +139,36 @@ Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> li
   if (!Write(**page, limits))
     return Fail(ErrorCode::kCorrupt,
                 fmt::format("the ledger of job {} has no room left for a GPU", job.value));
-  jobs_.emplace(job, Entry{std::move(*page), {limits.begin(), limits.end()}, {}});
+  Write(**page, eviction);
+  Entry& entry =
+      jobs_.emplace(job, Entry{std::move(*page), {limits.begin(), limits.end()}, eviction, {}, false})
+          .first->second;
+  TakeOver(entry);
   return {};
 }
 
-Result<> Ledgers::Create(JobId job, std::span<const GpuLimit> limits) {
-  return Add(job, Page::Create(job.value), limits);
+Result<> Ledgers::Create(JobId job, std::span<const GpuLimit> limits, const Eviction& eviction) {
+  return Add(job, Page::Create(job.value), limits, eviction);
 }
 
-Result<> Ledgers::Adopt(JobId job, Fd file, std::span<const GpuLimit> limits) {
-  GPUMAN_TRY(Add(job, Page::Adopt(std::move(file), job.value), limits));
-  // Whoever sits there already. What the page says of them may be made up, but only of this job's slots, and
-  // is asked about by pid and start time.
-  Entry& entry = jobs_.at(job);
+Result<> Ledgers::Adopt(JobId job, Fd file, std::span<const GpuLimit> limits, const Eviction& eviction) {
+  return Add(job, Page::Adopt(std::move(file), job.value), limits, eviction);
+}
+
+// Who sits in the ledger already, and what it was ordered last.
+void Ledgers::TakeOver(Entry& entry) {
+  unsigned out = 0;
   for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
-    const auto pid = __atomic_load_n(&entry.page->slot[slot].pid, __ATOMIC_ACQUIRE);
-    if (pid != 0 && pid <= INT32_MAX && wire::SlotIsLocked(entry.page.descriptor(), slot))
-      entry.seats[slot] = {static_cast<pid_t>(pid), entry.page->slot[slot].start_time};
+    const wire::Slot& place = entry.page->slot[slot];
+    const auto pid = static_cast<pid_t>(wire::Load(place.pid));
+    if (pid <= 0 || !wire::SlotIsLocked(entry.page.descriptor(), slot)) continue;
+    const auto process = base::IdentityOf(pid);
+    if (!process || process->start_time != place.start_time) continue;
+    const std::uint32_t order = wire::Load(place.order);
+    entry.seats[slot] = {*process, order};
+    if (wire::OrdersEviction(order)) ++out;
   }
-  return {};
+  entry.out = out != 0 && out == entry.seats.size();
 }
 
 Result<> Ledgers::SetLimits(JobId job, std::span<const GpuLimit> limits) {
@@ -157,9 +204,11 @@ Result<Seat> Ledgers::Join(JobId job, base::ProcessId process) {
     if (!wire::LockSlot(seat.owner.get(), slot)) continue;
     wire::Ledger& ledger = *entry.page;
     wire::Clear(ledger, slot);  // of a process that has ended
+    const std::uint32_t order = entry.out ? 1 : 0;
+    wire::Store(ledger.slot[slot].order, order);
     ledger.slot[slot].start_time = process.start_time;
     __atomic_store_n(&ledger.slot[slot].pid, static_cast<std::uint32_t>(process.pid), __ATOMIC_RELEASE);
-    entry.seats[slot] = process;
+    entry.seats[slot] = {process, order};
     seat.slot = slot;
     return seat;
   }
@@ -169,8 +218,8 @@ Result<Seat> Ledgers::Join(JobId job, base::ProcessId process) {
 }
 
 std::optional<unsigned> Ledgers::SlotOf(const Entry& entry, base::ProcessId process) {
-  for (const auto& [slot, owner] : entry.seats) {
-    if (owner == process && wire::SlotIsLocked(entry.page.descriptor(), slot)) return slot;
+  for (const auto& [slot, member] : entry.seats) {
+    if (member.process == process && wire::SlotIsLocked(entry.page.descriptor(), slot)) return slot;
   }
   return std::nullopt;
 }
@@ -207,6 +256,71 @@ unsigned Ledgers::Reclaim(JobId job) {
   return gone;
 }
 
+void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, bool out) {
+  wire::Slot& place = entry.page->slot[slot];
+  if (wire::OrdersEviction(member.order) == out) {
+    const Standing now = Read(place, member.process, member.order);
+    const bool refused = now.answered && now.trouble != wire::Trouble::kNone;
+    if (!refused) {
+      wire::Store(place.order, member.order);  // the program may have overwritten it
+      wire::WakeAll(place.order);
+      return;
+    }
+    ++member.order;
+  }
+  wire::Store(place.order, ++member.order);
+  wire::WakeAll(place.order);
+}
+
+Result<> Ledgers::Order(JobId job, base::ProcessId process, bool out) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return Fail(ErrorCode::kNotFound, fmt::format("job {} has no ledger", job.value));
+  Entry& entry = found->second;
+  if (!entry.eviction.possible)
+    return Fail(ErrorCode::kNotSupported, fmt::format("job {} was not started to be evicted", job.value));
+  for (auto& [slot, member] : entry.seats) {
+    if (member.process != process || !wire::SlotIsLocked(entry.page.descriptor(), slot)) continue;
+    Tell(entry, slot, member, out);
+    return {};
+  }
+  return Fail(ErrorCode::kNotFound,
+              fmt::format("process {} does not count its memory in job {}", process.pid, job.value));
+}
+
+Result<unsigned> Ledgers::OrderAll(JobId job, bool out) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return Fail(ErrorCode::kNotFound, fmt::format("job {} has no ledger", job.value));
+  Entry& entry = found->second;
+  if (!entry.eviction.possible)
+    return Fail(ErrorCode::kNotSupported, fmt::format("job {} was not started to be evicted", job.value));
+  entry.out = out;
+  unsigned told = 0;
+  for (auto& [slot, member] : entry.seats) {
+    if (!wire::SlotIsLocked(entry.page.descriptor(), slot)) continue;
+    Tell(entry, slot, member, out);
+    ++told;
+  }
+  return told;
+}
+
+std::vector<Standing> Ledgers::StandingsOf(JobId job) const {
+  std::vector<Standing> standings;
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return standings;
+  const Entry& entry = found->second;
+  for (const auto& [slot, member] : entry.seats) {
+    if (wire::SlotIsLocked(entry.page.descriptor(), slot))
+      standings.push_back(Read(entry.page->slot[slot], member.process, member.order));
+  }
+  return standings;
+}
+
+base::Bytes Ledgers::HostMemoryOf(JobId job) const {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return {};
+  return {wire::TotalOf(*found->second.page, wire::kHost)};
+}
+
 std::vector<GpuUsage> Ledgers::UsageOf(JobId job) const {
   std::vector<GpuUsage> usage;
   const auto found = jobs_.find(job);
@@ -225,8 +339,14 @@ bool Ledgers::Intact(JobId job) const {
   if (found == jobs_.end()) return false;
   const wire::Ledger& ledger = *found->second.page;
   if (ledger.magic != wire::kMagic || ledger.version != wire::kVersion ||
-      ledger.job != static_cast<std::uint64_t>(job.value) || ledger.gpus > wire::kMostGpus)
+      ledger.job != static_cast<std::uint64_t>(job.value) || ledger.gpus > wire::kMostGpus ||
+      !Says(ledger, found->second.eviction))
     return false;
+  for (const auto& [slot, member] : found->second.seats) {
+    if (wire::SlotIsLocked(found->second.page.descriptor(), slot) &&
+        wire::Load(ledger.slot[slot].order) != member.order)
+      return false;
+  }
   return std::ranges::all_of(found->second.limits, [&](const GpuLimit& limit) {
     const auto uuid = ParseUuid(limit.uuid);
     const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;

@@ -89,7 +89,7 @@ CUresult Waited(CUresult result) {
 
 }  // namespace
 
-extern "C" {
+namespace hook {
 
 CUresult cuMemAllocAsync(CUdeviceptr* pointer, size_t bytes, CUstream stream) {
   auto* const real = GPUMAN_REAL(cuMemAllocAsync);
@@ -171,6 +171,6 @@ CUresult cuEventSynchronize(CUevent event) {
   return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : Waited(real(event));
 }
 
-}  // extern "C"
+}  // namespace hook
 
 }  // namespace gpuman::shim
