@@ -102,7 +102,7 @@ rc::Gen<JobView> Job() {
     job.gpus = *Texts();
     job.command = *Texts();
     job.directory = *Text();
-    job.memory = {*Maybe(Bytes()), *Maybe(Bytes()), *Maybe(Bytes()), *Maybe(Bytes())};
+    job.memory = {*Maybe(Bytes()), *Maybe(Bytes()), *Maybe(Bytes()), *Maybe(Bytes()), *Maybe(Bytes())};
     job.exit_code = *Maybe(gen::inRange(0, 256));
     job.signal = *Maybe(gen::inRange(1, 65));
     job.submitted_at = *Time();

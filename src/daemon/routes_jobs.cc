@@ -70,6 +70,51 @@ void Remove(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
                         AnswerWithJob(service, exchange));
 }
 
+// Answers with the job as it is when its way off the GPU or back is over.
+Suspender::Done AnswerWhenThere(Service& service, const ExchangePtr& exchange, base::JobId id) {
+  return [&service, exchange, id](base::Result<> there) {
+    if (!there) return SendError(exchange, there.error());
+    const auto* job = service.jobs().Find(id);
+    if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+    SendJson(exchange, api::Encode(service.View(*job)));
+  };
+}
+
+// The GPU that a request names; an empty request names none.
+base::Result<std::optional<std::string>> PlaceOf(Service& service, const ExchangePtr& exchange) {
+  const auto& body = exchange->request().body;
+  if (body.empty()) return std::optional<std::string>{};
+  GPUMAN_ASSIGN(const auto place, api::Decode<api::PlaceRequest>(body));
+  if (!place.gpu) return std::optional<std::string>{};
+  GPUMAN_ASSIGN(const auto gpu, gpu::Select(service.inventory().gpus, *place.gpu));
+  return std::optional(gpu.uuid);
+}
+
+void Suspend(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  auto* suspender = service.SuspenderFor(job);
+  if (!suspender) return SendError(exchange, Service::NotRunning(job));
+  suspender->Suspend(job.id, "held_by_user", "suspended by " + UserOf(exchange),
+                     AnswerWhenThere(service, exchange, job.id));
+}
+
+void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  auto place = PlaceOf(service, exchange);
+  if (!place) return SendError(exchange, place.error());
+  auto* suspender = service.SuspenderFor(job);
+  if (!suspender) return SendError(exchange, Service::NotRunning(job));
+  suspender->Resume(job.id, std::move(*place), AnswerWhenThere(service, exchange, job.id));
+}
+
+void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto place = PlaceOf(service, exchange);
+  if (!place) return SendError(exchange, place.error());
+  if (!*place)
+    return SendError(exchange, {base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?", {}});
+  auto* suspender = service.SuspenderFor(job);
+  if (!suspender) return SendError(exchange, Service::NotRunning(job));
+  suspender->Move(job.id, **place, AnswerWhenThere(service, exchange, job.id));
+}
+
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   const auto handle = service.jobs().WaitForEnd(job.id, [&service, exchange](const jobs::Job& ended) {
     SendJson(exchange, api::Encode(service.View(ended)));
@@ -115,6 +160,15 @@ void AddJobRoutes(http::Router& router, Service& service) {
                service.jobs().Restart(job.id, {"restart", "started again by " + UserOf(exchange)},
                                       AnswerWithJob(service, exchange));
              }));
+  const auto add = [&](const char* what, auto act) {
+    router.Add("POST", std::string("/v1/jobs/{ref}/") + what,
+               OnJob(service, Act::kControl, [&service, act](const ExchangePtr& exchange, const jobs::Job& job) {
+                 act(service, exchange, job);
+               }));
+  };
+  add("suspend", Suspend);
+  add("resume", Resume);
+  add("move", Move);
   router.Add("GET", "/v1/jobs/{ref}/wait",
              OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
                Wait(service, exchange, job);
