@@ -1,18 +1,15 @@
 #include "shim/arena.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 
 #include "ledger/wire/books.h"
 #include "shim/driver.h"
 #include "shim/guest.h"
+#include "shim/host_memory.h"
 #include "shim/some_context.h"
 
 namespace gpuman::shim {
@@ -23,29 +20,6 @@ using namespace driver::abi;  // the vendor's names
 using wire::Trouble;
 
 constexpr unsigned kMostThreads = 8;
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-
-// The number after `name` in a file of the kernel's; UINT64_MAX where it is not there.
-std::uint64_t NumberIn(const char* path, const char* name) {
-  char text[4096];
-  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return UINT64_MAX;
-  const ssize_t got = ::read(file, text, sizeof text - 1);
-  ::close(file);
-  if (got <= 0) return UINT64_MAX;
-  text[got] = '\0';
-  const char* const at = std::strstr(text, name);
-  return at != nullptr ? std::strtoull(at + std::strlen(name), nullptr, 10) : UINT64_MAX;
-}
-
-// What the machine can give and stay well: a sixteenth of its memory, at least 512 MiB, is left to it.
-bool MachineHas(std::uint64_t bytes) {
-  const std::uint64_t available = NumberIn("/proc/meminfo", "MemAvailable:");
-  const std::uint64_t total = NumberIn("/proc/meminfo", "MemTotal:");
-  if (available == UINT64_MAX || total == UINT64_MAX) return true;
-  const std::uint64_t reserve = total * 1024 / 16 > 512 * kMiB ? total * 1024 / 16 : 512 * kMiB;
-  return available * 1024 > reserve && bytes <= available * 1024 - reserve;
-}
 
 struct Touched {
   std::uint8_t* begin;
@@ -128,7 +102,7 @@ Trouble GrowArena(Guest& guest, std::uint64_t bytes, unsigned threads) {
     const std::uint64_t missing = (bytes - arena.ready + kChunkBytes - 1) / kChunkBytes;
     const auto count = static_cast<unsigned>(missing < threads ? missing : threads);
     const std::uint64_t batch = count * kChunkBytes;
-    if (!MachineHas(batch)) return Trouble::kHostMemory;
+    if (!HostHas(batch)) return Trouble::kHostMemory;
     if (Count(guest, batch) == wire::Outcome::kRefused) {
       if (count == 1) return Trouble::kBudget;
       threads = 1;  // as much as fits

@@ -1,5 +1,7 @@
 #include "shim/attendant.h"
 
+#include <cstdlib>
+
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
 #include "shim/eviction.h"
@@ -16,6 +18,22 @@ using wire::Trouble;
 
 // Host memory follows what the program takes once it has rested so long: one that ends soon costs nothing.
 constexpr int kRestMs = 250;
+constexpr std::uint64_t kEndingNs = 2'000'000'000;  // how long the program's end waits for the attendant
+
+// For as long as it lives, the program's end waits.
+class Working {
+ public:
+  explicit Working(Attendant& attendant) : attendant_(attendant) { wire::Store(attendant_.working, 1); }
+  ~Working() {
+    wire::Store(attendant_.working, 0);
+    if (wire::Load(attendant_.ending) != 0) wire::WakeAll(attendant_.working);
+  }
+  Working(const Working&) = delete;
+  Working& operator=(const Working&) = delete;
+
+ private:
+  Attendant& attendant_;
+};
 
 class Attending {
  public:
@@ -26,14 +44,16 @@ class Attending {
     std::uint32_t done = wire::Load(slot_.answered);
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
-      if (order != done) {
-        Obey(order);
-        done = order;
-        wire::Store(slot_.answered, order);
-        wire::WakeAll(slot_.answered);
-      } else {
+      if (order == done && !Follow()) {
         Doze(order);
+        continue;
       }
+      if (order == done) continue;
+      const Working working(guest_.attendant);
+      Obey(order);
+      done = order;
+      wire::Store(slot_.answered, order);
+      wire::WakeAll(slot_.answered);
     }
   }
 
@@ -42,9 +62,15 @@ class Attending {
   void Tell(const Ended& ended) {
     wire::Store(slot_.error, wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver)));
   }
-  void TellBytes(std::uint64_t on_device, std::uint64_t evicted) {
-    __atomic_store_n(&slot_.evictable, on_device, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&slot_.evicted, evicted, __ATOMIC_SEQ_CST);
+  void TellAway(std::uint64_t bytes) {
+    __atomic_store_n(&slot_.evictable, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&slot_.evicted, bytes, __ATOMIC_SEQ_CST);
+  }
+  // The program allocates and frees by now.
+  void TellBack() {
+    const Locked lock(guest_.books);
+    __atomic_store_n(&slot_.evictable, guest_.regions.bytes(), __ATOMIC_SEQ_CST);
+    __atomic_store_n(&slot_.evicted, 0, __ATOMIC_SEQ_CST);
   }
   std::uint64_t Backed() {
     const Locked lock(guest_.books);
@@ -63,47 +89,59 @@ class Attending {
     } else if (!out) {
       Tell(Stage::kEvicting);
       std::uint64_t evicted = 0;
-      const Ended ended = Evict(guest_, Deadline(), evicted);
+      const Ended ended = wire::Load(guest_.attendant.ending) != 0 ? Ended{Trouble::kBusy}
+                                                                   : Evict(guest_, Deadline(), evicted);
       out = ended.trouble == Trouble::kNone;
-      if (out) TellBytes(0, evicted);
+      if (out) TellAway(evicted);
       Tell(ended);
       Tell(out ? Stage::kEvicted : Stage::kOnGpu);
     } else {
       Tell(Stage::kRestoring);
       const Ended ended = Restore(guest_);
       out = ended.trouble != Trouble::kNone && !ended.failed;
-      if (!out) TellBytes(Backed(), 0);
+      if (!out) TellBack();
       Tell(ended);
       Tell(ended.failed ? Stage::kFailed : out ? Stage::kEvicted : Stage::kOnGpu);
     }
   }
 
-  // Until there may be an order, or host memory to make.
-  void Doze(std::uint32_t order) {
-    int wait_ms = -1;
-    if (!guest_.attendant.out) {
-      const std::uint64_t wanted = Backed(), ready = guest_.arena.ready;
-      if (wanted > ready && wanted != refused_) {
-        if (wanted == seen_) {
-          // Step by step: an order comes first.
-          const std::uint64_t next = ready + kChunkBytes < wanted ? ready + kChunkBytes : wanted;
-          if (GrowArena(guest_, next, 1) != Trouble::kNone) refused_ = wanted;
-          return;
-        }
-        seen_ = wanted;
-        wait_ms = kRestMs;
-      } else if (ready > wanted + 2 * kArenaSlack) {
-        ShrinkArena(guest_, wanted);
-      }
+  // Host memory follows what the program has, step by step: an order comes first. False: there is nothing to
+  // do now; look again after rest_ms_.
+  bool Follow() {
+    rest_ms_ = -1;
+    if (guest_.attendant.out) return false;
+    const std::uint64_t wanted = Backed(), ready = guest_.arena.ready;
+    followed_ = wanted;
+    const bool grows = wanted > ready && wanted != refused_;
+    if (grows && wanted != seen_) {
+      seen_ = wanted;
+      rest_ms_ = kRestMs;
+      return false;
     }
-    wire::Store(guest_.attendant.dozing, 1);
-    wire::WaitOn(slot_.order, order, wait_ms);
+    const Working working(guest_.attendant);
+    if (wire::Load(guest_.attendant.ending) != 0) return false;
+    if (grows) {
+      const std::uint64_t next = ready + kChunkBytes < wanted ? ready + kChunkBytes : wanted;
+      if (GrowArena(guest_, next, 1) != Trouble::kNone) refused_ = wanted;
+    } else if (ready > wanted + 2 * kArenaSlack) {
+      ShrinkArena(guest_, wanted);
+    }
+    return grows;
+  }
+
+  void Doze(std::uint32_t order) {
+    const bool for_long = rest_ms_ < 0;
+    wire::Store(guest_.attendant.dozing, for_long ? 1 : 0);
+    const bool overtaken = for_long && !guest_.attendant.out && Backed() != followed_;
+    if (!overtaken) wire::WaitOn(slot_.order, order, rest_ms_);
     wire::Store(guest_.attendant.dozing, 0);
   }
 
   Guest& guest_;
   wire::Slot& slot_;
-  std::uint64_t seen_ = 0, refused_ = 0;  // bytes backed when last looked, and when host memory was refused
+  int rest_ms_ = -1;
+  // Bytes backed: when Follow looked, when it began to rest, when host memory was refused.
+  std::uint64_t followed_ = 0, seen_ = 0, refused_ = 0;
 };
 
 void* Attend(void* word) {
@@ -112,6 +150,20 @@ void* Attend(void* word) {
     exchange(&mode);
   }
   Attending(*static_cast<Guest*>(word)).Run();
+}
+
+// Runs at exit, before the driver's own handlers, which were there earlier.
+void AtEnd() {
+  Guest* const guest = GuestMemory();
+  if (guest == nullptr || wire::Load(guest->attendant.started) == 0) return;
+  Attendant& attendant = guest->attendant;
+  wire::Store(attendant.ending, 1);
+  const std::uint64_t deadline = NowNs() + kEndingNs;
+  while (!attendant.out && wire::Load(attendant.working) != 0) {
+    const std::uint64_t now = NowNs();
+    if (now >= deadline) return;
+    wire::WaitOn(attendant.working, 1, static_cast<int>((deadline - now) / 1'000'000) + 1);
+  }
 }
 
 }  // namespace
@@ -125,7 +177,12 @@ void StartAttendant(Guest& guest) {
   if (!__atomic_compare_exchange_n(&guest.attendant.started, &expected, 1, false, __ATOMIC_SEQ_CST,
                                    __ATOMIC_SEQ_CST))
     return;
-  if (!StartThread(Attend, &guest)) wire::Store(guest.attendant.started, 0);
+  if (!StartThread(Attend, &guest)) {
+    wire::Store(guest.attendant.started, 0);
+    return;
+  }
+  static bool at_end = false;  // a child of a fork has the handler already
+  if (!at_end) at_end = std::atexit(AtEnd) == 0;
 }
 
 }  // namespace gpuman::shim

@@ -14,8 +14,10 @@ struct Guest;
 
 struct Attendant {
   std::uint32_t started;  // atomic
-  std::uint32_t dozing;   // atomic; it waits for an order, and may be woken for host memory
-  bool out;               // the memory is in the arena; its own
+  std::uint32_t dozing;   // atomic; it waits without end, and may be woken for host memory
+  std::uint32_t working;  // a futex word; it may have a call of the driver in flight
+  std::uint32_t ending;   // atomic; the program is on its way out
+  bool out;               // the memory is in the arena; the attendant alone changes it
 };
 
 // Starts it where there is something to attend to: a job that can be evicted, joined, and a gate before the

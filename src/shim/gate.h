@@ -43,29 +43,34 @@ bool MayBeEvicted();
 // What Passage does where the gate is not simply open. Keeps errno.
 Passenger* EnterSlowly();
 
-// For the length of a call into the driver.
+// For the length of a call into the driver. A call within a call passes whatever the gate is.
 class Passage {
  public:
-  Passage() : passenger_(Enter()) {}
+  Passage() {
+    Passenger* const own = passenger;
+    if (__builtin_expect(own != nullptr, 1)) {
+      const std::uint32_t depth = own->in_flight;
+      __atomic_store_n(&own->in_flight, depth + 1, __ATOMIC_RELAXED);
+      __atomic_signal_fence(__ATOMIC_SEQ_CST);
+      if (__builtin_expect(__atomic_load_n(&own->open, __ATOMIC_ACQUIRE) == 1, 1)) {
+        passenger_ = own;
+        depth_ = depth;
+        return;
+      }
+    }
+    passenger_ = EnterSlowly();
+    depth_ = passenger_ != nullptr ? passenger_->in_flight - 1 : 0;
+  }
   ~Passage() {
     if (__builtin_expect(passenger_ != nullptr, 1))
-      __atomic_store_n(&passenger_->in_flight, passenger_->in_flight - 1, __ATOMIC_RELEASE);
+      __atomic_store_n(&passenger_->in_flight, depth_, __ATOMIC_RELEASE);
   }
   Passage(const Passage&) = delete;
   Passage& operator=(const Passage&) = delete;
 
  private:
-  static Passenger* Enter() {
-    Passenger* const own = passenger;
-    if (__builtin_expect(own != nullptr, 1)) {
-      __atomic_store_n(&own->in_flight, own->in_flight + 1, __ATOMIC_RELAXED);
-      __atomic_signal_fence(__ATOMIC_SEQ_CST);
-      if (__builtin_expect(__atomic_load_n(&own->open, __ATOMIC_ACQUIRE) == 1, 1)) return own;
-    }
-    return EnterSlowly();
-  }
-
   Passenger* passenger_;  // null: this process has no gate
+  std::uint32_t depth_;
 };
 
 // Closes the gate and waits until no call is in flight, up to the deadline (CLOCK_MONOTONIC, ns). False: a
