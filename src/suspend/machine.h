@@ -182,7 +182,8 @@ class Machine {
     bool no_cuda = false;  // the driver finds none in it
     Order order = Order::kNone;
     base::MonoTime ordered_at{};
-    bool without_shim = false;  // on this way: its shim does not answer
+    base::MonoTime stage_since{};
+    bool without_shim = false;  // on this way: its shim did not answer in time
     int losses = 0;             // answers that never came, on this way
     // Could not be taken off the GPU, or need not be: not looked at again before then.
     std::optional<base::MonoTime> left_until{};
@@ -222,6 +223,7 @@ class Machine {
   bool CheckpointNext(base::MonoTime now);
   void ArriveOut(base::MonoTime now);
   bool IsLeft(const Member& member, base::MonoTime now) const;
+  static bool MayBegin(const Member& member);
   bool IsWorthEvicting(const Member& member) const;
   void Hold(Member& member);
   void TellOfNewcomer(Member& member, base::MonoTime now);
@@ -233,6 +235,7 @@ class Machine {
   void GoBack(base::MonoTime now);
   bool RestoreNext(base::MonoTime now);
   bool ReturnShims(base::MonoTime now);
+  static bool MayNotCome(const Member& member);
   void ArriveBack(base::MonoTime now);
   void FailBack(const std::string& why, bool may_pass, base::MonoTime now);
   std::vector<GpuMove> MovesFor(const base::ProcessId& process) const;
@@ -242,6 +245,7 @@ class Machine {
   static bool IsOnGpu(const Member& member);
   static bool IsOff(const Member& member);
   static bool IsShimAtWork(const Member& member);
+  static base::MonoTime AtWorkSince(const Member& member);  // on the last order
   static base::Bytes Sum(const ProcessView& view, base::Bytes GpuShare::*part);
   std::string Whereabouts() const;
   std::map<std::string, std::int64_t> Figures(base::MonoTime now) const;

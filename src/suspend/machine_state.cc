@@ -37,6 +37,8 @@ bool Machine::IsShimAtWork(const Member& member) {
   return member.seen.stage == Stage::kEvicting || member.seen.stage == Stage::kRestoring;
 }
 
+MonoTime Machine::AtWorkSince(const Member& member) { return std::max(member.ordered_at, member.stage_since); }
+
 std::map<std::string, std::int64_t> Machine::Figures(MonoTime now) const {
   Bytes evicted, checkpointed, left;
   std::int64_t processes = 0;
