@@ -56,12 +56,13 @@ void HelperLink::ReapWhenEnded() {
 }
 
 void HelperLink::Read() {
-  socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](
-                                                    const boost::system::error_code& error, std::size_t n) {
-    if (self->stopped_) return;
-    if (error) return self->Gone({ErrorCode::kUnavailable, "gpuman-checkpoint ended"});
-    self->OnRead(n);
-  });
+  socket_.async_read_some(asio::buffer(chunk_),
+                          [self = shared_from_this()](const boost::system::error_code& error, std::size_t n) {
+                            if (self->stopped_) return;
+                            if (error)
+                              return self->Gone({ErrorCode::kUnavailable, "gpuman-checkpoint ended"});
+                            self->OnRead(n);
+                          });
 }
 
 void HelperLink::OnRead(std::size_t bytes) {

@@ -217,8 +217,8 @@ void Machine::TakeAnswer(Member& member, Verb verb, Answer answer, MonoTime now)
   }
   if (answer.outcome == Outcome::kLost || verb == Verb::kState) ++member.losses;
   const std::string why = answer.outcome == Outcome::kTimeout && verb == Verb::kCheckpoint
-                              ? fmt::format("the GPU work of process {} did not come to rest within {}", process.pid,
-                                            base::FormatDuration(settings_.lock_timeout))
+                              ? fmt::format("the GPU work of process {} did not come to rest within {}",
+                                            process.pid, base::FormatDuration(settings_.lock_timeout))
                               : fmt::format("process {}: {}", process.pid, answer.message);
   if (verb == Verb::kCheckpoint && out) FailOut(member, why, now);
   if (verb == Verb::kState && member.losses > 1) out ? FailOut(member, why, now) : FailBack(why, false, now);
@@ -245,9 +245,9 @@ void Machine::Handle(const event::Room& room, MonoTime now) {
   told_of_room_ = now;
   if (short_of == needs->end())
     return SetState("resources", "a more important job that waits for room goes first; " + Whereabouts());
-  SetState("resources", fmt::format("waits for {} on GPU {}, where {} are free; {}",
-                                    base::FormatBytes(short_of->second), short_of->first,
-                                    base::FormatBytes(free(short_of->first)), Whereabouts()));
+  SetState("resources",
+           fmt::format("waits for {} on GPU {}, where {} are free; {}", base::FormatBytes(short_of->second),
+                       short_of->first, base::FormatBytes(free(short_of->first)), Whereabouts()));
 }
 
 void Machine::Handle(const event::Tick&, MonoTime) {}

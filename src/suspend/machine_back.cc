@@ -86,14 +86,15 @@ bool Machine::ReturnShims(MonoTime now) {
       }
       member.without_shim = true;
       if (evicted.count == 0) continue;  // it has nothing to bring back, and was told not to begin
-      FailBack(fmt::format("libgpuman.so in process {} does not answer, which holds {} in host memory", id.pid,
-                           FormatBytes(evicted)),
+      FailBack(fmt::format("libgpuman.so in process {} does not answer, which holds {} in host memory",
+                           id.pid, FormatBytes(evicted)),
                true, now);
       return true;
     }
     if (evicted.count == 0) continue;
-    FailBack(fmt::format("process {} could not take {} back: {}", id.pid, FormatBytes(evicted), member.seen.error),
-             true, now);
+    FailBack(
+        fmt::format("process {} could not take {} back: {}", id.pid, FormatBytes(evicted), member.seen.error),
+        true, now);
     return true;
   }
   return waiting;

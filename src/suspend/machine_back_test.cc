@@ -178,7 +178,8 @@ TEST(SuspendedNewcomer, ThatWasCheckpointedOnceIsAskedAbout) {
   s.now += std::chrono::minutes(1);
   s.At(12).gpus["a"].used = GiB(1);  // somebody restored it, or it became another program
   EXPECT_THAT(s.Look(), ElementsAre("state? 12"));
-  EXPECT_THAT(s.Says(12, Outcome::kDone, Saved::kRunning), ElementsAre("! suspended_process_taken", "checkpoint 12"));
+  EXPECT_THAT(s.Says(12, Outcome::kDone, Saved::kRunning),
+              ElementsAre("! suspended_process_taken", "checkpoint 12"));
 }
 
 // --- Another GPU.
@@ -228,10 +229,9 @@ TEST(SuspendMove, IsRefusedWhereItCannotWork) {
   Story s;
   s.Process(11, GiB(10));
   s.Look();
-  for (const auto& [gpu, code, why] :
-       {std::tuple("x", base::ErrorCode::kNotFound, "there is no GPU x"),
-        std::tuple("a", base::ErrorCode::kConflict, "on GPU a already"),
-        std::tuple("c", base::ErrorCode::kUnsatisfiable, "same kind")}) {
+  for (const auto& [gpu, code, why] : {std::tuple("x", base::ErrorCode::kNotFound, "there is no GPU x"),
+                                       std::tuple("a", base::ErrorCode::kConflict, "on GPU a already"),
+                                       std::tuple("c", base::ErrorCode::kUnsatisfiable, "same kind")}) {
     const auto can = s.machine.CanMove(gpu);
     ASSERT_FALSE(can) << gpu;
     EXPECT_EQ(can.error().code, code);

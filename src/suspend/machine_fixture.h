@@ -23,10 +23,16 @@ using Words = std::vector<std::string>;
 
 inline std::string WordOf(const Action& action) {
   struct Say {
-    std::string operator()(const action::OrderEvict& a) const { return fmt::format("evict {}", a.process.pid); }
-    std::string operator()(const action::OrderReturn& a) const { return fmt::format("return {}", a.process.pid); }
+    std::string operator()(const action::OrderEvict& a) const {
+      return fmt::format("evict {}", a.process.pid);
+    }
+    std::string operator()(const action::OrderReturn& a) const {
+      return fmt::format("return {}", a.process.pid);
+    }
     std::string operator()(const action::AskCan&) const { return "can?"; }
-    std::string operator()(const action::AskState& a) const { return fmt::format("state? {}", a.process.pid); }
+    std::string operator()(const action::AskState& a) const {
+      return fmt::format("state? {}", a.process.pid);
+    }
     std::string operator()(const action::Checkpoint& a) const {
       return fmt::format("checkpoint {}", a.process.pid);
     }
@@ -60,14 +66,17 @@ class Story {
   }
   static base::ProcessId IdOf(pid_t pid) { return {pid, static_cast<std::uint64_t>(pid) * 100}; }
   ProcessView& At(pid_t pid) {
-    return *std::find_if(processes.begin(), processes.end(), [&](const auto& one) { return one.id.pid == pid; });
+    return *std::find_if(processes.begin(), processes.end(),
+                         [&](const auto& one) { return one.id.pid == pid; });
   }
 
   Words Feed(const Event& event) {
     Words words;
     for (const Action& action : machine.On(event, now)) {
-      if (const auto* evict = std::get_if<action::OrderEvict>(&action)) At(evict->process.pid).answered = false;
-      if (const auto* come = std::get_if<action::OrderReturn>(&action)) At(come->process.pid).answered = false;
+      if (const auto* evict = std::get_if<action::OrderEvict>(&action))
+        At(evict->process.pid).answered = false;
+      if (const auto* come = std::get_if<action::OrderReturn>(&action))
+        At(come->process.pid).answered = false;
       words.push_back(WordOf(action));
     }
     return words;
@@ -77,8 +86,9 @@ class Story {
   Words Resume(std::optional<std::string> gpu = {}) { return Feed(event::ResumeAsked{std::move(gpu)}); }
   Words Move(const std::string& gpu) { return Feed(event::MoveAsked{gpu}); }
   Words Can(bool can) {
-    return Feed(event::Answered{{}, can ? Answer{.outcome = Outcome::kDone}
-                                        : Answer{.outcome = Outcome::kUnsupported, .message = "old driver"}});
+    return Feed(event::Answered{{},
+                                can ? Answer{.outcome = Outcome::kDone}
+                                    : Answer{.outcome = Outcome::kUnsupported, .message = "old driver"}});
   }
   Words Says(pid_t pid, Outcome outcome, Saved state) {
     if (outcome == Outcome::kDone) OnDevice(At(pid), state != Saved::kCheckpointed);

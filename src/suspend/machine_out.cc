@@ -94,9 +94,10 @@ bool Machine::AwaitShims(MonoTime now) {
     if (IsShimAtWork(member)) {
       waiting = true;
       if (now >= AtWorkSince(member) + settings_.evict_limit)
-        FailOut(member, fmt::format("process {} did not give its memory back within {}: {} of it are in host memory",
-                                    id.pid, FormatDuration(settings_.evict_limit),
-                                    FormatBytes(Sum(member.seen, &GpuShare::evicted))),
+        FailOut(member,
+                fmt::format("process {} did not give its memory back within {}: {} of it are in host memory",
+                            id.pid, FormatDuration(settings_.evict_limit),
+                            FormatBytes(Sum(member.seen, &GpuShare::evicted))),
                 now);
     } else if (MayBegin(member)) {
       if (now < member.ordered_at + settings_.answer_limit) {
@@ -104,8 +105,8 @@ bool Machine::AwaitShims(MonoTime now) {
       } else if (can_ == false) {
         FailOut(member, fmt::format("libgpuman.so in process {} does not answer", id.pid), now);
       } else {
-        // The driver takes all of it, only slower. Withdrawn, or it might begin in the middle of that; but not
-        // what it has out already.
+        // The driver takes all of it, only slower. Withdrawn, or it might begin in the middle of that; but
+        // not what it has out already.
         member.without_shim = true;
         if (Sum(member.seen, &GpuShare::evicted).count == 0) Give(member, Order::kReturn, now);
       }

@@ -54,8 +54,8 @@ TEST(SuspendOut, AJobWithNothingOnAGpuIsSuspendedAtOnce) {
   Story s;
   s.Process(11, {});
   s.Look();
-  EXPECT_THAT(s.Suspend(),
-              ElementsAre("= suspending held_by_user", "can?", "= suspended held_by_user", "! job_suspended"));
+  EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "can?", "= suspended held_by_user",
+                                       "! job_suspended"));
   EXPECT_EQ(s.Detail(), "nothing of it was on a GPU");
 }
 
@@ -95,7 +95,8 @@ TEST(SuspendOut, AProcessThatEndsHoldsNothingUp) {
   EXPECT_THAT(s.Dies(12), IsEmpty());
   EXPECT_THAT(s.Evicted(11), ElementsAre("checkpoint 13"));
   EXPECT_THAT(s.Dies(13), IsEmpty()) << "the driver is still asked";
-  EXPECT_THAT(s.Feed(event::Answered{Story::IdOf(13), {.outcome = Outcome::kGone}}), ElementsAre("checkpoint 11"));
+  EXPECT_THAT(s.Feed(event::Answered{Story::IdOf(13), {.outcome = Outcome::kGone}}),
+              ElementsAre("checkpoint 11"));
   EXPECT_THAT(s.Feed(event::Answered{Story::IdOf(11), {.outcome = Outcome::kGone}}),
               ElementsAre("= suspended held_by_user", "! job_suspended"));
 }
@@ -247,9 +248,10 @@ TEST(SuspendWithoutCheckpoint, EvictionAloneCountsAndSaysWhatStays) {
   EXPECT_THAT(s.Can(false), ElementsAre("evict 12")) << "now every bit counts";
   EXPECT_THAT(s.Evicted(11), IsEmpty());
   EXPECT_THAT(s.Evicted(12), ElementsAre("= suspended held_by_user", "! job_suspended"));
-  EXPECT_EQ(s.Detail(),
-            "9.3GiB are in host memory; 1.2GiB stay on the device: this driver cannot checkpoint processes, so "
-            "their contexts stay");
+  EXPECT_EQ(
+      s.Detail(),
+      "9.3GiB are in host memory; 1.2GiB stay on the device: this driver cannot checkpoint processes, so "
+      "their contexts stay");
   EXPECT_THAT(s.Look(), IsEmpty()) << "the contexts are no newcomers";
   EXPECT_THAT(s.Resume(), ElementsAre("= suspended resources"));
   EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", MiB(9530)}})) << "what stayed needs no room";

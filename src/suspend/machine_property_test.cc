@@ -1,5 +1,5 @@
-// What must hold whatever answers, failures, deaths and wishes come in whatever order. The world here does what
-// it is ordered to, sooner or later, or not, and keeps the books itself.
+// What must hold whatever answers, failures, deaths and wishes come in whatever order. The world here does
+// what it is ordered to, sooner or later, or not, and keeps the books itself.
 #include <rapidcheck.h>
 
 #include <deque>
@@ -11,10 +11,10 @@ namespace {
 
 struct Target {
   ProcessView view;
-  base::Bytes context, data;   // data: what its shim could evict
-  base::Bytes out{};           // of that, in host memory
+  base::Bytes context, data;  // data: what its shim could evict
+  base::Bytes out{};          // of that, in host memory
   Saved saved = Saved::kRunning;
-  bool answers = true;         // its shim does
+  bool answers = true;  // its shim does
   bool cuda = true;
   enum class Told { kNothing, kEvict, kReturn } told = Told::kNothing;
 };
@@ -43,7 +43,8 @@ class World {
     target.view.id = Story::IdOf(pid);
     target.view.has_shim = *rc::gen::arbitrary<bool>();
     target.context = MiB(*rc::gen::element<std::uint64_t>(0, 500));
-    if (target.view.has_shim && target.context.count > 0) target.data = MiB(*rc::gen::inRange<std::uint64_t>(0, 9000));
+    if (target.view.has_shim && target.context.count > 0)
+      target.data = MiB(*rc::gen::inRange<std::uint64_t>(0, 9000));
     target.answers = *rc::gen::inRange(0, 6) != 0;
     target.cuda = *rc::gen::inRange(0, 6) != 0;
     target.view.stage = target.view.has_shim ? Stage::kOnGpu : Stage::kNone;
@@ -76,7 +77,8 @@ class World {
         return Feed(event::Observed{Views(), gpus_});
       case 5:
         if (!targets_.empty() && *rc::gen::inRange(0, 3) == 0)
-          targets_.erase(std::next(targets_.begin(), *rc::gen::inRange(0, static_cast<int>(targets_.size()))));
+          targets_.erase(
+              std::next(targets_.begin(), *rc::gen::inRange(0, static_cast<int>(targets_.size()))));
         return Feed(event::Observed{Views(), gpus_});
       case 6:
         if (*rc::gen::inRange(0, 4) == 0) return Restart();
@@ -103,7 +105,8 @@ class World {
   // Every shim that has an order makes a step.
   void MoveShims(bool fail) {
     for (auto& [id, target] : targets_) {
-      if (target.told == Target::Told::kNothing || !target.answers || target.saved != Saved::kRunning) continue;
+      if (target.told == Target::Told::kNothing || !target.answers || target.saved != Saved::kRunning)
+        continue;
       const bool evict = target.told == Target::Told::kEvict;
       const Stage at_work = evict ? Stage::kEvicting : Stage::kRestoring;
       target.view.answered = true;
@@ -141,7 +144,8 @@ class World {
     if (how == 3) {
       const bool restore = ask.second == Verb::kRestore && target.saved == Saved::kCheckpointed;
       if (!restore && ask.second != Verb::kCheckpoint) return {.state = target.saved, .message = "no"};
-      return {.outcome = restore ? Outcome::kNoRoom : Outcome::kTimeout, .state = target.saved, .message = "no"};
+      return {
+          .outcome = restore ? Outcome::kNoRoom : Outcome::kTimeout, .state = target.saved, .message = "no"};
     }
     if (ask.second == Verb::kCheckpoint) target.saved = Saved::kCheckpointed;
     if (ask.second == Verb::kRestore) target.saved = Saved::kRunning;
@@ -158,8 +162,10 @@ class World {
     asked_.pop_front();
     // A helper belongs to its user, who may make it say anything.
     if (!honest_ && fail && *rc::gen::inRange(0, 4) == 0 && ask.second != Verb::kCan)
-      return Feed(event::Answered{ask.first, {.outcome = Outcome::kDone, .state = *rc::gen::element(
-          Saved::kUnknown, Saved::kLocked, Saved::kRunning)}});
+      return Feed(
+          event::Answered{ask.first,
+                          {.outcome = Outcome::kDone,
+                           .state = *rc::gen::element(Saved::kUnknown, Saved::kLocked, Saved::kRunning)}});
     Feed(event::Answered{ask.first, Carry(ask, fail)});
   }
 
@@ -169,8 +175,9 @@ class World {
       RC_LOG() << " " << said->process.pid << " " << ToString(said->answer.outcome) << " "
                << ToString(said->answer.state);
     for (const auto& [id, target] : targets_)
-      RC_LOG() << " [" << id.pid << " " << ToString(target.saved) << " stage " << static_cast<int>(target.view.stage)
-               << (target.view.answered ? "" : "?") << " out " << target.out.count << "]";
+      RC_LOG() << " [" << id.pid << " " << ToString(target.saved) << " stage "
+               << static_cast<int>(target.view.stage) << (target.view.answered ? "" : "?") << " out "
+               << target.out.count << "]";
     RC_LOG() << "\n";
     Check(machine_.On(event, now_));
     if (const auto deadline = machine_.Deadline()) RC_ASSERT(*deadline > now_);
@@ -179,8 +186,10 @@ class World {
   void Check(const Actions& actions) {
     for (const Action& action : actions) {
       RC_LOG() << "  " << WordOf(action) << "\n";
-      if (const auto* evict = std::get_if<action::OrderEvict>(&action)) Tell(evict->process, Target::Told::kEvict);
-      if (const auto* back = std::get_if<action::OrderReturn>(&action)) Tell(back->process, Target::Told::kReturn);
+      if (const auto* evict = std::get_if<action::OrderEvict>(&action))
+        Tell(evict->process, Target::Told::kEvict);
+      if (const auto* back = std::get_if<action::OrderReturn>(&action))
+        Tell(back->process, Target::Told::kReturn);
       if (std::get_if<action::AskCan>(&action)) asked_.push_back({{}, Verb::kCan});
       if (const auto* state = std::get_if<action::AskState>(&action)) Ask(state->process, Verb::kState);
       if (const auto* save = std::get_if<action::Checkpoint>(&action)) {

@@ -26,7 +26,8 @@ TEST(SuspendRecord, RefusesWhatItDidNotWrite) {
         std::string(R"({"phase":"flying","wants_gpu":true,"reason":"","detail":"","held":[]})"),
         std::string(R"({"phase":"running","wants_gpu":1,"reason":"","detail":"","held":[]})"),
         std::string(R"({"phase":"running","wants_gpu":true,"reason":"","detail":"","held":[1]})"),
-        std::string(R"({"phase":"running","wants_gpu":true,"reason":"","detail":"","held":[],"target":5})")}) {
+        std::string(
+            R"({"phase":"running","wants_gpu":true,"reason":"","detail":"","held":[],"target":5})")}) {
     const auto record = ParseRecord(text);
     ASSERT_FALSE(record) << text;
     EXPECT_EQ(record.error().code, base::ErrorCode::kCorrupt);
