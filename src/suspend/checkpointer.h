@@ -4,8 +4,8 @@
 //
 // Lives on the event loop: not thread-safe, nothing blocks, answers come from the loop and never from within
 // Ask. Every request is answered exactly once, as long as the Checkpointer lives: a helper that dies, hangs
-// or writes nonsense is killed and answers kLost, one that cannot be started, or cannot load the driver, kFailed
-// or kUnsupported; the next request starts another.
+// or writes nonsense is killed and answers kLost, one that cannot be started, or cannot load the driver,
+// kFailed or kUnsupported; the next request starts another.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -56,12 +56,13 @@ void HelperLink::ReapWhenEnded() {
 }
 
 void HelperLink::Read() {
-  socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](
-                                                    const boost::system::error_code& error, std::size_t n) {
-    if (self->stopped_) return;
-    if (error) return self->Gone({ErrorCode::kUnavailable, "gpuman-checkpoint ended"});
-    self->OnRead(n);
-  });
+  socket_.async_read_some(asio::buffer(chunk_),
+                          [self = shared_from_this()](const boost::system::error_code& error, std::size_t n) {
+                            if (self->stopped_) return;
+                            if (error)
+                              return self->Gone({ErrorCode::kUnavailable, "gpuman-checkpoint ended"});
+                            self->OnRead(n);
+                          });
 }
 
 void HelperLink::OnRead(std::size_t bytes) {
@@ -73,7 +74,8 @@ void HelperLink::OnRead(std::size_t bytes) {
       return Gone(std::move(error).In("reading what gpuman-checkpoint says"));
     }
     buffer_.erase(0, newline + 1);
-    callbacks_.on_answer(*answer);
+    const auto on_answer = callbacks_.on_answer;  // which may stop this link
+    on_answer(*answer);
     if (stopped_) return;
   }
   if (buffer_.size() > kMaxLine) return Gone({ErrorCode::kCorrupt, "gpuman-checkpoint writes without end"});

@@ -134,6 +134,7 @@ void Machine::Handle(const event::Observed& observed, MonoTime now) {
   for (const ProcessView& view : observed.processes) {
     const auto known = members_.find(view.id);
     Member member = known == members_.end() ? Member{} : std::move(known->second);
+    if (member.seen.stage != view.stage) member.stage_since = now;
     member.seen = view;
     if (known == members_.end()) Meet(member, now);
     members.emplace(view.id, std::move(member));
@@ -147,6 +148,8 @@ void Machine::Handle(const event::Observed& observed, MonoTime now) {
       record_.phase = Phase::kUndoing;
       turned_reason_ = "suspend_failed";
       why_ = "the daemon was restarted while the job was being suspended";
+      for (auto& [other, touched] : members_)
+        if (!touched.seen.gpus.empty()) touched.saved = Saved::kUnknown;
       return;
     }
 }
@@ -202,6 +205,7 @@ void Machine::TakeAnswer(Member& member, Verb verb, Answer answer, MonoTime now)
   if (answer.outcome == Outcome::kLost || answer.state != Saved::kUnknown) member.saved = answer.state;
   if (done) {
     if (verb == Verb::kRestore) Moved(process);
+    member.recheck_at = now + settings_.retry;  // samples from before still show it
     return;
   }
   if (answer.outcome == Outcome::kUnsupported) {
@@ -213,8 +217,8 @@ void Machine::TakeAnswer(Member& member, Verb verb, Answer answer, MonoTime now)
   }
   if (answer.outcome == Outcome::kLost || verb == Verb::kState) ++member.losses;
   const std::string why = answer.outcome == Outcome::kTimeout && verb == Verb::kCheckpoint
-                              ? fmt::format("the GPU work of process {} did not come to rest within {}", process.pid,
-                                            base::FormatDuration(settings_.lock_timeout))
+                              ? fmt::format("the GPU work of process {} did not come to rest within {}",
+                                            process.pid, base::FormatDuration(settings_.lock_timeout))
                               : fmt::format("process {}: {}", process.pid, answer.message);
   if (verb == Verb::kCheckpoint && out) FailOut(member, why, now);
   if (verb == Verb::kState && member.losses > 1) out ? FailOut(member, why, now) : FailBack(why, false, now);
@@ -241,23 +245,27 @@ void Machine::Handle(const event::Room& room, MonoTime now) {
   told_of_room_ = now;
   if (short_of == needs->end())
     return SetState("resources", "a more important job that waits for room goes first; " + Whereabouts());
-  SetState("resources", fmt::format("waits for {} on GPU {}, where {} are free; {}",
-                                    base::FormatBytes(short_of->second), short_of->first,
-                                    base::FormatBytes(free(short_of->first)), Whereabouts()));
+  SetState("resources",
+           fmt::format("waits for {} on GPU {}, where {} are free; {}", base::FormatBytes(short_of->second),
+                       short_of->first, base::FormatBytes(free(short_of->first)), Whereabouts()));
 }
 
 void Machine::Handle(const event::Tick&, MonoTime) {}
 
 std::optional<MonoTime> Machine::Deadline() const {
+  // The driver's answer comes without being looked for, and nothing is done before.
+  if (phase() == Phase::kRunning || phase() == Phase::kEnded || pending_) return std::nullopt;
+  const bool back = phase() == Phase::kResuming || phase() == Phase::kUndoing;
   std::optional<MonoTime> first;
   const auto at = [&](MonoTime time) { first = first ? std::min(*first, time) : time; };
-  if (phase() == Phase::kRunning || phase() == Phase::kEnded) return std::nullopt;
   for (const auto& [id, member] : members_) {
-    if (phase() == Phase::kSuspended && member.left_until && IsOnGpu(member)) at(*member.left_until);
-    if (member.order == Order::kNone) continue;
-    if (!member.seen.answered) at(member.ordered_at + settings_.answer_limit);
-    if (member.seen.stage == Stage::kEvicting) at(member.ordered_at + settings_.evict_limit);
-    if (member.seen.stage == Stage::kRestoring) at(member.ordered_at + settings_.return_limit);
+    if (!back && member.left_until) {
+      if (phase() == Phase::kSuspended && IsOnGpu(member)) at(*member.left_until);
+    } else if (IsShimAtWork(member)) {
+      at(AtWorkSince(member) + (back ? settings_.return_limit : settings_.evict_limit));
+    } else if (back ? MayNotCome(member) : MayBegin(member)) {
+      at(member.ordered_at + settings_.answer_limit);
+    }
   }
   return first;
 }

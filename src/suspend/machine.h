@@ -5,12 +5,12 @@
 //      ^                                 | a step failed   ^                      | a step failed
 //      +---------- kUndoing <------------+                 +---- kRetreating <----+
 //
-// Out: the shims evict, all at once; then the driver checkpoints every process that is on a GPU, one at a time,
-// the one started last first: what a parent starts while its children are being taken is seen and goes before
-// the parent. Back: the driver restores them, parents first, and then the shims return. What fails on the way
-// out is undone and the job runs on with the reason; what fails on the way back is taken out again, and the job
-// stays suspended with its data and the reason. A process that ends is no failure. Where the driver cannot checkpoint,
-// eviction alone counts, and the contexts stay.
+// Out: the shims evict, all at once; then the driver checkpoints every process that is on a GPU, one at a
+// time, the one started last first: what a parent starts while its children are being taken is seen and goes
+// before the parent. Back: the driver restores them, parents first, and then the shims return. What fails on
+// the way out is undone and the job runs on with the reason; what fails on the way back is taken out again,
+// and the job stays suspended with its data and the reason. A process that ends is no failure. Where the
+// driver cannot checkpoint, eviction alone counts, and the contexts stay.
 //
 // The next step is always derived from what is known of each process, never from a script: so a new daemon
 // goes on from what it can observe (Rebuild). machine_test.cc reads as the specification,
@@ -45,8 +45,8 @@ struct Settings {
   int retries = 10;            // of a way back, before it has to be asked for again
 };
 
-// A shim's eviction, as the daemon reads it from the ledger. kFailed: the last order failed; `evicted` says what
-// is in host memory then.
+// A shim's eviction, as the daemon reads it from the ledger. kFailed: the last order failed; `evicted` says
+// what is in host memory then.
 enum class Stage { kNone, kOnGpu, kEvicting, kEvicted, kRestoring, kFailed };
 
 struct GpuShare {
@@ -152,8 +152,8 @@ class Machine {
  public:
   explicit Machine(Settings settings) : settings_(settings) {}
 
-  // A new daemon's: goes on to the end that `record` was after. The first Observed tells of the processes; what
-  // the driver did to them is asked where it matters.
+  // A new daemon's: goes on to the end that `record` was after. The first Observed tells of the processes;
+  // what the driver did to them is asked where it matters.
   static Machine Rebuild(Settings settings, Record record);
 
   Actions On(const Event& event, base::MonoTime now);
@@ -182,7 +182,8 @@ class Machine {
     bool no_cuda = false;  // the driver finds none in it
     Order order = Order::kNone;
     base::MonoTime ordered_at{};
-    bool without_shim = false;  // on this way: its shim does not answer
+    base::MonoTime stage_since{};
+    bool without_shim = false;  // on this way: its shim did not answer in time
     int losses = 0;             // answers that never came, on this way
     // Could not be taken off the GPU, or need not be: not looked at again before then.
     std::optional<base::MonoTime> left_until{};
@@ -222,6 +223,7 @@ class Machine {
   bool CheckpointNext(base::MonoTime now);
   void ArriveOut(base::MonoTime now);
   bool IsLeft(const Member& member, base::MonoTime now) const;
+  static bool MayBegin(const Member& member);
   bool IsWorthEvicting(const Member& member) const;
   void Hold(Member& member);
   void TellOfNewcomer(Member& member, base::MonoTime now);
@@ -233,6 +235,7 @@ class Machine {
   void GoBack(base::MonoTime now);
   bool RestoreNext(base::MonoTime now);
   bool ReturnShims(base::MonoTime now);
+  static bool MayNotCome(const Member& member);
   void ArriveBack(base::MonoTime now);
   void FailBack(const std::string& why, bool may_pass, base::MonoTime now);
   std::vector<GpuMove> MovesFor(const base::ProcessId& process) const;
@@ -242,6 +245,7 @@ class Machine {
   static bool IsOnGpu(const Member& member);
   static bool IsOff(const Member& member);
   static bool IsShimAtWork(const Member& member);
+  static base::MonoTime AtWorkSince(const Member& member);  // on the last order
   static base::Bytes Sum(const ProcessView& view, base::Bytes GpuShare::*part);
   std::string Whereabouts() const;
   std::map<std::string, std::int64_t> Figures(base::MonoTime now) const;
@@ -255,19 +259,19 @@ class Machine {
   Record record_;
   std::map<base::ProcessId, Member> members_;
   std::vector<GpuView> gpus_;
-  bool rebuilt_ = false;         // until the first Observed
-  std::optional<bool> can_;      // the driver can checkpoint
+  bool rebuilt_ = false;     // until the first Observed
+  std::optional<bool> can_;  // the driver can checkpoint
   bool can_asked_ = false;
-  std::string cannot_;           // why not
+  std::string cannot_;  // why not
   std::optional<Pending> pending_;
   std::vector<GpuMove> pending_moves_;
-  std::string why_;              // what turned the way, while kUndoing or kRetreating
-  std::string turned_reason_;    // the reason word for the end of that way
+  std::string why_;            // what turned the way, while kUndoing or kRetreating
+  std::string turned_reason_;  // the reason word for the end of that way
   int retries_ = 0;
   base::MonoTime not_before_{};  // of the next way back
   base::MonoTime began_{};       // this way
   std::optional<base::MonoTime> told_of_room_;
-  Actions out_;                  // of the event being handled
+  Actions out_;  // of the event being handled
 };
 
 }  // namespace gpuman::suspend

@@ -59,37 +59,42 @@ void Machine::Moved(const base::ProcessId& process) {
   held->second = std::move(there);
 }
 
+bool Machine::MayNotCome(const Member& member) {
+  return member.order == Order::kReturn && !member.seen.answered && !member.without_shim;
+}
+
 bool Machine::ReturnShims(MonoTime now) {
   bool waiting = false;
   for (auto& [id, member] : members_) {
     const base::Bytes evicted = Sum(member.seen, &GpuShare::evicted);
-    const bool out = member.order == Order::kEvict || (member.order == Order::kNone && evicted.count > 0);
-    if (out) Give(member, Order::kReturn, now);
-    if (member.order != Order::kReturn) continue;
-    const auto waited = now - member.ordered_at;
+    // Also an order of an earlier daemon that is not answered yet.
+    const bool may_be_out = member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered);
+    if (member.order == Order::kEvict || may_be_out) Give(member, Order::kReturn, now);
     if (IsShimAtWork(member)) {
       waiting = true;
-      if (waited < settings_.return_limit) continue;
+      if (now < AtWorkSince(member) + settings_.return_limit) continue;
       FailBack(fmt::format("process {} did not take its memory back within {}: {} are in host memory", id.pid,
                            FormatDuration(settings_.return_limit), FormatBytes(evicted)),
                true, now);
       return true;
     }
+    if (member.order != Order::kReturn) continue;
     if (!member.seen.answered) {
-      if (waited < settings_.answer_limit) {
+      if (now < member.ordered_at + settings_.answer_limit) {
         waiting = true;
         continue;
       }
-      member.order = Order::kNone;  // it has nothing to bring back, and was told not to begin
-      if (evicted.count == 0) continue;
-      FailBack(fmt::format("libgpuman.so in process {} does not answer, which holds {} in host memory", id.pid,
-                           FormatBytes(evicted)),
+      member.without_shim = true;
+      if (evicted.count == 0) continue;  // it has nothing to bring back, and was told not to begin
+      FailBack(fmt::format("libgpuman.so in process {} does not answer, which holds {} in host memory",
+                           id.pid, FormatBytes(evicted)),
                true, now);
       return true;
     }
     if (evicted.count == 0) continue;
-    FailBack(fmt::format("process {} could not take {} back: {}", id.pid, FormatBytes(evicted), member.seen.error),
-             true, now);
+    FailBack(
+        fmt::format("process {} could not take {} back: {}", id.pid, FormatBytes(evicted), member.seen.error),
+        true, now);
     return true;
   }
   return waiting;

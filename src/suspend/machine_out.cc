@@ -21,7 +21,7 @@ constexpr Bytes kResidue = base::MiB(16);
 
 void Machine::GoOut(MonoTime now) {
   for (auto& [id, member] : members_) {
-    if (member.left_until && now >= *member.left_until) {
+    if (member.left_until && !IsLeft(member, now)) {
       member.left_until.reset();
       member.losses = 0;
       member.without_shim = false;
@@ -50,7 +50,14 @@ bool Machine::AskUnknown(MonoTime now) {
 }
 
 bool Machine::IsLeft(const Member& member, MonoTime now) const {
-  return member.left_until && now < *member.left_until;
+  // Looked at again at rest alone: a way has an end.
+  return member.left_until && (phase() != Phase::kSuspended || now < *member.left_until);
+}
+
+// Its shim was told to evict, and has not said a word.
+bool Machine::MayBegin(const Member& member) {
+  return member.order == Order::kEvict && !member.seen.answered && !member.without_shim &&
+         member.saved == Saved::kRunning;
 }
 
 bool Machine::IsWorthEvicting(const Member& member) const {
@@ -84,25 +91,26 @@ bool Machine::AwaitShims(MonoTime now) {
   const Phase before = phase();
   for (auto& [id, member] : members_) {
     if (IsLeft(member, now)) continue;
-    const auto waited = now - member.ordered_at;
     if (IsShimAtWork(member)) {
       waiting = true;
-      if (waited >= settings_.evict_limit)
-        FailOut(member, fmt::format("process {} did not give its memory back within {}: {} of it are in host memory",
-                                    id.pid, FormatDuration(settings_.evict_limit),
-                                    FormatBytes(Sum(member.seen, &GpuShare::evicted))),
+      if (now >= AtWorkSince(member) + settings_.evict_limit)
+        FailOut(member,
+                fmt::format("process {} did not give its memory back within {}: {} of it are in host memory",
+                            id.pid, FormatDuration(settings_.evict_limit),
+                            FormatBytes(Sum(member.seen, &GpuShare::evicted))),
                 now);
-    } else if (member.order == Order::kEvict && !member.seen.answered) {
-      waiting = true;
-      if (waited < settings_.answer_limit) continue;
-      if (can_ == false) {
+    } else if (MayBegin(member)) {
+      if (now < member.ordered_at + settings_.answer_limit) {
+        waiting = true;
+      } else if (can_ == false) {
         FailOut(member, fmt::format("libgpuman.so in process {} does not answer", id.pid), now);
       } else {
-        // The driver takes all of it, only slower. Withdrawn, or it might begin in the middle of that.
+        // The driver takes all of it, only slower. Withdrawn, or it might begin in the middle of that; but
+        // not what it has out already.
         member.without_shim = true;
-        Give(member, Order::kReturn, now);
+        if (Sum(member.seen, &GpuShare::evicted).count == 0) Give(member, Order::kReturn, now);
       }
-    } else if (member.order == Order::kEvict && member.seen.stage == Stage::kFailed) {
+    } else if (member.order == Order::kEvict && member.seen.answered && member.seen.stage == Stage::kFailed) {
       FailOut(member, fmt::format("process {} could not be evicted: {}", id.pid, member.seen.error), now);
     }
     if (phase() != before) return true;
@@ -154,8 +162,11 @@ bool Machine::CheckpointNext(MonoTime now) {
 void Machine::ArriveOut(MonoTime now) {
   if (phase() == Phase::kSuspended) return;
   const bool retreated = phase() == Phase::kRetreating;
-  const bool off = members_.empty() || std::any_of(members_.begin(), members_.end(),
-                                                   [](const auto& one) { return IsOff(one.second); });
+  const bool off = members_.empty() || std::any_of(members_.begin(), members_.end(), [](const auto& one) {
+                     const Member& member = one.second;
+                     const bool may_go = member.order != Order::kReturn && !member.seen.answered;
+                     return IsOff(member) || IsShimAtWork(member) || may_go;
+                   });
   if (retreated && !off) {
     // Nothing could be taken again: it runs, whatever was asked for.
     record_.phase = Phase::kRunning;

@@ -37,6 +37,10 @@ bool Machine::IsShimAtWork(const Member& member) {
   return member.seen.stage == Stage::kEvicting || member.seen.stage == Stage::kRestoring;
 }
 
+MonoTime Machine::AtWorkSince(const Member& member) {
+  return std::max(member.ordered_at, member.stage_since);
+}
+
 std::map<std::string, std::int64_t> Machine::Figures(MonoTime now) const {
   Bytes evicted, checkpointed, left;
   std::int64_t processes = 0;
@@ -96,9 +100,10 @@ Result<> Machine::CanSuspend() const {
   if (can_ != false) return {};
   for (const auto& [id, member] : members_)
     if (member.seen.has_shim) return {};
-  return Fail(ErrorCode::kNotSupported,
-              fmt::format("nothing of the job can leave the GPU: it runs without libgpuman.so, and {}", cannot_),
-              "start it with the library preloaded (without --no-preload), or use driver 570 or newer");
+  return Fail(
+      ErrorCode::kNotSupported,
+      fmt::format("nothing of the job can leave the GPU: it runs without libgpuman.so, and {}", cannot_),
+      "start it with the library preloaded (without --no-preload), or use driver 570 or newer");
 }
 
 Result<> Machine::CanResume(const std::optional<std::string>& gpu) const {
@@ -129,7 +134,8 @@ Result<> Machine::CanMove(const std::string& gpu) const {
     return Fail(ErrorCode::kUnsatisfiable,
                 fmt::format("a job moves between GPUs of the same kind alone; {} is no {}", target->name,
                             now_on == gpus_.end() ? "GPU of the driver's list" : now_on->name));
-  if (can_ == false) return Fail(ErrorCode::kNotSupported, fmt::format("the job cannot be moved: {}", cannot_));
+  if (can_ == false)
+    return Fail(ErrorCode::kNotSupported, fmt::format("the job cannot be moved: {}", cannot_));
   return {};
 }
 

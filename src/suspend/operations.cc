@@ -98,7 +98,8 @@ Operations Operations::WithDriver() {
 Answer Operations::Can() const {
   if (!driver_) {
     const bool missing = driver_.error().code == ErrorCode::kUnavailable;
-    return {.outcome = missing ? Outcome::kUnsupported : Outcome::kFailed, .message = driver_.error().message};
+    return {.outcome = missing ? Outcome::kUnsupported : Outcome::kFailed,
+            .message = driver_.error().message};
   }
   if (!driver_->CanCheckpoint())
     return {.outcome = Outcome::kUnsupported,

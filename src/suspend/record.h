@@ -28,8 +28,8 @@ enum class Phase {
 
 std::string_view ToString(Phase phase);
 
-// Of the contract's job states: `suspended` from kSuspended until it runs again, else `running`. (Those of a job
-// that ends are the daemon's business.)
+// Of the contract's job states: `suspended` from kSuspended until it runs again, else `running`. (Those of a
+// job that ends are the daemon's business.)
 std::string_view JobStateOf(Phase phase);
 
 using BytesByGpu = std::map<std::string, base::Bytes>;  // by UUID

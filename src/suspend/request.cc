@@ -43,9 +43,7 @@ std::string_view WordOf(const Table& table, Value value) {
   return "?";
 }
 
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Result<Json> ParseObject(std::string_view line) {
   if (line.size() > kMaxLine) return Fail(ErrorCode::kCorrupt, "the line is too long");

@@ -36,9 +36,9 @@ struct GpuMove {
 struct Request {
   std::uint64_t id = 0;
   Verb verb = Verb::kCan;
-  base::ProcessId process{};      // all but kCan
-  base::Millis lock_timeout{0};   // kCheckpoint; never 0 there: that waits without limit
-  std::vector<GpuMove> gpus{};    // kRestore: every GPU of the machine, or none: come back where it was
+  base::ProcessId process{};     // all but kCan
+  base::Millis lock_timeout{0};  // kCheckpoint; never 0 there: that waits without limit
+  std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine, or none: come back where it was
   friend bool operator==(const Request&, const Request&) = default;
 };
 

@@ -1,5 +1,5 @@
-// Whatever a helper of some user writes, and whatever stands in the store, reading it returns; what is accepted
-// reads the same once written.
+// Whatever a helper of some user writes, and whatever stands in the store, reading it returns; what is
+// accepted reads the same once written.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -53,7 +53,9 @@ TEST(SuspendAnswer, ReadsTheSameAsWritten) {
 }
 
 TEST(SuspendAnswer, BytesThatAreNoTextDoNoHarm) {
-  const auto answer = ParseAnswer(Serialize(Answer{1, Outcome::kFailed, Saved::kUnknown, "a\xff" "b"}));
+  const auto answer = ParseAnswer(Serialize(Answer{1, Outcome::kFailed, Saved::kUnknown,
+                                                   "a\xff"
+                                                   "b"}));
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_TRUE(answer->message.starts_with("a"));
 }

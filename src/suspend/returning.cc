@@ -15,8 +15,7 @@ std::vector<base::JobId> ChooseReturning(std::vector<Candidate> candidates, Byte
       const auto room = free.find(need.first);
       return need.second.count == 0 || (room != free.end() && need.second <= room->second);
     });
-    for (const auto& [gpu, bytes] : candidate.needs)
-      free[gpu] = fits ? free[gpu] - bytes : base::Bytes{0};
+    for (const auto& [gpu, bytes] : candidate.needs) free[gpu] = fits ? free[gpu] - bytes : base::Bytes{0};
     if (fits) chosen.push_back(candidate.job);
   }
   return chosen;

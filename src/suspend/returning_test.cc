@@ -19,8 +19,9 @@ Candidate Job(int id, int priority, int since, BytesByGpu needs) {
 }
 
 TEST(ChooseReturning, TakesWhatFits) {
-  EXPECT_THAT(ChooseReturning({Job(1, 128, 0, {{"a", GiB(4)}}), Job(2, 128, 1, {{"a", GiB(4)}})}, {{"a", GiB(8)}}),
-              ElementsAre(JobId{1}, JobId{2}));
+  EXPECT_THAT(
+      ChooseReturning({Job(1, 128, 0, {{"a", GiB(4)}}), Job(2, 128, 1, {{"a", GiB(4)}})}, {{"a", GiB(8)}}),
+      ElementsAre(JobId{1}, JobId{2}));
   EXPECT_THAT(ChooseReturning({Job(1, 128, 0, {{"a", GiB(4)}})}, {{"a", GiB(3)}}), IsEmpty());
   EXPECT_THAT(ChooseReturning({}, {{"a", GiB(3)}}), IsEmpty());
 }
@@ -33,8 +34,9 @@ TEST(ChooseReturning, MoreImportantFirstThenWhoWaitsLonger) {
 }
 
 TEST(ChooseReturning, ASmallJobDoesNotPassABigOneThatWaits) {
-  EXPECT_THAT(ChooseReturning({Job(1, 200, 0, {{"a", GiB(40)}}), Job(2, 100, 0, {{"a", GiB(1)}})}, {{"a", GiB(9)}}),
-              IsEmpty());
+  EXPECT_THAT(
+      ChooseReturning({Job(1, 200, 0, {{"a", GiB(40)}}), Job(2, 100, 0, {{"a", GiB(1)}})}, {{"a", GiB(9)}}),
+      IsEmpty());
 }
 
 TEST(ChooseReturning, ABlockedJobHoldsItsOwnGpusAlone) {
@@ -51,7 +53,8 @@ TEST(ChooseReturning, AJobOnSeveralGpusNeedsRoomOnEach) {
 }
 
 TEST(ChooseReturning, AJobThatHoldsNothingReturnsAtOnce) {
-  EXPECT_THAT(ChooseReturning({Job(1, 1, 0, {}), Job(2, 1, 0, {{"a", {0}}})}, {}), ElementsAre(JobId{1}, JobId{2}));
+  EXPECT_THAT(ChooseReturning({Job(1, 1, 0, {}), Job(2, 1, 0, {{"a", {0}}})}, {}),
+              ElementsAre(JobId{1}, JobId{2}));
 }
 
 TEST(ChooseReturningProperty, NeverGivesMoreThanThereIsAndAlwaysServesTheFirst) {
@@ -60,7 +63,8 @@ TEST(ChooseReturningProperty, NeverGivesMoreThanThereIsAndAlwaysServesTheFirst) 
     for (int id = *rc::gen::inRange(0, 6); id > 0; --id) {
       candidates.push_back(Job(id, *rc::gen::inRange(0, 3), *rc::gen::inRange(0, 3), {}));
       for (const char* gpu : {"a", "b"})
-        if (*rc::gen::arbitrary<bool>()) candidates.back().needs[gpu] = GiB(*rc::gen::inRange<std::uint64_t>(0, 9));
+        if (*rc::gen::arbitrary<bool>())
+          candidates.back().needs[gpu] = GiB(*rc::gen::inRange<std::uint64_t>(0, 9));
     }
     const BytesByGpu free{{"a", GiB(*rc::gen::inRange<std::uint64_t>(0, 20))}, {"b", GiB(8)}};
     const auto chosen = ChooseReturning(candidates, free);
