@@ -79,9 +79,9 @@ class Watch:
         self.thread.join()
 
 
-def context_of(nvml):
-    """Bytes that NVML shows of a process that has a context and nothing else."""
-    idle = Racer()
+def context_of(nvml, words):
+    """Bytes that NVML shows of a process with its context, and the streams and empty pools of its threads."""
+    idle = Racer(*words)
     try:
         if idle.line() != "ready\n":
             raise SystemExit("race: race_load makes no context here")
@@ -95,7 +95,10 @@ def context_of(nvml):
 
 def race(arguments):
     nvml = ledger.Nvml()
-    uuid, context = nvml.uuid(), context_of(nvml)
+    words = ["--threads", arguments.threads, "--seconds", arguments.seconds, "--most", arguments.most]
+    if arguments.families:
+        words += ["--families", arguments.families]
+    uuid, context = nvml.uuid(), context_of(nvml, words)
     limit = arguments.processes * context + arguments.room
     wrong = []
     with contextlib.ExitStack() as stack:
@@ -104,9 +107,6 @@ def race(arguments):
         free_at_start = nvml.memory()["free"]
         if free_at_start < 2 * limit:
             raise SystemExit(f"race: the device has {free_at_start >> 20} MiB free; {limit >> 19} MiB are wanted")
-        words = ["--threads", arguments.threads, "--seconds", arguments.seconds, "--most", arguments.most]
-        if arguments.families:
-            words += ["--families", arguments.families]
         racers = []
         for number in range(arguments.processes):
             racers.append(Racer(*words, "--seed", arguments.seed + number, environment=ledger.preloaded(socket)))

@@ -72,8 +72,8 @@ machine() {
 calls() {
   part "calls, a driver that does nothing" 90 python3 "$root/bench/bench.py" shim --rounds 7 --json "$results" \
     "${peer_options[@]}"
-  [ -n "$simulated" ] || part "calls, the real driver" 90 python3 "$root/bench/bench.py" shim --real --rounds 5 \
-    --blocks 40 --json "$results"
+  [ -n "$simulated" ] || part "calls, the real driver" 120 python3 "$root/bench/bench.py" shim --real --rounds 5 \
+    --blocks 25 --json "$results"
 }
 
 limits() {
@@ -101,7 +101,7 @@ race() {
 compare() {
   local command=("$here/frameworks/torch_work.py") rounds=${ROUNDS:-6}
   [ -z "$simulated" ] || command=("$here/frameworks/driver_work.py")
-  part compare 300 python3 "$here/frameworks/compare.py" --rounds "$rounds" --json "$results" "${peer_options[@]}" \
+  part compare 330 python3 "$here/frameworks/compare.py" --rounds "$rounds" --json "$results" "${peer_options[@]}" \
     "${command[@]}"
 }
 

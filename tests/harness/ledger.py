@@ -85,8 +85,8 @@ class Nvml:
         return {name: getattr(self._memory, name) for name in ("total", "free", "used")}
 
     def processes(self):
-        """Bytes by pid."""
+        """Bytes by pid; without those that the driver does not tell."""
         self._found.value = self.MOST
         self._check(self.library.nvmlDeviceGetComputeRunningProcesses_v3(
             self.device, ctypes.byref(self._found), self._list))
-        return {entry.pid: entry.used for entry in self._list[:self._found.value]}
+        return {entry.pid: entry.used for entry in self._list[:self._found.value] if entry.used < 1 << 63}

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <latch>
 #include <random>
 #include <string>
 #include <thread>
@@ -62,11 +63,22 @@ abi::CUcontext MakeContext(const driver::CudaDriver& cuda) {
   }
 }
 
+// What the driver loads for itself at the first use of a family is there before the race.
+void WarmUp(Taker& taker, const std::vector<Family>& families) {
+  for (const Family family : families) {
+    if (const auto block = taker.Take(family, 4096)) Must(taker.Give(*block));
+  }
+}
+
+// Says so when it has all it needs, and races when `go` says so.
 void Race(const driver::CudaDriver& cuda, abi::CUcontext context, const Options& options, unsigned thread,
-          Counts& counts) {
+          std::latch& opened, std::latch& go, Counts& counts) {
   Must(cuda.Invoke("cuCtxSetCurrent", cuda.calls().cuCtxSetCurrent, context));
   Taker taker(cuda);
   Must(taker.Open());
+  if (thread == 0) WarmUp(taker, options.families);
+  opened.count_down();
+  go.wait();
   std::mt19937_64 random(options.seed * 1000 + thread);
   std::vector<Block> held;
   const auto end = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
@@ -106,15 +118,18 @@ int Run(const Options& options) {
   abi::CUdeviceptr taken = 0;
   if (options.take != 0)
     Must(cuda.Invoke("cuMemAlloc", cuda.calls().cuMemAlloc_v2, &taken, std::size_t{options.take << 20}));
+  Counts counts;
+  std::latch opened(options.threads), go(1);
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < options.threads; ++i)
+    threads.emplace_back([&, i] { Race(cuda, context, options, i, opened, go, counts); });
+  opened.wait();
   // One write: many of these may share a pipe.
   std::printf("ready\n");
   std::fflush(stdout);
   std::string line;
-  if (!std::getline(std::cin, line)) return 0;
-  Counts counts;
-  std::vector<std::thread> threads;
-  for (unsigned i = 0; i < options.threads; ++i)
-    threads.emplace_back([&, i] { Race(cuda, context, options, i, counts); });
+  if (!std::getline(std::cin, line)) std::_Exit(0);  // the threads still wait
+  go.count_down();
   for (auto& thread : threads) thread.join();
   std::printf("{\"taken\": %llu, \"refused\": %llu, \"bytes\": %llu}\n",
               static_cast<unsigned long long>(counts.taken), static_cast<unsigned long long>(counts.refused),

@@ -12,7 +12,7 @@ from torch_hash import digest
 from torch_train import settle
 
 
-def run(batches=150, warm_up=15, seed=7):
+def run(batches=400, warm_up=15, seed=7):
     settle(seed)
     layer = nn.TransformerEncoderLayer(d_model=1024, nhead=16, dim_feedforward=4096, batch_first=True, dropout=0.0)
     net = nn.TransformerEncoder(layer, num_layers=12, enable_nested_tensor=False).cuda().half().eval()
@@ -32,5 +32,5 @@ def run(batches=150, warm_up=15, seed=7):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batches", type=int, default=150)
+    parser.add_argument("--batches", type=int, default=400)
     say(program="torch_infer", **run(parser.parse_args().batches))

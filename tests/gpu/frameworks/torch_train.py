@@ -31,7 +31,7 @@ def model():
                          nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 100)).cuda()
 
 
-def run(iterations=300, batch=256, warm_up=30, seed=7):
+def run(iterations=800, batch=256, warm_up=30, seed=7):
     settle(seed)
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
@@ -53,5 +53,5 @@ def run(iterations=300, batch=256, warm_up=30, seed=7):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--iterations", type=int, default=300)
+    parser.add_argument("--iterations", type=int, default=800)
     say(program="torch_train", **run(parser.parse_args().iterations))
