@@ -71,6 +71,7 @@ void Service::TellSuspension(base::JobId id, const suspend::action::Emit& event)
   const auto* job = supervisor_->Find(id);
   if (!job) return;
   OnNotice(*job, {event.kind, event.message, event.data});
+  LookNow();  // it has left a GPU, or come to one
   supervisor_->Note(id, event.message);
 }
 

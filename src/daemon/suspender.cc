@@ -191,9 +191,10 @@ void Suspender::AnswerWaiters(base::JobId job) {
   for (auto& waiter : std::exchange(it->second.waiters, {})) {
     const bool out = waiter.wish == Wish::kOut;
     const bool done = record.phase == (out ? Phase::kSuspended : Phase::kRunning);
-    const bool waits_for_room = !out && record.phase == Phase::kSuspended && record.wants_gpu;
-    if (waits_for_room && record.reason.empty()) {
-      waiting.push_back(std::move(waiter));  // nobody has looked for room yet
+    const bool on_its_way = !out && record.phase == Phase::kSuspended && record.wants_gpu;
+    const bool waits_for_room = on_its_way && record.reason == "resources";
+    if (on_its_way && !waits_for_room) {
+      waiting.push_back(std::move(waiter));
       continue;
     }
     base::Result<> result;
