@@ -265,6 +265,23 @@ class ManyOrders(EvictCase):
         self.assertEqual(self.device_used(), at_start)
 
 
+class TwoDevices(EvictCase):
+    def command(self, *words, preload=True):
+        command = super().command(*words, preload=preload)
+        return [command[0], "exec", "--gpus", "2", *command[2:]]
+
+    def test_make_memory_plain_and_orders_close_the_gate_alone(self):
+        ledger = self.evictable()
+        process = self.start_probe("holds", 16, 8)
+        pid = self.only(ledger)["pid"]
+        before = self.device_used()
+        out = self.order(ledger, pid, True)
+        self.assert_stands(out, EVICTED)
+        self.assertEqual((out["evicted"], out["evictable"], self.device_used()), (0, 0, before))
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertTrue(json.loads(self.tell(process))["good"])
+
+
 class WhatCannotBe(EvictCase):
     def test_for_want_of_host_memory_is_refused_and_the_process_goes_on(self):
         ledger = self.evictable(budget=64 * MIB)
