@@ -67,6 +67,7 @@ bool ReserveAddresses(Arena& arena) {
   void* const at = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return false;
   ::madvise(at, bytes, MADV_DONTFORK);
+  ::madvise(at, bytes, MADV_DONTDUMP);  // the device's memory is in no core file either
   const auto begin = reinterpret_cast<std::uintptr_t>(at);
   arena.base = reinterpret_cast<std::uint8_t*>((begin + kChunkBytes - 1) / kChunkBytes * kChunkBytes);
   return true;

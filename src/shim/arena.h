@@ -18,7 +18,7 @@ struct Guest;
 inline constexpr std::uint64_t kArenaSlack = 4 * kChunkBytes;
 
 struct Arena {
-  static constexpr unsigned kMostChunks = 4096;  // 256 GiB
+  static constexpr unsigned kMostChunks = 8192;  // 512 GiB
   std::uint8_t* base;
   std::uint64_t ready;  // bytes, from the beginning; atomic, others look at it
   bool registered[kMostChunks];

@@ -160,6 +160,7 @@ CUresult AllocateBacked(Guest& guest, const Where& where, CUdeviceptr* pointer, 
 
 bool FreeBacked(Guest& guest, CUdeviceptr pointer, CUresult& result) {
   Region region{};
+  if (!IsBacked(guest)) return false;
   {
     const Locked lock(guest.books);
     if (!guest.regions.Take(pointer, region)) return false;
@@ -188,6 +189,7 @@ void DropBackedOf(Guest& guest, std::uint64_t context) {
 }
 
 bool FindBacked(Guest& guest, CUdeviceptr pointer, Region& region) {
+  if (!IsBacked(guest)) return false;
   const Locked lock(guest.books);
   const Region* const found = guest.regions.Find(pointer);
   if (found == nullptr) return false;

@@ -127,12 +127,10 @@ Ended Restore(Guest& guest) {
     CUresult result = CUDA_SUCCESS;
     for (std::size_t i = 0; i < guest.regions.size() && result == CUDA_SUCCESS; ++i)
       result = MapRegion(guest, guest.regions.at(i));
-    if (result == CUDA_SUCCESS) {
-      result = CopyAll(guest, Direction::kIn);
-      if (result != CUDA_SUCCESS && DriverHasFailed()) {
-        OpenGate(guest);
-        return {Trouble::kDriver, result, true};
-      }
+    if (result == CUDA_SUCCESS) result = CopyAll(guest, Direction::kIn);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && DriverHasFailed()) {
+      OpenGate(guest);
+      return {Trouble::kDriver, result, true};
     }
     if (result != CUDA_SUCCESS) {
       UnmapAll(guest);

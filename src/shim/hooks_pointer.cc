@@ -8,7 +8,7 @@ namespace {
 
 template <typename T>
 void Answer(void* data, T value) {
-  __builtin_memcpy(data, &value, sizeof value);
+  __builtin_memcpy(data, &value, sizeof(T));
 }
 
 // The driver's answer in `data` becomes that of plain memory.

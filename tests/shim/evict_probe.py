@@ -115,10 +115,12 @@ def holds():
         put(address + step * MIB - 4096, bytes([i + 2]) * 4096)
     ready()
     for _ in sys.stdin:
+        if cuda.cuCtxSynchronize() != OK:
+            sys.exit(1)
         good = all(get(address, 4096) == bytes([i + 1]) * 4096 and
                    get(address + step * MIB - 4096, 4096) == bytes([i + 2]) * 4096
                    for i, address in enumerate(blocks))
-        print(json.dumps({"good": good, "freed": []}), flush=True)
+        print(json.dumps({"good": good}), flush=True)
     return {"freed": [free(address) for address in blocks], "destroyed": cuda.cuCtxDestroy_v2(context)}
 
 

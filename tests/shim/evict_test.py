@@ -7,6 +7,7 @@ Usage: evict_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
 import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -14,8 +15,8 @@ import unittest
 
 from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SIM, ShimCase
 
-ON_GPU, EVICTED = 1, 3
-BUDGET, BUSY, CAPTURING, NO_ROOM = 1, 3, 4, 5
+ON_GPU, EVICTED, FAILED = 1, 3, 5
+BUDGET, BUSY, CAPTURING, NO_ROOM, DRIVER = 1, 3, 4, 5, 6
 PATIENCE = 20_000
 
 
@@ -214,6 +215,73 @@ class AProcessThatIsAway(EvictCase):
             self.assertTrue(json.loads(self.tell(process))["good"])
 
 
+class ManyOrders(EvictCase):
+    def test_leave_nothing_behind(self):
+        """Descriptors, threads and memory are after 200 times what they were after the first."""
+        ledger = self.evictable()
+        process = self.start_probe("holds", 16, 8)
+        pid = self.only(ledger)["pid"]
+
+        def footprint():
+            with open(f"/proc/{pid}/status", encoding="ascii") as status:
+                lines = dict(line.split(":", 1) for line in status)
+            return len(os.listdir(f"/proc/{pid}/fd")), int(lines["Threads"]), int(lines["VmRSS"].split()[0])
+        seen = []
+        for _ in range(200):
+            self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+            seen.append((*footprint(), ledger("host"), ledger("used", self.uuid)))
+        first, last = seen[10], seen[-1]
+        self.assertEqual((first[0], first[3:]), (last[0], last[3:]))
+        self.assertLess(last[1], first[1] + 4)  # the driver's streams have threads, which may not have ended yet
+        self.assertLess(last[2], first[2] + 8 * 1024)
+        self.assertTrue(json.loads(self.tell(process))["good"])
+
+    def test_faster_than_they_are_carried_out_end_with_the_last(self):
+        ledger = self.evictable()
+        process = self.start_probe("comes_and_goes", 3)
+        pid = self.only(ledger)["pid"]
+        for number in range(200):
+            ledger("order", pid, number % 3 % 2)
+        for out, stage in ((1, EVICTED), (0, ON_GPU)):
+            self.assert_stands(self.order(ledger, pid, out), stage)
+        self.assertEqual(self.finish(process)["wrong"], [])
+
+    def test_and_death_at_any_moment_leave_nothing_on_device_or_host(self):
+        ledger = self.evictable()
+        at_start = self.device_used()
+        chance = random.Random(7)
+        for number in range(12):
+            process = self.start_probe("holds", 24, 8)
+            pid = self.only(ledger)["pid"]
+            if number % 2:
+                self.order(ledger, pid, True)
+            ledger("order", pid, 1 - number % 2)
+            ledger("await", pid, chance.randrange(0, 60))
+            os.kill(pid, signal.SIGKILL)
+            process.wait()
+            ledger("reclaim")
+            self.assertEqual((ledger("used", self.uuid), ledger("host"), self.stages(ledger)), ("0", "0", []))
+        self.assertEqual(self.device_used(), at_start)
+
+
+class TwoDevices(EvictCase):
+    def command(self, *words, preload=True):
+        command = super().command(*words, preload=preload)
+        return [command[0], "exec", "--gpus", "2", *command[2:]]
+
+    def test_make_memory_plain_and_orders_close_the_gate_alone(self):
+        ledger = self.evictable()
+        process = self.start_probe("holds", 16, 8)
+        pid = self.only(ledger)["pid"]
+        before = self.device_used()
+        out = self.order(ledger, pid, True)
+        self.assert_stands(out, EVICTED)
+        self.assertEqual((out["evicted"], out["evictable"], self.device_used()), (0, 0, before))
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertTrue(json.loads(self.tell(process))["good"])
+
+
 class WhatCannotBe(EvictCase):
     def test_for_want_of_host_memory_is_refused_and_the_process_goes_on(self):
         ledger = self.evictable(budget=64 * MIB)
@@ -280,6 +348,19 @@ class WhatCannotBe(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.finish(process), {"waited": 0, "good": True})
 
+    def test_with_a_gpu_that_is_lost_meanwhile_the_program_learns_of_it(self):
+        ledger = self.evictable()
+        process = self.start_probe("holds", 16, 8)
+        pid = self.only(ledger)["pid"]
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.inject("lost")
+        failed = self.order(ledger, pid, False)
+        self.assert_stands(failed, FAILED, DRIVER)
+        self.assertNotEqual(failed["driver"], 0)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(process.wait(), 1)  # by the error of its next call
+
     def test_in_a_job_that_was_not_started_for_it_is_refused(self):
         ledger = self.serve()
         process = self.start_probe("holds", 16, 8)
@@ -310,6 +391,17 @@ class OddPrograms(EvictCase):
                 self.assertEqual(self.probe(name), self.probe(name, preload=False))
                 ledger("reclaim")
                 self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_of_the_conformance_suite_get_the_drivers_answers(self):
+        """But for legacy IPC, which the driver refuses for memory that is mapped."""
+        suite = BUILD / "tests/conformance_test"
+        if not suite.exists():
+            self.skipTest("the suite is not built")
+        self.evictable(limit=1 << 50)
+        done = subprocess.run(self.command(str(suite), "--gtest_brief=1",
+                                           "--gtest_filter=-Vmm.LegacyIpcRefusesVirtualMemory"),
+                              capture_output=True, text=True, timeout=280, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout[-3000:])
 
     def test_that_overwrite_their_ledger_harm_themselves_alone(self):
         ledger = self.evictable()
