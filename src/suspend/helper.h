@@ -7,7 +7,8 @@
 // is the answer to a request "can" of number 0 that nobody asked; where that is no "done", it ends. It ends
 // when the socket closes, after what it is just doing. With --lock, descriptor 3 is a file on which every
 // helper of the machine takes a lock (flock) while it works: one at a time, also when the daemon was
-// restarted while an old helper is still busy.
+// restarted while an old helper is still busy. A helper is its user's process: what it does with the lock is
+// bounded by the daemon's time limit for each request, and what it answers is believed for that user's jobs.
 #pragma once
 
 #include <sys/types.h>

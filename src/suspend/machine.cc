@@ -150,6 +150,7 @@ void Machine::Handle(const event::Observed& observed, MonoTime now) {
       why_ = "the daemon was restarted while the job was being suspended";
       for (auto& [other, touched] : members_)
         if (!touched.seen.gpus.empty()) touched.saved = Saved::kUnknown;
+      SetState(turned_reason_, why_);
       return;
     }
 }

@@ -94,7 +94,7 @@ TEST(SuspendRebuild, WhatWasEvictedWithoutARecordIsBroughtBack) {
   Story s = Restarted(before);
   s.At(11).stage = Stage::kEvicted;
   s.At(11).gpus["a"] = {GiB(1), {}, GiB(9)};
-  EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Look(), ElementsAre("= undoing suspend_failed", "state? 11"));
   EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), ElementsAre("return 11"));
   EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
 }

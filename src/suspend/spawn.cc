@@ -29,7 +29,7 @@ bool IsPassedOn(std::string_view entry) {
 
 std::vector<std::string> Words(const HelperProgram& program, const HelperUser& user) {
   std::vector<std::string> words{program.path.string()};
-  if (::geteuid() != user.uid || ::getegid() != user.gid) {
+  if (::geteuid() == 0 && (user.uid != 0 || user.gid != ::getegid())) {
     words.insert(words.end(),
                  {"--uid", std::to_string(user.uid), "--gid", std::to_string(user.gid), "--groups", ""});
     for (const gid_t group : user.groups) {
@@ -90,6 +90,10 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
 }  // namespace
 
 Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser& user) {
+  if (::geteuid() != 0 && ::geteuid() != user.uid)
+    return base::Fail(
+        base::ErrorCode::kPermissionDenied,
+        fmt::format("a daemon of user {} cannot checkpoint processes of user {}", ::geteuid(), user.uid));
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
     return FailSystem(errno, "making a socket for gpuman-checkpoint");
