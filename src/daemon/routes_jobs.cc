@@ -160,15 +160,18 @@ void AddJobRoutes(http::Router& router, Service& service) {
                service.jobs().Restart(job.id, {"restart", "started again by " + UserOf(exchange)},
                                       AnswerWithJob(service, exchange));
              }));
-  const auto add = [&](const char* what, auto act) {
-    router.Add("POST", std::string("/v1/jobs/{ref}/") + what,
-               OnJob(service, Act::kControl, [&service, act](const ExchangePtr& exchange, const jobs::Job& job) {
-                 act(service, exchange, job);
-               }));
-  };
-  add("suspend", Suspend);
-  add("resume", Resume);
-  add("move", Move);
+  router.Add("POST", "/v1/jobs/{ref}/suspend",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Suspend(service, exchange, job);
+             }));
+  router.Add("POST", "/v1/jobs/{ref}/resume",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Resume(service, exchange, job);
+             }));
+  router.Add("POST", "/v1/jobs/{ref}/move",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Move(service, exchange, job);
+             }));
   router.Add("GET", "/v1/jobs/{ref}/wait",
              OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
                Wait(service, exchange, job);

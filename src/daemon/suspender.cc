@@ -108,7 +108,8 @@ void Suspender::OnSample() {
 
 void Suspender::Observe(base::JobId job) {
   const auto it = entries_.find(job);
-  if (it == entries_.end()) return;
+  // While orders wait for the disk, a ledger that does not know of them looks like one that refused them.
+  if (it == entries_.end() || it->second.storing) return;
   Feed(job, suspend::event::Observed{host_.ProcessesOf(job, it->second.machine.record()), host_.Gpus()});
 }
 

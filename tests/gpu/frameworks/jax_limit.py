@@ -40,7 +40,7 @@ def main():
         trial.note(message=str(error).splitlines()[0] if error else "")
         error = None
         blocks.pop().delete()  # room for the sum; what was taken before still works
-        trial.expect(int(blocks[0].sum()) == 0, "zeros are no zeros")
+        trial.expect(int(blocks[0][:4096].sum()) == 0, "zeros are no zeros")
         for block in blocks:
             block.delete()
         blocks.clear()

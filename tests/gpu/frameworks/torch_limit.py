@@ -34,7 +34,8 @@ def main():
         trial.filled(len(blocks) * arguments.step, "torch.cuda.OutOfMemoryError")
         trial.note(message=text.splitlines()[0] if text else "")
         blocks.pop()  # room for the sum; what was taken before still works
-        trial.expect(int(blocks[0].sum()) == 0 and int(blocks[-1].sum()) == 0, "zeros are no zeros")
+        # Not the sum: that makes a copy of eight times the size.
+        trial.expect(not bool(blocks[0].any()) and not bool(blocks[-1].any()), "zeros are no zeros")
         blocks.clear()
         gc.collect()
         torch.cuda.empty_cache()
