@@ -109,7 +109,7 @@ struct Guest {
 Guest* GuestMemory();
 
 // The guest of this process, joined where that is possible now; null where the shim has nothing to do. Waits
-// for the daemon at the first call, for half a second at most.
+// for the daemon at the first call: half a second until it takes the connection, then ten until it answers.
 Guest* ThisGuest();
 
 // For the length of a hook: the program's errno stays as it was.
