@@ -89,7 +89,9 @@ struct Guest {
   // Kept in step with the driver.
   pthread_mutex_t pools;
   Table<Pool> pool;
-  bool pools_used;  // atomic
+  std::uint64_t spare[kMostDevices];   // counted, for a pool that grows at the limit
+  std::uint64_t ending[kMostDevices];  // of pools that were destroyed while work went on
+  bool pools_used;                     // atomic
   pthread_mutex_t contexts;
   Table<Context> context;
   std::uint64_t primary[kMostDevices];

@@ -182,6 +182,37 @@ def pool_that_keeps():
     return {"statuses": statuses, "kept": kept, "trimmed": trimmed, "after": info()[0], "room": room}
 
 
+def pool_in_holes():
+    """A pool at the limit whose memory is free in holes that no whole piece of it lies in."""
+    start()
+    stream, status = pointer(), OK
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+
+    def take(size):
+        address = u64()
+        return cuda.cuMemAllocAsync(ctypes.byref(address), size_t(size), stream), address
+
+    blocks = []
+    while status == OK:
+        status, address = take(40 * MIB)
+        blocks.append(address)
+    refused = blocks.pop()
+    holes = [blocks.pop(i) for i in range(len(blocks) - 2, 0, -2)]
+    for address in holes:
+        assert cuda.cuMemFreeAsync(address, stream) == OK
+    assert cuda.cuStreamSynchronize(stream) == OK
+    for _ in range(3):  # each of the same size into its hole, and small ones
+        again = [take(40 * MIB) for _ in holes[:-1]] + [take(MIB) for _ in range(32)]
+        statuses = [status for status, _ in again]
+        for status, address in again:
+            assert status == OK and cuda.cuMemFreeAsync(address, stream) == OK, statuses
+        assert cuda.cuStreamSynchronize(stream) == OK
+    for address in blocks:
+        assert cuda.cuMemFreeAsync(address, stream) == OK
+    assert cuda.cuStreamSynchronize(stream) == OK
+    return {"blocks": len(blocks) + len(holes), "refused": refused.value, "statuses": statuses, "free": info()[0]}
+
+
 def arrays():
     """Arrays count, and mipmapped ones."""
     class Shape(ctypes.Structure):
