@@ -213,6 +213,22 @@ def pool_in_holes():
     return {"blocks": len(blocks) + len(holes), "refused": refused.value, "statuses": statuses, "free": info()[0]}
 
 
+def pool_in_capture():
+    """What a program may do while a stream is captured, with memory of pools there."""
+    start()
+    stream, captured, address, graph = pointer(), pointer(), u64(), pointer()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+    assert cuda.cuStreamCreate(ctypes.byref(captured), 1) == OK
+    assert cuda.cuMemAllocAsync(ctypes.byref(address), size_t(MIB), stream) == OK
+    assert cuda.cuStreamBeginCapture_v2(captured, 0) == OK
+    free = info()[0]
+    more = u64()
+    statuses = [cuda.cuMemAllocAsync(ctypes.byref(more), size_t(64 * MIB), stream),
+                cuda.cuMemFreeAsync(more, stream), cuda.cuMemFreeAsync(address, stream),
+                cuda.cuMemAllocAsync(ctypes.byref(more), size_t(1 << 40), stream)]
+    return {"told": free > 0, "statuses": statuses, "end": cuda.cuStreamEndCapture(captured, ctypes.byref(graph))}
+
+
 def arrays():
     """Arrays count, and mipmapped ones."""
     class Shape(ctypes.Structure):

@@ -217,6 +217,12 @@ class OddCalls(ShimCase):
         ledger("reclaim")
         self.assertEqual(ledger("used", self.uuid), "0")
 
+    def test_asking_pools_spoils_no_capture(self):
+        self.serve(CONTEXT + 128 * MIB)
+        asked = self.probe("pool_in_capture")
+        self.assertEqual(asked, {"told": True, "statuses": [0, 0, 0, 2], "end": 0})
+        self.assertEqual(self.probe("pool_in_capture", preload=False), asked)
+
     def test_the_primary_context_counts_once(self):
         self.serve()
         primary = self.probe("primary")
