@@ -12,7 +12,8 @@
 namespace gpuman::shim {
 namespace {
 
-constexpr int kPatienceMs = 500;  // with a daemon that is there and does not answer
+// A daemon that is there takes a connection at once, and may have a thousand processes to answer before.
+constexpr Patience kPatience{.connect_ms = 500, .answer_ms = 10'000};
 constexpr std::uint64_t kFirstPause = 1'000'000'000;
 constexpr unsigned kMostDoublings = 6;  // at most a minute between two tries
 
@@ -34,7 +35,7 @@ void CloseLeftFile() {
 void Try(Guest& guest) {
   CloseLeftFile();
   Place place{nullptr, 0, -1};
-  const Reply reply = AskForLedger(place, kPatienceMs);
+  const Reply reply = AskForLedger(place, kPatience);
   if (reply == Reply::kJoined) {
     left_file = place.file;
     left_inode = InodeOf(place.file);

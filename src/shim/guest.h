@@ -89,7 +89,9 @@ struct Guest {
   // Kept in step with the driver.
   pthread_mutex_t pools;
   Table<Pool> pool;
-  bool pools_used;  // atomic
+  std::uint64_t spare[kMostDevices];   // counted, for a pool that grows at the limit
+  std::uint64_t ending[kMostDevices];  // of pools that were destroyed while work went on
+  bool pools_used;                     // atomic
   pthread_mutex_t contexts;
   Table<Context> context;
   std::uint64_t primary[kMostDevices];
@@ -109,7 +111,7 @@ struct Guest {
 Guest* GuestMemory();
 
 // The guest of this process, joined where that is possible now; null where the shim has nothing to do. Waits
-// for the daemon at the first call, for half a second at most.
+// for the daemon at the first call: half a second until it takes the connection, then ten until it answers.
 Guest* ThisGuest();
 
 // For the length of a hook: the program's errno stays as it was.

@@ -1,8 +1,7 @@
 """A thousand processes of one job at once: each counts in the job's ledger, and afterwards nothing is left there.
 
-They start GPUMAN_MANY_STARTS at a time (8): a process waits half a second for the daemon's answer and then goes on without,
-which says more about the machine's processors than about the books. All of them are there at once in the end. Runs on
-the driver that it sees; the device must have room for as many contexts. GPUMAN_BUILD_DIR names the build.
+They start GPUMAN_MANY_STARTS at a time (all of them): each waits for the daemon's answer, however many ask before it.
+Runs on the driver that it sees; the device must have room for as many contexts. GPUMAN_BUILD_DIR names the build.
 """
 
 import contextlib
@@ -21,7 +20,7 @@ import machine  # noqa: E402
 MIB = 1 << 20
 PROCESSES = 1000
 EACH = 2 * MIB
-STARTS = int(os.environ.get("GPUMAN_MANY_STARTS", "8"))
+STARTS = int(os.environ.get("GPUMAN_MANY_STARTS", PROCESSES))
 
 
 class ThousandProcesses(unittest.TestCase):
