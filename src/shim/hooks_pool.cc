@@ -67,6 +67,8 @@ struct Source {
   Allocate allocate;
   Free free;
 };
+template <typename Allocate, typename Free>
+Source(CUmemoryPool, Allocate, Free) -> Source<Allocate, Free>;
 
 // One thread at a time allocates from pools: what a pool has grown by is then the one allocation's doing.
 // `refused`: it is the limit that says no.
