@@ -97,12 +97,26 @@ void Suspend(Service& service, const ExchangePtr& exchange, const jobs::Job& job
                      AnswerWhenThere(service, exchange, job.id));
 }
 
+// The same for a job that comes to another GPU: its limits go along, and a new run begins there.
+Suspender::Done AnswerWhenOn(Service& service, const ExchangePtr& exchange, base::JobId id, std::string gpu) {
+  return [&service, id, gpu = std::move(gpu),
+          answer = AnswerWhenThere(service, exchange, id)](base::Result<> there) {
+    if (!there) return answer(std::move(there));
+    const auto move = [&](jobs::Job& stored) {
+      if (!stored.gpus.empty()) stored.gpus = {gpu};
+    };
+    service.jobs().Update(id, move, [answer](const base::Result<jobs::Job>&) { answer({}); });
+  };
+}
+
 void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   auto place = PlaceOf(service, exchange);
   if (!place) return SendError(exchange, place.error());
   auto* suspender = service.SuspenderFor(job);
   if (!suspender) return SendError(exchange, Service::NotRunning(job));
-  suspender->Resume(job.id, std::move(*place), AnswerWhenThere(service, exchange, job.id));
+  auto answer =
+      *place ? AnswerWhenOn(service, exchange, job.id, **place) : AnswerWhenThere(service, exchange, job.id);
+  suspender->Resume(job.id, std::move(*place), std::move(answer));
 }
 
 void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
@@ -112,7 +126,7 @@ void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
     return SendError(exchange, {base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?", {}});
   auto* suspender = service.SuspenderFor(job);
   if (!suspender) return SendError(exchange, Service::NotRunning(job));
-  suspender->Move(job.id, **place, AnswerWhenThere(service, exchange, job.id));
+  suspender->Move(job.id, **place, AnswerWhenOn(service, exchange, job.id, **place));
 }
 
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {

@@ -294,8 +294,10 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
   guard_->SetJob(guarded);
   SetLedger(job);
   const auto [run, fresh] = runs_.try_emplace(job.id, job.runs);
-  if (job.state == jobs::JobState::kStopping || run->second != job.runs) suspender_->End(job.id);
-  else suspender_->Begin(job.id, job.suspension);
+  if (job.state == jobs::JobState::kStopping || run->second != job.runs)
+    suspender_->End(job.id);
+  else
+    suspender_->Begin(job.id, job.suspension);
   run->second = job.runs;
   AfterGuard();
 }

@@ -13,9 +13,10 @@ Suspender* Service::SuspenderFor(const jobs::Job& job) {
 }
 
 base::Error Service::NotRunning(const jobs::Job& job) {
-  return {base::ErrorCode::kConflict,
-          fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, jobs::ToString(job.state)),
-          jobs::IsEnded(job) ? fmt::format("gpuman restart {} starts it again", job.tag) : std::string()};
+  return {
+      base::ErrorCode::kConflict,
+      fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, jobs::ToString(job.state)),
+      jobs::IsEnded(job) ? fmt::format("gpuman restart {} starts it again", job.tag) : std::string()};
 }
 
 std::vector<suspend::ProcessView> Service::ProcessesOf(base::JobId id, const suspend::Record& record) {

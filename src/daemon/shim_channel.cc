@@ -55,7 +55,8 @@ base::Result<> ShimChannel::SetJob(base::JobId job, base::ProcessId keeper,
 }
 
 base::Result<> ShimChannel::Begin(base::JobId job, base::ProcessId keeper,
-                                  const std::vector<ledger::GpuLimit>& limits, const ledger::Eviction& eviction) {
+                                  const std::vector<ledger::GpuLimit>& limits,
+                                  const ledger::Eviction& eviction) {
   std::vector<pid_t> pids;
   for (const auto& process : base::Descendants(table_.List(), keeper.pid)) pids.push_back(process.id.pid);
   if (auto file = ledger::FindLedger(job, pids)) {

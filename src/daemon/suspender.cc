@@ -26,8 +26,8 @@ Overloaded(F...) -> Overloaded<F...>;
 
 }  // namespace
 
-Suspender::Suspender(boost::asio::io_context& loop, boost::asio::thread_pool& workers, const base::Clock& clock,
-                     SuspenderHost& host, suspend::Settings settings,
+Suspender::Suspender(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
+                     const base::Clock& clock, SuspenderHost& host, suspend::Settings settings,
                      suspend::CheckpointerOptions checkpointer)
     : loop_(loop),
       clock_(clock),
@@ -40,8 +40,13 @@ void Suspender::Begin(base::JobId job, const std::string& stored) {
   if (stored.empty() || entries_.contains(job)) return;
   auto record = suspend::ParseRecord(stored);
   if (!record) return;
-  entries_.emplace(job, Entry{suspend::Machine::Rebuild(settings_, std::move(*record)), clock_.Mono(), stored,
-                              {}, false, {}, {}});
+  entries_.emplace(job, Entry{suspend::Machine::Rebuild(settings_, std::move(*record)),
+                              clock_.Mono(),
+                              stored,
+                              {},
+                              false,
+                              {},
+                              {}});
   Observe(job);
 }
 
@@ -120,8 +125,8 @@ void Suspender::Feed(base::JobId job, const suspend::Event& event) {
   Pump(job);
 }
 
-// What changed is on the disk before anything of it is done: a daemon that is killed in between knows then what it
-// was about to do.
+// What changed is on the disk before anything of it is done: a daemon that is killed in between knows then
+// what it was about to do.
 void Suspender::Pump(base::JobId job) {
   auto it = entries_.find(job);
   if (it == entries_.end() || it->second.storing) return;
@@ -151,21 +156,26 @@ void Suspender::Pump(base::JobId job) {
 void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
   using namespace suspend::action;
   for (const auto& action : actions) {
-    std::visit(
-        Overloaded{
-            // What comes of an order shows in the ledger, also when there is nobody to take it.
-            [&](const OrderEvict& order) { (void)host_.Order(job, order.process, true); },
-            [&](const OrderReturn& order) { (void)host_.Order(job, order.process, false); },
-            [&](const AskCan&) { AskDriver(job, {0, suspend::Verb::kCan, {}, {}, {}}); },
-            [&](const AskState& ask) { AskDriver(job, {0, suspend::Verb::kState, ask.process, {}, {}}); },
-            [&](const Checkpoint& c) {
-              AskDriver(job, {0, suspend::Verb::kCheckpoint, c.process, c.lock_timeout, {}});
-            },
-            [&](const Restore& r) { AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus}); },
-            [](const SetState&) {},  // is in the record
-            [&](const Emit& emit) { host_.TellSuspension(job, emit); },
-        },
-        action);
+    std::visit(Overloaded{
+                   // What comes of an order shows in the ledger, also when there is nobody to take it.
+                   [&](const OrderEvict& order) { (void)host_.Order(job, order.process, true); },
+                   [&](const OrderReturn& order) { (void)host_.Order(job, order.process, false); },
+                   [&](const AskCan&) {
+                     AskDriver(job, {0, suspend::Verb::kCan, {}, {}, {}});
+                   },
+                   [&](const AskState& ask) {
+                     AskDriver(job, {0, suspend::Verb::kState, ask.process, {}, {}});
+                   },
+                   [&](const Checkpoint& c) {
+                     AskDriver(job, {0, suspend::Verb::kCheckpoint, c.process, c.lock_timeout, {}});
+                   },
+                   [&](const Restore& r) {
+                     AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
+                   },
+                   [](const SetState&) {},  // is in the record
+                   [&](const Emit& emit) { host_.TellSuspension(job, emit); },
+               },
+               action);
   }
 }
 
@@ -202,7 +212,8 @@ void Suspender::AnswerWaiters(base::JobId job) {
     if (!done && !waits_for_room)
       result = base::Fail(base::ErrorCode::kUnsatisfiable,
                           record.detail.empty() ? "the job is where it was" : record.detail);
-    boost::asio::post(loop_, [answer = std::move(waiter.done), result = std::move(result)] { answer(result); });
+    boost::asio::post(loop_,
+                      [answer = std::move(waiter.done), result = std::move(result)] { answer(result); });
   }
   it->second.waiters = std::move(waiting);
   DropIfDone(job);
@@ -238,8 +249,7 @@ void Suspender::SetTimer(base::JobId job) {
   entry.timer->expires_at(*due);
   entry.timer->async_wait([self = self_, job, on_the_way](boost::system::error_code error) {
     if (error || !*self) return;
-    if (on_the_way)
-      (*self)->Observe(job);
+    if (on_the_way) (*self)->Observe(job);
     (*self)->Feed(job, suspend::event::Tick{});
     (*self)->OfferRoom();
   });

@@ -31,8 +31,8 @@
 
 namespace gpuman::daemon {
 
-// What the suspender needs of the daemon. Called on the loop; may not call back into the suspender but from the
-// loop later.
+// What the suspender needs of the daemon. Called on the loop; may not call back into the suspender but from
+// the loop later.
 class SuspenderHost {
  public:
   virtual ~SuspenderHost() = default;
@@ -59,8 +59,8 @@ class Suspender {
   Suspender(boost::asio::io_context& loop, boost::asio::thread_pool& workers, const base::Clock& clock,
             SuspenderHost& host, suspend::Settings settings, suspend::CheckpointerOptions checkpointer);
 
-  // The job runs; `stored` is its record from an earlier daemon, empty: none. Nothing happens for a job that is
-  // known.
+  // The job runs; `stored` is its record from an earlier daemon, empty: none. Nothing happens for a job that
+  // is known.
   void Begin(base::JobId job, const std::string& stored);
   // It ends, is let go of, or its command was started anew.
   void End(base::JobId job);

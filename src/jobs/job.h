@@ -85,7 +85,7 @@ struct Job {
   std::optional<base::WallTime> ended_at;
   std::string suspension;  // how far it is off the GPU, as suspend/record.h writes it; empty: it is not
   int runs = 0;            // commands executed
-  int restarts = 0;  // runs after the first, whoever asked for them
+  int restarts = 0;        // runs after the first, whoever asked for them
 
   // Bookkeeping between daemon and keeper.
   int incarnation = 1;            // a restart of an ended job starts a new journal

@@ -98,7 +98,9 @@ def out_and_back(m, size, share, rows, driver):
 
 
 def cycles(m, number, rows, driver):
-    used = m.api("GET", "/v1/status")["gpus"][0]["memory"]["used"]
+    used = None
+    while used != (used := m.api("GET", "/v1/status")["gpus"][0]["memory"]["used"]):
+        time.sleep(2)  # what was there before is still leaving
     job = Job(m, "cycles", "2GiB" if not driver else "96MiB", "--gpu", "0", "--share", driver=driver)
     outs, backs = [], []
     for _ in range(number):
@@ -117,7 +119,7 @@ def cycles(m, number, rows, driver):
 
 
 def moves(m, size, number, rows, driver):
-    job = Job(m, "mover", size, "--gpu", "0,1", "--share", driver=driver)
+    job = Job(m, "mover", size, "--gpu", "0", "--share", driver=driver)
     there, back = [], []
     for _ in range(number):
         first, second = job.do("move", "--to", "1"), job.do("move", "--to", "0")

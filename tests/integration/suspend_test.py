@@ -78,6 +78,7 @@ class SuspendTest(DaemonTest):
         pid = answer.json()["pid"]
         until("it is there", lambda: pid in self.processes_on(1))
         self.assertNotIn(pid, self.processes_on(0))
+        self.assertEqual(self.job("mover")["gpus"], [self.request("GET", "/v1/gpus/1").json()["uuid"]])
         self.finishes_with_its_data("mover")
 
     def test_what_is_not_there_cannot_be_suspended(self):
