@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
-Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run]
+Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run] [shim]
+       bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
 (all of them when none is named)
 
 Every figure is printed with its bar; nothing is asserted. --real uses the driver of this machine instead of the
-simulated one. On the simulated driver the figures are about gpuman and the machine's processors, not about a GPU.
+simulated one. On the simulated driver the figures are about gpuman and the machine's processors, not about a GPU; those of
+shim are over a driver that does nothing then.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "harness"))
 import machine  # noqa: E402
+import shim_bench  # noqa: E402
 
 MIB = 1 << 20
 ROWS = []
@@ -199,6 +202,17 @@ def bench_run(arguments):
     row("gpuman run until the command executes", spread(times), "median at most 30 ms")
 
 
+def bench_shim(arguments):
+    print(f"shim: {arguments.rounds} processes of each kind in turns, "
+          f"{'the real driver' if arguments.real else 'a driver that does nothing'}; median, and the middle half")
+    result = shim_bench.measure(arguments.real, arguments.rounds, arguments.blocks, arguments.peer)
+    for what, figure, bar in shim_bench.rows(result):
+        row(what, figure, bar or "none")
+    if arguments.json:
+        with open(arguments.json, "a", encoding="utf-8") as file:
+            print(json.dumps({"bench": "shim", "real": arguments.real, "figures": result}), file=file)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--real", action="store_true")
@@ -206,9 +220,15 @@ def main():
     parser.add_argument("--gpus", type=int, help="for rest (default: 1 real or 8 simulated ones)")
     parser.add_argument("--jumps", type=int, help="trials out of rest, 4 s each (default: as --trials)")
     parser.add_argument("--samples", metavar="FILE", help="where to append the single times of guard")
-    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run"], default=[])
+    parser.add_argument("--rounds", type=int, default=10, help="processes of each kind, for shim")
+    parser.add_argument("--blocks", type=int, default=100, help="blocks of 10,000 launches in each, for shim")
+    parser.add_argument("--peer", action="append", default=[], type=shim_bench.parse_peer, metavar="NAME=LIBRARY[,SERVER]",
+                        help="another preloaded library to measure, and the program that must run beside it, for shim")
+    parser.add_argument("--json", metavar="FILE", help="where to append the figures of shim")
+    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "shim"], default=[])
     arguments = parser.parse_args()
-    benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run}
+    benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run,
+               "shim": bench_shim}
     for name in arguments.which or list(benches):
         benches[name](arguments)
     print(f"\n{time.strftime('%Y-%m-%d')}, {platform.node()}, {os.cpu_count()} processors, Linux {platform.release()}, "

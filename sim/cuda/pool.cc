@@ -97,6 +97,7 @@ CUresult MemoryPool::Allocate(Context& context, std::uint64_t size, CUdeviceptr&
   }
   {
     const std::lock_guard lock(mutex_);
+    live_ += size;
     used_ += size;
     used_high_ = std::max(used_high_, used_);
     address = base_ + offset;
@@ -115,14 +116,15 @@ void MemoryPool::Give(CUdeviceptr address, std::uint64_t size) {
   {
     const std::lock_guard lock(mutex_);
     free_.Give(address - base_, RoundUp(std::max<std::uint64_t>(size, 1), kStep));
-    used_ -= size;
-    empty = destroyed_ && used_ == 0;
+    live_ -= size;
+    empty = destroyed_ && live_ == 0;
   }
   if (empty) TrimTo(0);
 }
 
-void MemoryPool::AddPendingFree(Mark mark) {
+void MemoryPool::AddPendingFree(Mark mark, std::uint64_t size) {
   const std::lock_guard lock(mutex_);
+  used_ -= size;
   std::erase_if(pending_, [](const Mark& earlier) { return earlier.Reached(); });
   pending_.push_back(std::move(mark));
 }

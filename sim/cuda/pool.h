@@ -33,10 +33,11 @@ class MemoryPool {
 
   // Waits for frees that are still queued before it takes more of the device.
   CUresult Allocate(Context& context, std::uint64_t size, CUdeviceptr& address);
-  // The range may be used again; the allocation's record must be gone.
+  // The range may be used again; the allocation's record must be gone. The bytes that it tells as used stay
+  // (measured: cuMemFree of a pool's memory never lowers them).
   void Give(CUdeviceptr address, std::uint64_t size);
-  // A free that will call Give when `mark` is reached.
-  void AddPendingFree(Mark mark);
+  // A free of so many bytes that will call Give when `mark` is reached; used are they no more (measured).
+  void AddPendingFree(Mark mark, std::uint64_t size);
 
   // Gives back pieces that nobody uses until at most `keep` bytes are held.
   void TrimTo(std::uint64_t keep);
@@ -61,7 +62,7 @@ class MemoryPool {
   std::set<std::uint64_t> pieces_;  // offsets that have memory
   FreeList free_;                   // within the pieces
   FreeList unbacked_;               // where no piece is
-  std::uint64_t used_ = 0, used_high_ = 0, reserved_ = 0, reserved_high_ = 0, threshold_ = 0;
+  std::uint64_t live_ = 0, used_ = 0, used_high_ = 0, reserved_ = 0, reserved_high_ = 0, threshold_ = 0;
   std::map<CUmemPool_attribute, int> switches_;
   std::vector<Mark> pending_;
   bool destroyed_ = false;

@@ -28,10 +28,17 @@ CUresult Allocate(const char* function, CUdeviceptr* pointer, std::size_t bytes,
   return pool->Allocate(*on.context, bytes, *pointer);
 }
 
+// Questions and trims count among what must not be called while a stream is captured (measured).
+enum class WhileCapturing { kAllowed, kForbidden };
+
 struct PoolCall {
-  PoolCall(const char* function, CUmemoryPool handle) : call(function, Need::kHealthy) {
+  PoolCall(const char* function, CUmemoryPool handle, WhileCapturing rule = WhileCapturing::kAllowed)
+      : call(function, Need::kHealthy) {
     pool = call ? call.driver().pools.Find(handle) : nullptr;
     error = !call ? call.error() : pool == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    if (error == CUDA_SUCCESS && rule == WhileCapturing::kForbidden &&
+        call.driver().CaptureForbids(ThreadCaptureMode()))
+      error = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   Call call;
   std::shared_ptr<MemoryPool> pool;
@@ -69,7 +76,7 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
         if (taken && taken->pool != nullptr) taken->pool->Give(pointer, taken->size);
       },
       &mark);
-  if (queued == CUDA_SUCCESS) allocation->pool->AddPendingFree(std::move(mark));
+  if (queued == CUDA_SUCCESS) allocation->pool->AddPendingFree(std::move(mark), allocation->size);
   return queued;
 }
 
@@ -102,7 +109,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t min_bytes_to_keep) {
-  const PoolCall call(__func__, pool);
+  const PoolCall call(__func__, pool, WhileCapturing::kForbidden);
   if (call.error != CUDA_SUCCESS) return call.error;
   call.pool->TrimTo(min_bytes_to_keep);
   return CUDA_SUCCESS;
@@ -113,7 +120,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
   return value == nullptr ? CUDA_ERROR_INVALID_VALUE : call.pool->SetAttribute(attr, value);
 }
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
-  const PoolCall call(__func__, pool);
+  const PoolCall call(__func__, pool, WhileCapturing::kForbidden);
   if (call.error != CUDA_SUCCESS) return call.error;
   return value == nullptr ? CUDA_ERROR_INVALID_VALUE : call.pool->GetAttribute(attr, value);
 }

@@ -100,6 +100,18 @@ base::Result<JobView> Client::Remove(std::string_view job, bool keep_running) co
                       Patient());
 }
 
+base::Result<JobView> Client::Suspend(std::string_view job) const {
+  return Ask<JobView>({"POST", JobTarget(job, "/suspend"), {}}, Patient());
+}
+
+base::Result<JobView> Client::Resume(std::string_view job, const PlaceRequest& place) const {
+  return Ask<JobView>({"POST", JobTarget(job, "/resume"), Encode(place)}, Patient());
+}
+
+base::Result<JobView> Client::Move(std::string_view job, const PlaceRequest& place) const {
+  return Ask<JobView>({"POST", JobTarget(job, "/move"), Encode(place)}, Patient());
+}
+
 base::Result<JobView> Client::Wait(std::string_view job, const Wake& wake) const {
   return Ask<JobView>({"GET", JobTarget(job, "/wait"), {}}, Patient(wake));
 }

@@ -54,6 +54,11 @@ class Client {
   // These two wait until a running job has stopped, which takes as long as its grace time.
   base::Result<JobView> Restart(std::string_view job) const;
   base::Result<JobView> Remove(std::string_view job, bool keep_running) const;
+  // These wait until the job is off its GPU, back, or on the other one; what waits for room comes back as it
+  // is.
+  base::Result<JobView> Suspend(std::string_view job) const;
+  base::Result<JobView> Resume(std::string_view job, const PlaceRequest& place) const;
+  base::Result<JobView> Move(std::string_view job, const PlaceRequest& place) const;
   // Returns once the job has ended.
   base::Result<JobView> Wait(std::string_view job, const Wake& wake = {}) const;
   // Returns when the log ends: now, or with `follow` when the job ends.

@@ -24,7 +24,12 @@ void Fields(V& v, T& x) {
   v("restart", x.restart);
   v.Option("grace", x.grace);
   v("preload", x.preload);
+  v("share", x.share);
 }
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, PlaceRequest>
+void Fields(V& v, T& x) { v.Option("gpu", x.gpu); }
 
 template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, UpdateRequest>
@@ -56,6 +61,7 @@ void Fields(V& v, T& x) {
     m("soft", x.memory.soft);
     m("used", x.memory.used);
     m("peak", x.memory.peak);
+    m("host", x.memory.host);
   });
   v("exit_code", x.exit_code);
   v("signal", x.signal);
@@ -296,6 +302,7 @@ void Check(fields::Reading&, const T&) {}
 
 Json ToJson(const RunRequest& value) { return fields::Write(value); }
 Json ToJson(const UpdateRequest& value) { return fields::Write(value); }
+Json ToJson(const PlaceRequest& value) { return fields::Write(value); }
 Json ToJson(const JobView& value) { return fields::Write(value); }
 Json ToJson(const GpuView& value) { return fields::Write(value); }
 Json ToJson(const ProcessView& value) { return fields::Write(value); }
@@ -356,6 +363,7 @@ std::string Encode(const T& value) {
   template std::string Encode<T>(const T&)
 GPUMAN_CODEC(RunRequest);
 GPUMAN_CODEC(UpdateRequest);
+GPUMAN_CODEC(PlaceRequest);
 GPUMAN_CODEC(JobView);
 GPUMAN_CODEC(GpuView);
 GPUMAN_CODEC(EventView);

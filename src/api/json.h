@@ -29,6 +29,7 @@ using Json = nlohmann::ordered_json;
 
 Json ToJson(const RunRequest& value);
 Json ToJson(const UpdateRequest& value);
+Json ToJson(const PlaceRequest& value);
 Json ToJson(const JobView& value);
 Json ToJson(const GpuView& value);
 Json ToJson(const ProcessView& value);

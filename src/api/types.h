@@ -58,6 +58,7 @@ struct RunRequest {
   RestartPolicy restart = RestartPolicy::kNo;
   std::optional<base::Millis> grace;  // between SIGTERM and SIGKILL; absent: the daemon's setting
   bool preload = true;                // false: the guard alone
+  bool share = false;                 // its memory may leave the GPU and come back, at the speed of the bus
 };
 
 // PATCH /v1/jobs/ID: absent fields stay as they are.
@@ -71,11 +72,17 @@ struct UpdateRequest {
   std::optional<base::Millis> grace;
 };
 
+// POST /v1/jobs/ID/resume and /move: the GPU to go on with; absent (resume alone): where it was.
+struct PlaceRequest {
+  std::optional<std::string> gpu;  // index, UUID or UUID prefix
+};
+
 struct JobMemory {
   std::optional<base::Bytes> limit;
   std::optional<base::Bytes> soft;
   std::optional<base::Bytes> used;  // largest of its GPUs; null while no sample was taken
   std::optional<base::Bytes> peak;
+  std::optional<base::Bytes> host;  // of a suspended job: what its GPUs held is in the host's memory
 };
 
 struct JobView {

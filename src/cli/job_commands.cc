@@ -1,4 +1,4 @@
-// update, restart, remove: what is done to a job.
+// update, restart, remove, suspend, resume, move: what is done to a job.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -101,6 +101,51 @@ void AddRemove(const Registry& registry) {
       });
   AddJobArgument(remove, o->job);
   remove->add_flag("-k,--keep-running", o->keep_running, "Let its processes go on, without limits");
+}
+
+void AddSuspend(const Registry& registry) {
+  const auto job = std::make_shared<std::string>();  // shared by the parser's bindings and the action
+  auto* suspend = registry.Add("suspend", "Take a job off its GPUs; its memory goes to the host's",
+                               "gpuman suspend train", [job](Session& session) {
+                                 return WithJob(session, *job, "off its GPUs: ", [&](const auto& daemon) {
+                                   return daemon.Suspend(*job);
+                                 });
+                               });
+  AddJobArgument(suspend, *job);
+}
+
+namespace {
+
+struct PlaceOptions {
+  std::string job;
+  std::optional<std::string> gpu;
+};
+
+}  // namespace
+
+void AddResume(const Registry& registry) {
+  const auto o = std::make_shared<PlaceOptions>();  // shared by the parser's bindings and the action
+  auto* resume = registry.Add("resume", "Bring a suspended job back, as soon as there is room for it",
+                              "gpuman resume train --gpu 1", [o](Session& session) {
+                                return WithJob(session, o->job, "", [&](const auto& daemon) {
+                                  return daemon.Resume(o->job, {o->gpu});
+                                });
+                              });
+  AddJobArgument(resume, o->job);
+  resume->add_option("-g,--gpu", o->gpu, "Another GPU of the same kind (default: where it was)")
+      ->type_name(kGpuValue);
+}
+
+void AddMove(const Registry& registry) {
+  const auto o = std::make_shared<PlaceOptions>();  // shared by the parser's bindings and the action
+  auto* move = registry.Add("move", "Let a job go on on another GPU of the same kind",
+                            "gpuman move train --to 1", [o](Session& session) {
+                              return WithJob(session, o->job, "", [&](const auto& daemon) {
+                                return daemon.Move(o->job, {o->gpu});
+                              });
+                            });
+  AddJobArgument(move, o->job);
+  move->add_option("--to", o->gpu, "The GPU, by index or UUID")->type_name(kGpuValue)->required();
 }
 
 }  // namespace gpuman::cli

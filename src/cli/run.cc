@@ -69,6 +69,8 @@ void AddRun(const Registry& registry) {
   run->add_option("--grace", o.grace, "Time between SIGTERM and SIGKILL when it is stopped: 500ms, 30s, 2m")
       ->type_name(kTimeValue);
   run->add_flag("--no-preload", o.no_preload, "Preload nothing into the job: the guard alone watches it");
+  run->add_flag("--share", o.share,
+                "Its memory may leave the GPU and come back (suspend, resume, move) at the speed of the bus");
   run->add_option("-c,--command", o.command,
                   "The command as one string, which means what it means to /bin/sh")
       ->type_name("STRING");

@@ -128,6 +128,7 @@ base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
   request.priority = options.priority;
   request.restart = api::RestartPolicyFromString(options.restart).value_or(api::RestartPolicy::kNo);
   request.preload = !options.no_preload;
+  request.share = options.share;
   request.directory = origin.directory;
   request.umask = origin.umask;
 

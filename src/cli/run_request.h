@@ -20,6 +20,7 @@ struct RunOptions {
   std::optional<std::string> grace;
   std::optional<std::string> command;  // --command
   bool no_preload = false;
+  bool share = false;
 };
 
 // What the job takes over from the shell it was started in.

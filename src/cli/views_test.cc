@@ -52,7 +52,7 @@ api::JobView Training() {
   job.pid = 4711;
   job.gpus = {H200().uuid};
   job.command = {"python", "train.py", "--name", "a b"};
-  job.memory = {base::GiB(80), std::nullopt, base::GiB(69), base::GiB(70)};
+  job.memory = {base::GiB(80), std::nullopt, base::GiB(69), base::GiB(70), std::nullopt};
   job.started_at = At(0);
   return job;
 }
@@ -66,7 +66,7 @@ api::JobView Hog() {
   job.reason = "memory_limit";
   job.reason_detail = "it used 612MiB on GPU 0 where its limit is 512MiB";
   job.command = {"/home/someone-else/build/cuda_mem_stable"};
-  job.memory = {base::MiB(512), std::nullopt, std::nullopt, base::MiB(612)};
+  job.memory = {base::MiB(512), std::nullopt, std::nullopt, base::MiB(612), std::nullopt};
   job.signal = 9;
   job.started_at = At(-100);
   job.ended_at = At(-40);

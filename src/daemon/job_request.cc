@@ -145,6 +145,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   job.restart = ModeOf(request.restart);
   job.grace = request.grace;
   job.preload = request.preload;
+  job.share = request.share;
   GPUMAN_TRY(CheckSizes(job, inventory));
   return job;
 }

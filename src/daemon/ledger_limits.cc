@@ -10,8 +10,7 @@ namespace gpuman::daemon {
 std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::Inventory& inventory) {
   std::vector<ledger::GpuLimit> limits;
   for (const auto& gpu : inventory.gpus) {
-    const bool named = std::find(job.gpus.begin(), job.gpus.end(), gpu.uuid) != job.gpus.end();
-    if ((!job.gpus.empty() && !named) || !ledger::ParseUuid(gpu.uuid)) continue;
+    if (!ledger::ParseUuid(gpu.uuid)) continue;
     if (limits.size() == ledger::wire::kMostGpus) break;
     ledger::GpuLimit limit;
     limit.uuid = gpu.uuid;

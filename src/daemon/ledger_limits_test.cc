@@ -19,14 +19,14 @@ gpu::Inventory Machine(unsigned gpus) {
   return inventory;
 }
 
-TEST(LedgerLimits, AreTheJobsOnEachOfItsGpus) {
+TEST(LedgerLimits, AreTheJobsOnEachGpu) {
   jobs::Job job;
   job.memory = base::ParseSize("50%").value();
   job.soft = base::ParseSize("1GiB").value();
-  EXPECT_THAT(LedgerLimitsOf(job, Machine(3)), SizeIs(3)) << "a job that names none may use all";
   job.gpus = {Uuid(1)};
   const ledger::GpuLimit wanted{Uuid(1), base::GiB(50), base::GiB(1), {}};
-  EXPECT_THAT(LedgerLimitsOf(job, Machine(3)), ElementsAre(wanted));
+  EXPECT_THAT(LedgerLimitsOf(job, Machine(3)), testing::Contains(wanted));
+  EXPECT_THAT(LedgerLimitsOf(job, Machine(3)), SizeIs(3)) << "it may be moved";
 }
 
 TEST(LedgerLimits, OfAJobWithoutLimitsSayWhichGpusThereAre) {

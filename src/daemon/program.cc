@@ -93,15 +93,14 @@ void SetUpLogging(LogLevel level) {
 }
 
 // Beside this program, as it is built and as it is installed.
-std::filesystem::path KeeperProgram() {
+std::filesystem::path Helper(const std::string& name) {
   std::error_code error;
   const auto directory = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (const auto& place :
-       {directory / "gpuman-keeper", directory.parent_path() / "libexec/gpuman/gpuman-keeper",
-        directory.parent_path() / "lib/gpuman/gpuman-keeper"}) {
+  for (const auto& place : {directory / name, directory.parent_path() / "libexec/gpuman" / name,
+                            directory.parent_path() / "lib/gpuman" / name}) {
     if (std::filesystem::exists(place, error)) return place;
   }
-  return directory / "gpuman-keeper";
+  return directory / name;
 }
 
 // Likewise; empty where there is none, as in a build with sanitizers, whose own library has to come first.
@@ -153,7 +152,9 @@ int Serve(const Options& options, const Config& config) {
   }
   boost::asio::io_context loop(1);
   boost::asio::signal_set signals(loop, SIGTERM, SIGINT, SIGHUP);
-  auto service = Service::Start(loop, config, {options.user, KeeperProgram(), ShimLibrary(), GPUMAN_VERSION});
+  auto service = Service::Start(
+      loop, config,
+      {options.user, Helper("gpuman-keeper"), ShimLibrary(), Helper("gpuman-checkpoint"), GPUMAN_VERSION});
   if (!service) return Complain(service.error());
   // This thread alone: keepers are started by others and must not inherit it.
   (void)::setpriority(PRIO_PROCESS, 0, kUrgency);

@@ -70,6 +70,65 @@ void Remove(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
                         AnswerWithJob(service, exchange));
 }
 
+// Answers with the job as it is when its way off the GPU or back is over.
+Suspender::Done AnswerWhenThere(Service& service, const ExchangePtr& exchange, base::JobId id) {
+  return [&service, exchange, id](base::Result<> there) {
+    if (!there) return SendError(exchange, there.error());
+    const auto* job = service.jobs().Find(id);
+    if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+    SendJson(exchange, api::Encode(service.View(*job)));
+  };
+}
+
+// The GPU that a request names; an empty request names none.
+base::Result<std::optional<std::string>> PlaceOf(Service& service, const ExchangePtr& exchange) {
+  const auto& body = exchange->request().body;
+  if (body.empty()) return std::optional<std::string>{};
+  GPUMAN_ASSIGN(const auto place, api::Decode<api::PlaceRequest>(body));
+  if (!place.gpu) return std::optional<std::string>{};
+  GPUMAN_ASSIGN(const auto gpu, gpu::Select(service.inventory().gpus, *place.gpu));
+  return std::optional(gpu.uuid);
+}
+
+void Suspend(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  auto* suspender = service.SuspenderFor(job);
+  if (!suspender) return SendError(exchange, Service::NotRunning(job));
+  suspender->Suspend(job.id, "held_by_user", "suspended by " + UserOf(exchange),
+                     AnswerWhenThere(service, exchange, job.id));
+}
+
+// The same for a job that comes to another GPU: its limits go along, and a new run begins there.
+Suspender::Done AnswerWhenOn(Service& service, const ExchangePtr& exchange, base::JobId id, std::string gpu) {
+  return [&service, id, gpu = std::move(gpu),
+          answer = AnswerWhenThere(service, exchange, id)](base::Result<> there) {
+    if (!there) return answer(std::move(there));
+    const auto move = [&](jobs::Job& stored) {
+      if (!stored.gpus.empty()) stored.gpus = {gpu};
+    };
+    service.jobs().Update(id, move, [answer](const base::Result<jobs::Job>&) { answer({}); });
+  };
+}
+
+void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  auto place = PlaceOf(service, exchange);
+  if (!place) return SendError(exchange, place.error());
+  auto* suspender = service.SuspenderFor(job);
+  if (!suspender) return SendError(exchange, Service::NotRunning(job));
+  auto answer =
+      *place ? AnswerWhenOn(service, exchange, job.id, **place) : AnswerWhenThere(service, exchange, job.id);
+  suspender->Resume(job.id, std::move(*place), std::move(answer));
+}
+
+void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto place = PlaceOf(service, exchange);
+  if (!place) return SendError(exchange, place.error());
+  if (!*place)
+    return SendError(exchange, {base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?", {}});
+  auto* suspender = service.SuspenderFor(job);
+  if (!suspender) return SendError(exchange, Service::NotRunning(job));
+  suspender->Move(job.id, **place, AnswerWhenOn(service, exchange, job.id, **place));
+}
+
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   const auto handle = service.jobs().WaitForEnd(job.id, [&service, exchange](const jobs::Job& ended) {
     SendJson(exchange, api::Encode(service.View(ended)));
@@ -114,6 +173,18 @@ void AddJobRoutes(http::Router& router, Service& service) {
              OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
                service.jobs().Restart(job.id, {"restart", "started again by " + UserOf(exchange)},
                                       AnswerWithJob(service, exchange));
+             }));
+  router.Add("POST", "/v1/jobs/{ref}/suspend",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Suspend(service, exchange, job);
+             }));
+  router.Add("POST", "/v1/jobs/{ref}/resume",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Resume(service, exchange, job);
+             }));
+  router.Add("POST", "/v1/jobs/{ref}/move",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Move(service, exchange, job);
              }));
   router.Add("GET", "/v1/jobs/{ref}/wait",
              OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {

@@ -13,6 +13,7 @@
 #include "daemon/listen.h"
 #include "daemon/notify.h"
 #include "daemon/routes.h"
+#include "daemon/suspension_views.h"
 #include "daemon/views.h"
 
 namespace gpuman::daemon {
@@ -47,6 +48,7 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
 
 Service::~Service() {
   server_.reset();
+  suspender_.reset();
   shims_.reset();
   if (sampler_) sampler_->Stop();
   supervisor_.reset();
@@ -116,6 +118,11 @@ base::Result<> Service::Begin() {
     if (!channel) spdlog::warn("jobs get no shim: {}", channel.error().message);
     if (channel) shims_ = std::move(*channel);
   }
+  SuspenderHost& suspender_host = *this;
+  suspend::CheckpointerOptions checkpointer;
+  checkpointer.program = {options_.checkpoint_program, config_.state_dir / "checkpoint.lock"};
+  suspender_ = std::make_unique<Suspender>(loop_, workers_, clock_, suspender_host, suspend::Settings{},
+                                           std::move(checkpointer));
   supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
                                                    SupervisorOptionsOf(config_));
   BeginSampling();
@@ -152,6 +159,7 @@ void Service::BeginSampling() {
     boost::asio::post(loop_, [this, sample = std::move(sample)] {
       guard_->OnSample(sample);
       if (const auto* status = guard_->Find(sample.uuid)) LookAtLedgers(*status);
+      suspender_->OnSample();
       AfterGuard();
       if (!ready_ && AllSampled()) BecomeReady();
     });
@@ -243,6 +251,7 @@ std::optional<std::string> Service::TagOf(base::JobId id) const {
 api::JobView Service::View(const jobs::Job& job) const {
   api::JobView view =
       JobViewOf(job, guard_->UsageOf(job.id), guard_->inventory(), supervisor_->LogPathOf(job.id));
+  if (const auto* record = suspender_->RecordOf(job.id)) ShowSuspension(*record, view);
   if (shims_ && shims_->Has(job.id) && (job.memory || job.soft)) {
     view.unshimmed = UnshimmedOf(job.id, guard_->Statuses(), [this](base::JobId id, base::ProcessId process) {
       return shims_->Counts(id, process);
@@ -261,6 +270,8 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
   if (jobs::IsEnded(job) || !job.keeper) {
     stopping_since_.erase(job.id);
     counted_.erase(job.id);
+    runs_.erase(job.id);
+    suspender_->End(job.id);
     if (shims_) shims_->RemoveJob(job.id);
     guard_->RemoveJob(job.id);
     return AfterGuard();
@@ -282,6 +293,12 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
   guarded.root = {job.id, *job.keeper, job.cgroup, job.owner.uid, runtime.key};
   guard_->SetJob(guarded);
   SetLedger(job);
+  const auto [run, fresh] = runs_.try_emplace(job.id, job.runs);
+  if (job.state == jobs::JobState::kStopping || run->second != job.runs)
+    suspender_->End(job.id);
+  else
+    suspender_->Begin(job.id, job.suspension);
+  run->second = job.runs;
   AfterGuard();
 }
 
@@ -289,7 +306,9 @@ void Service::SetLedger(const jobs::Job& job) {
   if (!shims_ || !job.preload || !job.keeper || jobs::IsEnded(job)) return;
   const bool is_new = !shims_->Has(job.id);
   const auto limits = LedgerLimitsOf(job, guard_->inventory());
-  auto set = shims_->SetJob(job.id, *job.keeper, limits);
+  ledger::Eviction eviction;
+  eviction.possible = job.share;
+  auto set = shims_->SetJob(job.id, *job.keeper, limits, eviction);
   if (!set) return OnTrouble(job, "the shim does not hold its limit: " + set.error().message);
   if (is_new) WarnOfTightLimits(job, limits);
 }
@@ -345,6 +364,8 @@ void Service::LookAtLedgers(const guard::GpuStatus& status) {
 void Service::OnJobForgotten(base::JobId job) {
   stopping_since_.erase(job);
   counted_.erase(job);
+  runs_.erase(job);
+  suspender_->End(job);
   if (shims_) shims_->ReleaseJob(job);
   guard_->RemoveJob(job);
   AfterGuard();

@@ -27,6 +27,7 @@
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
 #include "daemon/shim_channel.h"
+#include "daemon/suspender.h"
 #include "daemon/user_names.h"
 #include "gpu/sampler.h"
 #include "guard/guard.h"
@@ -39,10 +40,11 @@ struct ServiceOptions {
   bool user_mode = false;
   std::filesystem::path keeper_program;
   std::filesystem::path shim_library;  // empty: there is none
+  std::filesystem::path checkpoint_program;
   std::string version;
 };
 
-class Service final : private jobs::SupervisorHost, private guard::Hands {
+class Service final : private jobs::SupervisorHost, private guard::Hands, private SuspenderHost {
  public:
   // Claims the state directory, opens the store, listens, picks up the jobs, and begins to sample.
   static base::Result<std::unique_ptr<Service>> Start(boost::asio::io_context& loop, const Config& config,
@@ -67,6 +69,9 @@ class Service final : private jobs::SupervisorHost, private guard::Hands {
   base::Result<> Check(const http::Peer& peer, Act act, std::optional<uid_t> owner = {}) const;
   api::JobView View(const jobs::Job& job) const;
   api::GpuView View(const guard::GpuStatus& status);
+  // For a job that runs or is suspended; nullptr: it does neither, NotRunning says so.
+  Suspender* SuspenderFor(const jobs::Job& job);
+  static base::Error NotRunning(const jobs::Job& job);
   // Calls `then` once the GPUs are known and each was looked at, or after some seconds without: a daemon that
   // was started a moment ago does not deny that there are GPUs.
   void WhenReady(std::function<void()> then);
@@ -97,6 +102,16 @@ class Service final : private jobs::SupervisorHost, private guard::Hands {
   std::optional<base::Bytes> PeakOf(base::JobId job) override;
   std::vector<std::string> AllGpus() override;
 
+  // SuspenderHost
+  std::vector<suspend::ProcessView> ProcessesOf(base::JobId job, const suspend::Record& record) override;
+  std::vector<suspend::GpuView> Gpus() override;
+  suspend::BytesByGpu FreeMemory() override;
+  base::Result<> Order(base::JobId job, base::ProcessId process, bool out) override;
+  std::optional<suspend::HelperUser> OwnerOf(base::JobId job) override;
+  int PriorityOf(base::JobId job) override;
+  void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) override;
+  void TellSuspension(base::JobId job, const suspend::action::Emit& event) override;
+
   // guard::Hands
   void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
   base::Result<std::size_t> SignalJob(base::JobId job, int signal) override;
@@ -120,6 +135,8 @@ class Service final : private jobs::SupervisorHost, private guard::Hands {
   std::map<base::JobId, base::MonoTime> stopping_since_;
   std::unique_ptr<ShimChannel> shims_;                                 // null: no shim, or no socket for it
   std::map<base::JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU, where all processes count
+  std::unique_ptr<Suspender> suspender_;
+  std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU
   std::unique_ptr<gpu::Sampler> sampler_;
   boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
   base::MonoTime trim_at_{};

@@ -41,10 +41,10 @@ void ShimChannel::Wait() {
 }
 
 base::Result<> ShimChannel::SetJob(base::JobId job, base::ProcessId keeper,
-                                   std::vector<ledger::GpuLimit> limits) {
+                                   std::vector<ledger::GpuLimit> limits, const ledger::Eviction& eviction) {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) {
-    GPUMAN_TRY(Begin(job, keeper, WithContexts(limits)));
+    GPUMAN_TRY(Begin(job, keeper, WithContexts(limits), eviction));
   } else if (known->second.limits != limits) {
     GPUMAN_TRY(ledgers_.SetLimits(job, WithContexts(limits)));
   }
@@ -55,15 +55,16 @@ base::Result<> ShimChannel::SetJob(base::JobId job, base::ProcessId keeper,
 }
 
 base::Result<> ShimChannel::Begin(base::JobId job, base::ProcessId keeper,
-                                  const std::vector<ledger::GpuLimit>& limits) {
+                                  const std::vector<ledger::GpuLimit>& limits,
+                                  const ledger::Eviction& eviction) {
   std::vector<pid_t> pids;
   for (const auto& process : base::Descendants(table_.List(), keeper.pid)) pids.push_back(process.id.pid);
   if (auto file = ledger::FindLedger(job, pids)) {
-    auto adopted = ledgers_.Adopt(job, std::move(*file), limits);
+    auto adopted = ledgers_.Adopt(job, std::move(*file), limits, eviction);
     if (adopted) return adopted;
     spdlog::warn("job {}: {}; it gets a new one", job.value, adopted.error().message);
   }
-  return ledgers_.Create(job, limits);
+  return ledgers_.Create(job, limits, eviction);
 }
 
 void ShimChannel::RemoveJob(base::JobId job) {

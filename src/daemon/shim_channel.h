@@ -40,7 +40,9 @@ class ShimChannel {
 
   // A job whose keeper is known and whose processes have the shim; `limits`: one for each of its GPUs. Called
   // again when limits change. kExhausted and the like: its processes go on without, and the guard with them.
-  base::Result<> SetJob(base::JobId job, base::ProcessId keeper, std::vector<ledger::GpuLimit> limits);
+  // `eviction` holds from the first call on.
+  base::Result<> SetJob(base::JobId job, base::ProcessId keeper, std::vector<ledger::GpuLimit> limits,
+                        const ledger::Eviction& eviction);
   // It has ended; or it goes on without limits.
   void RemoveJob(base::JobId job);
   void ReleaseJob(base::JobId job);
@@ -56,6 +58,11 @@ class ShimChannel {
   // False: a process of a job with a ledger that never came.
   bool Counts(base::JobId job, base::ProcessId process) const { return ledgers_.Registered(job, process); }
   bool Has(base::JobId job) const { return ledgers_.Has(job); }
+  // Off the GPU, or back; as Ledgers::Order.
+  base::Result<> Order(base::JobId job, base::ProcessId process, bool out) {
+    return ledgers_.Order(job, process, out);
+  }
+  std::vector<ledger::Standing> StandingsOf(base::JobId job) const { return ledgers_.StandingsOf(job); }
   // What one context costs on the GPU; nullopt: not known yet.
   std::optional<base::Bytes> ContextOn(const std::string& uuid) const;
 
@@ -63,7 +70,8 @@ class ShimChannel {
   ShimChannel(boost::asio::io_context& loop, std::filesystem::path socket, const base::ProcessTable& table)
       : socket_(std::move(socket)), table_(table), ready_(loop) {}
   void Wait();
-  base::Result<> Begin(base::JobId job, base::ProcessId keeper, const std::vector<ledger::GpuLimit>& limits);
+  base::Result<> Begin(base::JobId job, base::ProcessId keeper, const std::vector<ledger::GpuLimit>& limits,
+                       const ledger::Eviction& eviction);
   std::vector<ledger::GpuLimit> WithContexts(std::vector<ledger::GpuLimit> limits) const;
 
   struct Job {

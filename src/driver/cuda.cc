@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 
 namespace gpuman::driver {
 namespace {
@@ -61,6 +62,23 @@ std::string FormatUuid(const abi::CUuuid& uuid) {
     fmt::format_to(std::back_inserter(text), "{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
   }
   return text;
+}
+
+std::optional<abi::CUuuid> ParseUuid(std::string_view text) {
+  constexpr std::size_t kLength = 40;  // "GPU-" and 8-4-4-4-12 digits
+  if (text.size() != kLength || !text.starts_with("GPU-")) return std::nullopt;
+  abi::CUuuid uuid{};
+  const char* digits = text.data() + 4;
+  for (char& byte : uuid.bytes) {
+    if (*digits == '-') ++digits;
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(digits, digits + 2, value, 16);
+    if (error != std::errc{} || end != digits + 2) return std::nullopt;
+    byte = static_cast<char>(static_cast<unsigned char>(value));
+    digits = end;
+  }
+  if (FormatUuid(uuid) != text) return std::nullopt;
+  return uuid;
 }
 
 Result<CudaDriver> CudaDriver::Load(const std::string& library) {
@@ -172,9 +190,14 @@ Result<> CudaDriver::UnlockProcess(int pid) const {
   return Invoke("cuCheckpointProcessUnlock", calls_.cuCheckpointProcessUnlock, pid, &args);
 }
 
-Result<abi::CUprocessState> CudaDriver::ProcessState(int pid) const {
+Result<std::optional<abi::CUprocessState>> CudaDriver::ProcessState(int pid) const {
+  constexpr std::string_view kCall = "cuCheckpointProcessGetState";
+  if (!calls_.cuCheckpointProcessGetState) GPUMAN_TRY(Missing(kCall));
   abi::CUprocessState state{};
-  GPUMAN_TRY(Invoke("cuCheckpointProcessGetState", calls_.cuCheckpointProcessGetState, pid, &state));
+  const auto result = calls_.cuCheckpointProcessGetState(pid, &state);
+  // What the H200's driver (580) answers for a process that never called cuInit.
+  if (result == abi::CUDA_ERROR_NOT_INITIALIZED) return std::nullopt;
+  GPUMAN_TRY(Check(kCall, result));
   return state;
 }
 

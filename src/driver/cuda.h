@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,8 @@ std::string CudaErrorName(abi::CUresult result);
 
 // "GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b6", as NVML writes it.
 std::string FormatUuid(const abi::CUuuid& uuid);
+// Reads what FormatUuid writes; nullopt for anything else (MIG devices too).
+std::optional<abi::CUuuid> ParseUuid(std::string_view text);
 
 struct CudaDevice {
   abi::CUdevice handle = 0;
@@ -75,7 +78,8 @@ class CudaDriver {
   // `gpus`: old and new UUID of every GPU of the machine; empty to come back where it was.
   base::Result<> RestoreProcess(int pid, std::span<const abi::CUcheckpointGpuPair> gpus = {}) const;
   base::Result<> UnlockProcess(int pid) const;
-  base::Result<abi::CUprocessState> ProcessState(int pid) const;
+  // nullopt: the process lives and has no CUDA in it. After Init.
+  base::Result<std::optional<abi::CUprocessState>> ProcessState(int pid) const;
 
  private:
   explicit CudaDriver(void* library) : library_(library) {}

@@ -85,6 +85,11 @@ class Guard {
   const GpuStatus* Find(const std::string& uuid) const;
   const std::map<std::string, GpuStatus>& Statuses() const { return gpus_; }  // by UUID
   JobUsage UsageOf(JobId job) const;
+  // What is kept free on the GPU; 0: nothing, or no such GPU.
+  base::Bytes ReserveOf(const std::string& uuid) const {
+    const auto* status = Find(uuid);
+    return status ? SnapshotOf(*status).reserve : base::Bytes{};
+  }
   // Of any process, on a GPU or not.
   std::optional<JobId> JobOf(pid_t pid) const { return attribution_.JobOf(pid); }
 

@@ -66,6 +66,7 @@ struct Job {
   RestartMode restart = RestartMode::kNo;
   std::optional<base::Millis> grace;
   bool preload = true;
+  bool share = false;  // its memory may leave the GPU and come back, while it runs
 
   // How far it got.
   JobState state = JobState::kStarting;
@@ -82,8 +83,9 @@ struct Job {
   base::WallTime submitted_at{};
   std::optional<base::WallTime> started_at;  // of the current or last run
   std::optional<base::WallTime> ended_at;
-  int runs = 0;      // commands executed
-  int restarts = 0;  // runs after the first, whoever asked for them
+  std::string suspension;  // how far it is off the GPU, as suspend/record.h writes it; empty: it is not
+  int runs = 0;            // commands executed
+  int restarts = 0;        // runs after the first, whoever asked for them
 
   // Bookkeeping between daemon and keeper.
   int incarnation = 1;            // a restart of an ended job starts a new journal

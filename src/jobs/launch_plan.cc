@@ -45,6 +45,7 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
     spec.extra_environment.push_back("LD_PRELOAD=" + settings.shim.string() +
                                      (some ? ":" + before->second : ""));
     spec.extra_environment.push_back("GPUMAN_SHIM_SOCKET=" + settings.shim_socket.string());
+    if (job.share) spec.extra_environment.push_back("GPUMAN_SHIM_EVICTABLE=1");
   }
 
   spec.log.path = LogPath(settings.log_dir, job.id);

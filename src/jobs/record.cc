@@ -75,6 +75,8 @@ Json ToJson(const Job& job) {
       {"priority", job.priority},
       {"restart", keeper::ToString(job.restart)},
       {"preload", job.preload},
+      {"share", job.share},
+      {"suspension", job.suspension},
       {"state", ToString(job.state)},
       {"cgroup", job.cgroup},
       {"boot_id", job.boot_id},
@@ -127,6 +129,8 @@ base::Result<Job> FromJson(const Json& json) {
   GPUMAN_ASSIGN(job.restart, keeper::ParseRestartMode(json.value("restart", "no")));
   if (auto it = json.find("grace_ms"); it != json.end()) job.grace = base::Millis(it->get<std::int64_t>());
   Get(json, "preload", job.preload);
+  Get(json, "share", job.share);
+  Get(json, "suspension", job.suspension);
 
   const auto state = JobStateFromString(json.at("state").get<std::string>());
   if (!state) return Fail(ErrorCode::kCorrupt, "unknown state " + json.at("state").dump());

@@ -22,6 +22,8 @@ Job Full() {
   job.restart = RestartMode::kOnFailure;
   job.grace = base::Millis(1500);
   job.preload = false;
+  job.share = true;
+  job.suspension = "{}";
   job.state = JobState::kStopping;
   job.reason = "memory_limit";
   job.reason_detail = "used 3 of 2";

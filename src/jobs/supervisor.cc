@@ -146,6 +146,13 @@ void Supervisor::Update(JobId id, const std::function<void(Job&)>& change, Done<
   });
 }
 
+void Supervisor::SetSuspension(JobId id, std::string record, std::function<void()> done) {
+  const auto it = entries_.find(id);
+  if (it == entries_.end()) return;
+  it->second.job.suspension = std::move(record);
+  Save(id, [done = std::move(done)](const Result<>&) { done(); });
+}
+
 void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done) {
   auto found = Existing(id);
   if (!found) return done(Fail(found.error()));

@@ -85,6 +85,9 @@ class Supervisor {
   void Create(Job job, Done<Job> done);
   // Applies `change` to the settings (limits, priority, restart, grace) and tells the keeper.
   void Update(JobId id, const std::function<void(Job&)>& change, Done<Job> done);
+  // Keeps what the daemon knows of the job's way off the GPU. `done` once it is on the disk, or cannot be; a
+  // job that is gone is not kept.
+  void SetSuspension(JobId id, std::string record, std::function<void()> done);
   // A new run of a running or an ended job. `change` may renew what it will see (its GPUs).
   void Restart(JobId id, const keeper::Reason& reason, Done<Job> done);
   // Ends the job and forgets it; done when it is gone, with the job as it ended.

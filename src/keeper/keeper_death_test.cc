@@ -212,7 +212,8 @@ TEST_P(TreeTest, KillTreeBeatsAForkBomb) {
   const auto tree = Tree();
   AwaitTrue([&] { return Members(tree, processes_).size() >= 70; });
   ASSERT_TRUE(Order(AnnounceReason{1, {"memory_limit", ""}, false}));
-  EXPECT_TRUE(KillTree(tree, processes_).complete);
+  // One call has its patience; on a machine that is busy otherwise the next goes on where it stopped.
+  AwaitTrue([&] { return KillTree(tree, processes_).complete; });
   const auto history = AwaitEnd();
   EXPECT_EQ(history.ended->code, SIGKILL);
   EXPECT_EQ(history.ended->ordered->word, "memory_limit");

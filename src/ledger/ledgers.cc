@@ -78,6 +78,24 @@ bool Write(wire::Ledger& ledger, std::span<const GpuLimit> limits) {
   return room;
 }
 
+std::uint32_t PatienceWord(const Eviction& eviction) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(eviction.patience.count(), 0, INT32_MAX));
+}
+
+void Write(wire::Ledger& ledger, const Eviction& eviction) {
+  const auto backing = eviction.possible ? wire::Backing::kEvictable : wire::Backing::kPlain;
+  wire::Store(ledger.host_budget, Word(eviction.host_budget));
+  wire::Store(ledger.patience_ms, PatienceWord(eviction));
+  wire::Store(ledger.backing, static_cast<std::uint32_t>(backing));
+}
+
+bool Says(const wire::Ledger& ledger, const Eviction& eviction) {
+  return wire::Load(ledger.host_budget) == Word(eviction.host_budget) &&
+         wire::Load(ledger.patience_ms) == PatienceWord(eviction) &&
+         (wire::Load(ledger.backing) == static_cast<std::uint32_t>(wire::Backing::kEvictable)) ==
+             eviction.possible;
+}
+
 }  // namespace
 
 std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text) {
@@ -95,7 +113,8 @@ std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text) {
   return bytes;
 }
 
-Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> limits) {
+Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> limits,
+                      const Eviction& eviction) {
   if (jobs_.contains(job))
     return Fail(ErrorCode::kAlreadyExists, fmt::format("job {} has a ledger already", job.value));
   if (!page) return Fail(std::move(page).error());
@@ -103,25 +122,20 @@ Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> li
   if (!Write(**page, limits))
     return Fail(ErrorCode::kCorrupt,
                 fmt::format("the ledger of job {} has no room left for a GPU", job.value));
-  jobs_.emplace(job, Entry{std::move(*page), {limits.begin(), limits.end()}, {}});
+  Write(**page, eviction);
+  Entry& entry =
+      jobs_.emplace(job, Entry{std::move(*page), {limits.begin(), limits.end()}, eviction, {}, false})
+          .first->second;
+  TakeOver(entry);
   return {};
 }
 
-Result<> Ledgers::Create(JobId job, std::span<const GpuLimit> limits) {
-  return Add(job, Page::Create(job.value), limits);
+Result<> Ledgers::Create(JobId job, std::span<const GpuLimit> limits, const Eviction& eviction) {
+  return Add(job, Page::Create(job.value), limits, eviction);
 }
 
-Result<> Ledgers::Adopt(JobId job, Fd file, std::span<const GpuLimit> limits) {
-  GPUMAN_TRY(Add(job, Page::Adopt(std::move(file), job.value), limits));
-  // Whoever sits there already. What the page says of them may be made up, but only of this job's slots, and
-  // is asked about by pid and start time.
-  Entry& entry = jobs_.at(job);
-  for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
-    const auto pid = __atomic_load_n(&entry.page->slot[slot].pid, __ATOMIC_ACQUIRE);
-    if (pid != 0 && pid <= INT32_MAX && wire::SlotIsLocked(entry.page.descriptor(), slot))
-      entry.seats[slot] = {static_cast<pid_t>(pid), entry.page->slot[slot].start_time};
-  }
-  return {};
+Result<> Ledgers::Adopt(JobId job, Fd file, std::span<const GpuLimit> limits, const Eviction& eviction) {
+  return Add(job, Page::Adopt(std::move(file), job.value), limits, eviction);
 }
 
 Result<> Ledgers::SetLimits(JobId job, std::span<const GpuLimit> limits) {
@@ -157,9 +171,11 @@ Result<Seat> Ledgers::Join(JobId job, base::ProcessId process) {
     if (!wire::LockSlot(seat.owner.get(), slot)) continue;
     wire::Ledger& ledger = *entry.page;
     wire::Clear(ledger, slot);  // of a process that has ended
+    const std::uint32_t order = entry.out ? 1 : 0;
+    wire::Store(ledger.slot[slot].order, order);
     ledger.slot[slot].start_time = process.start_time;
     __atomic_store_n(&ledger.slot[slot].pid, static_cast<std::uint32_t>(process.pid), __ATOMIC_RELEASE);
-    entry.seats[slot] = process;
+    entry.seats[slot] = {process, order};
     seat.slot = slot;
     return seat;
   }
@@ -169,8 +185,8 @@ Result<Seat> Ledgers::Join(JobId job, base::ProcessId process) {
 }
 
 std::optional<unsigned> Ledgers::SlotOf(const Entry& entry, base::ProcessId process) {
-  for (const auto& [slot, owner] : entry.seats) {
-    if (owner == process && wire::SlotIsLocked(entry.page.descriptor(), slot)) return slot;
+  for (const auto& [slot, member] : entry.seats) {
+    if (member.process == process && wire::SlotIsLocked(entry.page.descriptor(), slot)) return slot;
   }
   return std::nullopt;
 }
@@ -225,8 +241,14 @@ bool Ledgers::Intact(JobId job) const {
   if (found == jobs_.end()) return false;
   const wire::Ledger& ledger = *found->second.page;
   if (ledger.magic != wire::kMagic || ledger.version != wire::kVersion ||
-      ledger.job != static_cast<std::uint64_t>(job.value) || ledger.gpus > wire::kMostGpus)
+      ledger.job != static_cast<std::uint64_t>(job.value) || ledger.gpus > wire::kMostGpus ||
+      !Says(ledger, found->second.eviction))
     return false;
+  for (const auto& [slot, member] : found->second.seats) {
+    if (wire::SlotIsLocked(found->second.page.descriptor(), slot) &&
+        wire::Load(ledger.slot[slot].order) != member.order)
+      return false;
+  }
   return std::ranges::all_of(found->second.limits, [&](const GpuLimit& limit) {
     const auto uuid = ParseUuid(limit.uuid);
     const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;

@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "ledger/page.h"
+#include "ledger/wire/orders.h"
 
 namespace gpuman::ledger {
 
@@ -34,6 +35,26 @@ struct GpuUsage {
   base::Bytes used;  // by the processes that count, as they count
 };
 
+// Whether the job's memory can leave its GPU, and what that may take.
+struct Eviction {
+  bool possible = false;
+  std::optional<base::Bytes> host_budget;  // host memory that all processes may keep for evicted data
+  base::Millis patience{0};  // for calls and work in flight to come to an end; 0: the shim's own, 30 s
+  friend bool operator==(const Eviction&, const Eviction&) = default;
+};
+
+// Where a process's memory is. All but `process` is what the process says of itself.
+struct Standing {
+  base::ProcessId process;
+  wire::Stage stage = wire::Stage::kNone;
+  bool answered = false;  // the last order was carried out or refused
+  bool ordered_out = false;
+  wire::Trouble trouble = wire::Trouble::kNone;
+  std::uint32_t driver_error = 0;  // CUresult, where the trouble is the driver's
+  base::Bytes evictable;           // on the GPU
+  base::Bytes evicted;             // in host memory
+};
+
 // What a process that joins gets. Whoever holds `owner`, or a mapping made through it, owns the slot.
 struct Seat {
   unsigned slot = 0;
@@ -48,9 +69,12 @@ std::optional<std::array<std::uint8_t, 16>> ParseUuid(std::string_view text);
 class Ledgers {
  public:
   // A ledger for a job that has none. kInvalidArgument: a UUID that is none, a GPU twice or too many.
-  base::Result<> Create(base::JobId job, std::span<const GpuLimit> limits);
-  // The ledger that the job's processes use already (an earlier daemon made it), with these limits.
-  base::Result<> Adopt(base::JobId job, base::Fd file, std::span<const GpuLimit> limits);
+  base::Result<> Create(base::JobId job, std::span<const GpuLimit> limits, const Eviction& eviction = {});
+  // The ledger that the job's processes use already (an earlier daemon made it), with these limits. Processes
+  // and orders are taken as they stand in it: whether such a process is the job's is for the caller to see,
+  // before it does anything to one.
+  base::Result<> Adopt(base::JobId job, base::Fd file, std::span<const GpuLimit> limits,
+                       const Eviction& eviction = {});
   // New limits for a running job; GPUs that the ledger lacks are added to it, those not named here lose
   // theirs.
   base::Result<> SetLimits(base::JobId job, std::span<const GpuLimit> limits);
@@ -70,19 +94,39 @@ class Ledgers {
   // Gives back what processes that have ended held; returns how many of those there were. A process of the
   // job that is refused memory does the same, so nothing waits for this.
   unsigned Reclaim(base::JobId job);
+  // Orders a process off its GPU, or back; anew where the last such order was refused, and nothing where it
+  // stands or is being carried out. Returns at once: StandingOf tells what comes of it. kNotFound: no such
+  // process counts in the job's ledger; kNotSupported: eviction is not possible in this job.
+  base::Result<> Order(base::JobId job, base::ProcessId process, bool out);
+  // The same for all processes, those that join later included. Returns how many there are now.
+  base::Result<unsigned> OrderAll(base::JobId job, bool out);
+  // Of each process that counts in the ledger now.
+  std::vector<Standing> StandingsOf(base::JobId job) const;
+  // Host memory that the job's processes keep for evicted data.
+  base::Bytes HostMemoryOf(base::JobId job) const;
+
   // In the order of the limits; empty for a job without a ledger.
   std::vector<GpuUsage> UsageOf(base::JobId job) const;
   // False when the ledger says something else than was written: a program has overwritten it.
   bool Intact(base::JobId job) const;
 
  private:
+  struct Member {
+    base::ProcessId process;
+    std::uint32_t order = 0;
+  };
   struct Entry {
     Page page;
     std::vector<GpuLimit> limits;
-    std::map<unsigned, base::ProcessId> seats;
+    Eviction eviction;
+    std::map<unsigned, Member> seats;  // of processes that may have ended
+    bool out = false;                  // processes that join are ordered out
   };
   static std::optional<unsigned> SlotOf(const Entry& entry, base::ProcessId process);
-  base::Result<> Add(base::JobId job, base::Result<Page> page, std::span<const GpuLimit> limits);
+  base::Result<> Add(base::JobId job, base::Result<Page> page, std::span<const GpuLimit> limits,
+                     const Eviction& eviction);
+  static void TakeOver(Entry& entry);
+  static void Tell(Entry& entry, unsigned slot, Member& member, bool out);
 
   std::map<base::JobId, Entry> jobs_;
 };

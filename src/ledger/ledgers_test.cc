@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <cstring>
+
 #include "ledger/wire/books.h"
 #include "ledger/wire/slot_lock.h"
 
@@ -141,6 +143,113 @@ TEST(Ledgers, NobodyCanChangeTheSizeOfTheFile) {
   auto seat = ledgers.Join(kJob, base::SelfId());
   EXPECT_NE(::ftruncate(seat->file.get(), 0), 0);
   EXPECT_NE(::fcntl(seat->file.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+}
+
+Eviction Possible() { return {true, base::Bytes{1 << 20}, base::Millis{1500}}; }
+
+wire::Slot& SlotOf(const Mapped& mapped, const Seat& seat) { return (*mapped).slot[seat.slot]; }
+
+TEST(Ledgers, OrderAProcessOffItsGpuAndBack) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto seat = ledgers.Join(kJob, base::SelfId());
+  const Mapped mapped(seat->owner);
+  wire::Slot& slot = SlotOf(mapped, *seat);
+  EXPECT_EQ((*mapped).backing, static_cast<std::uint32_t>(wire::Backing::kEvictable));
+  EXPECT_EQ((*mapped).host_budget, 1u << 20);
+  EXPECT_EQ((*mapped).patience_ms, 1500u);
+  EXPECT_EQ(slot.order, 0u);
+  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));
+  EXPECT_EQ(slot.order, 1u);
+  EXPECT_FALSE(ledgers.StandingsOf(kJob).at(0).answered);
+  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));  // being carried out
+  EXPECT_EQ(slot.order, 1u);
+  slot.stage = static_cast<std::uint32_t>(wire::Stage::kEvicted);
+  slot.evicted = 4096;
+  slot.answered = 1;
+  const Standing out = ledgers.StandingsOf(kJob).at(0);
+  EXPECT_EQ(out.process, base::SelfId());
+  EXPECT_TRUE(out.answered && out.ordered_out);
+  EXPECT_EQ(out.stage, wire::Stage::kEvicted);
+  EXPECT_EQ(out.evicted.count, 4096u);
+  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));  // is out
+  EXPECT_EQ(slot.order, 1u);
+  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), false));
+  EXPECT_EQ(slot.order, 2u);
+}
+
+TEST(Ledgers, AnOrderThatWasRefusedIsGivenAnew) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto seat = ledgers.Join(kJob, base::SelfId());
+  const Mapped mapped(seat->owner);
+  wire::Slot& slot = SlotOf(mapped, *seat);
+  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));
+  slot.error = wire::PackError(wire::Trouble::kDriver, 700);
+  slot.answered = 1;
+  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).trouble, wire::Trouble::kDriver);
+  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).driver_error, 700u);
+  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));
+  EXPECT_EQ(slot.order, 3u);
+  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), false));
+  EXPECT_EQ(slot.order, 4u);
+}
+
+TEST(Ledgers, WhoJoinsAJobThatIsOrderedOutIsOrderedOutToo) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  EXPECT_EQ(ledgers.OrderAll(kJob, true).value(), 0u);
+  auto seat = ledgers.Join(kJob, base::SelfId());
+  const Mapped mapped(seat->owner);
+  EXPECT_EQ(SlotOf(mapped, *seat).order, 1u);
+  EXPECT_EQ(ledgers.OrderAll(kJob, false).value(), 1u);
+  EXPECT_EQ(SlotOf(mapped, *seat).order, 2u);
+}
+
+TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}));
+  auto seat = ledgers.Join(kJob, base::SelfId());
+  EXPECT_EQ(ledgers.Order(kJob, base::SelfId(), true).error().code, base::ErrorCode::kNotSupported);
+  EXPECT_EQ(ledgers.OrderAll(kJob, true).error().code, base::ErrorCode::kNotSupported);
+  EXPECT_EQ(ledgers.Order({8}, base::SelfId(), true).error().code, base::ErrorCode::kNotFound);
+  ASSERT_TRUE(ledgers.Create({9}, std::vector{Limit(kFirst, 8192)}, Possible()));
+  EXPECT_EQ(ledgers.Order({9}, base::SelfId(), true).error().code, base::ErrorCode::kNotFound);
+}
+
+TEST(Ledgers, WhatAProcessSaysOfItselfMayBeAnything) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto seat = ledgers.Join(kJob, base::SelfId());
+  const Mapped mapped(seat->owner);
+  EXPECT_TRUE(ledgers.Intact(kJob));
+  std::memset(static_cast<void*>(&SlotOf(mapped, *seat)), 0xff, sizeof(wire::Slot));
+  const Standing standing = ledgers.StandingsOf(kJob).at(0);
+  EXPECT_EQ(standing.process, base::SelfId());
+  EXPECT_EQ(standing.stage, wire::Stage::kNone);
+  EXPECT_LE(standing.evicted.count, std::uint64_t{1} << 44);
+  EXPECT_FALSE(ledgers.Intact(kJob));
+  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), false));  // repairs the order
+  EXPECT_EQ(SlotOf(mapped, *seat).order, 0u);
+  (*mapped).host_budget = 1;
+  EXPECT_FALSE(ledgers.Intact(kJob));
+}
+
+TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
+  auto before = std::make_unique<Ledgers>();
+  ASSERT_TRUE(before->Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto seat = before->Join(kJob, base::SelfId());
+  const Mapped mapped(seat->owner);
+  ASSERT_TRUE(before->Order(kJob, base::SelfId(), true));
+  wire::Reserve(*mapped, wire::kHost, seat->slot, 8192);
+  before.reset();
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Adopt(kJob, std::move(seat->file), std::vector{Limit(kFirst, 8192)}, Possible()));
+  EXPECT_TRUE(ledgers.Registered(kJob, base::SelfId()));
+  EXPECT_TRUE(ledgers.StandingsOf(kJob).at(0).ordered_out);
+  EXPECT_EQ(ledgers.HostMemoryOf(kJob).count, 8192u);
+  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), false));
+  EXPECT_EQ(SlotOf(mapped, *seat).order, 2u);
 }
 
 TEST(Ledgers, ANewDaemonTakesOverTheLedgerThatProcessesUse) {

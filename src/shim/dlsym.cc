@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "shim/driver.h"
+#include "shim/gate.h"
 
 namespace gpuman::shim {
 
@@ -13,13 +14,18 @@ struct DlsymAnswer {
 };
 
 extern "C" __attribute__((visibility("hidden"))) DlsymAnswer gpuman_dlsym(void* handle, const char* symbol) {
-  if (Entry entry{}; symbol != nullptr && handle != RTLD_NEXT && FindReplaced(symbol, entry)) {
+  if (Entry entry{};
+      symbol != nullptr && handle != RTLD_NEXT && FindReplaced(symbol, Scope::kEvictable, entry)) {
     void* const found = RealDlsym(handle, symbol);
+    const bool replaced = static_cast<unsigned>(entry) < kReplacedEverywhere || MayBeEvicted();
     // A search in the global scope meets the shim's own function: is there a driver behind it?
-    if (found == ReplacementOf(entry)) return {RealOf(entry) != nullptr ? found : nullptr, 1};
+    if (found == ReplacementOf(entry)) {
+      void* const behind = RealOf(entry);
+      return {replaced && behind != nullptr ? found : behind, 1};
+    }
     if (found != nullptr) {
       Learn(entry, found, true);
-      return {ReplacementOf(entry), 1};
+      return {replaced ? ReplacementOf(entry) : found, 1};
     }
   } else {
     RealDlsym(nullptr, nullptr);  // is known from here on

@@ -9,14 +9,17 @@ extern "C" __attribute__((visibility("hidden"))) void* gpuman_real_dlsym;
 void* gpuman_real_dlsym = nullptr;
 
 namespace gpuman::shim {
+
+void* learned[kEntries];
+
 namespace {
 
 using Dlsym = void*(void*, const char*);
 
-void* real[kEntries];
 void* libraries[2];  // handles of the driver's libraries; held for ever once found
 
 #define GPUMAN_SHIM_ADDRESS_NONE(symbol)
+#define GPUMAN_SHIM_ADDRESS_PTDS(symbol) reinterpret_cast<void*>(&symbol##_ptds),
 #define GPUMAN_SHIM_ADDRESS_PTSZ(symbol) reinterpret_cast<void*>(&symbol##_ptsz),
 void* const replacements[] = {
 #define GPUMAN_SHIM_ROW(symbol, entry_class, twin) \
@@ -25,6 +28,10 @@ void* const replacements[] = {
 #undef GPUMAN_SHIM_ROW
 #define GPUMAN_SHIM_ROW(symbol, entry_class) reinterpret_cast<void*>(&symbol),
         GPUMAN_SHIM_HOOKED_NVML(GPUMAN_SHIM_ROW)
+#undef GPUMAN_SHIM_ROW
+#define GPUMAN_SHIM_ROW(symbol, entry_class, twin) \
+  reinterpret_cast<void*>(&symbol), GPUMAN_SHIM_ADDRESS_##twin(symbol)
+            GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW) GPUMAN_SHIM_GATED(GPUMAN_SHIM_ROW)
 #undef GPUMAN_SHIM_ROW
 };
 static_assert(sizeof replacements / sizeof replacements[0] == kReplaced);
@@ -82,15 +89,13 @@ void* RealDlsym(void* handle, const char* symbol) {
 void Learn(Entry entry, void* function, bool from_dlsym) {
   void* expected = nullptr;
   if (IsOurs(function)) return;
-  const bool first = __atomic_compare_exchange_n(&real[static_cast<unsigned>(entry)], &expected, function,
+  const bool first = __atomic_compare_exchange_n(&learned[static_cast<unsigned>(entry)], &expected, function,
                                                  false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   if (first && from_dlsym) Hold(entry, function);
 }
 
-void* RealOf(Entry entry) {
-  void* function = Load(real[static_cast<unsigned>(entry)]);
-  if (function != nullptr) return function;
-  function = Search(entry);
+void* FindReal(Entry entry) {
+  void* const function = Search(entry);
   if (function == nullptr || IsOurs(function)) return nullptr;
   Learn(entry, function, true);
   return function;

@@ -13,8 +13,17 @@ void* RealDlsym(void* handle, const char* symbol);
 // more.
 void Learn(Entry entry, void* function, bool from_dlsym);
 
+// What has been learned; null where nothing has.
+extern void* learned[kEntries] __attribute__((visibility("hidden")));
+
+// Looks where it may be loaded.
+void* FindReal(Entry entry);
+
 // The driver's function; null where no driver with it is loaded.
-void* RealOf(Entry entry);
+inline void* RealOf(Entry entry) {
+  void* const function = __atomic_load_n(&learned[static_cast<unsigned>(entry)], __ATOMIC_ACQUIRE);
+  return __builtin_expect(function != nullptr, 1) ? function : FindReal(entry);
+}
 
 // The replacement's address.
 void* ReplacementOf(Entry entry);

@@ -60,115 +60,140 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(nvmlDeviceGetMemoryInfo, kQuery) \
   X(nvmlDeviceGetMemoryInfo_v2, kQuery)
 
+// Replaced only in a process whose memory can leave the GPU, since only there they have something to say; all
+// behind the gate (gate.h).
+#define GPUMAN_SHIM_BACKED(X) \
+  X(cuMemGetAddressRange_v2, kQuery, NONE) \
+  X(cuPointerGetAttribute, kQuery, NONE) \
+  X(cuPointerGetAttributes, kQuery, NONE) \
+  X(cuStreamBeginCapture, kPass, PTSZ) \
+  X(cuStreamBeginCapture_v2, kPass, PTSZ) \
+  X(cuStreamEndCapture, kPass, PTSZ)
+
+// The driver's own, behind the gate in such a process: what submits work, and what allocates, frees or asks with
+// no body of the shim's. Everywhere else a program gets the driver's address.
+//   - What opens another process's memory allocates nothing here: who made it counts it.
+//   - What loads code or instantiates a graph takes bytes that nobody tells: the daemon sees them in the driver's
+//     own count and takes them from the limit (`outside` in the ledger).
+#define GPUMAN_SHIM_GATED(X) \
+  X(cuModuleLoad, kAllocate, NONE) \
+  X(cuModuleLoadData, kAllocate, NONE) \
+  X(cuModuleLoadDataEx, kAllocate, NONE) \
+  X(cuModuleLoadFatBinary, kAllocate, NONE) \
+  X(cuLibraryLoadData, kAllocate, NONE) \
+  X(cuLibraryLoadFromFile, kAllocate, NONE) \
+  X(cuFuncLoad, kAllocate, NONE) \
+  X(cuIpcOpenMemHandle, kAllocate, NONE) \
+  X(cuIpcOpenMemHandle_v2, kAllocate, NONE) \
+  X(cuMemPoolCreate, kAllocate, NONE) \
+  X(cuMemImportFromShareableHandle, kAllocate, NONE) \
+  X(cuGraphInstantiate, kAllocate, NONE) \
+  X(cuGraphInstantiate_v2, kAllocate, NONE) \
+  X(cuGraphInstantiateWithFlags, kAllocate, NONE) \
+  X(cuGraphInstantiateWithParams, kAllocate, PTSZ) \
+  X(cuDeviceGraphMemTrim, kFree, NONE) \
+  X(cuModuleUnload, kFree, NONE) \
+  X(cuLibraryUnload, kFree, NONE) \
+  X(cuIpcCloseMemHandle, kFree, NONE) \
+  X(cuGraphExecDestroy, kFree, NONE) \
+  X(cuLaunchKernel, kSubmit, PTSZ) \
+  X(cuLaunchKernelEx, kSubmit, PTSZ) \
+  X(cuLaunchCooperativeKernel, kSubmit, PTSZ) \
+  X(cuLaunchHostFunc, kSubmit, PTSZ) \
+  X(cuMemPrefetchAsync, kSubmit, PTSZ) \
+  X(cuMemPrefetchAsync_v2, kSubmit, PTSZ) \
+  X(cuMemcpy, kSubmit, PTDS) \
+  X(cuMemcpyAsync, kSubmit, PTSZ) \
+  X(cuMemcpyPeer, kSubmit, PTDS) \
+  X(cuMemcpyPeerAsync, kSubmit, PTSZ) \
+  X(cuMemcpyHtoD_v2, kSubmit, PTDS) \
+  X(cuMemcpyHtoDAsync_v2, kSubmit, PTSZ) \
+  X(cuMemcpyDtoH_v2, kSubmit, PTDS) \
+  X(cuMemcpyDtoHAsync_v2, kSubmit, PTSZ) \
+  X(cuMemcpyDtoD_v2, kSubmit, PTDS) \
+  X(cuMemcpyDtoDAsync_v2, kSubmit, PTSZ) \
+  X(cuMemcpyDtoA_v2, kSubmit, PTDS) \
+  X(cuMemcpyAtoD_v2, kSubmit, PTDS) \
+  X(cuMemcpyHtoA_v2, kSubmit, PTDS) \
+  X(cuMemcpyHtoAAsync_v2, kSubmit, PTSZ) \
+  X(cuMemcpyAtoH_v2, kSubmit, PTDS) \
+  X(cuMemcpyAtoHAsync_v2, kSubmit, PTSZ) \
+  X(cuMemcpyAtoA_v2, kSubmit, PTDS) \
+  X(cuMemcpy2D_v2, kSubmit, PTDS) \
+  X(cuMemcpy2DUnaligned_v2, kSubmit, PTDS) \
+  X(cuMemcpy2DAsync_v2, kSubmit, PTSZ) \
+  X(cuMemcpy3D_v2, kSubmit, PTDS) \
+  X(cuMemcpy3DAsync_v2, kSubmit, PTSZ) \
+  X(cuMemcpy3DPeer, kSubmit, PTDS) \
+  X(cuMemcpy3DPeerAsync, kSubmit, PTSZ) \
+  X(cuMemcpyBatchAsync, kSubmit, PTSZ) \
+  X(cuMemcpyBatchAsync_v2, kSubmit, PTSZ) \
+  X(cuMemsetD8_v2, kSubmit, PTDS) \
+  X(cuMemsetD16_v2, kSubmit, PTDS) \
+  X(cuMemsetD32_v2, kSubmit, PTDS) \
+  X(cuMemsetD2D8_v2, kSubmit, PTDS) \
+  X(cuMemsetD2D16_v2, kSubmit, PTDS) \
+  X(cuMemsetD2D32_v2, kSubmit, PTDS) \
+  X(cuMemsetD8Async, kSubmit, PTSZ) \
+  X(cuMemsetD16Async, kSubmit, PTSZ) \
+  X(cuMemsetD32Async, kSubmit, PTSZ) \
+  X(cuMemsetD2D8Async, kSubmit, PTSZ) \
+  X(cuMemsetD2D16Async, kSubmit, PTSZ) \
+  X(cuMemsetD2D32Async, kSubmit, PTSZ) \
+  X(cuStreamAddCallback, kSubmit, PTSZ) \
+  X(cuStreamWriteValue32, kSubmit, PTSZ) \
+  X(cuStreamWriteValue32_v2, kSubmit, PTSZ) \
+  X(cuStreamWriteValue64, kSubmit, PTSZ) \
+  X(cuStreamWriteValue64_v2, kSubmit, PTSZ) \
+  X(cuStreamWaitValue32, kSubmit, PTSZ) \
+  X(cuStreamWaitValue32_v2, kSubmit, PTSZ) \
+  X(cuStreamWaitValue64, kSubmit, PTSZ) \
+  X(cuStreamWaitValue64_v2, kSubmit, PTSZ) \
+  X(cuStreamBatchMemOp, kSubmit, PTSZ) \
+  X(cuStreamBatchMemOp_v2, kSubmit, PTSZ) \
+  X(cuEventRecord, kSubmit, PTSZ) \
+  X(cuEventRecordWithFlags, kSubmit, PTSZ) \
+  X(cuGraphUpload, kSubmit, PTSZ) \
+  X(cuGraphLaunch, kSubmit, PTSZ) \
+  X(cuCtxSetLimit, kContext, NONE) \
+  X(cuCtxEnablePeerAccess, kContext, NONE) \
+  X(cuCtxDisablePeerAccess, kContext, NONE) \
+  X(cuPointerSetAttribute, kPass, NONE)
+
 // What the shim asks the driver itself; never replaced.
 #define GPUMAN_SHIM_SERVICES(X) \
   X(cuArrayGetMemoryRequirements) \
   X(cuCtxGetCurrent) \
   X(cuCtxGetDevice) \
+  X(cuCtxPopCurrent_v2) \
+  X(cuCtxPushCurrent_v2) \
+  X(cuDeviceGetAttribute) \
+  X(cuDeviceGetCount) \
   X(cuDeviceGetMemPool) \
   X(cuDeviceGetUuid) \
   X(cuDeviceGetUuid_v2) \
   X(cuDevicePrimaryCtxGetState) \
+  X(cuMemAddressFree) \
+  X(cuMemAddressReserve) \
   X(cuMemGetAllocationGranularity) \
+  X(cuMemHostRegister_v2) \
+  X(cuMemHostUnregister) \
   X(cuMemPoolGetAttribute) \
+  X(cuMemSetAccess) \
   X(cuMipmappedArrayGetMemoryRequirements) \
-  X(cuPointerGetAttribute) \
+  X(cuStreamCreate) \
+  X(cuStreamDestroy_v2) \
   X(cuStreamGetCtx) \
   X(cuStreamIsCapturing) \
+  X(cuThreadExchangeStreamCaptureMode) \
   X(nvmlDeviceGetUUID)
 
 // Those that go to the driver untouched, X(symbol, class).
-//   - What opens another process's memory allocates nothing here: who made it counts it.
-//   - What loads code or instantiates a graph takes bytes that nobody tells: the daemon sees them in the driver's
-//     own count and takes them from the limit (`outside` in the ledger).
-//   - What submits work is not touched while nothing waits for the GPU.
 #define GPUMAN_SHIM_PLAIN(X) \
-  X(cuModuleLoad, kAllocate) \
-  X(cuModuleLoadData, kAllocate) \
-  X(cuModuleLoadDataEx, kAllocate) \
-  X(cuModuleLoadFatBinary, kAllocate) \
-  X(cuLibraryLoadData, kAllocate) \
-  X(cuLibraryLoadFromFile, kAllocate) \
-  X(cuFuncLoad, kAllocate) \
-  X(cuIpcOpenMemHandle, kAllocate) \
-  X(cuIpcOpenMemHandle_v2, kAllocate) \
-  X(cuMemPoolCreate, kAllocate) \
-  X(cuMemImportFromShareableHandle, kAllocate) \
-  X(cuGraphInstantiate, kAllocate) \
-  X(cuGraphInstantiate_v2, kAllocate) \
-  X(cuGraphInstantiateWithFlags, kAllocate) \
-  X(cuGraphInstantiateWithParams, kAllocate) \
-  X(cuDeviceGraphMemTrim, kFree) \
-  X(cuModuleUnload, kFree) \
-  X(cuLibraryUnload, kFree) \
-  X(cuIpcCloseMemHandle, kFree) \
-  X(cuGraphExecDestroy, kFree) \
-  X(cuLaunchKernel, kSubmit) \
-  X(cuLaunchKernelEx, kSubmit) \
-  X(cuLaunchCooperativeKernel, kSubmit) \
-  X(cuLaunchHostFunc, kSubmit) \
-  X(cuMemPrefetchAsync, kSubmit) \
-  X(cuMemPrefetchAsync_v2, kSubmit) \
-  X(cuMemcpy, kSubmit) \
-  X(cuMemcpyAsync, kSubmit) \
-  X(cuMemcpyPeer, kSubmit) \
-  X(cuMemcpyPeerAsync, kSubmit) \
-  X(cuMemcpyHtoD_v2, kSubmit) \
-  X(cuMemcpyHtoDAsync_v2, kSubmit) \
-  X(cuMemcpyDtoH_v2, kSubmit) \
-  X(cuMemcpyDtoHAsync_v2, kSubmit) \
-  X(cuMemcpyDtoD_v2, kSubmit) \
-  X(cuMemcpyDtoDAsync_v2, kSubmit) \
-  X(cuMemcpyDtoA_v2, kSubmit) \
-  X(cuMemcpyAtoD_v2, kSubmit) \
-  X(cuMemcpyHtoA_v2, kSubmit) \
-  X(cuMemcpyHtoAAsync_v2, kSubmit) \
-  X(cuMemcpyAtoH_v2, kSubmit) \
-  X(cuMemcpyAtoHAsync_v2, kSubmit) \
-  X(cuMemcpyAtoA_v2, kSubmit) \
-  X(cuMemcpy2D_v2, kSubmit) \
-  X(cuMemcpy2DUnaligned_v2, kSubmit) \
-  X(cuMemcpy2DAsync_v2, kSubmit) \
-  X(cuMemcpy3D_v2, kSubmit) \
-  X(cuMemcpy3DAsync_v2, kSubmit) \
-  X(cuMemcpy3DPeer, kSubmit) \
-  X(cuMemcpy3DPeerAsync, kSubmit) \
-  X(cuMemcpyBatchAsync, kSubmit) \
-  X(cuMemcpyBatchAsync_v2, kSubmit) \
-  X(cuMemsetD8_v2, kSubmit) \
-  X(cuMemsetD16_v2, kSubmit) \
-  X(cuMemsetD32_v2, kSubmit) \
-  X(cuMemsetD2D8_v2, kSubmit) \
-  X(cuMemsetD2D16_v2, kSubmit) \
-  X(cuMemsetD2D32_v2, kSubmit) \
-  X(cuMemsetD8Async, kSubmit) \
-  X(cuMemsetD16Async, kSubmit) \
-  X(cuMemsetD32Async, kSubmit) \
-  X(cuMemsetD2D8Async, kSubmit) \
-  X(cuMemsetD2D16Async, kSubmit) \
-  X(cuMemsetD2D32Async, kSubmit) \
-  X(cuStreamAddCallback, kSubmit) \
-  X(cuStreamWriteValue32, kSubmit) \
-  X(cuStreamWriteValue32_v2, kSubmit) \
-  X(cuStreamWriteValue64, kSubmit) \
-  X(cuStreamWriteValue64_v2, kSubmit) \
-  X(cuStreamWaitValue32, kSubmit) \
-  X(cuStreamWaitValue32_v2, kSubmit) \
-  X(cuStreamWaitValue64, kSubmit) \
-  X(cuStreamWaitValue64_v2, kSubmit) \
-  X(cuStreamBatchMemOp, kSubmit) \
-  X(cuStreamBatchMemOp_v2, kSubmit) \
-  X(cuEventRecord, kSubmit) \
-  X(cuEventRecordWithFlags, kSubmit) \
-  X(cuGraphUpload, kSubmit) \
-  X(cuGraphLaunch, kSubmit) \
   X(cuDeviceGetGraphMemAttribute, kQuery) \
   X(cuDevicePrimaryCtxGetState, kQuery) \
-  X(cuMemGetAddressRange_v2, kQuery) \
   X(cuMemRangeGetAttribute, kQuery) \
   X(cuMemRangeGetAttributes, kQuery) \
-  X(cuPointerGetAttribute, kQuery) \
-  X(cuPointerGetAttributes, kQuery) \
   X(cuMemPoolGetAttribute, kQuery) \
   X(cuMemGetAllocationGranularity, kQuery) \
   X(cuMemGetAllocationPropertiesFromHandle, kQuery) \
@@ -181,9 +206,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuCtxPopCurrent_v2, kContext) \
   X(cuCtxSetCurrent, kContext) \
   X(cuCtxSetFlags, kContext) \
-  X(cuCtxSetLimit, kContext) \
-  X(cuCtxEnablePeerAccess, kContext) \
-  X(cuCtxDisablePeerAccess, kContext) \
   X(cuInit, kPass) \
   X(cuDriverGetVersion, kPass) \
   X(cuGetErrorName, kPass) \
@@ -260,7 +282,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMemHostRegister, kPass) \
   X(cuMemHostRegister_v2, kPass) \
   X(cuMemHostUnregister, kPass) \
-  X(cuPointerSetAttribute, kPass) \
   X(cuIpcGetMemHandle, kPass) \
   X(cuMemPoolSetAttribute, kPass) \
   X(cuMemPoolSetAccess, kPass) \
@@ -293,9 +314,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuEventDestroy_v2, kPass) \
   X(cuEventElapsedTime, kPass) \
   X(cuEventElapsedTime_v2, kPass) \
-  X(cuStreamBeginCapture, kPass) \
-  X(cuStreamBeginCapture_v2, kPass) \
-  X(cuStreamEndCapture, kPass) \
   X(cuStreamIsCapturing, kPass) \
   X(cuStreamGetCaptureInfo, kPass) \
   X(cuStreamGetCaptureInfo_v2, kPass) \

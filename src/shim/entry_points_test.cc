@@ -17,6 +17,8 @@ std::map<std::string, int> Listed() {
   std::map<std::string, int> listed;
 #define GPUMAN_ROW(symbol, entry_class, twin) ++listed[#symbol];
   GPUMAN_SHIM_HOOKED(GPUMAN_ROW)
+  GPUMAN_SHIM_BACKED(GPUMAN_ROW)
+  GPUMAN_SHIM_GATED(GPUMAN_ROW)
 #undef GPUMAN_ROW
 #define GPUMAN_ROW(symbol, entry_class) ++listed[#symbol];
   GPUMAN_SHIM_PLAIN(GPUMAN_ROW)
@@ -28,6 +30,8 @@ std::map<std::string, EntryClass> Classes() {
   std::map<std::string, EntryClass> classes;
 #define GPUMAN_ROW(symbol, entry_class, twin) classes[#symbol] = EntryClass::entry_class;
   GPUMAN_SHIM_HOOKED(GPUMAN_ROW)
+  GPUMAN_SHIM_BACKED(GPUMAN_ROW)
+  GPUMAN_SHIM_GATED(GPUMAN_ROW)
 #undef GPUMAN_ROW
 #define GPUMAN_ROW(symbol, entry_class) classes[#symbol] = EntryClass::entry_class;
   GPUMAN_SHIM_PLAIN(GPUMAN_ROW)
@@ -55,6 +59,19 @@ TEST(EntryPoints, WhatLaunchesCopiesOrSetsIsSubmitted) {
       if (symbol.starts_with(beginning)) {
         EXPECT_EQ(entry_class, EntryClass::kSubmit) << symbol;
       }
+    }
+  }
+}
+
+TEST(EntryPoints, WhatSubmitsAllocatesOrFreesPassesTheGate) {
+  std::set<std::string> plain;
+#define GPUMAN_ROW(symbol, entry_class) plain.insert(#symbol);
+  GPUMAN_SHIM_PLAIN(GPUMAN_ROW)
+#undef GPUMAN_ROW
+  for (const auto& [symbol, entry_class] : Classes()) {
+    if (entry_class == EntryClass::kSubmit || entry_class == EntryClass::kAllocate ||
+        entry_class == EntryClass::kFree) {
+      EXPECT_FALSE(plain.contains(symbol)) << symbol;
     }
   }
 }

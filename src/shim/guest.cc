@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ledger/wire/books.h"
@@ -13,7 +12,8 @@
 namespace gpuman::shim {
 namespace {
 
-constexpr int kPatienceMs = 500;  // with a daemon that is there and does not answer
+// A daemon that is there takes a connection at once, and may have a thousand processes to answer before.
+constexpr Patience kPatience{.connect_ms = 500, .answer_ms = 10'000};
 constexpr std::uint64_t kFirstPause = 1'000'000'000;
 constexpr unsigned kMostDoublings = 6;  // at most a minute between two tries
 
@@ -21,27 +21,6 @@ Guest* memory;
 // The descriptor that a process leaves to a child of its fork, which does not know of it.
 int left_file = -1;
 std::uint64_t left_inode = 0;
-
-std::uint64_t Now() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-// Null where the kernel cannot wipe memory for a child (before 4.14).
-Guest* Memory() {
-  Guest* known = __atomic_load_n(&memory, __ATOMIC_ACQUIRE);
-  if (known != nullptr) return known;
-  void* const fresh =
-      ::mmap(nullptr, sizeof(Guest), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (fresh == MAP_FAILED) return nullptr;
-  auto* const guest = static_cast<Guest*>(fresh);
-  const bool wiped = ::madvise(fresh, sizeof(Guest), MADV_WIPEONFORK) == 0;
-  if (wiped && __atomic_compare_exchange_n(&memory, &known, guest, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-    return guest;
-  ::munmap(fresh, sizeof(Guest));
-  return known;
-}
 
 std::uint64_t InodeOf(int descriptor) {
   struct stat status {};
@@ -56,7 +35,7 @@ void CloseLeftFile() {
 void Try(Guest& guest) {
   CloseLeftFile();
   Place place{nullptr, 0, -1};
-  const Reply reply = AskForLedger(place, kPatienceMs);
+  const Reply reply = AskForLedger(place, kPatience);
   if (reply == Reply::kJoined) {
     left_file = place.file;
     left_inode = InodeOf(place.file);
@@ -67,13 +46,13 @@ void Try(Guest& guest) {
   if (reply == Reply::kNoJob) return guest.phase.store(Phase::kNever, std::memory_order_release);
   const unsigned doublings = guest.tries < kMostDoublings ? guest.tries : kMostDoublings;
   ++guest.tries;
-  __atomic_store_n(&guest.next_try, Now() + (kFirstPause << doublings), __ATOMIC_RELEASE);
+  __atomic_store_n(&guest.next_try, NowNs() + (kFirstPause << doublings), __ATOMIC_RELEASE);
 }
 
 // Whoever comes first asks. At the very first time the others wait for it: what they allocate has to count.
 void TryWhenDue(Guest& guest) {
   const std::uint64_t due = __atomic_load_n(&guest.next_try, __ATOMIC_ACQUIRE);
-  if (due != 0 && Now() < due) return;
+  if (due != 0 && NowNs() < due) return;
   if (due != 0) {
     if (::pthread_mutex_trylock(&guest.join) != 0) return;
   } else {
@@ -85,8 +64,23 @@ void TryWhenDue(Guest& guest) {
 
 }  // namespace
 
+// Null where the kernel cannot wipe memory for a child (before 4.14).
+Guest* GuestMemory() {
+  Guest* known = __atomic_load_n(&memory, __ATOMIC_ACQUIRE);
+  if (known != nullptr) return known;
+  void* const fresh =
+      ::mmap(nullptr, sizeof(Guest), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fresh == MAP_FAILED) return nullptr;
+  auto* const guest = static_cast<Guest*>(fresh);
+  const bool wiped = ::madvise(fresh, sizeof(Guest), MADV_WIPEONFORK) == 0;
+  if (wiped && __atomic_compare_exchange_n(&memory, &known, guest, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    return guest;
+  ::munmap(fresh, sizeof(Guest));
+  return known;
+}
+
 Guest* ThisGuest() {
-  Guest* const guest = Memory();
+  Guest* const guest = GuestMemory();
   if (guest == nullptr) return nullptr;
   Phase phase = guest->phase.load(std::memory_order_acquire);
   if (__builtin_expect(phase == Phase::kAlone, 0)) {

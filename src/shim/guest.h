@@ -4,6 +4,9 @@
 // that has not been anywhere yet, with every mutex free. That is how the driver sees it too: contexts do not
 // survive a fork. No mutex is held while the driver is called, except `pools` and `contexts`, each around
 // calls of its own kind. Order: contexts or pools, then books, then meter.
+//
+// What can leave the device is changed by calls that have passed the gate, under `books`, and by the
+// attendant while the gate is closed.
 #pragma once
 
 #include <pthread.h>
@@ -15,7 +18,12 @@
 #include "ledger/wire/layout.h"
 #include "shim/account/allocations.h"
 #include "shim/account/arrays.h"
+#include "shim/account/regions.h"
 #include "shim/account/virtual_memory.h"
+#include "shim/arena.h"
+#include "shim/attendant.h"
+#include "shim/drain.h"
+#include "shim/gate.h"
 
 namespace gpuman::shim {
 
@@ -81,14 +89,29 @@ struct Guest {
   // Kept in step with the driver.
   pthread_mutex_t pools;
   Table<Pool> pool;
-  bool pools_used;  // atomic
+  std::uint64_t spare[kMostDevices];   // counted, for a pool that grows at the limit
+  std::uint64_t ending[kMostDevices];  // of pools that were destroyed while work went on
+  bool pools_used;                     // atomic
   pthread_mutex_t contexts;
   Table<Context> context;
   std::uint64_t primary[kMostDevices];
+
+  // What can leave the device (backing.cc), and how it leaves and comes back (attendant.cc).
+  Gate gate;
+  Regions regions;               // for books
+  Table<std::uint64_t> handles;  // for books: of the regions' pieces that are on the device, by address
+  std::uint32_t backing;         // atomic; 0: not known yet, 1: regions are made, 2: none are
+  std::uint32_t captures;        // atomic; streams that capture
+  Arena arena;                   // the attendant's own
+  Drain drain;
+  Attendant attendant;
 };
 
+// The guest of this process as it is, joined or not; null where there can be none.
+Guest* GuestMemory();
+
 // The guest of this process, joined where that is possible now; null where the shim has nothing to do. Waits
-// for the daemon at the first call, for half a second at most.
+// for the daemon at the first call: half a second until it takes the connection, then ten until it answers.
 Guest* ThisGuest();
 
 // For the length of a hook: the program's errno stays as it was.

@@ -1,5 +1,8 @@
-// The functions that the library exports, declared from the list: a definition that differs from the driver's
-// declaration does not compile.
+// The functions that the library exports, and the shim's own bodies of some of them, declared from the list:
+// a definition that differs from the driver's declaration does not compile.
+//
+// What a program calls is made in exports.cc: the gate where there is one, then the shim's body or else the
+// driver's.
 #pragma once
 
 #include "shim/driver.h"
@@ -10,17 +13,32 @@ namespace gpuman::shim {
 
 using namespace driver::abi;  // the vendor's names are this folder's subject
 
-extern "C" {
 #define GPUMAN_SHIM_DECLARE_NONE(symbol)
-#define GPUMAN_SHIM_DECLARE_PTSZ(symbol) GPUMAN_EXPORT fn::symbol symbol##_ptsz;
+#define GPUMAN_SHIM_DECLARE_PTDS(symbol) fn::symbol symbol##_ptds;
+#define GPUMAN_SHIM_DECLARE_PTSZ(symbol) fn::symbol symbol##_ptsz;
+
+namespace hook {
 #define GPUMAN_SHIM_DECLARE(symbol, entry_class, twin) \
-  GPUMAN_EXPORT fn::symbol symbol;                     \
+  fn::symbol symbol;                                   \
   GPUMAN_SHIM_DECLARE_##twin(symbol)
 GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_DECLARE)
+GPUMAN_SHIM_BACKED(GPUMAN_SHIM_DECLARE)
 #undef GPUMAN_SHIM_DECLARE
-#define GPUMAN_SHIM_DECLARE(symbol, entry_class) GPUMAN_EXPORT fn::symbol symbol;
+}  // namespace hook
+
+extern "C" {
+#pragma GCC visibility push(default)
+#define GPUMAN_SHIM_DECLARE(symbol, entry_class, twin) \
+  fn::symbol symbol;                                   \
+  GPUMAN_SHIM_DECLARE_##twin(symbol)
+GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_DECLARE)
+GPUMAN_SHIM_BACKED(GPUMAN_SHIM_DECLARE)
+GPUMAN_SHIM_GATED(GPUMAN_SHIM_DECLARE)
+#undef GPUMAN_SHIM_DECLARE
+#define GPUMAN_SHIM_DECLARE(symbol, entry_class) fn::symbol symbol;
 GPUMAN_SHIM_HOOKED_NVML(GPUMAN_SHIM_DECLARE)
 #undef GPUMAN_SHIM_DECLARE
+#pragma GCC visibility pop
 }
 
 }  // namespace gpuman::shim

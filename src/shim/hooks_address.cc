@@ -1,5 +1,6 @@
 // cuGetProcAddress: the driver answers, then what it answered is replaced. Without any set-up of the shim's:
 // the CUDA runtime calls this while it holds locks of its own.
+#include "shim/gate.h"
 #include "shim/hooks.h"
 
 namespace gpuman::shim {
@@ -7,7 +8,9 @@ namespace {
 
 void Replace(const char* symbol, void** out, int version, cuuint64_t flags) {
   Entry entry{};
-  if (symbol == nullptr || out == nullptr || *out == nullptr || !FindReplaced(symbol, version, flags, entry))
+  const Scope scope = MayBeEvicted() ? Scope::kEvictable : Scope::kEverywhere;
+  if (symbol == nullptr || out == nullptr || *out == nullptr ||
+      !FindReplaced(symbol, version, flags, scope, entry))
     return;
   Learn(entry, *out, false);
   *out = ReplacementOf(entry);
@@ -15,7 +18,7 @@ void Replace(const char* symbol, void** out, int version, cuuint64_t flags) {
 
 }  // namespace
 
-extern "C" {
+namespace hook {
 
 CUresult cuGetProcAddress(const char* symbol, void** out, int cuda_version, cuuint64_t flags) {
   auto* const real = GPUMAN_REAL(cuGetProcAddress);
@@ -34,6 +37,6 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** out, int cuda_version, c
   return result;
 }
 
-}  // extern "C"
+}  // namespace hook
 
 }  // namespace gpuman::shim

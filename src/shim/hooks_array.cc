@@ -89,7 +89,7 @@ CUresult CreateArray(CUarray* handle, const CUDA_ARRAY3D_DESCRIPTOR* shape, Crea
 
 }  // namespace
 
-extern "C" {
+namespace hook {
 
 CUresult cuArrayCreate_v2(CUarray* handle, const CUDA_ARRAY_DESCRIPTOR* allocate_array) {
   auto* const real = GPUMAN_REAL(cuArrayCreate_v2);
@@ -133,6 +133,6 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray mipmapped_array) {
   return DestroyAt(mipmapped_array, [&] { return real(mipmapped_array); });
 }
 
-}  // extern "C"
+}  // namespace hook
 
 }  // namespace gpuman::shim

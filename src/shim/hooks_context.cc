@@ -2,6 +2,7 @@
 //
 // Nobody tells the cost before; the daemon knows it from other processes (context_bytes in the ledger). Where
 // it does not yet, the first context counts nothing here, and is seen from outside.
+#include "shim/backing.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"
 
@@ -14,6 +15,7 @@ std::uint64_t NumberOf(CUcontext context) { return reinterpret_cast<std::uintptr
 void Gone(Guest& guest, std::uint64_t context) {
   Context entry{};
   if (guest.context.Take(context, entry)) GiveBack(guest, entry.device, entry.held);
+  DropBackedOf(guest, context);
   constexpr unsigned kBatch = 256;
   Allocation taken[kBatch];
   for (unsigned count = kBatch; count == kBatch;) {
@@ -29,6 +31,7 @@ void Gone(Guest& guest, std::uint64_t context) {
 void Enter(Guest& guest, std::uint64_t context, int device, std::uint64_t bytes) {
   Gone(guest, context);  // of an earlier context of the same number
   if (Context* const entry = guest.context.Insert(context)) *entry = {device, bytes};
+  StartAttendant(guest);
 }
 
 bool IsActive(CUdevice device) {
@@ -80,7 +83,7 @@ CUresult ReleasePrimary(CUdevice device, Release release) {
 
 }  // namespace
 
-extern "C" {
+namespace hook {
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   auto* const real = GPUMAN_REAL(cuDevicePrimaryCtxRetain);
@@ -157,6 +160,6 @@ CUresult cuCtxDetach(CUcontext context) {
   return DestroyContext(context, [&] { return real(context); });
 }
 
-}  // extern "C"
+}  // namespace hook
 
 }  // namespace gpuman::shim

@@ -1,4 +1,5 @@
 // Plain, pitched and managed memory.
+#include "shim/backing.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"
 #include "shim/pools.h"
@@ -28,19 +29,30 @@ void Undo(Guest& guest, std::uint64_t address) {
     const Locked lock(guest.books);
     if (guest.allocations.Take(address, allocation)) guest.allocations.Freed(allocation);
   }
+  CUresult ignored{};
+  if (FreeBacked(guest, address, ignored)) return;
   if (auto* const free = GPUMAN_REAL(cuMemFree_v2)) free(address);
 }
 
-// `allocate` is the driver's call; `asked` bounds what it takes, `size` tells afterwards how much it was.
+// What cuMemAlloc allocates by: so much that it can leave the device, or as the driver does.
+template <typename Plain>
+CUresult BackedOr(Guest* guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes, Plain plain) {
+  const bool backed = guest != nullptr && bytes >= kLeastBacked && IsBacked(*guest);
+  return backed ? AllocateBacked(*guest, where, pointer, bytes) : plain();
+}
+
+// `allocate` is the driver's call, or what stands for it where the guest is not null; `asked` bounds what it
+// takes, `size` tells afterwards how much it was.
 template <typename Allocate, typename Size>
 CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allocate, Size size) {
   const Visit visit;
   Where where{};
-  if (!visit || pointer == nullptr || asked == 0 || !CurrentWhere(*visit, where)) return allocate();
+  if (!visit || pointer == nullptr || asked == 0 || !CurrentWhere(*visit, where))
+    return allocate(nullptr, where);
   const std::uint64_t reserved = RoundUp(asked, where.granule);
   if (!Reserve(*visit, where.device, reserved)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUdeviceptr before = *pointer;
-  const CUresult result = allocate();
+  const CUresult result = allocate(&*visit, where);
   if (result != CUDA_SUCCESS) {
     GiveBack(*visit, where.device, reserved);
     return result;
@@ -72,7 +84,8 @@ CUresult FreeAt(CUdeviceptr pointer, Free free) {
     const Locked lock((*visit).books);
     known = (*visit).allocations.Take(pointer, allocation);
   }
-  const CUresult result = free();
+  CUresult result{};
+  if (!FreeBacked(*visit, pointer, result)) result = free();
   if (!known) {
     // Of a pool, or nobody's.
     if (result == CUDA_SUCCESS && __atomic_load_n(&(*visit).pools_used, __ATOMIC_ACQUIRE)) {
@@ -95,13 +108,17 @@ CUresult FreeAt(CUdeviceptr pointer, Free free) {
 
 }  // namespace
 
-extern "C" {
+namespace hook {
 
 CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
   auto* const real = GPUMAN_REAL(cuMemAlloc_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   return AllocateWithin(
-      pointer, bytes, [&] { return real(pointer, bytes); }, [&] { return std::uint64_t{bytes}; });
+      pointer, bytes,
+      [&](Guest* guest, const Where& where) {
+        return BackedOr(guest, where, pointer, bytes, [&] { return real(pointer, bytes); });
+      },
+      [&] { return std::uint64_t{bytes}; });
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in_bytes, size_t height,
@@ -110,7 +127,18 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   return AllocateWithin(
       pointer, pitch == nullptr ? 0 : PitchedBytes(RoundUp(width_in_bytes, kPitch), height),
-      [&] { return real(pointer, pitch, width_in_bytes, height, element_size_bytes); },
+      [&](Guest* guest, const Where& where) {
+        const auto plain = [&] { return real(pointer, pitch, width_in_bytes, height, element_size_bytes); };
+        const bool good = width_in_bytes != 0 && height != 0 &&
+                          (element_size_bytes == 4 || element_size_bytes == 8 || element_size_bytes == 16);
+        if (!good) return plain();
+        const std::uint64_t row = RoundUp(width_in_bytes, kPitch);
+        const CUresult result = BackedOr(guest, where, pointer, PitchedBytes(row, height), plain);
+        // As the driver's own, where the driver has not said it.
+        Region region{};
+        if (result == CUDA_SUCCESS && guest != nullptr && FindBacked(*guest, *pointer, region)) *pitch = row;
+        return result;
+      },
       [&] { return PitchedBytes(*pitch, height); });
 }
 
@@ -119,7 +147,8 @@ CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flag
   auto* const real = GPUMAN_REAL(cuMemAllocManaged);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   return AllocateWithin(
-      pointer, bytes, [&] { return real(pointer, bytes, flags); }, [&] { return std::uint64_t{bytes}; });
+      pointer, bytes, [&](Guest*, const Where&) { return real(pointer, bytes, flags); },
+      [&] { return std::uint64_t{bytes}; });
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
@@ -140,6 +169,6 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
   return FreeAt(pointer, [&] { return real(pointer, stream); });
 }
 
-}  // extern "C"
+}  // namespace hook
 
 }  // namespace gpuman::shim

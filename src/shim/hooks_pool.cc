@@ -21,11 +21,20 @@ bool WhereOf(Guest& guest, CUstream stream, Where& where) {
   if (ask == nullptr || ask(stream, &context) != CUDA_SUCCESS) return false;
   const std::uint64_t number = reinterpret_cast<std::uintptr_t>(context);
   if (number == where.context) return true;
-  const Locked lock(guest.contexts);
-  const Context* const known = guest.context.Find(number);
-  if (known == nullptr) return false;
-  where = {known->device, number, GranuleOf(guest, known->device)};
-  return where.granule != 0;
+  {
+    const Locked lock(guest.contexts);
+    if (const Context* const known = guest.context.Find(number)) {
+      where = {known->device, number, GranuleOf(guest, known->device)};
+      return where.granule != 0;
+    }
+  }
+  // Made where the shim did not see it.
+  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
+  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
+  if (push == nullptr || pop == nullptr || push(context) != CUDA_SUCCESS) return false;
+  const bool found = CurrentWhere(guest, where);
+  pop(&context);
+  return found;
 }
 
 // Where the bytes came from; null where the driver does not tell.
@@ -43,37 +52,65 @@ CUmemoryPool CurrentPool(int device) {
   return ask != nullptr && ask(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
 }
 
-// One thread at a time allocates from pools: what a pool has grown by is then the one allocation's doing.
-// `queried` is the stream as calls without the per-thread default name it; `free` gives the memory back.
+// Waits for the frees of this stream, until which pools cannot give their memory back. Only this stream's:
+// waiting for others could spoil a capture there.
+bool WaitForFrees(CUstream stream) {
+  const Relaxed relaxed;
+  auto* const wait = GPUMAN_REAL(cuStreamSynchronize);
+  return wait != nullptr && !IsCapturing(stream) && wait(stream) == CUDA_SUCCESS;
+}
+
+// What an allocation is made by, and taken back.
 template <typename Allocate, typename Free>
-CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUmemoryPool pool, CUstream queried,
-                          Allocate allocate, Free free) {
+struct Source {
+  CUmemoryPool pool;  // null: the stream's device has one
+  Allocate allocate;
+  Free free;
+};
+template <typename Allocate, typename Free>
+Source(CUmemoryPool, Allocate, Free) -> Source<Allocate, Free>;
+
+// One thread at a time allocates from pools: what a pool has grown by is then the one allocation's doing.
+// `refused`: it is the limit that says no.
+template <typename Allocate, typename Free>
+CUresult TryFromPool(Guest& guest, int device, CUdeviceptr* pointer, std::uint64_t bytes,
+                     const Source<Allocate, Free>& source, bool& refused) {
+  const Locked lock(guest.pools);
+  std::uint64_t reserved = 0;
+  refused = !CoverGrowth(guest, device, bytes, reserved);
+  if (refused) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUmemoryPool asked = source.pool != nullptr ? source.pool : CurrentPool(device);
+  const bool must_grow = reserved == 0 && (asked == nullptr || !HasUnused(asked, bytes));
+  const CUdeviceptr before = *pointer;
+  const CUresult result = source.allocate();
+  if (result != CUDA_SUCCESS) {
+    GiveBack(guest, device, reserved);
+    RefreshPools(guest);
+    return result;
+  }
+  const CUmemoryPool pool = PoolOf(*pointer);
+  const Grown grown = SettlePool(guest, pool != nullptr ? pool : asked, device, reserved);
+  // The spare is for what has room in a pool; where none had, it is the last of the room.
+  if (grown == Grown::kCovered || (grown == Grown::kOnSpare && must_grow)) return CUDA_SUCCESS;
+  source.free(*pointer);
+  *pointer = before;
+  refused = true;
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// `queried` is the stream as calls without the per-thread default name it.
+template <typename Allocate, typename Free>
+CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream queried,
+                          const Source<Allocate, Free>& source) {
   const Visit visit;
   Where where{};
   // Captured, it is a node of a graph: the graph takes memory when it runs.
   if (!visit || pointer == nullptr || bytes == 0 || IsCapturing(queried) || !WhereOf(*visit, queried, where))
-    return allocate();
-  const Locked lock((*visit).pools);
-  std::uint64_t reserved = RoundUp(bytes, kPoolPiece);
-  if (!ReserveWithPools(*visit, where.device, reserved)) {
-    // What the pool has already needs no more of the device.
-    reserved = 0;
-    if (pool == nullptr) pool = CurrentPool(where.device);
-    if (pool == nullptr || !HasRoom(pool, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  const CUdeviceptr before = *pointer;
-  const CUresult result = allocate();
-  if (result != CUDA_SUCCESS) {
-    GiveBack(*visit, where.device, reserved);
-    RefreshPools(*visit);
-    return result;
-  }
-  const CUmemoryPool source = PoolOf(*pointer);
-  if (source == nullptr || SettlePool(*visit, source, where.device, reserved)) return CUDA_SUCCESS;
-  free(*pointer);
-  RefreshPools(*visit);
-  *pointer = before;
-  return CUDA_ERROR_OUT_OF_MEMORY;
+    return source.allocate();
+  bool refused = false;
+  const CUresult result = TryFromPool(*visit, where.device, pointer, bytes, source, refused);
+  if (!refused || !WaitForFrees(queried)) return result;
+  return TryFromPool(*visit, where.device, pointer, bytes, source, refused);
 }
 
 CUstream PerThread(CUstream stream) { return stream == nullptr ? CU_STREAM_PER_THREAD : stream; }
@@ -87,35 +124,63 @@ CUresult Waited(CUresult result) {
   return result;
 }
 
+bool HasOneContext(Guest& guest, int device) {
+  const Locked lock(guest.contexts);
+  unsigned contexts = 0;
+  guest.context.ForEach([&](std::uint64_t, const Context& context) { contexts += context.device == device; });
+  return contexts == 1;
+}
+
+// A wait for all that a context has to do: after it destroyed pools have nothing left.
+template <typename Wait>
+CUresult WaitForAll(Wait wait) {
+  const Visit visit;
+  Where where{};
+  if (!visit || !__atomic_load_n(&(*visit).pools_used, __ATOMIC_ACQUIRE) || !CurrentWhere(*visit, where) ||
+      !HasOneContext(*visit, where.device))
+    return Waited(wait());
+  std::uint64_t ending = 0;
+  {
+    const Locked lock((*visit).pools);
+    ending = EndingOn(*visit, where.device);
+  }
+  const CUresult result = wait();
+  if (ending != 0 && result == CUDA_SUCCESS) {
+    const Locked lock((*visit).pools);
+    Ended(*visit, where.device, ending);
+  }
+  return Waited(result);
+}
+
 }  // namespace
 
-extern "C" {
+namespace hook {
 
 CUresult cuMemAllocAsync(CUdeviceptr* pointer, size_t bytes, CUstream stream) {
   auto* const real = GPUMAN_REAL(cuMemAllocAsync);
   auto* const free = GPUMAN_REAL(cuMemFreeAsync);
   if (real == nullptr || free == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  return AllocateFromPool(
-      pointer, bytes, nullptr, stream, [&] { return real(pointer, bytes, stream); },
-      [&](CUdeviceptr address) { free(address, stream); });
+  return AllocateFromPool(pointer, bytes, stream,
+                          Source{CUmemoryPool{}, [&] { return real(pointer, bytes, stream); },
+                                 [&](CUdeviceptr address) { free(address, stream); }});
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr* pointer, size_t bytes, CUstream stream) {
   auto* const real = GPUMAN_REAL_TWIN(cuMemAllocAsync, _ptsz);
   auto* const free = GPUMAN_REAL_TWIN(cuMemFreeAsync, _ptsz);
   if (real == nullptr || free == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  return AllocateFromPool(
-      pointer, bytes, nullptr, PerThread(stream), [&] { return real(pointer, bytes, stream); },
-      [&](CUdeviceptr address) { free(address, stream); });
+  return AllocateFromPool(pointer, bytes, PerThread(stream),
+                          Source{CUmemoryPool{}, [&] { return real(pointer, bytes, stream); },
+                                 [&](CUdeviceptr address) { free(address, stream); }});
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* pointer, size_t bytes, CUmemoryPool pool, CUstream stream) {
   auto* const real = GPUMAN_REAL(cuMemAllocFromPoolAsync);
   auto* const free = GPUMAN_REAL(cuMemFreeAsync);
   if (real == nullptr || free == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  return AllocateFromPool(
-      pointer, bytes, pool, stream, [&] { return real(pointer, bytes, pool, stream); },
-      [&](CUdeviceptr address) { free(address, stream); });
+  return AllocateFromPool(pointer, bytes, stream,
+                          Source{pool, [&] { return real(pointer, bytes, pool, stream); },
+                                 [&](CUdeviceptr address) { free(address, stream); }});
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* pointer, size_t bytes, CUmemoryPool pool,
@@ -123,9 +188,9 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* pointer, size_t bytes, CUmemo
   auto* const real = GPUMAN_REAL_TWIN(cuMemAllocFromPoolAsync, _ptsz);
   auto* const free = GPUMAN_REAL_TWIN(cuMemFreeAsync, _ptsz);
   if (real == nullptr || free == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  return AllocateFromPool(
-      pointer, bytes, pool, PerThread(stream), [&] { return real(pointer, bytes, pool, stream); },
-      [&](CUdeviceptr address) { free(address, stream); });
+  return AllocateFromPool(pointer, bytes, PerThread(stream),
+                          Source{pool, [&] { return real(pointer, bytes, pool, stream); },
+                                 [&](CUdeviceptr address) { free(address, stream); }});
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
@@ -134,10 +199,9 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   const Visit visit;
   if (!visit) return real(pool);
   const Locked lock((*visit).pools);
-  const bool known = (*visit).pool.Find(reinterpret_cast<std::uintptr_t>(pool)) != nullptr;
-  const std::uint64_t in_use = known ? UsedOf(pool) : 0;
+  const Leaving leaving = BeforeDestroy(*visit, pool);
   const CUresult result = real(pool);
-  if (known && result == CUDA_SUCCESS) ForgetPool(*visit, pool, in_use);
+  if (result == CUDA_SUCCESS) AfterDestroy(*visit, pool, leaving);
   return result;
 }
 
@@ -148,7 +212,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t min_bytes_to_keep) {
 
 CUresult cuCtxSynchronize() {
   auto* const real = GPUMAN_REAL(cuCtxSynchronize);
-  return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : Waited(real());
+  return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : WaitForAll([&] { return real(); });
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext context) {
@@ -171,6 +235,6 @@ CUresult cuEventSynchronize(CUevent event) {
   return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : Waited(real(event));
 }
 
-}  // extern "C"
+}  // namespace hook
 
 }  // namespace gpuman::shim

@@ -46,7 +46,7 @@ bool LimitOf(nvmlDevice_t device, Guest& guest, Told& told) {
 
 }  // namespace
 
-extern "C" {
+namespace hook {
 
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   auto* const real = GPUMAN_REAL(cuMemGetInfo_v2);
@@ -75,6 +75,10 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
     *bytes = Less(*bytes, TellOf(*visit, device).limit);
   return result;
 }
+
+}  // namespace hook
+
+extern "C" {
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
   auto* const real = GPUMAN_REAL(nvmlDeviceGetMemoryInfo);

@@ -16,7 +16,7 @@ void Drop(Guest& guest, const VirtualReference& reference) {
 
 }  // namespace
 
-extern "C" {
+namespace hook {
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
                      unsigned long long flags) {
@@ -115,6 +115,6 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   return result;
 }
 
-}  // extern "C"
+}  // namespace hook
 
 }  // namespace gpuman::shim

@@ -128,15 +128,21 @@ bool Enter(const wire::Welcome& welcome, const Descriptor& owner, const Descript
 
 enum class Path { kGiven, kUsual };
 
-Reply Ask(const char* path, Path kind, Place& place, std::int64_t end) {
+// When to stop waiting, as NowMs tells it.
+struct Ends {
+  std::int64_t connect;
+  std::int64_t answer;
+};
+
+Reply Ask(const char* path, Path kind, Place& place, const Ends& ends) {
   const Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket.get() < 0 || !Connect(socket.get(), path, end)) return Reply::kNoDaemon;
+  if (socket.get() < 0 || !Connect(socket.get(), path, ends.connect)) return Reply::kNoDaemon;
   if (kind == Path::kUsual && !IsTrusted(socket.get())) return Reply::kNoDaemon;
   const wire::Hello hello = MakeHello();
   if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) !=
       static_cast<ssize_t>(sizeof hello))
     return Reply::kNoDaemon;
-  if (!WaitFor(socket.get(), POLLIN, end)) return Reply::kNoDaemon;
+  if (!WaitFor(socket.get(), POLLIN, ends.answer)) return Reply::kNoDaemon;
   wire::Welcome welcome{};
   Descriptor owner, file;
   if (!Receive(socket.get(), welcome, owner, file)) return Reply::kNoDaemon;
@@ -166,12 +172,13 @@ class NoCancellation {
 
 }  // namespace
 
-Reply AskForLedger(Place& place, int milliseconds) {
+Reply AskForLedger(Place& place, Patience patience) {
   const NoCancellation whole;
-  const std::int64_t end = NowMs() + milliseconds;
+  const std::int64_t now = NowMs();
+  const Ends ends{now + patience.connect_ms, now + patience.connect_ms + patience.answer_ms};
   bool answered = false, own_is_away = false;
   const auto joined = [&](const char* path, Path kind) {
-    const Reply reply = Ask(path, kind, place, end);
+    const Reply reply = Ask(path, kind, place, ends);
     answered = answered || reply == Reply::kNoJob;
     own_is_away = own_is_away || (kind == Path::kGiven && reply == Reply::kNoDaemon);
     return reply == Reply::kJoined;

@@ -19,7 +19,13 @@ struct Place {
   int file;
 };
 
-// Asks each daemon there may be, for `milliseconds` at most in all. Leaves one descriptor open, in `place`.
-Reply AskForLedger(Place& place, int milliseconds);
+// How long daemons are waited for, all of them together.
+struct Patience {
+  int connect_ms;  // until one takes the connection
+  int answer_ms;   // then until it answers
+};
+
+// Asks each daemon there may be. Leaves one descriptor open, in `place`.
+Reply AskForLedger(Place& place, Patience patience);
 
 }  // namespace gpuman::shim

@@ -130,17 +130,25 @@ std::uint64_t GranuleOf(Guest& guest, int ordinal) {
   return device != nullptr ? device->granule : 0;
 }
 
-bool ReserveWithPools(Guest& guest, int ordinal, std::uint64_t bytes) {
+bool ReserveAtOnce(Guest& guest, int ordinal, std::uint64_t bytes) {
   Device* const device = Known(guest, ordinal);
-  if (device == nullptr || bytes == 0 || TryReserve(guest, *device, bytes)) return true;
+  return device == nullptr || bytes == 0 || TryReserve(guest, *device, bytes);
+}
+
+bool ReserveBesidePools(Guest& guest, int ordinal, std::uint64_t bytes) {
+  if (ReserveAtOnce(guest, ordinal, bytes)) return true;
   RefreshPools(guest);
   ReclaimOthers(guest);
-  return TryReserve(guest, *device, bytes);
+  return ReserveAtOnce(guest, ordinal, bytes);
+}
+
+bool ReserveWithPools(Guest& guest, int ordinal, std::uint64_t bytes) {
+  return ReserveBesidePools(guest, ordinal, bytes) ||
+         (TrimPools(guest, ordinal) && ReserveAtOnce(guest, ordinal, bytes));
 }
 
 bool Reserve(Guest& guest, int ordinal, std::uint64_t bytes) {
-  Device* const device = Known(guest, ordinal);
-  if (device == nullptr || bytes == 0 || TryReserve(guest, *device, bytes)) return true;
+  if (ReserveAtOnce(guest, ordinal, bytes)) return true;
   const Locked lock(guest.pools);
   return ReserveWithPools(guest, ordinal, bytes);
 }

@@ -27,10 +27,14 @@ bool CurrentWhere(Guest& guest, Where& where);
 std::uint64_t GranuleOf(Guest& guest, int device);
 
 // False: it would pass the limit. Before that is said, what is free without anybody knowing is found: memory
-// that pools gave back, and that of processes of the job that have ended.
+// that pools gave back, that of processes of the job that have ended, and what pools have and do not use.
 bool Reserve(Guest& guest, int device, std::uint64_t bytes);
 // The same for who holds guest.pools.
 bool ReserveWithPools(Guest& guest, int device, std::uint64_t bytes);
+// The same, but pools keep what they have.
+bool ReserveBesidePools(Guest& guest, int device, std::uint64_t bytes);
+// The same, without looking for anything.
+bool ReserveAtOnce(Guest& guest, int device, std::uint64_t bytes);
 void GiveBack(Guest& guest, int device, std::uint64_t bytes);
 // Counts what the device has given already.
 void Charge(Guest& guest, int device, std::uint64_t bytes);

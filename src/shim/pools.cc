@@ -9,7 +9,11 @@ namespace {
 using namespace driver::abi;  // the vendor's names
 
 std::uint64_t NumberOf(CUmemoryPool pool) { return reinterpret_cast<std::uintptr_t>(pool); }
+CUmemoryPool PoolOf(std::uint64_t number) {
+  return reinterpret_cast<CUmemoryPool>(static_cast<std::uintptr_t>(number));
+}
 
+// These two for who is relaxed.
 bool Read(CUmemoryPool pool, CUmemPool_attribute attribute, std::uint64_t& value) {
   auto* const get = GPUMAN_REAL(cuMemPoolGetAttribute);
   cuuint64_t answer = 0;
@@ -18,56 +22,159 @@ bool Read(CUmemoryPool pool, CUmemPool_attribute attribute, std::uint64_t& value
   return true;
 }
 
+void Trim(CUmemoryPool pool) {
+  if (auto* const trim = GPUMAN_REAL(cuMemPoolTrimTo)) trim(pool, 0);
+}
+
+bool IsCounted(int device) { return device >= 0 && device < kMostDevices; }
+
+bool IsNearLimit(Guest& guest, int device) {
+  const Told told = TellOf(guest, device);
+  return told.limit != UINT64_MAX && (told.used >= told.limit || told.limit - told.used < kNearLimit);
+}
+
+std::uint64_t HeldOn(Guest& guest, int device) {
+  std::uint64_t held = 0;
+  guest.pool.ForEach([&](std::uint64_t, const Pool& pool) { held += pool.device == device ? pool.held : 0; });
+  return held;
+}
+
+void FillSpare(Guest& guest, int device) {
+  std::uint64_t& spare = guest.spare[device];
+  while (spare < kSpareBytes && IsNearLimit(guest, device) && ReserveAtOnce(guest, device, kPoolPiece))
+    spare += kPoolPiece;
+}
+
+// Bytes of pools that are on the device no more.
+void CameBack(Guest& guest, int device, std::uint64_t bytes) {
+  std::uint64_t& spare = guest.spare[device];
+  if (spare < kSpareBytes && HeldOn(guest, device) != 0 && IsNearLimit(guest, device)) {
+    const std::uint64_t kept = bytes < kSpareBytes - spare ? bytes : kSpareBytes - spare;
+    spare += kept;
+    bytes -= kept;
+  }
+  GiveBack(guest, device, bytes);
+}
+
 }  // namespace
 
+Relaxed::Relaxed() : mode_(CU_STREAM_CAPTURE_MODE_RELAXED), exchanged_(false) {
+  auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode);
+  exchanged_ = exchange != nullptr && exchange(&mode_) == CUDA_SUCCESS;
+}
+
+Relaxed::~Relaxed() {
+  auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode);
+  if (exchanged_ && exchange != nullptr) exchange(&mode_);
+}
+
 void RefreshPools(Guest& guest) {
+  const Relaxed relaxed;
+  std::uint64_t gone[kMostDevices] = {};
   guest.pool.ForEach([&](std::uint64_t number, Pool& pool) {
     std::uint64_t has = 0;
-    const auto handle = reinterpret_cast<CUmemoryPool>(static_cast<std::uintptr_t>(number));
-    if (!Read(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has) || has == pool.held) return;
+    if (!Read(PoolOf(number), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has) || has == pool.held) return;
     if (has < pool.held)
-      GiveBack(guest, pool.device, pool.held - has);
+      gone[pool.device] += pool.held - has;
     else
       Charge(guest, pool.device, has - pool.held);
     pool.held = has;
   });
+  for (int device = 0; device < kMostDevices; ++device) {
+    if (gone[device] != 0) CameBack(guest, device, gone[device]);
+    std::uint64_t& spare = guest.spare[device];
+    if (spare == 0 || HeldOn(guest, device) != 0) continue;
+    GiveBack(guest, device, spare);
+    spare = 0;
+  }
 }
 
-bool SettlePool(Guest& guest, CUmemoryPool pool, int device, std::uint64_t reserved) {
+bool TrimPools(Guest& guest, int device) {
+  const std::uint64_t before = HeldOn(guest, device);
+  if (before == 0) return false;
+  const Relaxed relaxed;
+  guest.pool.ForEach([&](std::uint64_t number, const Pool& pool) {
+    if (pool.device == device && pool.held != 0) Trim(PoolOf(number));
+  });
+  RefreshPools(guest);
+  return HeldOn(guest, device) < before;
+}
+
+bool CoverGrowth(Guest& guest, int device, std::uint64_t bytes, std::uint64_t& reserved) {
+  const std::uint64_t most = RoundUp(bytes, kPoolPiece);
+  reserved = most;
+  if (!IsCounted(device) || ReserveBesidePools(guest, device, most)) return true;
+  std::uint64_t& spare = guest.spare[device];
+  if (most > spare && TrimPools(guest, device) && ReserveAtOnce(guest, device, most)) return true;
+  if (most <= spare) {
+    reserved = 0;
+    return true;
+  }
+  // Too large for the spare, which is part of the room.
+  if (spare == 0 || !ReserveAtOnce(guest, device, most - spare)) return false;
+  spare = 0;
+  return true;
+}
+
+Grown SettlePool(Guest& guest, CUmemoryPool pool, int device, std::uint64_t reserved) {
+  if (!IsCounted(device)) return Grown::kCovered;
+  const Relaxed relaxed;
   Pool* const entry = guest.pool.Insert(NumberOf(pool));
   std::uint64_t has = 0;
   if (entry == nullptr || !Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has))
-    return true;  // stays reserved
+    return Grown::kCovered;  // stays reserved
   __atomic_store_n(&guest.pools_used, true, __ATOMIC_RELEASE);
   if (entry->held == 0) entry->device = device;
   const std::uint64_t before = entry->held;
   entry->held = has;
-  if (has < before) GiveBack(guest, device, before - has);
+  if (has < before) CameBack(guest, device, before - has);
   const std::uint64_t grown = has > before ? has - before : 0;
   if (grown <= reserved) {
     GiveBack(guest, device, reserved - grown);
-    return true;
+    FillSpare(guest, device);
+    return Grown::kCovered;
   }
-  if (ReserveWithPools(guest, device, grown - reserved)) return true;
-  Charge(guest, device, grown - reserved);
-  return false;
+  const std::uint64_t more = grown - reserved;
+  if (ReserveWithPools(guest, device, more)) return Grown::kCovered;
+  std::uint64_t& spare = guest.spare[device];
+  const bool enough = more <= spare;
+  if (!enough) Charge(guest, device, more - spare);
+  spare -= enough ? more : spare;
+  return enough ? Grown::kOnSpare : Grown::kTooFar;
 }
 
-bool HasRoom(CUmemoryPool pool, std::uint64_t bytes) {
+bool HasUnused(CUmemoryPool pool, std::uint64_t bytes) {
+  const Relaxed relaxed;
   std::uint64_t has = 0, used = 0;
   return Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has) &&
          Read(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) && used <= has && bytes <= has - used;
 }
 
-std::uint64_t UsedOf(CUmemoryPool pool) {
+Leaving BeforeDestroy(Guest& guest, CUmemoryPool pool) {
+  if (guest.pool.Find(NumberOf(pool)) == nullptr) return {};
+  const Relaxed relaxed;
+  Trim(pool);
+  RefreshPools(guest);
+  const Pool* const entry = guest.pool.Find(NumberOf(pool));
   std::uint64_t used = 0;
-  return Read(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) ? used : UINT64_MAX;
+  return {true, !Read(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) || used != 0, entry->held};
 }
 
-void ForgetPool(Guest& guest, CUmemoryPool pool, std::uint64_t in_use) {
+void AfterDestroy(Guest& guest, CUmemoryPool pool, const Leaving& leaving) {
   Pool entry{};
-  if (!guest.pool.Take(NumberOf(pool), entry)) return;
-  if (in_use < entry.held) GiveBack(guest, entry.device, RoundDown(entry.held - in_use, kPoolPiece));
+  if (!leaving.known || !guest.pool.Take(NumberOf(pool), entry)) return;
+  if (!leaving.in_use) guest.ending[entry.device] += leaving.left;
+  RefreshPools(guest);
+}
+
+std::uint64_t EndingOn(Guest& guest, int device) { return IsCounted(device) ? guest.ending[device] : 0; }
+
+void Ended(Guest& guest, int device, std::uint64_t bytes) {
+  if (!IsCounted(device)) return;
+  std::uint64_t& ending = guest.ending[device];
+  if (bytes > ending) bytes = ending;
+  ending -= bytes;
+  GiveBack(guest, device, bytes);
 }
 
 }  // namespace gpuman::shim

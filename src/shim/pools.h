@@ -1,5 +1,12 @@
 // Memory of pools (cuMemAllocAsync and its like). A pool takes memory from the device in pieces and keeps it
-// for a while: what counts is what the driver says that the pool has. All for who holds guest.pools.
+// for a while: what counts is what the driver says that the pool has.
+//
+// Whether an allocation lets its pool grow is the driver's secret. So what it can grow by at most counts
+// before the driver is asked, and what it did not grow by is given back afterwards. At the limit that would
+// refuse what fits into the unused parts of a pool: for this the process sets a little aside when the limit
+// comes near, the spare. It counts, no pool has it, and it covers the asking.
+//
+// All for who holds guest.pools.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -7,23 +14,61 @@
 
 namespace gpuman::shim {
 
-// What pools grow by (measured on an H200).
+// Measured on an H200: a pool grows by pieces, never by more than hold the request.
 inline constexpr std::uint64_t kPoolPiece = std::uint64_t{32} << 20;
+// What lies in unused memory without a whole piece in it touches two pieces at most.
+inline constexpr std::uint64_t kSpareBytes = 2 * kPoolPiece;
+// With less than this left a spare is set aside.
+inline constexpr std::uint64_t kNearLimit = 8 * kPoolPiece;
 
-// Counts what each pool has now where that is less than before, or more.
+// For as long as it lives, the calling thread's questions to pools, trims and waits spoil no capture of the
+// program's: the driver counts them among what must not be called while a stream is captured.
+class Relaxed {
+ public:
+  Relaxed();
+  ~Relaxed();
+  Relaxed(const Relaxed&) = delete;
+  Relaxed& operator=(const Relaxed&) = delete;
+
+ private:
+  driver::abi::CUstreamCaptureMode mode_;
+  bool exchanged_;
+};
+
+// Counts what each pool has now where that is less than before, or more. What came back fills the spare first
+// while the limit is near; the spare ends with the last memory of pools.
 void RefreshPools(Guest& guest);
 
-// After an allocation on the device for which `reserved` bytes were reserved: counts what the pool has grown
-// by instead. False where it has grown by more than the limit allows; that is counted all the same.
-bool SettlePool(Guest& guest, driver::abi::CUmemoryPool pool, int device, std::uint64_t reserved);
+// Takes from the device's pools what nobody uses. False: nothing came back.
+bool TrimPools(Guest& guest, int device);
 
-// Whether the pool has `bytes` that it need not take from the device.
-bool HasRoom(driver::abi::CUmemoryPool pool, std::uint64_t bytes);
+// Before an allocation of `bytes`: reserves what a pool can grow by, or finds that the spare covers it, then
+// `reserved` is 0. False: neither.
+bool CoverGrowth(Guest& guest, int device, std::uint64_t bytes, std::uint64_t& reserved);
 
-// Bytes of the pool that the program has in use.
-std::uint64_t UsedOf(driver::abi::CUmemoryPool pool);
+enum class Grown {
+  kCovered,  // by what was reserved for it
+  kOnSpare,  // the spare, or part of it, is the pool's now
+  kTooFar    // by more than the driver ever did; that is counted all the same
+};
+// After it: counts what the pool has grown by instead.
+Grown SettlePool(Guest& guest, driver::abi::CUmemoryPool pool, int device, std::uint64_t reserved);
 
-// The pool is gone, and all that it had but for the bytes that are in use still.
-void ForgetPool(Guest& guest, driver::abi::CUmemoryPool pool, std::uint64_t in_use);
+// Whether the pool has `bytes` that nobody uses, in one place or in many.
+bool HasUnused(driver::abi::CUmemoryPool pool, std::uint64_t bytes);
+
+// A pool that is about to be destroyed, and what it will have then still.
+struct Leaving {
+  bool known;
+  bool in_use;  // by allocations that are not freed
+  std::uint64_t left;
+};
+Leaving BeforeDestroy(Guest& guest, driver::abi::CUmemoryPool pool);
+// It is. What it has left counts until all work of its device is done, or for good where it is in use: nobody
+// tells any more when that ends.
+void AfterDestroy(Guest& guest, driver::abi::CUmemoryPool pool, const Leaving& leaving);
+// What of destroyed pools waits for the device's work; `bytes` of it are the device's again.
+std::uint64_t EndingOn(Guest& guest, int device);
+void Ended(Guest& guest, int device, std::uint64_t bytes);
 
 }  // namespace gpuman::shim

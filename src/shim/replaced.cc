@@ -7,22 +7,6 @@ namespace {
 
 using driver::abi::CudaTwin;
 
-#define GPUMAN_SHIM_TEXT_NONE(symbol)
-#define GPUMAN_SHIM_TEXT_PTDS(symbol) #symbol "_ptds",
-#define GPUMAN_SHIM_TEXT_PTSZ(symbol) #symbol "_ptsz",
-constexpr const char* kSymbols[] = {
-#define GPUMAN_SHIM_ROW(symbol, entry_class, twin) #symbol, GPUMAN_SHIM_TEXT_##twin(symbol)
-    GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)
-#undef GPUMAN_SHIM_ROW
-#define GPUMAN_SHIM_ROW(symbol, entry_class) #symbol,
-        GPUMAN_SHIM_HOOKED_NVML(GPUMAN_SHIM_ROW)
-#undef GPUMAN_SHIM_ROW
-#define GPUMAN_SHIM_ROW(symbol) #symbol,
-            GPUMAN_SHIM_SERVICES(GPUMAN_SHIM_ROW)
-#undef GPUMAN_SHIM_ROW
-};
-static_assert(sizeof kSymbols / sizeof kSymbols[0] == kEntries);
-
 // What cuGetProcAddress is asked for.
 struct Procedure {
   const char* name;
@@ -45,23 +29,39 @@ consteval Procedure Row(std::string_view symbol, Entry entry, CudaTwin twin) {
 }
 
 constexpr CudaTwin NONE = CudaTwin::kNone;
+constexpr CudaTwin PTDS = CudaTwin::kPtds;
 constexpr CudaTwin PTSZ = CudaTwin::kPtsz;
-constexpr Procedure kProcedures[] = {
 #define GPUMAN_SHIM_ROW(symbol, entry_class, twin) Row(#symbol, Entry::symbol, twin),
-    GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)
+constexpr Procedure kEverywhere[] = {GPUMAN_SHIM_HOOKED(GPUMAN_SHIM_ROW)};
+constexpr Procedure kEvictable[] = {GPUMAN_SHIM_BACKED(GPUMAN_SHIM_ROW) GPUMAN_SHIM_GATED(GPUMAN_SHIM_ROW)};
 #undef GPUMAN_SHIM_ROW
+
+struct Answer {
+  const Procedure* row = nullptr;
+  bool twin = false;
 };
+
+// The newest of the rows that was there in the version, or what was found before.
+template <std::size_t count>
+Answer Newest(const Procedure (&rows)[count], const char* name, int version, bool per_thread, Answer best) {
+  for (const Procedure& row : rows) {
+    if (std::strcmp(row.name, name) != 0) continue;
+    const bool twin = row.has_twin && per_thread;
+    const int since =
+        twin && row.since < driver::abi::kFirstTwinVersion ? driver::abi::kFirstTwinVersion : row.since;
+    if (since > version || (best.row != nullptr && row.since <= best.row->since)) continue;
+    best = {&row, twin};
+  }
+  return best;
+}
 
 }  // namespace
 
-const char* SymbolOf(Entry entry) { return kSymbols[static_cast<unsigned>(entry)]; }
-
-bool IsNvml(Entry entry) { return SymbolOf(entry)[0] == 'n'; }
-
-bool FindReplaced(const char* symbol, Entry& entry) {
+bool FindReplaced(const char* symbol, Scope scope, Entry& entry) {
   const bool ours = (symbol[0] == 'c' && symbol[1] == 'u') || (symbol[0] == 'n' && symbol[1] == 'v');
   if (!ours) return false;
-  for (unsigned i = 0; i < kReplaced; ++i) {
+  const unsigned count = scope == Scope::kEvictable ? kReplaced : kReplacedEverywhere;
+  for (unsigned i = 0; i < count; ++i) {
     if (std::strcmp(kSymbols[i], symbol) != 0) continue;
     entry = static_cast<Entry>(i);
     return true;
@@ -69,21 +69,12 @@ bool FindReplaced(const char* symbol, Entry& entry) {
   return false;
 }
 
-bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, Entry& entry) {
-  using driver::abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  const Procedure* best = nullptr;
-  bool twin = false;
-  for (const Procedure& row : kProcedures) {
-    if (std::strcmp(row.name, name) != 0) continue;
-    const bool as_twin = row.has_twin && (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
-    const int since =
-        as_twin && row.since < driver::abi::kFirstTwinVersion ? driver::abi::kFirstTwinVersion : row.since;
-    if (since > version || (best != nullptr && row.since <= best->since)) continue;
-    best = &row;
-    twin = as_twin;
-  }
-  if (best == nullptr) return false;
-  entry = static_cast<Entry>(static_cast<unsigned>(best->entry) + (twin ? 1 : 0));
+bool FindReplaced(const char* name, int version, driver::abi::cuuint64_t flags, Scope scope, Entry& entry) {
+  const bool per_thread = (flags & driver::abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+  Answer best = Newest(kEverywhere, name, version, per_thread, {});
+  if (scope == Scope::kEvictable) best = Newest(kEvictable, name, version, per_thread, best);
+  if (best.row == nullptr) return false;
+  entry = static_cast<Entry>(static_cast<unsigned>(best.row->entry) + (best.twin ? 1 : 0));
   return true;
 }
 

@@ -10,15 +10,16 @@ namespace {
 using driver::abi::CU_GET_PROC_ADDRESS_DEFAULT;
 using driver::abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 
-std::string Symbol(const char* symbol) {
+std::string Symbol(const char* symbol, Scope scope = Scope::kEverywhere) {
   Entry entry{};
-  return FindReplaced(symbol, entry) ? SymbolOf(entry) : "";
+  return FindReplaced(symbol, scope, entry) ? SymbolOf(entry) : "";
 }
 
 std::string Procedure(const char* name, int version,
-                      driver::abi::cuuint64_t flags = CU_GET_PROC_ADDRESS_DEFAULT) {
+                      driver::abi::cuuint64_t flags = CU_GET_PROC_ADDRESS_DEFAULT,
+                      Scope scope = Scope::kEverywhere) {
   Entry entry{};
-  return FindReplaced(name, version, flags, entry) ? SymbolOf(entry) : "";
+  return FindReplaced(name, version, flags, scope, entry) ? SymbolOf(entry) : "";
 }
 
 TEST(Replaced, SymbolsAreTakenByTheirExactNames) {
@@ -58,17 +59,33 @@ TEST(Replaced, ThePerThreadStreamIsAnotherFunction) {
   EXPECT_EQ(Procedure("cuStreamSynchronize", 6050), "cuStreamSynchronize");
 }
 
+TEST(Replaced, WhereMemoryCanLeaveTheGpuLaunchesAndCopiesAreReplacedAsWell) {
+  constexpr auto kTwin = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  EXPECT_EQ(Symbol("cuLaunchKernel", Scope::kEvictable), "cuLaunchKernel");
+  EXPECT_EQ(Symbol("cuLaunchKernel_ptsz", Scope::kEvictable), "cuLaunchKernel_ptsz");
+  EXPECT_EQ(Symbol("cuMemcpyHtoD_v2_ptds", Scope::kEvictable), "cuMemcpyHtoD_v2_ptds");
+  EXPECT_EQ(Symbol("cuMemAlloc_v2", Scope::kEvictable), "cuMemAlloc_v2");
+  EXPECT_EQ(Symbol("cuInit", Scope::kEvictable), "");
+  EXPECT_EQ(Procedure("cuMemcpyHtoD", 12000, kTwin, Scope::kEvictable), "cuMemcpyHtoD_v2_ptds");
+  EXPECT_EQ(Procedure("cuLaunchKernelEx", 11050, 0, Scope::kEvictable), "");
+  EXPECT_EQ(Procedure("cuStreamBeginCapture", 10000, 0, Scope::kEvictable), "cuStreamBeginCapture");
+  EXPECT_EQ(Procedure("cuStreamBeginCapture", 12000, kTwin, Scope::kEvictable),
+            "cuStreamBeginCapture_v2_ptsz");
+}
+
 // What the driver answers by its own list is what is replaced.
 TEST(Replaced, AgreesWithTheDriversListForEveryFunctionAndVersion) {
-  for (const auto& function : driver::abi::kCudaFunctions) {
-    Entry entry{};
-    const std::string symbol(function.symbol), name(function.name);
-    if (!FindReplaced(symbol.c_str(), entry)) continue;
-    EXPECT_EQ(Procedure(name.c_str(), function.version), symbol);
-    const std::string twin = symbol + std::string(driver::abi::TwinSuffix(function.twin));
-    const int version = std::max(function.version, driver::abi::kFirstTwinVersion);
-    if (Procedure(name.c_str(), version) != symbol) continue;  // there is a newer one by then
-    EXPECT_EQ(Procedure(name.c_str(), version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM), twin);
+  for (const Scope scope : {Scope::kEverywhere, Scope::kEvictable}) {
+    for (const auto& function : driver::abi::kCudaFunctions) {
+      const std::string symbol(function.symbol), name(function.name);
+      if (Symbol(symbol.c_str(), scope).empty()) continue;
+      EXPECT_EQ(Procedure(name.c_str(), function.version, CU_GET_PROC_ADDRESS_DEFAULT, scope), symbol);
+      const std::string twin = symbol + std::string(driver::abi::TwinSuffix(function.twin));
+      const int version = std::max(function.version, driver::abi::kFirstTwinVersion);
+      // There may be a newer one by then.
+      if (Procedure(name.c_str(), version, CU_GET_PROC_ADDRESS_DEFAULT, scope) != symbol) continue;
+      EXPECT_EQ(Procedure(name.c_str(), version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, scope), twin);
+    }
   }
 }
 

@@ -1,11 +1,16 @@
 // A daemon's half of the shim's protocol, for tests: one ledger, joined by every process that asks.
 //
-//   ledger_server SOCKET [--job N] [--gpu UUID LIMIT CONTEXT]… [--nobody]
+//   ledger_server SOCKET [--job N] [--gpu UUID LIMIT CONTEXT]… [--nobody] [--evictable BUDGET PATIENCE_MS]
+//                 [--adopt PID FD]
 //
 // Prints "ready", then obeys one command a line and answers each with one line:
 //   limit UUID BYTES   outside UUID BYTES   used UUID   joined   registered PID   reclaim   intact
+//   order PID|all 0|1   await PID|all MILLISECONDS (until they have answered)   stages   host
 //   drop   stop
-// --nobody answers every process that it is in no job. Ends with its standard input.
+// --nobody answers every process that it is in no job; a BUDGET of - is none; --adopt takes the ledger over
+// that the process has open. Ends with its standard input.
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -22,6 +27,8 @@ struct Options {
   std::string socket;
   base::JobId job{1};
   std::vector<GpuLimit> gpus;
+  Eviction eviction;
+  std::string adopt;
   bool nobody = false;
 };
 
@@ -30,12 +37,18 @@ class Test {
   explicit Test(Options options) : options_(std::move(options)) {}
 
   base::Result<> Run() {
-    GPUMAN_TRY(ledgers_.Create(options_.job, options_.gpus));
+    if (options_.adopt.empty()) {
+      GPUMAN_TRY(ledgers_.Create(options_.job, options_.gpus, options_.eviction));
+    } else {
+      base::Fd file(::open(options_.adopt.c_str(), O_RDWR | O_CLOEXEC));
+      GPUMAN_TRY(ledgers_.Adopt(options_.job, std::move(file), options_.gpus, options_.eviction));
+    }
     GPUMAN_ASSIGN(base::Fd listening, ListenForShims(options_.socket, 0666));
-    GPUMAN_ASSIGN(Server server, Server::Make(std::move(listening), ledgers_, [&](const Caller& caller) {
+    GPUMAN_ASSIGN(Server made, Server::Make(std::move(listening), ledgers_, [&](const Caller& caller) {
                     joined_.push_back(caller);
                     return options_.nobody ? Attribution{} : Attribution{Verdict::kJob, options_.job};
                   }));
+    Server& server = server_.emplace(std::move(made));
     Say("ready");
     std::string buffer;
     for (;;) {
@@ -56,6 +69,53 @@ class Test {
 
  private:
   static void Say(const std::string& line) { std::cout << line << std::endl; }
+
+  std::optional<base::ProcessId> Find(const std::string& pid) const {
+    return base::IdentityOf(static_cast<pid_t>(std::stol(pid)));
+  }
+
+  std::string Order(const std::string& whom, bool out) {
+    if (whom == "all") {
+      const auto told = ledgers_.OrderAll(options_.job, out);
+      return told ? std::to_string(*told) : told.error().message;
+    }
+    const auto process = Find(whom);
+    if (!process) return "no such process";
+    const auto ordered = ledgers_.Order(options_.job, *process, out);
+    return ordered ? "ok" : ordered.error().message;
+  }
+
+  bool Answered(const std::string& whom) const {
+    const auto process = whom == "all" ? std::nullopt : Find(whom);
+    for (const Standing& one : ledgers_.StandingsOf(options_.job)) {
+      if ((whom == "all" || (process && one.process == *process)) && !one.answered) return false;
+    }
+    return true;
+  }
+
+  // Serves meanwhile.
+  std::string Await(const std::string& whom, std::uint64_t milliseconds) {
+    constexpr int kLookEveryMs = 2;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+    while (!Answered(whom)) {
+      if (std::chrono::steady_clock::now() > end) return "too late";
+      pollfd entry{server_->descriptor(), POLLIN, 0};
+      if (::poll(&entry, 1, kLookEveryMs) > 0) server_->Serve();
+    }
+    return "ok";
+  }
+
+  std::string Stages() const {
+    std::string text;
+    for (const Standing& one : ledgers_.StandingsOf(options_.job)) {
+      text += fmt::format(
+          R"({}{{"pid":{},"stage":{},"answered":{},"trouble":{},"driver":{},"evictable":{},"evicted":{}}})",
+          text.empty() ? "" : ",", one.process.pid, static_cast<unsigned>(one.stage),
+          one.answered ? "true" : "false", static_cast<unsigned>(one.trouble), one.driver_error,
+          one.evictable.count, one.evicted.count);
+    }
+    return "[" + text + "]";
+  }
 
   bool Obey(const std::string& line) {
     std::istringstream words(line);
@@ -88,6 +148,18 @@ class Test {
       Say(std::to_string(ledgers_.Reclaim(options_.job)));
     } else if (command == "intact") {
       Say(ledgers_.Intact(options_.job) ? "yes" : "no");
+    } else if (command == "order") {
+      std::string whom;
+      words >> whom >> number;
+      Say(Order(whom, number != 0));
+    } else if (command == "await") {
+      std::string whom;
+      words >> whom >> number;
+      Say(Await(whom, number));
+    } else if (command == "stages") {
+      Say(Stages());
+    } else if (command == "host") {
+      Say(std::to_string(ledgers_.HostMemoryOf(options_.job).count));
     } else if (command == "drop") {
       ledgers_.Drop(options_.job);
       Say("ok");
@@ -99,6 +171,7 @@ class Test {
 
   Options options_;
   Ledgers ledgers_;
+  std::optional<Server> server_;
   std::vector<Caller> joined_;
 };
 
@@ -112,6 +185,14 @@ std::optional<Options> Parse(int count, char** words) {
       options.nobody = true;
     } else if (word == "--job" && i + 1 < count) {
       options.job.value = std::stoll(words[++i]);
+    } else if (word == "--evictable" && i + 2 < count) {
+      options.eviction.possible = true;
+      const std::string budget = words[++i];
+      if (budget != "-") options.eviction.host_budget = base::Bytes{std::stoull(budget)};
+      options.eviction.patience = base::Millis{std::stoll(words[++i])};
+    } else if (word == "--adopt" && i + 2 < count) {
+      const std::string pid = words[++i];
+      options.adopt = "/proc/" + pid + "/fd/" + words[++i];
     } else if (word == "--gpu" && i + 3 < count) {
       GpuLimit limit;
       limit.uuid = words[++i];

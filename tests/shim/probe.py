@@ -182,6 +182,53 @@ def pool_that_keeps():
     return {"statuses": statuses, "kept": kept, "trimmed": trimmed, "after": info()[0], "room": room}
 
 
+def pool_in_holes():
+    """A pool at the limit whose memory is free in holes that no whole piece of it lies in."""
+    start()
+    stream, status = pointer(), OK
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+
+    def take(size):
+        address = u64()
+        return cuda.cuMemAllocAsync(ctypes.byref(address), size_t(size), stream), address
+
+    blocks = []
+    while status == OK:
+        status, address = take(40 * MIB)
+        blocks.append(address)
+    refused = blocks.pop()
+    holes = [blocks.pop(i) for i in range(len(blocks) - 2, 0, -2)]
+    for address in holes:
+        assert cuda.cuMemFreeAsync(address, stream) == OK
+    assert cuda.cuStreamSynchronize(stream) == OK
+    for _ in range(3):  # each of the same size into its hole, and small ones
+        again = [take(40 * MIB) for _ in holes[:-1]] + [take(MIB) for _ in range(32)]
+        statuses = [status for status, _ in again]
+        for status, address in again:
+            assert status == OK and cuda.cuMemFreeAsync(address, stream) == OK, statuses
+        assert cuda.cuStreamSynchronize(stream) == OK
+    for address in blocks:
+        assert cuda.cuMemFreeAsync(address, stream) == OK
+    assert cuda.cuStreamSynchronize(stream) == OK
+    return {"blocks": len(blocks) + len(holes), "refused": refused.value, "statuses": statuses, "free": info()[0]}
+
+
+def pool_in_capture():
+    """What a program may do while a stream is captured, with memory of pools there."""
+    start()
+    stream, captured, address, graph = pointer(), pointer(), u64(), pointer()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+    assert cuda.cuStreamCreate(ctypes.byref(captured), 1) == OK
+    assert cuda.cuMemAllocAsync(ctypes.byref(address), size_t(MIB), stream) == OK
+    assert cuda.cuStreamBeginCapture_v2(captured, 0) == OK
+    free = info()[0]
+    more = u64()
+    statuses = [cuda.cuMemAllocAsync(ctypes.byref(more), size_t(64 * MIB), stream),
+                cuda.cuMemFreeAsync(more, stream), cuda.cuMemFreeAsync(address, stream),
+                cuda.cuMemAllocAsync(ctypes.byref(more), size_t(1 << 40), stream)]
+    return {"told": free > 0, "statuses": statuses, "end": cuda.cuStreamEndCapture(captured, ctypes.byref(graph))}
+
+
 def arrays():
     """Arrays count, and mipmapped ones."""
     class Shape(ctypes.Structure):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures, prints, asserts nothing. On a machine with an NVIDIA driver add --real.
+# Measures, prints, asserts nothing. On a machine with an NVIDIA driver add --real. `./dev bench shim` measures the shim alone.
 . tools/dev/common.sh
 
 need build test

@@ -1,18 +1,23 @@
 // Changes of a ledger's counts: by many processes at once, each of which may be killed between any two
 // instructions, without a lock and without a byte past a limit.
 //
-// Two words have to change together: a GPU's total, and what the process has there. A change is announced in
-// the slot (intent), happens when the total is exchanged, and is then entered in the slot (books). The total
-// names the change that made it, by slot and number, and whoever wants to make the next one enters that one
-// first, if its process has not come to it. So what happened in the total always reaches the slot, and what
-// did not never does:
+// What is counted are accounts: the memory of each GPU (its index), and the host's memory for what left the
+// GPUs (kHost).
+//
+// Two words have to change together: an account's total, and what the process has there. A change is
+// announced in the slot (intent), happens when the total is exchanged, and is then entered in the slot
+// (books). The total names the change that made it, by slot and number, and whoever wants to make the next
+// one enters that one first, if its process has not come to it. So what happened in the total always reaches
+// the slot, and what did not never does:
 //   total = sum of all books + the one change that the total names, if it is not entered yet.
 //
-// Of one slot and GPU, changes are made by one thread at a time: in the process that owns the slot, or in the
-// one that reclaims it (slot_lock.h). Any number of others may enter changes meanwhile.
+// Of one slot and account, changes are made by one thread at a time: in the process that owns the slot, or in
+// the one that reclaims it (slot_lock.h). Any number of others may enter changes meanwhile.
 //
 // The page may hold anything. Nothing here reads or writes outside of it or loops for ever.
 #pragma once
+
+#include <initializer_list>
 
 #include "ledger/wire/layout.h"
 
@@ -23,6 +28,9 @@ enum class Outcome {
   kRefused,  // it would pass the limit, or what can be counted
   kBroken    // the page makes no sense (it was overwritten)
 };
+
+inline constexpr unsigned kHost = kMostGpus;
+inline constexpr unsigned kAccounts = kMostGpus + 1;
 
 inline constexpr unsigned kSlotBits = 10;
 inline constexpr unsigned kNumberBits = 22;
@@ -72,9 +80,20 @@ constexpr std::uint32_t Plus(std::uint32_t units, std::int32_t delta) {
 // Steps that hold `bytes`.
 constexpr std::uint64_t UnitsOf(std::uint64_t bytes) { return bytes / kUnit + (bytes % kUnit != 0 ? 1 : 0); }
 
+// The account's words. The account is below kAccounts, the slot below kSlots.
+inline std::uint64_t& TotalWord(Ledger& ledger, unsigned account) {
+  return account == kHost ? ledger.host_total : ledger.gpu[account].total;
+}
+inline const std::uint64_t& TotalWord(const Ledger& ledger, unsigned account) {
+  return account == kHost ? ledger.host_total : ledger.gpu[account].total;
+}
+inline Holding& HoldingOf(Slot& slot, unsigned account) {
+  return account == kHost ? slot.host : slot.gpu[account];
+}
+
 // Enters the change that `total` names where it has not been entered. Any thread of any process.
-inline void EnterLast(Ledger& ledger, unsigned gpu, Total total) {
-  Holding& holding = ledger.slot[total.slot()].gpu[gpu];
+inline void EnterLast(Ledger& ledger, unsigned account, Total total) {
+  Holding& holding = HoldingOf(ledger.slot[total.slot()], account);
   const Books books{Load(holding.books)};
   if (ShortNumber(books.number() + 1) != total.number()) return;  // entered
   const Intent intent{Load(holding.intent)};
@@ -83,82 +102,87 @@ inline void EnterLast(Ledger& ledger, unsigned gpu, Total total) {
   Exchange(holding.books, books.word, Pack(Plus(books.units(), intent.delta()), intent.number()));
 }
 
-// What a slot has on a GPU, everything entered. The GPU is below kMostGpus, the slot below kSlots.
-inline std::uint64_t BytesOf(Ledger& ledger, unsigned gpu, unsigned slot) {
-  EnterLast(ledger, gpu, Total{Load(ledger.gpu[gpu].total)});
-  return Books{Load(ledger.slot[slot].gpu[gpu].books)}.units() * kUnit;
+// What a slot has in an account, everything entered.
+inline std::uint64_t BytesOf(Ledger& ledger, unsigned account, unsigned slot) {
+  EnterLast(ledger, account, Total{Load(TotalWord(ledger, account))});
+  return Books{Load(HoldingOf(ledger.slot[slot], account).books)}.units() * kUnit;
 }
 
-// What the whole job has on a GPU, as the slots count it.
-inline std::uint64_t TotalOf(const Ledger& ledger, unsigned gpu) {
-  return Total{Load(ledger.gpu[gpu].total)}.units() * kUnit;
+// What the whole job has in an account, as the slots count it.
+inline std::uint64_t TotalOf(const Ledger& ledger, unsigned account) {
+  return Total{Load(TotalWord(ledger, account))}.units() * kUnit;
 }
 
-// Whether the job may have `units` on the GPU.
-inline bool Fits(const Gpu& gpu, std::uint64_t units) {
+// Whether the job may have `units` in the account.
+inline bool Fits(const Ledger& ledger, unsigned account, std::uint64_t units) {
   if (units > UINT32_MAX) return false;
-  const std::uint64_t limit = Load(gpu.limit);
+  const std::uint64_t limit = Load(account == kHost ? ledger.host_budget : ledger.gpu[account].limit);
   if (limit == kNoLimit) return true;
-  const std::uint64_t outside = Load(gpu.outside);
+  const std::uint64_t outside = account == kHost ? 0 : Load(ledger.gpu[account].outside);
   return outside <= limit && units * kUnit <= limit - outside;
 }
 
 enum class Check { kLimit, kNone };
 
 // The owner's way to change what its slot has, by `units` (never below zero).
-inline Outcome Change(Ledger& ledger, unsigned gpu, unsigned slot, std::int64_t units, Check check) {
+inline Outcome Change(Ledger& ledger, unsigned account, unsigned slot, std::int64_t units, Check check) {
   constexpr unsigned kTries = 100'000;  // each failed one is another process's success
   if (units > INT32_MAX || units < INT32_MIN) return Outcome::kRefused;
-  std::uint64_t& word = ledger.gpu[gpu].total;
-  Holding& holding = ledger.slot[slot].gpu[gpu];
+  std::uint64_t& word = TotalWord(ledger, account);
+  Holding& holding = HoldingOf(ledger.slot[slot], account);
   for (unsigned i = 0; i < kTries; ++i) {
     const Total total{Load(word)};
-    EnterLast(ledger, gpu, total);
+    EnterLast(ledger, account, total);
     const Books books{Load(holding.books)};
     // Neither can give more than there is: an overwritten page must not make the total wrap.
     std::int64_t delta = units;
     if (delta < -std::int64_t{books.units()}) delta = -std::int64_t{books.units()};
     if (delta == 0) return Outcome::kDone;
     if (delta > 0 && check == Check::kLimit &&
-        !Fits(ledger.gpu[gpu], std::uint64_t{total.units()} + static_cast<std::uint64_t>(delta)))
+        !Fits(ledger, account, std::uint64_t{total.units()} + static_cast<std::uint64_t>(delta)))
       return Outcome::kRefused;
     const auto change = static_cast<std::int32_t>(delta);
     const std::uint32_t number = books.number() + 1;
     Store(holding.intent, Pack(static_cast<std::uint32_t>(change), number));
     const Total next{Pack(Plus(total.units(), change), slot << kNumberBits | ShortNumber(number))};
     if (!Exchange(word, total.word, next.word)) continue;
-    EnterLast(ledger, gpu, next);
+    EnterLast(ledger, account, next);
     return Outcome::kDone;
   }
   return Outcome::kBroken;
 }
 
 // Takes `bytes`, rounded up to units, within the limit.
-inline Outcome Reserve(Ledger& ledger, unsigned gpu, unsigned slot, std::uint64_t bytes) {
+inline Outcome Reserve(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
   if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
-  return Change(ledger, gpu, slot, static_cast<std::int64_t>(UnitsOf(bytes)), Check::kLimit);
+  return Change(ledger, account, slot, static_cast<std::int64_t>(UnitsOf(bytes)), Check::kLimit);
 }
 
 // Takes them whatever the limit is: the device has given them already.
-inline Outcome Charge(Ledger& ledger, unsigned gpu, unsigned slot, std::uint64_t bytes) {
+inline Outcome Charge(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
   if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
-  return Change(ledger, gpu, slot, static_cast<std::int64_t>(UnitsOf(bytes)), Check::kNone);
+  return Change(ledger, account, slot, static_cast<std::int64_t>(UnitsOf(bytes)), Check::kNone);
 }
 
-inline Outcome GiveBack(Ledger& ledger, unsigned gpu, unsigned slot, std::uint64_t bytes) {
+inline Outcome GiveBack(Ledger& ledger, unsigned account, unsigned slot, std::uint64_t bytes) {
   if (UnitsOf(bytes) > INT32_MAX) return Outcome::kRefused;
-  return Change(ledger, gpu, slot, -static_cast<std::int64_t>(UnitsOf(bytes)), Check::kNone);
+  return Change(ledger, account, slot, -static_cast<std::int64_t>(UnitsOf(bytes)), Check::kNone);
 }
 
 // Gives back all that a slot has, and frees it. For who holds its lock, its process being gone.
 inline Outcome Clear(Ledger& ledger, unsigned slot) {
   Outcome outcome = Outcome::kDone;
-  for (unsigned gpu = 0; gpu < kMostGpus; ++gpu) {
-    if (BytesOf(ledger, gpu, slot) == 0) continue;
-    const Outcome cleared = GiveBack(ledger, gpu, slot, BytesOf(ledger, gpu, slot));
+  for (unsigned account = 0; account < kAccounts; ++account) {
+    if (BytesOf(ledger, account, slot) == 0) continue;
+    const Outcome cleared = GiveBack(ledger, account, slot, BytesOf(ledger, account, slot));
     if (cleared != Outcome::kDone) outcome = cleared;
   }
-  __atomic_store_n(&ledger.slot[slot].pid, 0, __ATOMIC_SEQ_CST);
+  Slot& gone = ledger.slot[slot];
+  for (std::uint32_t* const word : {&gone.order, &gone.answered, &gone.stage, &gone.error})
+    __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
+  Store(gone.evictable, 0);
+  Store(gone.evicted, 0);
+  __atomic_store_n(&gone.pid, 0, __ATOMIC_SEQ_CST);
   return outcome;
 }
 

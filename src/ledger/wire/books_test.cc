@@ -37,6 +37,21 @@ TEST_F(BooksTest, CountWhatIsReservedAndGivenBack) {
   EXPECT_EQ(TotalOf(ledger_, 1), kMiB);
 }
 
+TEST_F(BooksTest, CountTheHostsMemoryAsAnAccountOfItsOwn) {
+  ledger_.host_budget = 4 * kMiB;
+  EXPECT_EQ(Reserve(ledger_, kHost, 5, 3 * kMiB), Outcome::kDone);
+  EXPECT_EQ(Reserve(ledger_, kHost, 6, 2 * kMiB), Outcome::kRefused);
+  EXPECT_EQ(Reserve(ledger_, 0, 6, 2 * kMiB), Outcome::kDone);
+  EXPECT_EQ(TotalOf(ledger_, kHost), 3 * kMiB);
+  ledger_.slot[5].order = 3;
+  ledger_.slot[5].evicted = kMiB;
+  EXPECT_EQ(Clear(ledger_, 5), Outcome::kDone);
+  EXPECT_EQ(TotalOf(ledger_, kHost), 0u);
+  EXPECT_EQ(ledger_.slot[5].order, 0u);
+  EXPECT_EQ(ledger_.slot[5].evicted, 0u);
+  EXPECT_EQ(TotalOf(ledger_, 0), 2 * kMiB);
+}
+
 TEST_F(BooksTest, RefuseTheFirstByteBeyondTheLimit) {
   ledger_.gpu[0].limit = 10 * kMiB;
   EXPECT_EQ(Reserve(ledger_, 0, 1, 10 * kMiB + 1), Outcome::kRefused);

@@ -10,7 +10,7 @@
 namespace gpuman::ledger::wire {
 
 inline constexpr std::uint32_t kMagic = 0x4c4d5047;  // "GPML"
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr unsigned kMostGpus = 16;
 inline constexpr unsigned kSlots = 1024;  // processes of one job at the same time
 // What is counted comes in steps of this size; a count of 32 bits reaches 16 TiB.
@@ -35,13 +35,26 @@ struct Holding {
   std::uint64_t intent;  // Intent
 };
 
-// One process. Only who holds the lock on the slot's byte of the file writes here (slot_lock.h).
+// One process. Only who holds the lock on the slot's byte of the file writes here (slot_lock.h), but for
+// `order`, which is the daemon's (orders.h).
 struct Slot {
   std::uint32_t pid;  // as the daemon sees it; 0: free
   std::uint32_t reserved0;
   std::uint64_t start_time;  // clock ticks since boot
   Holding gpu[kMostGpus];
-  std::uint8_t reserved1[48];
+  std::uint32_t order;      // a futex word. Even: be on the GPU; odd: be evicted
+  std::uint32_t answered;   // a futex word: the order that was carried out or refused last
+  std::uint32_t stage;      // Stage
+  std::uint32_t error;      // why the last order was not carried out: PackError
+  std::uint64_t evictable;  // bytes on the device now that can leave it
+  std::uint64_t evicted;    // bytes in host memory instead
+  Holding host;             // host memory that is kept for evicted data
+};
+
+// How the job's processes take device memory.
+enum class Backing : std::uint32_t {
+  kPlain = 0,
+  kEvictable = 1  // so that it can leave the device and come back
 };
 
 struct Ledger {
@@ -50,7 +63,12 @@ struct Ledger {
   std::uint64_t job;
   std::uint32_t gpus;     // how many of `gpu` are used
   std::uint32_t changes;  // grows when a limit changes
-  std::uint8_t reserved0[40];
+  std::uint32_t backing;  // Backing; written before the first process joins
+  // How long a process that is to leave the GPU waits for its calls and work in flight; 0: kPatience.
+  std::uint32_t patience_ms;
+  std::uint64_t host_budget;  // bytes of host memory that all processes may keep for evicted data; kNoLimit
+  std::uint64_t host_total;   // Total, of what they keep
+  std::uint8_t reserved0[16];
   Gpu gpu[kMostGpus];
   std::uint8_t reserved1[4096 - 64 - kMostGpus * sizeof(Gpu)];
   Slot slot[kSlots];
@@ -59,8 +77,14 @@ struct Ledger {
 static_assert(sizeof(Gpu) == 128 && offsetof(Gpu, limit) == 16 && offsetof(Gpu, soft) == 24 &&
               offsetof(Gpu, context_bytes) == 32 && offsetof(Gpu, outside) == 40 &&
               offsetof(Gpu, total) == 64);
-static_assert(sizeof(Slot) == 320 && offsetof(Slot, start_time) == 8 && offsetof(Slot, gpu) == 16);
+static_assert(sizeof(Slot) == 320 && offsetof(Slot, start_time) == 8 && offsetof(Slot, gpu) == 16 &&
+              offsetof(Slot, order) == 272 && offsetof(Slot, answered) == 276 &&
+              offsetof(Slot, stage) == 280 && offsetof(Slot, error) == 284 &&
+              offsetof(Slot, evictable) == 288 && offsetof(Slot, evicted) == 296 &&
+              offsetof(Slot, host) == 304);
 static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offsetof(Ledger, changes) == 20 &&
+              offsetof(Ledger, backing) == 24 && offsetof(Ledger, patience_ms) == 28 &&
+              offsetof(Ledger, host_budget) == 32 && offsetof(Ledger, host_total) == 40 &&
               offsetof(Ledger, gpu) == 64 && offsetof(Ledger, slot) == 4096);
 static_assert(sizeof(Ledger) == 4096 + kSlots * 320);
 

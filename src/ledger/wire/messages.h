@@ -13,6 +13,9 @@ inline constexpr std::uint32_t kWelcomeMagic = 0x574d5047;  // "GPMW"
 inline constexpr char kSocketVariable[] = "GPUMAN_SHIM_SOCKET";
 inline constexpr char kJobVariable[] = "GPUMAN_JOB_ID";
 inline constexpr char kKeyVariable[] = "GPUMAN_JOB_KEY";
+// "1": memory of this process may be asked to leave the GPU. Read when the program looks for the driver's
+// functions, before a ledger says the same (Backing): afterwards it is too late to stand before its launches.
+inline constexpr char kEvictableVariable[] = "GPUMAN_SHIM_EVICTABLE";
 inline constexpr char kSocketName[] = "shim.sock";
 
 // From the shim. The daemon knows the process by the socket; what is said here only helps to find its job.

@@ -1,0 +1,27 @@
+// gpuman-checkpoint: makes the driver's checkpoint calls for the daemon, as one user; src/suspend/helper.h.
+#include <cstdio>
+#include <cstring>
+
+#include "suspend/helper.h"
+
+namespace {
+
+constexpr const char* kUsage =
+    "usage: gpuman-checkpoint [--uid N --gid N [--groups A,B]] [--lock]\n"
+    "Takes processes off the GPU and brings them back. Started by gpumand, which it talks to on its stdin.\n";
+constexpr int kExitUsage = 2;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--help") == 0) {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  const auto options = gpuman::suspend::ParseHelperOptions(argc, argv);
+  if (!options) {
+    std::fprintf(stderr, "gpuman-checkpoint: %s\n%s", options.error().message.c_str(), kUsage);
+    return kExitUsage;
+  }
+  return gpuman::suspend::RunHelper(*options);
+}

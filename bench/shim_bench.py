@@ -1,0 +1,114 @@
+"""What the shim adds to a kernel launch and to an allocation with its free: bench/shim_calls plain, with libgpuman.so
+joined to a ledger, and with the libraries of others, in turns.
+
+Over bench/null_driver, whose calls do nothing, or over the real driver.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+
+import alternate
+import ledger
+import machine
+
+GIB = 1 << 30
+ADDED = {"launch_ns": "at most 10 ns", "small_ns": "at most 1000 ns", "large_ns": "at most 1000 ns"}
+NAMES = {"launch_ns": "kernel launch", "small_ns": "1000 B and its free", "large_ns": "8 MiB and its free"}
+
+
+def parse_peer(text):
+    """NAME=LIBRARY or NAME=LIBRARY,SERVER, where SERVER has to run beside it."""
+    name, _, paths = text.partition("=")
+    library, _, server = paths.partition(",")
+    if not name or not library:
+        raise ValueError(f"'{text}' is not NAME=LIBRARY[,SERVER]")
+    return name, os.path.abspath(library), os.path.abspath(server) if server else None
+
+
+@contextlib.contextmanager
+def beside(command):
+    """`command` runs meanwhile."""
+    process = subprocess.Popen([command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    try:
+        time.sleep(1)  # it has no way to say that it listens
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Calls:
+    def __init__(self, real, blocks):
+        build = machine.build_dir()
+        self.command = [str(build / "bench/shim/shim_calls"), "10000", "1000", str(blocks)]
+        if not os.path.exists(self.command[0]):
+            raise SystemExit(f"{self.command[0]} is missing: run ./dev build first")
+        self.environment = dict(os.environ)
+        if not real:
+            there = str(build / "bench/null_driver")
+            before = os.environ.get("LD_LIBRARY_PATH")
+            self.environment["LD_LIBRARY_PATH"] = there + (":" + before if before else "")
+
+    def run(self, environment=None, blocks=None):
+        """The figures of one process, or None where the preloaded library brings it down."""
+        command = self.command if blocks is None else [*self.command[:-1], str(blocks)]
+        try:
+            done = subprocess.run(command, env=environment or self.environment, capture_output=True, text=True,
+                                  timeout=120, check=False)
+        except subprocess.TimeoutExpired:
+            return None
+        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        return json.loads(lines[-1]) if done.returncode == 0 and lines else None
+
+
+def measure(real, rounds, blocks, peers):
+    """{variant: {figure: summary, and added: paired with plain}}."""
+    calls = Calls(real, blocks)
+    first = calls.run(blocks=1)
+    if first is None:
+        raise SystemExit("bench: shim_calls does not run here")
+    with contextlib.ExitStack() as stack:
+        directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpuman-bench-")))
+        served = stack.enter_context(ledger.Ledger(directory / "shim.sock", "--gpu", first["uuid"], 64 * GIB, 0))
+        environments = {"plain": calls.environment,
+                        "libgpuman.so": ledger.preloaded(directory / "shim.sock", environment=calls.environment)}
+        for name, library, server in peers:
+            if server:
+                stack.enter_context(beside(server))
+            environments[name] = dict(calls.environment, LD_PRELOAD=library)
+        usable = {name: env for name, env in environments.items() if calls.run(env, 1) is not None}
+        answers = alternate.alternate(list(usable), rounds, lambda name: calls.run(usable[name]))
+        joined = int(served("joined"))
+    if joined != rounds + 1:
+        raise SystemExit(f"bench: {joined} processes joined the ledger instead of {rounds + 1}")
+    result = {name: None for name in environments}
+    for name, runs in answers.items():
+        figures = {}
+        for figure in ADDED:
+            values = [run[figure]["median"] for run in runs]
+            plain = [run[figure]["median"] for run in answers["plain"]]
+            figures[figure] = alternate.summary(values)
+            figures[figure]["added"] = alternate.paired(plain, values, lambda a, b: b - a)
+        result[name] = figures
+    return result
+
+
+def rows(result):
+    """What bench.py prints: (what, figure, bar)."""
+    for figure, bar in ADDED.items():
+        yield NAMES[figure], f"{result['plain'][figure]['median']:.1f} ns", "the driver's own"
+        for variant, figures in result.items():
+            if variant == "plain":
+                continue
+            if figures is None:
+                yield f"{NAMES[figure]}, {variant}", "does not run here", ""
+                continue
+            added = figures[figure]["added"]
+            yield (f"{NAMES[figure]}, added by {variant}",
+                   f"{added['median']:+.1f} ns ({added['low']:+.1f} to {added['high']:+.1f})",
+                   bar if variant == "libgpuman.so" else "")

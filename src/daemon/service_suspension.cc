@@ -1,0 +1,79 @@
+// What the suspender needs of the daemon.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/service.h"
+#include "daemon/suspension_views.h"
+
+namespace gpuman::daemon {
+
+Suspender* Service::SuspenderFor(const jobs::Job& job) {
+  return job.state == jobs::JobState::kRunning ? suspender_.get() : nullptr;
+}
+
+base::Error Service::NotRunning(const jobs::Job& job) {
+  return {
+      base::ErrorCode::kConflict,
+      fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, jobs::ToString(job.state)),
+      jobs::IsEnded(job) ? fmt::format("gpuman restart {} starts it again", job.tag) : std::string()};
+}
+
+std::vector<suspend::ProcessView> Service::ProcessesOf(base::JobId id, const suspend::Record& record) {
+  const auto* job = supervisor_->Find(id);
+  if (!job) return {};
+  auto standings = shims_ ? shims_->StandingsOf(id) : std::vector<ledger::Standing>{};
+  auto held = record.held;
+  std::erase_if(held, [](const auto& entry) { return !base::IsAlive(entry.first); });
+  return SuspensionView(id, guard_->Statuses(), standings, held, job->gpus.empty() ? AllGpus() : job->gpus);
+}
+
+std::vector<suspend::GpuView> Service::Gpus() {
+  std::vector<suspend::GpuView> gpus;
+  for (const auto& gpu : guard_->inventory().gpus) gpus.push_back({gpu.uuid, gpu.name});
+  return gpus;
+}
+
+suspend::BytesByGpu Service::FreeMemory() {
+  suspend::BytesByGpu free;
+  for (const auto& [uuid, status] : guard_->Statuses()) {
+    if (!status.sample.memory) continue;
+    const base::Bytes reserve = guard_->ReserveOf(uuid);
+    const base::Bytes there = status.sample.memory->free;
+    free[uuid] = there > reserve ? there - reserve : base::Bytes{};
+  }
+  return free;
+}
+
+base::Result<> Service::Order(base::JobId job, base::ProcessId process, bool out) {
+  if (!shims_) return base::Fail(base::ErrorCode::kNotSupported, "there is no shim");
+  // The ledger says who sits in it; that this is a process of the job is for attribution to say.
+  if (guard_->JobOf(process.pid) != job)
+    return base::Fail(base::ErrorCode::kNotFound, "the process is not of this job");
+  return shims_->Order(job, process, out);
+}
+
+std::optional<suspend::HelperUser> Service::OwnerOf(base::JobId id) {
+  const auto* job = supervisor_->Find(id);
+  if (!job) return std::nullopt;
+  return suspend::HelperUser{job->owner.uid, job->owner.gid, job->owner.groups};
+}
+
+int Service::PriorityOf(base::JobId id) {
+  const auto* job = supervisor_->Find(id);
+  return job ? job->priority : 0;
+}
+
+void Service::SaveSuspension(base::JobId job, std::string record, std::function<void()> done) {
+  supervisor_->SetSuspension(job, std::move(record), std::move(done));
+}
+
+void Service::TellSuspension(base::JobId id, const suspend::action::Emit& event) {
+  const auto* job = supervisor_->Find(id);
+  if (!job) return;
+  OnNotice(*job, {event.kind, event.message, event.data});
+  LookNow();  // it has left a GPU, or come to one
+  supervisor_->Note(id, event.message);
+}
+
+}  // namespace gpuman::daemon

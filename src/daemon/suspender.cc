@@ -1,0 +1,281 @@
+#include "daemon/suspender.h"
+
+#include <boost/asio/post.hpp>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace gpuman::daemon {
+namespace {
+
+using suspend::Phase;
+
+// While a job is on its way, its ledger is looked at this often.
+constexpr base::Millis kOnTheWay{10};
+
+bool IsAtRest(Phase phase) {
+  return phase == Phase::kRunning || phase == Phase::kSuspended || phase == Phase::kEnded;
+}
+
+template <typename... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <typename... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+}  // namespace
+
+Suspender::Suspender(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
+                     const base::Clock& clock, SuspenderHost& host, suspend::Settings settings,
+                     suspend::CheckpointerOptions checkpointer)
+    : loop_(loop),
+      clock_(clock),
+      host_(host),
+      settings_(settings),
+      checkpointer_(loop, workers, std::move(checkpointer)),
+      self_(std::make_shared<Suspender*>(this)) {}
+
+void Suspender::Begin(base::JobId job, const std::string& stored) {
+  if (stored.empty() || entries_.contains(job)) return;
+  auto record = suspend::ParseRecord(stored);
+  if (!record) return;
+  entries_.emplace(job, Entry{suspend::Machine::Rebuild(settings_, std::move(*record)),
+                              clock_.Mono(),
+                              stored,
+                              {},
+                              false,
+                              {},
+                              {}});
+  Observe(job);
+}
+
+void Suspender::End(base::JobId job) {
+  if (!entries_.contains(job)) return;
+  Feed(job, suspend::event::Ended{});
+  auto node = entries_.extract(job);
+  for (auto& waiter : node.mapped().waiters)
+    waiter.done(base::Fail(base::ErrorCode::kConflict, "the job has ended"));
+}
+
+const suspend::Record* Suspender::RecordOf(base::JobId job) const {
+  const auto it = entries_.find(job);
+  return it == entries_.end() ? nullptr : &it->second.machine.record();
+}
+
+Suspender::Entry& Suspender::EntryFor(base::JobId job) {
+  if (!entries_.contains(job))
+    entries_.emplace(job, Entry{suspend::Machine(settings_), {}, {}, {}, false, {}, {}});
+  Observe(job);
+  return entries_.at(job);
+}
+
+void Suspender::Suspend(base::JobId job, std::string reason, std::string detail, Done done) {
+  Entry& entry = EntryFor(job);
+  if (auto may = entry.machine.CanSuspend(); !may) {
+    DropIfDone(job);
+    return done(std::move(may));
+  }
+  entry.waiters.push_back({Wish::kOut, std::move(done)});
+  Feed(job, suspend::event::SuspendAsked{std::move(reason), std::move(detail)});
+}
+
+void Suspender::Resume(base::JobId job, std::optional<std::string> gpu, Done done) {
+  Entry& entry = EntryFor(job);
+  if (auto may = entry.machine.CanResume(gpu); !may) {
+    DropIfDone(job);
+    return done(std::move(may));
+  }
+  entry.back_since = clock_.Mono();
+  entry.waiters.push_back({Wish::kBack, std::move(done)});
+  Feed(job, suspend::event::ResumeAsked{std::move(gpu)});
+  OfferRoom();
+}
+
+void Suspender::Move(base::JobId job, const std::string& gpu, Done done) {
+  Entry& entry = EntryFor(job);
+  if (auto may = entry.machine.CanMove(gpu); !may) {
+    DropIfDone(job);
+    return done(std::move(may));
+  }
+  entry.back_since = clock_.Mono();
+  entry.waiters.push_back({Wish::kElsewhere, std::move(done)});
+  Feed(job, suspend::event::MoveAsked{gpu});
+  OfferRoom();
+}
+
+void Suspender::OnSample() {
+  std::vector<base::JobId> jobs;
+  for (const auto& [job, entry] : entries_) jobs.push_back(job);
+  for (const auto job : jobs) Observe(job);
+  if (!jobs.empty()) OfferRoom();
+}
+
+void Suspender::Observe(base::JobId job) {
+  const auto it = entries_.find(job);
+  // While orders wait for the disk, a ledger that does not know of them looks like one that refused them.
+  if (it == entries_.end() || it->second.storing) return;
+  Feed(job, suspend::event::Observed{host_.ProcessesOf(job, it->second.machine.record()), host_.Gpus()});
+}
+
+void Suspender::Feed(base::JobId job, const suspend::Event& event) {
+  const auto it = entries_.find(job);
+  if (it == entries_.end()) return;
+  it->second.to_do.push_back(it->second.machine.On(event, clock_.Mono()));
+  Pump(job);
+}
+
+// What changed is on the disk before anything of it is done: a daemon that is killed in between knows then
+// what it was about to do.
+void Suspender::Pump(base::JobId job) {
+  auto it = entries_.find(job);
+  if (it == entries_.end() || it->second.storing) return;
+  Entry& entry = it->second;
+  const std::string record = suspend::SerializeRecord(entry.machine.record());
+  if (record != entry.stored && !entry.to_do.empty()) {
+    entry.stored = record;
+    entry.storing = true;
+    return host_.SaveSuspension(job, record, [self = self_, job] {
+      if (!*self) return;
+      const auto found = (*self)->entries_.find(job);
+      if (found == (*self)->entries_.end()) return;
+      found->second.storing = false;
+      (*self)->Pump(job);
+    });
+  }
+  while (!entry.to_do.empty()) {
+    const auto actions = std::move(entry.to_do.front());
+    entry.to_do.pop_front();
+    Carry(job, actions);
+    if (!entries_.contains(job)) return;
+  }
+  AnswerWaiters(job);
+  SetTimer(job);
+}
+
+void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
+  using namespace suspend::action;
+  for (const auto& action : actions) {
+    std::visit(Overloaded{
+                   // What comes of an order shows in the ledger, also when there is nobody to take it.
+                   [&](const OrderEvict& order) { (void)host_.Order(job, order.process, true); },
+                   [&](const OrderReturn& order) { (void)host_.Order(job, order.process, false); },
+                   [&](const AskCan&) {
+                     AskDriver(job, {0, suspend::Verb::kCan, {}, {}, {}});
+                   },
+                   [&](const AskState& ask) {
+                     AskDriver(job, {0, suspend::Verb::kState, ask.process, {}, {}});
+                   },
+                   [&](const Checkpoint& c) {
+                     AskDriver(job, {0, suspend::Verb::kCheckpoint, c.process, c.lock_timeout, {}});
+                   },
+                   [&](const Restore& r) {
+                     AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
+                   },
+                   [](const SetState&) {},  // is in the record
+                   [&](const Emit& emit) { host_.TellSuspension(job, emit); },
+               },
+               action);
+  }
+}
+
+void Suspender::AskDriver(base::JobId job, suspend::Request request) {
+  const auto process = request.process;
+  const auto answer = [self = self_, job, process](const suspend::Answer& got) {
+    if (!*self) return;
+    (*self)->Feed(job, suspend::event::Answered{process, got});
+    (*self)->Observe(job);
+  };
+  const auto owner = host_.OwnerOf(job);
+  if (owner) return checkpointer_.Ask(*owner, std::move(request), answer);
+  boost::asio::post(loop_, [answer] {
+    answer({0, suspend::Outcome::kFailed, suspend::Saved::kUnknown, "the job is gone"});
+  });
+}
+
+void Suspender::AnswerWaiters(base::JobId job) {
+  const auto it = entries_.find(job);
+  if (it == entries_.end() || it->second.waiters.empty()) return;
+  const auto& record = it->second.machine.record();
+  if (!IsAtRest(record.phase)) return;
+  std::vector<Waiter> waiting;
+  for (auto& waiter : std::exchange(it->second.waiters, {})) {
+    const bool out = waiter.wish == Wish::kOut;
+    const bool done = record.phase == (out ? Phase::kSuspended : Phase::kRunning);
+    const bool on_its_way = !out && record.phase == Phase::kSuspended && record.wants_gpu;
+    const bool waits_for_room = on_its_way && record.reason == "resources";
+    if (on_its_way && !waits_for_room) {
+      waiting.push_back(std::move(waiter));
+      continue;
+    }
+    base::Result<> result;
+    if (!done && !waits_for_room)
+      result = base::Fail(base::ErrorCode::kUnsatisfiable,
+                          record.detail.empty() ? "the job is where it was" : record.detail);
+    boost::asio::post(loop_,
+                      [answer = std::move(waiter.done), result = std::move(result)] { answer(result); });
+  }
+  it->second.waiters = std::move(waiting);
+  DropIfDone(job);
+}
+
+// A job that simply runs needs no machine.
+void Suspender::DropIfDone(base::JobId job) {
+  const auto it = entries_.find(job);
+  if (it == entries_.end()) return;
+  const auto& record = it->second.machine.record();
+  if (record.phase != Phase::kRunning || !record.wants_gpu || !record.reason.empty() ||
+      !it->second.waiters.empty() || it->second.storing || !it->second.to_do.empty())
+    return;
+  if (!it->second.stored.empty()) host_.SaveSuspension(job, {}, [] {});
+  entries_.erase(it);
+}
+
+void Suspender::SetTimer(base::JobId job) {
+  const auto it = entries_.find(job);
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  auto due = entry.machine.Deadline();
+  const bool on_the_way = !IsAtRest(entry.machine.phase());
+  if (on_the_way) {
+    const auto soon = clock_.Mono() + kOnTheWay;
+    due = due ? std::min(*due, soon) : soon;
+  }
+  if (!due) {
+    entry.timer.reset();
+    return;
+  }
+  if (!entry.timer) entry.timer = std::make_unique<boost::asio::steady_timer>(loop_);
+  entry.timer->expires_at(*due);
+  entry.timer->async_wait([self = self_, job, on_the_way](boost::system::error_code error) {
+    if (error || !*self) return;
+    if (on_the_way) (*self)->Observe(job);
+    (*self)->Feed(job, suspend::event::Tick{});
+    (*self)->OfferRoom();
+  });
+}
+
+void Suspender::OfferRoom() {
+  auto free = host_.FreeMemory();
+  const auto now = clock_.Mono();
+  std::vector<suspend::Candidate> candidates;
+  for (const auto& [job, entry] : entries_) {
+    if (entry.machine.phase() == Phase::kResuming) {
+      for (const auto& [process, gpus] : entry.machine.record().held)
+        for (const auto& [uuid, bytes] : gpus) {
+          auto& left = free[uuid];
+          left = left > bytes ? left - bytes : base::Bytes{};
+        }
+    } else if (auto needs = entry.machine.Needs(now)) {
+      candidates.push_back({job, host_.PriorityOf(job), entry.back_since, std::move(*needs)});
+    }
+  }
+  if (candidates.empty()) return;
+  const auto chosen = suspend::ChooseReturning(candidates, free);
+  for (const auto& candidate : candidates) {
+    const bool is_chosen = std::find(chosen.begin(), chosen.end(), candidate.job) != chosen.end();
+    Feed(candidate.job, suspend::event::Room{free, is_chosen});
+  }
+}
+
+}  // namespace gpuman::daemon

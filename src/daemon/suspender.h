@@ -1,0 +1,118 @@
+// Jobs that leave the GPU and come back: carries what is observed and asked into each job's machine
+// (suspend/machine.h), and what the machine orders to the shims, the driver and the store.
+//
+//   request ----------------------------+
+//   samples, ledgers --- Observed ------+--> Machine --> OrderEvict, OrderReturn --> ledgers
+//   gpuman-checkpoint -- Answered ------+           \--> Checkpoint, Restore ------> Checkpointer
+//   free memory -------- Room ----------+            \-> record (stored first), events
+//
+// Lives on the event loop; not thread-safe.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "ledger/ledgers.h"
+#include "suspend/checkpointer.h"
+#include "suspend/machine.h"
+#include "suspend/returning.h"
+
+namespace gpuman::daemon {
+
+// What the suspender needs of the daemon. Called on the loop; may not call back into the suspender but from
+// the loop later.
+class SuspenderHost {
+ public:
+  virtual ~SuspenderHost() = default;
+  // Everything of the job that has to do with a GPU: processes that are on one, that count in its ledger, or
+  // that are named in `held` and live.
+  virtual std::vector<suspend::ProcessView> ProcessesOf(base::JobId job, const suspend::Record& record) = 0;
+  virtual std::vector<suspend::GpuView> Gpus() = 0;
+  // What jobs may take, by UUID: free memory without the guard's reserve.
+  virtual suspend::BytesByGpu FreeMemory() = 0;
+  virtual base::Result<> Order(base::JobId job, base::ProcessId process, bool out) = 0;
+  virtual std::optional<suspend::HelperUser> OwnerOf(base::JobId job) = 0;
+  virtual int PriorityOf(base::JobId job) = 0;
+  // Stores the record with the job; `done` when it is on the disk, or cannot be.
+  virtual void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) = 0;
+  virtual void TellSuspension(base::JobId job, const suspend::action::Emit& event) = 0;
+};
+
+class Suspender {
+ public:
+  // The job when it has come to rest, or why it did not get where it was asked to.
+  using Done = std::function<void(base::Result<>)>;
+
+  // All must outlive this object.
+  Suspender(boost::asio::io_context& loop, boost::asio::thread_pool& workers, const base::Clock& clock,
+            SuspenderHost& host, suspend::Settings settings, suspend::CheckpointerOptions checkpointer);
+
+  // The job runs; `stored` is its record from an earlier daemon, empty: none. Nothing happens for a job that
+  // is known.
+  void Begin(base::JobId job, const std::string& stored);
+  // It ends, is let go of, or its command was started anew.
+  void End(base::JobId job);
+
+  void Suspend(base::JobId job, std::string reason, std::string detail, Done done);
+  // Done also when it waits for room: the record says so.
+  void Resume(base::JobId job, std::optional<std::string> gpu, Done done);
+  void Move(base::JobId job, const std::string& gpu, Done done);
+
+  // GPUs were looked at.
+  void OnSample();
+
+  // Of a job that is not simply running; nullptr: it is.
+  const suspend::Record* RecordOf(base::JobId job) const;
+
+ private:
+  enum class Wish { kOut, kBack, kElsewhere };
+  struct Waiter {
+    Wish wish;
+    Done done;
+  };
+  struct Entry {
+    suspend::Machine machine;
+    base::MonoTime back_since{};  // it wants back since then
+    std::string stored;
+    std::deque<suspend::Actions> to_do;  // after what is being stored
+    bool storing = false;
+    std::vector<Waiter> waiters;
+    std::unique_ptr<boost::asio::steady_timer> timer;
+  };
+  using Entries = std::map<base::JobId, Entry>;
+
+  // A machine that knows what is there, for something that is about to be asked.
+  Entry& EntryFor(base::JobId job);
+  void Feed(base::JobId job, const suspend::Event& event);
+  void Observe(base::JobId job);
+  void Pump(base::JobId job);
+  void Carry(base::JobId job, const suspend::Actions& actions);
+  void AskDriver(base::JobId job, suspend::Request request);
+  void AnswerWaiters(base::JobId job);
+  void SetTimer(base::JobId job);
+  void OfferRoom();
+  void DropIfDone(base::JobId job);
+
+  boost::asio::io_context& loop_;
+  const base::Clock& clock_;
+  SuspenderHost& host_;
+  const suspend::Settings settings_;
+  suspend::Checkpointer checkpointer_;
+  Entries entries_;
+  // Callbacks that outlive this object find it gone.
+  std::shared_ptr<Suspender*> self_;
+};
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,116 @@
+#include "daemon/suspension_views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace gpuman::daemon {
+namespace {
+
+suspend::Stage StageOf(const ledger::Standing& standing) {
+  using ledger::wire::Stage;
+  if (standing.answered && standing.trouble != ledger::wire::Trouble::kNone) return suspend::Stage::kFailed;
+  switch (standing.stage) {
+    case Stage::kNone:
+      return suspend::Stage::kNone;
+    case Stage::kOnGpu:
+      return suspend::Stage::kOnGpu;
+    case Stage::kEvicting:
+      return suspend::Stage::kEvicting;
+    case Stage::kEvicted:
+      return suspend::Stage::kEvicted;
+    case Stage::kRestoring:
+      return suspend::Stage::kRestoring;
+    case Stage::kFailed:
+      return suspend::Stage::kFailed;
+  }
+  return suspend::Stage::kNone;
+}
+
+// The GPU that a shim's figures are about: it evicts where its process sees one GPU alone.
+std::string GpuOf(const suspend::ProcessView& view, const suspend::BytesByGpu* held,
+                  const std::vector<std::string>& only) {
+  const suspend::GpuShare* most = nullptr;
+  std::string uuid;
+  for (const auto& [gpu, share] : view.gpus) {
+    if (most != nullptr && share.used <= most->used) continue;
+    most = &share;
+    uuid = gpu;
+  }
+  if (!uuid.empty()) return uuid;
+  if (held != nullptr && !held->empty()) return held->begin()->first;
+  return only.empty() ? std::string() : only.front();
+}
+
+}  // namespace
+
+std::string TextOf(const ledger::Standing& standing) {
+  using ledger::wire::Trouble;
+  switch (standing.trouble) {
+    case Trouble::kNone:
+      return {};
+    case Trouble::kBudget:
+      return "its data is more than its job may keep in the host's memory";
+    case Trouble::kHostMemory:
+      return "the machine has too little memory available for its data";
+    case Trouble::kBusy:
+      return "its GPU work did not come to an end in time";
+    case Trouble::kCapturing:
+      return "it was recording a CUDA graph all the time";
+    case Trouble::kNoRoom:
+      return "its GPU has no room for it to come back";
+    case Trouble::kDriver:
+      return fmt::format("the driver failed with CUDA error {}", standing.driver_error);
+  }
+  return "unknown trouble";
+}
+
+std::vector<suspend::ProcessView> SuspensionView(base::JobId job,
+                                                 const std::map<std::string, guard::GpuStatus>& gpus,
+                                                 const std::vector<ledger::Standing>& standings,
+                                                 const std::map<base::ProcessId, suspend::BytesByGpu>& held,
+                                                 const std::vector<std::string>& only) {
+  std::map<base::ProcessId, suspend::ProcessView> views;
+  const auto view_of = [&](const base::ProcessId& process) -> suspend::ProcessView& {
+    auto& view = views[process];
+    view.id = process;
+    return view;
+  };
+  for (const auto& [uuid, status] : gpus) {
+    for (const auto& process : status.processes) {
+      if (process.job == job && process.id.start_time != 0)
+        view_of(process.id).gpus[uuid].used = process.memory.value_or(base::Bytes{});
+    }
+  }
+  for (const auto& [process, bytes] : held) view_of(process);
+  for (const auto& standing : standings) {
+    auto& view = view_of(standing.process);
+    view.has_shim = true;
+    view.stage = StageOf(standing);
+    view.answered = standing.answered;
+    view.error = TextOf(standing);
+    const auto before = held.find(standing.process);
+    const auto uuid = GpuOf(view, before == held.end() ? nullptr : &before->second, only);
+    if (uuid.empty() || (standing.evictable.count == 0 && standing.evicted.count == 0)) continue;
+    view.gpus[uuid].evictable = standing.evictable;
+    view.gpus[uuid].evicted = standing.evicted;
+  }
+  std::vector<suspend::ProcessView> list;
+  for (auto& [process, view] : views) list.push_back(std::move(view));
+  return list;
+}
+
+void ShowSuspension(const suspend::Record& record, api::JobView& view) {
+  if (view.state != api::JobState::kRunning) return;
+  if (suspend::JobStateOf(record.phase) == "suspended") {
+    view.state = api::JobState::kSuspended;
+    base::Bytes host{};
+    for (const auto& [process, gpus] : record.held)
+      for (const auto& [uuid, bytes] : gpus) host += bytes;
+    view.memory.host = host;
+  }
+  if (!record.reason.empty()) view.reason = record.reason;
+  if (!record.detail.empty()) view.reason_detail = record.detail;
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,110 @@
+#include "shim/account/regions.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <map>
+#include <vector>
+
+namespace gpuman::shim {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
+
+Region At(std::uint64_t offset, std::uint64_t size, std::uint64_t context = 1) {
+  return {kBase + offset, size, (size + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB), context, 0};
+}
+
+class RegionsTest : public testing::Test {
+ protected:
+  ~RegionsTest() override { regions_.Reset(); }
+  std::vector<Slice> Slices() {
+    std::vector<Slice> slices;
+    regions_.ForEachSlice([&](const Slice& slice) {
+      slices.push_back(slice);
+      return true;
+    });
+    return slices;
+  }
+  Regions regions_;
+};
+
+TEST_F(RegionsTest, AreFoundByAnyAddressThatTheProgramWasGiven) {
+  ASSERT_TRUE(regions_.Add(At(100 * kMiB, 3 * kMiB)));
+  ASSERT_TRUE(regions_.Add(At(0, 2 * kMiB)));
+  EXPECT_EQ(regions_.Find(kBase - 1), nullptr);
+  EXPECT_EQ(regions_.Find(kBase)->address, kBase);
+  EXPECT_EQ(regions_.Find(kBase + 2 * kMiB - 1)->address, kBase);
+  EXPECT_EQ(regions_.Find(kBase + 2 * kMiB), nullptr);
+  EXPECT_EQ(regions_.Find(kBase + 103 * kMiB - 1)->address, kBase + 100 * kMiB);
+  EXPECT_EQ(regions_.Find(kBase + 103 * kMiB), nullptr);  // mapped, and not the program's
+  EXPECT_EQ(regions_.bytes(), 6 * kMiB);
+}
+
+TEST_F(RegionsTest, AreTakenOutByWhereTheyBeginAndByTheirContext) {
+  for (unsigned i = 0; i < 1000; ++i) ASSERT_TRUE(regions_.Add(At(i * 4 * kMiB, 2 * kMiB, 1 + i % 2)));
+  Region region{};
+  EXPECT_FALSE(regions_.Take(kBase + kMiB, region));
+  EXPECT_TRUE(regions_.Take(kBase + 4 * kMiB, region));
+  EXPECT_FALSE(regions_.Take(kBase + 4 * kMiB, region));
+  unsigned taken = 0;
+  while (regions_.TakeOneOf(1, region)) ++taken;
+  EXPECT_EQ(taken, 500u);
+  EXPECT_EQ(regions_.size(), 499u);
+  EXPECT_EQ(regions_.bytes(), 499 * 2 * kMiB);
+}
+
+TEST_F(RegionsTest, DoNotOverlap) {
+  ASSERT_TRUE(regions_.Add(At(10 * kMiB, 4 * kMiB)));
+  EXPECT_FALSE(regions_.Add(At(12 * kMiB, 2 * kMiB)));
+  EXPECT_FALSE(regions_.Add(At(8 * kMiB, 4 * kMiB)));
+  EXPECT_FALSE(regions_.Add(At(10 * kMiB, 4 * kMiB)));
+  EXPECT_FALSE(regions_.Add(At(0, 0)));
+  EXPECT_TRUE(regions_.Add(At(14 * kMiB, 2 * kMiB)));
+  EXPECT_TRUE(regions_.Add(At(8 * kMiB, 2 * kMiB)));
+}
+
+TEST_F(RegionsTest, ComeInPiecesThatOneHandleEachBacks) {
+  const Region region = At(0, 2 * kPieceBytes + 3 * kMiB);
+  ASSERT_EQ(PiecesOf(region), 3u);
+  EXPECT_EQ(PieceOf(region, 1).address, kBase + kPieceBytes);
+  EXPECT_EQ(PieceOf(region, 1).bytes, kPieceBytes);
+  EXPECT_EQ(PieceOf(region, 2).bytes, 4 * kMiB);
+}
+
+TEST_F(RegionsTest, LieInHostMemoryOneAfterTheOther) {
+  ASSERT_TRUE(regions_.Add(At(0, 60 * kMiB)));
+  ASSERT_TRUE(regions_.Add(At(100 * kMiB, 10 * kMiB)));
+  const auto slices = Slices();
+  ASSERT_EQ(slices.size(), 3u);  // the second region crosses the end of a chunk
+  EXPECT_EQ(slices[1].host, 60 * kMiB);
+  EXPECT_EQ(slices[1].bytes, 4 * kMiB);
+  EXPECT_EQ(slices[2].address, kBase + 104 * kMiB);
+  EXPECT_EQ(slices[2].host, kChunkBytes);
+}
+
+RC_GTEST_FIXTURE_PROP(RegionsTest, EveryByteIsCopiedOnceAndNoCopyCrossesAPieceOrAChunk, ()) {
+  std::uint64_t at = 0;
+  for (const auto size : *rc::gen::container<std::vector<std::uint32_t>>(rc::gen::inRange(1u, 700u << 20))) {
+    RC_ASSERT(regions_.Add(At(at, size)));
+    at += (std::uint64_t{size} / (2 * kMiB) + 2) * 2 * kMiB;
+  }
+  std::uint64_t host = 0;
+  for (const Slice& slice : Slices()) {
+    RC_ASSERT(slice.host == host && slice.bytes > 0);
+    RC_ASSERT(slice.host / kChunkBytes == (slice.host + slice.bytes - 1) / kChunkBytes);
+    const Region* region = regions_.Find(slice.address);
+    // The end of a region's last granule is not the program's, but is copied with it.
+    if (region == nullptr) region = regions_.Find(slice.address - 2 * kMiB);
+    RC_ASSERT(region != nullptr);
+    const std::uint64_t from = slice.address - region->address;
+    RC_ASSERT(from / kPieceBytes == (from + slice.bytes - 1) / kPieceBytes);
+    RC_ASSERT(from + slice.bytes <= region->bytes);
+    host += slice.bytes;
+  }
+  RC_ASSERT(host == regions_.bytes());
+}
+
+}  // namespace
+}  // namespace gpuman::shim

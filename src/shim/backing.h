@@ -1,0 +1,34 @@
+// Device memory of the program's that the shim makes of the driver's virtual memory, so that what is behind
+// the addresses can leave the device and come back.
+//
+// All but the last two functions are for calls that have passed the gate.
+#pragma once
+
+#include "driver/abi/cuda.h"
+#include "shim/guest.h"
+#include "shim/meter.h"
+
+namespace gpuman::shim {
+
+// Smaller allocations share what the device gives, which the driver packs better; they do not leave.
+inline constexpr std::uint64_t kLeastBacked = std::uint64_t{2} << 20;
+
+// Whether memory is backed here: the job is one that can be evicted, and the process sees exactly one device
+// (what other devices may do with the memory differs from plain memory).
+bool IsBacked(Guest& guest);
+
+driver::abi::CUresult AllocateBacked(Guest& guest, const Where& where, driver::abi::CUdeviceptr* pointer,
+                                     std::uint64_t bytes);
+// False: it is none of ours. Else `result` is what cuMemFree answers.
+bool FreeBacked(Guest& guest, driver::abi::CUdeviceptr pointer, driver::abi::CUresult& result);
+// All of a context that is gone.
+void DropBackedOf(Guest& guest, std::uint64_t context);
+// The region that the pointer is in. False: none.
+bool FindBacked(Guest& guest, driver::abi::CUdeviceptr pointer, Region& region);
+
+// Puts memory behind the pieces of the region that have none. What was done stays where it fails.
+driver::abi::CUresult MapRegion(Guest& guest, const Region& region);
+// Takes it away; returns how many bytes. The addresses stay reserved.
+std::uint64_t UnmapRegion(Guest& guest, const Region& region);
+
+}  // namespace gpuman::shim

@@ -1,0 +1,88 @@
+#include "shim/drain.h"
+
+#include "ledger/wire/orders.h"
+#include "shim/driver.h"
+#include "shim/guest.h"
+#include "shim/threads.h"
+
+namespace gpuman::shim {
+namespace {
+
+namespace wire = ledger::wire;
+using namespace driver::abi;  // the vendor's names
+
+CUresult Synchronize(std::uint64_t context) {
+  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
+  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
+  auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
+  if (push == nullptr || pop == nullptr || synchronize == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const CUresult pushed = push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context)));
+  if (pushed != CUDA_SUCCESS) return pushed;
+  const CUresult result = synchronize();
+  CUcontext ignored = nullptr;
+  pop(&ignored);
+  return result;
+}
+
+void* Work(void* word) {
+  Drain& drain = *static_cast<Drain*>(word);
+  if (auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode)) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // no capture is this thread's business
+    exchange(&mode);
+  }
+  for (;;) {
+    const std::uint32_t asked = wire::Load(drain.asked);
+    if (asked == wire::Load(drain.done)) {
+      wire::WaitOn(drain.asked, asked, -1);
+      continue;
+    }
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned i = 0; i < drain.contexts && result == CUDA_SUCCESS; ++i)
+      result = Synchronize(drain.context[i]);
+    wire::Store(drain.result, static_cast<std::uint32_t>(result));
+    wire::Store(drain.done, asked);
+    wire::WakeAll(drain.done);
+  }
+}
+
+// Until the thread has nothing to do.
+bool WaitUntilDone(Drain& drain, std::uint64_t deadline) {
+  for (;;) {
+    const std::uint32_t done = wire::Load(drain.done);
+    if (done == wire::Load(drain.asked)) return true;
+    const std::uint64_t now = NowNs();
+    if (now >= deadline) return false;
+    wire::WaitOn(drain.done, done, static_cast<int>((deadline - now) / 1'000'000 % 1'000'000) + 1);
+  }
+}
+
+}  // namespace
+
+Drained DrainContexts(Guest& guest, std::uint64_t deadline, CUresult& result) {
+  Drain& drain = guest.drain;
+  if (!WaitUntilDone(drain, deadline)) return Drained::kTooLong;
+  if (!drain.started) drain.started = StartThread(Work, &drain);
+  if (!drain.started) {
+    result = CUDA_ERROR_OPERATING_SYSTEM;
+    return Drained::kFailed;
+  }
+  drain.contexts = 0;
+  bool all = true;
+  {
+    const Locked lock(guest.contexts);
+    guest.context.ForEach([&](std::uint64_t context, const Context&) {
+      if (drain.contexts < Drain::kMostContexts)
+        drain.context[drain.contexts++] = context;
+      else
+        all = false;
+    });
+  }
+  if (!all) return Drained::kTooLong;
+  wire::Store(drain.asked, drain.asked + 1);
+  wire::WakeAll(drain.asked);
+  if (!WaitUntilDone(drain, deadline)) return Drained::kTooLong;
+  result = static_cast<CUresult>(wire::Load(drain.result));
+  return result == CUDA_SUCCESS ? Drained::kYes : Drained::kFailed;
+}
+
+}  // namespace gpuman::shim

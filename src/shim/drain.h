@@ -1,0 +1,30 @@
+// Waiting for the work of all contexts, with an end to the waiting.
+//
+// The driver's own wait has none, so a thread of its own does it; where it takes too long the waiting is
+// given up and the thread left in it, to be of use again when the work has come to its end.
+#pragma once
+
+#include <cstdint>
+
+#include "driver/abi/cuda.h"
+
+namespace gpuman::shim {
+
+struct Guest;
+
+struct Drain {
+  static constexpr unsigned kMostContexts = 64;
+  bool started;
+  std::uint32_t asked, done;  // futex words; the thread is at work where they differ
+  std::uint32_t result;       // CUresult
+  unsigned contexts;
+  std::uint64_t context[kMostContexts];
+};
+
+enum class Drained { kYes, kTooLong, kFailed };
+
+// Waits for the work of all contexts, up to the deadline (CLOCK_MONOTONIC, ns). For the attendant, while the
+// gate is closed. kFailed: `result` says what the driver did.
+Drained DrainContexts(Guest& guest, std::uint64_t deadline, driver::abi::CUresult& result);
+
+}  // namespace gpuman::shim

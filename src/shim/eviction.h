@@ -1,0 +1,26 @@
+// Leaving the device and coming back. For the attendant alone.
+//
+// Either happens as a whole or not at all: an eviction that fails leaves the process on the device with the
+// gate open, a restore that fails leaves it evicted with the gate closed, and the data is where it was.
+#pragma once
+
+#include "driver/abi/cuda.h"
+#include "ledger/wire/orders.h"
+#include "shim/guest.h"
+
+namespace gpuman::shim {
+
+struct Ended {
+  ledger::wire::Trouble trouble = ledger::wire::Trouble::kNone;
+  driver::abi::CUresult driver = driver::abi::CUDA_SUCCESS;
+  bool failed = false;  // the driver serves this process no more: the gate is open
+};
+
+// Closes the gate, waits for the work of all contexts, copies what can leave to the arena and takes the
+// memory away. All waiting ends at the deadline (CLOCK_MONOTONIC, ns). On success the gate stays closed.
+Ended Evict(Guest& guest, std::uint64_t deadline, std::uint64_t& evicted);
+
+// Memory behind the same addresses again, with the same bytes; opens the gate.
+Ended Restore(Guest& guest);
+
+}  // namespace gpuman::shim

@@ -1,0 +1,77 @@
+// How many streams are being captured: nobody may wait for a context then, or the capture is spoilt. A stream
+// that is destroyed while it captures counts for ever; its process stays on the GPU.
+#include "ledger/wire/orders.h"
+#include "shim/guest.h"
+#include "shim/hooks.h"
+
+namespace gpuman::shim {
+namespace {
+
+// `queried` is the stream as calls without the per-thread default name it.
+bool Captures(CUstream queried) {
+  auto* const ask = GPUMAN_REAL(cuStreamIsCapturing);
+  CUstreamCaptureStatus status{};
+  return ask != nullptr && ask(queried, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+CUstream PerThread(CUstream stream) { return stream == nullptr ? CU_STREAM_PER_THREAD : stream; }
+
+template <typename Begin>
+CUresult BeginIn(Begin begin) {
+  Guest* const guest = GuestMemory();
+  const CUresult result = begin();
+  if (guest != nullptr && result == CUDA_SUCCESS) __atomic_fetch_add(&guest->captures, 1, __ATOMIC_SEQ_CST);
+  return result;
+}
+
+template <typename End>
+CUresult EndIn(CUstream queried, End end) {
+  Guest* const guest = GuestMemory();
+  const bool before = Captures(queried);
+  const CUresult result = end();
+  if (guest == nullptr || !before || Captures(queried)) return result;
+  std::uint32_t captures = ledger::wire::Load(guest->captures);
+  while (captures != 0 && !__atomic_compare_exchange_n(&guest->captures, &captures, captures - 1, false,
+                                                       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+  }
+  return result;
+}
+
+}  // namespace
+
+namespace hook {
+
+CUresult cuStreamBeginCapture(CUstream stream) {
+  auto* const real = GPUMAN_REAL(cuStreamBeginCapture);
+  return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : BeginIn([&] { return real(stream); });
+}
+
+CUresult cuStreamBeginCapture_ptsz(CUstream stream) {
+  auto* const real = GPUMAN_REAL_TWIN(cuStreamBeginCapture, _ptsz);
+  return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : BeginIn([&] { return real(stream); });
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
+  auto* const real = GPUMAN_REAL(cuStreamBeginCapture_v2);
+  return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : BeginIn([&] { return real(stream, mode); });
+}
+
+CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode) {
+  auto* const real = GPUMAN_REAL_TWIN(cuStreamBeginCapture_v2, _ptsz);
+  return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : BeginIn([&] { return real(stream, mode); });
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  auto* const real = GPUMAN_REAL(cuStreamEndCapture);
+  return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : EndIn(stream, [&] { return real(stream, graph); });
+}
+
+CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph* graph) {
+  auto* const real = GPUMAN_REAL_TWIN(cuStreamEndCapture, _ptsz);
+  return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED
+                         : EndIn(PerThread(stream), [&] { return real(stream, graph); });
+}
+
+}  // namespace hook
+
+}  // namespace gpuman::shim

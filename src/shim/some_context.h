@@ -1,0 +1,32 @@
+// One of the program's contexts, current to a thread of the shim's for as long as this lives; none can be
+// destroyed meanwhile.
+#pragma once
+
+#include "shim/driver.h"
+#include "shim/guest.h"
+
+namespace gpuman::shim {
+
+class InSomeContext {
+ public:
+  explicit InSomeContext(Guest& guest) : lock_(guest.contexts) {
+    std::uint64_t any = 0;
+    guest.context.ForEach([&](std::uint64_t context, const Context&) { any = context; });
+    auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
+    const auto handle = reinterpret_cast<driver::abi::CUcontext>(static_cast<std::uintptr_t>(any));
+    pushed_ = any != 0 && push != nullptr && push(handle) == driver::abi::CUDA_SUCCESS;
+  }
+  ~InSomeContext() {
+    driver::abi::CUcontext ignored = nullptr;
+    if (auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2); pushed_ && pop != nullptr) pop(&ignored);
+  }
+  InSomeContext(const InSomeContext&) = delete;
+  InSomeContext& operator=(const InSomeContext&) = delete;
+  explicit operator bool() const { return pushed_; }
+
+ private:
+  Locked lock_;
+  bool pushed_ = false;
+};
+
+}  // namespace gpuman::shim

@@ -1,0 +1,137 @@
+#include "suspend/checkpointer.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <utility>
+
+namespace gpuman::suspend {
+
+namespace asio = boost::asio;
+
+Checkpointer::Checkpointer(asio::io_context& loop, asio::thread_pool& workers, CheckpointerOptions options)
+    : loop_(loop),
+      workers_(workers),
+      options_(std::move(options)),
+      limit_(loop),
+      self_(std::make_shared<Checkpointer*>(this)) {}
+
+Checkpointer::~Checkpointer() {
+  for (auto& [user, helper] : helpers_) helper.link->Stop();
+}
+
+void Checkpointer::Ask(const HelperUser& user, Request request, Done done) {
+  request.id = next_id_++;
+  queue_.push_back({user, std::move(request), std::move(done)});
+  asio::post(loop_, [weak = std::weak_ptr(self_)] {
+    if (const auto self = weak.lock()) (*self)->Pump();
+  });
+}
+
+std::optional<pid_t> Checkpointer::HelperPid(const HelperUser& user) const {
+  const auto it = helpers_.find(user);
+  if (it == helpers_.end() || it->second.link->pid() == 0) return std::nullopt;
+  return it->second.link->pid();
+}
+
+void Checkpointer::Pump() {
+  if (active_ || queue_.empty()) return;
+  active_ = std::move(queue_.front());
+  queue_.pop_front();
+  Helper& helper = HelperOf(active_->user);
+  helper.idle->cancel();
+  if (helper.ready) return SendActive();
+  SetLimit(options_.start_limit, "get ready");
+}
+
+Checkpointer::Helper& Checkpointer::HelperOf(const HelperUser& user) {
+  if (const auto it = helpers_.find(user); it != helpers_.end()) return it->second;
+  // Callbacks end with Stop, which comes before this object is gone.
+  auto link = std::make_shared<HelperLink>(
+      loop_, workers_,
+      HelperLink::Callbacks{[this, user](const Answer& answer) { OnAnswer(user, answer); },
+                            [this, user](const base::Error& error) { OnGone(user, error); }});
+  link->Start(options_.program, user);
+  return helpers_.emplace(user, Helper{link, false, std::make_unique<asio::steady_timer>(loop_)})
+      .first->second;
+}
+
+void Checkpointer::SendActive() {
+  const Helper& helper = helpers_.at(active_->user);
+  if (active_->request.verb == Verb::kCan) return FinishActive({.outcome = Outcome::kDone});
+  SetLimit(options_.request_limit + active_->request.lock_timeout, "answer");
+  helper.link->Send(active_->request);
+}
+
+void Checkpointer::SetLimit(base::Millis limit, const char* what) {
+  limit_.expires_after(limit);
+  limit_.async_wait([weak = std::weak_ptr(self_), id = active_->request.id, what,
+                     limit](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (error || !self) return;
+    Checkpointer& me = **self;
+    // It may have been answered in the same round of the loop.
+    if (!me.active_ || me.active_->request.id != id) return;
+    const HelperUser user = me.active_->user;
+    me.OnGone(user, {base::ErrorCode::kTimeout, fmt::format("gpuman-checkpoint did not {} within {}", what,
+                                                            base::FormatDuration(limit))});
+  });
+}
+
+void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer) {
+  Helper& helper = helpers_.at(user);
+  if (!helper.ready) {
+    if (answer.outcome == Outcome::kDone) {
+      helper.ready = true;
+      if (active_ && active_->user == user) SendActive();
+      return;
+    }
+    helper.link->Stop();
+    helpers_.erase(user);
+    if (active_ && active_->user == user) FinishActive(answer);
+    return;
+  }
+  if (!active_ || active_->user != user || active_->request.id != answer.id)
+    return OnGone(user, {base::ErrorCode::kCorrupt, "gpuman-checkpoint answers what nobody asked"});
+  FinishActive(answer);
+}
+
+void Checkpointer::OnGone(const HelperUser& user, const base::Error& error) {
+  const auto it = helpers_.find(user);
+  if (it == helpers_.end()) return;
+  const bool was_ready = it->second.ready;
+  it->second.link->Kill();
+  helpers_.erase(it);
+  if (!active_ || active_->user != user) return;
+  // One that never got so far as to be asked has done nothing.
+  FinishActive({.outcome = was_ready ? Outcome::kLost : Outcome::kFailed, .message = error.message});
+}
+
+void Checkpointer::FinishActive(Answer answer) {
+  limit_.cancel();
+  const Pending finished = std::exchange(active_, std::nullopt).value();
+  answer.id = finished.request.id;
+  StopWhenIdle(finished.user);
+  asio::post(loop_, [weak = std::weak_ptr(self_)] {
+    if (const auto self = weak.lock()) (*self)->Pump();
+  });
+  finished.done(answer);
+}
+
+void Checkpointer::StopWhenIdle(const HelperUser& user) {
+  const auto it = helpers_.find(user);
+  if (it == helpers_.end()) return;
+  it->second.idle->expires_after(options_.idle_limit);
+  it->second.idle->async_wait([weak = std::weak_ptr(self_), user](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (error || !self) return;
+    Checkpointer& me = **self;
+    if (me.active_ && me.active_->user == user) return;
+    if (const auto idle = me.helpers_.find(user); idle != me.helpers_.end()) {
+      idle->second.link->Stop();
+      me.helpers_.erase(idle);
+    }
+  });
+}
+
+}  // namespace gpuman::suspend

@@ -1,0 +1,46 @@
+// gpuman-checkpoint but for its main: a process of one user that stays, because the driver's cuInit costs
+// seconds and memory, and makes the driver's checkpoint calls for the daemon.
+//
+//   gpuman-checkpoint [--uid N --gid N [--groups A,B,…]] [--lock]
+//
+// Descriptor 0 is a unix socket: requests come in, answers go out (request.h). The first line that goes out
+// is the answer to a request "can" of number 0 that nobody asked; where that is no "done", it ends. It ends
+// when the socket closes, after what it is just doing. With --lock, descriptor 3 is a file on which every
+// helper of the machine takes a lock (flock) while it works: one at a time, also when the daemon was
+// restarted while an old helper is still busy. A helper is its user's process: what it does with the lock is
+// bounded by the daemon's time limit for each request, and what it answers is believed for that user's jobs.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+
+namespace gpuman::suspend {
+
+// Who the helper is to become: it must be of the same user as the processes it works on.
+struct HelperUser {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups{};
+  friend auto operator<=>(const HelperUser&, const HelperUser&) = default;
+};
+
+inline constexpr int kHelperSocket = 0;
+inline constexpr int kHelperLock = 3;
+
+struct HelperOptions {
+  std::optional<HelperUser> user{};  // none: stay who we are
+  bool lock = false;
+};
+
+// kInvalidArgument names the word that is wrong.
+base::Result<HelperOptions> ParseHelperOptions(int argc, char** argv);
+
+// All signals as a fresh process has them, then the user, then the driver, then requests until the socket
+// closes. Returns the exit status: 0, or 1 where the user or the socket is wrong.
+int RunHelper(const HelperOptions& options);
+
+}  // namespace gpuman::suspend

@@ -1,0 +1,81 @@
+// One gpuman-checkpoint as the event loop sees it: start it, send it requests, hear its answers and its end.
+//
+// Starting it may block, so that runs on `workers`; everything else, the callbacks too, on `loop`. Not
+// thread-safe. After Stop no callback comes; the process ends by itself and is reaped.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "suspend/helper.h"
+#include "suspend/request.h"
+
+namespace gpuman::suspend {
+
+struct HelperProgram {
+  std::filesystem::path path;       // gpuman-checkpoint
+  std::filesystem::path lock_file;  // the daemon's, made when missing; empty: none
+};
+
+struct SpawnedHelper {
+  pid_t pid = 0;
+  base::Fd process;  // pidfd
+  base::Fd socket;
+};
+
+// Blocks until the program is executed. A daemon that is not root can start helpers of its own user alone.
+base::Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser& user);
+
+class HelperLink : public std::enable_shared_from_this<HelperLink> {
+ public:
+  struct Callbacks {
+    // The first is what the helper says about itself: kDone, or why it is of no use.
+    std::function<void(const Answer&)> on_answer;
+    // It could not be started, has ended or writes nonsense; nothing more comes.
+    std::function<void(const base::Error&)> on_gone;
+  };
+
+  HelperLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers, Callbacks callbacks);
+
+  void Start(const HelperProgram& program, const HelperUser& user);
+  // After the first answer. What cannot be sent shows as the helper's end.
+  void Send(const Request& request);
+  // Closes the socket: the helper ends when it has done what it is at.
+  void Stop();
+  // SIGKILL, and Stop.
+  void Kill();
+
+  // 0 until it has started.
+  pid_t pid() const { return pid_; }
+
+ private:
+  void OnSpawned(base::Result<SpawnedHelper> spawned);
+  void ReapWhenEnded();
+  void Read();
+  void OnRead(std::size_t bytes);
+  void Gone(base::Error error);
+
+  boost::asio::io_context& loop_;
+  boost::asio::thread_pool& workers_;
+  Callbacks callbacks_;
+  bool stopped_ = false;
+  bool kill_when_started_ = false;
+  bool reaped_ = false;
+  pid_t pid_ = 0;
+  boost::asio::posix::stream_descriptor process_;
+  boost::asio::posix::stream_descriptor socket_;
+  std::array<char, 4096> chunk_{};
+  std::string buffer_;
+};
+
+}  // namespace gpuman::suspend

@@ -1,0 +1,274 @@
+// The machine's events: what each means in each phase.
+#include "suspend/machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace gpuman::suspend {
+
+using base::MonoTime;
+
+Machine Machine::Rebuild(Settings settings, Record record) {
+  Machine machine(std::move(settings));
+  machine.record_ = std::move(record);
+  machine.rebuilt_ = true;
+  if (machine.phase() == Phase::kUndoing) machine.turned_reason_ = "suspend_failed";
+  if (machine.phase() == Phase::kRetreating) machine.turned_reason_ = "resume_failed";
+  machine.why_ = machine.record_.detail;
+  return machine;
+}
+
+Actions Machine::On(const Event& event, MonoTime now) {
+  out_.clear();
+  if (phase() == Phase::kEnded) return {};
+  std::visit([&](const auto& one) { Handle(one, now); }, event);
+  Advance(now);
+  return std::exchange(out_, {});
+}
+
+void Machine::Advance(MonoTime now) {
+  if (rebuilt_) return;  // nothing is known yet
+  for (std::optional<Phase> before; before != phase();) {
+    before = phase();
+    switch (phase()) {
+      case Phase::kSuspending:
+      case Phase::kRetreating:
+      case Phase::kSuspended:  // for processes that turn up
+        GoOut(now);
+        break;
+      case Phase::kResuming:
+      case Phase::kUndoing:
+        GoBack(now);
+        break;
+      case Phase::kRunning:
+      case Phase::kEnded:
+        return;
+    }
+  }
+}
+
+// A new way: what went wrong on the last one is forgotten.
+void Machine::Begin(Phase phase, MonoTime now) {
+  record_.phase = phase;
+  began_ = now;
+  for (auto& [id, member] : members_) {
+    member.losses = 0;
+    member.without_shim = false;
+    if (phase != Phase::kRetreating) member.left_until.reset();
+  }
+}
+
+void Machine::Want(bool gpu, std::optional<std::string> target) {
+  record_.wants_gpu = gpu;
+  record_.target = std::move(target);
+  retries_ = 0;
+  not_before_ = {};
+  told_of_room_.reset();
+}
+
+void Machine::Handle(const event::SuspendAsked& asked, MonoTime now) {
+  Want(false, std::nullopt);
+  switch (phase()) {
+    case Phase::kRunning:
+      if (const auto can = CanSuspend(); !can) {
+        Want(true, std::nullopt);
+        SetState("suspend_unsupported", can.error().message);
+        return Emit("suspend_refused", can.error().message, now);
+      }
+      record_.held.clear();
+      [[fallthrough]];
+    case Phase::kResuming:
+    case Phase::kUndoing:
+      Begin(Phase::kSuspending, now);
+      SetState(asked.reason, asked.detail);
+      return AskCan();
+    case Phase::kSuspending:
+    case Phase::kSuspended:
+    case Phase::kRetreating:
+      turned_reason_ = asked.reason;
+      return SetState(asked.reason, phase() == Phase::kSuspended ? Whereabouts() : asked.detail);
+    case Phase::kEnded:
+      return;
+  }
+}
+
+void Machine::Handle(const event::ResumeAsked& asked, MonoTime now) {
+  if (const auto can = CanResume(asked.gpu); !can) return Emit("resume_refused", can.error().message, now);
+  switch (phase()) {
+    case Phase::kSuspending:
+      if (asked.gpu) return Want(true, asked.gpu);
+      return TurnBack("", "its return was asked for before it had left", now);
+    case Phase::kRetreating:
+      return Want(true, asked.gpu);
+    case Phase::kSuspended:
+      Want(true, asked.gpu);
+      return SetState("resources", "waits for room on its GPU; " + Whereabouts());
+    case Phase::kRunning:
+    case Phase::kResuming:
+    case Phase::kUndoing:
+    case Phase::kEnded:
+      return;  // it runs, or is about to
+  }
+}
+
+void Machine::Handle(const event::MoveAsked& asked, MonoTime now) {
+  if (const auto can = CanMove(asked.gpu); !can) return Emit("move_refused", can.error().message, now);
+  if (phase() != Phase::kRunning) return Handle(event::ResumeAsked{asked.gpu}, now);
+  Want(true, asked.gpu);
+  record_.held.clear();
+  Begin(Phase::kSuspending, now);
+  SetState("moving", fmt::format("on its way to GPU {}", asked.gpu));
+  AskCan();
+}
+
+void Machine::Handle(const event::Ended&, MonoTime) {
+  record_.phase = Phase::kEnded;
+  pending_.reset();
+}
+
+void Machine::Handle(const event::Observed& observed, MonoTime now) {
+  gpus_ = observed.gpus;
+  std::map<base::ProcessId, Member> members;
+  for (const ProcessView& view : observed.processes) {
+    const auto known = members_.find(view.id);
+    Member member = known == members_.end() ? Member{} : std::move(known->second);
+    if (member.seen.stage != view.stage) member.stage_since = now;
+    member.seen = view;
+    if (known == members_.end()) Meet(member, now);
+    members.emplace(view.id, std::move(member));
+  }
+  members_ = std::move(members);
+  std::erase_if(record_.held, [&](const auto& held) { return !members_.contains(held.first); });
+  if (!std::exchange(rebuilt_, false) || phase() != Phase::kRunning) return;
+  // A daemon that was killed before it had written anything down.
+  for (const auto& [id, member] : members_)
+    if (IsOff(member) || IsShimAtWork(member)) {
+      record_.phase = Phase::kUndoing;
+      turned_reason_ = "suspend_failed";
+      why_ = "the daemon was restarted while the job was being suspended";
+      for (auto& [other, touched] : members_)
+        if (!touched.seen.gpus.empty()) touched.saved = Saved::kUnknown;
+      SetState(turned_reason_, why_);
+      return;
+    }
+}
+
+// A process that was not there before: the last daemon may have ordered something, the driver have done it.
+void Machine::Meet(Member& member, MonoTime now) {
+  const Stage stage = member.seen.stage;
+  if (stage == Stage::kEvicting || stage == Stage::kEvicted) member.order = Order::kEvict;
+  if (stage == Stage::kRestoring) member.order = Order::kReturn;
+  member.ordered_at = now;
+  const bool touched =
+      record_.held.contains(member.seen.id) || !member.seen.gpus.empty() || stage != Stage::kNone;
+  if (rebuilt_ && phase() != Phase::kRunning && touched) member.saved = Saved::kUnknown;
+}
+
+void Machine::Handle(const event::Answered& answered, MonoTime now) {
+  if (answered.process.pid == 0) {
+    can_asked_ = false;
+    const Outcome outcome = answered.answer.outcome;
+    if (outcome == Outcome::kDone || outcome == Outcome::kUnsupported) can_ = outcome == Outcome::kDone;
+    if (outcome != Outcome::kDone) cannot_ = answered.answer.message;
+    if (!can_.has_value() && IsStrict()) TurnBack("suspend_failed", cannot_, now);
+    return;
+  }
+  if (!pending_ || pending_->process != answered.process) return;
+  const Verb verb = pending_->verb;
+  pending_.reset();
+  const auto it = members_.find(answered.process);
+  if (it == members_.end()) return;  // it ended meanwhile
+  if (answered.answer.outcome == Outcome::kGone) {
+    members_.erase(it);
+    record_.held.erase(answered.process);
+    return;
+  }
+  TakeAnswer(it->second, verb, answered.answer, now);
+}
+
+// A failure matters only to the way that asked.
+void Machine::TakeAnswer(Member& member, Verb verb, Answer answer, MonoTime now) {
+  const base::ProcessId process = member.seen.id;
+  const bool out = phase() != Phase::kResuming && phase() != Phase::kUndoing;
+  member.no_cuda = answer.outcome == Outcome::kNoCuda;
+  if (member.no_cuda) {
+    member.saved = Saved::kRunning;
+    member.left_until = now + settings_.retry;
+    return;
+  }
+  // A helper is its user's: what it says need not make sense.
+  const bool done = answer.outcome == Outcome::kDone && answer.state != Saved::kUnknown &&
+                    (verb != Verb::kCheckpoint || answer.state == Saved::kCheckpointed) &&
+                    (verb != Verb::kRestore || answer.state == Saved::kRunning);
+  if (answer.outcome == Outcome::kDone && !done) answer.outcome = Outcome::kFailed;
+  if (answer.outcome == Outcome::kLost || answer.state != Saved::kUnknown) member.saved = answer.state;
+  if (done) {
+    if (verb == Verb::kRestore) Moved(process);
+    member.recheck_at = now + settings_.retry;  // samples from before still show it
+    return;
+  }
+  if (answer.outcome == Outcome::kUnsupported) {
+    can_ = false;
+    cannot_ = answer.message;
+    // What cannot be done was not done.
+    if (verb == Verb::kState) member.saved = Saved::kRunning;
+    if (verb == Verb::kState || (verb == Verb::kCheckpoint && !IsStrict())) return;
+  }
+  if (answer.outcome == Outcome::kLost || verb == Verb::kState) ++member.losses;
+  const std::string why = answer.outcome == Outcome::kTimeout && verb == Verb::kCheckpoint
+                              ? fmt::format("the GPU work of process {} did not come to rest within {}",
+                                            process.pid, base::FormatDuration(settings_.lock_timeout))
+                              : fmt::format("process {}: {}", process.pid, answer.message);
+  if (verb == Verb::kCheckpoint && out) FailOut(member, why, now);
+  if (verb == Verb::kState && member.losses > 1) out ? FailOut(member, why, now) : FailBack(why, false, now);
+  // What became of a lost one is asked first.
+  const bool ask = answer.outcome == Outcome::kLost && member.losses < 2;
+  if (verb == Verb::kRestore && !out && !ask) FailBack(why, answer.outcome == Outcome::kNoRoom, now);
+}
+
+void Machine::Handle(const event::Room& room, MonoTime now) {
+  const auto needs = Needs(now);
+  if (!needs || rebuilt_) return;
+  const auto free = [&](const std::string& gpu) {
+    const auto it = room.free.find(gpu);
+    return it == room.free.end() ? base::Bytes{} : it->second;
+  };
+  const auto short_of = std::find_if(needs->begin(), needs->end(),
+                                     [&](const auto& need) { return need.second > free(need.first); });
+  if (room.chosen && short_of == needs->end()) {
+    Begin(Phase::kResuming, now);
+    return SetState(record_.reason == "moving" ? "moving" : "resuming", "on its way back to the GPU");
+  }
+  // Told once, and then now and again: what is free changes with every sample.
+  if (told_of_room_ && now - *told_of_room_ < settings_.retry) return;
+  told_of_room_ = now;
+  if (short_of == needs->end())
+    return SetState("resources", "a more important job that waits for room goes first; " + Whereabouts());
+  SetState("resources",
+           fmt::format("waits for {} on GPU {}, where {} are free; {}", base::FormatBytes(short_of->second),
+                       short_of->first, base::FormatBytes(free(short_of->first)), Whereabouts()));
+}
+
+void Machine::Handle(const event::Tick&, MonoTime) {}
+
+std::optional<MonoTime> Machine::Deadline() const {
+  // The driver's answer comes without being looked for, and nothing is done before.
+  if (phase() == Phase::kRunning || phase() == Phase::kEnded || pending_) return std::nullopt;
+  const bool back = phase() == Phase::kResuming || phase() == Phase::kUndoing;
+  std::optional<MonoTime> first;
+  const auto at = [&](MonoTime time) { first = first ? std::min(*first, time) : time; };
+  for (const auto& [id, member] : members_) {
+    if (!back && member.left_until) {
+      if (phase() == Phase::kSuspended && IsOnGpu(member)) at(*member.left_until);
+    } else if (IsShimAtWork(member)) {
+      at(AtWorkSince(member) + (back ? settings_.return_limit : settings_.evict_limit));
+    } else if (back ? MayNotCome(member) : MayBegin(member)) {
+      at(member.ordered_at + settings_.answer_limit);
+    }
+  }
+  return first;
+}
+
+}  // namespace gpuman::suspend

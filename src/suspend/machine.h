@@ -1,0 +1,277 @@
+// One job's way off the GPU and back. Pure: events and the time go in, actions come out.
+//
+//            SuspendAsked, MoveAsked                        ResumeAsked, then Room
+//   kRunning ----------------------> kSuspending --> kSuspended ------------> kResuming --> kRunning
+//      ^                                 | a step failed   ^                      | a step failed
+//      +---------- kUndoing <------------+                 +---- kRetreating <----+
+//
+// Out: the shims evict, all at once; then the driver checkpoints every process that is on a GPU, one at a
+// time, the one started last first: what a parent starts while its children are being taken is seen and goes
+// before the parent. Back: the driver restores them, parents first, and then the shims return. What fails on
+// the way out is undone and the job runs on with the reason; what fails on the way back is taken out again,
+// and the job stays suspended with its data and the reason. A process that ends is no failure. Where the
+// driver cannot checkpoint, eviction alone counts, and the contexts stay.
+//
+// The next step is always derived from what is known of each process, never from a script: so a new daemon
+// goes on from what it can observe (Rebuild). machine_test.cc reads as the specification,
+// machine_property_test.cc holds what must be true whatever happens:
+//   - a process whose shim is at work is not checkpointed,
+//   - a shim is not told to return while its process is checkpointed, locked or unknown,
+//   - it comes to rest.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "suspend/record.h"
+#include "suspend/request.h"
+
+namespace gpuman::suspend {
+
+struct Settings {
+  base::Bytes worth_evicting = base::MiB(64);  // the checkpoint takes less than this as fast
+  base::Millis lock_timeout{10'000};           // for a process's GPU work to come to rest
+  base::Millis answer_limit{5'000};            // for a shim to take an order up
+  base::Millis evict_limit{120'000};           // for it to carry an eviction out
+  base::Millis return_limit{120'000};
+  base::Millis retry{30'000};  // after a failure that may pass: no room, a process that could not be taken
+  int retries = 10;            // of a way back, before it has to be asked for again
+};
+
+// A shim's eviction, as the daemon reads it from the ledger. kFailed: the last order failed; `evicted` says
+// what is in host memory then.
+enum class Stage { kNone, kOnGpu, kEvicting, kEvicted, kRestoring, kFailed };
+
+struct GpuShare {
+  base::Bytes used;       // what the driver shows
+  base::Bytes evictable;  // what its shim could evict
+  base::Bytes evicted;    // what its shim holds in host memory
+  friend bool operator==(const GpuShare&, const GpuShare&) = default;
+};
+
+struct ProcessView {
+  base::ProcessId id;
+  std::map<std::string, GpuShare> gpus{};  // by UUID; those it has something to do with
+  bool has_shim = false;
+  Stage stage = Stage::kNone;
+  bool answered = true;  // the stage already is the shim's answer to the last order
+  std::string error{};   // the shim's, with kFailed
+};
+
+struct GpuView {
+  std::string uuid, name;
+};
+
+namespace event {
+// `reason` and `detail` become the job's (held_by_user, device_pressure, …).
+struct SuspendAsked {
+  std::string reason, detail;
+};
+struct ResumeAsked {
+  std::optional<std::string> gpu{};  // UUID; none: where it was
+};
+struct MoveAsked {
+  std::string gpu;
+};
+// Cancelled, or over: nothing more is ordered, whatever the state.
+struct Ended {};
+// Every process of the job and every GPU of the machine, all of them each time. At first before anything is
+// asked; then after each sampling and whenever a shim's stage changed.
+struct Observed {
+  std::vector<ProcessView> processes;
+  std::vector<GpuView> gpus;
+};
+// The answer to AskCan (process {}), AskState, Checkpoint or Restore.
+struct Answered {
+  base::ProcessId process{};
+  Answer answer;
+};
+// To a job that wants back: what is free on each GPU, and whether ChooseReturning chose it.
+struct Room {
+  BytesByGpu free;
+  bool chosen = false;
+};
+struct Tick {};  // the deadline has come
+}  // namespace event
+using Event = std::variant<event::SuspendAsked, event::ResumeAsked, event::MoveAsked, event::Ended,
+                           event::Observed, event::Answered, event::Room, event::Tick>;
+
+namespace action {
+struct OrderEvict {
+  base::ProcessId process;
+  friend bool operator==(const OrderEvict&, const OrderEvict&) = default;
+};
+struct OrderReturn {
+  base::ProcessId process;
+  friend bool operator==(const OrderReturn&, const OrderReturn&) = default;
+};
+// Can the driver checkpoint? Asked early: it starts the helper while the shims evict.
+struct AskCan {
+  friend bool operator==(const AskCan&, const AskCan&) = default;
+};
+struct AskState {
+  base::ProcessId process;
+  friend bool operator==(const AskState&, const AskState&) = default;
+};
+struct Checkpoint {
+  base::ProcessId process;
+  base::Millis lock_timeout;
+  friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
+};
+struct Restore {
+  base::ProcessId process;
+  std::vector<GpuMove> gpus;
+  friend bool operator==(const Restore&, const Restore&) = default;
+};
+// Phase, reason or detail of the record changed. An empty reason: none.
+struct SetState {
+  Phase phase;
+  std::string reason, detail;
+  friend bool operator==(const SetState&, const SetState&) = default;
+};
+struct Emit {
+  std::string kind, message;
+  std::map<std::string, std::int64_t> data{};
+  friend bool operator==(const Emit&, const Emit&) = default;
+};
+}  // namespace action
+using Action = std::variant<action::OrderEvict, action::OrderReturn, action::AskCan, action::AskState,
+                            action::Checkpoint, action::Restore, action::SetState, action::Emit>;
+using Actions = std::vector<Action>;
+
+// Thread-compatible. The edge carries actions out in order, and before that stores record() where it changed:
+// a daemon that is killed in between then knows what it was about to do.
+class Machine {
+ public:
+  explicit Machine(Settings settings) : settings_(settings) {}
+
+  // A new daemon's: goes on to the end that `record` was after. The first Observed tells of the processes;
+  // what the driver did to them is asked where it matters.
+  static Machine Rebuild(Settings settings, Record record);
+
+  Actions On(const Event& event, base::MonoTime now);
+
+  // When a Tick is due; nullopt: never.
+  std::optional<base::MonoTime> Deadline() const;
+
+  const Record& record() const { return record_; }
+  Phase phase() const { return record_.phase; }
+
+  // kUnsatisfiable, kNotSupported, kConflict or kNotFound with a sentence, for the one who asks. What is
+  // accepted may fail later.
+  base::Result<> CanSuspend() const;
+  base::Result<> CanResume(const std::optional<std::string>& gpu) const;
+  base::Result<> CanMove(const std::string& gpu) const;
+
+  // Of a suspended job that wants back: the room it needs on each GPU. nullopt: it does not (just now).
+  std::optional<BytesByGpu> Needs(base::MonoTime now) const;
+
+ private:
+  enum class Order { kNone, kEvict, kReturn };
+
+  struct Member {
+    ProcessView seen;
+    Saved saved = Saved::kRunning;
+    bool no_cuda = false;  // the driver finds none in it
+    Order order = Order::kNone;
+    base::MonoTime ordered_at{};
+    base::MonoTime stage_since{};
+    bool without_shim = false;  // on this way: its shim did not answer in time
+    int losses = 0;             // answers that never came, on this way
+    // Could not be taken off the GPU, or need not be: not looked at again before then.
+    std::optional<base::MonoTime> left_until{};
+    bool told = false;
+    base::MonoTime recheck_at{};  // checkpointed, and yet on the GPU
+  };
+
+  struct Pending {
+    base::ProcessId process;
+    Verb verb;
+  };
+
+  // --- machine.cc: events
+  void Handle(const event::SuspendAsked& asked, base::MonoTime now);
+  void Handle(const event::ResumeAsked& asked, base::MonoTime now);
+  void Handle(const event::MoveAsked& asked, base::MonoTime now);
+  void Handle(const event::Ended&, base::MonoTime now);
+  void Handle(const event::Observed& observed, base::MonoTime now);
+  void Handle(const event::Answered& answered, base::MonoTime now);
+  void Handle(const event::Room& room, base::MonoTime now);
+  void Handle(const event::Tick&, base::MonoTime now);
+  void Meet(Member& member, base::MonoTime now);
+  void TakeAnswer(Member& member, Verb verb, Answer answer, base::MonoTime now);
+  void Want(bool gpu, std::optional<std::string> target);
+  void Begin(Phase phase, base::MonoTime now);
+  void Advance(base::MonoTime now);
+
+  // --- machine_out.cc
+  void GoOut(base::MonoTime now);
+  bool IsStrict() const { return record_.phase == Phase::kSuspending; }
+  void OrderEvictions(base::MonoTime now);
+  void Give(Member& member, Order order, base::MonoTime now);
+  // Each returns true when there is something to wait for, or the way has changed.
+  bool AskUnknown(base::MonoTime now);
+  bool AwaitShims(base::MonoTime now);
+  bool AwaitDriver(base::MonoTime now);
+  bool CheckpointNext(base::MonoTime now);
+  void ArriveOut(base::MonoTime now);
+  bool IsLeft(const Member& member, base::MonoTime now) const;
+  static bool MayBegin(const Member& member);
+  bool IsWorthEvicting(const Member& member) const;
+  void Hold(Member& member);
+  void TellOfNewcomer(Member& member, base::MonoTime now);
+  // It failed for this process: turns back, or leaves the process where it is.
+  void FailOut(Member& member, const std::string& why, base::MonoTime now);
+  void TurnBack(std::string reason, std::string why, base::MonoTime now);
+
+  // --- machine_back.cc
+  void GoBack(base::MonoTime now);
+  bool RestoreNext(base::MonoTime now);
+  bool ReturnShims(base::MonoTime now);
+  static bool MayNotCome(const Member& member);
+  void ArriveBack(base::MonoTime now);
+  void FailBack(const std::string& why, bool may_pass, base::MonoTime now);
+  std::vector<GpuMove> MovesFor(const base::ProcessId& process) const;
+  void Moved(const base::ProcessId& process);
+
+  // --- machine_state.cc: what is known
+  static bool IsOnGpu(const Member& member);
+  static bool IsOff(const Member& member);
+  static bool IsShimAtWork(const Member& member);
+  static base::MonoTime AtWorkSince(const Member& member);  // on the last order
+  static base::Bytes Sum(const ProcessView& view, base::Bytes GpuShare::*part);
+  std::string Whereabouts() const;
+  std::map<std::string, std::int64_t> Figures(base::MonoTime now) const;
+  std::optional<std::string> OnlyGpu() const;
+  void SetState(std::string reason, std::string detail);
+  void Emit(const char* kind, std::string message, base::MonoTime now);
+  void AskDriver(const base::ProcessId& process, Verb verb);
+  void AskCan();
+
+  Settings settings_;
+  Record record_;
+  std::map<base::ProcessId, Member> members_;
+  std::vector<GpuView> gpus_;
+  bool rebuilt_ = false;     // until the first Observed
+  std::optional<bool> can_;  // the driver can checkpoint
+  bool can_asked_ = false;
+  std::string cannot_;  // why not
+  std::optional<Pending> pending_;
+  std::vector<GpuMove> pending_moves_;
+  std::string why_;            // what turned the way, while kUndoing or kRetreating
+  std::string turned_reason_;  // the reason word for the end of that way
+  int retries_ = 0;
+  base::MonoTime not_before_{};  // of the next way back
+  base::MonoTime began_{};       // this way
+  std::optional<base::MonoTime> told_of_room_;
+  Actions out_;  // of the event being handled
+};
+
+}  // namespace gpuman::suspend

@@ -1,0 +1,131 @@
+// The way back to the GPU.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "suspend/machine.h"
+
+namespace gpuman::suspend {
+
+using base::FormatBytes;
+using base::FormatDuration;
+using base::MonoTime;
+
+void Machine::GoBack(MonoTime now) {
+  if (pending_ || AskUnknown(now) || RestoreNext(now) || ReturnShims(now)) return;
+  ArriveBack(now);
+}
+
+bool Machine::RestoreNext(MonoTime now) {
+  Member* next = nullptr;
+  for (auto& [id, member] : members_) {
+    if (member.saved == Saved::kBroken) {
+      FailBack(fmt::format("the driver says that process {} failed", id.pid), false, now);
+      return true;
+    }
+    if (member.saved != Saved::kCheckpointed && member.saved != Saved::kLocked) continue;
+    const auto age = [](const base::ProcessId& one) { return std::pair(one.start_time, one.pid); };
+    if (!next || age(id) < age(next->seen.id)) next = &member;
+  }
+  if (!next) return false;
+  pending_moves_ = next->saved == Saved::kCheckpointed ? MovesFor(next->seen.id) : std::vector<GpuMove>{};
+  AskDriver(next->seen.id, Verb::kRestore);
+  return true;
+}
+
+// Every GPU of the machine, with those two changed for each other: what the driver wants to hear.
+std::vector<GpuMove> Machine::MovesFor(const base::ProcessId& process) const {
+  const auto held = record_.held.find(process);
+  if (!record_.target || held == record_.held.end() || held->second.size() != 1) return {};
+  const std::string& source = held->second.begin()->first;
+  const std::string& target = *record_.target;
+  if (source == target) return {};
+  std::vector<GpuMove> moves;
+  for (const GpuView& gpu : gpus_)
+    moves.push_back({gpu.uuid, gpu.uuid == source ? target : gpu.uuid == target ? source : gpu.uuid});
+  return moves;
+}
+
+void Machine::Moved(const base::ProcessId& process) {
+  const auto held = record_.held.find(process);
+  if (held == record_.held.end()) return;
+  BytesByGpu there;
+  for (const auto& [gpu, bytes] : held->second) {
+    const auto move = std::find_if(pending_moves_.begin(), pending_moves_.end(),
+                                   [&](const GpuMove& one) { return one.from == gpu; });
+    there[move == pending_moves_.end() ? gpu : move->to] += bytes;
+  }
+  held->second = std::move(there);
+}
+
+bool Machine::MayNotCome(const Member& member) {
+  return member.order == Order::kReturn && !member.seen.answered && !member.without_shim;
+}
+
+bool Machine::ReturnShims(MonoTime now) {
+  bool waiting = false;
+  for (auto& [id, member] : members_) {
+    const base::Bytes evicted = Sum(member.seen, &GpuShare::evicted);
+    // Also an order of an earlier daemon that is not answered yet.
+    const bool may_be_out = member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered);
+    if (member.order == Order::kEvict || may_be_out) Give(member, Order::kReturn, now);
+    if (IsShimAtWork(member)) {
+      waiting = true;
+      if (now < AtWorkSince(member) + settings_.return_limit) continue;
+      FailBack(fmt::format("process {} did not take its memory back within {}: {} are in host memory", id.pid,
+                           FormatDuration(settings_.return_limit), FormatBytes(evicted)),
+               true, now);
+      return true;
+    }
+    if (member.order != Order::kReturn) continue;
+    if (!member.seen.answered) {
+      if (now < member.ordered_at + settings_.answer_limit) {
+        waiting = true;
+        continue;
+      }
+      member.without_shim = true;
+      if (evicted.count == 0) continue;  // it has nothing to bring back, and was told not to begin
+      FailBack(fmt::format("libgpuman.so in process {} does not answer, which holds {} in host memory",
+                           id.pid, FormatBytes(evicted)),
+               true, now);
+      return true;
+    }
+    if (evicted.count == 0) continue;
+    FailBack(
+        fmt::format("process {} could not take {} back: {}", id.pid, FormatBytes(evicted), member.seen.error),
+        true, now);
+    return true;
+  }
+  return waiting;
+}
+
+void Machine::ArriveBack(MonoTime now) {
+  const bool undone = phase() == Phase::kUndoing;
+  const bool moved = record_.target.has_value();
+  record_.phase = Phase::kRunning;
+  Want(true, std::nullopt);
+  for (auto& [id, member] : members_) member.order = Order::kNone;
+  if (undone) {
+    SetState(turned_reason_, turned_reason_.empty() ? "" : why_);
+  } else {
+    SetState("", "");
+    Emit(moved ? "job_moved" : "job_resumed", "the job is back on its GPU", now);
+  }
+  record_.held.clear();
+}
+
+void Machine::FailBack(const std::string& why, bool may_pass, MonoTime now) {
+  const bool again = may_pass && retries_ < settings_.retries;
+  ++retries_;
+  turned_reason_ = record_.target ? "move_failed" : "resume_failed";
+  why_ = why;
+  record_.wants_gpu = again;
+  if (!again) record_.target.reset();
+  not_before_ = now + settings_.retry;
+  Begin(Phase::kRetreating, now);
+  SetState(turned_reason_, why_);
+  Emit(turned_reason_.c_str(), why_, now);
+}
+
+}  // namespace gpuman::suspend

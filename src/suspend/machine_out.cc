@@ -1,0 +1,217 @@
+// The way off the GPU, also for processes that turn up while the job is suspended.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "suspend/machine.h"
+
+namespace gpuman::suspend {
+namespace {
+
+using base::Bytes;
+using base::FormatBytes;
+using base::FormatDuration;
+using base::MonoTime;
+
+// More than what the driver leaves of a checkpointed process (4 MiB on an H200).
+constexpr Bytes kResidue = base::MiB(16);
+
+}  // namespace
+
+void Machine::GoOut(MonoTime now) {
+  for (auto& [id, member] : members_) {
+    if (member.left_until && !IsLeft(member, now)) {
+      member.left_until.reset();
+      member.losses = 0;
+      member.without_shim = false;
+      if (member.seen.stage == Stage::kFailed) member.order = Order::kNone;
+    }
+    // Somebody else restored it, or it became another program.
+    if (phase() == Phase::kSuspended && member.saved == Saved::kCheckpointed && now >= member.recheck_at &&
+        Sum(member.seen, &GpuShare::used) > kResidue) {
+      member.saved = Saved::kUnknown;
+      member.recheck_at = now + settings_.retry;
+    }
+  }
+  OrderEvictions(now);
+  if (pending_ || AskUnknown(now) || AwaitShims(now) || AwaitDriver(now) || CheckpointNext(now)) return;
+  ArriveOut(now);
+}
+
+bool Machine::AskUnknown(MonoTime now) {
+  const bool out = phase() != Phase::kResuming && phase() != Phase::kUndoing;
+  for (const auto& [id, member] : members_) {
+    if (member.saved != Saved::kUnknown || (out && (!IsOnGpu(member) || IsLeft(member, now)))) continue;
+    AskDriver(id, Verb::kState);
+    return true;
+  }
+  return false;
+}
+
+bool Machine::IsLeft(const Member& member, MonoTime now) const {
+  // Looked at again at rest alone: a way has an end.
+  return member.left_until && (phase() != Phase::kSuspended || now < *member.left_until);
+}
+
+// Its shim was told to evict, and has not said a word.
+bool Machine::MayBegin(const Member& member) {
+  return member.order == Order::kEvict && !member.seen.answered && !member.without_shim &&
+         member.saved == Saved::kRunning;
+}
+
+bool Machine::IsWorthEvicting(const Member& member) const {
+  if (!member.seen.has_shim || member.without_shim || member.saved != Saved::kRunning) return false;
+  if (pending_ && pending_->process == member.seen.id) return false;
+  const Bytes worth = can_ == false ? Bytes{0} : settings_.worth_evicting;
+  return Sum(member.seen, &GpuShare::evictable) + Sum(member.seen, &GpuShare::evicted) > worth;
+}
+
+void Machine::OrderEvictions(MonoTime now) {
+  for (auto& [id, member] : members_) {
+    if (member.order == Order::kEvict || IsLeft(member, now) || !IsWorthEvicting(member)) continue;
+    Hold(member);
+    TellOfNewcomer(member, now);
+    Give(member, Order::kEvict, now);
+  }
+}
+
+void Machine::Give(Member& member, Order order, MonoTime now) {
+  member.order = order;
+  member.ordered_at = now;
+  member.seen.answered = false;
+  if (order == Order::kEvict)
+    out_.push_back(action::OrderEvict{member.seen.id});
+  else
+    out_.push_back(action::OrderReturn{member.seen.id});
+}
+
+bool Machine::AwaitShims(MonoTime now) {
+  bool waiting = false;
+  const Phase before = phase();
+  for (auto& [id, member] : members_) {
+    if (IsLeft(member, now)) continue;
+    if (IsShimAtWork(member)) {
+      waiting = true;
+      if (now >= AtWorkSince(member) + settings_.evict_limit)
+        FailOut(member,
+                fmt::format("process {} did not give its memory back within {}: {} of it are in host memory",
+                            id.pid, FormatDuration(settings_.evict_limit),
+                            FormatBytes(Sum(member.seen, &GpuShare::evicted))),
+                now);
+    } else if (MayBegin(member)) {
+      if (now < member.ordered_at + settings_.answer_limit) {
+        waiting = true;
+      } else if (can_ == false) {
+        FailOut(member, fmt::format("libgpuman.so in process {} does not answer", id.pid), now);
+      } else {
+        // The driver takes all of it, only slower. Withdrawn, or it might begin in the middle of that; but
+        // not what it has out already.
+        member.without_shim = true;
+        if (Sum(member.seen, &GpuShare::evicted).count == 0) Give(member, Order::kReturn, now);
+      }
+    } else if (member.order == Order::kEvict && member.seen.answered && member.seen.stage == Stage::kFailed) {
+      FailOut(member, fmt::format("process {} could not be evicted: {}", id.pid, member.seen.error), now);
+    }
+    if (phase() != before) return true;
+  }
+  return waiting;
+}
+
+bool Machine::AwaitDriver(MonoTime now) {
+  const bool needed =
+      std::any_of(members_.begin(), members_.end(), [](const auto& one) { return IsOnGpu(one.second); });
+  if (can_ == true || !needed) return false;
+  if (!can_) {
+    if (IsStrict()) AskCan();
+    return IsStrict() || can_asked_;
+  }
+  if (!IsStrict()) return false;
+  const bool evicted = std::any_of(members_.begin(), members_.end(), [](const auto& one) {
+    return Sum(one.second.seen, &GpuShare::evicted).count > 0;
+  });
+  if (record_.target) {
+    TurnBack("move_failed", fmt::format("the job cannot be moved: {}", cannot_), now);
+    return true;
+  }
+  if (evicted) return false;
+  TurnBack("suspend_unsupported", fmt::format("nothing of the job can leave the GPU: {}", cannot_), now);
+  return true;
+}
+
+bool Machine::CheckpointNext(MonoTime now) {
+  if (can_ == false) return false;
+  Member* next = nullptr;
+  for (auto& [id, member] : members_) {
+    if (!IsOnGpu(member) || IsLeft(member, now) || IsShimAtWork(member)) continue;
+    if (member.saved == Saved::kBroken) {
+      FailOut(member, fmt::format("the driver says that process {} failed", id.pid), now);
+      if (phase() == Phase::kUndoing) return true;
+      continue;
+    }
+    const auto age = [](const base::ProcessId& one) { return std::pair(one.start_time, one.pid); };
+    if (!next || age(id) > age(next->seen.id)) next = &member;
+  }
+  if (!next) return false;
+  Hold(*next);
+  TellOfNewcomer(*next, now);
+  AskDriver(next->seen.id, Verb::kCheckpoint);
+  return true;
+}
+
+void Machine::ArriveOut(MonoTime now) {
+  if (phase() == Phase::kSuspended) return;
+  const bool retreated = phase() == Phase::kRetreating;
+  const bool off = members_.empty() || std::any_of(members_.begin(), members_.end(), [](const auto& one) {
+                     const Member& member = one.second;
+                     const bool may_go = member.order != Order::kReturn && !member.seen.answered;
+                     return IsOff(member) || IsShimAtWork(member) || may_go;
+                   });
+  if (retreated && !off) {
+    // Nothing could be taken again: it runs, whatever was asked for.
+    record_.phase = Phase::kRunning;
+    Want(true, std::nullopt);
+    return SetState(turned_reason_, why_);
+  }
+  record_.phase = Phase::kSuspended;
+  if (retreated) {
+    const auto detail = fmt::format("{}; {}", why_, Whereabouts());
+    return SetState(record_.wants_gpu ? "resources" : turned_reason_, detail);
+  }
+  SetState(record_.wants_gpu ? "moving" : record_.reason, Whereabouts());
+  Emit("job_suspended", record_.detail, now);
+}
+
+// Once: what it holds later is less, because it was taken.
+void Machine::Hold(Member& member) {
+  const auto [held, fresh] = record_.held.try_emplace(member.seen.id);
+  if (!fresh) return;
+  for (const auto& [gpu, share] : member.seen.gpus)
+    if ((share.used + share.evicted).count > 0) held->second[gpu] = share.used + share.evicted;
+}
+
+void Machine::TellOfNewcomer(Member& member, MonoTime now) {
+  if (phase() != Phase::kSuspended || std::exchange(member.told, true)) return;
+  Emit("suspended_process_taken",
+       fmt::format("process {} of the suspended job came to the GPU with {}; it is taken off as well",
+                   member.seen.id.pid, FormatBytes(Sum(member.seen, &GpuShare::used))),
+       now);
+}
+
+void Machine::FailOut(Member& member, const std::string& why, MonoTime now) {
+  if (IsStrict()) return TurnBack(record_.target ? "move_failed" : "suspend_failed", why, now);
+  member.left_until = now + settings_.retry;
+  if (std::exchange(member.told, true)) return;
+  Emit("process_not_suspended", why, now);
+}
+
+void Machine::TurnBack(std::string reason, std::string why, MonoTime now) {
+  turned_reason_ = std::move(reason);
+  why_ = std::move(why);
+  Want(true, std::nullopt);
+  Begin(Phase::kUndoing, now);
+  SetState(turned_reason_.empty() ? "resuming" : turned_reason_, why_);
+  if (!turned_reason_.empty()) Emit(turned_reason_.c_str(), why_, now);
+}
+
+}  // namespace gpuman::suspend

@@ -1,0 +1,252 @@
+// What must hold whatever answers, failures, deaths and wishes come in whatever order. The world here does
+// what it is ordered to, sooner or later, or not, and keeps the books itself.
+#include <rapidcheck.h>
+
+#include <deque>
+
+#include "suspend/machine_fixture.h"
+
+namespace gpuman::suspend {
+namespace {
+
+struct Target {
+  ProcessView view;
+  base::Bytes context, data;  // data: what its shim could evict
+  base::Bytes out{};          // of that, in host memory
+  Saved saved = Saved::kRunning;
+  bool answers = true;  // its shim does
+  bool cuda = true;
+  enum class Told { kNothing, kEvict, kReturn } told = Told::kNothing;
+};
+
+class World {
+ public:
+  World() {
+    can_ = *rc::gen::inRange(0, 4) != 0;
+    honest_ = *rc::gen::arbitrary<bool>();
+    for (int count = *rc::gen::inRange(0, 4); count > 0; --count) Start();
+    Feed(event::Observed{Views(), gpus_});
+  }
+
+  void Run() {
+    for (int step = *rc::gen::inRange(1, 80); step > 0; --step) {
+      now_ += base::Millis(*rc::gen::element(1, 100, 6000, 40'000, 130'000));
+      Happen(*rc::gen::inRange(0, 14));
+    }
+    Settle();
+  }
+
+ private:
+  void Start() {
+    Target target;
+    const pid_t pid = next_pid_++;
+    target.view.id = Story::IdOf(pid);
+    target.view.has_shim = *rc::gen::arbitrary<bool>();
+    target.context = MiB(*rc::gen::element<std::uint64_t>(0, 500));
+    if (target.view.has_shim && target.context.count > 0)
+      target.data = MiB(*rc::gen::inRange<std::uint64_t>(0, 9000));
+    target.answers = *rc::gen::inRange(0, 6) != 0;
+    target.cuda = *rc::gen::inRange(0, 6) != 0;
+    target.view.stage = target.view.has_shim ? Stage::kOnGpu : Stage::kNone;
+    targets_[target.view.id] = target;
+  }
+
+  std::vector<ProcessView> Views() {
+    std::vector<ProcessView> views;
+    for (auto& [id, target] : targets_) {
+      const bool here = target.saved != Saved::kCheckpointed;
+      target.view.gpus["a"] = {here ? target.context + (target.data - target.out) : base::Bytes{},
+                               target.data - target.out, target.out};
+      views.push_back(target.view);
+    }
+    return views;
+  }
+
+  void Happen(int what) {
+    switch (what) {
+      case 0:
+        return Feed(event::SuspendAsked{"held_by_user", ""});
+      case 1:
+        return Feed(event::ResumeAsked{});
+      case 2:
+        return Feed(event::MoveAsked{"b"});
+      case 3:
+        return Feed(event::Room{{{"a", GiB(100)}, {"b", GiB(100)}}, true});
+      case 4:
+        if (targets_.size() < 5) Start();
+        return Feed(event::Observed{Views(), gpus_});
+      case 5:
+        if (!targets_.empty() && *rc::gen::inRange(0, 3) == 0)
+          targets_.erase(
+              std::next(targets_.begin(), *rc::gen::inRange(0, static_cast<int>(targets_.size()))));
+        return Feed(event::Observed{Views(), gpus_});
+      case 6:
+        if (*rc::gen::inRange(0, 4) == 0) return Restart();
+        return Feed(event::Tick{});
+      case 7:
+      case 8:
+      case 9:
+        return MoveShims(/*fail=*/*rc::gen::inRange(0, 4) == 0);
+      default:
+        return AnswerOne(/*fail=*/*rc::gen::inRange(0, 3) == 0);
+    }
+  }
+
+  // A daemon that is killed and started again: requests on their way are carried out, their answers lost.
+  void Restart() {
+    while (!asked_.empty()) {
+      Carry(asked_.front(), *rc::gen::arbitrary<bool>());
+      asked_.pop_front();
+    }
+    machine_ = Machine::Rebuild({}, ParseRecord(SerializeRecord(machine_.record())).value());
+    Feed(event::Observed{Views(), gpus_});
+  }
+
+  // Every shim that has an order makes a step.
+  void MoveShims(bool fail) {
+    for (auto& [id, target] : targets_) {
+      if (target.told == Target::Told::kNothing || !target.answers || target.saved != Saved::kRunning)
+        continue;
+      const bool evict = target.told == Target::Told::kEvict;
+      const Stage at_work = evict ? Stage::kEvicting : Stage::kRestoring;
+      target.view.answered = true;
+      if (fail) {
+        target.view.stage = Stage::kFailed;
+        target.view.error = "no memory";
+        target.told = Target::Told::kNothing;
+      } else if (target.view.stage != at_work) {
+        target.view.stage = at_work;
+      } else {
+        target.view.stage = evict ? Stage::kEvicted : Stage::kOnGpu;
+        target.out = evict ? target.data : base::Bytes{};
+        target.told = Target::Told::kNothing;
+      }
+    }
+    Feed(event::Observed{Views(), gpus_});
+  }
+
+  // What the driver makes of a request, and what the helper says.
+  Answer Carry(const std::pair<base::ProcessId, Verb>& ask, bool fail) {
+    if (!can_) return {.outcome = Outcome::kUnsupported, .message = "old"};
+    if (ask.second == Verb::kCan) return {.outcome = Outcome::kDone};
+    const auto it = targets_.find(ask.first);
+    if (it == targets_.end()) return {.outcome = Outcome::kGone};
+    Target& target = it->second;
+    if (!target.cuda) return {.outcome = Outcome::kNoCuda, .state = Saved::kRunning};
+    if (target.saved == Saved::kBroken) return {.state = Saved::kBroken, .message = "broken"};
+    const int how = fail ? *rc::gen::inRange(0, 5) : -1;
+    if (how == 0) return {.state = target.saved, .message = "no"};
+    if (how == 1) return {.outcome = Outcome::kLost, .message = "died before"};
+    if (how == 2 && ask.second != Verb::kState && *rc::gen::inRange(0, 3) == 0) {
+      target.saved = Saved::kBroken;
+      return {.state = Saved::kBroken, .message = "broken"};
+    }
+    if (how == 3) {
+      const bool restore = ask.second == Verb::kRestore && target.saved == Saved::kCheckpointed;
+      if (!restore && ask.second != Verb::kCheckpoint) return {.state = target.saved, .message = "no"};
+      return {
+          .outcome = restore ? Outcome::kNoRoom : Outcome::kTimeout, .state = target.saved, .message = "no"};
+    }
+    if (ask.second == Verb::kCheckpoint) target.saved = Saved::kCheckpointed;
+    if (ask.second == Verb::kRestore) target.saved = Saved::kRunning;
+    if (how == 4) {
+      if (ask.second == Verb::kCheckpoint && *rc::gen::arbitrary<bool>()) target.saved = Saved::kLocked;
+      return {.outcome = Outcome::kLost, .message = "died after"};
+    }
+    return {.outcome = Outcome::kDone, .state = target.saved};
+  }
+
+  void AnswerOne(bool fail) {
+    if (asked_.empty()) return;
+    const auto ask = asked_.front();
+    asked_.pop_front();
+    // A helper belongs to its user, who may make it say anything.
+    if (!honest_ && fail && *rc::gen::inRange(0, 4) == 0 && ask.second != Verb::kCan)
+      return Feed(
+          event::Answered{ask.first,
+                          {.outcome = Outcome::kDone,
+                           .state = *rc::gen::element(Saved::kUnknown, Saved::kLocked, Saved::kRunning)}});
+    Feed(event::Answered{ask.first, Carry(ask, fail)});
+  }
+
+  void Feed(const Event& event) {
+    RC_LOG() << now_.time_since_epoch() / base::Millis(1) << " event " << event.index();
+    if (const auto* said = std::get_if<event::Answered>(&event))
+      RC_LOG() << " " << said->process.pid << " " << ToString(said->answer.outcome) << " "
+               << ToString(said->answer.state);
+    for (const auto& [id, target] : targets_)
+      RC_LOG() << " [" << id.pid << " " << ToString(target.saved) << " stage "
+               << static_cast<int>(target.view.stage) << (target.view.answered ? "" : "?") << " out "
+               << target.out.count << "]";
+    RC_LOG() << "\n";
+    Check(machine_.On(event, now_));
+    if (const auto deadline = machine_.Deadline()) RC_ASSERT(*deadline > now_);
+  }
+
+  void Check(const Actions& actions) {
+    for (const Action& action : actions) {
+      RC_LOG() << "  " << WordOf(action) << "\n";
+      if (const auto* evict = std::get_if<action::OrderEvict>(&action))
+        Tell(evict->process, Target::Told::kEvict);
+      if (const auto* back = std::get_if<action::OrderReturn>(&action))
+        Tell(back->process, Target::Told::kReturn);
+      if (std::get_if<action::AskCan>(&action)) asked_.push_back({{}, Verb::kCan});
+      if (const auto* state = std::get_if<action::AskState>(&action)) Ask(state->process, Verb::kState);
+      if (const auto* save = std::get_if<action::Checkpoint>(&action)) {
+        Ask(save->process, Verb::kCheckpoint);
+        const auto it = targets_.find(save->process);
+        if (it == targets_.end()) continue;
+        RC_ASSERT(it->second.view.stage != Stage::kEvicting && it->second.view.stage != Stage::kRestoring);
+      }
+      if (const auto* restore = std::get_if<action::Restore>(&action)) Ask(restore->process, Verb::kRestore);
+    }
+  }
+
+  void Ask(base::ProcessId process, Verb verb) {
+    for (const auto& [other, pending] : asked_) RC_ASSERT(pending == Verb::kCan);
+    asked_.push_back({process, verb});
+  }
+
+  void Tell(base::ProcessId process, Target::Told told) {
+    const auto it = targets_.find(process);
+    if (it == targets_.end()) return;
+    if (honest_) RC_ASSERT(it->second.saved == Saved::kRunning || it->second.saved == Saved::kBroken);
+    it->second.told = told;
+    it->second.view.answered = false;
+  }
+
+  // Nothing more is asked and nothing more fails: it comes to rest, in a state that is true.
+  void Settle() {
+    for (int i = 0; i < 400 && !AtRest(); ++i) {
+      now_ += std::chrono::minutes(3);
+      AnswerOne(false);
+      MoveShims(false);
+      Feed(event::Tick{});
+    }
+    RC_ASSERT(AtRest());
+    if (!honest_ || machine_.phase() != Phase::kRunning) return;
+    for (const auto& [id, target] : targets_) {
+      RC_ASSERT(target.saved == Saved::kRunning || target.saved == Saved::kBroken);
+      if (target.answers) RC_ASSERT(target.out.count == 0);
+    }
+  }
+  // A suspended job still looks now and then after processes that could not be taken.
+  bool AtRest() const {
+    return machine_.phase() == Phase::kSuspended || (machine_.phase() == Phase::kRunning && asked_.empty());
+  }
+
+  Machine machine_{Settings{}};
+  bool can_ = true, honest_ = true;
+  pid_t next_pid_ = 11;
+  base::MonoTime now_{std::chrono::hours(1)};
+  std::vector<GpuView> gpus_{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}};
+  std::map<base::ProcessId, Target> targets_;
+  std::deque<std::pair<base::ProcessId, Verb>> asked_;
+};
+
+TEST(SuspendProperty, WhateverHappensItComesToRestAndNeverOrdersWhatWouldHarm) {
+  EXPECT_TRUE(rc::check("any order of events", [] { World().Run(); }));
+}
+
+}  // namespace
+}  // namespace gpuman::suspend

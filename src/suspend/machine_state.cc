@@ -1,0 +1,184 @@
+// What the machine knows, and how it says so.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "suspend/machine.h"
+
+namespace gpuman::suspend {
+
+using base::Bytes;
+using base::ErrorCode;
+using base::Fail;
+using base::FormatBytes;
+using base::MonoTime;
+using base::Result;
+
+Bytes Machine::Sum(const ProcessView& view, Bytes GpuShare::*part) {
+  Bytes sum;
+  for (const auto& [gpu, share] : view.gpus) sum += share.*part;
+  return sum;
+}
+
+bool Machine::IsOnGpu(const Member& member) {
+  if (member.saved == Saved::kCheckpointed) return false;
+  // Evicted memory implies a context, also where the driver does not tell what it takes.
+  return Sum(member.seen, &GpuShare::used).count > 0 || Sum(member.seen, &GpuShare::evicted).count > 0;
+}
+
+bool Machine::IsOff(const Member& member) {
+  return (member.saved != Saved::kRunning && !member.no_cuda) || member.seen.stage == Stage::kEvicted ||
+         Sum(member.seen, &GpuShare::evicted).count > 0;
+}
+
+bool Machine::IsShimAtWork(const Member& member) {
+  return member.seen.stage == Stage::kEvicting || member.seen.stage == Stage::kRestoring;
+}
+
+MonoTime Machine::AtWorkSince(const Member& member) {
+  return std::max(member.ordered_at, member.stage_since);
+}
+
+std::map<std::string, std::int64_t> Machine::Figures(MonoTime now) const {
+  Bytes evicted, checkpointed, left;
+  std::int64_t processes = 0;
+  for (const auto& [id, member] : members_) {
+    const Bytes by_shim = Sum(member.seen, &GpuShare::evicted);
+    evicted += by_shim;
+    if (member.saved == Saved::kCheckpointed) {
+      ++processes;
+      Bytes held;
+      if (const auto it = record_.held.find(id); it != record_.held.end())
+        for (const auto& [gpu, bytes] : it->second) held += bytes;
+      checkpointed += held - by_shim;
+    } else {
+      left += Sum(member.seen, &GpuShare::used);
+    }
+  }
+  const auto number = [](Bytes bytes) { return static_cast<std::int64_t>(bytes.count); };
+  return {{"evicted", number(evicted)},
+          {"checkpointed", number(checkpointed)},
+          {"left", number(left)},
+          {"processes", processes},
+          {"milliseconds", std::chrono::duration_cast<base::Millis>(now - began_).count()}};
+}
+
+std::string Machine::Whereabouts() const {
+  const auto figures = Figures(began_);
+  const auto bytes = [&](const char* key) { return Bytes{static_cast<std::uint64_t>(figures.at(key))}; };
+  const Bytes evicted = bytes("evicted"), checkpointed = bytes("checkpointed"), left = bytes("left");
+  if ((evicted + checkpointed + left).count == 0) return "nothing of it was on a GPU";
+  std::string text = fmt::format("{} are in host memory", FormatBytes(evicted + checkpointed));
+  if (evicted.count > 0 && checkpointed.count > 0)
+    text += fmt::format(" ({} by the shim, {} by the driver's checkpoint)", FormatBytes(evicted),
+                        FormatBytes(checkpointed));
+  if (left.count == 0) return text;
+  text += fmt::format("; {} stay on the device", FormatBytes(left));
+  if (can_ == false) text += ": this driver cannot checkpoint processes, so their contexts stay";
+  return text;
+}
+
+// The one GPU that the job's memory is on, or was when it was taken off; nullopt: several, or none.
+std::optional<std::string> Machine::OnlyGpu() const {
+  std::set<std::string> gpus;
+  for (const auto& [id, member] : members_) {
+    if (const auto held = record_.held.find(id); held != record_.held.end()) {
+      for (const auto& [gpu, bytes] : held->second)
+        if (bytes.count > 0) gpus.insert(gpu);
+      continue;
+    }
+    for (const auto& [gpu, share] : member.seen.gpus)
+      if ((share.used + share.evicted).count > 0) gpus.insert(gpu);
+  }
+  return gpus.size() == 1 ? std::optional(*gpus.begin()) : std::nullopt;
+}
+
+Result<> Machine::CanSuspend() const {
+  if (phase() == Phase::kEnded) return Fail(ErrorCode::kConflict, "the job has ended");
+  if (can_ != false) return {};
+  for (const auto& [id, member] : members_)
+    if (member.seen.has_shim) return {};
+  return Fail(
+      ErrorCode::kNotSupported,
+      fmt::format("nothing of the job can leave the GPU: it runs without libgpuman.so, and {}", cannot_),
+      "start it with the library preloaded (without --no-preload), or use driver 570 or newer");
+}
+
+Result<> Machine::CanResume(const std::optional<std::string>& gpu) const {
+  if (phase() == Phase::kEnded) return Fail(ErrorCode::kConflict, "the job has ended");
+  if (!gpu) return {};
+  if (phase() == Phase::kRunning) return Fail(ErrorCode::kConflict, "the job runs; move it instead");
+  return CanMove(*gpu);
+}
+
+Result<> Machine::CanMove(const std::string& gpu) const {
+  if (phase() == Phase::kEnded) return Fail(ErrorCode::kConflict, "the job has ended");
+  if (phase() == Phase::kResuming || phase() == Phase::kUndoing)
+    return Fail(ErrorCode::kConflict, "the job is on its way back to its GPU", "move it when it runs");
+  const auto find = [&](const std::string& uuid) {
+    return std::find_if(gpus_.begin(), gpus_.end(), [&](const GpuView& one) { return one.uuid == uuid; });
+  };
+  const auto target = find(gpu);
+  if (target == gpus_.end()) return Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", gpu));
+  const auto source = OnlyGpu();
+  if (!source)
+    return Fail(ErrorCode::kUnsatisfiable, "only a job with memory on exactly one GPU can be moved");
+  if (*source == gpu) {
+    if (phase() != Phase::kRunning) return {};
+    return Fail(ErrorCode::kConflict, fmt::format("the job is on GPU {} already", gpu));
+  }
+  const auto now_on = find(*source);
+  if (now_on == gpus_.end() || now_on->name != target->name)
+    return Fail(ErrorCode::kUnsatisfiable,
+                fmt::format("a job moves between GPUs of the same kind alone; {} is no {}", target->name,
+                            now_on == gpus_.end() ? "GPU of the driver's list" : now_on->name));
+  if (can_ == false)
+    return Fail(ErrorCode::kNotSupported, fmt::format("the job cannot be moved: {}", cannot_));
+  return {};
+}
+
+std::optional<BytesByGpu> Machine::Needs(MonoTime now) const {
+  if (phase() != Phase::kSuspended || !record_.wants_gpu || now < not_before_) return std::nullopt;
+  BytesByGpu needs;
+  const auto add = [&](const std::string& gpu, Bytes bytes) {
+    if (bytes.count > 0) needs[record_.target.value_or(gpu)] += bytes;
+  };
+  for (const auto& [id, member] : members_) {
+    const auto held = record_.held.find(id);
+    const bool off_whole = member.saved == Saved::kCheckpointed || member.saved == Saved::kUnknown;
+    if (off_whole && held != record_.held.end()) {
+      for (const auto& [gpu, bytes] : held->second) add(gpu, bytes);
+    } else {
+      for (const auto& [gpu, share] : member.seen.gpus) add(gpu, share.evicted);
+    }
+  }
+  return needs;
+}
+
+void Machine::SetState(std::string reason, std::string detail) {
+  record_.reason = std::move(reason);
+  record_.detail = std::move(detail);
+  out_.push_back(action::SetState{record_.phase, record_.reason, record_.detail});
+}
+
+void Machine::Emit(const char* kind, std::string message, MonoTime now) {
+  out_.push_back(action::Emit{kind, std::move(message), Figures(now)});
+}
+
+void Machine::AskDriver(const base::ProcessId& process, Verb verb) {
+  pending_ = Pending{process, verb};
+  if (verb == Verb::kState) out_.push_back(action::AskState{process});
+  if (verb == Verb::kCheckpoint) out_.push_back(action::Checkpoint{process, settings_.lock_timeout});
+  if (verb == Verb::kRestore) out_.push_back(action::Restore{process, pending_moves_});
+}
+
+// The answer settles it for the life of the machine; a helper that could not say is asked again.
+void Machine::AskCan() {
+  if (can_ || can_asked_) return;
+  can_asked_ = true;
+  out_.push_back(action::AskCan{});
+}
+
+}  // namespace gpuman::suspend

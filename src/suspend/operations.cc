@@ -1,0 +1,220 @@
+#include "suspend/operations.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace gpuman::suspend {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::ProcessId;
+using base::Result;
+namespace abi = driver::abi;
+
+Saved SavedOf(abi::CUprocessState state) {
+  switch (state) {
+    case abi::CU_PROCESS_STATE_RUNNING:
+      return Saved::kRunning;
+    case abi::CU_PROCESS_STATE_LOCKED:
+      return Saved::kLocked;
+    case abi::CU_PROCESS_STATE_CHECKPOINTED:
+      return Saved::kCheckpointed;
+    case abi::CU_PROCESS_STATE_FAILED:
+      return Saved::kBroken;
+    case abi::CU_PROCESS_STATE_CHECKPOINTING:
+    case abi::CU_PROCESS_STATE_RESTORING:
+      break;
+  }
+  return Saved::kUnknown;
+}
+
+Outcome OutcomeOf(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kTimeout:
+      return Outcome::kTimeout;
+    case ErrorCode::kExhausted:
+      return Outcome::kNoRoom;
+    case ErrorCode::kNotSupported:
+      return Outcome::kRefused;
+    default:
+      return Outcome::kFailed;
+  }
+}
+
+bool Lives(const ProcessId& process) { return base::IsAlive(process); }
+
+Answer Gone(const ProcessId& process) {
+  return {.outcome = Outcome::kGone, .message = fmt::format("process {} has ended", process.pid)};
+}
+
+// `answer` about a process that is in `state` after a call was made for it.
+Answer At(const tl::expected<Saved, Answer>& state, Answer answer) {
+  if (state) {
+    answer.state = *state;
+  } else if (state.error().outcome == Outcome::kGone) {
+    answer = state.error();
+  } else {
+    answer.outcome = Outcome::kLost;
+  }
+  return answer;
+}
+
+// Each call is made for a process that was the one meant a moment before.
+template <typename Call>
+Result<> Checked(const ProcessId& process, Call call) {
+  if (!Lives(process)) return Fail(ErrorCode::kNotFound, fmt::format("process {} has ended", process.pid));
+  return call();
+}
+
+Result<std::vector<abi::CUcheckpointGpuPair>> PairsOf(const std::vector<GpuMove>& moves) {
+  std::vector<abi::CUcheckpointGpuPair> pairs;
+  for (const GpuMove& move : moves) {
+    const auto from = driver::ParseUuid(move.from), to = driver::ParseUuid(move.to);
+    if (!from || !to)
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is no GPU's UUID", from ? move.to : move.from));
+    abi::CUcheckpointGpuPair pair{};
+    pair.oldUuid = *from;
+    pair.newUuid = *to;
+    pairs.push_back(pair);
+  }
+  return pairs;
+}
+
+}  // namespace
+
+Operations Operations::WithDriver() {
+  auto driver = driver::CudaDriver::Load();
+  if (driver && driver->CanCheckpoint()) {
+    // This driver can; it is only not there just now.
+    if (auto initialised = driver->Init(); !initialised)
+      return Operations(Fail(ErrorCode::kInternal, initialised.error().message));
+  }
+  return Operations(std::move(driver));
+}
+
+Answer Operations::Can() const {
+  if (!driver_) {
+    const bool missing = driver_.error().code == ErrorCode::kUnavailable;
+    return {.outcome = missing ? Outcome::kUnsupported : Outcome::kFailed,
+            .message = driver_.error().message};
+  }
+  if (!driver_->CanCheckpoint())
+    return {.outcome = Outcome::kUnsupported,
+            .message = "this driver cannot checkpoint processes (that came with version 570)"};
+  return {.outcome = Outcome::kDone};
+}
+
+Answer Operations::Carry(const Request& request) const {
+  Answer answer = Can();
+  if (answer.outcome == Outcome::kDone) {
+    switch (request.verb) {
+      case Verb::kCan:
+        break;
+      case Verb::kState:
+        answer = AnswerOf(request.process);
+        break;
+      case Verb::kCheckpoint:
+        answer = Checkpoint(request);
+        break;
+      case Verb::kRestore:
+        answer = Restore(request);
+        break;
+      case Verb::kUnlock:
+        answer = Unlock(request);
+        break;
+    }
+  }
+  answer.id = request.id;
+  return answer;
+}
+
+tl::expected<Saved, Answer> Operations::StateOf(const ProcessId& process) const {
+  if (!Lives(process)) return tl::unexpected(Gone(process));
+  const auto state = driver_->ProcessState(process.pid);
+  if (!state) return tl::unexpected(Failure(process, state.error()));
+  if (!*state) return tl::unexpected(Answer{.outcome = Outcome::kNoCuda, .state = Saved::kRunning});
+  const Saved saved = SavedOf(**state);
+  if (saved == Saved::kUnknown)
+    return tl::unexpected(
+        Answer{.message = fmt::format("process {} is just being checkpointed or restored", process.pid)});
+  return saved;
+}
+
+Answer Operations::AnswerOf(const ProcessId& process) const {
+  const auto state = StateOf(process);
+  return state ? Answer{.outcome = Outcome::kDone, .state = *state} : state.error();
+}
+
+// A process that ends makes every call fail in one way or another: its end is what happened.
+Answer Operations::Failure(const ProcessId& process, const base::Error& error) const {
+  if (!Lives(process)) return Gone(process);
+  return {.outcome = OutcomeOf(error.code), .message = error.message};
+}
+
+Answer Operations::LetRunOn(const Request& request, const base::Error& error) const {
+  const ProcessId& process = request.process;
+  Answer answer = Failure(process, error);
+  auto state = StateOf(process);
+  if (state && *state == Saved::kCheckpointed) {
+    (void)Checked(process, [&] { return driver_->RestoreProcess(process.pid); });
+    state = StateOf(process);
+  }
+  if (state && *state == Saved::kLocked) {
+    (void)Checked(process, [&] { return driver_->UnlockProcess(process.pid); });
+    state = StateOf(process);
+  }
+  return At(state, answer);
+}
+
+Answer Operations::Checkpoint(const Request& request) const {
+  const ProcessId& process = request.process;
+  const auto state = StateOf(process);
+  if (!state) return state.error();
+  if (*state == Saved::kCheckpointed) return {.outcome = Outcome::kDone, .state = *state};
+  if (*state == Saved::kBroken)
+    return {.state = *state, .message = fmt::format("the driver says that process {} failed", process.pid)};
+  // One that is locked already was left so by a helper that was killed.
+  if (*state == Saved::kRunning) {
+    auto locked = Checked(process, [&] { return driver_->LockProcess(process.pid, request.lock_timeout); });
+    if (!locked) return LetRunOn(request, locked.error());
+  }
+  auto saved = Checked(process, [&] { return driver_->CheckpointProcess(process.pid); });
+  if (!saved) return LetRunOn(request, saved.error());
+  return {.outcome = Outcome::kDone, .state = Saved::kCheckpointed};
+}
+
+Answer Operations::Restore(const Request& request) const {
+  const ProcessId& process = request.process;
+  const auto state = StateOf(process);
+  if (!state) return state.error();
+  if (*state == Saved::kBroken)
+    return {.state = *state, .message = fmt::format("the driver says that process {} failed", process.pid)};
+  if (*state == Saved::kCheckpointed) {
+    const auto pairs = PairsOf(request.gpus);
+    auto restored = pairs ? Checked(process, [&] { return driver_->RestoreProcess(process.pid, *pairs); })
+                          : Result<>(Fail(pairs.error()));
+    if (!restored) {
+      const Answer answer = Failure(process, restored.error());
+      return At(StateOf(process), answer);
+    }
+  }
+  return Unlock(request);
+}
+
+Answer Operations::Unlock(const Request& request) const {
+  const ProcessId& process = request.process;
+  const auto state = StateOf(process);
+  if (!state) return state.error();
+  if (*state == Saved::kRunning) return {.outcome = Outcome::kDone, .state = *state};
+  if (*state != Saved::kLocked)
+    return {.state = *state,
+            .message = fmt::format("process {} is {} and cannot be unlocked", process.pid, ToString(*state))};
+  const auto unlocked = Checked(process, [&] { return driver_->UnlockProcess(process.pid); });
+  const Answer answer = unlocked ? Answer{.outcome = Outcome::kDone} : Failure(process, unlocked.error());
+  return At(StateOf(process), answer);
+}
+
+}  // namespace gpuman::suspend

@@ -1,0 +1,113 @@
+#include "suspend/record.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace gpuman::suspend {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+using Json = nlohmann::json;
+
+constexpr std::array<std::pair<Phase, const char*>, 7> kPhases{{{Phase::kRunning, "running"},
+                                                                {Phase::kSuspending, "suspending"},
+                                                                {Phase::kSuspended, "suspended"},
+                                                                {Phase::kResuming, "resuming"},
+                                                                {Phase::kUndoing, "undoing"},
+                                                                {Phase::kRetreating, "retreating"},
+                                                                {Phase::kEnded, "ended"}}};
+
+bool Take(const Json& object, const char* name, std::string& out) {
+  const auto it = object.find(name);
+  if (it == object.end() || !it->is_string()) return false;
+  out = it->get<std::string>();
+  return true;
+}
+
+bool TakePhase(const Json& object, Phase& out) {
+  std::string word;
+  if (!Take(object, "phase", word)) return false;
+  for (const auto& [phase, known] : kPhases) {
+    if (word != known) continue;
+    out = phase;
+    return true;
+  }
+  return false;
+}
+
+bool TakeHeld(const Json& object, std::map<base::ProcessId, BytesByGpu>& held) {
+  const auto list = object.find("held");
+  if (list == object.end() || !list->is_array()) return false;
+  for (const Json& entry : *list) {
+    if (!entry.is_object()) return false;
+    const auto pid = entry.find("pid"), start = entry.find("start_time"), gpus = entry.find("gpus");
+    if (pid == entry.end() || start == entry.end() || gpus == entry.end()) return false;
+    if (!pid->is_number_unsigned() || !start->is_number_unsigned() || !gpus->is_object()) return false;
+    const auto number = pid->get<std::uint64_t>();
+    if (number > static_cast<std::uint64_t>(std::numeric_limits<pid_t>::max())) return false;
+    BytesByGpu bytes;
+    for (const auto& [gpu, count] : gpus->items()) {
+      if (!count.is_number_unsigned()) return false;
+      bytes[gpu] = {count.get<std::uint64_t>()};
+    }
+    held[{static_cast<pid_t>(number), start->get<std::uint64_t>()}] = std::move(bytes);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string_view ToString(Phase phase) {
+  for (const auto& [known, word] : kPhases)
+    if (known == phase) return word;
+  return "?";
+}
+
+std::string_view JobStateOf(Phase phase) {
+  switch (phase) {
+    case Phase::kSuspended:
+    case Phase::kResuming:
+    case Phase::kRetreating:
+      return "suspended";
+    default:
+      return "running";
+  }
+}
+
+std::string SerializeRecord(const Record& record) {
+  Json held = Json::array();
+  for (const auto& [process, gpus] : record.held) {
+    Json bytes = Json::object();
+    for (const auto& [gpu, count] : gpus) bytes[gpu] = count.count;
+    held.push_back({{"pid", process.pid}, {"start_time", process.start_time}, {"gpus", std::move(bytes)}});
+  }
+  Json json{{"phase", ToString(record.phase)},
+            {"wants_gpu", record.wants_gpu},
+            {"reason", record.reason},
+            {"detail", record.detail},
+            {"held", std::move(held)}};
+  if (record.target) json["target"] = *record.target;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<Record> ParseRecord(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Record record;
+  const auto wants = json.is_object() ? json.find("wants_gpu") : json.end();
+  if (!json.is_object() || wants == json.end() || !wants->is_boolean() || !TakePhase(json, record.phase) ||
+      !Take(json, "reason", record.reason) || !Take(json, "detail", record.detail) ||
+      !TakeHeld(json, record.held))
+    return Fail(ErrorCode::kCorrupt, "this is no record of a suspended job");
+  record.wants_gpu = wants->get<bool>();
+  if (json.contains("target") && !Take(json, "target", record.target.emplace()))
+    return Fail(ErrorCode::kCorrupt, "the target in a suspended job's record is wrong");
+  return record;
+}
+
+}  // namespace gpuman::suspend

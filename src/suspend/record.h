@@ -1,0 +1,52 @@
+// What the daemon stores of a job's way off the GPU and back, so that a new daemon goes on with it.
+//
+// Values; the functions are pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/process.h"
+#include "base/result.h"
+#include "base/units.h"
+
+namespace gpuman::suspend {
+
+// Where a job is between the GPU and the host's memory. At rest: kRunning, kSuspended, kEnded.
+enum class Phase {
+  kRunning,
+  kSuspending,  // on the way out, because somebody asked
+  kSuspended,
+  kResuming,    // on the way back, because somebody asked
+  kUndoing,     // on the way back, because the way out failed or was called off
+  kRetreating,  // on the way out again, because the way back failed
+  kEnded,
+};
+
+std::string_view ToString(Phase phase);
+
+// Of the contract's job states: `suspended` from kSuspended until it runs again, else `running`. (Those of a
+// job that ends are the daemon's business.)
+std::string_view JobStateOf(Phase phase);
+
+using BytesByGpu = std::map<std::string, base::Bytes>;  // by UUID
+
+struct Record {
+  Phase phase = Phase::kRunning;
+  bool wants_gpu = true;              // the end that was asked for: on a GPU, or off it
+  std::optional<std::string> target;  // the GPU to come back on; none: where it was
+  std::string reason;                 // the job's reason word; docs/suspend.md has them
+  std::string detail;                 // and the sentence, with the numbers
+  // What each process held on its GPUs when it was taken off. Room for this has to be there for its return.
+  std::map<base::ProcessId, BytesByGpu> held;
+  friend bool operator==(const Record&, const Record&) = default;
+};
+
+std::string SerializeRecord(const Record& record);
+// kCorrupt for what was not written by SerializeRecord.
+base::Result<Record> ParseRecord(std::string_view text);
+
+}  // namespace gpuman::suspend

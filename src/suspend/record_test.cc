@@ -1,0 +1,47 @@
+#include "suspend/record.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::suspend {
+namespace {
+
+TEST(SuspendRecord, ReadsTheSameAsWritten) {
+  Record record;
+  EXPECT_EQ(ParseRecord(SerializeRecord(record)).value(), record);
+  record.phase = Phase::kRetreating;
+  record.wants_gpu = false;
+  record.target = "GPU-b";
+  record.reason = "device_pressure";
+  record.detail = "12 GiB \"too\" much";
+  record.held[{12, 34}] = {{"GPU-a", base::GiB(3)}, {"GPU-b", {0}}};
+  record.held[{13, 35}] = {};
+  EXPECT_EQ(ParseRecord(SerializeRecord(record)).value(), record);
+}
+
+TEST(SuspendRecord, RefusesWhatItDidNotWrite) {
+  const std::string good = SerializeRecord({});
+  ASSERT_TRUE(ParseRecord(good));
+  for (const std::string& text :
+       {std::string(), std::string("{}"), std::string("[]"), good.substr(1),
+        std::string(R"({"phase":"flying","wants_gpu":true,"reason":"","detail":"","held":[]})"),
+        std::string(R"({"phase":"running","wants_gpu":1,"reason":"","detail":"","held":[]})"),
+        std::string(R"({"phase":"running","wants_gpu":true,"reason":"","detail":"","held":[1]})"),
+        std::string(
+            R"({"phase":"running","wants_gpu":true,"reason":"","detail":"","held":[],"target":5})")}) {
+    const auto record = ParseRecord(text);
+    ASSERT_FALSE(record) << text;
+    EXPECT_EQ(record.error().code, base::ErrorCode::kCorrupt);
+  }
+}
+
+TEST(SuspendRecord, AJobIsSuspendedFromItsDepartureUntilItRunsAgain) {
+  EXPECT_EQ(JobStateOf(Phase::kRunning), "running");
+  EXPECT_EQ(JobStateOf(Phase::kSuspending), "running");
+  EXPECT_EQ(JobStateOf(Phase::kUndoing), "running");
+  EXPECT_EQ(JobStateOf(Phase::kSuspended), "suspended");
+  EXPECT_EQ(JobStateOf(Phase::kResuming), "suspended");
+  EXPECT_EQ(JobStateOf(Phase::kRetreating), "suspended");
+}
+
+}  // namespace
+}  // namespace gpuman::suspend

@@ -1,0 +1,83 @@
+// What the daemon asks gpuman-checkpoint and what it answers: one JSON object a line each way.
+//
+//   {"id":7,"do":"checkpoint","pid":123,"start_time":456,"lock_timeout_ms":10000}
+//   {"id":7,"outcome":"done","state":"checkpointed"}
+//   {"id":8,"do":"restore","pid":123,"start_time":456,"gpus":[["GPU-old","GPU-new"],…]}
+//   {"id":8,"outcome":"no_room","state":"checkpointed","message":"cuCheckpointProcessRestore: …"}
+//
+// Values; the functions are pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/process.h"
+#include "base/result.h"
+#include "base/units.h"
+
+namespace gpuman::suspend {
+
+enum class Verb {
+  kCan,         // can this driver checkpoint processes at all?
+  kState,       // where is the process?
+  kCheckpoint,  // lock, then checkpoint; when the second fails the process runs on
+  kRestore,     // restore, then unlock
+  kUnlock,      // of a process that is locked and no more
+};
+
+// A GPU by its UUID, and the one that takes its place.
+struct GpuMove {
+  std::string from, to;
+  friend bool operator==(const GpuMove&, const GpuMove&) = default;
+};
+
+struct Request {
+  std::uint64_t id = 0;
+  Verb verb = Verb::kCan;
+  base::ProcessId process{};     // all but kCan
+  base::Millis lock_timeout{0};  // kCheckpoint; never 0 there: that waits without limit
+  std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine, or none: come back where it was
+  friend bool operator==(const Request&, const Request&) = default;
+};
+
+enum class Outcome {
+  kDone,         // also when there was nothing left to do
+  kNoCuda,       // the process has no CUDA in it, so there is nothing to do: no failure
+  kGone,         // the process has ended
+  kTimeout,      // its GPU work did not come to rest in time; it runs on
+  kNoRoom,       // out of memory, on the device (restore) or the host (checkpoint)
+  kRefused,      // the driver cannot do it to this process
+  kUnsupported,  // this driver cannot do it to any process, or there is no driver
+  kFailed,       // anything else; the message says what
+  kLost,         // it may have been done or not: the helper died or took too long, or the driver cannot say
+};
+
+// The driver's word on a process.
+enum class Saved { kUnknown, kRunning, kLocked, kCheckpointed, kBroken };
+
+struct Answer {
+  std::uint64_t id = 0;
+  Outcome outcome = Outcome::kFailed;
+  Saved state = Saved::kUnknown;  // at the end, whatever the outcome; unknown without kLost: nothing was done
+  std::string message{};          // a sentence when the outcome is neither kDone nor kNoCuda
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+
+std::string_view ToString(Verb verb);
+std::string_view ToString(Outcome outcome);
+std::string_view ToString(Saved state);
+
+inline constexpr std::size_t kMaxLine = 64 * 1024;
+
+// Without the newline. Bytes of a message that are not UTF-8 are replaced.
+std::string Serialize(const Request& request);
+std::string Serialize(const Answer& answer);
+
+// kCorrupt for what is no such line: fields missing, mistyped, out of range, unknown words. More fields than
+// these are fine.
+base::Result<Request> ParseRequest(std::string_view line);
+base::Result<Answer> ParseAnswer(std::string_view line);
+
+}  // namespace gpuman::suspend

@@ -1,0 +1,29 @@
+// Whatever a helper of some user writes, and whatever stands in the store, reading it returns; what is
+// accepted reads the same once written.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "suspend/record.h"
+#include "suspend/request.h"
+
+namespace {
+
+template <typename Parse, typename Write>
+void Check(std::string_view text, Parse parse, Write write) {
+  const auto value = parse(text);
+  if (!value) return;
+  const auto again = parse(write(*value));
+  if (!again || !(*again == *value)) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace gpuman::suspend;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  Check(text, ParseAnswer, [](const Answer& answer) { return Serialize(answer); });
+  Check(text, ParseRequest, [](const Request& request) { return Serialize(request); });
+  Check(text, ParseRecord, SerializeRecord);
+  return 0;
+}

@@ -1,0 +1,64 @@
+#include "suspend/request.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::suspend {
+namespace {
+
+TEST(SuspendRequest, ReadsTheSameAsWritten) {
+  const Request checkpoint{7, Verb::kCheckpoint, {123, 456}, base::Millis(10'000), {}};
+  EXPECT_EQ(ParseRequest(Serialize(checkpoint)).value(), checkpoint);
+  const Request restore{8, Verb::kRestore, {123, 456}, {}, {{"GPU-a", "GPU-b"}, {"GPU-b", "GPU-a"}}};
+  EXPECT_EQ(ParseRequest(Serialize(restore)).value(), restore);
+  const Request can{0, Verb::kCan};
+  EXPECT_EQ(ParseRequest(Serialize(can)).value(), can);
+}
+
+TEST(SuspendRequest, TheWordsOfTheProtocolAreFixed) {
+  EXPECT_EQ(Serialize(Request{7, Verb::kCheckpoint, {1, 2}, base::Millis(5), {}}),
+            R"({"do":"checkpoint","id":7,"lock_timeout_ms":5,"pid":1,"start_time":2})");
+  EXPECT_EQ(Serialize(Answer{7, Outcome::kNoRoom, Saved::kCheckpointed, "full"}),
+            R"({"id":7,"message":"full","outcome":"no_room","state":"checkpointed"})");
+}
+
+TEST(SuspendRequest, RefusesWhatItCannotBeSureOf) {
+  for (const char* line : {
+           "",
+           "[]",
+           "{",
+           R"({"id":1})",
+           R"({"id":1,"do":"explode","pid":1,"start_time":2})",
+           R"({"id":-1,"do":"state","pid":1,"start_time":2})",
+           R"({"id":1,"do":"state","pid":0,"start_time":2})",
+           R"({"id":1,"do":"state","pid":99999999999,"start_time":2})",
+           R"({"id":1,"do":"state","pid":1})",
+           R"({"id":1,"do":"checkpoint","pid":1,"start_time":2})",
+           R"({"id":1,"do":"checkpoint","pid":1,"start_time":2,"lock_timeout_ms":0})",
+           R"({"id":1,"do":"restore","pid":1,"start_time":2,"gpus":[["GPU-a"]]})",
+           R"({"id":1,"do":"restore","pid":1,"start_time":2,"gpus":{}})",
+       }) {
+    const auto request = ParseRequest(line);
+    ASSERT_FALSE(request) << line;
+    EXPECT_EQ(request.error().code, base::ErrorCode::kCorrupt) << line;
+  }
+  EXPECT_FALSE(ParseRequest(std::string(kMaxLine + 1, ' ')));
+}
+
+TEST(SuspendAnswer, ReadsTheSameAsWritten) {
+  const Answer answer{9, Outcome::kRefused, Saved::kRunning, "managed \"memory\"\n"};
+  EXPECT_EQ(ParseAnswer(Serialize(answer)).value(), answer);
+  EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done"})"));
+  EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"fine","state":"running"})"));
+  EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done","state":"running","message":5})"));
+}
+
+TEST(SuspendAnswer, BytesThatAreNoTextDoNoHarm) {
+  const auto answer = ParseAnswer(Serialize(Answer{1, Outcome::kFailed, Saved::kUnknown,
+                                                   "a\xff"
+                                                   "b"}));
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_TRUE(answer->message.starts_with("a"));
+}
+
+}  // namespace
+}  // namespace gpuman::suspend

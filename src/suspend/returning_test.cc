@@ -1,0 +1,81 @@
+#include "suspend/returning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+namespace gpuman::suspend {
+namespace {
+
+using base::GiB;
+using base::JobId;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+base::MonoTime At(int seconds) { return base::MonoTime(std::chrono::seconds(seconds)); }
+
+Candidate Job(int id, int priority, int since, BytesByGpu needs) {
+  return {JobId{id}, priority, At(since), std::move(needs)};
+}
+
+TEST(ChooseReturning, TakesWhatFits) {
+  EXPECT_THAT(
+      ChooseReturning({Job(1, 128, 0, {{"a", GiB(4)}}), Job(2, 128, 1, {{"a", GiB(4)}})}, {{"a", GiB(8)}}),
+      ElementsAre(JobId{1}, JobId{2}));
+  EXPECT_THAT(ChooseReturning({Job(1, 128, 0, {{"a", GiB(4)}})}, {{"a", GiB(3)}}), IsEmpty());
+  EXPECT_THAT(ChooseReturning({}, {{"a", GiB(3)}}), IsEmpty());
+}
+
+TEST(ChooseReturning, MoreImportantFirstThenWhoWaitsLonger) {
+  EXPECT_THAT(ChooseReturning({Job(1, 100, 0, {{"a", GiB(4)}}), Job(2, 200, 5, {{"a", GiB(4)}}),
+                               Job(3, 200, 4, {{"a", GiB(4)}})},
+                              {{"a", GiB(9)}}),
+              ElementsAre(JobId{3}, JobId{2}));
+}
+
+TEST(ChooseReturning, ASmallJobDoesNotPassABigOneThatWaits) {
+  EXPECT_THAT(
+      ChooseReturning({Job(1, 200, 0, {{"a", GiB(40)}}), Job(2, 100, 0, {{"a", GiB(1)}})}, {{"a", GiB(9)}}),
+      IsEmpty());
+}
+
+TEST(ChooseReturning, ABlockedJobHoldsItsOwnGpusAlone) {
+  EXPECT_THAT(ChooseReturning({Job(1, 200, 0, {{"a", GiB(40)}}), Job(2, 100, 0, {{"b", GiB(1)}})},
+                              {{"a", GiB(9)}, {"b", GiB(9)}}),
+              ElementsAre(JobId{2}));
+}
+
+TEST(ChooseReturning, AJobOnSeveralGpusNeedsRoomOnEach) {
+  const BytesByGpu both{{"a", GiB(4)}, {"b", GiB(4)}};
+  EXPECT_THAT(ChooseReturning({Job(1, 1, 0, both)}, {{"a", GiB(9)}, {"b", GiB(3)}}), IsEmpty());
+  EXPECT_THAT(ChooseReturning({Job(1, 1, 0, both)}, {{"a", GiB(9)}}), IsEmpty()) << "b is not known";
+  EXPECT_THAT(ChooseReturning({Job(1, 1, 0, both)}, {{"a", GiB(9)}, {"b", GiB(4)}}), ElementsAre(JobId{1}));
+}
+
+TEST(ChooseReturning, AJobThatHoldsNothingReturnsAtOnce) {
+  EXPECT_THAT(ChooseReturning({Job(1, 1, 0, {}), Job(2, 1, 0, {{"a", {0}}})}, {}),
+              ElementsAre(JobId{1}, JobId{2}));
+}
+
+TEST(ChooseReturningProperty, NeverGivesMoreThanThereIsAndAlwaysServesTheFirst) {
+  EXPECT_TRUE(rc::check("fits", [] {
+    std::vector<Candidate> candidates;
+    for (int id = *rc::gen::inRange(0, 6); id > 0; --id) {
+      candidates.push_back(Job(id, *rc::gen::inRange(0, 3), *rc::gen::inRange(0, 3), {}));
+      for (const char* gpu : {"a", "b"})
+        if (*rc::gen::arbitrary<bool>())
+          candidates.back().needs[gpu] = GiB(*rc::gen::inRange<std::uint64_t>(0, 9));
+    }
+    const BytesByGpu free{{"a", GiB(*rc::gen::inRange<std::uint64_t>(0, 20))}, {"b", GiB(8)}};
+    const auto chosen = ChooseReturning(candidates, free);
+    BytesByGpu taken;
+    for (const JobId job : chosen)
+      for (const auto& candidate : candidates)
+        if (candidate.job == job)
+          for (const auto& [gpu, bytes] : candidate.needs) taken[gpu] += bytes;
+    for (const auto& [gpu, bytes] : taken) RC_ASSERT(bytes <= free.at(gpu));
+  }));
+}
+
+}  // namespace
+}  // namespace gpuman::suspend

@@ -1,0 +1,123 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "suspend/helper_link.h"
+
+namespace gpuman::suspend {
+namespace {
+
+using base::FailSystem;
+using base::Result;
+
+// What of the daemon's environment is a user's business: how programs and libraries are found. Not
+// CUDA_VISIBLE_DEVICES: the helper speaks of every GPU of the machine. Not LD_PRELOAD.
+bool IsPassedOn(std::string_view entry) {
+  const std::string_view name = entry.substr(0, entry.find('='));
+  return name == "PATH" || name == "LD_LIBRARY_PATH" || name.starts_with("GPUMAN_SIM_") ||
+         name.ends_with("SAN_OPTIONS");
+}
+
+std::vector<std::string> Words(const HelperProgram& program, const HelperUser& user) {
+  std::vector<std::string> words{program.path.string()};
+  if (::geteuid() == 0 && (user.uid != 0 || user.gid != ::getegid())) {
+    words.insert(words.end(),
+                 {"--uid", std::to_string(user.uid), "--gid", std::to_string(user.gid), "--groups", ""});
+    for (const gid_t group : user.groups) {
+      if (!words.back().empty()) words.back() += ',';
+      words.back() += std::to_string(group);
+    }
+  }
+  if (!program.lock_file.empty()) words.push_back("--lock");
+  return words;
+}
+
+class Setup {
+ public:
+  Setup(int socket, int lock) {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawn_file_actions_adddup2(&actions_, socket, kHelperSocket);
+    ::posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
+    ::posix_spawn_file_actions_addopen(&actions_, 2, "/dev/null", O_WRONLY, 0);
+    if (lock >= 0) ::posix_spawn_file_actions_adddup2(&actions_, lock, kHelperLock);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_, lock >= 0 ? kHelperLock + 1 : kHelperLock);
+    ::posix_spawnattr_init(&attributes_);
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::posix_spawnattr_setsigmask(&attributes_, &signals);
+    ::sigfillset(&signals);
+    ::posix_spawnattr_setsigdefault(&attributes_, &signals);
+    ::posix_spawnattr_setflags(&attributes_,
+                               POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  Setup(const Setup&) = delete;
+  Setup& operator=(const Setup&) = delete;
+  ~Setup() {
+    ::posix_spawn_file_actions_destroy(&actions_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+  const posix_spawn_file_actions_t* actions() const { return &actions_; }
+  const posix_spawnattr_t* attributes() const { return &attributes_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+};
+
+// Above the numbers that the child takes, so that one dup2 does not close what another needs.
+Result<base::Fd> Lifted(base::Fd fd) {
+  base::Fd lifted(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kHelperLock + 1));
+  if (!lifted.ok()) return FailSystem(errno, "duplicating a descriptor");
+  return lifted;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser& user) {
+  if (::geteuid() != 0 && ::geteuid() != user.uid)
+    return base::Fail(
+        base::ErrorCode::kPermissionDenied,
+        fmt::format("a daemon of user {} cannot checkpoint processes of user {}", ::geteuid(), user.uid));
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    return FailSystem(errno, "making a socket for gpuman-checkpoint");
+  SpawnedHelper helper;
+  helper.socket = base::Fd(pair[0]);
+  GPUMAN_ASSIGN(const base::Fd theirs, Lifted(base::Fd(pair[1])));
+  base::Fd lock;
+  if (!program.lock_file.empty()) {
+    // A description of its own for each helper: they exclude one another.
+    GPUMAN_ASSIGN(base::Fd opened, base::OpenFile(program.lock_file, O_RDWR | O_CREAT, 0600));
+    GPUMAN_ASSIGN(lock, Lifted(std::move(opened)));
+  }
+  std::vector<std::string> words = Words(program, user), environment;
+  for (char** entry = ::environ; entry && *entry; ++entry)
+    if (IsPassedOn(*entry)) environment.emplace_back(*entry);
+  const auto argv = Pointers(words);
+  const auto envp = Pointers(environment);
+  const Setup setup(theirs.get(), lock.get());
+  const int error = ::posix_spawn(&helper.pid, program.path.c_str(), setup.actions(), setup.attributes(),
+                                  argv.data(), envp.data());
+  if (error != 0) return FailSystem(error, fmt::format("starting {}", program.path.string()));
+  helper.process = base::Fd(static_cast<int>(::syscall(SYS_pidfd_open, helper.pid, 0)));
+  if (!helper.process.ok()) return FailSystem(errno, "opening gpuman-checkpoint's process");
+  return helper;
+}
+
+}  // namespace gpuman::suspend

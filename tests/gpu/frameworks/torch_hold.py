@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Holds random data on the GPU and works lightly beside it, for suspend, resume and move.
+
+Usage: torch_hold.py [--size 10GiB] [--every SECONDS] [--driver]
+
+JSON lines on standard output, times of CLOCK_MONOTONIC in seconds:
+  {"event": "ready", "pid", "bytes", "hash", "t"}               the data is there
+  {"event": "progress", "ticks", "longest_pause_s", "t"}        every --every seconds; the pause since the last answer to "pause"
+  {"event": "paused", "from", "to", "seconds"}                  at once after each pause above 50 ms
+A line on standard input is obeyed: "verify" answers with {"event": "verify", "wrong_bytes", "hash", "same", "seconds"}, "pause"
+with {"event": "pause", "longest_pause_s"} and starts over, "quit" or the end of the input ends. Exit status 4: data was wrong.
+--driver: without PyTorch, for the simulated driver.
+"""
+
+import argparse
+import hashlib
+import os
+import random
+import select
+import sys
+import time
+
+from common import GIB, MIB, say
+
+PAUSE = 0.05  # seconds; a tick takes a few milliseconds
+
+
+class TorchData:
+    """Blocks made from a seed each, so that they can be made again and compared byte for byte."""
+
+    def __init__(self, size, block=256 * MIB):
+        import torch
+        self.torch = torch
+        self.light = torch.zeros(1024, device="cuda")
+        sizes = [block] * (size // block) + ([size % block] if size % block else [])
+        self.blocks = [self._make(number, each) for number, each in enumerate(sizes)]
+        torch.cuda.synchronize()
+
+    def _make(self, seed, size):
+        generator = self.torch.Generator(device="cuda").manual_seed(seed + 1)
+        return self.torch.randint(0, 256, (size,), dtype=self.torch.uint8, device="cuda", generator=generator)
+
+    def tick(self):
+        self.light.add_(1)
+        self.torch.cuda.synchronize()
+
+    def digest(self):
+        sha = hashlib.sha256()
+        for block in self.blocks:
+            weights = block[: block.numel() // 8 * 8].view(self.torch.int64)
+            sha.update(str((int(weights.sum()), int((weights ^ (weights >> 17)).sum()))).encode())
+        return sha.hexdigest()[:16]
+
+    def wrong_bytes(self):
+        return sum(int((block != self._make(number, block.numel())).sum()) for number, block in enumerate(self.blocks))
+
+
+class DriverData:
+    """The same with the CUDA driver alone; small, for the data passes through Python."""
+
+    def __init__(self, size, block=4 * MIB):
+        from driver import Device
+        self.device = Device()
+        sizes = [block] * (size // block) + ([size % block] if size % block else [])
+        self.blocks = []
+        for number, each in enumerate(sizes):
+            address = self.device.allocate(each)
+            self.device.write(address, self._make(number, each))
+            self.blocks.append((address, each))
+        self.light = self.device.allocate(4096)
+
+    @staticmethod
+    def _make(seed, size):
+        return random.Random(seed + 1).randbytes(size)
+
+    def tick(self):
+        self.device.fill(self.light, 1, 1024)
+        self.device.synchronize()
+
+    def digest(self):
+        sha = hashlib.sha256()
+        for address, size in self.blocks:
+            sha.update(self.device.read(address, size))
+        return sha.hexdigest()[:16]
+
+    def wrong_bytes(self):
+        wrong = 0
+        for number, (address, size) in enumerate(self.blocks):
+            there, right = self.device.read(address, size), self._make(number, size)
+            wrong += 0 if there == right else sum(a != b for a, b in zip(there, right))
+        return wrong
+
+
+def size_of(text):
+    for suffix, factor in (("GiB", GIB), ("MiB", MIB), ("", 1)):
+        if text.endswith(suffix) and text[: len(text) - len(suffix)].isdigit():
+            return int(text[: len(text) - len(suffix)]) * factor
+    raise argparse.ArgumentTypeError(f"'{text}' is no size")
+
+
+class Commands:
+    """Lines of standard input, without waiting for them; None at its end."""
+
+    def __init__(self):
+        self.text, self.ended = b"", False
+
+    def take(self):
+        while not self.ended and select.select([0], [], [], 0)[0]:
+            chunk = os.read(0, 4096)
+            self.ended = not chunk
+            self.text += chunk
+        *lines, self.text = self.text.split(b"\n")
+        return [line.decode().strip() for line in lines] + ([None] if self.ended else [])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=size_of, default=10 * GIB)
+    parser.add_argument("--every", type=float, default=0.25)
+    parser.add_argument("--driver", action="store_true")
+    arguments = parser.parse_args()
+    data = (DriverData if arguments.driver else TorchData)(arguments.size)
+    at_start, commands, wrong = data.digest(), Commands(), 0
+    data.tick()
+    say(event="ready", pid=os.getpid(), bytes=arguments.size, hash=at_start, t=time.monotonic())
+    ticks, longest, last = 0, 0.0, time.monotonic()
+    told = last
+    while True:
+        data.tick()
+        ticks += 1
+        now = time.monotonic()
+        longest = max(longest, now - last)
+        if now - last > PAUSE:
+            say(event="paused", **{"from": last, "to": now}, seconds=now - last)
+        last = now
+        if now - told >= arguments.every:
+            say(event="progress", ticks=ticks, longest_pause_s=longest, t=now)
+            told = now
+        for line in commands.take():
+            if line in (None, "quit"):
+                say(event="done", ticks=ticks, longest_pause_s=longest, wrong_bytes=wrong, t=time.monotonic())
+                sys.exit(4 if wrong else 0)
+            if line == "verify":
+                start, found, after = time.monotonic(), data.wrong_bytes(), data.digest()
+                wrong += found
+                say(event="verify", wrong_bytes=found, hash=after, same=after == at_start, seconds=time.monotonic() - start)
+                wrong += after != at_start and not found
+            elif line == "pause":
+                say(event="pause", longest_pause_s=longest, t=last)
+                longest = 0.0
+        last = time.monotonic()  # what was asked for is no pause
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Suspend, resume and move of a PyTorch job on a real GPU, through a daemon of its own: the shim's way against the driver's.
+
+Usage: suspend_session.py [--size 10GiB]… [--cycles N] [--moves N] [--json FILE]
+
+For each size a job with the shim's way (run --share) and one with the driver's checkpoint alone (without --share): how long
+`gpuman suspend` and `resume` take, whole commands, and whether the data was right. Then --cycles times out and back of one job that
+verifies its data, and --moves moves to another GPU and back where there are two. Prints one table; exit status 1 when data was wrong
+or a command failed. Takes the device's memory by plain allocations and changes no setting. GPUMAN_BUILD_DIR names the build.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from machine import Machine, program  # noqa: E402
+
+HOLD = str(pathlib.Path(__file__).resolve().parent / "frameworks" / "torch_hold.py")
+
+
+class Job:
+    """torch_hold.py under gpuman, with its standard input in our hands."""
+
+    def __init__(self, machine, tag, size, *options, driver=False):
+        self.m, self.tag = machine, tag
+        self.fifo = machine.dir / (tag + ".in")
+        os.mkfifo(self.fifo)
+        machine.run_json("run", "--tag", tag, *options, "--detach", "--", "sh", "-c",
+                         f"exec python3 {HOLD} --size {size} {'--driver' if driver else ''} < {self.fifo}")
+        self.input = open(self.fifo, "w", encoding="utf-8")
+        self.seen = 0
+        self.wait_for("ready", 120)
+
+    def lines(self):
+        text = pathlib.Path(self.m.api("GET", f"/v1/jobs/{self.tag}")["log_path"]).read_text(errors="replace")
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+
+    def wait_for(self, event, patience=60):
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            lines = self.lines()
+            for number, line in enumerate(lines):
+                if number >= self.seen and line.get("event") == event:
+                    self.seen = number + 1
+                    return line
+            job = self.m.api("GET", f"/v1/jobs/{self.tag}")
+            if job.get("ended_at"):
+                break
+            time.sleep(0.02)
+        raise SystemExit(f"suspend_session: {self.tag} did not say {event}:\n" + "\n".join(map(str, lines[-5:])))
+
+    def ask(self, word, patience=120):
+        self.input.write(word + "\n")
+        self.input.flush()
+        return self.wait_for(word, patience)
+
+    def do(self, *words):
+        """Seconds that the command takes; None when it fails."""
+        begin = time.monotonic()
+        done = self.m.run(words[0], self.tag, *words[1:])
+        if done.returncode != 0:
+            print(f"{' '.join(words)} {self.tag}: {done.stderr.strip()}", flush=True)
+            return None
+        return time.monotonic() - begin
+
+    def close(self):
+        self.input.close()
+        self.m.run("remove", self.tag)
+
+
+def out_and_back(m, size, share, rows, driver):
+    job = Job(m, f"{'shim' if share else 'driver'}-{size}", size, "--gpu", "0", *(["--share"] if share else []), driver=driver)
+    times, failed = [], False
+    for _ in range(3 if share else 1):
+        time.sleep(1.5)  # the shim prepares host memory while the program rests
+        out = job.do("suspend")
+        state = m.api("GET", f"/v1/jobs/{job.tag}")
+        back = job.do("resume")
+        if out is None or back is None:
+            failed = True
+            break
+        times.append((out, back, state["reason_detail"]))
+    verify = job.ask("verify")
+    pause = job.ask("pause")
+    if times:
+        best = [min(t[i] for t in times) for i in (0, 1)]
+        rows.append({"what": "out and back", "size": size, "way": "shim" if share else "driver", "suspend_s": best[0],
+                     "resume_s": best[1], "all": [t[:2] for t in times], "detail": times[-1][2],
+                     "longest_pause_s": pause["longest_pause_s"], "wrong_bytes": verify["wrong_bytes"]})
+    job.close()
+    return not failed and verify["wrong_bytes"] == 0
+
+
+def cycles(m, number, rows, driver):
+    used = None
+    while used != (used := m.api("GET", "/v1/status")["gpus"][0]["memory"]["used"]):
+        time.sleep(2)  # what was there before is still leaving
+    job = Job(m, "cycles", "2GiB" if not driver else "96MiB", "--gpu", "0", "--share", driver=driver)
+    outs, backs = [], []
+    for _ in range(number):
+        out, back = job.do("suspend"), job.do("resume")
+        if out is None or back is None:
+            break
+        outs.append(out)
+        backs.append(back)
+    verify = job.ask("verify")
+    job.close()
+    time.sleep(1)
+    left = m.api("GET", "/v1/status")["gpus"][0]["memory"]["used"] - used
+    rows.append({"what": "cycles", "number": len(outs), "suspend_s": statistics.median(outs or [0]),
+                 "resume_s": statistics.median(backs or [0]), "wrong_bytes": verify["wrong_bytes"], "leaked": left})
+    return len(outs) == number and verify["wrong_bytes"] == 0
+
+
+def moves(m, size, number, rows, driver):
+    job = Job(m, "mover", size, "--gpu", "0", "--share", driver=driver)
+    there, back = [], []
+    for _ in range(number):
+        first, second = job.do("move", "--to", "1"), job.do("move", "--to", "0")
+        if first is None or second is None:
+            break
+        there.append(first)
+        back.append(second)
+    verify = job.ask("verify")
+    pause = job.ask("pause")
+    job.close()
+    rows.append({"what": "moves", "size": size, "number": len(there) + len(back),
+                 "move_s": statistics.median(there + back or [0]), "longest_pause_s": pause["longest_pause_s"],
+                 "wrong_bytes": verify["wrong_bytes"]})
+    return len(back) == number and verify["wrong_bytes"] == 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", action="append", default=[])
+    parser.add_argument("--cycles", type=int, default=0)
+    parser.add_argument("--moves", type=int, default=0)
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--simulated", action="store_true", help="the simulated driver, and no PyTorch")
+    options = parser.parse_args()
+    program("gpumand")
+    rows, fine = [], True
+    with Machine(real=not options.simulated, gpus=2) as m:
+        for size in options.size:
+            for share in (True, False):
+                fine = out_and_back(m, size, share, rows, options.simulated) and fine
+        if options.cycles:
+            fine = cycles(m, options.cycles, rows, options.simulated) and fine
+        if options.moves:
+            fine = moves(m, (options.size or ["10GiB"])[0], options.moves, rows, options.simulated) and fine
+        events = m.events()
+        log = (m.dir / "daemon.log").read_text()
+    for row in rows:
+        print(json.dumps(row))
+    if not fine:
+        print("\n".join(f"{e['kind']}: {e['message']}" for e in events[-20:]), log[-3000:], sep="\n")
+    if options.json:
+        with options.json.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

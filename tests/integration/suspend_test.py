@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Jobs that leave the GPU and come back: daemon, shim, gpuman-checkpoint and the driver, on the simulated one.
+
+Usage: suspend_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import json
+import os
+import pathlib
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, MIB, until  # noqa: E402
+from machine import build_dir  # noqa: E402
+
+
+class SuspendTest(DaemonTest):
+    gpus, memory = 2, "4GiB"
+    config = '[sampling]\nrest = "20ms"\n'
+
+    def busy(self, tag, size="96MiB", iterations=0, **more):
+        """A load that works on its memory all the time, and verifies it at the end. Returns once it holds it."""
+        more = {"gpus": ["0"], "share": True, **more}
+        options = ["--verify", "--kernel-time", "1ms", "--json"]
+        options += ["--iterations", str(iterations)] if iterations else ["--hold", "1h"]
+        job = self.start(tag, "exec " + self.load(size, *options), **more)
+        until("it holds memory", lambda: (self.job(tag)["memory"]["used"] or 0) > 96 * MIB)
+        return job
+
+    def suspend(self, ref):
+        return self.request("POST", f"/v1/jobs/{ref}/suspend")
+
+    def resume(self, ref, **place):
+        return self.request("POST", f"/v1/jobs/{ref}/resume", place)
+
+    def processes_on(self, index):
+        return [p["pid"] for p in self.request("GET", f"/v1/gpus/{index}").json()["processes"]]
+
+    def kinds(self, job):
+        return [event["kind"] for event in self.events() if event["job"] == job]
+
+    def finishes_with_its_data(self, ref):
+        ended = self.wait(ref)
+        self.assertEqual(ended["state"], "finished", self.log(ref)[-1500:])
+        said = [json.loads(line) for line in self.log(ref).splitlines() if line.startswith("{")]
+        self.assertTrue([e for e in said if e["event"] == "verify"])
+        self.assertFalse([e for e in said if e["event"] == "verify" and e["wrong_words"]])
+
+    def test_a_job_leaves_the_gpu_and_comes_back_with_its_data(self):
+        for share in (True, False):
+            with self.subTest(share=share):
+                tag = f"share{share}".lower()
+                self.busy(tag, iterations=4, share=share)
+                answer = self.suspend(tag)
+                self.assertEqual(answer.status, 200, answer.body)
+                job = answer.json()
+                self.assertEqual((job["state"], job["reason"]), ("suspended", "held_by_user"))
+                self.assertGreaterEqual(job["memory"]["host"], 96 * MIB)
+                until("its GPU is free of it", lambda: job["pid"] not in self.processes_on(0))
+                self.assertEqual(self.job(tag)["state"], "suspended")
+                back = self.resume(tag)
+                self.assertEqual((back.status, back.json()["state"]), (200, "running"), back.body)
+                self.finishes_with_its_data(tag)
+
+    def test_twenty_times(self):
+        self.busy("often", iterations=60)
+        for _ in range(20):
+            answers = self.suspend("often"), self.resume("often")
+            self.assertEqual([a.status for a in answers], [200, 200], [a.body for a in answers])
+        self.finishes_with_its_data("often")
+
+    def test_a_job_goes_on_on_another_gpu(self):
+        self.busy("mover", iterations=5)
+        answer = self.request("POST", "/v1/jobs/mover/move", {"gpu": "1"})
+        self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
+        pid = answer.json()["pid"]
+        until("it is there", lambda: pid in self.processes_on(1))
+        self.assertNotIn(pid, self.processes_on(0))
+        self.assertEqual(self.job("mover")["gpus"], [self.request("GET", "/v1/gpus/1").json()["uuid"]])
+        self.finishes_with_its_data("mover")
+
+    def test_what_is_not_there_cannot_be_suspended(self):
+        self.start("ended", "true")
+        self.wait("ended")
+        self.assertEqual(self.suspend("ended").code(), "conflict")
+        self.assertEqual(self.suspend("nobody").code(), "not_found")
+        self.busy("runs")
+        self.assertEqual(self.resume("runs").json()["state"], "running", "it is where it was asked to be")
+        self.assertEqual(self.request("POST", "/v1/jobs/runs/move", {"gpu": "7"}).code(), "not_found")
+        self.assertEqual(self.request("POST", "/v1/jobs/runs/move", {}).code(), "invalid_argument")
+
+    def test_a_suspended_job_is_removed_or_killed_like_any_other(self):
+        self.busy("removed")
+        self.suspend("removed")
+        self.assertEqual(self.request("DELETE", "/v1/jobs/removed").json()["state"], "killed")
+        self.busy("killed")
+        self.suspend("killed")
+        os.kill(self.job("killed")["pid"], signal.SIGKILL)
+        self.assertEqual(self.wait("killed")["signal"], signal.SIGKILL)
+        until("nothing of them is on the GPU", lambda: not self.processes_on(0))
+
+    def test_who_comes_back_waits_for_room_and_says_so(self):
+        self.busy("waits", "1GiB")
+        self.suspend("waits")
+        self.start("there", self.load("3300MiB", "--hold", "1h"), gpus=["0"])
+        until("it is full", lambda: (self.job("there")["memory"]["used"] or 0) > 3300 * MIB)
+        answer = self.resume("waits")
+        self.assertEqual((answer.status, answer.json()["state"]), (200, "suspended"), answer.body)
+        self.assertEqual(answer.json()["reason"], "resources")
+        self.request("DELETE", "/v1/jobs/there")
+        self.becomes("waits", "running")
+
+    def test_a_daemon_that_is_killed_meanwhile_brings_it_to_its_end(self):
+        self.busy("survives", iterations=6)
+        self.suspend("survives")
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        self.assertEqual(self.becomes("survives", "suspended")["reason"], "held_by_user")
+        self.assertEqual(self.resume("survives").json()["state"], "running")
+        self.finishes_with_its_data("survives")
+
+    def test_the_command_line_does_it(self):
+        self.busy("typed", iterations=5)
+        self.assertIn("suspended", self.m.run("suspend", "typed").stdout)
+        self.assertIn("suspended (held_by_user)", self.m.run("status").stdout)
+        self.assertIn("running", self.m.run("resume", "typed").stdout)
+        self.assertEqual(self.m.run("suspend", "nobody").returncode, 4)
+        self.finishes_with_its_data("typed")
+
+
+if __name__ == "__main__":
+    if not (build_dir() / "lib/libgpuman.so").exists():
+        print("libgpuman.so is not built")
+        sys.exit(77)
+    unittest.main(verbosity=2)

@@ -1,0 +1,260 @@
+"""Small CUDA programs for evict_test.py, as probe.py is for shim_test.py: they use memory that comes and goes.
+
+Those that run until they are told check all the time that their data is theirs. A line "ready" says that they hold
+what they are about; a line on standard input tells them to end, or to go on.
+"""
+
+import ctypes
+import json
+import os
+import sys
+import threading
+
+import probe
+from probe import MIB, OK, allocate, cuda, free, pointer, size_t, start, u64
+
+
+def ready():
+    print("ready", flush=True)
+
+
+def told_to_go_on():
+    return sys.stdin.readline()
+
+
+def put(address, data):
+    assert cuda.cuMemcpyHtoD_v2(u64(address), data, size_t(len(data))) == OK
+
+
+def get(address, size):
+    data = ctypes.create_string_buffer(size)
+    assert cuda.cuMemcpyDtoH_v2(data, u64(address), size_t(size)) == OK
+    return data.raw
+
+
+def until_told(work, threads):
+    """Calls work(i, round, ended) again and again in each thread, until there is a line or the end of standard input.
+    Returns how often in all, and what went wrong."""
+    ended, rounds, wrong = threading.Event(), [0] * threads, []
+
+    def run(i):
+        try:
+            while not ended.is_set():
+                work(i, rounds[i], ended)
+                rounds[i] += 1
+        except AssertionError as error:
+            wrong.append(repr(error))
+    running = [threading.Thread(target=run, args=(i,)) for i in range(threads)]
+    for thread in running:
+        thread.start()
+    ready()
+    told_to_go_on()
+    ended.set()
+    for thread in running:
+        thread.join()
+    return {"rounds": sum(rounds), "wrong": wrong}
+
+
+def many_threads():
+    """Threads that set, copy and read memory of their own; each round in a thread that ends after it."""
+    _, context = start()
+    threads, size = int(sys.argv[2]), 3 * MIB
+    mine = [allocate(size)[1] for _ in range(threads)]
+
+    def one_round(i, number, wrong):
+        try:
+            assert cuda.cuCtxSetCurrent(context) == OK
+            value = (i * 31 + number) % 251
+            assert cuda.cuMemsetD8_v2(u64(mine[i]), ctypes.c_ubyte(value), size_t(size)) == OK
+            assert cuda.cuCtxSynchronize() == OK
+            data = get(mine[i], size)
+            assert data == bytes([value]) * size, (value, data[:4])
+        except AssertionError as error:
+            wrong.append(error)
+
+    def work(i, number, _):
+        wrong = []
+        thread = threading.Thread(target=one_round, args=(i, number, wrong))
+        thread.start()
+        thread.join()
+        assert not wrong, wrong
+    return until_told(work, threads)
+
+
+def comes_and_goes():
+    """Threads that allocate, write, read and free."""
+    _, context = start()
+
+    def work(i, number, _):
+        assert cuda.cuCtxSetCurrent(context) == OK
+        held = []
+        for step in range(3):
+            size = (2 + (i + step + number) % 5) * MIB + 512 * step
+            status, address = allocate(size)
+            assert status == OK, status
+            data = bytes([(i * 7 + step * 3 + number) % 256]) * 4096
+            put(address, data)
+            put(address + size - 4096, data)
+            held.append((address, size, data))
+        for address, size, data in held:
+            assert get(address, 4096) == data and get(address + size - 4096, 4096) == data
+            assert free(address) == OK
+    return until_told(work, int(sys.argv[2]))
+
+
+def holds():
+    """Takes so many MiB in blocks of so many MiB, and tells at each line whether they are as they were."""
+    _, context = start()
+    total, step = int(sys.argv[2]), int(sys.argv[3])
+    blocks = []
+    for i in range(total // step):
+        status, address = allocate(step * MIB)
+        assert status == OK, status
+        blocks.append(address)
+        put(address, bytes([i + 1]) * 4096)
+        put(address + step * MIB - 4096, bytes([i + 2]) * 4096)
+    ready()
+    for _ in sys.stdin:
+        if cuda.cuCtxSynchronize() != OK:
+            sys.exit(1)
+        good = all(get(address, 4096) == bytes([i + 1]) * 4096 and
+                   get(address + step * MIB - 4096, 4096) == bytes([i + 2]) * 4096
+                   for i, address in enumerate(blocks))
+        print(json.dumps({"good": good}), flush=True)
+    return {"freed": [free(address) for address in blocks], "destroyed": cuda.cuCtxDestroy_v2(context)}
+
+
+def captures():
+    """Captures a stream until there is a line, then launches the graph."""
+    start()
+    status, address = allocate(4 * MIB)
+    assert status == OK
+    stream, graph, executable = pointer(), pointer(), pointer()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+    assert cuda.cuStreamBeginCapture_v2(stream, 0) == OK
+    assert cuda.cuMemsetD8Async(u64(address), ctypes.c_ubyte(7), size_t(4 * MIB), stream) == OK
+    ready()
+    told_to_go_on()
+    ended = cuda.cuStreamEndCapture(stream, ctypes.byref(graph))
+    ready()
+    told_to_go_on()
+    made = cuda.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
+    launched = cuda.cuGraphLaunch(executable, stream)
+    waited = cuda.cuStreamSynchronize(stream)
+    return {"statuses": [ended, made, launched, waited], "good": get(address, 4 * MIB) == b"\7" * (4 * MIB)}
+
+
+def waits_for_itself():
+    """A stream whose work waits for a word that this program writes at the first line."""
+    start()
+    status, address = allocate(4 * MIB)
+    word = pointer()
+    assert status == OK and cuda.cuMemHostAlloc(ctypes.byref(word), size_t(4096), 0) == OK
+    ctypes.c_uint32.from_address(word.value).value = 0
+    stream = pointer()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+    assert cuda.cuStreamWaitValue32_v2(stream, u64(word.value), ctypes.c_uint32(1), 0) == OK
+    put(address, b"\5" * 4096)
+    ready()
+    told_to_go_on()
+    ctypes.c_uint32.from_address(word.value).value = 1
+    waited = cuda.cuStreamSynchronize(stream)
+    ready()
+    told_to_go_on()
+    return {"waited": waited, "good": get(address, 4096) == b"\5" * 4096}
+
+
+def forks():
+    """A child of a fork while the parent has memory that can leave: the child is its own, and the parent too."""
+    start()
+    status, address = allocate(8 * MIB)
+    assert status == OK
+    put(address, b"\3" * 4096)
+    ready()
+    told_to_go_on()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, json.dumps([allocate(4 * MIB)[0], free(address), cuda.cuInit(0)]).encode())
+        ready()
+        told_to_go_on()
+        os._exit(0)
+    os.close(writing)
+    answers = json.loads(os.read(reading, 1000))
+    os.waitpid(child, 0)
+    return {"child": answers, "good": get(address, 4096) == b"\3" * 4096, "freed": free(address)}
+
+
+def told_of_pointers():
+    """What memory that the shim backs is told to be, as plain memory is."""
+    _, context = start()
+    size = 300 * MIB + 1000  # several handles of the driver's
+    status, address = allocate(size)
+    assert status == OK
+    answers = []
+    for at in (address, address + 1, address + 299 * MIB, address + size - 1):
+        base, length = u64(), size_t()
+        answers.append([cuda.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(length), u64(at)),
+                        base.value - address, length.value])
+        answers.append(cuda.cuMemGetAddressRange_v2(None, ctypes.byref(length), u64(at)))
+        owner, begin, length, kind = pointer(), u64(), size_t(), ctypes.c_uint()
+        answers += [cuda.cuPointerGetAttribute(ctypes.byref(owner), 1, u64(at)), owner.value == context.value,
+                    cuda.cuPointerGetAttribute(ctypes.byref(kind), 2, u64(at)), kind.value,
+                    cuda.cuPointerGetAttribute(ctypes.byref(begin), 11, u64(at)), begin.value - address,
+                    cuda.cuPointerGetAttribute(ctypes.byref(length), 12, u64(at)), length.value]
+        owner, begin, length = pointer(), u64(), size_t()
+        wanted, where = (ctypes.c_int * 3)(1, 11, 12), (pointer * 3)(
+            *(ctypes.cast(ctypes.byref(one), pointer) for one in (owner, begin, length)))
+        answers += [cuda.cuPointerGetAttributes(3, wanted, where, u64(at)), owner.value == context.value,
+                    begin.value - address, length.value]
+    ids = []
+    for at in (address, address + 299 * MIB):
+        number = ctypes.c_ulonglong()
+        assert cuda.cuPointerGetAttribute(ctypes.byref(number), 7, u64(at)) == OK
+        ids.append(number.value)
+    answers.append(ids[0] == ids[1])
+    pitched, pitch = u64(), size_t()
+    answers += [cuda.cuMemAllocPitch_v2(ctypes.byref(pitched), ctypes.byref(pitch), size_t(5000), size_t(1000), 4),
+                pitch.value, free(pitched.value), free(pitched.value),
+                cuda.cuMemAllocPitch_v2(ctypes.byref(pitched), ctypes.byref(pitch), size_t(5000), size_t(1000), 3)]
+    # One copy across all of it, and its free in the order of a stream.
+    put(address + 250 * MIB, bytes(range(256)) * (20 * MIB // 256))
+    answers.append(get(address + 255 * MIB, 4 * MIB) == bytes(range(256)) * (4 * MIB // 256))
+    answers += [free(address + MIB), cuda.cuMemFreeAsync(u64(address), pointer(0)), free(address)]
+    return answers
+
+
+def checkpoints():
+    """The driver's own checkpoint of another process: lock, checkpoint, a line, restore, unlock."""
+    assert cuda.cuInit(0) == OK
+    pid, arguments = int(sys.argv[2]), (ctypes.c_ubyte * 64)()
+    ctypes.c_uint32.from_buffer(arguments).value = 5000
+    print(json.dumps([cuda.cuCheckpointProcessLock(pid, arguments),
+                      cuda.cuCheckpointProcessCheckpoint(pid, (ctypes.c_ubyte * 64)())]), flush=True)
+    told_to_go_on()
+    return [cuda.cuCheckpointProcessRestore(pid, (ctypes.c_ubyte * 64)()),
+            cuda.cuCheckpointProcessUnlock(pid, (ctypes.c_ubyte * 64)())]
+
+
+def fills():
+    """All that the device has but so many MiB, until there is a line."""
+    start()
+    room = probe.info()[0] // (2 * MIB) * (2 * MIB) - int(sys.argv[2]) * MIB
+    status = allocate(room)[0]
+    ready()
+    told_to_go_on()
+    return {"status": status}
+
+
+def device_used():
+    """What NVML says of the device, without a context."""
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    device, memory = pointer(), (u64 * 3)()
+    assert nvml.nvmlInit_v2() == OK
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == OK
+    assert nvml.nvmlDeviceGetMemoryInfo(device, memory) == OK
+    return memory[2]
+
+
+if __name__ == "__main__":
+    print(json.dumps((globals().get(sys.argv[1]) or getattr(probe, sys.argv[1]))()), flush=True)

@@ -1,0 +1,432 @@
+"""Memory that leaves the GPU and comes back: libgpuman.so in programs on the simulated driver, ordered by a ledger
+served as the daemon does.
+
+Usage: evict_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
+"""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import unittest
+
+from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SIM, ShimCase
+
+ON_GPU, EVICTED, FAILED = 1, 3, 5
+BUDGET, BUSY, CAPTURING, NO_ROOM, DRIVER = 1, 3, 4, 5, 6
+PATIENCE = 20_000
+
+
+class EvictCase(ShimCase):
+    def evictable(self, budget="-", patience=PATIENCE, limit=8 * GIB):
+        return self.serve(limit, CONTEXT, "--evictable", budget, patience)
+
+    def command(self, *words, preload=True):
+        command = super().command(*words, preload=preload)
+        if preload:
+            command.insert(command.index("env") + 1, "GPUMAN_SHIM_EVICTABLE=1")
+        return command
+
+    def start(self, *words, preload=True):
+        """Ended with all its children: one that waits at the gate would stay for ever."""
+        process = subprocess.Popen(self.command(*words, preload=preload), stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+        def end():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            process.stdout.close()
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+        self.addCleanup(end)
+        return process
+
+    def probe_command(self, *words):
+        return [sys.executable, str(HERE / "evict_probe.py"), *map(str, words)]
+
+    def start_probe(self, *words, preload=True):
+        """Started, and holding what it is about."""
+        process = self.start(*self.probe_command(*words), preload=preload)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def tell(self, process):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return process.stdout.readline()
+
+    def finish(self, process):
+        process.stdin.close()
+        answer = json.loads(process.stdout.read().splitlines()[-1])
+        self.assertEqual(process.wait(), 0)
+        return answer
+
+    def stages(self, ledger):
+        return json.loads(ledger("stages"))
+
+    def only(self, ledger):
+        """The one process of the job."""
+        stages = self.stages(ledger)
+        self.assertEqual(len(stages), 1, stages)
+        return stages[0]
+
+    def order(self, ledger, pid, out):
+        self.assertEqual(ledger("order", pid, int(out)), "ok")
+        self.assertEqual(ledger("await", pid, 60_000), "ok")
+        return [one for one in self.stages(ledger) if one["pid"] == pid][0]
+
+    def assert_stands(self, one, stage, trouble=0):
+        self.assertEqual((one["stage"], one["answered"], one["trouble"]), (stage, True, trouble), one)
+
+    def device_used(self):
+        return self.probe("device_used", preload=False)
+
+    def inject(self, *words):
+        subprocess.run([SIM, "exec", "--dir", self.dir + "/machine", "--", SIM, "inject", *map(str, words)], check=True)
+
+
+class Data(EvictCase):
+    def cycle(self, ledger, pid):
+        """Away and back; where the process stood each time, None when it is gone."""
+        stood = []
+        for out in (1, 0):
+            ledger("order", pid, out)
+            ledger("await", pid, 60_000)
+            stood.append(next((one for one in self.stages(ledger) if one["pid"] == pid), None))
+        return stood
+
+    def test_is_the_same_after_many_times_away_while_kernels_run(self):
+        ledger = self.evictable()
+        process = self.start(LOAD, "--json", "--alloc", "6MiB", "--step", "2MiB", "--verify", "--hold", "10s",
+                             "--kernel-time", "2ms")
+        while json.loads(process.stdout.readline())["event"] != "iteration":
+            pass
+        pid = self.only(ledger)["pid"]
+        for cycle in range(20):
+            out, back = self.cycle(ledger, pid)
+            if out is None or back is None:
+                break  # it came to its end on a slow machine
+            self.assertEqual((out["stage"], back["stage"]), (EVICTED, ON_GPU))
+            if cycle == 0:
+                self.assertEqual((out["evicted"], out["evictable"]), (6 * MIB, 0))
+                self.assertEqual((back["evicted"], back["evictable"]), (0, 6 * MIB))
+        events = [json.loads(line) for line in process.stdout.read().splitlines()]
+        self.assertEqual(process.wait(), 0, events[-3:])
+        self.assertEqual([event["wrong_words"] for event in events if event["event"] == "verify"], [0])
+        self.assertEqual(ledger("reclaim"), "1")
+        self.assertEqual((ledger("used", self.uuid), ledger("host")), ("0", "0"))
+
+    def test_of_allocations_with_many_handles_comes_back(self):
+        ledger = self.evictable()
+        process = self.start_probe("holds", 532, 266)
+        before = self.device_used()
+        one = self.only(ledger)
+        self.assertEqual(one["evictable"], 532 * MIB)
+        for _ in range(2):
+            self.assert_stands(self.order(ledger, one["pid"], True), EVICTED)
+            self.assertEqual(before - self.device_used(), 532 * MIB)
+            self.assert_stands(self.order(ledger, one["pid"], False), ON_GPU)
+            self.assertEqual(self.device_used(), before)
+            self.assertTrue(json.loads(self.tell(process))["good"])
+        self.assertEqual(self.finish(process), {"freed": [0, 0], "destroyed": 0})
+
+    def test_of_many_threads_is_theirs_after_twenty_times_away(self):
+        ledger = self.evictable()
+        process = self.start_probe("many_threads", 6)
+        pid = self.only(ledger)["pid"]
+        for _ in range(20):
+            self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        answer = self.finish(process)
+        self.assertEqual(answer["wrong"], [])
+        self.assertGreater(answer["rounds"], 6)
+
+    def test_that_comes_and_goes_meanwhile_is_right(self):
+        ledger = self.evictable()
+        process = self.start_probe("comes_and_goes", 4)
+        pid = self.only(ledger)["pid"]
+        for _ in range(10):
+            self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        answer = self.finish(process)
+        self.assertEqual(answer["wrong"], [])
+        ledger("reclaim")
+        self.assertEqual((ledger("used", self.uuid), ledger("host")), ("0", "0"))
+
+
+class AProcessThatIsAway(EvictCase):
+    def test_and_is_killed_leaves_nothing_on_device_or_host(self):
+        ledger = self.evictable()
+        at_start = self.device_used()
+        process = self.start_probe("holds", 64, 8)
+        pid = self.only(ledger)["pid"]
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.assertGreaterEqual(int(ledger("host")), 64 * MIB)
+        os.kill(pid, signal.SIGKILL)
+        process.wait()
+        self.assertEqual(ledger("reclaim"), "1")
+        self.assertEqual((ledger("used", self.uuid), ledger("host"), self.stages(ledger)), ("0", "0", []))
+        self.assertEqual(self.device_used(), at_start)
+
+    def test_can_be_checkpointed_by_the_driver_and_restored(self):
+        ledger = self.evictable()
+        at_start = self.device_used()
+        process = self.start_probe("holds", 64, 8)
+        pid = self.only(ledger)["pid"]
+        for _ in range(3):
+            self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            other = self.start(*self.probe_command("checkpoints", pid), preload=False)
+            self.assertEqual(json.loads(other.stdout.readline()), [0, 0])
+            self.assertLessEqual(self.device_used(), at_start + 4 * MIB)  # what the driver leaves there
+            self.assertEqual(self.finish(other), [0, 0])
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+            self.assertTrue(json.loads(self.tell(process))["good"])
+        self.assertEqual(self.finish(process)["destroyed"], 0)
+
+    def test_comes_back_for_a_daemon_that_takes_over(self):
+        ledger = self.evictable()
+        process = self.start_probe("holds", 16, 8)
+        pid = self.only(ledger)["pid"]
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        ledger.process.kill()
+        ledger.process.wait()
+        fds = f"/proc/{pid}/fd/"
+        fd = [name for name in os.listdir(fds) if "gpuman-ledger" in os.readlink(fds + name)][0]
+        again = self.serve(8 * GIB, CONTEXT, "--evictable", "-", PATIENCE, "--adopt", pid, fd)
+        self.assert_stands(self.only(again), EVICTED)
+        self.assert_stands(self.order(again, pid, False), ON_GPU)
+        self.assertTrue(json.loads(self.tell(process))["good"])
+
+    def test_keeps_those_waiting_that_join_after_it(self):
+        ledger = self.evictable()
+        first = self.start_probe("holds", 16, 8)
+        self.assertEqual(ledger("order", "all", 1), "1")
+        self.assertEqual(ledger("await", "all", 60_000), "ok")
+        second = self.start(*self.probe_command("holds", 16, 8))
+        while len(self.stages(ledger)) < 2 or any(one["stage"] != EVICTED for one in self.stages(ledger)):
+            ledger("await", "all", 100)
+        self.assertEqual(ledger("order", "all", 0), "2")
+        self.assertEqual(second.stdout.readline(), "ready\n")
+        for process in (first, second):
+            self.assertTrue(json.loads(self.tell(process))["good"])
+
+
+class ManyOrders(EvictCase):
+    def test_leave_nothing_behind(self):
+        """Descriptors, threads and memory are after 200 times what they were after the first."""
+        ledger = self.evictable()
+        process = self.start_probe("holds", 16, 8)
+        pid = self.only(ledger)["pid"]
+
+        def footprint():
+            with open(f"/proc/{pid}/status", encoding="ascii") as status:
+                lines = dict(line.split(":", 1) for line in status)
+            return len(os.listdir(f"/proc/{pid}/fd")), int(lines["Threads"]), int(lines["VmRSS"].split()[0])
+        seen = []
+        for _ in range(200):
+            self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+            seen.append((*footprint(), ledger("host"), ledger("used", self.uuid)))
+        first, last = seen[10], seen[-1]
+        self.assertEqual((first[0], first[3:]), (last[0], last[3:]))
+        self.assertLess(last[1], first[1] + 4)  # the driver's streams have threads, which may not have ended yet
+        self.assertLess(last[2], first[2] + 8 * 1024)
+        self.assertTrue(json.loads(self.tell(process))["good"])
+
+    def test_faster_than_they_are_carried_out_end_with_the_last(self):
+        ledger = self.evictable()
+        process = self.start_probe("comes_and_goes", 3)
+        pid = self.only(ledger)["pid"]
+        for number in range(200):
+            ledger("order", pid, number % 3 % 2)
+        for out, stage in ((1, EVICTED), (0, ON_GPU)):
+            self.assert_stands(self.order(ledger, pid, out), stage)
+        self.assertEqual(self.finish(process)["wrong"], [])
+
+    def test_and_death_at_any_moment_leave_nothing_on_device_or_host(self):
+        ledger = self.evictable()
+        at_start = self.device_used()
+        chance = random.Random(7)
+        for number in range(12):
+            process = self.start_probe("holds", 24, 8)
+            pid = self.only(ledger)["pid"]
+            if number % 2:
+                self.order(ledger, pid, True)
+            ledger("order", pid, 1 - number % 2)
+            ledger("await", pid, chance.randrange(0, 60))
+            os.kill(pid, signal.SIGKILL)
+            process.wait()
+            ledger("reclaim")
+            self.assertEqual((ledger("used", self.uuid), ledger("host"), self.stages(ledger)), ("0", "0", []))
+        self.assertEqual(self.device_used(), at_start)
+
+
+class TwoDevices(EvictCase):
+    def command(self, *words, preload=True):
+        command = super().command(*words, preload=preload)
+        return [command[0], "exec", "--gpus", "2", *command[2:]]
+
+    def test_make_memory_plain_and_orders_close_the_gate_alone(self):
+        ledger = self.evictable()
+        process = self.start_probe("holds", 16, 8)
+        pid = self.only(ledger)["pid"]
+        before = self.device_used()
+        out = self.order(ledger, pid, True)
+        self.assert_stands(out, EVICTED)
+        self.assertEqual((out["evicted"], out["evictable"], self.device_used()), (0, 0, before))
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertTrue(json.loads(self.tell(process))["good"])
+
+
+class WhatCannotBe(EvictCase):
+    def test_for_want_of_host_memory_is_refused_and_the_process_goes_on(self):
+        ledger = self.evictable(budget=64 * MIB)
+        process = self.start_probe("holds", 96, 8)
+        pid = self.only(ledger)["pid"]
+        refused = self.order(ledger, pid, True)
+        self.assert_stands(refused, ON_GPU, BUDGET)
+        self.assertEqual((refused["evictable"], refused["evicted"]), (96 * MIB, 0))
+        self.assertLessEqual(int(ledger("host")), 64 * MIB)
+        self.assertTrue(json.loads(self.tell(process))["good"])
+        self.assert_stands(self.order(ledger, pid, True), ON_GPU, BUDGET)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(self.finish(process)["destroyed"], 0)
+
+    def test_for_want_of_room_on_the_device_stays_away_and_can_be_ordered_again(self):
+        ledger = self.evictable()
+        process = self.start_probe("holds", 64, 8)
+        pid = self.only(ledger)["pid"]
+        for nth in (1, 5):
+            self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            used = self.device_used()
+            self.inject("alloc-fail", "--nth", nth)
+            refused = self.order(ledger, pid, False)
+            self.assert_stands(refused, EVICTED, NO_ROOM)
+            self.assertEqual((refused["driver"], refused["evicted"], self.device_used()), (2, 64 * MIB, used))
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+            self.assertTrue(json.loads(self.tell(process))["good"])
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        other = self.start_probe("fills", 32, preload=False)
+        self.assert_stands(self.order(ledger, pid, False), EVICTED, NO_ROOM)
+        self.assertEqual(self.finish(other), {"status": 0})
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertTrue(json.loads(self.tell(process))["good"])
+
+    def test_while_a_stream_is_captured_waits_and_spoils_no_capture(self):
+        ledger = self.evictable(patience=100)
+        process = self.start_probe("captures")
+        pid = self.only(ledger)["pid"]
+        self.assert_stands(self.order(ledger, pid, True), ON_GPU, CAPTURING)
+        self.assertEqual(self.tell(process), "ready\n")
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(self.finish(process), {"statuses": [0, 0, 0, 0], "good": True})
+
+    def test_during_a_capture_happens_after_it(self):
+        ledger = self.evictable()
+        process = self.start_probe("captures")
+        pid = self.only(ledger)["pid"]
+        self.assertEqual(ledger("order", pid, 1), "ok")
+        self.assertEqual(self.tell(process), "ready\n")
+        self.assertEqual(ledger("await", pid, 60_000), "ok")
+        self.assert_stands(self.only(ledger), EVICTED)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(self.finish(process), {"statuses": [0, 0, 0, 0], "good": True})
+
+    def test_while_work_does_not_end_is_refused_and_the_gate_opens(self):
+        ledger = self.evictable(patience=200)
+        process = self.start_probe("waits_for_itself")
+        pid = self.only(ledger)["pid"]
+        self.assert_stands(self.order(ledger, pid, True), ON_GPU, BUSY)
+        self.assert_stands(self.order(ledger, pid, True), ON_GPU, BUSY)
+        self.assertEqual(self.tell(process), "ready\n")
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(self.finish(process), {"waited": 0, "good": True})
+
+    def test_with_a_gpu_that_is_lost_meanwhile_the_program_learns_of_it(self):
+        ledger = self.evictable()
+        process = self.start_probe("holds", 16, 8)
+        pid = self.only(ledger)["pid"]
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.inject("lost")
+        failed = self.order(ledger, pid, False)
+        self.assert_stands(failed, FAILED, DRIVER)
+        self.assertNotEqual(failed["driver"], 0)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(process.wait(), 1)  # by the error of its next call
+
+    def test_in_a_job_that_was_not_started_for_it_is_refused(self):
+        ledger = self.serve()
+        process = self.start_probe("holds", 16, 8)
+        one = self.only(ledger)
+        self.assertEqual((one["stage"], one["evictable"]), (0, 0))
+        self.assertEqual(ledger("order", one["pid"], 1), "job 1 was not started to be evicted")
+        self.assertTrue(json.loads(self.tell(process))["good"])
+
+
+class OddPrograms(EvictCase):
+    def test_fork_and_both_go_on(self):
+        ledger = self.evictable()
+        process = self.start_probe("forks")
+        pid = self.only(ledger)["pid"]
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.assertEqual(self.tell(process), "ready\n")  # said by the child, while its parent is away
+        self.assertEqual(ledger("order", pid, 0), "ok")
+        self.assertEqual(ledger("await", pid, 60_000), "ok")
+        answer = self.finish(process)
+        self.assertEqual(answer, {"child": [3, 3, 3], "good": True, "freed": 0})
+
+    def test_get_the_same_answers_as_without_the_shim(self):
+        ledger = self.evictable(limit=1 << 50)
+        without = self.probe("told_of_pointers", preload=False)
+        self.assertEqual(self.probe("told_of_pointers"), without)
+        for name in ("odd_sizes", "context_goes", "small", "virtual", "arrays", "primary", "forked"):
+            with self.subTest(name):
+                self.assertEqual(self.probe(name), self.probe(name, preload=False))
+                ledger("reclaim")
+                self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_of_the_conformance_suite_get_the_drivers_answers(self):
+        """But for legacy IPC, which the driver refuses for memory that is mapped."""
+        suite = BUILD / "tests/conformance_test"
+        if not suite.exists():
+            self.skipTest("the suite is not built")
+        self.evictable(limit=1 << 50)
+        done = subprocess.run(self.command(str(suite), "--gtest_brief=1",
+                                           "--gtest_filter=-Vmm.LegacyIpcRefusesVirtualMemory"),
+                              capture_output=True, text=True, timeout=280, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout[-3000:])
+
+    def test_that_overwrite_their_ledger_harm_themselves_alone(self):
+        ledger = self.evictable()
+        process = self.start(str(BUILD / "tests/linked_probe"), "scribble")
+        while process.poll() is None:
+            ledger("order", "all", 0)
+            ledger("await", "all", 10)
+        self.assertEqual(json.loads(process.stdout.read()), {"answered": 50})
+
+    def test_of_every_kind_of_memory_verify(self):
+        ledger = self.evictable()
+        for api in ("malloc", "async", "vmm", "pitch", "array"):
+            with self.subTest(api):
+                process = self.start(LOAD, "--json", "--api", api, "--alloc", "8MiB", "--verify", "--iterations", "4",
+                                     "--kernel-time", "1ms")
+                while json.loads(process.stdout.readline())["event"] != "iteration":
+                    pass
+                ledger("order", "all", 1)
+                ledger("await", "all", 60_000)
+                ledger("order", "all", 0)
+                ledger("await", "all", 60_000)
+                process.stdout.read()
+                self.assertEqual(process.wait(), 0)
+                ledger("reclaim")
+
+
+if __name__ == "__main__":
+    unittest.main()

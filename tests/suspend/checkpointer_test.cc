@@ -1,0 +1,154 @@
+// Real processes leave the (simulated) device and come back, by the real helper.
+#include "fixture.h"
+
+namespace gpuman::suspend {
+namespace {
+
+constexpr unsigned kMebibytes = 96;
+
+class CheckpointerTest : public CheckpointerFixture {
+ protected:
+  void SetUp() override {
+    CheckpointerFixture::SetUp();
+    auto loaded = driver::Nvml::Load();
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    nvml = std::move(*loaded);
+  }
+  driver::NvmlDevice Device(unsigned index) { return nvml->DeviceAt(index).value(); }
+  std::string Uuid(unsigned index) { return nvml->Info(Device(index))->uuid; }
+  // What NVML shows of the process on a GPU; nullopt: it is not in its list.
+  std::optional<base::Bytes> MemoryOf(base::ProcessId id, unsigned gpu = 0) {
+    const auto processes = nvml->ComputeProcesses(Device(gpu));
+    for (const auto& process : processes.value())
+      if (process.pid == id.pid) return process.memory.value_or(base::Bytes{});
+    return std::nullopt;
+  }
+
+  std::unique_ptr<driver::Nvml> nvml;
+};
+
+TEST_F(CheckpointerTest, AProcessLeavesTheDeviceAndComesBackWithItsData) {
+  HeldProcess held(0, kMebibytes);
+  const auto before = MemoryOf(held.id());
+  ASSERT_TRUE(before);
+  EXPECT_GE(*before, base::MiB(kMebibytes));
+  Answer answer = Ask(Verb::kCheckpoint, held.id());
+  EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
+  EXPECT_EQ(answer.state, Saved::kCheckpointed);
+  EXPECT_EQ(MemoryOf(held.id()), std::nullopt) << "gone from NVML's list";
+  held.Tell("check");  // waits for its memory to come back
+  answer = Ask(Verb::kRestore, held.id());
+  EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
+  EXPECT_EQ(answer.state, Saved::kRunning);
+  EXPECT_EQ(held.Heard(), "whole");
+  EXPECT_EQ(MemoryOf(held.id()), before);
+}
+
+TEST_F(CheckpointerTest, WhatIsDoneAlreadyIsDone) {
+  HeldProcess held(0, 8);
+  EXPECT_EQ(Ask(Verb::kRestore, held.id()).outcome, Outcome::kDone);
+  EXPECT_EQ(Ask(Verb::kUnlock, held.id()).outcome, Outcome::kDone);
+  EXPECT_EQ(Ask(Verb::kCheckpoint, held.id()).outcome, Outcome::kDone);
+  EXPECT_EQ(Ask(Verb::kCheckpoint, held.id()).outcome, Outcome::kDone);
+  EXPECT_EQ(Ask(Verb::kState, held.id()).state, Saved::kCheckpointed);
+  EXPECT_EQ(Ask(Verb::kUnlock, held.id()).outcome, Outcome::kFailed);
+}
+
+TEST_F(CheckpointerTest, GpuWorkThatDoesNotEndLetsTheProcessRunOn) {
+  HeldProcess held(0, 8);
+  ASSERT_EQ(held.Ask("spin 600000"), "spinning");
+  const Answer answer = Ask(Verb::kCheckpoint, held.id(), {}, base::Millis(20));
+  EXPECT_EQ(answer.outcome, Outcome::kTimeout);
+  EXPECT_EQ(answer.state, Saved::kRunning);
+}
+
+TEST_F(CheckpointerTest, WhatTheDriverRefusesLetsTheProcessRunOn) {
+  HeldProcess held(0, 8);
+  ASSERT_EQ(held.Ask("managed"), "managed");
+  const Answer answer = Ask(Verb::kCheckpoint, held.id());
+  EXPECT_EQ(answer.outcome, Outcome::kRefused) << answer.message;
+  EXPECT_EQ(answer.state, Saved::kRunning);
+  EXPECT_EQ(held.Ask("check"), "whole");
+}
+
+TEST_F(CheckpointerTest, AProcessWithoutCudaIsAKindOfItsOwn) {
+  HeldProcess held(-1, 0);
+  for (const Verb verb : {Verb::kState, Verb::kCheckpoint, Verb::kRestore})
+    EXPECT_EQ(Ask(verb, held.id()).outcome, Outcome::kNoCuda);
+}
+
+TEST_F(CheckpointerTest, AProcessThatEndedIsGoneAndItsPidIsNobodyElses) {
+  HeldProcess held(0, 8);
+  base::ProcessId other = held.id();
+  other.start_time += 1;
+  EXPECT_EQ(Ask(Verb::kCheckpoint, other).outcome, Outcome::kGone);
+  EXPECT_EQ(Ask(Verb::kState, held.id()).state, Saved::kRunning);
+}
+
+TEST_F(CheckpointerTest, ATargetKilledInBetweenIsGone) {
+  HeldProcess held(0, 8);
+  const auto id = held.id();
+  EXPECT_EQ(Ask(Verb::kCheckpoint, id).outcome, Outcome::kDone);
+  held.Kill();
+  EXPECT_EQ(Ask(Verb::kRestore, id).outcome, Outcome::kGone);
+}
+
+TEST_F(CheckpointerTest, ATargetKilledWhileItIsWaitedForIsGone) {
+  HeldProcess held(0, 8);
+  ASSERT_EQ(held.Ask("spin 600000"), "spinning");
+  const auto asked =
+      Post({.verb = Verb::kCheckpoint, .process = held.id(), .lock_timeout = base::Millis(600'000)});
+  loop.restart();
+  loop.poll();
+  held.Kill();
+  EXPECT_EQ(Wait(asked).outcome, Outcome::kGone);
+}
+
+TEST_F(CheckpointerTest, RequestsWaitForOneAnother) {
+  HeldProcess one(0, 8), other(1, 8);
+  const auto first =
+      Post({.verb = Verb::kCheckpoint, .process = one.id(), .lock_timeout = base::Millis(20'000)});
+  const auto second =
+      Post({.verb = Verb::kCheckpoint, .process = other.id(), .lock_timeout = base::Millis(20'000)});
+  EXPECT_EQ(Wait(second).outcome, Outcome::kDone);
+  EXPECT_TRUE(first->answer) << "in the order they came";
+}
+
+TEST_F(CheckpointerTest, AProcessComesBackOnAnotherGpu) {
+  HeldProcess held(0, kMebibytes);
+  const auto before = MemoryOf(held.id(), 0);
+  ASSERT_EQ(Ask(Verb::kCheckpoint, held.id()).outcome, Outcome::kDone);
+  const std::string a = Uuid(0), b = Uuid(1);
+  Answer answer = Ask(Verb::kRestore, held.id(), {{a, b}});
+  EXPECT_EQ(answer.outcome, Outcome::kFailed) << "every GPU has to be named";
+  EXPECT_EQ(answer.state, Saved::kCheckpointed);
+  answer = Ask(Verb::kRestore, held.id(), {{a, b}, {b, "GPU-nonsense"}});
+  EXPECT_EQ(answer.outcome, Outcome::kFailed);
+  EXPECT_THAT(answer.message, ::testing::HasSubstr("GPU-nonsense"));
+  answer = Ask(Verb::kRestore, held.id(), {{a, b}, {b, a}});
+  EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
+  EXPECT_EQ(MemoryOf(held.id(), 0), std::nullopt);
+  EXPECT_EQ(MemoryOf(held.id(), 1), before);
+  EXPECT_EQ(held.Ask("check"), "whole");
+  // And back, by the same swap.
+  ASSERT_EQ(Ask(Verb::kCheckpoint, held.id()).outcome, Outcome::kDone);
+  ASSERT_EQ(Ask(Verb::kRestore, held.id(), {{a, b}, {b, a}}).outcome, Outcome::kDone);
+  EXPECT_EQ(MemoryOf(held.id(), 0), before);
+  EXPECT_EQ(MemoryOf(held.id(), 1), std::nullopt);
+  EXPECT_EQ(held.Ask("check"), "whole");
+}
+
+class OldDriver : public CheckpointerFixture {};
+
+TEST_F(OldDriver, CannotCheckpointAndSaysSo) {
+  const auto cuda = driver::CudaDriver::Load();
+  ASSERT_TRUE(cuda);
+  if (cuda->CanCheckpoint()) GTEST_SKIP() << "this driver is new enough";
+  const Answer answer = Ask(Verb::kCan);
+  EXPECT_EQ(answer.outcome, Outcome::kUnsupported);
+  EXPECT_THAT(answer.message, ::testing::HasSubstr("570"));
+  EXPECT_EQ(Ask(Verb::kState, base::SelfId()).outcome, Outcome::kUnsupported);
+}
+
+}  // namespace
+}  // namespace gpuman::suspend

@@ -1,0 +1,125 @@
+// Helpers that die, hang, lie or are not there.
+#include <signal.h>
+
+#include <fstream>
+
+#include "base/file.h"
+#include "fixture.h"
+
+namespace gpuman::suspend {
+namespace {
+
+using ::testing::HasSubstr;
+
+class HelperTroubleTest : public CheckpointerFixture {
+ protected:
+  // A helper that is this script; its standard input is the socket.
+  void Script(const std::string& text) {
+    options.program.path = dir.path() / "helper";
+    std::ofstream(options.program.path) << "#!/bin/sh\n" << text << "\n";
+    std::filesystem::permissions(options.program.path, std::filesystem::perms::owner_all);
+  }
+  static constexpr const char* kHello = R"(echo '{"id":0,"outcome":"done","state":"unknown"}' >&0)";
+  pid_t Pid() { return Get().HelperPid(user).value_or(0); }
+  // Ended, and reaped too.
+  bool IsGone(pid_t pid) { return ::kill(pid, 0) != 0; }
+};
+
+TEST_F(HelperTroubleTest, OneThatIsKilledInBetweenIsReplacedAndNothingIsLost) {
+  HeldProcess held(0, 32);
+  ASSERT_EQ(Ask(Verb::kCheckpoint, held.id()).outcome, Outcome::kDone);
+  const pid_t first = Pid();
+  ASSERT_NE(first, 0);
+  ::kill(first, SIGKILL);
+  ASSERT_TRUE(Until([&] { return Pid() != first; }));
+  EXPECT_EQ(Ask(Verb::kState, held.id()).state, Saved::kCheckpointed);
+  EXPECT_NE(Pid(), first);
+  EXPECT_EQ(Ask(Verb::kRestore, held.id()).outcome, Outcome::kDone);
+  EXPECT_EQ(held.Ask("check"), "whole");
+  EXPECT_TRUE(Until([&] { return IsGone(first); }));
+}
+
+TEST_F(HelperTroubleTest, OneThatIsKilledAtWorkAnswersThatNobodyKnows) {
+  HeldProcess held(0, 8);
+  ASSERT_EQ(held.Ask("spin 600000"), "spinning");
+  ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
+  const pid_t first = Pid();
+  const auto asked =
+      Post({.verb = Verb::kCheckpoint, .process = held.id(), .lock_timeout = base::Millis(600'000)});
+  loop.restart();
+  loop.poll();  // the request is on its way
+  ::kill(first, SIGKILL);
+  const Answer answer = Wait(asked);
+  EXPECT_EQ(answer.outcome, Outcome::kLost);
+  EXPECT_EQ(answer.state, Saved::kUnknown);
+  EXPECT_EQ(Ask(Verb::kState, held.id()).outcome, Outcome::kDone) << "by another helper";
+}
+
+TEST_F(HelperTroubleTest, OneThatHangsIsKilledAtItsTimeLimit) {
+  options.request_limit = base::Millis(50);
+  Script(std::string(kHello) + "\nexec sleep 1000");
+  ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
+  const pid_t pid = Pid();
+  const Answer answer = Ask(Verb::kState, base::SelfId(), {}, base::Millis(0));
+  EXPECT_EQ(answer.outcome, Outcome::kLost);
+  EXPECT_THAT(answer.message, HasSubstr("did not answer within 50ms"));
+  EXPECT_TRUE(Until([&] { return IsGone(pid); }));
+}
+
+TEST_F(HelperTroubleTest, OneThatDoesNotGetReadyHasDoneNothing) {
+  options.start_limit = base::Millis(50);
+  Script("exec sleep 1000");
+  const Answer answer = Ask(Verb::kCheckpoint, base::SelfId());
+  EXPECT_EQ(answer.outcome, Outcome::kFailed);
+  EXPECT_THAT(answer.message, HasSubstr("did not get ready within 50ms"));
+}
+
+TEST_F(HelperTroubleTest, OneThatWritesNonsenseIsNotBelieved) {
+  Script("echo hello >&0\nexec sleep 1000");
+  EXPECT_EQ(Ask(Verb::kState, base::SelfId()).outcome, Outcome::kFailed);
+  Script(std::string(kHello) +
+         "\nread line\necho '{\"id\":99,\"outcome\":\"done\",\"state\":\"running\"}' >&0\nsleep 1000");
+  checkpointer.reset();
+  EXPECT_EQ(Ask(Verb::kState, base::SelfId()).outcome, Outcome::kLost) << "the answer to something else";
+}
+
+TEST_F(HelperTroubleTest, OneThatCannotLoadTheDriverSaysWhy) {
+  Script(R"(echo '{"id":0,"outcome":"failed","state":"unknown","message":"no device"}' >&0)");
+  const Answer answer = Ask(Verb::kState, base::SelfId());
+  EXPECT_EQ(answer.outcome, Outcome::kFailed);
+  EXPECT_EQ(answer.message, "no device");
+  EXPECT_EQ(Get().HelperPid(user), std::nullopt) << "another one is tried next time";
+}
+
+TEST_F(HelperTroubleTest, OneThatIsNotInstalledIsNamed) {
+  options.program.path = dir.path() / "nowhere";
+  const Answer answer = Ask(Verb::kCan);
+  EXPECT_EQ(answer.outcome, Outcome::kFailed);
+  EXPECT_THAT(answer.message, HasSubstr("nowhere"));
+}
+
+TEST_F(HelperTroubleTest, OneWithoutRequestsIsStopped) {
+  options.idle_limit = base::Millis(1);
+  ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
+  EXPECT_TRUE(Until([&] { return !Get().HelperPid(user); }));
+  EXPECT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone) << "and started again";
+}
+
+TEST_F(HelperTroubleTest, OneEndsWithTheDaemon) {
+  ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
+  const pid_t pid = Pid();
+  checkpointer.reset();
+  EXPECT_TRUE(Until([&] { return IsGone(pid); }));
+}
+
+TEST_F(HelperTroubleTest, OneIsOfTheUserOfItsProcesses) {
+  if (::geteuid() != 0) GTEST_SKIP() << "takes root";
+  user = {65534, 65534, {65534, 12345}};
+  Script("echo \"$@\" > " + (dir.path() / "words").string() + "\n" + kHello + "\nread line");
+  ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
+  EXPECT_EQ(base::ReadFile(dir.path() / "words").value(),
+            "--uid 65534 --gid 65534 --groups 65534,12345 --lock\n");
+}
+
+}  // namespace
+}  // namespace gpuman::suspend
