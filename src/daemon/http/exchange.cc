@@ -20,7 +20,8 @@ std::optional<std::string_view> Request::Query(std::string_view name) const {
 }
 
 Response ErrorResponse(const base::Error& error) {
-  return {static_cast<unsigned>(api::HttpStatusOf(error.code)), api::Encode(error) + "\n", "application/json"};
+  return {static_cast<unsigned>(api::HttpStatusOf(error.code)), api::Encode(error) + "\n",
+          "application/json"};
 }
 
 std::optional<std::string> DecodePercent(std::string_view text, bool plus_is_space) {

@@ -74,7 +74,8 @@ TEST(ParseQuery, DecodesPairsAndTakesABareNameAsOne) {
 TEST(ErrorResponse, CarriesCodeMessageAndHint) {
   const auto answer = ErrorResponse({base::ErrorCode::kNotFound, "no job 'x\xff'", ""});
   EXPECT_EQ(answer.status, 404u);
-  EXPECT_EQ(answer.body, "{\"error\":{\"code\":\"not_found\",\"message\":\"no job 'x\xEF\xBF\xBD'\",\"hint\":null}}\n");
+  EXPECT_EQ(answer.body,
+            "{\"error\":{\"code\":\"not_found\",\"message\":\"no job 'x\xEF\xBF\xBD'\",\"hint\":null}}\n");
 }
 
 }  // namespace
