@@ -123,10 +123,7 @@ Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> li
     return Fail(ErrorCode::kCorrupt,
                 fmt::format("the ledger of job {} has no room left for a GPU", job.value));
   Write(**page, eviction);
-  Entry& entry =
-      jobs_.emplace(job, Entry{std::move(*page), {limits.begin(), limits.end()}, eviction, {}, false})
-          .first->second;
-  TakeOver(entry);
+  jobs_.emplace(job, Entry{std::move(*page), {limits.begin(), limits.end()}, eviction, {}, false});
   return {};
 }
 
@@ -135,7 +132,9 @@ Result<> Ledgers::Create(JobId job, std::span<const GpuLimit> limits, const Evic
 }
 
 Result<> Ledgers::Adopt(JobId job, Fd file, std::span<const GpuLimit> limits, const Eviction& eviction) {
-  return Add(job, Page::Adopt(std::move(file), job.value), limits, eviction);
+  GPUMAN_TRY(Add(job, Page::Adopt(std::move(file), job.value), limits, eviction));
+  TakeOver(jobs_.at(job));
+  return {};
 }
 
 Result<> Ledgers::SetLimits(JobId job, std::span<const GpuLimit> limits) {
@@ -213,7 +212,7 @@ unsigned Ledgers::Reclaim(JobId job) {
   Entry& entry = found->second;
   unsigned gone = 0;
   for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
-    if (!entry.seats.contains(slot) && entry.page->slot[slot].pid == 0) continue;
+    if (!entry.seats.contains(slot)) continue;  // nor is one looked at that nobody has used
     if (!wire::LockSlot(entry.page.descriptor(), slot)) continue;
     wire::Clear(*entry.page, slot);
     wire::UnlockSlot(entry.page.descriptor(), slot);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
@@ -76,6 +77,17 @@ TEST(Ledgers, AProcessHoldsItsSlotByItsMappingAlone) {
   EXPECT_FALSE(ledgers.Registered(kJob, base::SelfId()));
   EXPECT_EQ(ledgers.Reclaim(kJob), 2u);
   EXPECT_EQ(ledgers.UsageOf(kJob).at(0).used.count, 0u);
+}
+
+TEST(Ledgers, TakeAsMuchMemoryAsTheyHaveProcesses) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 1 << 20)}));
+  const auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(seat);
+  ledgers.Reclaim(kJob);
+  struct stat status {};
+  ASSERT_EQ(::fstat(seat->file.get(), &status), 0);
+  EXPECT_LE(status.st_blocks * 512, 4 * 4096) << "the limits, and a process";
 }
 
 TEST(Ledgers, ASlotThatComesToAnotherProcessIsEmpty) {

@@ -369,6 +369,10 @@ def race():
         thread.start()
     for thread in threads:
         thread.join()
+    cuda.cuCtxSetCurrent(context)
+    assert cuda.cuCtxDestroy_v2(context) == OK
+    print("raced", flush=True)
+    sys.stdin.readline()
     return counts
 
 

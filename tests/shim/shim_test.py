@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pathlib
+import select
 import shutil
 import signal
 import subprocess
@@ -82,7 +83,7 @@ class ShimCase(unittest.TestCase):
         return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
     def probe_command(self, *words):
-        return [sys.executable, str(HERE / "probe.py"), *map(str, words)]
+        return [sys.executable, "-W", "ignore", str(HERE / "probe.py"), *map(str, words)]
 
     def probe(self, *words, preload=True):
         done = subprocess.run(self.command(*self.probe_command(*words), preload=preload), capture_output=True,
@@ -411,10 +412,16 @@ class Races(ShimCase):
         watch = self.start(*self.probe_command("watch"), preload=False)
         self.assertEqual(watch.stdout.readline(), "watching\n")
         processes = [self.start(*self.probe_command("race", 8, 100, kinds)) for _ in range(4)]
-        highest = 0
-        while any(process.poll() is None for process in processes):
+        highest, racing = 0, {process.stdout: process for process in processes}
+        while racing:
             highest = max(highest, int(ledger("used", self.uuid)))
+            for stdout in select.select(list(racing), [], [], 0)[0]:
+                self.assertEqual(stdout.readline(), "raced\n")
+                del racing[stdout]
         watch.stdin.close()
+        # Only now do they end: a process gives its share back a moment before the device has its memory back.
+        for process in processes:
+            process.stdin.close()
         most = json.loads(watch.stdout.readline())["most"]
         counts = [json.loads(process.stdout.readline()) for process in processes]
         self.assertGreater(sum(count["taken"] for count in counts), 0)
