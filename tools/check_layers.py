@@ -30,7 +30,10 @@ LAYERS = {
     "driver": ("base",),
     "gpu": ("driver", "base"),
     **{name: ("gpu", "driver", "base") for name in CAPABILITIES},
+    "suspend": ("gpu", "driver", "base", "ledger/wire/"),
     "jobs": ("gpu", "driver", "base") + KEEPER_FACE,
+    # The other side of suspend, in a process of its own.
+    "mover": ("driver", "base", "ledger/wire/", "suspend/request.h", "suspend/helper.h"),
     "keeper": ("base",),
     "api": ("base",),
     "cli": ("api", "base"),

@@ -108,6 +108,11 @@ class Service {
   CUresult Save() {
     if (!Is(CheckpointState::kLocked)) return CUDA_ERROR_ILLEGAL_STATE;
     if (driver_.UsesManaged() || driver_.uses_ipc) return CUDA_ERROR_NOT_SUPPORTED;
+    // Measured: one that had exported memory and dropped it is saved. Not measured: one that still holds such
+    // memory, or memory of another process; taken for what legacy IPC is.
+    bool shared = false;
+    ForDevices([&](Device& device) { shared = shared || device.HoldsShared(); });
+    if (shared) return CUDA_ERROR_NOT_SUPPORTED;
     TakeTime(driver_.state()->checkpoint_speed.load());
     ForDevices([](Device& device) { device.Suspend(); });
     Become(CheckpointState::kCheckpointed);

@@ -78,7 +78,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsigned
   if (descriptor < 0) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t begin = 0;
   if (!MapNew(call.driver(), call.context(), MemoryKind::kImported, wire.block_bytes,
-              Physical::Import(device, descriptor, wire.file_offset, wire.block_bytes), 0, begin)) {
+              Physical::Import(device, descriptor, wire.file_offset, wire.block_bytes, false), 0, begin)) {
     return CUDA_ERROR_MAP_FAILED;
   }
   call.driver().uses_ipc = true;

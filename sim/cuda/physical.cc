@@ -4,14 +4,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
 namespace gpuman::sim::cuda {
 namespace {
 
 constexpr std::uint64_t kHeapBytes = std::uint64_t{1} << 45;
+constexpr char kSharedFile[] = "gpuman-sim-shared-memory-of-";  // and the GPU's index in the state
 constexpr int kReserve = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-int MakeFile(std::uint64_t size) {
-  const int descriptor = memfd_create("gpuman-sim-device-memory", MFD_CLOEXEC);
+int MakeFile(std::uint64_t size, const char* name = "gpuman-sim-device-memory") {
+  const int descriptor = memfd_create(name, MFD_CLOEXEC);
   if (descriptor >= 0 && ftruncate(descriptor, static_cast<off_t>(size)) != 0) {
     close(descriptor);
     return -1;
@@ -47,7 +53,7 @@ std::shared_ptr<Physical> Physical::Allocate(Heap& heap, Device* device, std::ui
   physical->accounted_ = device != nullptr;
   physical->size_ = size;
   if (sharing == Sharing::kShareable) {
-    physical->descriptor_ = MakeFile(size);
+    physical->descriptor_ = MakeFile(size, (kSharedFile + std::to_string(device->gpu())).c_str());
     if (physical->descriptor_ < 0) return nullptr;
   } else {
     physical->heap_ = &heap;
@@ -58,9 +64,11 @@ std::shared_ptr<Physical> Physical::Allocate(Heap& heap, Device* device, std::ui
 }
 
 std::shared_ptr<Physical> Physical::Import(Device* device, int descriptor, std::uint64_t offset,
-                                           std::uint64_t size) {
+                                           std::uint64_t size, bool counted) {
   std::shared_ptr<Physical> physical(new Physical);
   physical->device_ = device;
+  physical->imported_ = true;
+  physical->accounted_ = counted && device->Reserve(size);
   physical->descriptor_ = descriptor;
   physical->offset_ = offset;
   physical->size_ = size;
@@ -74,6 +82,17 @@ Physical::~Physical() {
     close(descriptor_);
   }
   if (accounted_) device_->Return(size_);
+  if (shared_.load()) device_->SharedEnded();
+}
+
+std::optional<unsigned> GpuOfSharedFile(int descriptor) {
+  std::array<char, 128> name{};
+  const std::string own = "/proc/self/fd/" + std::to_string(descriptor);
+  if (readlink(own.c_str(), name.data(), name.size() - 1) <= 0) return std::nullopt;
+  const std::string_view text(name.data());
+  const std::string before = std::string("/memfd:") + kSharedFile;
+  if (!text.starts_with(before)) return std::nullopt;
+  return static_cast<unsigned>(std::strtoul(name.data() + before.size(), nullptr, 10));
 }
 
 std::uint64_t ReserveAddresses(std::uint64_t size, std::uint64_t alignment, std::uint64_t hint) {

@@ -2,9 +2,11 @@
 // stays while a Physical lives, mapped or not.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "sim/cuda/device.h"
 #include "sim/cuda/free_list.h"
@@ -36,9 +38,10 @@ class Physical {
 
   // nullptr when the device has not so many bytes left. `device` null: host memory, not accounted.
   static std::shared_ptr<Physical> Allocate(Heap& heap, Device* device, std::uint64_t size, Sharing sharing);
-  // Another process's memory; takes the descriptor, accounts nothing here.
+  // Another process's memory; takes the descriptor. Counted for whoever holds it, so twice while two hold it;
+  // not where the device has no room for that, nor for legacy IPC (`counted` false).
   static std::shared_ptr<Physical> Import(Device* device, int descriptor, std::uint64_t offset,
-                                          std::uint64_t size);
+                                          std::uint64_t size, bool counted);
   ~Physical();
   Physical(const Physical&) = delete;
   Physical& operator=(const Physical&) = delete;
@@ -48,15 +51,25 @@ class Physical {
   std::uint64_t offset() const { return offset_; }
   std::uint64_t size() const { return size_; }
   bool shareable() const { return heap_ == nullptr; }
+  // The driver refuses to pass on what came from another process (measured).
+  bool imported() const { return imported_; }
+  // It is another process's as well, or may be.
+  void Share() {
+    if (!shared_.exchange(true)) device_->SharedBegan();
+  }
 
  private:
   Physical() = default;
   Heap* heap_ = nullptr;  // null: the descriptor is this object's own
   Device* device_ = nullptr;
-  bool accounted_ = false;
+  bool accounted_ = false, imported_ = false;
+  std::atomic<bool> shared_{false};
   int descriptor_ = -1;
   std::uint64_t offset_ = 0, size_ = 0;
 };
+
+// The GPU (index in the state) of memory that travels by this descriptor; nullopt: it is none of ours.
+std::optional<unsigned> GpuOfSharedFile(int descriptor);
 
 // A range of this process's addresses without anything behind it.
 //

@@ -232,13 +232,14 @@ CUresult cuMemExportToShareableHandle(void* shareable_handle, CUmemGenericAlloca
   if (!call) return call.error();
   const auto found = call.driver().virtual_handles.Find(Handle(handle));
   if (shareable_handle == nullptr || found == nullptr || flags != 0 ||
-      handle_type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !found->physical->shareable()) {
+      handle_type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !found->physical->shareable() ||
+      found->physical->imported()) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const int copy = fcntl(found->physical->descriptor(), F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   *static_cast<int*>(shareable_handle) = copy;
-  call.driver().uses_ipc = true;
+  found->physical->Share();
   return CUDA_SUCCESS;
 }
 
@@ -254,7 +255,11 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
       !Aligned(static_cast<std::uint64_t>(status.st_size)) || (fcntl(given, F_GET_SEALS) < 0)) {
     return CUDA_ERROR_UNKNOWN;  // measured: any descriptor that is none of the driver's
   }
-  Device* const device = call.driver().FindDevice(0);
+  const auto gpu = GpuOfSharedFile(given);
+  Device* device = nullptr;
+  for (int ordinal = 0; Device* const one = call.driver().FindDevice(ordinal); ++ordinal)
+    if (gpu && one->gpu() == *gpu) device = one;
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   const int copy = fcntl(given, F_DUPFD_CLOEXEC, 0);
   auto imported = std::make_shared<VirtualHandle>();
   // A handle of this process comes back as the memory that it has already, so that it counts once.
@@ -266,15 +271,15 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
     }
   }
   if (imported->physical == nullptr) {
-    imported->physical = Physical::Import(device, copy, 0, static_cast<std::uint64_t>(status.st_size));
+    imported->physical = Physical::Import(device, copy, 0, static_cast<std::uint64_t>(status.st_size), true);
   } else {
     close(copy);
   }
   imported->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   imported->properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   imported->properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, imported->physical->device()->ordinal()};
+  imported->physical->Share();
   *handle = Number(call.driver().virtual_handles.Add(std::move(imported)));
-  call.driver().uses_ipc = true;
   return CUDA_SUCCESS;
 }
 

@@ -3,7 +3,7 @@
 //
 //   request ----------------------------+
 //   samples, ledgers --- Observed ------+--> Machine --> OrderEvict, OrderReturn --> ledgers
-//   gpuman-checkpoint -- Answered ------+           \--> Checkpoint, Restore ------> Checkpointer
+//   gpuman-mover -- Answered ------+           \--> Checkpoint, Restore ------> Checkpointer
 //   free memory -------- Room ----------+            \-> record (stored first), events
 //
 // Lives on the event loop; not thread-safe.

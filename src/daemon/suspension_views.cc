@@ -61,6 +61,10 @@ std::string TextOf(const ledger::Standing& standing) {
       return "its GPU has no room for it to come back";
     case Trouble::kDriver:
       return fmt::format("the driver failed with CUDA error {}", standing.driver_error);
+    case Trouble::kNoMover:
+      return "the process that copies its memory was not there, or ended";
+    case Trouble::kDescriptors:
+      return "its process may not keep as many descriptors as its memory needs";
   }
   return "unknown trouble";
 }

@@ -11,6 +11,7 @@
 
 #include "base/paths.h"
 #include "ledger/wire/messages.h"
+#include "ledger/wire/transfer.h"
 
 namespace gpuman::ledger {
 namespace {
@@ -104,12 +105,24 @@ void Server::Hear(int connection) {
   Waiting peer = std::move(found->second);
   waiting_.erase(found);
   wire::Hello hello{};
-  if (::recv(connection, &hello, sizeof hello, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof hello) ||
-      hello.magic != wire::kHelloMagic)
-    return;
+  if (::recv(connection, &hello, sizeof hello, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof hello)) return;
+  if (hello.magic == wire::kOutMagic || hello.magic == wire::kBackMagic) {
+    ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection, nullptr);
+    return PassOn(std::move(peer.connection), hello);
+  }
+  if (hello.magic != wire::kHelloMagic) return;
   if (Answer(connection, hello) || early_.size() >= kMostWaiting) return;
   ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection, nullptr);
   early_.push_back({std::move(peer), hello});
+}
+
+// A process that counts in the ledger of the job that it is found to be of.
+void Server::PassOn(Fd connection, const wire::Hello& hello) {
+  const auto caller = CallerOf(connection.get(), hello);
+  if (!transfer_ || !caller || hello.version != wire::kVersion) return;
+  const auto found = attribute_(*caller);
+  if (found.verdict != Verdict::kJob || !ledgers_->Registered(found.job, caller->process)) return;
+  transfer_(found.job, caller->process, hello.magic == wire::kOutMagic, std::move(connection));
 }
 
 void Server::AskAgain() {

@@ -40,10 +40,17 @@ struct Attribution {
 };
 using Attribute = std::function<Attribution(const Caller&)>;
 
+// A process that was ordered off its GPU (`out`) or back, and its connection, on which it talks to whoever is
+// to take its memory or to give it (wire/transfer.h).
+using Transfer = std::function<void(base::JobId, base::ProcessId, bool out, base::Fd connection)>;
+
 class Server {
  public:
   // Serves on a socket that listens already (unix, seqpacket, non-blocking). `ledgers` outlives the server.
   static base::Result<Server> Make(base::Fd listening, Ledgers& ledgers, Attribute attribute);
+
+  // Without one such processes are sent away: they stay where they are.
+  void SetTransfer(Transfer transfer) { transfer_ = std::move(transfer); }
 
   // Readable when Serve has something to do.
   int descriptor() const { return poll_.get(); }
@@ -60,6 +67,7 @@ class Server {
         attribute_(std::move(attribute)) {}
   void Accept();
   void Hear(int connection);
+  void PassOn(base::Fd connection, const wire::Hello& hello);
   // False: too early.
   bool Answer(int connection, const wire::Hello& hello);
   void DropOld();
@@ -67,6 +75,7 @@ class Server {
   base::Fd listening_, poll_;
   Ledgers* ledgers_;
   Attribute attribute_;
+  Transfer transfer_;
   struct Waiting {
     base::Fd connection;
     Clock::time_point since;

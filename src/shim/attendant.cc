@@ -16,8 +16,6 @@ using namespace driver::abi;  // the vendor's names
 using wire::Stage;
 using wire::Trouble;
 
-// Host memory follows what the program takes once it has rested so long: one that ends soon costs nothing.
-constexpr int kRestMs = 250;
 constexpr std::uint64_t kEndingNs = 2'000'000'000;  // how long the program's end waits for the attendant
 
 // For as long as it lives, the program's end waits.
@@ -44,11 +42,10 @@ class Attending {
     std::uint32_t done = wire::Load(slot_.answered);
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
-      if (order == done && !Follow()) {
-        Doze(order);
+      if (order == done) {
+        wire::WaitOn(slot_.order, order, -1);
         continue;
       }
-      if (order == done) continue;
       const Working working(guest_.attendant);
       Obey(order);
       done = order;
@@ -69,12 +66,9 @@ class Attending {
   // The program allocates and frees by now.
   void TellBack() {
     const Locked lock(guest_.books);
-    __atomic_store_n(&slot_.evictable, guest_.regions.bytes(), __ATOMIC_SEQ_CST);
+    const std::uint64_t bytes = guest_.regions.bytes();
+    __atomic_store_n(&slot_.evictable, bytes > guest_.stuck ? bytes - guest_.stuck : 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot_.evicted, 0, __ATOMIC_SEQ_CST);
-  }
-  std::uint64_t Backed() {
-    const Locked lock(guest_.books);
-    return guest_.regions.bytes();
   }
   std::uint64_t Deadline() const {
     const std::uint32_t patience = wire::Load(guest_.ledger->patience_ms);
@@ -105,43 +99,8 @@ class Attending {
     }
   }
 
-  // Host memory follows what the program has, step by step: an order comes first. False: there is nothing to
-  // do now; look again after rest_ms_.
-  bool Follow() {
-    rest_ms_ = -1;
-    if (guest_.attendant.out) return false;
-    const std::uint64_t wanted = Backed(), ready = guest_.arena.ready;
-    followed_ = wanted;
-    const bool grows = wanted > ready && wanted != refused_;
-    if (grows && wanted != seen_) {
-      seen_ = wanted;
-      rest_ms_ = kRestMs;
-      return false;
-    }
-    const Working working(guest_.attendant);
-    if (wire::Load(guest_.attendant.ending) != 0) return false;
-    if (grows) {
-      const std::uint64_t next = ready + kChunkBytes < wanted ? ready + kChunkBytes : wanted;
-      if (GrowArena(guest_, next, 1) != Trouble::kNone) refused_ = wanted;
-    } else if (ready > wanted + 2 * kArenaSlack) {
-      ShrinkArena(guest_, wanted);
-    }
-    return grows;
-  }
-
-  void Doze(std::uint32_t order) {
-    const bool for_long = rest_ms_ < 0;
-    wire::Store(guest_.attendant.dozing, for_long ? 1 : 0);
-    const bool overtaken = for_long && !guest_.attendant.out && Backed() != followed_;
-    if (!overtaken) wire::WaitOn(slot_.order, order, rest_ms_);
-    wire::Store(guest_.attendant.dozing, 0);
-  }
-
   Guest& guest_;
   wire::Slot& slot_;
-  int rest_ms_ = -1;
-  // Bytes backed: when Follow looked, when it began to rest, when host memory was refused.
-  std::uint64_t followed_ = 0, seen_ = 0, refused_ = 0;
 };
 
 void* Attend(void* word) {

@@ -1,8 +1,8 @@
 // The thread of an evictable process that does what the daemon orders: takes the process off the GPU, and
-// brings it back. In between it keeps host memory ready for what may have to leave.
+// brings it back.
 //
 // It starts with the first context, sleeps until there is an order, and calls the driver only while it
-// carries one out or makes host memory: between two orders none of its calls is in flight, so the driver's
+// carries one out: between two orders none of its calls is in flight, so the driver's
 // own checkpoint of the process finds nothing of it to wait for. A child of a fork starts its own.
 #pragma once
 
@@ -14,10 +14,9 @@ struct Guest;
 
 struct Attendant {
   std::uint32_t started;  // atomic
-  std::uint32_t dozing;   // atomic; it waits without end, and may be woken for host memory
   std::uint32_t working;  // a futex word; it may have a call of the driver in flight
   std::uint32_t ending;   // atomic; the program is on its way out
-  bool out;               // the memory is in the arena; the attendant alone changes it
+  bool out;               // the memory is away; the attendant alone changes it
 };
 
 // Starts it where there is something to attend to: a job that can be evicted, joined, and a gate before the

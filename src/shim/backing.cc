@@ -1,5 +1,8 @@
 #include "shim/backing.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
 
@@ -14,25 +17,30 @@ enum : std::uint32_t { kNotKnown, kYes, kNo };
 bool OneDeviceWithVirtualMemory() {
   auto* const count_devices = GPUMAN_REAL(cuDeviceGetCount);
   auto* const ask = GPUMAN_REAL(cuDeviceGetAttribute);
-  int devices = 0, supported = 0;
+  int devices = 0, supported = 0, passes = 0;
   return count_devices != nullptr && ask != nullptr && count_devices(&devices) == CUDA_SUCCESS &&
          devices == 1 &&
          ask(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0) == CUDA_SUCCESS &&
-         supported != 0;
+         supported != 0 &&
+         ask(&passes, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0) == CUDA_SUCCESS &&
+         passes != 0;
 }
 
-// What the daemon reads of it, and a wink to the attendant where host memory has to follow.
+// For who holds the books.
+std::uint64_t Evictable(const Guest& guest) {
+  const std::uint64_t bytes = guest.regions.bytes();
+  return bytes > guest.stuck ? bytes - guest.stuck : 0;
+}
+
+// What the daemon reads of it.
 void TellBytes(Guest& guest) {
-  wire::Slot& slot = guest.ledger->slot[guest.slot];
-  std::uint64_t bytes = 0;
-  {
-    const Locked lock(guest.books);
-    bytes = guest.regions.bytes();
-    __atomic_store_n(&slot.evictable, bytes, __ATOMIC_SEQ_CST);
-  }
-  const std::uint64_t ready = __atomic_load_n(&guest.arena.ready, __ATOMIC_RELAXED);
-  const bool follows = bytes <= ready && ready <= bytes + 2 * kArenaSlack;
-  if (!follows && wire::Load(guest.attendant.dozing) != 0) wire::WakeAll(slot.order);
+  const Locked lock(guest.books);
+  __atomic_store_n(&guest.ledger->slot[guest.slot].evictable, Evictable(guest), __ATOMIC_SEQ_CST);
+}
+
+// For who holds the books.
+void Forget(Guest& guest, const Backing& backing, std::uint64_t bytes) {
+  if (backing.kept == Backing::kStuck) guest.stuck -= bytes;
 }
 
 CUresult Access(const Region& region) {
@@ -61,7 +69,7 @@ CUresult WaitForContext(std::uint64_t context) {
 }
 
 void GiveUp(Guest& guest, const Region& region) {
-  UnmapRegion(guest, region);
+  UnmapRegion(guest, region, Which::kAll);
   auto* const free = GPUMAN_REAL(cuMemAddressFree);
   if (free != nullptr) free(region.address, region.bytes);
 }
@@ -86,6 +94,7 @@ CUresult MapRegion(Guest& guest, const Region& region) {
   if (create == nullptr || map == nullptr || release == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, region.device};
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
@@ -97,11 +106,11 @@ CUresult MapRegion(Guest& guest, const Region& region) {
     CUresult result = create(&handle, piece.bytes, &prop, 0);
     if (result != CUDA_SUCCESS) return result;
     result = map(piece.address, piece.bytes, 0, handle, 0);
-    std::uint64_t* entry = nullptr;
+    Backing* entry = nullptr;
     if (result == CUDA_SUCCESS) {
       const Locked lock(guest.books);
       entry = guest.handles.Insert(piece.address);
-      if (entry != nullptr) *entry = handle;
+      if (entry != nullptr) *entry = {handle, Backing::kOwn};
     }
     if (entry != nullptr) continue;
     if (auto* const unmap = GPUMAN_REAL(cuMemUnmap); result == CUDA_SUCCESS && unmap != nullptr)
@@ -112,27 +121,118 @@ CUresult MapRegion(Guest& guest, const Region& region) {
   return Access(region);
 }
 
-std::uint64_t UnmapRegion(Guest& guest, const Region& region) {
+std::uint64_t UnmapRegion(Guest& guest, const Region& region, Which which) {
   auto* const unmap = GPUMAN_REAL(cuMemUnmap);
   auto* const release = GPUMAN_REAL(cuMemRelease);
   if (unmap == nullptr || release == nullptr) return 0;
   std::uint64_t bytes = 0;
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
-    std::uint64_t handle = 0;
+    Backing backing{};
     {
       const Locked lock(guest.books);
-      const std::uint64_t* const known = guest.handles.Find(piece.address);
-      if (known == nullptr) continue;
-      handle = *known;
+      const Backing* const known = guest.handles.Find(piece.address);
+      if (known == nullptr || (which == Which::kEvictable && known->kept == Backing::kStuck)) continue;
+      backing = *known;
     }
     if (unmap(piece.address, piece.bytes) != CUDA_SUCCESS) continue;
-    release(handle);
+    release(backing.handle);
+    // The descriptor keeps the memory as well.
+    if (backing.kept > 0) Discard(guest, backing.kept);
     bytes += piece.bytes;
     const Locked lock(guest.books);
-    guest.handles.Take(piece.address, handle);
+    guest.handles.Take(piece.address, backing);
+    Forget(guest, backing, piece.bytes);
   }
   return bytes;
+}
+
+std::uint64_t BytesEvictable(Guest& guest) {
+  const Locked lock(guest.books);
+  return Evictable(guest);
+}
+
+int DescriptorOf(Guest& guest, const Piece& piece, CUresult& result) {
+  Backing backing{};
+  {
+    const Locked lock(guest.books);
+    const Backing* const known = guest.handles.Find(piece.address);
+    if (known == nullptr || known->kept == Backing::kStuck) return -1;
+    backing = *known;
+  }
+  if (backing.kept > 0) {
+    // The driver passes on what it made for this process alone (measured).
+    const int lent = Lend(guest, backing.kept);
+    if (lent >= 0) return lent;
+    const Locked lock(guest.books);
+    if (Backing* const known = guest.handles.Find(piece.address)) {
+      known->kept = Backing::kStuck;
+      guest.stuck += piece.bytes;
+    }
+    return -1;
+  }
+  auto* const pass = GPUMAN_REAL(cuMemExportToShareableHandle);
+  int descriptor = -1;
+  result = pass == nullptr ? CUDA_ERROR_NOT_SUPPORTED
+                           : pass(&descriptor, backing.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  if (result != CUDA_SUCCESS) return -1;
+  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return descriptor;
+}
+
+CUresult AdoptPiece(Guest& guest, const Piece& piece, int descriptor) {
+  auto* const import = GPUMAN_REAL(cuMemImportFromShareableHandle);
+  auto* const map = GPUMAN_REAL(cuMemMap);
+  auto* const release = GPUMAN_REAL(cuMemRelease);
+  bool here = false, known = false;
+  {
+    const Locked lock(guest.books);
+    here = guest.handles.Find(piece.address) != nullptr;
+    const Region* const region = guest.regions.Find(piece.address);
+    for (unsigned i = 0; region != nullptr && i < PiecesOf(*region); ++i) {
+      const Piece own = PieceOf(*region, i);
+      known = known || (own.address == piece.address && own.bytes == piece.bytes);
+    }
+  }
+  CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+  CUmemGenericAllocationHandle handle = 0;
+  if (import != nullptr && map != nullptr && release != nullptr && known && !here)
+    result = import(&handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
+                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  if (result == CUDA_SUCCESS) {
+    result = map(piece.address, piece.bytes, 0, handle, 0);
+    if (result != CUDA_SUCCESS) release(handle);
+  }
+  if (result != CUDA_SUCCESS) {
+    ::close(descriptor);
+    return here ? CUDA_SUCCESS : known ? result : CUDA_ERROR_INVALID_VALUE;
+  }
+  const int kept = Keep(guest, descriptor);
+  const Locked lock(guest.books);
+  Backing* const entry = guest.handles.Insert(piece.address);
+  if (entry == nullptr) {
+    if (auto* const unmap = GPUMAN_REAL(cuMemUnmap)) unmap(piece.address, piece.bytes);
+    release(handle);
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  *entry = {handle, kept > 0 ? kept : Backing::kUnkept};
+  return CUDA_SUCCESS;
+}
+
+CUresult GiveAccess(const Region& region) { return Access(region); }
+
+void SettleAdopted(Guest& guest) {
+  const Locked lock(guest.books);
+  for (std::size_t r = 0; r < guest.regions.size(); ++r) {
+    const Region& region = guest.regions.at(r);
+    for (unsigned i = 0; i < PiecesOf(region); ++i) {
+      const Piece piece = PieceOf(region, i);
+      Backing* const known = guest.handles.Find(piece.address);
+      if (known == nullptr || known->kept != Backing::kUnkept) continue;
+      known->kept = Backing::kStuck;
+      guest.stuck += piece.bytes;
+    }
+  }
 }
 
 CUresult AllocateBacked(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {

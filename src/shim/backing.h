@@ -28,7 +28,20 @@ bool FindBacked(Guest& guest, driver::abi::CUdeviceptr pointer, Region& region);
 
 // Puts memory behind the pieces of the region that have none. What was done stays where it fails.
 driver::abi::CUresult MapRegion(Guest& guest, const Region& region);
-// Takes it away; returns how many bytes. The addresses stay reserved.
-std::uint64_t UnmapRegion(Guest& guest, const Region& region);
+// Takes it away, all of it or what can leave the device; returns how many bytes. The addresses stay reserved.
+enum class Which { kAll, kEvictable };
+std::uint64_t UnmapRegion(Guest& guest, const Region& region, Which which);
+
+// Bytes on the device that can leave it.
+std::uint64_t BytesEvictable(Guest& guest);
+// The piece's memory as a descriptor, for who closes it; -1: it cannot leave, or `result` says what the driver
+// did.
+int DescriptorOf(Guest& guest, const Piece& piece, driver::abi::CUresult& result);
+// Memory that came as a descriptor, which is taken in any case, behind the piece's addresses.
+driver::abi::CUresult AdoptPiece(Guest& guest, const Piece& piece, int descriptor);
+// After all pieces of the region were adopted.
+driver::abi::CUresult GiveAccess(const Region& region);
+// After everything came back.
+void SettleAdopted(Guest& guest);
 
 }  // namespace gpuman::shim

@@ -176,13 +176,10 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMemAddressFree) \
   X(cuMemAddressReserve) \
   X(cuMemGetAllocationGranularity) \
-  X(cuMemHostRegister_v2) \
-  X(cuMemHostUnregister) \
+  X(cuMemExportToShareableHandle) \
   X(cuMemPoolGetAttribute) \
   X(cuMemSetAccess) \
   X(cuMipmappedArrayGetMemoryRequirements) \
-  X(cuStreamCreate) \
-  X(cuStreamDestroy_v2) \
   X(cuStreamGetCtx) \
   X(cuStreamIsCapturing) \
   X(cuThreadExchangeStreamCaptureMode) \

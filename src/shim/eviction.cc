@@ -1,7 +1,13 @@
 #include "shim/eviction.h"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ledger/wire/books.h"
+#include "ledger/wire/transfer.h"
 #include "shim/backing.h"
 #include "shim/driver.h"
+#include "shim/join.h"
 #include "shim/some_context.h"
 
 namespace gpuman::shim {
@@ -11,13 +17,72 @@ namespace wire = ledger::wire;
 using namespace driver::abi;  // the vendor's names
 using wire::Trouble;
 
-enum class Direction { kOut, kIn };
+// The mover may have to find host memory first, or copy. Its death ends the waiting at once.
+constexpr int kMoverMs = 110'000;
 
-constexpr unsigned kStreams = 2;  // while one copy ends the next has begun
+constexpr Ended Failed(CUresult result) { return {Trouble::kDriver, result}; }
 
-std::uint64_t BytesBacked(Guest& guest) {
-  const Locked lock(guest.books);
-  return guest.regions.bytes();
+// To the mover. The end is seen there also where a child of a fork has the descriptor.
+class Connection {
+ public:
+  explicit Connection(std::uint32_t magic) : socket_(CallDaemon(magic)) {}
+  ~Connection() {
+    if (socket_ < 0) return;
+    ::shutdown(socket_, SHUT_RDWR);
+    ::close(socket_);
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  int get() const { return socket_; }
+
+  bool Send(const wire::Parts& parts, const int* descriptors) const {
+    return wire::SendWith(socket_, &parts, sizeof parts, descriptors, parts.count, kMoverMs);
+  }
+  void Receipt(const Ended& ended) const {
+    const wire::Reply reply{wire::kReplyMagic, 0, 1,
+                            wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver))};
+    (void)wire::SendWith(socket_, &reply, sizeof reply, nullptr, 0, 0);
+  }
+
+ private:
+  int socket_;
+};
+
+// One message of the mover's and its descriptors; those that nobody took are closed.
+struct Message {
+  Message() = default;
+  ~Message() {
+    for (unsigned i = 0; i < count; ++i) {
+      if (descriptor[i] >= 0) ::close(descriptor[i]);
+    }
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+
+  // False: the mover is gone, or talks nonsense.
+  bool Receive(int socket) {
+    const ssize_t got = wire::ReceiveWith(socket, &parts, sizeof parts, descriptor, count, kMoverMs);
+    if (got == sizeof(wire::Reply)) {
+      __builtin_memcpy(&reply, &parts, sizeof reply);
+      return reply.magic == wire::kReplyMagic && (reply.error != 0 || reply.count == count);
+    }
+    reply = {};
+    return got == sizeof parts && parts.magic == wire::kPartsMagic && parts.count == count;
+  }
+  int Take(unsigned i) {
+    const int taken = descriptor[i];
+    descriptor[i] = -1;
+    return taken;
+  }
+
+  wire::Parts parts{};
+  wire::Reply reply{};
+  unsigned count = 0;
+  int descriptor[wire::kMostParts];
+};
+
+Ended Refused(const wire::Reply& reply) {
+  return {wire::TroubleOf(reply.error), static_cast<CUresult>(wire::DriverErrorOf(reply.error))};
 }
 
 bool WaitForCaptures(Guest& guest, std::uint64_t deadline) {
@@ -30,67 +95,6 @@ bool WaitForCaptures(Guest& guest, std::uint64_t deadline) {
   }
 }
 
-// All slices, each to its place. For who has a context current.
-CUresult CopyAll(Guest& guest, Direction direction) {
-  auto* const create = GPUMAN_REAL(cuStreamCreate);
-  auto* const destroy = GPUMAN_REAL(cuStreamDestroy_v2);
-  auto* const synchronize = GPUMAN_REAL(cuStreamSynchronize);
-  auto* const out = GPUMAN_REAL(cuMemcpyDtoHAsync_v2);
-  auto* const in = GPUMAN_REAL(cuMemcpyHtoDAsync_v2);
-  if (create == nullptr || destroy == nullptr || synchronize == nullptr || out == nullptr || in == nullptr)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  CUstream streams[kStreams] = {};
-  CUresult result = CUDA_SUCCESS;
-  for (CUstream& stream : streams) {
-    if (result == CUDA_SUCCESS) result = create(&stream, CU_STREAM_NON_BLOCKING);
-  }
-  unsigned next = 0;
-  if (result == CUDA_SUCCESS) {
-    guest.regions.ForEachSlice([&](const Slice& slice) {
-      std::uint8_t* const host = guest.arena.base + slice.host;
-      CUstream const stream = streams[next++ % kStreams];
-      result = direction == Direction::kOut ? out(host, slice.address, slice.bytes, stream)
-                                            : in(slice.address, host, slice.bytes, stream);
-      return result == CUDA_SUCCESS;
-    });
-  }
-  for (CUstream const stream : streams) {
-    if (stream == nullptr) continue;
-    const CUresult done = synchronize(stream);
-    if (result == CUDA_SUCCESS) result = done;
-    destroy(stream);
-  }
-  return result;
-}
-
-std::uint64_t UnmapAll(Guest& guest) {
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < guest.regions.size(); ++i) bytes += UnmapRegion(guest, guest.regions.at(i));
-  return bytes;
-}
-
-// With the gate closed and nothing in flight.
-Ended CopyOut(Guest& guest, std::uint64_t deadline, std::uint64_t& evicted) {
-  const Trouble room = GrowArena(guest, guest.regions.bytes(), CopyThreads());
-  if (room != Trouble::kNone) return {room, CUDA_SUCCESS};
-  CUresult result = CUDA_SUCCESS;
-  switch (DrainContexts(guest, deadline, result)) {
-    case Drained::kYes:
-      break;
-    case Drained::kTooLong:
-      return {Trouble::kBusy, CUDA_SUCCESS};
-    case Drained::kFailed:
-      return {Trouble::kDriver, result};
-  }
-  if (guest.regions.size() == 0) return {};
-  const InSomeContext context(guest);
-  if (!context) return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT};
-  result = CopyAll(guest, Direction::kOut);
-  if (result != CUDA_SUCCESS) return {Trouble::kDriver, result};
-  evicted = UnmapAll(guest);
-  return {};
-}
-
 Trouble CloseOutsideCaptures(Guest& guest, std::uint64_t deadline) {
   for (;;) {
     // Who captures has to pass the gate to come to its end.
@@ -101,42 +105,181 @@ Trouble CloseOutsideCaptures(Guest& guest, std::uint64_t deadline) {
   }
 }
 
+// With the gate closed: the regions do not change, and only frees of who waited change them afterwards.
+template <typename Visit>
+bool ForEachPiece(Guest& guest, Visit visit) {
+  for (std::size_t i = 0; i < guest.regions.size(); ++i) {
+    const Region region = guest.regions.at(i);
+    for (unsigned p = 0; p < PiecesOf(region); ++p) {
+      if (!visit(region, PieceOf(region, p))) return false;
+    }
+  }
+  return true;
+}
+
+Ended Offer(Guest& guest, const Connection& mover) {
+  wire::Parts parts{wire::kPartsMagic, 0, 0, 0, {}};
+  int descriptors[wire::kMostParts];
+  Ended ended{};
+  const auto send = [&] {
+    const bool sent = mover.Send(parts, descriptors);
+    for (unsigned i = 0; i < parts.count; ++i) ::close(descriptors[i]);
+    parts.count = 0;
+    if (!sent) ended = {Trouble::kNoMover};
+    return sent;
+  };
+  const bool all = ForEachPiece(guest, [&](const Region&, const Piece& piece) {
+    const int descriptor = DescriptorOf(guest, piece, ended.driver);
+    if (descriptor < 0 && ended.driver != CUDA_SUCCESS) {
+      ended.trouble = Trouble::kDriver;
+      return false;
+    }
+    if (descriptor < 0) return true;  // stays
+    descriptors[parts.count] = descriptor;
+    parts.part[parts.count++] = {piece.address, piece.bytes};
+    return parts.count < wire::kMostParts || send();
+  });
+  if (!all) {
+    for (unsigned i = 0; i < parts.count; ++i) ::close(descriptors[i]);
+    return ended;
+  }
+  parts.last = 1;
+  send();
+  return ended;
+}
+
+void DiscardSegments(Guest& guest) {
+  while (guest.segments != 0) Discard(guest, guest.segment[--guest.segments]);
+}
+
+// The host memory that the data goes to.
+Ended AwaitHostMemory(Guest& guest, const Connection& mover) {
+  for (;;) {
+    Message message;
+    if (!message.Receive(mover.get()) || message.reply.magic == 0) return {Trouble::kNoMover};
+    if (message.reply.error != 0) return Refused(message.reply);
+    for (unsigned i = 0; i < message.count; ++i) {
+      const int number =
+          guest.segments < wire::kMostSegments ? Keep(guest, message.Take(i)) : -1;
+      if (number < 0) return {Trouble::kDescriptors};
+      guest.segment[guest.segments++] = number;
+    }
+    if (message.reply.last != 0) return {};
+  }
+}
+
+std::uint64_t UnmapAll(Guest& guest) {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < guest.regions.size(); ++i) bytes += UnmapRegion(guest, guest.regions.at(i), Which::kEvictable);
+  return bytes;
+}
+
+// With the gate closed and nothing in flight.
+Ended HandOut(Guest& guest, std::uint64_t deadline, std::uint64_t& evicted) {
+  CUresult result = CUDA_SUCCESS;
+  switch (DrainContexts(guest, deadline, result)) {
+    case Drained::kYes:
+      break;
+    case Drained::kTooLong:
+      return {Trouble::kBusy, CUDA_SUCCESS};
+    case Drained::kFailed:
+      return Failed(result);
+  }
+  if (BytesEvictable(guest) == 0) return {};
+  const InSomeContext context(guest);
+  if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
+  const Connection mover(wire::kOutMagic);
+  if (mover.get() < 0) return {Trouble::kNoMover};
+  Ended ended = Offer(guest, mover);
+  if (ended.trouble == Trouble::kNone) ended = AwaitHostMemory(guest, mover);
+  if (ended.trouble != Trouble::kNone) {
+    DiscardSegments(guest);
+    return ended;
+  }
+  evicted = UnmapAll(guest);
+  mover.Receipt({});
+  return {};
+}
+
+// Puts the parts of a message behind their addresses.
+Ended Map(Guest& guest, Message& message) {
+  for (unsigned i = 0; i < message.parts.count && i < wire::kMostParts; ++i) {
+    const CUresult result = AdoptPiece(guest, {message.parts.part[i].address, message.parts.part[i].bytes},
+                                       message.Take(i));
+    if (result != CUDA_SUCCESS) return Failed(result);
+  }
+  return {};
+}
+
+Ended FetchBack(Guest& guest) {
+  const Connection mover(wire::kBackMagic);
+  if (mover.get() < 0) return {Trouble::kNoMover};
+  Ended ended{};
+  for (bool last = false; !last && ended.trouble == Trouble::kNone;) {
+    Message message;
+    if (!message.Receive(mover.get())) return {Trouble::kNoMover};
+    if (message.reply.magic != 0) return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
+    ended = Map(guest, message);
+    last = message.parts.last != 0;
+  }
+  for (std::size_t i = 0; i < guest.regions.size() && ended.trouble == Trouble::kNone; ++i) {
+    const CUresult result = GiveAccess(guest.regions.at(i));
+    if (result != CUDA_SUCCESS) ended = Failed(result);
+  }
+  mover.Receipt(ended);
+  return ended;
+}
+
 bool DriverHasFailed() {
   auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
   return synchronize == nullptr || synchronize() != CUDA_SUCCESS;
+}
+
+// What the job keeps in host memory is counted in its ledger, within its budget.
+wire::Outcome Count(Guest& guest, std::uint64_t bytes) {
+  const Locked lock(guest.meter);
+  return wire::Reserve(*guest.ledger, wire::kHost, guest.slot, bytes);
+}
+
+void Uncount(Guest& guest) {
+  const Locked lock(guest.meter);
+  wire::GiveBack(*guest.ledger, wire::kHost, guest.slot,
+                 wire::BytesOf(*guest.ledger, wire::kHost, guest.slot));
 }
 
 }  // namespace
 
 Ended Evict(Guest& guest, std::uint64_t deadline, std::uint64_t& evicted) {
   evicted = 0;
-  // Most of the host's memory comes while the program goes on.
-  const Trouble room = GrowArena(guest, BytesBacked(guest), CopyThreads());
-  if (room != Trouble::kNone) return {room, CUDA_SUCCESS};
   const Trouble closed = CloseOutsideCaptures(guest, deadline);
   if (closed != Trouble::kNone) return {closed, CUDA_SUCCESS};
-  const Ended ended = CopyOut(guest, deadline, evicted);
-  if (ended.trouble != Trouble::kNone) OpenGate(guest);
+  const Ended ended = Count(guest, BytesEvictable(guest)) == wire::Outcome::kRefused
+                          ? Ended{Trouble::kBudget}
+                          : HandOut(guest, deadline, evicted);
+  if (ended.trouble != Trouble::kNone) {
+    Uncount(guest);
+    OpenGate(guest);
+  }
   return ended;
 }
 
 Ended Restore(Guest& guest) {
-  if (guest.regions.size() != 0) {
+  if (guest.segments != 0) {
     const InSomeContext context(guest);
-    if (!context) return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT};
-    CUresult result = CUDA_SUCCESS;
-    for (std::size_t i = 0; i < guest.regions.size() && result == CUDA_SUCCESS; ++i)
-      result = MapRegion(guest, guest.regions.at(i));
-    if (result == CUDA_SUCCESS) result = CopyAll(guest, Direction::kIn);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && DriverHasFailed()) {
+    if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
+    const Ended ended = FetchBack(guest);
+    if (ended.trouble == Trouble::kDriver && ended.driver != CUDA_ERROR_OUT_OF_MEMORY && DriverHasFailed()) {
       OpenGate(guest);
-      return {Trouble::kDriver, result, true};
+      return {ended.trouble, ended.driver, true};
     }
-    if (result != CUDA_SUCCESS) {
+    if (ended.trouble != Trouble::kNone) {
       UnmapAll(guest);
-      return {result == CUDA_ERROR_OUT_OF_MEMORY ? Trouble::kNoRoom : Trouble::kDriver, result};
+      return ended.driver == CUDA_ERROR_OUT_OF_MEMORY ? Ended{Trouble::kNoRoom, ended.driver} : ended;
     }
+    SettleAdopted(guest);
+    DiscardSegments(guest);
   }
+  Uncount(guest);
   OpenGate(guest);
   return {};
 }

@@ -16,14 +16,15 @@
 #include <cstdint>
 
 #include "ledger/wire/layout.h"
+#include "ledger/wire/transfer.h"
 #include "shim/account/allocations.h"
 #include "shim/account/arrays.h"
 #include "shim/account/regions.h"
 #include "shim/account/virtual_memory.h"
-#include "shim/arena.h"
 #include "shim/attendant.h"
 #include "shim/drain.h"
 #include "shim/gate.h"
+#include "shim/vault.h"
 
 namespace gpuman::shim {
 
@@ -56,6 +57,14 @@ struct Pool {
 struct Context {
   int device;
   std::uint64_t held;
+};
+
+// What is behind a piece of a region. `kept`: the descriptor in the vault that it came by, above 0. What came
+// and whose descriptor could not be kept cannot be passed on: it is stuck on the device until it is freed.
+struct Backing {
+  static constexpr int kOwn = 0, kStuck = -1, kUnkept = -2;
+  std::uint64_t handle;
+  int kept;
 };
 
 enum class Phase : std::uint32_t {
@@ -99,12 +108,15 @@ struct Guest {
   // What can leave the device (backing.cc), and how it leaves and comes back (attendant.cc).
   Gate gate;
   Regions regions;               // for books
-  Table<std::uint64_t> handles;  // for books: of the regions' pieces that are on the device, by address
+  Table<Backing> handles;        // for books: of the regions' pieces that are on the device, by address
+  std::uint64_t stuck;           // for books: bytes of those that cannot leave it
   std::uint32_t backing;         // atomic; 0: not known yet, 1: regions are made, 2: none are
   std::uint32_t captures;        // atomic; streams that capture
-  Arena arena;                   // the attendant's own
   Drain drain;
   Attendant attendant;
+  Vault vault;
+  unsigned segments;  // of host memory that has the data while it is away; the attendant's own
+  int segment[ledger::wire::kMostSegments];  // in the vault
 };
 
 // The guest of this process as it is, joined or not; null where there can be none.

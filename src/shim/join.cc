@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "ledger/wire/messages.h"
+#include "ledger/wire/transfer.h"
 
 namespace gpuman::shim {
 namespace {
@@ -77,9 +78,9 @@ bool IsTrusted(int socket) {
          (peer.uid == 0 || peer.uid == ::geteuid());
 }
 
-wire::Hello MakeHello() {
+wire::Hello MakeHello(std::uint32_t magic) {
   wire::Hello hello{};
-  hello.magic = wire::kHelloMagic;
+  hello.magic = magic;
   hello.version = wire::kVersion;
   if (const char* const job = std::getenv(wire::kJobVariable)) hello.job = std::strtoull(job, nullptr, 10);
   if (const char* const key = std::getenv(wire::kKeyVariable))
@@ -128,6 +129,18 @@ bool Enter(const wire::Welcome& welcome, const Descriptor& owner, const Descript
 
 enum class Path { kGiven, kUsual };
 
+// Where a daemon was that had this process in a job.
+struct {
+  char path[sizeof sockaddr_un::sun_path];
+  Path kind;
+} joined_at;
+
+void RememberDaemon(const char* path, Path kind) {
+  if (std::strlen(path) >= sizeof joined_at.path) return;
+  std::strcpy(joined_at.path, path);
+  joined_at.kind = kind;
+}
+
 // When to stop waiting, as NowMs tells it.
 struct Ends {
   std::int64_t connect;
@@ -138,7 +151,7 @@ Reply Ask(const char* path, Path kind, Place& place, const Ends& ends) {
   const Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0 || !Connect(socket.get(), path, ends.connect)) return Reply::kNoDaemon;
   if (kind == Path::kUsual && !IsTrusted(socket.get())) return Reply::kNoDaemon;
-  const wire::Hello hello = MakeHello();
+  const wire::Hello hello = MakeHello(wire::kHelloMagic);
   if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) !=
       static_cast<ssize_t>(sizeof hello))
     return Reply::kNoDaemon;
@@ -172,6 +185,23 @@ class NoCancellation {
 
 }  // namespace
 
+int CallDaemon(std::uint32_t magic) {
+  constexpr int kConnectMs = 2'000;
+  const NoCancellation whole;
+  Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.get() < 0 || joined_at.path[0] == '\0' ||
+      !Connect(socket.get(), joined_at.path, NowMs() + kConnectMs) ||
+      (joined_at.kind == Path::kUsual && !IsTrusted(socket.get())))
+    return -1;
+  const wire::Hello hello = MakeHello(magic);
+  if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) !=
+      static_cast<ssize_t>(sizeof hello))
+    return -1;
+  const int connection = socket.get();
+  socket.Set(-1);
+  return connection;
+}
+
 Reply AskForLedger(Place& place, Patience patience) {
   const NoCancellation whole;
   const std::int64_t now = NowMs();
@@ -179,6 +209,7 @@ Reply AskForLedger(Place& place, Patience patience) {
   bool answered = false, own_is_away = false;
   const auto joined = [&](const char* path, Path kind) {
     const Reply reply = Ask(path, kind, place, ends);
+    if (reply == Reply::kJoined) RememberDaemon(path, kind);
     answered = answered || reply == Reply::kNoJob;
     own_is_away = own_is_away || (kind == Path::kGiven && reply == Reply::kNoDaemon);
     return reply == Reply::kJoined;

@@ -25,6 +25,10 @@ struct Patience {
   int answer_ms;   // then until it answers
 };
 
+// A connection to the daemon that this process joined by, or to the one that is there now, which said `magic`
+// (transfer.h); -1: there is none.
+int CallDaemon(std::uint32_t magic);
+
 // Asks each daemon there may be. Leaves one descriptor open, in `place`.
 Reply AskForLedger(Place& place, Patience patience);
 

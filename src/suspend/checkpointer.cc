@@ -73,7 +73,7 @@ void Checkpointer::SetLimit(base::Millis limit, const char* what) {
     // It may have been answered in the same round of the loop.
     if (!me.active_ || me.active_->request.id != id) return;
     const HelperUser user = me.active_->user;
-    me.OnGone(user, {base::ErrorCode::kTimeout, fmt::format("gpuman-checkpoint did not {} within {}", what,
+    me.OnGone(user, {base::ErrorCode::kTimeout, fmt::format("gpuman-mover did not {} within {}", what,
                                                             base::FormatDuration(limit))});
   });
 }
@@ -92,7 +92,7 @@ void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer) {
     return;
   }
   if (!active_ || active_->user != user || active_->request.id != answer.id)
-    return OnGone(user, {base::ErrorCode::kCorrupt, "gpuman-checkpoint answers what nobody asked"});
+    return OnGone(user, {base::ErrorCode::kCorrupt, "gpuman-mover answers what nobody asked"});
   FinishActive(answer);
 }
 

@@ -1,5 +1,5 @@
 // The daemon's way to the driver's checkpoint of processes: requests queue here and go, one at a time on the
-// machine, to a gpuman-checkpoint of the right user, which is started when it is needed and stopped when it
+// machine, to a gpuman-mover of the right user, which is started when it is needed and stopped when it
 // has had nothing to do for a while.
 //
 // Lives on the event loop: not thread-safe, nothing blocks, answers come from the loop and never from within

@@ -1,14 +1,13 @@
-// gpuman-checkpoint but for its main: a process of one user that stays, because the driver's cuInit costs
-// seconds and memory, and makes the driver's checkpoint calls for the daemon.
+// Who a gpuman-mover is to become, and how it is started.
 //
-//   gpuman-checkpoint [--uid N --gid N [--groups A,B,…]] [--lock]
+//   gpuman-mover [--uid N --gid N [--groups A,B,…]] [--lock]
 //
-// Descriptor 0 is a unix socket: requests come in, answers go out (request.h). The first line that goes out
-// is the answer to a request "can" of number 0 that nobody asked; where that is no "done", it ends. It ends
-// when the socket closes, after what it is just doing. With --lock, descriptor 3 is a file on which every
-// helper of the machine takes a lock (flock) while it works: one at a time, also when the daemon was
-// restarted while an old helper is still busy. A helper is its user's process: what it does with the lock is
-// bounded by the daemon's time limit for each request, and what it answers is believed for that user's jobs.
+// Descriptor 0 is a unix socket of type seqpacket: requests come in, answers go out (request.h). The first
+// that goes out is the answer to a request "can" of number 0 that nobody asked. With --lock, descriptor 3 is a
+// file on which every mover of the machine takes a lock (flock) while it makes the driver's checkpoint calls:
+// one at a time, also when the daemon was restarted while an old mover is still busy. A mover is its user's
+// process: what it does with the lock is bounded by the daemon's time limit for each request, and what it
+// answers is believed for that user's jobs.
 #pragma once
 
 #include <sys/types.h>
@@ -38,9 +37,5 @@ struct HelperOptions {
 
 // kInvalidArgument names the word that is wrong.
 base::Result<HelperOptions> ParseHelperOptions(int argc, char** argv);
-
-// All signals as a fresh process has them, then the user, then the driver, then requests until the socket
-// closes. Returns the exit status: 0, or 1 where the user or the socket is wrong.
-int RunHelper(const HelperOptions& options);
 
 }  // namespace gpuman::suspend

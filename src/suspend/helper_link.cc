@@ -11,14 +11,16 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <array>
 #include <utility>
+
+#include "ledger/wire/transfer.h"
 
 namespace gpuman::suspend {
 namespace {
 
 namespace asio = boost::asio;
 using base::ErrorCode;
-using base::Fail;
 
 }  // namespace
 
@@ -56,38 +58,44 @@ void HelperLink::ReapWhenEnded() {
 }
 
 void HelperLink::Read() {
-  socket_.async_read_some(asio::buffer(chunk_),
-                          [self = shared_from_this()](const boost::system::error_code& error, std::size_t n) {
-                            if (self->stopped_) return;
-                            if (error)
-                              return self->Gone({ErrorCode::kUnavailable, "gpuman-checkpoint ended"});
-                            self->OnRead(n);
-                          });
+  socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [self = shared_from_this()](const boost::system::error_code& error) {
+                       while (!error && !self->stopped_ && self->ReadOne()) {
+                       }
+                       if (!error && !self->stopped_) self->Read();
+                     });
 }
 
-void HelperLink::OnRead(std::size_t bytes) {
-  buffer_.append(chunk_.data(), bytes);
-  for (auto newline = buffer_.find('\n'); newline != std::string::npos; newline = buffer_.find('\n')) {
-    const auto answer = ParseAnswer(std::string_view(buffer_).substr(0, newline));
-    if (!answer) {
-      auto error = answer.error();
-      return Gone(std::move(error).In("reading what gpuman-checkpoint says"));
-    }
-    buffer_.erase(0, newline + 1);
-    const auto on_answer = callbacks_.on_answer;  // which may stop this link
-    on_answer(*answer);
-    if (stopped_) return;
+bool HelperLink::ReadOne() {
+  chunk_.resize(kMaxLine);
+  std::array<int, ledger::wire::kMostParts> numbers{};
+  unsigned count = 0;
+  const ssize_t got = ledger::wire::ReceiveWith(socket_.native_handle(), chunk_.data(), chunk_.size(),
+                                                numbers.data(), count, 0);
+  std::vector<base::Fd> files;
+  for (unsigned i = 0; i < count; ++i) files.emplace_back(numbers[i]);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+  if (got <= 0) {
+    Gone({ErrorCode::kUnavailable, "gpuman-mover ended"});
+    return false;
   }
-  if (buffer_.size() > kMaxLine) return Gone({ErrorCode::kCorrupt, "gpuman-checkpoint writes without end"});
-  Read();
+  const auto answer = ParseAnswer(std::string_view(chunk_).substr(0, static_cast<std::size_t>(got)));
+  if (!answer) {
+    auto error = answer.error();
+    Gone(std::move(error).In("reading what gpuman-mover says"));
+    return false;
+  }
+  const auto on_answer = callbacks_.on_answer;  // which may stop this link
+  on_answer(*answer, std::move(files));
+  return true;
 }
 
-void HelperLink::Send(const Request& request) {
+void HelperLink::Send(const Request& request, std::span<const int> files) {
   if (stopped_ || !socket_.is_open()) return;
-  // At most one request is on its way, which fits into any socket's buffer.
   const std::string line = Serialize(request) + "\n";
-  const ssize_t n = ::send(socket_.native_handle(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (n != static_cast<ssize_t>(line.size())) ::shutdown(socket_.native_handle(), SHUT_RDWR);
+  if (!ledger::wire::SendWith(socket_.native_handle(), line.data(), line.size(), files.data(),
+                              static_cast<unsigned>(files.size()), 0))
+    ::shutdown(socket_.native_handle(), SHUT_RDWR);
 }
 
 void HelperLink::Stop() {

@@ -1,4 +1,4 @@
-// One gpuman-checkpoint as the event loop sees it: start it, send it requests, hear its answers and its end.
+// One gpuman-mover as the event loop sees it: start it, send it requests, hear its answers and its end.
 //
 // Starting it may block, so that runs on `workers`; everything else, the callbacks too, on `loop`. Not
 // thread-safe. After Stop no callback comes; the process ends by itself and is reaped.
@@ -13,7 +13,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -23,7 +25,7 @@
 namespace gpuman::suspend {
 
 struct HelperProgram {
-  std::filesystem::path path;       // gpuman-checkpoint
+  std::filesystem::path path;       // gpuman-mover
   std::filesystem::path lock_file;  // the daemon's, made when missing; empty: none
 };
 
@@ -40,7 +42,7 @@ class HelperLink : public std::enable_shared_from_this<HelperLink> {
  public:
   struct Callbacks {
     // The first is what the helper says about itself: kDone, or why it is of no use.
-    std::function<void(const Answer&)> on_answer;
+    std::function<void(const Answer&, std::vector<base::Fd>)> on_answer;
     // It could not be started, has ended or writes nonsense; nothing more comes.
     std::function<void(const base::Error&)> on_gone;
   };
@@ -48,8 +50,9 @@ class HelperLink : public std::enable_shared_from_this<HelperLink> {
   HelperLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers, Callbacks callbacks);
 
   void Start(const HelperProgram& program, const HelperUser& user);
-  // After the first answer. What cannot be sent shows as the helper's end.
-  void Send(const Request& request);
+  // After the first answer; `files` go with it and stay the caller's. What cannot be sent shows as the helper's
+  // end.
+  void Send(const Request& request, std::span<const int> files = {});
   // Closes the socket: the helper ends when it has done what it is at.
   void Stop();
   // SIGKILL, and Stop.
@@ -62,7 +65,8 @@ class HelperLink : public std::enable_shared_from_this<HelperLink> {
   void OnSpawned(base::Result<SpawnedHelper> spawned);
   void ReapWhenEnded();
   void Read();
-  void OnRead(std::size_t bytes);
+  // False: nothing more is to be read now.
+  bool ReadOne();
   void Gone(base::Error error);
 
   boost::asio::io_context& loop_;
@@ -74,8 +78,7 @@ class HelperLink : public std::enable_shared_from_this<HelperLink> {
   pid_t pid_ = 0;
   boost::asio::posix::stream_descriptor process_;
   boost::asio::posix::stream_descriptor socket_;
-  std::array<char, 4096> chunk_{};
-  std::string buffer_;
+  std::string chunk_;
 };
 
 }  // namespace gpuman::suspend

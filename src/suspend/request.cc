@@ -16,19 +16,19 @@ using base::Fail;
 using base::Result;
 using Json = nlohmann::json;
 
-constexpr std::array<std::pair<Verb, const char*>, 5> kVerbs{{{Verb::kCan, "can"},
+constexpr std::array<std::pair<Verb, const char*>, 10> kVerbs{{{Verb::kCan, "can"},
                                                               {Verb::kState, "state"},
                                                               {Verb::kCheckpoint, "checkpoint"},
                                                               {Verb::kRestore, "restore"},
-                                                              {Verb::kUnlock, "unlock"}}};
-constexpr std::array<std::pair<Outcome, const char*>, 9> kOutcomes{{{Outcome::kDone, "done"},
+                                                              {Verb::kUnlock, "unlock"},{Verb::kTake, "take"},{Verb::kSecure, "secure"},{Verb::kLoad, "load"},{Verb::kGive, "give"},{Verb::kPrepare, "prepare"}}};
+constexpr std::array<std::pair<Outcome, const char*>, 10> kOutcomes{{{Outcome::kDone, "done"},
                                                                     {Outcome::kNoCuda, "no_cuda"},
                                                                     {Outcome::kGone, "gone"},
                                                                     {Outcome::kTimeout, "timeout"},
                                                                     {Outcome::kNoRoom, "no_room"},
                                                                     {Outcome::kRefused, "refused"},
                                                                     {Outcome::kUnsupported, "unsupported"},
-                                                                    {Outcome::kFailed, "failed"},
+                                                                    {Outcome::kFailed, "failed"},{Outcome::kHolding, "holding"},
                                                                     {Outcome::kLost, "lost"}}};
 constexpr std::array<std::pair<Saved, const char*>, 5> kStates{{{Saved::kUnknown, "unknown"},
                                                                 {Saved::kRunning, "running"},
@@ -42,6 +42,8 @@ std::string_view WordOf(const Table& table, Value value) {
     if (known == value) return word;
   return "?";
 }
+
+bool IsAboutProcess(Verb verb) { return verb != Verb::kCan && verb != Verb::kPrepare; }
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
@@ -97,7 +99,9 @@ std::string_view ToString(Saved state) { return WordOf(kStates, state); }
 
 std::string Serialize(const Request& request) {
   Json json{{"id", request.id}, {"do", ToString(request.verb)}};
-  if (request.verb != Verb::kCan) {
+  if (!request.gpu.empty()) json["gpu"] = request.gpu;
+  if (request.verb == Verb::kPrepare) json["bytes"] = request.bytes.count;
+  if (IsAboutProcess(request.verb)) {
     json["pid"] = request.process.pid;
     json["start_time"] = request.process.start_time;
   }
@@ -112,6 +116,8 @@ std::string Serialize(const Request& request) {
 
 std::string Serialize(const Answer& answer) {
   Json json{{"id", answer.id}, {"outcome", ToString(answer.outcome)}, {"state", ToString(answer.state)}};
+  if (answer.bytes.count != 0) json["bytes"] = answer.bytes.count;
+  if (answer.took.count() != 0) json["milliseconds"] = answer.took.count();
   if (!answer.message.empty()) json["message"] = answer.message;
   return Dump(json);
 }
@@ -125,7 +131,16 @@ Result<Request> ParseRequest(std::string_view line) {
   const auto verb = WordIn(json, "do", kVerbs);
   if (!verb) return Wrong("do");
   request.verb = *verb;
-  if (request.verb == Verb::kCan) return request;
+  if (const auto gpu = json.find("gpu"); gpu != json.end()) {
+    if (!gpu->is_string()) return Wrong("gpu");
+    request.gpu = gpu->get<std::string>();
+  }
+  if (request.verb == Verb::kPrepare) {
+    const auto bytes = IntegerOf<std::uint64_t>(json, "bytes");
+    if (!bytes) return Wrong("bytes");
+    request.bytes = {*bytes};
+  }
+  if (!IsAboutProcess(request.verb)) return request;
   const auto pid = IntegerOf<pid_t>(json, "pid");
   if (!pid || *pid == 0) return Wrong("pid");
   const auto start_time = IntegerOf<std::uint64_t>(json, "start_time");
@@ -154,6 +169,16 @@ Result<Answer> ParseAnswer(std::string_view line) {
   answer.id = *id;
   answer.outcome = *outcome;
   answer.state = *state;
+  if (json.contains("bytes")) {
+    const auto bytes = IntegerOf<std::uint64_t>(json, "bytes");
+    if (!bytes) return Wrong("bytes");
+    answer.bytes = {*bytes};
+  }
+  if (json.contains("milliseconds")) {
+    const auto took = IntegerOf<std::uint32_t>(json, "milliseconds");
+    if (!took) return Wrong("milliseconds");
+    answer.took = base::Millis(*took);
+  }
   if (const auto message = json.find("message"); message != json.end()) {
     if (!message->is_string()) return Wrong("message");
     answer.message = message->get<std::string>();

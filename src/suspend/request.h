@@ -1,4 +1,5 @@
-// What the daemon asks gpuman-checkpoint and what it answers: one JSON object a line each way.
+// What the daemon asks gpuman-mover and what it answers: one JSON object a message each way, on a seqpacket
+// socket, with descriptors where the verb says so.
 //
 //   {"id":7,"do":"checkpoint","pid":123,"start_time":456,"lock_timeout_ms":10000}
 //   {"id":7,"outcome":"done","state":"checkpointed"}
@@ -25,6 +26,12 @@ enum class Verb {
   kCheckpoint,  // lock, then checkpoint; when the second fails the process runs on
   kRestore,     // restore, then unlock
   kUnlock,      // of a process that is locked and no more
+  // Of memory that leaves the GPU by its shim (ledger/wire/transfer.h). Any number of these at a time.
+  kTake,     // with the process's connection: takes over what it hands out, and begins to copy it
+  kSecure,   // its data are whole in host memory, and nothing of it on a GPU; may come with what kHolding gave
+  kLoad,     // its data are in memory on a GPU, ready to be given
+  kGive,     // with the process's connection: gives it that memory
+  kPrepare,  // host memory for so many bytes, made in the background
 };
 
 // A GPU by its UUID, and the one that takes its place.
@@ -39,6 +46,8 @@ struct Request {
   base::ProcessId process{};     // all but kCan
   base::Millis lock_timeout{0};  // kCheckpoint; never 0 there: that waits without limit
   std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine, or none: come back where it was
+  std::string gpu{};             // kLoad, kPrepare: the UUID; empty: where it was, any
+  base::Bytes bytes{};           // kPrepare
   friend bool operator==(const Request&, const Request&) = default;
 };
 
@@ -51,6 +60,7 @@ enum class Outcome {
   kRefused,      // the driver cannot do it to this process
   kUnsupported,  // this driver cannot do it to any process, or there is no driver
   kFailed,       // anything else; the message says what
+  kHolding,      // no answer yet: descriptors of what kTake took over come with it, for another mover's kSecure
   kLost,         // it may have been done or not: the helper died or took too long, or the driver cannot say
 };
 
@@ -61,6 +71,8 @@ struct Answer {
   std::uint64_t id = 0;
   Outcome outcome = Outcome::kFailed;
   Saved state = Saved::kUnknown;  // at the end, whatever the outcome; unknown without kLost: nothing was done
+  base::Bytes bytes{};            // that were copied
+  base::Millis took{0};           // by the driver's call, or by the copy
   std::string message{};          // a sentence when the outcome is neither kDone nor kNoCuda
   friend bool operator==(const Answer&, const Answer&) = default;
 };

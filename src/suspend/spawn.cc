@@ -95,8 +95,8 @@ Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser
         base::ErrorCode::kPermissionDenied,
         fmt::format("a daemon of user {} cannot checkpoint processes of user {}", ::geteuid(), user.uid));
   int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-    return FailSystem(errno, "making a socket for gpuman-checkpoint");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+    return FailSystem(errno, "making a socket for gpuman-mover");
   SpawnedHelper helper;
   helper.socket = base::Fd(pair[0]);
   GPUMAN_ASSIGN(const base::Fd theirs, Lifted(base::Fd(pair[1])));
@@ -116,7 +116,7 @@ Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser
                                   argv.data(), envp.data());
   if (error != 0) return FailSystem(error, fmt::format("starting {}", program.path.string()));
   helper.process = base::Fd(static_cast<int>(::syscall(SYS_pidfd_open, helper.pid, 0)));
-  if (!helper.process.ok()) return FailSystem(errno, "opening gpuman-checkpoint's process");
+  if (!helper.process.ok()) return FailSystem(errno, "opening gpuman-mover's process");
   return helper;
 }
 

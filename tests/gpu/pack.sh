@@ -7,7 +7,7 @@ build=$1 dest=$2
 rm -rf "${dest:?}/bin" "${dest:?}/tests" "${dest:?}/lib" "${dest:?}/bench"
 mkdir -p "$dest/bin" "$dest/tests" "$dest/lib/carry" "$dest/bench/shim" "$dest/bench/null_driver"
 
-for program in gpuman gpumand gpuman-keeper gpuman-checkpoint gpuman-load gpuman-sim; do
+for program in gpuman gpumand gpuman-keeper gpuman-mover gpuman-load gpuman-sim; do
   [ ! -x "$build/bin/$program" ] || strip -o "$dest/bin/$program" "$build/bin/$program"
 done
 strip -o "$dest/tests/conformance_test" "$build/tests/conformance_test"

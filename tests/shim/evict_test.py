@@ -18,11 +18,15 @@ from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SIM, ShimCase
 ON_GPU, EVICTED, FAILED = 1, 3, 5
 BUDGET, BUSY, CAPTURING, NO_ROOM, DRIVER = 1, 3, 4, 5, 6
 PATIENCE = 20_000
+MOVER = str(BUILD / "bin/gpuman-mover")
 
 
 class EvictCase(ShimCase):
-    def evictable(self, budget="-", patience=PATIENCE, limit=8 * GIB):
-        return self.serve(limit, CONTEXT, "--evictable", budget, patience)
+    def evictable(self, budget="-", patience=PATIENCE, limit=8 * GIB, *options):
+        return self.serve(limit, CONTEXT, "--evictable", budget, patience, "--mover", MOVER, *options)
+
+    def around(self):
+        return [SIM, "exec", "--dir", self.dir + "/machine", "--"]
 
     def command(self, *words, preload=True):
         command = super().command(*words, preload=preload)

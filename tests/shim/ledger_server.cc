@@ -1,24 +1,32 @@
 // A daemon's half of the shim's protocol, for tests: one ledger, joined by every process that asks.
 //
 //   ledger_server SOCKET [--job N] [--gpu UUID LIMIT CONTEXT]… [--nobody] [--evictable BUDGET PATIENCE_MS]
-//                 [--adopt PID FD]
+//                 [--adopt PID FD] [--mover PROGRAM]
 //
 // Prints "ready", then obeys one command a line and answers each with one line:
 //   limit UUID BYTES   outside UUID BYTES   used UUID   joined   registered PID   reclaim   intact
 //   order PID|all 0|1   await PID|all MILLISECONDS (until they have answered)   stages   host
-//   drop   stop
+//   drop   mover (its pid)   stop
 // --nobody answers every process that it is in no job; a BUDGET of - is none; --adopt takes the ledger over
-// that the process has open. Ends with its standard input.
+// that the process has open; --mover starts that program (gpuman-mover) when it is first needed, and anew when
+// it has ended. Ends with its standard input.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <iostream>
+#include <set>
+#include <span>
 #include <sstream>
 
 #include "ledger/ledgers.h"
 #include "ledger/server.h"
+#include "mover/packet.h"
+#include "suspend/helper_link.h"
+#include "suspend/request.h"
 
 namespace gpuman::ledger {
 namespace {
@@ -28,8 +36,65 @@ struct Options {
   base::JobId job{1};
   std::vector<GpuLimit> gpus;
   Eviction eviction;
-  std::string adopt;
+  std::string adopt, mover;
   bool nobody = false;
+};
+
+// A gpuman-mover, told of every process that comes.
+class TestMover {
+ public:
+  explicit TestMover(std::string program) : program_(std::move(program)) {}
+
+  void PassOn(base::ProcessId process, bool out, base::Fd connection) {
+    if (!Start()) return;
+    const auto verb = out ? suspend::Verb::kTake : suspend::Verb::kGive;
+    asked_.insert(Ask({.id = ++last_, .verb = verb, .process = process}, connection.get()));
+    // What it has taken is copied when this is answered.
+    if (out) asked_.insert(Ask({.id = ++last_, .verb = suspend::Verb::kSecure, .process = process}, -1));
+  }
+
+  // Whether it has something to do.
+  bool Busy() {
+    while (socket_.ok() && !asked_.empty()) {
+      pollfd entry{socket_.get(), POLLIN, 0};
+      if (::poll(&entry, 1, 0) <= 0) break;
+      const auto packet = mover::ReceivePacket(socket_.get());
+      if (!packet) {
+        End();
+        break;
+      }
+      const auto answer = suspend::ParseAnswer(packet->text);
+      if (answer && answer->outcome != suspend::Outcome::kHolding) asked_.erase(answer->id);
+    }
+    return !asked_.empty();
+  }
+  pid_t pid() const { return socket_.ok() ? started_.pid : 0; }
+
+ private:
+  bool Start() {
+    if (socket_.ok() && ::kill(started_.pid, 0) == 0 && ::waitpid(started_.pid, nullptr, WNOHANG) == 0) return true;
+    End();
+    auto started = suspend::SpawnHelper({program_, {}}, {::geteuid(), ::getegid(), {}});
+    if (!started) return false;
+    started_ = std::move(*started);
+    socket_ = std::move(started_.socket);
+    return mover::ReceivePacket(socket_.get()).has_value();  // its greeting
+  }
+  void End() {
+    socket_.Close();
+    asked_.clear();
+  }
+  std::uint64_t Ask(const suspend::Request& request, int connection) {
+    const std::span<const int> files(&connection, connection >= 0 ? 1 : 0);
+    mover::SendPacket(socket_.get(), suspend::Serialize(request), files);
+    return request.id;
+  }
+
+  const std::string program_;
+  suspend::SpawnedHelper started_;
+  base::Fd socket_;
+  std::set<std::uint64_t> asked_;
+  std::uint64_t last_ = 0;
 };
 
 class Test {
@@ -49,6 +114,12 @@ class Test {
                     return options_.nobody ? Attribution{} : Attribution{Verdict::kJob, options_.job};
                   }));
     Server& server = server_.emplace(std::move(made));
+    if (!options_.mover.empty()) {
+      mover_.emplace(options_.mover);
+      server.SetTransfer([this](base::JobId, base::ProcessId process, bool out, base::Fd connection) {
+        mover_->PassOn(process, out, std::move(connection));
+      });
+    }
     Say("ready");
     std::string buffer;
     for (;;) {
@@ -97,7 +168,7 @@ class Test {
   std::string Await(const std::string& whom, std::uint64_t milliseconds) {
     constexpr int kLookEveryMs = 2;
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-    while (!Answered(whom)) {
+    while (!Answered(whom) || (mover_ && mover_->Busy())) {
       if (std::chrono::steady_clock::now() > end) return "too late";
       pollfd entry{server_->descriptor(), POLLIN, 0};
       if (::poll(&entry, 1, kLookEveryMs) > 0) server_->Serve();
@@ -160,6 +231,8 @@ class Test {
       Say(Stages());
     } else if (command == "host") {
       Say(std::to_string(ledgers_.HostMemoryOf(options_.job).count));
+    } else if (command == "mover") {
+      Say(std::to_string(mover_ ? mover_->pid() : 0));
     } else if (command == "drop") {
       ledgers_.Drop(options_.job);
       Say("ok");
@@ -172,6 +245,7 @@ class Test {
   Options options_;
   Ledgers ledgers_;
   std::optional<Server> server_;
+  std::optional<TestMover> mover_;
   std::vector<Caller> joined_;
 };
 
@@ -190,6 +264,8 @@ std::optional<Options> Parse(int count, char** words) {
       const std::string budget = words[++i];
       if (budget != "-") options.eviction.host_budget = base::Bytes{std::stoull(budget)};
       options.eviction.patience = base::Millis{std::stoll(words[++i])};
+    } else if (word == "--mover" && i + 1 < count) {
+      options.mover = words[++i];
     } else if (word == "--adopt" && i + 2 < count) {
       const std::string pid = words[++i];
       options.adopt = "/proc/" + pid + "/fd/" + words[++i];

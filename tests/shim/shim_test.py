@@ -27,8 +27,8 @@ CONTEXT = 518 * MIB  # of the simulated H200
 class Ledger:
     """A ledger server; each question is a method's argument: ledger("used", uuid)."""
 
-    def __init__(self, socket, *options):
-        self.process = subprocess.Popen([SERVER, socket, *map(str, options)], stdin=subprocess.PIPE,
+    def __init__(self, socket, *options, around=()):
+        self.process = subprocess.Popen([*around, SERVER, socket, *map(str, options)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
 
@@ -54,9 +54,14 @@ class ShimCase(unittest.TestCase):
         self.uuid = [event for event in first if event["event"] == "context"][0]["uuid"]
 
     def serve(self, limit=None, context=CONTEXT, *options):
-        ledger = Ledger(self.socket, "--gpu", self.uuid, self.LIMIT if limit is None else limit, context, *options)
+        ledger = Ledger(self.socket, "--gpu", self.uuid, self.LIMIT if limit is None else limit, context, *options,
+                        around=self.around())
         self.addCleanup(ledger.stop)
         return ledger
+
+    def around(self):
+        """A command that the ledger's server is run by."""
+        return ()
 
     def command(self, *words, preload=True):
         environment = ["env", "XDG_RUNTIME_DIR=" + self.dir]

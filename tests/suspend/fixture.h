@@ -23,7 +23,7 @@ class CheckpointerFixture : public ::testing::Test {
   void SetUp() override {
     const char* build = std::getenv("GPUMAN_BUILD_DIR");
     ASSERT_NE(build, nullptr) << "set by ctest";
-    options.program.path = std::filesystem::path(build) / "bin" / "gpuman-checkpoint";
+    options.program.path = std::filesystem::path(build) / "bin" / "gpuman-mover";
     options.program.lock_file = dir.path() / "checkpoint.lock";
   }
   void TearDown() override {

@@ -10,7 +10,7 @@
 namespace gpuman::ledger::wire {
 
 inline constexpr std::uint32_t kMagic = 0x4c4d5047;  // "GPML"
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr unsigned kMostGpus = 16;
 inline constexpr unsigned kSlots = 1024;  // processes of one job at the same time
 // What is counted comes in steps of this size; a count of 32 bits reaches 16 TiB.

@@ -33,9 +33,11 @@ enum class Trouble : std::uint32_t {
   kBusy = 3,        // calls or work in flight did not come to an end in time
   kCapturing = 4,   // a stream was captured all the time
   kNoRoom = 5,      // the device has no room to come back to
-  kDriver = 6       // another error of the driver's, which comes with it
+  kDriver = 6,      // another error of the driver's, which comes with it
+  kNoMover = 7,     // the daemon or its mover is not there, or was gone before it was done
+  kDescriptors = 8  // the process may not have so many descriptors
 };
-inline constexpr std::uint32_t kTroubles = 7;
+inline constexpr std::uint32_t kTroubles = 9;
 
 inline constexpr std::uint32_t kPatienceMs = 30'000;
 

@@ -1,16 +1,23 @@
-#include "suspend/operations.h"
+#include "mover/operations.h"
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <utility>
 
-namespace gpuman::suspend {
+namespace gpuman::mover {
 namespace {
 
 using base::ErrorCode;
 using base::Fail;
 using base::ProcessId;
 using base::Result;
+using suspend::Answer;
+using suspend::GpuMove;
+using suspend::Outcome;
+using suspend::Request;
+using suspend::Saved;
+using suspend::Verb;
 namespace abi = driver::abi;
 
 Saved SavedOf(abi::CUprocessState state) {
@@ -87,8 +94,8 @@ Result<std::vector<abi::CUcheckpointGpuPair>> PairsOf(const std::vector<GpuMove>
 
 Operations Operations::WithDriver() {
   auto driver = driver::CudaDriver::Load();
-  if (driver && driver->CanCheckpoint()) {
-    // This driver can; it is only not there just now.
+  if (driver) {
+    // There is one; it is only not there just now.
     if (auto initialised = driver->Init(); !initialised)
       return Operations(Fail(ErrorCode::kInternal, initialised.error().message));
   }
@@ -108,6 +115,7 @@ Answer Operations::Can() const {
 }
 
 Answer Operations::Carry(const Request& request) const {
+  const auto begin = std::chrono::steady_clock::now();
   Answer answer = Can();
   if (answer.outcome == Outcome::kDone) {
     switch (request.verb) {
@@ -125,9 +133,13 @@ Answer Operations::Carry(const Request& request) const {
       case Verb::kUnlock:
         answer = Unlock(request);
         break;
+      default:
+        answer = {.outcome = Outcome::kFailed, .message = "this is no checkpoint call"};
     }
   }
   answer.id = request.id;
+  if (request.verb == Verb::kCheckpoint || request.verb == Verb::kRestore)
+    answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);
   return answer;
 }
 
@@ -211,10 +223,10 @@ Answer Operations::Unlock(const Request& request) const {
   if (*state == Saved::kRunning) return {.outcome = Outcome::kDone, .state = *state};
   if (*state != Saved::kLocked)
     return {.state = *state,
-            .message = fmt::format("process {} is {} and cannot be unlocked", process.pid, ToString(*state))};
+            .message = fmt::format("process {} is {} and cannot be unlocked", process.pid, suspend::ToString(*state))};
   const auto unlocked = Checked(process, [&] { return driver_->UnlockProcess(process.pid); });
   const Answer answer = unlocked ? Answer{.outcome = Outcome::kDone} : Failure(process, unlocked.error());
   return At(StateOf(process), answer);
 }
 
-}  // namespace gpuman::suspend
+}  // namespace gpuman::mover

@@ -1,13 +1,13 @@
-// gpuman-checkpoint: makes the driver's checkpoint calls for the daemon, as one user; src/suspend/helper.h.
+// gpuman-mover: takes memory and contexts off the GPU for the daemon, as one user; src/mover/mover.h.
 #include <cstdio>
 #include <cstring>
 
-#include "suspend/helper.h"
+#include "mover/mover.h"
 
 namespace {
 
 constexpr const char* kUsage =
-    "usage: gpuman-checkpoint [--uid N --gid N [--groups A,B]] [--lock]\n"
+    "usage: gpuman-mover [--uid N --gid N [--groups A,B]] [--lock]\n"
     "Takes processes off the GPU and brings them back. Started by gpumand, which it talks to on its stdin.\n";
 constexpr int kExitUsage = 2;
 
@@ -20,8 +20,8 @@ int main(int argc, char** argv) {
   }
   const auto options = gpuman::suspend::ParseHelperOptions(argc, argv);
   if (!options) {
-    std::fprintf(stderr, "gpuman-checkpoint: %s\n%s", options.error().message.c_str(), kUsage);
+    std::fprintf(stderr, "gpuman-mover: %s\n%s", options.error().message.c_str(), kUsage);
     return kExitUsage;
   }
-  return gpuman::suspend::RunHelper(*options);
+  return gpuman::mover::Run(*options);
 }

@@ -1,4 +1,4 @@
-#include "shim/host_memory.h"
+#include "mover/host_memory.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace gpuman::shim {
+namespace gpuman::mover {
 namespace {
 
 constexpr std::uint64_t kKiB = 1024, kMiB = kKiB * 1024;
@@ -81,4 +81,4 @@ bool CgroupsHave(std::uint64_t bytes) {
 
 bool HostHas(std::uint64_t bytes) { return MachineHas(bytes) && CgroupsHave(bytes); }
 
-}  // namespace gpuman::shim
+}  // namespace gpuman::mover

@@ -1,0 +1,118 @@
+// How memory passes between a process and the mover: over a connection that the process makes to the daemon's
+// socket when it was ordered, and that the daemon passes on. docs/shim-protocol.md.
+//
+//   out:   hello kOut >   parts (a descriptor of device memory each) >   < replies (host memory)   receipt >
+//   back:  hello kBack >  < parts (the same)   receipt >
+//
+// Either side gives up by closing; nothing has happened then. The process gives its memory away after the last
+// reply, and the mover the host memory after the receipt. Plain C layout.
+#pragma once
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpuman::ledger::wire {
+
+// Of a Hello in place of kHelloMagic.
+inline constexpr std::uint32_t kOutMagic = 0x4f4d5047;   // "GPMO"
+inline constexpr std::uint32_t kBackMagic = 0x424d5047;  // "GPMB"
+
+inline constexpr std::uint32_t kPartsMagic = 0x504d5047;  // "GPMP"
+inline constexpr std::uint32_t kReplyMagic = 0x524d5047;  // "GPMR"
+inline constexpr unsigned kMostParts = 32;                // of one message, and descriptors
+inline constexpr unsigned kMostSegments = 1024;           // of one process's host memory
+
+struct Part {
+  std::uint64_t address;  // where the process has it
+  std::uint64_t bytes;
+};
+
+// A descriptor comes with each part, in order.
+struct Parts {
+  std::uint32_t magic;
+  std::uint32_t count;
+  std::uint32_t last;  // 1: no more follow
+  std::uint32_t reserved;
+  Part part[kMostParts];
+};
+
+// From the mover: `count` descriptors of host memory. From the process: its receipt.
+struct Reply {
+  std::uint32_t magic;
+  std::uint32_t count;
+  std::uint32_t last;   // 1: no more follow
+  std::uint32_t error;  // PackError (orders.h): it cannot be done, and nothing was
+};
+
+static_assert(sizeof(Part) == 16 && sizeof(Parts) == 16 + kMostParts * 16 && sizeof(Reply) == 16);
+
+// One message of a seqpacket socket with descriptors (at most kMostParts). False: the other side is gone, or
+// does not read within the time.
+inline bool SendWith(int socket, const void* data, std::size_t size, const int* descriptors, unsigned count,
+                     int milliseconds) {
+  alignas(cmsghdr) char control[CMSG_SPACE(kMostParts * sizeof(int))] = {};
+  if (count > kMostParts) return false;
+  iovec part{const_cast<void*>(data), size};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (count != 0) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(count * sizeof(int));
+    __builtin_memcpy(CMSG_DATA(header), descriptors, count * sizeof(int));
+  }
+  for (;;) {
+    const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent == static_cast<ssize_t>(size)) return true;
+    if (sent >= 0) return false;
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
+    pollfd entry{socket, POLLOUT, 0};
+    if (::poll(&entry, 1, milliseconds) == 0) return false;
+  }
+}
+
+// The message's size, 0: the other side has closed, below 0: nothing came within the time, or an error.
+// `count` is how many descriptors came, close-on-exec; one that did not fit into the table of descriptors is
+// missing.
+inline ssize_t ReceiveWith(int socket, void* data, std::size_t size, int* descriptors, unsigned& count,
+                           int milliseconds) {
+  alignas(cmsghdr) char control[CMSG_SPACE(kMostParts * sizeof(int))];
+  count = 0;
+  for (;;) {
+    iovec part{data, size};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      pollfd entry{socket, POLLIN, 0};
+      const int ready = ::poll(&entry, 1, milliseconds);
+      if (ready == 0 || (ready < 0 && errno != EINTR)) return -1;
+      continue;
+    }
+    if (got <= 0) return got;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+      const std::size_t bytes = header->cmsg_len - CMSG_LEN(0);
+      for (std::size_t at = 0; at + sizeof(int) <= bytes && count < kMostParts; at += sizeof(int))
+        __builtin_memcpy(&descriptors[count++], CMSG_DATA(header) + at, sizeof(int));
+    }
+    return got;
+  }
+}
+
+}  // namespace gpuman::ledger::wire

@@ -1,0 +1,147 @@
+#include "mover/gpus.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace gpuman::mover {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+namespace abi = driver::abi;
+
+// The name in errors, and the pointer.
+#define GPUMAN_CALL(name, symbol) name, driver_.calls().symbol
+
+Memory::Memory(Memory&& other) noexcept { *this = std::move(other); }
+
+Memory& Memory::operator=(Memory&& other) noexcept {
+  if (this == &other) return *this;
+  Drop();
+  gpus_ = std::exchange(other.gpus_, nullptr);
+  handle_ = other.handle_;
+  address_ = std::exchange(other.address_, 0);
+  bytes_ = other.bytes_;
+  gpu_ = other.gpu_;
+  mapped_ = std::exchange(other.mapped_, false);
+  return *this;
+}
+
+void Memory::Drop() {
+  if (!gpus_) return;
+  const auto& cu = gpus_->driver_.calls();
+  if (mapped_) cu.cuMemUnmap(address_, bytes_);
+  if (address_ != 0) cu.cuMemAddressFree(address_, bytes_);
+  cu.cuMemRelease(handle_);
+  gpus_ = nullptr;
+  address_ = 0;
+  mapped_ = false;
+}
+
+Result<int> Gpus::Find(const std::string& uuid) const {
+  GPUMAN_ASSIGN(const auto devices, driver_.Devices());
+  for (const auto& device : devices)
+    if (uuid.empty() || device.uuid == uuid) return device.handle;
+  return Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", uuid));
+}
+
+Result<std::string> Gpus::UuidOf(int gpu) const {
+  GPUMAN_ASSIGN(const auto devices, driver_.Devices());
+  for (const auto& device : devices)
+    if (device.handle == gpu) return device.uuid;
+  return Fail(ErrorCode::kNotFound, fmt::format("there is no device {}", gpu));
+}
+
+Result<> Gpus::Use(int gpu) {
+  const std::lock_guard lock(mutex_);
+  auto found = contexts_.find(gpu);
+  if (found == contexts_.end()) {
+    abi::CUcontext context = nullptr;
+    GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain), &context, gpu));
+    found = contexts_.emplace(gpu, context).first;
+  }
+  return driver_.Invoke(GPUMAN_CALL("cuCtxSetCurrent", cuCtxSetCurrent), found->second);
+}
+
+Result<> Gpus::Map(Memory& memory) {
+  GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemAddressReserve", cuMemAddressReserve), &memory.address_,
+                            memory.bytes_, std::size_t{0}, abi::CUdeviceptr{0}, 0ull));
+  GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemMap", cuMemMap), memory.address_, memory.bytes_, std::size_t{0},
+                            memory.handle_, 0ull));
+  memory.mapped_ = true;
+  abi::CUmemAccessDesc access{};
+  access.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, memory.gpu_};
+  access.flags = abi::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return driver_.Invoke(GPUMAN_CALL("cuMemSetAccess", cuMemSetAccess), memory.address_, memory.bytes_, &access,
+                        std::size_t{1});
+}
+
+Result<Memory> Gpus::Import(int descriptor, std::uint64_t bytes) {
+  Memory memory;
+  memory.bytes_ = bytes;
+  GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemImportFromShareableHandle", cuMemImportFromShareableHandle),
+                            &memory.handle_, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
+                            abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  memory.gpus_ = this;
+  abi::CUmemAllocationProp prop{};
+  GPUMAN_TRY(driver_.Invoke(
+      GPUMAN_CALL("cuMemGetAllocationPropertiesFromHandle", cuMemGetAllocationPropertiesFromHandle), &prop,
+      memory.handle_));
+  memory.gpu_ = prop.location.id;
+  GPUMAN_TRY(Use(memory.gpu_));
+  GPUMAN_TRY(Map(memory));
+  return memory;
+}
+
+Result<Memory> Gpus::Create(int gpu, std::uint64_t bytes) {
+  GPUMAN_TRY(Use(gpu));
+  abi::CUmemAllocationProp prop{};
+  prop.type = abi::CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.requestedHandleTypes = abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  prop.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, gpu};
+  Memory memory;
+  memory.bytes_ = bytes;
+  memory.gpu_ = gpu;
+  GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemCreate", cuMemCreate), &memory.handle_, bytes, &prop, 0ull));
+  memory.gpus_ = this;
+  GPUMAN_TRY(Map(memory));
+  return memory;
+}
+
+Result<base::Fd> Gpus::Export(const Memory& memory) const {
+  int descriptor = -1;
+  GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemExportToShareableHandle", cuMemExportToShareableHandle),
+                            &descriptor, memory.handle_, abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0ull));
+  return base::Fd(descriptor);
+}
+
+Result<> Gpus::CopyAll(int gpu, std::span<const Copy> copies, Direction direction) {
+  GPUMAN_TRY(Use(gpu));
+  abi::CUstream stream = nullptr;
+  GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuStreamCreate", cuStreamCreate), &stream,
+                            static_cast<unsigned>(abi::CU_STREAM_NON_BLOCKING)));
+  Result<> result;
+  for (const Copy& copy : copies) {
+    result = direction == Direction::kOut
+                 ? driver_.Invoke(GPUMAN_CALL("cuMemcpyDtoHAsync", cuMemcpyDtoHAsync_v2), copy.host, copy.device,
+                                  copy.bytes, stream)
+                 : driver_.Invoke(GPUMAN_CALL("cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2), copy.device, copy.host,
+                                  copy.bytes, stream);
+    if (!result) break;
+  }
+  auto done = driver_.Invoke(GPUMAN_CALL("cuStreamSynchronize", cuStreamSynchronize), stream);
+  (void)driver_.calls().cuStreamDestroy_v2(stream);
+  return result ? done : result;
+}
+
+bool Gpus::Register(void* at, std::uint64_t bytes) const {
+  constexpr unsigned kPortable = abi::CU_MEMHOSTREGISTER_PORTABLE;
+  return driver_.Invoke(GPUMAN_CALL("cuMemHostRegister", cuMemHostRegister_v2), at, bytes, kPortable).has_value();
+}
+
+void Gpus::Unregister(void* at) const {
+  (void)driver_.Invoke(GPUMAN_CALL("cuMemHostUnregister", cuMemHostUnregister), at);
+}
+
+}  // namespace gpuman::mover

@@ -1,0 +1,88 @@
+// The driver's side of moving: memory of other processes by descriptors, memory for them, and copies.
+//
+// A GPU gets a context when it is first needed; it stays as long as the process. Thread-safe.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "driver/cuda.h"
+
+namespace gpuman::mover {
+
+enum class Direction { kOut, kIn };
+
+struct Copy {
+  driver::abi::CUdeviceptr device;
+  void* host;
+  std::uint64_t bytes;
+};
+
+class Gpus;
+
+// Device memory behind addresses of this process; both go with it.
+class Memory {
+ public:
+  Memory() = default;
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&& other) noexcept;
+  ~Memory() { Drop(); }
+
+  driver::abi::CUdeviceptr address() const { return address_; }
+  std::uint64_t bytes() const { return bytes_; }
+  int gpu() const { return gpu_; }
+
+ private:
+  friend class Gpus;
+  void Drop();
+
+  const Gpus* gpus_ = nullptr;
+  driver::abi::CUmemGenericAllocationHandle handle_ = 0;
+  driver::abi::CUdeviceptr address_ = 0;
+  std::uint64_t bytes_ = 0;
+  int gpu_ = 0;
+  bool mapped_ = false;
+};
+
+class Gpus {
+ public:
+  // An initialised driver, which outlives this.
+  explicit Gpus(const driver::CudaDriver& driver) : driver_(driver) {}
+  Gpus(const Gpus&) = delete;
+  Gpus& operator=(const Gpus&) = delete;
+
+  // By UUID; empty: the first. kNotFound: there is none such.
+  base::Result<int> Find(const std::string& uuid) const;
+  base::Result<std::string> UuidOf(int gpu) const;
+  // Makes the GPU's context current to this thread.
+  base::Result<> Use(int gpu);
+
+  // What another process exported. The descriptor stays the caller's.
+  base::Result<Memory> Import(int descriptor, std::uint64_t bytes);
+  // New memory that another process can import. kExhausted: the GPU has no room.
+  base::Result<Memory> Create(int gpu, std::uint64_t bytes);
+  // Of memory that was created: the driver refuses to pass on what was imported (measured).
+  base::Result<base::Fd> Export(const Memory& memory) const;
+
+  // All copies, in order, on one stream; waits for them.
+  base::Result<> CopyAll(int gpu, std::span<const Copy> copies, Direction direction);
+
+  // Host memory that copies run to at the bus's speed. What cannot be registered serves as well, only slower.
+  bool Register(void* at, std::uint64_t bytes) const;
+  void Unregister(void* at) const;
+
+ private:
+  friend class Memory;
+  base::Result<> Map(Memory& memory);
+
+  const driver::CudaDriver& driver_;
+  std::mutex mutex_;
+  std::map<int, driver::abi::CUcontext> contexts_;
+};
+
+}  // namespace gpuman::mover

@@ -1,0 +1,114 @@
+#include "mover/layout.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gpuman::mover {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+constexpr std::uint32_t kMagic = 0x474d5047;  // "GPMG"
+constexpr std::uint64_t kMost = 1 << 20;      // pieces, or segments
+constexpr std::size_t kUuid = 48;
+
+// FNV-1a: a page that was half written is to be noticed, not a page that somebody made.
+std::uint64_t Checksum(std::string_view text) {
+  std::uint64_t sum = 0xcbf29ce484222325;
+  for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return sum;
+}
+
+struct Fixed {
+  std::uint32_t magic, pid;
+  std::uint64_t start_time, pieces, segments, checksum;  // of what follows
+  char gpu[kUuid];
+};
+
+template <typename Value>
+void Append(std::string& text, const Value& value) {
+  text.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <typename Value>
+std::vector<Value> TakeAll(std::string_view& text, std::size_t count) {
+  std::vector<Value> values(count);
+  if (count != 0) std::memcpy(values.data(), text.data(), count * sizeof(Value));
+  text.remove_prefix(count * sizeof(Value));
+  return values;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> SegmentSizes(std::uint64_t bytes) {
+  std::vector<std::uint64_t> sizes(bytes / kSegment, kSegment);
+  const std::uint64_t rest = bytes % kSegment;
+  sizes.insert(sizes.end(), (rest + kSmallSegment - 1) / kSmallSegment, kSmallSegment);
+  return sizes;
+}
+
+std::uint64_t BytesOf(std::span<const Piece> pieces) {
+  std::uint64_t sum = 0;
+  for (const Piece& piece : pieces) sum += piece.bytes;
+  return sum;
+}
+
+std::vector<Slice> SlicesOf(const Layout& layout) {
+  std::vector<Slice> slices;
+  std::size_t segment = 0;
+  std::uint64_t in_segment = 0;
+  for (std::size_t i = 0; i < layout.pieces.size(); ++i) {
+    for (std::uint64_t done = 0; done < layout.pieces[i].bytes;) {
+      if (segment == layout.segments.size()) return {};
+      const std::uint64_t bytes =
+          std::min(layout.pieces[i].bytes - done, layout.segments[segment].bytes - in_segment);
+      if (bytes != 0) slices.push_back({i, segment, done, in_segment, bytes});
+      done += bytes;
+      in_segment += bytes;
+      if (in_segment < layout.segments[segment].bytes) continue;
+      ++segment;
+      in_segment = 0;
+    }
+  }
+  return slices;
+}
+
+std::string SerializeLayout(const Layout& layout) {
+  std::string lists;
+  for (const Piece& piece : layout.pieces) Append(lists, piece);
+  for (const SegmentName& segment : layout.segments) Append(lists, segment);
+  Fixed fixed{};
+  fixed.magic = kMagic;
+  fixed.pid = static_cast<std::uint32_t>(layout.process.pid);
+  fixed.start_time = layout.process.start_time;
+  fixed.pieces = layout.pieces.size();
+  fixed.segments = layout.segments.size();
+  fixed.checksum = Checksum(lists);
+  layout.gpu.copy(fixed.gpu, kUuid - 1);
+  std::string text;
+  Append(text, fixed);
+  return text + lists;
+}
+
+Result<Layout> ParseLayout(std::string_view text) {
+  const auto wrong = [] { return Fail(ErrorCode::kCorrupt, "the layout of a process's memory is damaged"); };
+  Fixed fixed{};
+  if (text.size() < sizeof fixed) return wrong();
+  std::memcpy(&fixed, text.data(), sizeof fixed);
+  text.remove_prefix(sizeof fixed);
+  if (fixed.magic != kMagic || fixed.pieces > kMost || fixed.segments > kMost ||
+      text.size() != fixed.pieces * sizeof(Piece) + fixed.segments * sizeof(SegmentName) ||
+      Checksum(text) != fixed.checksum)
+    return wrong();
+  Layout layout;
+  layout.process = {static_cast<pid_t>(fixed.pid), fixed.start_time};
+  layout.gpu.assign(fixed.gpu, ::strnlen(fixed.gpu, kUuid));
+  layout.pieces = TakeAll<Piece>(text, fixed.pieces);
+  layout.segments = TakeAll<SegmentName>(text, fixed.segments);
+  if (SlicesOf(layout).empty() && BytesOf(layout.pieces) != 0) return wrong();
+  return layout;
+}
+
+}  // namespace gpuman::mover

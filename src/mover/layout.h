@@ -1,0 +1,62 @@
+// Where each piece of a process's device memory goes in host memory, and the page that says so beside it: by
+// that page a new mover, or a new daemon's, knows what it has in hand.
+//
+// Pieces lie one after the other in segments, which are files without a name. Values; the functions are pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/process.h"
+#include "base/result.h"
+#include "base/units.h"
+
+namespace gpuman::mover {
+
+struct Piece {
+  std::uint64_t address = 0;  // in the process
+  std::uint64_t bytes = 0;
+  friend bool operator==(const Piece&, const Piece&) = default;
+};
+
+struct SegmentName {
+  std::uint64_t inode = 0;
+  std::uint64_t bytes = 0;
+  friend bool operator==(const SegmentName&, const SegmentName&) = default;
+};
+
+struct Layout {
+  base::ProcessId process;
+  std::string gpu;  // the UUID of the GPU that the memory was on
+  std::vector<Piece> pieces;
+  std::vector<SegmentName> segments;
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+// One copy: within one piece of the device's memory and one segment of the host's.
+struct Slice {
+  std::size_t piece, segment;
+  std::uint64_t in_piece, in_segment, bytes;
+  friend bool operator==(const Slice&, const Slice&) = default;
+};
+
+// The sizes of segments that hold so many bytes: whole ones of 1 GiB, the rest in small ones of 64 MiB.
+inline constexpr std::uint64_t kSegment = std::uint64_t{1} << 30;
+inline constexpr std::uint64_t kSmallSegment = std::uint64_t{64} << 20;
+std::vector<std::uint64_t> SegmentSizes(std::uint64_t bytes);
+
+std::uint64_t BytesOf(std::span<const Piece> pieces);
+// Empty where the segments are too small.
+std::vector<Slice> SlicesOf(const Layout& layout);
+
+// What the segments hold, in the first word of the page.
+enum class Content : std::uint32_t { kEmpty = 0, kFilling = 1, kComplete = 2 };
+
+// What follows the first word. kCorrupt for what was not written so, whole.
+std::string SerializeLayout(const Layout& layout);
+base::Result<Layout> ParseLayout(std::string_view text);
+
+}  // namespace gpuman::mover

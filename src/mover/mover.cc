@@ -1,0 +1,212 @@
+#include "mover/mover.h"
+
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "mover/identity.h"
+#include "mover/operations.h"
+#include "mover/packet.h"
+#include "mover/parcel.h"
+#include "suspend/request.h"
+
+namespace gpuman::mover {
+namespace {
+
+using suspend::Answer;
+using suspend::Outcome;
+using suspend::Request;
+using suspend::Verb;
+
+// While it lives nobody else on the machine makes checkpoint calls.
+class Turn {
+ public:
+  explicit Turn(bool lock) : lock_(lock) {
+    while (lock_ && ::flock(suspend::kHelperLock, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~Turn() {
+    if (lock_) ::flock(suspend::kHelperLock, LOCK_UN);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  bool lock_;
+};
+
+bool Send(const Answer& answer, std::span<const int> files = {}) {
+  return SendPacket(suspend::kHelperSocket, suspend::Serialize(answer) + "\n", files);
+}
+
+class Mover {
+ public:
+  Mover(const suspend::HelperOptions& options, Operations operations)
+      : options_(options), operations_(std::move(operations)), gpus_(operations_.driver()), pool_(gpus_) {}
+
+  void Run() {
+    std::thread checkpoints([this] { Checkpoint(); });
+    std::thread sweeper([this] { Sweep(); });
+    while (auto packet = ReceivePacket(suspend::kHelperSocket)) {
+      auto request = suspend::ParseRequest(packet->text);
+      if (!request)
+        Send({.outcome = Outcome::kFailed, .message = request.error().message});
+      else
+        Begin(std::move(*request), std::move(packet->files));
+    }
+    {
+      std::unique_lock lock(mutex_);
+      ending_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return at_work_ == 0; });
+    }
+    checkpoints.join();
+    sweeper.join();
+  }
+
+ private:
+  void Begin(Request request, std::vector<base::Fd> files) {
+    switch (request.verb) {
+      case Verb::kPrepare:
+        pool_.Want(request.bytes.count, request.gpu);
+        Send({.id = request.id, .outcome = Outcome::kDone, .bytes = {pool_.free_bytes()}});
+        return;
+      case Verb::kTake:
+      case Verb::kSecure:
+      case Verb::kLoad:
+      case Verb::kGive: {
+        const std::lock_guard lock(mutex_);
+        ++at_work_;
+        std::thread([this, request, files = std::move(files)]() mutable {
+          Carry(request, std::move(files));
+          const std::lock_guard done(mutex_);
+          --at_work_;
+          changed_.notify_all();
+        }).detach();
+        return;
+      }
+      default: {
+        const std::lock_guard lock(mutex_);
+        queue_.push_back(std::move(request));
+        changed_.notify_all();
+      }
+    }
+  }
+
+  // The driver's own checkpoint calls, one after the other.
+  void Checkpoint() {
+    for (;;) {
+      Request request;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+        if (queue_.empty()) return;
+        request = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      const Turn turn(options_.lock);
+      Send(operations_.Carry(request));
+    }
+  }
+
+  std::shared_ptr<Parcel> ParcelOf(const base::ProcessId& process) {
+    const std::lock_guard lock(mutex_);
+    auto& parcel = parcels_[process];
+    if (!parcel) parcel = std::make_shared<Parcel>(process, gpus_, pool_);
+    return parcel;
+  }
+
+  void Carry(const Request& request, std::vector<base::Fd> files) {
+    const auto parcel = ParcelOf(request.process);
+    const bool connected = files.size() == 1;
+    Answer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};
+    switch (request.verb) {
+      case Verb::kTake:
+        if (connected)
+          answer = parcel->Take(std::move(files[0]), [&](std::span<const int> holding) {
+            Send({.id = request.id, .outcome = Outcome::kHolding}, holding);
+          });
+        answer.id = request.id;
+        Send(answer);
+        // Also where nobody asks for it any more: the process has given it up.
+        if (answer.outcome == Outcome::kDone) (void)parcel->Secure({});
+        return;
+      case Verb::kGive:
+        if (connected) answer = parcel->Give(std::move(files[0]));
+        break;
+      case Verb::kSecure:
+        answer = parcel->Secure(std::move(files));
+        break;
+      default:
+        answer = parcel->Load(request.gpu);
+        break;
+    }
+    answer.id = request.id;
+    Send(answer);
+  }
+
+  // What processes leave that end while they are away.
+  void Sweep() {
+    std::unique_lock lock(mutex_);
+    while (!ending_) {
+      changed_.wait_for(lock, std::chrono::milliseconds(500));
+      std::vector<std::shared_ptr<Parcel>> gone;
+      for (auto it = parcels_.begin(); it != parcels_.end();) {
+        const bool alive = base::IsAlive(it->first);
+        if (!alive) gone.push_back(it->second);
+        it = alive ? std::next(it) : parcels_.erase(it);
+      }
+      lock.unlock();
+      for (const auto& parcel : gone) parcel->Drop();
+      lock.lock();
+    }
+  }
+
+  const suspend::HelperOptions options_;
+  const Operations operations_;
+  Gpus gpus_;
+  Pool pool_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Request> queue_;
+  std::map<base::ProcessId, std::shared_ptr<Parcel>> parcels_;
+  int at_work_ = 0;
+  bool ending_ = false;
+};
+
+// Thousands of descriptors pass through here.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+int Run(const suspend::HelperOptions& options) {
+  ResetSignals();
+  RaiseDescriptorLimit();
+  if (options.user) {
+    if (const auto become = Become(*options.user); !become) {
+      Send({.outcome = Outcome::kFailed, .message = become.error().message});
+      return 1;
+    }
+  }
+  Operations operations = Operations::WithDriver();
+  const Answer can = operations.Carry({});
+  if (!Send(can)) return 1;
+  if (!operations.HasDriver()) return 0;
+  Mover(options, std::move(operations)).Run();
+  return 0;
+}
+
+}  // namespace gpuman::mover

@@ -1,0 +1,42 @@
+// The driver's checkpoint calls as gpuman-mover makes them: each request ends in a state that is known,
+// and a process that could not be taken off the device runs on.
+//
+// Blocks for as long as the driver does. Not thread-safe.
+#pragma once
+
+#include <optional>
+
+#include "base/result.h"
+#include "driver/cuda.h"
+#include "suspend/request.h"
+
+namespace gpuman::mover {
+
+class Operations {
+ public:
+  // `driver`: initialised, or why not.
+  explicit Operations(base::Result<driver::CudaDriver> driver) : driver_(std::move(driver)) {}
+  // Loads and initialises the driver.
+  static Operations WithDriver();
+
+  bool HasDriver() const { return driver_.has_value(); }
+  const driver::CudaDriver& driver() const { return *driver_; }
+
+  suspend::Answer Carry(const suspend::Request& request) const;
+
+ private:
+  suspend::Answer Can() const;
+  suspend::Answer Checkpoint(const suspend::Request& request) const;
+  suspend::Answer Restore(const suspend::Request& request) const;
+  suspend::Answer Unlock(const suspend::Request& request) const;
+  // The process is the one that was meant, has CUDA in it and this state; else the answer to give.
+  tl::expected<suspend::Saved, suspend::Answer> StateOf(const base::ProcessId& process) const;
+  suspend::Answer AnswerOf(const base::ProcessId& process) const;
+  // After a step failed: lets the process run on where that can be done, and says where it ended.
+  suspend::Answer LetRunOn(const suspend::Request& request, const base::Error& error) const;
+  suspend::Answer Failure(const base::ProcessId& process, const base::Error& error) const;
+
+  base::Result<driver::CudaDriver> driver_;
+};
+
+}  // namespace gpuman::mover

@@ -1,0 +1,93 @@
+// Host memory for what leaves the GPUs: files without a name, touched and registered with the driver, made
+// ahead of need in the background.
+//
+// The process whose data is in a segment holds a descriptor of it as well: what is in there lives as long as
+// the process, whatever becomes of the mover. A segment cannot change its size.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "mover/gpus.h"
+
+namespace gpuman::mover {
+
+inline constexpr char kSegmentFile[] = "gpuman-segment";
+inline constexpr char kLayoutFile[] = "gpuman-layout";
+
+// Move-only.
+class Segment {
+ public:
+  // kExhausted: the machine has too little memory available, with the numbers.
+  static base::Result<Segment> Make(std::uint64_t bytes, const Gpus& gpus);
+  // One that an earlier mover made; not registered.
+  static base::Result<Segment> Open(base::Fd file, std::uint64_t bytes);
+  Segment(Segment&& other) noexcept;
+  Segment& operator=(Segment&& other) noexcept;
+  ~Segment();
+
+  int file() const { return file_.get(); }
+  std::uint64_t inode() const;
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint8_t* at() const { return at_; }
+
+ private:
+  Segment() = default;
+  base::Result<> MapIt();
+  base::Fd file_;
+  std::uint64_t bytes_ = 0;
+  std::uint8_t* at_ = nullptr;
+  const Gpus* registered_ = nullptr;
+};
+
+// Thread-safe.
+class Pool {
+ public:
+  explicit Pool(Gpus& gpus);
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  // Segments of these sizes; what is not ready is made. kExhausted: the host's memory does not suffice.
+  base::Result<std::vector<Segment>> Take(const std::vector<std::uint64_t>& sizes);
+  void Give(std::vector<Segment> segments);
+  // Brings what there is, taken or not, to so many bytes in the background, as far as the machine's memory
+  // goes; much more than that is given up.
+  void Want(std::uint64_t bytes, const std::string& gpu);
+  std::uint64_t free_bytes() const;
+
+ private:
+  void Prepare();
+
+  Gpus& gpus_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Segment> free_;
+  std::uint64_t taken_ = 0, wanted_ = 0;
+  std::string gpu_;
+  bool ending_ = false, refused_ = false;
+  std::thread thread_;
+};
+
+// Runs work(i) for all i below count, on up to eight processors.
+template <typename Work>
+void InParallel(std::size_t count, Work work) {
+  constexpr std::size_t kMost = 8;
+  const std::size_t threads = std::min({count, kMost, std::size_t{std::max(1u, std::thread::hardware_concurrency())}});
+  std::atomic<std::size_t> next{0};
+  const auto run = [&] {
+    for (std::size_t i; (i = next++) < count;) work(i);
+  };
+  std::vector<std::thread> running;
+  for (std::size_t i = 1; i < threads; ++i) running.emplace_back(run);
+  run();
+  for (auto& thread : running) thread.join();
+}
+
+}  // namespace gpuman::mover

@@ -1,0 +1,40 @@
+// One process's data in host memory: its segments and the page that says what they hold. The process has
+// descriptors of all of them; who finds them there can go on with them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "mover/layout.h"
+#include "mover/segments.h"
+
+namespace gpuman::mover {
+
+// Move-only; thread-compatible.
+class Stowage {
+ public:
+  // For data that is about to come: the segments are the pool's. The page says kFilling.
+  static base::Result<Stowage> Make(Layout layout, std::vector<Segment> segments);
+  // Of a process that an earlier mover served; waits while that one is still at work. kNotFound: the process
+  // has none. kCorrupt: the data are lost.
+  static base::Result<Stowage> Find(const base::ProcessId& process);
+
+  const Layout& layout() const { return layout_; }
+  const std::vector<Segment>& segments() const { return segments_; }
+  int page() const { return page_.get(); }
+  Content content() const;
+  void Become(Content content);
+  std::uint8_t* At(const Slice& slice) const { return segments_[slice.segment].at() + slice.in_segment; }
+  std::vector<Segment> Empty() &&;
+
+ private:
+  Stowage() = default;
+  Layout layout_;
+  std::vector<Segment> segments_;
+  base::Fd page_;
+  base::Fd at_work_;  // a description of its own, with a lock: who has it may still fill
+};
+
+}  // namespace gpuman::mover

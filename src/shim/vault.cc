@@ -1,0 +1,156 @@
+#include "shim/vault.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ledger/wire/orders.h"
+#include "ledger/wire/transfer.h"
+#include "shim/guest.h"
+#include "shim/threads.h"
+
+namespace gpuman::shim {
+namespace {
+
+namespace wire = ledger::wire;
+
+enum : std::uint32_t { kKeep = 1, kLend, kDiscard };
+
+constexpr int kSocket = 0;  // in the vault's table
+constexpr int kWaitMs = 10'000;
+constexpr int kLowestEnd = 600;  // as join.cc
+
+// What a process leaves to a child of its fork, which does not know of it.
+int left_end = -1;
+std::uint64_t left_inode = 0;
+
+std::uint64_t InodeOf(int descriptor) {
+  struct stat status {};
+  return ::fstat(descriptor, &status) == 0 ? status.st_ino : 0;
+}
+
+void CloseOthers() {
+  if (::syscall(SYS_close_range, kSocket + 1, ~0u, 0) == 0) return;
+  rlimit limit{};  // before Linux 5.9
+  const rlim_t most = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : 65536;
+  for (int i = kSocket + 1; i < static_cast<int>(most < 65536 ? most : 65536); ++i) ::close(i);
+}
+
+int Receive() {
+  char byte = 0;
+  int descriptors[wire::kMostParts];
+  unsigned count = 0;
+  if (wire::ReceiveWith(kSocket, &byte, 1, descriptors, count, kWaitMs) != 1 || count == 0) return -1;
+  return descriptors[0];
+}
+
+
+void* Guard(void* word) {
+  Vault& vault = *static_cast<Vault*>(word);
+  const int socket = vault.number;
+  const bool own = ::unshare(CLONE_FILES) == 0 && ::dup2(socket, kSocket) == kSocket;
+  if (own) CloseOthers();
+  vault.number = own ? 0 : -1;
+  for (;;) {
+    wire::Store(vault.done, wire::Load(vault.asked));
+    wire::WakeAll(vault.done);
+    if (!own) return nullptr;
+    while (wire::Load(vault.asked) == wire::Load(vault.done))
+      wire::WaitOn(vault.asked, wire::Load(vault.done), -1);
+    const char byte = 0;
+    const int number = vault.number;
+    switch (vault.verb) {
+      case kKeep:
+        vault.number = Receive();
+        break;
+      case kLend:
+        if (!wire::SendWith(kSocket, &byte, 1, &number, 1, kWaitMs)) vault.number = -1;
+        break;
+      case kDiscard:
+        ::close(number);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+// Its answer.
+int Ask(Vault& vault, std::uint32_t verb, int number) {
+  vault.verb = verb;
+  vault.number = number;
+  wire::Store(vault.asked, vault.asked + 1);
+  wire::WakeAll(vault.asked);
+  while (wire::Load(vault.done) != wire::Load(vault.asked))
+    wire::WaitOn(vault.done, wire::Load(vault.asked) - 1, -1);
+  return vault.number;
+}
+
+bool Open(Vault& vault) {
+  // The program may have closed what it did not open.
+  if (vault.started) return vault.inode != 0 && InodeOf(vault.end) == vault.inode;
+  if (left_end >= 0 && left_inode != 0 && InodeOf(left_end) == left_inode) ::close(left_end);
+  left_end = -1;
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
+  const int high = ::fcntl(pair[0], F_DUPFD_CLOEXEC, kLowestEnd);
+  if (high >= 0) ::close(pair[0]);
+  vault.end = high >= 0 ? high : pair[0];
+  vault.number = pair[1];
+  wire::Store(vault.asked, 1);
+  bool ready = StartThread(Guard, &vault);
+  if (ready) {
+    while (wire::Load(vault.done) == 0) wire::WaitOn(vault.done, 0, -1);
+    ready = vault.number == 0;
+  }
+  ::close(pair[1]);
+  if (!ready) {
+    ::close(vault.end);
+    wire::Store(vault.asked, 0);
+    wire::Store(vault.done, 0);
+    return false;
+  }
+  vault.started = true;
+  vault.inode = left_inode = InodeOf(vault.end);
+  left_end = vault.end;
+  return true;
+}
+
+}  // namespace
+
+int Keep(Guest& guest, int descriptor) {
+  if (descriptor < 0) return -1;
+  Vault& vault = guest.vault;
+  int number = -1;
+  {
+    const Locked lock(vault.mutex);
+    const char byte = 0;
+    if (Open(vault) && wire::SendWith(vault.end, &byte, 1, &descriptor, 1, kWaitMs))
+      number = Ask(vault, kKeep, 0);
+  }
+  ::close(descriptor);
+  return number;
+}
+
+int Lend(Guest& guest, int number) {
+  Vault& vault = guest.vault;
+  const Locked lock(vault.mutex);
+  if (number < 0 || !Open(vault) || Ask(vault, kLend, number) < 0) return -1;
+  char byte = 0;
+  int descriptors[wire::kMostParts];
+  unsigned count = 0;
+  const bool got = wire::ReceiveWith(vault.end, &byte, 1, descriptors, count, kWaitMs) == 1 && count == 1;
+  return got ? descriptors[0] : -1;
+}
+
+void Discard(Guest& guest, int number) {
+  Vault& vault = guest.vault;
+  const Locked lock(vault.mutex);
+  if (number > kSocket && vault.started) Ask(vault, kDiscard, number);
+}
+
+}  // namespace gpuman::shim

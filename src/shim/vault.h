@@ -1,0 +1,35 @@
+// Descriptors that the shim has to keep: in a table of descriptors of their own, which belongs to a thread that
+// does nothing else (unshare of CLONE_FILES).
+//
+// A descriptor in the program's own table would be inherited by each child of a fork, and keep device memory
+// alive there; a program that closes all descriptors would close it, and its number come to mean something
+// else; and it would count against the program's limit. In the vault none of that can happen, and all of it
+// goes with the process. Thread-safe.
+#pragma once
+
+#include <pthread.h>
+
+#include <cstdint>
+
+namespace gpuman::shim {
+
+struct Guest;
+
+struct Vault {
+  pthread_mutex_t mutex;
+  bool started;
+  int end;  // of a socket to the thread, in the program's table
+  std::uint64_t inode;
+  std::uint32_t asked, done;  // futex words; the thread is at work where they differ
+  std::uint32_t verb;
+  int number;
+};
+
+// Moves the descriptor there: it is closed here in any case. The number that it has there; -1: no room, or no
+// vault.
+int Keep(Guest& guest, int descriptor);
+// A duplicate in the program's table, for a moment; -1: none.
+int Lend(Guest& guest, int number);
+void Discard(Guest& guest, int number);
+
+}  // namespace gpuman::shim
