@@ -123,6 +123,10 @@ base::Result<> Service::Begin() {
   checkpointer.program = {options_.checkpoint_program, config_.state_dir / "checkpoint.lock"};
   suspender_ = std::make_unique<Suspender>(loop_, workers_, clock_, suspender_host, suspend::Settings{},
                                            std::move(checkpointer));
+  if (shims_)
+    shims_->SetTransfer([this](base::JobId job, base::ProcessId process, bool out, base::Fd connection) {
+      suspender_->PassOn(job, process, out, std::move(connection));
+    });
   supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
                                                    SupervisorOptionsOf(config_));
   BeginSampling();

@@ -59,6 +59,21 @@ std::optional<suspend::HelperUser> Service::OwnerOf(base::JobId id) {
   return suspend::HelperUser{job->owner.uid, job->owner.gid, job->owner.groups};
 }
 
+std::vector<Movable> Service::MovableMemory() {
+  std::vector<Movable> movable;
+  if (!shims_) return movable;
+  for (const auto* const known : supervisor_->All()) {
+    const auto& job = *known;
+    if (job.state != jobs::JobState::kRunning || !shims_->Has(job.id)) continue;
+    base::Bytes bytes;
+    for (const auto& standing : shims_->StandingsOf(job.id)) bytes += standing.evictable + standing.evicted;
+    const auto owner = OwnerOf(job.id);
+    if (!owner || bytes <= suspend::Settings{}.worth_evicting) continue;
+    movable.push_back({*owner, job.gpus.empty() ? std::string() : job.gpus.front(), bytes});
+  }
+  return movable;
+}
+
 int Service::PriorityOf(base::JobId id) {
   const auto* job = supervisor_->Find(id);
   return job ? job->priority : 0;

@@ -47,6 +47,9 @@ class ShimChannel {
   void RemoveJob(base::JobId job);
   void ReleaseJob(base::JobId job);
 
+  // Where processes that obey an order are sent with their connection.
+  void SetTransfer(ledger::Transfer transfer) { server_->SetTransfer(std::move(transfer)); }
+
   struct Findings {
     // By job: what its processes count on this GPU, where all that are on it count.
     std::map<base::JobId, std::optional<base::Bytes>> counted;

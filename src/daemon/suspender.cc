@@ -11,7 +11,7 @@ namespace {
 using suspend::Phase;
 
 // While a job is on its way, its ledger is looked at this often.
-constexpr base::Millis kOnTheWay{10};
+constexpr base::Millis kOnTheWay{3};
 
 bool IsAtRest(Phase phase) {
   return phase == Phase::kRunning || phase == Phase::kSuspended || phase == Phase::kEnded;
@@ -109,6 +109,7 @@ void Suspender::OnSample() {
   for (const auto& [job, entry] : entries_) jobs.push_back(job);
   for (const auto job : jobs) Observe(job);
   if (!jobs.empty()) OfferRoom();
+  Prepare();
 }
 
 void Suspender::Observe(base::JobId job) {
@@ -172,6 +173,12 @@ void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
                    [&](const Restore& r) {
                      AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
                    },
+                   [&](const Secure& secure) {
+                     AskMover(job, {.verb = suspend::Verb::kSecure, .process = secure.process});
+                   },
+                   [&](const Load& load) {
+                     AskMover(job, {.verb = suspend::Verb::kLoad, .process = load.process, .gpu = load.gpu});
+                   },
                    [](const SetState&) {},  // is in the record
                    [&](const Emit& emit) { host_.TellSuspension(job, emit); },
                },
@@ -191,6 +198,41 @@ void Suspender::AskDriver(base::JobId job, suspend::Request request) {
   boost::asio::post(loop_, [answer] {
     answer({0, suspend::Outcome::kFailed, suspend::Saved::kUnknown, "the job is gone"});
   });
+}
+
+void Suspender::AskMover(base::JobId job, suspend::Request request) {
+  const auto answer = [self = self_, job, process = request.process,
+                       verb = request.verb](const suspend::Answer& got) {
+    if (*self) (*self)->Feed(job, suspend::event::Carried{process, verb, got});
+  };
+  const auto owner = host_.OwnerOf(job);
+  if (owner) return checkpointer_.Move(*owner, std::move(request), {}, answer);
+  boost::asio::post(loop_, [answer] { answer({.message = "the job is gone"}); });
+}
+
+void Suspender::PassOn(base::JobId job, base::ProcessId process, bool out, base::Fd connection) {
+  const auto owner = host_.OwnerOf(job);
+  if (!owner) return;  // the process sees the connection close, and stays where it is
+  const auto verb = out ? suspend::Verb::kTake : suspend::Verb::kGive;
+  checkpointer_.Move(*owner, {.verb = verb, .process = process}, std::move(connection),
+                     [self = self_, job](const suspend::Answer&) {
+                       if (*self) (*self)->Observe(job);
+                     });
+}
+
+void Suspender::Prepare() {
+  std::map<suspend::HelperUser, Movable> wanted;
+  for (const auto& one : host_.MovableMemory()) {
+    auto& sum = wanted.try_emplace(one.user, Movable{one.user, one.gpu, {}}).first->second;
+    sum.bytes += one.bytes;
+  }
+  for (const auto& user : prepared_)
+    if (!wanted.contains(user)) checkpointer_.Prepare(user, {}, {});
+  prepared_.clear();
+  for (const auto& [user, sum] : wanted) {
+    checkpointer_.Prepare(user, sum.gpu, sum.bytes);
+    prepared_.insert(user);
+  }
 }
 
 void Suspender::AnswerWaiters(base::JobId job) {

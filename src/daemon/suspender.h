@@ -4,7 +4,10 @@
 //   request ----------------------------+
 //   samples, ledgers --- Observed ------+--> Machine --> OrderEvict, OrderReturn --> ledgers
 //   gpuman-mover -- Answered ------+           \--> Checkpoint, Restore ------> Checkpointer
+//   gpuman-mover ------- Carried -------+            \-> Secure, Load ------------> Checkpointer
 //   free memory -------- Room ----------+            \-> record (stored first), events
+//
+// A process whose shim obeys an order comes with a connection, which goes to the mover (PassOn).
 //
 // Lives on the event loop; not thread-safe.
 #pragma once
@@ -17,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +35,12 @@
 
 namespace gpuman::daemon {
 
+struct Movable {
+  suspend::HelperUser user;
+  std::string gpu;
+  base::Bytes bytes;
+};
+
 // What the suspender needs of the daemon. Called on the loop; may not call back into the suspender but from
 // the loop later.
 class SuspenderHost {
@@ -44,6 +54,8 @@ class SuspenderHost {
   virtual suspend::BytesByGpu FreeMemory() = 0;
   virtual base::Result<> Order(base::JobId job, base::ProcessId process, bool out) = 0;
   virtual std::optional<suspend::HelperUser> OwnerOf(base::JobId job) = 0;
+  // What could leave the GPUs by the shims, and what has: host memory is made ready for it.
+  virtual std::vector<Movable> MovableMemory() = 0;
   virtual int PriorityOf(base::JobId job) = 0;
   // Stores the record with the job; `done` when it is on the disk, or cannot be.
   virtual void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) = 0;
@@ -69,6 +81,9 @@ class Suspender {
   // Done also when it waits for room: the record says so.
   void Resume(base::JobId job, std::optional<std::string> gpu, Done done);
   void Move(base::JobId job, const std::string& gpu, Done done);
+
+  // A process of the job obeys an order, off its GPU or back.
+  void PassOn(base::JobId job, base::ProcessId process, bool out, base::Fd connection);
 
   // GPUs were looked at.
   void OnSample();
@@ -99,6 +114,8 @@ class Suspender {
   void Observe(base::JobId job);
   void Pump(base::JobId job);
   void Carry(base::JobId job, const suspend::Actions& actions);
+  void AskMover(base::JobId job, suspend::Request request);
+  void Prepare();
   void AskDriver(base::JobId job, suspend::Request request);
   void AnswerWaiters(base::JobId job);
   void SetTimer(base::JobId job);
@@ -111,6 +128,7 @@ class Suspender {
   const suspend::Settings settings_;
   suspend::Checkpointer checkpointer_;
   Entries entries_;
+  std::set<suspend::HelperUser> prepared_;  // have host memory made ready
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Suspender*> self_;
 };

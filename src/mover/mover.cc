@@ -79,10 +79,17 @@ class Mover {
         pool_.Want(request.bytes.count, request.gpu);
         Send({.id = request.id, .outcome = Outcome::kDone, .bytes = {pool_.free_bytes()}});
         return;
+      case Verb::kHold: {
+        auto& held = held_[request.process];
+        for (auto& file : files) held.push_back(std::move(file));
+        return;
+      }
       case Verb::kTake:
       case Verb::kSecure:
       case Verb::kLoad:
       case Verb::kGive: {
+        if (request.verb == Verb::kSecure) files = std::exchange(held_[request.process], {});
+        if (files.empty()) held_.erase(request.process);
         const std::lock_guard lock(mutex_);
         ++at_work_;
         std::thread([this, request, files = std::move(files)]() mutable {
@@ -178,6 +185,7 @@ class Mover {
   std::condition_variable changed_;
   std::deque<Request> queue_;
   std::map<base::ProcessId, std::shared_ptr<Parcel>> parcels_;
+  std::map<base::ProcessId, std::vector<base::Fd>> held_;  // the reading thread's own
   int at_work_ = 0;
   bool ending_ = false;
 };

@@ -29,7 +29,9 @@ Answer AnswerOf(const base::Error& error) {
 
 // To the process: nothing was done.
 void Refuse(int connection, wire::Trouble trouble) {
-  const wire::Reply reply{wire::kReplyMagic, 0, 1, wire::PackError(trouble, 0)};
+  constexpr std::uint32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+  const std::uint32_t driver = trouble == wire::Trouble::kNoRoom ? kOutOfMemory : 0;
+  const wire::Reply reply{wire::kReplyMagic, 0, 1, wire::PackError(trouble, driver)};
   (void)wire::SendWith(connection, &reply, sizeof reply, nullptr, 0, 0);
 }
 

@@ -230,9 +230,10 @@ Ended FetchBack(Guest& guest) {
   return ended;
 }
 
-bool DriverHasFailed() {
+// What the driver says of the context.
+CUresult Health() {
   auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
-  return synchronize == nullptr || synchronize() != CUDA_SUCCESS;
+  return synchronize == nullptr ? CUDA_ERROR_NOT_INITIALIZED : synchronize();
 }
 
 // What the job keeps in host memory is counted in its ledger, within its budget.
@@ -268,9 +269,10 @@ Ended Restore(Guest& guest) {
     const InSomeContext context(guest);
     if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
     const Ended ended = FetchBack(guest);
-    if (ended.trouble == Trouble::kDriver && ended.driver != CUDA_ERROR_OUT_OF_MEMORY && DriverHasFailed()) {
+    const bool other = ended.trouble != Trouble::kNone && ended.driver != CUDA_ERROR_OUT_OF_MEMORY;
+    if (const CUresult health = other ? Health() : CUDA_SUCCESS; health != CUDA_SUCCESS) {
       OpenGate(guest);
-      return {ended.trouble, ended.driver, true};
+      return {Trouble::kDriver, health, true};
     }
     if (ended.trouble != Trouble::kNone) {
       UnmapAll(guest);

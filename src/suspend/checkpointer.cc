@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <boost/asio/post.hpp>
+#include <algorithm>
+#include <span>
 #include <utility>
+
+#include "ledger/wire/transfer.h"
 
 namespace gpuman::suspend {
 
@@ -49,15 +53,18 @@ Checkpointer::Helper& Checkpointer::HelperOf(const HelperUser& user) {
   // Callbacks end with Stop, which comes before this object is gone.
   auto link = std::make_shared<HelperLink>(
       loop_, workers_,
-      HelperLink::Callbacks{[this, user](const Answer& answer) { OnAnswer(user, answer); },
+      HelperLink::Callbacks{[this, user](const Answer& answer, std::vector<base::Fd> files) {
+                              OnAnswer(user, answer, std::move(files));
+                            },
                             [this, user](const base::Error& error) { OnGone(user, error); }});
   link->Start(options_.program, user);
-  return helpers_.emplace(user, Helper{link, false, std::make_unique<asio::steady_timer>(loop_)})
+  return helpers_.emplace(user, Helper{link, false, {}, std::make_unique<asio::steady_timer>(loop_)})
       .first->second;
 }
 
 void Checkpointer::SendActive() {
   const Helper& helper = helpers_.at(active_->user);
+  if (helper.cannot) return FinishActive(*helper.cannot);
   if (active_->request.verb == Verb::kCan) return FinishActive({.outcome = Outcome::kDone});
   SetLimit(options_.request_limit + active_->request.lock_timeout, "answer");
   helper.link->Send(active_->request);
@@ -78,19 +85,108 @@ void Checkpointer::SetLimit(base::Millis limit, const char* what) {
   });
 }
 
-void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer) {
+void Checkpointer::Move(const HelperUser& user, Request request, base::Fd connection, Done done) {
+  request.id = next_id_++;
+  const std::uint64_t id = request.id;
+  auto limit = std::make_unique<asio::steady_timer>(loop_);
+  limit->expires_after(options_.start_limit + options_.request_limit);
+  limit->async_wait([weak = std::weak_ptr(self_), id](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (error || !self || !(*self)->transfers_.contains(id)) return;
+    const HelperUser whose = (*self)->transfers_.at(id).user;
+    (*self)->OnGone(whose, {base::ErrorCode::kTimeout, "gpuman-mover did not answer in time"});
+  });
+  transfers_.emplace(id, Transfer{user, std::move(request), std::move(connection), std::move(done), false,
+                                  std::move(limit)});
+  asio::post(loop_, [weak = std::weak_ptr(self_), user] {
+    const auto self = weak.lock();
+    if (!self) return;
+    Helper& helper = (*self)->HelperOf(user);
+    helper.idle->cancel();
+    if (helper.ready) (*self)->SendTransfers(user);
+  });
+}
+
+void Checkpointer::SendTransfers(const HelperUser& user) {
+  const auto helper = helpers_.find(user);
+  if (helper == helpers_.end()) return;
+  HelperLink& link = *helper->second.link;
+  for (auto& [id, transfer] : transfers_) {
+    if (transfer.sent || transfer.user != user) continue;
+    transfer.sent = true;
+    const auto held = held_.find(transfer.request.process);
+    if (transfer.request.verb == Verb::kSecure && held != held_.end() && held->second.by != link.pid()) {
+      std::vector<int> files;
+      for (const auto& file : held->second.files) files.push_back(file.get());
+      for (std::size_t from = 0; from < files.size(); from += ledger::wire::kMostParts) {
+        const auto count = std::min<std::size_t>(ledger::wire::kMostParts, files.size() - from);
+        link.Send({.id = id, .verb = Verb::kHold, .process = transfer.request.process},
+                  std::span(files).subspan(from, count));
+      }
+      held->second.by = link.pid();
+    }
+    const int connection = transfer.connection.get();
+    link.Send(transfer.request, std::span<const int>(&connection, transfer.connection.ok() ? 1 : 0));
+    transfer.connection.Close();
+  }
+}
+
+void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
+  auto node = transfers_.extract(id);
+  if (!node) return;
+  const Transfer& finished = node.mapped();
+  const Verb verb = finished.request.verb;
+  const bool done = answer.outcome == Outcome::kDone;
+  // Whole in host memory, with the process again, or never taken.
+  if ((verb == Verb::kTake) != done && verb != Verb::kLoad && answer.outcome != Outcome::kLost)
+    held_.erase(finished.request.process);
+  std::erase_if(held_, [](const auto& entry) { return !base::IsAlive(entry.first); });
+  answer.id = id;
+  StopWhenIdle(finished.user);
+  if (finished.done) finished.done(answer);
+}
+
+void Checkpointer::Prepare(const HelperUser& user, const std::string& gpu, base::Bytes bytes) {
+  Demand& demand = demands_[user];
+  demand.gpu = gpu;
+  demand.wanted = bytes;
+  if (bytes.count == 0 && !helpers_.contains(user)) return;
+  if (HelperOf(user).ready) SendDemand(user);
+}
+
+void Checkpointer::SendDemand(const HelperUser& user) {
+  Demand& demand = demands_[user];
+  if (demand.told == demand.wanted) return;
+  demand.told = demand.wanted;
+  helpers_.at(user).link->Send({.id = 0, .verb = Verb::kPrepare, .gpu = demand.gpu, .bytes = demand.wanted});
+}
+
+void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::vector<base::Fd> files) {
   Helper& helper = helpers_.at(user);
   if (!helper.ready) {
-    if (answer.outcome == Outcome::kDone) {
+    if (answer.outcome == Outcome::kDone || answer.outcome == Outcome::kUnsupported) {
       helper.ready = true;
+      if (answer.outcome != Outcome::kDone) helper.cannot = answer;
+      demands_[user].told = {};
+      SendDemand(user);
+      SendTransfers(user);
       if (active_ && active_->user == user) SendActive();
       return;
     }
     helper.link->Stop();
     helpers_.erase(user);
+    FailTransfers(user, answer);
     if (active_ && active_->user == user) FinishActive(answer);
     return;
   }
+  if (const auto it = transfers_.find(answer.id); it != transfers_.end() && it->second.user == user) {
+    if (answer.outcome != Outcome::kHolding) return FinishTransfer(answer.id, answer);
+    Held& held = held_[it->second.request.process];
+    if (held.by != helper.link->pid()) held = {helper.link->pid(), {}};
+    for (auto& file : files) held.files.push_back(std::move(file));
+    return;
+  }
+  if (answer.id == 0) return;  // to what nobody waits for
   if (!active_ || active_->user != user || active_->request.id != answer.id)
     return OnGone(user, {base::ErrorCode::kCorrupt, "gpuman-mover answers what nobody asked"});
   FinishActive(answer);
@@ -102,9 +198,18 @@ void Checkpointer::OnGone(const HelperUser& user, const base::Error& error) {
   const bool was_ready = it->second.ready;
   it->second.link->Kill();
   helpers_.erase(it);
+  FailTransfers(user, {.outcome = Outcome::kLost, .message = error.message});
   if (!active_ || active_->user != user) return;
   // One that never got so far as to be asked has done nothing.
   FinishActive({.outcome = was_ready ? Outcome::kLost : Outcome::kFailed, .message = error.message});
+}
+
+// Those that were sent may have been carried out.
+void Checkpointer::FailTransfers(const HelperUser& user, const Answer& answer) {
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, transfer] : transfers_)
+    if (transfer.user == user) ids.push_back(id);
+  for (const auto id : ids) FinishTransfer(id, answer);
 }
 
 void Checkpointer::FinishActive(Answer answer) {
@@ -127,6 +232,9 @@ void Checkpointer::StopWhenIdle(const HelperUser& user) {
     if (error || !self) return;
     Checkpointer& me = **self;
     if (me.active_ && me.active_->user == user) return;
+    const auto moves = [&](const auto& entry) { return entry.second.user == user; };
+    if (std::any_of(me.transfers_.begin(), me.transfers_.end(), moves) || me.demands_[user].wanted.count > 0)
+      return;
     if (const auto idle = me.helpers_.find(user); idle != me.helpers_.end()) {
       idle->second.link->Stop();
       me.helpers_.erase(idle);

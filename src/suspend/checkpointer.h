@@ -1,6 +1,9 @@
-// The daemon's way to the driver's checkpoint of processes: requests queue here and go, one at a time on the
-// machine, to a gpuman-mover of the right user, which is started when it is needed and stopped when it
-// has had nothing to do for a while.
+// The daemon's way to the movers: requests for the driver's checkpoint queue here and go, one at a time on the
+// machine, to a gpuman-mover of the right user, which is started when it is needed and stopped when it has had
+// nothing to do for a while. What moves memory goes at once, any number at a time.
+//
+// What a mover takes from a process is held here as well, as descriptors, until it is whole in host memory:
+// should the mover die meanwhile, the next one goes on with it.
 //
 // Lives on the event loop: not thread-safe, nothing blocks, answers come from the loop and never from within
 // Ask. Every request is answered exactly once, as long as the Checkpointer lives: a helper that dies, hangs
@@ -16,6 +19,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/units.h"
 #include "suspend/helper.h"
@@ -45,6 +50,12 @@ class Checkpointer {
   // The id of `request` is set here. kCan also starts the helper, which is worth doing ahead of time.
   void Ask(const HelperUser& user, Request request, Done done);
 
+  // kTake, kSecure, kLoad, kGive; `connection` is the process's, for kTake and kGive. Answered as Ask does.
+  void Move(const HelperUser& user, Request request, base::Fd connection, Done done);
+  // Host memory for so many bytes of the user's that may come, on this GPU or another. Above 0 the user's
+  // mover stays, and is started ahead of need.
+  void Prepare(const HelperUser& user, const std::string& gpu, base::Bytes bytes);
+
   // Of the user's helper; nullopt: none runs.
   std::optional<pid_t> HelperPid(const HelperUser& user) const;
 
@@ -52,19 +63,37 @@ class Checkpointer {
   struct Helper {
     std::shared_ptr<HelperLink> link;
     bool ready = false;
-    std::unique_ptr<boost::asio::steady_timer> idle;
+    std::optional<Answer> cannot{};  // checkpoint; it moves memory all the same
+    std::unique_ptr<boost::asio::steady_timer> idle{};
   };
   struct Pending {
     HelperUser user;
     Request request;
     Done done;
   };
+  struct Transfer {
+    HelperUser user;
+    Request request;
+    base::Fd connection;
+    Done done;
+    bool sent = false;
+    std::unique_ptr<boost::asio::steady_timer> limit;
+  };
+  // Descriptors of what the mover of that pid has taken.
+  struct Held {
+    pid_t by = 0;
+    std::vector<base::Fd> files;
+  };
 
   void Pump();
   Helper& HelperOf(const HelperUser& user);
   void SendActive();
   void SetLimit(base::Millis limit, const char* what);
-  void OnAnswer(const HelperUser& user, const Answer& answer);
+  void SendTransfers(const HelperUser& user);
+  void FailTransfers(const HelperUser& user, const Answer& answer);
+  void FinishTransfer(std::uint64_t id, Answer answer);
+  void SendDemand(const HelperUser& user);
+  void OnAnswer(const HelperUser& user, const Answer& answer, std::vector<base::Fd> files);
   void OnGone(const HelperUser& user, const base::Error& error);
   void FinishActive(Answer answer);
   void StopWhenIdle(const HelperUser& user);
@@ -77,6 +106,13 @@ class Checkpointer {
   std::optional<Pending> active_;
   boost::asio::steady_timer limit_;
   std::map<HelperUser, Helper> helpers_;
+  std::map<std::uint64_t, Transfer> transfers_;  // by the request's id
+  std::map<base::ProcessId, Held> held_;
+  struct Demand {
+    std::string gpu;
+    base::Bytes wanted{}, told{};
+  };
+  std::map<HelperUser, Demand> demands_;
   // Posted work holds a weak reference, so that none of it outlives this object.
   std::shared_ptr<Checkpointer*> self_;
 };

@@ -53,6 +53,7 @@ void Machine::Advance(MonoTime now) {
 void Machine::Begin(Phase phase, MonoTime now) {
   record_.phase = phase;
   began_ = now;
+  spent_.clear();
   for (auto& [id, member] : members_) {
     member.losses = 0;
     member.without_shim = false;
@@ -135,8 +136,12 @@ void Machine::Handle(const event::Observed& observed, MonoTime now) {
     const auto known = members_.find(view.id);
     Member member = known == members_.end() ? Member{} : std::move(known->second);
     if (member.seen.stage != view.stage) member.stage_since = now;
+    const auto since = std::chrono::duration_cast<base::Millis>(now - member.ordered_at);
+    if (member.order == Order::kEvict && !member.seen.answered && view.answered) Spend("evict", since);
+    if (member.order == Order::kReturn && !member.seen.answered && view.answered) Spend("return", since);
     member.seen = view;
     if (known == members_.end()) Meet(member, now);
+    if (!IsAway(member)) member.place = Place::kUnknown;
     members.emplace(view.id, std::move(member));
   }
   members_ = std::move(members);
@@ -188,10 +193,34 @@ void Machine::Handle(const event::Answered& answered, MonoTime now) {
   TakeAnswer(it->second, verb, answered.answer, now);
 }
 
+void Machine::Handle(const event::Carried& carried, MonoTime now) {
+  const auto it = members_.find(carried.process);
+  if (it == members_.end() || it->second.moving != carried.verb) return;
+  Member& member = it->second;
+  const Answer& answer = carried.answer;
+  const bool secure = carried.verb == Verb::kSecure;
+  const bool out = phase() != Phase::kResuming && phase() != Phase::kUndoing;
+  member.moving.reset();
+  member.place = Place::kUnknown;
+  if (answer.outcome == Outcome::kGone) return;
+  if (answer.outcome == Outcome::kDone) {
+    member.place = secure ? Place::kHost : Place::kGpu;
+    if (answer.bytes.count > 0) Spend("copy", answer.took);
+    return;
+  }
+  // One that died may have done it: its data are where they were, or the next one finds them.
+  if (answer.outcome == Outcome::kLost && ++member.losses < 3) return;
+  const auto why = fmt::format("the memory of process {}: {}", carried.process.pid, answer.message);
+  if (secure && out) FailOut(member, why, now);
+  if (!secure && !out) FailBack(why, answer.outcome == Outcome::kNoRoom || answer.outcome == Outcome::kLost, now);
+}
+
 // A failure matters only to the way that asked.
 void Machine::TakeAnswer(Member& member, Verb verb, Answer answer, MonoTime now) {
   const base::ProcessId process = member.seen.id;
   const bool out = phase() != Phase::kResuming && phase() != Phase::kUndoing;
+  if (verb == Verb::kCheckpoint) Spend("checkpoint", answer.took);
+  if (verb == Verb::kRestore) Spend("restore", answer.took);
   member.no_cuda = answer.outcome == Outcome::kNoCuda;
   if (member.no_cuda) {
     member.saved = Saved::kRunning;

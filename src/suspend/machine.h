@@ -5,9 +5,10 @@
 //      ^                                 | a step failed   ^                      | a step failed
 //      +---------- kUndoing <------------+                 +---- kRetreating <----+
 //
-// Out: the shims evict, all at once; then the driver checkpoints every process that is on a GPU, one at a
-// time, the one started last first: what a parent starts while its children are being taken is seen and goes
-// before the parent. Back: the driver restores them, parents first, and then the shims return. What fails on
+// Out: the shims evict, all at once: they hand their memory to the mover. That copies it to the host (Secure)
+// while the driver checkpoints every process that is on a GPU, one at a time, the one started last first: what
+// a parent starts while its children are being taken is seen and goes before the parent. Back: the mover copies
+// (Load) while the driver restores them, parents first, and then the shims fetch what is theirs. What fails on
 // the way out is undone and the job runs on with the reason; what fails on the way back is taken out again,
 // and the job stays suspended with its data and the reason. A process that ends is no failure. Where the
 // driver cannot checkpoint, eviction alone counts, and the contexts stay.
@@ -16,7 +17,9 @@
 // goes on from what it can observe (Rebuild). machine_test.cc reads as the specification,
 // machine_property_test.cc holds what must be true whatever happens:
 //   - a process whose shim is at work is not checkpointed,
-//   - a shim is not told to return while its process is checkpointed, locked or unknown,
+//   - a shim is not told to return while its process is checkpointed, locked or unknown, nor before its data
+//     are on a GPU again,
+//   - no job counts as suspended before its data are whole in host memory,
 //   - it comes to rest.
 #pragma once
 
@@ -93,6 +96,12 @@ struct Answered {
   base::ProcessId process{};
   Answer answer;
 };
+// The answer to Secure or Load.
+struct Carried {
+  base::ProcessId process;
+  Verb verb = Verb::kSecure;
+  Answer answer;
+};
 // To a job that wants back: what is free on each GPU, and whether ChooseReturning chose it.
 struct Room {
   BytesByGpu free;
@@ -101,7 +110,7 @@ struct Room {
 struct Tick {};  // the deadline has come
 }  // namespace event
 using Event = std::variant<event::SuspendAsked, event::ResumeAsked, event::MoveAsked, event::Ended,
-                           event::Observed, event::Answered, event::Room, event::Tick>;
+                           event::Observed, event::Answered, event::Carried, event::Room, event::Tick>;
 
 namespace action {
 struct OrderEvict {
@@ -130,6 +139,17 @@ struct Restore {
   std::vector<GpuMove> gpus;
   friend bool operator==(const Restore&, const Restore&) = default;
 };
+// What the shim gave away is to be whole in host memory, and off every GPU.
+struct Secure {
+  base::ProcessId process;
+  friend bool operator==(const Secure&, const Secure&) = default;
+};
+// It is to be on a GPU again: this one, or (empty) where it was.
+struct Load {
+  base::ProcessId process;
+  std::string gpu;
+  friend bool operator==(const Load&, const Load&) = default;
+};
 // Phase, reason or detail of the record changed. An empty reason: none.
 struct SetState {
   Phase phase;
@@ -143,7 +163,7 @@ struct Emit {
 };
 }  // namespace action
 using Action = std::variant<action::OrderEvict, action::OrderReturn, action::AskCan, action::AskState,
-                            action::Checkpoint, action::Restore, action::SetState, action::Emit>;
+                            action::Checkpoint, action::Restore, action::Secure, action::Load, action::SetState, action::Emit>;
 using Actions = std::vector<Action>;
 
 // Thread-compatible. The edge carries actions out in order, and before that stores record() where it changed:
@@ -175,6 +195,8 @@ class Machine {
 
  private:
   enum class Order { kNone, kEvict, kReturn };
+  // Where the mover has what the shim gave away.
+  enum class Place { kUnknown, kHost, kGpu };
 
   struct Member {
     ProcessView seen;
@@ -189,6 +211,8 @@ class Machine {
     std::optional<base::MonoTime> left_until{};
     bool told = false;
     base::MonoTime recheck_at{};  // checkpointed, and yet on the GPU
+    Place place = Place::kUnknown;
+    std::optional<Verb> moving;  // kSecure or kLoad, not answered yet
   };
 
   struct Pending {
@@ -203,6 +227,7 @@ class Machine {
   void Handle(const event::Ended&, base::MonoTime now);
   void Handle(const event::Observed& observed, base::MonoTime now);
   void Handle(const event::Answered& answered, base::MonoTime now);
+  void Handle(const event::Carried& carried, base::MonoTime now);
   void Handle(const event::Room& room, base::MonoTime now);
   void Handle(const event::Tick&, base::MonoTime now);
   void Meet(Member& member, base::MonoTime now);
@@ -217,6 +242,7 @@ class Machine {
   void OrderEvictions(base::MonoTime now);
   void Give(Member& member, Order order, base::MonoTime now);
   // Each returns true when there is something to wait for, or the way has changed.
+  bool SecureAll(base::MonoTime now);
   bool AskUnknown(base::MonoTime now);
   bool AwaitShims(base::MonoTime now);
   bool AwaitDriver(base::MonoTime now);
@@ -233,6 +259,7 @@ class Machine {
 
   // --- machine_back.cc
   void GoBack(base::MonoTime now);
+  void LoadAll();
   bool RestoreNext(base::MonoTime now);
   bool ReturnShims(base::MonoTime now);
   static bool MayNotCome(const Member& member);
@@ -244,6 +271,8 @@ class Machine {
   // --- machine_state.cc: what is known
   static bool IsOnGpu(const Member& member);
   static bool IsOff(const Member& member);
+  // Something of it is the mover's.
+  static bool IsAway(const Member& member);
   static bool IsShimAtWork(const Member& member);
   static base::MonoTime AtWorkSince(const Member& member);  // on the last order
   static base::Bytes Sum(const ProcessView& view, base::Bytes GpuShare::*part);
@@ -252,6 +281,8 @@ class Machine {
   std::optional<std::string> OnlyGpu() const;
   void SetState(std::string reason, std::string detail);
   void Emit(const char* kind, std::string message, base::MonoTime now);
+  void Spend(const char* what, base::Millis time);
+  void AskMover(Member& member, Verb verb);
   void AskDriver(const base::ProcessId& process, Verb verb);
   void AskCan();
 
@@ -271,6 +302,7 @@ class Machine {
   base::MonoTime not_before_{};  // of the next way back
   base::MonoTime began_{};       // this way
   std::optional<base::MonoTime> told_of_room_;
+  std::map<std::string, std::int64_t> spent_;  // milliseconds of this way, by what took them
   Actions out_;  // of the event being handled
 };
 

@@ -13,8 +13,18 @@ using base::FormatDuration;
 using base::MonoTime;
 
 void Machine::GoBack(MonoTime now) {
+  LoadAll();
   if (pending_ || AskUnknown(now) || RestoreNext(now) || ReturnShims(now)) return;
   ArriveBack(now);
+}
+
+// While the driver is at work.
+void Machine::LoadAll() {
+  for (auto& [id, member] : members_) {
+    const bool fetches = member.order == Order::kReturn && member.place == Place::kGpu;
+    if (IsAway(member) && !IsShimAtWork(member) && !member.moving && !fetches && member.place != Place::kGpu)
+      AskMover(member, Verb::kLoad);
+  }
 }
 
 bool Machine::RestoreNext(MonoTime now) {
@@ -67,9 +77,14 @@ bool Machine::ReturnShims(MonoTime now) {
   bool waiting = false;
   for (auto& [id, member] : members_) {
     const base::Bytes evicted = Sum(member.seen, &GpuShare::evicted);
+    if (member.moving) {
+      waiting = true;
+      continue;
+    }
     // Also an order of an earlier daemon that is not answered yet.
     const bool may_be_out = member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered);
-    if (member.order == Order::kEvict || may_be_out) Give(member, Order::kReturn, now);
+    const bool ready = !IsAway(member) || member.place == Place::kGpu;
+    if (ready && (member.order == Order::kEvict || may_be_out)) Give(member, Order::kReturn, now);
     if (IsShimAtWork(member)) {
       waiting = true;
       if (now < AtWorkSince(member) + settings_.return_limit) continue;
@@ -78,7 +93,8 @@ bool Machine::ReturnShims(MonoTime now) {
                true, now);
       return true;
     }
-    if (member.order != Order::kReturn) continue;
+    waiting = waiting || !ready;
+    if (!ready || member.order != Order::kReturn) continue;
     if (!member.seen.answered) {
       if (now < member.ordered_at + settings_.answer_limit) {
         waiting = true;

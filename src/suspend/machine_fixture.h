@@ -1,5 +1,6 @@
 // For tests of the machine: a job of made-up processes, and what the machine wants done about them as words.
 //
+//   "secure 11"  "load 11" (these two alone where by_hand is set: else the mover has done it at once)
 //   "evict 11"  "return 11"  "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b b>a"
 //   "= suspended held_by_user" (state and reason)  "! job_suspended" (event)
 #pragma once
@@ -41,6 +42,10 @@ inline std::string WordOf(const Action& action) {
       for (const auto& move : a.gpus) text += fmt::format(" {}>{}", move.from, move.to);
       return text;
     }
+    std::string operator()(const action::Secure& a) const { return fmt::format("secure {}", a.process.pid); }
+    std::string operator()(const action::Load& a) const {
+      return fmt::format("load {}{}{}", a.process.pid, a.gpu.empty() ? "" : " ", a.gpu);
+    }
     std::string operator()(const action::SetState& a) const {
       return fmt::format("= {}{}{}", ToString(a.phase), a.reason.empty() ? "" : " ", a.reason);
     }
@@ -77,9 +82,24 @@ class Story {
         At(evict->process.pid).answered = false;
       if (const auto* come = std::get_if<action::OrderReturn>(&action))
         At(come->process.pid).answered = false;
-      words.push_back(WordOf(action));
+      const auto* secure = std::get_if<action::Secure>(&action);
+      const auto* load = std::get_if<action::Load>(&action);
+      if (by_hand || (!secure && !load))
+        words.push_back(WordOf(action));
+      else
+        moved_.push_back(secure ? event::Carried{secure->process, Verb::kSecure, {.outcome = Outcome::kDone}}
+                                : event::Carried{load->process, Verb::kLoad, {.outcome = Outcome::kDone}});
+    }
+    while (!moved_.empty()) {
+      const event::Carried next = moved_.front();
+      moved_.erase(moved_.begin());
+      const Words more = Feed(next);
+      words.insert(words.end(), more.begin(), more.end());
     }
     return words;
+  }
+  Words Carried(pid_t pid, Verb verb, Outcome outcome = Outcome::kDone) {
+    return Feed(event::Carried{IdOf(pid), verb, {.outcome = outcome, .message = "it said so"}});
   }
   Words Look() { return Feed(event::Observed{processes, gpus}); }
   Words Suspend() { return Feed(event::SuspendAsked{"held_by_user", "by me"}); }
@@ -130,6 +150,7 @@ class Story {
   const std::string& Detail() const { return machine.record().detail; }
 
   Machine machine;
+  bool by_hand = false;
   std::vector<ProcessView> processes;
   std::vector<GpuView> gpus{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}, {"c", "NVIDIA A100"}};
   base::MonoTime now{std::chrono::hours(1)};
@@ -143,6 +164,7 @@ class Story {
       for (auto& [gpu, bytes] : std::exchange(parked_[view.id], {})) view.gpus[gpu].used = bytes;
   }
   std::map<base::ProcessId, BytesByGpu> parked_;
+  std::vector<event::Carried> moved_;
 };
 
 }  // namespace gpuman::suspend

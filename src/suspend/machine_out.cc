@@ -35,8 +35,21 @@ void Machine::GoOut(MonoTime now) {
     }
   }
   OrderEvictions(now);
+  const bool securing = SecureAll(now);
   if (pending_ || AskUnknown(now) || AwaitShims(now) || AwaitDriver(now) || CheckpointNext(now)) return;
+  if (securing) return;
   ArriveOut(now);
+}
+
+// While the driver is at work.
+bool Machine::SecureAll(MonoTime now) {
+  bool waiting = false;
+  for (auto& [id, member] : members_) {
+    const bool there = IsAway(member) && !IsShimAtWork(member) && member.place != Place::kHost;
+    if (there && !member.moving && !IsLeft(member, now)) AskMover(member, Verb::kSecure);
+    waiting = waiting || member.moving;
+  }
+  return waiting;
 }
 
 bool Machine::AskUnknown(MonoTime now) {

@@ -12,7 +12,8 @@ namespace {
 struct Target {
   ProcessView view;
   base::Bytes context, data;  // data: what its shim could evict
-  base::Bytes out{};          // of that, in host memory
+  base::Bytes out{};          // of that, with the mover
+  bool secure = false, loaded = false;  // whole in host memory; on a GPU again
   Saved saved = Saved::kRunning;
   bool answers = true;  // its shim does
   bool cuda = true;
@@ -31,7 +32,7 @@ class World {
   void Run() {
     for (int step = *rc::gen::inRange(1, 80); step > 0; --step) {
       now_ += base::Millis(*rc::gen::element(1, 100, 6000, 40'000, 130'000));
-      Happen(*rc::gen::inRange(0, 14));
+      Happen(*rc::gen::inRange(0, 17));
     }
     Settle();
   }
@@ -87,6 +88,10 @@ class World {
       case 8:
       case 9:
         return MoveShims(/*fail=*/*rc::gen::inRange(0, 4) == 0);
+      case 10:
+      case 11:
+      case 12:
+        return MoveOne(/*fail=*/*rc::gen::inRange(0, 3) == 0);
       default:
         return AnswerOne(/*fail=*/*rc::gen::inRange(0, 3) == 0);
     }
@@ -98,6 +103,12 @@ class World {
       Carry(asked_.front(), *rc::gen::arbitrary<bool>());
       asked_.pop_front();
     }
+    // An old mover brings to its end what it has taken, and gives up what it has loaded.
+    for (auto& [id, target] : targets_) {
+      target.secure = true;
+      target.loaded = false;
+    }
+    moves_.clear();
     machine_ = Machine::Rebuild({}, ParseRecord(SerializeRecord(machine_.record())).value());
     Feed(event::Observed{Views(), gpus_});
   }
@@ -118,7 +129,9 @@ class World {
         target.view.stage = at_work;
       } else {
         target.view.stage = evict ? Stage::kEvicted : Stage::kOnGpu;
+        if (!evict && honest_) RC_ASSERT(target.loaded || target.out.count == 0);
         target.out = evict ? target.data : base::Bytes{};
+        target.secure = target.loaded = false;
         target.told = Target::Told::kNothing;
       }
     }
@@ -154,6 +167,26 @@ class World {
       return {.outcome = Outcome::kLost, .message = "died after"};
     }
     return {.outcome = Outcome::kDone, .state = target.saved};
+  }
+
+  void MoveOne(bool fail) {
+    if (moves_.empty()) return;
+    const auto [process, verb] = moves_.front();
+    moves_.pop_front();
+    const auto it = targets_.find(process);
+    if (it == targets_.end()) return Feed(event::Carried{process, verb, {.outcome = Outcome::kGone}});
+    Target& target = it->second;
+    if (fail) {
+      const Outcome how = *rc::gen::element(Outcome::kFailed, Outcome::kLost, Outcome::kNoRoom);
+      // One that died may have come to its end before.
+      const bool done = how == Outcome::kLost && *rc::gen::arbitrary<bool>();
+      if (done && verb == Verb::kSecure) target.secure = true;
+      if (how == Outcome::kLost) target.loaded = false;
+      return Feed(event::Carried{process, verb, {.outcome = how, .message = "no"}});
+    }
+    target.secure = true;
+    target.loaded = verb == Verb::kLoad;
+    Feed(event::Carried{process, verb, {.outcome = Outcome::kDone}});
   }
 
   void AnswerOne(bool fail) {
@@ -198,8 +231,15 @@ class World {
         if (it == targets_.end()) continue;
         RC_ASSERT(it->second.view.stage != Stage::kEvicting && it->second.view.stage != Stage::kRestoring);
       }
+      if (const auto* secure = std::get_if<action::Secure>(&action)) Move(secure->process, Verb::kSecure);
+      if (const auto* load = std::get_if<action::Load>(&action)) Move(load->process, Verb::kLoad);
       if (const auto* restore = std::get_if<action::Restore>(&action)) Ask(restore->process, Verb::kRestore);
     }
+  }
+
+  void Move(base::ProcessId process, Verb verb) {
+    for (const auto& [other, moving] : moves_) RC_ASSERT(other != process);
+    moves_.push_back({process, verb});
   }
 
   void Ask(base::ProcessId process, Verb verb) {
@@ -211,6 +251,7 @@ class World {
     const auto it = targets_.find(process);
     if (it == targets_.end()) return;
     if (honest_) RC_ASSERT(it->second.saved == Saved::kRunning || it->second.saved == Saved::kBroken);
+    if (told == Target::Told::kReturn) RC_ASSERT(it->second.loaded || it->second.out.count == 0);
     it->second.told = told;
     it->second.view.answered = false;
   }
@@ -220,6 +261,7 @@ class World {
     for (int i = 0; i < 400 && !AtRest(); ++i) {
       now_ += std::chrono::minutes(3);
       AnswerOne(false);
+      MoveOne(false);
       MoveShims(false);
       Feed(event::Tick{});
     }
@@ -232,7 +274,7 @@ class World {
   }
   // A suspended job still looks now and then after processes that could not be taken.
   bool AtRest() const {
-    return machine_.phase() == Phase::kSuspended || (machine_.phase() == Phase::kRunning && asked_.empty());
+    return (machine_.phase() == Phase::kSuspended && moves_.empty()) || (machine_.phase() == Phase::kRunning && asked_.empty());
   }
 
   Machine machine_{Settings{}};
@@ -241,7 +283,7 @@ class World {
   base::MonoTime now_{std::chrono::hours(1)};
   std::vector<GpuView> gpus_{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}};
   std::map<base::ProcessId, Target> targets_;
-  std::deque<std::pair<base::ProcessId, Verb>> asked_;
+  std::deque<std::pair<base::ProcessId, Verb>> asked_, moves_;
 };
 
 TEST(SuspendProperty, WhateverHappensItComesToRestAndNeverOrdersWhatWouldHarm) {

@@ -33,6 +33,8 @@ bool Machine::IsOff(const Member& member) {
          Sum(member.seen, &GpuShare::evicted).count > 0;
 }
 
+bool Machine::IsAway(const Member& member) { return Sum(member.seen, &GpuShare::evicted).count > 0; }
+
 bool Machine::IsShimAtWork(const Member& member) {
   return member.seen.stage == Stage::kEvicting || member.seen.stage == Stage::kRestoring;
 }
@@ -164,7 +166,25 @@ void Machine::SetState(std::string reason, std::string detail) {
 }
 
 void Machine::Emit(const char* kind, std::string message, MonoTime now) {
-  out_.push_back(action::Emit{kind, std::move(message), Figures(now)});
+  auto figures = Figures(now);
+  figures.insert(spent_.begin(), spent_.end());
+  out_.push_back(action::Emit{kind, std::move(message), std::move(figures)});
+}
+
+// The longest of what went on at the same time; the driver's calls follow one another.
+void Machine::Spend(const char* what, base::Millis time) {
+  auto& spent = spent_[fmt::format("milliseconds_{}", what)];
+  const std::string_view word = what;
+  const bool in_turn = word == "checkpoint" || word == "restore";
+  spent = in_turn ? spent + time.count() : std::max<std::int64_t>(spent, time.count());
+}
+
+void Machine::AskMover(Member& member, Verb verb) {
+  member.moving = verb;
+  if (verb == Verb::kSecure)
+    out_.push_back(action::Secure{member.seen.id});
+  else
+    out_.push_back(action::Load{member.seen.id, record_.target.value_or("")});
 }
 
 void Machine::AskDriver(const base::ProcessId& process, Verb verb) {

@@ -16,11 +16,11 @@ using base::Fail;
 using base::Result;
 using Json = nlohmann::json;
 
-constexpr std::array<std::pair<Verb, const char*>, 10> kVerbs{{{Verb::kCan, "can"},
+constexpr std::array<std::pair<Verb, const char*>, 11> kVerbs{{{Verb::kCan, "can"},
                                                               {Verb::kState, "state"},
                                                               {Verb::kCheckpoint, "checkpoint"},
                                                               {Verb::kRestore, "restore"},
-                                                              {Verb::kUnlock, "unlock"},{Verb::kTake, "take"},{Verb::kSecure, "secure"},{Verb::kLoad, "load"},{Verb::kGive, "give"},{Verb::kPrepare, "prepare"}}};
+                                                              {Verb::kUnlock, "unlock"},{Verb::kTake, "take"},{Verb::kSecure, "secure"},{Verb::kLoad, "load"},{Verb::kHold, "hold"},{Verb::kGive, "give"},{Verb::kPrepare, "prepare"}}};
 constexpr std::array<std::pair<Outcome, const char*>, 10> kOutcomes{{{Outcome::kDone, "done"},
                                                                     {Outcome::kNoCuda, "no_cuda"},
                                                                     {Outcome::kGone, "gone"},

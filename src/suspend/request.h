@@ -28,8 +28,9 @@ enum class Verb {
   kUnlock,      // of a process that is locked and no more
   // Of memory that leaves the GPU by its shim (ledger/wire/transfer.h). Any number of these at a time.
   kTake,     // with the process's connection: takes over what it hands out, and begins to copy it
-  kSecure,   // its data are whole in host memory, and nothing of it on a GPU; may come with what kHolding gave
+  kSecure,   // its data are whole in host memory, and nothing of it on a GPU
   kLoad,     // its data are in memory on a GPU, ready to be given
+  kHold,     // has no answer: descriptors for a kSecure that follows
   kGive,     // with the process's connection: gives it that memory
   kPrepare,  // host memory for so many bytes, made in the background
 };
@@ -60,7 +61,7 @@ enum class Outcome {
   kRefused,      // the driver cannot do it to this process
   kUnsupported,  // this driver cannot do it to any process, or there is no driver
   kFailed,       // anything else; the message says what
-  kHolding,      // no answer yet: descriptors of what kTake took over come with it, for another mover's kSecure
+  kHolding,      // no answer yet: descriptors of what kTake took over come with it, for another mover's kHold
   kLost,         // it may have been done or not: the helper died or took too long, or the driver cannot say
 };
 
@@ -71,9 +72,9 @@ struct Answer {
   std::uint64_t id = 0;
   Outcome outcome = Outcome::kFailed;
   Saved state = Saved::kUnknown;  // at the end, whatever the outcome; unknown without kLost: nothing was done
+  std::string message{};          // a sentence when the outcome is neither kDone nor kNoCuda
   base::Bytes bytes{};            // that were copied
   base::Millis took{0};           // by the driver's call, or by the copy
-  std::string message{};          // a sentence when the outcome is neither kDone nor kNoCuda
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 

@@ -200,7 +200,7 @@ class AProcessThatIsAway(EvictCase):
         ledger.process.wait()
         fds = f"/proc/{pid}/fd/"
         fd = [name for name in os.listdir(fds) if "gpuman-ledger" in os.readlink(fds + name)][0]
-        again = self.serve(8 * GIB, CONTEXT, "--evictable", "-", PATIENCE, "--adopt", pid, fd)
+        again = self.evictable("-", PATIENCE, 8 * GIB, "--adopt", pid, fd)
         self.assert_stands(self.only(again), EVICTED)
         self.assert_stands(self.order(again, pid, False), ON_GPU)
         self.assertTrue(json.loads(self.tell(process))["good"])

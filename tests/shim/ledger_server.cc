@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include <iostream>
-#include <set>
+#include <map>
 #include <span>
 #include <sstream>
 
@@ -48,9 +48,7 @@ class TestMover {
   void PassOn(base::ProcessId process, bool out, base::Fd connection) {
     if (!Start()) return;
     const auto verb = out ? suspend::Verb::kTake : suspend::Verb::kGive;
-    asked_.insert(Ask({.id = ++last_, .verb = verb, .process = process}, connection.get()));
-    // What it has taken is copied when this is answered.
-    if (out) asked_.insert(Ask({.id = ++last_, .verb = suspend::Verb::kSecure, .process = process}, -1));
+    asked_[Ask({.id = ++last_, .verb = verb, .process = process}, connection.get())] = {verb, process};
   }
 
   // Whether it has something to do.
@@ -64,13 +62,22 @@ class TestMover {
         break;
       }
       const auto answer = suspend::ParseAnswer(packet->text);
-      if (answer && answer->outcome != suspend::Outcome::kHolding) asked_.erase(answer->id);
+      const auto asked = answer ? asked_.find(answer->id) : asked_.end();
+      if (asked == asked_.end() || answer->outcome == suspend::Outcome::kHolding) continue;
+      const auto [verb, process] = asked->second;
+      asked_.erase(asked);
+      if (answer->outcome != suspend::Outcome::kDone) {
+        std::cerr << "mover: " << answer->message << std::endl;
+      } else if (verb == suspend::Verb::kTake) {
+        // What it has taken is copied when this is answered.
+        const auto secure = suspend::Verb::kSecure;
+        asked_[Ask({.id = ++last_, .verb = secure, .process = process}, -1)] = {secure, process};
+      }
     }
     return !asked_.empty();
   }
   pid_t pid() const { return socket_.ok() ? started_.pid : 0; }
 
- private:
   bool Start() {
     if (socket_.ok() && ::kill(started_.pid, 0) == 0 && ::waitpid(started_.pid, nullptr, WNOHANG) == 0) return true;
     End();
@@ -78,8 +85,19 @@ class TestMover {
     if (!started) return false;
     started_ = std::move(*started);
     socket_ = std::move(started_.socket);
-    return mover::ReceivePacket(socket_.get()).has_value();  // its greeting
+    if (!mover::ReceivePacket(socket_.get())) return false;  // its greeting
+    // With a context and some host memory, so that what a test measures on the device does not change.
+    for (;;) {
+      Ask({.id = ++last_, .verb = suspend::Verb::kPrepare, .bytes = base::MiB(64)}, -1);
+      const auto packet = mover::ReceivePacket(socket_.get());
+      const auto answer = packet ? suspend::ParseAnswer(packet->text) : base::Result<suspend::Answer>();
+      if (!packet || !answer) return false;
+      if (answer->bytes.count != 0) return true;
+      ::usleep(1000);
+    }
   }
+
+ private:
   void End() {
     socket_.Close();
     asked_.clear();
@@ -93,7 +111,7 @@ class TestMover {
   const std::string program_;
   suspend::SpawnedHelper started_;
   base::Fd socket_;
-  std::set<std::uint64_t> asked_;
+  std::map<std::uint64_t, std::pair<suspend::Verb, base::ProcessId>> asked_;
   std::uint64_t last_ = 0;
 };
 
@@ -116,6 +134,7 @@ class Test {
     Server& server = server_.emplace(std::move(made));
     if (!options_.mover.empty()) {
       mover_.emplace(options_.mover);
+      if (!mover_->Start()) return base::Fail(base::ErrorCode::kUnavailable, "the mover does not start");
       server.SetTransfer([this](base::JobId, base::ProcessId process, bool out, base::Fd connection) {
         mover_->PassOn(process, out, std::move(connection));
       });
