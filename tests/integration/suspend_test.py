@@ -4,11 +4,14 @@
 Usage: suspend_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
 
+import contextlib
 import json
 import os
 import pathlib
+import random
 import signal
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
@@ -120,6 +123,67 @@ class SuspendTest(DaemonTest):
         self.assertEqual(self.becomes("survives", "suspended")["reason"], "held_by_user")
         self.assertEqual(self.resume("survives").json()["state"], "running")
         self.finishes_with_its_data("survives")
+
+    def movers(self):
+        pids = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
+            except OSError:
+                continue
+            if words[0].endswith(b"gpuman-mover") and int(parent) == self.m.daemon.pid:
+                pids.append(int(entry.name))
+        return pids
+
+    def test_movers_that_are_killed_at_any_moment_lose_nothing(self):
+        self.busy("kept", iterations=400)
+        chance, moved = random.Random(11), 0
+        for number in range(24):
+            out = number % 2 == 0
+            asked = threading.Thread(target=self.suspend if out else self.resume, args=("kept",))
+            asked.start()
+            while asked.is_alive():
+                asked.join(chance.uniform(0, 0.15))
+                if asked.is_alive() and chance.random() < 0.4:
+                    for pid in self.movers():
+                        os.kill(pid, signal.SIGKILL)
+            self.assertIn(self.job("kept")["state"], ("running", "suspended"))
+            moved += self.job("kept")["state"] == ("suspended" if out else "running")
+        self.assertGreater(moved, 6)
+        until("it is back", lambda: self.resume("kept").json()["state"] == "running")
+        self.finishes_with_its_data("kept")
+
+    def test_daemons_that_are_killed_at_any_moment_lose_nothing(self):
+        self.busy("kept", iterations=400)
+        chance = random.Random(5)
+        for number in range(6):
+            def ask(out=number % 2 == 0):
+                with contextlib.suppress(OSError, ConnectionError):
+                    (self.suspend if out else self.resume)("kept")
+            asked = threading.Thread(target=ask)
+            asked.start()
+            asked.join(chance.uniform(0, 0.3))
+            self.m.stop_daemon(signal.SIGKILL)
+            asked.join()
+            self.m.start_daemon()
+            until("it has come to rest",
+                  lambda: self.job("kept")["reason"] in (None, "held_by_user", "suspend_failed", "resume_failed"))
+        until("it is back", lambda: self.resume("kept").json()["state"] == "running")
+        self.finishes_with_its_data("kept")
+
+    def test_the_events_say_what_took_how_long(self):
+        job = self.busy("timed", iterations=6)
+        self.suspend("timed")
+        self.resume("timed")
+        told = {event["kind"]: event["data"] for event in self.events() if event["job"] == job["id"]}
+        for kind, parts in (("job_suspended", ("evict", "copy", "checkpoint")),
+                            ("job_resumed", ("return", "copy", "restore"))):
+            for part in parts:
+                self.assertIn("milliseconds_" + part, told[kind])
+        self.finishes_with_its_data("timed")
 
     def test_the_command_line_does_it(self):
         self.busy("typed", iterations=5)

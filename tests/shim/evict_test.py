@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import unittest
 from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SIM, ShimCase
 
 ON_GPU, EVICTED, FAILED = 1, 3, 5
-BUDGET, BUSY, CAPTURING, NO_ROOM, DRIVER = 1, 3, 4, 5, 6
+BUDGET, BUSY, CAPTURING, NO_ROOM, DRIVER, NO_MOVER = 1, 3, 4, 5, 6, 7
 PATIENCE = 20_000
 MOVER = str(BUILD / "bin/gpuman-mover")
 
@@ -282,6 +283,50 @@ class TwoDevices(EvictCase):
         out = self.order(ledger, pid, True)
         self.assert_stands(out, EVICTED)
         self.assertEqual((out["evicted"], out["evictable"], self.device_used()), (0, 0, before))
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertTrue(json.loads(self.tell(process))["good"])
+
+
+class TheMover(EvictCase):
+    def test_that_dies_on_the_way_back_loses_nothing(self):
+        ledger = self.evictable()
+        process = self.start_probe("holds", 96, 8)
+        pid = self.only(ledger)["pid"]
+        chance = random.Random(3)
+        for number in range(16):
+            if self.only(ledger)["stage"] == ON_GPU:
+                self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            ledger("order", pid, 0)
+            ledger("await", pid, chance.randrange(0, 60))
+            os.kill(int(ledger("mover")), signal.SIGKILL)
+            self.assertEqual(ledger("await", pid, 60_000), "ok")
+            self.assertIn(self.only(ledger)["stage"], (ON_GPU, EVICTED), number)
+        if self.only(ledger)["stage"] == EVICTED:
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertTrue(json.loads(self.tell(process))["good"])
+
+    def test_that_is_not_there_leaves_the_process_where_it_is(self):
+        ledger = self.serve(8 * GIB, CONTEXT, "--evictable", "-", PATIENCE)
+        process = self.start_probe("holds", 16, 8)
+        pid = self.only(ledger)["pid"]
+        self.assert_stands(self.order(ledger, pid, True), ON_GPU, NO_MOVER)
+        self.assertTrue(json.loads(self.tell(process))["good"])
+
+
+class Descriptors(EvictCase):
+    def test_that_are_used_up_leave_the_process_where_it_is(self):
+        ledger = self.evictable()
+        process = self.start_probe("holds", 64, 2)
+        pid = self.only(ledger)["pid"]
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        few = len(os.listdir(f"/proc/{pid}/fd"))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, hard))
+        self.assertEqual(self.order(ledger, pid, True)["stage"], ON_GPU)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (few - 40, hard))
+        self.assertEqual(self.order(ledger, pid, False)["stage"], EVICTED)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertTrue(json.loads(self.tell(process))["good"])
 

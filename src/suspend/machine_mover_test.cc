@@ -1,0 +1,121 @@
+// What the mover does beside the driver, event by event.
+#include "suspend/machine_fixture.h"
+
+namespace gpuman::suspend {
+namespace {
+
+// Process 11, whose shim has handed 9 GiB of its 10 to the mover.
+Story HandedOut() {
+  Story s;
+  s.by_hand = true;
+  s.Process(11, GiB(10), GiB(9));
+  s.Look();
+  s.Can(true);
+  s.Suspend();
+  EXPECT_THAT(s.Evicted(11), ElementsAre("secure 11", "checkpoint 11"));
+  return s;
+}
+
+Story Suspended() {
+  Story s = HandedOut();
+  s.Checkpointed(11);
+  s.Carried(11, Verb::kSecure);
+  EXPECT_EQ(s.machine.phase(), Phase::kSuspended);
+  return s;
+}
+
+Story OnTheWayBack() {
+  Story s = Suspended();
+  s.Resume();
+  EXPECT_THAT(s.Room(GiB(10)), ElementsAre("= resuming resuming", "load 11", "restore 11"));
+  return s;
+}
+
+TEST(SuspendMover, CopiesWhileTheDriverCheckpointsAndBothAreWaitedFor) {
+  Story first = HandedOut();
+  EXPECT_THAT(first.Checkpointed(11), IsEmpty());
+  EXPECT_THAT(first.Carried(11, Verb::kSecure), ElementsAre("= suspended held_by_user", "! job_suspended"));
+  Story second = HandedOut();
+  EXPECT_THAT(second.Carried(11, Verb::kSecure), IsEmpty());
+  EXPECT_THAT(second.Checkpointed(11), ElementsAre("= suspended held_by_user", "! job_suspended"));
+}
+
+TEST(SuspendMover, CopiesBackWhileTheDriverRestoresAndTheShimFetchesAfterBoth) {
+  Story first = OnTheWayBack();
+  EXPECT_THAT(first.Carried(11, Verb::kLoad), IsEmpty());
+  EXPECT_THAT(first.Restored(11), ElementsAre("return 11"));
+  EXPECT_THAT(first.Returned(11), ElementsAre("= running", "! job_resumed"));
+  Story second = OnTheWayBack();
+  EXPECT_THAT(second.Restored(11), IsEmpty());
+  EXPECT_THAT(second.Carried(11, Verb::kLoad), ElementsAre("return 11"));
+}
+
+TEST(SuspendMover, OneThatDiesIsFollowedByAnother) {
+  Story s = HandedOut();
+  s.Checkpointed(11);
+  EXPECT_THAT(s.Carried(11, Verb::kSecure, Outcome::kLost), ElementsAre("secure 11"));
+  EXPECT_THAT(s.Carried(11, Verb::kSecure), ElementsAre("= suspended held_by_user", "! job_suspended"));
+  s.Resume();
+  s.Room(GiB(10));
+  EXPECT_THAT(s.Carried(11, Verb::kLoad, Outcome::kLost), ElementsAre("load 11"));
+}
+
+TEST(SuspendMover, ThatCannotCopyGivesTheMemoryBackAsItIs) {
+  Story s = HandedOut();
+  EXPECT_THAT(s.Carried(11, Verb::kSecure, Outcome::kFailed),
+              ElementsAre("= undoing suspend_failed", "! suspend_failed", "load 11"));
+  EXPECT_THAT(s.Carried(11, Verb::kLoad), IsEmpty()) << "the driver is still at it";
+  EXPECT_THAT(s.Checkpointed(11), ElementsAre("restore 11"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("return 11"));
+  EXPECT_THAT(s.Returned(11), ElementsAre("= running suspend_failed"));
+  EXPECT_THAT(s.Detail(), HasSubstr("the memory of process 11: it said so"));
+}
+
+TEST(SuspendMover, WithoutRoomOnTheWayBackKeepsItInHostMemory) {
+  Story s = OnTheWayBack();
+  EXPECT_THAT(s.Carried(11, Verb::kLoad, Outcome::kNoRoom),
+              ElementsAre("= retreating resume_failed", "! resume_failed", "secure 11"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("checkpoint 11"));
+  EXPECT_THAT(s.Checkpointed(11), IsEmpty());
+  EXPECT_THAT(s.Carried(11, Verb::kSecure), ElementsAre("= suspended resources"));
+}
+
+TEST(SuspendMover, WhoIsCalledOutAgainWhileItLoadsIsSecuredAfterwards) {
+  Story s = OnTheWayBack();
+  EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user"));
+  EXPECT_THAT(s.Carried(11, Verb::kLoad), ElementsAre("secure 11"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("checkpoint 11"));
+}
+
+TEST(SuspendMover, LoadsOnTheGpuThatTheJobMovesTo) {
+  Story s = Suspended();
+  s.Resume("b");
+  EXPECT_THAT(s.Room(GiB(10), true, "b"),
+              ElementsAre("= resuming resuming", "load 11 b", "restore 11 a>b b>a c>c"));
+}
+
+TEST(SuspendMover, ANewDaemonAsksWhetherTheDataAreWhole) {
+  Story before = Suspended();
+  Story s;
+  s.by_hand = true;
+  s.machine = Machine::Rebuild({}, before.machine.record());
+  s.processes = before.processes;
+  EXPECT_THAT(s.Look(), ElementsAre("secure 11", "state? 11"));
+}
+
+TEST(SuspendMover, TheEventSaysWhatTookHowLong) {
+  Story s = HandedOut();
+  s.Feed(event::Answered{Story::IdOf(11),
+                         {.outcome = Outcome::kDone, .state = Saved::kCheckpointed, .took = base::Millis(300)}});
+  const auto actions = s.machine.On(
+      event::Carried{Story::IdOf(11), Verb::kSecure,
+                     {.outcome = Outcome::kDone, .bytes = GiB(9), .took = base::Millis(180)}},
+      s.now);
+  const auto* told = std::get_if<action::Emit>(&actions.back());
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->data.at("milliseconds_checkpoint"), 300);
+  EXPECT_EQ(told->data.at("milliseconds_copy"), 180);
+}
+
+}  // namespace
+}  // namespace gpuman::suspend
