@@ -12,6 +12,11 @@
 namespace gpuman::suspend {
 
 namespace asio = boost::asio;
+namespace {
+
+constexpr std::uint64_t kNobodyWaits = UINT64_MAX;  // the id of kPrepare
+
+}  // namespace
 
 Checkpointer::Checkpointer(asio::io_context& loop, asio::thread_pool& workers, CheckpointerOptions options)
     : loop_(loop),
@@ -158,7 +163,8 @@ void Checkpointer::SendDemand(const HelperUser& user) {
   Demand& demand = demands_[user];
   if (demand.told == demand.wanted) return;
   demand.told = demand.wanted;
-  helpers_.at(user).link->Send({.id = 0, .verb = Verb::kPrepare, .gpu = demand.gpu, .bytes = demand.wanted});
+  helpers_.at(user).link->Send(
+      {.id = kNobodyWaits, .verb = Verb::kPrepare, .gpu = demand.gpu, .bytes = demand.wanted});
 }
 
 void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::vector<base::Fd> files) {
@@ -186,7 +192,7 @@ void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::v
     for (auto& file : files) held.files.push_back(std::move(file));
     return;
   }
-  if (answer.id == 0) return;  // to what nobody waits for
+  if (answer.id == kNobodyWaits) return;
   if (!active_ || active_->user != user || active_->request.id != answer.id)
     return OnGone(user, {base::ErrorCode::kCorrupt, "gpuman-mover answers what nobody asked"});
   FinishActive(answer);
