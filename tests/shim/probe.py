@@ -5,6 +5,7 @@ They find the driver as most programs do: by dlsym in libcuda.so.1, here through
 
 import ctypes
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -420,6 +421,37 @@ def overwrite_and_hold():
     ctypes.memset(begin + 64 + 16, 0xff, 8)
     print(json.dumps({"status": [allocate(64 * MIB)[0] for _ in range(16)]}), flush=True)
     signal.pause()
+
+
+def allocate_twice(answers):
+    """For a process of multiprocessing: what fits, and what does not."""
+    start()
+    answers.put([allocate(64 * MIB)[0], allocate(1 << 40)[0]])
+
+
+def multiprocess():
+    """Three processes, started in the way of the argument."""
+    context = multiprocessing.get_context(sys.argv[2])
+    answers = context.Queue()
+    processes = [context.Process(target=allocate_twice, args=(answers,)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    statuses = [answers.get() for _ in processes]
+    for process in processes:
+        process.join()
+    return {"statuses": statuses, "exits": [process.exitcode for process in processes]}
+
+
+def by_dlsym_itself():
+    """Programs that look for dlsym by dlsym, wherever they look."""
+    start()
+    beyond, none = [], pointer()
+    for library in (ctypes.CDLL(None), ctypes.CDLL("libc.so.6"), cuda):
+        dlsym = library.dlsym
+        dlsym.restype, dlsym.argtypes = pointer, [pointer, ctypes.c_char_p]
+        found = dlsym(cuda._handle, b"cuMemAlloc_v2")
+        beyond.append(ctypes.CFUNCTYPE(ctypes.c_int, pointer, size_t)(found)(ctypes.byref(none), 1 << 40))
+    return {"beyond": beyond}
 
 
 def environment():
