@@ -50,9 +50,11 @@ struct Device {
 };
 
 struct Pool {
-  int device;
+  int device;  // kNoDevice: of the host
   std::uint64_t held;
 };
+
+inline constexpr int kNoDevice = -1;
 
 struct Context {
   int device;

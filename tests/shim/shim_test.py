@@ -45,6 +45,7 @@ class Ledger:
 
 class ShimCase(unittest.TestCase):
     LIMIT = 2 * GIB
+    machine_options = ()
 
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="gpuman-shim-")
@@ -62,7 +63,7 @@ class ShimCase(unittest.TestCase):
         environment = ["env", "XDG_RUNTIME_DIR=" + self.dir]
         if preload:
             environment += ["LD_PRELOAD=" + SHIM, "GPUMAN_SHIM_SOCKET=" + self.socket, "GPUMAN_JOB_ID=1"]
-        return [SIM, "exec", "--dir", self.dir + "/machine", "--", *environment, *words]
+        return [SIM, "exec", "--dir", self.dir + "/machine", *self.machine_options, "--", *environment, *words]
 
     def start(self, *words, preload=True):
         process = subprocess.Popen(self.command(*words, preload=preload), stdin=subprocess.PIPE,
@@ -237,6 +238,22 @@ class OddCalls(ShimCase):
         status, events = self.run_load("--alloc", "2MiB")
         self.assertEqual(status, 3)
         self.assertIn("OUT_OF_MEMORY", [event for event in events if event["event"] == "error"][0]["message"])
+
+
+class TwoDevices(ShimCase):
+    machine_options = ("--gpus", "2")
+
+    def test_pools_count_where_their_memory_is(self):
+        other = self.probe("uuid_of", 1, preload=False)
+        ledger = self.serve(CONTEXT + 64 * MIB, CONTEXT, "--gpu", other, CONTEXT + 512 * MIB, CONTEXT)
+        pools = self.probe("pools_elsewhere")
+        beside = {"statuses": [0, 2], "taken": [0, 64 * MIB], "left": [0, 0]}
+        self.assertEqual(pools["other"], beside)
+        self.assertEqual(pools["default"], beside)
+        for place in ("host", "numa"):
+            self.assertEqual(pools[place], {"statuses": [0, 0], "taken": [0, 0], "left": [0, 0]})
+        ledger("reclaim")
+        self.assertEqual((ledger("used", self.uuid), ledger("used", other)), ("0", "0"))
 
 
 class Limits(ShimCase):
