@@ -40,6 +40,21 @@ int main(void) {
 """
 
 
+# Whose dlsym a program gets that was linked with an older or a newer glibc.
+BINDS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+__asm__(".symver dlsym, dlsym@" VERSION);
+int main(void) {
+  Dl_info info;
+  if (dladdr((void*)dlsym, &info) == 0) return 1;
+  printf("%s\n", info.dli_fname);
+  return 0;
+}
+"""
+
+
 class Guests(ShimCase):
     def environment(self, **variables):
         return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "GPUMAN_JOB_ID": "1", "GPUMAN_SHIM_SOCKET": self.socket,
@@ -54,12 +69,12 @@ class Guests(ShimCase):
             answers.append((done.returncode, done.stdout, done.stderr))
         return answers
 
-    def compiled(self, name, compiler, *options):
+    def compiled(self, name, compiler, *options, text=PROGRAM):
         path = shutil.which(compiler)
         if path is None:
             self.skipTest(f"no {compiler}")
         source, program = pathlib.Path(self.dir, name + ".c"), pathlib.Path(self.dir, name)
-        source.write_text(PROGRAM)
+        source.write_text(text)
         done = subprocess.run([path, *options, "-o", program, source], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             self.skipTest(f"{compiler} {' '.join(options)} does not work here: {done.stderr.splitlines()[-1:]}")
@@ -131,6 +146,15 @@ class OddPrograms(Guests):
     def test_one_with_a_dlsym_of_its_own_is_held_to_its_limit(self):
         self.serve()
         self.assertEqual(self.odd(BUILD / "tests/odd_program", "own_dlsym"), {"status": 0, "beyond": 2, "good": True})
+
+    def test_one_of_any_glibc_is_bound_to_the_shims_dlsym(self):
+        first = "GLIBC_2.17" if os.uname().machine == "aarch64" else "GLIBC_2.2.5"
+        for version in (first, "GLIBC_2.34"):
+            with self.subTest(version):
+                program = self.compiled("binds", "gcc", f'-DVERSION="{version}"', text=BINDS)
+                without, with_shim = self.both([program])
+                self.assertEqual((with_shim[0], with_shim[1].strip()), (0, SHIM), with_shim)
+                self.assertNotIn("gpuman", without[1])
 
     def test_one_that_asks_for_dlsym_itself_is_held_to_its_limit(self):
         self.serve()
