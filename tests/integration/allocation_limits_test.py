@@ -56,6 +56,32 @@ lowered_patience = "300ms"
         until("all are refused more", lambda: [e["event"] for e in self.events_of("family")].count("oom") == 3)
         self.assertNotIn("hard_limit", self.kinds(job))
 
+    def test_two_jobs_that_fight_for_a_device_are_refused_by_it_and_none_is_ended(self):
+        gpu = self.request("GET", "/v1/gpus").json()["gpus"][0]["uuid"]
+        first = self.held("first-there", "2GiB", memory="3GiB", gpus=[gpu])
+        second = self.start("second-there", self.load("2GiB", "--step", "64MiB", "--json") + "; echo still here",
+                            memory="3GiB", gpus=[gpu])
+        self.assertEqual(self.wait(second)["state"], "finished", self.log(second))
+        self.assertIn("oom", [event["event"] for event in self.events_of(second)])
+        self.assertIn("still here", self.log(second))
+        self.assertEqual(self.job(first)["state"], "running")
+        self.assertNotIn("hard_limit", self.kinds(first) + self.kinds(second))
+
+    def test_a_shim_of_another_version_is_told_so_and_its_process_named(self):
+        ask = ("import os,socket,struct\n"
+               "for version in (1, 3):\n"
+               "  s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+               "  s.connect(os.environ['GPUMAN_SHIM_SOCKET'])\n"
+               "  s.send(b'GPMH' + struct.pack('<IQ112x', version, int(os.environ['GPUMAN_JOB_ID'])))\n"
+               "  print(struct.unpack('<IIII', s.recv(100)[:16])[1:3], flush=True)\n")
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+            script.write(ask)
+            script.flush()
+            self.start("other", f"{sys.executable} {script.name}; env -u LD_PRELOAD {self.load('64MiB', '--hold', '1h')}",
+                       memory="1GiB")
+            until("it is named", lambda: self.job("other")["unshimmed"])
+        self.assertEqual(self.log("other").splitlines()[:2], ["(2, 3)", "(2, 3)"])
+
     def test_the_program_is_told_its_limit(self):
         self.start("told", f"{sys.executable} {PROBE} told", memory="512MiB")
         self.assertEqual(self.wait("told")["state"], "finished", self.log("told"))
