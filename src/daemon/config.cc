@@ -44,6 +44,14 @@ void ReadGuard(TomlReader& in, Config& config) {
   in.Time("guard.grace", config.guard.grace, Millis(0), kDay);
   in.Spec("guard.reserve", config.guard.reserve);
   in.Specs("guard.gpu_reserve", config.guard.gpu_reserve);
+  std::string on_pressure = config.guard.suspend_on_pressure ? "suspend" : "end";
+  in.Text("guard.on_pressure", on_pressure);
+  if (on_pressure != "end" && on_pressure != "suspend")
+    in.Problem(in.Take("guard.on_pressure"), "guard.on_pressure",
+               fmt::format("'{}' is neither end nor suspend", on_pressure));
+  config.guard.suspend_on_pressure = on_pressure == "suspend";
+  in.Time("guard.suspend_patience", config.guard.suspend_patience, Millis(100), kDay);
+  in.Time("guard.return_after", config.guard.return_after, Millis(0), kDay);
   in.Flag("guard.unmanaged_victims", config.guard.unmanaged_victims);
   in.Names("guard.protected", config.guard.protected_names);
   in.Size("guard.overhead", config.guard.overhead, base::Bytes{0}, base::GiB(1024));

@@ -53,6 +53,9 @@ struct Config {
     base::Millis grace{0};                              // between SIGTERM and SIGKILL at the hard limit
     std::optional<base::SizeSpec> reserve;              // kept free on every GPU
     std::map<std::string, base::SizeSpec> gpu_reserve;  // by UUID, instead
+    bool suspend_on_pressure = false;                   // instead of ending a job for the reserve
+    base::Millis suspend_patience{60'000};
+    base::Millis return_after{10'000};  // room has to have lasted for this long
     bool unmanaged_victims = false;
     std::vector<std::string> protected_names;  // besides the display servers
     base::Bytes overhead = base::MiB(256);     // contexts and code of a job that counts its memory itself

@@ -111,11 +111,14 @@ class Service final : private jobs::SupervisorHost, private guard::Hands, privat
   int PriorityOf(base::JobId job) override;
   void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) override;
   void TellSuspension(base::JobId job, const suspend::action::Emit& event) override;
+  void OnPhase(base::JobId job, suspend::Phase phase) override;
 
   // guard::Hands
   void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
   base::Result<std::size_t> SignalJob(base::JobId job, int signal) override;
   base::Result<> SignalProcess(base::ProcessId process, int signal) override;
+  void SuspendJob(base::JobId job, const std::string& reason, const std::string& detail,
+                  base::Millis return_after) override;
   void Note(base::JobId job, const std::string& line) override;
   void Emit(guard::Event event) override;
 

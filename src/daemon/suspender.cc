@@ -40,13 +40,11 @@ void Suspender::Begin(base::JobId job, const std::string& stored) {
   if (stored.empty() || entries_.contains(job)) return;
   auto record = suspend::ParseRecord(stored);
   if (!record) return;
-  entries_.emplace(job, Entry{suspend::Machine::Rebuild(settings_, std::move(*record)),
-                              clock_.Mono(),
-                              stored,
-                              {},
-                              false,
-                              {},
-                              {}});
+  Entry entry{suspend::Machine::Rebuild(settings_, std::move(*record))};
+  entry.back_since = clock_.Mono();
+  entry.stored = stored;
+  entries_.emplace(job, std::move(entry));
+  TellPhase(job);
   Observe(job);
 }
 
@@ -54,6 +52,7 @@ void Suspender::End(base::JobId job) {
   if (!entries_.contains(job)) return;
   Feed(job, suspend::event::Ended{});
   auto node = entries_.extract(job);
+  host_.OnPhase(job, Phase::kRunning);
   for (auto& waiter : node.mapped().waiters)
     waiter.done(base::Fail(base::ErrorCode::kConflict, "the job has ended"));
 }
@@ -64,20 +63,20 @@ const suspend::Record* Suspender::RecordOf(base::JobId job) const {
 }
 
 Suspender::Entry& Suspender::EntryFor(base::JobId job) {
-  if (!entries_.contains(job))
-    entries_.emplace(job, Entry{suspend::Machine(settings_), {}, {}, {}, false, {}, {}});
+  if (!entries_.contains(job)) entries_.emplace(job, Entry{suspend::Machine(settings_)});
   Observe(job);
   return entries_.at(job);
 }
 
-void Suspender::Suspend(base::JobId job, std::string reason, std::string detail, Done done) {
+void Suspender::Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done) {
   Entry& entry = EntryFor(job);
   if (auto may = entry.machine.CanSuspend(); !may) {
     DropIfDone(job);
     return done(std::move(may));
   }
+  entry.back_since = clock_.Mono();
   entry.waiters.push_back({Wish::kOut, std::move(done)});
-  Feed(job, suspend::event::SuspendAsked{std::move(reason), std::move(detail)});
+  Feed(job, std::move(asked));
 }
 
 void Suspender::Resume(base::JobId job, std::optional<std::string> gpu, Done done) {
@@ -122,7 +121,14 @@ void Suspender::Feed(base::JobId job, const suspend::Event& event) {
   const auto it = entries_.find(job);
   if (it == entries_.end()) return;
   it->second.to_do.push_back(it->second.machine.On(event, clock_.Mono()));
+  TellPhase(job);
   Pump(job);
+}
+
+void Suspender::TellPhase(base::JobId job) {
+  Entry& entry = entries_.at(job);
+  const Phase phase = entry.machine.phase();
+  if (std::exchange(entry.told, phase) != phase) host_.OnPhase(job, phase);
 }
 
 // What changed is on the disk before anything of it is done: a daemon that is killed in between knows then
@@ -203,7 +209,7 @@ void Suspender::AnswerWaiters(base::JobId job) {
     const bool out = waiter.wish == Wish::kOut;
     const bool done = record.phase == (out ? Phase::kSuspended : Phase::kRunning);
     const bool on_its_way = !out && record.phase == Phase::kSuspended && record.wants_gpu;
-    const bool waits_for_room = on_its_way && record.reason == "resources";
+    const bool waits_for_room = on_its_way && (record.reason == "resources" || record.absence);
     if (on_its_way && !waits_for_room) {
       waiting.push_back(std::move(waiter));
       continue;
@@ -267,15 +273,18 @@ void Suspender::OfferRoom() {
           left = left > bytes ? left - bytes : base::Bytes{};
         }
     } else if (auto needs = entry.machine.Needs(now)) {
-      candidates.push_back({job, host_.PriorityOf(job), entry.back_since, std::move(*needs)});
+      const auto& absence = entry.machine.record().absence;
+      candidates.push_back({job, host_.PriorityOf(job), entry.back_since, std::move(*needs),
+                            absence ? absence->room_lasts : base::Millis(0)});
     }
   }
-  if (candidates.empty()) return;
-  const auto chosen = suspend::ChooseReturning(candidates, free);
-  for (const auto& candidate : candidates) {
-    const bool is_chosen = std::find(chosen.begin(), chosen.end(), candidate.job) != chosen.end();
-    Feed(candidate.job, suspend::event::Room{free, is_chosen});
-  }
+  const auto choice = suspend::ChooseReturning(candidates, free, now, room_since_);
+  const auto has = [](const std::vector<base::JobId>& jobs, base::JobId job) {
+    return std::find(jobs.begin(), jobs.end(), job) != jobs.end();
+  };
+  for (const auto& candidate : candidates)
+    Feed(candidate.job,
+         suspend::event::Room{free, has(choice.now, candidate.job), has(choice.soon, candidate.job)});
 }
 
 }  // namespace gpuman::daemon

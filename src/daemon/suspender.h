@@ -48,6 +48,8 @@ class SuspenderHost {
   // Stores the record with the job; `done` when it is on the disk, or cannot be.
   virtual void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) = 0;
   virtual void TellSuspension(base::JobId job, const suspend::action::Emit& event) = 0;
+  // A phase that is not what it was; kRunning where nothing is known of the job any more.
+  virtual void OnPhase(base::JobId job, suspend::Phase phase) = 0;
 };
 
 class Suspender {
@@ -65,7 +67,7 @@ class Suspender {
   // It ends, is let go of, or its command was started anew.
   void End(base::JobId job);
 
-  void Suspend(base::JobId job, std::string reason, std::string detail, Done done);
+  void Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done);
   // Done also when it waits for room: the record says so.
   void Resume(base::JobId job, std::optional<std::string> gpu, Done done);
   void Move(base::JobId job, const std::string& gpu, Done done);
@@ -85,11 +87,12 @@ class Suspender {
   struct Entry {
     suspend::Machine machine;
     base::MonoTime back_since{};  // it wants back since then
-    std::string stored;
-    std::deque<suspend::Actions> to_do;  // after what is being stored
+    std::string stored{};
+    std::deque<suspend::Actions> to_do{};  // after what is being stored
     bool storing = false;
-    std::vector<Waiter> waiters;
-    std::unique_ptr<boost::asio::steady_timer> timer;
+    std::vector<Waiter> waiters{};
+    std::unique_ptr<boost::asio::steady_timer> timer{};
+    suspend::Phase told = suspend::Phase::kRunning;
   };
   using Entries = std::map<base::JobId, Entry>;
 
@@ -97,6 +100,7 @@ class Suspender {
   Entry& EntryFor(base::JobId job);
   void Feed(base::JobId job, const suspend::Event& event);
   void Observe(base::JobId job);
+  void TellPhase(base::JobId job);
   void Pump(base::JobId job);
   void Carry(base::JobId job, const suspend::Actions& actions);
   void AskDriver(base::JobId job, suspend::Request request);
@@ -111,6 +115,7 @@ class Suspender {
   const suspend::Settings settings_;
   suspend::Checkpointer checkpointer_;
   Entries entries_;
+  suspend::RoomSince room_since_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Suspender*> self_;
 };

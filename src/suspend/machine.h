@@ -70,9 +70,11 @@ struct GpuView {
 };
 
 namespace event {
-// `reason` and `detail` become the job's (held_by_user, device_pressure, …).
+// `reason` and `detail` become the job's (held_by_user, device_pressure, …). With `room_lasts` it comes back
+// by itself when there has been room for it so long; a job that was to stay away stays away then.
 struct SuspendAsked {
   std::string reason, detail;
+  std::optional<base::Millis> room_lasts{};
 };
 struct ResumeAsked {
   std::optional<std::string> gpu{};  // UUID; none: where it was
@@ -93,10 +95,12 @@ struct Answered {
   base::ProcessId process{};
   Answer answer;
 };
-// To a job that wants back: what is free on each GPU, and whether ChooseReturning chose it.
+// To a job that wants back: what is free on each GPU, and whether ChooseReturning chose it, or there is room
+// that has not lasted yet.
 struct Room {
   BytesByGpu free;
   bool chosen = false;
+  bool settling = false;
 };
 struct Tick {};  // the deadline has come
 }  // namespace event
@@ -251,6 +255,7 @@ class Machine {
   std::map<std::string, std::int64_t> Figures(base::MonoTime now) const;
   std::optional<std::string> OnlyGpu() const;
   void SetState(std::string reason, std::string detail);
+  void SetAway(const std::string& reason, const std::string& detail);
   void Emit(const char* kind, std::string message, base::MonoTime now);
   void AskDriver(const base::ProcessId& process, Verb verb);
   void AskCan();

@@ -163,6 +163,12 @@ void Machine::SetState(std::string reason, std::string detail) {
   out_.push_back(action::SetState{record_.phase, record_.reason, record_.detail});
 }
 
+// The state of a job that is off the GPU. Why others pushed it off is said as long as it is not back.
+void Machine::SetAway(const std::string& reason, const std::string& detail) {
+  const auto& absence = record_.absence;
+  SetState(absence ? absence->reason : reason, absence ? absence->cause + "; " + detail : detail);
+}
+
 void Machine::Emit(const char* kind, std::string message, MonoTime now) {
   out_.push_back(action::Emit{kind, std::move(message), Figures(now)});
 }
