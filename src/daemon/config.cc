@@ -58,6 +58,16 @@ void ReadGuard(TomlReader& in, Config& config) {
   in.Time("guard.lowered_patience", config.guard.lowered_patience, Millis(0), kDay);
 }
 
+void ReadSuspend(TomlReader& in, Config& config) {
+  std::optional<base::SizeSpec> host_memory = config.suspend.host_memory;
+  in.Spec("suspend.host_memory", host_memory);
+  if (!host_memory)
+    in.Problem(in.Take("suspend.host_memory"), "suspend.host_memory",
+               "takes a size such as \"64GiB\" or \"50%\" of the host's memory");
+  config.suspend.host_memory = host_memory.value_or(config.suspend.host_memory);
+  in.Time("suspend.patience", config.suspend.patience, Millis(100), Millis(600'000));
+}
+
 // [[limits.unmanaged]] user = "alice" | "*", ceiling = "4GiB", action = "warn" | "enforce"
 std::optional<UnmanagedLimit> ReadUnmanagedLimit(TomlReader& in, const toml::table& table,
                                                  const UserLookup& users) {
@@ -140,6 +150,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadGuard(in, config);
   ReadLimits(in, config, users);
   in.Flag("shim.preload", config.shim.preload);
+  ReadSuspend(in, config);
   ReadJobs(in, config);
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);

@@ -67,6 +67,11 @@ struct Config {
   } shim;
 
   struct {
+    base::SizeSpec host_memory{{}, 50};  // of the host's, for all suspended jobs together
+    base::Millis patience{10'000};       // for calls and GPU work to come to rest
+  } suspend;
+
+  struct {
     std::vector<UnmanagedLimit> unmanaged;
   } limits;
 

@@ -23,6 +23,13 @@ constexpr std::size_t kEventsInMemory = 10'000;
 constexpr std::chrono::seconds kTrimEvery{30};
 constexpr std::chrono::seconds kReadyAtLast{8};  // loading a driver that sleeps takes some seconds
 
+SuspenderSettings SuspenderSettingsOf(const Config& config) {
+  SuspenderSettings settings;
+  settings.machine.lock_timeout = config.suspend.patience;
+  settings.host_memory = config.suspend.host_memory;
+  return settings;
+}
+
 Access AccessOf(const Config& config, bool user_mode) {
   if (user_mode) return {std::nullopt, std::nullopt, ::getuid()};
   return {LookUpGroup(config.access.admin_group), LookUpGroup(config.access.submit_group), std::nullopt};
@@ -121,8 +128,8 @@ base::Result<> Service::Begin() {
   SuspenderHost& suspender_host = *this;
   suspend::CheckpointerOptions checkpointer;
   checkpointer.program = {options_.checkpoint_program, config_.state_dir / "checkpoint.lock"};
-  suspender_ = std::make_unique<Suspender>(loop_, workers_, clock_, suspender_host, suspend::Settings{},
-                                           std::move(checkpointer));
+  suspender_ = std::make_unique<Suspender>(loop_, workers_, clock_, suspender_host,
+                                           SuspenderSettingsOf(config_), std::move(checkpointer));
   supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
                                                    SupervisorOptionsOf(config_));
   BeginSampling();
@@ -231,6 +238,8 @@ void Service::Reconfigure(const Config& config) {
   access_ = AccessOf(config_, options_.user_mode);
   guard_->SetSettings(GuardSettingsOf(config_));
   supervisor_->SetOptions(SupervisorOptionsOf(config_));
+  suspender_->SetSettings(SuspenderSettingsOf(config_));
+  for (const auto* job : supervisor_->All()) SetLedger(*job);
   AfterGuard();
   LookNow();
 }
@@ -308,6 +317,9 @@ void Service::SetLedger(const jobs::Job& job) {
   const auto limits = LedgerLimitsOf(job, guard_->inventory());
   ledger::Eviction eviction;
   eviction.possible = job.share;
+  eviction.patience = config_.suspend.patience;
+  if (const auto memory = suspend::ReadHostMemory())
+    eviction.host_budget = config_.suspend.host_memory.Of(memory->total);
   auto set = shims_->SetJob(job.id, *job.keeper, limits, eviction);
   if (!set) return OnTrouble(job, "the shim does not hold its limit: " + set.error().message);
   if (is_new) WarnOfTightLimits(job, limits);

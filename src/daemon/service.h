@@ -109,6 +109,7 @@ class Service final : private jobs::SupervisorHost, private guard::Hands, privat
   base::Result<> Order(base::JobId job, base::ProcessId process, bool out) override;
   std::optional<suspend::HelperUser> OwnerOf(base::JobId job) override;
   int PriorityOf(base::JobId job) override;
+  base::Bytes HostMemoryOf(base::JobId job) override;
   void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) override;
   void TellSuspension(base::JobId job, const suspend::action::Emit& event) override;
   void OnPhase(base::JobId job, suspend::Phase phase) override;

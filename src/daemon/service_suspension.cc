@@ -66,6 +66,10 @@ int Service::PriorityOf(base::JobId id) {
   return job ? job->priority : 0;
 }
 
+base::Bytes Service::HostMemoryOf(base::JobId job) {
+  return shims_ ? shims_->HostMemoryOf(job) : base::Bytes{};
+}
+
 void Service::SaveSuspension(base::JobId job, std::string record, std::function<void()> done) {
   supervisor_->SetSuspension(job, std::move(record), std::move(done));
 }

@@ -45,8 +45,9 @@ base::Result<> ShimChannel::SetJob(base::JobId job, base::ProcessId keeper,
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) {
     GPUMAN_TRY(Begin(job, keeper, WithContexts(limits), eviction));
-  } else if (known->second.limits != limits) {
-    GPUMAN_TRY(ledgers_.SetLimits(job, WithContexts(limits)));
+  } else {
+    if (known->second.limits != limits) GPUMAN_TRY(ledgers_.SetLimits(job, WithContexts(limits)));
+    ledgers_.SetEviction(job, eviction);
   }
   jobs_[job].limits = std::move(limits);
   seen_.clear();

@@ -40,7 +40,7 @@ class ShimChannel {
 
   // A job whose keeper is known and whose processes have the shim; `limits`: one for each of its GPUs. Called
   // again when limits change. kExhausted and the like: its processes go on without, and the guard with them.
-  // `eviction` holds from the first call on.
+  // Whether eviction is possible holds from the first call on.
   base::Result<> SetJob(base::JobId job, base::ProcessId keeper, std::vector<ledger::GpuLimit> limits,
                         const ledger::Eviction& eviction);
   // It has ended; or it goes on without limits.
@@ -63,6 +63,8 @@ class ShimChannel {
     return ledgers_.Order(job, process, out);
   }
   std::vector<ledger::Standing> StandingsOf(base::JobId job) const { return ledgers_.StandingsOf(job); }
+  // Host memory that the job's shims have for what they evict, or have evicted.
+  base::Bytes HostMemoryOf(base::JobId job) const { return ledgers_.HostMemoryOf(job); }
   // What one context costs on the GPU; nullopt: not known yet.
   std::optional<base::Bytes> ContextOn(const std::string& uuid) const;
 

@@ -27,7 +27,7 @@ Overloaded(F...) -> Overloaded<F...>;
 }  // namespace
 
 Suspender::Suspender(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
-                     const base::Clock& clock, SuspenderHost& host, suspend::Settings settings,
+                     const base::Clock& clock, SuspenderHost& host, SuspenderSettings settings,
                      suspend::CheckpointerOptions checkpointer)
     : loop_(loop),
       clock_(clock),
@@ -40,7 +40,7 @@ void Suspender::Begin(base::JobId job, const std::string& stored) {
   if (stored.empty() || entries_.contains(job)) return;
   auto record = suspend::ParseRecord(stored);
   if (!record) return;
-  Entry entry{suspend::Machine::Rebuild(settings_, std::move(*record))};
+  Entry entry{suspend::Machine::Rebuild(settings_.machine, std::move(*record))};
   entry.back_since = clock_.Mono();
   entry.stored = stored;
   entries_.emplace(job, std::move(entry));
@@ -63,14 +63,16 @@ const suspend::Record* Suspender::RecordOf(base::JobId job) const {
 }
 
 Suspender::Entry& Suspender::EntryFor(base::JobId job) {
-  if (!entries_.contains(job)) entries_.emplace(job, Entry{suspend::Machine(settings_)});
+  if (!entries_.contains(job)) entries_.emplace(job, Entry{suspend::Machine(settings_.machine)});
   Observe(job);
   return entries_.at(job);
 }
 
 void Suspender::Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done) {
   Entry& entry = EntryFor(job);
-  if (auto may = entry.machine.CanSuspend(); !may) {
+  const auto room = HostRoomFor(job);
+  if (auto may = room ? entry.machine.CanSuspend(*room) : base::Result<>(base::Fail(room.error())); !may) {
+    host_.TellSuspension(job, {"suspend_refused", may.error().message});
     DropIfDone(job);
     return done(std::move(may));
   }
@@ -93,7 +95,9 @@ void Suspender::Resume(base::JobId job, std::optional<std::string> gpu, Done don
 
 void Suspender::Move(base::JobId job, const std::string& gpu, Done done) {
   Entry& entry = EntryFor(job);
-  if (auto may = entry.machine.CanMove(gpu); !may) {
+  const auto room = HostRoomFor(job);
+  if (auto may = room ? entry.machine.CanMove(gpu, *room) : base::Result<>(base::Fail(room.error())); !may) {
+    host_.TellSuspension(job, {"move_refused", may.error().message});
     DropIfDone(job);
     return done(std::move(may));
   }
@@ -101,6 +105,28 @@ void Suspender::Move(base::JobId job, const std::string& gpu, Done done) {
   entry.waiters.push_back({Wish::kElsewhere, std::move(done)});
   Feed(job, suspend::event::MoveAsked{gpu});
   OfferRoom();
+}
+
+void Suspender::SetSettings(SuspenderSettings settings) {
+  settings_ = settings;
+  for (auto& [job, entry] : entries_) entry.machine.SetSettings(settings_.machine);
+}
+
+base::Result<suspend::HostRoom> Suspender::HostRoomFor(base::JobId job) {
+  GPUMAN_ASSIGN(const auto memory, suspend::ReadHostMemory());
+  suspend::HostRoom room;
+  room.budget = settings_.host_memory.Of(memory.total);
+  room.prepared = host_.HostMemoryOf(job);
+  room.available = memory.available;
+  room.kept_free = suspend::KeptFree(memory);
+  for (const auto& [other, entry] : entries_) {
+    if (other == job) continue;
+    room.in_use += entry.machine.InHost();
+    if (entry.machine.phase() != Phase::kSuspending) continue;
+    const auto need = entry.machine.NeedOfHost();
+    room.available = room.available - (need.evicted - host_.HostMemoryOf(other) + need.checkpointed);
+  }
+  return room;
 }
 
 void Suspender::OnSample() {
@@ -172,9 +198,7 @@ void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
                    [&](const AskState& ask) {
                      AskDriver(job, {0, suspend::Verb::kState, ask.process, {}, {}});
                    },
-                   [&](const Checkpoint& c) {
-                     AskDriver(job, {0, suspend::Verb::kCheckpoint, c.process, c.lock_timeout, {}});
-                   },
+                   [&](const suspend::action::Checkpoint& order) { Checkpoint(job, order); },
                    [&](const Restore& r) {
                      AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
                    },
@@ -183,6 +207,21 @@ void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
                },
                action);
   }
+}
+
+// Time has passed since the job was let go: a second look, for each process.
+void Suspender::Checkpoint(base::JobId job, const suspend::action::Checkpoint& order) {
+  const auto memory = suspend::ReadHostMemory();
+  if (const auto holds = memory ? suspend::HoldsCheckpoint(*memory, order.bytes) : base::Result<>(); !holds) {
+    boost::asio::post(loop_, [self = self_, job, process = order.process, why = holds.error().message] {
+      if (!*self) return;
+      const suspend::Answer refused{
+          .outcome = suspend::Outcome::kNoRoom, .state = suspend::Saved::kRunning, .message = why};
+      (*self)->Feed(job, suspend::event::Answered{process, refused});
+    });
+    return;
+  }
+  AskDriver(job, {0, suspend::Verb::kCheckpoint, order.process, order.lock_timeout, {}});
 }
 
 void Suspender::AskDriver(base::JobId job, suspend::Request request) {

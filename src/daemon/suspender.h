@@ -45,11 +45,18 @@ class SuspenderHost {
   virtual base::Result<> Order(base::JobId job, base::ProcessId process, bool out) = 0;
   virtual std::optional<suspend::HelperUser> OwnerOf(base::JobId job) = 0;
   virtual int PriorityOf(base::JobId job) = 0;
+  // Host memory that the job's shims have already.
+  virtual base::Bytes HostMemoryOf(base::JobId job) = 0;
   // Stores the record with the job; `done` when it is on the disk, or cannot be.
   virtual void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) = 0;
   virtual void TellSuspension(base::JobId job, const suspend::action::Emit& event) = 0;
   // A phase that is not what it was; kRunning where nothing is known of the job any more.
   virtual void OnPhase(base::JobId job, suspend::Phase phase) = 0;
+};
+
+struct SuspenderSettings {
+  suspend::Settings machine{};
+  base::SizeSpec host_memory{{}, 50};  // of the host's, for all suspended jobs together
 };
 
 class Suspender {
@@ -59,7 +66,9 @@ class Suspender {
 
   // All must outlive this object.
   Suspender(boost::asio::io_context& loop, boost::asio::thread_pool& workers, const base::Clock& clock,
-            SuspenderHost& host, suspend::Settings settings, suspend::CheckpointerOptions checkpointer);
+            SuspenderHost& host, SuspenderSettings settings, suspend::CheckpointerOptions checkpointer);
+
+  void SetSettings(SuspenderSettings settings);
 
   // The job runs; `stored` is its record from an earlier daemon, empty: none. Nothing happens for a job that
   // is known.
@@ -102,6 +111,8 @@ class Suspender {
   void Observe(base::JobId job);
   void TellPhase(base::JobId job);
   void Pump(base::JobId job);
+  base::Result<suspend::HostRoom> HostRoomFor(base::JobId job);
+  void Checkpoint(base::JobId job, const suspend::action::Checkpoint& order);
   void Carry(base::JobId job, const suspend::Actions& actions);
   void AskDriver(base::JobId job, suspend::Request request);
   void AnswerWaiters(base::JobId job);
@@ -112,7 +123,7 @@ class Suspender {
   boost::asio::io_context& loop_;
   const base::Clock& clock_;
   SuspenderHost& host_;
-  const suspend::Settings settings_;
+  SuspenderSettings settings_;
   suspend::Checkpointer checkpointer_;
   Entries entries_;
   suspend::RoomSince room_since_;

@@ -30,6 +30,7 @@
 #include "base/process.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "suspend/host_room.h"
 #include "suspend/record.h"
 #include "suspend/request.h"
 
@@ -127,6 +128,7 @@ struct AskState {
 struct Checkpoint {
   base::ProcessId process;
   base::Millis lock_timeout;
+  base::Bytes bytes{};  // what it has on the device now
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 struct Restore {
@@ -171,11 +173,20 @@ class Machine {
   // kUnsatisfiable, kNotSupported, kConflict or kNotFound with a sentence, for the one who asks. What is
   // accepted may fail later.
   base::Result<> CanSuspend() const;
+  // kUnsatisfiable as well where the host's memory does not hold it.
+  base::Result<> CanSuspend(const HostRoom& room) const;
   base::Result<> CanResume(const std::optional<std::string>& gpu) const;
   base::Result<> CanMove(const std::string& gpu) const;
+  base::Result<> CanMove(const std::string& gpu, const HostRoom& room) const;
 
   // Of a suspended job that wants back: the room it needs on each GPU. nullopt: it does not (just now).
   std::optional<BytesByGpu> Needs(base::MonoTime now) const;
+  // What of the job is on its GPUs still and would come to the host's memory.
+  HostNeed NeedOfHost() const;
+  // What the job has there, or is about to have.
+  base::Bytes InHost() const;
+  // Holds from the next order on.
+  void SetSettings(Settings settings) { settings_ = settings; }
 
  private:
   enum class Order { kNone, kEvict, kReturn };
