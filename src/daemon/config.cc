@@ -65,7 +65,7 @@ void ReadSuspend(TomlReader& in, Config& config) {
     in.Problem(in.Take("suspend.host_memory"), "suspend.host_memory",
                "takes a size such as \"64GiB\" or \"50%\" of the host's memory");
   config.suspend.host_memory = host_memory.value_or(config.suspend.host_memory);
-  in.Time("suspend.patience", config.suspend.patience, Millis(100), Millis(600'000));
+  in.Time("suspend.patience", config.suspend.patience, Millis(100), Millis(60'000));
 }
 
 // [[limits.unmanaged]] user = "alice" | "*", ceiling = "4GiB", action = "warn" | "enforce"

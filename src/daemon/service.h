@@ -23,6 +23,7 @@
 #include "base/process.h"
 #include "daemon/authorization.h"
 #include "daemon/config.h"
+#include "daemon/context_costs.h"
 #include "daemon/event_log.h"
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
@@ -92,6 +93,9 @@ class Service final : private jobs::SupervisorHost, private guard::Hands, privat
   ledger::Attribution JobOfShim(const ledger::Caller& caller) const;
   void SetLedger(const jobs::Job& job);
   void WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits);
+  void RecallContexts();
+  void ExpectContexts();
+  void LearnContext(const gpu::Gpu& gpu, base::Bytes bytes);
   void LookAtLedgers(const guard::GpuStatus& status);
 
   // jobs::SupervisorHost
@@ -137,6 +141,7 @@ class Service final : private jobs::SupervisorHost, private guard::Hands, privat
   std::unique_ptr<guard::Guard> guard_;
   std::unique_ptr<jobs::Supervisor> supervisor_;
   std::map<base::JobId, base::MonoTime> stopping_since_;
+  ContextCosts context_costs_;
   std::unique_ptr<ShimChannel> shims_;                                 // null: no shim, or no socket for it
   std::map<base::JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU, where all processes count
   std::unique_ptr<Suspender> suspender_;

@@ -68,13 +68,27 @@ Suspender::Entry& Suspender::EntryFor(base::JobId job) {
   return entries_.at(job);
 }
 
+void Suspender::Refuse(base::JobId job, const char* kind, base::Error error,
+                       const base::Result<suspend::HostRoom>& room, Done done) {
+  suspend::action::Emit told{kind, error.message};
+  const auto need = entries_.at(job).machine.NeedOfHost();
+  if (room && !suspend::Holds(*room, need)) {
+    const auto number = [](base::Bytes bytes) { return static_cast<std::int64_t>(bytes.count); };
+    told.data = {{"needed", number(need.evicted + need.checkpointed)},
+                 {"budget", number(room->budget)},
+                 {"in_use", number(room->in_use)},
+                 {"available", number(room->available)}};
+  }
+  host_.TellSuspension(job, told);
+  DropIfDone(job);
+  done(base::Fail(std::move(error)));
+}
+
 void Suspender::Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done) {
   Entry& entry = EntryFor(job);
   const auto room = HostRoomFor(job);
   if (auto may = room ? entry.machine.CanSuspend(*room) : base::Result<>(base::Fail(room.error())); !may) {
-    host_.TellSuspension(job, {"suspend_refused", may.error().message});
-    DropIfDone(job);
-    return done(std::move(may));
+    return Refuse(job, "suspend_refused", std::move(may).error(), room, std::move(done));
   }
   entry.back_since = clock_.Mono();
   entry.waiters.push_back({Wish::kOut, std::move(done)});
@@ -97,9 +111,7 @@ void Suspender::Move(base::JobId job, const std::string& gpu, Done done) {
   Entry& entry = EntryFor(job);
   const auto room = HostRoomFor(job);
   if (auto may = room ? entry.machine.CanMove(gpu, *room) : base::Result<>(base::Fail(room.error())); !may) {
-    host_.TellSuspension(job, {"move_refused", may.error().message});
-    DropIfDone(job);
-    return done(std::move(may));
+    return Refuse(job, "move_refused", std::move(may).error(), room, std::move(done));
   }
   entry.back_since = clock_.Mono();
   entry.waiters.push_back({Wish::kElsewhere, std::move(done)});

@@ -110,6 +110,8 @@ class Suspender {
   void Feed(base::JobId job, const suspend::Event& event);
   void Observe(base::JobId job);
   void TellPhase(base::JobId job);
+  void Refuse(base::JobId job, const char* kind, base::Error error,
+              const base::Result<suspend::HostRoom>& room, Done done);
   void Pump(base::JobId job);
   base::Result<suspend::HostRoom> HostRoomFor(base::JobId job);
   void Checkpoint(base::JobId job, const suspend::action::Checkpoint& order);

@@ -171,6 +171,9 @@ class HostBudgetTest(SuspendCase):
                 after = self.job(f"b{name}")
                 self.assertEqual((after["state"], after["reason"]), ("running", None))
                 self.assertEqual(self.kinds(after["id"]), ["job_started", "suspend_refused"])
+                data = [e["data"] for e in self.events() if e["job"] == after["id"]][-1]
+                self.assertEqual(data["budget"], 450 * MIB)
+                self.assertGreater(data["needed"] + data["in_use"], data["budget"])
                 self.assertEqual(self.request("DELETE", f"/v1/jobs/a{name}").json()["state"], "killed")
                 self.assertEqual(self.suspend(f"b{name}").status, 200, "there is room now")
                 self.assertIn("job_suspended", self.kinds(job))
