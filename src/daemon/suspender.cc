@@ -68,22 +68,6 @@ Suspender::Entry& Suspender::EntryFor(base::JobId job) {
   return entries_.at(job);
 }
 
-void Suspender::Refuse(base::JobId job, const char* kind, base::Error error,
-                       const base::Result<suspend::HostRoom>& room, Done done) {
-  suspend::action::Emit told{kind, error.message};
-  const auto need = entries_.at(job).machine.NeedOfHost();
-  if (room && !suspend::Holds(*room, need)) {
-    const auto number = [](base::Bytes bytes) { return static_cast<std::int64_t>(bytes.count); };
-    told.data = {{"needed", number(need.evicted + need.checkpointed)},
-                 {"budget", number(room->budget)},
-                 {"in_use", number(room->in_use)},
-                 {"available", number(room->available)}};
-  }
-  host_.TellSuspension(job, told);
-  DropIfDone(job);
-  done(base::Fail(std::move(error)));
-}
-
 void Suspender::Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done) {
   Entry& entry = EntryFor(job);
   const auto room = HostRoomFor(job);
@@ -122,23 +106,6 @@ void Suspender::Move(base::JobId job, const std::string& gpu, Done done) {
 void Suspender::SetSettings(SuspenderSettings settings) {
   settings_ = settings;
   for (auto& [job, entry] : entries_) entry.machine.SetSettings(settings_.machine);
-}
-
-base::Result<suspend::HostRoom> Suspender::HostRoomFor(base::JobId job) {
-  GPUMAN_ASSIGN(const auto memory, suspend::ReadHostMemory());
-  suspend::HostRoom room;
-  room.budget = settings_.host_memory.Of(memory.total);
-  room.prepared = host_.HostMemoryOf(job);
-  room.available = memory.available;
-  room.kept_free = suspend::KeptFree(memory);
-  for (const auto& [other, entry] : entries_) {
-    if (other == job) continue;
-    room.in_use += entry.machine.InHost();
-    if (entry.machine.phase() != Phase::kSuspending) continue;
-    const auto need = entry.machine.NeedOfHost();
-    room.available = room.available - (need.evicted - host_.HostMemoryOf(other) + need.checkpointed);
-  }
-  return room;
 }
 
 void Suspender::OnSample() {
@@ -221,21 +188,6 @@ void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
   }
 }
 
-// Time has passed since the job was let go: a second look, for each process.
-void Suspender::Checkpoint(base::JobId job, const suspend::action::Checkpoint& order) {
-  const auto memory = suspend::ReadHostMemory();
-  if (const auto holds = memory ? suspend::HoldsCheckpoint(*memory, order.bytes) : base::Result<>(); !holds) {
-    boost::asio::post(loop_, [self = self_, job, process = order.process, why = holds.error().message] {
-      if (!*self) return;
-      const suspend::Answer refused{
-          .outcome = suspend::Outcome::kNoRoom, .state = suspend::Saved::kRunning, .message = why};
-      (*self)->Feed(job, suspend::event::Answered{process, refused});
-    });
-    return;
-  }
-  AskDriver(job, {0, suspend::Verb::kCheckpoint, order.process, order.lock_timeout, {}});
-}
-
 void Suspender::AskDriver(base::JobId job, suspend::Request request) {
   const auto process = request.process;
   const auto answer = [self = self_, job, process](const suspend::Answer& got) {
@@ -310,32 +262,6 @@ void Suspender::SetTimer(base::JobId job) {
     (*self)->Feed(job, suspend::event::Tick{});
     (*self)->OfferRoom();
   });
-}
-
-void Suspender::OfferRoom() {
-  auto free = host_.FreeMemory();
-  const auto now = clock_.Mono();
-  std::vector<suspend::Candidate> candidates;
-  for (const auto& [job, entry] : entries_) {
-    if (entry.machine.phase() == Phase::kResuming) {
-      for (const auto& [process, gpus] : entry.machine.record().held)
-        for (const auto& [uuid, bytes] : gpus) {
-          auto& left = free[uuid];
-          left = left > bytes ? left - bytes : base::Bytes{};
-        }
-    } else if (auto needs = entry.machine.Needs(now)) {
-      const auto& absence = entry.machine.record().absence;
-      candidates.push_back({job, host_.PriorityOf(job), entry.back_since, std::move(*needs),
-                            absence ? absence->room_lasts : base::Millis(0)});
-    }
-  }
-  const auto choice = suspend::ChooseReturning(candidates, free, now, room_since_);
-  const auto has = [](const std::vector<base::JobId>& jobs, base::JobId job) {
-    return std::find(jobs.begin(), jobs.end(), job) != jobs.end();
-  };
-  for (const auto& candidate : candidates)
-    Feed(candidate.job,
-         suspend::event::Room{free, has(choice.now, candidate.job), has(choice.soon, candidate.job)});
 }
 
 }  // namespace gpuman::daemon
