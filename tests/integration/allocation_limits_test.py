@@ -156,6 +156,24 @@ lowered_patience = "300ms"
         self.assertIn("limit_below_context", self.kinds(job))
         self.assertIn("less than a CUDA context", self.log("tight"))
 
+    def test_a_limit_below_a_context_is_told_by_a_new_daemon_before_any_job_has_run(self):
+        costs = self.m.dir / "lib" / "contexts.json"
+        self.held("first", "64MiB", memory="1GiB")
+        until("a context's cost is stored", costs.exists)
+        self.request("DELETE", "/v1/jobs/first")
+        self.m.stop_daemon(signal.SIGKILL)
+        (self.m.dir / "daemon.log").write_text("")
+        self.m.start_daemon()
+        job = self.start("tight", "true", memory="32MiB")
+        self.wait("tight")
+        self.assertIn("limit_below_context", self.kinds(job))
+        self.assertNotIn("a context takes", (self.m.dir / "daemon.log").read_text(), "nothing was seen yet")
+        self.m.stop_daemon()
+        costs.write_text("spoilt")
+        self.m.start_daemon()
+        self.held("again", "64MiB", memory="1GiB")
+        until("it is learned again", lambda: "driver" in costs.read_text())
+
     def test_nothing_is_preloaded_where_nobody_wants_it(self):
         self.start("with", "echo [$LD_PRELOAD]")
         self.start("without", "echo [$LD_PRELOAD]", preload=False)
