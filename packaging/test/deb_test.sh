@@ -58,10 +58,13 @@ gpuman-sim exec --profile rtx4050 -- bash -euc '
   gpumand >/tmp/gpumand.log 2>&1 &
   for i in $(seq 200); do [ ! -S /run/gpuman/gpumand.sock ] || break; sleep 0.05; done
   gpuman run --tag fits --memory 1GiB --wait -- gpuman-load --alloc 256MiB --verify --iterations 3
-  rc=0; gpuman run --tag hog --memory 1GiB --wait -- gpuman-load --alloc 5GiB --step 64MiB --interval 20ms --hold 30s || rc=$?
+  rc=0; gpuman run --tag asks --memory 1GiB --wait -- gpuman-load --alloc 5GiB --step 64MiB --hold 30s || rc=$?
+  [ "$rc" = 3 ] || { echo "the library did not refuse memory: $rc"; gpuman status; exit 1; }
+  rc=0; gpuman run --tag hog --memory 1GiB --wait -- env -u LD_PRELOAD gpuman-load --alloc 5GiB --step 64MiB --interval 20ms --hold 30s ||
+    rc=$?
   [ "$rc" = 137 ] || { echo "the hog ended with $rc"; gpuman status; exit 1; }
   gpuman status
-  gpuman remove fits >/dev/null; gpuman remove hog >/dev/null
+  for tag in fits asks hog; do gpuman remove $tag >/dev/null; done
   kill %1; wait %1 || true' || { tail -n 30 /tmp/gpumand.log; fail "use"; }
 
 echo "== upgrade keeps what the administrator changed"

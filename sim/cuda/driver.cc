@@ -1,6 +1,7 @@
 #include "sim/cuda/driver.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -186,8 +187,15 @@ bool Driver::UsesManaged() {
 }
 
 std::vector<std::shared_ptr<Context>>& CurrentContexts() {
-  thread_local std::vector<std::shared_ptr<Context>> stack;
-  return stack;
+  // The first thread's stays: destructors of the program's static objects may call the driver.
+  struct Owner {
+    std::vector<std::shared_ptr<Context>>* stack = new std::vector<std::shared_ptr<Context>>;
+    ~Owner() {
+      if (::gettid() != ::getpid()) delete stack;
+    }
+  };
+  thread_local Owner owner;
+  return *owner.stack;
 }
 
 }  // namespace gpuman::sim::cuda

@@ -12,8 +12,8 @@ constexpr std::uint64_t kStep = 512;
 
 }  // namespace
 
-MemoryPool::MemoryPool(Driver& driver, Device& device, bool is_default)
-    : driver_(driver), device_(device), is_default_(is_default) {
+MemoryPool::MemoryPool(Driver& driver, Device& device, bool is_default, Place place)
+    : driver_(driver), device_(device), is_default_(is_default), place_(place) {
   switches_[CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] = 1;
   switches_[CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC] = 1;
   switches_[CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES] = 1;
@@ -54,7 +54,8 @@ bool MemoryPool::Grow(std::uint64_t size, std::uint64_t& offset) {
     unbacked_.TakeExactly(begin, bytes);
   }
   for (std::uint64_t piece = begin; piece < begin + bytes; piece += kPoolPiece) {
-    auto physical = Physical::Allocate(driver_.heap, &device_, kPoolPiece, Physical::Sharing::kPrivate);
+    auto physical = Physical::Allocate(driver_.heap, is_on_host() ? nullptr : &device_, kPoolPiece,
+                                       Physical::Sharing::kPrivate);
     if (physical == nullptr || !MapAt(base_ + piece, kPoolPiece, *physical, 0)) {
       unbacked_.Give(piece, begin + bytes - piece);
       return false;  // what came so far stays, as free pieces

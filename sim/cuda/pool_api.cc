@@ -83,14 +83,16 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* pool_props) {
   const Call call(__func__, Need::kHealthy);
   if (!call) return call.error();
-  if (pool == nullptr || pool_props == nullptr || pool_props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-      pool_props->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (pool == nullptr || pool_props == nullptr || pool_props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;  // managed pools are of CUDA 13
+  const CUmemLocationType type = pool_props->location.type;
+  const bool on_host = type == CU_MEM_LOCATION_TYPE_HOST || type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  if (!on_host && type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
   if (pool_props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
-  Device* const device = call.driver().FindDevice(pool_props->location.id);
+  Device* const device = call.driver().FindDevice(on_host ? 0 : pool_props->location.id);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  *pool = call.driver().pools.Add(std::make_shared<MemoryPool>(call.driver(), *device, false));
+  const auto place = on_host ? MemoryPool::Place::kHost : MemoryPool::Place::kDevice;
+  *pool = call.driver().pools.Add(std::make_shared<MemoryPool>(call.driver(), *device, false, place));
   return CUDA_SUCCESS;
 }
 
@@ -168,7 +170,7 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   if (call.error != CUDA_SUCCESS) return call.error;
   Device* const found = call.call.driver().FindDevice(device);
   if (found == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (&call.pool->device() != found) return CUDA_ERROR_INVALID_VALUE;
+  if (&call.pool->device() != found || call.pool->is_on_host()) return CUDA_ERROR_INVALID_VALUE;
   call.call.driver().set_current_pool(*found, call.pool.get());
   return CUDA_SUCCESS;
 }

@@ -35,6 +35,24 @@ TEST(SimCudaPools, APoolGrowsByPiecesAndGivesThemBackWhenSynchronized) {
   });
 }
 
+TEST(SimCudaPools, APoolOfTheHostTakesNothingOfTheDevice) {
+  OnDevice([](Cuda& cu, TestState&) {
+    const std::uint64_t before = FreeBytes(cu);
+    CUmemPoolProps props{};
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location = {CU_MEM_LOCATION_TYPE_HOST, 0};
+    CUmemoryPool pool = nullptr;
+    CUdeviceptr pointer = 0;
+    ASSERT_OK(cu.cuMemPoolCreate(&pool, &props));
+    EXPECT_OK(cu.cuMemAllocFromPoolAsync(&pointer, 100 * kMegabyte, pool, nullptr));
+    EXPECT_EQ(FreeBytes(cu), before);
+    EXPECT_OK(cu.cuMemFreeAsync(pointer, nullptr));
+    EXPECT_OK(cu.cuStreamSynchronize(nullptr));
+    EXPECT_CU(CUDA_ERROR_INVALID_VALUE, cu.cuDeviceSetMemPool(0, pool));
+    EXPECT_OK(cu.cuMemPoolDestroy(pool));
+  });
+}
+
 TEST(SimCudaPools, AskingAPoolSpoilsACaptureUnlessTheThreadIsRelaxed) {
   OnDevice([](Cuda& cu, TestState&) {
     CUmemoryPool pool = nullptr;

@@ -27,7 +27,7 @@ class OneBuffer : public Memory {
   bool writable = true;
 
  private:
-  alignas(64) std::vector<std::uint32_t> words_;
+  std::vector<std::uint32_t> words_;
 };
 
 tl::expected<Program, std::string> Load(const std::string& body,

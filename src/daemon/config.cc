@@ -44,10 +44,28 @@ void ReadGuard(TomlReader& in, Config& config) {
   in.Time("guard.grace", config.guard.grace, Millis(0), kDay);
   in.Spec("guard.reserve", config.guard.reserve);
   in.Specs("guard.gpu_reserve", config.guard.gpu_reserve);
+  std::string on_pressure = config.guard.suspend_on_pressure ? "suspend" : "end";
+  in.Text("guard.on_pressure", on_pressure);
+  if (on_pressure != "end" && on_pressure != "suspend")
+    in.Problem(in.Take("guard.on_pressure"), "guard.on_pressure",
+               fmt::format("'{}' is neither end nor suspend", on_pressure));
+  config.guard.suspend_on_pressure = on_pressure == "suspend";
+  in.Time("guard.suspend_patience", config.guard.suspend_patience, Millis(100), kDay);
+  in.Time("guard.return_after", config.guard.return_after, Millis(0), kDay);
   in.Flag("guard.unmanaged_victims", config.guard.unmanaged_victims);
   in.Names("guard.protected", config.guard.protected_names);
   in.Size("guard.overhead", config.guard.overhead, base::Bytes{0}, base::GiB(1024));
   in.Time("guard.lowered_patience", config.guard.lowered_patience, Millis(0), kDay);
+}
+
+void ReadSuspend(TomlReader& in, Config& config) {
+  std::optional<base::SizeSpec> host_memory = config.suspend.host_memory;
+  in.Spec("suspend.host_memory", host_memory);
+  if (!host_memory)
+    in.Problem(in.Take("suspend.host_memory"), "suspend.host_memory",
+               "takes a size such as \"64GiB\" or \"50%\" of the host's memory");
+  config.suspend.host_memory = host_memory.value_or(config.suspend.host_memory);
+  in.Time("suspend.patience", config.suspend.patience, Millis(100), Millis(60'000));
 }
 
 // [[limits.unmanaged]] user = "alice" | "*", ceiling = "4GiB", action = "warn" | "enforce"
@@ -132,6 +150,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadGuard(in, config);
   ReadLimits(in, config, users);
   in.Flag("shim.preload", config.shim.preload);
+  ReadSuspend(in, config);
   ReadJobs(in, config);
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);

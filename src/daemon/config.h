@@ -53,6 +53,9 @@ struct Config {
     base::Millis grace{0};                              // between SIGTERM and SIGKILL at the hard limit
     std::optional<base::SizeSpec> reserve;              // kept free on every GPU
     std::map<std::string, base::SizeSpec> gpu_reserve;  // by UUID, instead
+    bool suspend_on_pressure = false;                   // instead of ending a job for the reserve
+    base::Millis suspend_patience{60'000};
+    base::Millis return_after{10'000};  // room has to have lasted for this long
     bool unmanaged_victims = false;
     std::vector<std::string> protected_names;  // besides the display servers
     base::Bytes overhead = base::MiB(256);     // contexts and code of a job that counts its memory itself
@@ -62,6 +65,11 @@ struct Config {
   struct {
     bool preload = true;  // libgpuman.so into jobs, unless a job does not want it
   } shim;
+
+  struct {
+    base::SizeSpec host_memory{{}, 50};  // of the host's, for all suspended jobs together
+    base::Millis patience{10'000};       // for calls and GPU work to come to rest
+  } suspend;
 
   struct {
     std::vector<UnmanagedLimit> unmanaged;

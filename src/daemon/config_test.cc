@@ -38,6 +38,9 @@ retry = "10s"
 [guard]
 grace = "1.5s"
 reserve = "2%"
+on_pressure = "suspend"
+suspend_patience = "2m"
+return_after = "30s"
 unmanaged_victims = true
 protected = ["kwin_x11"]
 [guard.gpu_reserve]
@@ -59,6 +62,9 @@ keep_ended_count = 50
 initial_delay = "50ms"
 max_delay = "1m"
 max_restarts = 3
+[suspend]
+host_memory = "64GiB"
+patience = "20s"
 [events]
 keep = "1d"
 keep_count = 1000
@@ -81,6 +87,11 @@ idle_timeout = "30s"
   EXPECT_EQ(config->sampling.retry, base::Millis(10'000));
   EXPECT_EQ(config->guard.grace, base::Millis(1500));
   EXPECT_EQ(config->guard.reserve, (base::SizeSpec{{}, 2}));
+  EXPECT_TRUE(config->guard.suspend_on_pressure);
+  EXPECT_EQ(config->guard.suspend_patience, base::Millis(120'000));
+  EXPECT_EQ(config->guard.return_after, base::Millis(30'000));
+  EXPECT_EQ(config->suspend.host_memory, (base::SizeSpec{base::GiB(64), 0}));
+  EXPECT_EQ(config->suspend.patience, base::Millis(20'000));
   EXPECT_TRUE(config->guard.unmanaged_victims);
   EXPECT_EQ(config->guard.protected_names, std::vector<std::string>{"kwin_x11"});
   EXPECT_EQ(config->guard.gpu_reserve.at("GPU-1").bytes, base::GiB(1));
@@ -143,6 +154,11 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"guard.overhead = \"-1\"", "guard.overhead", "not a size"},
         Wrong{"guard.lowered_patience = \"never\"", "guard.lowered_patience", "not a time"},
         Wrong{"shim.preload = 1", "shim.preload", "true or false"},
+        Wrong{"guard.on_pressure = \"kill\"", "guard.on_pressure", "neither end nor suspend"},
+        Wrong{"guard.suspend_patience = \"0s\"", "guard.suspend_patience", "not between"},
+        Wrong{"suspend.host_memory = \"none\"", "suspend.host_memory", "takes a size"},
+        Wrong{"suspend.host_memory = \"150%\"", "suspend.host_memory", "percentage"},
+        Wrong{"suspend.patience = \"1h\"", "suspend.patience", "not between"},
         Wrong{"guard.reserve = \"0\"", "guard.reserve", "zero"},
         Wrong{"guard.reserve = \"120%\"", "guard.reserve", "percentage"},
         Wrong{"guard.gpu_reserve = \"1GiB\"", "guard.gpu_reserve", "takes a table"},

@@ -29,6 +29,9 @@ class EventLog {
   // `stored`: what the store had, by id; `last_id`: the highest ever given.
   EventLog(Settings settings, std::vector<jobs::Event> stored, std::int64_t last_id, Write write);
 
+  // Holds from the next event on.
+  void SetSettings(Settings settings) { settings_ = settings; }
+
   // Gives the event its number.
   void Add(jobs::Event event);
 

@@ -42,6 +42,16 @@ TEST(EventLog, FollowersSeeEveryEventUntilTheyLeave) {
   EXPECT_EQ(seen, 2);
 }
 
+TEST(EventLog, TakesHowMuchIsKeptAnew) {
+  std::optional<std::int64_t> first;
+  EventLog log({}, {}, 0, [&](const auto&, auto kept) { first = kept ? kept : first; });
+  for (int i = 0; i < 2000; ++i) log.Add(Happened(i));
+  EXPECT_FALSE(first);
+  log.SetSettings({.keep_count = 100});
+  log.Add(Happened(2000));
+  EXPECT_EQ(first, 1902);
+}
+
 TEST(EventLog, OldEventsAreLetGoByCountAndByAge) {
   std::optional<std::int64_t> first_kept;
   EventLog by_count({.in_memory = 10, .keep_count = 1000}, {}, 0, [&](const auto&, auto kept) {

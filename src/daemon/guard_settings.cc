@@ -7,6 +7,10 @@ guard::GuardSettings GuardSettingsOf(const Config& config) {
   settings.policy.grace = config.guard.grace;
   settings.policy.overhead = config.guard.overhead;
   settings.policy.lowered_patience = config.guard.lowered_patience;
+  settings.policy.on_pressure =
+      config.guard.suspend_on_pressure ? guard::OnPressure::kSuspend : guard::OnPressure::kEnd;
+  settings.policy.suspend_patience = config.guard.suspend_patience;
+  settings.policy.return_after = config.guard.return_after;
   settings.policy.unmanaged_victims = config.guard.unmanaged_victims;
   settings.policy.protected_names = guard::DefaultProtectedNames();
   settings.policy.protected_names.insert(config.guard.protected_names.begin(),

@@ -93,7 +93,7 @@ base::Result<std::optional<std::string>> PlaceOf(Service& service, const Exchang
 void Suspend(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   auto* suspender = service.SuspenderFor(job);
   if (!suspender) return SendError(exchange, Service::NotRunning(job));
-  suspender->Suspend(job.id, "held_by_user", "suspended by " + UserOf(exchange),
+  suspender->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(exchange)},
                      AnswerWhenThere(service, exchange, job.id));
 }
 

@@ -23,6 +23,17 @@ constexpr std::size_t kEventsInMemory = 10'000;
 constexpr std::chrono::seconds kTrimEvery{30};
 constexpr std::chrono::seconds kReadyAtLast{8};  // loading a driver that sleeps takes some seconds
 
+SuspenderSettings SuspenderSettingsOf(const Config& config) {
+  SuspenderSettings settings;
+  settings.machine.lock_timeout = config.suspend.patience;
+  settings.host_memory = config.suspend.host_memory;
+  return settings;
+}
+
+EventLog::Settings EventSettingsOf(const Config& config) {
+  return {kEventsInMemory, config.events.keep_count, config.events.keep};
+}
+
 Access AccessOf(const Config& config, bool user_mode) {
   if (user_mode) return {std::nullopt, std::nullopt, ::getuid()};
   return {LookUpGroup(config.access.admin_group), LookUpGroup(config.access.submit_group), std::nullopt};
@@ -94,9 +105,8 @@ base::Result<> Service::Begin() {
   store_ = std::make_unique<jobs::StoreWorker>(
       std::move(store), [this](std::function<void()> act) { boost::asio::post(loop_, std::move(act)); });
 
-  EventLog::Settings keep{kEventsInMemory, config_.events.keep_count, config_.events.keep};
   events_ = std::make_unique<EventLog>(
-      keep, std::move(contents.events), contents.last_event_id,
+      EventSettingsOf(config_), std::move(contents.events), contents.last_event_id,
       [this](const jobs::Event& event, std::optional<std::int64_t> first_kept) {
         jobs::Batch batch;
         batch.events.push_back(event);
@@ -112,6 +122,7 @@ base::Result<> Service::Begin() {
   guard_ = std::make_unique<guard::Guard>(
       GuardSettingsOf(config_), table_, hands, clock_,
       [this](const std::string& uuid, base::Millis period) { sampler_->SetPeriod(uuid, period); });
+  RecallContexts();
   if (!options_.shim_library.empty()) {
     auto channel = ShimChannel::Open(loop_, ShimSocket(), options_.user_mode ? 0600 : 0666, table_,
                                      [this](const ledger::Caller& caller) { return JobOfShim(caller); });
@@ -121,8 +132,8 @@ base::Result<> Service::Begin() {
   SuspenderHost& suspender_host = *this;
   suspend::CheckpointerOptions checkpointer;
   checkpointer.program = {options_.checkpoint_program, config_.state_dir / "checkpoint.lock"};
-  suspender_ = std::make_unique<Suspender>(loop_, workers_, clock_, suspender_host, suspend::Settings{},
-                                           std::move(checkpointer));
+  suspender_ = std::make_unique<Suspender>(loop_, workers_, clock_, suspender_host,
+                                           SuspenderSettingsOf(config_), std::move(checkpointer));
   if (shims_)
     shims_->SetTransfer([this](base::JobId job, base::ProcessId process, bool out, base::Fd connection) {
       suspender_->PassOn(job, process, out, std::move(connection));
@@ -154,6 +165,7 @@ void Service::BeginSampling() {
       else
         spdlog::info("{} GPUs, driver {}", inventory.gpus.size(), inventory.driver_version);
       guard_->SetInventory(inventory);
+      ExpectContexts();
       for (const auto* job : supervisor_->All()) SetLedger(*job);
       AfterGuard();
       if (AllSampled()) BecomeReady();
@@ -235,6 +247,9 @@ void Service::Reconfigure(const Config& config) {
   access_ = AccessOf(config_, options_.user_mode);
   guard_->SetSettings(GuardSettingsOf(config_));
   supervisor_->SetOptions(SupervisorOptionsOf(config_));
+  events_->SetSettings(EventSettingsOf(config_));
+  suspender_->SetSettings(SuspenderSettingsOf(config_));
+  for (const auto* job : supervisor_->All()) SetLedger(*job);
   AfterGuard();
   LookNow();
 }
@@ -304,65 +319,6 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
     suspender_->Begin(job.id, job.suspension);
   run->second = job.runs;
   AfterGuard();
-}
-
-void Service::SetLedger(const jobs::Job& job) {
-  if (!shims_ || !job.preload || !job.keeper || jobs::IsEnded(job)) return;
-  const bool is_new = !shims_->Has(job.id);
-  const auto limits = LedgerLimitsOf(job, guard_->inventory());
-  ledger::Eviction eviction;
-  eviction.possible = job.share;
-  auto set = shims_->SetJob(job.id, *job.keeper, limits, eviction);
-  if (!set) return OnTrouble(job, "the shim does not hold its limit: " + set.error().message);
-  if (is_new) WarnOfTightLimits(job, limits);
-}
-
-void Service::WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits) {
-  for (const auto& limit : limits) {
-    const auto context = shims_->ContextOn(limit.uuid);
-    if (!context || !limit.hard || *limit.hard >= *context) continue;
-    const auto message = fmt::format(
-        "the limit of job {} '{}', {}, is less than a CUDA context takes on its GPU ({}): programs that use "
-        "CUDA will be out of memory at once",
-        job.id.value, job.tag, base::FormatBytes(*limit.hard), base::FormatBytes(*context));
-    supervisor_->Note(job.id, message);
-    return OnNotice(job, {"limit_below_context",
-                          message,
-                          {{"limit", static_cast<std::int64_t>(limit.hard->count)},
-                           {"context", static_cast<std::int64_t>(context->count)}}});
-  }
-}
-
-ledger::Attribution Service::JobOfShim(const ledger::Caller& caller) const {
-  const auto known = guard_->JobOf(caller.process.pid);
-  const auto* job = supervisor_->Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
-  if (!job || !job->preload || jobs::IsEnded(*job) || (!known && job->owner.uid != caller.uid)) return {};
-  if (known && shims_->Has(*known)) return {ledger::Verdict::kJob, *known};
-  // Its keeper has started the command, and has not told yet that it did.
-  return {shims_->Has(job->id) ? ledger::Verdict::kNobody : ledger::Verdict::kLater, job->id};
-}
-
-void Service::LookAtLedgers(const guard::GpuStatus& status) {
-  if (!shims_) return;
-  const auto findings = shims_->OnSample(status);
-  for (const auto& [id, counted] : findings.counted) {
-    auto& by_gpu = counted_[id];
-    if (counted)
-      by_gpu[status.gpu.uuid] = *counted;
-    else
-      by_gpu.erase(status.gpu.uuid);
-    guard_->SetCounted(id, by_gpu);
-  }
-  for (const auto id : findings.overwritten) {
-    const auto* job = supervisor_->Find(id);
-    if (!job) continue;
-    OnNotice(*job,
-             {"ledger_overwritten",
-              fmt::format("a program of job {} '{}' has overwritten what its processes count their memory "
-                          "in; the guard alone holds its limit now",
-                          id.value, job->tag),
-              {}});
-  }
 }
 
 void Service::OnJobForgotten(base::JobId job) {

@@ -23,6 +23,7 @@
 #include "base/process.h"
 #include "daemon/authorization.h"
 #include "daemon/config.h"
+#include "daemon/context_costs.h"
 #include "daemon/event_log.h"
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
@@ -92,6 +93,9 @@ class Service final : private jobs::SupervisorHost, private guard::Hands, privat
   ledger::Attribution JobOfShim(const ledger::Caller& caller) const;
   void SetLedger(const jobs::Job& job);
   void WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits);
+  void RecallContexts();
+  void ExpectContexts();
+  void LearnContext(const gpu::Gpu& gpu, base::Bytes bytes);
   void LookAtLedgers(const guard::GpuStatus& status);
 
   // jobs::SupervisorHost
@@ -110,13 +114,17 @@ class Service final : private jobs::SupervisorHost, private guard::Hands, privat
   std::optional<suspend::HelperUser> OwnerOf(base::JobId job) override;
   std::vector<Movable> MovableMemory() override;
   int PriorityOf(base::JobId job) override;
+  base::Bytes HostMemoryOf(base::JobId job) override;
   void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) override;
   void TellSuspension(base::JobId job, const suspend::action::Emit& event) override;
+  void OnPhase(base::JobId job, suspend::Phase phase) override;
 
   // guard::Hands
   void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
   base::Result<std::size_t> SignalJob(base::JobId job, int signal) override;
   base::Result<> SignalProcess(base::ProcessId process, int signal) override;
+  void SuspendJob(base::JobId job, const std::string& reason, const std::string& detail,
+                  base::Millis return_after) override;
   void Note(base::JobId job, const std::string& line) override;
   void Emit(guard::Event event) override;
 
@@ -134,6 +142,7 @@ class Service final : private jobs::SupervisorHost, private guard::Hands, privat
   std::unique_ptr<guard::Guard> guard_;
   std::unique_ptr<jobs::Supervisor> supervisor_;
   std::map<base::JobId, base::MonoTime> stopping_since_;
+  ContextCosts context_costs_;
   std::unique_ptr<ShimChannel> shims_;                                 // null: no shim, or no socket for it
   std::map<base::JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU, where all processes count
   std::unique_ptr<Suspender> suspender_;

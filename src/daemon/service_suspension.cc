@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
 
 #include "daemon/service.h"
 #include "daemon/suspension_views.h"
@@ -79,8 +81,32 @@ int Service::PriorityOf(base::JobId id) {
   return job ? job->priority : 0;
 }
 
+base::Bytes Service::HostMemoryOf(base::JobId job) {
+  return shims_ ? shims_->HostMemoryOf(job) : base::Bytes{};
+}
+
 void Service::SaveSuspension(base::JobId job, std::string record, std::function<void()> done) {
   supervisor_->SetSuspension(job, std::move(record), std::move(done));
+}
+
+void Service::OnPhase(base::JobId job, suspend::Phase phase) { guard_->SetPlace(job, PlaceOf(phase)); }
+
+void Service::SuspendJob(base::JobId id, const std::string& reason, const std::string& detail,
+                         base::Millis return_after) {
+  const auto refuse = [this, id](std::string why) {
+    boost::asio::post(loop_, [this, id, why = std::move(why)] {
+      guard_->SetRefusal(id, why);
+      guard_->OnTime();
+      AfterGuard();
+    });
+  };
+  const auto* job = supervisor_->Find(id);
+  if (!job) return refuse("it is gone");
+  auto* suspender = SuspenderFor(*job);
+  if (!suspender) return refuse(NotRunning(*job).message);
+  suspender->Suspend(id, {reason, detail, return_after}, [refuse](base::Result<> there) {
+    if (!there) refuse(there.error().message);
+  });
 }
 
 void Service::TellSuspension(base::JobId id, const suspend::action::Emit& event) {

@@ -45,8 +45,9 @@ base::Result<> ShimChannel::SetJob(base::JobId job, base::ProcessId keeper,
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) {
     GPUMAN_TRY(Begin(job, keeper, WithContexts(limits), eviction));
-  } else if (known->second.limits != limits) {
-    GPUMAN_TRY(ledgers_.SetLimits(job, WithContexts(limits)));
+  } else {
+    if (known->second.limits != limits) GPUMAN_TRY(ledgers_.SetLimits(job, WithContexts(limits)));
+    ledgers_.SetEviction(job, eviction);
   }
   jobs_[job].limits = std::move(limits);
   seen_.clear();
@@ -87,6 +88,15 @@ std::vector<ledger::GpuLimit> ShimChannel::WithContexts(std::vector<ledger::GpuL
   return limits;
 }
 
+void ShimChannel::ExpectContext(const std::string& uuid, base::Bytes bytes) {
+  if (!contexts_.contains(uuid)) SetContext(uuid, bytes);
+}
+
+void ShimChannel::SetContext(const std::string& uuid, base::Bytes bytes) {
+  contexts_[uuid] = bytes;
+  for (const auto& [job, entry] : jobs_) (void)ledgers_.SetLimits(job, WithContexts(entry.limits));
+}
+
 ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
   constexpr unsigned kEnough = 8;  // of the same figures: what is said of them changes no more
   Findings findings;
@@ -110,10 +120,10 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
       told = bytes;
       ledgers_.SetOutside(id, uuid, bytes);
     }
-    if (outside.context() && !contexts_.contains(uuid)) {
+    if (outside.context() && learned_.insert(uuid).second) {
       spdlog::info("a context takes {} on {}", base::FormatBytes(*outside.context()), uuid);
-      contexts_[uuid] = *outside.context();
-      for (const auto& [other, entry] : jobs_) (void)ledgers_.SetLimits(other, WithContexts(entry.limits));
+      SetContext(uuid, *outside.context());
+      findings.context = *outside.context();
     }
     if (!job.overwritten && !ledgers_.Intact(id)) {
       job.overwritten = true;

@@ -40,7 +40,7 @@ class ShimChannel {
 
   // A job whose keeper is known and whose processes have the shim; `limits`: one for each of its GPUs. Called
   // again when limits change. kExhausted and the like: its processes go on without, and the guard with them.
-  // `eviction` holds from the first call on.
+  // Whether eviction is possible holds from the first call on.
   base::Result<> SetJob(base::JobId job, base::ProcessId keeper, std::vector<ledger::GpuLimit> limits,
                         const ledger::Eviction& eviction);
   // It has ended; or it goes on without limits.
@@ -53,6 +53,7 @@ class ShimChannel {
   struct Findings {
     // By job: what its processes count on this GPU, where all that are on it count.
     std::map<base::JobId, std::optional<base::Bytes>> counted;
+    std::optional<base::Bytes> context;    // what one costs on this GPU; when that was learned
     std::vector<base::JobId> overwritten;  // its ledger says something else than was written; told once
   };
   // The figures of one GPU are new. Nothing is found where nothing has changed for a while.
@@ -66,6 +67,10 @@ class ShimChannel {
     return ledgers_.Order(job, process, out);
   }
   std::vector<ledger::Standing> StandingsOf(base::JobId job) const { return ledgers_.StandingsOf(job); }
+  // Host memory that the job's shims have for what they evict, or have evicted.
+  base::Bytes HostMemoryOf(base::JobId job) const { return ledgers_.HostMemoryOf(job); }
+  // What one context cost there when an earlier daemon looked. What is seen goes before it.
+  void ExpectContext(const std::string& uuid, base::Bytes bytes);
   // What one context costs on the GPU; nullopt: not known yet.
   std::optional<base::Bytes> ContextOn(const std::string& uuid) const;
 
@@ -75,6 +80,7 @@ class ShimChannel {
   void Wait();
   base::Result<> Begin(base::JobId job, base::ProcessId keeper, const std::vector<ledger::GpuLimit>& limits,
                        const ledger::Eviction& eviction);
+  void SetContext(const std::string& uuid, base::Bytes bytes);
   std::vector<ledger::GpuLimit> WithContexts(std::vector<ledger::GpuLimit> limits) const;
 
   struct Job {
@@ -97,6 +103,7 @@ class ShimChannel {
   boost::asio::posix::stream_descriptor ready_;  // a duplicate of the server's
   std::map<base::JobId, Job> jobs_;
   std::map<std::string, base::Bytes> contexts_;  // by GPU
+  std::set<std::string> learned_;                // GPUs on which one was seen
   std::map<std::string, Seen> seen_;             // by GPU
 };
 

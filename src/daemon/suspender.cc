@@ -27,7 +27,7 @@ Overloaded(F...) -> Overloaded<F...>;
 }  // namespace
 
 Suspender::Suspender(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
-                     const base::Clock& clock, SuspenderHost& host, suspend::Settings settings,
+                     const base::Clock& clock, SuspenderHost& host, SuspenderSettings settings,
                      suspend::CheckpointerOptions checkpointer)
     : loop_(loop),
       clock_(clock),
@@ -40,13 +40,11 @@ void Suspender::Begin(base::JobId job, const std::string& stored) {
   if (stored.empty() || entries_.contains(job)) return;
   auto record = suspend::ParseRecord(stored);
   if (!record) return;
-  entries_.emplace(job, Entry{suspend::Machine::Rebuild(settings_, std::move(*record)),
-                              clock_.Mono(),
-                              stored,
-                              {},
-                              false,
-                              {},
-                              {}});
+  Entry entry{suspend::Machine::Rebuild(settings_.machine, std::move(*record))};
+  entry.back_since = clock_.Mono();
+  entry.stored = stored;
+  entries_.emplace(job, std::move(entry));
+  TellPhase(job);
   Observe(job);
 }
 
@@ -54,6 +52,7 @@ void Suspender::End(base::JobId job) {
   if (!entries_.contains(job)) return;
   Feed(job, suspend::event::Ended{});
   auto node = entries_.extract(job);
+  host_.OnPhase(job, Phase::kRunning);
   for (auto& waiter : node.mapped().waiters)
     waiter.done(base::Fail(base::ErrorCode::kConflict, "the job has ended"));
 }
@@ -64,20 +63,20 @@ const suspend::Record* Suspender::RecordOf(base::JobId job) const {
 }
 
 Suspender::Entry& Suspender::EntryFor(base::JobId job) {
-  if (!entries_.contains(job))
-    entries_.emplace(job, Entry{suspend::Machine(settings_), {}, {}, {}, false, {}, {}});
+  if (!entries_.contains(job)) entries_.emplace(job, Entry{suspend::Machine(settings_.machine)});
   Observe(job);
   return entries_.at(job);
 }
 
-void Suspender::Suspend(base::JobId job, std::string reason, std::string detail, Done done) {
+void Suspender::Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done) {
   Entry& entry = EntryFor(job);
-  if (auto may = entry.machine.CanSuspend(); !may) {
-    DropIfDone(job);
-    return done(std::move(may));
+  const auto room = HostRoomFor(job);
+  if (auto may = room ? entry.machine.CanSuspend(*room) : base::Result<>(base::Fail(room.error())); !may) {
+    return Refuse(job, "suspend_refused", std::move(may).error(), room, std::move(done));
   }
+  entry.back_since = clock_.Mono();
   entry.waiters.push_back({Wish::kOut, std::move(done)});
-  Feed(job, suspend::event::SuspendAsked{std::move(reason), std::move(detail)});
+  Feed(job, std::move(asked));
 }
 
 void Suspender::Resume(base::JobId job, std::optional<std::string> gpu, Done done) {
@@ -94,14 +93,19 @@ void Suspender::Resume(base::JobId job, std::optional<std::string> gpu, Done don
 
 void Suspender::Move(base::JobId job, const std::string& gpu, Done done) {
   Entry& entry = EntryFor(job);
-  if (auto may = entry.machine.CanMove(gpu); !may) {
-    DropIfDone(job);
-    return done(std::move(may));
+  const auto room = HostRoomFor(job);
+  if (auto may = room ? entry.machine.CanMove(gpu, *room) : base::Result<>(base::Fail(room.error())); !may) {
+    return Refuse(job, "move_refused", std::move(may).error(), room, std::move(done));
   }
   entry.back_since = clock_.Mono();
   entry.waiters.push_back({Wish::kElsewhere, std::move(done)});
   Feed(job, suspend::event::MoveAsked{gpu});
   OfferRoom();
+}
+
+void Suspender::SetSettings(SuspenderSettings settings) {
+  settings_ = settings;
+  for (auto& [job, entry] : entries_) entry.machine.SetSettings(settings_.machine);
 }
 
 void Suspender::OnSample() {
@@ -123,7 +127,14 @@ void Suspender::Feed(base::JobId job, const suspend::Event& event) {
   const auto it = entries_.find(job);
   if (it == entries_.end()) return;
   it->second.to_do.push_back(it->second.machine.On(event, clock_.Mono()));
+  TellPhase(job);
   Pump(job);
+}
+
+void Suspender::TellPhase(base::JobId job) {
+  Entry& entry = entries_.at(job);
+  const Phase phase = entry.machine.phase();
+  if (std::exchange(entry.told, phase) != phase) host_.OnPhase(job, phase);
 }
 
 // What changed is on the disk before anything of it is done: a daemon that is killed in between knows then
@@ -167,9 +178,7 @@ void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
                    [&](const AskState& ask) {
                      AskDriver(job, {0, suspend::Verb::kState, ask.process, {}, {}});
                    },
-                   [&](const Checkpoint& c) {
-                     AskDriver(job, {0, suspend::Verb::kCheckpoint, c.process, c.lock_timeout, {}});
-                   },
+                   [&](const suspend::action::Checkpoint& order) { Checkpoint(job, order); },
                    [&](const Restore& r) {
                      AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
                    },
@@ -245,7 +254,7 @@ void Suspender::AnswerWaiters(base::JobId job) {
     const bool out = waiter.wish == Wish::kOut;
     const bool done = record.phase == (out ? Phase::kSuspended : Phase::kRunning);
     const bool on_its_way = !out && record.phase == Phase::kSuspended && record.wants_gpu;
-    const bool waits_for_room = on_its_way && record.reason == "resources";
+    const bool waits_for_room = on_its_way && (record.reason == "resources" || record.absence);
     if (on_its_way && !waits_for_room) {
       waiting.push_back(std::move(waiter));
       continue;
@@ -295,29 +304,6 @@ void Suspender::SetTimer(base::JobId job) {
     (*self)->Feed(job, suspend::event::Tick{});
     (*self)->OfferRoom();
   });
-}
-
-void Suspender::OfferRoom() {
-  auto free = host_.FreeMemory();
-  const auto now = clock_.Mono();
-  std::vector<suspend::Candidate> candidates;
-  for (const auto& [job, entry] : entries_) {
-    if (entry.machine.phase() == Phase::kResuming) {
-      for (const auto& [process, gpus] : entry.machine.record().held)
-        for (const auto& [uuid, bytes] : gpus) {
-          auto& left = free[uuid];
-          left = left > bytes ? left - bytes : base::Bytes{};
-        }
-    } else if (auto needs = entry.machine.Needs(now)) {
-      candidates.push_back({job, host_.PriorityOf(job), entry.back_since, std::move(*needs)});
-    }
-  }
-  if (candidates.empty()) return;
-  const auto chosen = suspend::ChooseReturning(candidates, free);
-  for (const auto& candidate : candidates) {
-    const bool is_chosen = std::find(chosen.begin(), chosen.end(), candidate.job) != chosen.end();
-    Feed(candidate.job, suspend::event::Room{free, is_chosen});
-  }
 }
 
 }  // namespace gpuman::daemon

@@ -57,9 +57,18 @@ class SuspenderHost {
   // What could leave the GPUs by the shims, and what has: host memory is made ready for it.
   virtual std::vector<Movable> MovableMemory() = 0;
   virtual int PriorityOf(base::JobId job) = 0;
+  // Host memory that the job's shims have already.
+  virtual base::Bytes HostMemoryOf(base::JobId job) = 0;
   // Stores the record with the job; `done` when it is on the disk, or cannot be.
   virtual void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) = 0;
   virtual void TellSuspension(base::JobId job, const suspend::action::Emit& event) = 0;
+  // A phase that is not what it was; kRunning where nothing is known of the job any more.
+  virtual void OnPhase(base::JobId job, suspend::Phase phase) = 0;
+};
+
+struct SuspenderSettings {
+  suspend::Settings machine{};
+  base::SizeSpec host_memory{{}, 50};  // of the host's, for all suspended jobs together
 };
 
 class Suspender {
@@ -69,7 +78,9 @@ class Suspender {
 
   // All must outlive this object.
   Suspender(boost::asio::io_context& loop, boost::asio::thread_pool& workers, const base::Clock& clock,
-            SuspenderHost& host, suspend::Settings settings, suspend::CheckpointerOptions checkpointer);
+            SuspenderHost& host, SuspenderSettings settings, suspend::CheckpointerOptions checkpointer);
+
+  void SetSettings(SuspenderSettings settings);
 
   // The job runs; `stored` is its record from an earlier daemon, empty: none. Nothing happens for a job that
   // is known.
@@ -77,7 +88,7 @@ class Suspender {
   // It ends, is let go of, or its command was started anew.
   void End(base::JobId job);
 
-  void Suspend(base::JobId job, std::string reason, std::string detail, Done done);
+  void Suspend(base::JobId job, suspend::event::SuspendAsked asked, Done done);
   // Done also when it waits for room: the record says so.
   void Resume(base::JobId job, std::optional<std::string> gpu, Done done);
   void Move(base::JobId job, const std::string& gpu, Done done);
@@ -100,11 +111,12 @@ class Suspender {
   struct Entry {
     suspend::Machine machine;
     base::MonoTime back_since{};  // it wants back since then
-    std::string stored;
-    std::deque<suspend::Actions> to_do;  // after what is being stored
+    std::string stored{};
+    std::deque<suspend::Actions> to_do{};  // after what is being stored
     bool storing = false;
-    std::vector<Waiter> waiters;
-    std::unique_ptr<boost::asio::steady_timer> timer;
+    std::vector<Waiter> waiters{};
+    std::unique_ptr<boost::asio::steady_timer> timer{};
+    suspend::Phase told = suspend::Phase::kRunning;
   };
   using Entries = std::map<base::JobId, Entry>;
 
@@ -112,7 +124,12 @@ class Suspender {
   Entry& EntryFor(base::JobId job);
   void Feed(base::JobId job, const suspend::Event& event);
   void Observe(base::JobId job);
+  void TellPhase(base::JobId job);
+  void Refuse(base::JobId job, const char* kind, base::Error error,
+              const base::Result<suspend::HostRoom>& room, Done done);
   void Pump(base::JobId job);
+  base::Result<suspend::HostRoom> HostRoomFor(base::JobId job);
+  void Checkpoint(base::JobId job, const suspend::action::Checkpoint& order);
   void Carry(base::JobId job, const suspend::Actions& actions);
   void AskMover(base::JobId job, suspend::Request request);
   void Prepare();
@@ -125,10 +142,11 @@ class Suspender {
   boost::asio::io_context& loop_;
   const base::Clock& clock_;
   SuspenderHost& host_;
-  const suspend::Settings settings_;
+  SuspenderSettings settings_;
   suspend::Checkpointer checkpointer_;
   Entries entries_;
   std::set<suspend::HelperUser> prepared_;  // have host memory made ready
+  suspend::RoomSince room_since_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Suspender*> self_;
 };

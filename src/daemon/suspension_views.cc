@@ -104,6 +104,24 @@ std::vector<suspend::ProcessView> SuspensionView(base::JobId job,
   return list;
 }
 
+guard::Place PlaceOf(suspend::Phase phase) {
+  using suspend::Phase;
+  switch (phase) {
+    case Phase::kSuspending:
+    case Phase::kRetreating:
+      return guard::Place::kLeaving;
+    case Phase::kSuspended:
+      return guard::Place::kOff;
+    case Phase::kResuming:
+    case Phase::kUndoing:
+      return guard::Place::kReturning;
+    case Phase::kRunning:
+    case Phase::kEnded:
+      break;
+  }
+  return guard::Place::kOnGpu;
+}
+
 void ShowSuspension(const suspend::Record& record, api::JobView& view) {
   if (view.state != api::JobState::kRunning) return;
   if (suspend::JobStateOf(record.phase) == "suspended") {

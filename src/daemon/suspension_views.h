@@ -23,6 +23,9 @@ std::vector<suspend::ProcessView> SuspensionView(base::JobId job,
 // "its host memory is at the budget": why an order was refused.
 std::string TextOf(const ledger::Standing& standing);
 
+// Where the guard takes the job for.
+guard::Place PlaceOf(suspend::Phase phase);
+
 // State, reason and where the memory is.
 void ShowSuspension(const suspend::Record& record, api::JobView& view);
 

@@ -101,7 +101,10 @@ void ForgetEnded(Round& round) {
                 [&](const auto& entry) { return FindJob(round.snapshot, entry.first) == nullptr; });
   for (const auto& job : round.snapshot.jobs) {
     auto& known = state.jobs[job.id];
-    if (known.run != job.run) known = JobState{job.run, {}, {}, {}};
+    if (known.run != job.run) {
+      known = {};
+      known.run = job.run;
+    }
   }
   std::erase_if(state.processes, [&](const auto& entry) {
     return !IsListedAnywhere(Target{std::nullopt, entry.first}, round.snapshot);
@@ -140,7 +143,9 @@ bool IsLeaving(const Round& round, const Target& target) {
   if (it == round.state.jobs.end()) return false;
   if (it->second.ending.stage != Stage::kNone) return may_come_back(it->second.ending);
   const JobSnapshot* job = FindJob(round.snapshot, *target.job);
-  return job && job->ending_since && round.now - *job->ending_since < round.settings.victim_patience;
+  if (!job) return false;
+  if (job->ending_since && round.now - *job->ending_since < round.settings.victim_patience) return true;
+  return IsGoingOff(round, *job);
 }
 
 }  // namespace gpuman::guard

@@ -19,6 +19,10 @@ void Enforcer::Carry(std::vector<Action> actions) {
   std::vector<Event> failures;
   for (auto& action : actions) {
     if (action.what == What::kTell) continue;
+    if (action.what == What::kSuspend) {
+      hands_.SuspendJob(*action.job, action.event.reason, action.event.message, action.return_after);
+      continue;
+    }
     if (action.first && action.job) hands_.Announce(*action.job, action.event.reason, action.event.message);
     auto sent = Send(action);
     const base::MonoTime at = clock_.Mono();

@@ -26,6 +26,10 @@ class Hands {
   // fork (keeper::KillTree).
   virtual base::Result<std::size_t> SignalJob(JobId job, int signal) = 0;
   virtual base::Result<> SignalProcess(base::ProcessId process, int signal) = 0;
+  // Off the GPU, and back when there has been room for `return_after`. Returns at once: what comes of it is
+  // told to the guard (SetPlace, SetRefusal), and not from within this call if it is a refusal.
+  virtual void SuspendJob(JobId job, const std::string& reason, const std::string& detail,
+                          base::Millis return_after) = 0;
   // A line in the job's log.
   virtual void Note(JobId job, const std::string& line) = 0;
   virtual void Emit(Event event) = 0;

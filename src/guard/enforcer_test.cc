@@ -33,6 +33,9 @@ class Recorder final : public Hands {
     if (fails) return base::Fail(*fails, "no");
     return {};
   }
+  void SuspendJob(JobId job, const std::string& reason, const std::string&, base::Millis after) override {
+    calls.push_back(fmt::format("suspend {} {} {}", job.value, reason, base::FormatDuration(after)));
+  }
   void Note(JobId job, const std::string& line) override {
     calls.push_back(fmt::format("note {} '{}'", job.value, line));
   }

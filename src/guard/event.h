@@ -21,7 +21,9 @@ inline constexpr std::string_view kSoftLimit = "soft_limit";            // a job
 inline constexpr std::string_view kHardLimit = "hard_limit";            // a job is being ended for its limit
 inline constexpr std::string_view kOverLimit = "over_limit";            // … is let be, for now
 inline constexpr std::string_view kDevicePressure = "device_pressure";  // … for the reserve of a GPU
-inline constexpr std::string_view kSigkillSent = "sigkill_sent";        // after a grace, or again
+inline constexpr std::string_view kPressureSuspend =
+    "device_pressure_suspend";                                    // … is being suspended for it
+inline constexpr std::string_view kSigkillSent = "sigkill_sent";  // after a grace, or again
 inline constexpr std::string_view kPressureUnrelieved = "device_pressure_unrelieved";  // nobody to end
 inline constexpr std::string_view kUsageUnknown = "usage_unknown";  // a limit cannot be held: no figures
 inline constexpr std::string_view kUnmanagedWarning = "unmanaged_warning";
@@ -40,7 +42,7 @@ struct Event {
   std::optional<JobId> job{};
   std::optional<std::string> gpu{};  // UUID
   std::optional<pid_t> pid{};
-  std::string reason{};   // the job's `reason` word: memory_limit, device_pressure; empty: no end ordered
+  std::string reason{};   // the job's `reason` word: memory_limit, device_pressure; empty: nothing ordered
   std::string message{};  // a sentence with the numbers in it; the job's `reason_detail`
   std::map<std::string, std::int64_t> data{};
   friend bool operator==(const Event&, const Event&) = default;

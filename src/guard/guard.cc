@@ -76,6 +76,7 @@ void Guard::RemoveJob(JobId job) {
   jobs_.erase(job);
   peaks_.erase(job);
   counted_.erase(job);
+  suspensions_.erase(job);
   RefreshJobs();
   attribution_.RemoveJob(job);
   for (auto& [uuid, status] : gpus_) {
@@ -90,6 +91,19 @@ void Guard::SetCounted(JobId job, std::map<std::string, base::Bytes> counted) {
   counted_[job] = std::move(counted);
   for (auto& snapshot : snapshot_.jobs)
     if (snapshot.id == job) snapshot = SnapshotOf(jobs_.at(job));
+}
+
+void Guard::SetPlace(JobId job, Place place) {
+  if (!jobs_.contains(job) || suspensions_[job].place == place) return;
+  suspensions_[job].place = place;
+  suspensions_[job].since = clock_.Mono();
+  RefreshJobs();
+}
+
+void Guard::SetRefusal(JobId job, std::string why) {
+  if (!jobs_.contains(job)) return;
+  suspensions_[job].refusal = {clock_.Mono(), std::move(why)};
+  RefreshJobs();
 }
 
 void Guard::OnSample(const gpu::Sample& sample) {
@@ -173,6 +187,11 @@ JobSnapshot Guard::SnapshotOf(const GuardedJob& job) const {
   snapshot.priority = job.priority;
   snapshot.grace = job.grace;
   snapshot.ending_since = job.ending_since;
+  if (const auto it = suspensions_.find(job.id); it != suspensions_.end()) {
+    snapshot.place = it->second.place;
+    snapshot.place_since = it->second.since;
+    snapshot.refusal = it->second.refusal;
+  }
   if (!job.hard && !job.soft) return snapshot;
   for (const auto& [uuid, status] : gpus_) {
     if (!job.gpus.empty() && std::find(job.gpus.begin(), job.gpus.end(), uuid) == job.gpus.end()) continue;

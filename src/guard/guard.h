@@ -75,6 +75,10 @@ class Guard {
   void RemoveJob(JobId job);
   // What the job's processes count themselves, by GPU, where all of them do.
   void SetCounted(JobId job, std::map<std::string, base::Bytes> counted);
+  // Where the job is, whenever that changes; it is on its GPU until something else is said.
+  void SetPlace(JobId job, Place place);
+  // It was not suspended, though Hands::SuspendJob asked for it.
+  void SetRefusal(JobId job, std::string why);
 
   void OnSample(const gpu::Sample& sample);
   void OnTime();
@@ -115,6 +119,12 @@ class Guard {
   std::map<JobId, GuardedJob> jobs_;
   std::map<JobId, base::Bytes> peaks_;  // of the present run
   std::map<JobId, std::map<std::string, base::Bytes>> counted_;
+  struct Suspension {
+    Place place = Place::kOnGpu;
+    base::MonoTime since{};
+    std::optional<Refusal> refusal{};
+  };
+  std::map<JobId, Suspension> suspensions_;
   std::map<std::string, base::Millis> periods_;
   Snapshot snapshot_;  // of all the above, kept up to date so that resting costs no copies
   State state_;

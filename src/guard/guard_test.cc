@@ -48,6 +48,9 @@ class Recorder final : public Hands {
     return 1;
   }
   base::Result<> SignalProcess(base::ProcessId, int) override { return {}; }
+  void SuspendJob(JobId job, const std::string& reason, const std::string&, base::Millis after) override {
+    calls.push_back(fmt::format("suspend {} {} {}", job.value, reason, base::FormatDuration(after)));
+  }
   void Note(JobId, const std::string&) override {}
   void Emit(Event event) override {
     calls.push_back("emit " + event.kind);

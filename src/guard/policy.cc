@@ -13,6 +13,7 @@ std::vector<Action> Decide(const Snapshot& snapshot, const Settings& settings, b
   std::vector<Action> actions;
   Round round{snapshot, settings, now, state, actions};
   ForgetEnded(round);
+  FollowSuspensions(round);
   ContinueEndings(round);
   for (const auto& gpu : snapshot.gpus) {
     if (!round.IsFresh(gpu)) continue;

@@ -14,6 +14,12 @@
 //    the last has left the GPU and its memory had `settle` to come back, or after `victim_patience`. Any job
 //    on the GPU may be it, with or without limits. A process that gpuman does not manage only when
 //    `unmanaged_victims` is set, before all jobs, newest first; protected ones never.
+//    With `on_pressure` suspend a job that is chosen is not ended but suspended (suspension.cc), and ended
+//    when that was refused, failed or took longer than `suspend_patience`, and where it could not come back:
+//    it would not fit beside the reserve, or the driver does not tell what it holds. Who is off the GPU, or
+//    on the way there, is no victim. It comes back by itself when there has been room for it for
+//    `return_after` without a break; that doubles each time it has to leave again within `calm` of its
+//    return, up to `return_after_most`.
 //  - Unmanaged: per user and GPU, a warning or a ceiling for the sum of what was started outside gpuman. Over
 //    the ceiling the user's newest process there is ended, one at a time.
 //  - Unknown memory (nullopt) is neither zero nor a guess: sums are lower bounds, so a limit acts on what is
@@ -46,6 +52,7 @@
 namespace gpuman::guard {
 
 enum class UnmanagedMode { kWarn, kEnforce };
+enum class OnPressure { kEnd, kSuspend };
 
 struct UnmanagedRule {
   std::optional<uid_t> uid;  // nullopt: every user without a rule of their own, except root
@@ -66,6 +73,12 @@ struct Settings {
   base::Millis lowered_patience{10'000};
   base::Millis settle{250};
   base::Millis victim_patience{10'000};
+  OnPressure on_pressure = OnPressure::kEnd;
+  base::Millis suspend_patience{60'000};  // for a victim to be off the GPU
+  base::Millis suspend_again{300'000};    // one that could not be suspended is not asked to before
+  base::Millis return_after{10'000};
+  base::Millis return_after_most{600'000};
+  base::Millis calm{300'000};
   base::Millis kill_again{1000};  // SIGKILL is repeated this often while the job still shows on a GPU
 };
 
@@ -87,6 +100,15 @@ struct JobLimit {
   friend bool operator==(const JobLimit&, const JobLimit&) = default;
 };
 
+// A job between its GPU and the host's memory: kOff is suspended.
+enum class Place { kOnGpu, kLeaving, kOff, kReturning };
+
+// Why a job was not suspended that was to be.
+struct Refusal {
+  base::MonoTime at{};
+  std::string why;
+};
+
 struct JobSnapshot {
   JobId id;
   std::string tag;                         // for messages
@@ -97,6 +119,9 @@ struct JobSnapshot {
   std::optional<base::Millis> grace;
   // Somebody else is ending it: no victim any more, but its memory is waited for. Its hard limit holds still.
   std::optional<base::MonoTime> ending_since;
+  Place place = Place::kOnGpu;
+  base::MonoTime place_since{};
+  std::optional<Refusal> refusal{};  // the last
 };
 
 struct Snapshot {
@@ -104,10 +129,11 @@ struct Snapshot {
   std::vector<JobSnapshot> jobs;
 };
 
-enum class What { kTell, kTerminate, kKill };
+enum class What { kTell, kTerminate, kKill, kSuspend };
 
 // kTell: the event only. kTerminate, kKill: a signal to `job`, the whole tree, or to `process`; exactly one
 // of them is set. `first`: nothing was sent to this target before, so its reason has to be announced.
+// kSuspend: `job` is to leave its GPU, for the event's reason and message, and to come back by itself.
 struct Action {
   What what = What::kTell;
   std::optional<JobId> job{};
@@ -115,6 +141,7 @@ struct Action {
   bool first = false;
   bool note_in_log = false;  // the message belongs into the job's log too
   Event event;
+  base::Millis return_after{0};  // kSuspend: for how long there has to be room before it comes back
 };
 
 // --- State: what Decide remembers between calls. Start with an empty one; nothing else writes to it. ---
@@ -137,6 +164,10 @@ struct JobState {
   std::set<std::string> over_soft;  // GPUs
   std::set<std::string> unknown_told;
   std::map<std::string, base::MonoTime> over_hard_since{};  // GPUs on which it is let be
+  std::optional<base::MonoTime> asked_to_leave{};           // and has not left since
+  unsigned departures = 0;                                  // for pressure, with no calm in between
+  bool away = false;
+  base::MonoTime back_at{};
 };
 
 // A job, or else a process that is none's.

@@ -178,6 +178,61 @@ TEST(GuardProperty, HasAtMostOnePressureVictimInFlightOnAGpu) {
   });
 }
 
+TEST(GuardProperty, EndsForPressureOnlyWhoWasAskedToLeaveAndCouldNot) {
+  rc::check("suspended before it is ended", [] {
+    World world = MakeWorld();
+    world.settings.on_pressure = OnPressure::kSuspend;
+    world.settings.suspend_patience = base::Millis(500);
+    State state;
+    std::map<JobId, std::int64_t> asked, arrives, refuses;
+    for (std::int64_t now = 10; now < 3000; now += *rc::gen::inRange(1, 120)) {
+      Move(world, now);
+      for (auto& job : world.jobs) {
+        if (arrives.contains(job.id) && arrives[job.id] <= now) {
+          job.place = Place::kOff;
+          job.place_since = At(now);
+          arrives.erase(job.id);
+          asked.erase(job.id);
+        } else if (refuses.contains(job.id) && refuses[job.id] <= now) {
+          job.place = Place::kOnGpu;
+          job.refusal = Refusal{At(now), "no"};
+          refuses.erase(job.id);
+        } else if (job.place == Place::kOff && *rc::gen::inRange(0, 6) == 0) {
+          job.place = Place::kOnGpu;
+        }
+      }
+      for (const auto& action : Decide({world.gpus, world.jobs}, world.settings, At(now), state)) {
+        if (action.what == What::kTell || !action.first) {
+          if (action.what != What::kSuspend) continue;
+        }
+        if (action.what != What::kSuspend && (action.event.kind != kDevicePressure || !action.job)) continue;
+        const GpuSnapshot& gpu = GpuOf(world, action);
+        RC_ASSERT(gpu.free < gpu.reserve);
+        auto job = std::find_if(world.jobs.begin(), world.jobs.end(),
+                                [&](const auto& one) { return one.id == action.job; });
+        RC_ASSERT(job->place != Place::kOff);
+        const Usage usage = UsageOf(job->id, gpu.processes);
+        if (action.what == What::kSuspend) {
+          RC_ASSERT(!asked.contains(job->id));
+          RC_ASSERT(usage.known + gpu.reserve <= gpu.total && usage.unknown == 0u);
+          asked[job->id] = now;
+          job->place = Place::kLeaving;
+          job->place_since = At(now);
+          const int how = *rc::gen::inRange(0, 3);
+          if (how == 0) arrives[job->id] = now + *rc::gen::inRange(1, 900);
+          if (how == 1) refuses[job->id] = now + *rc::gen::inRange(1, 900);
+        } else {
+          const bool refused =
+              asked.contains(job->id) && job->refusal && job->refusal->at >= At(asked[job->id]);
+          const bool late = asked.contains(job->id) && now - asked[job->id] >= 500;
+          const bool could_not_return = usage.known + gpu.reserve > gpu.used + gpu.free || usage.unknown > 0;
+          RC_ASSERT(refused || late || could_not_return);
+        }
+      }
+    }
+  });
+}
+
 TEST(GuardProperty, ChoosesTheSameVictimHoweverThingsAreOrdered) {
   rc::check("order does not matter", [] {
     World world = MakeWorld();

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "guard/test_machine.h"
 
 namespace gpuman::guard {
@@ -418,6 +420,155 @@ TEST(Reserve, MayChooseAJobWhoseMemoryIsUnknownButNoneWithoutAny) {
 }
 
 // --- Outside gpuman ---
+
+// The reserve of 1000 on a GPU of 10000, and jobs that leave it.
+struct PressureStory : Story {
+  PressureStory() { settings.on_pressure = OnPressure::kSuspend; }
+
+  // `free` follows from who is on the GPU.
+  std::vector<std::string> Look(std::int64_t now, std::vector<gpu::OwnedProcess> processes) {
+    auto gpu = Gpu(now, std::move(processes));
+    gpu.reserve = base::MiB(1000);
+    return Next(now, {gpu}, jobs);
+  }
+  JobSnapshot& Of(std::int64_t id) {
+    return *std::find_if(jobs.begin(), jobs.end(), [&](const auto& job) { return job.id == JobId{id}; });
+  }
+  void Place(std::int64_t id, guard::Place place, std::int64_t now) {
+    Of(id).place = place;
+    Of(id).place_since = At(now);
+  }
+  // Leaves when it is asked to, and comes back.
+  void Leave(std::int64_t id, std::int64_t now) {
+    Place(id, guard::Place::kOff, now);
+    Look(now, {Process(2, 8, 4000)});
+  }
+  void Return(std::int64_t id, std::int64_t now) {
+    Place(id, guard::Place::kOnGpu, now);
+    Look(now, {Process(1, 7, 2000), Process(2, 8, 4000)});
+  }
+
+  const std::vector<gpu::OwnedProcess> full{Process(1, 7, 4000), Process(2, 8, 4000),
+                                            Process(3, std::nullopt, 1500)};
+  std::vector<JobSnapshot> jobs = [] {
+    std::vector<JobSnapshot> both{Job(7), Job(8)};
+    both[0].priority = 10;
+    return both;
+  }();
+};
+
+TEST(Pressure, SuspendsWhomItWouldEndWithTheNumbers) {
+  PressureStory story;
+  EXPECT_THAT(story.Look(0, story.full), ElementsAre("suspend job 7 for 10s"));
+  const auto& action = story.last.front();
+  EXPECT_EQ(action.event.kind, kPressureSuspend);
+  EXPECT_EQ(action.event.reason, "device_pressure");
+  EXPECT_THAT(action.event.message,
+              HasSubstr("GPU 0 had 500MiB (524288000 bytes) free, below its reserve of 1000MiB"));
+  EXPECT_THAT(action.event.message,
+              HasSubstr("suspended job 7 't7' with 3.9GiB (4194304000 bytes) (priority 10"));
+  EXPECT_EQ(action.event.data.at("used"), 4'194'304'000);
+  EXPECT_EQ(action.event.data.at("return_after_ms"), 10'000);
+}
+
+TEST(Pressure, WaitsForWhoLeavesAndThenForItsMemoryBeforeTheNext) {
+  PressureStory story;
+  story.Look(0, story.full);
+  story.Place(7, Place::kLeaving, 0);
+  EXPECT_THAT(story.Look(30'000, story.full), IsEmpty());
+  story.Place(7, Place::kOff, 40'000);
+  EXPECT_THAT(story.Look(40'010, story.full), IsEmpty()) << "its memory comes back";
+  // What stays of it on the device is no reason to choose it again, nor to end it.
+  const std::vector<gpu::OwnedProcess> later{Process(1, 7, 4), Process(2, 8, 4000),
+                                             Process(3, std::nullopt, 5500)};
+  EXPECT_THAT(story.Look(41'000, later), ElementsAre("suspend job 8 for 10s"));
+  story.Place(8, Place::kOff, 42'000);
+  EXPECT_THAT(story.Look(43'000, {Process(1, 7, 4), Process(3, std::nullopt, 9500)}), IsEmpty());
+  EXPECT_THAT(story.Look(44'000, {Process(1, 7, 4), Process(3, std::nullopt, 9500)}),
+              ElementsAre("tell device_pressure_unrelieved"));
+}
+
+TEST(Pressure, EndsWhoCannotBeSuspended) {
+  PressureStory story;
+  story.Look(0, story.full);
+  story.Of(7).refusal = {At(500), "old driver"};
+  EXPECT_THAT(story.Look(500, story.full), IsEmpty()) << "the memory of whoever leaves has its time";
+  EXPECT_THAT(story.Look(1000, story.full), ElementsAre("kill job 7 device_pressure"));
+  EXPECT_THAT(
+      story.last.front().event.message,
+      HasSubstr("ended job 7 't7' with 3.9GiB (4194304000 bytes) (priority 10, the newest of the lowest), "
+                "which could not be suspended: old driver"));
+}
+
+TEST(Pressure, EndsWhoIsNotOffTheGpuInTime) {
+  PressureStory story;
+  story.Look(0, story.full);
+  story.Place(7, Place::kLeaving, 0);
+  EXPECT_THAT(story.Look(59'000, story.full), IsEmpty());
+  story.Look(60'000, story.full);
+  EXPECT_THAT(story.Look(61'000, story.full), ElementsAre("kill job 7 device_pressure"));
+  EXPECT_THAT(story.last.front().event.message, HasSubstr("it was not off the GPU within 1m"));
+}
+
+TEST(Pressure, EndsNobodyWhoCouldNotLeaveOnceItIsOver) {
+  PressureStory story;
+  story.Look(0, story.full);
+  story.Of(7).refusal = {At(100), "busy"};
+  EXPECT_THAT(story.Look(1000, {Process(1, 7, 4000), Process(2, 8, 4000)}), IsEmpty());
+  EXPECT_THAT(story.Look(310'000, story.full), ElementsAre("suspend job 7 for 10s")) << "a new chance, later";
+}
+
+TEST(Pressure, EndsWhoCouldNotComeBack) {
+  PressureStory alone;
+  alone.settings.unmanaged_victims = false;
+  EXPECT_THAT(alone.Look(0, {Process(1, 7, 9500)}), ElementsAre("kill job 7 device_pressure"));
+  EXPECT_THAT(alone.last.front().event.message, HasSubstr("more than GPU 0 has, so it could not come back"));
+  PressureStory unknown;
+  EXPECT_THAT(unknown.Look(0, {Process(1, 7, std::nullopt), Process(2, 8, 9500)}),
+              ElementsAre("kill job 7 device_pressure"));
+}
+
+TEST(Pressure, LeavesAloneWhomSomebodyElseSuspends) {
+  PressureStory story;
+  story.Place(7, Place::kLeaving, 0);
+  EXPECT_THAT(story.Look(10, story.full), IsEmpty()) << "its memory comes back";
+  story.Place(7, Place::kOff, 20);
+  story.Look(20, story.full);
+  EXPECT_THAT(story.Look(1000, story.full), ElementsAre("suspend job 8 for 10s"));
+  PressureStory ends;
+  ends.settings.on_pressure = OnPressure::kEnd;
+  ends.Place(7, Place::kOff, 0);
+  EXPECT_THAT(ends.Look(10, ends.full), ElementsAre("kill job 8 device_pressure"))
+      << "a suspended job has nothing to give";
+}
+
+TEST(Pressure, SuspendsNothingThatIsNotAJob) {
+  PressureStory story;
+  EXPECT_THAT(story.Look(0, {Process(3, std::nullopt, 9500)}),
+              ElementsAre("tell device_pressure_unrelieved"));
+  PressureStory may;
+  may.settings.unmanaged_victims = true;
+  EXPECT_THAT(may.Look(0, may.full), ElementsAre("kill process 3 device_pressure"));
+}
+
+TEST(Pressure, LetsAJobThatHasToLeaveAgainAndAgainStayAwayLonger) {
+  PressureStory story;
+  std::vector<std::string> said;
+  std::int64_t now = 0;
+  for (int i = 0; i < 8; ++i) {
+    for (const auto& word : story.Look(now, story.full)) said.push_back(word);
+    story.Leave(7, now + 1000);
+    story.Return(7, now + 20'000);
+    now += 60'000;
+  }
+  EXPECT_THAT(said, ElementsAre("suspend job 7 for 10s", "suspend job 7 for 20s", "suspend job 7 for 40s",
+                                "suspend job 7 for 1m20s", "suspend job 7 for 2m40s",
+                                "suspend job 7 for 5m20s", "suspend job 7 for 10m", "suspend job 7 for 10m"));
+  EXPECT_THAT(story.Look(now + 400'000, story.full), ElementsAre("suspend job 7 for 10s")) << "after a calm";
+  story.jobs[0].run = 2;
+  story.Look(now + 401'000, story.full);
+  EXPECT_THAT(story.Look(now + 402'000, story.full), ElementsAre("suspend job 7 for 10s")) << "a new run";
+}
 
 TEST(Unmanaged, HoldsEachUserToTheRuleForThem) {
   const UnmanagedRule warn_all{std::nullopt, {base::MiB(1000)}, UnmanagedMode::kWarn};

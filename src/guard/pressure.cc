@@ -1,4 +1,4 @@
-// The reserve of one GPU: who is ended when free memory falls below it.
+// The reserve of one GPU: who is ended, or suspended, when free memory falls below it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,6 +35,7 @@ std::vector<Candidate> Candidates(const Round& round, const GpuSnapshot& gpu) {
     const Usage usage = usages[job.id];
     if (usage.known.count == 0 && usage.unknown == 0) continue;
     if (job.ending_since || gpu.taken_at <= job.started_at) continue;
+    if (job.place == Place::kOff || IsGoingOff(round, job)) continue;
     if (round.state.jobs[job.id].ending.stage != Stage::kNone) continue;
     const auto limit = job.limits.find(gpu.uuid);
     const bool over = limit != job.limits.end() && limit->second.soft && usage.known > *limit->second.soft;
@@ -55,8 +56,8 @@ std::string WhyThisOne(const Candidate& victim) {
   return fmt::format("priority {}, the newest of the lowest", victim.job->priority);
 }
 
-// True while somebody's memory is on its way back. Whoever is being ended on this GPU, for whatever reason,
-// is what to wait for.
+// True while somebody's memory is on its way back. Whoever is being ended or suspended on this GPU, for
+// whatever reason, is what to wait for.
 bool WaitsForMemory(Round& round, GpuPressure& pressure, const GpuSnapshot& gpu) {
   if (!pressure.victim) {
     for (const auto& process : gpu.processes)
@@ -116,17 +117,20 @@ void HoldReserve(Round& round, const GpuSnapshot& gpu) {
                     Exactly(gpu.free), Exactly(gpu.reserve)));
   }
 
-  const std::string name = victim->job ? NameOf(*victim->job) : NameOf(*victim->process);
+  const bool may_suspend = victim->job && round.settings.on_pressure == OnPressure::kSuspend;
+  const auto why_not = may_suspend ? WhyNotSuspended(round, *victim->job, gpu, victim->usage) : std::nullopt;
+  const bool suspend = may_suspend && !why_not;
   Cause cause{
-      std::string(kDevicePressure),
+      std::string(suspend ? kPressureSuspend : kDevicePressure),
       "device_pressure",
-      fmt::format("{} had {} free, below its reserve of {}: ended {} with {} ({})", NameOf(gpu),
-                  Exactly(gpu.free), Exactly(gpu.reserve), name, Exactly(victim->usage.known),
-                  WhyThisOne(*victim)),
+      fmt::format("{} had {} free, below its reserve of {}: {} {} with {} ({}){}", NameOf(gpu),
+                  Exactly(gpu.free), Exactly(gpu.reserve), suspend ? "suspended" : "ended",
+                  victim->job ? NameOf(*victim->job) : NameOf(*victim->process), Exactly(victim->usage.known),
+                  WhyThisOne(*victim), why_not ? ", which could not be suspended: " + *why_not : ""),
       {{"free", Count(gpu.free)}, {"reserve", Count(gpu.reserve)}, {"used", Count(victim->usage.known)}}};
   if (victim->job) {
     cause.data["priority"] = victim->job->priority;
-    EndJob(round, *victim->job, gpu, std::move(cause));
+    (suspend ? SuspendJob : EndJob)(round, *victim->job, gpu, std::move(cause));
     pressure.victim = Target{victim->job->id, {}};
   } else {
     EndProcess(round, *victim->process, gpu, std::move(cause));

@@ -44,6 +44,18 @@ bool IsLeaving(const Round& round, const Target& target);
 bool IsListed(const Target& target, const GpuSnapshot& gpu);
 Target TargetOf(const gpu::OwnedProcess& process);
 
+// --- suspension.cc: jobs that leave the GPU instead of being ended. ---
+
+// Keeps up with who has left and who has come back.
+void FollowSuspensions(Round& round);
+// True while the job is on its way off the GPU, whoever wished it, and its memory may be expected to come
+// back.
+bool IsGoingOff(const Round& round, const JobSnapshot& job);
+// Why a victim is ended though the policy is to suspend; nullopt: it is to be suspended.
+std::optional<std::string> WhyNotSuspended(const Round& round, const JobSnapshot& job, const GpuSnapshot& gpu,
+                                           const Usage& usage);
+void SuspendJob(Round& round, const JobSnapshot& job, const GpuSnapshot& gpu, Cause cause);
+
 // --- limits.cc, unmanaged.cc, pressure.cc: the rules, for one GPU with a fresh sample. ---
 
 void HoldLimits(Round& round, const GpuSnapshot& gpu);

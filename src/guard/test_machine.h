@@ -52,7 +52,8 @@ inline JobSnapshot Job(std::int64_t id, std::uint64_t hard = 0, std::uint64_t so
   return job;
 }
 
-// "kill job 7 hard_limit", "terminate process 12 unmanaged_limit", "tell soft_limit job 7".
+// "suspend job 7 for 10s" (of room, before it comes back), "kill job 7 hard_limit", "terminate process 12
+// unmanaged_limit", "tell soft_limit job 7".
 inline std::string Word(const Action& action) {
   std::string target;
   if (action.job) target = fmt::format(" job {}", action.job->value);
@@ -61,6 +62,8 @@ inline std::string Word(const Action& action) {
     if (action.event.job) target = fmt::format(" job {}", action.event.job->value);
     return "tell " + action.event.kind + target;
   }
+  if (action.what == What::kSuspend)
+    return fmt::format("suspend{} for {}", target, base::FormatDuration(action.return_after));
   const std::string verb = action.what == What::kKill ? "kill" : "terminate";
   return verb + target + (action.event.kind.empty() ? " again" : " " + action.event.kind);
 }

@@ -285,7 +285,7 @@ std::filesystem::path Supervisor::LogPathOf(JobId id) const { return LogPath(opt
 std::uint64_t Supervisor::WaitForEnd(JobId id, std::function<void(const Job&)> ended) {
   const Job* job = Find(id);
   if (!job) return 0;
-  if (IsEnded(*job)) {
+  if (IsEnded(*job) && !entries_.at(id).end_unwritten) {
     ended(*job);
     return 0;
   }
@@ -428,11 +428,22 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
     const bool ended_now = IsEnded(t.job) && !IsEnded(job);
     job = t.job;
     if (const auto peak = host_.PeakOf(id); peak && (!job.peak || *peak > *job.peak)) job.peak = peak;
+    // Who waits for the end hears of it when it is on disk: a daemon killed then would tell another story.
+    if (ended_now) {
+      entries_.at(id).end_unwritten = true;
+      stored = [self = self_, ended = job, stored = std::move(stored)](const Result<>& outcome) {
+        if (*self) {
+          if (auto it = (*self)->entries_.find(ended.id); it != (*self)->entries_.end())
+            it->second.end_unwritten = false;
+          (*self)->AnswerWaiters(ended);
+        }
+        if (stored) stored(outcome);
+      };
+    }
     Save(id, std::move(stored));
     for (const Notice& notice : t.notices) host_.OnNotice(entries_.at(id).job, notice);
     host_.OnJobChanged(entries_.at(id).job, entries_.at(id).runtime);
     if (ended_now) {
-      AnswerWaiters(entries_.at(id).job);
       // The link may be the caller.
       boost::asio::post(loop_, [link = std::move(entries_.at(id).link)] {
         if (link) link->Stop();

@@ -118,6 +118,7 @@ class Supervisor {
     Runtime runtime;
     std::shared_ptr<KeeperLink> link;  // shared with its pending operations
     bool stop_in_journal = false;
+    bool end_unwritten = false;  // it has ended, and its record says so soon
     std::string settings_in_journal;
     std::vector<Done<Job>> removals;  // answered when the job is gone
   };

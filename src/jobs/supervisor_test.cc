@@ -181,6 +181,22 @@ TEST_F(SupervisorTest, TellsWhoWaitsForTheEnd) {
   EXPECT_FALSE(seen) << "called at once for a job that has ended";
 }
 
+TEST_F(SupervisorTest, AnEndIsOnDiskBeforeAnybodyHearsOfIt) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  std::optional<JobState> on_disk;
+  const auto look = [&](const Job&) {
+    auto beside = Store::Open(dir.path() / "gpuman.db");
+    ASSERT_TRUE(beside) << beside.error().message;
+    on_disk = (*beside)->Load(0)->jobs.at(0).state;
+  };
+  supervisor->WaitForEnd(id, look);
+  ASSERT_TRUE(supervisor->Signal(id, SIGKILL));
+  ASSERT_TRUE(Until([&] { return on_disk.has_value(); }));
+  EXPECT_TRUE(IsEnded(*supervisor->Find(id)));
+  EXPECT_EQ(on_disk, supervisor->Find(id)->state);
+}
+
 TEST_F(SupervisorTest, RefusesATagThatIsTakenUntilItsJobEnds) {
   const JobId id = Started("t", "exec sleep 1000");
   const auto twin = Create(Asked("t", "true"));

@@ -148,6 +148,17 @@ Result<> Ledgers::SetLimits(JobId job, std::span<const GpuLimit> limits) {
   return {};
 }
 
+void Ledgers::SetEviction(JobId job, const Eviction& eviction) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  Entry& entry = found->second;
+  Eviction now = eviction;
+  now.possible = entry.eviction.possible;
+  if (now == entry.eviction) return;
+  entry.eviction = now;
+  Write(*entry.page, entry.eviction);
+}
+
 void Ledgers::SetOutside(JobId job, std::string_view uuid, base::Bytes bytes) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return;

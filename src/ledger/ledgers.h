@@ -78,6 +78,8 @@ class Ledgers {
   // New limits for a running job; GPUs that the ledger lacks are added to it, those not named here lose
   // theirs.
   base::Result<> SetLimits(base::JobId job, std::span<const GpuLimit> limits);
+  // The same for what its eviction may take; `possible` is as the ledger was made with.
+  void SetEviction(base::JobId job, const Eviction& eviction);
   // Bytes of the job that the driver shows on the GPU beyond what the ledger counts: contexts, modules,
   // processes without the shim. They take from the limit.
   void SetOutside(base::JobId job, std::string_view uuid, base::Bytes bytes);

@@ -247,6 +247,19 @@ TEST(Ledgers, WhatAProcessSaysOfItselfMayBeAnything) {
   EXPECT_FALSE(ledgers.Intact(kJob));
 }
 
+TEST(Ledgers, TakesWhatEvictionMayTakeAnewWhileProcessesCount) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto seat = ledgers.Join(kJob, base::SelfId());
+  const Mapped mapped(seat->owner);
+  ledgers.SetEviction(kJob, {false, base::Bytes{1 << 21}, base::Millis{500}});
+  EXPECT_EQ((*mapped).host_budget, 1u << 21);
+  EXPECT_EQ((*mapped).patience_ms, 500u);
+  EXPECT_EQ((*mapped).backing, static_cast<std::uint32_t>(wire::Backing::kEvictable)) << "as it was made";
+  EXPECT_TRUE(ledgers.Intact(kJob));
+  ledgers.SetEviction({99}, {});
+}
+
 TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   auto before = std::make_unique<Ledgers>();
   ASSERT_TRUE(before->Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));

@@ -207,7 +207,7 @@ CUresult AdoptPiece(Guest& guest, const Piece& piece, int descriptor) {
     ::close(descriptor);
     return here ? CUDA_SUCCESS : known ? result : CUDA_ERROR_INVALID_VALUE;
   }
-  const int kept = Keep(guest, descriptor);
+  const int kept = Deposit(guest, descriptor);
   const Locked lock(guest.books);
   Backing* const entry = guest.handles.Insert(piece.address);
   if (entry == nullptr) {

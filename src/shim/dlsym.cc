@@ -2,6 +2,8 @@
 // always does. dlsym itself is in dlsym_*.S.
 #include <dlfcn.h>
 
+#include <cstring>
+
 #include "shim/driver.h"
 #include "shim/gate.h"
 
@@ -12,6 +14,9 @@ struct DlsymAnswer {
   void* function;
   unsigned long decided;
 };
+
+// The shim's own dlsym, which no search shows: its versions are no defaults.
+extern "C" __attribute__((visibility("hidden"))) void* gpuman_dlsym_entry(void* handle, const char* symbol);
 
 extern "C" __attribute__((visibility("hidden"))) DlsymAnswer gpuman_dlsym(void* handle, const char* symbol) {
   if (Entry entry{};
@@ -27,6 +32,9 @@ extern "C" __attribute__((visibility("hidden"))) DlsymAnswer gpuman_dlsym(void* 
       Learn(entry, found, true);
       return {replaced ? ReplacementOf(entry) : found, 1};
     }
+  } else if (symbol != nullptr && handle != RTLD_NEXT && std::strcmp(symbol, "dlsym") == 0) {
+    void* const found = RealDlsym(handle, symbol);
+    if (IsRealDlsym(found)) return {reinterpret_cast<void*>(&gpuman_dlsym_entry), 1};
   } else {
     RealDlsym(nullptr, nullptr);  // is known from here on
   }

@@ -1,8 +1,17 @@
 /* As dlsym_x86_64.S. */
 	.text
-	.globl	dlsym
-	.type	dlsym, %function
-dlsym:
+	.globl	gpuman_dlsym_entry
+	.hidden	gpuman_dlsym_entry
+	.globl	gpuman_dlsym_first
+	.globl	gpuman_dlsym_second
+	.type	gpuman_dlsym_entry, %function
+	.type	gpuman_dlsym_first, %function
+	.type	gpuman_dlsym_second, %function
+	.symver	gpuman_dlsym_first, dlsym@GLIBC_2.17
+	.symver	gpuman_dlsym_second, dlsym@GLIBC_2.34
+gpuman_dlsym_entry:
+gpuman_dlsym_first:
+gpuman_dlsym_second:
 	.cfi_startproc
 	hint	#34
 	stp	x29, x30, [sp, #-32]!
@@ -22,5 +31,7 @@ dlsym:
 	ldr	x16, [x16, #:lo12:gpuman_real_dlsym]
 	br	x16
 	.cfi_endproc
-	.size	dlsym, .-dlsym
+	.size	gpuman_dlsym_entry, .-gpuman_dlsym_entry
+	.size	gpuman_dlsym_first, .-gpuman_dlsym_first
+	.size	gpuman_dlsym_second, .-gpuman_dlsym_second
 	.section	.note.GNU-stack,"",%progbits

@@ -8,6 +8,10 @@
 extern "C" __attribute__((visibility("hidden"))) void* gpuman_real_dlsym;
 void* gpuman_real_dlsym = nullptr;
 
+// Of glibc. In a program of another libc there is none, and no dlsym of the shim's either that would ask for
+// it; a strong reference would keep that program from starting.
+#pragma weak dlvsym
+
 namespace gpuman::shim {
 
 void* learned[kEntries];
@@ -77,7 +81,7 @@ void* RealDlsym(void* handle, const char* symbol) {
   void* function = Load(gpuman_real_dlsym);
   if (function == nullptr) {
     for (const char* const version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {
-      function = ::dlvsym(RTLD_NEXT, "dlsym", version);
+      function = ::dlvsym != nullptr ? ::dlvsym(RTLD_NEXT, "dlsym", version) : nullptr;
       if (function != nullptr) break;
     }
     if (function == nullptr) function = reinterpret_cast<void*>(&NoSymbol);
@@ -85,6 +89,8 @@ void* RealDlsym(void* handle, const char* symbol) {
   }
   return symbol != nullptr ? reinterpret_cast<Dlsym*>(function)(handle, symbol) : nullptr;
 }
+
+bool IsRealDlsym(const void* function) { return function != nullptr && function == Load(gpuman_real_dlsym); }
 
 void Learn(Entry entry, void* function, bool from_dlsym) {
   void* expected = nullptr;

@@ -8,6 +8,7 @@ namespace gpuman::shim {
 
 // The real dlsym.
 void* RealDlsym(void* handle, const char* symbol);
+bool IsRealDlsym(const void* function);
 
 // Remembers what a driver answered for the entry. `from_dlsym`: by the linker, which may then be asked for
 // more.

@@ -36,6 +36,7 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMemAllocManaged, kAllocate, NONE) \
   X(cuMemAllocAsync, kAllocate, PTSZ) \
   X(cuMemAllocFromPoolAsync, kAllocate, PTSZ) \
+  X(cuMemPoolCreate, kAllocate, NONE) \
   X(cuMemCreate, kAllocate, NONE) \
   X(cuMemRetainAllocationHandle, kAllocate, NONE) \
   X(cuMemMap, kAllocate, NONE) \
@@ -85,7 +86,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuFuncLoad, kAllocate, NONE) \
   X(cuIpcOpenMemHandle, kAllocate, NONE) \
   X(cuIpcOpenMemHandle_v2, kAllocate, NONE) \
-  X(cuMemPoolCreate, kAllocate, NONE) \
   X(cuMemImportFromShareableHandle, kAllocate, NONE) \
   X(cuGraphInstantiate, kAllocate, NONE) \
   X(cuGraphInstantiate_v2, kAllocate, NONE) \
@@ -169,6 +169,7 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuCtxPushCurrent_v2) \
   X(cuDeviceGetAttribute) \
   X(cuDeviceGetCount) \
+  X(cuDeviceGetDefaultMemPool) \
   X(cuDeviceGetMemPool) \
   X(cuDeviceGetUuid) \
   X(cuDeviceGetUuid_v2) \

@@ -160,7 +160,7 @@ Ended AwaitHostMemory(Guest& guest, const Connection& mover) {
     if (message.reply.error != 0) return Refused(message.reply);
     for (unsigned i = 0; i < message.count; ++i) {
       const int number =
-          guest.segments < wire::kMostSegments ? Keep(guest, message.Take(i)) : -1;
+          guest.segments < wire::kMostSegments ? Deposit(guest, message.Take(i)) : -1;
       if (number < 0) return {Trouble::kDescriptors};
       guest.segment[guest.segments++] = number;
     }

@@ -1,8 +1,6 @@
 #include "shim/guest.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ledger/wire/books.h"
@@ -19,17 +17,11 @@ constexpr unsigned kMostDoublings = 6;  // at most a minute between two tries
 
 Guest* memory;
 // The descriptor that a process leaves to a child of its fork, which does not know of it.
-int left_file = -1;
-std::uint64_t left_inode = 0;
-
-std::uint64_t InodeOf(int descriptor) {
-  struct stat status {};
-  return ::fstat(descriptor, &status) == 0 ? status.st_ino : 0;
-}
+KeptFile left_file{-1, 0, 0};
 
 void CloseLeftFile() {
-  if (left_file >= 0 && left_inode != 0 && InodeOf(left_file) == left_inode) ::close(left_file);
-  left_file = -1;
+  if (IsStill(left_file)) ::close(left_file.descriptor);
+  left_file.descriptor = -1;
 }
 
 void Try(Guest& guest) {
@@ -37,8 +29,7 @@ void Try(Guest& guest) {
   Place place{nullptr, 0, -1};
   const Reply reply = AskForLedger(place, kPatience);
   if (reply == Reply::kJoined) {
-    left_file = place.file;
-    left_inode = InodeOf(place.file);
+    left_file = Keep(place.file);
     Join(guest, place);
     guest.phase.store(Phase::kJoined, std::memory_order_release);
     return;

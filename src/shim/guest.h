@@ -24,6 +24,7 @@
 #include "shim/attendant.h"
 #include "shim/drain.h"
 #include "shim/gate.h"
+#include "shim/kept_file.h"
 #include "shim/vault.h"
 
 namespace gpuman::shim {
@@ -50,9 +51,11 @@ struct Device {
 };
 
 struct Pool {
-  int device;
+  int device;  // kNoDevice: of the host
   std::uint64_t held;
 };
+
+inline constexpr int kNoDevice = -1;
 
 struct Context {
   int device;
@@ -84,8 +87,7 @@ struct Guest {
   pthread_mutex_t meter;
   ledger::wire::Ledger* ledger;
   unsigned slot;
-  int file;  // of the ledger, for reclaiming; -1: none
-  std::uint64_t file_inode;
+  KeptFile file;          // of the ledger, for reclaiming
   std::uint32_t changes;  // of the ledger, seen last
   Device devices[kMostDevices];
 

@@ -73,9 +73,12 @@ Source(CUmemoryPool, Allocate, Free) -> Source<Allocate, Free>;
 // One thread at a time allocates from pools: what a pool has grown by is then the one allocation's doing.
 // `refused`: it is the limit that says no.
 template <typename Allocate, typename Free>
-CUresult TryFromPool(Guest& guest, int device, CUdeviceptr* pointer, std::uint64_t bytes,
+CUresult TryFromPool(Guest& guest, int of_stream, CUdeviceptr* pointer, std::uint64_t bytes,
                      const Source<Allocate, Free>& source, bool& refused) {
   const Locked lock(guest.pools);
+  const int device = source.pool != nullptr ? DeviceOfPool(guest, source.pool, of_stream) : of_stream;
+  refused = false;
+  if (device == kNoDevice) return source.allocate();
   std::uint64_t reserved = 0;
   refused = !CoverGrowth(guest, device, bytes, reserved);
   if (refused) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -191,6 +194,17 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* pointer, size_t bytes, CUmemo
   return AllocateFromPool(pointer, bytes, PerThread(stream),
                           Source{pool, [&] { return real(pointer, bytes, pool, stream); },
                                  [&](CUdeviceptr address) { free(address, stream); }});
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* pool_props) {
+  auto* const real = GPUMAN_REAL(cuMemPoolCreate);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const Visit visit;
+  if (!visit || pool == nullptr || pool_props == nullptr) return real(pool, pool_props);
+  const Locked lock((*visit).pools);
+  const CUresult result = real(pool, pool_props);
+  if (result == CUDA_SUCCESS) PoolMade(*visit, *pool, pool_props->location);
+  return result;
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {

@@ -1,7 +1,5 @@
 #include "shim/meter.h"
 
-#include <sys/stat.h>
-
 #include <cstring>
 
 #include "ledger/wire/books.h"
@@ -82,16 +80,13 @@ bool TryReserve(Guest& guest, Device& device, std::uint64_t bytes) {
 // Gives back what processes held that have ended. Their locks went with them.
 void ReclaimOthers(Guest& guest) {
   const Locked lock(guest.meter);
-  struct stat status {};
-  // The program may have closed the descriptor, and opened something else there.
-  if (guest.ledger == nullptr || guest.file < 0 || ::fstat(guest.file, &status) != 0 ||
-      status.st_ino != guest.file_inode)
-    return;
+  if (guest.ledger == nullptr || !IsStill(guest.file)) return;
+  const int file = guest.file.descriptor;
   for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
     if (slot == guest.slot || __atomic_load_n(&guest.ledger->slot[slot].pid, __ATOMIC_ACQUIRE) == 0) continue;
-    if (!wire::LockSlot(guest.file, slot)) continue;
+    if (!wire::LockSlot(file, slot)) continue;
     wire::Clear(*guest.ledger, slot);
-    wire::UnlockSlot(guest.file, slot);
+    wire::UnlockSlot(file, slot);
   }
 }
 
@@ -104,10 +99,8 @@ Told Tell(Guest& guest, bool in_ledger, unsigned gpu) {
 }  // namespace
 
 void Join(Guest& guest, const Place& place) {
-  struct stat status {};
   const Locked lock(guest.meter);
-  guest.file = place.file >= 0 && ::fstat(place.file, &status) == 0 ? place.file : -1;
-  guest.file_inode = status.st_ino;
+  guest.file = Keep(place.file);
   guest.slot = place.slot;
   guest.ledger = place.ledger;
   for (Device& device : guest.devices) FindInLedger(guest, device);

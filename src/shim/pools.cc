@@ -72,6 +72,7 @@ void RefreshPools(Guest& guest) {
   const Relaxed relaxed;
   std::uint64_t gone[kMostDevices] = {};
   guest.pool.ForEach([&](std::uint64_t number, Pool& pool) {
+    if (!IsCounted(pool.device)) return;
     std::uint64_t has = 0;
     if (!Read(PoolOf(number), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has) || has == pool.held) return;
     if (has < pool.held)
@@ -119,12 +120,13 @@ bool CoverGrowth(Guest& guest, int device, std::uint64_t bytes, std::uint64_t& r
 Grown SettlePool(Guest& guest, CUmemoryPool pool, int device, std::uint64_t reserved) {
   if (!IsCounted(device)) return Grown::kCovered;
   const Relaxed relaxed;
+  const bool fresh = guest.pool.Find(NumberOf(pool)) == nullptr;
   Pool* const entry = guest.pool.Insert(NumberOf(pool));
   std::uint64_t has = 0;
   if (entry == nullptr || !Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has))
     return Grown::kCovered;  // stays reserved
   __atomic_store_n(&guest.pools_used, true, __ATOMIC_RELEASE);
-  if (entry->held == 0) entry->device = device;
+  if (fresh) *entry = {device, 0};
   const std::uint64_t before = entry->held;
   entry->held = has;
   if (has < before) CameBack(guest, device, before - has);
@@ -143,6 +145,26 @@ Grown SettlePool(Guest& guest, CUmemoryPool pool, int device, std::uint64_t rese
   return enough ? Grown::kOnSpare : Grown::kTooFar;
 }
 
+void PoolMade(Guest& guest, CUmemoryPool pool, const CUmemLocation& location) {
+  Pool stale{};
+  if (guest.pool.Take(NumberOf(pool), stale)) GiveBack(guest, stale.device, stale.held);
+  const bool on_host = location.type == CU_MEM_LOCATION_TYPE_HOST ||
+                       location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+                       location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+  if (!on_host && location.type != CU_MEM_LOCATION_TYPE_DEVICE) return;
+  if (Pool* const entry = guest.pool.Insert(NumberOf(pool))) *entry = {on_host ? kNoDevice : location.id, 0};
+}
+
+int DeviceOfPool(Guest& guest, CUmemoryPool pool, int of_stream) {
+  if (const Pool* const known = guest.pool.Find(NumberOf(pool))) return known->device;
+  auto* const ask = GPUMAN_REAL(cuDeviceGetDefaultMemPool);
+  const Relaxed relaxed;
+  CUmemoryPool its = nullptr;
+  for (int device = 0; ask != nullptr && device < kMostDevices && ask(&its, device) == CUDA_SUCCESS; ++device)
+    if (its == pool) return device;
+  return of_stream;
+}
+
 bool HasUnused(CUmemoryPool pool, std::uint64_t bytes) {
   const Relaxed relaxed;
   std::uint64_t has = 0, used = 0;
@@ -151,7 +173,9 @@ bool HasUnused(CUmemoryPool pool, std::uint64_t bytes) {
 }
 
 Leaving BeforeDestroy(Guest& guest, CUmemoryPool pool) {
-  if (guest.pool.Find(NumberOf(pool)) == nullptr) return {};
+  const Pool* const found = guest.pool.Find(NumberOf(pool));
+  if (found == nullptr) return {};
+  if (!IsCounted(found->device)) return {true, true, 0};
   const Relaxed relaxed;
   Trim(pool);
   RefreshPools(guest);

@@ -54,6 +54,12 @@ enum class Grown {
 // After it: counts what the pool has grown by instead.
 Grown SettlePool(Guest& guest, driver::abi::CUmemoryPool pool, int device, std::uint64_t reserved);
 
+// A pool was made: it counts where its memory is, whoever allocates from it.
+void PoolMade(Guest& guest, driver::abi::CUmemoryPool pool, const driver::abi::CUmemLocation& location);
+// The device of a pool; kNoDevice: its memory is the host's. What nobody made here and is no device's default
+// is taken to be the stream's device's.
+int DeviceOfPool(Guest& guest, driver::abi::CUmemoryPool pool, int of_stream);
+
 // Whether the pool has `bytes` that nobody uses, in one place or in many.
 bool HasUnused(driver::abi::CUmemoryPool pool, std::uint64_t bytes);
 

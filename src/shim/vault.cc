@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,13 +24,7 @@ constexpr int kWaitMs = 10'000;
 constexpr int kLowestEnd = 600;  // as join.cc
 
 // What a process leaves to a child of its fork, which does not know of it.
-int left_end = -1;
-std::uint64_t left_inode = 0;
-
-std::uint64_t InodeOf(int descriptor) {
-  struct stat status {};
-  return ::fstat(descriptor, &status) == 0 ? status.st_ino : 0;
-}
+KeptFile left_end{-1, 0, 0};
 
 void CloseOthers() {
   if (::syscall(SYS_close_range, kSocket + 1, ~0u, 0) == 0) return;
@@ -92,14 +85,14 @@ int Ask(Vault& vault, std::uint32_t verb, int number) {
 
 bool Open(Vault& vault) {
   // The program may have closed what it did not open.
-  if (vault.started) return vault.inode != 0 && InodeOf(vault.end) == vault.inode;
-  if (left_end >= 0 && left_inode != 0 && InodeOf(left_end) == left_inode) ::close(left_end);
-  left_end = -1;
+  if (vault.started) return IsStill(vault.end);
+  if (IsStill(left_end)) ::close(left_end.descriptor);
+  left_end.descriptor = -1;
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
   const int high = ::fcntl(pair[0], F_DUPFD_CLOEXEC, kLowestEnd);
   if (high >= 0) ::close(pair[0]);
-  vault.end = high >= 0 ? high : pair[0];
+  vault.end = Keep(high >= 0 ? high : pair[0]);
   vault.number = pair[1];
   wire::Store(vault.asked, 1);
   bool ready = StartThread(Guard, &vault);
@@ -109,27 +102,26 @@ bool Open(Vault& vault) {
   }
   ::close(pair[1]);
   if (!ready) {
-    ::close(vault.end);
+    ::close(vault.end.descriptor);
     wire::Store(vault.asked, 0);
     wire::Store(vault.done, 0);
     return false;
   }
   vault.started = true;
-  vault.inode = left_inode = InodeOf(vault.end);
   left_end = vault.end;
   return true;
 }
 
 }  // namespace
 
-int Keep(Guest& guest, int descriptor) {
+int Deposit(Guest& guest, int descriptor) {
   if (descriptor < 0) return -1;
   Vault& vault = guest.vault;
   int number = -1;
   {
     const Locked lock(vault.mutex);
     const char byte = 0;
-    if (Open(vault) && wire::SendWith(vault.end, &byte, 1, &descriptor, 1, kWaitMs))
+    if (Open(vault) && wire::SendWith(vault.end.descriptor, &byte, 1, &descriptor, 1, kWaitMs))
       number = Ask(vault, kKeep, 0);
   }
   ::close(descriptor);
@@ -143,7 +135,7 @@ int Lend(Guest& guest, int number) {
   char byte = 0;
   int descriptors[wire::kMostParts];
   unsigned count = 0;
-  const bool got = wire::ReceiveWith(vault.end, &byte, 1, descriptors, count, kWaitMs) == 1 && count == 1;
+  const bool got = wire::ReceiveWith(vault.end.descriptor, &byte, 1, descriptors, count, kWaitMs) == 1 && count == 1;
   return got ? descriptors[0] : -1;
 }
 

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "shim/kept_file.h"
+
 namespace gpuman::shim {
 
 struct Guest;
@@ -18,8 +20,7 @@ struct Guest;
 struct Vault {
   pthread_mutex_t mutex;
   bool started;
-  int end;  // of a socket to the thread, in the program's table
-  std::uint64_t inode;
+  KeptFile end;               // of a socket to the thread, in the program's table
   std::uint32_t asked, done;  // futex words; the thread is at work where they differ
   std::uint32_t verb;
   int number;
@@ -27,7 +28,7 @@ struct Vault {
 
 // Moves the descriptor there: it is closed here in any case. The number that it has there; -1: no room, or no
 // vault.
-int Keep(Guest& guest, int descriptor);
+int Deposit(Guest& guest, int descriptor);
 // A duplicate in the program's table, for a moment; -1: none.
 int Lend(Guest& guest, int number);
 void Discard(Guest& guest, int number);

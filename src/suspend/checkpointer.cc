@@ -159,10 +159,13 @@ void Checkpointer::Prepare(const HelperUser& user, const std::string& gpu, base:
   if (HelperOf(user).ready) SendDemand(user);
 }
 
+base::Bytes Checkpointer::Prepared(const HelperUser& user) const {
+  const auto found = demands_.find(user);
+  return found == demands_.end() || !helpers_.contains(user) ? base::Bytes{} : found->second.ready;
+}
+
 void Checkpointer::SendDemand(const HelperUser& user) {
   Demand& demand = demands_[user];
-  if (demand.told == demand.wanted) return;
-  demand.told = demand.wanted;
   helpers_.at(user).link->Send(
       {.id = kNobodyWaits, .verb = Verb::kPrepare, .gpu = demand.gpu, .bytes = demand.wanted});
 }
@@ -173,7 +176,6 @@ void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::v
     if (answer.outcome == Outcome::kDone || answer.outcome == Outcome::kUnsupported) {
       helper.ready = true;
       if (answer.outcome != Outcome::kDone) helper.cannot = answer;
-      demands_[user].told = {};
       SendDemand(user);
       SendTransfers(user);
       if (active_ && active_->user == user) SendActive();
@@ -192,7 +194,10 @@ void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::v
     for (auto& file : files) held.files.push_back(std::move(file));
     return;
   }
-  if (answer.id == kNobodyWaits) return;
+  if (answer.id == kNobodyWaits) {
+    demands_[user].ready = answer.bytes;
+    return;
+  }
   if (!active_ || active_->user != user || active_->request.id != answer.id)
     return OnGone(user, {base::ErrorCode::kCorrupt, "gpuman-mover answers what nobody asked"});
   FinishActive(answer);

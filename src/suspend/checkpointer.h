@@ -56,6 +56,9 @@ class Checkpointer {
   // mover stays, and is started ahead of need.
   void Prepare(const HelperUser& user, const std::string& gpu, base::Bytes bytes);
 
+  // Of that, what is ready and nobody's yet, as the mover said last.
+  base::Bytes Prepared(const HelperUser& user) const;
+
   // Of the user's helper; nullopt: none runs.
   std::optional<pid_t> HelperPid(const HelperUser& user) const;
 
@@ -110,7 +113,7 @@ class Checkpointer {
   std::map<base::ProcessId, Held> held_;
   struct Demand {
     std::string gpu;
-    base::Bytes wanted{}, told{};
+    base::Bytes wanted{}, ready{};
   };
   std::map<HelperUser, Demand> demands_;
   // Posted work holds a weak reference, so that none of it outlives this object.

@@ -64,13 +64,18 @@ void Machine::Begin(Phase phase, MonoTime now) {
 void Machine::Want(bool gpu, std::optional<std::string> target) {
   record_.wants_gpu = gpu;
   record_.target = std::move(target);
+  record_.absence.reset();
   retries_ = 0;
   not_before_ = {};
   told_of_room_.reset();
 }
 
 void Machine::Handle(const event::SuspendAsked& asked, MonoTime now) {
-  Want(false, std::nullopt);
+  const bool away =
+      phase() == Phase::kSuspending || phase() == Phase::kSuspended || phase() == Phase::kRetreating;
+  if (asked.room_lasts && away) return;  // as it was asked for before
+  Want(asked.room_lasts.has_value(), std::nullopt);
+  if (asked.room_lasts) record_.absence = {asked.reason, asked.detail, *asked.room_lasts};
   switch (phase()) {
     case Phase::kRunning:
       if (const auto can = CanSuspend(); !can) {
@@ -99,7 +104,8 @@ void Machine::Handle(const event::ResumeAsked& asked, MonoTime now) {
   if (const auto can = CanResume(asked.gpu); !can) return Emit("resume_refused", can.error().message, now);
   switch (phase()) {
     case Phase::kSuspending:
-      if (asked.gpu) return Want(true, asked.gpu);
+      // One that others pushed off goes, and comes back when there is room.
+      if (asked.gpu || record_.absence) return Want(true, asked.gpu);
       return TurnBack("", "its return was asked for before it had left", now);
     case Phase::kRetreating:
       return Want(true, asked.gpu);
@@ -273,11 +279,15 @@ void Machine::Handle(const event::Room& room, MonoTime now) {
   // Told once, and then now and again: what is free changes with every sample.
   if (told_of_room_ && now - *told_of_room_ < settings_.retry) return;
   told_of_room_ = now;
+  if (room.settling && record_.absence)
+    return SetAway("resources",
+                   fmt::format("it comes back when the room that there is now lasts for {}; {}",
+                               base::FormatDuration(record_.absence->room_lasts), Whereabouts()));
   if (short_of == needs->end())
-    return SetState("resources", "a more important job that waits for room goes first; " + Whereabouts());
-  SetState("resources",
-           fmt::format("waits for {} on GPU {}, where {} are free; {}", base::FormatBytes(short_of->second),
-                       short_of->first, base::FormatBytes(free(short_of->first)), Whereabouts()));
+    return SetAway("resources", "a more important job that waits for room goes first; " + Whereabouts());
+  SetAway("resources",
+          fmt::format("waits for {} on GPU {}, where {} are free; {}", base::FormatBytes(short_of->second),
+                      short_of->first, base::FormatBytes(free(short_of->first)), Whereabouts()));
 }
 
 void Machine::Handle(const event::Tick&, MonoTime) {}

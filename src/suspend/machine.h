@@ -33,6 +33,7 @@
 #include "base/process.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "suspend/host_room.h"
 #include "suspend/record.h"
 #include "suspend/request.h"
 
@@ -73,9 +74,11 @@ struct GpuView {
 };
 
 namespace event {
-// `reason` and `detail` become the job's (held_by_user, device_pressure, …).
+// `reason` and `detail` become the job's (held_by_user, device_pressure, …). With `room_lasts` it comes back
+// by itself when there has been room for it so long; a job that was to stay away stays away then.
 struct SuspendAsked {
   std::string reason, detail;
+  std::optional<base::Millis> room_lasts{};
 };
 struct ResumeAsked {
   std::optional<std::string> gpu{};  // UUID; none: where it was
@@ -102,10 +105,12 @@ struct Carried {
   Verb verb = Verb::kSecure;
   Answer answer;
 };
-// To a job that wants back: what is free on each GPU, and whether ChooseReturning chose it.
+// To a job that wants back: what is free on each GPU, and whether ChooseReturning chose it, or there is room
+// that has not lasted yet.
 struct Room {
   BytesByGpu free;
   bool chosen = false;
+  bool settling = false;
 };
 struct Tick {};  // the deadline has come
 }  // namespace event
@@ -132,6 +137,7 @@ struct AskState {
 struct Checkpoint {
   base::ProcessId process;
   base::Millis lock_timeout;
+  base::Bytes bytes{};  // what it has on the device now
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 struct Restore {
@@ -187,11 +193,20 @@ class Machine {
   // kUnsatisfiable, kNotSupported, kConflict or kNotFound with a sentence, for the one who asks. What is
   // accepted may fail later.
   base::Result<> CanSuspend() const;
+  // kUnsatisfiable as well where the host's memory does not hold it.
+  base::Result<> CanSuspend(const HostRoom& room) const;
   base::Result<> CanResume(const std::optional<std::string>& gpu) const;
   base::Result<> CanMove(const std::string& gpu) const;
+  base::Result<> CanMove(const std::string& gpu, const HostRoom& room) const;
 
   // Of a suspended job that wants back: the room it needs on each GPU. nullopt: it does not (just now).
   std::optional<BytesByGpu> Needs(base::MonoTime now) const;
+  // What of the job is on its GPUs still and would come to the host's memory.
+  HostNeed NeedOfHost() const;
+  // What the job has there, or is about to have.
+  base::Bytes InHost() const;
+  // Holds from the next order on.
+  void SetSettings(Settings settings) { settings_ = settings; }
 
  private:
   enum class Order { kNone, kEvict, kReturn };
@@ -280,6 +295,7 @@ class Machine {
   std::map<std::string, std::int64_t> Figures(base::MonoTime now) const;
   std::optional<std::string> OnlyGpu() const;
   void SetState(std::string reason, std::string detail);
+  void SetAway(const std::string& reason, const std::string& detail);
   void Emit(const char* kind, std::string message, base::MonoTime now);
   void Spend(const char* what, base::Millis time);
   void AskMover(Member& member, Verb verb);

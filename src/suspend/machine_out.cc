@@ -191,7 +191,7 @@ void Machine::ArriveOut(MonoTime now) {
     const auto detail = fmt::format("{}; {}", why_, Whereabouts());
     return SetState(record_.wants_gpu ? "resources" : turned_reason_, detail);
   }
-  SetState(record_.wants_gpu ? "moving" : record_.reason, Whereabouts());
+  SetAway(record_.target ? "moving" : std::string(record_.reason), Whereabouts());
   Emit("job_suspended", record_.detail, now);
 }
 

@@ -108,6 +108,41 @@ Result<> Machine::CanSuspend() const {
       "start it with the library preloaded (without --no-preload), or use driver 570 or newer");
 }
 
+HostNeed Machine::NeedOfHost() const {
+  HostNeed need;
+  for (const auto& [id, member] : members_) {
+    if (member.saved == Saved::kCheckpointed) continue;
+    const Bytes evictable = member.without_shim ? Bytes{} : Sum(member.seen, &GpuShare::evictable);
+    need.evicted += evictable;
+    if (can_ != false) need.checkpointed += Sum(member.seen, &GpuShare::used) - evictable;
+  }
+  return need;
+}
+
+Bytes Machine::InHost() const {
+  if (phase() == Phase::kRunning || phase() == Phase::kEnded) return {};
+  Bytes sum;
+  for (const auto& [id, member] : members_) {
+    if (const auto held = record_.held.find(id); held != record_.held.end())
+      for (const auto& [gpu, bytes] : held->second) sum += bytes;
+    else if (phase() == Phase::kSuspending)
+      sum += Sum(member.seen, &GpuShare::used) + Sum(member.seen, &GpuShare::evicted);
+  }
+  return sum;
+}
+
+Result<> Machine::CanSuspend(const HostRoom& room) const {
+  GPUMAN_TRY(CanSuspend());
+  if (phase() != Phase::kRunning) return {};
+  return Holds(room, NeedOfHost());
+}
+
+Result<> Machine::CanMove(const std::string& gpu, const HostRoom& room) const {
+  GPUMAN_TRY(CanMove(gpu));
+  if (phase() != Phase::kRunning) return {};
+  return Holds(room, NeedOfHost());
+}
+
 Result<> Machine::CanResume(const std::optional<std::string>& gpu) const {
   if (phase() == Phase::kEnded) return Fail(ErrorCode::kConflict, "the job has ended");
   if (!gpu) return {};
@@ -165,6 +200,12 @@ void Machine::SetState(std::string reason, std::string detail) {
   out_.push_back(action::SetState{record_.phase, record_.reason, record_.detail});
 }
 
+// The state of a job that is off the GPU. Why others pushed it off is said as long as it is not back.
+void Machine::SetAway(const std::string& reason, const std::string& detail) {
+  const auto& absence = record_.absence;
+  SetState(absence ? absence->reason : reason, absence ? absence->cause + "; " + detail : detail);
+}
+
 void Machine::Emit(const char* kind, std::string message, MonoTime now) {
   auto figures = Figures(now);
   figures.insert(spent_.begin(), spent_.end());
@@ -190,7 +231,11 @@ void Machine::AskMover(Member& member, Verb verb) {
 void Machine::AskDriver(const base::ProcessId& process, Verb verb) {
   pending_ = Pending{process, verb};
   if (verb == Verb::kState) out_.push_back(action::AskState{process});
-  if (verb == Verb::kCheckpoint) out_.push_back(action::Checkpoint{process, settings_.lock_timeout});
+  if (verb == Verb::kCheckpoint) {
+    const auto member = members_.find(process);
+    const Bytes bytes = member == members_.end() ? Bytes{} : Sum(member->second.seen, &GpuShare::used);
+    out_.push_back(action::Checkpoint{process, settings_.lock_timeout, bytes});
+  }
   if (verb == Verb::kRestore) out_.push_back(action::Restore{process, pending_moves_});
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -61,6 +62,21 @@ bool TakeHeld(const Json& object, std::map<base::ProcessId, BytesByGpu>& held) {
   return true;
 }
 
+bool TakeAbsence(const Json& object, std::optional<Absence>& out) {
+  const auto it = object.find("absence");
+  if (it == object.end()) return true;
+  if (!it->is_object()) return false;
+  Absence absence;
+  const auto lasts = it->find("room_lasts_ms");
+  if (!Take(*it, "reason", absence.reason) || !Take(*it, "cause", absence.cause) || lasts == it->end() ||
+      !lasts->is_number_unsigned())
+    return false;
+  absence.room_lasts = base::Millis(
+      static_cast<std::int64_t>(std::min<std::uint64_t>(lasts->get<std::uint64_t>(), INT32_MAX)));
+  out = std::move(absence);
+  return true;
+}
+
 }  // namespace
 
 std::string_view ToString(Phase phase) {
@@ -93,6 +109,10 @@ std::string SerializeRecord(const Record& record) {
             {"detail", record.detail},
             {"held", std::move(held)}};
   if (record.target) json["target"] = *record.target;
+  if (const auto& absence = record.absence)
+    json["absence"] = {{"reason", absence->reason},
+                       {"cause", absence->cause},
+                       {"room_lasts_ms", static_cast<std::uint64_t>(absence->room_lasts.count())}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -102,7 +122,7 @@ Result<Record> ParseRecord(std::string_view text) {
   const auto wants = json.is_object() ? json.find("wants_gpu") : json.end();
   if (!json.is_object() || wants == json.end() || !wants->is_boolean() || !TakePhase(json, record.phase) ||
       !Take(json, "reason", record.reason) || !Take(json, "detail", record.detail) ||
-      !TakeHeld(json, record.held))
+      !TakeHeld(json, record.held) || !TakeAbsence(json, record.absence))
     return Fail(ErrorCode::kCorrupt, "this is no record of a suspended job");
   record.wants_gpu = wants->get<bool>();
   if (json.contains("target") && !Take(json, "target", record.target.emplace()))

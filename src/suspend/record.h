@@ -34,10 +34,18 @@ std::string_view JobStateOf(Phase phase);
 
 using BytesByGpu = std::map<std::string, base::Bytes>;  // by UUID
 
+// Of a job that was taken off its GPU to come back by itself.
+struct Absence {
+  std::string reason, cause;   // as they were given
+  base::Millis room_lasts{0};  // it comes back when there has been room for it so long without a break
+  friend bool operator==(const Absence&, const Absence&) = default;
+};
+
 struct Record {
   Phase phase = Phase::kRunning;
   bool wants_gpu = true;              // the end that was asked for: on a GPU, or off it
   std::optional<std::string> target;  // the GPU to come back on; none: where it was
+  std::optional<Absence> absence{};   // until somebody asks for something else
   std::string reason;                 // the job's reason word; docs/suspend.md has them
   std::string detail;                 // and the sentence, with the numbers
   // What each process held on its GPUs when it was taken off. Room for this has to be there for its return.

@@ -13,6 +13,7 @@ TEST(SuspendRecord, ReadsTheSameAsWritten) {
   record.target = "GPU-b";
   record.reason = "device_pressure";
   record.detail = "12 GiB \"too\" much";
+  record.absence = Absence{"device_pressure", "GPU 0 is full", base::Millis(20'000)};
   record.held[{12, 34}] = {{"GPU-a", base::GiB(3)}, {"GPU-b", {0}}};
   record.held[{13, 35}] = {};
   EXPECT_EQ(ParseRecord(SerializeRecord(record)).value(), record);
@@ -26,6 +27,7 @@ TEST(SuspendRecord, RefusesWhatItDidNotWrite) {
         std::string(R"({"phase":"flying","wants_gpu":true,"reason":"","detail":"","held":[]})"),
         std::string(R"({"phase":"running","wants_gpu":1,"reason":"","detail":"","held":[]})"),
         std::string(R"({"phase":"running","wants_gpu":true,"reason":"","detail":"","held":[1]})"),
+        std::string(R"({"phase":"running","wants_gpu":true,"reason":"","detail":"","held":[],"absence":5})"),
         std::string(
             R"({"phase":"running","wants_gpu":true,"reason":"","detail":"","held":[],"target":5})")}) {
     const auto record = ParseRecord(text);

@@ -18,6 +18,11 @@ Candidate Job(int id, int priority, int since, BytesByGpu needs) {
   return {JobId{id}, priority, At(since), std::move(needs)};
 }
 
+std::vector<JobId> ChooseReturning(std::vector<Candidate> candidates, BytesByGpu free) {
+  RoomSince since;
+  return suspend::ChooseReturning(std::move(candidates), std::move(free), At(100), since).now;
+}
+
 TEST(ChooseReturning, TakesWhatFits) {
   EXPECT_THAT(
       ChooseReturning({Job(1, 128, 0, {{"a", GiB(4)}}), Job(2, 128, 1, {{"a", GiB(4)}})}, {{"a", GiB(8)}}),
@@ -55,6 +60,23 @@ TEST(ChooseReturning, AJobOnSeveralGpusNeedsRoomOnEach) {
 TEST(ChooseReturning, AJobThatHoldsNothingReturnsAtOnce) {
   EXPECT_THAT(ChooseReturning({Job(1, 1, 0, {}), Job(2, 1, 0, {{"a", {0}}})}, {}),
               ElementsAre(JobId{1}, JobId{2}));
+}
+
+TEST(ChooseReturning, RoomHasToLastWithoutABreakForOneThatWasPushedOff) {
+  Candidate pushed = Job(1, 200, 0, {{"a", GiB(4)}});
+  pushed.room_lasts = base::Millis(10'000);
+  const Candidate other = Job(2, 100, 0, {{"a", GiB(2)}});
+  RoomSince since;
+  const auto at = [&](int second, std::uint64_t free) {
+    return suspend::ChooseReturning({pushed, other}, {{"a", GiB(free)}}, At(second), since);
+  };
+  EXPECT_THAT(at(0, 5).soon, ElementsAre(JobId{1}));
+  EXPECT_THAT(at(1, 5).now, IsEmpty()) << "its room is kept for it";
+  EXPECT_THAT(at(2, 6).now, ElementsAre(JobId{2})) << "what is beside that is not";
+  EXPECT_THAT(at(9, 3).soon, IsEmpty());
+  EXPECT_THAT(at(10, 4).soon, ElementsAre(JobId{1})) << "from the beginning";
+  EXPECT_THAT(at(19, 4).now, IsEmpty());
+  EXPECT_THAT(at(20, 4).now, ElementsAre(JobId{1}));
 }
 
 TEST(ChooseReturningProperty, NeverGivesMoreThanThereIsAndAlwaysServesTheFirst) {

@@ -119,11 +119,12 @@ class Answer:
 
 
 class DaemonTest(unittest.TestCase):
-    gpus, memory, config, real = 1, None, "", False
+    gpus, memory, config, real, driver = 1, None, "", False, None
 
     @classmethod
     def setUpClass(cls):
-        cls.m = Machine(profile="rtx4050", gpus=cls.gpus, memory=cls.memory, config=cls.config, real=cls.real)
+        cls.m = Machine(profile="rtx4050", gpus=cls.gpus, memory=cls.memory, config=cls.config, real=cls.real,
+                        driver=cls.driver)
         cls.addClassCleanup(cls.m.__exit__)
         cls.prepare()
         cls.m.__enter__()

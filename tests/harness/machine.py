@@ -44,10 +44,10 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Machine:
-    def __init__(self, profile="h200", gpus=1, memory=None, real=False, config=""):
+    def __init__(self, profile="h200", gpus=1, memory=None, real=False, config="", driver=None):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-test-"))
         self.real = real
-        self.profile, self.gpus, self.memory = profile, gpus, memory
+        self.profile, self.gpus, self.memory, self.driver = profile, gpus, memory, driver
         self.daemon = None
         self.sim = None
         self.env = dict(os.environ)
@@ -87,6 +87,8 @@ class Machine:
         command = [program("gpuman-sim"), "exec", "--profile", self.profile, "--gpus", str(self.gpus)]
         if self.memory:
             command += ["--memory", self.memory]
+        if self.driver:
+            command += ["--driver", self.driver]
         command += ["--", "sh", "-c", "env -0; printf '\\0END\\0'; exec cat"]
         self.sim = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env)
         data = b""

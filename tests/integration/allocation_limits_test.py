@@ -53,8 +53,37 @@ lowered_patience = "300ms"
     def test_every_process_of_a_job_draws_on_the_same_limit(self):
         load = self.load("1GiB", "--step", "32MiB", "--hold", "1h", "--json")
         job = self.start("family", f"{load} & setsid {load} & {load} & wait", memory="768MiB")
-        until("all are refused more", lambda: [e["event"] for e in self.events_of("family")].count("oom") == 3)
+        # One that comes late finds no room even for its context.
+        until("all are refused more", lambda: len({event["pid"] for event in self.events_of("family")
+                                                   if event["event"] in ("oom", "error")}) == 3)
+        self.assertTrue(any(event["event"] == "oom" for event in self.events_of("family")))
         self.assertNotIn("hard_limit", self.kinds(job))
+
+    def test_two_jobs_that_fight_for_a_device_are_refused_by_it_and_none_is_ended(self):
+        gpu = self.request("GET", "/v1/gpus").json()["gpus"][0]["uuid"]
+        first = self.held("first-there", "2GiB", memory="3GiB", gpus=[gpu])
+        second = self.start("second-there", self.load("2GiB", "--step", "64MiB", "--json") + "; echo still here",
+                            memory="3GiB", gpus=[gpu])
+        self.assertEqual(self.wait(second)["state"], "finished", self.log(second))
+        self.assertIn("oom", [event["event"] for event in self.events_of(second)])
+        self.assertIn("still here", self.log(second))
+        self.assertEqual(self.job(first)["state"], "running")
+        self.assertNotIn("hard_limit", self.kinds(first) + self.kinds(second))
+
+    def test_a_shim_of_another_version_is_told_so_and_its_process_named(self):
+        ask = ("import os,socket,struct\n"
+               "for version in (1, 3):\n"
+               "  s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+               "  s.connect(os.environ['GPUMAN_SHIM_SOCKET'])\n"
+               "  s.send(b'GPMH' + struct.pack('<IQ112x', version, int(os.environ['GPUMAN_JOB_ID'])))\n"
+               "  print(struct.unpack('<IIII', s.recv(100)[:16])[1:3], flush=True)\n")
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+            script.write(ask)
+            script.flush()
+            self.start("other", f"{sys.executable} {script.name}; env -u LD_PRELOAD {self.load('64MiB', '--hold', '1h')}",
+                       memory="1GiB")
+            until("it is named", lambda: self.job("other")["unshimmed"])
+        self.assertEqual(self.log("other").splitlines()[:2], ["(2, 3)", "(2, 3)"])
 
     def test_the_program_is_told_its_limit(self):
         self.start("told", f"{sys.executable} {PROBE} told", memory="512MiB")
@@ -129,6 +158,24 @@ lowered_patience = "300ms"
         self.wait("tight")
         self.assertIn("limit_below_context", self.kinds(job))
         self.assertIn("less than a CUDA context", self.log("tight"))
+
+    def test_a_limit_below_a_context_is_told_by_a_new_daemon_before_any_job_has_run(self):
+        costs = self.m.dir / "lib" / "contexts.json"
+        self.held("first", "64MiB", memory="1GiB")
+        until("a context's cost is stored", costs.exists)
+        self.request("DELETE", "/v1/jobs/first")
+        self.m.stop_daemon(signal.SIGKILL)
+        (self.m.dir / "daemon.log").write_text("")
+        self.m.start_daemon()
+        job = self.start("tight", "true", memory="32MiB")
+        self.wait("tight")
+        self.assertIn("limit_below_context", self.kinds(job))
+        self.assertNotIn("a context takes", (self.m.dir / "daemon.log").read_text(), "nothing was seen yet")
+        self.m.stop_daemon()
+        costs.write_text("spoilt")
+        self.m.start_daemon()
+        self.held("again", "64MiB", memory="1GiB")
+        until("it is learned again", lambda: "driver" in costs.read_text())
 
     def test_nothing_is_preloaded_where_nobody_wants_it(self):
         self.start("with", "echo [$LD_PRELOAD]")

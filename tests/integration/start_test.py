@@ -171,6 +171,24 @@ class TwinTest(DaemonTest):
         file.write_text("")
         self.m.daemon.send_signal(signal.SIGHUP)
 
+    def test_reloading_takes_the_log_level(self):
+        file, log = pathlib.Path(self.m.env["GPUMAN_CONFIG"]), self.m.dir / "daemon.log"
+
+        def said_of_a_job():
+            before = len(log.read_text())
+            self.wait(self.start("speaks", "true"))
+            return log.read_text()[before:]
+
+        self.assertIn("job_started", said_of_a_job())
+        read = log.read_text().count("configuration read again")
+        file.write_text("[log]\nlevel = \"error\"\n")
+        self.m.daemon.send_signal(signal.SIGHUP)
+        until("it is read", lambda: log.read_text().count("configuration read again") > read)
+        self.assertEqual(said_of_a_job(), "")
+        file.write_text("")
+        self.m.daemon.send_signal(signal.SIGHUP)
+        until("it speaks again", lambda: "job_started" in said_of_a_job())
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

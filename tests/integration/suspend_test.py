@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import sys
 import threading
@@ -19,7 +20,7 @@ from daemon_case import DaemonTest, MIB, until  # noqa: E402
 from machine import build_dir  # noqa: E402
 
 
-class SuspendTest(DaemonTest):
+class SuspendCase(DaemonTest):
     gpus, memory = 2, "4GiB"
     config = '[sampling]\nrest = "20ms"\n'
 
@@ -51,6 +52,8 @@ class SuspendTest(DaemonTest):
         self.assertTrue([e for e in said if e["event"] == "verify"])
         self.assertFalse([e for e in said if e["event"] == "verify" and e["wrong_words"]])
 
+
+class SuspendTest(SuspendCase):
     def test_a_job_leaves_the_gpu_and_comes_back_with_its_data(self):
         for share in (True, False):
             with self.subTest(share=share):
@@ -192,6 +195,84 @@ class SuspendTest(DaemonTest):
         self.assertIn("running", self.m.run("resume", "typed").stdout)
         self.assertEqual(self.m.run("suspend", "nobody").returncode, 4)
         self.finishes_with_its_data("typed")
+
+    def test_who_waits_for_room_returns_by_priority_and_then_in_the_order_of_asking(self):
+        names = ["early", "late", "first"]  # in the order of starting; asked back: late, early, first
+        for name in names:
+            self.busy(name, "128MiB", priority=200 if name == "first" else 100)
+            self.assertEqual(self.suspend(name).status, 200)
+        # Each small one that ends makes room for one job.
+        sizes = {"big": "2895MiB", "small0": "150MiB", "small1": "150MiB", "small2": "150MiB"}
+        for tag, size in sizes.items():
+            self.start(tag, self.load(size, "--hold", "1h", "--json"), gpus=["0"])
+            until("it holds memory", lambda: (self.job(tag)["memory"]["used"] or 0) > 150 * MIB)
+        for name in ("late", "early", "first"):
+            answer = self.resume(name).json()
+            self.assertEqual((answer["state"], answer["reason"]), ("suspended", "resources"), answer)
+        for i, name in enumerate(["first", "late", "early"]):
+            self.request("DELETE", f"/v1/jobs/small{i}")
+            self.becomes(name, "running")
+        tags = {self.job(name)["id"]: name for name in names}
+        back = [tags[e["job"]] for e in self.events() if e["kind"] == "job_resumed" and e["job"] in tags]
+        self.assertEqual(back, ["first", "late", "early"])
+
+
+class HostBudgetTest(SuspendCase):
+    config = SuspendCase.config + '[suspend]\nhost_memory = "450MiB"\n'
+
+    def test_more_than_suspended_jobs_may_have_is_refused_with_the_numbers_before_anything_is_done(self):
+        for share in (True, False):
+            with self.subTest(share=share):
+                name = f"share{share}".lower()
+                job = self.busy(f"a{name}", "128MiB", share=share)
+                self.busy(f"b{name}", "128MiB", share=share)
+                self.assertEqual(self.suspend(f"a{name}").status, 200)
+                refused = self.suspend(f"b{name}")
+                self.assertEqual(refused.code(), "unsatisfiable", refused.body)
+                self.assertRegex(refused.json()["error"]["message"],
+                                 r"takes 2\d\d(\.\d)?MiB of the host's memory; suspended jobs may have 450MiB of it, and others have 2")
+                self.assertIn("suspend.host_memory", refused.json()["error"]["hint"])
+                after = self.job(f"b{name}")
+                self.assertEqual((after["state"], after["reason"]), ("running", None))
+                self.assertEqual(self.kinds(after["id"]), ["job_started", "suspend_refused"])
+                data = [e["data"] for e in self.events() if e["job"] == after["id"]][-1]
+                self.assertEqual(data["budget"], 450 * MIB)
+                self.assertGreater(data["needed"] + data["in_use"], data["budget"])
+                self.assertEqual(self.request("DELETE", f"/v1/jobs/a{name}").json()["state"], "killed")
+                self.assertEqual(self.suspend(f"b{name}").status, 200, "there is room now")
+                self.assertIn("job_suspended", self.kinds(job))
+                self.request("DELETE", f"/v1/jobs/b{name}")
+
+    def test_the_budget_is_read_again_with_the_configuration(self):
+        self.busy("big", "512MiB", share=True)
+        self.assertEqual(self.suspend("big").code(), "unsatisfiable")
+        file = self.m.dir / "gpumand.toml"
+        file.write_text(file.read_text().replace("450MiB", "1GiB"))
+        self.m.daemon.send_signal(signal.SIGHUP)
+        until("it is read", lambda: "configuration read again" in (self.m.dir / "daemon.log").read_text())
+        self.assertEqual(self.suspend("big").status, 200)
+
+
+class HostMemoryTest(SuspendCase):
+    """GPUs with more memory than the host has."""
+
+    host = int(re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())[1]) * 1024
+    gpus, memory = 1, f"{2 * host}"
+    config = SuspendCase.config + '[suspend]\nhost_memory = "256T"\n'
+
+    def test_more_than_the_host_has_available_is_refused_with_the_numbers_before_the_driver_copies_it(self):
+        for share in (True, False):
+            with self.subTest(share=share):
+                name = f"share{share}".lower()
+                job = self.start(name, self.load(self.host, "--hold", "1h", "--json"), share=share)
+                until("it holds memory", lambda: (self.job(name)["memory"]["used"] or 0) > self.host)
+                refused = self.suspend(name)
+                self.assertEqual(refused.code(), "unsatisfiable", refused.body)
+                self.assertRegex(refused.json()["error"]["message"],
+                                 r"takes .*GiB of the host's memory, of which .*iB are available and .*iB have to stay free")
+                self.assertEqual(self.kinds(job), ["job_started", "suspend_refused"])
+                self.assertEqual(self.job(name)["state"], "running")
+                self.request("DELETE", f"/v1/jobs/{name}")
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@ They find the driver as most programs do: by dlsym in libcuda.so.1, here through
 
 import ctypes
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
+import uuid
 
 MIB = 1 << 20
 OK, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED = 0, 1, 2, 3
@@ -50,6 +52,14 @@ class Prop(ctypes.Structure):
 def create(size, shareable=False):
     handle, prop = u64(), Prop(1, 1 if shareable else 0, 1, 0)
     return cuda.cuMemCreate(ctypes.byref(handle), size_t(size), ctypes.byref(prop), u64(0)), handle.value
+
+
+def uuid_of():
+    """The UUID of the device with the ordinal of the argument, as NVML writes it."""
+    assert cuda.cuInit(0) == OK
+    raw = (ctypes.c_ubyte * 16)()
+    assert cuda.cuDeviceGetUuid_v2(raw, int(sys.argv[2])) == OK
+    return "GPU-" + str(uuid.UUID(bytes=bytes(raw)))
 
 
 def told():
@@ -227,6 +237,53 @@ def pool_in_capture():
                 cuda.cuMemFreeAsync(more, stream), cuda.cuMemFreeAsync(address, stream),
                 cuda.cuMemAllocAsync(ctypes.byref(more), size_t(1 << 40), stream)]
     return {"told": free > 0, "statuses": statuses, "end": cuda.cuStreamEndCapture(captured, ctypes.byref(graph))}
+
+
+class PoolProps(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handle_types", ctypes.c_int), ("location_type", ctypes.c_int),
+                ("location_id", ctypes.c_int), ("win32", pointer), ("most", size_t), ("usage", ctypes.c_ushort),
+                ("reserved", ctypes.c_ubyte * 54)]
+
+
+def pools_elsewhere():
+    """Pools whose memory is not that of the stream's device. Bytes that each device tells as free less, for each."""
+    start()
+    other, ignored = pointer(), pointer()
+    assert cuda.cuCtxCreate_v2(ctypes.byref(other), 0, 1) == OK
+    assert cuda.cuCtxPopCurrent_v2(ctypes.byref(ignored)) == OK
+
+    def free_of_each():
+        here = info()[0]
+        assert cuda.cuCtxPushCurrent_v2(other) == OK
+        there = info()[0]
+        assert cuda.cuCtxPopCurrent_v2(ctypes.byref(ignored)) == OK
+        return [here, there]
+
+    def made(location, ordinal):
+        pool = pointer()
+        assert cuda.cuMemPoolCreate(ctypes.byref(pool), ctypes.byref(PoolProps(1, 0, location, ordinal))) == OK
+        return pool
+
+    default = pointer()
+    assert cuda.cuDeviceGetDefaultMemPool(ctypes.byref(default), 1) == OK
+    answers = {}
+    for name, pool in {"other": made(1, 1), "default": default, "host": made(2, 0), "numa": made(3, 0)}.items():
+        before, addresses, statuses = free_of_each(), [], []
+        for size in (40 * MIB, 600 * MIB):
+            address = u64()
+            statuses.append(cuda.cuMemAllocFromPoolAsync(ctypes.byref(address), size_t(size), pool, None))
+            addresses.append(address)
+        taken = [a - b for a, b in zip(before, free_of_each())]
+        for status, address in zip(statuses, addresses):
+            assert status != OK or cuda.cuMemFreeAsync(address, None) == OK
+        assert cuda.cuStreamSynchronize(None) == OK
+        if pool is default:
+            assert cuda.cuMemPoolTrimTo(pool, size_t(0)) == OK
+        else:
+            assert cuda.cuMemPoolDestroy(pool) == OK
+        assert cuda.cuCtxSynchronize() == OK
+        answers[name] = {"statuses": statuses, "taken": taken, "left": [a - b for a, b in zip(before, free_of_each())]}
+    return answers
 
 
 def arrays():
@@ -420,6 +477,37 @@ def overwrite_and_hold():
     ctypes.memset(begin + 64 + 16, 0xff, 8)
     print(json.dumps({"status": [allocate(64 * MIB)[0] for _ in range(16)]}), flush=True)
     signal.pause()
+
+
+def allocate_twice(answers):
+    """For a process of multiprocessing: what fits, and what does not."""
+    start()
+    answers.put([allocate(64 * MIB)[0], allocate(1 << 40)[0]])
+
+
+def multiprocess():
+    """Three processes, started in the way of the argument."""
+    context = multiprocessing.get_context(sys.argv[2])
+    answers = context.Queue()
+    processes = [context.Process(target=allocate_twice, args=(answers,)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    statuses = [answers.get() for _ in processes]
+    for process in processes:
+        process.join()
+    return {"statuses": statuses, "exits": [process.exitcode for process in processes]}
+
+
+def by_dlsym_itself():
+    """Programs that look for dlsym by dlsym, wherever they look."""
+    start()
+    beyond, none = [], pointer()
+    for library in (ctypes.CDLL(None), ctypes.CDLL("libc.so.6"), cuda):
+        dlsym = library.dlsym
+        dlsym.restype, dlsym.argtypes = pointer, [pointer, ctypes.c_char_p]
+        found = dlsym(cuda._handle, b"cuMemAlloc_v2")
+        beyond.append(ctypes.CFUNCTYPE(ctypes.c_int, pointer, size_t)(found)(ctypes.byref(none), 1 << 40))
+    return {"beyond": beyond}
 
 
 def environment():

@@ -10,9 +10,12 @@ import pathlib
 import select
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -45,6 +48,7 @@ class Ledger:
 
 class ShimCase(unittest.TestCase):
     LIMIT = 2 * GIB
+    machine_options = ()
 
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="gpuman-shim-")
@@ -67,7 +71,7 @@ class ShimCase(unittest.TestCase):
         environment = ["env", "XDG_RUNTIME_DIR=" + self.dir]
         if preload:
             environment += ["LD_PRELOAD=" + SHIM, "GPUMAN_SHIM_SOCKET=" + self.socket, "GPUMAN_JOB_ID=1"]
-        return [SIM, "exec", "--dir", self.dir + "/machine", "--", *environment, *words]
+        return [SIM, "exec", "--dir", self.dir + "/machine", *self.machine_options, "--", *environment, *words]
 
     def start(self, *words, preload=True):
         process = subprocess.Popen(self.command(*words, preload=preload), stdin=subprocess.PIPE,
@@ -244,6 +248,33 @@ class OddCalls(ShimCase):
         self.assertIn("OUT_OF_MEMORY", [event for event in events if event["event"] == "error"][0]["message"])
 
 
+class TwoDevices(ShimCase):
+    machine_options = ("--gpus", "2")
+
+    def test_pools_count_where_their_memory_is(self):
+        other = self.probe("uuid_of", 1, preload=False)
+        ledger = self.serve(CONTEXT + 64 * MIB, CONTEXT, "--gpu", other, CONTEXT + 512 * MIB, CONTEXT)
+        pools = self.probe("pools_elsewhere")
+        beside = {"statuses": [0, 2], "taken": [0, 64 * MIB], "left": [0, 0]}
+        self.assertEqual(pools["other"], beside)
+        self.assertEqual(pools["default"], beside)
+        for place in ("host", "numa"):
+            self.assertEqual(pools[place], {"statuses": [0, 0], "taken": [0, 0], "left": [0, 0]})
+        ledger("reclaim")
+        self.assertEqual((ledger("used", self.uuid), ledger("used", other)), ("0", "0"))
+
+
+    def test_a_limit_on_a_gpu_that_the_program_cannot_see_is_not_taken_for_one_that_it_can(self):
+        other = self.probe("uuid_of", 1, preload=False)
+        ledger = self.serve(256 * MIB, CONTEXT)  # of the first GPU: less than a context
+        seen = ["env", "CUDA_VISIBLE_DEVICES=" + other, *self.probe_command("told")]
+        done = subprocess.run(self.command(*seen), capture_output=True, text=True, timeout=60, check=True)
+        told = json.loads(done.stdout)
+        self.assertGreater(told["total"], 100 * GIB)
+        self.assertEqual(told["nvml"][0], 256 * MIB)  # NVML's first GPU stays the first
+        self.assertEqual((ledger("joined"), ledger("used", self.uuid)), ("1", "0"))
+
+
 class Limits(ShimCase):
     def test_change_while_the_job_runs(self):
         ledger = self.serve()
@@ -341,6 +372,63 @@ class TheDaemon(ShimCase):
         self.assertEqual(self.probe("told"), self.probe("told", preload=False))
 
 
+class ADaemonThatIsNoneOfOurs(ShimCase):
+    """What answers at the socket may be of another version, or talk nonsense: the program runs as without a shim."""
+
+    WELCOME = "<IIIIQ8x"
+    MAGIC, JOINED, OTHER_VERSION, TRY_LATER, BYTES = 0x574D5047, 1, 3, 4, 331776
+
+    def answered(self, answer, files=()):
+        """What a program is told whose question is answered so, and the questions."""
+        heard = []
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listening.bind(self.socket)
+        listening.listen()
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection:
+                        heard.append(connection.recv(4096))
+                        socket.send_fds(connection, [answer], list(files))
+        thread = threading.Thread(target=serve)
+        thread.start()
+        told = self.probe("told")
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        listening.close()
+        os.unlink(self.socket)
+        return told, heard
+
+    def test_is_asked_in_the_words_of_the_protocol(self):
+        _, heard = self.answered(struct.pack(self.WELCOME, self.MAGIC, 3, self.OTHER_VERSION, 0, self.BYTES))
+        self.assertEqual(heard, [b"GPMH" + struct.pack("<IQ", 2, 1) + bytes(112)])
+
+    def test_changes_nothing(self):
+        without = self.probe("told", preload=False)
+        foreign = tempfile.TemporaryFile()
+        self.addCleanup(foreign.close)
+        answers = {
+            "an older daemon": (self.MAGIC, 1, self.OTHER_VERSION, 0, self.BYTES),
+            "a newer daemon": (self.MAGIC, 3, self.OTHER_VERSION, 0, self.BYTES),
+            "a ledger of another version": (self.MAGIC, 3, self.JOINED, 0, self.BYTES),
+            "a ledger of another size": (self.MAGIC, 2, self.JOINED, 0, self.BYTES + 4096),
+            "a slot that is none": (self.MAGIC, 2, self.JOINED, 1024, self.BYTES),
+            "a file that is no ledger": (self.MAGIC, 2, self.JOINED, 0, self.BYTES),
+            "no room": (self.MAGIC, 2, self.TRY_LATER, 0, self.BYTES),
+            "an answer that there is not": (self.MAGIC, 2, 99, 0, self.BYTES),
+            "another protocol": (0, 2, self.JOINED, 0, self.BYTES),
+        }
+        for name, fields in answers.items():
+            files = [foreign.fileno()] * 2 if fields[2] == self.JOINED else []
+            with self.subTest(name):
+                self.assertEqual(self.answered(struct.pack(self.WELCOME, *fields), files)[0], without)
+        for answer in (b"x", bytes(4000)):
+            with self.subTest(len(answer)):
+                self.assertEqual(self.answered(answer)[0], without)
+
+
 class AGuest(ShimCase):
     def test_children_of_a_fork_count_for_themselves(self):
         ledger = self.serve()
@@ -364,8 +452,10 @@ class AGuest(ShimCase):
         libraries = [line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line]
         self.assertLessEqual(set(libraries), {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"})
         shown = subprocess.run(["nm", "-D", "--defined-only", SHIM], capture_output=True, text=True, check=True).stdout
-        names = [line.split()[-1] for line in shown.splitlines()]
-        self.assertEqual([name for name in names if not name.startswith(("cu", "nvml"))], ["dlsym"])
+        names = [line.split()[-1] for line in shown.splitlines() if line.split()[-2] != "A"]
+        # No default version of it: nobody finds it who does not ask for glibc's.
+        self.assertEqual({name for name in names if not name.startswith(("cu", "nvml"))},
+                         {"dlsym@GLIBC_2.34", "dlsym@GLIBC_2.17" if os.uname().machine == "aarch64" else "dlsym@GLIBC_2.2.5"})
 
     def test_a_program_without_cuda_joins_nothing(self):
         ledger = self.serve()

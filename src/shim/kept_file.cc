@@ -1,0 +1,18 @@
+#include "shim/kept_file.h"
+
+#include <sys/stat.h>
+
+namespace gpuman::shim {
+
+KeptFile Keep(int descriptor) {
+  struct stat status {};
+  if (descriptor < 0 || ::fstat(descriptor, &status) != 0) return {-1, 0, 0};
+  return {descriptor, status.st_dev, status.st_ino};
+}
+
+bool IsStill(const KeptFile& file) {
+  const KeptFile now = Keep(file.descriptor);
+  return now.descriptor >= 0 && now.device == file.device && now.inode == file.inode;
+}
+
+}  // namespace gpuman::shim

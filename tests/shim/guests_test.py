@@ -1,0 +1,200 @@
+"""libgpuman.so in programs of every kind, most of which it has nothing to do with: they run as they run without it.
+
+Usage: guests_test.py [NAME…]; GPUMAN_BUILD_DIR names the build. What needs a compiler, a JVM or root that is not there is
+skipped.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from shim_test import BUILD, CONTEXT, MIB, SHIM, ShimCase  # noqa: E402
+
+NOBODY = 65534
+PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef LOADS
+#include <dlfcn.h>
+#endif
+int main(void) {
+  int status = 0;
+#ifdef LOADS
+  if (dlsym(RTLD_DEFAULT, "strtol") == NULL || dlsym(RTLD_DEFAULT, "no_such_function") != NULL) return 1;
+  if (dlopen("no_such_library.so", RTLD_NOW) != NULL || dlerror() == NULL) return 2;
+#endif
+  pid_t child = fork();
+  if (child == 0) _exit(4);
+  waitpid(child, &status, 0);
+  printf("user %d, child %d\n", (int)geteuid(), WEXITSTATUS(status));
+  return 7;
+}
+"""
+
+
+# Whose dlsym a program gets that was linked with an older or a newer glibc.
+BINDS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+__asm__(".symver dlsym, dlsym@" VERSION);
+int main(void) {
+  Dl_info info;
+  if (dladdr((void*)dlsym, &info) == 0) return 1;
+  printf("%s\n", info.dli_fname);
+  return 0;
+}
+"""
+
+
+class Guests(ShimCase):
+    def environment(self, **variables):
+        return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "GPUMAN_JOB_ID": "1", "GPUMAN_SHIM_SOCKET": self.socket,
+                **variables}
+
+    def both(self, command, variables=None, **options):
+        """The command without the shim and with it: status, output and errors of each."""
+        answers = []
+        for preload in ({}, {"LD_PRELOAD": SHIM}):
+            done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, check=False,
+                                  env=self.environment(**(variables or {}), **preload), **options)
+            answers.append((done.returncode, done.stdout, done.stderr))
+        return answers
+
+    def compiled(self, name, compiler, *options, text=PROGRAM):
+        path = shutil.which(compiler)
+        if path is None:
+            self.skipTest(f"no {compiler}")
+        source, program = pathlib.Path(self.dir, name + ".c"), pathlib.Path(self.dir, name)
+        source.write_text(text)
+        done = subprocess.run([path, *options, "-o", program, source], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            self.skipTest(f"{compiler} {' '.join(options)} does not work here: {done.stderr.splitlines()[-1:]}")
+        return program
+
+    def same(self, command, **options):
+        without, with_shim = self.both(command, **options)
+        self.assertEqual(with_shim, without)
+        return with_shim
+
+
+class OtherLibcs(Guests):
+    """Nothing holds these to a limit but the guard. They have to start."""
+
+    def test_a_static_program(self):
+        self.assertEqual(self.same([self.compiled("static", "gcc", "-static")])[0], 7)
+
+    def test_a_program_of_musl(self):
+        self.assertEqual(self.same([self.compiled("musl", "musl-gcc", "-DLOADS")])[0], 7)
+        self.assertEqual(self.same([self.compiled("musl_static", "musl-gcc", "-static")])[0], 7)
+
+    def test_a_program_of_32_bits_gets_one_line_of_the_linkers(self):
+        """ld.so tells of each library that it cannot preload. No CUDA is left for such programs."""
+        program = self.compiled("narrow", "gcc", "-m32")
+        without, with_shim = self.both([program])
+        self.assertEqual((without[0], with_shim[:2]), (7, without[:2]))
+        self.assertRegex(with_shim[2], r"^ERROR: ld.so: object '.*libgpuman.so' .*wrong ELF class.*ignored.\n$")
+
+    def test_a_setuid_program(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        program = self.compiled("setuid", "gcc", "-DLOADS")
+        os.chmod(self.dir, 0o755)
+        os.chmod(program, 0o4755)
+        status, said, errors = self.same([program], user=NOBODY, group=NOBODY, extra_groups=[])
+        if "user 0" not in said:
+            self.skipTest("set-user-ID does not work in this directory")
+        self.assertEqual((status, errors), (7, ""))
+
+
+class Runtimes(Guests):
+    def test_a_jvm_with_threads_processes_and_signals(self):
+        if shutil.which("java") is None or shutil.which("javac") is None:
+            self.skipTest("no JDK")
+        subprocess.run(["javac", "-d", self.dir, HERE / "Guest.java"], check=True, capture_output=True)
+        status, said, _ = self.same(["java", "-cp", self.dir, "Guest"])
+        self.assertEqual(status, 3)
+        self.assertIn("caught 25000\nsum 1225\nprocess 'child' 5\nprocess '' 137\nprocess '' 0\nSig", said)
+
+    def test_processes_of_pythons_multiprocessing_count_each(self):
+        for method in ("fork", "spawn", "forkserver"):
+            with self.subTest(method):
+                ledger = self.serve(16 * CONTEXT)
+                told = self.probe("multiprocess", method)
+                self.assertEqual(told, {"statuses": [[0, 2]] * 3, "exits": [0] * 3})
+                self.assertEqual(ledger("joined"), "3")
+                ledger("reclaim")
+                self.assertEqual(ledger("used", self.uuid), "0")
+                ledger.stop()
+                os.unlink(self.socket)
+
+
+class OddPrograms(Guests):
+    def odd(self, *words):
+        done = subprocess.run(self.command(*map(str, words)), capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return json.loads(done.stdout)
+
+    def test_one_with_a_dlsym_of_its_own_is_held_to_its_limit(self):
+        self.serve()
+        self.assertEqual(self.odd(BUILD / "tests/odd_program", "own_dlsym"), {"status": 0, "beyond": 2, "good": True})
+
+    def test_one_of_any_glibc_is_bound_to_the_shims_dlsym(self):
+        first = "GLIBC_2.17" if os.uname().machine == "aarch64" else "GLIBC_2.2.5"
+        for version in (first, "GLIBC_2.34"):
+            with self.subTest(version):
+                program = self.compiled("binds", "gcc", f'-DVERSION="{version}"', text=BINDS)
+                without, with_shim = self.both([program])
+                self.assertEqual((with_shim[0], with_shim[1].strip()), (0, SHIM), with_shim)
+                self.assertNotIn("gpuman", without[1])
+
+    def test_one_that_asks_for_dlsym_itself_is_held_to_its_limit(self):
+        self.serve()
+        self.assertEqual(self.probe("by_dlsym_itself"), {"beyond": [2, 2, 2]})
+
+    def test_one_that_closes_all_descriptors_keeps_its_limit_and_its_own_files(self):
+        ledger = self.serve()
+        self.assertEqual(self.odd(BUILD / "tests/odd_program", "closefrom"), {"status": 0, "beyond": 2, "good": True})
+        ledger("reclaim")
+        self.assertEqual((ledger("used", self.uuid), ledger("intact")), ("0", "yes"))
+
+    def test_one_that_closes_the_driver_and_opens_it_again(self):
+        ledger = self.serve()
+        self.assertEqual(self.odd(BUILD / "tests/odd_program", "reload"), {"status": 0, "beyond": 2, "good": True})
+        self.assertEqual(ledger("joined"), "1")
+
+    def test_one_that_uses_cuda_before_main_and_after_it(self):
+        ledger = self.serve()
+        self.assertEqual(self.odd(BUILD / "tests/early_program"), {"ready": True, "status": 0, "beyond": 2, "freed": 0})
+        ledger("reclaim")
+        self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_any_may_be_bound_at_once_or_lie_where_the_linker_was_told(self):
+        ledger = self.serve()
+        told = self.probe("told")
+        for words in (["env", "LD_BIND_NOW=1"], ["setarch", os.uname().machine, "-R"]):
+            if subprocess.run([*words, "true"], capture_output=True, check=False).returncode != 0:
+                continue  # a container may forbid the second
+            with self.subTest(words[0]):
+                self.assertEqual(self.odd(*words, *self.probe_command("told")), told)
+        ledger("reclaim")
+        self.assertEqual(ledger("used", self.uuid), "0")
+
+    def test_what_a_deeply_bound_library_takes_is_not_seen_here(self):
+        """The guard sees it: tests/integration/second_line_test.py."""
+        ledger = self.serve(512 * MIB)
+        process = self.start(str(BUILD / "tests/odd_program"), "deep", str(BUILD / "tests/deep_library.so"))
+        self.assertEqual(json.loads(process.stdout.readline()), {"beyond": 0})
+        self.assertEqual(ledger("joined"), "0")
+
+
+if __name__ == "__main__":
+    unittest.main()
