@@ -35,12 +35,18 @@ void Refuse(int connection, wire::Trouble trouble) {
   (void)wire::SendWith(connection, &reply, sizeof reply, nullptr, 0, 0);
 }
 
-Result<> AwaitReceipt(int connection) {
+// As long as the process lives, also stopped: whether it has given up its memory, or has it, is for it to
+// say.
+Result<> AwaitReceipt(int connection, const base::ProcessId& process) {
+  constexpr int kLookEveryMs = 500;
   wire::Reply reply{};
   int files[wire::kMostParts];
   unsigned count = 0;
-  const ssize_t got = wire::ReceiveWith(connection, &reply, sizeof reply, files, count, kPeerMs);
-  for (unsigned i = 0; i < count; ++i) ::close(files[i]);
+  ssize_t got = -1;
+  do {
+    got = wire::ReceiveWith(connection, &reply, sizeof reply, files, count, kLookEveryMs);
+    for (unsigned i = 0; i < count; ++i) ::close(files[i]);
+  } while (got < 0 && base::IsAlive(process));
   if (got != sizeof reply || reply.magic != wire::kReplyMagic)
     return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
   if (reply.error != 0)
@@ -110,7 +116,7 @@ Result<> Parcel::HandOver(int connection) {
     if (!wire::SendWith(connection, &reply, sizeof reply, &files[from], count, kPeerMs))
       return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
   }
-  return AwaitReceipt(connection);
+  return AwaitReceipt(connection, process_);
 }
 
 Answer Parcel::Take(Fd connection, const std::function<void(std::span<const int>)>& holding) {
@@ -178,9 +184,10 @@ Answer Parcel::DoSecure(std::vector<Fd> holding) {
       files_ = std::move(holding);
     }
     if (memory_.size() != pieces.size())
-      return {.outcome = Outcome::kFailed,
-              .message = fmt::format("the data of process {} is lost: it was being copied when gpuman-mover ended",
-                                     process_.pid)};
+      return {
+          .outcome = Outcome::kFailed,
+          .message = fmt::format(
+              "the data of process {} is lost: it was being copied when gpuman-mover ended", process_.pid)};
     if (auto moved = Move(Direction::kOut, answer); !moved) return AnswerOf(moved.error());
     stowage_->Become(Content::kComplete);
   }
@@ -249,7 +256,7 @@ Answer Parcel::Give(Fd connection) {
     if (!wire::SendWith(connection.get(), &parts, sizeof parts, files.data(), parts.count, kPeerMs))
       return AnswerOf({ErrorCode::kUnavailable, "the process went back on it, or ended"});
   }
-  if (auto receipt = AwaitReceipt(connection.get()); !receipt) return AnswerOf(receipt.error());
+  if (auto receipt = AwaitReceipt(connection.get(), process_); !receipt) return AnswerOf(receipt.error());
   Clear();
   return answer;
 }

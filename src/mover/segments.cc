@@ -58,9 +58,8 @@ Result<> Segment::MapIt() {
 
 Result<Segment> Segment::Make(std::uint64_t bytes, const Gpus& gpus) {
   if (!HostHas(bytes))
-    return Fail(ErrorCode::kExhausted,
-                fmt::format("the machine has too little memory available for {} more",
-                            base::FormatBytes(base::Bytes{bytes})));
+    return Fail(ErrorCode::kExhausted, fmt::format("the machine has too little memory available for {} more",
+                                                   base::FormatBytes(base::Bytes{bytes})));
   Segment segment;
   segment.bytes_ = bytes;
   segment.file_ = base::Fd(::memfd_create(kSegmentFile, MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -159,6 +158,7 @@ void Pool::Give(std::vector<Segment> segments) {
 void Pool::Want(std::uint64_t bytes, const std::string& gpu) {
   {
     const std::lock_guard lock(mutex_);
+    if (wanted_ == bytes && gpu_ == gpu) return;
     wanted_ = bytes;
     gpu_ = gpu;
     refused_ = false;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "ledger/wire/orders.h"
+#include "shim/backing.h"
 #include "shim/driver.h"
 #include "shim/eviction.h"
 #include "shim/guest.h"
@@ -38,6 +39,8 @@ class Attending {
   explicit Attending(Guest& guest) : guest_(guest), slot_(guest.ledger->slot[guest.slot]) {}
 
   [[noreturn]] void Run() {
+    OpenVault(guest_);
+    TellEvictable(guest_);
     Tell(Stage::kOnGpu);
     std::uint32_t done = wire::Load(slot_.answered);
     for (;;) {
@@ -65,10 +68,8 @@ class Attending {
   }
   // The program allocates and frees by now.
   void TellBack() {
-    const Locked lock(guest_.books);
-    const std::uint64_t bytes = guest_.regions.bytes();
-    __atomic_store_n(&slot_.evictable, bytes > guest_.stuck ? bytes - guest_.stuck : 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot_.evicted, 0, __ATOMIC_SEQ_CST);
+    TellEvictable(guest_);
   }
   std::uint64_t Deadline() const {
     const std::uint32_t patience = wire::Load(guest_.ledger->patience_ms);

@@ -28,14 +28,9 @@ bool OneDeviceWithVirtualMemory() {
 
 // For who holds the books.
 std::uint64_t Evictable(const Guest& guest) {
+  if (wire::Load(guest.vault.broken) != 0) return 0;
   const std::uint64_t bytes = guest.regions.bytes();
   return bytes > guest.stuck ? bytes - guest.stuck : 0;
-}
-
-// What the daemon reads of it.
-void TellBytes(Guest& guest) {
-  const Locked lock(guest.books);
-  __atomic_store_n(&guest.ledger->slot[guest.slot].evictable, Evictable(guest), __ATOMIC_SEQ_CST);
 }
 
 // For who holds the books.
@@ -75,6 +70,11 @@ void GiveUp(Guest& guest, const Region& region) {
 }
 
 }  // namespace
+
+void TellEvictable(Guest& guest) {
+  const Locked lock(guest.books);
+  __atomic_store_n(&guest.ledger->slot[guest.slot].evictable, Evictable(guest), __ATOMIC_SEQ_CST);
+}
 
 bool IsBacked(Guest& guest) {
   std::uint32_t known = wire::Load(guest.backing);
@@ -254,7 +254,7 @@ CUresult AllocateBacked(Guest& guest, const Where& where, CUdeviceptr* pointer, 
     return result;
   }
   *pointer = address;
-  TellBytes(guest);
+  TellEvictable(guest);
   return CUDA_SUCCESS;
 }
 
@@ -272,7 +272,7 @@ bool FreeBacked(Guest& guest, CUdeviceptr pointer, CUresult& result) {
     return true;
   }
   GiveUp(guest, region);
-  TellBytes(guest);
+  TellEvictable(guest);
   return true;
 }
 
@@ -285,7 +285,7 @@ void DropBackedOf(Guest& guest, std::uint64_t context) {
     }
     GiveUp(guest, region);
   }
-  if (any) TellBytes(guest);
+  if (any) TellEvictable(guest);
 }
 
 bool FindBacked(Guest& guest, CUdeviceptr pointer, Region& region) {

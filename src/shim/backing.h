@@ -32,10 +32,12 @@ driver::abi::CUresult MapRegion(Guest& guest, const Region& region);
 enum class Which { kAll, kEvictable };
 std::uint64_t UnmapRegion(Guest& guest, const Region& region, Which which);
 
+// For the daemon to read, in the slot.
+void TellEvictable(Guest& guest);
 // Bytes on the device that can leave it.
 std::uint64_t BytesEvictable(Guest& guest);
-// The piece's memory as a descriptor, for who closes it; -1: it cannot leave, or `result` says what the driver
-// did.
+// The piece's memory as a descriptor, for who closes it; -1: it cannot leave, or `result` says what the
+// driver did.
 int DescriptorOf(Guest& guest, const Piece& piece, driver::abi::CUresult& result);
 // Memory that came as a descriptor, which is taken in any case, behind the piece's addresses.
 driver::abi::CUresult AdoptPiece(Guest& guest, const Piece& piece, int descriptor);

@@ -26,6 +26,13 @@ constexpr int kLowestEnd = 600;  // as join.cc
 // What a process leaves to a child of its fork, which does not know of it.
 KeptFile left_end{-1, 0, 0};
 
+// By close_range where that can be: containers that forbid unshare allow it.
+bool OwnTable(int socket) {
+  constexpr unsigned kUnshare = 2;  // CLOSE_RANGE_UNSHARE
+  const auto above = static_cast<unsigned>(socket) + 1;
+  return ::syscall(SYS_close_range, above, ~0u, kUnshare) == 0 || ::unshare(CLONE_FILES) == 0;
+}
+
 void CloseOthers() {
   if (::syscall(SYS_close_range, kSocket + 1, ~0u, 0) == 0) return;
   rlimit limit{};  // before Linux 5.9
@@ -41,11 +48,10 @@ int Receive() {
   return descriptors[0];
 }
 
-
 void* Guard(void* word) {
   Vault& vault = *static_cast<Vault*>(word);
   const int socket = vault.number;
-  const bool own = ::unshare(CLONE_FILES) == 0 && ::dup2(socket, kSocket) == kSocket;
+  const bool own = OwnTable(socket) && ::dup2(socket, kSocket) == kSocket;
   if (own) CloseOthers();
   vault.number = own ? 0 : -1;
   for (;;) {
@@ -85,7 +91,7 @@ int Ask(Vault& vault, std::uint32_t verb, int number) {
 
 bool Open(Vault& vault) {
   // The program may have closed what it did not open.
-  if (vault.started) return IsStill(vault.end);
+  if (vault.started || wire::Load(vault.broken) != 0) return vault.started && IsStill(vault.end);
   if (IsStill(left_end)) ::close(left_end.descriptor);
   left_end.descriptor = -1;
   int pair[2];
@@ -105,6 +111,7 @@ bool Open(Vault& vault) {
     ::close(vault.end.descriptor);
     wire::Store(vault.asked, 0);
     wire::Store(vault.done, 0);
+    wire::Store(vault.broken, 1);
     return false;
   }
   vault.started = true;
@@ -113,6 +120,11 @@ bool Open(Vault& vault) {
 }
 
 }  // namespace
+
+void OpenVault(Guest& guest) {
+  const Locked lock(guest.vault.mutex);
+  Open(guest.vault);
+}
 
 int Deposit(Guest& guest, int descriptor) {
   if (descriptor < 0) return -1;
@@ -135,7 +147,8 @@ int Lend(Guest& guest, int number) {
   char byte = 0;
   int descriptors[wire::kMostParts];
   unsigned count = 0;
-  const bool got = wire::ReceiveWith(vault.end.descriptor, &byte, 1, descriptors, count, kWaitMs) == 1 && count == 1;
+  const bool got =
+      wire::ReceiveWith(vault.end.descriptor, &byte, 1, descriptors, count, kWaitMs) == 1 && count == 1;
   return got ? descriptors[0] : -1;
 }
 

@@ -1,5 +1,5 @@
-// Descriptors that the shim has to keep: in a table of descriptors of their own, which belongs to a thread that
-// does nothing else (unshare of CLONE_FILES).
+// Descriptors that the shim has to keep: in a table of descriptors of their own, which belongs to a thread
+// that does nothing else (unshare of CLONE_FILES).
 //
 // A descriptor in the program's own table would be inherited by each child of a fork, and keep device memory
 // alive there; a program that closes all descriptors would close it, and its number come to mean something
@@ -20,12 +20,15 @@ struct Guest;
 struct Vault {
   pthread_mutex_t mutex;
   bool started;
+  std::uint32_t broken;       // atomic; there can be none here, and nothing can leave the device
   KeptFile end;               // of a socket to the thread, in the program's table
   std::uint32_t asked, done;  // futex words; the thread is at work where they differ
   std::uint32_t verb;
   int number;
 };
 
+// Looks whether there can be one.
+void OpenVault(Guest& guest);
 // Moves the descriptor there: it is closed here in any case. The number that it has there; -1: no room, or no
 // vault.
 int Deposit(Guest& guest, int descriptor);

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/post.hpp>
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <span>
 #include <utility>
 
@@ -85,8 +85,8 @@ void Checkpointer::SetLimit(base::Millis limit, const char* what) {
     // It may have been answered in the same round of the loop.
     if (!me.active_ || me.active_->request.id != id) return;
     const HelperUser user = me.active_->user;
-    me.OnGone(user, {base::ErrorCode::kTimeout, fmt::format("gpuman-mover did not {} within {}", what,
-                                                            base::FormatDuration(limit))});
+    me.OnGone(user, {base::ErrorCode::kTimeout,
+                     fmt::format("gpuman-mover did not {} within {}", what, base::FormatDuration(limit))});
   });
 }
 
@@ -190,7 +190,7 @@ void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::v
   if (const auto it = transfers_.find(answer.id); it != transfers_.end() && it->second.user == user) {
     if (answer.outcome != Outcome::kHolding) return FinishTransfer(answer.id, answer);
     Held& held = held_[it->second.request.process];
-    if (held.by != helper.link->pid()) held = {helper.link->pid(), {}};
+    if (held.take != answer.id) held = {helper.link->pid(), answer.id, {}};
     for (auto& file : files) held.files.push_back(std::move(file));
     return;
   }

@@ -1,6 +1,6 @@
-// The daemon's way to the movers: requests for the driver's checkpoint queue here and go, one at a time on the
-// machine, to a gpuman-mover of the right user, which is started when it is needed and stopped when it has had
-// nothing to do for a while. What moves memory goes at once, any number at a time.
+// The daemon's way to the movers: requests for the driver's checkpoint queue here and go, one at a time on
+// the machine, to a gpuman-mover of the right user, which is started when it is needed and stopped when it
+// has had nothing to do for a while. What moves memory goes at once, any number at a time.
 //
 // What a mover takes from a process is held here as well, as descriptors, until it is whole in host memory:
 // should the mover die meanwhile, the next one goes on with it.
@@ -85,6 +85,7 @@ class Checkpointer {
   // Descriptors of what the mover of that pid has taken.
   struct Held {
     pid_t by = 0;
+    std::uint64_t take = 0;  // the request's id
     std::vector<base::Fd> files;
   };
 

@@ -233,7 +233,14 @@ void Machine::AskDriver(const base::ProcessId& process, Verb verb) {
   if (verb == Verb::kState) out_.push_back(action::AskState{process});
   if (verb == Verb::kCheckpoint) {
     const auto member = members_.find(process);
-    const Bytes bytes = member == members_.end() ? Bytes{} : Sum(member->second.seen, &GpuShare::used);
+    Bytes bytes = member == members_.end() ? Bytes{} : Sum(member->second.seen, &GpuShare::used);
+    // What the driver shows may still be from before the shim gave its part away.
+    const auto held = record_.held.find(process);
+    if (member != members_.end() && held != record_.held.end() && IsAway(member->second)) {
+      Bytes rest;
+      for (const auto& [gpu, had] : held->second) rest += had;
+      bytes = std::min(bytes, rest - Sum(member->second.seen, &GpuShare::evicted));
+    }
     out_.push_back(action::Checkpoint{process, settings_.lock_timeout, bytes});
   }
   if (verb == Verb::kRestore) out_.push_back(action::Restore{process, pending_moves_});

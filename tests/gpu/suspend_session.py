@@ -3,8 +3,9 @@
 
 Usage: suspend_session.py [--size 10GiB]… [--cycles N] [--moves N] [--json FILE]
 
-For each size a job with the shim's way (run --share) and one with the driver's checkpoint alone (without --share): how long
-`gpuman suspend` and `resume` take, whole commands, and whether the data was right. Then --cycles times out and back of one job that
+First, how fast the driver copies from and to pinned host memory. For each size a job with the shim's way (run --share) and one with the driver's checkpoint alone (without --share): how long
+`gpuman suspend` and `resume` take, whole commands, what each part of it took (the events' milliseconds), the copies' share of the
+pinned bandwidth, and whether the data was right; then how many times faster the shim's way is. Without --size: 10GiB and 40GiB. Then --cycles times out and back of one job that
 verifies its data, and --moves moves to another GPU and back where there are two. Prints one table; exit status 1 when data was wrong
 or a command failed. Takes the device's memory by plain allocations and changes no setting. GPUMAN_BUILD_DIR names the build.
 """
@@ -74,18 +75,67 @@ class Job:
         self.m.run("remove", self.tag)
 
 
-def out_and_back(m, size, share, rows, driver):
+PINNED = """
+import ctypes, json, time
+cuda, GIB = ctypes.CDLL("libcuda.so.1"), 1 << 30
+def call(name, *arguments):
+    status = getattr(cuda, name)(*arguments)
+    assert status == 0, (name, status)
+context, device, host, stream = (ctypes.c_void_p() for _ in range(4))
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+call("cuMemAlloc_v2", ctypes.byref(device), ctypes.c_size_t(GIB))
+call("cuMemHostAlloc", ctypes.byref(host), ctypes.c_size_t(GIB), 1)
+call("cuStreamCreate", ctypes.byref(stream), 1)
+def rate(name, to, source):
+    best = 0
+    for _ in range(3):
+        begin = time.monotonic()
+        for _ in range(8):
+            call(name, to, source, ctypes.c_size_t(GIB), stream)
+        call("cuStreamSynchronize", stream)
+        best = max(best, 8 * GIB / (time.monotonic() - begin))
+    return best
+print(json.dumps({"out": rate("cuMemcpyDtoHAsync_v2", host, device), "back": rate("cuMemcpyHtoDAsync_v2", device, host)}))
+"""
+
+
+def pinned_bandwidth(m):
+    """Bytes a second, out and back, by a process of its own that is gone afterwards."""
+    done = subprocess.run([sys.executable, "-c", PINNED], env=m.env, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def parts(m, job, kind):
+    """What the last event of that kind says of the way."""
+    told = [event["data"] for event in m.events() if event["kind"] == kind and event["job"] == job]
+    return {name.removeprefix("milliseconds_"): value for name, value in (told[-1] if told else {}).items()}
+
+
+def compare(rows):
+    """How many times faster the shim's way was, out and back together."""
+    for size in sorted({row["size"] for row in rows if row["what"] == "out and back"}):
+        ways = {row["way"]: row["suspend_s"] + row["resume_s"] for row in rows
+                if row["what"] == "out and back" and row["size"] == size}
+        if len(ways) == 2:
+            rows.append({"what": "shim against driver", "size": size, "shim_s": ways["shim"], "driver_s": ways["driver"],
+                         "times_faster": ways["driver"] / ways["shim"]})
+
+
+def out_and_back(m, size, share, rows, driver, bandwidth):
     job = Job(m, f"{'shim' if share else 'driver'}-{size}", size, "--gpu", "0", *(["--share"] if share else []), driver=driver)
     times, failed = [], False
     for _ in range(3 if share else 1):
-        time.sleep(1.5)  # the shim prepares host memory while the program rests
+        time.sleep(1.5 if driver or not share else 15)  # the mover makes host memory ready: 4 GiB a second, and slower
         out = job.do("suspend")
         state = m.api("GET", f"/v1/jobs/{job.tag}")
         back = job.do("resume")
         if out is None or back is None:
             failed = True
             break
-        times.append((out, back, state["reason_detail"]))
+        times.append((out, back, state["reason_detail"], parts(m, state["id"], "job_suspended"),
+                      parts(m, state["id"], "job_resumed")))
     verify = job.ask("verify")
     pause = job.ask("pause")
     if times:
@@ -93,6 +143,12 @@ def out_and_back(m, size, share, rows, driver):
         rows.append({"what": "out and back", "size": size, "way": "shim" if share else "driver", "suspend_s": best[0],
                      "resume_s": best[1], "all": [t[:2] for t in times], "detail": times[-1][2],
                      "longest_pause_s": pause["longest_pause_s"], "wrong_bytes": verify["wrong_bytes"]})
+        best_out, best_back = min(times, key=lambda t: t[0])[3], min(times, key=lambda t: t[1])[4]
+        rows[-1] |= {"out": best_out, "back": best_back}
+        if share:
+            for way, part in (("out", best_out), ("back", best_back)):
+                if part.get("copy"):
+                    rows[-1]["share_of_bus_" + way] = best_out["evicted"] / (part["copy"] / 1000) / bandwidth[way]
     job.close()
     return not failed and verify["wrong_bytes"] == 0
 
@@ -147,9 +203,12 @@ def main():
     program("gpumand")
     rows, fine = [], True
     with Machine(real=not options.simulated, gpus=2) as m:
-        for size in options.size:
+        bandwidth = pinned_bandwidth(m)
+        rows.append({"what": "pinned copies, bytes a second", **bandwidth})
+        for size in options.size or ([] if options.cycles or options.moves else ["10GiB", "40GiB"]):
             for share in (True, False):
-                fine = out_and_back(m, size, share, rows, options.simulated) and fine
+                fine = out_and_back(m, size, share, rows, options.simulated, bandwidth) and fine
+        compare(rows)
         if options.cycles:
             fine = cycles(m, options.cycles, rows, options.simulated) and fine
         if options.moves:

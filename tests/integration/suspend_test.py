@@ -181,7 +181,7 @@ class SuspendTest(SuspendCase):
         job = self.busy("timed", iterations=6)
         self.suspend("timed")
         self.resume("timed")
-        told = {event["kind"]: event["data"] for event in self.events() if event["job"] == job["id"]}
+        told = {event["kind"]: event["data"] for event in self.events() if event["job"] == job}
         for kind, parts in (("job_suspended", ("evict", "copy", "checkpoint")),
                             ("job_resumed", ("return", "copy", "restore"))):
             for part in parts:
