@@ -39,11 +39,14 @@ struct Attribution {
   base::JobId job{};
 };
 using Attribute = std::function<Attribution(const Caller&)>;
+// A process of the job has a shim that speaks another version of the protocol: it goes on without a ledger.
+using OtherVersion = std::function<void(base::JobId job, const Caller& caller, std::uint32_t version)>;
 
 class Server {
  public:
   // Serves on a socket that listens already (unix, seqpacket, non-blocking). `ledgers` outlives the server.
-  static base::Result<Server> Make(base::Fd listening, Ledgers& ledgers, Attribute attribute);
+  static base::Result<Server> Make(base::Fd listening, Ledgers& ledgers, Attribute attribute,
+                                   OtherVersion other_version = {});
 
   // Readable when Serve has something to do.
   int descriptor() const { return poll_.get(); }
@@ -53,11 +56,12 @@ class Server {
 
  private:
   using Clock = std::chrono::steady_clock;
-  Server(base::Fd listening, base::Fd poll, Ledgers& ledgers, Attribute attribute)
+  Server(base::Fd listening, base::Fd poll, Ledgers& ledgers, Attribute attribute, OtherVersion other_version)
       : listening_(std::move(listening)),
         poll_(std::move(poll)),
         ledgers_(&ledgers),
-        attribute_(std::move(attribute)) {}
+        attribute_(std::move(attribute)),
+        other_version_(std::move(other_version)) {}
   void Accept();
   void Hear(int connection);
   // False: too early.
@@ -67,6 +71,7 @@ class Server {
   base::Fd listening_, poll_;
   Ledgers* ledgers_;
   Attribute attribute_;
+  OtherVersion other_version_;
   struct Waiting {
     base::Fd connection;
     Clock::time_point since;
