@@ -30,6 +30,10 @@ class SuspendCase(DaemonTest):
         until("it holds memory", lambda: (self.job(tag)["memory"]["used"] or 0) > 96 * MIB)
         return job
 
+    def tearDown(self):
+        super().tearDown()
+        until("the GPUs are empty for the next", lambda: not self.processes_on(0) + self.processes_on(1))
+
     def suspend(self, ref):
         return self.request("POST", f"/v1/jobs/{ref}/suspend")
 
@@ -107,7 +111,6 @@ class SuspendTest(SuspendCase):
     def test_who_comes_back_waits_for_room_and_says_so(self):
         self.busy("waits", "1GiB")
         self.suspend("waits")
-        until("nobody else is there", lambda: not self.processes_on(0))
         self.start("there", self.load("3300MiB", "--hold", "1h"), gpus=["0"])
         until("it is full", lambda: (self.job("there")["memory"]["used"] or 0) > 3300 * MIB)
         answer = self.resume("waits")
