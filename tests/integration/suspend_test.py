@@ -32,7 +32,8 @@ class SuspendCase(DaemonTest):
 
     def tearDown(self):
         super().tearDown()
-        until("the GPUs are empty for the next", lambda: not self.processes_on(0) + self.processes_on(1))
+        until("the GPUs are empty for the next", lambda: not any(
+            gpu["processes"] for gpu in self.request("GET", "/v1/gpus").json()["gpus"]))
 
     def suspend(self, ref):
         return self.request("POST", f"/v1/jobs/{ref}/suspend")
