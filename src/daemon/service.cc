@@ -124,8 +124,12 @@ base::Result<> Service::Begin() {
       [this](const std::string& uuid, base::Millis period) { sampler_->SetPeriod(uuid, period); });
   RecallContexts();
   if (!options_.shim_library.empty()) {
-    auto channel = ShimChannel::Open(loop_, ShimSocket(), options_.user_mode ? 0600 : 0666, table_,
-                                     [this](const ledger::Caller& caller) { return JobOfShim(caller); });
+    auto channel = ShimChannel::Open(
+        loop_, ShimSocket(), options_.user_mode ? 0600 : 0666, table_,
+        [this](const ledger::Caller& caller) { return JobOfShim(caller); },
+        [this](base::JobId job, const ledger::Caller& caller, std::uint32_t version) {
+          TellOtherShim(job, caller.process, version);
+        });
     if (!channel) spdlog::warn("jobs get no shim: {}", channel.error().message);
     if (channel) shims_ = std::move(*channel);
   }

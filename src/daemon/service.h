@@ -91,6 +91,7 @@ class Service final : private jobs::SupervisorHost, private guard::Hands, privat
   jobs::SupervisorOptions SupervisorOptionsOf(const Config& config) const;
   std::filesystem::path ShimSocket() const;
   ledger::Attribution JobOfShim(const ledger::Caller& caller) const;
+  void TellOtherShim(base::JobId job, base::ProcessId process, std::uint32_t version);
   void SetLedger(const jobs::Job& job);
   void WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits);
   void RecallContexts();

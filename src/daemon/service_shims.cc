@@ -75,6 +75,17 @@ void Service::LearnContext(const gpu::Gpu& gpu, base::Bytes bytes) {
   });
 }
 
+void Service::TellOtherShim(base::JobId id, base::ProcessId process, std::uint32_t version) {
+  const auto* job = supervisor_->Find(id);
+  if (!job) return;
+  const auto message = fmt::format(
+      "process {} of job {} '{}' has a libgpuman.so that speaks version {}, this daemon {}: the guard "
+      "alone holds its limit; restart the job to give it the one that is installed",
+      process.pid, id.value, job->tag, version, ledger::wire::kVersion);
+  supervisor_->Note(id, message);
+  OnNotice(*job, {"shim_other_version", message, {{"pid", process.pid}, {"version", version}}});
+}
+
 void Service::LookAtLedgers(const guard::GpuStatus& status) {
   if (!shims_) return;
   const auto findings = shims_->OnSample(status);

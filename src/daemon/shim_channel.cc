@@ -12,11 +12,17 @@ namespace gpuman::daemon {
 base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_context& loop,
                                                              const std::filesystem::path& socket, mode_t mode,
                                                              const base::ProcessTable& table,
-                                                             ledger::Attribute attribute) {
+                                                             ledger::Attribute attribute,
+                                                             ledger::OtherVersion other_version) {
   std::unique_ptr<ShimChannel> channel(new ShimChannel(loop, socket, table));
   GPUMAN_ASSIGN(auto listening, ledger::ListenForShims(socket, mode));
-  GPUMAN_ASSIGN(auto server,
-                ledger::Server::Make(std::move(listening), channel->ledgers_, std::move(attribute)));
+  GPUMAN_ASSIGN(auto server, ledger::Server::Make(
+                                 std::move(listening), channel->ledgers_, std::move(attribute),
+                                 [self = channel.get(), tell = std::move(other_version)](
+                                     base::JobId job, const ledger::Caller& caller, std::uint32_t version) {
+                                   if (!std::exchange(self->jobs_[job].told_version, true))
+                                     tell(job, caller, version);
+                                 }));
   channel->server_.emplace(std::move(server));
   const int own = ::fcntl(channel->server_->descriptor(), F_DUPFD_CLOEXEC, 0);
   if (own < 0) return base::FailSystem(errno, "watching the shims' socket");

@@ -29,10 +29,12 @@ namespace gpuman::daemon {
 class ShimChannel {
  public:
   // Listens at `socket`, replacing one that is there (the state directory is claimed: it is nobody else's).
+  // `other_version` is called once a job.
   static base::Result<std::unique_ptr<ShimChannel>> Open(boost::asio::io_context& loop,
                                                          const std::filesystem::path& socket, mode_t mode,
                                                          const base::ProcessTable& table,
-                                                         ledger::Attribute attribute);
+                                                         ledger::Attribute attribute,
+                                                         ledger::OtherVersion other_version);
 
   ~ShimChannel();
   ShimChannel(const ShimChannel&) = delete;
@@ -88,6 +90,7 @@ class ShimChannel {
     std::map<std::string, ledger::Outside> outside;  // by GPU
     std::map<std::string, base::Bytes> told_outside;
     bool overwritten = false;
+    bool told_version = false;
   };
 
   // The figures that were looked at last, and how often they were the same.

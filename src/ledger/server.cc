@@ -58,7 +58,7 @@ void Send(int connection, const wire::Welcome& welcome, const Seat* seat) {
 
 }  // namespace
 
-Result<Server> Server::Make(Fd listening, Ledgers& ledgers, Attribute attribute) {
+Result<Server> Server::Make(Fd listening, Ledgers& ledgers, Attribute attribute, OtherVersion other_version) {
   Fd poll(::epoll_create1(EPOLL_CLOEXEC));
   if (!poll.ok()) return base::FailSystem(errno, "making an epoll descriptor");
   epoll_event event{};
@@ -66,7 +66,8 @@ Result<Server> Server::Make(Fd listening, Ledgers& ledgers, Attribute attribute)
   event.data.fd = listening.get();
   if (::epoll_ctl(poll.get(), EPOLL_CTL_ADD, listening.get(), &event) != 0)
     return base::FailSystem(errno, "watching the shims' socket");
-  return Server(std::move(listening), std::move(poll), ledgers, std::move(attribute));
+  return Server(std::move(listening), std::move(poll), ledgers, std::move(attribute),
+                std::move(other_version));
 }
 
 void Server::Serve() {
@@ -147,6 +148,7 @@ bool Server::Answer(int connection, const wire::Hello& hello) {
   welcome.answer = wire::Answer::kOtherVersion;
   if (hello.version != wire::kVersion) {
     Send(connection, welcome, nullptr);
+    if (other_version_) other_version_(found.job, *caller, hello.version);
     return true;
   }
   const auto seat = ledgers_->Join(found.job, caller->process);

@@ -39,6 +39,8 @@ struct Attribution {
   base::JobId job{};
 };
 using Attribute = std::function<Attribution(const Caller&)>;
+// A process of the job has a shim that speaks another version of the protocol: it goes on without a ledger.
+using OtherVersion = std::function<void(base::JobId job, const Caller& caller, std::uint32_t version)>;
 
 // A process that was ordered off its GPU (`out`) or back, and its connection, on which it talks to whoever is
 // to take its memory or to give it (wire/transfer.h).
@@ -47,7 +49,8 @@ using Transfer = std::function<void(base::JobId, base::ProcessId, bool out, base
 class Server {
  public:
   // Serves on a socket that listens already (unix, seqpacket, non-blocking). `ledgers` outlives the server.
-  static base::Result<Server> Make(base::Fd listening, Ledgers& ledgers, Attribute attribute);
+  static base::Result<Server> Make(base::Fd listening, Ledgers& ledgers, Attribute attribute,
+                                   OtherVersion other_version = {});
 
   // Without one such processes are sent away: they stay where they are.
   void SetTransfer(Transfer transfer) { transfer_ = std::move(transfer); }
@@ -60,11 +63,12 @@ class Server {
 
  private:
   using Clock = std::chrono::steady_clock;
-  Server(base::Fd listening, base::Fd poll, Ledgers& ledgers, Attribute attribute)
+  Server(base::Fd listening, base::Fd poll, Ledgers& ledgers, Attribute attribute, OtherVersion other_version)
       : listening_(std::move(listening)),
         poll_(std::move(poll)),
         ledgers_(&ledgers),
-        attribute_(std::move(attribute)) {}
+        attribute_(std::move(attribute)),
+        other_version_(std::move(other_version)) {}
   void Accept();
   void Hear(int connection);
   void PassOn(base::Fd connection, const wire::Hello& hello);
@@ -76,6 +80,7 @@ class Server {
   Ledgers* ledgers_;
   Attribute attribute_;
   Transfer transfer_;
+  OtherVersion other_version_;
   struct Waiting {
     base::Fd connection;
     Clock::time_point since;

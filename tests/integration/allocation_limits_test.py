@@ -83,7 +83,8 @@ lowered_patience = "300ms"
             self.start("other", f"{sys.executable} {script.name}; env -u LD_PRELOAD {self.load('64MiB', '--hold', '1h')}",
                        memory="1GiB")
             until("it is named", lambda: self.job("other")["unshimmed"])
-        self.assertEqual(self.log("other").splitlines()[:2], ["(2, 3)", "(2, 3)"])
+            self.assertEqual(self.kinds(self.job("other")["id"]).count("shim_other_version"), 1)
+        self.assertEqual([line for line in self.log("other").splitlines() if line.startswith("(")], ["(2, 3)"] * 2)
 
     def test_the_program_is_told_its_limit(self):
         self.start("told", f"{sys.executable} {PROBE} told", memory="512MiB")

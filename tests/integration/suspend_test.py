@@ -33,6 +33,11 @@ class SuspendCase(DaemonTest):
         until("it holds memory", lambda: (self.job(tag)["memory"]["used"] or 0) > 96 * MIB)
         return job
 
+    def tearDown(self):
+        super().tearDown()
+        until("the GPUs are empty for the next", lambda: not any(
+            gpu["processes"] for gpu in self.request("GET", "/v1/gpus").json()["gpus"]))
+
     def suspend(self, ref):
         return self.request("POST", f"/v1/jobs/{ref}/suspend")
 
