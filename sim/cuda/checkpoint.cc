@@ -97,6 +97,12 @@ class Service {
     for (int ordinal = 0; Device* device = driver_.FindDevice(ordinal); ++ordinal) act(*device);
   }
 
+  bool Any(bool (Device::*holds)() const) {
+    bool any = false;
+    ForDevices([&](Device& device) { any = any || (device.*holds)(); });
+    return any;
+  }
+
   void TakeTime(std::uint64_t speed) {
     std::uint64_t bytes = 0;
     ForDevices([&](Device& device) { bytes += device.held(); });
@@ -109,10 +115,8 @@ class Service {
     if (!Is(CheckpointState::kLocked)) return CUDA_ERROR_ILLEGAL_STATE;
     if (driver_.UsesManaged() || driver_.uses_ipc) return CUDA_ERROR_NOT_SUPPORTED;
     // Measured: one that had exported memory and dropped it is saved. Not measured: one that still holds such
-    // memory, or memory of another process; taken for what legacy IPC is.
-    bool shared = false;
-    ForDevices([&](Device& device) { shared = shared || device.HoldsShared(); });
-    if (shared) return CUDA_ERROR_NOT_SUPPORTED;
+    // memory; taken for what legacy IPC is.
+    if (Any(&Device::HoldsExported)) return CUDA_ERROR_NOT_SUPPORTED;
     TakeTime(driver_.state()->checkpoint_speed.load());
     ForDevices([](Device& device) { device.Suspend(); });
     Become(CheckpointState::kCheckpointed);
@@ -125,6 +129,8 @@ class Service {
 
   CUresult Restore() {
     if (!Is(CheckpointState::kCheckpointed)) return CUDA_ERROR_ILLEGAL_STATE;
+    // Measured: memory of another process is saved, and that is the end of it.
+    if (Any(&Device::HoldsImported)) return CUDA_ERROR_NOT_SUPPORTED;
     std::vector<Device*> ready;
     bool room = true;
     ForDevices([&](Device& device) {

@@ -81,6 +81,16 @@ void Device::Return(std::uint64_t bytes) {
   if (!suspended_) client_.ReturnDeviceBytes(gpu_, bytes);
 }
 
+void Device::SharedBegan(std::uint64_t inode, std::uint64_t bytes, bool imported) {
+  ++(imported ? imported_ : exported_);
+  client_.SharingBegan(gpu_, inode, bytes);
+}
+
+void Device::SharedEnded(std::uint64_t inode, bool imported) {
+  --(imported ? imported_ : exported_);
+  client_.SharingEnded(inode);
+}
+
 void Device::ContextCreated() {
   const std::lock_guard lock(mutex_);
   ++contexts_;

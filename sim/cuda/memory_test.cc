@@ -248,7 +248,7 @@ TEST(SimCudaMemory, ManagedMemoryCountsWhereItWasTouchedLast) {
     const std::uint64_t before = FreeBytes(cu);
     const auto listed = [&] {
       Client onlooker(state.state());
-      return HeldBy(*onlooker.SlotOf(static_cast<std::uint32_t>(getpid())), 0);
+      return HeldBy(state.shared(), *onlooker.SlotOf(static_cast<std::uint32_t>(getpid())), 0);
     };
     const std::uint64_t listed_before = listed();
     CUdeviceptr managed = 0;

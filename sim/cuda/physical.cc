@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -23,6 +24,11 @@ int MakeFile(std::uint64_t size, const char* name = "gpuman-sim-device-memory") 
     return -1;
   }
   return descriptor;
+}
+
+std::uint64_t InodeOf(int descriptor) {
+  struct stat status {};
+  return fstat(descriptor, &status) == 0 ? status.st_ino : 0;
 }
 
 void* Pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -68,21 +74,26 @@ std::shared_ptr<Physical> Physical::Import(Device* device, int descriptor, std::
   std::shared_ptr<Physical> physical(new Physical);
   physical->device_ = device;
   physical->imported_ = true;
-  physical->accounted_ = counted && device->Reserve(size);
   physical->descriptor_ = descriptor;
   physical->offset_ = offset;
   physical->size_ = size;
+  if (counted) physical->Share();  // before it is accounted: it needs no room
+  physical->accounted_ = counted && device->Reserve(size);
   return physical;
 }
 
 Physical::~Physical() {
+  if (accounted_) device_->Return(size_);
+  if (shared_.load()) device_->SharedEnded(InodeOf(descriptor_), imported_);
   if (heap_ != nullptr) {
     heap_->Give(offset_, size_);
   } else if (descriptor_ >= 0) {
     close(descriptor_);
   }
-  if (accounted_) device_->Return(size_);
-  if (shared_.load()) device_->SharedEnded();
+}
+
+void Physical::Share() {
+  if (!shared_.exchange(true)) device_->SharedBegan(InodeOf(descriptor_), size_, imported_);
 }
 
 std::optional<unsigned> GpuOfSharedFile(int descriptor) {

@@ -38,8 +38,8 @@ class Physical {
 
   // nullptr when the device has not so many bytes left. `device` null: host memory, not accounted.
   static std::shared_ptr<Physical> Allocate(Heap& heap, Device* device, std::uint64_t size, Sharing sharing);
-  // Another process's memory; takes the descriptor. Counted for whoever holds it, so twice while two hold it;
-  // not where the device has no room for that, nor for legacy IPC (`counted` false).
+  // Another process's memory; takes the descriptor. The device counts it once, and this process has it from
+  // now on; not so with legacy IPC (`counted` false).
   static std::shared_ptr<Physical> Import(Device* device, int descriptor, std::uint64_t offset,
                                           std::uint64_t size, bool counted);
   ~Physical();
@@ -54,9 +54,7 @@ class Physical {
   // The driver refuses to pass on what came from another process (measured).
   bool imported() const { return imported_; }
   // It is another process's as well, or may be.
-  void Share() {
-    if (!shared_.exchange(true)) device_->SharedBegan();
-  }
+  void Share();
 
  private:
   Physical() = default;

@@ -278,7 +278,6 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
   imported->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   imported->properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   imported->properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, imported->physical->device()->ordinal()};
-  imported->physical->Share();
   *handle = Number(call.driver().virtual_handles.Add(std::move(imported)));
   return CUDA_SUCCESS;
 }

@@ -9,6 +9,7 @@
 #include "sim/state/lifecycle.h"
 #include "sim/state/liveness.h"
 #include "sim/state/memory.h"
+#include "sim/state/sharing.h"
 #include "sim/state/state.h"
 
 namespace gpuman::sim {
@@ -208,7 +209,7 @@ ProcessSlot* Client::SlotOf(std::uint32_t pid) {
 
 bool Client::ReserveDeviceBytes(unsigned gpu, std::uint64_t bytes) {
   Shared& shared = state_.shared();
-  const std::uint64_t capacity = DeviceCapacity(shared, gpu) / kAccountingUnit;
+  const std::uint64_t capacity = DeviceCapacity(shared, gpu) / kAccountingUnit + CountedAgain(shared, gpu);
   const std::uint64_t units = UnitsForBytes(bytes);
   if (units > capacity) return false;
   Local& local = Current();
@@ -229,9 +230,21 @@ void Client::ReturnDeviceBytes(unsigned gpu, std::uint64_t bytes) {
   ChangeHeld(state_.shared(), gpu, local.index, -static_cast<std::int64_t>(UnitsForBytes(bytes)), 0);
 }
 
+void Client::SharingBegan(unsigned gpu, std::uint64_t inode, std::uint64_t bytes) {
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  if (local.Claim(state_.shared()) != nullptr) BeginSharing(state_.shared(), local.index, gpu, inode, bytes);
+}
+
+void Client::SharingEnded(std::uint64_t inode) {
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  if (local.slot != nullptr) EndSharing(state_.shared(), local.index, inode);
+}
+
 std::uint64_t Client::OwnBytes(unsigned gpu) {
   const ProcessSlot* slot = Slot();
-  return slot == nullptr ? 0 : HeldBy(*slot, gpu);
+  return slot == nullptr ? 0 : HeldBy(state_.shared(), *slot, gpu);
 }
 
 void Client::ManagedMoved(unsigned gpu, std::int64_t bytes) {

@@ -14,9 +14,10 @@
 namespace gpuman::sim {
 
 inline constexpr std::uint64_t kStateMagic = 0x4d49534d55504721;  // "!GPUMSIM"
-inline constexpr std::uint32_t kStateVersion = 1;
+inline constexpr std::uint32_t kStateVersion = 2;
 inline constexpr unsigned kMaxGpus = 16;
 inline constexpr unsigned kMaxProcesses = 4096;
+inline constexpr unsigned kMaxShared = 8192;
 inline constexpr unsigned kEventRingSize = 256;
 inline constexpr unsigned kMaxSlowCalls = 16;
 inline constexpr unsigned kAllGpus = ~0u;
@@ -205,6 +206,20 @@ struct ProcessSlot {
   std::array<ProcessGpu, kMaxGpus> gpu;
 };
 
+// Memory that several processes hold (sharing.h).
+struct SharedMemory {
+  struct Holder {
+    Word64 owner;  // as ProcessSlot's; 0: none
+    Word32 slot;
+    Word32 arrival;
+  };
+  Word64 inode;  // of the memory's file; 0: free
+  Word64 units;
+  Word32 gpu;
+  Word32 arrivals;
+  std::array<Holder, 4> holders;
+};
+
 struct Event {
   Word64 sequence;  // number of the event + 1 once complete
   Word64 gpu;
@@ -256,6 +271,9 @@ struct Shared {
   std::array<GpuStatic, kMaxGpus> gpu_static;
   std::array<GpuDynamic, kMaxGpus> gpu;
   std::array<ProcessSlot, kMaxProcesses> processes;
+
+  Word32 sharing_limit;  // entries at or above this were never used
+  std::array<SharedMemory, kMaxShared> sharing;
 };
 
 }  // namespace gpuman::sim

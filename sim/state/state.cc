@@ -15,6 +15,7 @@
 #include "sim/profiles/profiles.h"
 #include "sim/state/lifecycle.h"
 #include "sim/state/memory.h"
+#include "sim/state/sharing.h"
 
 namespace gpuman::sim {
 namespace {
@@ -166,11 +167,15 @@ std::uint64_t DeviceCapacity(const Shared& shared, unsigned gpu) {
 }
 
 std::uint64_t DeviceUsed(const Shared& shared, unsigned gpu) {
-  const std::uint64_t held = UsedUnits(shared, gpu) * kAccountingUnit;
+  const std::uint64_t accounted = UsedUnits(shared, gpu);
+  const std::uint64_t held = (accounted - std::min(accounted, CountedAgain(shared, gpu))) * kAccountingUnit;
   const std::uint64_t capacity = DeviceCapacity(shared, gpu);
   return held + std::min(ManagedBytes(shared, gpu), capacity - std::min(capacity, held));
 }
 
-std::uint64_t HeldBy(const ProcessSlot& slot, unsigned gpu) { return HeldUnits(slot, gpu) * kAccountingUnit; }
+std::uint64_t HeldBy(const Shared& shared, const ProcessSlot& slot, unsigned gpu) {
+  const std::uint64_t accounted = HeldUnits(slot, gpu);
+  return (accounted - std::min(accounted, PassedOn(shared, slot.owner.load(), gpu))) * kAccountingUnit;
+}
 
 }  // namespace gpuman::sim

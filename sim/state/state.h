@@ -56,8 +56,8 @@ class State {
 // counts as far as there is room beside all other.
 std::uint64_t DeviceCapacity(const Shared& shared, unsigned gpu);
 std::uint64_t DeviceUsed(const Shared& shared, unsigned gpu);
-// Bytes that one process holds, without managed memory.
-std::uint64_t HeldBy(const ProcessSlot& slot, unsigned gpu);
+// Bytes that one process holds, without managed memory and without what another came by later (sharing.h).
+std::uint64_t HeldBy(const Shared& shared, const ProcessSlot& slot, unsigned gpu);
 
 // Percent of the last second in which the device, or one process on it, ran a kernel.
 unsigned DeviceUtilization(const Shared& shared, unsigned gpu, std::uint64_t now_ns);
@@ -85,6 +85,9 @@ class Client {
   bool ReserveDeviceBytes(unsigned gpu, std::uint64_t bytes);
   // Gives back what was reserved; must not be more than this process holds.
   void ReturnDeviceBytes(unsigned gpu, std::uint64_t bytes);
+  // Memory that passes between processes and is held here, by the inode of its file: it takes its room once.
+  void SharingBegan(unsigned gpu, std::uint64_t inode, std::uint64_t bytes);
+  void SharingEnded(std::uint64_t inode);
   std::uint64_t OwnBytes(unsigned gpu);
   // Bytes of managed memory that came to the GPU, or left it (negative). They need no room: where there is
   // none, they are as good as sent back to the host.

@@ -31,7 +31,7 @@ std::vector<ProcessRow> Processes(const State& state) {
     const std::uint32_t pid = PidOf(slot->owner.load());
     ProcessRow row{pid, slot->name, kCheckpointWords[slot->checkpoint.state.load() & 3], {}, {}};
     for (unsigned gpu = 0; gpu < state.gpus(); ++gpu) {
-      row.held.push_back(HeldBy(*slot, gpu));
+      row.held.push_back(HeldBy(state.shared(), *slot, gpu));
       row.contexts.push_back(slot->gpu[gpu].contexts.load());
     }
     rows.push_back(std::move(row));

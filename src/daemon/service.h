@@ -114,6 +114,7 @@ class Service final : private jobs::SupervisorHost, private guard::Hands, privat
   base::Result<> Order(base::JobId job, base::ProcessId process, bool out) override;
   std::optional<suspend::HelperUser> OwnerOf(base::JobId job) override;
   std::vector<Movable> MovableMemory() override;
+  base::Bytes ContextCostOf(const std::string& gpu) override;
   int PriorityOf(base::JobId job) override;
   base::Bytes HostMemoryOf(base::JobId job) override;
   void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) override;

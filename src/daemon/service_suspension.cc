@@ -71,9 +71,17 @@ std::vector<Movable> Service::MovableMemory() {
     for (const auto& standing : shims_->StandingsOf(job.id)) bytes += standing.evictable + standing.evicted;
     const auto owner = OwnerOf(job.id);
     if (!owner || bytes <= suspend::Settings{}.worth_evicting) continue;
-    movable.push_back({*owner, job.gpus.empty() ? std::string() : job.gpus.front(), bytes});
+    movable.push_back({job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), bytes});
   }
   return movable;
+}
+
+base::Bytes Service::ContextCostOf(const std::string& uuid) {
+  const auto& inventory = guard_->inventory();
+  for (const auto& gpu : inventory.gpus)
+    if (gpu.uuid == uuid)
+      return context_costs_.Of(gpu.name, inventory.driver_version).value_or(base::Bytes{});
+  return {};
 }
 
 int Service::PriorityOf(base::JobId id) {

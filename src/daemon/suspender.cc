@@ -231,17 +231,29 @@ void Suspender::PassOn(base::JobId job, base::ProcessId process, bool out, base:
 
 void Suspender::Prepare() {
   std::map<suspend::HelperUser, Movable> wanted;
+  std::set<suspend::HelperUser> unwanted;
   for (const auto& one : host_.MovableMemory()) {
-    auto& sum = wanted.try_emplace(one.user, Movable{one.user, one.gpu, {}}).first->second;
+    if (IsPushedOff(one.job)) {
+      unwanted.insert(one.user);
+      continue;
+    }
+    auto& sum = wanted.try_emplace(one.user, Movable{one.job, one.user, one.gpu, {}}).first->second;
     sum.bytes += one.bytes;
   }
   for (const auto& user : prepared_)
     if (!wanted.contains(user)) checkpointer_.Prepare(user, {}, {});
+  for (const auto& user : unwanted)
+    if (!wanted.contains(user)) checkpointer_.Retire(user);
   prepared_.clear();
   for (const auto& [user, sum] : wanted) {
     checkpointer_.Prepare(user, sum.gpu, sum.bytes);
     prepared_.insert(user);
   }
+}
+
+bool Suspender::IsPushedOff(base::JobId job) const {
+  const auto* const record = RecordOf(job);
+  return record && record->phase == Phase::kSuspended && record->absence;
 }
 
 void Suspender::AnswerWaiters(base::JobId job) {

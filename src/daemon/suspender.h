@@ -36,6 +36,7 @@
 namespace gpuman::daemon {
 
 struct Movable {
+  base::JobId job;
   suspend::HelperUser user;
   std::string gpu;
   base::Bytes bytes;
@@ -56,6 +57,8 @@ class SuspenderHost {
   virtual std::optional<suspend::HelperUser> OwnerOf(base::JobId job) = 0;
   // What could leave the GPUs by the shims, and what has: host memory is made ready for it.
   virtual std::vector<Movable> MovableMemory() = 0;
+  // What a context takes of the GPU; 0: not known.
+  virtual base::Bytes ContextCostOf(const std::string& gpu) = 0;
   virtual int PriorityOf(base::JobId job) = 0;
   // Host memory that the job's shims have already.
   virtual base::Bytes HostMemoryOf(base::JobId job) = 0;
@@ -133,9 +136,14 @@ class Suspender {
   void Carry(base::JobId job, const suspend::Actions& actions);
   void AskMover(base::JobId job, suspend::Request request);
   void Prepare();
+  // Another needed its place: until there is room again not even the mover's context is kept on the GPU for
+  // it.
+  bool IsPushedOff(base::JobId job) const;
   void AskDriver(base::JobId job, suspend::Request request);
   void AnswerWaiters(base::JobId job);
   void SetTimer(base::JobId job);
+  // What one takes that is not there and has to be.
+  void AddMover(base::JobId job, suspend::BytesByGpu& needs);
   void OfferRoom();
   void DropIfDone(base::JobId job);
 

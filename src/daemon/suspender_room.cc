@@ -58,6 +58,12 @@ void Suspender::Checkpoint(base::JobId job, const suspend::action::Checkpoint& o
   AskDriver(job, {0, suspend::Verb::kCheckpoint, order.process, order.lock_timeout, {}});
 }
 
+void Suspender::AddMover(base::JobId job, suspend::BytesByGpu& needs) {
+  const auto owner = host_.OwnerOf(job);
+  if (!owner || checkpointer_.HelperPid(*owner)) return;
+  for (auto& [gpu, bytes] : needs) bytes += host_.ContextCostOf(gpu);
+}
+
 void Suspender::OfferRoom() {
   auto free = host_.FreeMemory();
   const auto now = clock_.Mono();
@@ -70,6 +76,7 @@ void Suspender::OfferRoom() {
           left = left > bytes ? left - bytes : base::Bytes{};
         }
     } else if (auto needs = entry.machine.Needs(now)) {
+      if (IsPushedOff(job) && host_.HostMemoryOf(job).count > 0) AddMover(job, *needs);
       const auto& absence = entry.machine.record().absence;
       candidates.push_back({job, host_.PriorityOf(job), entry.back_since, std::move(*needs),
                             absence ? absence->room_lasts : base::Millis(0)});

@@ -92,6 +92,7 @@ std::vector<suspend::ProcessView> SuspensionView(base::JobId job,
     view.has_shim = true;
     view.stage = StageOf(standing);
     view.answered = standing.answered;
+    view.holds_imported = standing.holds_imported;
     view.error = TextOf(standing);
     const auto before = held.find(standing.process);
     const auto uuid = GpuOf(view, before == held.end() ? nullptr : &before->second, only);

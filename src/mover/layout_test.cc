@@ -31,7 +31,8 @@ TEST(Layout, OfSegmentsThatAreTooSmallThereIsNone) {
 TEST(Layout, SegmentsAreLargeOnesAndSmallOnesForTheRest) {
   EXPECT_TRUE(SegmentSizes(0).empty());
   EXPECT_THAT(SegmentSizes(1), ElementsAre(kSmallSegment));
-  EXPECT_THAT(SegmentSizes(kSegment + kSmallSegment + 1), ElementsAre(kSegment, kSmallSegment, kSmallSegment));
+  EXPECT_THAT(SegmentSizes(kSegment + kSmallSegment + 1),
+              ElementsAre(kSegment, kSmallSegment, kSmallSegment));
 }
 
 TEST(Layout, ComesBackAsItWasWrittenOrNotAtAll) {

@@ -6,8 +6,8 @@
 //                               \---> a thread for each parcel that moves
 //                                     Pool: host memory ahead of need
 //
-// When the daemon's socket closes it ends after what it is just doing: what it has taken over is whole in host
-// memory then.
+// When the daemon's socket closes it ends after what it is just doing: what it has taken over is whole in
+// host memory then.
 #pragma once
 
 #include "suspend/helper.h"

@@ -223,7 +223,8 @@ Answer Operations::Unlock(const Request& request) const {
   if (*state == Saved::kRunning) return {.outcome = Outcome::kDone, .state = *state};
   if (*state != Saved::kLocked)
     return {.state = *state,
-            .message = fmt::format("process {} is {} and cannot be unlocked", process.pid, suspend::ToString(*state))};
+            .message = fmt::format("process {} is {} and cannot be unlocked", process.pid,
+                                   suspend::ToString(*state))};
   const auto unlocked = Checked(process, [&] { return driver_->UnlockProcess(process.pid); });
   const Answer answer = unlocked ? Answer{.outcome = Outcome::kDone} : Failure(process, unlocked.error());
   return At(StateOf(process), answer);

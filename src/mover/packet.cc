@@ -20,7 +20,8 @@ std::optional<Packet> ReceivePacket(int socket) {
 }
 
 bool SendPacket(int socket, std::string_view text, std::span<const int> files) {
-  return wire::SendWith(socket, text.data(), text.size(), files.data(), static_cast<unsigned>(files.size()), -1);
+  return wire::SendWith(socket, text.data(), text.size(), files.data(), static_cast<unsigned>(files.size()),
+                        -1);
 }
 
 }  // namespace gpuman::mover

@@ -68,6 +68,7 @@ void Parcel::Clear() {
   files_.clear();
   if (stowage_) pool_.Give(std::move(*stowage_).Empty());
   stowage_.reset();
+  copied_out_ = {.outcome = Outcome::kDone};
 }
 
 void Parcel::Drop() {
@@ -190,10 +191,11 @@ Answer Parcel::DoSecure(std::vector<Fd> holding) {
               "the data of process {} is lost: it was being copied when gpuman-mover ended", process_.pid)};
     if (auto moved = Move(Direction::kOut, answer); !moved) return AnswerOf(moved.error());
     stowage_->Become(Content::kComplete);
+    copied_out_ = answer;
   }
   memory_.clear();
   files_.clear();
-  return answer;
+  return copied_out_;  // also where it was copied before somebody asked
 }
 
 Answer Parcel::Load(const std::string& gpu) {

@@ -1,9 +1,10 @@
 // One process's memory between the GPU and the host: taken from it, copied, loaded again, given back.
 //
-//   Take ---> on the GPU, ours ---Secure---> in host memory ---Load---> on a GPU, ours ---Give---> the process's
+//   Take ---> on the GPU, ours ---Secure---> in host memory ---Load---> on a GPU, ours ---Give---> the
+//   process's
 //
-// What fails leaves it where it was: its data are whole in one of the two places at any time. Thread-safe: one
-// step at a time, a second one waits.
+// What fails leaves it where it was: its data are whole in one of the two places at any time. Thread-safe:
+// one step at a time, a second one waits.
 #pragma once
 
 #include <functional>
@@ -56,6 +57,7 @@ class Parcel {
   std::optional<Stowage> stowage_;
   std::vector<Memory> memory_;   // one for each piece, or none
   std::vector<base::Fd> files_;  // that it came by; with these it can be given back as it is
+  suspend::Answer copied_out_{.outcome = suspend::Outcome::kDone};
 };
 
 }  // namespace gpuman::mover

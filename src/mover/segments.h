@@ -79,7 +79,8 @@ class Pool {
 template <typename Work>
 void InParallel(std::size_t count, Work work) {
   constexpr std::size_t kMost = 8;
-  const std::size_t threads = std::min({count, kMost, std::size_t{std::max(1u, std::thread::hardware_concurrency())}});
+  const std::size_t threads =
+      std::min({count, kMost, std::size_t{std::max(1u, std::thread::hardware_concurrency())}});
   std::atomic<std::size_t> next{0};
   const auto run = [&] {
     for (std::size_t i; (i = next++) < count;) work(i);

@@ -91,8 +91,7 @@ Result<Stowage> Stowage::Make(Layout layout, std::vector<Segment> segments) {
   if (::pwrite(made.page_.get(), text.data(), text.size(), 4) != static_cast<ssize_t>(text.size()))
     return FailSystem(errno, "writing a layout");
   made.at_work_ = Reopen(made.page_.get());
-  if (!made.at_work_.ok() || !Lock(made.at_work_.get(), false))
-    return FailSystem(errno, "locking a layout");
+  if (!made.at_work_.ok() || !Lock(made.at_work_.get(), false)) return FailSystem(errno, "locking a layout");
   made.Become(Content::kFilling);
   return made;
 }
@@ -119,7 +118,8 @@ Result<Stowage> Stowage::Find(const base::ProcessId& process) {
         got = true;
         break;
       }
-      if (!got) return Fail(ErrorCode::kCorrupt, fmt::format("host memory of process {} is missing", process.pid));
+      if (!got)
+        return Fail(ErrorCode::kCorrupt, fmt::format("host memory of process {} is missing", process.pid));
     }
     if (found.content() == Content::kComplete) found.at_work_.Close();
     return found;

@@ -65,6 +65,7 @@ class Attending {
   void TellAway(std::uint64_t bytes) {
     __atomic_store_n(&slot_.evictable, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot_.evicted, bytes, __ATOMIC_SEQ_CST);
+    TellImported(guest_);
   }
   // The program allocates and frees by now.
   void TellBack() {

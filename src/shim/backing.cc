@@ -36,6 +36,7 @@ std::uint64_t Evictable(const Guest& guest) {
 // For who holds the books.
 void Forget(Guest& guest, const Backing& backing, std::uint64_t bytes) {
   if (backing.kept == Backing::kStuck) guest.stuck -= bytes;
+  if (backing.kept != Backing::kOwn) guest.imported -= bytes;
 }
 
 CUresult Access(const Region& region) {
@@ -71,9 +72,19 @@ void GiveUp(Guest& guest, const Region& region) {
 
 }  // namespace
 
-void TellEvictable(Guest& guest) {
+void TellImported(Guest& guest) {
+  if (guest.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
   const Locked lock(guest.books);
-  __atomic_store_n(&guest.ledger->slot[guest.slot].evictable, Evictable(guest), __ATOMIC_SEQ_CST);
+  const bool any = guest.imported != 0 || guest.foreign != 0;
+  wire::Store(guest.ledger->slot[guest.slot].flags, any ? wire::kHoldsImported : 0);
+}
+
+void TellEvictable(Guest& guest) {
+  {
+    const Locked lock(guest.books);
+    __atomic_store_n(&guest.ledger->slot[guest.slot].evictable, Evictable(guest), __ATOMIC_SEQ_CST);
+  }
+  TellImported(guest);
 }
 
 bool IsBacked(Guest& guest) {
@@ -216,6 +227,7 @@ CUresult AdoptPiece(Guest& guest, const Piece& piece, int descriptor) {
     return CUDA_ERROR_OPERATING_SYSTEM;
   }
   *entry = {handle, kept > 0 ? kept : Backing::kUnkept};
+  guest.imported += piece.bytes;
   return CUDA_SUCCESS;
 }
 

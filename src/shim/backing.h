@@ -34,6 +34,7 @@ std::uint64_t UnmapRegion(Guest& guest, const Region& region, Which which);
 
 // For the daemon to read, in the slot.
 void TellEvictable(Guest& guest);
+void TellImported(Guest& guest);  // also before a daemon has answered
 // Bytes on the device that can leave it.
 std::uint64_t BytesEvictable(Guest& guest);
 // The piece's memory as a descriptor, for who closes it; -1: it cannot leave, or `result` says what the

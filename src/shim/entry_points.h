@@ -39,6 +39,7 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMemPoolCreate, kAllocate, NONE) \
   X(cuMemCreate, kAllocate, NONE) \
   X(cuMemRetainAllocationHandle, kAllocate, NONE) \
+  X(cuMemImportFromShareableHandle, kAllocate, NONE) \
   X(cuMemMap, kAllocate, NONE) \
   X(cuArrayCreate_v2, kAllocate, NONE) \
   X(cuArray3DCreate_v2, kAllocate, NONE) \
@@ -86,7 +87,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuFuncLoad, kAllocate, NONE) \
   X(cuIpcOpenMemHandle, kAllocate, NONE) \
   X(cuIpcOpenMemHandle_v2, kAllocate, NONE) \
-  X(cuMemImportFromShareableHandle, kAllocate, NONE) \
   X(cuGraphInstantiate, kAllocate, NONE) \
   X(cuGraphInstantiate_v2, kAllocate, NONE) \
   X(cuGraphInstantiateWithFlags, kAllocate, NONE) \

@@ -159,8 +159,7 @@ Ended AwaitHostMemory(Guest& guest, const Connection& mover) {
     if (!message.Receive(mover.get()) || message.reply.magic == 0) return {Trouble::kNoMover};
     if (message.reply.error != 0) return Refused(message.reply);
     for (unsigned i = 0; i < message.count; ++i) {
-      const int number =
-          guest.segments < wire::kMostSegments ? Deposit(guest, message.Take(i)) : -1;
+      const int number = guest.segments < wire::kMostSegments ? Deposit(guest, message.Take(i)) : -1;
       if (number < 0) return {Trouble::kDescriptors};
       guest.segment[guest.segments++] = number;
     }
@@ -170,7 +169,8 @@ Ended AwaitHostMemory(Guest& guest, const Connection& mover) {
 
 std::uint64_t UnmapAll(Guest& guest) {
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < guest.regions.size(); ++i) bytes += UnmapRegion(guest, guest.regions.at(i), Which::kEvictable);
+  for (std::size_t i = 0; i < guest.regions.size(); ++i)
+    bytes += UnmapRegion(guest, guest.regions.at(i), Which::kEvictable);
   return bytes;
 }
 
@@ -204,8 +204,8 @@ Ended HandOut(Guest& guest, std::uint64_t deadline, std::uint64_t& evicted) {
 // Puts the parts of a message behind their addresses.
 Ended Map(Guest& guest, Message& message) {
   for (unsigned i = 0; i < message.parts.count && i < wire::kMostParts; ++i) {
-    const CUresult result = AdoptPiece(guest, {message.parts.part[i].address, message.parts.part[i].bytes},
-                                       message.Take(i));
+    const CUresult result =
+        AdoptPiece(guest, {message.parts.part[i].address, message.parts.part[i].bytes}, message.Take(i));
     if (result != CUDA_SUCCESS) return Failed(result);
   }
   return {};
@@ -218,7 +218,8 @@ Ended FetchBack(Guest& guest) {
   for (bool last = false; !last && ended.trouble == Trouble::kNone;) {
     Message message;
     if (!message.Receive(mover.get())) return {Trouble::kNoMover};
-    if (message.reply.magic != 0) return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
+    if (message.reply.magic != 0)
+      return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
     ended = Map(guest, message);
     last = message.parts.last != 0;
   }

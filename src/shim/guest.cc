@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "ledger/wire/books.h"
+#include "shim/backing.h"
 #include "shim/join.h"
 #include "shim/meter.h"
 
@@ -32,6 +33,7 @@ void Try(Guest& guest) {
     left_file = Keep(place.file);
     Join(guest, place);
     guest.phase.store(Phase::kJoined, std::memory_order_release);
+    TellImported(guest);
     return;
   }
   if (reply == Reply::kNoJob) return guest.phase.store(Phase::kNever, std::memory_order_release);

@@ -109,11 +109,13 @@ struct Guest {
 
   // What can leave the device (backing.cc), and how it leaves and comes back (attendant.cc).
   Gate gate;
-  Regions regions;               // for books
-  Table<Backing> handles;        // for books: of the regions' pieces that are on the device, by address
-  std::uint64_t stuck;           // for books: bytes of those that cannot leave it
-  std::uint32_t backing;         // atomic; 0: not known yet, 1: regions are made, 2: none are
-  std::uint32_t captures;        // atomic; streams that capture
+  Regions regions;         // for books
+  Table<Backing> handles;  // for books: of the regions' pieces that are on the device, by address
+  std::uint64_t stuck;     // for books: bytes of those that cannot leave it
+  std::uint64_t imported;  // for books: bytes of those that came from another process
+  std::uint64_t foreign;   // for books: memory that the program imported itself, how many
+  std::uint32_t backing;   // atomic; 0: not known yet, 1: regions are made, 2: none are
+  std::uint32_t captures;  // atomic; streams that capture
   Drain drain;
   Attendant attendant;
   Vault vault;

@@ -1,4 +1,5 @@
 // Memory without addresses, and its mappings.
+#include "shim/backing.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"
 
@@ -10,7 +11,9 @@ void Drop(Guest& guest, const VirtualReference& reference) {
   {
     const Locked lock(guest.books);
     back = guest.virtual_memory.Dropped(reference);
+    if (back.imported) --guest.foreign;
   }
+  if (back.imported) TellImported(guest);
   GiveBack(guest, back.device, back.bytes);
 }
 
@@ -71,6 +74,21 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   if (!visit || result != CUDA_SUCCESS) return result;
   const Locked lock((*visit).books);
   (*visit).virtual_memory.Retained(*handle, reinterpret_cast<std::uintptr_t>(addr));
+  return result;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* os_handle,
+                                        CUmemAllocationHandleType type) {
+  auto* const real = GPUMAN_REAL(cuMemImportFromShareableHandle);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const CUresult result = real(handle, os_handle, type);
+  const Visit visit;
+  if (!visit || result != CUDA_SUCCESS) return result;
+  {
+    const Locked lock((*visit).books);
+    if ((*visit).virtual_memory.Imported(*handle)) ++(*visit).foreign;
+  }
+  TellImported(*visit);
   return result;
 }
 

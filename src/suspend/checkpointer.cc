@@ -147,15 +147,17 @@ void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
     held_.erase(finished.request.process);
   std::erase_if(held_, [](const auto& entry) { return !base::IsAlive(entry.first); });
   answer.id = id;
-  StopWhenIdle(finished.user);
+  StopWhenIdle(finished.user, options_.idle_limit);
   if (finished.done) finished.done(answer);
 }
 
 void Checkpointer::Prepare(const HelperUser& user, const std::string& gpu, base::Bytes bytes) {
   Demand& demand = demands_[user];
+  const bool last = demand.wanted.count > 0 && bytes.count == 0;
   demand.gpu = gpu;
   demand.wanted = bytes;
   if (bytes.count == 0 && !helpers_.contains(user)) return;
+  if (last) StopWhenIdle(user, options_.rest_limit);
   if (HelperOf(user).ready) SendDemand(user);
 }
 
@@ -227,29 +229,38 @@ void Checkpointer::FinishActive(Answer answer) {
   limit_.cancel();
   const Pending finished = std::exchange(active_, std::nullopt).value();
   answer.id = finished.request.id;
-  StopWhenIdle(finished.user);
+  StopWhenIdle(finished.user, options_.idle_limit);
   asio::post(loop_, [weak = std::weak_ptr(self_)] {
     if (const auto self = weak.lock()) (*self)->Pump();
   });
   finished.done(answer);
 }
 
-void Checkpointer::StopWhenIdle(const HelperUser& user) {
+bool Checkpointer::IsIdle(const HelperUser& user) const {
+  const auto is_users = [&](const auto& entry) { return entry.second.user == user; };
+  const auto demand = demands_.find(user);
+  return !(active_ && active_->user == user) &&
+         std::none_of(transfers_.begin(), transfers_.end(), is_users) &&
+         (demand == demands_.end() || demand->second.wanted.count == 0);
+}
+
+void Checkpointer::StopNow(const HelperUser& user) {
+  const auto helper = helpers_.find(user);
+  if (helper == helpers_.end()) return;
+  helper->second.link->Stop();
+  helpers_.erase(helper);
+}
+
+void Checkpointer::Retire(const HelperUser& user) {
+  if (IsIdle(user)) StopNow(user);
+}
+
+void Checkpointer::StopWhenIdle(const HelperUser& user, base::Millis limit) {
   const auto it = helpers_.find(user);
   if (it == helpers_.end()) return;
-  it->second.idle->expires_after(options_.idle_limit);
+  it->second.idle->expires_after(limit);
   it->second.idle->async_wait([weak = std::weak_ptr(self_), user](const boost::system::error_code& error) {
-    const auto self = weak.lock();
-    if (error || !self) return;
-    Checkpointer& me = **self;
-    if (me.active_ && me.active_->user == user) return;
-    const auto moves = [&](const auto& entry) { return entry.second.user == user; };
-    if (std::any_of(me.transfers_.begin(), me.transfers_.end(), moves) || me.demands_[user].wanted.count > 0)
-      return;
-    if (const auto idle = me.helpers_.find(user); idle != me.helpers_.end()) {
-      idle->second.link->Stop();
-      me.helpers_.erase(idle);
-    }
+    if (const auto self = weak.lock(); self && !error) (*self)->Retire(user);
   });
 }
 

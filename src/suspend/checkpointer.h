@@ -34,6 +34,7 @@ struct CheckpointerOptions {
   base::Millis start_limit{30'000};     // until a new helper has loaded the driver
   base::Millis request_limit{180'000};  // 141 GiB at the 2.5 GB/s of an H200's checkpoint take one minute
   base::Millis idle_limit{600'000};     // a helper without requests is stopped
+  base::Millis rest_limit{2'000};       // one that has a context, after the last memory that can be moved
 };
 
 class Checkpointer {
@@ -55,6 +56,10 @@ class Checkpointer {
   // Host memory for so many bytes of the user's that may come, on this GPU or another. Above 0 the user's
   // mover stays, and is started ahead of need.
   void Prepare(const HelperUser& user, const std::string& gpu, base::Bytes bytes);
+
+  // The user's mover has a context on the GPU and nothing to copy for now: it ends where it has nothing to
+  // do, and the next request starts another.
+  void Retire(const HelperUser& user);
 
   // Of that, what is ready and nobody's yet, as the mover said last.
   base::Bytes Prepared(const HelperUser& user) const;
@@ -100,7 +105,9 @@ class Checkpointer {
   void OnAnswer(const HelperUser& user, const Answer& answer, std::vector<base::Fd> files);
   void OnGone(const HelperUser& user, const base::Error& error);
   void FinishActive(Answer answer);
-  void StopWhenIdle(const HelperUser& user);
+  bool IsIdle(const HelperUser& user) const;
+  void StopWhenIdle(const HelperUser& user, base::Millis limit);
+  void StopNow(const HelperUser& user);
 
   boost::asio::io_context& loop_;
   boost::asio::thread_pool& workers_;

@@ -3,11 +3,11 @@
 //   gpuman-mover [--uid N --gid N [--groups A,B,…]] [--lock]
 //
 // Descriptor 0 is a unix socket of type seqpacket: requests come in, answers go out (request.h). The first
-// that goes out is the answer to a request "can" of number 0 that nobody asked. With --lock, descriptor 3 is a
-// file on which every mover of the machine takes a lock (flock) while it makes the driver's checkpoint calls:
-// one at a time, also when the daemon was restarted while an old mover is still busy. A mover is its user's
-// process: what it does with the lock is bounded by the daemon's time limit for each request, and what it
-// answers is believed for that user's jobs.
+// that goes out is the answer to a request "can" of number 0 that nobody asked. With --lock, descriptor 3 is
+// a file on which every mover of the machine takes a lock (flock) while it makes the driver's checkpoint
+// calls: one at a time, also when the daemon was restarted while an old mover is still busy. A mover is its
+// user's process: what it does with the lock is bounded by the daemon's time limit for each request, and what
+// it answers is believed for that user's jobs.
 #pragma once
 
 #include <sys/types.h>

@@ -50,8 +50,8 @@ class HelperLink : public std::enable_shared_from_this<HelperLink> {
   HelperLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers, Callbacks callbacks);
 
   void Start(const HelperProgram& program, const HelperUser& user);
-  // After the first answer; `files` go with it and stay the caller's. What cannot be sent shows as the helper's
-  // end.
+  // After the first answer; `files` go with it and stay the caller's. What cannot be sent shows as the
+  // helper's end.
   void Send(const Request& request, std::span<const int> files = {});
   // Closes the socket: the helper ends when it has done what it is at.
   void Stop();

@@ -218,7 +218,8 @@ void Machine::Handle(const event::Carried& carried, MonoTime now) {
   if (answer.outcome == Outcome::kLost && ++member.losses < 3) return;
   const auto why = fmt::format("the memory of process {}: {}", carried.process.pid, answer.message);
   if (secure && out) FailOut(member, why, now);
-  if (!secure && !out) FailBack(why, answer.outcome == Outcome::kNoRoom || answer.outcome == Outcome::kLost, now);
+  if (!secure && !out)
+    FailBack(why, answer.outcome == Outcome::kNoRoom || answer.outcome == Outcome::kLost, now);
 }
 
 // A failure matters only to the way that asked.

@@ -6,17 +6,17 @@
 //      +---------- kUndoing <------------+                 +---- kRetreating <----+
 //
 // Out: the shims evict, all at once: they hand their memory to the mover. That copies it to the host (Secure)
-// while the driver checkpoints every process that is on a GPU, one at a time, the one started last first: what
-// a parent starts while its children are being taken is seen and goes before the parent. Back: the mover copies
-// (Load) while the driver restores them, parents first, and then the shims fetch what is theirs. What fails on
-// the way out is undone and the job runs on with the reason; what fails on the way back is taken out again,
-// and the job stays suspended with its data and the reason. A process that ends is no failure. Where the
-// driver cannot checkpoint, eviction alone counts, and the contexts stay.
+// while the driver checkpoints every process that is on a GPU, one at a time, the one started last first:
+// what a parent starts while its children are being taken is seen and goes before the parent. Back: the mover
+// copies (Load) while the driver restores them, parents first, and then the shims fetch what is theirs. What
+// fails on the way out is undone and the job runs on with the reason; what fails on the way back is taken out
+// again, and the job stays suspended with its data and the reason. A process that ends is no failure. Where
+// the driver cannot checkpoint, eviction alone counts, and the contexts stay.
 //
 // The next step is always derived from what is known of each process, never from a script: so a new daemon
 // goes on from what it can observe (Rebuild). machine_test.cc reads as the specification,
 // machine_property_test.cc holds what must be true whatever happens:
-//   - a process whose shim is at work is not checkpointed,
+//   - a process whose shim is at work is not checkpointed, nor one with memory that cannot be restored,
 //   - a shim is not told to return while its process is checkpointed, locked or unknown, nor before its data
 //     are on a GPU again,
 //   - no job counts as suspended before its data are whole in host memory,
@@ -67,6 +67,8 @@ struct ProcessView {
   Stage stage = Stage::kNone;
   bool answered = true;  // the stage already is the shim's answer to the last order
   std::string error{};   // the shim's, with kFailed
+  // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can take it.
+  bool holds_imported = false;
 };
 
 struct GpuView {
@@ -169,7 +171,8 @@ struct Emit {
 };
 }  // namespace action
 using Action = std::variant<action::OrderEvict, action::OrderReturn, action::AskCan, action::AskState,
-                            action::Checkpoint, action::Restore, action::Secure, action::Load, action::SetState, action::Emit>;
+                            action::Checkpoint, action::Restore, action::Secure, action::Load,
+                            action::SetState, action::Emit>;
 using Actions = std::vector<Action>;
 
 // Thread-compatible. The edge carries actions out in order, and before that stores record() where it changed:
@@ -319,7 +322,7 @@ class Machine {
   base::MonoTime began_{};       // this way
   std::optional<base::MonoTime> told_of_room_;
   std::map<std::string, std::int64_t> spent_;  // milliseconds of this way, by what took them
-  Actions out_;  // of the event being handled
+  Actions out_;                                // of the event being handled
 };
 
 }  // namespace gpuman::suspend

@@ -87,6 +87,40 @@ TEST(SuspendMover, WhoIsCalledOutAgainWhileItLoadsIsSecuredAfterwards) {
   EXPECT_THAT(s.Restored(11), ElementsAre("checkpoint 11"));
 }
 
+TEST(SuspendMover, MemoryThatTheDriverCannotRestoreLeavesByTheShimHoweverLittleItIs) {
+  Story s;
+  s.Process(11, MiB(508), MiB(8)).holds_imported = true;
+  s.Look();
+  EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "can?", "evict 11"));
+  s.At(11).holds_imported = false;
+  EXPECT_THAT(s.Evicted(11), IsEmpty());
+  EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
+}
+
+TEST(SuspendMover, NothingIsCheckpointedThatTheDriverCannotRestore) {
+  Story stays, silent, alone;
+  stays.Process(11, MiB(900), MiB(400)).holds_imported = true;
+  stays.Look();
+  stays.Suspend();
+  EXPECT_THAT(stays.Evicted(11), IsEmpty());
+  EXPECT_THAT(stays.Can(true), ElementsAre("= undoing suspend_failed", "! suspend_failed", "return 11"));
+  EXPECT_THAT(stays.Returned(11), ElementsAre("= running suspend_failed"));
+  EXPECT_THAT(stays.Detail(), HasSubstr("process 11 has memory of another process on the GPU"));
+
+  silent.Process(11, MiB(900), MiB(400)).holds_imported = true;
+  silent.Look();
+  EXPECT_THAT(silent.Suspend(), ElementsAre("= suspending held_by_user", "can?", "evict 11"));
+  const Words turned = silent.Wait();
+  EXPECT_THAT(turned, ::testing::Contains("! suspend_failed"));
+  EXPECT_THAT(turned, ::testing::Not(::testing::Contains("checkpoint 11")));
+
+  alone.Process(11, MiB(900)).holds_imported = true;
+  alone.Look();
+  alone.Suspend();
+  EXPECT_THAT(alone.Can(true),
+              ElementsAre("= undoing suspend_failed", "! suspend_failed", "= running suspend_failed"));
+}
+
 TEST(SuspendMover, LoadsOnTheGpuThatTheJobMovesTo) {
   Story s = Suspended();
   s.Resume("b");
@@ -105,12 +139,14 @@ TEST(SuspendMover, ANewDaemonAsksWhetherTheDataAreWhole) {
 
 TEST(SuspendMover, TheEventSaysWhatTookHowLong) {
   Story s = HandedOut();
-  s.Feed(event::Answered{Story::IdOf(11),
-                         {.outcome = Outcome::kDone, .state = Saved::kCheckpointed, .took = base::Millis(300)}});
-  const auto actions = s.machine.On(
-      event::Carried{Story::IdOf(11), Verb::kSecure,
-                     {.outcome = Outcome::kDone, .bytes = GiB(9), .took = base::Millis(180)}},
-      s.now);
+  s.Feed(
+      event::Answered{Story::IdOf(11),
+                      {.outcome = Outcome::kDone, .state = Saved::kCheckpointed, .took = base::Millis(300)}});
+  const auto actions =
+      s.machine.On(event::Carried{Story::IdOf(11),
+                                  Verb::kSecure,
+                                  {.outcome = Outcome::kDone, .bytes = GiB(9), .took = base::Millis(180)}},
+                   s.now);
   const auto* told = std::get_if<action::Emit>(&actions.back());
   ASSERT_NE(told, nullptr);
   EXPECT_EQ(told->data.at("milliseconds_checkpoint"), 300);

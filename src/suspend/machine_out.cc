@@ -76,7 +76,7 @@ bool Machine::MayBegin(const Member& member) {
 bool Machine::IsWorthEvicting(const Member& member) const {
   if (!member.seen.has_shim || member.without_shim || member.saved != Saved::kRunning) return false;
   if (pending_ && pending_->process == member.seen.id) return false;
-  const Bytes worth = can_ == false ? Bytes{0} : settings_.worth_evicting;
+  const Bytes worth = can_ == false || member.seen.holds_imported ? Bytes{0} : settings_.worth_evicting;
   return Sum(member.seen, &GpuShare::evictable) + Sum(member.seen, &GpuShare::evicted) > worth;
 }
 
@@ -115,7 +115,7 @@ bool Machine::AwaitShims(MonoTime now) {
     } else if (MayBegin(member)) {
       if (now < member.ordered_at + settings_.answer_limit) {
         waiting = true;
-      } else if (can_ == false) {
+      } else if (can_ == false || member.seen.holds_imported) {
         FailOut(member, fmt::format("libgpuman.so in process {} does not answer", id.pid), now);
       } else {
         // The driver takes all of it, only slower. Withdrawn, or it might begin in the middle of that; but
@@ -159,6 +159,16 @@ bool Machine::CheckpointNext(MonoTime now) {
     if (!IsOnGpu(member) || IsLeft(member, now) || IsShimAtWork(member)) continue;
     if (member.saved == Saved::kBroken) {
       FailOut(member, fmt::format("the driver says that process {} failed", id.pid), now);
+      if (phase() == Phase::kUndoing) return true;
+      continue;
+    }
+    if (member.seen.holds_imported) {
+      FailOut(member,
+              fmt::format(
+                  "process {} has memory of another process on the GPU (CUDA IPC, NCCL), which the driver "
+                  "saves and then cannot restore",
+                  id.pid),
+              now);
       if (phase() == Phase::kUndoing) return true;
       continue;
     }

@@ -11,12 +11,13 @@ namespace {
 
 struct Target {
   ProcessView view;
-  base::Bytes context, data;  // data: what its shim could evict
-  base::Bytes out{};          // of that, with the mover
+  base::Bytes context, data;            // data: what its shim could evict
+  base::Bytes out{};                    // of that, with the mover
   bool secure = false, loaded = false;  // whole in host memory; on a GPU again
   Saved saved = Saved::kRunning;
   bool answers = true;  // its shim does
   bool cuda = true;
+  bool imported = false, stuck = false;  // it has memory of another process; not all of that can leave
   enum class Told { kNothing, kEvict, kReturn } told = Told::kNothing;
 };
 
@@ -48,6 +49,8 @@ class World {
       target.data = MiB(*rc::gen::inRange<std::uint64_t>(0, 9000));
     target.answers = *rc::gen::inRange(0, 6) != 0;
     target.cuda = *rc::gen::inRange(0, 6) != 0;
+    target.imported = target.view.has_shim && *rc::gen::inRange(0, 4) == 0;
+    target.stuck = *rc::gen::inRange(0, 4) == 0;
     target.view.stage = target.view.has_shim ? Stage::kOnGpu : Stage::kNone;
     targets_[target.view.id] = target;
   }
@@ -58,6 +61,7 @@ class World {
       const bool here = target.saved != Saved::kCheckpointed;
       target.view.gpus["a"] = {here ? target.context + (target.data - target.out) : base::Bytes{},
                                target.data - target.out, target.out};
+      target.view.holds_imported = here && target.imported && (target.stuck || target.out.count == 0);
       views.push_back(target.view);
     }
     return views;
@@ -131,6 +135,7 @@ class World {
         target.view.stage = evict ? Stage::kEvicted : Stage::kOnGpu;
         if (!evict && honest_) RC_ASSERT(target.loaded || target.out.count == 0);
         target.out = evict ? target.data : base::Bytes{};
+        target.imported = target.imported || !evict;
         target.secure = target.loaded = false;
         target.told = Target::Told::kNothing;
       }
@@ -230,6 +235,7 @@ class World {
         const auto it = targets_.find(save->process);
         if (it == targets_.end()) continue;
         RC_ASSERT(it->second.view.stage != Stage::kEvicting && it->second.view.stage != Stage::kRestoring);
+        RC_ASSERT(!it->second.view.holds_imported);
       }
       if (const auto* secure = std::get_if<action::Secure>(&action)) Move(secure->process, Verb::kSecure);
       if (const auto* load = std::get_if<action::Load>(&action)) Move(load->process, Verb::kLoad);
@@ -274,7 +280,8 @@ class World {
   }
   // A suspended job still looks now and then after processes that could not be taken.
   bool AtRest() const {
-    return (machine_.phase() == Phase::kSuspended && moves_.empty()) || (machine_.phase() == Phase::kRunning && asked_.empty());
+    return (machine_.phase() == Phase::kSuspended && moves_.empty()) ||
+           (machine_.phase() == Phase::kRunning && asked_.empty());
   }
 
   Machine machine_{Settings{}};

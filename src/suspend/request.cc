@@ -17,19 +17,26 @@ using base::Result;
 using Json = nlohmann::json;
 
 constexpr std::array<std::pair<Verb, const char*>, 11> kVerbs{{{Verb::kCan, "can"},
-                                                              {Verb::kState, "state"},
-                                                              {Verb::kCheckpoint, "checkpoint"},
-                                                              {Verb::kRestore, "restore"},
-                                                              {Verb::kUnlock, "unlock"},{Verb::kTake, "take"},{Verb::kSecure, "secure"},{Verb::kLoad, "load"},{Verb::kHold, "hold"},{Verb::kGive, "give"},{Verb::kPrepare, "prepare"}}};
+                                                               {Verb::kState, "state"},
+                                                               {Verb::kCheckpoint, "checkpoint"},
+                                                               {Verb::kRestore, "restore"},
+                                                               {Verb::kUnlock, "unlock"},
+                                                               {Verb::kTake, "take"},
+                                                               {Verb::kSecure, "secure"},
+                                                               {Verb::kLoad, "load"},
+                                                               {Verb::kHold, "hold"},
+                                                               {Verb::kGive, "give"},
+                                                               {Verb::kPrepare, "prepare"}}};
 constexpr std::array<std::pair<Outcome, const char*>, 10> kOutcomes{{{Outcome::kDone, "done"},
-                                                                    {Outcome::kNoCuda, "no_cuda"},
-                                                                    {Outcome::kGone, "gone"},
-                                                                    {Outcome::kTimeout, "timeout"},
-                                                                    {Outcome::kNoRoom, "no_room"},
-                                                                    {Outcome::kRefused, "refused"},
-                                                                    {Outcome::kUnsupported, "unsupported"},
-                                                                    {Outcome::kFailed, "failed"},{Outcome::kHolding, "holding"},
-                                                                    {Outcome::kLost, "lost"}}};
+                                                                     {Outcome::kNoCuda, "no_cuda"},
+                                                                     {Outcome::kGone, "gone"},
+                                                                     {Outcome::kTimeout, "timeout"},
+                                                                     {Outcome::kNoRoom, "no_room"},
+                                                                     {Outcome::kRefused, "refused"},
+                                                                     {Outcome::kUnsupported, "unsupported"},
+                                                                     {Outcome::kFailed, "failed"},
+                                                                     {Outcome::kHolding, "holding"},
+                                                                     {Outcome::kLost, "lost"}}};
 constexpr std::array<std::pair<Saved, const char*>, 5> kStates{{{Saved::kUnknown, "unknown"},
                                                                 {Saved::kRunning, "running"},
                                                                 {Saved::kLocked, "locked"},

@@ -1,11 +1,12 @@
 // What a real driver does with memory that passes between processes by descriptors: the questions that the
-// mover (src/mover) stands on and that are not measured yet. Needs libcuda.so.1 at run time and no header of it.
+// mover (src/mover) stands on and that are not measured yet. Needs libcuda.so.1 at run time and no header of
+// it.
 //
 //   g++ -O2 -std=c++20 -pthread handles_probe.cc -ldl -o handles_probe
 //   handles_probe [GIB [PIECE_MIB]]     (10 and 1024)
 //
-// Prints one line for each question: its name, the driver's answers (0: good) and seconds. A guest (this program
-// again) holds the memory; the process that was started copies and checkpoints it.
+// Prints one line for each question: its name, the driver's answers (0: good) and seconds. A guest (this
+// program again) holds the memory; the process that was started copies and checkpoints it.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -48,30 +49,30 @@ struct Checkpoint {
   unsigned char bytes[64];
 };
 
-#define CALLS(X)                                                                                     \
-  X(cuInit, unsigned)                                                                                \
-  X(cuDevicePrimaryCtxRetain, void**, int)                                                           \
-  X(cuCtxSetCurrent, void*)                                                                          \
-  X(cuCtxSynchronize, void)                                                                          \
-  X(cuMemCreate, Handle*, std::size_t, const Properties*, unsigned long long)                        \
-  X(cuMemRelease, Handle)                                                                            \
-  X(cuMemAddressReserve, Address*, std::size_t, std::size_t, Address, unsigned long long)            \
-  X(cuMemMap, Address, std::size_t, std::size_t, Handle, unsigned long long)                         \
-  X(cuMemUnmap, Address, std::size_t)                                                                \
-  X(cuMemSetAccess, Address, std::size_t, const Access*, std::size_t)                                \
-  X(cuMemExportToShareableHandle, void*, Handle, int, unsigned long long)                            \
-  X(cuMemImportFromShareableHandle, Handle*, void*, int)                                             \
-  X(cuMemGetInfo_v2, std::size_t*, std::size_t*)                                                     \
-  X(cuMemsetD32_v2, Address, unsigned, std::size_t)                                                  \
-  X(cuMemcpyDtoH_v2, void*, Address, std::size_t)                                                    \
-  X(cuMemcpyDtoHAsync_v2, void*, Address, std::size_t, void*)                                        \
-  X(cuMemcpyHtoDAsync_v2, Address, const void*, std::size_t, void*)                                  \
-  X(cuStreamCreate, void**, unsigned)                                                                \
-  X(cuStreamSynchronize, void*)                                                                      \
-  X(cuMemHostRegister_v2, void*, std::size_t, unsigned)                                              \
-  X(cuCheckpointProcessLock, int, Checkpoint*)                                                       \
-  X(cuCheckpointProcessCheckpoint, int, Checkpoint*)                                                 \
-  X(cuCheckpointProcessRestore, int, Checkpoint*)                                                    \
+#define CALLS(X)                                                                          \
+  X(cuInit, unsigned)                                                                     \
+  X(cuDevicePrimaryCtxRetain, void**, int)                                                \
+  X(cuCtxSetCurrent, void*)                                                               \
+  X(cuCtxSynchronize, void)                                                               \
+  X(cuMemCreate, Handle*, std::size_t, const Properties*, unsigned long long)             \
+  X(cuMemRelease, Handle)                                                                 \
+  X(cuMemAddressReserve, Address*, std::size_t, std::size_t, Address, unsigned long long) \
+  X(cuMemMap, Address, std::size_t, std::size_t, Handle, unsigned long long)              \
+  X(cuMemUnmap, Address, std::size_t)                                                     \
+  X(cuMemSetAccess, Address, std::size_t, const Access*, std::size_t)                     \
+  X(cuMemExportToShareableHandle, void*, Handle, int, unsigned long long)                 \
+  X(cuMemImportFromShareableHandle, Handle*, void*, int)                                  \
+  X(cuMemGetInfo_v2, std::size_t*, std::size_t*)                                          \
+  X(cuMemsetD32_v2, Address, unsigned, std::size_t)                                       \
+  X(cuMemcpyDtoH_v2, void*, Address, std::size_t)                                         \
+  X(cuMemcpyDtoHAsync_v2, void*, Address, std::size_t, void*)                             \
+  X(cuMemcpyHtoDAsync_v2, Address, const void*, std::size_t, void*)                       \
+  X(cuStreamCreate, void**, unsigned)                                                     \
+  X(cuStreamSynchronize, void*)                                                           \
+  X(cuMemHostRegister_v2, void*, std::size_t, unsigned)                                   \
+  X(cuCheckpointProcessLock, int, Checkpoint*)                                            \
+  X(cuCheckpointProcessCheckpoint, int, Checkpoint*)                                      \
+  X(cuCheckpointProcessRestore, int, Checkpoint*)                                         \
   X(cuCheckpointProcessUnlock, int, Checkpoint*)
 #define DECLARE(name, ...) Result (*name)(__VA_ARGS__);
 CALLS(DECLARE)
@@ -162,7 +163,8 @@ struct Region {
   void Import(const std::vector<int>& files) {
     handles.assign(files.size(), 0);
     for (std::size_t i = 0; i < files.size(); ++i)
-      TRY(cuMemImportFromShareableHandle(&handles[i], reinterpret_cast<void*>(std::intptr_t{files[i]}), kDescriptor));
+      TRY(cuMemImportFromShareableHandle(&handles[i], reinterpret_cast<void*>(std::intptr_t{files[i]}),
+                                         kDescriptor));
     Map();
   }
   std::vector<int> Export() const {
@@ -205,7 +207,7 @@ struct Region {
 };
 
 // What the guest is told, and what it answers.
-enum Verb : int { kTake, kHandOut, kAdopt, kCheck, kDropAll, kCloseKept, kEnd };
+enum Verb : int { kTake, kHandOut, kExport, kAdopt, kCheck, kDropAll, kCloseKept, kEnd };
 struct Message {
   Verb verb;
   std::size_t count, piece, keep, wrong;
@@ -239,6 +241,12 @@ struct Message {
         begin = Now();
         region.Drop();
         message.drop_s = Now() - begin;
+        break;
+      }
+      case kExport: {
+        auto files = region.Export();
+        SendFiles(socket, files);
+        CloseAll(files);
         break;
       }
       case kAdopt: {
@@ -353,7 +361,8 @@ struct Arena {
       });
     for (auto& thread : threads) thread.join();
     const double touched = Now();
-    for (std::size_t o = 0; o < bytes; o += kGiB) TRY(cuMemHostRegister_v2(at + o, std::min(kGiB, bytes - o), kPortable));
+    for (std::size_t o = 0; o < bytes; o += kGiB)
+      TRY(cuMemHostRegister_v2(at + o, std::min(kGiB, bytes - o), kPortable));
     std::printf("host memory of %zu GiB: touched %.2f s, registered %.2f s\n", bytes / kGiB, touched - begin,
                 Now() - touched);
   }
@@ -378,10 +387,30 @@ double FreeGiB() {
   return static_cast<double>(free_bytes) / static_cast<double>(kGiB);
 }
 
+// Counted once on the device; for each process?
+void TellProcesses(const char* when) {
+  std::printf("%s: free %.1f GiB; process and MiB: ", when, FreeGiB());
+  std::fflush(stdout);
+  const char* const ask =
+      "nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader,nounits | tr '\\n' ';'; echo";
+  if (std::system(ask) != 0) std::puts("nvidia-smi failed");
+}
+
+// A process that could not be restored is lost.
+void DriverAlone(const char* name, const Target& guest) {
+  double out_s = 0, back_s = 0;
+  const Result out = guest.Out(out_s), back = out == 0 ? guest.Back(back_s) : -1;
+  std::printf("%s, the driver alone: %d in %.3f s, %d in %.3f s", name, out, out_s, back, back_s);
+  if (out == 0 && back != 0)
+    std::puts("");
+  else
+    std::printf(", wrong words %zu\n", guest.Wrong());
+}
+
 // One way out and back. `keep_out`: the guest's descriptors stay open during the checkpoint; `keep_back`: it
 // keeps those that it gets, for the next time.
-void Cycle(const char* name, const Target& guest, Region& own, const Arena& arena, std::size_t count, bool overlap,
-           std::size_t keep_out, std::size_t keep_back) {
+void Cycle(const char* name, const Target& guest, Region& own, const Arena& arena, std::size_t count,
+           bool overlap, std::size_t keep_out, std::size_t keep_back) {
   const double begin = Now();
   guest.Tell({kHandOut, count, own.piece, keep_out, 0, 0, 0, 0});
   auto files = ReceiveFiles(guest.socket(), count);
@@ -400,8 +429,10 @@ void Cycle(const char* name, const Target& guest, Region& own, const Arena& aren
   }
   own.Drop();
   const double gone = Now(), size = static_cast<double>(own.piece * count) / 1e9;
-  std::printf("%s, out: %d in %.3f s: export %.4f, drop %.4f, copy %.3f (%.1f GB/s), checkpoint %.3f; free %.1f GiB\n",
-              name, out, gone - begin, handed.export_s, handed.drop_s, copy, size / copy, save, FreeGiB());
+  std::printf(
+      "%s, out: %d in %.3f s: export %.4f, drop %.4f, copy %.3f (%.1f GB/s), checkpoint %.3f; free %.1f "
+      "GiB\n",
+      name, out, gone - begin, handed.export_s, handed.drop_s, copy, size / copy, save, FreeGiB());
   own.Create(count);
   if (overlap && out == 0) {
     std::thread driver([&] { back = guest.Back(restore); });
@@ -416,10 +447,12 @@ void Cycle(const char* name, const Target& guest, Region& own, const Arena& aren
   SendFiles(guest.socket(), files);
   CloseAll(files);
   const Message adopted = guest.Hear();
+  TellProcesses("both hold it");
   own.Drop();
   const double there = Now();
-  std::printf("%s, back: %d in %.3f s: copy %.3f (%.1f GB/s), restore %.3f, adopt %.4f; wrong words %zu; SUM %.3f\n", name,
-              back, there - gone, copy, size / copy, restore, adopted.import_s, guest.Wrong(), there - begin);
+  std::printf(
+      "%s, back: %d in %.3f s: copy %.3f (%.1f GB/s), restore %.3f, adopt %.4f; wrong words %zu; SUM %.3f\n",
+      name, back, there - gone, copy, size / copy, restore, adopted.import_s, guest.Wrong(), there - begin);
 }
 
 }  // namespace
@@ -433,7 +466,8 @@ int main(int count, char** words) {
   if (count == 3 && std::strcmp(words[1], "guest") == 0) Guest(std::atoi(words[2]));
   const std::size_t gib = count > 1 ? std::strtoul(words[1], nullptr, 10) : 10;
   const std::size_t piece = (count > 2 ? std::strtoul(words[2], nullptr, 10) : 1024) * kMiB;
-  const std::size_t pieces = gib * kGiB / piece, small = 20 * kMiB, few = std::min(pieces, std::max<std::size_t>(1, 2 * kGiB / piece));
+  const std::size_t pieces = gib * kGiB / piece, small = 16 * kMiB,
+                    few = std::min(pieces, std::max<std::size_t>(1, 2 * kGiB / piece));
   double out_s = 0, back_s = 0;
   Load();
   const Arena arena(gib * kGiB);
@@ -456,7 +490,7 @@ int main(int count, char** words) {
     own.piece = small;
     const std::size_t many = gib * kGiB / small;
     guest.Ask({kTake, many, small, 0, 0, 0, 0, 0});
-    Cycle("handles of 20 MiB", guest, own, arena, many, true, 0, 1);
+    Cycle("handles of 16 MiB", guest, own, arena, many, true, 0, 1);
     guest.Ask({kDropAll, 0, 0, 0, 0, 0, 0, 0});
     own.piece = piece;
     guest.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
@@ -465,19 +499,36 @@ int main(int count, char** words) {
   {
     const Target guest;
     guest.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
-    Result out = guest.Out(out_s), back = out == 0 ? guest.Back(back_s) : -1;
-    std::printf("exportable, never exported, the driver alone: %d %d in %.3f s, wrong %zu\n", out, back, out_s,
-                guest.Wrong());
+    DriverAlone("exportable, never exported", guest);
+  }
+  {
+    const Target guest;
+    guest.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
+    guest.Tell({kExport, few, piece, 0, 0, 0, 0, 0});
+    auto files = ReceiveFiles(guest.socket(), few);
+    guest.Hear();
+    CloseAll(files);
+    DriverAlone("exported, nobody else has it", guest);
+  }
+  {
+    const Target guest;
+    guest.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
+    guest.Tell({kExport, few, piece, 0, 0, 0, 0, 0});
+    auto files = ReceiveFiles(guest.socket(), few);
+    guest.Hear();
+    own.piece = piece;
+    own.Import(files);
+    CloseAll(files);
+    TellProcesses("exported and imported by another");
+    DriverAlone("exported and imported by another", guest);
+    own.Drop();
+  }
+  for (const bool keep : {true, false}) {
+    const Target guest;
+    guest.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
     Cycle("before the next question", guest, own, arena, few, true, 0, 1);
-    out = guest.Out(out_s);
-    back = out == 0 ? guest.Back(back_s) : -1;
-    std::printf("imported, descriptors kept, the driver alone: %d %d in %.3f s, wrong %zu\n", out, back, out_s,
-                guest.Wrong());
-    guest.Ask({kCloseKept, 0, 0, 0, 0, 0, 0, 0});
-    out = guest.Out(out_s);
-    back = out == 0 ? guest.Back(back_s) : -1;
-    std::printf("imported, no descriptor, the driver alone: %d %d in %.3f s, wrong %zu\n", out, back, out_s,
-                guest.Wrong());
+    if (!keep) guest.Ask({kCloseKept, 0, 0, 0, 0, 0, 0, 0});
+    DriverAlone(keep ? "imported, descriptors kept" : "imported, no descriptor", guest);
   }
   return 0;
 }

@@ -376,6 +376,7 @@ class ADaemonThatIsNoneOfOurs(ShimCase):
     """What answers at the socket may be of another version, or talk nonsense: the program runs as without a shim."""
 
     WELCOME = "<IIIIQ8x"
+    VERSION = 3
     MAGIC, JOINED, OTHER_VERSION, TRY_LATER, BYTES = 0x574D5047, 1, 3, 4, 331776
 
     def answered(self, answer, files=()):
@@ -402,23 +403,23 @@ class ADaemonThatIsNoneOfOurs(ShimCase):
         return told, heard
 
     def test_is_asked_in_the_words_of_the_protocol(self):
-        _, heard = self.answered(struct.pack(self.WELCOME, self.MAGIC, 3, self.OTHER_VERSION, 0, self.BYTES))
-        self.assertEqual(heard, [b"GPMH" + struct.pack("<IQ", 2, 1) + bytes(112)])
+        _, heard = self.answered(struct.pack(self.WELCOME, self.MAGIC, self.VERSION - 1, self.OTHER_VERSION, 0, self.BYTES))
+        self.assertEqual(heard, [b"GPMH" + struct.pack("<IQ", self.VERSION, 1) + bytes(112)])
 
     def test_changes_nothing(self):
         without = self.probe("told", preload=False)
         foreign = tempfile.TemporaryFile()
         self.addCleanup(foreign.close)
         answers = {
-            "an older daemon": (self.MAGIC, 1, self.OTHER_VERSION, 0, self.BYTES),
-            "a newer daemon": (self.MAGIC, 3, self.OTHER_VERSION, 0, self.BYTES),
-            "a ledger of another version": (self.MAGIC, 3, self.JOINED, 0, self.BYTES),
-            "a ledger of another size": (self.MAGIC, 2, self.JOINED, 0, self.BYTES + 4096),
-            "a slot that is none": (self.MAGIC, 2, self.JOINED, 1024, self.BYTES),
-            "a file that is no ledger": (self.MAGIC, 2, self.JOINED, 0, self.BYTES),
-            "no room": (self.MAGIC, 2, self.TRY_LATER, 0, self.BYTES),
-            "an answer that there is not": (self.MAGIC, 2, 99, 0, self.BYTES),
-            "another protocol": (0, 2, self.JOINED, 0, self.BYTES),
+            "an older daemon": (self.MAGIC, self.VERSION - 1, self.OTHER_VERSION, 0, self.BYTES),
+            "a newer daemon": (self.MAGIC, self.VERSION + 1, self.OTHER_VERSION, 0, self.BYTES),
+            "a ledger of another version": (self.MAGIC, self.VERSION + 1, self.JOINED, 0, self.BYTES),
+            "a ledger of another size": (self.MAGIC, self.VERSION, self.JOINED, 0, self.BYTES + 4096),
+            "a slot that is none": (self.MAGIC, self.VERSION, self.JOINED, 1024, self.BYTES),
+            "a file that is no ledger": (self.MAGIC, self.VERSION, self.JOINED, 0, self.BYTES),
+            "no room": (self.MAGIC, self.VERSION, self.TRY_LATER, 0, self.BYTES),
+            "an answer that there is not": (self.MAGIC, self.VERSION, 99, 0, self.BYTES),
+            "another protocol": (0, self.VERSION, self.JOINED, 0, self.BYTES),
         }
         for name, fields in answers.items():
             files = [foreign.fileno()] * 2 if fields[2] == self.JOINED else []

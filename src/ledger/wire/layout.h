@@ -35,11 +35,16 @@ struct Holding {
   std::uint64_t intent;  // Intent
 };
 
+// The process has memory on the device that came from another process, as all that was away and came back
+// does. The driver saves it with a checkpoint and then cannot restore it (measured: CUDA_ERROR_NOT_SUPPORTED,
+// and the process is lost), so it has to leave by the shim first.
+inline constexpr std::uint32_t kHoldsImported = 1;
+
 // One process. Only who holds the lock on the slot's byte of the file writes here (slot_lock.h), but for
 // `order`, which is the daemon's (orders.h).
 struct Slot {
-  std::uint32_t pid;  // as the daemon sees it; 0: free
-  std::uint32_t reserved0;
+  std::uint32_t pid;         // as the daemon sees it; 0: free
+  std::uint32_t flags;       // kHoldsImported
   std::uint64_t start_time;  // clock ticks since boot
   Holding gpu[kMostGpus];
   std::uint32_t order;      // a futex word. Even: be on the GPU; odd: be evicted

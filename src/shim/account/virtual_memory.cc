@@ -2,7 +2,7 @@
 
 namespace gpuman::shim {
 
-bool VirtualMemory::Created(std::uint64_t handle, int device, std::uint64_t bytes) {
+bool VirtualMemory::Add(std::uint64_t handle, const Memory& made) {
   Handle* const entry = handles_.Insert(handle);
   if (entry == nullptr) return false;
   Memory* const memory = memory_.Insert(last_memory_ + 1);
@@ -11,10 +11,16 @@ bool VirtualMemory::Created(std::uint64_t handle, int device, std::uint64_t byte
     handles_.Take(handle, ignored);
     return false;
   }
-  *memory = {bytes, 1, device};
+  *memory = made;
   *entry = {++last_memory_, 1};
   return true;
 }
+
+bool VirtualMemory::Created(std::uint64_t handle, int device, std::uint64_t bytes) {
+  return Add(handle, {bytes, 1, device, false});
+}
+
+bool VirtualMemory::Imported(std::uint64_t handle) { return Add(handle, {0, 1, 0, true}); }
 
 void VirtualMemory::Retained(std::uint64_t handle, std::uint64_t address) {
   std::uint64_t number = 0;
@@ -81,10 +87,10 @@ void VirtualMemory::PutBackMapping(const VirtualReference& reference) {
 
 GivenBack VirtualMemory::Dropped(const VirtualReference& reference) {
   Memory* const memory = memory_.Find(reference.memory);
-  if (memory == nullptr || --memory->references != 0) return {0, 0};
+  if (memory == nullptr || --memory->references != 0) return {0, 0, false};
   Memory gone{};
   memory_.Take(reference.memory, gone);
-  return {gone.device, gone.bytes};
+  return {gone.device, gone.bytes, gone.imported};
 }
 
 }  // namespace gpuman::shim

@@ -1,8 +1,8 @@
 // What memory of cuMemCreate costs, and until when: the device has it while a handle or a mapping of it
 // lives.
 //
-// Pure; not thread-safe. All zeros is an empty account. Memory of other processes (imported handles) is not
-// known here and costs nothing: who made it counts it.
+// Pure; not thread-safe. All zeros is an empty account. Memory of other processes (imported handles) costs
+// nothing: who made it counts it. That it is there is known here.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@ namespace gpuman::shim {
 struct GivenBack {
   int device;
   std::uint64_t bytes;
+  bool imported;  // it was memory of another process
 };
 
 // A handle or a mapping that was taken out before the driver was asked to drop it.
@@ -28,6 +29,8 @@ class VirtualMemory {
  public:
   // A new handle of `bytes` on the device. False when there is no memory for the entry.
   bool Created(std::uint64_t handle, int device, std::uint64_t bytes);
+  // A handle of another process's memory.
+  bool Imported(std::uint64_t handle);
   // One more reference to what is mapped at the address, by a handle that may be new.
   void Retained(std::uint64_t handle, std::uint64_t address);
   void Mapped(std::uint64_t address, std::uint64_t size, std::uint64_t handle);
@@ -59,7 +62,9 @@ class VirtualMemory {
     std::uint64_t bytes;
     std::uint64_t references;  // of handles and mappings
     int device;
+    bool imported;
   };
+  bool Add(std::uint64_t handle, const Memory& made);
 
   Table<Handle> handles_;
   Table<Mapping> mappings_;
