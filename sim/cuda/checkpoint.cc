@@ -114,9 +114,6 @@ class Service {
   CUresult Save() {
     if (!Is(CheckpointState::kLocked)) return CUDA_ERROR_ILLEGAL_STATE;
     if (driver_.UsesManaged() || driver_.uses_ipc) return CUDA_ERROR_NOT_SUPPORTED;
-    // Measured: one that had exported memory and dropped it is saved. Not measured: one that still holds such
-    // memory; taken for what legacy IPC is.
-    if (Any(&Device::HoldsExported)) return CUDA_ERROR_NOT_SUPPORTED;
     TakeTime(driver_.state()->checkpoint_speed.load());
     ForDevices([](Device& device) { device.Suspend(); });
     Become(CheckpointState::kCheckpointed);
@@ -129,7 +126,8 @@ class Service {
 
   CUresult Restore() {
     if (!Is(CheckpointState::kCheckpointed)) return CUDA_ERROR_ILLEGAL_STATE;
-    // Measured: memory of another process is saved, and that is the end of it.
+    // Measured: memory of another process is saved, and that is the end of it. What was exported comes back,
+    // also while another has it.
     if (Any(&Device::HoldsImported)) return CUDA_ERROR_NOT_SUPPORTED;
     std::vector<Device*> ready;
     bool room = true;

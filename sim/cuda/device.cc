@@ -82,12 +82,12 @@ void Device::Return(std::uint64_t bytes) {
 }
 
 void Device::SharedBegan(std::uint64_t inode, std::uint64_t bytes, bool imported) {
-  ++(imported ? imported_ : exported_);
+  imported_ += imported ? 1 : 0;
   client_.SharingBegan(gpu_, inode, bytes);
 }
 
 void Device::SharedEnded(std::uint64_t inode, bool imported) {
-  --(imported ? imported_ : exported_);
+  imported_ -= imported ? 1 : 0;
   client_.SharingEnded(inode);
 }
 

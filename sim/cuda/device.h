@@ -53,7 +53,6 @@ class Device {
   // Memory that passes between processes, exported or imported, and is held here.
   void SharedBegan(std::uint64_t inode, std::uint64_t bytes, bool imported);
   void SharedEnded(std::uint64_t inode, bool imported);
-  bool HoldsExported() const { return exported_.load() != 0; }
   bool HoldsImported() const { return imported_.load() != 0; }
   // Bytes of managed memory that came to the device, or left it (negative).
   void ManagedMoved(std::int64_t bytes) { client_.ManagedMoved(gpu_, bytes); }
@@ -77,7 +76,7 @@ class Device {
   std::atomic<unsigned> gpu_;
   std::mutex mutex_;  // orders changes of held_ and contexts_ with Suspend and Resume
   std::atomic<std::uint64_t> held_{0};
-  std::atomic<int> exported_{0}, imported_{0};
+  std::atomic<int> imported_{0};
   unsigned contexts_ = 0;
   bool suspended_ = false;
 };

@@ -211,12 +211,12 @@ struct SharedMemory {
   struct Holder {
     Word64 owner;  // as ProcessSlot's; 0: none
     Word32 slot;
-    Word32 arrival;
+    Word32 unused;
   };
   Word64 inode;  // of the memory's file; 0: free
   Word64 units;
   Word32 gpu;
-  Word32 arrivals;
+  Word32 unused;
   std::array<Holder, 4> holders;
 };
 

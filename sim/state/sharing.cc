@@ -1,6 +1,7 @@
 #include "sim/state/sharing.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "sim/state/memory.h"
 
@@ -38,7 +39,6 @@ SharedMemory* EntryOf(Shared& shared, std::uint64_t inode) {
     if (stale != 0 && LiveHolders(shared, entry) > 0) continue;
     if (!entry.inode.compare_exchange_strong(stale, inode)) continue;
     for (auto& holder : entry.holders) holder.owner.store(0);
-    entry.arrivals.store(0);
     std::uint32_t now = shared.sharing_limit.load();
     while (now < i + 1 && !shared.sharing_limit.compare_exchange_weak(now, i + 1)) {
     }
@@ -59,7 +59,6 @@ void BeginSharing(Shared& shared, unsigned slot, unsigned gpu, std::uint64_t ino
     std::uint64_t free = holder.owner.load();
     if (IsLive(shared, holder) || !holder.owner.compare_exchange_strong(free, owner)) continue;
     holder.slot.store(slot);
-    holder.arrival.store(entry->arrivals.fetch_add(1) + 1);
     return;
   }
 }
@@ -89,13 +88,16 @@ std::uint64_t CountedAgain(const Shared& shared, unsigned gpu) {
 std::uint64_t PassedOn(const Shared& shared, std::uint64_t owner, unsigned gpu) {
   std::uint64_t units = 0;
   ForEach(shared, gpu, [&](const SharedMemory& memory) {
-    std::uint32_t own = 0, last = 0;
+    std::optional<std::uint64_t> own;
+    std::uint64_t youngest = 0;
     for (const auto& holder : memory.holders) {
       if (!IsLive(shared, holder)) continue;
-      if (holder.owner.load() == owner) own = holder.arrival.load();
-      last = std::max(last, holder.arrival.load());
+      const auto& there = shared.processes[holder.slot.load() % kMaxProcesses].gpu[gpu];
+      const std::uint64_t since = there.contexts.load() != 0 ? there.context_created_us.load() : 0;
+      if (holder.owner.load() == owner) own = since;
+      youngest = std::max(youngest, since);
     }
-    if (own != 0 && own < last) units += memory.units.load();
+    if (own && *own < youngest) units += memory.units.load();
   });
   return units;
 }

@@ -10,7 +10,11 @@ namespace {
 class SimSharing : public ::testing::Test {
  protected:
   SimSharing() : shared_(std::make_unique<Shared>()) {
-    for (unsigned slot = 0; slot < 4; ++slot) shared_->processes[slot].owner.store(100 + slot);
+    for (unsigned slot = 0; slot < 4; ++slot) {
+      shared_->processes[slot].owner.store(100 + slot);
+      shared_->processes[slot].gpu[0].contexts.store(1);
+      shared_->processes[slot].gpu[0].context_created_us.store(1000 + slot);
+    }
   }
   void Begin(unsigned slot, std::uint64_t inode) { BeginSharing(*shared_, slot, 0, inode, 8192); }
   std::uint64_t Passed(unsigned slot) { return PassedOn(*shared_, 100 + slot, 0); }
@@ -24,7 +28,7 @@ TEST_F(SimSharing, MemoryOfOneHolderCountsOnceAnyway) {
   EXPECT_EQ(Passed(0), 0u);
 }
 
-TEST_F(SimSharing, WhatTwoHoldIsCountedAgainAndIsTheLastOnes) {
+TEST_F(SimSharing, WhatTwoHoldIsCountedOnceAndIsTheYoungerOnes) {
   Begin(0, 7);
   Begin(1, 7);
   EXPECT_EQ(CountedAgain(*shared_, 0), 2u);

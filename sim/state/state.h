@@ -56,7 +56,7 @@ class State {
 // counts as far as there is room beside all other.
 std::uint64_t DeviceCapacity(const Shared& shared, unsigned gpu);
 std::uint64_t DeviceUsed(const Shared& shared, unsigned gpu);
-// Bytes that one process holds, without managed memory and without what another came by later (sharing.h).
+// Bytes that one process holds, without managed memory and without what is shown with another (sharing.h).
 std::uint64_t HeldBy(const Shared& shared, const ProcessSlot& slot, unsigned gpu);
 
 // Percent of the last second in which the device, or one process on it, ran a kernel.

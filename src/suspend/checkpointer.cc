@@ -63,7 +63,7 @@ Checkpointer::Helper& Checkpointer::HelperOf(const HelperUser& user) {
                             },
                             [this, user](const base::Error& error) { OnGone(user, error); }});
   link->Start(options_.program, user);
-  return helpers_.emplace(user, Helper{link, false, {}, std::make_unique<asio::steady_timer>(loop_)})
+  return helpers_.emplace(user, Helper{.link = link, .idle = std::make_unique<asio::steady_timer>(loop_)})
       .first->second;
 }
 
@@ -119,6 +119,7 @@ void Checkpointer::SendTransfers(const HelperUser& user) {
   for (auto& [id, transfer] : transfers_) {
     if (transfer.sent || transfer.user != user) continue;
     transfer.sent = true;
+    helper->second.has_moved = true;
     const auto held = held_.find(transfer.request.process);
     if (transfer.request.verb == Verb::kSecure && held != held_.end() && held->second.by != link.pid()) {
       std::vector<int> files;
@@ -147,7 +148,7 @@ void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
     held_.erase(finished.request.process);
   std::erase_if(held_, [](const auto& entry) { return !base::IsAlive(entry.first); });
   answer.id = id;
-  StopWhenIdle(finished.user, options_.idle_limit);
+  StopWhenIdle(finished.user);
   if (finished.done) finished.done(answer);
 }
 
@@ -157,7 +158,7 @@ void Checkpointer::Prepare(const HelperUser& user, const std::string& gpu, base:
   demand.gpu = gpu;
   demand.wanted = bytes;
   if (bytes.count == 0 && !helpers_.contains(user)) return;
-  if (last) StopWhenIdle(user, options_.rest_limit);
+  if (last) StopWhenIdle(user);
   if (HelperOf(user).ready) SendDemand(user);
 }
 
@@ -168,8 +169,9 @@ base::Bytes Checkpointer::Prepared(const HelperUser& user) const {
 
 void Checkpointer::SendDemand(const HelperUser& user) {
   Demand& demand = demands_[user];
-  helpers_.at(user).link->Send(
-      {.id = kNobodyWaits, .verb = Verb::kPrepare, .gpu = demand.gpu, .bytes = demand.wanted});
+  Helper& helper = helpers_.at(user);
+  helper.has_moved = helper.has_moved || demand.wanted.count > 0;
+  helper.link->Send({.id = kNobodyWaits, .verb = Verb::kPrepare, .gpu = demand.gpu, .bytes = demand.wanted});
 }
 
 void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::vector<base::Fd> files) {
@@ -229,7 +231,7 @@ void Checkpointer::FinishActive(Answer answer) {
   limit_.cancel();
   const Pending finished = std::exchange(active_, std::nullopt).value();
   answer.id = finished.request.id;
-  StopWhenIdle(finished.user, options_.idle_limit);
+  StopWhenIdle(finished.user);
   asio::post(loop_, [weak = std::weak_ptr(self_)] {
     if (const auto self = weak.lock()) (*self)->Pump();
   });
@@ -255,10 +257,10 @@ void Checkpointer::Retire(const HelperUser& user) {
   if (IsIdle(user)) StopNow(user);
 }
 
-void Checkpointer::StopWhenIdle(const HelperUser& user, base::Millis limit) {
+void Checkpointer::StopWhenIdle(const HelperUser& user) {
   const auto it = helpers_.find(user);
   if (it == helpers_.end()) return;
-  it->second.idle->expires_after(limit);
+  it->second.idle->expires_after(it->second.has_moved ? options_.rest_limit : options_.idle_limit);
   it->second.idle->async_wait([weak = std::weak_ptr(self_), user](const boost::system::error_code& error) {
     if (const auto self = weak.lock(); self && !error) (*self)->Retire(user);
   });

@@ -34,7 +34,7 @@ struct CheckpointerOptions {
   base::Millis start_limit{30'000};     // until a new helper has loaded the driver
   base::Millis request_limit{180'000};  // 141 GiB at the 2.5 GB/s of an H200's checkpoint take one minute
   base::Millis idle_limit{600'000};     // a helper without requests is stopped
-  base::Millis rest_limit{2'000};       // one that has a context, after the last memory that can be moved
+  base::Millis rest_limit{2'000};       // one that has a context: that is memory on the GPU
 };
 
 class Checkpointer {
@@ -71,6 +71,7 @@ class Checkpointer {
   struct Helper {
     std::shared_ptr<HelperLink> link;
     bool ready = false;
+    bool has_moved = false;          // it has a context
     std::optional<Answer> cannot{};  // checkpoint; it moves memory all the same
     std::unique_ptr<boost::asio::steady_timer> idle{};
   };
@@ -106,7 +107,7 @@ class Checkpointer {
   void OnGone(const HelperUser& user, const base::Error& error);
   void FinishActive(Answer answer);
   bool IsIdle(const HelperUser& user) const;
-  void StopWhenIdle(const HelperUser& user, base::Millis limit);
+  void StopWhenIdle(const HelperUser& user);
   void StopNow(const HelperUser& user);
 
   boost::asio::io_context& loop_;

@@ -153,24 +153,45 @@ def out_and_back(m, size, share, rows, driver, bandwidth):
     return not failed and verify["wrong_bytes"] == 0
 
 
+def kib(path, name):
+    return next(int(line.split()[1]) for line in pathlib.Path(path).read_text().splitlines() if line.startswith(name + ":"))
+
+
+def mover_private(m):
+    """What the mover has of its own in memory, without what it keeps of the jobs; 0: there is none."""
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (entry / "comm").read_text() == "gpuman-mover\n":
+                return kib(entry / "status", "RssAnon") * 1024
+        except (OSError, StopIteration):
+            continue
+    return 0
+
+
 def cycles(m, number, rows, driver):
     used = None
     while used != (used := m.api("GET", "/v1/status")["gpus"][0]["memory"]["used"]):
         time.sleep(2)  # what was there before is still leaving
+    host = kib("/proc/meminfo", "Shmem")
     job = Job(m, "cycles", "2GiB" if not driver else "96MiB", "--gpu", "0", "--share", driver=driver)
-    outs, backs = [], []
-    for _ in range(number):
+    outs, backs, early = [], [], 0
+    for i in range(number):
+        if i == number // 10:
+            early = mover_private(m)
         out, back = job.do("suspend"), job.do("resume")
         if out is None or back is None:
             break
         outs.append(out)
         backs.append(back)
     verify = job.ask("verify")
+    grown = mover_private(m) - early
     job.close()
-    time.sleep(1)
+    time.sleep(6)  # the mover leaves two seconds after the last that it could move
+    host = (kib("/proc/meminfo", "Shmem") - host) * 1024
     left = m.api("GET", "/v1/status")["gpus"][0]["memory"]["used"] - used
     rows.append({"what": "cycles", "number": len(outs), "suspend_s": statistics.median(outs or [0]),
-                 "resume_s": statistics.median(backs or [0]), "wrong_bytes": verify["wrong_bytes"], "leaked": left})
+                 "resume_s": statistics.median(backs or [0]), "wrong_bytes": verify["wrong_bytes"], "leaked": left,
+                 "leaked_host": host, "mover_grown": grown})
     return len(outs) == number and verify["wrong_bytes"] == 0
 
 

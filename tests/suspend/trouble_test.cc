@@ -78,7 +78,8 @@ TEST_F(HelperTroubleTest, OneThatWritesNonsenseIsNotBelieved) {
   Script("echo hello >&0\nexec sleep 1000");
   EXPECT_EQ(Ask(Verb::kState, base::SelfId()).outcome, Outcome::kFailed);
   Script(std::string(kHello) +
-         "\nread line\necho '{\"id\":99,\"outcome\":\"done\",\"state\":\"running\"}' >&0\nsleep 1000");
+         "\ndd bs=64k count=1 of=/dev/null 2>/dev/null\necho "
+         "'{\"id\":99,\"outcome\":\"done\",\"state\":\"running\"}' >&0\nsleep 1000");
   checkpointer.reset();
   EXPECT_EQ(Ask(Verb::kState, base::SelfId()).outcome, Outcome::kLost) << "the answer to something else";
 }
