@@ -31,7 +31,8 @@ std::vector<User> UsersOf(const Gpu& gpu, ClientKind kind) {
     const bool away =
         slot->checkpoint.state.load() == static_cast<std::uint32_t>(CheckpointState::kCheckpointed);
     const std::uint64_t owner = slot->owner.load();
-    if (there && !away && owner != 0) users.push_back({PidOf(owner), HeldBy(gpu.shared, *slot, gpu.index), slot});
+    if (there && !away && owner != 0)
+      users.push_back({PidOf(owner), HeldBy(gpu.shared, *slot, gpu.index), slot});
   }
   return users;
 }

@@ -8,8 +8,8 @@
 //   order PID|all 0|1   await PID|all MILLISECONDS (until they have answered)   stages   host
 //   drop   mover (its pid)   stop
 // --nobody answers every process that it is in no job; a BUDGET of - is none; --adopt takes the ledger over
-// that the process has open; --mover starts that program (gpuman-mover) when it is first needed, and anew when
-// it has ended. Ends with its standard input.
+// that the process has open; --mover starts that program (gpuman-mover) when it is first needed, and anew
+// when it has ended. Ends with its standard input.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -79,7 +79,8 @@ class TestMover {
   pid_t pid() const { return socket_.ok() ? started_.pid : 0; }
 
   bool Start() {
-    if (socket_.ok() && ::kill(started_.pid, 0) == 0 && ::waitpid(started_.pid, nullptr, WNOHANG) == 0) return true;
+    if (socket_.ok() && ::kill(started_.pid, 0) == 0 && ::waitpid(started_.pid, nullptr, WNOHANG) == 0)
+      return true;
     End();
     auto started = suspend::SpawnHelper({program_, {}}, {::geteuid(), ::getegid(), {}});
     if (!started) return false;

@@ -4,8 +4,8 @@
 //   out:   hello kOut >   parts (a descriptor of device memory each) >   < replies (host memory)   receipt >
 //   back:  hello kBack >  < parts (the same)   receipt >
 //
-// Either side gives up by closing; nothing has happened then. The process gives its memory away after the last
-// reply, and the mover the host memory after the receipt. Plain C layout.
+// Either side gives up by closing; nothing has happened then. The process gives its memory away after the
+// last reply, and the mover the host memory after the receipt. Plain C layout.
 #pragma once
 
 #include <errno.h>
