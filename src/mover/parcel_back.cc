@@ -35,8 +35,8 @@ void Parcel::Begin(std::optional<base::Bytes> room) {
 
 // False: not now. Nothing is on its way where it may wait.
 Result<bool> Parcel::GetRoom(std::uint64_t bytes, bool wait, const Telling& tell, const Deliver& deliver) {
-  for (;;) {
-    switch (credit_.Take(bytes, wait ? kSilence : std::chrono::seconds(0))) {
+  for (std::chrono::seconds patience{0};; patience = kSilence) {
+    switch (credit_.Take(bytes, patience)) {
       case Credit::Got::kYes:
         return true;
       case Credit::Got::kNever:

@@ -47,7 +47,7 @@ class Attending {
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
       if (order == done) {
-        wire::WaitOn(slot_.order, order, -1);
+        wire::WaitOn(slot_.order, order, Look());
         continue;
       }
       const Working working(guest_.attendant);
@@ -73,6 +73,16 @@ class Attending {
     return NowNs() + std::uint64_t{patience != 0 ? patience : wire::kPatienceMs} * 1'000'000;
   }
 
+  // What the program does; how long to sleep then, ms.
+  int Look() {
+    constexpr int kLookForWatchersMs = 30'000;  // whose word comes with a wake-up, which may be missed
+    if (guest_.attendant.shut) return -1;
+    if (wire::Load(guest_.attendant.ending) != 0) return -1;
+    const Working working(guest_.attendant);
+    const int next = LookAtActivity(guest_);
+    return next < 0 ? kLookForWatchersMs : next;
+  }
+
   void Obey(std::uint32_t order) {
     Tell(Ended{});
     const wire::What what = wire::WhatOf(order);
@@ -82,6 +92,8 @@ class Attending {
       Hold(what, guest_.attendant.shut);
   }
 
+  bool IsWatched() const { return wire::Load(guest_.ledger->watched_ms) != 0; }
+
   void Run(bool& shut) {
     Ended ended{};
     if (shut) {
@@ -89,7 +101,10 @@ class Attending {
       ended = FetchBack(guest_);
       shut = !ended.ok() && !ended.failed;
       TellMemory();
-      if (!shut) OpenGate(guest_);
+      if (!shut) {
+        OpenGate(guest_);
+        TellActivity(guest_, IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown, NowNs());
+      }
     }
     Tell(ended);
     Tell(ended.failed ? Stage::kFailed : shut ? away_ : Stage::kOnGpu);  // the page may have been overwritten
@@ -116,6 +131,7 @@ class Attending {
       shut = false;
       OpenGate(guest_);
     }
+    if (shut && !was_shut) TellActivity(guest_, wire::Activity::kIdle, NowNs());
     TellMemory();
     Tell(ended);
     Tell(shut ? away_ : Stage::kOnGpu);

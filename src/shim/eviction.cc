@@ -19,6 +19,7 @@ using wire::Trouble;
 
 // The mover may have to find host memory first, or copy. Its death ends the waiting at once.
 constexpr int kMoverMs = 110'000;
+constexpr int kConnectMs = 2'000;
 // Of a message: the mover copies them while the next are exported.
 constexpr unsigned kFewParts = 4;
 
@@ -27,7 +28,7 @@ constexpr Ended Failed(CUresult result) { return {Trouble::kDriver, result}; }
 // To the mover. The end is seen there also where a child of a fork has the descriptor.
 class Connection {
  public:
-  explicit Connection(std::uint32_t magic) : socket_(CallDaemon(magic)) {}
+  explicit Connection(std::uint32_t magic) : socket_(CallDaemon(magic, kConnectMs)) {}
   ~Connection() {
     if (socket_ < 0) return;
     ::shutdown(socket_, SHUT_RDWR);

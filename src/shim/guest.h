@@ -21,6 +21,7 @@
 #include "shim/account/arrays.h"
 #include "shim/account/regions.h"
 #include "shim/account/virtual_memory.h"
+#include "shim/activity.h"
 #include "shim/attendant.h"
 #include "shim/drain.h"
 #include "shim/gate.h"
@@ -118,6 +119,8 @@ struct Guest {
   std::uint64_t births;          // for books: allocations so far
   std::uint32_t backing;         // atomic; 0: not known yet, 1: regions are made, 2: none are
   std::uint32_t captures;        // atomic; streams that capture
+  pthread_mutex_t capturing;     // held where a capture begins, and where one would be spoilt; after contexts
+  Watch watch;
   Drain drain;
   Attendant attendant;
   Vault vault;
