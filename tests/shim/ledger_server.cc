@@ -212,7 +212,8 @@ class Test {
   std::string Await(const std::string& whom, std::uint64_t milliseconds) {
     constexpr int kLookEveryMs = 2;
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-    while (!Answered(whom) || (mover_ && mover_->Busy())) {
+    // The mover's notices are read in any case.
+    while ((mover_ && mover_->Busy()) || !Answered(whom)) {
       if (std::chrono::steady_clock::now() > end) return "too late";
       pollfd entry{server_->descriptor(), POLLIN, 0};
       if (::poll(&entry, 1, kLookEveryMs) > 0) server_->Serve();
