@@ -103,8 +103,12 @@ Result<> Parcel::Fill(std::vector<Place> places, int gpu, const Telling& tell, c
 Answer Parcel::LoadAll(const std::string& wanted, const Telling& tell, const Deliver& deliver) {
   const auto begin = std::chrono::steady_clock::now();
   if (auto found = Find(); !found) return AnswerOf(found.error());
-  const std::string& uuid = wanted.empty() ? lots_.front().stowage.layout().gpu : wanted;
-  const auto target = gpus_.Find(uuid);
+  // Without a wish: where it is loaded already, else where it was.
+  auto target = gpus_.Find(wanted.empty() ? lots_.front().stowage.layout().gpu : wanted);
+  for (const Lot& lot : lots_) {
+    for (const Memory& one : lot.memory)
+      if (wanted.empty() && one) target = one.gpu();
+  }
   if (!target) return AnswerOf(target.error());
   const auto elsewhere = [&](const Lot& lot) {
     return std::ranges::any_of(lot.memory, [&](const Memory& one) { return one && one.gpu() != *target; });
