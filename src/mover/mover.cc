@@ -195,7 +195,7 @@ class Mover {
     Send(answer);
     // Also where nobody asks for it any more: the process has given it up.
     if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole)
-      (void)parcel.Secure({});
+      parcel.Finish();
   }
 
   // What processes leave that end while they are away.

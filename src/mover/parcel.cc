@@ -255,7 +255,17 @@ void Parcel::Hold(std::size_t first, std::vector<Fd> files) {
 
 Answer Parcel::Secure(const Telling& tell) {
   const std::lock_guard lock(mutex_);
-  return SecureAll(tell);
+  Answer answer = SecureAll(tell);
+  const Answer before = std::exchange(finished_, {});
+  if (answer.outcome != Outcome::kDone) return answer;
+  answer.bytes += before.bytes;
+  answer.took = std::max(answer.took, before.took);
+  return answer;
+}
+
+void Parcel::Finish() {
+  const std::lock_guard lock(mutex_);
+  finished_ = SecureAll({});
 }
 
 Answer Parcel::SecureAll(const Telling& tell) {

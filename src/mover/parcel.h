@@ -44,7 +44,10 @@ class Parcel {
   // What the process hands out over the connection. kDone: the lot is ours, and where it is to be `whole` in
   // host memory; else Secure sees to that.
   suspend::Answer Take(base::Fd connection, bool whole, const Telling& tell);
+  // Answers for what Finish has copied as well.
   suspend::Answer Secure(const Telling& tell);
+  // The same where nobody asks for it.
+  void Finish();
   suspend::Answer Load(const std::string& gpu, const Telling& tell);
   // Loads what is not loaded. kDone: nothing of it is here any more.
   suspend::Answer Give(base::Fd connection, const Telling& tell);
@@ -97,6 +100,7 @@ class Parcel {
   Credit credit_;
   std::mutex mutex_;
   std::vector<Lot> lots_;
+  suspend::Answer finished_{};  // bytes and time of what nobody has asked for yet
   std::mutex held_mutex_;
   std::vector<std::pair<std::size_t, base::Fd>> held_;  // by the piece
 };
