@@ -155,11 +155,14 @@ class Ledgers {
     Eviction eviction;
     std::map<unsigned, Member> seats;  // of processes that may have ended
     wire::What joining = wire::What::kRun;  // of processes that join
+    Sharing sharing{};
+    std::map<unsigned, std::uint64_t> room{};  // by the GPU's index in the ledger; what was set
   };
   static std::optional<unsigned> SlotOf(const Entry& entry, base::ProcessId process);
   base::Result<> Add(base::JobId job, base::Result<Page> page, std::span<const GpuLimit> limits,
                      const Eviction& eviction);
   static void TakeOver(Entry& entry);
+  static void WriteSharing(Entry& entry);
   static void Tell(Entry& entry, unsigned slot, Member& member, const Command& command);
   Standing Read(const Entry& entry, unsigned slot, const Member& member) const;
 

@@ -92,6 +92,17 @@ void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const Command& c
   wire::Store(place.order_bytes, member.away.count);
   wire::Store(place.order, member.order);
   wire::WakeAll(place.order);
+  WriteSharing(entry);
+}
+
+void Ledgers::WriteSharing(Entry& entry) {
+  wire::Ledger& ledger = *entry.page;
+  wire::Store(ledger.room_patience_ms, Milliseconds(entry.sharing.room_patience));
+  wire::Store(ledger.watched_ms, Milliseconds(entry.sharing.watched));
+  for (unsigned gpu = 0; gpu < std::min(ledger.gpus, wire::kMostGpus); ++gpu) {
+    const auto set = entry.room.find(gpu);
+    wire::Store(ledger.gpu[gpu].room, set == entry.room.end() ? wire::kNoLimit : set->second);
+  }
 }
 
 Result<> Ledgers::Order(JobId job, base::ProcessId process, const Command& command) {
@@ -145,10 +156,10 @@ void Ledgers::SetSharing(JobId job, const Sharing& sharing) {
   if (found == jobs_.end()) return;
   Entry& entry = found->second;
   wire::Ledger& ledger = *entry.page;
-  wire::Store(ledger.room_patience_ms, Milliseconds(sharing.room_patience));
-  const std::uint32_t watched = Milliseconds(sharing.watched);
-  if (wire::Load(ledger.watched_ms) == watched) return;
-  wire::Store(ledger.watched_ms, watched);
+  const bool same = wire::Load(ledger.watched_ms) == Milliseconds(sharing.watched);
+  entry.sharing = sharing;
+  WriteSharing(entry);
+  if (same) return;
   // They sleep on their orders.
   for (auto& [slot, member] : entry.seats) wire::WakeAll(ledger.slot[slot].order);
 }
@@ -156,10 +167,11 @@ void Ledgers::SetSharing(JobId job, const Sharing& sharing) {
 void Ledgers::SetRoom(JobId job, std::string_view uuid, std::optional<base::Bytes> bytes) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return;
-  wire::Ledger& ledger = *found->second.page;
   const auto parsed = ParseUuid(uuid);
-  const int gpu = parsed ? wire::FindGpu(ledger, parsed->data()) : -1;
-  if (gpu >= 0) wire::Store(ledger.gpu[gpu].room, bytes ? bytes->count : wire::kNoLimit);
+  const int gpu = parsed ? wire::FindGpu(*found->second.page, parsed->data()) : -1;
+  if (gpu < 0) return;
+  found->second.room[static_cast<unsigned>(gpu)] = bytes ? bytes->count : wire::kNoLimit;
+  WriteSharing(found->second);
 }
 
 void Ledgers::OfferRoom(JobId job) {

@@ -19,6 +19,7 @@ using wire::Activity;
 
 // With how much of a bell's ring the daemon is waited for: not at all.
 constexpr int kAtOnce = 0;
+constexpr std::uint64_t kLookEveryMs = 1000;
 
 bool Joined(const Guest& guest) { return guest.phase.load(std::memory_order_acquire) == Phase::kJoined; }
 
@@ -121,7 +122,7 @@ std::uint32_t OffersOf(Guest& guest) { return Joined(guest) ? wire::Load(guest.l
 bool AwaitRoom(Guest& guest, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait) {
   const std::uint32_t patience = Joined(guest) ? wire::Load(guest.ledger->room_patience_ms) : 0;
   if (patience == 0 || !MayStepAside()) return false;
-  if (wait.deadline == 0) wait.deadline = NowNs() + std::uint64_t{patience} * 1'000'000;
+  if (wait.began == 0) wait.began = NowNs();
   const int before = errno;
   Tell(guest, [&](Watch& watch) {
     ++watch.for_room;
@@ -132,9 +133,13 @@ bool AwaitRoom(Guest& guest, std::uint64_t bytes, std::uint32_t offers, RoomWait
     const StepAside aside;
     for (;;) {
       offered = wire::Load(guest.ledger->offers) != offers;
+      // What the ledger says now: the daemon may have changed it, or repaired it.
+      const std::uint64_t end =
+          wait.began + std::uint64_t{wire::Load(guest.ledger->room_patience_ms)} * 1'000'000;
       const std::uint64_t now = NowNs();
-      if (offered || now >= wait.deadline) break;
-      wire::WaitOn(guest.ledger->offers, offers, static_cast<int>((wait.deadline - now) / 1'000'000) + 1);
+      if (offered || now >= end) break;
+      const std::uint64_t left_ms = (end - now) / 1'000'000 + 1;
+      wire::WaitOn(guest.ledger->offers, offers, static_cast<int>(left_ms < kLookEveryMs ? left_ms : kLookEveryMs));
     }
   }
   Tell(guest, [&](Watch& watch) {

@@ -42,7 +42,7 @@ int LookAtActivity(Guest& guest);
 // An allocation that found no room waits for the daemon to make some, outside of the gate. `offers` is what
 // the ledger said before the allocation was tried. False: there will be none.
 struct RoomWait {
-  std::uint64_t deadline;  // 0: not known yet
+  std::uint64_t began;  // CLOCK_MONOTONIC, ns; 0: not yet
 };
 std::uint32_t OffersOf(Guest& guest);
 bool AwaitRoom(Guest& guest, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait);
