@@ -45,7 +45,8 @@ struct Eviction {
 
 // How a job shares its GPUs with others.
 struct Sharing {
-  base::Millis watched{0};  // above 0: its shims tell what their programs do; idle after so long without a call
+  base::Millis watched{
+      0};  // above 0: its shims tell what their programs do; idle after so long without a call
   base::Millis room_patience{0};  // how long an allocation that finds no room waits for some; 0: not at all
   friend bool operator==(const Sharing&, const Sharing&) = default;
 };
@@ -118,8 +119,8 @@ class Ledgers {
   // job that is refused memory does the same, so nothing waits for this.
   unsigned Reclaim(base::JobId job);
   // Orders a process; anew where the last such order was refused, and nothing where it stands or is being
-  // carried out. Returns at once: StandingsOf tells what comes of it. kNotFound: no such process counts in the
-  // job's ledger; kNotSupported: eviction is not possible in this job.
+  // carried out. Returns at once: StandingsOf tells what comes of it. kNotFound: no such process counts in
+  // the job's ledger; kNotSupported: eviction is not possible in this job.
   base::Result<> Order(base::JobId job, base::ProcessId process, const Command& command);
   // Off its GPU, or back.
   base::Result<> Order(base::JobId job, base::ProcessId process, bool out);
@@ -153,7 +154,7 @@ class Ledgers {
     Page page;
     std::vector<GpuLimit> limits;
     Eviction eviction;
-    std::map<unsigned, Member> seats;  // of processes that may have ended
+    std::map<unsigned, Member> seats;       // of processes that may have ended
     wire::What joining = wire::What::kRun;  // of processes that join
     Sharing sharing{};
     std::map<unsigned, std::uint64_t> room{};  // by the GPU's index in the ledger; what was set

@@ -58,7 +58,8 @@ Result<> Gpus::Use(int gpu) {
   auto found = contexts_.find(gpu);
   if (found == contexts_.end()) {
     abi::CUcontext context = nullptr;
-    GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain), &context, gpu));
+    GPUMAN_TRY(
+        driver_.Invoke(GPUMAN_CALL("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain), &context, gpu));
     found = contexts_.emplace(gpu, context).first;
   }
   return driver_.Invoke(GPUMAN_CALL("cuCtxSetCurrent", cuCtxSetCurrent), found->second);
@@ -73,8 +74,8 @@ Result<> Gpus::Map(Memory& memory) {
   abi::CUmemAccessDesc access{};
   access.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, memory.gpu_};
   access.flags = abi::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return driver_.Invoke(GPUMAN_CALL("cuMemSetAccess", cuMemSetAccess), memory.address_, memory.bytes_, &access,
-                        std::size_t{1});
+  return driver_.Invoke(GPUMAN_CALL("cuMemSetAccess", cuMemSetAccess), memory.address_, memory.bytes_,
+                        &access, std::size_t{1});
 }
 
 Result<Memory> Gpus::Import(int descriptor, std::uint64_t bytes) {
@@ -112,13 +113,15 @@ Result<Memory> Gpus::Create(int gpu, std::uint64_t bytes) {
 Result<base::Fd> Gpus::Export(const Memory& memory) const {
   int descriptor = -1;
   GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemExportToShareableHandle", cuMemExportToShareableHandle),
-                            &descriptor, memory.handle_, abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0ull));
+                            &descriptor, memory.handle_, abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                            0ull));
   return base::Fd(descriptor);
 }
 
 bool Gpus::Register(void* at, std::uint64_t bytes) const {
   constexpr unsigned kPortable = abi::CU_MEMHOSTREGISTER_PORTABLE;
-  return driver_.Invoke(GPUMAN_CALL("cuMemHostRegister", cuMemHostRegister_v2), at, bytes, kPortable).has_value();
+  return driver_.Invoke(GPUMAN_CALL("cuMemHostRegister", cuMemHostRegister_v2), at, bytes, kPortable)
+      .has_value();
 }
 
 void Gpus::Unregister(void* at) const {

@@ -194,8 +194,7 @@ class Mover {
     answer.id = request.id;
     Send(answer);
     // Also where nobody asks for it any more: the process has given it up.
-    if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole)
-      parcel.Finish();
+    if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole) parcel.Finish();
   }
 
   // What processes leave that end while they are away.

@@ -1,7 +1,8 @@
 // One process's memory between the GPU and the host: taken from it in one or more lots, copied, loaded again,
 // given back in one.
 //
-//   Take ---> on the GPU, ours ---Secure---> in host memory ---Load---> on a GPU, ours ---Give---> the process's
+//   Take ---> on the GPU, ours ---Secure---> in host memory ---Load---> on a GPU, ours ---Give---> the
+//   process's
 //
 // Pieces leave and come back one by one: what of a lot is whole in host memory is off the GPU, and what of it
 // is loaded is on it. What fails leaves it where it was: each piece is whole in one of the two places at any
@@ -65,10 +66,10 @@ class Parcel {
  private:
   struct Lot {
     Stowage stowage;
-    std::vector<Memory> memory{};     // by the piece, where it is on a GPU; or none
-    std::vector<base::Fd> files{};    // that those came by; with these they can be given back as they are
-    std::optional<Lane> lane{};       // on which they are on their way out
-    std::vector<Slice> slices{};      // of all pieces, once they are known
+    std::vector<Memory> memory{};   // by the piece, where it is on a GPU; or none
+    std::vector<base::Fd> files{};  // that those came by; with these they can be given back as they are
+    std::optional<Lane> lane{};     // on which they are on their way out
+    std::vector<Slice> slices{};    // of all pieces, once they are known
     std::chrono::steady_clock::time_point begun{};
   };
   struct Place {
@@ -108,7 +109,8 @@ class Parcel {
 // To the process: nothing was done.
 void Refuse(int connection, const base::Error& error, bool on_device);
 suspend::Answer AnswerOf(const base::Error& error);
-// As long as the process lives, also stopped: whether it has given up its memory, or has it, is for it to say.
+// As long as the process lives, also stopped: whether it has given up its memory, or has it, is for it to
+// say.
 base::Result<> AwaitReceipt(int connection, const base::ProcessId& process);
 
 }  // namespace gpuman::mover

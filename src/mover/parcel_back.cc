@@ -21,7 +21,8 @@ using suspend::Outcome;
 namespace wire = ledger::wire;
 
 constexpr int kPeerMs = 60'000;
-constexpr std::size_t kFlying = 8;  // pieces on their way: so many that the copy engine never waits for a call
+constexpr std::size_t kFlying =
+    8;  // pieces on their way: so many that the copy engine never waits for a call
 constexpr std::uint64_t kBatch = std::uint64_t{256} << 20;  // worth a message
 constexpr std::chrono::seconds kSilence{20};  // after which who waits is told that we wait for room
 
@@ -61,7 +62,9 @@ Result<> Parcel::Begin(Lane& lane, int gpu, const Place& place) {
 Result<> Parcel::Fill(std::vector<Place> places, int gpu, const Telling& tell, const Deliver& deliver,
                       Answer& answer) {
   GPUMAN_ASSIGN(Lane lane, Lane::Open(gpus_, gpu, Direction::kIn));
-  const auto bytes_of = [](const Place& place) { return place.lot->stowage.layout().pieces[place.piece].bytes; };
+  const auto bytes_of = [](const Place& place) {
+    return place.lot->stowage.layout().pieces[place.piece].bytes;
+  };
   std::deque<std::pair<Place, bool>> flying;  // and whether it is being copied
   std::vector<Place> ready;
   std::uint64_t ready_bytes = 0;

@@ -99,8 +99,8 @@ std::size_t Stowage::whole() const {
 }
 
 void Stowage::SetWhole(std::size_t pieces) {
-  const auto word = static_cast<std::uint32_t>(pieces << kContentBits) |
-                    static_cast<std::uint32_t>(Content::kFilling);
+  const auto word =
+      static_cast<std::uint32_t>(pieces << kContentBits) | static_cast<std::uint32_t>(Content::kFilling);
   (void)!::pwrite(page_.get(), &word, sizeof word, 0);
 }
 

@@ -139,7 +139,8 @@ bool AwaitRoom(Guest& guest, std::uint64_t bytes, std::uint32_t offers, RoomWait
       const std::uint64_t now = NowNs();
       if (offered || now >= end) break;
       const std::uint64_t left_ms = (end - now) / 1'000'000 + 1;
-      wire::WaitOn(guest.ledger->offers, offers, static_cast<int>(left_ms < kLookEveryMs ? left_ms : kLookEveryMs));
+      wire::WaitOn(guest.ledger->offers, offers,
+                   static_cast<int>(left_ms < kLookEveryMs ? left_ms : kLookEveryMs));
     }
   }
   Tell(guest, [&](Watch& watch) {

@@ -42,8 +42,8 @@ std::uint64_t BytesEvictable(Guest& guest);
 
 // The rest is for the attendant, with the gate shut.
 
-// Marks pieces that are to leave, so many bytes at least or all that can; what was allocated first goes first.
-// How many bytes that are.
+// Marks pieces that are to leave, so many bytes at least or all that can; what was allocated first goes
+// first. How many bytes that are.
 std::uint64_t MarkGoing(Guest& guest, std::uint64_t bytes);
 void UnmarkAll(Guest& guest);
 // Takes the memory away from the pieces so marked; returns how many bytes.

@@ -161,8 +161,8 @@ Ended AwaitHostMemory(Guest& guest, const Connection& mover) {
 // Puts the parts of a message behind their addresses.
 Ended Map(Guest& guest, Message& message) {
   for (unsigned i = 0; i < message.parts.count && i < wire::kMostParts; ++i) {
-    const CUresult result = AdoptPiece(guest, {message.parts.part[i].address, message.parts.part[i].bytes},
-                                       message.Take(i));
+    const CUresult result =
+        AdoptPiece(guest, {message.parts.part[i].address, message.parts.part[i].bytes}, message.Take(i));
     if (result != CUDA_SUCCESS) return Failed(result);
   }
   return {};

@@ -4,8 +4,8 @@
 // gets it back so (ledger/wire/transfer.h). While it is away it holds the host memory with its data as well,
 // so that they live exactly as long as it does, whatever becomes of mover and daemon.
 //
-// Each step happens as a whole or not at all: what fails leaves the process as it was, and its data where they
-// were.
+// Each step happens as a whole or not at all: what fails leaves the process as it was, and its data where
+// they were.
 #pragma once
 
 #include "driver/abi/cuda.h"

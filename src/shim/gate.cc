@@ -147,7 +147,8 @@ Passenger* EnterSlowly() {
   Guest* const guest = GuestMemory();
   Passenger* own = passenger;
   if (guest == nullptr) return nullptr;  // nothing of it can ever join a ledger either
-  if (own != nullptr && own->used != 0 && (own->in_flight & kDepthMask) > 1) return own;  // a call within a call
+  if (own != nullptr && own->used != 0 && (own->in_flight & kDepthMask) > 1)
+    return own;  // a call within a call
   if (own == nullptr || own->used == 0) own = Register(*guest);
   if (own == nullptr) guest->gate.unsafe = true;
   Pass(*guest, own);

@@ -19,11 +19,12 @@ struct Guest;
 
 // One thread's.
 struct alignas(64) Passenger {
-  // How deep it is in calls, in the low byte; above it how many calls it has made, which costs nothing beside.
+  // How deep it is in calls, in the low byte; above it how many calls it has made, which costs nothing
+  // beside.
   std::uint32_t in_flight;
-  std::uint32_t open;       // 1: it may go without looking further
-  std::uint32_t used;       // 0: of no thread, or wiped by a fork
-  std::uint32_t seen;       // calls that were counted (CallsSince)
+  std::uint32_t open;  // 1: it may go without looking further
+  std::uint32_t used;  // 0: of no thread, or wiped by a fork
+  std::uint32_t seen;  // calls that were counted (CallsSince)
 };
 
 inline constexpr std::uint32_t kDepthMask = 0xff, kOneCall = 0x100;

@@ -112,14 +112,14 @@ struct Guest {
 
   // What can leave the device (backing.cc), and how it leaves and comes back (attendant.cc).
   Gate gate;
-  Regions regions;               // for books
-  Table<Backing> handles;        // for books: of the regions' pieces that are on the device, by address
-  std::uint64_t stuck;           // for books: bytes of those that cannot leave it
-  std::uint64_t away;            // for books: bytes of pieces that are in host memory instead
-  std::uint64_t births;          // for books: allocations so far
-  std::uint32_t backing;         // atomic; 0: not known yet, 1: regions are made, 2: none are
-  std::uint32_t captures;        // atomic; streams that capture
-  pthread_mutex_t capturing;     // held where a capture begins, and where one would be spoilt; after contexts
+  Regions regions;            // for books
+  Table<Backing> handles;     // for books: of the regions' pieces that are on the device, by address
+  std::uint64_t stuck;        // for books: bytes of those that cannot leave it
+  std::uint64_t away;         // for books: bytes of pieces that are in host memory instead
+  std::uint64_t births;       // for books: allocations so far
+  std::uint32_t backing;      // atomic; 0: not known yet, 1: regions are made, 2: none are
+  std::uint32_t captures;     // atomic; streams that capture
+  pthread_mutex_t capturing;  // held where a capture begins, and where one would be spoilt; after contexts
   Watch watch;
   Drain drain;
   Attendant attendant;

@@ -126,7 +126,8 @@ void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::v
   if (const auto it = transfers_.find(answer.id); it != transfers_.end() && it->second.user == user) {
     const bool notice = answer.outcome == Outcome::kHolding || answer.outcome == Outcome::kTaken ||
                         answer.outcome == Outcome::kMoving;
-    return notice ? OnNotice(answer.id, it->second, answer, std::move(files)) : FinishTransfer(answer.id, answer);
+    return notice ? OnNotice(answer.id, it->second, answer, std::move(files))
+                  : FinishTransfer(answer.id, answer);
   }
   if (answer.id == kNobodyWaits) {
     demands_[user].ready = answer.bytes;

@@ -52,8 +52,8 @@ class Checkpointer {
   // The id of `request` is set here. kCan also starts the helper, which is worth doing ahead of time.
   void Ask(const HelperUser& user, Request request, Done done);
 
-  // kTake, kSecure, kLoad, kGive; `connection` is the process's, for kTake and kGive. Answered as Ask does. One
-  // that waits for room may take as long as it likes.
+  // kTake, kSecure, kLoad, kGive; `connection` is the process's, for kTake and kGive. Answered as Ask does.
+  // One that waits for room may take as long as it likes.
   void Move(const HelperUser& user, Request request, base::Fd connection, Done done, Progress progress = {});
   // So much more room for the process's kLoad or kGive that was asked for with some. Nothing where its mover
   // has gone meanwhile: what was asked is answered kLost then.

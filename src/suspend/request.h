@@ -5,7 +5,8 @@
 //   {"id":7,"outcome":"done","state":"checkpointed"}
 //   {"id":8,"do":"restore","pid":123,"start_time":456,"gpus":[["GPU-old","GPU-new"],…]}
 //   {"id":8,"outcome":"no_room","state":"checkpointed","message":"cuCheckpointProcessRestore: …"}
-//   {"id":9,"do":"give","pid":123,"start_time":456,"room":1073741824}   {"id":0,"do":"grant",…,"bytes":536870912}
+//   {"id":9,"do":"give","pid":123,"start_time":456,"room":1073741824}
+//   {"id":0,"do":"grant",…,"bytes":536870912}
 //   {"id":9,"outcome":"moving","state":"unknown","bytes":268435456,"pieces":0}   {"id":9,"outcome":"done",…}
 //
 // Values; the functions are pure.
@@ -30,8 +31,8 @@ enum class Verb {
   kRestore,     // restore, then unlock
   kUnlock,      // of a process that is locked and no more
   // Of memory that leaves the GPU by its shim (ledger/wire/transfer.h). Any number of these at a time.
-  kTake,     // with the process's connection: takes over what it hands out, and begins to copy it. Answered when
-             // the process has given it up, or, where it is to be `whole`, when that is in host memory
+  kTake,  // with the process's connection: takes over what it hands out, and begins to copy it. Answered when
+          // the process has given it up, or, where it is to be `whole`, when that is in host memory
   kSecure,   // its data are whole in host memory, and nothing of it on a GPU
   kLoad,     // its data are in memory on a GPU, ready to be given
   kHold,     // has no answer: descriptors for a kSecure that follows, of the pieces from `first` on
@@ -57,7 +58,7 @@ struct Request {
   bool whole = false;            // kTake
   // kLoad, kGive: bytes that may be taken on the GPU before more are granted; none: as many as it takes.
   std::optional<base::Bytes> room{};
-  std::uint64_t first = 0;       // kHold
+  std::uint64_t first = 0;  // kHold
   friend bool operator==(const Request&, const Request&) = default;
 };
 
@@ -71,11 +72,11 @@ enum class Outcome {
   kUnsupported,  // this driver cannot do it to any process, or there is no driver
   kFailed,       // anything else; the message says what
   // No answer yet:
-  kHolding,      // descriptors of what kTake took over come with it, for another mover's kHold
-  kTaken,        // of a kTake that is to be whole: the process has given it up
-  kMoving,       // so many bytes more have left the GPU, or have come to it; every 20 s at least
+  kHolding,  // descriptors of what kTake took over come with it, for another mover's kHold
+  kTaken,    // of a kTake that is to be whole: the process has given it up
+  kMoving,   // so many bytes more have left the GPU, or have come to it; every 20 s at least
   // The last word again:
-  kLost,         // it may have been done or not: the helper died or took too long, or the driver cannot say
+  kLost,  // it may have been done or not: the helper died or took too long, or the driver cannot say
 };
 
 // The driver's word on a process.

@@ -5,13 +5,13 @@
 //
 // Prints "ready", then obeys one command a line and answers each with one line:
 //   limit UUID BYTES   outside UUID BYTES   used UUID   joined   registered PID   reclaim   intact
-//   order PID|all 0|1|hold|take [BYTES]   await PID|all MILLISECONDS (until they have answered)   stages   host
+//   order PID|all 0|1|hold|take [BYTES]   await PID|all MILLISECONDS (until they have answered)   stages host
 //   drop   mover (its pid)   stop   bells   watch MILLISECONDS   patience MILLISECONDS (for room)
-//   room UUID BYTES|-   offer   whole 0|1 (how memory is taken)   credit BYTES|- (that memory comes back with)
-//   grant PID BYTES   moved (bytes that notices told: out, in)
+//   room UUID BYTES|-   offer   whole 0|1 (how memory is taken)   credit BYTES|- (that memory comes back
+//   with) grant PID BYTES   moved (bytes that notices told: out, in)
 // --nobody answers every process that it is in no job; a BUDGET of - is none; --adopt takes the ledger over
-// that the process has open; --mover starts that program (gpuman-mover) when it is first needed, and anew when
-// it has ended. Ends with its standard input.
+// that the process has open; --mover starts that program (gpuman-mover) when it is first needed, and anew
+// when it has ended. Ends with its standard input.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -59,8 +59,8 @@ class TestMover {
     Ask({.verb = suspend::Verb::kGrant, .process = process, .bytes = bytes}, -1);
   }
 
-  bool whole = false;                  // as the daemon takes memory of who shares
-  std::optional<base::Bytes> credit;   // for what comes back
+  bool whole = false;                 // as the daemon takes memory of who shares
+  std::optional<base::Bytes> credit;  // for what comes back
   std::uint64_t moved_out = 0, moved_in = 0;
 
   // Whether it has something to do.
@@ -97,7 +97,8 @@ class TestMover {
   pid_t pid() const { return socket_.ok() ? started_.pid : 0; }
 
   bool Start() {
-    if (socket_.ok() && ::kill(started_.pid, 0) == 0 && ::waitpid(started_.pid, nullptr, WNOHANG) == 0) return true;
+    if (socket_.ok() && ::kill(started_.pid, 0) == 0 && ::waitpid(started_.pid, nullptr, WNOHANG) == 0)
+      return true;
     End();
     auto started = suspend::SpawnHelper({program_, {}}, {::geteuid(), ::getegid(), {}});
     if (!started) return false;

@@ -1,5 +1,5 @@
-// Memory of a process (this one, in the shim's place) that leaves the simulated device in parts and comes back
-// within the room that is granted, by the real mover, which may die.
+// Memory of a process (this one, in the shim's place) that leaves the simulated device in parts and comes
+// back within the room that is granted, by the real mover, which may die.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -80,7 +80,8 @@ class MovingTest : public CheckpointerFixture {
     }
     request.process = base::SelfId();
     Get().Move(
-        user, std::move(request), std::move(theirs), [moved](const Answer& answer) { moved->asked->answer = answer; },
+        user, std::move(request), std::move(theirs),
+        [moved](const Answer& answer) { moved->asked->answer = answer; },
         [moved](const Answer& notice) {
           moved->taken = moved->taken || notice.outcome == Outcome::kTaken;
           if (notice.outcome == Outcome::kMoving) moved->bytes += notice.bytes.count;
@@ -238,7 +239,8 @@ TEST_F(MovingTest, AMoverThatDiesWhileItCopiesOutIsFollowedByAnotherThatGoesOn) 
   for (int round = 0; round < 3; ++round) {
     EXPECT_EQ(Wait(HandOut(0, 4)->asked).outcome, Outcome::kDone) << "a lot that is whole already";
     const auto out = HandOut(4, 40);
-    ASSERT_TRUE(Until([&] { return out->asked->answer || (out->taken && out->bytes >= round * 12 * kPiece); }));
+    ASSERT_TRUE(
+        Until([&] { return out->asked->answer || (out->taken && out->bytes >= round * 12 * kPiece); }));
     if (const auto pid = Get().HelperPid(user)) ::kill(*pid, SIGKILL);
     const Answer answer = Wait(out->asked);
     EXPECT_TRUE(answer.outcome == Outcome::kLost || answer.outcome == Outcome::kDone) << answer.message;

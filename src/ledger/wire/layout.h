@@ -24,7 +24,7 @@ struct Gpu {
   std::uint64_t soft;           // bytes; kNoLimit: none
   std::uint64_t context_bytes;  // what one context costs on this GPU; 0: not known yet
   std::uint64_t outside;        // bytes of the job that the driver shows and no slot counts
-  std::uint64_t room;           // bytes that the job may have for now: beyond it allocations wait; kNoLimit: none
+  std::uint64_t room;  // bytes that the job may have for now: beyond it allocations wait; kNoLimit: none
   std::uint8_t reserved0[8];
   std::uint64_t total;  // Total: units of all slots, and the change that brought them there
   std::uint8_t reserved1[56];
@@ -43,13 +43,13 @@ struct Slot {
   std::uint32_t reserved0;
   std::uint64_t start_time;  // clock ticks since boot
   Holding gpu[kMostGpus];
-  std::uint32_t order;      // a futex word: what to do, and how many orders there were (orders.h)
-  std::uint32_t answered;   // a futex word: the order that was carried out or refused last
-  std::uint32_t stage;      // Stage
-  std::uint32_t error;      // why the last order was not carried out: PackError
-  std::uint64_t evictable;  // bytes on the device now that can leave it
-  std::uint64_t evicted;    // bytes in host memory instead
-  Holding host;             // host memory that is kept for evicted data
+  std::uint32_t order;           // a futex word: what to do, and how many orders there were (orders.h)
+  std::uint32_t answered;        // a futex word: the order that was carried out or refused last
+  std::uint32_t stage;           // Stage
+  std::uint32_t error;           // why the last order was not carried out: PackError
+  std::uint64_t evictable;       // bytes on the device now that can leave it
+  std::uint64_t evicted;         // bytes in host memory instead
+  Holding host;                  // host memory that is kept for evicted data
   std::uint64_t order_bytes;     // the daemon's, with kTake: bytes that are to be away in all, at least
   std::uint64_t wants;           // bytes that allocations wait for
   std::uint64_t activity_since;  // CLOCK_MONOTONIC, ns
@@ -77,7 +77,7 @@ struct Ledger {
   std::uint64_t host_total;   // Total, of what they keep
   // Above 0 the shims tell what their programs are doing: one that submits nothing for so long is idle.
   std::uint32_t watched_ms;
-  std::uint32_t offers;           // a futex word; grows when there may be room for who waits for some
+  std::uint32_t offers;            // a futex word; grows when there may be room for who waits for some
   std::uint32_t room_patience_ms;  // how long an allocation waits for room; 0: it does not
   std::uint8_t reserved0[4];
   Gpu gpu[kMostGpus];
@@ -99,7 +99,8 @@ static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offs
               offsetof(Ledger, backing) == 24 && offsetof(Ledger, patience_ms) == 28 &&
               offsetof(Ledger, host_budget) == 32 && offsetof(Ledger, host_total) == 40 &&
               offsetof(Ledger, watched_ms) == 48 && offsetof(Ledger, offers) == 52 &&
-              offsetof(Ledger, room_patience_ms) == 56 && offsetof(Ledger, gpu) == 64 && offsetof(Ledger, slot) == 4096);
+              offsetof(Ledger, room_patience_ms) == 56 && offsetof(Ledger, gpu) == 64 &&
+              offsetof(Ledger, slot) == 4096);
 static_assert(sizeof(Ledger) == 4096 + kSlots * 384);
 
 }  // namespace gpuman::ledger::wire

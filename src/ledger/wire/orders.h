@@ -44,9 +44,9 @@ constexpr std::uint32_t OrderAfter(std::uint32_t order, What what) {
 enum class Activity : std::uint32_t {
   kUnknown = 0,
   kBusy = 1,
-  kIdle = 2,      // nothing in flight, and no call for the time that the ledger says
-  kAtGate = 3,   // a thread waits at the closed gate
-  kForRoom = 4   // a thread waits for `wants` bytes of room for its allocation
+  kIdle = 2,    // nothing in flight, and no call for the time that the ledger says
+  kAtGate = 3,  // a thread waits at the closed gate
+  kForRoom = 4  // a thread waits for `wants` bytes of room for its allocation
 };
 inline constexpr std::uint32_t kActivities = 5;
 

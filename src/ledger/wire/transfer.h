@@ -4,9 +4,9 @@
 //   out:   hello kOut >   parts (a descriptor of device memory each) >   < replies (host memory)   receipt >
 //   back:  hello kBack >  < parts (the same; without any: wait on)   receipt >
 //
-// Either side gives up by closing; nothing has happened then. The process gives its memory away after the last
-// reply, and the mover the host memory after the receipt. A process may hand out its memory in several such
-// transfers, and gets all of it back in one. Plain C layout.
+// Either side gives up by closing; nothing has happened then. The process gives its memory away after the
+// last reply, and the mover the host memory after the receipt. A process may hand out its memory in several
+// such transfers, and gets all of it back in one. Plain C layout.
 #pragma once
 
 #include <errno.h>
@@ -39,7 +39,7 @@ struct Part {
 struct Parts {
   std::uint32_t magic;
   std::uint32_t count;
-  std::uint32_t last;  // 1: no more follow
+  std::uint32_t last;   // 1: no more follow
   std::uint32_t more;   // out: 1 where the process has handed out memory before, which is still away
   std::uint64_t total;  // out: bytes of all parts of this transfer
   Part part[kMostParts];
