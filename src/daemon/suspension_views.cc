@@ -14,6 +14,7 @@ suspend::Stage StageOf(const ledger::Standing& standing) {
     case Stage::kNone:
       return suspend::Stage::kNone;
     case Stage::kOnGpu:
+    case Stage::kHeld:
       return suspend::Stage::kOnGpu;
     case Stage::kEvicting:
       return suspend::Stage::kEvicting;

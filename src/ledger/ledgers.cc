@@ -50,6 +50,7 @@ std::optional<unsigned> Place(wire::Ledger& ledger, std::string_view text) {
   const unsigned fresh = ledger.gpus;
   wire::Store(ledger.gpu[fresh].limit, wire::kNoLimit);
   wire::Store(ledger.gpu[fresh].soft, wire::kNoLimit);
+  wire::Store(ledger.gpu[fresh].room, wire::kNoLimit);
   std::memcpy(ledger.gpu[fresh].uuid, uuid->data(), uuid->size());
   __atomic_store_n(&ledger.gpus, fresh + 1, __ATOMIC_RELEASE);
   return fresh;
@@ -123,7 +124,7 @@ Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> li
     return Fail(ErrorCode::kCorrupt,
                 fmt::format("the ledger of job {} has no room left for a GPU", job.value));
   Write(**page, eviction);
-  jobs_.emplace(job, Entry{std::move(*page), {limits.begin(), limits.end()}, eviction, {}, false});
+  jobs_.emplace(job, Entry{std::move(*page), {limits.begin(), limits.end()}, eviction, {}});
   return {};
 }
 
@@ -181,7 +182,7 @@ Result<Seat> Ledgers::Join(JobId job, base::ProcessId process) {
     if (!wire::LockSlot(seat.owner.get(), slot)) continue;
     wire::Ledger& ledger = *entry.page;
     wire::Clear(ledger, slot);  // of a process that has ended
-    const std::uint32_t order = entry.out ? 1 : 0;
+    const auto order = static_cast<std::uint32_t>(entry.joining);
     wire::Store(ledger.slot[slot].order, order);
     ledger.slot[slot].start_time = process.start_time;
     __atomic_store_n(&ledger.slot[slot].pid, static_cast<std::uint32_t>(process.pid), __ATOMIC_RELEASE);

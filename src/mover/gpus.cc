@@ -118,25 +118,6 @@ Result<base::Fd> Gpus::Export(const Memory& memory) const {
   return base::Fd(descriptor);
 }
 
-Result<> Gpus::CopyAll(int gpu, std::span<const Copy> copies, Direction direction) {
-  GPUMAN_TRY(Use(gpu));
-  abi::CUstream stream = nullptr;
-  GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuStreamCreate", cuStreamCreate), &stream,
-                            static_cast<unsigned>(abi::CU_STREAM_NON_BLOCKING)));
-  Result<> result;
-  for (const Copy& copy : copies) {
-    result = direction == Direction::kOut
-                 ? driver_.Invoke(GPUMAN_CALL("cuMemcpyDtoHAsync", cuMemcpyDtoHAsync_v2), copy.host,
-                                  copy.device, copy.bytes, stream)
-                 : driver_.Invoke(GPUMAN_CALL("cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2), copy.device,
-                                  copy.host, copy.bytes, stream);
-    if (!result) break;
-  }
-  auto done = driver_.Invoke(GPUMAN_CALL("cuStreamSynchronize", cuStreamSynchronize), stream);
-  (void)driver_.calls().cuStreamDestroy_v2(stream);
-  return result ? done : result;
-}
-
 bool Gpus::Register(void* at, std::uint64_t bytes) const {
   constexpr unsigned kPortable = abi::CU_MEMHOSTREGISTER_PORTABLE;
   return driver_.Invoke(GPUMAN_CALL("cuMemHostRegister", cuMemHostRegister_v2), at, bytes, kPortable)

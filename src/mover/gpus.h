@@ -33,6 +33,8 @@ class Memory {
   Memory& operator=(Memory&& other) noexcept;
   ~Memory() { Drop(); }
 
+  // Whether there is any.
+  explicit operator bool() const { return gpus_ != nullptr; }
   driver::abi::CUdeviceptr address() const { return address_; }
   std::uint64_t bytes() const { return bytes_; }
   int gpu() const { return gpu_; }
@@ -69,15 +71,13 @@ class Gpus {
   // Of memory that was created: the driver refuses to pass on what was imported (measured).
   base::Result<base::Fd> Export(const Memory& memory) const;
 
-  // All copies, in order, on one stream; waits for them.
-  base::Result<> CopyAll(int gpu, std::span<const Copy> copies, Direction direction);
-
   // Host memory that copies run to at the bus's speed. What cannot be registered serves as well, only slower.
   bool Register(void* at, std::uint64_t bytes) const;
   void Unregister(void* at) const;
 
  private:
   friend class Memory;
+  friend class Lane;
   base::Result<> Map(Memory& memory);
 
   const driver::CudaDriver& driver_;

@@ -4,6 +4,8 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -47,6 +49,36 @@ bool Send(const Answer& answer, std::span<const int> files = {}) {
   return SendPacket(suspend::kHelperSocket, suspend::Serialize(answer) + "\n", files);
 }
 
+// What is told of a request on its way: not more often than every few milliseconds.
+class Notices {
+ public:
+  explicit Notices(std::uint64_t id) : id_(id) {}
+  void Moved(std::uint64_t bytes, std::size_t pieces) {
+    constexpr std::chrono::milliseconds kPause{4};
+    bytes_ += bytes;
+    pieces_ = std::max<std::uint64_t>(pieces_, pieces);
+    const auto now = std::chrono::steady_clock::now();
+    if (bytes != 0 && now - last_ < kPause) return;
+    last_ = now;
+    Flush();
+  }
+  void Flush() {
+    Send({.id = id_, .outcome = Outcome::kMoving, .bytes = {bytes_}, .pieces = pieces_});
+    bytes_ = 0;
+  }
+  // Of what comes next pieces are counted anew.
+  void Taken(std::uint64_t bytes) {
+    pieces_ = 0;
+    Send({.id = id_, .outcome = Outcome::kTaken, .bytes = {bytes}});
+  }
+  bool any() const { return bytes_ != 0; }
+
+ private:
+  const std::uint64_t id_;
+  std::chrono::steady_clock::time_point last_{};
+  std::uint64_t bytes_ = 0, pieces_ = 0;
+};
+
 class Mover {
  public:
   Mover(const suspend::HelperOptions& options, Operations operations)
@@ -66,6 +98,8 @@ class Mover {
       std::unique_lock lock(mutex_);
       ending_ = true;
       changed_.notify_all();
+      // Nobody is left to grant room.
+      for (const auto& [process, parcel] : parcels_) parcel->CallOff();
       changed_.wait(lock, [this] { return at_work_ == 0; });
     }
     checkpoints.join();
@@ -79,21 +113,21 @@ class Mover {
         pool_.Want(request.bytes.count, request.gpu);
         Send({.id = request.id, .outcome = Outcome::kDone, .bytes = {pool_.free_bytes()}});
         return;
-      case Verb::kHold: {
-        auto& held = held_[request.process];
-        for (auto& file : files) held.push_back(std::move(file));
-        return;
-      }
+      case Verb::kHold:
+        return ParcelOf(request.process)->Hold(request.first, std::move(files));
+      case Verb::kGrant:
+        return ParcelOf(request.process)->Grant(request.bytes);
       case Verb::kTake:
       case Verb::kSecure:
       case Verb::kLoad:
       case Verb::kGive: {
-        if (request.verb == Verb::kSecure) files = std::exchange(held_[request.process], {});
-        if (files.empty()) held_.erase(request.process);
+        const auto parcel = ParcelOf(request.process);
+        if (request.verb == Verb::kSecure) parcel->CallOff();
+        if (request.verb == Verb::kLoad || request.verb == Verb::kGive) parcel->Begin(request.room);
         const std::lock_guard lock(mutex_);
         ++at_work_;
-        std::thread([this, request, files = std::move(files)]() mutable {
-          Carry(request, std::move(files));
+        std::thread([this, request, parcel, files = std::move(files)]() mutable {
+          Carry(request, *parcel, std::move(files));
           const std::lock_guard done(mutex_);
           --at_work_;
           changed_.notify_all();
@@ -131,33 +165,36 @@ class Mover {
     return parcel;
   }
 
-  void Carry(const Request& request, std::vector<base::Fd> files) {
-    const auto parcel = ParcelOf(request.process);
+  void Carry(const Request& request, Parcel& parcel, std::vector<base::Fd> files) {
     const bool connected = files.size() == 1;
+    Notices notices(request.id);
+    Telling tell;
+    if (request.verb != Verb::kTake || request.whole)
+      tell.moved = [&](std::uint64_t bytes, std::size_t pieces) { notices.Moved(bytes, pieces); };
+    if (request.whole) tell.taken = [&](std::uint64_t bytes) { notices.Taken(bytes); };
+    tell.holding = [&](std::span<const int> holding) {
+      Send({.id = request.id, .outcome = Outcome::kHolding}, holding);
+    };
     Answer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};
     switch (request.verb) {
       case Verb::kTake:
-        if (connected)
-          answer = parcel->Take(std::move(files[0]), [&](std::span<const int> holding) {
-            Send({.id = request.id, .outcome = Outcome::kHolding}, holding);
-          });
-        answer.id = request.id;
-        Send(answer);
-        // Also where nobody asks for it any more: the process has given it up.
-        if (answer.outcome == Outcome::kDone) (void)parcel->Secure({});
-        return;
+        if (connected) answer = parcel.Take(std::move(files[0]), request.whole, tell);
+        break;
       case Verb::kGive:
-        if (connected) answer = parcel->Give(std::move(files[0]));
+        if (connected) answer = parcel.Give(std::move(files[0]), tell);
         break;
       case Verb::kSecure:
-        answer = parcel->Secure(std::move(files));
+        answer = parcel.Secure(tell);
         break;
       default:
-        answer = parcel->Load(request.gpu);
+        answer = parcel.Load(request.gpu, tell);
         break;
     }
+    if (notices.any()) notices.Flush();
     answer.id = request.id;
     Send(answer);
+    // Also where nobody asks for it any more: the process has given it up.
+    if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole) parcel.Finish();
   }
 
   // What processes leave that end while they are away.
@@ -172,7 +209,10 @@ class Mover {
         it = alive ? std::next(it) : parcels_.erase(it);
       }
       lock.unlock();
-      for (const auto& parcel : gone) parcel->Drop();
+      for (const auto& parcel : gone) {
+        parcel->CallOff();
+        parcel->Drop();
+      }
       lock.lock();
     }
   }
@@ -185,7 +225,6 @@ class Mover {
   std::condition_variable changed_;
   std::deque<Request> queue_;
   std::map<base::ProcessId, std::shared_ptr<Parcel>> parcels_;
-  std::map<base::ProcessId, std::vector<base::Fd>> held_;  // the reading thread's own
   int at_work_ = 0;
   bool ending_ = false;
 };

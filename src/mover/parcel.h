@@ -1,63 +1,116 @@
-// One process's memory between the GPU and the host: taken from it, copied, loaded again, given back.
+// One process's memory between the GPU and the host: taken from it in one or more lots, copied, loaded again,
+// given back in one.
 //
 //   Take ---> on the GPU, ours ---Secure---> in host memory ---Load---> on a GPU, ours ---Give---> the
 //   process's
 //
-// What fails leaves it where it was: its data are whole in one of the two places at any time. Thread-safe:
-// one step at a time, a second one waits.
+// Pieces leave and come back one by one: what of a lot is whole in host memory is off the GPU, and what of it
+// is loaded is on it. What fails leaves it where it was: each piece is whole in one of the two places at any
+// time. Thread-safe: one step at a time, a second one waits; Begin, Grant and CallOff at any time.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
+#include "mover/credit.h"
 #include "mover/gpus.h"
+#include "mover/lane.h"
 #include "mover/stowage.h"
 #include "suspend/request.h"
 
 namespace gpuman::mover {
+
+// What is told on the way, each from within the step.
+struct Telling {
+  // Bytes more have left the GPU, or have come to it; of a lot on its way out so many pieces in all.
+  std::function<void(std::uint64_t bytes, std::size_t pieces)> moved = [](std::uint64_t, std::size_t) {};
+  // Duplicates for who is to have them should this mover die, before the process gives its memory up.
+  std::function<void(std::span<const int>)> holding = [](std::span<const int>) {};
+  // The process has given its memory up.
+  std::function<void(std::uint64_t bytes)> taken = [](std::uint64_t) {};
+};
 
 class Parcel {
  public:
   Parcel(base::ProcessId process, Gpus& gpus, Pool& pool) : process_(process), gpus_(gpus), pool_(pool) {}
 
   const base::ProcessId& process() const { return process_; }
-  // False: nothing of the process is here.
-  bool Holds();
 
-  // What the process hands out over the connection. `holding` passes duplicates on to who is to have them
-  // should this mover die, before the process gives its memory up. kDone: the parcel is ours; Secure copies.
-  suspend::Answer Take(base::Fd connection, const std::function<void(std::span<const int>)>& holding);
-  // `holding`: what Take of a mover that died had passed on.
-  suspend::Answer Secure(std::vector<base::Fd> holding);
-  suspend::Answer Load(const std::string& gpu);
-  // kDone: nothing of it is here any more.
-  suspend::Answer Give(base::Fd connection);
+  // What the process hands out over the connection. kDone: the lot is ours, and where it is to be `whole` in
+  // host memory; else Secure sees to that.
+  suspend::Answer Take(base::Fd connection, bool whole, const Telling& tell);
+  // Answers for what Finish has copied as well.
+  suspend::Answer Secure(const Telling& tell);
+  // The same where nobody asks for it.
+  void Finish();
+  suspend::Answer Load(const std::string& gpu, const Telling& tell);
+  // Loads what is not loaded. kDone: nothing of it is here any more.
+  suspend::Answer Give(base::Fd connection, const Telling& tell);
   // The process has ended.
   void Drop();
 
+  // What another mover had taken and not brought to its end; for the step that comes next. At any time.
+  void Hold(std::size_t first, std::vector<base::Fd> files);
+  // For the Load or Give that comes next.
+  void Begin(std::optional<base::Bytes> room);
+  void Grant(base::Bytes bytes) { credit_.Grant(bytes.count); }
+  // No Load or Give is to wait for room any more.
+  void CallOff() { credit_.CallOff(); }
+
  private:
-  suspend::Answer DoSecure(std::vector<base::Fd> holding);
-  suspend::Answer DoLoad(const std::string& gpu);
-  base::Result<> Receive(int connection, std::vector<Piece>& pieces);
-  base::Result<> Stow(std::vector<Piece> pieces);
-  base::Result<> HandOver(int connection);
+  struct Lot {
+    Stowage stowage;
+    std::vector<Memory> memory{};   // by the piece, where it is on a GPU; or none
+    std::vector<base::Fd> files{};  // that those came by; with these they can be given back as they are
+    std::optional<Lane> lane{};     // on which they are on their way out
+    std::vector<Slice> slices{};    // of all pieces, once they are known
+    std::chrono::steady_clock::time_point begun{};
+  };
+  struct Place {
+    Lot* lot = nullptr;
+    std::size_t piece = 0;
+  };
+  // Pieces that are there, in order. What fails ends it.
+  using Deliver = std::function<base::Result<>(std::span<const Place>)>;
+
   base::Result<> Find();
-  base::Result<> Move(Direction direction, suspend::Answer& answer);
-  bool OnGpu() const { return !memory_.empty(); }
   void Clear();
+  base::Result<> Receive(int connection, const Telling& tell, Lot*& lot);
+  base::Result<> Accept(Lot& lot, int file, std::uint64_t address, std::uint64_t bytes, Cutter& cutter,
+                        std::vector<Piece>& pieces);
+  base::Result<> HandOver(int connection, const Lot& lot);
+  suspend::Answer SecureAll(const Telling& tell);
+  base::Result<> Secure(Lot& lot, const Telling& tell, suspend::Answer& answer);
+  suspend::Answer LoadAll(const std::string& gpu, const Telling& tell, const Deliver& deliver);
+  base::Result<> Fill(std::vector<Place> places, int gpu, const Telling& tell, const Deliver& deliver,
+                      suspend::Answer& answer);
+  base::Result<> Begin(Lane& lane, int gpu, const Place& place);
+  base::Result<bool> GetRoom(std::uint64_t bytes, bool wait, const Telling& tell, const Deliver& deliver);
+  base::Result<> Send(int connection, std::span<const Place> places, bool last);
+  static std::vector<Copy> CopiesOf(Lot& lot, std::size_t piece);
 
   const base::ProcessId process_;
   Gpus& gpus_;
   Pool& pool_;
+  Credit credit_;
   std::mutex mutex_;
-  std::optional<Stowage> stowage_;
-  std::vector<Memory> memory_;   // one for each piece, or none
-  std::vector<base::Fd> files_;  // that it came by; with these it can be given back as it is
-  suspend::Answer copied_out_{.outcome = suspend::Outcome::kDone};
+  std::vector<Lot> lots_;
+  suspend::Answer finished_{};  // bytes and time of what nobody has asked for yet
+  std::mutex held_mutex_;
+  std::vector<std::pair<std::size_t, base::Fd>> held_;  // by the piece
 };
+
+// To the process: nothing was done.
+void Refuse(int connection, const base::Error& error, bool on_device);
+suspend::Answer AnswerOf(const base::Error& error);
+// As long as the process lives, also stopped: whether it has given up its memory, or has it, is for it to
+// say.
+base::Result<> AwaitReceipt(int connection, const base::ProcessId& process);
 
 }  // namespace gpuman::mover

@@ -1,8 +1,5 @@
 #include "shim/backing.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
 
@@ -29,22 +26,14 @@ bool OneDeviceWithVirtualMemory() {
 // For who holds the books.
 std::uint64_t Evictable(const Guest& guest) {
   if (wire::Load(guest.vault.broken) != 0) return 0;
-  const std::uint64_t bytes = guest.regions.bytes();
-  return bytes > guest.stuck ? bytes - guest.stuck : 0;
+  const std::uint64_t bytes = guest.regions.bytes(), not_so = guest.stuck + guest.away;
+  return bytes > not_so ? bytes - not_so : 0;
 }
 
 // For who holds the books.
 void Forget(Guest& guest, const Backing& backing, std::uint64_t bytes) {
   if (backing.kept == Backing::kStuck) guest.stuck -= bytes;
   if (backing.kept != Backing::kOwn) guest.imported -= bytes;
-}
-
-CUresult Access(const Region& region) {
-  auto* const set = GPUMAN_REAL(cuMemSetAccess);
-  CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, region.device};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return set == nullptr ? CUDA_ERROR_NOT_SUPPORTED : set(region.address, region.bytes, &access, 1);
 }
 
 // As cuMemFree waits for the work of the allocation's context.
@@ -65,12 +54,40 @@ CUresult WaitForContext(std::uint64_t context) {
 }
 
 void GiveUp(Guest& guest, const Region& region) {
-  UnmapRegion(guest, region, Which::kAll);
+  UnmapRegion(guest, region);
   auto* const free = GPUMAN_REAL(cuMemAddressFree);
   if (free != nullptr) free(region.address, region.bytes);
 }
 
 }  // namespace
+
+CUresult GiveAccess(const Region& region) {
+  auto* const set = GPUMAN_REAL(cuMemSetAccess);
+  CUmemAccessDesc access{};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, region.device};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return set == nullptr ? CUDA_ERROR_NOT_SUPPORTED : set(region.address, region.bytes, &access, 1);
+}
+
+std::uint64_t UnmapPiece(Guest& guest, const Piece& piece) {
+  auto* const unmap = GPUMAN_REAL(cuMemUnmap);
+  auto* const release = GPUMAN_REAL(cuMemRelease);
+  Backing backing{};
+  {
+    const Locked lock(guest.books);
+    const Backing* const known = guest.handles.Find(piece.address);
+    if (known == nullptr) return 0;
+    backing = *known;
+  }
+  if (unmap == nullptr || release == nullptr || unmap(piece.address, piece.bytes) != CUDA_SUCCESS) return 0;
+  release(backing.handle);
+  // The descriptor keeps the memory as well.
+  if (backing.kept > 0) Discard(guest, backing.kept);
+  const Locked lock(guest.books);
+  guest.handles.Take(piece.address, backing);
+  Forget(guest, backing, piece.bytes);
+  return piece.bytes;
+}
 
 void TellImported(Guest& guest) {
   if (guest.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
@@ -121,7 +138,7 @@ CUresult MapRegion(Guest& guest, const Region& region) {
     if (result == CUDA_SUCCESS) {
       const Locked lock(guest.books);
       entry = guest.handles.Insert(piece.address);
-      if (entry != nullptr) *entry = {handle, Backing::kOwn};
+      if (entry != nullptr) *entry = {handle, Backing::kOwn, Backing::kNone};
     }
     if (entry != nullptr) continue;
     if (auto* const unmap = GPUMAN_REAL(cuMemUnmap); result == CUDA_SUCCESS && unmap != nullptr)
@@ -129,32 +146,26 @@ CUresult MapRegion(Guest& guest, const Region& region) {
     release(handle);
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
   }
-  return Access(region);
+  return GiveAccess(region);
 }
 
-std::uint64_t UnmapRegion(Guest& guest, const Region& region, Which which) {
-  auto* const unmap = GPUMAN_REAL(cuMemUnmap);
-  auto* const release = GPUMAN_REAL(cuMemRelease);
-  if (unmap == nullptr || release == nullptr) return 0;
-  std::uint64_t bytes = 0;
+std::uint64_t UnmapRegion(Guest& guest, const Region& region) {
+  std::uint64_t bytes = 0, away = 0;
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
-    Backing backing{};
+    bool here = false;
     {
       const Locked lock(guest.books);
-      const Backing* const known = guest.handles.Find(piece.address);
-      if (known == nullptr || (which == Which::kEvictable && known->kept == Backing::kStuck)) continue;
-      backing = *known;
+      here = guest.handles.Find(piece.address) != nullptr;
     }
-    if (unmap(piece.address, piece.bytes) != CUDA_SUCCESS) continue;
-    release(backing.handle);
-    // The descriptor keeps the memory as well.
-    if (backing.kept > 0) Discard(guest, backing.kept);
-    bytes += piece.bytes;
-    const Locked lock(guest.books);
-    guest.handles.Take(piece.address, backing);
-    Forget(guest, backing, piece.bytes);
+    if (here)
+      bytes += UnmapPiece(guest, piece);
+    else
+      away += piece.bytes;
   }
+  // Only a process that its driver has failed frees what is away.
+  const Locked lock(guest.books);
+  guest.away -= away < guest.away ? away : guest.away;
   return bytes;
 }
 
@@ -163,99 +174,19 @@ std::uint64_t BytesEvictable(Guest& guest) {
   return Evictable(guest);
 }
 
-int DescriptorOf(Guest& guest, const Piece& piece, CUresult& result) {
-  Backing backing{};
-  {
-    const Locked lock(guest.books);
-    const Backing* const known = guest.handles.Find(piece.address);
-    if (known == nullptr || known->kept == Backing::kStuck) return -1;
-    backing = *known;
-  }
-  if (backing.kept > 0) {
-    // The driver passes on what it made for this process alone (measured).
-    const int lent = Lend(guest, backing.kept);
-    if (lent >= 0) return lent;
-    const Locked lock(guest.books);
-    if (Backing* const known = guest.handles.Find(piece.address)) {
-      known->kept = Backing::kStuck;
-      guest.stuck += piece.bytes;
-    }
-    return -1;
-  }
-  auto* const pass = GPUMAN_REAL(cuMemExportToShareableHandle);
-  int descriptor = -1;
-  result = pass == nullptr ? CUDA_ERROR_NOT_SUPPORTED
-                           : pass(&descriptor, backing.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-  if (result != CUDA_SUCCESS) return -1;
-  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-  return descriptor;
-}
-
-CUresult AdoptPiece(Guest& guest, const Piece& piece, int descriptor) {
-  auto* const import = GPUMAN_REAL(cuMemImportFromShareableHandle);
-  auto* const map = GPUMAN_REAL(cuMemMap);
-  auto* const release = GPUMAN_REAL(cuMemRelease);
-  bool here = false, known = false;
-  {
-    const Locked lock(guest.books);
-    here = guest.handles.Find(piece.address) != nullptr;
-    const Region* const region = guest.regions.Find(piece.address);
-    for (unsigned i = 0; region != nullptr && i < PiecesOf(*region); ++i) {
-      const Piece own = PieceOf(*region, i);
-      known = known || (own.address == piece.address && own.bytes == piece.bytes);
-    }
-  }
-  CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-  CUmemGenericAllocationHandle handle = 0;
-  if (import != nullptr && map != nullptr && release != nullptr && known && !here)
-    result = import(&handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
-                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-  if (result == CUDA_SUCCESS) {
-    result = map(piece.address, piece.bytes, 0, handle, 0);
-    if (result != CUDA_SUCCESS) release(handle);
-  }
-  if (result != CUDA_SUCCESS) {
-    ::close(descriptor);
-    return here ? CUDA_SUCCESS : known ? result : CUDA_ERROR_INVALID_VALUE;
-  }
-  const int kept = Deposit(guest, descriptor);
-  const Locked lock(guest.books);
-  Backing* const entry = guest.handles.Insert(piece.address);
-  if (entry == nullptr) {
-    if (auto* const unmap = GPUMAN_REAL(cuMemUnmap)) unmap(piece.address, piece.bytes);
-    release(handle);
-    return CUDA_ERROR_OPERATING_SYSTEM;
-  }
-  *entry = {handle, kept > 0 ? kept : Backing::kUnkept};
-  guest.imported += piece.bytes;
-  return CUDA_SUCCESS;
-}
-
-CUresult GiveAccess(const Region& region) { return Access(region); }
-
-void SettleAdopted(Guest& guest) {
-  const Locked lock(guest.books);
-  for (std::size_t r = 0; r < guest.regions.size(); ++r) {
-    const Region& region = guest.regions.at(r);
-    for (unsigned i = 0; i < PiecesOf(region); ++i) {
-      const Piece piece = PieceOf(region, i);
-      Backing* const known = guest.handles.Find(piece.address);
-      if (known == nullptr || known->kept != Backing::kUnkept) continue;
-      known->kept = Backing::kStuck;
-      guest.stuck += piece.bytes;
-    }
-  }
-}
-
 CUresult AllocateBacked(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
   auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
   if (reserve == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   StartAttendant(guest);
-  Region region{0, bytes, RoundUp(bytes, where.granule), where.context, where.device};
+  Region region{0, bytes, RoundUp(bytes, where.granule), where.context, where.device, 0};
   if (region.bytes < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   CUdeviceptr address = 0;
   if (reserve(&address, region.bytes, 0, 0, 0) != CUDA_SUCCESS) return CUDA_ERROR_OUT_OF_MEMORY;
   region.address = address;
+  {
+    const Locked lock(guest.books);
+    region.born = ++guest.births;
+  }
   CUresult result = MapRegion(guest, region);
   if (result == CUDA_SUCCESS) {
     const Locked lock(guest.books);

@@ -1,7 +1,7 @@
 // Device memory of the program's that the shim makes of the driver's virtual memory, so that what is behind
 // the addresses can leave the device and come back.
 //
-// All but the last two functions are for calls that have passed the gate.
+// Functions are for calls that have passed the gate, where nothing else is said.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -28,22 +28,47 @@ bool FindBacked(Guest& guest, driver::abi::CUdeviceptr pointer, Region& region);
 
 // Puts memory behind the pieces of the region that have none. What was done stays where it fails.
 driver::abi::CUresult MapRegion(Guest& guest, const Region& region);
-// Takes it away, all of it or what can leave the device; returns how many bytes. The addresses stay reserved.
-enum class Which { kAll, kEvictable };
-std::uint64_t UnmapRegion(Guest& guest, const Region& region, Which which);
+// Lets the device use them.
+driver::abi::CUresult GiveAccess(const Region& region);
+// Takes one piece's memory away; returns how many bytes it was.
+std::uint64_t UnmapPiece(Guest& guest, const Piece& piece);
+// Takes it away, all of it; returns how many bytes. The addresses stay reserved.
+std::uint64_t UnmapRegion(Guest& guest, const Region& region);
 
 // For the daemon to read, in the slot.
 void TellEvictable(Guest& guest);
 void TellImported(Guest& guest);  // also before a daemon has answered
 // Bytes on the device that can leave it.
 std::uint64_t BytesEvictable(Guest& guest);
+
+// The rest is for the attendant, with the gate shut.
+
+// Marks pieces that are to leave, so many bytes at least or all that can; what was allocated first goes
+// first. How many bytes that are.
+std::uint64_t MarkGoing(Guest& guest, std::uint64_t bytes);
+void UnmarkAll(Guest& guest);
+// Takes the memory away from the pieces so marked; returns how many bytes.
+std::uint64_t UnmapMarked(Guest& guest, Backing::Mark mark);
+// Calls visit(piece) for each of the pieces that leave, while it says true. False: it said false.
+template <typename Visit>
+bool ForEachGoing(Guest& guest, Visit visit) {
+  for (std::size_t i = 0; i < guest.regions.size(); ++i) {
+    const Region region = guest.regions.at(i);
+    for (unsigned p = 0; p < PiecesOf(region); ++p) {
+      const Piece piece = PieceOf(region, p);
+      const Backing* const known = guest.handles.Find(piece.address);
+      if (known != nullptr && known->mark == Backing::kGoing && !visit(piece)) return false;
+    }
+  }
+  return true;
+}
 // The piece's memory as a descriptor, for who closes it; -1: it cannot leave, or `result` says what the
 // driver did.
 int DescriptorOf(Guest& guest, const Piece& piece, driver::abi::CUresult& result);
 // Memory that came as a descriptor, which is taken in any case, behind the piece's addresses.
 driver::abi::CUresult AdoptPiece(Guest& guest, const Piece& piece, int descriptor);
-// After all pieces of the region were adopted.
-driver::abi::CUresult GiveAccess(const Region& region);
+// After all pieces were adopted.
+driver::abi::CUresult GiveAccessToFresh(Guest& guest);
 // After everything came back.
 void SettleAdopted(Guest& guest);
 

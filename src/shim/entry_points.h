@@ -183,6 +183,7 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMipmappedArrayGetMemoryRequirements) \
   X(cuStreamGetCtx) \
   X(cuStreamIsCapturing) \
+  X(cuStreamQuery) \
   X(cuThreadExchangeStreamCaptureMode) \
   X(nvmlDeviceGetUUID)
 

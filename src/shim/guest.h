@@ -21,6 +21,7 @@
 #include "shim/account/arrays.h"
 #include "shim/account/regions.h"
 #include "shim/account/virtual_memory.h"
+#include "shim/activity.h"
 #include "shim/attendant.h"
 #include "shim/drain.h"
 #include "shim/gate.h"
@@ -66,8 +67,10 @@ struct Context {
 // and whose descriptor could not be kept cannot be passed on: it is stuck on the device until it is freed.
 struct Backing {
   static constexpr int kOwn = 0, kStuck = -1, kUnkept = -2;
+  enum Mark : std::uint32_t { kNone, kGoing, kFresh };  // chosen to leave; has just come
   std::uint64_t handle;
   int kept;
+  Mark mark;
 };
 
 enum class Phase : std::uint32_t {
@@ -109,17 +112,21 @@ struct Guest {
 
   // What can leave the device (backing.cc), and how it leaves and comes back (attendant.cc).
   Gate gate;
-  Regions regions;         // for books
-  Table<Backing> handles;  // for books: of the regions' pieces that are on the device, by address
-  std::uint64_t stuck;     // for books: bytes of those that cannot leave it
-  std::uint64_t imported;  // for books: bytes of those that came from another process
-  std::uint64_t foreign;   // for books: memory that the program imported itself, how many
-  std::uint32_t backing;   // atomic; 0: not known yet, 1: regions are made, 2: none are
-  std::uint32_t captures;  // atomic; streams that capture
+  Regions regions;            // for books
+  Table<Backing> handles;     // for books: of the regions' pieces that are on the device, by address
+  std::uint64_t stuck;        // for books: bytes of those that cannot leave it
+  std::uint64_t imported;     // for books: bytes of those that came from another process
+  std::uint64_t foreign;      // for books: memory that the program imported itself, how many
+  std::uint64_t away;         // for books: bytes of pieces that are in host memory instead
+  std::uint64_t births;       // for books: allocations so far
+  std::uint32_t backing;      // atomic; 0: not known yet, 1: regions are made, 2: none are
+  std::uint32_t captures;     // atomic; streams that capture
+  pthread_mutex_t capturing;  // held where a capture begins, and where one would be spoilt; after contexts
+  Watch watch;
   Drain drain;
   Attendant attendant;
   Vault vault;
-  unsigned segments;  // of host memory that has the data while it is away; the attendant's own
+  unsigned segments;  // of host memory that has the data that is away; the attendant's own
   int segment[ledger::wire::kMostSegments];  // in the vault
 };
 

@@ -43,6 +43,29 @@ CUresult BackedOr(Guest* guest, const Where& where, CUdeviceptr* pointer, std::u
 
 // `allocate` is the driver's call, or what stands for it where the guest is not null; `asked` bounds what it
 // takes, `size` tells afterwards how much it was.
+// `full`: the device had no room for it, or the job has none there for now.
+template <typename Allocate, typename Size>
+CUresult TryWithin(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t reserved,
+                   Allocate allocate, Size size, bool& full) {
+  if (!Reserve(guest, where.device, reserved)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUdeviceptr before = *pointer;
+  full = !IsWithinRoom(guest, where.device);
+  const CUresult result = full ? CUDA_ERROR_OUT_OF_MEMORY : allocate(&guest, where);
+  if (result != CUDA_SUCCESS) {
+    GiveBack(guest, where.device, reserved);
+    full = result == CUDA_ERROR_OUT_OF_MEMORY;
+    return result;
+  }
+  std::uint64_t cost = 0;
+  if (Enter(guest, {*pointer, size(), where.context, where.granule, where.device}, cost) &&
+      Settle(guest, where.device, reserved, cost))
+    return CUDA_SUCCESS;
+  Undo(guest, *pointer);
+  GiveBack(guest, where.device, reserved);
+  *pointer = before;
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 template <typename Allocate, typename Size>
 CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allocate, Size size) {
   const Visit visit;
@@ -50,21 +73,9 @@ CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allo
   if (!visit || pointer == nullptr || asked == 0 || !CurrentWhere(*visit, where))
     return allocate(nullptr, where);
   const std::uint64_t reserved = RoundUp(asked, where.granule);
-  if (!Reserve(*visit, where.device, reserved)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUdeviceptr before = *pointer;
-  const CUresult result = allocate(&*visit, where);
-  if (result != CUDA_SUCCESS) {
-    GiveBack(*visit, where.device, reserved);
-    return result;
-  }
-  std::uint64_t cost = 0;
-  if (Enter(*visit, {*pointer, size(), where.context, where.granule, where.device}, cost) &&
-      Settle(*visit, where.device, reserved, cost))
-    return CUDA_SUCCESS;
-  Undo(*visit, *pointer);
-  GiveBack(*visit, where.device, reserved);
-  *pointer = before;
-  return CUDA_ERROR_OUT_OF_MEMORY;
+  return WithRoom(&*visit, reserved, [&](bool& full) {
+    return TryWithin(*visit, where, pointer, reserved, allocate, size, full);
+  });
 }
 
 std::uint64_t PitchedBytes(std::uint64_t pitch, std::uint64_t height) {

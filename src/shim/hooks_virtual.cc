@@ -33,12 +33,15 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
   const std::uint64_t granule = GranuleOf(*visit, device);
   if (granule == 0) return real(handle, size, prop, flags);
   const std::uint64_t bytes = RoundUp(size, granule);
-  if (!Reserve(*visit, device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = real(handle, size, prop, flags);
-  if (result != CUDA_SUCCESS) {
-    GiveBack(*visit, device, bytes);
-    return result;
-  }
+  const CUresult result = WithRoom(&*visit, bytes, [&](bool& full) {
+    if (!Reserve(*visit, device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const bool room = IsWithinRoom(*visit, device);
+    const CUresult created = room ? real(handle, size, prop, flags) : CUDA_ERROR_OUT_OF_MEMORY;
+    full = created == CUDA_ERROR_OUT_OF_MEMORY;
+    if (created != CUDA_SUCCESS) GiveBack(*visit, device, bytes);
+    return created;
+  });
+  if (result != CUDA_SUCCESS) return result;
   const Locked lock((*visit).books);
   (*visit).virtual_memory.Created(*handle, device, bytes);  // without an entry it counts to the end
   return CUDA_SUCCESS;

@@ -146,6 +146,12 @@ bool Reserve(Guest& guest, int ordinal, std::uint64_t bytes) {
   return ReserveWithPools(guest, ordinal, bytes);
 }
 
+bool IsWithinRoom(Guest& guest, int ordinal) {
+  const Device* const device = Known(guest, ordinal);
+  const Locked lock(guest.meter);
+  return device == nullptr || !device->in_ledger || wire::HasRoom(*guest.ledger, device->gpu);
+}
+
 void GiveBack(Guest& guest, int ordinal, std::uint64_t bytes) {
   Device* const device = Known(guest, ordinal);
   if (device == nullptr || bytes == 0) return;

@@ -35,6 +35,8 @@ bool ReserveWithPools(Guest& guest, int device, std::uint64_t bytes);
 bool ReserveBesidePools(Guest& guest, int device, std::uint64_t bytes);
 // The same, without looking for anything.
 bool ReserveAtOnce(Guest& guest, int device, std::uint64_t bytes);
+// Whether the job is within the room that the daemon gives it on the device for now.
+bool IsWithinRoom(Guest& guest, int device);
 void GiveBack(Guest& guest, int device, std::uint64_t bytes);
 // Counts what the device has given already.
 void Charge(Guest& guest, int device, std::uint64_t bytes);

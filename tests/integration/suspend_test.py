@@ -36,7 +36,8 @@ class SuspendCase(DaemonTest):
     def tearDown(self):
         super().tearDown()
         until("the GPUs are empty for the next", lambda: not any(
-            gpu["processes"] for gpu in self.request("GET", "/v1/gpus").json()["gpus"]))
+            process["name"] != "gpuman-mover" for gpu in self.request("GET", "/v1/gpus").json()["gpus"]
+            for process in gpu["processes"]))
 
     def suspend(self, ref):
         return self.request("POST", f"/v1/jobs/{ref}/suspend")

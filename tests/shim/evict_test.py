@@ -87,6 +87,12 @@ class EvictCase(ShimCase):
     def assert_stands(self, one, stage, trouble=0):
         self.assertEqual((one["stage"], one["answered"], one["trouble"]), (stage, True, trouble), one)
 
+    def kill_mover(self, ledger):
+        """Where one runs just now."""
+        pid = int(ledger("mover"))
+        if pid > 0:
+            os.kill(pid, signal.SIGKILL)
+
     def device_used(self):
         return self.probe("device_used", preload=False)
 
@@ -298,7 +304,7 @@ class TheMover(EvictCase):
                 self.assert_stands(self.order(ledger, pid, True), EVICTED)
             ledger("order", pid, 0)
             ledger("await", pid, chance.randrange(0, 60))
-            os.kill(int(ledger("mover")), signal.SIGKILL)
+            self.kill_mover(ledger)
             self.assertEqual(ledger("await", pid, 60_000), "ok")
             self.assertIn(self.only(ledger)["stage"], (ON_GPU, EVICTED), number)
         if self.only(ledger)["stage"] == EVICTED:

@@ -1,8 +1,6 @@
 // The device memory that the shim backs itself, so that it can leave the device and come back at the same
-// addresses: one region for each allocation of the program's, mapped in pieces.
-//
-// Also says where each byte goes in host memory: regions one after the other by address. Pure; not
-// thread-safe. All zeros is empty.
+// addresses: one region for each allocation of the program's, mapped in pieces. Pure; not thread-safe. All
+// zeros is empty.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +9,6 @@
 namespace gpuman::shim {
 
 inline constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 20;  // what one handle of the driver's has
-inline constexpr std::uint64_t kChunkBytes = std::uint64_t{64} << 20;   // what host memory is registered in
 
 struct Region {
   std::uint64_t address;
@@ -19,18 +16,12 @@ struct Region {
   std::uint64_t bytes;    // as mapped, in granules
   std::uint64_t context;  // it goes with this one
   int device;
+  std::uint64_t born = 0;  // which allocation it was
 };
 
 // A part of a region that one handle backs.
 struct Piece {
   std::uint64_t address;
-  std::uint64_t bytes;
-};
-
-// One copy: within one piece of the device's memory, and one chunk of the host's.
-struct Slice {
-  std::uint64_t address;
-  std::uint64_t host;  // offset
   std::uint64_t bytes;
 };
 
@@ -57,30 +48,9 @@ class Regions {
   const Region& at(std::size_t index) const { return entries_[index]; }
   std::uint64_t bytes() const { return bytes_; }
 
-  // Calls visit(slice) for all of them, in order, while it says true. False: it said false.
-  template <typename Visit>
-  bool ForEachSlice(Visit visit) const {
-    std::uint64_t host = 0;
-    for (std::size_t i = 0; i < size_; ++i) {
-      const Region& region = entries_[i];
-      for (std::uint64_t done = 0; done < region.bytes;) {
-        const std::uint64_t bytes =
-            Least(region.bytes - done, kPieceBytes - done % kPieceBytes, kChunkBytes - host % kChunkBytes);
-        if (!visit(Slice{region.address + done, host, bytes})) return false;
-        done += bytes;
-        host += bytes;
-      }
-    }
-    return true;
-  }
-
   void Reset();
 
  private:
-  static constexpr std::uint64_t Least(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
-    const std::uint64_t ab = a < b ? a : b;
-    return ab < c ? ab : c;
-  }
   // How many regions begin at or before the address.
   std::size_t Before(std::uint64_t address) const;
   bool Grow();

@@ -1,0 +1,193 @@
+// The way back.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <utility>
+
+#include "ledger/wire/transfer.h"
+#include "mover/parcel.h"
+
+namespace gpuman::mover {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Fd;
+using base::Result;
+using suspend::Answer;
+using suspend::Outcome;
+namespace wire = ledger::wire;
+
+constexpr int kPeerMs = 60'000;
+constexpr std::size_t kFlying =
+    8;  // pieces on their way: so many that the copy engine never waits for a call
+constexpr std::uint64_t kBatch = std::uint64_t{256} << 20;  // worth a message
+constexpr std::chrono::seconds kSilence{20};  // after which who waits is told that we wait for room
+
+constexpr char kNobody[] = "the process went back on it, or ended";
+
+}  // namespace
+
+void Parcel::Begin(std::optional<base::Bytes> room) {
+  credit_.Begin(room ? std::optional(room->count) : std::nullopt);
+}
+
+// False: not now. Nothing is on its way where it may wait.
+Result<bool> Parcel::GetRoom(std::uint64_t bytes, bool wait, const Telling& tell, const Deliver& deliver) {
+  for (std::chrono::seconds patience{0};; patience = kSilence) {
+    switch (credit_.Take(bytes, patience)) {
+      case Credit::Got::kYes:
+        return true;
+      case Credit::Got::kNever:
+        return Fail(ErrorCode::kExhausted, "it was called off before there was room for all of it");
+      case Credit::Got::kNotYet:
+        break;
+    }
+    if (!wait) return false;
+    if (!base::IsAlive(process_)) return Fail(ErrorCode::kUnavailable, kNobody);
+    tell.moved(0, 0);
+    GPUMAN_TRY(deliver({}));
+  }
+}
+
+Result<> Parcel::Begin(Lane& lane, int gpu, const Place& place) {
+  Lot& lot = *place.lot;
+  GPUMAN_ASSIGN(lot.memory[place.piece], gpus_.Create(gpu, lot.stowage.layout().pieces[place.piece].bytes));
+  return lane.Add(CopiesOf(lot, place.piece));
+}
+
+// Memory for each of the places that has none, and its data in it.
+Result<> Parcel::Fill(std::vector<Place> places, int gpu, const Telling& tell, const Deliver& deliver,
+                      Answer& answer) {
+  GPUMAN_ASSIGN(Lane lane, Lane::Open(gpus_, gpu, Direction::kIn));
+  const auto bytes_of = [](const Place& place) {
+    return place.lot->stowage.layout().pieces[place.piece].bytes;
+  };
+  std::deque<std::pair<Place, bool>> flying;  // and whether it is being copied
+  std::vector<Place> ready;
+  std::uint64_t ready_bytes = 0;
+  const auto flush = [&]() -> Result<> {
+    if (ready.empty()) return {};
+    GPUMAN_TRY(deliver(ready));
+    ready.clear();
+    ready_bytes = 0;
+    return {};
+  };
+  for (std::size_t next = 0; next < places.size() || !flying.empty();) {
+    while (next < places.size() && flying.size() < kFlying) {
+      const Place& place = places[next];
+      const bool there = static_cast<bool>(place.lot->memory[place.piece]);
+      if (!there) {
+        if (flying.empty()) GPUMAN_TRY(flush());
+        GPUMAN_ASSIGN(const bool room, GetRoom(bytes_of(place), flying.empty(), tell, deliver));
+        if (!room) break;
+        GPUMAN_TRY(Begin(lane, gpu, place));
+      }
+      flying.emplace_back(place, !there);
+      ++next;
+    }
+    const auto [place, copied] = flying.front();
+    flying.pop_front();
+    if (copied) {
+      GPUMAN_TRY(lane.Await());
+      answer.bytes.count += bytes_of(place);
+      tell.moved(bytes_of(place), 0);
+    }
+    ready.push_back(place);
+    ready_bytes += bytes_of(place);
+    if (ready.size() == wire::kMostParts || ready_bytes >= kBatch) GPUMAN_TRY(flush());
+  }
+  return flush();
+}
+
+// For who holds the mutex. Where it fails, nothing is on a GPU that is whole in host memory.
+Answer Parcel::LoadAll(const std::string& wanted, const Telling& tell, const Deliver& deliver) {
+  const auto begin = std::chrono::steady_clock::now();
+  if (auto found = Find(); !found) return AnswerOf(found.error());
+  // Without a wish: where it is loaded already, else where it was.
+  auto target = gpus_.Find(wanted.empty() ? lots_.front().stowage.layout().gpu : wanted);
+  for (const Lot& lot : lots_) {
+    for (const Memory& one : lot.memory)
+      if (wanted.empty() && one) target = one.gpu();
+  }
+  if (!target) return AnswerOf(target.error());
+  const auto elsewhere = [&](const Lot& lot) {
+    return std::ranges::any_of(lot.memory, [&](const Memory& one) { return one && one.gpu() != *target; });
+  };
+  // What no mover could finish so far is finished first, unless it may stay where it is.
+  const auto stays = [](const Lot& lot) {
+    std::size_t i = lot.stowage.whole();
+    while (i < lot.memory.size() && lot.memory[i]) ++i;
+    return i == lot.stowage.layout().pieces.size();
+  };
+  if (std::ranges::any_of(lots_, elsewhere) || !std::ranges::all_of(lots_, stays)) {
+    if (auto secured = SecureAll(tell); secured.outcome != Outcome::kDone) return secured;
+  }
+  std::vector<Place> places;
+  for (Lot& lot : lots_) {
+    lot.lane.reset();
+    lot.memory.resize(lot.stowage.layout().pieces.size());
+    for (std::size_t i = 0; i < lot.memory.size(); ++i) places.push_back({&lot, i});
+  }
+  Answer answer{.outcome = Outcome::kDone};
+  const auto filled = Fill(std::move(places), *target, tell, deliver, answer);
+  if (!filled) {
+    for (Lot& lot : lots_) {
+      for (std::size_t i = 0; i < std::min(lot.memory.size(), lot.stowage.whole()); ++i) lot.memory[i] = {};
+    }
+    return AnswerOf(filled.error());
+  }
+  answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);
+  return answer;
+}
+
+Answer Parcel::Load(const std::string& gpu, const Telling& tell) {
+  const std::lock_guard lock(mutex_);
+  const Answer answer = LoadAll(gpu, tell, [](std::span<const Place>) { return Result<>(); });
+  credit_.End();
+  return answer;
+}
+
+// Pieces by their descriptors; none: we are still here.
+Result<> Parcel::Send(int connection, std::span<const Place> places, bool last) {
+  wire::Parts parts{wire::kPartsMagic, 0, last ? 1u : 0u, 0, 0, {}};
+  std::vector<Fd> made;
+  int files[wire::kMostParts];
+  for (const auto& [lot, i] : places) {
+    // What it came by serves again; what was made here is passed on.
+    if (i < lot->files.size() && lot->files[i].ok()) {
+      files[parts.count] = lot->files[i].get();
+    } else {
+      GPUMAN_ASSIGN(Fd file, gpus_.Export(lot->memory[i]));
+      files[parts.count] = file.get();
+      made.push_back(std::move(file));
+    }
+    const Piece& piece = lot->stowage.layout().pieces[i];
+    parts.part[parts.count++] = {piece.address, piece.bytes};
+  }
+  if (!wire::SendWith(connection, &parts, sizeof parts, files, parts.count, kPeerMs))
+    return Fail(ErrorCode::kUnavailable, kNobody);
+  return {};
+}
+
+Answer Parcel::Give(Fd connection, const Telling& tell) {
+  const std::lock_guard lock(mutex_);
+  Answer answer = LoadAll({}, tell, [&](std::span<const Place> places) {
+    return Send(connection.get(), places, /*last=*/false);
+  });
+  credit_.End();
+  if (answer.outcome != Outcome::kDone) {
+    const bool room = answer.outcome == Outcome::kNoRoom;
+    Refuse(connection.get(), {room ? ErrorCode::kExhausted : ErrorCode::kInternal, {}}, /*on_device=*/true);
+    return answer;
+  }
+  Result<> given = Send(connection.get(), {}, /*last=*/true);
+  if (given) given = AwaitReceipt(connection.get(), process_);
+  if (!given) return AnswerOf(given.error());
+  Clear();
+  return answer;
+}
+
+}  // namespace gpuman::mover
