@@ -14,7 +14,7 @@ base::Bytes Part(base::Bytes capacity, double part) {
 double Speedup(base::Bytes capacity, Span period, double busy, double memory = 0.9) {
   World world({}, {{"gpu", capacity}}, kBus);
   const Span burst = std::chrono::duration_cast<Span>(period * busy);
-  const Span work = std::max(Span(100s), 60 * burst);
+  const Span work = std::max(Span(60s), 30 * burst);
   const Program program{.memory = {{"gpu", Part(capacity, memory)}}, .burst = burst, .gap = period - burst, .work = work};
   const double alone = std::chrono::duration<double>(work).count() / busy;
   world.Start(program);

@@ -17,9 +17,12 @@ Span FromSeconds(double seconds) {
 base::MonoTime GapEnds(const Tenant& holder, Span cost, const Circumstances& at) {
   const Span so_far = at.now - holder.since;
   if (so_far < at.settings.idle) return holder.since + at.settings.idle;
-  const auto left = holder.rhythm.GapLeft(so_far);
-  if (!left || *left > cost) return at.now;
-  return std::max(holder.since + *holder.rhythm.NextGapEnd(so_far), at.now + kSoon);
+  if (holder.rhythm.KnowsGaps()) {
+    const auto left = holder.rhythm.GapLeft(so_far);
+    if (!left && so_far < at.settings.idle + cost) return holder.since + at.settings.idle + cost;
+    if (left && *left <= cost) return std::max(holder.since + *holder.rhythm.NextGapEnd(so_far), at.now + kSoon);
+  }
+  return at.now;
 }
 
 base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const Circumstances& at) {
@@ -36,6 +39,8 @@ base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const C
 }
 
 base::MonoTime VisitFits(const Tenant& holder, const Tenant& waiter, Span turn, Span cost, const Circumstances& at) {
+  // One that does not go again by itself is no visitor.
+  if (waiter.rhythm.GapLeft(Span{}).value_or(Span{}) <= 2 * cost) return base::MonoTime::max();
   const Span visit = waiter.rhythm.BurstLeft(Span{}).value_or(turn) + 2 * cost;
   const double behind = holder.ahead - waiter.ahead - Seconds(visit) / waiter.weight;
   const base::MonoTime fits = behind >= 0 ? at.now : at.now + FromSeconds(-behind * holder.weight) + kSoon;
@@ -53,7 +58,8 @@ bool IsBefore(const Tenant& a, const Tenant& b, Policy policy) {
 }
 
 Span TurnFor(const Tenant& waiter, const Circumstances& at) {
-  return waiter.Missing().count > 0 ? QuantumFor(at.meter, at.settings) : Span(at.settings.compute_quantum);
+  if (waiter.Missing().count == 0) return at.settings.compute_quantum;
+  return QuantumFor(at.meter.HandOver() > Span{} ? at.meter.HandOver() : at.meter.TimeFor(waiter.Missing()), at.settings);
 }
 
 base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstances& at) {

@@ -31,8 +31,8 @@ Span MovingMeter::TimeFor(base::Bytes bytes) const {
   return FromSeconds(std::min(static_cast<double>(bytes.count) / rate, 1e6));
 }
 
-Span QuantumFor(const MovingMeter& meter, const Settings& settings) {
-  const double wished = Seconds(meter.HandOver()) / settings.overhead_target;
+Span QuantumFor(Span hand_over, const Settings& settings) {
+  const double wished = Seconds(hand_over) / settings.overhead_target;
   return std::clamp(FromSeconds(std::min(wished, 1e8)), Span(settings.quantum_min),
                     std::max(Span(settings.quantum_min), Span(settings.quantum_max)));
 }

@@ -22,6 +22,6 @@ class MovingMeter {
 };
 
 // Moving time over the target, within the bounds of the settings.
-Span QuantumFor(const MovingMeter& meter, const Settings& settings);
+Span QuantumFor(Span hand_over, const Settings& settings);
 
 }  // namespace gpuman::share

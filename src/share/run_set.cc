@@ -8,10 +8,6 @@ base::Bytes CapacityOf(const Capacities& capacities, const std::string& gpu) {
   return it == capacities.end() ? base::Bytes{UINT64_MAX} : it->second;
 }
 
-base::Bytes WholeOf(const GpuPart& part) {
-  return part.demand.pinned + part.promised + part.demand.resident + part.demand.away + part.Lacks();
-}
-
 }  // namespace
 
 base::Bytes Immovable(const Tenant& tenant, const GpuPart& part) {
@@ -20,8 +16,13 @@ base::Bytes Immovable(const Tenant& tenant, const GpuPart& part) {
   return stays;
 }
 
-Packing::Packing(const Group& tenants, const Capacities& capacities, bool exclusive)
-    : capacities_(capacities), exclusive_(exclusive) {
+base::Bytes Packing::WholeOf(const GpuPart& part) const {
+  return part.demand.pinned + part.promised + part.demand.resident + part.demand.away +
+         (wanted_ ? part.Lacks() : base::Bytes{});
+}
+
+Packing::Packing(const Group& tenants, const Capacities& capacities, bool exclusive, bool wanted)
+    : capacities_(capacities), exclusive_(exclusive), wanted_(wanted) {
   for (const Tenant* tenant : tenants) {
     for (const auto& [gpu, part] : tenant->parts) {
       used_[gpu] += Immovable(*tenant, part);

@@ -18,8 +18,8 @@ base::Bytes Immovable(const Tenant& tenant, const GpuPart& part);
 // A run set as it is put together. Besides the members' demands each GPU holds what of the others cannot leave.
 class Packing {
  public:
-  // exclusive: no two members on one GPU.
-  Packing(const Group& tenants, const Capacities& capacities, bool exclusive);
+  // exclusive: no two members on one GPU. wanted: with the room for allocations that wait.
+  Packing(const Group& tenants, const Capacities& capacities, bool exclusive, bool wanted = true);
 
   bool Fits(const Tenant& tenant) const;
   // Also where it does not fit: a tenant that runs is not closed for no one.
@@ -33,8 +33,10 @@ class Packing {
   bool FitsBesideAll(const Tenant& tenant) const;
 
  private:
+  base::Bytes WholeOf(const GpuPart& part) const;
+
   const Capacities& capacities_;
-  bool exclusive_;
+  bool exclusive_, wanted_;
   std::map<std::string, base::Bytes> used_;      // by the members and what cannot leave
   std::map<std::string, base::Bytes> occupied_;  // by everything that is there, and what members miss
   std::set<std::string> taken_;

@@ -22,28 +22,36 @@ Actions Scheduler::On(const Event& event, base::MonoTime now) {
   Spend(now);
   std::visit([&](const auto& each) { Handle(each, now); }, event);
   for (auto& [id, tenant] : tenants_) Expire(tenant, now);
+  if (std::holds_alternative<event::Joined>(event) || std::holds_alternative<event::Left>(event) ||
+      std::holds_alternative<event::DemandIs>(event))
+    Regroup();
+  for (Domain& domain : domains_) Advance(domain, now);
+  return std::exchange(out_, {});
+}
+
+void Scheduler::Regroup() {
+  domains_ = DomainsOf(tenants_);
   std::map<std::string, State> kept;
   domain_of_.clear();
-  for (Domain& domain : DomainsOf(tenants_)) {
+  for (const Domain& domain : domains_) {
     kept[domain.name] = std::move(states_[domain.name]);
     for (const Tenant* tenant : domain.tenants)
       for (const auto& [gpu, part] : tenant->parts) domain_of_[gpu] = domain.name;
   }
   states_ = std::move(kept);
-  for (Domain& domain : DomainsOf(tenants_)) Advance(domain, now);
-  return std::exchange(out_, {});
 }
 
 // What passed since the last event is booked before the event changes anything.
 void Scheduler::Spend(base::MonoTime now) {
   const Span passed = last_ ? std::max(now - *last_, Span{}) : Span{};
   last_ = now;
-  for (const Domain& domain : DomainsOf(tenants_)) {
+  for (const Domain& domain : domains_) {
     Charge(domain.tenants, passed);
     const State& state = states_[domain.name];
-    Rebase(domain.tenants, QuantumFor(state.meter, settings_));
+    Rebase(domain.tenants, QuantumFor(state.meter.HandOver(), settings_));
+    if (!state.contended) continue;
     for (const auto& [gpu, name] : domain_of_) {
-      if (name != domain.name || !state.contended) continue;
+      if (name != domain.name) continue;
       totals_[gpu].contended += passed;
       if (state.began) totals_[gpu].moving += passed;
     }

@@ -95,6 +95,7 @@ class Scheduler {
   void Handle(const event::Tick&, base::MonoTime now);
   Tenant* Find(TenantId id);
   void Forget(Tenant& tenant);  // all that was ordered of it
+  void Regroup();
   void Spend(base::MonoTime now);
   void Expire(Tenant& tenant, base::MonoTime now);
   void SetWaiting(Tenant& tenant, bool waited, base::MonoTime now);
@@ -135,6 +136,7 @@ class Scheduler {
   Settings settings_;
   Capacities capacities_;
   std::map<TenantId, Tenant> tenants_;
+  std::vector<Domain> domains_;          // of tenants_, as it is
   std::map<std::string, State> states_;  // by the domain's name
   std::map<std::string, GpuTotals> totals_;
   std::map<std::string, std::string> domain_of_;  // by GPU

@@ -5,7 +5,7 @@ TEST(Debug, Log) {
   int n = 0;
   world.SetLog([&](const Action& a) {
     if (auto* x = std::get_if<action::Grant>(&a); x && x->in_bring) return;
-    if (++n > 60) exit(1);
+    if (++n > 600) exit(1);
     printf("%.3f ", std::chrono::duration<double>(world.now().time_since_epoch()).count() - 3600);
     if (auto* x = std::get_if<action::Open>(&a)) printf("open %ld\n", x->tenant.value);
     if (auto* x = std::get_if<action::Close>(&a)) printf("close %ld\n", x->tenant.value);
@@ -16,7 +16,7 @@ TEST(Debug, Log) {
     if (auto* x = std::get_if<action::Deny>(&a)) printf("deny %ld\n", x->tenant.value);
     if (auto* x = std::get_if<action::Report>(&a)) printf("report %ld %s %s\n", x->tenant.value, x->kind.c_str(), x->message.c_str());
   });
-  const Program program{.memory = {{"gpu", base::MiB(14700)}}, .burst = 5s, .gap = 5s, .work = 100s};
+  const Program program{.memory = {{"gpu", base::MiB(14700)}}, .burst = 9s, .gap = 1s, .work = 100s};
   world.Start(program);
   world.Start(program);
   world.RunToEnd(400s);

@@ -146,22 +146,21 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
   return chosen;
 }
 
-// Without anybody to make room for, all stay; but for turns among those who fit.
+// Without anybody to make room for, all stay that fit; one that does not even fit alone is not closed for no one.
 Group Scheduler::Remain(const Group& members, const Domain& domain, const State& state) const {
-  if (!state.compute.IsExclusive()) {
-    Packing packing(domain.tenants, capacities_, false);
-    Group chosen;
-    for (Tenant* member : members)
-      if (member->Runs()) packing.Put(*member), chosen.push_back(member);
-    for (Tenant* member : members)
-      if (!member->Runs() && packing.Add(*member)) chosen.push_back(member);
-    return chosen;
-  }
   Group sorted = members, chosen;
-  std::sort(sorted.begin(), sorted.end(), StaysRather);
-  Packing packing(domain.tenants, capacities_, true);
-  for (Tenant* member : sorted)
-    if (packing.Add(*member)) chosen.push_back(member);
+  std::sort(sorted.begin(), sorted.end(), [](const Tenant* a, const Tenant* b) {
+    return a->Runs() != b->Runs() ? a->Runs() : StaysRather(a, b);
+  });
+  Packing packing(domain.tenants, capacities_, state.compute.IsExclusive(), /*wanted=*/false);
+  for (Tenant* member : sorted) {
+    const bool alone = std::none_of(chosen.begin(), chosen.end(),
+                                    [member](const Tenant* other) { return ShareGpu(*member, *other); });
+    if (packing.Fits(*member) || (alone && member->Runs())) {
+      packing.Put(*member);
+      chosen.push_back(member);
+    }
+  }
   return chosen;
 }
 

@@ -50,7 +50,7 @@ Snapshot Scheduler::View(base::MonoTime now) const {
       status.contended = state.contended;
       status.exclusive = state.compute.IsExclusive();
       status.handing_over = state.began.has_value();
-      status.quantum = QuantumFor(state.meter, settings_);
+      status.quantum = QuantumFor(state.meter.HandOver(), settings_);
       if (state.decide_at) status.quantum_left = std::max(*state.decide_at - now, Span{});
     }
     if (const auto totals = totals_.find(gpu); totals != totals_.end()) {
