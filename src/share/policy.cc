@@ -69,6 +69,7 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstance
   if (holder.IsIdle()) when = GapEnds(holder, waiter.Missing().count > 0 ? cost : Span{}, at);
   if (at.settings.policy == Policy::kPriority && holder.priority != waiter.priority)
     return waiter.priority > holder.priority ? at.now : when;
+  if (holder.starves) return at.now;
   if (holder.backfilled && waiter.waiting_since <= holder.turn_since) return at.now;
   when = std::min(when, TurnEnds(holder, waiter, turn, at));
   if (at.settings.policy != Policy::kFcfs) when = std::min(when, VisitFits(holder, waiter, turn, cost, at));
@@ -79,7 +80,7 @@ void Charge(const Group& tenants, Span passed) {
   const bool contended =
       std::any_of(tenants.begin(), tenants.end(), [](const Tenant* tenant) { return tenant->Waits(); });
   for (Tenant* tenant : tenants) {
-    if (!tenant->IsOpen() || tenant->parked || tenant->LacksRoom()) continue;
+    if (!tenant->IsOpen() || tenant->parked || tenant->starves) continue;
     tenant->had_turn += passed;
     // A gap that keeps others out costs as much as work.
     if (!tenant->IsIdle() || contended) tenant->ahead += Seconds(passed) / tenant->weight;

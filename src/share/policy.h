@@ -10,8 +10,8 @@
 //   - when the other goes again by itself (its gaps are longer than moving takes), and its whole visit (a burst as it usually has, moving in, moving the holder back) fits into what
 //     it is behind: who mostly sleeps gets in at once, whatever the turn. Not before the holder had a turn as
 //     long as its own coming took: so at most half of the time goes into moving, whatever visitors do,
-//   - at once where the policy is strict priority and the other's is higher, and where it was let in only while
-//     the other had to wait anyway.
+//   - at once where the policy is strict priority and the other's is higher, where it was let in only while
+//     the other had to wait anyway, and where it stands still itself, for room that it does not get in this set.
 #pragma once
 
 #include "share/quantum.h"

@@ -135,6 +135,14 @@ std::string Live(std::uint64_t seed, bool trouble) {
   world.RunFor(world.Bound() + 20s);
   for (auto& [id, job] : world.jobs())
     EXPECT_TRUE(!job.alive || job.computed > computed[id]) << "job " << id.value << " does not come on";
+  if (testing::Test::HasFailure()) {
+    const auto view = world.scheduler().View(world.now());
+    for (const auto& gpu : view.gpus) {
+      printf("%s cap %lu demand %lu contended %d excl %d handing %d policy %d compute %d pause %d\n", gpu.gpu.c_str(), gpu.capacity->count >> 20, gpu.demand.count >> 20, gpu.contended, gpu.exclusive, gpu.handing_over, (int)world.scheduler().settings().policy, (int)world.scheduler().settings().compute, world.scheduler().settings().pause);
+      for (const auto& t : gpu.tenants)
+        printf("  %ld res %lu away %lu pin %lu want %lu set %d gate %d act %d susp %d for %s stuck-order burst gap %d left\n", t.tenant.value, t.demand.resident.count >> 20, t.demand.away.count >> 20, t.demand.pinned.count >> 20, t.demand.wants.count >> 20, t.in_run_set, (int)t.gate, (int)t.activity, t.suspended, t.waits_for.c_str(), world.jobs()[t.tenant].gap);
+    }
+  }
   // It comes to rest: whoever is left fits.
   while (world.Alive() > 1) {
     for (auto& [id, job] : world.jobs())
@@ -154,7 +162,7 @@ std::string Live(std::uint64_t seed, bool trouble) {
 }
 
 TEST(ShareProperty, WhateverHappensCapacityHoldsAndNobodyStaysClosed) {
-  for (std::uint64_t seed = 1; seed <= 120 && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = getenv("SEED") ? atoi(getenv("SEED")) : 1; seed <= 40 && !HasFailure(); ++seed) {
     SCOPED_TRACE("world " + std::to_string(seed));
     Live(seed, true);
   }

@@ -93,6 +93,9 @@ void Scheduler::Decide(Domain& domain, State& state, base::MonoTime now) {
   Group members;
   for (Tenant* tenant : domain.tenants)
     if (tenant->member && MayRun(domain, *tenant)) members.push_back(tenant);
+  Packing wanted(domain.tenants, capacities_, /*exclusive=*/false);
+  const bool all_fit = std::all_of(members.begin(), members.end(), [&](const Tenant* tenant) { return wanted.Add(*tenant); });
+  for (Tenant* tenant : domain.tenants) tenant->starves = tenant->LacksRoom() && !(tenant->member && all_fit);
   Tenant* waiter = settings_.pause ? nullptr : FirstWaiter(domain, state);
   std::optional<Group> chosen;
   if (waiter) chosen = MakeRoomFor(*waiter, members, domain, state, now);
@@ -106,7 +109,8 @@ Tenant* Scheduler::FirstWaiter(const Domain& domain, const State& state) const {
   Tenant* first = nullptr;
   const Packing alone(domain.tenants, capacities_, state.compute.IsExclusive());
   for (Tenant* tenant : domain.tenants) {
-    if (!tenant->Waits() || !MayRun(domain, *tenant) || !alone.Fits(*tenant)) continue;
+    if (!tenant->Waits() || (tenant->IsOpen() && !tenant->starves)) continue;
+    if (!MayRun(domain, *tenant) || !alone.Fits(*tenant)) continue;
     if (!first || IsBefore(*tenant, *first, settings_.policy)) first = tenant;
   }
   return first;

@@ -47,6 +47,7 @@ struct Tenant {
   Span burst{};  // of the present burst, while it had a turn
 
   bool member = false;      // of the run set
+  bool starves = false;     // lacks room that takes another run set, not only memory that is to leave
   bool backfilled = false;  // let in while one before it waited on
   bool incoming = false;    // its memory is brought in this hand-over
   int moves_charged = 1;    // how many hand-overs its coming in is charged: 2 of who pushed another off, then 0 of that one
