@@ -107,25 +107,24 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
   Tenant* tenant = Find(is.tenant);
   if (!tenant) return;
   const bool waited = tenant->Waits();
-  const bool moves = tenant->bring != 0 || tenant->IsEvicting();
   std::map<std::string, GpuPart> parts;
-  if (moves) parts = tenant->parts;
+  if (tenant->bring != 0 || tenant->IsEvicting()) parts = tenant->parts;
   for (const auto& [gpu, told] : is.gpus) {
-    GpuPart& part = parts[gpu];
     const auto old = tenant->parts.find(gpu);
-    if (!moves && old != tenant->parts.end()) part = old->second;
-    const Demand before = part.demand;
+    GpuPart& part = parts[gpu] = old == tenant->parts.end() ? GpuPart{} : old->second;
+    const bool moves = part.evict != 0 || (tenant->bring != 0 && part.demand.away.count > 0);
     part.demand.pinned = told.pinned;
-    part.demand.wants = told.wants;
     if (!moves) {
       // An open tenant has nothing away; a report that says so is older than its way back.
       part.demand.resident = tenant->IsOpen() ? told.resident + told.away : told.resident;
       part.demand.away = tenant->IsOpen() ? base::Bytes{} : told.away;
     }
-    if (told.wants != before.wants) {
-      part.promised = {};
-      part.denied = false;
-    }
+    if (told.wants == part.demand.wants) continue;
+    // The allocation may have taken what was promised, and its own count is not believed just now.
+    if (moves) part.demand.resident += part.promised;
+    part.demand.wants = told.wants;
+    part.promised = {};
+    part.denied = false;
   }
   tenant->parts = std::move(parts);
   tenant->told_too_large = tenant->told_too_large && tenant->HasAway();

@@ -149,6 +149,11 @@ class World {
     ++events_;
     for (const Action& action : actions) {
       if (log_) log_(action);
+      if (getenv("DBG")) {
+        printf("%.4f ", std::chrono::duration<double>(now_.time_since_epoch()).count() - 3600);
+        std::visit([](const auto& a) { printf("%s %ld ", typeid(a).name() + 25, a.tenant.value); if constexpr (requires { a.bytes; }) printf("%s %lu", a.gpu.c_str(), a.bytes.count >> 20); }, action);
+        printf("\n");
+      }
       std::visit([this](const auto& each) { Do(each); }, action);
     }
     CheckCapacity();
@@ -419,6 +424,15 @@ class World {
         if (const auto it = job.credit.find(gpu); it != job.credit.end()) sum += base::Bytes{it->second};
         if (job.program.memory.count(gpu) > 0 && job.wanted.count(gpu) == 0 && !job.parked)
           sum += job.program.pinned;
+      }
+      if (sum > capacity && lowered_.count(gpu) == 0 && getenv("DBG")) {
+        printf("t %.4f\n", std::chrono::duration<double>(now_.time_since_epoch()).count() - 3600);
+        for (auto& [id, job] : jobs_)
+          if (job.alive)
+            printf("%ld here %lu away %lu promised %lu credit %lu pinned %lu wanted %d bring %lu open %d\n", id.value, job.here[gpu].count >> 20, job.away[gpu].count >> 20, job.promised[gpu] >> 20, job.credit[gpu] >> 20, job.program.pinned.count >> 20, (int)job.wanted.count(gpu), job.bring, job.open);
+        printf("cap %lu sched cap %lu\n", capacity.count >> 20, Status(gpu).capacity->count >> 20);
+        for (const auto& t : Status(gpu).tenants) printf("  %ld res %lu away %lu pin %lu want %lu set %d gate %d act %d for %s\n", t.tenant.value, t.demand.resident.count >> 20, t.demand.away.count >> 20, t.demand.pinned.count >> 20, t.demand.wants.count >> 20, t.in_run_set, (int)t.gate, (int)t.activity, t.waits_for.c_str());
+        exit(1);
       }
       // Where it was lowered, it is passed until enough has left.
       if (sum <= capacity) lowered_.erase(gpu);
