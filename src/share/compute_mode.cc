@@ -8,7 +8,8 @@ void ComputeChoice::Update(const std::set<TenantId>& working, const Settings& se
     exclusive_ = settings.compute == Compute::kExclusive;
     return;
   }
-  if (working.size() < 2) {
+  alone_ = working.size() < 2;
+  if (alone_) {
     // Who is alone for a while leaves what was found standing.
     if (phase_ != Phase::kKept) Enter(Phase::kNone, {});
     return;
@@ -30,7 +31,7 @@ void ComputeChoice::Update(const std::set<TenantId>& working, const Settings& se
 void ComputeChoice::Add(TenantId tenant, std::uint64_t completed) { counts_[tenant] += completed; }
 
 std::optional<base::MonoTime> ComputeChoice::Deadline() const {
-  if (phase_ == Phase::kNone) return std::nullopt;
+  if (phase_ == Phase::kNone || alone_) return std::nullopt;
   return until_;
 }
 

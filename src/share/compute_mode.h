@@ -31,7 +31,7 @@ class ComputeChoice {
   void Compare();
 
   Phase phase_ = Phase::kNone;
-  bool exclusive_ = false;
+  bool exclusive_ = false, alone_ = false;
   std::set<TenantId> working_;
   base::MonoTime until_{};
   std::map<TenantId, std::uint64_t> counts_, side_by_side_;

@@ -37,7 +37,7 @@ enum class Gate { kOpen, kClosing, kClosed };
 enum class Activity { kUnknown, kBusy, kIdle, kWaiting };
 
 namespace event {
-// One that is known already (a new daemon) may join with its gate closed.
+// One that is known already (a new daemon) may join with its gate closed; it has no turn before its DemandIs.
 struct Joined {
   TenantId tenant;
   double weight = 1;

@@ -106,6 +106,7 @@ void Scheduler::Forget(Tenant& tenant) {
 void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
   Tenant* tenant = Find(is.tenant);
   if (!tenant) return;
+  tenant->told = true;
   const bool waited = tenant->Waits();
   std::map<std::string, GpuPart> parts;
   if (tenant->bring != 0 || tenant->IsEvicting()) parts = tenant->parts;

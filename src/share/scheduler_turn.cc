@@ -64,6 +64,8 @@ bool Scheduler::IsSettled(const Domain& domain) const {
 
 // A tenant that is stuck stays where it is while somebody waits for what it has.
 bool Scheduler::MayRun(const Domain& domain, const Tenant& tenant) const {
+  // What a closed one has, and where, is not known before it is told.
+  if (!tenant.told && !tenant.IsOpen()) return false;
   if (tenant.parked || (tenant.back_blocked && tenant.HasAway())) return false;
   return !tenant.stuck || std::none_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
     return other != &tenant && other->Waits() && ShareGpu(tenant, *other);

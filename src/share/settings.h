@@ -31,7 +31,7 @@ struct Settings {
   base::Millis compute_quantum{500};       // a turn among those who fit together
   base::Millis compute_trial{10'000};      // kAuto: how long each way is tried
   base::Millis compute_again{600'000};     // and after how long again
-  std::optional<base::SizeSpec> capacity;  // of every GPU; none: what the daemon finds free for tenants
+  std::optional<base::SizeSpec> capacity{};  // of every GPU; none: what the daemon finds free for tenants
   std::map<std::string, base::SizeSpec> capacity_of{};  // by UUID, before `capacity`
   OnNoYield on_no_yield = OnNoYield::kWait;
   base::Millis yield_limit{5000};

@@ -35,6 +35,7 @@ struct Tenant {
   base::MonoTime close_deadline{};
   bool stuck = false;   // did not close in time; the order stands
   bool parked = false;  // suspended
+  bool told = false;    // its demand
   OrderId bring = 0;    // not answered yet
   bool stopping = false;  // that one, by StopBring
   // A move failed: not tried again before then.
