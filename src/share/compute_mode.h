@@ -1,9 +1,10 @@
 // Side by side or in turns, for tenants that fit together: what completes more, by trying. Value; pure.
 //
-//   kConcurrent trial -> kExclusive trial -> keep the better ---- compute_again, or who works changed ---> trial
+//   kConcurrent trial -> kExclusive trial -> keep the better ---- compute_again, or who works changed --->
+//   trial
 //
-// Tenants count different things, so each is compared with itself: turns are better where the tenants complete
-// more on average, relative to what each completed side by side.
+// Tenants count different things, so each is compared with itself: turns are better where the tenants
+// complete more on average, relative to what each completed side by side.
 #pragma once
 
 #include <map>

@@ -15,7 +15,8 @@ double Speedup(base::Bytes capacity, Span period, double busy, double memory = 0
   World world({}, {{"gpu", capacity}}, kBus);
   const Span burst = std::chrono::duration_cast<Span>(period * busy);
   const Span work = std::max(Span(60s), 30 * burst);
-  const Program program{.memory = {{"gpu", Part(capacity, memory)}}, .burst = burst, .gap = period - burst, .work = work};
+  const Program program{
+      .memory = {{"gpu", Part(capacity, memory)}}, .burst = burst, .gap = period - burst, .work = work};
   const double alone = std::chrono::duration<double>(work).count() / busy;
   world.Start(program);
   world.Start(program);
@@ -45,9 +46,7 @@ TEST(ShareEvaluation, ShorterPhasesGainLessAndLoseNoMoreThanTheTarget) {
     EXPECT_GE(Speedup(base::GiB(16), period, 0.5), 0.94) << period.count();
 }
 
-TEST(ShareEvaluation, JobsThatFitRunAsIfAlone) {
-  EXPECT_GE(Speedup(base::GiB(16), 10s, 0.9, 0.45), 1.99);
-}
+TEST(ShareEvaluation, JobsThatFitRunAsIfAlone) { EXPECT_GE(Speedup(base::GiB(16), 10s, 0.9, 0.45), 1.99); }
 
 TEST(ShareEvaluation, AHandOverOfTwoJobsOfSixtyPercentMovesAFifthOfTheCapacity) {
   const base::Bytes capacity = base::GiB(16);
@@ -108,14 +107,6 @@ TEST(ShareEvaluation, WhoComesBackFromIdlingBesideATrainingGetsInAtOnce) {
   ExpectPrompt(0.9, 0.2, 10s);
   ExpectPrompt(0.9, 0.9, 10s);
   ExpectPrompt(0.9, 0.5, 3s);
-}
-
-TEST(Explore, Print) {
-  for (const double gib : {16.0, 32.0, 64.0, 128.0})
-    for (const double busy : {0.5, 0.9})
-      for (const Span period : {Span(20s), Span(10s), Span(2s), Span(1s), Span(200ms), Span(100ms)})
-        printf("%3.0f GiB busy %.1f period %6.1f s: %.3f\n", gib, busy, std::chrono::duration<double>(period).count(),
-               Speedup(base::GiB(static_cast<std::uint64_t>(gib)), period, busy));
 }
 
 }  // namespace

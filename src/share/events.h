@@ -126,9 +126,10 @@ struct CapacityChanged {
 };
 struct Tick {};  // the deadline has come
 }  // namespace event
-using Event = std::variant<event::Joined, event::Left, event::DemandIs, event::ActivityIs, event::Completed, event::Closed,
-                           event::NotClosed, event::MovedOut, event::OutDone, event::Back, event::BackDone, event::Suspended,
-                           event::Unsuspended, event::WeightIs, event::SettingsChanged, event::CapacityChanged, event::Tick>;
+using Event = std::variant<event::Joined, event::Left, event::DemandIs, event::ActivityIs, event::Completed,
+                           event::Closed, event::NotClosed, event::MovedOut, event::OutDone, event::Back,
+                           event::BackDone, event::Suspended, event::Unsuspended, event::WeightIs,
+                           event::SettingsChanged, event::CapacityChanged, event::Tick>;
 
 namespace action {
 // Not answered: it counts as done. Voids a Close that is not answered yet.
@@ -192,8 +193,8 @@ struct Report {
   friend bool operator==(const Report&, const Report&) = default;
 };
 }  // namespace action
-using Action = std::variant<action::Open, action::Close, action::Evict, action::Bring, action::StopBring, action::Grant,
-                            action::Deny, action::Escalate, action::Report>;
+using Action = std::variant<action::Open, action::Close, action::Evict, action::Bring, action::StopBring,
+                            action::Grant, action::Deny, action::Escalate, action::Report>;
 using Actions = std::vector<Action>;
 
 }  // namespace gpuman::share

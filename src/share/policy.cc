@@ -20,7 +20,8 @@ base::MonoTime GapEnds(const Tenant& holder, Span cost, const Circumstances& at)
   if (holder.rhythm.KnowsGaps()) {
     const auto left = holder.rhythm.GapLeft(so_far);
     if (!left && so_far < at.settings.idle + cost) return holder.since + at.settings.idle + cost;
-    if (left && *left <= cost) return std::max(holder.since + *holder.rhythm.NextGapEnd(so_far), at.now + kSoon);
+    if (left && *left <= cost)
+      return std::max(holder.since + *holder.rhythm.NextGapEnd(so_far), at.now + kSoon);
   }
   return at.now;
 }
@@ -38,7 +39,8 @@ base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const C
   return std::min(last, at.now + std::max(*left, kSoon));
 }
 
-base::MonoTime VisitFits(const Tenant& holder, const Tenant& waiter, Span turn, Span cost, const Circumstances& at) {
+base::MonoTime VisitFits(const Tenant& holder, const Tenant& waiter, Span turn, Span cost,
+                         const Circumstances& at) {
   // One that does not go again by itself is no visitor.
   if (waiter.rhythm.GapLeft(Span{}).value_or(Span{}) <= 2 * cost) return base::MonoTime::max();
   const Span visit = waiter.rhythm.BurstLeft(Span{}).value_or(turn) + 2 * cost;
@@ -59,7 +61,8 @@ bool IsBefore(const Tenant& a, const Tenant& b, Policy policy) {
 
 Span TurnFor(const Tenant& waiter, const Circumstances& at) {
   if (waiter.Missing().count == 0) return at.settings.compute_quantum;
-  return QuantumFor(at.meter.HandOver() > Span{} ? at.meter.HandOver() : at.meter.TimeFor(waiter.Missing()), at.settings);
+  return QuantumFor(at.meter.HandOver() > Span{} ? at.meter.HandOver() : at.meter.TimeFor(waiter.Missing()),
+                    at.settings);
 }
 
 base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstances& at) {

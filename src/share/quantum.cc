@@ -5,8 +5,8 @@
 namespace gpuman::share {
 namespace {
 
-constexpr double kNew = 0.25;              // the weight of the newest
-constexpr double kFirstGuess = 20e9;       // bytes a second: half of what PCIe gen 4 x16 does one way
+constexpr double kNew = 0.25;                    // the weight of the newest
+constexpr double kFirstGuess = 20e9;             // bytes a second: half of what PCIe gen 4 x16 does one way
 constexpr base::Bytes kTelling = base::MiB(64);  // less tells nothing of the bus
 
 double Seconds(Span span) { return std::chrono::duration<double>(span).count(); }
@@ -18,9 +18,8 @@ Span FromSeconds(double seconds) {
 
 void MovingMeter::Add(Span took, base::Bytes bytes) {
   took = std::max(took, Span{});
-  hand_over_ = hand_over_ == Span{}
-                   ? took
-                   : FromSeconds(Seconds(hand_over_) * (1 - kNew) + Seconds(took) * kNew);
+  hand_over_ =
+      hand_over_ == Span{} ? took : FromSeconds(Seconds(hand_over_) * (1 - kNew) + Seconds(took) * kNew);
   if (bytes < kTelling || took == Span{}) return;
   const double rate = static_cast<double>(bytes.count) / Seconds(took);
   bytes_per_second_ = bytes_per_second_ == 0 ? rate : bytes_per_second_ * (1 - kNew) + rate * kNew;

@@ -34,7 +34,8 @@ Packing::Packing(const Group& tenants, const Capacities& capacities, bool exclus
 bool Packing::Fits(const Tenant& tenant) const {
   for (const auto& [gpu, part] : tenant.parts) {
     if (exclusive_ && taken_.count(gpu) > 0) return false;
-    if (used_.at(gpu) + (WholeOf(part) - Immovable(tenant, part)) > CapacityOf(capacities_, gpu)) return false;
+    if (used_.at(gpu) + (WholeOf(part) - Immovable(tenant, part)) > CapacityOf(capacities_, gpu))
+      return false;
   }
   return true;
 }

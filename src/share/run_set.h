@@ -15,7 +15,8 @@ using Capacities = std::map<std::string, base::Bytes>;
 // What of it stays on the GPU although it is not in the run set.
 base::Bytes Immovable(const Tenant& tenant, const GpuPart& part);
 
-// A run set as it is put together. Besides the members' demands each GPU holds what of the others cannot leave.
+// A run set as it is put together. Besides the members' demands each GPU holds what of the others cannot
+// leave.
 class Packing {
  public:
   // exclusive: no two members on one GPU. wanted: with the room for allocations that wait.

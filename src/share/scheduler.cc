@@ -239,8 +239,7 @@ void Scheduler::Handle(const event::Suspended& suspended, base::MonoTime) {
   Forget(*tenant);
   tenant->parked = true;
   tenant->gate = Gate::kClosed;
-  for (auto& [gpu, part] : tenant->parts)
-    part.demand = {{}, part.demand.away + part.demand.resident, {}, {}};
+  for (auto& [gpu, part] : tenant->parts) part.demand = {{}, part.demand.away + part.demand.resident, {}, {}};
 }
 
 void Scheduler::Handle(const event::Unsuspended& unsuspended, base::MonoTime now) {
@@ -261,7 +260,9 @@ void Scheduler::Handle(const event::WeightIs& is, base::MonoTime) {
   tenant->priority = is.priority;
 }
 
-void Scheduler::Handle(const event::SettingsChanged& changed, base::MonoTime) { settings_ = changed.settings; }
+void Scheduler::Handle(const event::SettingsChanged& changed, base::MonoTime) {
+  settings_ = changed.settings;
+}
 
 void Scheduler::Handle(const event::CapacityChanged& changed, base::MonoTime) {
   capacities_[changed.gpu] = changed.bytes;

@@ -1,4 +1,5 @@
-// Who of the tenants of a GPU runs, and whose memory is where. Pure: events and the time go in, actions come out.
+// Who of the tenants of a GPU runs, and whose memory is where. Pure: events and the time go in, actions come
+// out.
 //
 // While the demands of all tenants fit, all gates are open, nothing moves and no timer runs. Otherwise there
 // is a *run set* for each domain (domain.h): as many tenants as fit together. The others' gates are closed;
@@ -64,9 +65,9 @@ class Scheduler {
   struct State {
     MovingMeter meter;
     ComputeChoice compute;
-    std::optional<base::MonoTime> began;  // the hand-over on its way
+    std::optional<base::MonoTime> began;                               // the hand-over on its way
     std::map<std::string, std::pair<base::Bytes, base::Bytes>> moved;  // in it: out, in
-    std::optional<base::MonoTime> decide_at;                           // the next time a holder may have to leave
+    std::optional<base::MonoTime> decide_at;  // the next time a holder may have to leave
     bool contended = false;
   };
   struct GpuTotals {
@@ -131,7 +132,8 @@ class Scheduler {
   std::int64_t Free(const Domain& domain, const std::string& gpu) const;
 
   OrderId NextOrder() { return ++last_order_; }
-  void Report(TenantId tenant, std::string kind, std::string message, std::map<std::string, std::int64_t> data = {});
+  void Report(TenantId tenant, std::string kind, std::string message,
+              std::map<std::string, std::int64_t> data = {});
 
   Settings settings_;
   Capacities capacities_;

@@ -133,10 +133,11 @@ void Scheduler::GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime
   for (auto& [gpu, part] : tenant.parts) {
     const base::Bytes lacks = part.Lacks();
     if (lacks.count == 0 || Free(domain, gpu) < Signed(lacks)) continue;
-    const bool others_first = std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
-      const auto found = other->parts.find(gpu);
-      return other->member && found != other->parts.end() && ToCome(found->second).count > 0;
-    });
+    const bool others_first =
+        std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
+          const auto found = other->parts.find(gpu);
+          return other->member && found != other->parts.end() && ToCome(found->second).count > 0;
+        });
     if (others_first) continue;
     part.promised += lacks;
     tenant.turn_since = now;
@@ -147,11 +148,13 @@ void Scheduler::GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime
 void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
   const bool exclusive = states_[domain.name].compute.IsExclusive();
   for (Tenant* tenant : domain.tenants) {
-    if (!tenant->member || tenant->IsOpen() || tenant->HasAway() || tenant->bring != 0 || tenant->IsEvicting())
+    if (!tenant->member || tenant->IsOpen() || tenant->HasAway() || tenant->bring != 0 ||
+        tenant->IsEvicting())
       continue;
-    const bool one_before = std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
-      return !other->member && other->gate == Gate::kClosing && !other->stuck;
-    });
+    const bool one_before =
+        std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
+          return !other->member && other->gate == Gate::kClosing && !other->stuck;
+        });
     if (exclusive && one_before) continue;
     tenant->gate = Gate::kOpen;
     tenant->gate_order = 0;

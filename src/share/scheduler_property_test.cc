@@ -28,8 +28,12 @@ Settings SettingsOf(std::mt19937_64& random) {
 class RandomWorld : public World {
  public:
   RandomWorld(std::uint64_t seed, bool trouble, Settings settings)
-      : World(std::move(settings), {{"a", base::GiB(16)}, {"b", base::GiB(16)}}, kBus), random_(seed), trouble_(trouble) {
-    SetLog([this](const Action& action) { said_ << action.index() << '@' << now_.time_since_epoch().count() << ' '; });
+      : World(std::move(settings), {{"a", base::GiB(16)}, {"b", base::GiB(16)}}, kBus),
+        random_(seed),
+        trouble_(trouble) {
+    SetLog([this](const Action& action) {
+      said_ << action.index() << '@' << now_.time_since_epoch().count() << ' ';
+    });
   }
 
   std::uint64_t Below(std::uint64_t most) { return random_() % most; }
@@ -76,7 +80,8 @@ class RandomWorld : public World {
   }
 
   int Alive() const {
-    return static_cast<int>(std::count_if(jobs_.begin(), jobs_.end(), [](const auto& each) { return each.second.alive; }));
+    return static_cast<int>(
+        std::count_if(jobs_.begin(), jobs_.end(), [](const auto& each) { return each.second.alive; }));
   }
 
   // From now on nothing fails, all may run, and nobody is before another for good.
@@ -135,14 +140,6 @@ std::string Live(std::uint64_t seed, bool trouble) {
   world.RunFor(world.Bound() + 20s);
   for (auto& [id, job] : world.jobs())
     EXPECT_TRUE(!job.alive || job.computed > computed[id]) << "job " << id.value << " does not come on";
-  if (testing::Test::HasFailure()) {
-    const auto view = world.scheduler().View(world.now());
-    for (const auto& gpu : view.gpus) {
-      printf("%s cap %lu demand %lu contended %d excl %d handing %d policy %d compute %d pause %d\n", gpu.gpu.c_str(), gpu.capacity->count >> 20, gpu.demand.count >> 20, gpu.contended, gpu.exclusive, gpu.handing_over, (int)world.scheduler().settings().policy, (int)world.scheduler().settings().compute, world.scheduler().settings().pause);
-      for (const auto& t : gpu.tenants)
-        printf("  %ld res %lu away %lu pin %lu want %lu set %d gate %d act %d susp %d for %s stuck-order burst gap %d left\n", t.tenant.value, t.demand.resident.count >> 20, t.demand.away.count >> 20, t.demand.pinned.count >> 20, t.demand.wants.count >> 20, t.in_run_set, (int)t.gate, (int)t.activity, t.suspended, t.waits_for.c_str(), world.jobs()[t.tenant].gap);
-    }
-  }
   // It comes to rest: whoever is left fits.
   while (world.Alive() > 1) {
     for (auto& [id, job] : world.jobs())
@@ -162,14 +159,14 @@ std::string Live(std::uint64_t seed, bool trouble) {
 }
 
 TEST(ShareProperty, WhateverHappensCapacityHoldsAndNobodyStaysClosed) {
-  for (std::uint64_t seed = getenv("SEED") ? atoi(getenv("SEED")) : 1; seed <= (getenv("SEED") ? 400 : 40) && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 12 && !HasFailure(); ++seed) {
     SCOPED_TRACE("world " + std::to_string(seed));
     Live(seed, true);
   }
 }
 
 TEST(ShareProperty, NobodyWaitsForLongerThanTheBound) {
-  for (std::uint64_t seed = 1; seed <= 25 && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 8 && !HasFailure(); ++seed) {
     SCOPED_TRACE("world " + std::to_string(seed));
     std::mt19937_64 random(seed);
     Settings settings = SettingsOf(random);
@@ -186,7 +183,8 @@ TEST(ShareProperty, NobodyWaitsForLongerThanTheBound) {
 }
 
 TEST(ShareProperty, TheSameEventsMakeTheSameActions) {
-  for (std::uint64_t seed = 500; seed < 505 && !HasFailure(); ++seed) EXPECT_EQ(Live(seed, true), Live(seed, true));
+  for (std::uint64_t seed = 500; seed < 502 && !HasFailure(); ++seed)
+    EXPECT_EQ(Live(seed, true), Live(seed, true));
 }
 
 }  // namespace

@@ -49,8 +49,10 @@ class ShareScheduler : public testing::Test {
     std::vector<Kind> found;
     std::vector<Action> rest;
     for (Action& action : said_) {
-      if (auto* each = std::get_if<Kind>(&action)) found.push_back(std::move(*each));
-      else rest.push_back(std::move(action));
+      if (auto* each = std::get_if<Kind>(&action))
+        found.push_back(std::move(*each));
+      else
+        rest.push_back(std::move(action));
     }
     said_ = std::move(rest);
     return found;

@@ -67,9 +67,10 @@ bool Scheduler::MayRun(const Domain& domain, const Tenant& tenant) const {
   // What a closed one has, and where, is not known before it is told.
   if (!tenant.told && !tenant.IsOpen()) return false;
   if (tenant.parked || (tenant.back_blocked && tenant.HasAway())) return false;
-  return !tenant.stuck || std::none_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
-    return other != &tenant && other->Waits() && ShareGpu(tenant, *other);
-  });
+  return !tenant.stuck ||
+         std::none_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
+           return other != &tenant && other->Waits() && ShareGpu(tenant, *other);
+         });
 }
 
 // The hand-over on its way can come to its end. What an allocation wants on top has time until then.
@@ -80,8 +81,9 @@ bool Scheduler::IsPossible(const Domain& domain) const {
     if (tenant->member && !MayRun(domain, *tenant)) return false;
     if (tenant->member && !tenant->Runs()) all_run = false;
     for (const auto& [gpu, part] : tenant->parts)
-      used[gpu] += tenant->member ? part.demand.pinned + part.promised + part.demand.resident + part.demand.away
-                                  : Immovable(*tenant, part);
+      used[gpu] += tenant->member
+                       ? part.demand.pinned + part.promised + part.demand.resident + part.demand.away
+                       : Immovable(*tenant, part);
   }
   if (all_run) return true;
   return std::all_of(used.begin(), used.end(), [this](const auto& each) {
@@ -96,7 +98,8 @@ void Scheduler::Decide(Domain& domain, State& state, base::MonoTime now) {
   for (Tenant* tenant : domain.tenants)
     if (tenant->member && MayRun(domain, *tenant)) members.push_back(tenant);
   Packing wanted(domain.tenants, capacities_, /*exclusive=*/false);
-  const bool all_fit = std::all_of(members.begin(), members.end(), [&](const Tenant* tenant) { return wanted.Add(*tenant); });
+  const bool all_fit =
+      std::all_of(members.begin(), members.end(), [&](const Tenant* tenant) { return wanted.Add(*tenant); });
   for (Tenant* tenant : domain.tenants) tenant->starves = tenant->LacksRoom() && !(tenant->member && all_fit);
   Tenant* waiter = settings_.pause ? nullptr : FirstWaiter(domain, state);
   std::optional<Group> chosen;
@@ -118,8 +121,8 @@ Tenant* Scheduler::FirstWaiter(const Domain& domain, const State& state) const {
   return first;
 }
 
-std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members, const Domain& domain, State& state,
-                                            base::MonoTime now) {
+std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members, const Domain& domain,
+                                            State& state, base::MonoTime now) {
   Packing packing(domain.tenants, capacities_, state.compute.IsExclusive());
   packing.Put(waiter);
   Group chosen{&waiter}, stay, may_leave;
@@ -152,7 +155,8 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
   return chosen;
 }
 
-// Without anybody to make room for, all stay that fit; one that does not even fit alone is not closed for no one.
+// Without anybody to make room for, all stay that fit; one that does not even fit alone is not closed for no
+// one.
 Group Scheduler::Remain(const Group& members, const Domain& domain, const State& state) const {
   Group sorted = members, chosen;
   std::sort(sorted.begin(), sorted.end(), [](const Tenant* a, const Tenant* b) {
@@ -187,7 +191,8 @@ void Scheduler::Extend(Group& chosen, const Domain& domain, const State& state, 
   }
   // Nobody is evicted for one that would not run.
   for (Tenant* tenant : resting)
-    if ((!tenant->HasAway() || packing.FitsBesideAll(*tenant)) && packing.Add(*tenant)) chosen.push_back(tenant);
+    if ((!tenant->HasAway() || packing.FitsBesideAll(*tenant)) && packing.Add(*tenant))
+      chosen.push_back(tenant);
 }
 
 void Scheduler::SetMembers(const Domain& domain, State& state, const Group& chosen, base::MonoTime now) {

@@ -40,9 +40,9 @@ base::Result<Value> ValueOf(const Words<Value, kCount>& words, std::string_view 
 
 base::Result<> Within(std::string_view name, base::Millis value, base::Millis least, base::Millis most) {
   if (value >= least && value <= most) return {};
-  return base::Fail(ErrorCode::kInvalidArgument,
-                    std::string(name) + " is " + base::FormatDuration(value) + "; it has to be from " +
-                        base::FormatDuration(least) + " to " + base::FormatDuration(most));
+  return base::Fail(ErrorCode::kInvalidArgument, std::string(name) + " is " + base::FormatDuration(value) +
+                                                     "; it has to be from " + base::FormatDuration(least) +
+                                                     " to " + base::FormatDuration(most));
 }
 
 }  // namespace

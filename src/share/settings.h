@@ -28,9 +28,9 @@ struct Settings {
   base::Millis idle{100};  // nothing in flight for so long: the rest of the turn is given away
   bool pause = false;      // turns stay as they are; who fits still runs
   Compute compute = Compute::kConcurrent;
-  base::Millis compute_quantum{500};       // a turn among those who fit together
-  base::Millis compute_trial{10'000};      // kAuto: how long each way is tried
-  base::Millis compute_again{600'000};     // and after how long again
+  base::Millis compute_quantum{500};         // a turn among those who fit together
+  base::Millis compute_trial{10'000};        // kAuto: how long each way is tried
+  base::Millis compute_again{600'000};       // and after how long again
   std::optional<base::SizeSpec> capacity{};  // of every GPU; none: what the daemon finds free for tenants
   std::map<std::string, base::SizeSpec> capacity_of{};  // by UUID, before `capacity`
   OnNoYield on_no_yield = OnNoYield::kWait;

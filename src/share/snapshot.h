@@ -12,12 +12,13 @@ namespace gpuman::share {
 
 struct TenantStatus {
   TenantId tenant;
-  Demand demand;          // on this GPU
+  Demand demand;  // on this GPU
   bool in_run_set = false;
   Gate gate = Gate::kOpen;
   Activity activity = Activity::kUnknown;
   bool suspended = false;
-  // "turn", "room", "return" (its memory is on its way), "yield" (does not), "retry" (a move failed), "too_large"; empty: nothing.
+  // "turn", "room", "return" (its memory is on its way), "yield" (does not), "retry" (a move failed),
+  // "too_large"; empty: nothing.
   std::string waits_for;
   Span waiting{};   // so long already
   Span had_turn{};  // since it joined
@@ -28,7 +29,7 @@ struct TenantStatus {
 struct GpuStatus {
   std::string gpu;
   std::optional<base::Bytes> capacity;
-  base::Bytes demand;  // of all tenants: resident, away, pinned and wanted
+  base::Bytes demand;                 // of all tenants: resident, away, pinned and wanted
   std::vector<TenantStatus> tenants;  // by id
   bool contended = false;             // not all fit, or they take turns
   bool exclusive = false;             // also those who fit take turns

@@ -33,10 +33,10 @@ struct Tenant {
   Gate gate = Gate::kOpen;
   OrderId gate_order = 0;  // Close, until it is answered
   base::MonoTime close_deadline{};
-  bool stuck = false;   // did not close in time; the order stands
-  bool parked = false;  // suspended
-  bool told = false;    // its demand
-  OrderId bring = 0;    // not answered yet
+  bool stuck = false;     // did not close in time; the order stands
+  bool parked = false;    // suspended
+  bool told = false;      // its demand
+  OrderId bring = 0;      // not answered yet
   bool stopping = false;  // that one, by StopBring
   // A move failed: not tried again before then.
   std::optional<base::MonoTime> out_blocked, back_blocked;
@@ -51,7 +51,8 @@ struct Tenant {
   bool starves = false;     // lacks room that takes another run set, not only memory that is to leave
   bool backfilled = false;  // let in while one before it waited on
   bool incoming = false;    // its memory is brought in this hand-over
-  int moves_charged = 1;    // how many hand-overs its coming in is charged: 2 of who pushed another off, then 0 of that one
+  int moves_charged =
+      1;  // how many hand-overs its coming in is charged: 2 of who pushed another off, then 0 of that one
   bool told_too_large = false;
   base::MonoTime turn_since{};
   // Seconds of the GPU for its weight, ahead of who has least of those that want a turn; never negative while
@@ -62,10 +63,12 @@ struct Tenant {
   bool IsOpen() const { return gate == Gate::kOpen; }
   bool IsIdle() const { return activity == Activity::kIdle; }
   bool LacksRoom() const {
-    return std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.second.Lacks().count > 0; });
+    return std::any_of(parts.begin(), parts.end(),
+                       [](const auto& part) { return part.second.Lacks().count > 0; });
   }
   bool HasAway() const {
-    return std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.second.demand.away.count > 0; });
+    return std::any_of(parts.begin(), parts.end(),
+                       [](const auto& part) { return part.second.demand.away.count > 0; });
   }
   bool IsEvicting() const {
     return std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.second.evict != 0; });

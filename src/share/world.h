@@ -1,7 +1,7 @@
 // A model of GPUs, buses and programs in simulated time, for the tests of this folder.
 //
-// A program computes for `burst` and does something else for `gap`, in turn, until it has computed for `work`.
-// It computes at full speed while its gate is open. The bus of each GPU copies both ways at once.
+// A program computes for `burst` and does something else for `gap`, in turn, until it has computed for
+// `work`. It computes at full speed while its gate is open. The bus of each GPU copies both ways at once.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,9 +37,9 @@ class World {
     bool alive = true, open = true, gap = false, told_idle = false, parked = false;
     std::map<std::string, base::Bytes> here, away, wanted;
     std::map<std::string, std::uint64_t> promised, credit;
-    Span left{}, computed{};    // of this phase; in all
-    base::MonoTime since{};     // of the phase, or of its last continuation
-    std::uint64_t epoch = 0;    // of what is planned for it
+    Span left{}, computed{};  // of this phase; in all
+    base::MonoTime since{};   // of the phase, or of its last continuation
+    std::uint64_t epoch = 0;  // of what is planned for it
     OrderId close = 0, bring = 0;
     std::map<std::string, OrderId> evicts;
     std::optional<base::MonoTime> stands;  // at its gate, since
@@ -149,16 +149,13 @@ class World {
     ++events_;
     for (const Action& action : actions) {
       if (log_) log_(action);
-      if (getenv("DBG")) {
-        printf("%.4f ", std::chrono::duration<double>(now_.time_since_epoch()).count() - 3600);
-        std::visit([](const auto& a) { printf("%s %ld ", typeid(a).name() + 25, a.tenant.value); if constexpr (requires { a.bytes; }) printf("%s %lu", a.gpu.c_str(), a.bytes.count >> 20); }, action);
-        printf("\n");
-      }
       std::visit([this](const auto& each) { Do(each); }, action);
     }
     CheckCapacity();
   }
-  void At(base::MonoTime when, std::function<void()> what) { queue_.push({when, ++planned_, std::move(what)}); }
+  void At(base::MonoTime when, std::function<void()> what) {
+    queue_.push({when, ++planned_, std::move(what)});
+  }
   void SetLog(std::function<void(const Action&)> log) { log_ = std::move(log); }
 
  protected:
@@ -425,15 +422,6 @@ class World {
         if (job.program.memory.count(gpu) > 0 && job.wanted.count(gpu) == 0 && !job.parked)
           sum += job.program.pinned;
       }
-      if (sum > capacity && lowered_.count(gpu) == 0 && getenv("DBG")) {
-        printf("t %.4f\n", std::chrono::duration<double>(now_.time_since_epoch()).count() - 3600);
-        for (auto& [id, job] : jobs_)
-          if (job.alive)
-            printf("%ld here %lu away %lu promised %lu credit %lu pinned %lu wanted %d bring %lu open %d\n", id.value, job.here[gpu].count >> 20, job.away[gpu].count >> 20, job.promised[gpu] >> 20, job.credit[gpu] >> 20, job.program.pinned.count >> 20, (int)job.wanted.count(gpu), job.bring, job.open);
-        printf("cap %lu sched cap %lu\n", capacity.count >> 20, Status(gpu).capacity->count >> 20);
-        for (const auto& t : Status(gpu).tenants) printf("  %ld res %lu away %lu pin %lu want %lu set %d gate %d act %d for %s\n", t.tenant.value, t.demand.resident.count >> 20, t.demand.away.count >> 20, t.demand.pinned.count >> 20, t.demand.wants.count >> 20, t.in_run_set, (int)t.gate, (int)t.activity, t.waits_for.c_str());
-        exit(1);
-      }
       // Where it was lowered, it is passed until enough has left.
       if (sum <= capacity) lowered_.erase(gpu);
       EXPECT_TRUE(sum <= capacity || lowered_.count(gpu) > 0) << gpu << ": " << sum.count;
@@ -441,7 +429,8 @@ class World {
   }
 
   Span TimeOf(std::uint64_t bytes) const {
-    return std::chrono::duration_cast<Span>(std::chrono::duration<double>(static_cast<double>(bytes) / rate_));
+    return std::chrono::duration_cast<Span>(
+        std::chrono::duration<double>(static_cast<double>(bytes) / rate_));
   }
 
   static constexpr std::uint64_t kPiece = 256ull << 20;
