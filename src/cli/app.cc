@@ -27,6 +27,7 @@ constexpr std::array kCommands{
     Command{"remove", &AddRemove},
     Command{"logs", &AddLogs},
     Command{"events", &AddEvents},
+    Command{"share", &AddShare},
     Command{"gpu", &AddGpu},
     Command{"config", &AddConfig},
     Command{"completion", &AddCompletion},

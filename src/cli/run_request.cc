@@ -129,6 +129,7 @@ base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
   request.restart = api::RestartPolicyFromString(options.restart).value_or(api::RestartPolicy::kNo);
   request.preload = !options.no_preload;
   request.share = options.share;
+  request.weight = options.weight;
   request.directory = origin.directory;
   request.umask = origin.umask;
 

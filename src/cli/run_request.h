@@ -21,6 +21,7 @@ struct RunOptions {
   std::optional<std::string> command;  // --command
   bool no_preload = false;
   bool share = false;
+  double weight = 1;
 };
 
 // What the job takes over from the shell it was started in.

@@ -59,6 +59,11 @@ const gpu::Gpu* SmallestOf(const std::vector<std::string>& uuids, const gpu::Inv
   return smallest;
 }
 
+Result<> CheckWeight(double weight) {
+  if (weight >= 0.001 && weight <= 1000) return {};
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("a weight of {} lies outside 0.001 to 1000", weight));
+}
+
 Result<> CheckSizes(const jobs::Job& job, const gpu::Inventory& inventory) {
   if (!job.memory && !job.soft) return {};
   const auto* smallest = SmallestOf(job.gpus, inventory);
@@ -145,7 +150,9 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   job.restart = ModeOf(request.restart);
   job.grace = request.grace;
   job.preload = request.preload;
+  GPUMAN_TRY(CheckWeight(request.weight));
   job.share = request.share;
+  job.weight = request.weight;
   GPUMAN_TRY(CheckSizes(job, inventory));
   return job;
 }
@@ -155,6 +162,8 @@ Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inv
   if (update.memory || update.clear_memory) changed.memory = update.memory;
   if (update.soft || update.clear_soft) changed.soft = update.soft;
   if (update.priority) changed.priority = *update.priority;
+  if (update.weight) changed.weight = *update.weight;
+  GPUMAN_TRY(CheckWeight(changed.weight));
   if (update.restart) changed.restart = ModeOf(*update.restart);
   if (update.grace) changed.grace = update.grace;
   GPUMAN_TRY(CheckPriority(changed.priority));

@@ -52,6 +52,10 @@ base::Result<> Service::Order(base::JobId job, base::ProcessId process, bool out
   // The ledger says who sits in it; that this is a process of the job is for attribution to say.
   if (guard_->JobOf(process.pid) != job)
     return base::Fail(base::ErrorCode::kNotFound, "the process is not of this job");
+  const auto* const record = suspender_->RecordOf(job);
+  // Its turn brings its memory back; its gate stays shut until then.
+  if (!out && TakesTurns(job) && record && !record->target)
+    return shims_->Order(job, process, ledger::Command{ledger::wire::What::kHold, {}});
   return shims_->Order(job, process, out);
 }
 
@@ -97,7 +101,12 @@ void Service::SaveSuspension(base::JobId job, std::string record, std::function<
   supervisor_->SetSuspension(job, std::move(record), std::move(done));
 }
 
-void Service::OnPhase(base::JobId job, suspend::Phase phase) { guard_->SetPlace(job, PlaceOf(phase)); }
+void Service::OnPhase(base::JobId job, suspend::Phase phase) {
+  guard_->SetPlace(job, PlaceOf(phase));
+  if (sharer_) sharer_->Reconcile();
+}
+
+bool Service::TakesTurns(base::JobId job) { return sharer_ && sharer_->Has(job); }
 
 void Service::SuspendJob(base::JobId id, const std::string& reason, const std::string& detail,
                          base::Millis return_after) {

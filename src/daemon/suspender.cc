@@ -40,7 +40,7 @@ void Suspender::Begin(base::JobId job, const std::string& stored) {
   if (stored.empty() || entries_.contains(job)) return;
   auto record = suspend::ParseRecord(stored);
   if (!record) return;
-  Entry entry{suspend::Machine::Rebuild(settings_.machine, std::move(*record))};
+  Entry entry{suspend::Machine::Rebuild(SettingsFor(job), std::move(*record))};
   entry.back_since = clock_.Mono();
   entry.stored = stored;
   entries_.emplace(job, std::move(entry));
@@ -62,8 +62,14 @@ const suspend::Record* Suspender::RecordOf(base::JobId job) const {
   return it == entries_.end() ? nullptr : &it->second.machine.record();
 }
 
+suspend::Settings Suspender::SettingsFor(base::JobId job) {
+  suspend::Settings settings = settings_.machine;
+  settings.returns_held = host_.TakesTurns(job);
+  return settings;
+}
+
 Suspender::Entry& Suspender::EntryFor(base::JobId job) {
-  if (!entries_.contains(job)) entries_.emplace(job, Entry{suspend::Machine(settings_.machine)});
+  if (!entries_.contains(job)) entries_.emplace(job, Entry{suspend::Machine(SettingsFor(job))});
   Observe(job);
   return entries_.at(job);
 }
@@ -105,7 +111,7 @@ void Suspender::Move(base::JobId job, const std::string& gpu, Done done) {
 
 void Suspender::SetSettings(SuspenderSettings settings) {
   settings_ = settings;
-  for (auto& [job, entry] : entries_) entry.machine.SetSettings(settings_.machine);
+  for (auto& [job, entry] : entries_) entry.machine.SetSettings(SettingsFor(job));
 }
 
 void Suspender::OnSample() {

@@ -60,6 +60,8 @@ class SuspenderHost {
   // What a context takes of the GPU; 0: not known.
   virtual base::Bytes ContextCostOf(const std::string& gpu) = 0;
   virtual int PriorityOf(base::JobId job) = 0;
+  // It takes turns on its GPU: its memory comes back with its turn (machine.h: returns_held).
+  virtual bool TakesTurns(base::JobId job) = 0;
   // Host memory that the job's shims have already.
   virtual base::Bytes HostMemoryOf(base::JobId job) = 0;
   // Stores the record with the job; `done` when it is on the disk, or cannot be.
@@ -102,6 +104,9 @@ class Suspender {
   // GPUs were looked at.
   void OnSample();
 
+  // Moves memory for others, too.
+  suspend::Checkpointer& movers() { return checkpointer_; }
+
   // Of a job that is not simply running; nullptr: it is.
   const suspend::Record* RecordOf(base::JobId job) const;
 
@@ -125,6 +130,7 @@ class Suspender {
 
   // A machine that knows what is there, for something that is about to be asked.
   Entry& EntryFor(base::JobId job);
+  suspend::Settings SettingsFor(base::JobId job);
   void Feed(base::JobId job, const suspend::Event& event);
   void Observe(base::JobId job);
   void TellPhase(base::JobId job);

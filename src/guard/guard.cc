@@ -187,6 +187,7 @@ JobSnapshot Guard::SnapshotOf(const GuardedJob& job) const {
   snapshot.priority = job.priority;
   snapshot.grace = job.grace;
   snapshot.ending_since = job.ending_since;
+  snapshot.shares = job.shares;
   if (const auto it = suspensions_.find(job.id); it != suspensions_.end()) {
     snapshot.place = it->second.place;
     snapshot.place_since = it->second.since;

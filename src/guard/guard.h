@@ -31,6 +31,7 @@ struct GuardedJob {
   std::uint64_t run = 1;        // grows with every start of the command
   base::MonoTime started_at{};  // of this run
   int priority = 128;
+  bool shares = false;  // --share
   std::optional<base::SizeSpec> hard{};
   std::optional<base::SizeSpec> soft{};
   std::vector<std::string> gpus{};  // UUIDs the limits hold on; empty: every GPU

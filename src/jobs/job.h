@@ -67,6 +67,7 @@ struct Job {
   std::optional<base::Millis> grace;
   bool preload = true;
   bool share = false;  // its memory may leave the GPU and come back, while it runs
+  double weight = 1;   // of its turns on a shared GPU, against the others' there
 
   // How far it got.
   JobState state = JobState::kStarting;

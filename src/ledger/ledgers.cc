@@ -218,6 +218,13 @@ std::optional<base::Bytes> Ledgers::HeldBy(JobId job, base::ProcessId process, s
   return base::Bytes{wire::BytesOf(ledger, static_cast<unsigned>(gpu), *slot)};
 }
 
+std::optional<base::Bytes> Ledgers::OnGpuOf(JobId job, base::ProcessId process, std::string_view uuid) const {
+  const auto held = HeldBy(job, process, uuid);
+  if (!held) return held;
+  const auto& entry = jobs_.at(job);
+  return *held - base::Bytes{wire::Load(entry.page->slot[*SlotOf(entry, process)].evicted)};
+}
+
 unsigned Ledgers::Reclaim(JobId job) {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return 0;

@@ -116,6 +116,8 @@ class Ledgers {
   bool Registered(base::JobId job, base::ProcessId process) const;
   // What the process counts on the GPU; nullopt: it does not count its memory in this job's ledger now.
   std::optional<base::Bytes> HeldBy(base::JobId job, base::ProcessId process, std::string_view uuid) const;
+  // The same without what is in host memory instead.
+  std::optional<base::Bytes> OnGpuOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   // Gives back what processes that have ended held; returns how many of those there were. A process of the
   // job that is refused memory does the same, so nothing waits for this.
   unsigned Reclaim(base::JobId job);

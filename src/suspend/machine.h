@@ -47,6 +47,9 @@ struct Settings {
   base::Millis return_limit{120'000};
   base::Millis retry{30'000};  // after a failure that may pass: no room, a process that could not be taken
   int retries = 10;            // of a way back, before it has to be asked for again
+  // A job that shares its GPU: what its shims have in host memory stays there on the way back, and their
+  // gates stay shut; whoever gives turns brings it. Not where it moves to another GPU.
+  bool returns_held = false;
 };
 
 // A shim's eviction, as the daemon reads it from the ledger. kFailed: the last order failed; `evicted` says
@@ -277,6 +280,7 @@ class Machine {
 
   // --- machine_back.cc
   void GoBack(base::MonoTime now);
+  bool ReturnsHeld() const { return settings_.returns_held && !record_.target; }
   void LoadAll();
   bool RestoreNext(base::MonoTime now);
   bool ReturnShims(base::MonoTime now);

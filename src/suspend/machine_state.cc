@@ -185,9 +185,10 @@ std::optional<BytesByGpu> Machine::Needs(MonoTime now) const {
   for (const auto& [id, member] : members_) {
     const auto held = record_.held.find(id);
     const bool off_whole = member.saved == Saved::kCheckpointed || member.saved == Saved::kUnknown;
+    const Bytes stays = ReturnsHeld() ? Sum(member.seen, &GpuShare::evicted) : Bytes{};
     if (off_whole && held != record_.held.end()) {
-      for (const auto& [gpu, bytes] : held->second) add(gpu, bytes);
-    } else {
+      for (const auto& [gpu, bytes] : held->second) add(gpu, bytes - stays);
+    } else if (!ReturnsHeld()) {
       for (const auto& [gpu, share] : member.seen.gpus) add(gpu, share.evicted);
     }
   }

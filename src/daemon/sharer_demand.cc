@@ -1,0 +1,198 @@
+// What shared jobs have and want of their GPUs, and what there is for them.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/sharer.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using ledger::wire::Stage;
+using Doing = ledger::wire::Activity;
+
+// How long an allocation waits for its turn at most.
+constexpr base::Millis kRoomPatience{600'000};
+// What processes beside the shared ones have changes all the time; smaller changes wait for a larger one.
+constexpr base::Bytes kWorthTelling = base::MiB(16);
+
+bool IsMoving(const ledger::Standing& one) {
+  return one.stage == Stage::kEvicting || one.stage == Stage::kRestoring;
+}
+
+}  // namespace
+
+std::string Sharer::GpuOf(const Entry& entry, const ledger::Standing& standing) const {
+  const auto most = std::max_element(standing.held.begin(), standing.held.end(),
+                                     [](const auto& a, const auto& b) { return a.used < b.used; });
+  if (most != standing.held.end()) return most->uuid;
+  return entry.job.gpus.empty() ? std::string() : entry.job.gpus.front();
+}
+
+base::Bytes Sharer::CountedOf(base::JobId job, const std::string& gpu) const {
+  for (const auto& one : shims_.UsageOf(job))
+    if (one.uuid == gpu) return one.used;
+  return {};
+}
+
+std::map<std::string, share::Demand> Sharer::DemandOf(const Entry& entry,
+                                                      const std::vector<ledger::Standing>& standings) const {
+  std::map<std::string, share::Demand> demand;
+  for (const auto& one : standings) {
+    const auto gpu = GpuOf(entry, one);
+    if (gpu.empty()) continue;
+    const auto with_mover = entry.loaded.find(one.process);
+    const base::Bytes loaded =
+        with_mover == entry.loaded.end() ? base::Bytes{} : std::min(with_mover->second, one.evicted);
+    share::Demand& part = demand[gpu];
+    part.resident += one.evictable + loaded;
+    part.away += one.evicted - loaded;
+    part.wants += one.wants;
+    for (const auto& held : one.held)
+      demand[held.uuid].pinned += held.uuid == gpu ? held.used - one.evictable - one.evicted : held.used;
+  }
+  // Where it will be.
+  if (demand.empty() && entry.job.gpus.size() == 1) demand[entry.job.gpus.front()];
+  for (auto& [gpu, part] : demand) part.pinned += shims_.OutsideOf(entry.job.id, gpu);
+  return demand;
+}
+
+void Sharer::Look(Entry& entry) {
+  LookAtOrders(entry);
+  if (entry.mode != Entry::Mode::kShared) return;
+  const auto id = entry.job.id;
+  const auto standings = shims_.StandingsOf(id);
+  const auto gone = [&](const auto& one) {
+    return std::none_of(standings.begin(), standings.end(),
+                        [&](const ledger::Standing& there) { return there.process == one.first; });
+  };
+  std::erase_if(entry.loaded, gone);
+  std::erase_if(entry.completed, gone);
+  auto demand = DemandOf(entry, standings);
+  const bool settled = std::none_of(standings.begin(), standings.end(), IsMoving);
+  if (settled && (entry.stale || demand != entry.demand)) {
+    bool wants = false;
+    for (const auto& [gpu, part] : demand) {
+      wants = wants || part.wants.count > 0;
+      const auto before = entry.demand.find(gpu);
+      if (before == entry.demand.end() || before->second.wants != part.wants) entry.promised.erase(gpu);
+    }
+    if (!entry.bringing) entry.granted.clear();
+    entry.denied = entry.denied && wants;
+    entry.stale = false;
+    entry.demand = demand;
+    Feed(share::event::DemandIs{id, std::move(demand)});
+  }
+  TellActivity(entry, standings);
+}
+
+void Sharer::TellActivity(Entry& entry, const std::vector<ledger::Standing>& standings) {
+  using share::Activity;
+  Activity activity = Activity::kIdle;
+  std::uint64_t since = 0, completed = 0;
+  for (const auto& one : standings) {
+    Activity its = Activity::kUnknown;
+    if (one.activity == Doing::kAtGate || one.activity == Doing::kForRoom)
+      its = Activity::kWaiting;
+    else if (one.activity == Doing::kBusy)
+      its = Activity::kBusy;
+    else if (one.activity == Doing::kIdle || one.stage == Stage::kNone)
+      its = Activity::kIdle;
+    since = std::max(since, one.activity_since);
+    if (its == Activity::kWaiting || activity == Activity::kWaiting)
+      activity = Activity::kWaiting;
+    else if (its == Activity::kBusy || activity == Activity::kBusy)
+      activity = Activity::kBusy;
+    else if (its == Activity::kUnknown)
+      activity = its;
+    const auto [before, fresh] = entry.completed.try_emplace(one.process, one.completed);
+    if (one.completed > before->second) completed += one.completed - before->second;
+    before->second = one.completed;
+  }
+  if (completed > 0) Feed(share::event::Completed{entry.job.id, completed});
+  if (activity == entry.activity) return;
+  entry.activity = activity;
+  const base::MonoTime when{std::chrono::nanoseconds(since)};
+  Feed(share::event::ActivityIs{entry.job.id, activity, when});
+}
+
+// Every job may take what is free in its share of the GPU, without asking: so many shares as there are jobs
+// that run there.
+void Sharer::TellRoom() {
+  for (const auto& [gpu, capacity] : capacities_) {
+    base::Bytes used;
+    std::uint64_t open = 0;
+    for (const auto& [id, entry] : entries_) {
+      const auto part = entry.demand.find(gpu);
+      if (entry.mode == Entry::Mode::kLent || part == entry.demand.end()) continue;
+      used += part->second.resident + part->second.pinned;
+      if (const auto more = entry.granted.find(gpu); more != entry.granted.end()) used += more->second;
+      if (const auto more = entry.promised.find(gpu); more != entry.promised.end()) used += more->second;
+      open += entry.open ? 1 : 0;
+    }
+    const base::Bytes share{open == 0 ? 0 : (capacity - used).count / open};
+    for (auto& [id, entry] : entries_) {
+      if (entry.mode == Entry::Mode::kLent || !entry.demand.contains(gpu)) continue;
+      const auto promised = entry.promised.find(gpu);
+      const base::Bytes more = (entry.open ? share : base::Bytes{}) +
+                               (promised == entry.promised.end() ? base::Bytes{} : promised->second);
+      shims_.SetRoom(id, gpu, shims_.OutsideOf(id, gpu) + CountedOf(id, gpu) + more);
+    }
+  }
+  for (auto& [id, entry] : entries_)
+    if (entry.mode != Entry::Mode::kLent) TellSharing(entry);
+}
+
+void Sharer::TellSharing(Entry& entry) {
+  const bool contended = std::any_of(entry.demand.begin(), entry.demand.end(),
+                                     [this](const auto& part) { return scheduler_.IsContended(part.first); });
+  const ledger::Sharing sharing{contended ? scheduler_.settings().idle : base::Millis(0),
+                                entry.denied ? base::Millis(0) : kRoomPatience};
+  if (entry.told != sharing) {
+    entry.offer = entry.offer || entry.denied;
+    entry.told = sharing;
+    shims_.SetSharing(entry.job.id, sharing);
+  }
+  if (std::exchange(entry.offer, false)) shims_.OfferRoom(entry.job.id);
+}
+
+// What is not the shared jobs' own: the guard's reserve, the driver's, other processes', the movers'
+// contexts.
+void Sharer::SetCapacities() {
+  std::set<base::JobId> own;
+  std::map<std::string, std::set<suspend::HelperUser>> users;
+  for (const auto& [id, entry] : entries_) {
+    if (entry.mode != Entry::Mode::kLent) own.insert(id);
+    for (const auto& gpu : entry.job.gpus) users[gpu].insert(entry.job.owner);
+  }
+  std::set<pid_t> movers;
+  for (const auto& [gpu, of_gpu] : users)
+    for (const auto& user : of_gpu)
+      if (const auto pid = movers_.HelperPid(user)) movers.insert(*pid);
+  for (const auto& [gpu, status] : host_.GpuStatuses()) {
+    if (!users.contains(gpu) || !status.sample.memory) continue;
+    base::Bytes others, all;
+    for (const auto& process : status.processes) {
+      const base::Bytes bytes = process.memory.value_or(base::Bytes{});
+      all += bytes;
+      const bool shared = (process.job && own.contains(*process.job)) || movers.contains(process.id.pid);
+      if (!shared) others += bytes;
+    }
+    const base::Bytes whole = status.gpu.memory;
+    const base::Bytes driver = whole - status.sample.memory->free - all;
+    auto& least = driver_.try_emplace(gpu, driver).first->second;
+    least = std::min(least, driver);
+    const base::Bytes contexts{host_.ContextCostOf(gpu).count * users.at(gpu).size()};
+    const base::Bytes free = whole - host_.ReserveOf(gpu) - least - others - contexts;
+    const base::Bytes capacity = std::min(free, share::CapacityOf(scheduler_.settings(), gpu, whole));
+    const auto known = capacities_.find(gpu);
+    if (known != capacities_.end()) {
+      const base::Bytes change =
+          capacity > known->second ? capacity - known->second : known->second - capacity;
+      if (change < kWorthTelling) continue;
+    }
+    capacities_[gpu] = capacity;
+    Feed(share::event::CapacityChanged{gpu, capacity});
+  }
+}
+
+}  // namespace gpuman::daemon
