@@ -1,6 +1,7 @@
 #include "api/json.h"
 #include "daemon/routes.h"
 #include "daemon/share_views.h"
+#include "daemon/sharer.h"
 
 namespace gpuman::daemon {
 namespace {

@@ -1,4 +1,5 @@
 #include "daemon/service.h"
+#include "daemon/sharer.h"
 
 #include <spdlog/spdlog.h>
 

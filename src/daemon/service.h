@@ -28,7 +28,7 @@
 #include "daemon/event_log.h"
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
-#include "daemon/sharer.h"
+#include "daemon/sharer_host.h"
 #include "daemon/shim_channel.h"
 #include "daemon/suspender.h"
 #include "daemon/user_names.h"
@@ -46,6 +46,8 @@ struct ServiceOptions {
   std::filesystem::path checkpoint_program;
   std::string version;
 };
+
+class Sharer;
 
 class Service final : private jobs::SupervisorHost,
                       private guard::Hands,

@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "daemon/service.h"
+#include "daemon/sharer.h"
 
 namespace gpuman::daemon {
 
@@ -25,14 +26,17 @@ void Service::BeginSharing() {
 std::vector<SharedJob> Service::SharedJobs() {
   std::vector<SharedJob> shared;
   for (const auto* const job : supervisor_->All()) {
-    if (!job->share || !job->preload || job->state != jobs::JobState::kRunning || !shims_->Has(job->id) ||
-        released_.contains(job->id))
+    // One that is being stopped needs its turn to come to its end.
+    const bool stops = job->state == jobs::JobState::kStopping;
+    if (!job->share || !job->preload || (job->state != jobs::JobState::kRunning && !stops) ||
+        !shims_->Has(job->id) || released_.contains(job->id))
       continue;
     const auto owner = OwnerOf(job->id);
     if (!owner) continue;
     const auto* const record = suspender_->RecordOf(job->id);
-    shared.push_back({job->id, *owner, job->weight, job->priority, job->gpus.empty() ? AllGpus() : job->gpus,
-                      record && record->phase != suspend::Phase::kRunning});
+    const bool lent = stops ? sharer_->IsLent(job->id) : record && record->phase != suspend::Phase::kRunning;
+    shared.push_back(
+        {job->id, *owner, job->weight, job->priority, job->gpus.empty() ? AllGpus() : job->gpus, lent});
   }
   return shared;
 }

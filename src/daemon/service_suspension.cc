@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/service.h"
+#include "daemon/sharer.h"
 #include "daemon/suspension_views.h"
 
 namespace gpuman::daemon {
@@ -106,7 +107,10 @@ void Service::OnPhase(base::JobId job, suspend::Phase phase) {
   if (sharer_) sharer_->Reconcile();
 }
 
-bool Service::TakesTurns(base::JobId job) { return sharer_ && sharer_->Has(job); }
+bool Service::TakesTurns(base::JobId id) {
+  const auto* const job = supervisor_->Find(id);
+  return sharer_ && job && job->share && job->preload;
+}
 
 void Service::SuspendJob(base::JobId id, const std::string& reason, const std::string& detail,
                          base::Millis return_after) {

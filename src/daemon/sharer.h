@@ -31,35 +31,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "daemon/sharer_host.h"
 #include "daemon/shim_channel.h"
-#include "guard/guard.h"
 #include "share/scheduler.h"
 #include "suspend/checkpointer.h"
 
 namespace gpuman::daemon {
-
-struct SharedJob {
-  base::JobId id;
-  suspend::HelperUser owner;
-  double weight = 1;
-  int priority = 0;
-  std::vector<std::string> gpus;  // UUIDs that it may use
-  bool lent = false;              // the suspender's
-};
-
-// What the sharer needs of the daemon. Called on the loop; may not call back into the sharer but from the
-// loop later.
-class SharerHost {
- public:
-  virtual ~SharerHost() = default;
-  // Running jobs of --share that have a ledger.
-  virtual std::vector<SharedJob> SharedJobs() = 0;
-  virtual const std::map<std::string, guard::GpuStatus>& GpuStatuses() = 0;
-  virtual base::Bytes ReserveOf(const std::string& gpu) = 0;
-  virtual base::Bytes ContextCostOf(const std::string& gpu) = 0;
-  virtual void TellSharing(const share::action::Report& report) = 0;
-  virtual void Escalate(base::JobId job, share::OnNoYield how) = 0;
-};
 
 class Sharer {
  public:
@@ -82,7 +59,11 @@ class Sharer {
   void SetSettings(share::Settings settings);
   const share::Settings& settings() const { return scheduler_.settings(); }
   share::Snapshot View() const { return scheduler_.View(clock_.Mono()); }
-  bool Has(base::JobId job) const { return entries_.contains(job); }
+  // Of a job that takes part; false where it does not.
+  bool IsLent(base::JobId job) const {
+    const auto entry = entries_.find(job);
+    return entry != entries_.end() && entry->second.job.lent;
+  }
 
  private:
   struct Evicting {
@@ -93,8 +74,8 @@ class Sharer {
   };
   struct Load {
     std::string gpu;
-    base::Bytes need, granted, came;
-    base::Bytes again;  // of what came, that is copied anew and was told already
+    base::Bytes need{}, granted{}, came{};
+    base::Bytes again{};  // of what came, that is copied anew and was told already
     bool done = false;
     int tries = 0;
   };
@@ -195,9 +176,9 @@ class Sharer {
   suspend::Checkpointer& movers_;
   share::Scheduler scheduler_;
   std::map<base::JobId, Entry> entries_;
-  std::map<std::string, base::Bytes> capacities_;  // told
-  std::map<std::string, base::Bytes> driver_;      // of the GPU, beyond what processes have
-  std::deque<share::Event> events_;                // to be fed; what is done for one may cause others
+  std::map<std::string, base::Bytes> capacities_;          // told
+  std::map<std::string, std::deque<base::Bytes>> driver_;  // of the GPU, beyond what processes have
+  std::deque<share::Event> events_;                        // to be fed; what is done for one may cause others
   bool feeding_ = false;
   boost::asio::steady_timer turn_, poll_;
   bool polling_ = false;

@@ -1,5 +1,6 @@
 // Memory of shared jobs on its way back: the mover loads it as room is granted.
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "daemon/sharer.h"

@@ -15,6 +15,8 @@ constexpr base::Millis kRoomPatience{600'000};
 // What processes beside the shared ones have changes all the time; smaller changes wait for a larger one.
 constexpr base::Bytes kWorthTelling = base::MiB(16);
 
+constexpr std::size_t kLooks = 7;
+
 bool IsMoving(const ledger::Standing& one) {
   return one.stage == Stage::kEvicting || one.stage == Stage::kRestoring;
 }
@@ -111,7 +113,7 @@ void Sharer::TellActivity(Entry& entry, const std::vector<ledger::Standing>& sta
   if (completed > 0) Feed(share::event::Completed{entry.job.id, completed});
   if (activity == entry.activity) return;
   entry.activity = activity;
-  const base::MonoTime when{std::chrono::nanoseconds(since)};
+  const base::MonoTime when = since == 0 ? clock_.Mono() : base::MonoTime(std::chrono::nanoseconds(since));
   Feed(share::event::ActivityIs{entry.job.id, activity, when});
 }
 
@@ -178,11 +180,16 @@ void Sharer::SetCapacities() {
       if (!shared) others += bytes;
     }
     const base::Bytes whole = status.gpu.memory;
-    const base::Bytes driver = whole - status.sample.memory->free - all;
-    auto& least = driver_.try_emplace(gpu, driver).first->second;
-    least = std::min(least, driver);
+    // The two figures are not of the same moment.
+    auto& looks = driver_[gpu];
+    looks.push_back(whole - status.sample.memory->free - all);
+    if (looks.size() > kLooks) looks.pop_front();
+    auto sorted = std::vector(looks.begin(), looks.end());
+    std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2),
+                     sorted.end());
+    const base::Bytes driver = sorted[sorted.size() / 2];
     const base::Bytes contexts{host_.ContextCostOf(gpu).count * users.at(gpu).size()};
-    const base::Bytes free = whole - host_.ReserveOf(gpu) - least - others - contexts;
+    const base::Bytes free = whole - host_.ReserveOf(gpu) - driver - others - contexts;
     const base::Bytes capacity = std::min(free, share::CapacityOf(scheduler_.settings(), gpu, whole));
     const auto known = capacities_.find(gpu);
     if (known != capacities_.end()) {
