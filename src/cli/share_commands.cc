@@ -1,7 +1,7 @@
 // share status, share set: who takes turns on which GPU.
 #include <fmt/format.h>
 
-#include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "api/json.h"
 #include "cli/command.h"

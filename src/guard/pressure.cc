@@ -28,13 +28,13 @@ bool GoesBefore(const Candidate& a, const Candidate& b) {
   return std::tie(a.job->started_at, a.job->id) > std::tie(b.job->started_at, b.job->id);
 }
 
-std::vector<Candidate> Candidates(const Round& round, const GpuSnapshot& gpu, bool spare_shared) {
+std::vector<Candidate> Candidates(const Round& round, const GpuSnapshot& gpu) {
   std::vector<Candidate> candidates;
   auto usages = UsageByJob(gpu.processes);
   for (const auto& job : round.snapshot.jobs) {
     const Usage usage = usages[job.id];
     if (usage.known.count == 0 && usage.unknown == 0) continue;
-    if ((job.shares && spare_shared) || job.ending_since || gpu.taken_at <= job.started_at) continue;
+    if (job.ending_since || gpu.taken_at <= job.started_at) continue;
     if (job.place == Place::kOff || IsGoingOff(round, job)) continue;
     if (round.state.jobs[job.id].ending.stage != Stage::kNone) continue;
     const auto limit = job.limits.find(gpu.uuid);
@@ -109,21 +109,19 @@ void HoldReserve(Round& round, const GpuSnapshot& gpu) {
                     Exactly(gpu.reserve), NameOf(gpu)));
   }
   if (waits) return;
-  // Memory of those who share it leaves as soon as the daemon sees that there is less; whoever does not, and
-  // is the victim anyway, is none of theirs.
   if (!pressure.since) pressure.since = gpu.taken_at;
-  const bool sharers = std::any_of(round.snapshot.jobs.begin(), round.snapshot.jobs.end(),
-                                   [](const JobSnapshot& job) { return job.shares; });
-  const bool spare_shared = sharers && gpu.taken_at - *pressure.since < round.settings.share_patience;
-  const auto candidates = Candidates(round, gpu, spare_shared);
+  const auto candidates = Candidates(round, gpu);
   const auto victim = std::min_element(candidates.begin(), candidates.end(), GoesBefore);
   if (victim == candidates.end()) {
-    if (spare_shared) return;
     return TellUnrelieved(
         round, pressure, gpu,
         fmt::format("{} has {} free, below its reserve of {}, and nothing on it may be ended", NameOf(gpu),
                     Exactly(gpu.free), Exactly(gpu.reserve)));
   }
+
+  // What the daemon sees as gone for those who share the GPU leaves by itself.
+  if (victim->job && victim->job->shares && gpu.taken_at - *pressure.since < round.settings.share_patience)
+    return;
 
   const bool may_suspend = victim->job && round.settings.on_pressure == OnPressure::kSuspend;
   const auto why_not = may_suspend ? WhyNotSuspended(round, *victim->job, gpu, victim->usage) : std::nullopt;
