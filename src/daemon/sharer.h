@@ -100,7 +100,9 @@ class Sharer {
     bool stale = true;                            // to be told anew all the same
     bool open = true;
     std::map<std::string, base::Bytes> granted, promised;  // outstanding
-    bool offer = false;                                    // room that waits to be offered
+    std::optional<base::MonoTime> wants_fell;  // and nothing was taken of the room that was promised
+    base::MonoTime offered{};
+    bool offer = false;  // room that waits to be offered
     bool denied = false;
     int fruitless = 0;  // grants for an allocation since the job last grew
     base::Bytes counted_at_grant;
@@ -161,6 +163,7 @@ class Sharer {
 
   // --- sharer_demand.cc
   void Look(Entry& entry);
+  void LookAtPromises(Entry& entry, std::map<std::string, share::Demand>& demand);
   std::map<std::string, share::Demand> DemandOf(const Entry& entry,
                                                 const std::vector<ledger::Standing>& standings) const;
   void TellActivity(Entry& entry, const std::vector<ledger::Standing>& standings);

@@ -135,6 +135,7 @@ void Sharer::GrantRoom(Entry& entry, const share::action::Grant& grant) {
   // The driver has less than it should.
   if (entry.fruitless > kMostFruitless) entry.denied = true;
   entry.promised[grant.gpu] += grant.bytes;
+  entry.wants_fell.reset();
   entry.offer = true;
 }
 

@@ -16,6 +16,8 @@ constexpr base::Millis kRoomPatience{600'000};
 constexpr base::Bytes kWorthTelling = base::MiB(16);
 
 constexpr std::size_t kLooks = 7;
+// After which a promise is offered again, or is void.
+constexpr base::Millis kPromiseHolds{20};
 
 bool IsMoving(const ledger::Standing& one) {
   return one.stage == Stage::kEvicting || one.stage == Stage::kRestoring;
@@ -58,6 +60,23 @@ std::map<std::string, share::Demand> Sharer::DemandOf(const Entry& entry,
   return demand;
 }
 
+// An allocation that was promised its room no longer waits just before it takes it, and waits again where it
+// failed all the same: neither is the end of the promise.
+void Sharer::LookAtPromises(Entry& entry, std::map<std::string, share::Demand>& demand) {
+  const auto now = clock_.Mono();
+  for (const auto& [gpu, bytes] : entry.promised) {
+    share::Demand& part = demand[gpu];
+    if (part.wants.count > 0) {
+      entry.wants_fell.reset();
+      if (entry.open && now >= entry.offered + kPromiseHolds) entry.offer = true;
+      continue;
+    }
+    if (CountedOf(entry.job.id, gpu) != entry.counted_at_grant) continue;
+    if (!entry.wants_fell) entry.wants_fell = now;
+    if (now < *entry.wants_fell + kPromiseHolds) part.wants = entry.demand[gpu].wants;
+  }
+}
+
 void Sharer::Look(Entry& entry) {
   LookAtOrders(entry);
   if (entry.mode != Entry::Mode::kShared) return;
@@ -70,6 +89,7 @@ void Sharer::Look(Entry& entry) {
   std::erase_if(entry.loaded, gone);
   std::erase_if(entry.completed, gone);
   auto demand = DemandOf(entry, standings);
+  LookAtPromises(entry, demand);
   const bool settled = std::none_of(standings.begin(), standings.end(), IsMoving);
   if (settled && (entry.stale || demand != entry.demand)) {
     bool wants = false;
@@ -85,6 +105,7 @@ void Sharer::Look(Entry& entry) {
     Feed(share::event::DemandIs{id, std::move(demand)});
   }
   TellActivity(entry, standings);
+  if (entry.offer) TellRoom();
 }
 
 void Sharer::TellActivity(Entry& entry, const std::vector<ledger::Standing>& standings) {
@@ -154,7 +175,9 @@ void Sharer::TellSharing(Entry& entry) {
     entry.told = sharing;
     shims_.SetSharing(entry.job.id, sharing);
   }
-  if (std::exchange(entry.offer, false)) shims_.OfferRoom(entry.job.id);
+  if (!std::exchange(entry.offer, false)) return;
+  entry.offered = clock_.Mono();
+  shims_.OfferRoom(entry.job.id);
 }
 
 // What is not the shared jobs' own: the guard's reserve, the driver's, other processes', the movers'

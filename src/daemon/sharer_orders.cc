@@ -25,6 +25,8 @@ void Sharer::Open(Entry& entry) {
   entry.opening = clock_.Mono();
   entry.open = true;
   entry.fruitless = 0;
+  // The scheduler takes it for busy from now on.
+  if (entry.activity == share::Activity::kWaiting) entry.activity = share::Activity::kBusy;
   (void)shims_.OrderAll(entry.job.id, {What::kRun, {}});
 }
 

@@ -104,7 +104,7 @@ class TakingTurns(ShareCase):
         self.finishes_with_its_data(small)
         gpu = self.gpu()
         self.assertGreater(gpu["moved_out"], 0)
-        # 12 + 9 MiB and two contexts on 230 MiB: 3 MiB are too much.
+        # 8 + 4 MiB and two contexts on 222 MiB: 2 MiB are too much.
         self.assertLess(gpu["moved_out"] / max(1, gpu["hand_overs"]), 8 * MIB)
 
     def test_weights_are_shares_of_the_time(self):
