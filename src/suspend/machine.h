@@ -57,6 +57,7 @@ struct GpuShare {
   base::Bytes used;       // what the driver shows
   base::Bytes evictable;  // what its shim could evict
   base::Bytes evicted;    // what its shim holds in host memory
+  base::Bytes counted{};  // what its shim counts, wherever it is: the driver's word may be older
   friend bool operator==(const GpuShare&, const GpuShare&) = default;
 };
 

@@ -97,6 +97,14 @@ TEST(SuspendMover, MemoryThatTheDriverCannotRestoreLeavesByTheShimHoweverLittleI
   EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
 }
 
+TEST(SuspendMover, WhatTheShimCountsIsHeldWhereTheDriversWordIsOlder) {
+  Story s;
+  s.Process(11, MiB(0), MiB(128)).gpus["a"].counted = MiB(234);
+  s.Look();
+  EXPECT_THAT(s.Suspend(), ::testing::Contains("evict 11"));
+  EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), MiB(234));
+}
+
 TEST(SuspendMover, NothingIsCheckpointedThatTheDriverCannotRestore) {
   Story stays, silent, alone;
   stays.Process(11, MiB(900), MiB(400)).holds_imported = true;
