@@ -99,7 +99,7 @@ std::vector<suspend::ProcessView> SuspensionView(base::JobId job,
     if (uuid.empty() || (standing.evictable.count == 0 && standing.evicted.count == 0)) continue;
     view.gpus[uuid].evictable = standing.evictable;
     view.gpus[uuid].evicted = standing.evicted;
-    view.gpus[uuid].counted = standing.counted;
+    view.settled = view.gpus[uuid].used >= standing.evictable;
   }
   std::vector<suspend::ProcessView> list;
   for (auto& [process, view] : views) list.push_back(std::move(view));

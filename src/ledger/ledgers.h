@@ -53,7 +53,6 @@ struct Standing {
   std::uint32_t driver_error = 0;  // CUresult, where the trouble is the driver's
   base::Bytes evictable;           // on the GPU
   base::Bytes evicted;             // in host memory
-  base::Bytes counted;             // as its slot counts, on all GPUs
   bool holds_imported = false;     // on the GPU: memory that no checkpoint may find there
 };
 

@@ -31,8 +31,6 @@ Standing Read(const wire::Slot& slot, base::ProcessId process, std::uint32_t ord
   standing.driver_error = wire::DriverErrorOf(error);
   standing.evictable.count = std::min(wire::Load(slot.evictable), kMost);
   standing.evicted.count = std::min(wire::Load(slot.evicted), kMost);
-  for (const auto& holding : slot.gpu)
-    standing.counted.count += std::min(wire::Books{wire::Load(holding.books)}.units() * wire::kUnit, kMost);
   standing.holds_imported = (wire::Load(slot.flags) & wire::kHoldsImported) != 0;
   return standing;
 }

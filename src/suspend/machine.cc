@@ -299,6 +299,7 @@ std::optional<MonoTime> Machine::Deadline() const {
   const bool back = phase() == Phase::kResuming || phase() == Phase::kUndoing;
   std::optional<MonoTime> first;
   const auto at = [&](MonoTime time) { first = first ? std::min(*first, time) : time; };
+  if (settling_ && phase() == Phase::kSuspending) at(began_ + settings_.settle_limit);
   for (const auto& [id, member] : members_) {
     if (!back && member.left_until) {
       if (phase() == Phase::kSuspended && IsOnGpu(member)) at(*member.left_until);

@@ -51,6 +51,7 @@ class World {
     target.cuda = *rc::gen::inRange(0, 6) != 0;
     target.imported = target.view.has_shim && *rc::gen::inRange(0, 4) == 0;
     target.stuck = *rc::gen::inRange(0, 4) == 0;
+    target.view.settled = *rc::gen::inRange(0, 4) != 0;
     target.view.stage = target.view.has_shim ? Stage::kOnGpu : Stage::kNone;
     targets_[target.view.id] = target;
   }

@@ -218,8 +218,10 @@ class SuspendTest(SuspendCase):
             self.request("DELETE", f"/v1/jobs/small{i}")
             self.becomes(name, "running")
         tags = {self.job(name)["id"]: name for name in names}
-        back = [tags[e["job"]] for e in self.events() if e["kind"] == "job_resumed" and e["job"] in tags]
-        self.assertEqual(back, ["first", "late", "early"])
+        def back():
+            return [tags[e["job"]] for e in self.events() if e["kind"] == "job_resumed" and e["job"] in tags]
+        until("all three are told of", lambda: len(back()) == 3)
+        self.assertEqual(back(), ["first", "late", "early"])
 
 
 class HostBudgetTest(SuspendCase):
