@@ -8,6 +8,7 @@
 
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
+#include "mover/peer.h"
 
 namespace gpuman::mover {
 namespace {
@@ -20,40 +21,9 @@ using suspend::Answer;
 using suspend::Outcome;
 namespace wire = ledger::wire;
 
-constexpr int kPeerMs = 60'000;  // for the process to say what it has to
-
 Answer AnswerOf(const base::Error& error) {
   const bool no_room = error.code == ErrorCode::kExhausted;
   return {.outcome = no_room ? Outcome::kNoRoom : Outcome::kFailed, .message = error.message};
-}
-
-// To the process: nothing was done.
-void Refuse(int connection, wire::Trouble trouble) {
-  constexpr std::uint32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
-  const std::uint32_t driver = trouble == wire::Trouble::kNoRoom ? kOutOfMemory : 0;
-  const wire::Reply reply{wire::kReplyMagic, 0, 1, wire::PackError(trouble, driver)};
-  (void)wire::SendWith(connection, &reply, sizeof reply, nullptr, 0, 0);
-}
-
-// As long as the process lives, also stopped: whether it has given up its memory, or has it, is for it to
-// say.
-Result<> AwaitReceipt(int connection, const base::ProcessId& process) {
-  constexpr int kLookEveryMs = 500;
-  wire::Reply reply{};
-  int files[wire::kMostParts];
-  unsigned count = 0;
-  ssize_t got = -1;
-  do {
-    got = wire::ReceiveWith(connection, &reply, sizeof reply, files, count, kLookEveryMs);
-    for (unsigned i = 0; i < count; ++i) ::close(files[i]);
-  } while (got < 0 && base::IsAlive(process));
-  if (got != sizeof reply || reply.magic != wire::kReplyMagic)
-    return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
-  if (reply.error != 0)
-    return Fail(ErrorCode::kInternal, fmt::format("the process could not: trouble {}, CUDA error {}",
-                                                  static_cast<unsigned>(wire::TroubleOf(reply.error)),
-                                                  wire::DriverErrorOf(reply.error)));
-  return {};
 }
 
 }  // namespace
@@ -76,7 +46,16 @@ void Parcel::Drop() {
   Clear();
 }
 
-Result<> Parcel::Receive(int connection, std::vector<Piece>& pieces) {
+// What a process hands out: until it has given it up, beside what is here of it.
+struct Parcel::Offer {
+  std::vector<Piece> pieces;
+  std::vector<Memory> memory;
+  std::vector<Fd> files;
+  std::optional<Stowage> stowage;
+};
+
+Result<Parcel::Offer> Parcel::Receive(int connection) {
+  Offer offer;
   for (;;) {
     wire::Parts parts{};
     int files[wire::kMostParts];
@@ -88,60 +67,66 @@ Result<> Parcel::Receive(int connection, std::vector<Piece>& pieces) {
       return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
     for (unsigned i = 0; i < count; ++i) {
       GPUMAN_ASSIGN(Memory memory, gpus_.Import(taken[i].get(), parts.part[i].bytes));
-      memory_.push_back(std::move(memory));
-      files_.push_back(std::move(taken[i]));
-      pieces.push_back({parts.part[i].address, parts.part[i].bytes});
+      offer.memory.push_back(std::move(memory));
+      offer.files.push_back(std::move(taken[i]));
+      offer.pieces.push_back({parts.part[i].address, parts.part[i].bytes});
     }
-    if (parts.last != 0) return {};
+    if (parts.last != 0) return offer;
   }
 }
 
 // Host memory for it.
-Result<> Parcel::Stow(std::vector<Piece> pieces) {
-  Layout layout{process_, {}, std::move(pieces), {}};
-  if (!memory_.empty()) {
-    GPUMAN_ASSIGN(layout.gpu, gpus_.UuidOf(memory_.front().gpu()));
+Result<> Parcel::Stow(Offer& offer) {
+  Layout layout{process_, {}, std::move(offer.pieces), {}};
+  if (!offer.memory.empty()) {
+    GPUMAN_ASSIGN(layout.gpu, gpus_.UuidOf(offer.memory.front().gpu()));
   }
   GPUMAN_ASSIGN(auto segments, pool_.Take(SegmentSizes(BytesOf(layout.pieces))));
-  GPUMAN_ASSIGN(stowage_, Stowage::Make(std::move(layout), std::move(segments)));
+  GPUMAN_ASSIGN(offer.stowage, Stowage::Make(std::move(layout), std::move(segments)));
   return {};
 }
 
 // Host memory to the process, which then gives up the device's.
-Result<> Parcel::HandOver(int connection) {
-  std::vector<int> files{stowage_->page()};
-  for (const Segment& segment : stowage_->segments()) files.push_back(segment.file());
+Result<> Parcel::HandOver(int connection, const Stowage& stowage) {
+  std::vector<int> files{stowage.page()};
+  for (const Segment& segment : stowage.segments()) files.push_back(segment.file());
   for (std::size_t from = 0; from < files.size(); from += wire::kMostParts) {
     const auto count = static_cast<unsigned>(std::min<std::size_t>(wire::kMostParts, files.size() - from));
     const wire::Reply reply{wire::kReplyMagic, count, from + count == files.size() ? 1u : 0u, 0};
     if (!wire::SendWith(connection, &reply, sizeof reply, &files[from], count, kPeerMs))
       return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
   }
-  return AwaitReceipt(connection, process_);
+  GPUMAN_TRY(AwaitReceipt(connection, process_));
+  return {};
 }
 
+// An offer that the process went back on may come to its turn after the one that it then made.
 Answer Parcel::Take(Fd connection, const std::function<void(std::span<const int>)>& holding) {
   const std::lock_guard lock(mutex_);
-  Clear();  // of a time before
-  std::vector<Piece> pieces;
-  Result<> taken = Receive(connection.get(), pieces);
-  const bool received = taken.has_value();
-  if (taken) taken = Stow(std::move(pieces));
+  auto offer = Receive(connection.get());
+  Result<> taken = offer ? Stow(*offer) : Fail(offer.error());
   if (!taken) {
-    const bool host = received && taken.error().code == ErrorCode::kExhausted;
+    const bool host = offer && taken.error().code == ErrorCode::kExhausted;
     Refuse(connection.get(), host ? wire::Trouble::kHostMemory : wire::Trouble::kNoMover);
-  } else {
-    for (std::size_t from = 0; from < files_.size(); from += wire::kMostParts) {
-      std::vector<int> some;
-      for (std::size_t i = from; i < files_.size() && i < from + wire::kMostParts; ++i)
-        some.push_back(files_[i].get());
-      holding(some);
-    }
-    taken = HandOver(connection.get());
+    return AnswerOf(taken.error());
   }
-  if (taken) return {.outcome = Outcome::kDone, .bytes = {BytesOf(stowage_->layout().pieces)}};
-  Clear();
-  return AnswerOf(taken.error());
+  for (std::size_t from = 0; from < offer->files.size(); from += wire::kMostParts) {
+    std::vector<int> some;
+    for (std::size_t i = from; i < offer->files.size() && i < from + wire::kMostParts; ++i)
+      some.push_back(offer->files[i].get());
+    holding(some);
+  }
+  taken = HandOver(connection.get(), *offer->stowage);
+  if (!taken) {
+    offer->memory.clear();
+    pool_.Give(std::move(*offer->stowage).Empty());
+    return AnswerOf(taken.error());
+  }
+  Clear();  // of a time before
+  memory_ = std::move(offer->memory);
+  files_ = std::move(offer->files);
+  stowage_ = std::move(offer->stowage);
+  return {.outcome = Outcome::kDone, .bytes = {BytesOf(stowage_->layout().pieces)}};
 }
 
 // Copies all of it, and says how much and how long.
@@ -258,9 +243,33 @@ Answer Parcel::Give(Fd connection) {
     if (!wire::SendWith(connection.get(), &parts, sizeof parts, files.data(), parts.count, kPeerMs))
       return AnswerOf({ErrorCode::kUnavailable, "the process went back on it, or ended"});
   }
-  if (auto receipt = AwaitReceipt(connection.get(), process_); !receipt) return AnswerOf(receipt.error());
+  auto receipt = AwaitReceipt(connection.get(), process_);
+  if (receipt && *receipt == Receipt::kOwn) {
+    if (auto filled = Fill(connection.get(), answer); !filled) {
+      Refuse(connection.get(), wire::Trouble::kNoMover);
+      return AnswerOf(filled.error());
+    }
+    receipt = AwaitReceipt(connection.get(), process_);
+  }
+  if (!receipt) return AnswerOf(receipt.error());
   Clear();
   return answer;
+}
+
+// The process makes the memory, where it cannot have ours.
+Result<> Parcel::Fill(int connection, Answer& answer) {
+  if (const auto secured = DoSecure({}); secured.outcome != Outcome::kDone)
+    return Fail(ErrorCode::kInternal, secured.message);
+  GPUMAN_TRY(SayDone(connection));
+  GPUMAN_ASSIGN(Offer own, Receive(connection));
+  if (own.pieces != stowage_->layout().pieces)
+    return Fail(ErrorCode::kInternal, "the process has other memory than it had");
+  memory_ = std::move(own.memory);
+  answer.bytes = {};
+  auto filled = Move(Direction::kIn, answer);
+  memory_.clear();  // it is the process's
+  if (filled) filled = SayDone(connection);
+  return filled;
 }
 
 }  // namespace gpuman::mover

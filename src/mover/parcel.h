@@ -42,9 +42,11 @@ class Parcel {
  private:
   suspend::Answer DoSecure(std::vector<base::Fd> holding);
   suspend::Answer DoLoad(const std::string& gpu);
-  base::Result<> Receive(int connection, std::vector<Piece>& pieces);
-  base::Result<> Stow(std::vector<Piece> pieces);
-  base::Result<> HandOver(int connection);
+  struct Offer;
+  base::Result<Offer> Receive(int connection);
+  base::Result<> Stow(Offer& offer);
+  base::Result<> HandOver(int connection, const Stowage& stowage);
+  base::Result<> Fill(int connection, suspend::Answer& answer);
   base::Result<> Find();
   base::Result<> Move(Direction direction, suspend::Answer& answer);
   bool OnGpu() const { return !memory_.empty(); }

@@ -202,31 +202,61 @@ Ended HandOut(Guest& guest, std::uint64_t deadline, std::uint64_t& evicted) {
 }
 
 // Puts the parts of a message behind their addresses.
-Ended Map(Guest& guest, Message& message) {
+CUresult Map(Guest& guest, Message& message) {
   for (unsigned i = 0; i < message.parts.count && i < wire::kMostParts; ++i) {
     const CUresult result =
         AdoptPiece(guest, {message.parts.part[i].address, message.parts.part[i].bytes}, message.Take(i));
-    if (result != CUDA_SUCCESS) return Failed(result);
+    if (result != CUDA_SUCCESS) return result;
   }
+  return CUDA_SUCCESS;
+}
+
+Ended AwaitDone(const Connection& mover) {
+  Message message;
+  if (!message.Receive(mover.get()) || message.reply.magic == 0) return {Trouble::kNoMover};
+  return message.reply.error != 0 ? Refused(message.reply) : Ended{};
+}
+
+// The mover's memory. `result`: what the driver said to it.
+Ended Adopt(Guest& guest, const Connection& mover, CUresult& result) {
+  for (bool last = false; !last;) {
+    Message message;
+    if (!message.Receive(mover.get())) return {Trouble::kNoMover};
+    if (message.reply.magic != 0)
+      return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
+    if (result == CUDA_SUCCESS) result = Map(guest, message);
+    last = message.parts.last != 0;
+  }
+  for (std::size_t i = 0; i < guest.regions.size() && result == CUDA_SUCCESS; ++i)
+    result = GiveAccess(guest.regions.at(i));
   return {};
+}
+
+// Memory of the process's own, which the mover fills: a process that the driver restored on another GPU than
+// it began on cannot import what is there (measured: CUDA_ERROR_NOT_INITIALIZED).
+Ended MakeOwn(Guest& guest, const Connection& mover) {
+  UnmapAll(guest);
+  const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
+  if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {Trouble::kNoMover};
+  Ended ended = AwaitDone(mover);  // what the mover made is gone
+  for (std::size_t i = 0; i < guest.regions.size() && ended.trouble == Trouble::kNone; ++i) {
+    const CUresult result = MapRegion(guest, guest.regions.at(i));
+    if (result != CUDA_SUCCESS) ended = Failed(result);
+  }
+  if (ended.trouble == Trouble::kNone) ended = Offer(guest, mover);
+  return ended.trouble == Trouble::kNone ? AwaitDone(mover) : ended;
 }
 
 Ended FetchBack(Guest& guest) {
   const Connection mover(wire::kBackMagic);
   if (mover.get() < 0) return {Trouble::kNoMover};
-  Ended ended{};
-  for (bool last = false; !last && ended.trouble == Trouble::kNone;) {
-    Message message;
-    if (!message.Receive(mover.get())) return {Trouble::kNoMover};
-    if (message.reply.magic != 0)
-      return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
-    ended = Map(guest, message);
-    last = message.parts.last != 0;
-  }
-  for (std::size_t i = 0; i < guest.regions.size() && ended.trouble == Trouble::kNone; ++i) {
-    const CUresult result = GiveAccess(guest.regions.at(i));
-    if (result != CUDA_SUCCESS) ended = Failed(result);
-  }
+  CUresult result = CUDA_SUCCESS;
+  Ended ended = Adopt(guest, mover, result);
+  if (ended.trouble != Trouble::kNone) return ended;
+  if (result == CUDA_ERROR_NOT_INITIALIZED)
+    ended = MakeOwn(guest, mover);
+  else if (result != CUDA_SUCCESS)
+    ended = Failed(result);
   mover.Receipt(ended);
   return ended;
 }

@@ -58,6 +58,7 @@ struct GpuShare {
   base::Bytes used;       // what the driver shows
   base::Bytes evictable;  // what its shim could evict
   base::Bytes evicted;    // what its shim holds in host memory
+  base::Bytes context{};  // what a context takes there; 0: not known
   friend bool operator==(const GpuShare&, const GpuShare&) = default;
 };
 
@@ -70,7 +71,7 @@ struct ProcessView {
   std::string error{};   // the shim's, with kFailed
   // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can take it.
   bool holds_imported = false;
-  // False: the driver's word is older than what the shim counts.
+  // False: the driver's word is older than what the shim counts, and what it will be is not known.
   bool settled = true;
 };
 

@@ -108,6 +108,14 @@ TEST(SuspendMover, WaitsForASampleThatShowsWhatTheShimHasTaken) {
   EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), MiB(234));
 }
 
+TEST(SuspendMover, WhatAContextTakesIsAddedToWhatTheShimCountsWhereTheSampleIsOlder) {
+  Story s;
+  s.Process(11, MiB(106), MiB(1024)).gpus["a"].context = MiB(106);
+  s.Look();
+  EXPECT_THAT(s.Suspend(), ::testing::Contains("evict 11"));
+  EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), MiB(1130));
+}
+
 TEST(SuspendMover, GoesOnWhereTheDriverNeverShowsIt) {
   Story s;
   s.Process(11, MiB(0), MiB(128)).settled = false;

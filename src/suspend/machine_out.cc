@@ -221,8 +221,11 @@ void Machine::ArriveOut(MonoTime now) {
 void Machine::Hold(Member& member) {
   const auto [held, fresh] = record_.held.try_emplace(member.seen.id);
   if (!fresh) return;
-  for (const auto& [gpu, share] : member.seen.gpus)
-    if ((share.used + share.evicted).count > 0) held->second[gpu] = share.used + share.evicted;
+  for (const auto& [gpu, share] : member.seen.gpus) {
+    const Bytes counted = share.evictable.count > 0 ? share.evictable + share.context : Bytes{};
+    const Bytes bytes = std::max(share.used, counted) + share.evicted;
+    if (bytes.count > 0) held->second[gpu] = bytes;
+  }
 }
 
 void Machine::TellOfNewcomer(Member& member, MonoTime now) {
