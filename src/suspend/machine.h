@@ -196,6 +196,8 @@ class Machine {
 
   const Record& record() const { return record_; }
   Phase phase() const { return record_.phase; }
+  // Since it was asked back, or elsewhere, a way back failed. It may be tried again.
+  bool HasFailedBack() const { return retries_ > 0; }
 
   // kUnsatisfiable, kNotSupported, kConflict or kNotFound with a sentence, for the one who asks. What is
   // accepted may fail later.

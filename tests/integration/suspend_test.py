@@ -11,13 +11,14 @@ import pathlib
 import random
 import re
 import signal
+import subprocess
 import sys
 import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, MIB, until  # noqa: E402
-from machine import build_dir  # noqa: E402
+from machine import build_dir, program  # noqa: E402
 
 
 class SuspendCase(DaemonTest):
@@ -91,6 +92,16 @@ class SuspendTest(SuspendCase):
         self.assertNotIn(pid, self.processes_on(0))
         self.assertEqual(self.job("mover")["gpus"], [self.request("GET", "/v1/gpus/1").json()["uuid"]])
         self.finishes_with_its_data("mover")
+
+    def test_who_asks_is_told_that_the_way_back_failed(self):
+        self.busy("back", "96MiB")
+        self.assertEqual(self.suspend("back").status, 200)
+        subprocess.run([program("gpuman-sim"), "inject", "alloc-fail", "--nth", "1"], env=self.m.env, check=True)
+        failed = self.resume("back")
+        self.assertEqual(failed.code(), "unsatisfiable", failed.body)
+        self.assertIn("OUT_OF_MEMORY", failed.json()["error"]["message"])
+        self.assertEqual(self.job("back")["state"], "suspended")
+        self.assertEqual(self.resume("back").json()["state"], "running")
 
     def test_what_is_not_there_cannot_be_suspended(self):
         self.start("ended", "true")
