@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs that leave the GPU and come back: daemon, shim, gpuman-checkpoint and the driver, on the simulated one.
+"""Jobs that leave the GPU and come back: daemon, shim, gpuman-mover and the driver, on the simulated one.
 
 Usage: suspend_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
