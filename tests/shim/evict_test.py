@@ -335,7 +335,7 @@ class Descriptors(EvictCase):
         self.assertEqual(self.order(ledger, pid, True)["stage"], ON_GPU)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (few - 40, hard))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(3, few - 40), hard))  # below all that is open
         self.assertEqual(self.order(ledger, pid, False)["stage"], EVICTED)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
