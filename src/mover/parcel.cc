@@ -63,8 +63,7 @@ Result<Parcel::Offer> Parcel::Receive(int connection) {
     const ssize_t got = wire::ReceiveWith(connection, &parts, sizeof parts, files, count, kPeerMs);
     std::vector<Fd> taken;
     for (unsigned i = 0; i < count; ++i) taken.emplace_back(files[i]);
-    if (got != sizeof parts || parts.magic != wire::kPartsMagic || parts.count != count)
-      return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
+    if (got != sizeof parts || parts.magic != wire::kPartsMagic || parts.count != count) return WentBack();
     for (unsigned i = 0; i < count; ++i) {
       GPUMAN_ASSIGN(Memory memory, gpus_.Import(taken[i].get(), parts.part[i].bytes));
       offer.memory.push_back(std::move(memory));
@@ -93,8 +92,7 @@ Result<> Parcel::HandOver(int connection, const Stowage& stowage) {
   for (std::size_t from = 0; from < files.size(); from += wire::kMostParts) {
     const auto count = static_cast<unsigned>(std::min<std::size_t>(wire::kMostParts, files.size() - from));
     const wire::Reply reply{wire::kReplyMagic, count, from + count == files.size() ? 1u : 0u, 0};
-    if (!wire::SendWith(connection, &reply, sizeof reply, &files[from], count, kPeerMs))
-      return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
+    if (!wire::SendWith(connection, &reply, sizeof reply, &files[from], count, kPeerMs)) return WentBack();
   }
   GPUMAN_TRY(AwaitReceipt(connection, process_));
   return {};
@@ -241,7 +239,7 @@ Answer Parcel::Give(Fd connection) {
       parts.part[parts.count++] = {pieces[i].address, pieces[i].bytes};
     }
     if (!wire::SendWith(connection.get(), &parts, sizeof parts, files.data(), parts.count, kPeerMs))
-      return AnswerOf({ErrorCode::kUnavailable, "the process went back on it, or ended"});
+      return AnswerOf(WentBack().value());
   }
   auto receipt = AwaitReceipt(connection.get(), process_);
   if (receipt && *receipt == Receipt::kOwn) {

@@ -12,7 +12,10 @@ using base::Fail;
 using base::Result;
 namespace wire = ledger::wire;
 
-// To the process: nothing was done.
+tl::unexpected<base::Error> WentBack() {
+  return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
+}
+
 void Refuse(int connection, wire::Trouble trouble) {
   constexpr std::uint32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
   const std::uint32_t driver = trouble == wire::Trouble::kNoRoom ? kOutOfMemory : 0;
@@ -20,8 +23,6 @@ void Refuse(int connection, wire::Trouble trouble) {
   (void)wire::SendWith(connection, &reply, sizeof reply, nullptr, 0, 0);
 }
 
-// As long as the process lives, also stopped: whether it has given up its memory, or has it, is for it to
-// say.
 Result<Receipt> AwaitReceipt(int connection, const base::ProcessId& process) {
   constexpr int kLookEveryMs = 500;
   wire::Reply reply{};
@@ -32,8 +33,7 @@ Result<Receipt> AwaitReceipt(int connection, const base::ProcessId& process) {
     got = wire::ReceiveWith(connection, &reply, sizeof reply, files, count, kLookEveryMs);
     for (unsigned i = 0; i < count; ++i) ::close(files[i]);
   } while (got < 0 && base::IsAlive(process));
-  if (got != sizeof reply || reply.magic != wire::kReplyMagic)
-    return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
+  if (got != sizeof reply || reply.magic != wire::kReplyMagic) return WentBack();
   if (reply.error != 0)
     return Fail(ErrorCode::kInternal, fmt::format("the process could not: trouble {}, CUDA error {}",
                                                   static_cast<unsigned>(wire::TroubleOf(reply.error)),
@@ -41,11 +41,10 @@ Result<Receipt> AwaitReceipt(int connection, const base::ProcessId& process) {
   return reply.last == 0 ? Receipt::kOwn : Receipt::kDone;
 }
 
-// To the process: the mover has done its part.
 Result<> SayDone(int connection) {
   const wire::Reply reply{wire::kReplyMagic, 0, 1, 0};
   if (wire::SendWith(connection, &reply, sizeof reply, nullptr, 0, kPeerMs)) return {};
-  return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
+  return WentBack();
 }
 
 }  // namespace gpuman::mover

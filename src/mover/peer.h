@@ -9,6 +9,8 @@ namespace gpuman::mover {
 
 inline constexpr int kPeerMs = 60'000;  // for the process to say what it has to
 
+tl::unexpected<base::Error> WentBack();
+
 // Nothing was done.
 void Refuse(int connection, ledger::wire::Trouble trouble);
 // The mover has done its part.

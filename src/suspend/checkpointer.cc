@@ -143,9 +143,9 @@ void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
   const Transfer& finished = node.mapped();
   const Verb verb = finished.request.verb;
   const bool done = answer.outcome == Outcome::kDone;
-  // Whole in host memory, with the process again, or never taken.
   const auto held = held_.find(finished.request.process);
   const bool others = verb == Verb::kTake && held != held_.end() && held->second.take != id;
+  // Whole in host memory, with the process again, or never taken.
   if ((verb == Verb::kTake) != done && verb != Verb::kLoad && answer.outcome != Outcome::kLost && !others)
     held_.erase(finished.request.process);
   std::erase_if(held_, [](const auto& entry) { return !base::IsAlive(entry.first); });
