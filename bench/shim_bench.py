@@ -17,6 +17,7 @@ import ledger
 import machine
 
 GIB = 1 << 30
+SHARE = "libgpuman.so with --share"
 ADDED = {"launch_ns": "at most 10 ns", "small_ns": "at most 1000 ns", "large_ns": "at most 1000 ns"}
 NAMES = {"launch_ns": "kernel launch", "small_ns": "1000 B and its free", "large_ns": "8 MiB and its free"}
 
@@ -77,15 +78,20 @@ def measure(real, rounds, blocks, peers):
         served = stack.enter_context(ledger.Ledger(directory / "shim.sock", "--gpu", first["uuid"], 64 * GIB, 0))
         environments = {"plain": calls.environment,
                         "libgpuman.so": ledger.preloaded(directory / "shim.sock", environment=calls.environment)}
+        # A job of --share: every launch passes the gate, and larger allocations are made so that they can leave.
+        share = stack.enter_context(ledger.Ledger(directory / "share.sock", "--gpu", first["uuid"], 64 * GIB, 0,
+                                                  "--evictable", 64 * GIB, 10_000))
+        environments[SHARE] = dict(ledger.preloaded(directory / "share.sock", environment=calls.environment),
+                                   GPUMAN_SHIM_EVICTABLE="1")
         for name, library, server in peers:
             if server:
                 stack.enter_context(beside(server))
             environments[name] = dict(calls.environment, LD_PRELOAD=library)
         usable = {name: env for name, env in environments.items() if calls.run(env, 1) is not None}
         answers = alternate.alternate(list(usable), rounds, lambda name: calls.run(usable[name]))
-        joined = int(served("joined"))
-    if joined != rounds + 1:
-        raise SystemExit(f"bench: {joined} processes joined the ledger instead of {rounds + 1}")
+        joined = {int(served("joined")), int(share("joined"))}
+    if joined != {rounds + 1}:
+        raise SystemExit(f"bench: {joined} processes joined the ledgers instead of {rounds + 1} each")
     result = {name: None for name in environments}
     for name, runs in answers.items():
         figures = {}
@@ -111,4 +117,4 @@ def rows(result):
             added = figures[figure]["added"]
             yield (f"{NAMES[figure]}, added by {variant}",
                    f"{added['median']:+.1f} ns ({added['low']:+.1f} to {added['high']:+.1f})",
-                   bar if variant == "libgpuman.so" else "")
+                   bar if variant.startswith("libgpuman.so") else "")

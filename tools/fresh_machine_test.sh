@@ -37,6 +37,7 @@ if [ ! -x "$tree/usr/bin/apt-get" ]; then
   }
   rm -f "$tree.log"
 fi
+chmod 755 "$tree"  # a directory of mktemp's is nobody else's, and this one becomes the root of a machine
 rm -rf "$tree/usr/src/gpuman"
 git -c safe.directory='*' clone --quiet --no-hardlinks . "$tree/usr/src/gpuman"
 

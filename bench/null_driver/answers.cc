@@ -119,10 +119,21 @@ CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int) {
   return cuMemAlloc_v2(pointer, bytes);
 }
 
+CUresult cuMemAddressReserve(CUdeviceptr* pointer, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
+  return cuMemAlloc_v2(pointer, bytes);
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t, const CUmemAllocationProp*,
+                     unsigned long long) {
+  return Tell(handle, 1);
+}
+
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
   spare.store(pointer, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }
+
+CUresult cuMemAddressFree(CUdeviceptr pointer, size_t) { return cuMemFree_v2(pointer); }
 
 }  // extern "C"
 }  // namespace gpuman::driver::abi

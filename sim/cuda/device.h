@@ -35,11 +35,12 @@ CUuuid ParseUuid(std::string_view text);
 class Device {
  public:
   Device(State& state, Client& client, int ordinal, unsigned gpu)
-      : state_(state), client_(client), ordinal_(ordinal), gpu_(gpu) {}
+      : state_(state), client_(client), ordinal_(ordinal), home_(gpu), gpu_(gpu) {}
 
   int ordinal() const { return ordinal_; }
   // Index in the state; a restore may change it.
   unsigned gpu() const { return gpu_.load(); }
+  bool IsAtHome() const { return gpu() == home_; }
   const GpuStatic& info() const { return state_->gpu_static[gpu()]; }
   GpuDynamic& dynamic() const { return state_->gpu[gpu()]; }
   Client& client() const { return client_; }
@@ -73,6 +74,7 @@ class Device {
   State& state_;
   Client& client_;
   const int ordinal_;
+  const unsigned home_;  // where it was at first
   std::atomic<unsigned> gpu_;
   std::mutex mutex_;  // orders changes of held_ and contexts_ with Suspend and Resume
   std::atomic<std::uint64_t> held_{0};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 
 #include "sim/cuda/ptx_warp.h"
 
@@ -180,7 +181,9 @@ RunResult Run(const Kernel& kernel, std::span<const std::uint64_t> globals, Dime
     if (constant.global >= 0) value += globals[static_cast<std::size_t>(constant.global)];
     registers[constant.register_index].lane.fill(value);
   }
-  Warp warp{};
+  const auto own =
+      std::make_unique<Warp>();  // GCC 13 misaligns it on the stack where addresses are sanitized
+  Warp& warp = *own;
   warp.registers = registers.data();
   warp.parameters = parameters;
   warp.memory = &memory;

@@ -260,6 +260,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
   for (int ordinal = 0; Device* const one = call.driver().FindDevice(ordinal); ++ordinal)
     if (gpu && one->gpu() == *gpu) device = one;
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  // Measured: of a process that was restored on another GPU.
+  if (!device->IsAtHome()) return CUDA_ERROR_NOT_INITIALIZED;
   const int copy = fcntl(given, F_DUPFD_CLOEXEC, 0);
   auto imported = std::make_shared<VirtualHandle>();
   // A handle of this process comes back as the memory that it has already, so that it counts once.

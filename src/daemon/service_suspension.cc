@@ -28,7 +28,8 @@ std::vector<suspend::ProcessView> Service::ProcessesOf(base::JobId id, const sus
   auto standings = shims_ ? shims_->StandingsOf(id) : std::vector<ledger::Standing>{};
   auto held = record.held;
   std::erase_if(held, [](const auto& entry) { return !base::IsAlive(entry.first); });
-  return SuspensionView(id, guard_->Statuses(), standings, held, job->gpus.empty() ? AllGpus() : job->gpus);
+  return SuspensionView(id, guard_->Statuses(), standings, held, job->gpus.empty() ? AllGpus() : job->gpus,
+                        [this](const std::string& gpu) { return ContextCostOf(gpu); });
 }
 
 std::vector<suspend::GpuView> Service::Gpus() {

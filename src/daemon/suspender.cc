@@ -278,7 +278,7 @@ void Suspender::AnswerWaiters(base::JobId job) {
       continue;
     }
     base::Result<> result;
-    if (!done && !waits_for_room)
+    if (!done && (!waits_for_room || it->second.machine.HasFailedBack()))
       result = base::Fail(base::ErrorCode::kUnsatisfiable,
                           record.detail.empty() ? "the job is where it was" : record.detail);
     boost::asio::post(loop_,

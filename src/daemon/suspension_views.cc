@@ -70,11 +70,11 @@ std::string TextOf(const ledger::Standing& standing) {
   return "unknown trouble";
 }
 
-std::vector<suspend::ProcessView> SuspensionView(base::JobId job,
-                                                 const std::map<std::string, guard::GpuStatus>& gpus,
-                                                 const std::vector<ledger::Standing>& standings,
-                                                 const std::map<base::ProcessId, suspend::BytesByGpu>& held,
-                                                 const std::vector<std::string>& only) {
+std::vector<suspend::ProcessView> SuspensionView(
+    base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
+    const std::vector<ledger::Standing>& standings,
+    const std::map<base::ProcessId, suspend::BytesByGpu>& held, const std::vector<std::string>& only,
+    const std::function<base::Bytes(const std::string&)>& context_cost) {
   std::map<base::ProcessId, suspend::ProcessView> views;
   const auto view_of = [&](const base::ProcessId& process) -> suspend::ProcessView& {
     auto& view = views[process];
@@ -100,6 +100,9 @@ std::vector<suspend::ProcessView> SuspensionView(base::JobId job,
     if (uuid.empty() || (standing.evictable.count == 0 && standing.evicted.count == 0)) continue;
     view.gpus[uuid].evictable = standing.evictable;
     view.gpus[uuid].evicted = standing.evicted;
+    auto& share = view.gpus[uuid];
+    share.context = context_cost(uuid);
+    view.settled = share.used >= standing.evictable || share.context.count > 0;
   }
   std::vector<suspend::ProcessView> list;
   for (auto& [process, view] : views) list.push_back(std::move(view));

@@ -1,6 +1,7 @@
 // What the daemon tells a job's suspension of its processes, and what it shows of it. Pure.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,11 +15,12 @@ namespace gpuman::daemon {
 
 // The processes of `job` on `gpus`, those that count in its ledger, and those of `held` that live.
 // `only`: the job's GPU where it has one; what a shim holds of a process that is on none is taken for its.
-std::vector<suspend::ProcessView> SuspensionView(base::JobId job,
-                                                 const std::map<std::string, guard::GpuStatus>& gpus,
-                                                 const std::vector<ledger::Standing>& standings,
-                                                 const std::map<base::ProcessId, suspend::BytesByGpu>& held,
-                                                 const std::vector<std::string>& only);
+// `context_cost`: of a GPU, 0 where it is not known.
+std::vector<suspend::ProcessView> SuspensionView(
+    base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
+    const std::vector<ledger::Standing>& standings,
+    const std::map<base::ProcessId, suspend::BytesByGpu>& held, const std::vector<std::string>& only,
+    const std::function<base::Bytes(const std::string&)>& context_cost);
 
 // "its host memory is at the budget": why an order was refused.
 std::string TextOf(const ledger::Standing& standing);

@@ -220,7 +220,7 @@ TEST(Attribution, GivesAProcessThatHasEndedToNobody) {
 
 // Whatever the tree looks like, a process belongs to the nearest keeper above it and to nothing else.
 TEST(Attribution, AgreesWithTheTreeItself) {
-  rc::check("nearest keeper above", [] {
+  EXPECT_TRUE(rc::check("nearest keeper above", [] {
     Table table;
     const int count = *rc::gen::inRange(2, 40);
     std::map<pid_t, std::optional<JobId>> truth{{1, std::nullopt}};
@@ -242,7 +242,7 @@ TEST(Attribution, AgreesWithTheTreeItself) {
     for (const auto& [pid, job] : truth) list.push_back({pid, base::MiB(1), ProcessKind::kCompute});
     for (const auto& process : attribution.Attribute("GPU-a", list))
       RC_ASSERT(process.job == truth[process.id.pid]);
-  });
+  }));
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ void CheckCause(const World& world, const Action& action, base::MonoTime now) {
 }
 
 TEST(GuardProperty, ActsOnlyWithACauseAndAlwaysWithOne) {
-  rc::check("cause and action", [] {
+  EXPECT_TRUE(rc::check("cause and action", [] {
     World world = MakeWorld();
     State state;
     std::set<Target> begun;
@@ -151,11 +151,11 @@ TEST(GuardProperty, ActsOnlyWithACauseAndAlwaysWithOne) {
     RC_ASSERT(!NextDeadline(state));
     for (const auto& target : begun)
       if (target.job) RC_ASSERT(state.jobs.at(*target.job).ending.stage == Stage::kKilled);
-  });
+  }));
 }
 
 TEST(GuardProperty, HasAtMostOnePressureVictimInFlightOnAGpu) {
-  rc::check("one at a time", [] {
+  EXPECT_TRUE(rc::check("one at a time", [] {
     World world = MakeWorld();
     State state;
     std::map<std::string, std::set<Target>> victims;
@@ -175,11 +175,11 @@ TEST(GuardProperty, HasAtMostOnePressureVictimInFlightOnAGpu) {
       }
       for (const auto& [uuid, some] : victims) RC_ASSERT(some.size() <= 1u);
     }
-  });
+  }));
 }
 
 TEST(GuardProperty, EndsForPressureOnlyWhoWasAskedToLeaveAndCouldNot) {
-  rc::check("suspended before it is ended", [] {
+  EXPECT_TRUE(rc::check("suspended before it is ended", [] {
     World world = MakeWorld();
     world.settings.on_pressure = OnPressure::kSuspend;
     world.settings.suspend_patience = base::Millis(500);
@@ -230,11 +230,11 @@ TEST(GuardProperty, EndsForPressureOnlyWhoWasAskedToLeaveAndCouldNot) {
         }
       }
     }
-  });
+  }));
 }
 
 TEST(GuardProperty, ChoosesTheSameVictimHoweverThingsAreOrdered) {
-  rc::check("order does not matter", [] {
+  EXPECT_TRUE(rc::check("order does not matter", [] {
     World world = MakeWorld();
     Move(world, 10);
     for (auto& gpu : world.gpus) gpu.ok = true;
@@ -248,7 +248,7 @@ TEST(GuardProperty, ChoosesTheSameVictimHoweverThingsAreOrdered) {
     std::sort(words.begin(), words.end());
     std::sort(shuffled.begin(), shuffled.end());
     RC_ASSERT(words == shuffled);
-  });
+  }));
 }
 
 }  // namespace

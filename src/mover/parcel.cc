@@ -8,6 +8,7 @@
 
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
+#include "mover/peer.h"
 
 namespace gpuman::mover {
 
@@ -21,12 +22,6 @@ namespace wire = ledger::wire;
 
 namespace {
 
-constexpr int kPeerMs = 60'000;  // for the process to say what it has to
-
-tl::unexpected<base::Error> WentBack() {
-  return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
-}
-
 using Clock = std::chrono::steady_clock;
 
 }  // namespace
@@ -36,44 +31,18 @@ Answer AnswerOf(const base::Error& error) {
   return {.outcome = no_room ? Outcome::kNoRoom : Outcome::kFailed, .message = error.message};
 }
 
-void Refuse(int connection, const base::Error& error, bool on_device) {
-  constexpr std::uint32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
-  wire::Trouble trouble = wire::Trouble::kNoMover;
-  if (error.code == ErrorCode::kExhausted)
-    trouble = on_device ? wire::Trouble::kNoRoom : wire::Trouble::kHostMemory;
-  const std::uint32_t driver = trouble == wire::Trouble::kNoRoom ? kOutOfMemory : 0;
-  const wire::Reply reply{wire::kReplyMagic, 0, 1, wire::PackError(trouble, driver)};
-  (void)wire::SendWith(connection, &reply, sizeof reply, nullptr, 0, 0);
-}
-
-Result<> AwaitReceipt(int connection, const base::ProcessId& process) {
-  constexpr int kLookEveryMs = 500;
-  wire::Reply reply{};
-  int files[wire::kMostParts];
-  unsigned count = 0;
-  ssize_t got = -1;
-  do {
-    got = wire::ReceiveWith(connection, &reply, sizeof reply, files, count, kLookEveryMs);
-    for (unsigned i = 0; i < count; ++i) ::close(files[i]);
-  } while (got < 0 && base::IsAlive(process));
-  if (got != sizeof reply || reply.magic != wire::kReplyMagic) return WentBack();
-  if (reply.error != 0)
-    return Fail(ErrorCode::kInternal, fmt::format("the process could not: trouble {}, CUDA error {}",
-                                                  static_cast<unsigned>(wire::TroubleOf(reply.error)),
-                                                  wire::DriverErrorOf(reply.error)));
-  return {};
-}
-
 void Parcel::Clear() {
-  for (Lot& lot : lots_) {
-    lot.lane.reset();
-    lot.memory.clear();
-    lot.files.clear();
-    pool_.Give(std::move(lot.stowage).Empty());
-  }
+  for (Lot& lot : lots_) Discard(lot);
   lots_.clear();
   const std::lock_guard lock(held_mutex_);
   held_.clear();
+}
+
+void Parcel::Discard(Lot& lot) {
+  lot.lane.reset();
+  lot.memory.clear();
+  lot.files.clear();
+  pool_.Give(std::move(lot.stowage).Empty());
 }
 
 void Parcel::Drop() {
@@ -115,7 +84,7 @@ Result<> Parcel::Accept(Lot& lot, int file, std::uint64_t address, std::uint64_t
   return lot.lane->Add(copies);
 }
 
-Result<> Parcel::Receive(int connection, const Telling& tell, Lot*& lot) {
+Result<> Parcel::Receive(int connection, const Telling& tell, Offer& offer) {
   std::optional<Cutter> cutter;
   std::vector<Piece> pieces;
   for (bool last = false; !last;) {
@@ -128,9 +97,8 @@ Result<> Parcel::Receive(int connection, const Telling& tell, Lot*& lot) {
     if (got != sizeof parts || parts.magic != wire::kPartsMagic || parts.count != count) return WentBack();
     last = parts.last != 0;
     if (!cutter) {
-      if (parts.more == 0) {
-        Clear();  // of a time before
-      } else {
+      offer.more = parts.more != 0;
+      if (offer.more) {
         GPUMAN_TRY(Find());
         // One lot is on its way at a time: by its piece alone a descriptor would not tell whose it is.
         if (const Answer before = SecureAll(tell); before.outcome != Outcome::kDone)
@@ -140,21 +108,20 @@ Result<> Parcel::Receive(int connection, const Telling& tell, Lot*& lot) {
       std::vector<std::uint64_t> sizes;
       for (const Segment& segment : segments) sizes.push_back(segment.bytes());
       cutter.emplace(std::move(sizes));
-      auto stowage = Stowage::Make(std::move(segments));
-      if (!stowage) return Fail(stowage.error());
-      lots_.push_back({.stowage = std::move(*stowage)});
-      lot = &lots_.back();
+      GPUMAN_ASSIGN(auto stowage, Stowage::Make(std::move(segments)));
+      offer.lot.emplace(Lot{.stowage = std::move(stowage)});
     }
+    Lot& lot = *offer.lot;
     for (unsigned i = 0; i < count; ++i) {
-      GPUMAN_TRY(Accept(*lot, files[i].get(), parts.part[i].address, parts.part[i].bytes, *cutter, pieces));
-      lot->files.push_back(std::move(files[i]));
+      GPUMAN_TRY(Accept(lot, files[i].get(), parts.part[i].address, parts.part[i].bytes, *cutter, pieces));
+      lot.files.push_back(std::move(files[i]));
     }
   }
   Layout layout{process_, {}, std::move(pieces), {}};
-  if (!lot->memory.empty()) {
-    GPUMAN_ASSIGN(layout.gpu, gpus_.UuidOf(lot->memory.front().gpu()));
+  if (!offer.lot->memory.empty()) {
+    GPUMAN_ASSIGN(layout.gpu, gpus_.UuidOf(offer.lot->memory.front().gpu()));
   }
-  return lot->stowage.Seal(std::move(layout));
+  return offer.lot->stowage.Seal(std::move(layout));
 }
 
 // Host memory to the process, which then gives up the device's.
@@ -166,34 +133,35 @@ Result<> Parcel::HandOver(int connection, const Lot& lot) {
     const wire::Reply reply{wire::kReplyMagic, count, from + count == files.size() ? 1u : 0u, 0};
     if (!wire::SendWith(connection, &reply, sizeof reply, &files[from], count, kPeerMs)) return WentBack();
   }
-  return AwaitReceipt(connection, process_);
+  GPUMAN_TRY(AwaitReceipt(connection, process_));
+  return {};
 }
 
+// An offer that the process went back on may come to its turn after the one that it then made.
 Answer Parcel::Take(Fd connection, bool whole, const Telling& tell) {
   const std::lock_guard lock(mutex_);
-  Lot* lot = nullptr;
-  Result<> taken = Receive(connection.get(), tell, lot);
+  Offer offer;
+  Result<> taken = Receive(connection.get(), tell, offer);
   if (!taken) {
-    Refuse(connection.get(), taken.error(), /*on_device=*/false);
+    const bool host = taken.error().code == ErrorCode::kExhausted;
+    Refuse(connection.get(), host ? wire::Trouble::kHostMemory : wire::Trouble::kNoMover);
   } else {
-    for (std::size_t from = 0; from < lot->files.size(); from += wire::kMostParts) {
+    const auto& files = offer.lot->files;
+    for (std::size_t from = 0; from < files.size(); from += wire::kMostParts) {
       std::vector<int> some;
-      for (std::size_t i = from; i < lot->files.size() && i < from + wire::kMostParts; ++i)
-        some.push_back(lot->files[i].get());
+      for (std::size_t i = from; i < files.size() && i < from + wire::kMostParts; ++i)
+        some.push_back(files[i].get());
       tell.holding(some);
     }
-    taken = HandOver(connection.get(), *lot);
+    taken = HandOver(connection.get(), *offer.lot);
   }
   if (!taken) {
-    if (lot != nullptr) {
-      lot->lane.reset();
-      lot->memory.clear();
-      pool_.Give(std::move(lot->stowage).Empty());
-      lots_.pop_back();
-    }
+    if (offer.lot) Discard(*offer.lot);
     return AnswerOf(taken.error());
   }
-  const std::uint64_t bytes = BytesOf(lot->stowage.layout().pieces);
+  if (!offer.more) Clear();  // of a time before
+  const std::uint64_t bytes = BytesOf(offer.lot->stowage.layout().pieces);
+  lots_.push_back(std::move(*offer.lot));
   tell.taken(bytes);
   if (!whole) return {.outcome = Outcome::kDone, .bytes = {bytes}};
   return SecureAll(tell);

@@ -79,9 +79,16 @@ class Parcel {
   // Pieces that are there, in order. What fails ends it.
   using Deliver = std::function<base::Result<>(std::span<const Place>)>;
 
+  // What a process hands out: until it has given it up, beside what is here of it.
+  struct Offer {
+    std::optional<Lot> lot{};
+    bool more = false;  // to what the process has handed out before
+  };
+
   base::Result<> Find();
   void Clear();
-  base::Result<> Receive(int connection, const Telling& tell, Lot*& lot);
+  void Discard(Lot& lot);
+  base::Result<> Receive(int connection, const Telling& tell, Offer& offer);
   base::Result<> Accept(Lot& lot, int file, std::uint64_t address, std::uint64_t bytes, Cutter& cutter,
                         std::vector<Piece>& pieces);
   base::Result<> HandOver(int connection, const Lot& lot);
@@ -93,6 +100,8 @@ class Parcel {
   base::Result<> Begin(Lane& lane, int gpu, const Place& place);
   base::Result<bool> GetRoom(std::uint64_t bytes, bool wait, const Telling& tell, const Deliver& deliver);
   base::Result<> Send(int connection, std::span<const Place> places, bool last);
+  base::Result<> FillOwn(int connection, suspend::Answer& answer);
+  base::Result<> ReceiveOwn(int connection, std::vector<Place>& places);
   static std::vector<Copy> CopiesOf(Lot& lot, std::size_t piece);
 
   const base::ProcessId process_;
@@ -106,11 +115,6 @@ class Parcel {
   std::vector<std::pair<std::size_t, base::Fd>> held_;  // by the piece
 };
 
-// To the process: nothing was done.
-void Refuse(int connection, const base::Error& error, bool on_device);
 suspend::Answer AnswerOf(const base::Error& error);
-// As long as the process lives, also stopped: whether it has given up its memory, or has it, is for it to
-// say.
-base::Result<> AwaitReceipt(int connection, const base::ProcessId& process);
 
 }  // namespace gpuman::mover

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <map>
 #include <utility>
 
 #include "ledger/wire/transfer.h"
 #include "mover/parcel.h"
+#include "mover/peer.h"
 
 namespace gpuman::mover {
 namespace {
@@ -20,13 +22,10 @@ using suspend::Answer;
 using suspend::Outcome;
 namespace wire = ledger::wire;
 
-constexpr int kPeerMs = 60'000;
 constexpr std::size_t kFlying =
     8;  // pieces on their way: so many that the copy engine never waits for a call
 constexpr std::uint64_t kBatch = std::uint64_t{256} << 20;  // worth a message
 constexpr std::chrono::seconds kSilence{20};  // after which who waits is told that we wait for room
-
-constexpr char kNobody[] = "the process went back on it, or ended";
 
 }  // namespace
 
@@ -46,7 +45,7 @@ Result<bool> Parcel::GetRoom(std::uint64_t bytes, bool wait, const Telling& tell
         break;
     }
     if (!wait) return false;
-    if (!base::IsAlive(process_)) return Fail(ErrorCode::kUnavailable, kNobody);
+    if (!base::IsAlive(process_)) return WentBack();
     tell.moved(0, 0);
     GPUMAN_TRY(deliver({}));
   }
@@ -167,8 +166,7 @@ Result<> Parcel::Send(int connection, std::span<const Place> places, bool last) 
     const Piece& piece = lot->stowage.layout().pieces[i];
     parts.part[parts.count++] = {piece.address, piece.bytes};
   }
-  if (!wire::SendWith(connection, &parts, sizeof parts, files, parts.count, kPeerMs))
-    return Fail(ErrorCode::kUnavailable, kNobody);
+  if (!wire::SendWith(connection, &parts, sizeof parts, files, parts.count, kPeerMs)) return WentBack();
   return {};
 }
 
@@ -180,14 +178,78 @@ Answer Parcel::Give(Fd connection, const Telling& tell) {
   credit_.End();
   if (answer.outcome != Outcome::kDone) {
     const bool room = answer.outcome == Outcome::kNoRoom;
-    Refuse(connection.get(), {room ? ErrorCode::kExhausted : ErrorCode::kInternal, {}}, /*on_device=*/true);
+    Refuse(connection.get(), room ? wire::Trouble::kNoRoom : wire::Trouble::kNoMover);
     return answer;
   }
-  Result<> given = Send(connection.get(), {}, /*last=*/true);
-  if (given) given = AwaitReceipt(connection.get(), process_);
-  if (!given) return AnswerOf(given.error());
+  if (const auto sent = Send(connection.get(), {}, /*last=*/true); !sent) return AnswerOf(sent.error());
+  auto receipt = AwaitReceipt(connection.get(), process_);
+  if (receipt && *receipt == Receipt::kOwn) {
+    if (auto filled = FillOwn(connection.get(), answer); !filled) {
+      Refuse(connection.get(), wire::Trouble::kNoMover);
+      return AnswerOf(filled.error());
+    }
+    receipt = AwaitReceipt(connection.get(), process_);
+  }
+  if (!receipt) return AnswerOf(receipt.error());
   Clear();
   return answer;
+}
+
+// All pieces that are away, each once, in the order that they come in.
+Result<> Parcel::ReceiveOwn(int connection, std::vector<Place>& places) {
+  std::map<std::uint64_t, Place> away;
+  for (Lot& lot : lots_) {
+    const auto& pieces = lot.stowage.layout().pieces;
+    lot.memory.resize(pieces.size());
+    for (std::size_t i = 0; i < pieces.size(); ++i) away[pieces[i].address] = {&lot, i};
+  }
+  for (bool last = false; !last;) {
+    wire::Parts parts{};
+    int numbers[wire::kMostParts];
+    unsigned count = 0;
+    const ssize_t got = wire::ReceiveWith(connection, &parts, sizeof parts, numbers, count, kPeerMs);
+    std::vector<Fd> files;
+    for (unsigned i = 0; i < count; ++i) files.emplace_back(numbers[i]);
+    if (got != sizeof parts || parts.magic != wire::kPartsMagic || parts.count != count) return WentBack();
+    last = parts.last != 0;
+    for (unsigned i = 0; i < count; ++i) {
+      const auto found = away.extract(parts.part[i].address);
+      const auto bytes = found ? found.mapped().lot->stowage.layout().pieces[found.mapped().piece].bytes : 0;
+      if (bytes != parts.part[i].bytes)
+        return Fail(ErrorCode::kInternal, "the process has other memory than it had");
+      const Place& place = found.mapped();
+      GPUMAN_ASSIGN(place.lot->memory[place.piece], gpus_.Import(files[i].get(), bytes));
+      places.push_back(place);
+    }
+  }
+  if (!away.empty()) return Fail(ErrorCode::kInternal, "the process has less memory than it had");
+  return {};
+}
+
+// The process makes the memory, where it cannot have ours.
+Result<> Parcel::FillOwn(int connection, Answer& answer) {
+  if (const auto secured = SecureAll({}); secured.outcome != Outcome::kDone)
+    return Fail(ErrorCode::kInternal, secured.message);
+  GPUMAN_TRY(SayDone(connection));
+  std::vector<Place> places;
+  auto filled = ReceiveOwn(connection, places);
+  if (filled && !places.empty()) {
+    const auto fill = [&]() -> Result<> {
+      const auto& [first, at] = places.front();
+      GPUMAN_ASSIGN(Lane lane, Lane::Open(gpus_, first->memory[at].gpu(), Direction::kIn));
+      for (const auto& [lot, piece] : places) GPUMAN_TRY(lane.Add(CopiesOf(*lot, piece)));
+      while (lane.waiting() != 0) GPUMAN_TRY(lane.Await());
+      return {};
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    filled = fill();
+    answer.bytes = {};
+    for (const auto& [lot, piece] : places) answer.bytes.count += lot->memory[piece].bytes();
+    answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);
+  }
+  for (Lot& lot : lots_) lot.memory.clear();  // it is the process's
+  if (filled) filled = SayDone(connection);
+  return filled;
 }
 
 }  // namespace gpuman::mover

@@ -115,7 +115,7 @@ bool IsBacked(Guest& guest) {
   return known == kYes;
 }
 
-CUresult MapRegion(Guest& guest, const Region& region) {
+CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark) {
   auto* const create = GPUMAN_REAL(cuMemCreate);
   auto* const map = GPUMAN_REAL(cuMemMap);
   auto* const release = GPUMAN_REAL(cuMemRelease);
@@ -138,7 +138,7 @@ CUresult MapRegion(Guest& guest, const Region& region) {
     if (result == CUDA_SUCCESS) {
       const Locked lock(guest.books);
       entry = guest.handles.Insert(piece.address);
-      if (entry != nullptr) *entry = {handle, Backing::kOwn, Backing::kNone};
+      if (entry != nullptr) *entry = {handle, Backing::kOwn, mark};
     }
     if (entry != nullptr) continue;
     if (auto* const unmap = GPUMAN_REAL(cuMemUnmap); result == CUDA_SUCCESS && unmap != nullptr)

@@ -26,8 +26,9 @@ void DropBackedOf(Guest& guest, std::uint64_t context);
 // The region that the pointer is in. False: none.
 bool FindBacked(Guest& guest, driver::abi::CUdeviceptr pointer, Region& region);
 
-// Puts memory behind the pieces of the region that have none. What was done stays where it fails.
-driver::abi::CUresult MapRegion(Guest& guest, const Region& region);
+// Puts memory behind the pieces of the region that have none, and marks them so. What was done stays where it
+// fails.
+driver::abi::CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark = Backing::kNone);
 // Lets the device use them.
 driver::abi::CUresult GiveAccess(const Region& region);
 // Takes one piece's memory away; returns how many bytes it was.
@@ -49,15 +50,15 @@ std::uint64_t MarkGoing(Guest& guest, std::uint64_t bytes);
 void UnmarkAll(Guest& guest);
 // Takes the memory away from the pieces so marked; returns how many bytes.
 std::uint64_t UnmapMarked(Guest& guest, Backing::Mark mark);
-// Calls visit(piece) for each of the pieces that leave, while it says true. False: it said false.
+// Calls visit(piece) for each of the pieces so marked, while it says true. False: it said false.
 template <typename Visit>
-bool ForEachGoing(Guest& guest, Visit visit) {
+bool ForEachMarked(Guest& guest, Backing::Mark mark, Visit visit) {
   for (std::size_t i = 0; i < guest.regions.size(); ++i) {
     const Region region = guest.regions.at(i);
     for (unsigned p = 0; p < PiecesOf(region); ++p) {
       const Piece piece = PieceOf(region, p);
       const Backing* const known = guest.handles.Find(piece.address);
-      if (known != nullptr && known->mark == Backing::kGoing && !visit(piece)) return false;
+      if (known != nullptr && known->mark == mark && !visit(piece)) return false;
     }
   }
   return true;

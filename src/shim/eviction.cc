@@ -108,7 +108,8 @@ Trouble CloseOutsideCaptures(Guest& guest, std::uint64_t deadline) {
   }
 }
 
-Ended Offer(Guest& guest, const Connection& mover, std::uint64_t total) {
+// The pieces so marked, which are so many bytes.
+Ended Offer(Guest& guest, const Connection& mover, Backing::Mark mark, std::uint64_t total) {
   wire::Parts parts{wire::kPartsMagic, 0, 0, BytesAway(guest) != 0 ? 1u : 0u, total, {}};
   int descriptors[wire::kMostParts];
   Ended ended{};
@@ -119,7 +120,7 @@ Ended Offer(Guest& guest, const Connection& mover, std::uint64_t total) {
     if (!sent) ended = {Trouble::kNoMover};
     return sent;
   };
-  const bool all = ForEachGoing(guest, [&](const Piece& piece) {
+  const bool all = ForEachMarked(guest, mark, [&](const Piece& piece) {
     const int descriptor = DescriptorOf(guest, piece, ended.driver);
     if (descriptor < 0 && ended.driver != CUDA_SUCCESS) {
       ended.trouble = Trouble::kDriver;
@@ -159,31 +160,62 @@ Ended AwaitHostMemory(Guest& guest, const Connection& mover) {
 }
 
 // Puts the parts of a message behind their addresses.
-Ended Map(Guest& guest, Message& message) {
+CUresult Map(Guest& guest, Message& message) {
   for (unsigned i = 0; i < message.parts.count && i < wire::kMostParts; ++i) {
     const CUresult result =
         AdoptPiece(guest, {message.parts.part[i].address, message.parts.part[i].bytes}, message.Take(i));
-    if (result != CUDA_SUCCESS) return Failed(result);
+    if (result != CUDA_SUCCESS) return result;
   }
+  return CUDA_SUCCESS;
+}
+
+Ended AwaitDone(const Connection& mover) {
+  Message message;
+  if (!message.Receive(mover.get()) || message.reply.magic == 0) return {Trouble::kNoMover};
+  return message.reply.error != 0 ? Refused(message.reply) : Ended{};
+}
+
+// The mover's memory. `result`: what the driver said to it; where that is that it does not let any in, all of
+// it has been received, for the mover to listen again.
+Ended Adopt(Guest& guest, const Connection& mover, CUresult& result) {
+  for (bool last = false; !last;) {
+    Message message;
+    if (!message.Receive(mover.get())) return {Trouble::kNoMover};
+    if (message.reply.magic != 0)
+      return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
+    if (result == CUDA_SUCCESS) result = Map(guest, message);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_INITIALIZED) return {};
+    last = message.parts.last != 0;
+  }
+  if (result == CUDA_SUCCESS) result = GiveAccessToFresh(guest);
   return {};
+}
+
+// Memory of the process's own, which the mover fills: a process that the driver restored on another GPU than
+// it began on cannot import what is there (measured: CUDA_ERROR_NOT_INITIALIZED).
+Ended MakeOwn(Guest& guest, const Connection& mover) {
+  UnmapMarked(guest, Backing::kFresh);
+  const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
+  if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {Trouble::kNoMover};
+  Ended ended = AwaitDone(mover);  // what the mover made is gone
+  for (std::size_t i = 0; i < guest.regions.size() && ended.ok(); ++i) {
+    const CUresult result = MapRegion(guest, guest.regions.at(i), Backing::kFresh);
+    if (result != CUDA_SUCCESS) ended = Failed(result);
+  }
+  if (ended.ok()) ended = Offer(guest, mover, Backing::kFresh, BytesAway(guest));
+  return ended.ok() ? AwaitDone(mover) : ended;
 }
 
 Ended Receive(Guest& guest) {
   const Connection mover(wire::kBackMagic);
   if (mover.get() < 0) return {Trouble::kNoMover};
-  Ended ended{};
-  for (bool last = false; !last && ended.ok();) {
-    Message message;
-    if (!message.Receive(mover.get())) return {Trouble::kNoMover};
-    if (message.reply.magic != 0)
-      return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
-    ended = Map(guest, message);
-    last = message.parts.last != 0;
-  }
-  if (ended.ok()) {
-    const CUresult result = GiveAccessToFresh(guest);
-    if (result != CUDA_SUCCESS) ended = Failed(result);
-  }
+  CUresult result = CUDA_SUCCESS;
+  Ended ended = Adopt(guest, mover, result);
+  if (!ended.ok()) return ended;
+  if (result == CUDA_ERROR_NOT_INITIALIZED)
+    ended = MakeOwn(guest, mover);
+  else if (result != CUDA_SUCCESS)
+    ended = Failed(result);
   mover.Receipt(ended);
   return ended;
 }
@@ -218,7 +250,7 @@ Ended HandOutMarked(Guest& guest, std::uint64_t bytes) {
   const Connection mover(wire::kOutMagic);
   if (mover.get() < 0) return {Trouble::kNoMover};
   const unsigned segments = guest.segments;
-  Ended ended = Offer(guest, mover, bytes);
+  Ended ended = Offer(guest, mover, Backing::kGoing, bytes);
   if (ended.ok()) ended = AwaitHostMemory(guest, mover);
   if (!ended.ok()) {
     DiscardSegments(guest, segments);

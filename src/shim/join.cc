@@ -89,22 +89,12 @@ wire::Hello MakeHello(std::uint32_t magic) {
 }
 
 bool Receive(int socket, wire::Welcome& welcome, Descriptor& owner, Descriptor& file) {
-  int descriptors[2] = {-1, -1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptors)] = {};
-  iovec part{&welcome, sizeof welcome};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t bytes = header->cmsg_len - CMSG_LEN(0);
-    std::memcpy(descriptors, CMSG_DATA(header), bytes < sizeof descriptors ? bytes : sizeof descriptors);
-  }
-  owner.Set(descriptors[0]);
-  file.Set(descriptors[1]);
+  int files[wire::kMostParts];
+  unsigned count = 0;
+  const ssize_t got = wire::ReceiveWith(socket, &welcome, sizeof welcome, files, count, 0);
+  owner.Set(count > 0 ? files[0] : -1);
+  file.Set(count > 1 ? files[1] : -1);
+  for (unsigned i = 2; i < count; ++i) ::close(files[i]);
   return got == static_cast<ssize_t>(sizeof welcome) && welcome.magic == wire::kWelcomeMagic;
 }
 

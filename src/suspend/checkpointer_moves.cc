@@ -89,6 +89,7 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
   const base::ProcessId process = transfer.request.process;
   if (answer.outcome == Outcome::kHolding) {
     Held& held = held_[process];
+    if (held.take > id) return;  // of an offer that the process went back on
     if (held.take != id) held = {helpers_.at(transfer.user).link->pid(), id, 0, {}};
     for (auto& file : files) held.files.push_back(std::move(file));
     return;

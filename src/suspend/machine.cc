@@ -296,10 +296,12 @@ void Machine::Handle(const event::Tick&, MonoTime) {}
 std::optional<MonoTime> Machine::Deadline() const {
   // The driver's answer comes without being looked for, and nothing is done before.
   if (phase() == Phase::kRunning || phase() == Phase::kEnded || pending_) return std::nullopt;
+  if (settling_ && phase() == Phase::kSuspending) return began_ + settings_.settle_limit;  // nothing before
   const bool back = phase() == Phase::kResuming || phase() == Phase::kUndoing;
   std::optional<MonoTime> first;
   const auto at = [&](MonoTime time) { first = first ? std::min(*first, time) : time; };
   for (const auto& [id, member] : members_) {
+    if (back && member.moving) continue;  // the mover's answer comes first
     if (!back && member.left_until) {
       if (phase() == Phase::kSuspended && IsOnGpu(member)) at(*member.left_until);
     } else if (IsShimAtWork(member)) {

@@ -42,6 +42,7 @@ namespace gpuman::suspend {
 struct Settings {
   base::Bytes worth_evicting = base::MiB(64);  // the checkpoint takes less than this as fast
   base::Millis lock_timeout{10'000};           // for a process's GPU work to come to rest
+  base::Millis settle_limit{1'000};            // for the driver to show what a shim counts already
   base::Millis answer_limit{5'000};            // for a shim to take an order up
   base::Millis evict_limit{120'000};           // for it to carry an eviction out
   base::Millis return_limit{120'000};
@@ -60,6 +61,7 @@ struct GpuShare {
   base::Bytes used;       // what the driver shows
   base::Bytes evictable;  // what its shim could evict
   base::Bytes evicted;    // what its shim holds in host memory
+  base::Bytes context{};  // what a context takes there; 0: not known
   friend bool operator==(const GpuShare&, const GpuShare&) = default;
 };
 
@@ -72,6 +74,8 @@ struct ProcessView {
   std::string error{};   // the shim's, with kFailed
   // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can take it.
   bool holds_imported = false;
+  // False: the driver's word is older than what the shim counts, and what it will be is not known.
+  bool settled = true;
 };
 
 struct GpuView {
@@ -195,6 +199,8 @@ class Machine {
 
   const Record& record() const { return record_; }
   Phase phase() const { return record_.phase; }
+  // Since it was asked back, or elsewhere, a way back failed. It may be tried again.
+  bool HasFailedBack() const { return retries_ > 0; }
 
   // kUnsatisfiable, kNotSupported, kConflict or kNotFound with a sentence, for the one who asks. What is
   // accepted may fail later.
@@ -259,6 +265,7 @@ class Machine {
 
   // --- machine_out.cc
   void GoOut(base::MonoTime now);
+  bool AwaitSample(base::MonoTime now);
   bool IsStrict() const { return record_.phase == Phase::kSuspending; }
   void OrderEvictions(base::MonoTime now);
   void Give(Member& member, Order order, base::MonoTime now);
@@ -313,6 +320,7 @@ class Machine {
   Record record_;
   std::map<base::ProcessId, Member> members_;
   std::vector<GpuView> gpus_;
+  bool settling_ = false;    // the driver does not show yet what is to be held
   bool rebuilt_ = false;     // until the first Observed
   std::optional<bool> can_;  // the driver can checkpoint
   bool can_asked_ = false;

@@ -97,6 +97,33 @@ TEST(SuspendMover, MemoryThatTheDriverCannotRestoreLeavesByTheShimHoweverLittleI
   EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
 }
 
+TEST(SuspendMover, WaitsForASampleThatShowsWhatTheShimHasTaken) {
+  Story s;
+  s.Process(11, MiB(0), MiB(128)).settled = false;
+  s.Look();
+  EXPECT_THAT(s.Suspend(), ElementsAre("= suspending held_by_user", "can?"));
+  s.At(11).gpus["a"].used = MiB(234);
+  s.At(11).settled = true;
+  EXPECT_THAT(s.Look(), ::testing::Contains("evict 11"));
+  EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), MiB(234));
+}
+
+TEST(SuspendMover, WhatAContextTakesIsAddedToWhatTheShimCountsWhereTheSampleIsOlder) {
+  Story s;
+  s.Process(11, MiB(106), MiB(1024)).gpus["a"].context = MiB(106);
+  s.Look();
+  EXPECT_THAT(s.Suspend(), ::testing::Contains("evict 11"));
+  EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), MiB(1130));
+}
+
+TEST(SuspendMover, GoesOnWhereTheDriverNeverShowsIt) {
+  Story s;
+  s.Process(11, MiB(0), MiB(128)).settled = false;
+  s.Look();
+  s.Suspend();
+  EXPECT_THAT(s.Wait(), ::testing::Contains("evict 11"));
+}
+
 TEST(SuspendMover, NothingIsCheckpointedThatTheDriverCannotRestore) {
   Story stays, silent, alone;
   stays.Process(11, MiB(900), MiB(400)).holds_imported = true;

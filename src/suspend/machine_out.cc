@@ -19,7 +19,19 @@ constexpr Bytes kResidue = base::MiB(16);
 
 }  // namespace
 
+// What it needs to come back is read off before it goes: not from a sample of before it allocated.
+bool Machine::AwaitSample(MonoTime now) {
+  settling_ =
+      phase() == Phase::kSuspending && now < began_ + settings_.settle_limit &&
+      std::any_of(members_.begin(), members_.end(), [](const auto& one) {
+        const Member& member = one.second;
+        return !member.seen.settled && member.saved == Saved::kRunning && member.order == Order::kNone;
+      });
+  return settling_;
+}
+
 void Machine::GoOut(MonoTime now) {
+  if (AwaitSample(now)) return;
   for (auto& [id, member] : members_) {
     if (member.left_until && !IsLeft(member, now)) {
       member.left_until.reset();
@@ -209,8 +221,11 @@ void Machine::ArriveOut(MonoTime now) {
 void Machine::Hold(Member& member) {
   const auto [held, fresh] = record_.held.try_emplace(member.seen.id);
   if (!fresh) return;
-  for (const auto& [gpu, share] : member.seen.gpus)
-    if ((share.used + share.evicted).count > 0) held->second[gpu] = share.used + share.evicted;
+  for (const auto& [gpu, share] : member.seen.gpus) {
+    const Bytes counted = share.evictable.count > 0 ? share.evictable + share.context : Bytes{};
+    const Bytes bytes = std::max(share.used, counted) + share.evicted;
+    if (bytes.count > 0) held->second[gpu] = bytes;
+  }
 }
 
 void Machine::TellOfNewcomer(Member& member, MonoTime now) {

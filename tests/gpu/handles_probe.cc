@@ -407,6 +407,14 @@ void DriverAlone(const char* name, const Target& guest) {
     std::printf(", wrong words %zu\n", guest.Wrong());
 }
 
+std::vector<int> TakeAndExport(const Target& guest, std::size_t count, std::size_t piece) {
+  guest.Ask({kTake, count, piece, 0, 0, 0, 0, 0});
+  guest.Tell({kExport, count, piece, 0, 0, 0, 0, 0});
+  auto files = ReceiveFiles(guest.socket(), count);
+  guest.Hear();
+  return files;
+}
+
 // One way out and back. `keep_out`: the guest's descriptors stay open during the checkpoint; `keep_back`: it
 // keeps those that it gets, for the next time.
 void Cycle(const char* name, const Target& guest, Region& own, const Arena& arena, std::size_t count,
@@ -503,19 +511,13 @@ int main(int count, char** words) {
   }
   {
     const Target guest;
-    guest.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
-    guest.Tell({kExport, few, piece, 0, 0, 0, 0, 0});
-    auto files = ReceiveFiles(guest.socket(), few);
-    guest.Hear();
+    auto files = TakeAndExport(guest, few, piece);
     CloseAll(files);
     DriverAlone("exported, nobody else has it", guest);
   }
   {
     const Target guest;
-    guest.Ask({kTake, few, piece, 0, 0, 0, 0, 0});
-    guest.Tell({kExport, few, piece, 0, 0, 0, 0, 0});
-    auto files = ReceiveFiles(guest.socket(), few);
-    guest.Hear();
+    auto files = TakeAndExport(guest, few, piece);
     own.piece = piece;
     own.Import(files);
     CloseAll(files);

@@ -197,6 +197,7 @@ def cycles(m, number, rows, driver):
 
 def moves(m, size, number, rows, driver):
     job = Job(m, "mover", size, "--gpu", "0", "--share", driver=driver)
+    time.sleep(0 if driver else 5)  # the mover makes host memory ready
     there, back = [], []
     for _ in range(number):
         first, second = job.do("move", "--to", "1"), job.do("move", "--to", "0")
@@ -208,7 +209,8 @@ def moves(m, size, number, rows, driver):
     pause = job.ask("pause")
     job.close()
     rows.append({"what": "moves", "size": size, "number": len(there) + len(back),
-                 "move_s": statistics.median(there + back or [0]), "longest_pause_s": pause["longest_pause_s"],
+                 "move_s": statistics.median(there + back or [0]), "all": [there, back],
+                 "longest_pause_s": pause["longest_pause_s"],
                  "wrong_bytes": verify["wrong_bytes"]})
     return len(back) == number and verify["wrong_bytes"] == 0
 

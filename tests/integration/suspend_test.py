@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs that leave the GPU and come back: daemon, shim, gpuman-checkpoint and the driver, on the simulated one.
+"""Jobs that leave the GPU and come back: daemon, shim, gpuman-mover and the driver, on the simulated one.
 
 Usage: suspend_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
@@ -11,13 +11,14 @@ import pathlib
 import random
 import re
 import signal
+import subprocess
 import sys
 import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, MIB, until  # noqa: E402
-from machine import build_dir  # noqa: E402
+from machine import build_dir, program  # noqa: E402
 
 
 class SuspendCase(DaemonTest):
@@ -92,6 +93,16 @@ class SuspendTest(SuspendCase):
         self.assertNotIn(pid, self.processes_on(0))
         self.assertEqual(self.job("mover")["gpus"], [self.request("GET", "/v1/gpus/1").json()["uuid"]])
         self.finishes_with_its_data("mover")
+
+    def test_who_asks_is_told_that_the_way_back_failed(self):
+        self.busy("back", "96MiB")
+        self.assertEqual(self.suspend("back").status, 200)
+        subprocess.run([program("gpuman-sim"), "inject", "alloc-fail", "--nth", "1"], env=self.m.env, check=True)
+        failed = self.resume("back")
+        self.assertEqual(failed.code(), "unsatisfiable", failed.body)
+        self.assertIn("OUT_OF_MEMORY", failed.json()["error"]["message"])
+        self.assertEqual(self.job("back")["state"], "suspended")
+        self.assertEqual(self.resume("back").json()["state"], "running")
 
     def test_what_is_not_there_cannot_be_suspended(self):
         self.start("ended", "true")
@@ -219,8 +230,10 @@ class SuspendTest(SuspendCase):
             self.request("DELETE", f"/v1/jobs/small{i}")
             self.becomes(name, "running")
         tags = {self.job(name)["id"]: name for name in names}
-        back = [tags[e["job"]] for e in self.events() if e["kind"] == "job_resumed" and e["job"] in tags]
-        self.assertEqual(back, ["first", "late", "early"])
+        def back():
+            return [tags[e["job"]] for e in self.events() if e["kind"] == "job_resumed" and e["job"] in tags]
+        until("all three are told of", lambda: len(back()) == 3)
+        self.assertEqual(back(), ["first", "late", "early"])
 
 
 class HostBudgetTest(SuspendCase):

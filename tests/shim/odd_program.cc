@@ -23,21 +23,21 @@ constexpr int kFirst = 3, kLast = 1023;
 int asked = 0;
 
 struct Driver {
-  explicit Driver(const char* name) : library(::dlopen(name, RTLD_NOW)) {}
+  explicit Driver(const char* name) : handle(::dlopen(name, RTLD_NOW)) {}
   template <typename Function>
   Function* Find(const char* symbol) const {
-    return reinterpret_cast<Function*>(::dlsym(library, symbol));
+    return reinterpret_cast<Function*>(::dlsym(handle, symbol));
   }
   bool Start() const {
     CUcontext context = nullptr;
-    return library != nullptr && Find<fn::cuInit>("cuInit")(0) == CUDA_SUCCESS &&
+    return handle != nullptr && Find<fn::cuInit>("cuInit")(0) == CUDA_SUCCESS &&
            Find<fn::cuCtxCreate_v2>("cuCtxCreate_v2")(&context, 0, 0) == CUDA_SUCCESS;
   }
   int Allocate(std::size_t bytes) const {
     CUdeviceptr pointer = 0;
     return static_cast<int>(Find<fn::cuMemAlloc_v2>("cuMemAlloc_v2")(&pointer, bytes));
   }
-  void* library;
+  void* handle;
 };
 
 int Report(const Driver& driver, bool good) {
@@ -107,7 +107,7 @@ int Reload() {
   for (int round = 0; round < 3; ++round) {
     const Driver driver("libcuda.so.1");
     good = good && (round > 0 || driver.Start()) && driver.Allocate(kMiB) == CUDA_SUCCESS;
-    ::dlclose(driver.library);
+    ::dlclose(driver.handle);
   }
   return Report(Driver("libcuda.so.1"), good);
 }

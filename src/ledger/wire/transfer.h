@@ -3,6 +3,8 @@
 //
 //   out:   hello kOut >   parts (a descriptor of device memory each) >   < replies (host memory)   receipt >
 //   back:  hello kBack >  < parts (the same; without any: wait on)   receipt >
+//   where the driver does not let it in (a process that was moved to another GPU), memory of its own instead:
+//          … < parts   own >  < done   parts (its own) >  < done (filled)   receipt >
 //
 // Either side gives up by closing; nothing has happened then. The process gives its memory away after the
 // last reply, and the mover the host memory after the receipt. A process may hand out its memory in several
@@ -45,7 +47,8 @@ struct Parts {
   Part part[kMostParts];
 };
 
-// From the mover: `count` descriptors of host memory. From the process: its receipt.
+// From the mover: `count` descriptors of host memory; without any: it has done its part. From the process:
+// its receipt; with `last` 0: own, it cannot import, and the mover is to fill memory that the process makes.
 struct Reply {
   std::uint32_t magic;
   std::uint32_t count;

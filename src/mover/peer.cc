@@ -1,0 +1,50 @@
+#include "mover/peer.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "ledger/wire/transfer.h"
+
+namespace gpuman::mover {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+namespace wire = ledger::wire;
+
+tl::unexpected<base::Error> WentBack() {
+  return Fail(ErrorCode::kUnavailable, "the process went back on it, or ended");
+}
+
+void Refuse(int connection, wire::Trouble trouble) {
+  constexpr std::uint32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+  const std::uint32_t driver = trouble == wire::Trouble::kNoRoom ? kOutOfMemory : 0;
+  const wire::Reply reply{wire::kReplyMagic, 0, 1, wire::PackError(trouble, driver)};
+  (void)wire::SendWith(connection, &reply, sizeof reply, nullptr, 0, 0);
+}
+
+Result<Receipt> AwaitReceipt(int connection, const base::ProcessId& process) {
+  constexpr int kLookEveryMs = 500;
+  wire::Reply reply{};
+  int files[wire::kMostParts];
+  unsigned count = 0;
+  ssize_t got = -1;
+  do {
+    got = wire::ReceiveWith(connection, &reply, sizeof reply, files, count, kLookEveryMs);
+    for (unsigned i = 0; i < count; ++i) ::close(files[i]);
+  } while (got < 0 && base::IsAlive(process));
+  if (got != sizeof reply || reply.magic != wire::kReplyMagic) return WentBack();
+  if (reply.error != 0)
+    return Fail(ErrorCode::kInternal, fmt::format("the process could not: trouble {}, CUDA error {}",
+                                                  static_cast<unsigned>(wire::TroubleOf(reply.error)),
+                                                  wire::DriverErrorOf(reply.error)));
+  return reply.last == 0 ? Receipt::kOwn : Receipt::kDone;
+}
+
+Result<> SayDone(int connection) {
+  const wire::Reply reply{wire::kReplyMagic, 0, 1, 0};
+  if (wire::SendWith(connection, &reply, sizeof reply, nullptr, 0, kPeerMs)) return {};
+  return WentBack();
+}
+
+}  // namespace gpuman::mover
