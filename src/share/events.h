@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -50,10 +51,12 @@ struct Left {
 };
 // All its GPUs by UUID, each time. While an Evict or a Bring of it is not answered, resident and away are the
 // scheduler's own count from the reports of progress, and only pinned and wants are taken; so tell it again
-// after OutDone and BackDone. wants falls to 0 when the allocation succeeded or gave up.
+// after OutDone and BackDone. wants falls to 0 when the allocation succeeded or gave up. `taken`: where what
+// was granted for it has been taken, and what waits now is another allocation, maybe as large.
 struct DemandIs {
   TenantId tenant;
   std::map<std::string, Demand> gpus;
+  std::set<std::string> taken{};
 };
 // `since`: with kIdle, when the last work came to its end.
 struct ActivityIs {
@@ -164,8 +167,8 @@ struct StopBring {
   OrderId order = 0;
   friend bool operator==(const StopBring&, const StopBring&) = default;
 };
-// So much more room: for its Bring (in_bring), or for the allocation that waits. Taken back where Bring fails
-// and where DemandIs says that nothing waits.
+// So much more room: for its Bring (in_bring), or for the allocation that waits. Taken back where Bring
+// fails, where DemandIs says that something else waits, or nothing, and when the gate is shut.
 struct Grant {
   TenantId tenant;
   std::string gpu;
@@ -173,7 +176,8 @@ struct Grant {
   bool in_bring = false;
   friend bool operator==(const Grant&, const Grant&) = default;
 };
-// The waiting allocation can never have its room: it is to fail now.
+// The waiting allocation can never have its room, as it looks now: it is to fail if that is still so a moment
+// later (Scheduler::IsDenied).
 struct Deny {
   TenantId tenant;
   std::string gpu;

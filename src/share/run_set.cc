@@ -11,8 +11,9 @@ base::Bytes CapacityOf(const Capacities& capacities, const std::string& gpu) {
 }  // namespace
 
 base::Bytes Immovable(const Tenant& tenant, const GpuPart& part) {
-  base::Bytes stays = part.demand.pinned + part.promised;
-  if (tenant.out_blocked || tenant.stuck || tenant.parked) stays += part.demand.resident;
+  // What it is promised is void when its gate is shut.
+  base::Bytes stays = part.demand.pinned;
+  if (tenant.out_blocked || tenant.stuck || tenant.parked) stays += part.demand.resident + part.promised;
   return stays;
 }
 

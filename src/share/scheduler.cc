@@ -113,21 +113,20 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
   for (const auto& [gpu, told] : is.gpus) {
     const auto old = tenant->parts.find(gpu);
     GpuPart& part = parts[gpu] = old == tenant->parts.end() ? GpuPart{} : old->second;
-    const bool moves = part.evict != 0 || (tenant->bring != 0 && part.demand.away.count > 0);
+    const bool moves = part.evict != 0 || tenant->bring != 0;
     part.demand.pinned = told.pinned;
     if (!moves) {
       // An open tenant has nothing away; a report that says so is older than its way back.
       part.demand.resident = tenant->IsOpen() ? told.resident + told.away : told.resident;
       part.demand.away = tenant->IsOpen() ? base::Bytes{} : told.away;
     }
-    if (told.wants == part.demand.wants) continue;
-    // The allocation may have taken what was promised, and its own count is not believed just now.
-    if (moves) part.demand.resident += part.promised;
+    if (told.wants == part.demand.wants && is.taken.count(gpu) == 0) continue;
     part.demand.wants = told.wants;
     part.promised = {};
     part.denied = false;
   }
   tenant->parts = std::move(parts);
+  tenant->moved = tenant->moved && (tenant->bring != 0 || tenant->IsEvicting());
   tenant->told_too_large = tenant->told_too_large && tenant->HasAway();
   SetWaiting(*tenant, waited, now);
 }
@@ -167,6 +166,8 @@ void Scheduler::Handle(const event::Closed& closed, base::MonoTime now) {
   tenant->gate = Gate::kClosed;
   tenant->gate_order = 0;
   tenant->stuck = false;
+  // Nobody can take it any more; it is granted anew with its next turn.
+  for (auto& [gpu, part] : tenant->parts) part.promised = {};
   SetWaiting(*tenant, waited, now);
 }
 
@@ -197,6 +198,7 @@ void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {
   const bool short_of = part.evict_left.count > 0 && part.demand.resident.count > 0;
   part.evict = 0;
   part.evict_left = {};
+  tenant->moved = true;
   if (done.why.empty() && !short_of) return;
   tenant->out_blocked = now + settings_.retry;
   Report(tenant->id, "share_move_failed", done.why.empty() ? "it had less to give than it said" : done.why);
@@ -220,6 +222,7 @@ void Scheduler::Handle(const event::BackDone& done, base::MonoTime now) {
   const bool stopped = std::exchange(tenant->stopping, false);
   const bool whole = done.why.empty() && !stopped;
   tenant->bring = 0;
+  tenant->moved = true;
   for (auto& [gpu, part] : tenant->parts) {
     if (whole) {
       // What was granted is on the device now, told or not, and nothing else is away.
@@ -247,6 +250,7 @@ void Scheduler::Handle(const event::Unsuspended& unsuspended, base::MonoTime now
   if (!tenant) return;
   Forget(*tenant);
   tenant->parked = false;
+  tenant->moved = true;
   tenant->gate = unsuspended.gate;
   tenant->member = tenant->IsOpen();
   tenant->activity = Activity::kUnknown;

@@ -59,6 +59,8 @@ class Scheduler {
   const Settings& settings() const { return settings_; }
   // Somebody has to wait, or will: activity has to be told. False: nobody needs to look for idleness.
   bool IsContended(const std::string& gpu) const;
+  // What it was denied it still cannot have.
+  bool IsDenied(TenantId tenant) const;
 
  private:
   // Of one domain; kept while its name is the same.
@@ -124,7 +126,7 @@ class Scheduler {
   void MakeRoom(const Domain& domain);
   void EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes);
   void BringBack(Domain& domain);
-  void GrantRoom(const Domain& domain, base::MonoTime now);
+  void GrantRoom(const Domain& domain);
   void GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now);
   void OpenReady(const Domain& domain, base::MonoTime now);
   void DenyImpossible(const Domain& domain);

@@ -30,8 +30,10 @@ void Scheduler::Carry(Domain& domain, base::MonoTime now) {
   SendOff(domain, now);
   MakeRoom(domain);
   BringBack(domain);
-  GrantRoom(domain, now);
+  GrantRoom(domain);
   OpenReady(domain, now);
+  for (Tenant* tenant : domain.tenants)
+    if (tenant->member && tenant->IsOpen()) GrantWanted(domain, *tenant, now);
 }
 
 std::int64_t Scheduler::Free(const Domain& domain, const std::string& gpu) const {
@@ -101,18 +103,19 @@ void Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::By
   }
 }
 
+// Of what is away to the byte: a Bring that is granted less waits for ever.
 void Scheduler::BringBack(Domain& domain) {
   for (Tenant* tenant : domain.tenants) {
     if (!tenant->member || tenant->gate != Gate::kClosed || tenant->bring != 0 || tenant->IsEvicting() ||
-        !tenant->HasAway())
+        !tenant->HasAway() || tenant->moved)
       continue;
     tenant->bring = NextOrder();
     out_.emplace_back(action::Bring{tenant->id, tenant->bring});
   }
 }
 
-// First to those whose memory comes back; an allocation gets its room in one.
-void Scheduler::GrantRoom(const Domain& domain, base::MonoTime now) {
+// To those whose memory comes back.
+void Scheduler::GrantRoom(const Domain& domain) {
   for (Tenant* tenant : domain.tenants) {
     if (!tenant->member || tenant->bring == 0 || tenant->stopping) continue;
     for (auto& [gpu, part] : tenant->parts) {
@@ -125,10 +128,9 @@ void Scheduler::GrantRoom(const Domain& domain, base::MonoTime now) {
       out_.emplace_back(action::Grant{tenant->id, gpu, room, true});
     }
   }
-  for (Tenant* tenant : domain.tenants)
-    if (tenant->member) GrantWanted(domain, *tenant, now);
 }
 
+// An allocation gets its room in one, after what comes back.
 void Scheduler::GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now) {
   for (auto& [gpu, part] : tenant.parts) {
     const base::Bytes lacks = part.Lacks();
@@ -140,7 +142,8 @@ void Scheduler::GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime
         });
     if (others_first) continue;
     part.promised += lacks;
-    tenant.turn_since = now;
+    // It stood still; whoever allocates again and again does not begin its turn anew.
+    tenant.turn_since += now - std::max(tenant.turn_since, tenant.waiting_since);
     out_.emplace_back(action::Grant{tenant.id, gpu, lacks, false});
   }
 }
@@ -177,10 +180,10 @@ void Scheduler::DenyImpossible(const Domain& domain) {
       const auto capacity = capacities_.find(gpu);
       if (capacity == capacities_.end() || tenant->parked) continue;
       const base::Bytes has = fixed[gpu] + part.promised + part.demand.resident + part.demand.away;
-      if (part.Lacks().count > 0 && has + part.Lacks() > capacity->second) {
-        part.denied = true;
-        out_.emplace_back(action::Deny{tenant->id, gpu});
-      }
+      const base::Bytes lacks = part.demand.wants - part.promised;
+      const bool impossible = lacks.count > 0 && has + lacks > capacity->second;
+      if (impossible && !part.denied) out_.emplace_back(action::Deny{tenant->id, gpu});
+      part.denied = impossible;
       if (has > capacity->second && !tenant->Runs() && !std::exchange(tenant->told_too_large, true))
         Report(tenant->id, "share_too_large", "it does not fit on " + gpu + " any more, not even alone",
                {{"needs", Signed(has)}, {"capacity", Signed(capacity->second)}});

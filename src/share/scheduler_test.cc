@@ -1,79 +1,8 @@
 // What the scheduler does, event by event. Reads as the specification of scheduler.h.
-#include "share/scheduler.h"
-
-#include <gmock/gmock.h>
+#include "share/scheduler_fixture.h"
 
 namespace gpuman::share {
 namespace {
-
-using base::GiB;
-using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
-
-constexpr TenantId kA{1}, kB{2}, kC{3};
-
-// Tells a scheduler of one GPU of 16 GiB what happens, and keeps what it says until it is looked at.
-class ShareScheduler : public testing::Test {
- protected:
-  ShareScheduler() { Tell(event::CapacityChanged{"gpu", GiB(16)}); }
-
-  void Tell(const Event& event) {
-    for (Action& action : scheduler_.On(event, now_)) said_.push_back(std::move(action));
-  }
-  void Pass(Span span) { now_ += span; }
-  void Tick() {
-    const auto deadline = scheduler_.Deadline();
-    ASSERT_TRUE(deadline);
-    now_ = std::max(now_, *deadline);
-    Tell(event::Tick{});
-  }
-  void Has(TenantId tenant, base::Bytes resident, base::Bytes away = {}, base::Bytes wants = {}) {
-    Tell(event::DemandIs{tenant, {{"gpu", {resident, away, {}, wants}}}});
-  }
-  // One that runs with so much.
-  void Join(TenantId tenant, base::Bytes resident, double weight = 1, int priority = 0) {
-    Tell(event::Joined{tenant, weight, priority});
-    Has(tenant, resident);
-    Is(tenant, Activity::kBusy);
-  }
-  // One whose memory is away, and that stands at its gate.
-  void JoinAway(TenantId tenant, base::Bytes away, double weight = 1, int priority = 0) {
-    Tell(event::Joined{tenant, weight, priority, Gate::kClosed});
-    Tell(event::ActivityIs{tenant, Activity::kIdle, now_});
-    Has(tenant, {}, away);
-  }
-  void Is(TenantId tenant, Activity activity) { Tell(event::ActivityIs{tenant, activity, now_}); }
-
-  // What was said since the last look, without reports.
-  template <typename Kind>
-  std::vector<Kind> Said() {
-    std::vector<Kind> found;
-    std::vector<Action> rest;
-    for (Action& action : said_) {
-      if (auto* each = std::get_if<Kind>(&action))
-        found.push_back(std::move(*each));
-      else
-        rest.push_back(std::move(action));
-    }
-    said_ = std::move(rest);
-    return found;
-  }
-  template <typename Kind>
-  Kind One() {
-    std::vector<Kind> found = Said<Kind>();
-    EXPECT_EQ(found.size(), 1u);
-    return found.empty() ? Kind{} : found.front();
-  }
-  bool Silent() { return said_.empty(); }
-  void CloseNow(TenantId tenant) {
-    const auto close = One<action::Close>();
-    EXPECT_EQ(close.tenant, tenant);
-    Tell(event::Closed{tenant, close.order});
-  }
-
-  base::MonoTime now_{1h};
-  Scheduler scheduler_{Settings{}};
-  std::vector<Action> said_;
-};
 
 TEST_F(ShareScheduler, WhatFitsRunsAndNoTimerRuns) {
   Join(kA, GiB(8));
@@ -81,21 +10,6 @@ TEST_F(ShareScheduler, WhatFitsRunsAndNoTimerRuns) {
   EXPECT_TRUE(Silent());
   EXPECT_FALSE(scheduler_.Deadline());
   EXPECT_FALSE(scheduler_.IsContended("gpu"));
-}
-
-TEST_F(ShareScheduler, AnAllocationThatFitsIsGrantedItsRoom) {
-  Join(kA, GiB(8));
-  Has(kA, GiB(8), {}, GiB(4));
-  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(4), false}));
-  Join(kB, {});
-  Has(kB, {}, {}, GiB(5));
-  EXPECT_TRUE(Said<action::Grant>().empty()) << "promised to another";
-}
-
-TEST_F(ShareScheduler, WhatCanNeverFitIsDeniedAtOnce) {
-  Join(kA, GiB(8));
-  Has(kA, GiB(8), {}, GiB(9));
-  EXPECT_EQ(One<action::Deny>(), (action::Deny{kA, "gpu"}));
 }
 
 TEST_F(ShareScheduler, AtAHandOverOnlyWhatIsNeededLeavesAndBothDirectionsMoveAtOnce) {
@@ -200,9 +114,20 @@ TEST_F(ShareScheduler, OneThatYieldsLateStillYields) {
   Tick();
   EXPECT_TRUE(Said<action::Escalate>().empty()) << "on_no_yield is wait";
   Tell(event::BackDone{kB, bring.order, "stopped"});
+  Has(kB, {}, GiB(10));
   Tell(event::Closed{kA, close.order});
   EXPECT_EQ(One<action::Evict>().tenant, kA);
   EXPECT_EQ(One<action::Bring>().tenant, kB);
+}
+
+TEST_F(ShareScheduler, WhatCameBackFromSuspendIsBroughtWhenItIsKnownHowMuchThatIs) {
+  Join(kA, GiB(4));
+  Tell(event::Suspended{kA});
+  Tell(event::Unsuspended{kA, Gate::kClosed});
+  EXPECT_TRUE(Said<action::Bring>().empty());
+  Has(kA, {}, GiB(6));
+  EXPECT_EQ(One<action::Bring>().tenant, kA);
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(6), true}));
 }
 
 TEST_F(ShareScheduler, AnAnswerToAnOlderOrderIsNoAnswer) {

@@ -143,6 +143,7 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
     chosen.push_back(member);
   }
   state.decide_at.reset();
+  if (waiter.IsOpen()) waiter.turn_since = now;
   for (Tenant* member : may_leave) {
     if (packing.Add(*member)) {
       chosen.push_back(member);

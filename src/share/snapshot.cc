@@ -71,6 +71,12 @@ bool Scheduler::IsContended(const std::string& gpu) const {
   return domain != domain_of_.end() && states_.at(domain->second).contended;
 }
 
+bool Scheduler::IsDenied(TenantId id) const {
+  const auto tenant = tenants_.find(id);
+  return tenant != tenants_.end() && std::any_of(tenant->second.parts.begin(), tenant->second.parts.end(),
+                                                 [](const auto& part) { return part.second.denied; });
+}
+
 std::optional<base::MonoTime> Scheduler::Deadline() const {
   std::optional<base::MonoTime> first;
   const auto due = [&first](const std::optional<base::MonoTime>& when) {

@@ -15,7 +15,7 @@ namespace gpuman::share {
 struct GpuPart {
   Demand demand;
   base::Bytes granted;     // room for its Bring, not used yet
-  base::Bytes promised;    // room for the allocation that waits
+  base::Bytes promised;    // room for the allocation that waits; only while the gate is not shut
   OrderId evict = 0;       // not answered yet
   base::Bytes evict_left;  // of that order
   bool denied = false;     // what it wants can never be had
@@ -36,6 +36,7 @@ struct Tenant {
   bool stuck = false;     // did not close in time; the order stands
   bool parked = false;    // suspended
   bool told = false;      // its demand
+  bool moved = false;     // and not told since what it has away is
   OrderId bring = 0;      // not answered yet
   bool stopping = false;  // that one, by StopBring
   // A move failed: not tried again before then.

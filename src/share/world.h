@@ -296,6 +296,7 @@ class World {
         Job& closing = jobs_.at(close.tenant);
         if (!closing.alive) return;
         const bool current = closing.close == close.order;
+        if (current) closing.promised.clear();
         Feed(event::Closed{close.tenant, close.order});  // also where it is late
         if (current && !closing.gap && !closing.open) StandAtGate(close.tenant);
       });
