@@ -1,6 +1,7 @@
 #include "daemon/sharer.h"
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <utility>
 #include <variant>
 
@@ -9,6 +10,9 @@ namespace {
 
 // While something is ordered and not answered, the ledgers are looked at this often.
 constexpr base::Millis kOnTheWay{2};
+
+// What an allocation is denied for may have been the figures of a moment.
+constexpr base::Millis kDenyAfter{300};
 
 template <typename... F>
 struct Overloaded : F... {
@@ -104,9 +108,11 @@ void Sharer::Lend(Entry& entry) {
     for (const auto& [process, load] : entry.bringing->loads)
       if (!load.done) Secure(entry, process, {});
   entry.bringing.reset();
+  for (const auto& [process, bytes] : entry.loaded) Secure(entry, process, {});
   entry.loaded.clear();
   entry.granted.clear();
   entry.promised.clear();
+  entry.deny_at.reset();
   shims_.SetSharing(entry.job.id, {});
   for (const auto& gpu : entry.job.gpus) shims_.SetRoom(entry.job.id, gpu, std::nullopt);
   entry.told = {};
@@ -162,7 +168,9 @@ void Sharer::Carry(const share::Action& action) {
             with(order.tenant, [&](Entry& e) { StopBring(e, {}); });
           },
           [&](const Grant& grant) { with(grant.tenant, [&](Entry& e) { GrantRoom(e, grant); }); },
-          [&](const Deny& deny) { with(deny.tenant, [&](Entry& e) { e.denied = true; }); },
+          [&](const Deny& deny) {
+            with(deny.tenant, [&](Entry& e) { e.deny_at = clock_.Mono() + kDenyAfter; });
+          },
           [&](const share::action::Escalate& escalate) { host_.Escalate(escalate.tenant, escalate.how); },
           [&](const Report& report) { host_.TellSharing(report); },
       },
@@ -177,7 +185,7 @@ void Sharer::Settle() {
 
 bool Sharer::IsBusy(const Entry& entry) const {
   return entry.mode == Entry::Mode::kTaking || entry.close || entry.opening || !entry.evicting.empty() ||
-         !entry.promised.empty() || entry.denied;
+         !entry.promised.empty() || entry.deny_at || entry.denied;
 }
 
 void Sharer::SetTimers() {
@@ -211,16 +219,33 @@ void Sharer::Poll() {
   SetTimers();
 }
 
+// For who may have been called from within Feed: the scheduler is told of the job's memory after that.
+void Sharer::LookSoon(base::JobId job) {
+  boost::asio::post(loop_, IfHere([job](Sharer& me) {
+                      if (Entry* const there = me.Find(job)) me.Look(*there);
+                    }));
+}
+
 void Sharer::OnBell(base::JobId job) {
+  // What the others have taken of their shares by now is not there for it.
+  const auto standings = shims_.StandingsOf(job);
+  if (std::any_of(standings.begin(), standings.end(), [](const auto& one) { return one.wants.count > 0; })) {
+    for (const auto id : Jobs())
+      if (Entry* const other = id == job ? nullptr : Find(id)) Look(*other);
+  }
   if (Entry* const entry = Find(job)) Look(*entry);
+}
+
+std::vector<base::JobId> Sharer::Jobs() const {
+  std::vector<base::JobId> jobs;
+  for (const auto& [id, entry] : entries_) jobs.push_back(id);
+  return jobs;
 }
 
 void Sharer::OnSample() {
   Reconcile();
   SetCapacities();
-  std::vector<base::JobId> jobs;
-  for (const auto& [id, entry] : entries_) jobs.push_back(id);
-  for (const auto id : jobs)
+  for (const auto id : Jobs())
     if (Entry* const entry = Find(id)) Look(*entry);
 }
 

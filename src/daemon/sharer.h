@@ -86,6 +86,15 @@ class Sharer {
     unsigned securing = 0;
     std::string why;
   };
+  // Room for an allocation that waits, and what the job counted when it was given.
+  struct Promise {
+    base::Bytes bytes, counted;
+  };
+  // What cannot leave, as believed; since when there seems to be more, and the least that there was then.
+  struct Pinned {
+    base::Bytes bytes, least;
+    std::optional<base::MonoTime> grew;
+  };
   struct Entry {
     SharedJob job;
     // kTaking: its gate is being shut before it joins, or joins again after the suspender had it.
@@ -99,11 +108,14 @@ class Sharer {
     std::map<std::string, share::Demand> demand;  // as told last
     bool stale = true;                            // to be told anew all the same
     bool open = true;
-    std::map<std::string, base::Bytes> granted, promised;  // outstanding
+    std::map<std::string, base::Bytes> granted;  // outstanding
+    std::map<std::string, Promise> promised;
     std::optional<base::MonoTime> wants_fell;  // and nothing was taken of the room that was promised
     base::MonoTime offered{};
     bool offer = false;  // room that waits to be offered
+    std::optional<base::MonoTime> deny_at;
     bool denied = false;
+    std::map<std::string, Pinned> pinned;
     int fruitless = 0;  // grants for an allocation since the job last grew
     base::Bytes counted_at_grant;
     share::Activity activity = share::Activity::kUnknown;
@@ -119,6 +131,8 @@ class Sharer {
   void Carry(const share::Action& action);
   void Settle();
   Entry* Find(base::JobId job);
+  std::vector<base::JobId> Jobs() const;
+  void LookSoon(base::JobId job);
   void Poll();
   void SetTimers();
   bool IsBusy(const Entry& entry) const;
@@ -163,9 +177,11 @@ class Sharer {
 
   // --- sharer_demand.cc
   void Look(Entry& entry);
-  void LookAtPromises(Entry& entry, std::map<std::string, share::Demand>& demand);
-  std::map<std::string, share::Demand> DemandOf(const Entry& entry,
-                                                const std::vector<ledger::Standing>& standings) const;
+  using Demands = std::map<std::string, share::Demand>;  // by GPU
+  void LookAtDemand(Entry& entry, const std::vector<ledger::Standing>& standings);
+  std::set<std::string> LookAtPromises(Entry& entry, Demands& demand);
+  Demands DemandOf(const Entry& entry, const std::vector<ledger::Standing>& standings) const;
+  void LookAtPinned(Entry& entry, Demands& demand) const;
   void TellActivity(Entry& entry, const std::vector<ledger::Standing>& standings);
   void TellRoom();
   void TellSharing(Entry& entry);

@@ -1,6 +1,5 @@
 // Memory of shared jobs on its way back: the mover loads it as room is granted.
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "daemon/sharer.h"
@@ -106,11 +105,8 @@ void Sharer::EndBringing(Entry& entry) {
   const auto why = std::move(entry.bringing->why);
   entry.bringing.reset();
   entry.stale = true;
+  LookSoon(entry.job.id);
   Feed(share::event::BackDone{entry.job.id, order, why});
-  // It may have been called from within Feed: the scheduler is told of its memory after that.
-  boost::asio::post(loop_, IfHere([job = entry.job.id](Sharer& me) {
-                      if (Entry* const there = me.Find(job)) me.Look(*there);
-                    }));
 }
 
 void Sharer::GrantRoom(Entry& entry, const share::action::Grant& grant) {
@@ -134,8 +130,9 @@ void Sharer::GrantRoom(Entry& entry, const share::action::Grant& grant) {
   entry.counted_at_grant = counted;
   // The driver has less than it should.
   if (entry.fruitless > kMostFruitless) entry.denied = true;
-  entry.promised[grant.gpu] += grant.bytes;
+  entry.promised[grant.gpu] = {grant.bytes, counted};
   entry.wants_fell.reset();
+  entry.deny_at.reset();
   entry.offer = true;
 }
 

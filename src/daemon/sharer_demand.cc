@@ -16,6 +16,8 @@ constexpr base::Millis kRoomPatience{600'000};
 constexpr base::Bytes kWorthTelling = base::MiB(16);
 
 constexpr std::size_t kLooks = 7;
+// What cannot leave is so much more when it was so for so long: no allocation takes that long.
+constexpr base::Millis kPinnedHolds{250};
 // After which a promise is offered again, or is void.
 constexpr base::Millis kPromiseHolds{20};
 
@@ -38,9 +40,8 @@ base::Bytes Sharer::CountedOf(base::JobId job, const std::string& gpu) const {
   return {};
 }
 
-std::map<std::string, share::Demand> Sharer::DemandOf(const Entry& entry,
-                                                      const std::vector<ledger::Standing>& standings) const {
-  std::map<std::string, share::Demand> demand;
+Sharer::Demands Sharer::DemandOf(const Entry& entry, const std::vector<ledger::Standing>& standings) const {
+  Demands demand;
   for (const auto& one : standings) {
     const auto gpu = GpuOf(entry, one);
     if (gpu.empty()) continue;
@@ -60,28 +61,49 @@ std::map<std::string, share::Demand> Sharer::DemandOf(const Entry& entry,
   return demand;
 }
 
-// An allocation that was promised its room no longer waits just before it takes it, and waits again where it
-// failed all the same: neither is the end of the promise.
-void Sharer::LookAtPromises(Entry& entry, std::map<std::string, share::Demand>& demand) {
+// Memory that is being allocated counts already, and is not yet among what can leave: it is taken for that
+// meanwhile, or others would be denied room for want of it. Nobody allocates behind a shut gate.
+void Sharer::LookAtPinned(Entry& entry, Demands& demand) const {
   const auto now = clock_.Mono();
-  for (const auto& [gpu, bytes] : entry.promised) {
-    share::Demand& part = demand[gpu];
-    if (part.wants.count > 0) {
-      entry.wants_fell.reset();
-      if (entry.open && now >= entry.offered + kPromiseHolds) entry.offer = true;
+  for (auto& [gpu, part] : demand) {
+    Pinned& known = entry.pinned[gpu];
+    if (!entry.open || part.pinned <= known.bytes) {
+      known = {part.pinned, {}, {}};
       continue;
     }
-    if (CountedOf(entry.job.id, gpu) != entry.counted_at_grant) continue;
-    if (!entry.wants_fell) entry.wants_fell = now;
-    if (now < *entry.wants_fell + kPromiseHolds) part.wants = entry.demand[gpu].wants;
+    known.least = known.grew ? std::min(known.least, part.pinned) : part.pinned;
+    if (!known.grew) known.grew = now;
+    if (now >= *known.grew + kPinnedHolds) known = {known.least, {}, {}};
+    part.resident += part.pinned - known.bytes;
+    part.pinned = known.bytes;
   }
 }
 
-void Sharer::Look(Entry& entry) {
-  LookAtOrders(entry);
-  if (entry.mode != Entry::Mode::kShared) return;
-  const auto id = entry.job.id;
-  const auto standings = shims_.StandingsOf(id);
+// An allocation that was promised its room no longer waits just before it takes it, and waits again where it
+// failed all the same: neither is the end of the promise. Returns the GPUs where it was taken, and the next
+// allocation waits already.
+std::set<std::string> Sharer::LookAtPromises(Entry& entry, Demands& demand) {
+  std::set<std::string> taken;
+  const auto now = clock_.Mono();
+  for (const auto& [gpu, promise] : entry.promised) {
+    share::Demand& part = demand[gpu];
+    const base::Bytes counted = CountedOf(entry.job.id, gpu);
+    if (part.wants.count > 0) {
+      entry.wants_fell.reset();
+      if (counted >= promise.counted + promise.bytes)
+        taken.insert(gpu);
+      else if (entry.open && now >= entry.offered + kPromiseHolds)
+        entry.offer = true;
+      continue;
+    }
+    if (counted != promise.counted) continue;
+    if (!entry.wants_fell) entry.wants_fell = now;
+    if (now < *entry.wants_fell + kPromiseHolds) part.wants = entry.demand[gpu].wants;
+  }
+  return taken;
+}
+
+void Sharer::LookAtDemand(Entry& entry, const std::vector<ledger::Standing>& standings) {
   const auto gone = [&](const auto& one) {
     return std::none_of(standings.begin(), standings.end(),
                         [&](const ledger::Standing& there) { return there.process == one.first; });
@@ -89,23 +111,36 @@ void Sharer::Look(Entry& entry) {
   std::erase_if(entry.loaded, gone);
   std::erase_if(entry.completed, gone);
   auto demand = DemandOf(entry, standings);
-  LookAtPromises(entry, demand);
-  const bool settled = std::none_of(standings.begin(), standings.end(), IsMoving);
-  if (settled && (entry.stale || demand != entry.demand)) {
-    bool wants = false;
-    for (const auto& [gpu, part] : demand) {
-      wants = wants || part.wants.count > 0;
-      const auto before = entry.demand.find(gpu);
-      if (before == entry.demand.end() || before->second.wants != part.wants) entry.promised.erase(gpu);
-    }
-    if (!entry.bringing) entry.granted.clear();
-    entry.denied = entry.denied && wants;
-    entry.stale = false;
-    entry.demand = demand;
-    Feed(share::event::DemandIs{id, std::move(demand)});
+  LookAtPinned(entry, demand);
+  auto taken = LookAtPromises(entry, demand);
+  if (std::any_of(standings.begin(), standings.end(), IsMoving)) return;
+  if (!entry.stale && demand == entry.demand && taken.empty()) return;
+  bool wants = false;
+  for (const auto& [gpu, part] : demand) {
+    wants = wants || part.wants.count > 0;
+    const auto before = entry.demand.find(gpu);
+    const bool same = before != entry.demand.end() && before->second.wants == part.wants;
+    if (!same || taken.contains(gpu)) entry.promised.erase(gpu);
   }
+  if (!entry.bringing) entry.granted.clear();
+  entry.denied = entry.denied && wants;
+  if (!wants) entry.deny_at.reset();
+  entry.stale = false;
+  entry.demand = demand;
+  Feed(share::event::DemandIs{entry.job.id, std::move(demand), std::move(taken)});
+}
+
+void Sharer::Look(Entry& entry) {
+  LookAtOrders(entry);
+  if (entry.mode != Entry::Mode::kShared) return;
+  const auto standings = shims_.StandingsOf(entry.job.id);
+  LookAtDemand(entry, standings);
   TellActivity(entry, standings);
-  if (entry.offer) TellRoom();
+  if (entry.deny_at && clock_.Mono() >= *entry.deny_at) {
+    entry.deny_at.reset();
+    entry.denied = scheduler_.IsDenied(entry.job.id);
+  }
+  if (entry.offer || entry.denied) TellRoom();
 }
 
 void Sharer::TellActivity(Entry& entry, const std::vector<ledger::Standing>& standings) {
@@ -147,9 +182,12 @@ void Sharer::TellRoom() {
     for (const auto& [id, entry] : entries_) {
       const auto part = entry.demand.find(gpu);
       if (entry.mode == Entry::Mode::kLent || part == entry.demand.end()) continue;
-      used += part->second.resident + part->second.pinned;
+      // What it has taken of its share since it was looked at counts as well.
+      const base::Bytes counted = shims_.OutsideOf(id, gpu) + CountedOf(id, gpu) - part->second.away;
+      used += std::max(part->second.resident + part->second.pinned, counted);
       if (const auto more = entry.granted.find(gpu); more != entry.granted.end()) used += more->second;
-      if (const auto more = entry.promised.find(gpu); more != entry.promised.end()) used += more->second;
+      if (const auto more = entry.promised.find(gpu); more != entry.promised.end())
+        used += more->second.bytes;
       open += entry.open ? 1 : 0;
     }
     const base::Bytes share{open == 0 ? 0 : (capacity - used).count / open};
@@ -157,7 +195,7 @@ void Sharer::TellRoom() {
       if (entry.mode == Entry::Mode::kLent || !entry.demand.contains(gpu)) continue;
       const auto promised = entry.promised.find(gpu);
       const base::Bytes more = (entry.open ? share : base::Bytes{}) +
-                               (promised == entry.promised.end() ? base::Bytes{} : promised->second);
+                               (promised == entry.promised.end() ? base::Bytes{} : promised->second.bytes);
       shims_.SetRoom(id, gpu, shims_.OutsideOf(id, gpu) + CountedOf(id, gpu) + more);
     }
   }

@@ -30,9 +30,10 @@ void Sharer::Evict(Entry& entry, const share::action::Evict& order) {
   for (const auto& one : standings) {
     const auto loaded = entry.loaded.find(one.process);
     if (loaded == entry.loaded.end() || GpuOf(entry, one) != order.gpu || left.count == 0) continue;
-    const base::Bytes bytes = loaded->second;
+    const base::Bytes bytes = std::min(loaded->second, one.evicted);
     left = left - bytes;
     entry.loaded.erase(loaded);
+    if (bytes.count == 0) continue;  // the process has taken it since
     ++evicting.moving;
     Secure(entry, one.process,
            IfHere([id, gpu = order.gpu, number = order.order, bytes](Sharer& me, const Answer&) {
@@ -135,6 +136,7 @@ void Sharer::TakeEnded(base::JobId job, const std::string& gpu, share::OrderId o
 void Sharer::EndEvicting(Entry& entry, const std::string& gpu) {
   const auto node = entry.evicting.extract(gpu);
   entry.stale = true;
+  LookSoon(entry.job.id);
   Feed(share::event::OutDone{entry.job.id, gpu, node.mapped().order, node.mapped().why});
 }
 

@@ -76,7 +76,8 @@ void Sharer::LookAtEvictions(Entry& entry) {
 void Sharer::LookAtClosing(Entry& entry) {
   const auto id = entry.job.id;
   std::string why;
-  if (!IsShut(shims_.StandingsOf(id), why)) {
+  const auto standings = shims_.StandingsOf(id);
+  if (!IsShut(standings, why)) {
     if (why.empty()) return;
     (void)shims_.OrderAll(id, {What::kHold, {}});  // it stands
     if (entry.close) Feed(share::event::NotClosed{id, *entry.close, why});
@@ -87,6 +88,10 @@ void Sharer::LookAtClosing(Entry& entry) {
     entry.mode = Entry::Mode::kShared;
     return Feed(share::event::Unsuspended{id, share::Gate::kClosed});
   }
+  // What it took of its promises counts before they are void.
+  LookAtDemand(entry, standings);
+  if (!entry.close) return;  // it was opened for what that told
+  entry.promised.clear();
   Feed(share::event::Closed{id, *std::exchange(entry.close, std::nullopt)});
 }
 
