@@ -214,7 +214,8 @@ Result<> Parcel::ReceiveOwn(int connection, std::vector<Place>& places) {
     last = parts.last != 0;
     for (unsigned i = 0; i < count; ++i) {
       const auto found = away.extract(parts.part[i].address);
-      const auto bytes = found ? found.mapped().lot->stowage.layout().pieces[found.mapped().piece].bytes : 0;
+      const auto bytes =
+          found ? found.mapped().lot->stowage.layout().pieces[found.mapped().piece].bytes : std::uint64_t{0};
       if (bytes != parts.part[i].bytes)
         return Fail(ErrorCode::kInternal, "the process has other memory than it had");
       const Place& place = found.mapped();
