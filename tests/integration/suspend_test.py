@@ -98,7 +98,8 @@ class SuspendTest(SuspendCase):
         self.busy("back", "96MiB")
         self.assertEqual(self.suspend("back").status, 200)
         subprocess.run([program("gpuman-sim"), "inject", "alloc-fail", "--nth", "1"], env=self.m.env, check=True)
-        failed = self.resume("back")
+        # To another GPU: on its own a job that shares comes back without what its turn brings.
+        failed = self.resume("back", gpu="1")
         self.assertEqual(failed.code(), "unsatisfiable", failed.body)
         self.assertIn("OUT_OF_MEMORY", failed.json()["error"]["message"])
         self.assertEqual(self.job("back")["state"], "suspended")
