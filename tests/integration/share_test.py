@@ -95,6 +95,13 @@ class TakingTurns(ShareCase):
         self.assertGreater(self.hand_overs(), 1)
         self.assertNotIn("share_move_failed", self.kinds())
 
+    def test_two_that_allocate_bit_by_bit_at_the_same_time_finish(self):
+        self.share(capacity="244MiB")
+        self.addCleanup(self.share, capacity="222MiB")
+        jobs = [self.busy("bit", "24MiB", iterations=2), self.busy("by_bit", "24MiB", iterations=2)]
+        for job in jobs:
+            self.finishes_with_its_data(job)
+
     def test_two_that_fit_are_never_gated(self):
         before = self.hand_overs()
         jobs = [self.busy("left", "4MiB"), self.busy("right", "4MiB")]
