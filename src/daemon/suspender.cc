@@ -113,6 +113,7 @@ void Suspender::OnSample() {
   for (const auto& [job, entry] : entries_) jobs.push_back(job);
   for (const auto job : jobs) Observe(job);
   if (!jobs.empty()) OfferRoom();
+  checkpointer_.ForgetDead();
   Prepare();
 }
 
@@ -183,7 +184,9 @@ void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
                      AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
                    },
                    [&](const Secure& secure) {
-                     AskMover(job, {.verb = suspend::Verb::kSecure, .process = secure.process});
+                     AskMover(
+                         job,
+                         {.verb = suspend::Verb::kSecure, .process = secure.process, .gpu = secure.target});
                    },
                    [&](const Load& load) {
                      AskMover(job, {.verb = suspend::Verb::kLoad, .process = load.process, .gpu = load.gpu});
@@ -222,8 +225,10 @@ void Suspender::AskMover(base::JobId job, suspend::Request request) {
 void Suspender::PassOn(base::JobId job, base::ProcessId process, bool out, base::Fd connection) {
   const auto owner = host_.OwnerOf(job);
   if (!owner) return;  // the process sees the connection close, and stays where it is
-  const auto verb = out ? suspend::Verb::kTake : suspend::Verb::kGive;
-  checkpointer_.Move(*owner, {.verb = verb, .process = process}, std::move(connection),
+  suspend::Request request{.verb = out ? suspend::Verb::kTake : suspend::Verb::kGive, .process = process};
+  if (const auto* record = RecordOf(job); record && record->phase == Phase::kSuspending)
+    request.gpu = record->target.value_or("");
+  checkpointer_.Move(*owner, std::move(request), std::move(connection),
                      [self = self_, job](const suspend::Answer&) {
                        if (*self) (*self)->Observe(job);
                      });

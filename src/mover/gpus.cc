@@ -71,8 +71,12 @@ Result<> Gpus::Map(Memory& memory) {
   GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemMap", cuMemMap), memory.address_, memory.bytes_, std::size_t{0},
                             memory.handle_, 0ull));
   memory.mapped_ = true;
+  return Allow(memory, memory.gpu_);
+}
+
+Result<> Gpus::Allow(const Memory& memory, int gpu) {
   abi::CUmemAccessDesc access{};
-  access.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, memory.gpu_};
+  access.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, gpu};
   access.flags = abi::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return driver_.Invoke(GPUMAN_CALL("cuMemSetAccess", cuMemSetAccess), memory.address_, memory.bytes_,
                         &access, std::size_t{1});
@@ -118,23 +122,47 @@ Result<base::Fd> Gpus::Export(const Memory& memory) const {
   return base::Fd(descriptor);
 }
 
-Result<> Gpus::CopyAll(int gpu, std::span<const Copy> copies, Direction direction) {
+bool Gpus::Reaches(int reader, int other) const {
+  int can = 0;
+  return driver_.Invoke(GPUMAN_CALL("cuDeviceCanAccessPeer", cuDeviceCanAccessPeer), &can, reader, other) &&
+         can != 0;
+}
+
+Result<> Gpus::LetRead(const Memory& memory, int reader) {
+  GPUMAN_TRY(Use(reader));
+  return Allow(memory, reader);
+}
+
+template <typename Queue>
+Result<> Gpus::OnStream(int gpu, std::size_t count, Queue queue) {
   GPUMAN_TRY(Use(gpu));
   abi::CUstream stream = nullptr;
   GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuStreamCreate", cuStreamCreate), &stream,
                             static_cast<unsigned>(abi::CU_STREAM_NON_BLOCKING)));
   Result<> result;
-  for (const Copy& copy : copies) {
-    result = direction == Direction::kOut
-                 ? driver_.Invoke(GPUMAN_CALL("cuMemcpyDtoHAsync", cuMemcpyDtoHAsync_v2), copy.host,
-                                  copy.device, copy.bytes, stream)
-                 : driver_.Invoke(GPUMAN_CALL("cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2), copy.device,
-                                  copy.host, copy.bytes, stream);
-    if (!result) break;
-  }
+  for (std::size_t i = 0; i < count && result; ++i) result = queue(i, stream);
   auto done = driver_.Invoke(GPUMAN_CALL("cuStreamSynchronize", cuStreamSynchronize), stream);
   (void)driver_.calls().cuStreamDestroy_v2(stream);
   return result ? done : result;
+}
+
+Result<> Gpus::CopyAll(int gpu, std::span<const Copy> copies, Direction direction) {
+  return OnStream(gpu, copies.size(), [&](std::size_t i, abi::CUstream stream) {
+    const Copy& copy = copies[i];
+    return direction == Direction::kOut
+               ? driver_.Invoke(GPUMAN_CALL("cuMemcpyDtoHAsync", cuMemcpyDtoHAsync_v2), copy.host,
+                                copy.device, copy.bytes, stream)
+               : driver_.Invoke(GPUMAN_CALL("cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2), copy.device,
+                                copy.host, copy.bytes, stream);
+  });
+}
+
+Result<> Gpus::CopyAll(int reader, std::span<const CopyAcross> copies) {
+  return OnStream(reader, copies.size(), [&](std::size_t i, abi::CUstream stream) {
+    const CopyAcross& copy = copies[i];
+    return driver_.Invoke(GPUMAN_CALL("cuMemcpyDtoDAsync", cuMemcpyDtoDAsync_v2), copy.to->address(),
+                          copy.from->address(), copy.from->bytes(), stream);
+  });
 }
 
 bool Gpus::Register(void* at, std::uint64_t bytes) const {

@@ -23,6 +23,14 @@ struct Copy {
   std::uint64_t bytes;
 };
 
+class Memory;
+
+// From one GPU to another, or within one.
+struct CopyAcross {
+  const Memory* from;
+  const Memory* to;  // of the same size
+};
+
 class Gpus;
 
 // Device memory behind addresses of this process; both go with it.
@@ -69,8 +77,15 @@ class Gpus {
   // Of memory that was created: the driver refuses to pass on what was imported (measured).
   base::Result<base::Fd> Export(const Memory& memory) const;
 
+  // Whether a GPU can read another's memory: over NVLink or the bus, without the way through the host.
+  bool Reaches(int reader, int other) const;
+  // Lets another GPU, which gets a context here, read it as well.
+  base::Result<> LetRead(const Memory& memory, int reader);
+
   // All copies, in order, on one stream; waits for them.
   base::Result<> CopyAll(int gpu, std::span<const Copy> copies, Direction direction);
+  // The same, read by `reader`, which has the destination and may read the source.
+  base::Result<> CopyAll(int reader, std::span<const CopyAcross> copies);
 
   // Host memory that copies run to at the bus's speed. What cannot be registered serves as well, only slower.
   bool Register(void* at, std::uint64_t bytes) const;
@@ -79,6 +94,10 @@ class Gpus {
  private:
   friend class Memory;
   base::Result<> Map(Memory& memory);
+  base::Result<> Allow(const Memory& memory, int gpu);
+  // On a stream of the GPU's, which is waited for: queue(i, stream) for all i below count.
+  template <typename Queue>
+  base::Result<> OnStream(int gpu, std::size_t count, Queue queue);
 
   const driver::CudaDriver& driver_;
   std::mutex mutex_;

@@ -68,6 +68,9 @@ class Mover {
       changed_.notify_all();
       changed_.wait(lock, [this] { return at_work_ == 0; });
     }
+    // Nobody goes on with what stayed on a GPU.
+    for (const auto& [process, parcel] : parcels_)
+      if (parcel->Holds()) (void)parcel->Secure({});
     checkpoints.join();
     sweeper.join();
   }
@@ -88,11 +91,12 @@ class Mover {
       case Verb::kSecure:
       case Verb::kLoad:
       case Verb::kGive: {
-        if (request.verb == Verb::kSecure) files = std::exchange(held_[request.process], {});
-        if (files.empty()) held_.erase(request.process);
+        auto held = held_.extract(request.process);
+        auto holding = held ? std::move(held.mapped()) : std::vector<base::Fd>{};
         const std::lock_guard lock(mutex_);
         ++at_work_;
-        std::thread([this, request, files = std::move(files)]() mutable {
+        std::thread([this, request, files = std::move(files), holding = std::move(holding)]() mutable {
+          if (!holding.empty()) ParcelOf(request.process)->Hold(std::move(holding));
           Carry(request, std::move(files));
           const std::lock_guard done(mutex_);
           --at_work_;
@@ -144,13 +148,13 @@ class Mover {
         answer.id = request.id;
         Send(answer);
         // Also where nobody asks for it any more: the process has given it up.
-        if (answer.outcome == Outcome::kDone) (void)parcel->Secure({});
+        if (answer.outcome == Outcome::kDone) (void)parcel->Secure(request.gpu);
         return;
       case Verb::kGive:
         if (connected) answer = parcel->Give(std::move(files[0]));
         break;
       case Verb::kSecure:
-        answer = parcel->Secure(std::move(files));
+        answer = parcel->Secure(request.gpu);
         break;
       default:
         answer = parcel->Load(request.gpu);

@@ -38,6 +38,8 @@ void Parcel::Clear() {
   files_.clear();
   if (stowage_) pool_.Give(std::move(*stowage_).Empty());
   stowage_.reset();
+  elsewhere_.reset();
+  read_by_.reset();
   copied_out_ = {.outcome = Outcome::kDone};
 }
 
@@ -127,7 +129,7 @@ Answer Parcel::Take(Fd connection, const std::function<void(std::span<const int>
   return {.outcome = Outcome::kDone, .bytes = {BytesOf(stowage_->layout().pieces)}};
 }
 
-// Copies all of it, and says how much and how long.
+// Each of these two copies all of it, and says how much and how long.
 Result<> Parcel::Move(Direction direction, Answer& answer) {
   const auto begin = std::chrono::steady_clock::now();
   std::vector<Copy> copies;
@@ -140,34 +142,68 @@ Result<> Parcel::Move(Direction direction, Answer& answer) {
   return {};
 }
 
-Result<> Parcel::Find() {
-  if (stowage_) return {};
-  GPUMAN_ASSIGN(stowage_, Stowage::Find(process_));
+Result<> Parcel::MoveAcross(const std::vector<Memory>& to, Answer& answer) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<CopyAcross> copies;
+  for (std::size_t i = 0; i < memory_.size(); ++i) copies.push_back({&memory_[i], &to[i]});
+  if (!to.empty()) GPUMAN_TRY(gpus_.CopyAll(to.front().gpu(), copies));
+  answer.bytes = {BytesOf(stowage_->layout().pieces)};
+  answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);
   return {};
 }
 
-Answer Parcel::Secure(std::vector<Fd> holding) {
-  const std::lock_guard lock(mutex_);
-  return DoSecure(std::move(holding));
+// With all that a mover that died had of it.
+Result<> Parcel::Find() {
+  if (!stowage_) {
+    GPUMAN_ASSIGN(stowage_, Stowage::Find(process_));
+  }
+  const auto& pieces = stowage_->layout().pieces;
+  if (OnGpu()) return {};
+  if (stowage_->content() == Content::kComplete) files_.clear();
+  if (files_.size() != pieces.size()) return {};
+  std::vector<Memory> memory;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    GPUMAN_ASSIGN(Memory one, gpus_.Import(files_[i].get(), pieces[i].bytes));
+    memory.push_back(std::move(one));
+  }
+  memory_ = std::move(memory);
+  return {};
 }
 
-Answer Parcel::DoSecure(std::vector<Fd> holding) {
+void Parcel::Hold(std::vector<Fd> holding) {
+  const std::lock_guard lock(mutex_);
+  if (!stowage_) files_ = std::move(holding);
+}
+
+// What it is on is not where it goes, and can be read from there.
+bool Parcel::GoesStraight(int target) {
+  if (!OnGpu() || stowage_->content() == Content::kComplete) return false;
+  if (read_by_ == target) return true;
+  if (memory_.front().gpu() == target || !gpus_.Reaches(target, memory_.front().gpu())) return false;
+  for (const Memory& one : memory_)
+    if (!gpus_.LetRead(one, target)) return false;
+  read_by_ = target;
+  return true;
+}
+
+Answer Parcel::Stays() const {
+  return {.outcome = Outcome::kDone, .bytes = {BytesOf(stowage_->layout().pieces)}, .straight = true};
+}
+
+Answer Parcel::Secure(const std::string& target) {
+  const std::lock_guard lock(mutex_);
+  if (auto found = Find(); !found) return AnswerOf(found.error());
+  if (!target.empty()) {
+    if (const auto gpu = gpus_.Find(target); gpu && GoesStraight(*gpu)) return Stays();
+  }
+  return DoSecure();
+}
+
+Answer Parcel::DoSecure() {
   if (auto found = Find(); !found) return AnswerOf(found.error());
   Answer answer{.outcome = Outcome::kDone};
   if (stowage_->content() != Content::kComplete) {
-    const auto& pieces = stowage_->layout().pieces;
-    if (memory_.empty() && holding.size() == pieces.size()) {
-      for (std::size_t i = 0; i < pieces.size(); ++i) {
-        auto memory = gpus_.Import(holding[i].get(), pieces[i].bytes);
-        if (!memory) {
-          memory_.clear();
-          return AnswerOf(memory.error());
-        }
-        memory_.push_back(std::move(*memory));
-      }
-      files_ = std::move(holding);
-    }
-    if (memory_.size() != pieces.size())
+    if (memory_.size() != stowage_->layout().pieces.size())
       return {
           .outcome = Outcome::kFailed,
           .message = fmt::format(
@@ -188,11 +224,20 @@ Answer Parcel::Load(const std::string& gpu) {
 
 Answer Parcel::DoLoad(const std::string& gpu) {
   if (auto found = Find(); !found) return AnswerOf(found.error());
-  const std::string& wanted = gpu.empty() ? stowage_->layout().gpu : gpu;
-  const auto target = gpus_.Find(wanted);
+  const std::string& home = stowage_->layout().gpu;
+  const auto target = gpus_.Find(gpu.empty() ? home : gpu);
   if (!target) return AnswerOf(target.error());
+  if (!gpu.empty() && gpu != home) {
+    // The process makes its own there, and asks for it to be filled.
+    elsewhere_ = *target;
+    if (GoesStraight(*target)) return Stays();
+    if (auto secured = DoSecure(); secured.outcome != Outcome::kDone) return secured;
+    if (auto ready = gpus_.Use(*target); !ready) return AnswerOf(ready.error());
+    return {.outcome = Outcome::kDone};
+  }
+  elsewhere_.reset();
   if (OnGpu() && memory_.front().gpu() == *target) return {.outcome = Outcome::kDone};
-  if (auto secured = DoSecure({}); secured.outcome != Outcome::kDone) return secured;
+  if (auto secured = DoSecure(); secured.outcome != Outcome::kDone) return secured;
   for (const Piece& piece : stowage_->layout().pieces) {
     auto memory = gpus_.Create(*target, piece.bytes);
     if (!memory) {
@@ -212,35 +257,14 @@ Answer Parcel::DoLoad(const std::string& gpu) {
 Answer Parcel::Give(Fd connection) {
   const std::lock_guard lock(mutex_);
   Answer answer{.outcome = Outcome::kDone};
-  if (!OnGpu()) answer = DoLoad({});
+  if (!OnGpu() && !elsewhere_) answer = DoLoad({});
   if (answer.outcome != Outcome::kDone) {
     const bool room = answer.outcome == Outcome::kNoRoom;
     Refuse(connection.get(), room ? wire::Trouble::kNoRoom : wire::Trouble::kNoMover);
     return answer;
   }
-  const auto& pieces = stowage_->layout().pieces;
-  for (std::size_t from = 0; from < pieces.size() || from == 0; from += wire::kMostParts) {
-    wire::Parts parts{wire::kPartsMagic, 0, from + wire::kMostParts >= pieces.size() ? 1u : 0u, 0, {}};
-    std::vector<Fd> made;
-    std::vector<int> files;
-    for (std::size_t i = from; i < pieces.size() && i < from + wire::kMostParts; ++i) {
-      // What it came by serves again; what was made here is passed on.
-      if (i < files_.size()) {
-        files.push_back(files_[i].get());
-      } else {
-        auto file = gpus_.Export(memory_[i]);
-        if (!file) {
-          Refuse(connection.get(), wire::Trouble::kNoMover);
-          return AnswerOf(file.error());
-        }
-        files.push_back(file->get());
-        made.push_back(std::move(*file));
-      }
-      parts.part[parts.count++] = {pieces[i].address, pieces[i].bytes};
-    }
-    if (!wire::SendWith(connection.get(), &parts, sizeof parts, files.data(), parts.count, kPeerMs))
-      return AnswerOf(WentBack().value());
-  }
+  const auto lent = elsewhere_ ? AskForOwn(connection.get()) : Lend(connection.get());
+  if (!lent) return AnswerOf(lent.error());
   auto receipt = AwaitReceipt(connection.get(), process_);
   if (receipt && *receipt == Receipt::kOwn) {
     if (auto filled = Fill(connection.get(), answer); !filled) {
@@ -254,20 +278,61 @@ Answer Parcel::Give(Fd connection) {
   return answer;
 }
 
+Result<> Parcel::AskForOwn(int connection) {
+  const wire::Parts parts{wire::kPartsMagic, 0, 1, 1, {}};
+  if (!wire::SendWith(connection, &parts, sizeof parts, nullptr, 0, kPeerMs)) return WentBack();
+  return {};
+}
+
+// The memory that its data are in.
+Result<> Parcel::Lend(int connection) {
+  const auto& pieces = stowage_->layout().pieces;
+  for (std::size_t from = 0; from < pieces.size() || from == 0; from += wire::kMostParts) {
+    wire::Parts parts{wire::kPartsMagic, 0, from + wire::kMostParts >= pieces.size() ? 1u : 0u, 0, {}};
+    std::vector<Fd> made;
+    std::vector<int> files;
+    for (std::size_t i = from; i < pieces.size() && i < from + wire::kMostParts; ++i) {
+      // What it came by serves again; what was made here is passed on.
+      if (i < files_.size()) {
+        files.push_back(files_[i].get());
+      } else {
+        auto file = gpus_.Export(memory_[i]);
+        if (!file) {
+          Refuse(connection, wire::Trouble::kNoMover);
+          return Fail(file.error());
+        }
+        files.push_back(file->get());
+        made.push_back(std::move(*file));
+      }
+      parts.part[parts.count++] = {pieces[i].address, pieces[i].bytes};
+    }
+    if (!wire::SendWith(connection, &parts, sizeof parts, files.data(), parts.count, kPeerMs))
+      return WentBack();
+  }
+  return {};
+}
+
 // The process makes the memory, where it cannot have ours.
 Result<> Parcel::Fill(int connection, Answer& answer) {
-  if (const auto secured = DoSecure({}); secured.outcome != Outcome::kDone)
-    return Fail(ErrorCode::kInternal, secured.message);
+  const bool straight = elsewhere_ && GoesStraight(*elsewhere_);
+  if (!straight) {
+    if (const auto secured = DoSecure(); secured.outcome != Outcome::kDone)
+      return Fail(ErrorCode::kInternal, secured.message);
+  }
   GPUMAN_TRY(SayDone(connection));
   GPUMAN_ASSIGN(Offer own, Receive(connection));
   if (own.pieces != stowage_->layout().pieces)
     return Fail(ErrorCode::kInternal, "the process has other memory than it had");
-  memory_ = std::move(own.memory);
-  answer.bytes = {};
-  auto filled = Move(Direction::kIn, answer);
-  memory_.clear();  // it is the process's
-  if (filled) filled = SayDone(connection);
-  return filled;
+  answer = {.outcome = Outcome::kDone, .straight = straight};
+  if (straight) {
+    GPUMAN_TRY(MoveAcross(own.memory, answer));
+  } else {
+    memory_ = std::move(own.memory);
+    const auto filled = Move(Direction::kIn, answer);
+    memory_.clear();  // it is the process's
+    GPUMAN_TRY(filled);
+  }
+  return SayDone(connection);
 }
 
 }  // namespace gpuman::mover

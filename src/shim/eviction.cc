@@ -217,6 +217,9 @@ Ended AwaitDone(const Connection& mover) {
   return message.reply.error != 0 ? Refused(message.reply) : Ended{};
 }
 
+// A process that the driver restored on another GPU than it began on cannot import what is there (measured).
+constexpr CUresult kNotHere = CUDA_ERROR_NOT_INITIALIZED;
+
 // The mover's memory. `result`: what the driver said to it.
 Ended Adopt(Guest& guest, const Connection& mover, CUresult& result) {
   for (bool last = false; !last;) {
@@ -224,6 +227,7 @@ Ended Adopt(Guest& guest, const Connection& mover, CUresult& result) {
     if (!message.Receive(mover.get())) return {Trouble::kNoMover};
     if (message.reply.magic != 0)
       return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
+    if (message.parts.own != 0) result = kNotHere;
     if (result == CUDA_SUCCESS) result = Map(guest, message);
     last = message.parts.last != 0;
   }
@@ -232,8 +236,7 @@ Ended Adopt(Guest& guest, const Connection& mover, CUresult& result) {
   return {};
 }
 
-// Memory of the process's own, which the mover fills: a process that the driver restored on another GPU than
-// it began on cannot import what is there (measured: CUDA_ERROR_NOT_INITIALIZED).
+// Memory of the process's own, which the mover fills.
 Ended MakeOwn(Guest& guest, const Connection& mover) {
   UnmapAll(guest);
   const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
@@ -253,7 +256,7 @@ Ended FetchBack(Guest& guest) {
   CUresult result = CUDA_SUCCESS;
   Ended ended = Adopt(guest, mover, result);
   if (ended.trouble != Trouble::kNone) return ended;
-  if (result == CUDA_ERROR_NOT_INITIALIZED)
+  if (result == kNotHere)
     ended = MakeOwn(guest, mover);
   else if (result != CUDA_SUCCESS)
     ended = Failed(result);

@@ -121,7 +121,7 @@ void Checkpointer::SendTransfers(const HelperUser& user) {
     transfer.sent = true;
     helper->second.has_moved = true;
     const auto held = held_.find(transfer.request.process);
-    if (transfer.request.verb == Verb::kSecure && held != held_.end() && held->second.by != link.pid()) {
+    if (transfer.request.verb != Verb::kTake && held != held_.end() && held->second.by != link.pid()) {
       std::vector<int> files;
       for (const auto& file : held->second.files) files.push_back(file.get());
       for (std::size_t from = 0; from < files.size(); from += ledger::wire::kMostParts) {
@@ -146,9 +146,11 @@ void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
   const auto held = held_.find(finished.request.process);
   const bool others = verb == Verb::kTake && held != held_.end() && held->second.take != id;
   // Whole in host memory, with the process again, or never taken.
-  if ((verb == Verb::kTake) != done && verb != Verb::kLoad && answer.outcome != Outcome::kLost && !others)
+  const bool stays = verb == Verb::kSecure && answer.straight;
+  if ((verb == Verb::kTake) != done && verb != Verb::kLoad && answer.outcome != Outcome::kLost && !others &&
+      !stays)
     held_.erase(finished.request.process);
-  std::erase_if(held_, [](const auto& entry) { return !base::IsAlive(entry.first); });
+  ForgetDead();
   answer.id = id;
   StopWhenIdle(finished.user);
   if (finished.done) finished.done(answer);
@@ -196,7 +198,7 @@ void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::v
   if (const auto it = transfers_.find(answer.id); it != transfers_.end() && it->second.user == user) {
     if (answer.outcome != Outcome::kHolding) return FinishTransfer(answer.id, answer);
     Held& held = held_[it->second.request.process];
-    if (held.take != answer.id) held = {helper.link->pid(), answer.id, {}};
+    if (held.take != answer.id) held = {user, helper.link->pid(), answer.id, {}};
     for (auto& file : files) held.files.push_back(std::move(file));
     return;
   }
@@ -245,6 +247,7 @@ bool Checkpointer::IsIdle(const HelperUser& user) const {
   const auto demand = demands_.find(user);
   return !(active_ && active_->user == user) &&
          std::none_of(transfers_.begin(), transfers_.end(), is_users) &&
+         std::none_of(held_.begin(), held_.end(), is_users) &&
          (demand == demands_.end() || demand->second.wanted.count == 0);
 }
 
@@ -255,8 +258,16 @@ void Checkpointer::StopNow(const HelperUser& user) {
   helpers_.erase(helper);
 }
 
+void Checkpointer::ForgetDead() {
+  std::erase_if(held_, [](const auto& entry) { return !base::IsAlive(entry.first); });
+}
+
 void Checkpointer::Retire(const HelperUser& user) {
-  if (IsIdle(user)) StopNow(user);
+  ForgetDead();
+  if (IsIdle(user)) return StopNow(user);
+  // One that holds what is to go straight to another GPU: the process may end before it is asked for.
+  if (std::any_of(held_.begin(), held_.end(), [&](const auto& one) { return one.second.user == user; }))
+    StopWhenIdle(user);
 }
 
 void Checkpointer::StopWhenIdle(const HelperUser& user) {

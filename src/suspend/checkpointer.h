@@ -3,7 +3,7 @@
 // has had nothing to do for a while. What moves memory goes at once, any number at a time.
 //
 // What a mover takes from a process is held here as well, as descriptors, until it is whole in host memory:
-// should the mover die meanwhile, the next one goes on with it.
+// or given back: should the mover die meanwhile, the next one goes on with it.
 //
 // Lives on the event loop: not thread-safe, nothing blocks, answers come from the loop and never from within
 // Ask. Every request is answered exactly once, as long as the Checkpointer lives: a helper that dies, hangs
@@ -61,6 +61,9 @@ class Checkpointer {
   // do, and the next request starts another.
   void Retire(const HelperUser& user);
 
+  // What processes that have ended left here: their memory stays on the GPU as long as it is held.
+  void ForgetDead();
+
   // Of that, what is ready and nobody's yet, as the mover said last.
   base::Bytes Prepared(const HelperUser& user) const;
 
@@ -90,6 +93,7 @@ class Checkpointer {
   };
   // Descriptors of what the mover of that pid has taken.
   struct Held {
+    HelperUser user;
     pid_t by = 0;
     std::uint64_t take = 0;  // the request's id
     std::vector<base::Fd> files;

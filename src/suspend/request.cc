@@ -125,6 +125,7 @@ std::string Serialize(const Answer& answer) {
   Json json{{"id", answer.id}, {"outcome", ToString(answer.outcome)}, {"state", ToString(answer.state)}};
   if (answer.bytes.count != 0) json["bytes"] = answer.bytes.count;
   if (answer.took.count() != 0) json["milliseconds"] = answer.took.count();
+  if (answer.straight) json["straight"] = true;
   if (!answer.message.empty()) json["message"] = answer.message;
   return Dump(json);
 }
@@ -185,6 +186,10 @@ Result<Answer> ParseAnswer(std::string_view line) {
     const auto took = IntegerOf<std::uint32_t>(json, "milliseconds");
     if (!took) return Wrong("milliseconds");
     answer.took = base::Millis(*took);
+  }
+  if (const auto straight = json.find("straight"); straight != json.end()) {
+    if (!straight->is_boolean()) return Wrong("straight");
+    answer.straight = straight->get<bool>();
   }
   if (const auto message = json.find("message"); message != json.end()) {
     if (!message->is_string()) return Wrong("message");

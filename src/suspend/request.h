@@ -27,10 +27,12 @@ enum class Verb {
   kRestore,     // restore, then unlock
   kUnlock,      // of a process that is locked and no more
   // Of memory that leaves the GPU by its shim (ledger/wire/transfer.h). Any number of these at a time.
+  // With `gpu`, where the process is going to be: memory that this GPU can read stays where it is, and goes
+  // straight across when it is given.
   kTake,     // with the process's connection: takes over what it hands out, and begins to copy it
-  kSecure,   // its data are whole in host memory, and nothing of it on a GPU
+  kSecure,   // its data are whole in host memory, and nothing of it on a GPU; else the answer says `straight`
   kLoad,     // its data are in memory on a GPU, ready to be given
-  kHold,     // has no answer: descriptors for a kSecure that follows
+  kHold,     // has no answer: descriptors for a request that follows
   kGive,     // with the process's connection: gives it that memory
   kPrepare,  // host memory for so many bytes, made in the background
 };
@@ -47,7 +49,7 @@ struct Request {
   base::ProcessId process{};     // all but kCan
   base::Millis lock_timeout{0};  // kCheckpoint; never 0 there: that waits without limit
   std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine, or none: come back where it was
-  std::string gpu{};             // kLoad, kPrepare: the UUID; empty: where it was, any
+  std::string gpu{};             // the UUID; empty: of kLoad where it was, of kPrepare any
   base::Bytes bytes{};           // kPrepare
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -75,6 +77,7 @@ struct Answer {
   std::string message{};          // a sentence when the outcome is neither kDone nor kNoCuda
   base::Bytes bytes{};            // that were copied
   base::Millis took{0};           // by the driver's call, or by the copy
+  bool straight = false;          // kSecure, kLoad: it is on the GPU that it left, not in host memory
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 

@@ -5,6 +5,7 @@
 //   back:  hello kBack >  < parts (the same)   receipt >
 //   where the driver does not let it in (a process that was moved to another GPU), memory of its own instead:
 //          … < parts   own >  < done   parts (its own) >  < done (filled)   receipt >
+//   The mover asks for that at once (`own`, no parts) where it knows that the process was moved.
 //
 // Either side gives up by closing; nothing has happened then. The process gives its memory away after the
 // last reply, and the mover the host memory after the receipt. Plain C layout.
@@ -39,7 +40,7 @@ struct Parts {
   std::uint32_t magic;
   std::uint32_t count;
   std::uint32_t last;  // 1: no more follow
-  std::uint32_t reserved;
+  std::uint32_t own;   // from the mover, 1: the process is to make memory of its own
   Part part[kMostParts];
 };
 
