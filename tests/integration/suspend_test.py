@@ -251,19 +251,19 @@ class StraightTest(SuspendCase):
         return self.request("POST", f"/v1/jobs/{ref}/move", {"gpu": str(gpu)})
 
     def test_to_and_fro(self):
-        job = self.busy("mover", "200MiB", iterations=25)
+        job = self.busy("mover", iterations=10)
         for gpu in (1, 0, 1, 0):
             answer = self.move("mover", gpu)
             self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
             moved = [e for e in self.events() if e["job"] == job and e["kind"] == "job_moved"]
-            self.assertGreaterEqual(moved[-1]["data"]["straight"], 200 * MIB)
+            self.assertGreaterEqual(moved[-1]["data"]["straight"], 96 * MIB)
             self.assertNotIn("milliseconds_copy", moved[-1]["data"])
         self.assertNotIn("move_failed", self.kinds(job))
         self.finishes_with_its_data("mover")
         until("nothing of it is left", lambda: not set(self.processes_on(0) + self.processes_on(1)))
 
     def test_without_room_there_it_leaves_its_gpu_for_host_memory_and_comes_when_there_is(self):
-        job = self.busy("mover", "400MiB", iterations=40)
+        job = self.busy("mover", "400MiB", iterations=3)
         self.start("wall", self.load("2GiB", "--hold", "1h", "--json"), gpus=["1"])
         until("it holds memory", lambda: (self.job("wall")["memory"]["used"] or 0) > 2048 * MIB)
         self.move("mover", 1)
@@ -277,7 +277,7 @@ class StraightTest(SuspendCase):
         self.finishes_with_its_data("mover")
 
     def test_movers_that_are_killed_at_any_moment_lose_nothing(self):
-        self.busy("kept", "200MiB", iterations=80)
+        self.busy("kept", iterations=60)
         chance, moved = random.Random(7), 0
         for number in range(16):
             asked = threading.Thread(target=self.move, args=("kept", (number + 1) % 2))
@@ -294,7 +294,7 @@ class StraightTest(SuspendCase):
         self.finishes_with_its_data("kept")
 
     def test_daemons_that_are_killed_at_any_moment_lose_nothing(self):
-        self.busy("kept", "200MiB", iterations=80)
+        self.busy("kept", iterations=40)
         chance = random.Random(3)
         for number in range(6):
             def ask(gpu=(number + 1) % 2):
