@@ -66,11 +66,13 @@ class Mover {
       std::unique_lock lock(mutex_);
       ending_ = true;
       changed_.notify_all();
+      // Nobody goes on with what stayed on a GPU.
+      for (const auto& [process, parcel] : parcels_)
+        Work([one = parcel] {
+          if (one->Holds()) (void)one->Secure({});
+        });
       changed_.wait(lock, [this] { return at_work_ == 0; });
     }
-    // Nobody goes on with what stayed on a GPU.
-    for (const auto& [process, parcel] : parcels_)
-      if (parcel->Holds()) (void)parcel->Secure({});
     checkpoints.join();
     sweeper.join();
   }
@@ -94,14 +96,17 @@ class Mover {
         auto held = held_.extract(request.process);
         auto holding = held ? std::move(held.mapped()) : std::vector<base::Fd>{};
         const std::lock_guard lock(mutex_);
-        ++at_work_;
-        std::thread([this, request, files = std::move(files), holding = std::move(holding)]() mutable {
+        Work([this, request, files = std::move(files), holding = std::move(holding)]() mutable {
           if (!holding.empty()) ParcelOf(request.process)->Hold(std::move(holding));
           Carry(request, std::move(files));
-          const std::lock_guard done(mutex_);
-          --at_work_;
-          changed_.notify_all();
-        }).detach();
+        });
+        return;
+      }
+      case Verb::kForget: {
+        held_.erase(request.process);
+        const std::lock_guard lock(mutex_);
+        if (const auto found = parcels_.find(request.process); found != parcels_.end())
+          Work([parcel = found->second] { parcel->Drop(); });
         return;
       }
       default: {
@@ -110,6 +115,18 @@ class Mover {
         changed_.notify_all();
       }
     }
+  }
+
+  // In a thread of its own. With mutex_ held.
+  template <typename Function>
+  void Work(Function function) {
+    ++at_work_;
+    std::thread([this, function = std::move(function)]() mutable {
+      function();
+      const std::lock_guard done(mutex_);
+      --at_work_;
+      changed_.notify_all();
+    }).detach();
   }
 
   // The driver's own checkpoint calls, one after the other.
@@ -138,6 +155,7 @@ class Mover {
   void Carry(const Request& request, std::vector<base::Fd> files) {
     const auto parcel = ParcelOf(request.process);
     const bool connected = files.size() == 1;
+    const auto safe = [&] { Send({.id = request.id, .outcome = Outcome::kHolding}); };
     Answer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};
     switch (request.verb) {
       case Verb::kTake:
@@ -151,13 +169,13 @@ class Mover {
         if (answer.outcome == Outcome::kDone) (void)parcel->Secure(request.gpu);
         return;
       case Verb::kGive:
-        if (connected) answer = parcel->Give(std::move(files[0]));
+        if (connected) answer = parcel->Give(std::move(files[0]), request.gpu, safe);
         break;
       case Verb::kSecure:
         answer = parcel->Secure(request.gpu);
         break;
       default:
-        answer = parcel->Load(request.gpu);
+        answer = parcel->Load(request.gpu, safe);
         break;
     }
     answer.id = request.id;

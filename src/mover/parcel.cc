@@ -217,12 +217,12 @@ Answer Parcel::DoSecure() {
   return copied_out_;  // also where it was copied before somebody asked
 }
 
-Answer Parcel::Load(const std::string& gpu) {
+Answer Parcel::Load(const std::string& gpu, const std::function<void()>& safe) {
   const std::lock_guard lock(mutex_);
-  return DoLoad(gpu);
+  return DoLoad(gpu, safe);
 }
 
-Answer Parcel::DoLoad(const std::string& gpu) {
+Answer Parcel::DoLoad(const std::string& gpu, const std::function<void()>& safe) {
   if (auto found = Find(); !found) return AnswerOf(found.error());
   const std::string& home = stowage_->layout().gpu;
   const auto target = gpus_.Find(gpu.empty() ? home : gpu);
@@ -232,12 +232,14 @@ Answer Parcel::DoLoad(const std::string& gpu) {
     elsewhere_ = *target;
     if (GoesStraight(*target)) return Stays();
     if (auto secured = DoSecure(); secured.outcome != Outcome::kDone) return secured;
+    safe();
     if (auto ready = gpus_.Use(*target); !ready) return AnswerOf(ready.error());
     return {.outcome = Outcome::kDone};
   }
   elsewhere_.reset();
   if (OnGpu() && memory_.front().gpu() == *target) return {.outcome = Outcome::kDone};
   if (auto secured = DoSecure(); secured.outcome != Outcome::kDone) return secured;
+  safe();
   for (const Piece& piece : stowage_->layout().pieces) {
     auto memory = gpus_.Create(*target, piece.bytes);
     if (!memory) {
@@ -254,10 +256,10 @@ Answer Parcel::DoLoad(const std::string& gpu) {
   return answer;
 }
 
-Answer Parcel::Give(Fd connection) {
+Answer Parcel::Give(Fd connection, const std::string& gpu, const std::function<void()>& safe) {
   const std::lock_guard lock(mutex_);
   Answer answer{.outcome = Outcome::kDone};
-  if (!OnGpu() && !elsewhere_) answer = DoLoad({});
+  if (!elsewhere_) answer = DoLoad(gpu, safe);
   if (answer.outcome != Outcome::kDone) {
     const bool room = answer.outcome == Outcome::kNoRoom;
     Refuse(connection.get(), room ? wire::Trouble::kNoRoom : wire::Trouble::kNoMover);
@@ -267,7 +269,7 @@ Answer Parcel::Give(Fd connection) {
   if (!lent) return AnswerOf(lent.error());
   auto receipt = AwaitReceipt(connection.get(), process_);
   if (receipt && *receipt == Receipt::kOwn) {
-    if (auto filled = Fill(connection.get(), answer); !filled) {
+    if (auto filled = Fill(connection.get(), answer, safe); !filled) {
       Refuse(connection.get(), wire::Trouble::kNoMover);
       return AnswerOf(filled.error());
     }
@@ -313,11 +315,12 @@ Result<> Parcel::Lend(int connection) {
 }
 
 // The process makes the memory, where it cannot have ours.
-Result<> Parcel::Fill(int connection, Answer& answer) {
+Result<> Parcel::Fill(int connection, Answer& answer, const std::function<void()>& safe) {
   const bool straight = elsewhere_ && GoesStraight(*elsewhere_);
   if (!straight) {
     if (const auto secured = DoSecure(); secured.outcome != Outcome::kDone)
       return Fail(ErrorCode::kInternal, secured.message);
+    safe();
   }
   GPUMAN_TRY(SayDone(connection));
   GPUMAN_ASSIGN(Offer own, Receive(connection));

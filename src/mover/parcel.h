@@ -39,22 +39,24 @@ class Parcel {
   void Hold(std::vector<base::Fd> holding);
   // `target`: the GPU that it may stay within reach of. Empty: in host memory.
   suspend::Answer Secure(const std::string& target);
-  suspend::Answer Load(const std::string& gpu);
+  // Of these two `safe` is called once the data are whole in host memory: nobody needs a descriptor any more.
+  // `gpu`: where the process is going to be; empty: where it came from.
+  suspend::Answer Load(const std::string& gpu, const std::function<void()>& safe);
   // kDone: nothing of it is here any more.
-  suspend::Answer Give(base::Fd connection);
+  suspend::Answer Give(base::Fd connection, const std::string& gpu, const std::function<void()>& safe);
   // The process has ended.
   void Drop();
 
  private:
   suspend::Answer DoSecure();
-  suspend::Answer DoLoad(const std::string& gpu);
+  suspend::Answer DoLoad(const std::string& gpu, const std::function<void()>& safe);
   struct Offer;
   base::Result<Offer> Receive(int connection);
   base::Result<> Stow(Offer& offer);
   base::Result<> HandOver(int connection, const Stowage& stowage);
   base::Result<> Lend(int connection);
   base::Result<> AskForOwn(int connection);
-  base::Result<> Fill(int connection, suspend::Answer& answer);
+  base::Result<> Fill(int connection, suspend::Answer& answer, const std::function<void()>& safe);
   base::Result<> Find();
   base::Result<> Move(Direction direction, suspend::Answer& answer);
   base::Result<> MoveAcross(const std::vector<Memory>& to, suspend::Answer& answer);

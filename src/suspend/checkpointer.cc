@@ -147,9 +147,9 @@ void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
   const bool others = verb == Verb::kTake && held != held_.end() && held->second.take != id;
   // Whole in host memory, with the process again, or never taken.
   const bool stays = verb == Verb::kSecure && answer.straight;
-  if ((verb == Verb::kTake) != done && verb != Verb::kLoad && answer.outcome != Outcome::kLost && !others &&
-      !stays)
-    held_.erase(finished.request.process);
+  const bool over = (verb == Verb::kTake) != done && verb != Verb::kLoad &&
+                    answer.outcome != Outcome::kLost && !others && !stays;
+  if (held != held_.end() && (over || held->second.over)) LetGo(held);
   ForgetDead();
   answer.id = id;
   StopWhenIdle(finished.user);
@@ -197,8 +197,13 @@ void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::v
   }
   if (const auto it = transfers_.find(answer.id); it != transfers_.end() && it->second.user == user) {
     if (answer.outcome != Outcome::kHolding) return FinishTransfer(answer.id, answer);
-    Held& held = held_[it->second.request.process];
-    if (held.take != answer.id) held = {user, helper.link->pid(), answer.id, {}};
+    const auto process = it->second.request.process;
+    if (files.empty()) {
+      if (const auto found = held_.find(process); found != held_.end()) LetGo(found);
+      return;
+    }
+    Held& held = held_[process];
+    if (held.take != answer.id) held = {user, helper.link->pid(), answer.id, false, {}};
     for (auto& file : files) held.files.push_back(std::move(file));
     return;
   }
@@ -258,8 +263,29 @@ void Checkpointer::StopNow(const HelperUser& user) {
   helpers_.erase(helper);
 }
 
+// The last descriptor gives the memory back, which takes the driver its time.
+void Checkpointer::LetGo(std::map<base::ProcessId, Held>::iterator held) {
+  asio::post(workers_, [files = std::move(held->second.files)]() mutable { files.clear(); });
+  held_.erase(held);
+}
+
 void Checkpointer::ForgetDead() {
-  std::erase_if(held_, [](const auto& entry) { return !base::IsAlive(entry.first); });
+  for (auto it = held_.begin(); it != held_.end();) {
+    const auto held = it++;
+    if (!base::IsAlive(held->first)) LetGo(held);
+  }
+}
+
+void Checkpointer::Forget(const HelperUser& user, const base::ProcessId& process) {
+  const auto held = held_.find(process);
+  for (const auto& [id, transfer] : transfers_) {
+    if (transfer.request.process != process) continue;
+    if (held != held_.end()) held->second.over = true;
+    return;
+  }
+  if (held != held_.end()) LetGo(held);
+  if (const auto helper = helpers_.find(user); helper != helpers_.end() && helper->second.ready)
+    helper->second.link->Send({.id = kNobodyWaits, .verb = Verb::kForget, .process = process});
 }
 
 void Checkpointer::Retire(const HelperUser& user) {

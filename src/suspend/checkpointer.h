@@ -61,6 +61,8 @@ class Checkpointer {
   // do, and the next request starts another.
   void Retire(const HelperUser& user);
 
+  // The process has all its memory, or wants none of it: what is left of it here and with the mover goes.
+  void Forget(const HelperUser& user, const base::ProcessId& process);
   // What processes that have ended left here: their memory stays on the GPU as long as it is held.
   void ForgetDead();
 
@@ -96,6 +98,7 @@ class Checkpointer {
     HelperUser user;
     pid_t by = 0;
     std::uint64_t take = 0;  // the request's id
+    bool over = false;       // not needed once the transfer under way has its answer
     std::vector<base::Fd> files;
   };
 
@@ -110,6 +113,7 @@ class Checkpointer {
   void OnAnswer(const HelperUser& user, const Answer& answer, std::vector<base::Fd> files);
   void OnGone(const HelperUser& user, const base::Error& error);
   void FinishActive(Answer answer);
+  void LetGo(std::map<base::ProcessId, Held>::iterator held);
   bool IsIdle(const HelperUser& user) const;
   void StopWhenIdle(const HelperUser& user);
   void StopNow(const HelperUser& user);

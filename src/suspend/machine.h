@@ -160,7 +160,7 @@ struct Secure {
   std::string target{};
   friend bool operator==(const Secure&, const Secure&) = default;
 };
-// It is to be on a GPU again: this one, or (empty) where it was.
+// It is to be on a GPU again: this one, or (empty) where it came from.
 struct Load {
   base::ProcessId process;
   std::string gpu;

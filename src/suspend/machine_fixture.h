@@ -1,7 +1,8 @@
 // For tests of the machine: a job of made-up processes, and what the machine wants done about them as words.
 //
-//   "secure 11"  "secure 11 b"  "load 11"  "load 11 b" (where by_hand is set: else the mover has done it at
-//   once) "evict 11"  "return 11"  "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b b>a"
+//   "secure 11"  "secure 11 b"  "load 11" (on a)  "load 11 b" (where by_hand is set: else the mover has done
+//   it at once) "evict 11"  "return 11"  "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b
+//   b>a"
 //   "= suspended held_by_user" (state and reason)  "! job_suspended" (event)
 #pragma once
 
@@ -46,7 +47,7 @@ inline std::string WordOf(const Action& action) {
       return fmt::format("secure {}{}{}", a.process.pid, a.target.empty() ? "" : " ", a.target);
     }
     std::string operator()(const action::Load& a) const {
-      return fmt::format("load {}{}{}", a.process.pid, a.gpu.empty() ? "" : " ", a.gpu);
+      return fmt::format("load {}{}", a.process.pid, a.gpu.empty() || a.gpu == "a" ? "" : " " + a.gpu);
     }
     std::string operator()(const action::SetState& a) const {
       return fmt::format("= {}{}{}", ToString(a.phase), a.reason.empty() ? "" : " ", a.reason);

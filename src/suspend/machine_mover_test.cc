@@ -97,6 +97,21 @@ TEST(SuspendMover, WhatCouldNotGoStraightIsCopiedOutBeforeItIsTriedAgain) {
               ElementsAre("= retreating move_failed", "! move_failed", "evict 11", "secure 11"));
 }
 
+TEST(SuspendMover, OneThatWasHeldUpOnTheOtherGpuComesBackThere) {
+  Story s = Leaving();
+  s.Straight(11, Verb::kSecure);
+  s.Checkpointed(11);
+  s.Room(GiB(10), true, "b");
+  s.Restored(11);
+  s.Suspend();
+  s.Carried(11, Verb::kLoad);
+  s.Checkpointed(11);
+  s.Carried(11, Verb::kSecure);
+  ASSERT_EQ(s.machine.phase(), Phase::kSuspended);
+  s.Resume();
+  EXPECT_THAT(s.Room(GiB(10), true, "b"), ElementsAre("= resuming resuming", "load 11 b", "restore 11"));
+}
+
 TEST(SuspendMover, OneThatStaysAfterAllGoesToHostMemory) {
   Story s = Leaving();
   s.Straight(11, Verb::kSecure);

@@ -230,7 +230,7 @@ void Machine::AskMover(Member& member, Verb verb) {
   if (verb == Verb::kSecure)
     out_.push_back(action::Secure{member.seen.id, IsStrict() ? record_.target.value_or("") : ""});
   else
-    out_.push_back(action::Load{member.seen.id, record_.target.value_or("")});
+    out_.push_back(action::Load{member.seen.id, ReturnsTo(record_, member.seen.id)});
 }
 
 void Machine::AskDriver(const base::ProcessId& process, Verb verb) {

@@ -16,7 +16,7 @@ using base::Fail;
 using base::Result;
 using Json = nlohmann::json;
 
-constexpr std::array<std::pair<Verb, const char*>, 11> kVerbs{{{Verb::kCan, "can"},
+constexpr std::array<std::pair<Verb, const char*>, 12> kVerbs{{{Verb::kCan, "can"},
                                                                {Verb::kState, "state"},
                                                                {Verb::kCheckpoint, "checkpoint"},
                                                                {Verb::kRestore, "restore"},
@@ -26,6 +26,7 @@ constexpr std::array<std::pair<Verb, const char*>, 11> kVerbs{{{Verb::kCan, "can
                                                                {Verb::kLoad, "load"},
                                                                {Verb::kHold, "hold"},
                                                                {Verb::kGive, "give"},
+                                                               {Verb::kForget, "forget"},
                                                                {Verb::kPrepare, "prepare"}}};
 constexpr std::array<std::pair<Outcome, const char*>, 10> kOutcomes{{{Outcome::kDone, "done"},
                                                                      {Outcome::kNoCuda, "no_cuda"},

@@ -33,7 +33,8 @@ enum class Verb {
   kSecure,   // its data are whole in host memory, and nothing of it on a GPU; else the answer says `straight`
   kLoad,     // its data are in memory on a GPU, ready to be given
   kHold,     // has no answer: descriptors for a request that follows
-  kGive,     // with the process's connection: gives it that memory
+  kGive,     // with the process's connection: gives it that memory, `gpu` as in kLoad
+  kForget,   // has no answer: the process has all that it handed out, or wants none of it
   kPrepare,  // host memory for so many bytes, made in the background
 };
 
@@ -49,7 +50,7 @@ struct Request {
   base::ProcessId process{};     // all but kCan
   base::Millis lock_timeout{0};  // kCheckpoint; never 0 there: that waits without limit
   std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine, or none: come back where it was
-  std::string gpu{};             // the UUID; empty: of kLoad where it was, of kPrepare any
+  std::string gpu{};             // the UUID; empty: of kLoad where it came from, of kPrepare any
   base::Bytes bytes{};           // kPrepare
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -63,8 +64,9 @@ enum class Outcome {
   kRefused,      // the driver cannot do it to this process
   kUnsupported,  // this driver cannot do it to any process, or there is no driver
   kFailed,       // anything else; the message says what
-  kHolding,      // no answer yet: descriptors of what kTake took over come with it, for another mover's kHold
-  kLost,         // it may have been done or not: the helper died or took too long, or the driver cannot say
+  kHolding,  // no answer yet: descriptors of what kTake took over come with it, for another mover's kHold;
+             // without any: those are not needed any more
+  kLost,     // it may have been done or not: the helper died or took too long, or the driver cannot say
 };
 
 // The driver's word on a process.

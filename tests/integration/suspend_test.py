@@ -250,6 +250,20 @@ class StraightTest(SuspendCase):
     def move(self, ref, gpu):
         return self.request("POST", f"/v1/jobs/{ref}/move", {"gpu": str(gpu)})
 
+    def used(self, gpu):
+        return self.request("GET", f"/v1/gpus/{gpu}").json()["memory"]["used"]
+
+    def test_one_that_moved_comes_back_where_it_was_last(self):
+        self.busy("moved", "400MiB", iterations=3)
+        self.move("moved", 1)
+        self.assertEqual(self.suspend("moved").json()["state"], "suspended")
+        self.start("wall", self.load("2GiB", "--hold", "1h", "--json"), gpus=["0"])
+        until("it holds memory", lambda: (self.job("wall")["memory"]["used"] or 0) > 2048 * MIB)
+        self.assertEqual(self.resume("moved").json()["state"], "running")
+        self.assertEqual(self.job("moved")["gpus"], [self.request("GET", "/v1/gpus/1").json()["uuid"]])
+        self.finishes_with_its_data("moved")
+        self.request("DELETE", "/v1/jobs/wall")
+
     def test_to_and_fro(self):
         job = self.busy("mover", iterations=10)
         for gpu in (1, 0, 1, 0):
@@ -269,8 +283,8 @@ class StraightTest(SuspendCase):
         self.move("mover", 1)
         pid = self.job("mover")["pid"]
         until("it waits", lambda: self.job("mover")["reason"] == "resources")
-        used = lambda: self.request("GET", "/v1/gpus/0").json()["memory"]["used"]  # noqa: E731
-        until("the GPU that it left has none of it", lambda: pid not in self.processes_on(0) and used() < 800 * MIB)
+        until("the GPU that it left has none of it",
+              lambda: pid not in self.processes_on(0) and self.used(0) < 800 * MIB)
         self.request("DELETE", "/v1/jobs/wall")
         self.becomes("mover", "running")
         self.assertNotIn("move_failed", self.kinds(job))
@@ -291,6 +305,9 @@ class StraightTest(SuspendCase):
             moved += self.job("kept")["state"] == "running"
         self.assertGreater(moved, 4)
         until("it is back", lambda: self.resume("kept").json()["state"] == "running")
+        here = self.request("GET", "/v1/jobs/kept").json()["gpus"][0]
+        other = next(gpu["index"] for gpu in self.request("GET", "/v1/gpus").json()["gpus"] if gpu["uuid"] != here)
+        until("nothing of it is kept on the other GPU, a mover's context aside", lambda: self.used(other) < 560 * MIB)
         self.finishes_with_its_data("kept")
 
     def test_daemons_that_are_killed_at_any_moment_lose_nothing(self):
