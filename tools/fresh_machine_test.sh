@@ -38,7 +38,7 @@ if [ ! -x "$tree/usr/bin/apt-get" ]; then
   rm -f "$tree.log"
 fi
 chmod 755 "$tree"  # a directory of mktemp's is nobody else's, and this one becomes the root of a machine
-rm -rf "$tree/usr/src/gpuman"
+rm -rf "$tree/usr/src/gpuman" "$tree"/tmp/gpuman*  # of a run before, where the tree was kept
 git -c safe.directory='*' clone --quiet --no-hardlinks . "$tree/usr/src/gpuman"
 
 # Its own mounts and processes, so that nothing is left behind whatever happens inside.

@@ -326,7 +326,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer_context, unsigned int flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const auto peer = call.driver().contexts.Find(peer_context);
   if (peer == nullptr || peer->destroyed()) return CUDA_ERROR_INVALID_CONTEXT;
-  if (&peer->device() == &call.device()) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  if (!call.device().CanAccess(peer->device())) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   const std::uint32_t bit = 1u << peer->device().ordinal();
   return (call.context().peers.fetch_or(bit) & bit) != 0 ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
                                                          : CUDA_SUCCESS;

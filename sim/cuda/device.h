@@ -45,6 +45,9 @@ class Device {
   GpuDynamic& dynamic() const { return state_->gpu[gpu()]; }
   Client& client() const { return client_; }
   State& state() const { return state_; }
+  bool CanAccess(const Device& other) const {
+    return ordinal_ != other.ordinal_ && (info().features & other.info().features & kFeaturePeerAccess) != 0;
+  }
   bool IsLost() const { return dynamic().lost.load() != 0; }
   std::uint64_t Capacity() const { return DeviceCapacity(state_.shared(), gpu()); }
   std::uint64_t Free() const;

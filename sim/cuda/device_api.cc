@@ -144,21 +144,23 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* pci_bus_id) {
 CUresult cuDeviceCanAccessPeer(int* can_access_peer, CUdevice device, CUdevice peer_device) {
   const DeviceCall call(__func__, device);
   if (call.error != CUDA_SUCCESS) return call.error;
-  if (call.call.driver().FindDevice(peer_device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  const Device* const peer = call.call.driver().FindDevice(peer_device);
+  if (peer == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if (can_access_peer == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *can_access_peer = device != peer_device ? 1 : 0;
+  *can_access_peer = call.call.driver().FindDevice(device)->CanAccess(*peer) ? 1 : 0;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdevice src, CUdevice dst) {
   const DeviceCall call(__func__, src);
   if (call.error != CUDA_SUCCESS) return call.error;
-  if (call.call.driver().FindDevice(dst) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  const Device* const peer = call.call.driver().FindDevice(dst);
+  if (peer == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if (value == nullptr || src == dst) return CUDA_ERROR_INVALID_VALUE;
   switch (attrib) {
     case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
     case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
-      *value = 1;
+      *value = call.call.driver().FindDevice(src)->CanAccess(*peer) ? 1 : 0;
       return CUDA_SUCCESS;
     case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
       *value = 0;

@@ -31,11 +31,11 @@ void SetIdentity(GpuStatic& gpu, const char* first, unsigned index, std::uint32_
 
 void NoThresholds(GpuStatic& gpu) { gpu.thresholds_c.fill(kNoThreshold); }
 
-constexpr std::uint64_t kDataCentre = kFeatureEcc | kFeatureMig | kFeaturePowerLimit | kFeaturePowerReading |
-                                      kFeaturePowerConstraints | kFeatureRemappedRows |
-                                      kFeatureApplicationClocks | kFeatureLockedGpuClocks | kFeatureEnergy |
-                                      kFeatureMemoryTemperature | kFeatureViolations | kFeatureSerial |
-                                      kFeatureVmm | kFeatureManagedFaults | kFeatureAccounting;
+constexpr std::uint64_t kDataCentre =
+    kFeatureEcc | kFeatureMig | kFeaturePowerLimit | kFeaturePowerReading | kFeaturePowerConstraints |
+    kFeatureRemappedRows | kFeatureApplicationClocks | kFeatureLockedGpuClocks | kFeatureEnergy |
+    kFeatureMemoryTemperature | kFeatureViolations | kFeatureSerial | kFeatureVmm | kFeatureManagedFaults |
+    kFeatureAccounting | kFeaturePeerAccess;
 
 // An H200 in a virtual machine, as nvidia-smi -q of driver 580.159.04 shows it.
 void FillH200(GpuStatic& gpu, unsigned index) {

@@ -53,7 +53,7 @@ enum Feature : std::uint64_t {
   kFeatureMemoryTemperature = 1u << 11,
   kFeatureViolations = 1u << 12,
   kFeatureSerial = 1u << 13,
-  kFeatureNvlink = 1u << 14,
+  kFeaturePeerAccess = 1u << 14,  // one reads another's memory: NVLink, or PCIe where the driver lets it
   kFeatureTemperatureLimit = 1u << 15,  // the "T.Limit" margin instead of absolute thresholds
   kFeatureVmm = 1u << 16,               // CUDA virtual memory management
   kFeatureManagedFaults = 1u << 17,     // concurrent managed access

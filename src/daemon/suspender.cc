@@ -1,5 +1,6 @@
 #include "daemon/suspender.h"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <type_traits>
 #include <utility>
@@ -119,6 +120,7 @@ void Suspender::OnSample() {
   for (const auto& [job, entry] : entries_) jobs.push_back(job);
   for (const auto job : jobs) Observe(job);
   if (!jobs.empty()) OfferRoom();
+  checkpointer_.ForgetDead();
   Prepare();
 }
 
@@ -140,7 +142,20 @@ void Suspender::Feed(base::JobId job, const suspend::Event& event) {
 void Suspender::TellPhase(base::JobId job) {
   Entry& entry = entries_.at(job);
   const Phase phase = entry.machine.phase();
-  if (std::exchange(entry.told, phase) != phase) host_.OnPhase(job, phase);
+  if (std::exchange(entry.told, phase) == phase) return;
+  if (phase == Phase::kRunning) ForgetThoseBack(job, entry.machine.record());
+  host_.OnPhase(job, phase);
+}
+
+// A mover that died may not have said that a process had its memory: what is kept of it stays on the GPU.
+void Suspender::ForgetThoseBack(base::JobId job, const suspend::Record& record) {
+  const auto owner = host_.OwnerOf(job);
+  if (!owner) return;
+  for (const auto& process : host_.ProcessesOf(job, record)) {
+    const bool away = std::any_of(process.gpus.begin(), process.gpus.end(),
+                                  [](const auto& gpu) { return gpu.second.evicted.count > 0; });
+    if (process.has_shim && !away) checkpointer_.Forget(*owner, process.id);
+  }
 }
 
 // What changed is on the disk before anything of it is done: a daemon that is killed in between knows then
@@ -189,7 +204,9 @@ void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
                      AskDriver(job, {0, suspend::Verb::kRestore, r.process, {}, r.gpus});
                    },
                    [&](const Secure& secure) {
-                     AskMover(job, {.verb = suspend::Verb::kSecure, .process = secure.process});
+                     AskMover(
+                         job,
+                         {.verb = suspend::Verb::kSecure, .process = secure.process, .gpu = secure.target});
                    },
                    [&](const Load& load) {
                      AskMover(job, {.verb = suspend::Verb::kLoad, .process = load.process, .gpu = load.gpu});
@@ -228,8 +245,12 @@ void Suspender::AskMover(base::JobId job, suspend::Request request) {
 void Suspender::PassOn(base::JobId job, base::ProcessId process, bool out, base::Fd connection) {
   const auto owner = host_.OwnerOf(job);
   if (!owner) return;  // the process sees the connection close, and stays where it is
-  const auto verb = out ? suspend::Verb::kTake : suspend::Verb::kGive;
-  checkpointer_.Move(*owner, {.verb = verb, .process = process}, std::move(connection),
+  suspend::Request request{.verb = out ? suspend::Verb::kTake : suspend::Verb::kGive, .process = process};
+  if (const auto* record = RecordOf(job)) {
+    if (!out) request.gpu = suspend::ReturnsTo(*record, process);
+    if (out && record->phase == Phase::kSuspending) request.gpu = record->target.value_or("");
+  }
+  checkpointer_.Move(*owner, std::move(request), std::move(connection),
                      [self = self_, job](const suspend::Answer&) {
                        if (*self) (*self)->Observe(job);
                      });

@@ -142,6 +142,7 @@ class Suspender {
   void Carry(base::JobId job, const suspend::Actions& actions);
   void AskMover(base::JobId job, suspend::Request request);
   void Prepare();
+  void ForgetThoseBack(base::JobId job, const suspend::Record& record);
   // Another needed its place: until there is room again not even the mover's context is kept on the GPU for
   // it.
   bool IsPushedOff(base::JobId job) const;

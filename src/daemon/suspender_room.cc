@@ -70,9 +70,10 @@ void Suspender::OfferRoom() {
   std::vector<suspend::Candidate> candidates;
   for (const auto& [job, entry] : entries_) {
     if (entry.machine.phase() == Phase::kResuming) {
-      for (const auto& [process, gpus] : entry.machine.record().held)
+      const auto& record = entry.machine.record();
+      for (const auto& [process, gpus] : record.held)
         for (const auto& [uuid, bytes] : gpus) {
-          auto& left = free[uuid];
+          auto& left = free[record.target.value_or(uuid)];
           left = left > bytes ? left - bytes : base::Bytes{};
         }
     } else if (auto needs = entry.machine.Needs(now)) {

@@ -7,6 +7,8 @@
 #include <utility>
 #include <variant>
 
+#include "base/remove_tree.h"
+
 namespace gpuman::jobs {
 namespace {
 
@@ -67,10 +69,7 @@ void KeeperLink::Discard() {
 }
 
 void KeeperLink::DeleteDirectory() {
-  asio::post(workers_, [directory = job_dir_] {
-    std::error_code ignored;
-    std::filesystem::remove_all(directory, ignored);
-  });
+  asio::post(workers_, [directory = job_dir_] { (void)base::RemoveTree(directory); });
 }
 
 void KeeperLink::Spawn() {

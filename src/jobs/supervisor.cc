@@ -8,6 +8,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/remove_tree.h"
 #include "keeper/process_tree.h"
 
 namespace gpuman::jobs {
@@ -557,13 +558,13 @@ void Supervisor::SweepDirectories() {
   for (const auto& item : std::filesystem::directory_iterator(options_.jobs_dir, error))
     if (!wanted.contains(item.path())) unwanted.push_back(item.path());
   for (const auto& path : unwanted)
-    if (!keeper::KeeperLives(path)) std::filesystem::remove_all(path, error);
+    if (!keeper::KeeperLives(path)) (void)base::RemoveTree(path);
 }
 
 void Supervisor::DeleteFiles(std::vector<std::filesystem::path> paths) {
   boost::asio::post(workers_, [paths = std::move(paths)] {
-    std::error_code ignored;
-    for (const auto& path : paths) std::filesystem::remove_all(path, ignored);
+    // What stays is swept at the next start.
+    for (const auto& path : paths) (void)base::RemoveTree(path);
   });
 }
 

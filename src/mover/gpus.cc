@@ -71,8 +71,12 @@ Result<> Gpus::Map(Memory& memory) {
   GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemMap", cuMemMap), memory.address_, memory.bytes_, std::size_t{0},
                             memory.handle_, 0ull));
   memory.mapped_ = true;
+  return Allow(memory, memory.gpu_);
+}
+
+Result<> Gpus::Allow(const Memory& memory, int gpu) {
   abi::CUmemAccessDesc access{};
-  access.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, memory.gpu_};
+  access.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, gpu};
   access.flags = abi::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return driver_.Invoke(GPUMAN_CALL("cuMemSetAccess", cuMemSetAccess), memory.address_, memory.bytes_,
                         &access, std::size_t{1});
@@ -116,6 +120,17 @@ Result<base::Fd> Gpus::Export(const Memory& memory) const {
                             &descriptor, memory.handle_, abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                             0ull));
   return base::Fd(descriptor);
+}
+
+bool Gpus::Reaches(int reader, int other) const {
+  int can = 0;
+  return driver_.Invoke(GPUMAN_CALL("cuDeviceCanAccessPeer", cuDeviceCanAccessPeer), &can, reader, other) &&
+         can != 0;
+}
+
+Result<> Gpus::LetRead(const Memory& memory, int reader) {
+  GPUMAN_TRY(Use(reader));
+  return Allow(memory, reader);
 }
 
 bool Gpus::Register(void* at, std::uint64_t bytes) const {

@@ -71,6 +71,11 @@ class Gpus {
   // Of memory that was created: the driver refuses to pass on what was imported (measured).
   base::Result<base::Fd> Export(const Memory& memory) const;
 
+  // Whether a GPU can read another's memory: over NVLink or the bus, without the way through the host.
+  bool Reaches(int reader, int other) const;
+  // Lets another GPU, which gets a context here, read it as well.
+  base::Result<> LetRead(const Memory& memory, int reader);
+
   // Host memory that copies run to at the bus's speed. What cannot be registered serves as well, only slower.
   bool Register(void* at, std::uint64_t bytes) const;
   void Unregister(void* at) const;
@@ -79,6 +84,7 @@ class Gpus {
   friend class Memory;
   friend class Lane;
   base::Result<> Map(Memory& memory);
+  base::Result<> Allow(const Memory& memory, int gpu);
 
   const driver::CudaDriver& driver_;
   std::mutex mutex_;

@@ -55,6 +55,18 @@ Result<> Lane::Add(std::span<const Copy> copies) {
                                copy.bytes, stream_));
     }
   }
+  return Mark();
+}
+
+Result<> Lane::AddAcross(const Memory& to, const Memory& from) {
+  GPUMAN_TRY(gpus_->Use(gpu_));
+  GPUMAN_TRY(gpus_->driver_.Invoke(GPUMAN_CALL("cuMemcpyDtoDAsync", cuMemcpyDtoDAsync_v2), to.address(),
+                                   from.address(), from.bytes(), stream_));
+  return Mark();
+}
+
+Result<> Lane::Mark() {
+  const auto& driver = gpus_->driver_;
   abi::CUevent mark = nullptr;
   constexpr unsigned kQuiet = abi::CU_EVENT_BLOCKING_SYNC | abi::CU_EVENT_DISABLE_TIMING;
   GPUMAN_TRY(driver.Invoke(GPUMAN_CALL("cuEventCreate", cuEventCreate), &mark, kQuiet));

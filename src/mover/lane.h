@@ -20,6 +20,8 @@ class Lane {
 
   // Returns at once.
   base::Result<> Add(std::span<const Copy> copies);
+  // From another GPU, which this lane's may read.
+  base::Result<> AddAcross(const Memory& to, const Memory& from);
   // Until the first piece that was not waited for yet is copied. What fails fails for all that follow.
   base::Result<> Await();
   std::size_t waiting() const { return marks_.size(); }
@@ -27,6 +29,7 @@ class Lane {
  private:
   Lane() = default;
   void Close();
+  base::Result<> Mark();
   Gpus* gpus_ = nullptr;
   int gpu_ = 0;
   Direction direction_ = Direction::kOut;

@@ -98,8 +98,11 @@ class Mover {
       std::unique_lock lock(mutex_);
       ending_ = true;
       changed_.notify_all();
-      // Nobody is left to grant room.
-      for (const auto& [process, parcel] : parcels_) parcel->CallOff();
+      // Nobody is left to grant room, or to go on with what stayed on a GPU.
+      for (const auto& [process, parcel] : parcels_) {
+        parcel->CallOff();
+        Work([one = parcel] { one->Finish({}); });
+      }
       changed_.wait(lock, [this] { return at_work_ == 0; });
     }
     checkpoints.join();
@@ -117,6 +120,13 @@ class Mover {
         return ParcelOf(request.process)->Hold(request.first, std::move(files));
       case Verb::kGrant:
         return ParcelOf(request.process)->Grant(request.bytes);
+      case Verb::kForget: {
+        const std::lock_guard lock(mutex_);
+        const auto found = parcels_.find(request.process);
+        if (found == parcels_.end()) return;
+        found->second->CallOff();
+        return Work([parcel = found->second] { parcel->Drop(); });
+      }
       case Verb::kTake:
       case Verb::kSecure:
       case Verb::kLoad:
@@ -125,14 +135,9 @@ class Mover {
         if (request.verb == Verb::kSecure) parcel->CallOff();
         if (request.verb == Verb::kLoad || request.verb == Verb::kGive) parcel->Begin(request.room);
         const std::lock_guard lock(mutex_);
-        ++at_work_;
-        std::thread([this, request, parcel, files = std::move(files)]() mutable {
+        return Work([this, request, parcel, files = std::move(files)]() mutable {
           Carry(request, *parcel, std::move(files));
-          const std::lock_guard done(mutex_);
-          --at_work_;
-          changed_.notify_all();
-        }).detach();
-        return;
+        });
       }
       default: {
         const std::lock_guard lock(mutex_);
@@ -140,6 +145,18 @@ class Mover {
         changed_.notify_all();
       }
     }
+  }
+
+  // In a thread of its own. With mutex_ held.
+  template <typename Function>
+  void Work(Function function) {
+    ++at_work_;
+    std::thread([this, function = std::move(function)]() mutable {
+      function();
+      const std::lock_guard done(mutex_);
+      --at_work_;
+      changed_.notify_all();
+    }).detach();
   }
 
   // The driver's own checkpoint calls, one after the other.
@@ -175,16 +192,17 @@ class Mover {
     tell.holding = [&](std::span<const int> holding) {
       Send({.id = request.id, .outcome = Outcome::kHolding}, holding);
     };
+    tell.safe = [&] { Send({.id = request.id, .outcome = Outcome::kHolding}); };
     Answer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};
     switch (request.verb) {
       case Verb::kTake:
-        if (connected) answer = parcel.Take(std::move(files[0]), request.whole, tell);
+        if (connected) answer = parcel.Take(std::move(files[0]), request.whole, request.gpu, tell);
         break;
       case Verb::kGive:
-        if (connected) answer = parcel.Give(std::move(files[0]), tell);
+        if (connected) answer = parcel.Give(std::move(files[0]), request.gpu, tell);
         break;
       case Verb::kSecure:
-        answer = parcel.Secure(tell);
+        answer = parcel.Secure(request.gpu, tell);
         break;
       default:
         answer = parcel.Load(request.gpu, tell);
@@ -194,7 +212,7 @@ class Mover {
     answer.id = request.id;
     Send(answer);
     // Also where nobody asks for it any more: the process has given it up.
-    if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole) parcel.Finish();
+    if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole) parcel.Finish(request.gpu);
   }
 
   // What processes leave that end while they are away.

@@ -34,6 +34,7 @@ Answer AnswerOf(const base::Error& error) {
 void Parcel::Clear() {
   for (Lot& lot : lots_) Discard(lot);
   lots_.clear();
+  elsewhere_.reset();
   const std::lock_guard lock(held_mutex_);
   held_.clear();
 }
@@ -57,34 +58,73 @@ Result<> Parcel::Find() {
   return {};
 }
 
-std::vector<Copy> Parcel::CopiesOf(Lot& lot, std::size_t piece) {
+// What another mover had taken and not copied out.
+Result<> Parcel::Regain(Lot& lot) {
+  if (lot.stowage.content() == Content::kComplete) return {};
+  const auto& pieces = lot.stowage.layout().pieces;
+  lot.memory.resize(pieces.size());
+  lot.files.resize(pieces.size());
+  std::vector<std::pair<std::size_t, Fd>> held;
+  {
+    const std::lock_guard lock(held_mutex_);
+    held.swap(held_);
+  }
+  for (auto& [piece, file] : held) {
+    if (piece >= pieces.size() || piece < lot.stowage.whole() || lot.memory[piece]) continue;
+    GPUMAN_ASSIGN(lot.memory[piece], gpus_.Import(file.get(), pieces[piece].bytes));
+    lot.files[piece] = std::move(file);
+  }
+  return {};
+}
+
+std::optional<int> Parcel::NumberOf(const std::string& gpu) const {
+  if (gpu.empty()) return std::nullopt;
+  const auto found = gpus_.Find(gpu);
+  return found ? std::optional(*found) : std::nullopt;
+}
+
+// All of it is on a GPU that is not where it goes, and can be read from there.
+bool Parcel::GoesStraight(Lot& lot, std::optional<int> target) {
+  if (!target || lot.lane || lot.stowage.content() == Content::kComplete || lot.stowage.whole() != 0) return false;
+  if (!Regain(lot)) return false;
+  if (lot.read_by == target) return true;
+  for (const Memory& one : lot.memory) {
+    if (!one || one.gpu() == *target || !gpus_.Reaches(*target, one.gpu()) || !gpus_.LetRead(one, *target))
+      return false;
+  }
+  lot.read_by = target;
+  return true;
+}
+
+std::vector<Copy> Parcel::CopiesOf(Lot& lot, std::size_t piece, const Memory& memory) {
   if (lot.slices.empty()) lot.slices = SlicesOf(lot.stowage.layout());
   std::vector<Copy> copies;
   const auto [from, to] = std::ranges::equal_range(lot.slices, piece, {}, &Slice::piece);
   for (const Slice& slice : std::span(from, to))
-    copies.push_back({lot.memory[piece].address() + slice.in_piece, lot.stowage.At(slice), slice.bytes});
+    copies.push_back({memory.address() + slice.in_piece, lot.stowage.At(slice), slice.bytes});
   return copies;
 }
 
-// One piece, which sets out at once: its data do not change any more.
-Result<> Parcel::Accept(Lot& lot, int file, std::uint64_t address, std::uint64_t bytes, Cutter& cutter,
+// One piece, which sets out at once: its data do not change any more. Unless it may stay.
+Result<> Parcel::Accept(Lot& lot, int file, const wire::Part& part, std::optional<int> target, Cutter& cutter,
                         std::vector<Piece>& pieces) {
-  GPUMAN_ASSIGN(Memory memory, gpus_.Import(file, bytes));
-  if (!lot.lane) {
+  GPUMAN_ASSIGN(Memory memory, gpus_.Import(file, part.bytes));
+  const bool stays = target && !lot.lane && gpus_.Reaches(*target, memory.gpu());
+  if (!lot.lane && !stays) {
     GPUMAN_ASSIGN(lot.lane, Lane::Open(gpus_, memory.gpu(), Direction::kOut));
     lot.begun = Clock::now();
   }
   std::vector<Slice> slices;
-  if (!cutter.Cut(bytes, slices)) return Fail(ErrorCode::kInternal, "the process has more than it said");
+  if (!cutter.Cut(part.bytes, slices)) return Fail(ErrorCode::kInternal, "the process has more than it said");
   std::vector<Copy> copies;
   for (const Slice& slice : slices)
     copies.push_back({memory.address() + slice.in_piece, lot.stowage.At(slice), slice.bytes});
   lot.memory.push_back(std::move(memory));
-  pieces.push_back({address, bytes});
-  return lot.lane->Add(copies);
+  pieces.push_back({part.address, part.bytes});
+  return stays ? Result<>() : lot.lane->Add(copies);
 }
 
-Result<> Parcel::Receive(int connection, const Telling& tell, Offer& offer) {
+Result<> Parcel::Receive(int connection, std::optional<int> target, const Telling& tell, Offer& offer) {
   std::optional<Cutter> cutter;
   std::vector<Piece> pieces;
   for (bool last = false; !last;) {
@@ -113,7 +153,7 @@ Result<> Parcel::Receive(int connection, const Telling& tell, Offer& offer) {
     }
     Lot& lot = *offer.lot;
     for (unsigned i = 0; i < count; ++i) {
-      GPUMAN_TRY(Accept(lot, files[i].get(), parts.part[i].address, parts.part[i].bytes, *cutter, pieces));
+      GPUMAN_TRY(Accept(lot, files[i].get(), parts.part[i], target, *cutter, pieces));
       lot.files.push_back(std::move(files[i]));
     }
   }
@@ -138,10 +178,10 @@ Result<> Parcel::HandOver(int connection, const Lot& lot) {
 }
 
 // An offer that the process went back on may come to its turn after the one that it then made.
-Answer Parcel::Take(Fd connection, bool whole, const Telling& tell) {
+Answer Parcel::Take(Fd connection, bool whole, const std::string& target, const Telling& tell) {
   const std::lock_guard lock(mutex_);
   Offer offer;
-  Result<> taken = Receive(connection.get(), tell, offer);
+  Result<> taken = Receive(connection.get(), NumberOf(target), tell, offer);
   if (!taken) {
     const bool host = taken.error().code == ErrorCode::kExhausted;
     Refuse(connection.get(), host ? wire::Trouble::kHostMemory : wire::Trouble::kNoMover);
@@ -172,18 +212,7 @@ Result<> Parcel::Secure(Lot& lot, const Telling& tell, Answer& answer) {
   if (lot.stowage.content() == Content::kComplete) return {};
   if (lot.begun == Clock::time_point{}) lot.begun = Clock::now();
   const auto& pieces = lot.stowage.layout().pieces;
-  lot.memory.resize(pieces.size());
-  lot.files.resize(pieces.size());
-  std::vector<std::pair<std::size_t, Fd>> held;
-  {
-    const std::lock_guard lock(held_mutex_);
-    held.swap(held_);
-  }
-  for (auto& [piece, file] : held) {
-    if (piece >= pieces.size() || piece < lot.stowage.whole() || lot.memory[piece]) continue;
-    GPUMAN_ASSIGN(lot.memory[piece], gpus_.Import(file.get(), pieces[piece].bytes));
-    lot.files[piece] = std::move(file);
-  }
+  GPUMAN_TRY(Regain(lot));
   const std::size_t first = lot.stowage.whole();
   for (std::size_t i = first; i < pieces.size(); ++i) {
     if (lot.memory[i]) continue;
@@ -197,7 +226,7 @@ Result<> Parcel::Secure(Lot& lot, const Telling& tell, Answer& answer) {
     if (!lot.lane) {
       GPUMAN_ASSIGN(lot.lane, Lane::Open(gpus_, lot.memory[i].gpu(), Direction::kOut));
     }
-    for (; next < pieces.size(); ++next) GPUMAN_TRY(lot.lane->Add(CopiesOf(lot, next)));
+    for (; next < pieces.size(); ++next) GPUMAN_TRY(lot.lane->Add(CopiesOf(lot, next, lot.memory[next])));
     if (auto done = lot.lane->Await(); !done) {
       lot.lane.reset();  // who tries again begins with this piece
       return done;
@@ -221,28 +250,36 @@ void Parcel::Hold(std::size_t first, std::vector<Fd> files) {
   for (auto& file : files) held_.emplace_back(first++, std::move(file));
 }
 
-Answer Parcel::Secure(const Telling& tell) {
+Answer Parcel::Secure(const std::string& target, const Telling& tell) {
   const std::lock_guard lock(mutex_);
-  Answer answer = SecureAll(tell);
+  Answer answer = SecureAll(tell, NumberOf(target));
   const Answer before = std::exchange(finished_, {});
-  if (answer.outcome != Outcome::kDone) return answer;
+  if (answer.outcome != Outcome::kDone || answer.straight) return answer;
   answer.bytes += before.bytes;
   answer.took = std::max(answer.took, before.took);
   return answer;
 }
 
-void Parcel::Finish() {
+void Parcel::Finish(const std::string& target) {
   const std::lock_guard lock(mutex_);
-  finished_ = SecureAll({});
+  if (!lots_.empty()) finished_ = SecureAll({}, NumberOf(target));
 }
 
-Answer Parcel::SecureAll(const Telling& tell) {
+// But for what may stay where `target` reads it: that many bytes the answer has then.
+Answer Parcel::SecureAll(const Telling& tell, std::optional<int> target) {
   Answer answer{.outcome = Outcome::kDone};
   if (auto found = Find(); !found) return AnswerOf(found.error());
+  std::uint64_t staying = 0;
   for (Lot& lot : lots_) {
+    if (GoesStraight(lot, target)) {
+      staying += BytesOf(lot.stowage.layout().pieces);
+      continue;
+    }
     if (auto secured = Secure(lot, tell, answer); !secured) return AnswerOf(secured.error());
+    lot.memory.clear();  // what was loaded again
   }
-  for (Lot& lot : lots_) lot.memory.clear();  // what was loaded again
+  if (staying != 0) return {.outcome = Outcome::kDone, .bytes = {staying}, .straight = true};
+  tell.safe();
   const std::lock_guard lock(held_mutex_);
   held_.clear();
   return answer;

@@ -1,8 +1,10 @@
 // One process's memory between the GPU and the host: taken from it in one or more lots, copied, loaded again,
 // given back in one.
 //
-//   Take ---> on the GPU, ours ---Secure---> in host memory ---Load---> on a GPU, ours ---Give---> the
-//   process's
+//   Take ---> on the GPU, ours ---Secure---> in host memory ---Load---> on a GPU, ours ---Give---> the process's
+//
+// On its way to a GPU that reaches the one it is on, a lot stays there until it is given: the process makes
+// memory of its own, and the copy goes straight into that. To another GPU that one cannot reach, from host memory.
 //
 // Pieces leave and come back one by one: what of a lot is whole in host memory is off the GPU, and what of it
 // is loaded is on it. What fails leaves it where it was: each piece is whole in one of the two places at any
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "ledger/wire/transfer.h"
 #include "mover/credit.h"
 #include "mover/gpus.h"
 #include "mover/lane.h"
@@ -32,6 +35,8 @@ struct Telling {
   std::function<void(std::uint64_t bytes, std::size_t pieces)> moved = [](std::uint64_t, std::size_t) {};
   // Duplicates for who is to have them should this mover die, before the process gives its memory up.
   std::function<void(std::span<const int>)> holding = [](std::span<const int>) {};
+  // All of it is whole in host memory: nobody needs a descriptor any more.
+  std::function<void()> safe = [] {};
   // The process has given its memory up.
   std::function<void(std::uint64_t bytes)> taken = [](std::uint64_t) {};
 };
@@ -44,14 +49,16 @@ class Parcel {
 
   // What the process hands out over the connection. kDone: the lot is ours, and where it is to be `whole` in
   // host memory; else Secure sees to that.
-  suspend::Answer Take(base::Fd connection, bool whole, const Telling& tell);
-  // Answers for what Finish has copied as well.
-  suspend::Answer Secure(const Telling& tell);
+  // `target`: the GPU where the process goes next; empty: none is known.
+  suspend::Answer Take(base::Fd connection, bool whole, const std::string& target, const Telling& tell);
+  // Answers for what Finish has copied as well. What `target` reaches may stay.
+  suspend::Answer Secure(const std::string& target, const Telling& tell);
   // The same where nobody asks for it.
-  void Finish();
+  void Finish(const std::string& target);
+  // `gpu`: where the process is going to be; empty: where it came from.
   suspend::Answer Load(const std::string& gpu, const Telling& tell);
   // Loads what is not loaded. kDone: nothing of it is here any more.
-  suspend::Answer Give(base::Fd connection, const Telling& tell);
+  suspend::Answer Give(base::Fd connection, const std::string& gpu, const Telling& tell);
   // The process has ended.
   void Drop();
 
@@ -71,10 +78,16 @@ class Parcel {
     std::optional<Lane> lane{};     // on which they are on their way out
     std::vector<Slice> slices{};    // of all pieces, once they are known
     std::chrono::steady_clock::time_point begun{};
+    std::optional<int> read_by{};  // the GPU, beside its own, that can read its memory
   };
   struct Place {
     Lot* lot = nullptr;
     std::size_t piece = 0;
+  };
+  // Memory of the process's, for what the piece holds.
+  struct Own {
+    Place place;
+    Memory memory;
   };
   // Pieces that are there, in order. What fails ends it.
   using Deliver = std::function<base::Result<>(std::span<const Place>)>;
@@ -86,23 +99,29 @@ class Parcel {
   };
 
   base::Result<> Find();
+  base::Result<> Regain(Lot& lot);
+  std::optional<int> NumberOf(const std::string& gpu) const;
+  bool GoesStraight(Lot& lot, std::optional<int> target);
   void Clear();
   void Discard(Lot& lot);
-  base::Result<> Receive(int connection, const Telling& tell, Offer& offer);
-  base::Result<> Accept(Lot& lot, int file, std::uint64_t address, std::uint64_t bytes, Cutter& cutter,
-                        std::vector<Piece>& pieces);
+  base::Result<> Receive(int connection, std::optional<int> target, const Telling& tell, Offer& offer);
+  base::Result<> Accept(Lot& lot, int file, const ledger::wire::Part& part, std::optional<int> target,
+                        Cutter& cutter, std::vector<Piece>& pieces);
   base::Result<> HandOver(int connection, const Lot& lot);
-  suspend::Answer SecureAll(const Telling& tell);
+  suspend::Answer SecureAll(const Telling& tell, std::optional<int> target = std::nullopt);
   base::Result<> Secure(Lot& lot, const Telling& tell, suspend::Answer& answer);
   suspend::Answer LoadAll(const std::string& gpu, const Telling& tell, const Deliver& deliver);
+  suspend::Answer MakeReadyFor(int gpu, const Telling& tell);
   base::Result<> Fill(std::vector<Place> places, int gpu, const Telling& tell, const Deliver& deliver,
                       suspend::Answer& answer);
   base::Result<> Begin(Lane& lane, int gpu, const Place& place);
   base::Result<bool> GetRoom(std::uint64_t bytes, bool wait, const Telling& tell, const Deliver& deliver);
   base::Result<> Send(int connection, std::span<const Place> places, bool last);
-  base::Result<> FillOwn(int connection, suspend::Answer& answer);
-  base::Result<> ReceiveOwn(int connection, std::vector<Place>& places);
-  static std::vector<Copy> CopiesOf(Lot& lot, std::size_t piece);
+  base::Result<> AskForOwn(int connection);
+  base::Result<> FillOwn(int connection, const Telling& tell, suspend::Answer& answer);
+  base::Result<> ReceiveOwn(int connection, std::vector<Own>& own);
+  base::Result<> Pour(const std::vector<Own>& own);
+  static std::vector<Copy> CopiesOf(Lot& lot, std::size_t piece, const Memory& memory);
 
   const base::ProcessId process_;
   Gpus& gpus_;
@@ -110,6 +129,7 @@ class Parcel {
   Credit credit_;
   std::mutex mutex_;
   std::vector<Lot> lots_;
+  std::optional<int> elsewhere_;  // the GPU, not the one it came from, where the process is going to be
   suspend::Answer finished_{};  // bytes and time of what nobody has asked for yet
   std::mutex held_mutex_;
   std::vector<std::pair<std::size_t, base::Fd>> held_;  // by the piece

@@ -54,7 +54,7 @@ Result<bool> Parcel::GetRoom(std::uint64_t bytes, bool wait, const Telling& tell
 Result<> Parcel::Begin(Lane& lane, int gpu, const Place& place) {
   Lot& lot = *place.lot;
   GPUMAN_ASSIGN(lot.memory[place.piece], gpus_.Create(gpu, lot.stowage.layout().pieces[place.piece].bytes));
-  return lane.Add(CopiesOf(lot, place.piece));
+  return lane.Add(CopiesOf(lot, place.piece, lot.memory[place.piece]));
 }
 
 // Memory for each of the places that has none, and its data in it.
@@ -105,9 +105,13 @@ Result<> Parcel::Fill(std::vector<Place> places, int gpu, const Telling& tell, c
 Answer Parcel::LoadAll(const std::string& wanted, const Telling& tell, const Deliver& deliver) {
   const auto begin = std::chrono::steady_clock::now();
   if (auto found = Find(); !found) return AnswerOf(found.error());
+  const std::string& home = lots_.front().stowage.layout().gpu;
+  if (const auto gpu = NumberOf(wanted); gpu && wanted != home) return MakeReadyFor(*gpu, tell);
+  elsewhere_.reset();
   // Without a wish: where it is loaded already, else where it was.
-  auto target = gpus_.Find(wanted.empty() ? lots_.front().stowage.layout().gpu : wanted);
-  for (const Lot& lot : lots_) {
+  auto target = gpus_.Find(wanted.empty() ? home : wanted);
+  for (Lot& lot : lots_) {
+    if (auto regained = Regain(lot); !regained) return AnswerOf(regained.error());
     for (const Memory& one : lot.memory)
       if (wanted.empty() && one) target = one.gpu();
   }
@@ -142,6 +146,15 @@ Answer Parcel::LoadAll(const std::string& wanted, const Telling& tell, const Del
   return answer;
 }
 
+// The process makes its own memory there, and asks for it to be filled.
+Answer Parcel::MakeReadyFor(int gpu, const Telling& tell) {
+  elsewhere_ = gpu;
+  const Answer secured = SecureAll(tell, gpu);
+  if (secured.outcome != Outcome::kDone || secured.straight) return secured;
+  if (auto ready = gpus_.Use(gpu); !ready) return AnswerOf(ready.error());
+  return {.outcome = Outcome::kDone};
+}
+
 Answer Parcel::Load(const std::string& gpu, const Telling& tell) {
   const std::lock_guard lock(mutex_);
   const Answer answer = LoadAll(gpu, tell, [](std::span<const Place>) { return Result<>(); });
@@ -170,21 +183,30 @@ Result<> Parcel::Send(int connection, std::span<const Place> places, bool last) 
   return {};
 }
 
-Answer Parcel::Give(Fd connection, const Telling& tell) {
+Result<> Parcel::AskForOwn(int connection) {
+  const wire::Parts parts{wire::kPartsMagic, 0, 1, 1, 0, {}};
+  if (!wire::SendWith(connection, &parts, sizeof parts, nullptr, 0, kPeerMs)) return WentBack();
+  return {};
+}
+
+Answer Parcel::Give(Fd connection, const std::string& gpu, const Telling& tell) {
   const std::lock_guard lock(mutex_);
-  Answer answer = LoadAll({}, tell, [&](std::span<const Place> places) {
-    return Send(connection.get(), places, /*last=*/false);
-  });
+  Answer answer{.outcome = Outcome::kDone};
+  if (!elsewhere_)
+    answer = LoadAll(gpu, tell, [&](std::span<const Place> places) {
+      return Send(connection.get(), places, /*last=*/false);
+    });
   credit_.End();
   if (answer.outcome != Outcome::kDone) {
     const bool room = answer.outcome == Outcome::kNoRoom;
     Refuse(connection.get(), room ? wire::Trouble::kNoRoom : wire::Trouble::kNoMover);
     return answer;
   }
-  if (const auto sent = Send(connection.get(), {}, /*last=*/true); !sent) return AnswerOf(sent.error());
+  const auto sent = elsewhere_ ? AskForOwn(connection.get()) : Send(connection.get(), {}, /*last=*/true);
+  if (!sent) return AnswerOf(sent.error());
   auto receipt = AwaitReceipt(connection.get(), process_);
   if (receipt && *receipt == Receipt::kOwn) {
-    if (auto filled = FillOwn(connection.get(), answer); !filled) {
+    if (auto filled = FillOwn(connection.get(), tell, answer); !filled) {
       Refuse(connection.get(), wire::Trouble::kNoMover);
       return AnswerOf(filled.error());
     }
@@ -195,12 +217,11 @@ Answer Parcel::Give(Fd connection, const Telling& tell) {
   return answer;
 }
 
-// All pieces that are away, each once, in the order that they come in.
-Result<> Parcel::ReceiveOwn(int connection, std::vector<Place>& places) {
+// Memory for all pieces that are away, each once, in the order that it comes in.
+Result<> Parcel::ReceiveOwn(int connection, std::vector<Own>& own) {
   std::map<std::uint64_t, Place> away;
   for (Lot& lot : lots_) {
     const auto& pieces = lot.stowage.layout().pieces;
-    lot.memory.resize(pieces.size());
     for (std::size_t i = 0; i < pieces.size(); ++i) away[pieces[i].address] = {&lot, i};
   }
   for (bool last = false; !last;) {
@@ -218,39 +239,43 @@ Result<> Parcel::ReceiveOwn(int connection, std::vector<Place>& places) {
           found ? found.mapped().lot->stowage.layout().pieces[found.mapped().piece].bytes : std::uint64_t{0};
       if (bytes != parts.part[i].bytes)
         return Fail(ErrorCode::kInternal, "the process has other memory than it had");
-      const Place& place = found.mapped();
-      GPUMAN_ASSIGN(place.lot->memory[place.piece], gpus_.Import(files[i].get(), bytes));
-      places.push_back(place);
+      GPUMAN_ASSIGN(Memory memory, gpus_.Import(files[i].get(), bytes));
+      own.push_back({found.mapped(), std::move(memory)});
     }
   }
   if (!away.empty()) return Fail(ErrorCode::kInternal, "the process has less memory than it had");
   return {};
 }
 
-// The process makes the memory, where it cannot have ours.
-Result<> Parcel::FillOwn(int connection, Answer& answer) {
-  if (const auto secured = SecureAll({}); secured.outcome != Outcome::kDone)
-    return Fail(ErrorCode::kInternal, secured.message);
-  GPUMAN_TRY(SayDone(connection));
-  std::vector<Place> places;
-  auto filled = ReceiveOwn(connection, places);
-  if (filled && !places.empty()) {
-    const auto fill = [&]() -> Result<> {
-      const auto& [first, at] = places.front();
-      GPUMAN_ASSIGN(Lane lane, Lane::Open(gpus_, first->memory[at].gpu(), Direction::kIn));
-      for (const auto& [lot, piece] : places) GPUMAN_TRY(lane.Add(CopiesOf(*lot, piece)));
-      while (lane.waiting() != 0) GPUMAN_TRY(lane.Await());
-      return {};
-    };
-    const auto begin = std::chrono::steady_clock::now();
-    filled = fill();
-    answer.bytes = {};
-    for (const auto& [lot, piece] : places) answer.bytes.count += lot->memory[piece].bytes();
-    answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);
+// From the GPU that it stayed on, or from host memory.
+Result<> Parcel::Pour(const std::vector<Own>& own) {
+  if (own.empty()) return {};
+  GPUMAN_ASSIGN(Lane lane, Lane::Open(gpus_, own.front().memory.gpu(), Direction::kIn));
+  for (const auto& [place, memory] : own) {
+    Lot& lot = *place.lot;
+    if (lot.stowage.content() == Content::kComplete)
+      GPUMAN_TRY(lane.Add(CopiesOf(lot, place.piece, memory)));
+    else
+      GPUMAN_TRY(lane.AddAcross(memory, lot.memory[place.piece]));
   }
-  for (Lot& lot : lots_) lot.memory.clear();  // it is the process's
-  if (filled) filled = SayDone(connection);
-  return filled;
+  while (lane.waiting() != 0) GPUMAN_TRY(lane.Await());
+  return {};
+}
+
+// The process makes the memory, where it cannot have ours.
+Result<> Parcel::FillOwn(int connection, const Telling& tell, Answer& answer) {
+  const Answer secured = SecureAll(tell, elsewhere_);
+  if (secured.outcome != Outcome::kDone) return Fail(ErrorCode::kInternal, secured.message);
+  GPUMAN_TRY(SayDone(connection));
+  std::vector<Own> own;
+  GPUMAN_TRY(ReceiveOwn(connection, own));
+  const auto begin = std::chrono::steady_clock::now();
+  GPUMAN_TRY(Pour(own));
+  answer = {.outcome = Outcome::kDone, .straight = secured.straight};
+  for (const auto& [place, memory] : own) answer.bytes.count += memory.bytes();
+  answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);
+  own.clear();  // it is the process's
+  return SayDone(connection);
 }
 
 }  // namespace gpuman::mover

@@ -175,6 +175,9 @@ Ended AwaitDone(const Connection& mover) {
   return message.reply.error != 0 ? Refused(message.reply) : Ended{};
 }
 
+// A process that the driver restored on another GPU than it began on cannot import what is there (measured).
+constexpr CUresult kNotHere = CUDA_ERROR_NOT_INITIALIZED;
+
 // The mover's memory. `result`: what the driver said to it; where that is that it does not let any in, all of
 // it has been received, for the mover to listen again.
 Ended Adopt(Guest& guest, const Connection& mover, CUresult& result) {
@@ -183,16 +186,16 @@ Ended Adopt(Guest& guest, const Connection& mover, CUresult& result) {
     if (!message.Receive(mover.get())) return {Trouble::kNoMover};
     if (message.reply.magic != 0)
       return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
+    if (message.parts.more != 0) result = kNotHere;
     if (result == CUDA_SUCCESS) result = Map(guest, message);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_INITIALIZED) return {};
+    if (result != CUDA_SUCCESS && result != kNotHere) return {};
     last = message.parts.last != 0;
   }
   if (result == CUDA_SUCCESS) result = GiveAccessToFresh(guest);
   return {};
 }
 
-// Memory of the process's own, which the mover fills: a process that the driver restored on another GPU than
-// it began on cannot import what is there (measured: CUDA_ERROR_NOT_INITIALIZED).
+// Memory of the process's own, which the mover fills.
 Ended MakeOwn(Guest& guest, const Connection& mover) {
   UnmapMarked(guest, Backing::kFresh);
   const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
@@ -212,7 +215,7 @@ Ended Receive(Guest& guest) {
   CUresult result = CUDA_SUCCESS;
   Ended ended = Adopt(guest, mover, result);
   if (!ended.ok()) return ended;
-  if (result == CUDA_ERROR_NOT_INITIALIZED)
+  if (result == kNotHere)
     ended = MakeOwn(guest, mover);
   else if (result != CUDA_SUCCESS)
     ended = Failed(result);

@@ -169,6 +169,7 @@ bool Checkpointer::IsIdle(const HelperUser& user) const {
   const auto demand = demands_.find(user);
   return !(active_ && active_->user == user) &&
          std::none_of(transfers_.begin(), transfers_.end(), is_users) &&
+         std::none_of(held_.begin(), held_.end(), is_users) &&
          (demand == demands_.end() || demand->second.wanted.count == 0);
 }
 
@@ -179,8 +180,37 @@ void Checkpointer::StopNow(const HelperUser& user) {
   helpers_.erase(helper);
 }
 
+// The last descriptor gives the memory back, which takes the driver its time.
+void Checkpointer::LetGo(std::map<base::ProcessId, Held>::iterator held) {
+  asio::post(workers_, [files = std::move(held->second.files)]() mutable { files.clear(); });
+  held_.erase(held);
+}
+
+void Checkpointer::ForgetDead() {
+  for (auto it = held_.begin(); it != held_.end();) {
+    const auto held = it++;
+    if (!base::IsAlive(held->first)) LetGo(held);
+  }
+}
+
+void Checkpointer::Forget(const HelperUser& user, const base::ProcessId& process) {
+  const auto held = held_.find(process);
+  for (const auto& [id, transfer] : transfers_) {
+    if (transfer.request.process != process) continue;
+    if (held != held_.end()) held->second.over = true;
+    return;
+  }
+  if (held != held_.end()) LetGo(held);
+  if (const auto helper = helpers_.find(user); helper != helpers_.end() && helper->second.ready)
+    helper->second.link->Send({.id = kNobodyWaits, .verb = Verb::kForget, .process = process});
+}
+
 void Checkpointer::Retire(const HelperUser& user) {
-  if (IsIdle(user)) StopNow(user);
+  ForgetDead();
+  if (IsIdle(user)) return StopNow(user);
+  // One that holds what is to go straight to another GPU: the process may end before it is asked for.
+  if (std::any_of(held_.begin(), held_.end(), [&](const auto& one) { return one.second.user == user; }))
+    StopWhenIdle(user);
 }
 
 void Checkpointer::StopWhenIdle(const HelperUser& user) {

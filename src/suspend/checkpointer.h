@@ -3,7 +3,7 @@
 // has had nothing to do for a while. What moves memory goes at once, any number at a time.
 //
 // What a mover takes from a process is held here as well, as descriptors, until it is whole in host memory:
-// should the mover die meanwhile, the next one goes on with it.
+// or given back: should the mover die meanwhile, the next one goes on with it.
 //
 // Lives on the event loop: not thread-safe, nothing blocks, answers come from the loop and never from within
 // Ask. Every request is answered exactly once, as long as the Checkpointer lives: a helper that dies, hangs
@@ -67,6 +67,11 @@ class Checkpointer {
   // do, and the next request starts another.
   void Retire(const HelperUser& user);
 
+  // The process has all its memory, or wants none of it: what is left of it here and with the mover goes.
+  void Forget(const HelperUser& user, const base::ProcessId& process);
+  // What processes that have ended left here: their memory stays on the GPU as long as it is held.
+  void ForgetDead();
+
   // Of that, what is ready and nobody's yet, as the mover said last.
   base::Bytes Prepared(const HelperUser& user) const;
 
@@ -98,8 +103,10 @@ class Checkpointer {
   };
   // Descriptors of what the mover of that pid has taken, and has not all in host memory yet.
   struct Held {
+    HelperUser user;
     pid_t by = 0;
     std::uint64_t take = 0;   // the request's id
+    bool over = false;        // not needed once the transfer under way has its answer
     std::uint64_t first = 0;  // the piece that is whose first
     std::deque<base::Fd> files;
   };
@@ -118,6 +125,7 @@ class Checkpointer {
   void OnAnswer(const HelperUser& user, const Answer& answer, std::vector<base::Fd> files);
   void OnGone(const HelperUser& user, const base::Error& error);
   void FinishActive(Answer answer);
+  void LetGo(std::map<base::ProcessId, Held>::iterator held);
   bool IsIdle(const HelperUser& user) const;
   void StopWhenIdle(const HelperUser& user);
   void StopNow(const HelperUser& user);

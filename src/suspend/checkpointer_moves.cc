@@ -87,10 +87,14 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
                             std::vector<base::Fd> files) {
   SetLimit(transfer, id);
   const base::ProcessId process = transfer.request.process;
+  if (answer.outcome == Outcome::kHolding && files.empty()) {
+    if (const auto found = held_.find(process); found != held_.end()) LetGo(found);
+    return;
+  }
   if (answer.outcome == Outcome::kHolding) {
     Held& held = held_[process];
     if (held.take > id) return;  // of an offer that the process went back on
-    if (held.take != id) held = {helpers_.at(transfer.user).link->pid(), id, 0, {}};
+    if (held.take != id) held = {transfer.user, helpers_.at(transfer.user).link->pid(), id, false, 0, {}};
     for (auto& file : files) held.files.push_back(std::move(file));
     return;
   }
@@ -108,7 +112,9 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
 void Checkpointer::Release(const Transfer& finished, std::uint64_t id, const Answer& answer) {
   const auto held = held_.find(finished.request.process);
   const bool done = answer.outcome == Outcome::kDone;
-  if (held == held_.end() || answer.outcome == Outcome::kLost) return;
+  if (held == held_.end()) return;
+  if (held->second.over) return LetGo(held);
+  if (answer.outcome == Outcome::kLost) return;
   bool over = false;
   switch (finished.request.verb) {
     case Verb::kTake:
@@ -121,10 +127,11 @@ void Checkpointer::Release(const Transfer& finished, std::uint64_t id, const Ans
       const auto takes = [&](const auto& entry) {
         return entry.second.request.verb == Verb::kTake && entry.second.request.process == held->first;
       };
-      over = held->second.take < id && std::none_of(transfers_.begin(), transfers_.end(), takes);
+      const bool stays = finished.request.verb == Verb::kSecure && answer.straight;
+      over = !stays && held->second.take < id && std::none_of(transfers_.begin(), transfers_.end(), takes);
     }
   }
-  if (over) held_.erase(held);
+  if (over) LetGo(held);
 }
 
 void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
@@ -132,7 +139,7 @@ void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
   if (!node) return;
   const Transfer& finished = node.mapped();
   Release(finished, id, answer);
-  std::erase_if(held_, [](const auto& entry) { return !base::IsAlive(entry.first); });
+  ForgetDead();
   answer.id = id;
   StopWhenIdle(finished.user);
   if (finished.done) finished.done(answer);

@@ -210,8 +210,9 @@ void Machine::Handle(const event::Carried& carried, MonoTime now) {
   member.place = Place::kUnknown;
   if (answer.outcome == Outcome::kGone) return;
   if (answer.outcome == Outcome::kDone) {
-    member.place = secure ? Place::kHost : Place::kGpu;
-    if (answer.bytes.count > 0) Spend("copy", answer.took);
+    member.place = !secure ? Place::kGpu : answer.straight ? Place::kStraight : Place::kHost;
+    if (answer.straight && !secure) spent_["straight"] += static_cast<std::int64_t>(answer.bytes.count);
+    if (answer.bytes.count > 0 && !answer.straight) Spend("copy", answer.took);
     return;
   }
   // One that died may have done it: its data are where they were, or the next one finds them.
@@ -277,6 +278,9 @@ void Machine::Handle(const event::Room& room, MonoTime now) {
     Begin(Phase::kResuming, now);
     return SetState(record_.reason == "moving" ? "moving" : "resuming", "on its way back to the GPU");
   }
+  // Nothing waits on a GPU for room on another.
+  for (auto& [id, member] : members_)
+    if (member.place == Place::kStraight) member.place = Place::kUnknown;
   // Told once, and then now and again: what is free changes with every sample.
   if (told_of_room_ && now - *told_of_room_ < settings_.retry) return;
   told_of_room_ = now;

@@ -19,7 +19,9 @@
 //   - a process whose shim is at work is not checkpointed, nor one with memory that cannot be restored,
 //   - a shim is not told to return while its process is checkpointed, locked or unknown, nor before its data
 //     are on a GPU again,
-//   - no job counts as suspended before its data are whole in host memory,
+//   - no job rests suspended before its data are whole in host memory: what goes straight to another GPU has
+//   room
+//     there, or is copied out,
 //   - it comes to rest.
 #pragma once
 
@@ -154,12 +156,14 @@ struct Restore {
   std::vector<GpuMove> gpus;
   friend bool operator==(const Restore&, const Restore&) = default;
 };
-// What the shim gave away is to be whole in host memory, and off every GPU.
+// What the shim gave away is to be whole in host memory, and off every GPU. With `target`, the GPU where the
+// job goes next, it may stay where that one can read it.
 struct Secure {
   base::ProcessId process;
+  std::string target{};
   friend bool operator==(const Secure&, const Secure&) = default;
 };
-// It is to be on a GPU again: this one, or (empty) where it was.
+// It is to be on a GPU again: this one, or (empty) where it came from.
 struct Load {
   base::ProcessId process;
   std::string gpu;
@@ -222,8 +226,8 @@ class Machine {
 
  private:
   enum class Order { kNone, kEvict, kReturn };
-  // Where the mover has what the shim gave away.
-  enum class Place { kUnknown, kHost, kGpu };
+  // Where the mover has what the shim gave away: kStraight on the GPU that it left, on its way to the target.
+  enum class Place { kUnknown, kHost, kStraight, kGpu };
 
   struct Member {
     ProcessView seen;
@@ -271,6 +275,7 @@ class Machine {
   void Give(Member& member, Order order, base::MonoTime now);
   // Each returns true when there is something to wait for, or the way has changed.
   bool SecureAll(base::MonoTime now);
+  bool IsSecure(const Member& member) const;
   bool AskUnknown(base::MonoTime now);
   bool AwaitShims(base::MonoTime now);
   bool AwaitDriver(base::MonoTime now);

@@ -1,7 +1,8 @@
 // For tests of the machine: a job of made-up processes, and what the machine wants done about them as words.
 //
-//   "secure 11"  "load 11" (these two alone where by_hand is set: else the mover has done it at once)
-//   "evict 11"  "return 11"  "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b b>a"
+//   "secure 11"  "secure 11 b"  "load 11" (on a)  "load 11 b" (where by_hand is set: else the mover has done
+//   it at once) "evict 11"  "return 11"  "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b
+//   b>a"
 //   "= suspended held_by_user" (state and reason)  "! job_suspended" (event)
 #pragma once
 
@@ -42,9 +43,11 @@ inline std::string WordOf(const Action& action) {
       for (const auto& move : a.gpus) text += fmt::format(" {}>{}", move.from, move.to);
       return text;
     }
-    std::string operator()(const action::Secure& a) const { return fmt::format("secure {}", a.process.pid); }
+    std::string operator()(const action::Secure& a) const {
+      return fmt::format("secure {}{}{}", a.process.pid, a.target.empty() ? "" : " ", a.target);
+    }
     std::string operator()(const action::Load& a) const {
-      return fmt::format("load {}{}{}", a.process.pid, a.gpu.empty() ? "" : " ", a.gpu);
+      return fmt::format("load {}{}", a.process.pid, a.gpu.empty() || a.gpu == "a" ? "" : " " + a.gpu);
     }
     std::string operator()(const action::SetState& a) const {
       return fmt::format("= {}{}{}", ToString(a.phase), a.reason.empty() ? "" : " ", a.reason);
@@ -100,6 +103,11 @@ class Story {
   }
   Words Carried(pid_t pid, Verb verb, Outcome outcome = Outcome::kDone) {
     return Feed(event::Carried{IdOf(pid), verb, {.outcome = outcome, .message = "it said so"}});
+  }
+  // It is on the GPU that it left, and goes straight to the other.
+  Words Straight(pid_t pid, Verb verb) {
+    return Feed(
+        event::Carried{IdOf(pid), verb, {.outcome = Outcome::kDone, .bytes = GiB(9), .straight = true}});
   }
   Words Look() { return Feed(event::Observed{processes, gpus}); }
   Words Suspend() { return Feed(event::SuspendAsked{"held_by_user", "by me"}); }

@@ -50,6 +50,75 @@ TEST(SuspendMover, CopiesBackWhileTheDriverRestoresAndTheShimFetchesAfterBoth) {
   EXPECT_THAT(second.Carried(11, Verb::kLoad), ElementsAre("return 11"));
 }
 
+// Process 11 on its way to GPU b.
+Story Leaving() {
+  Story s;
+  s.by_hand = true;
+  s.Process(11, GiB(10), GiB(9));
+  s.Look();
+  s.Can(true);
+  s.Move("b");
+  EXPECT_THAT(s.Evicted(11), ElementsAre("secure 11 b", "checkpoint 11"));
+  return s;
+}
+
+TEST(SuspendMover, MemoryStaysOnTheGpuThatItLeavesUntilTheProcessIsOnTheOther) {
+  Story s = Leaving();
+  EXPECT_THAT(s.Straight(11, Verb::kSecure), IsEmpty());
+  EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended moving", "! job_suspended"));
+  EXPECT_THAT(s.Detail(), HasSubstr("9GiB go straight to the other GPU"));
+  EXPECT_THAT(s.Room(GiB(10), true, "b"),
+              ElementsAre("= resuming moving", "load 11 b", "restore 11 a>b b>a c>c"));
+  EXPECT_THAT(s.Straight(11, Verb::kLoad), IsEmpty());
+  EXPECT_THAT(s.Restored(11), ElementsAre("return 11"));
+  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
+}
+
+TEST(SuspendMover, MemoryDoesNotWaitOnTheGpuThatItLeaves) {
+  Story s = Leaving();
+  s.Straight(11, Verb::kSecure);
+  s.Checkpointed(11);
+  EXPECT_THAT(s.Room(GiB(3), true, "b"), ElementsAre("= suspended resources", "secure 11"));
+  s.Carried(11, Verb::kSecure);
+  EXPECT_THAT(s.Room(GiB(3), true, "b"), IsEmpty());
+  EXPECT_THAT(s.Room(GiB(10), true, "b"),
+              ElementsAre("= resuming resuming", "load 11 b", "restore 11 a>b b>a c>c"));
+}
+
+TEST(SuspendMover, WhatCouldNotGoStraightIsCopiedOutBeforeItIsTriedAgain) {
+  Story s = Leaving();
+  s.Straight(11, Verb::kSecure);
+  s.Checkpointed(11);
+  s.Room(GiB(10), true, "b");
+  EXPECT_THAT(s.Carried(11, Verb::kLoad, Outcome::kLost), ElementsAre("load 11 b"));
+  s.Straight(11, Verb::kLoad);
+  s.Restored(11);
+  EXPECT_THAT(s.Shim(11, Stage::kFailed, "no room"),
+              ElementsAre("= retreating move_failed", "! move_failed", "evict 11", "secure 11"));
+}
+
+TEST(SuspendMover, OneThatWasHeldUpOnTheOtherGpuComesBackThere) {
+  Story s = Leaving();
+  s.Straight(11, Verb::kSecure);
+  s.Checkpointed(11);
+  s.Room(GiB(10), true, "b");
+  s.Restored(11);
+  s.Suspend();
+  s.Carried(11, Verb::kLoad);
+  s.Checkpointed(11);
+  s.Carried(11, Verb::kSecure);
+  ASSERT_EQ(s.machine.phase(), Phase::kSuspended);
+  s.Resume();
+  EXPECT_THAT(s.Room(GiB(10), true, "b"), ElementsAre("= resuming resuming", "load 11 b", "restore 11"));
+}
+
+TEST(SuspendMover, OneThatStaysAfterAllGoesToHostMemory) {
+  Story s = Leaving();
+  s.Straight(11, Verb::kSecure);
+  s.Checkpointed(11);
+  EXPECT_THAT(s.Suspend(), ElementsAre("= suspended held_by_user", "secure 11"));
+}
+
 TEST(SuspendMover, OneThatDiesIsFollowedByAnother) {
   Story s = HandedOut();
   s.Checkpointed(11);

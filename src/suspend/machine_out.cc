@@ -57,11 +57,16 @@ void Machine::GoOut(MonoTime now) {
 bool Machine::SecureAll(MonoTime now) {
   bool waiting = false;
   for (auto& [id, member] : members_) {
-    const bool there = IsAway(member) && !IsShimAtWork(member) && member.place != Place::kHost;
+    const bool there = IsAway(member) && !IsShimAtWork(member) && !IsSecure(member);
     if (there && !member.moving && !IsLeft(member, now)) AskMover(member, Verb::kSecure);
     waiting = waiting || member.moving;
   }
   return waiting;
+}
+
+bool Machine::IsSecure(const Member& member) const {
+  const bool goes_straight = record_.target && phase() != Phase::kRetreating;
+  return member.place == Place::kHost || (member.place == Place::kStraight && goes_straight);
 }
 
 bool Machine::AskUnknown(MonoTime now) {

@@ -14,6 +14,7 @@ struct Target {
   base::Bytes context, data;            // data: what its shim could evict
   base::Bytes out{};                    // of that, with the mover
   bool secure = false, loaded = false;  // whole in host memory; on a GPU again
+  bool straight = false;                // it stayed on its GPU, for its job was on the way to another
   Saved saved = Saved::kRunning;
   bool answers = true;  // its shim does
   bool cuda = true;
@@ -180,7 +181,7 @@ class World {
 
   void MoveOne(bool fail) {
     if (moves_.empty()) return;
-    const auto [process, verb] = moves_.front();
+    const auto [process, verb, to] = moves_.front();
     moves_.pop_front();
     const auto it = targets_.find(process);
     if (it == targets_.end()) return Feed(event::Carried{process, verb, {.outcome = Outcome::kGone}});
@@ -193,9 +194,11 @@ class World {
       if (how == Outcome::kLost) target.loaded = false;
       return Feed(event::Carried{process, verb, {.outcome = how, .message = "no"}});
     }
-    target.secure = true;
+    const bool stays = !target.secure && !to.empty() && *rc::gen::inRange(0, 4) != 0;
+    target.straight = stays;
+    target.secure = !stays;
     target.loaded = verb == Verb::kLoad;
-    Feed(event::Carried{process, verb, {.outcome = Outcome::kDone}});
+    Feed(event::Carried{process, verb, {.outcome = Outcome::kDone, .bytes = target.out, .straight = stays}});
   }
 
   void AnswerOne(bool fail) {
@@ -241,15 +244,21 @@ class World {
         RC_ASSERT(it->second.view.stage != Stage::kEvicting && it->second.view.stage != Stage::kRestoring);
         RC_ASSERT(!it->second.view.holds_imported);
       }
-      if (const auto* secure = std::get_if<action::Secure>(&action)) Move(secure->process, Verb::kSecure);
-      if (const auto* load = std::get_if<action::Load>(&action)) Move(load->process, Verb::kLoad);
+      if (const auto* secure = std::get_if<action::Secure>(&action))
+        Move(secure->process, Verb::kSecure, secure->target);
+      if (const auto* load = std::get_if<action::Load>(&action)) Move(load->process, Verb::kLoad, load->gpu);
       if (const auto* restore = std::get_if<action::Restore>(&action)) Ask(restore->process, Verb::kRestore);
     }
   }
 
-  void Move(base::ProcessId process, Verb verb) {
-    for (const auto& [other, moving] : moves_) RC_ASSERT(other != process);
-    moves_.push_back({process, verb});
+  struct Asked {
+    base::ProcessId process;
+    Verb verb;
+    std::string to;
+  };
+  void Move(base::ProcessId process, Verb verb, const std::string& to) {
+    for (const Asked& moving : moves_) RC_ASSERT(moving.process != process);
+    moves_.push_back({process, verb, to});
   }
 
   void Ask(base::ProcessId process, Verb verb) {
@@ -274,6 +283,7 @@ class World {
       MoveOne(false);
       MoveShims(false);
       Feed(event::Tick{});
+      Feed(event::Room{{}, false});
     }
     RC_ASSERT(AtRest());
     if (!honest_ || machine_.phase() != Phase::kRunning) return;
@@ -284,7 +294,10 @@ class World {
   }
   // A suspended job still looks now and then after processes that could not be taken.
   bool AtRest() const {
-    return (machine_.phase() == Phase::kSuspended && moves_.empty()) ||
+    const bool secure = std::all_of(targets_.begin(), targets_.end(), [](const auto& one) {
+      return one.second.out.count == 0 || one.second.secure;
+    });
+    return (machine_.phase() == Phase::kSuspended && moves_.empty() && secure) ||
            (machine_.phase() == Phase::kRunning && asked_.empty());
   }
 
@@ -294,7 +307,8 @@ class World {
   base::MonoTime now_{std::chrono::hours(1)};
   std::vector<GpuView> gpus_{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}};
   std::map<base::ProcessId, Target> targets_;
-  std::deque<std::pair<base::ProcessId, Verb>> asked_, moves_;
+  std::deque<std::pair<base::ProcessId, Verb>> asked_;
+  std::deque<Asked> moves_;
 };
 
 TEST(SuspendProperty, WhateverHappensItComesToRestAndNeverOrdersWhatWouldHarm) {

@@ -70,12 +70,17 @@ std::map<std::string, std::int64_t> Machine::Figures(MonoTime now) const {
 std::string Machine::Whereabouts() const {
   const auto figures = Figures(began_);
   const auto bytes = [&](const char* key) { return Bytes{static_cast<std::uint64_t>(figures.at(key))}; };
-  const Bytes evicted = bytes("evicted"), checkpointed = bytes("checkpointed"), left = bytes("left");
+  Bytes evicted = bytes("evicted"), straight;
+  const Bytes checkpointed = bytes("checkpointed"), left = bytes("left");
   if ((evicted + checkpointed + left).count == 0) return "nothing of it was on a GPU";
+  for (const auto& [id, member] : members_)
+    if (member.place == Place::kStraight) straight += Sum(member.seen, &GpuShare::evicted);
+  evicted = evicted - straight;
   std::string text = fmt::format("{} are in host memory", FormatBytes(evicted + checkpointed));
   if (evicted.count > 0 && checkpointed.count > 0)
     text += fmt::format(" ({} by the shim, {} by the driver's checkpoint)", FormatBytes(evicted),
                         FormatBytes(checkpointed));
+  if (straight.count > 0) text += fmt::format("; {} go straight to the other GPU", FormatBytes(straight));
   if (left.count == 0) return text;
   text += fmt::format("; {} stay on the device", FormatBytes(left));
   if (can_ == false) text += ": this driver cannot checkpoint processes, so their contexts stay";
@@ -224,9 +229,9 @@ void Machine::Spend(const char* what, base::Millis time) {
 void Machine::AskMover(Member& member, Verb verb) {
   member.moving = verb;
   if (verb == Verb::kSecure)
-    out_.push_back(action::Secure{member.seen.id});
+    out_.push_back(action::Secure{member.seen.id, IsStrict() ? record_.target.value_or("") : ""});
   else
-    out_.push_back(action::Load{member.seen.id, record_.target.value_or("")});
+    out_.push_back(action::Load{member.seen.id, ReturnsTo(record_, member.seen.id)});
 }
 
 void Machine::AskDriver(const base::ProcessId& process, Verb verb) {

@@ -96,6 +96,12 @@ std::string_view JobStateOf(Phase phase) {
   }
 }
 
+std::string ReturnsTo(const Record& record, const base::ProcessId& process) {
+  if (record.target) return *record.target;
+  const auto held = record.held.find(process);
+  return held == record.held.end() || held->second.size() != 1 ? "" : held->second.begin()->first;
+}
+
 std::string SerializeRecord(const Record& record) {
   Json held = Json::array();
   for (const auto& [process, gpus] : record.held) {

@@ -53,6 +53,9 @@ struct Record {
   friend bool operator==(const Record&, const Record&) = default;
 };
 
+// The GPU, by UUID, that the process comes back on; empty: several, or none is known.
+std::string ReturnsTo(const Record& record, const base::ProcessId& process);
+
 std::string SerializeRecord(const Record& record);
 // kCorrupt for what was not written by SerializeRecord.
 base::Result<Record> ParseRecord(std::string_view text);

@@ -36,6 +36,17 @@ TEST(SuspendRecord, RefusesWhatItDidNotWrite) {
   }
 }
 
+TEST(SuspendRecord, AProcessReturnsToTheTargetOrWhereItWas) {
+  const base::ProcessId one{11, 1100}, several{12, 1200}, none{13, 1300};
+  Record record;
+  record.held = {{one, {{"b", base::GiB(1)}}}, {several, {{"a", base::GiB(1)}, {"b", base::GiB(1)}}}};
+  EXPECT_EQ(ReturnsTo(record, one), "b");
+  EXPECT_EQ(ReturnsTo(record, several), "");
+  EXPECT_EQ(ReturnsTo(record, none), "");
+  record.target = "c";
+  EXPECT_EQ(ReturnsTo(record, one), "c");
+}
+
 TEST(SuspendRecord, AJobIsSuspendedFromItsDepartureUntilItRunsAgain) {
   EXPECT_EQ(JobStateOf(Phase::kRunning), "running");
   EXPECT_EQ(JobStateOf(Phase::kSuspending), "running");

@@ -16,7 +16,7 @@ using base::Fail;
 using base::Result;
 using Json = nlohmann::json;
 
-constexpr std::array<std::pair<Verb, const char*>, 12> kVerbs{{{Verb::kCan, "can"},
+constexpr std::array<std::pair<Verb, const char*>, 13> kVerbs{{{Verb::kCan, "can"},
                                                                {Verb::kState, "state"},
                                                                {Verb::kCheckpoint, "checkpoint"},
                                                                {Verb::kRestore, "restore"},
@@ -26,6 +26,7 @@ constexpr std::array<std::pair<Verb, const char*>, 12> kVerbs{{{Verb::kCan, "can
                                                                {Verb::kLoad, "load"},
                                                                {Verb::kHold, "hold"},
                                                                {Verb::kGive, "give"},
+                                                               {Verb::kForget, "forget"},
                                                                {Verb::kPrepare, "prepare"},
                                                                {Verb::kGrant, "grant"}}};
 constexpr std::array<std::pair<Outcome, const char*>, 12> kOutcomes{{{Outcome::kDone, "done"},
@@ -134,6 +135,7 @@ std::string Serialize(const Answer& answer) {
   if (answer.bytes.count != 0) json["bytes"] = answer.bytes.count;
   if (answer.took.count() != 0) json["milliseconds"] = answer.took.count();
   if (answer.pieces != 0) json["pieces"] = answer.pieces;
+  if (answer.straight) json["straight"] = true;
   if (!answer.message.empty()) json["message"] = answer.message;
   return Dump(json);
 }
@@ -213,6 +215,10 @@ Result<Answer> ParseAnswer(std::string_view line) {
     const auto pieces = IntegerOf<std::uint64_t>(json, "pieces");
     if (!pieces) return Wrong("pieces");
     answer.pieces = *pieces;
+  }
+  if (const auto straight = json.find("straight"); straight != json.end()) {
+    if (!straight->is_boolean()) return Wrong("straight");
+    answer.straight = straight->get<bool>();
   }
   if (const auto message = json.find("message"); message != json.end()) {
     if (!message->is_string()) return Wrong("message");

@@ -31,12 +31,16 @@ enum class Verb {
   kRestore,     // restore, then unlock
   kUnlock,      // of a process that is locked and no more
   // Of memory that leaves the GPU by its shim (ledger/wire/transfer.h). Any number of these at a time.
+  // With `gpu`, where the process is going to be: memory that this GPU can read stays where it is, and goes
+  // straight across when it is given.
   kTake,  // with the process's connection: takes over what it hands out, and begins to copy it. Answered when
           // the process has given it up, or, where it is to be `whole`, when that is in host memory
-  kSecure,   // its data are whole in host memory, and nothing of it on a GPU
+  kSecure,   // its data are whole in host memory, and nothing of it on a GPU; else the answer says `straight`
   kLoad,     // its data are in memory on a GPU, ready to be given
-  kHold,     // has no answer: descriptors for a kSecure that follows, of the pieces from `first` on
-  kGive,     // with the process's connection: gives it that memory; what is not loaded is loaded on the way
+  kHold,     // has no answer: descriptors for a request that follows, of the pieces from `first` on
+  kGive,     // with the process's connection: gives it that memory, `gpu` as in kLoad; what is not loaded is
+             // loaded on the way
+  kForget,   // has no answer: the process has all that it handed out, or wants none of it
   kPrepare,  // host memory for so many bytes, made in the background
   kGrant,    // has no answer: so much more `room` for the process's kLoad or kGive
 };
@@ -53,7 +57,7 @@ struct Request {
   base::ProcessId process{};     // all but kCan
   base::Millis lock_timeout{0};  // kCheckpoint; never 0 there: that waits without limit
   std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine, or none: come back where it was
-  std::string gpu{};             // kLoad, kPrepare: the UUID; empty: where it was, any
+  std::string gpu{};             // the UUID; empty: of kLoad where it came from, of kPrepare any
   base::Bytes bytes{};           // kPrepare, kGrant
   bool whole = false;            // kTake
   // kLoad, kGive: bytes that may be taken on the GPU before more are granted; none: as many as it takes.
@@ -72,7 +76,8 @@ enum class Outcome {
   kUnsupported,  // this driver cannot do it to any process, or there is no driver
   kFailed,       // anything else; the message says what
   // No answer yet:
-  kHolding,  // descriptors of what kTake took over come with it, for another mover's kHold
+  kHolding,  // descriptors of what kTake took over come with it, for another mover's kHold; without any: those
+             // are not needed any more
   kTaken,    // of a kTake that is to be whole: the process has given it up
   kMoving,   // so many bytes more have left the GPU, or have come to it; every 20 s at least
   // The last word again:
@@ -90,6 +95,7 @@ struct Answer {
   base::Bytes bytes{};            // that were copied; of a notice: since the last one
   base::Millis took{0};           // by the driver's call, or by the copy
   std::uint64_t pieces = 0;       // kMoving, out: so many of this transfer have left the GPU in all
+  bool straight = false;          // kSecure, kLoad: it is on the GPU that it left, not in host memory
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 

@@ -208,7 +208,10 @@ def moves(m, size, number, rows, driver):
     verify = job.ask("verify")
     pause = job.ask("pause")
     job.close()
-    rows.append({"what": "moves", "size": size, "number": len(there) + len(back),
+    moved = [event["data"] for event in m.events() if event["kind"] == "job_moved"]
+    parts = {key: statistics.median(data.get(key, 0) for data in moved) for key in moved[0]} if moved else {}
+    rows.append({"what": "moves", "size": size, "least_straight": min((d.get("straight", 0) for d in moved), default=0),
+                 "parts": parts, "number": len(there) + len(back),
                  "move_s": statistics.median(there + back or [0]), "all": [there, back],
                  "longest_pause_s": pause["longest_pause_s"],
                  "wrong_bytes": verify["wrong_bytes"]})

@@ -119,11 +119,11 @@ class Answer:
 
 
 class DaemonTest(unittest.TestCase):
-    gpus, memory, config, real, driver = 1, None, "", False, None
+    profile, gpus, memory, config, real, driver = "rtx4050", 1, None, "", False, None
 
     @classmethod
     def setUpClass(cls):
-        cls.m = Machine(profile="rtx4050", gpus=cls.gpus, memory=cls.memory, config=cls.config, real=cls.real,
+        cls.m = Machine(profile=cls.profile, gpus=cls.gpus, memory=cls.memory, config=cls.config, real=cls.real,
                         driver=cls.driver)
         cls.addClassCleanup(cls.m.__exit__)
         cls.prepare()

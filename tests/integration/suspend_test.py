@@ -49,6 +49,20 @@ class SuspendCase(DaemonTest):
     def processes_on(self, index):
         return [p["pid"] for p in self.request("GET", f"/v1/gpus/{index}").json()["processes"]]
 
+    def movers(self):
+        pids = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
+            except OSError:
+                continue
+            if words[0].endswith(b"gpuman-mover") and int(parent) == self.m.daemon.pid:
+                pids.append(int(entry.name))
+        return pids
+
     def kinds(self, job):
         return [event["kind"] for event in self.events() if event["job"] == job]
 
@@ -93,6 +107,14 @@ class SuspendTest(SuspendCase):
         self.assertNotIn(pid, self.processes_on(0))
         self.assertEqual(self.job("mover")["gpus"], [self.request("GET", "/v1/gpus/1").json()["uuid"]])
         self.finishes_with_its_data("mover")
+
+    def test_between_gpus_that_do_not_reach_each_other_it_goes_through_host_memory(self):
+        job = self.busy("apart", iterations=5)
+        self.request("POST", "/v1/jobs/apart/move", {"gpu": "1"})
+        told = {event["kind"]: event["data"] for event in self.events() if event["job"] == job}
+        self.assertNotIn("straight", told["job_moved"])
+        self.assertIn("milliseconds_copy", told["job_suspended"])
+        self.finishes_with_its_data("apart")
 
     def test_who_asks_is_told_that_the_way_back_failed(self):
         self.busy("back", "96MiB")
@@ -144,20 +166,6 @@ class SuspendTest(SuspendCase):
         self.assertEqual(self.becomes("survives", "suspended")["reason"], "held_by_user")
         self.assertEqual(self.resume("survives").json()["state"], "running")
         self.finishes_with_its_data("survives")
-
-    def movers(self):
-        pids = []
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
-            except OSError:
-                continue
-            if words[0].endswith(b"gpuman-mover") and int(parent) == self.m.daemon.pid:
-                pids.append(int(entry.name))
-        return pids
 
     def test_movers_that_are_killed_at_any_moment_lose_nothing(self):
         self.busy("kept", iterations=60)
@@ -235,6 +243,92 @@ class SuspendTest(SuspendCase):
             return [tags[e["job"]] for e in self.events() if e["kind"] == "job_resumed" and e["job"] in tags]
         until("all three are told of", lambda: len(back()) == 3)
         self.assertEqual(back(), ["first", "late", "early"])
+
+
+class StraightTest(SuspendCase):
+    """GPUs that reach each other: what moves goes straight from one to the other."""
+    profile = "h200"
+
+    def move(self, ref, gpu):
+        return self.request("POST", f"/v1/jobs/{ref}/move", {"gpu": str(gpu)})
+
+    def used(self, gpu):
+        return self.request("GET", f"/v1/gpus/{gpu}").json()["memory"]["used"]
+
+    def test_one_that_moved_comes_back_where_it_was_last(self):
+        self.busy("moved", "400MiB", iterations=3)
+        self.move("moved", 1)
+        self.assertEqual(self.suspend("moved").json()["state"], "suspended")
+        self.start("wall", self.load("2GiB", "--hold", "1h", "--json"), gpus=["0"])
+        until("it holds memory", lambda: (self.job("wall")["memory"]["used"] or 0) > 2048 * MIB)
+        self.assertEqual(self.resume("moved").json()["state"], "running")
+        self.assertEqual(self.job("moved")["gpus"], [self.request("GET", "/v1/gpus/1").json()["uuid"]])
+        self.finishes_with_its_data("moved")
+        self.request("DELETE", "/v1/jobs/wall")
+
+    def test_to_and_fro(self):
+        job = self.busy("mover", iterations=10)
+        for gpu in (1, 0, 1, 0):
+            answer = self.move("mover", gpu)
+            self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
+            moved = [e for e in self.events() if e["job"] == job and e["kind"] == "job_moved"]
+            self.assertGreaterEqual(moved[-1]["data"]["straight"], 96 * MIB)
+            self.assertNotIn("milliseconds_copy", moved[-1]["data"])
+        self.assertNotIn("move_failed", self.kinds(job))
+        self.finishes_with_its_data("mover")
+        until("nothing of it is left", lambda: not set(self.processes_on(0) + self.processes_on(1)))
+
+    def test_without_room_there_it_leaves_its_gpu_for_host_memory_and_comes_when_there_is(self):
+        job = self.busy("mover", "400MiB", iterations=3)
+        self.start("wall", self.load("2GiB", "--hold", "1h", "--json"), gpus=["1"])
+        until("it holds memory", lambda: (self.job("wall")["memory"]["used"] or 0) > 2048 * MIB)
+        self.move("mover", 1)
+        pid = self.job("mover")["pid"]
+        until("it waits", lambda: self.job("mover")["reason"] == "resources")
+        until("the GPU that it left has none of it",
+              lambda: pid not in self.processes_on(0) and self.used(0) < 800 * MIB)
+        self.request("DELETE", "/v1/jobs/wall")
+        self.becomes("mover", "running")
+        self.assertNotIn("move_failed", self.kinds(job))
+        self.finishes_with_its_data("mover")
+
+    def test_movers_that_are_killed_at_any_moment_lose_nothing(self):
+        self.busy("kept", iterations=60)
+        chance, moved = random.Random(7), 0
+        for number in range(16):
+            asked = threading.Thread(target=self.move, args=("kept", (number + 1) % 2))
+            asked.start()
+            while asked.is_alive():
+                asked.join(chance.uniform(0, 0.15))
+                if asked.is_alive() and chance.random() < 0.3:
+                    for pid in self.movers():
+                        os.kill(pid, signal.SIGKILL)
+            self.assertIn(self.job("kept")["state"], ("running", "suspended"))
+            moved += self.job("kept")["state"] == "running"
+        self.assertGreater(moved, 4)
+        until("it is back", lambda: self.resume("kept").json()["state"] == "running")
+        here = self.request("GET", "/v1/jobs/kept").json()["gpus"][0]
+        other = next(gpu["index"] for gpu in self.request("GET", "/v1/gpus").json()["gpus"] if gpu["uuid"] != here)
+        until("nothing of it is kept on the other GPU, a mover's context aside", lambda: self.used(other) < 560 * MIB)
+        self.finishes_with_its_data("kept")
+
+    def test_daemons_that_are_killed_at_any_moment_lose_nothing(self):
+        self.busy("kept", iterations=40)
+        chance = random.Random(3)
+        for number in range(6):
+            def ask(gpu=(number + 1) % 2):
+                with contextlib.suppress(OSError, ConnectionError):
+                    self.move("kept", gpu)
+            asked = threading.Thread(target=ask)
+            asked.start()
+            asked.join(chance.uniform(0, 0.3))
+            self.m.stop_daemon(signal.SIGKILL)
+            asked.join()
+            self.m.start_daemon()
+            until("it has come to rest", lambda: self.job("kept")["reason"] in (
+                None, "held_by_user", "suspend_failed", "resume_failed", "move_failed"))
+        until("it is back", lambda: self.resume("kept").json()["state"] == "running")
+        self.finishes_with_its_data("kept")
 
 
 class HostBudgetTest(SuspendCase):

@@ -5,6 +5,7 @@
 //   back:  hello kBack >  < parts (the same; without any: wait on)   receipt >
 //   where the driver does not let it in (a process that was moved to another GPU), memory of its own instead:
 //          … < parts   own >  < done   parts (its own) >  < done (filled)   receipt >
+//   The mover asks for that at once (`own`, no parts) where it knows that the process was moved.
 //
 // Either side gives up by closing; nothing has happened then. The process gives its memory away after the
 // last reply, and the mover the host memory after the receipt. A process may hand out its memory in several
@@ -41,8 +42,10 @@ struct Part {
 struct Parts {
   std::uint32_t magic;
   std::uint32_t count;
-  std::uint32_t last;   // 1: no more follow
-  std::uint32_t more;   // out: 1 where the process has handed out memory before, which is still away
+  std::uint32_t last;  // 1: no more follow
+  // Out: 1 where the process has handed out memory before, which is still away. Back: 1 where the process is to
+  // make memory of its own.
+  std::uint32_t more;
   std::uint64_t total;  // out: bytes of all parts of this transfer
   Part part[kMostParts];
 };
