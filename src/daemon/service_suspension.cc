@@ -49,16 +49,12 @@ suspend::BytesByGpu Service::FreeMemory() {
   return free;
 }
 
-base::Result<> Service::Order(base::JobId job, base::ProcessId process, bool out) {
+base::Result<> Service::Order(base::JobId job, base::ProcessId process, const ledger::Command& command) {
   if (!shims_) return base::Fail(base::ErrorCode::kNotSupported, "there is no shim");
   // The ledger says who sits in it; that this is a process of the job is for attribution to say.
   if (guard_->JobOf(process.pid) != job)
     return base::Fail(base::ErrorCode::kNotFound, "the process is not of this job");
-  const auto* const record = suspender_->RecordOf(job);
-  // Its turn brings its memory back; its gate stays shut until then.
-  if (!out && TakesTurns(job) && record && !record->target)
-    return shims_->Order(job, process, ledger::Command{ledger::wire::What::kHold, {}});
-  return shims_->Order(job, process, out);
+  return shims_->Order(job, process, command);
 }
 
 std::optional<suspend::HelperUser> Service::OwnerOf(base::JobId id) {
@@ -110,7 +106,14 @@ void Service::OnPhase(base::JobId job, suspend::Phase phase) {
 
 bool Service::TakesTurns(base::JobId id) {
   const auto* const job = supervisor_->Find(id);
-  return sharer_ && job && job->share && job->preload;
+  if (!sharer_ || !job || !job->share || !job->preload) return false;
+  const auto gpus = job->gpus.empty() ? AllGpus() : job->gpus;
+  const auto meets = [&](const SharedJob& other) {
+    return other.id != id && std::find_first_of(other.gpus.begin(), other.gpus.end(), gpus.begin(), gpus.end()) !=
+                                 other.gpus.end();
+  };
+  const auto all = SharedJobs();
+  return std::any_of(all.begin(), all.end(), meets);
 }
 
 void Service::SuspendJob(base::JobId id, const std::string& reason, const std::string& detail,

@@ -9,6 +9,7 @@
 namespace gpuman::daemon {
 namespace {
 
+using ledger::wire::What;
 using suspend::Phase;
 
 // While a job is on its way, its ledger is looked at this often.
@@ -93,6 +94,7 @@ void Suspender::Resume(base::JobId job, std::optional<std::string> gpu, Done don
     return done(std::move(may));
   }
   entry.back_since = clock_.Mono();
+  entry.machine.SetSettings(SettingsFor(job));  // others may have come
   entry.waiters.push_back({Wish::kBack, std::move(done)});
   Feed(job, suspend::event::ResumeAsked{std::move(gpu)});
   OfferRoom();
@@ -191,8 +193,11 @@ void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
   for (const auto& action : actions) {
     std::visit(Overloaded{
                    // What comes of an order shows in the ledger, also when there is nobody to take it.
-                   [&](const OrderEvict& order) { (void)host_.Order(job, order.process, true); },
-                   [&](const OrderReturn& order) { (void)host_.Order(job, order.process, false); },
+                   [&](const OrderEvict& order) { (void)host_.Order(job, order.process, {What::kLeave, {}}); },
+                   [&](const OrderReturn& order) {
+                     // Its turn brings its memory back; its gate stays shut until then.
+                     (void)host_.Order(job, order.process, {order.held ? What::kHold : What::kRun, {}});
+                   },
                    [&](const AskCan&) {
                      AskDriver(job, {0, suspend::Verb::kCan, {}, {}, {}});
                    },

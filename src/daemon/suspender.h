@@ -53,14 +53,14 @@ class SuspenderHost {
   virtual std::vector<suspend::GpuView> Gpus() = 0;
   // What jobs may take, by UUID: free memory without the guard's reserve.
   virtual suspend::BytesByGpu FreeMemory() = 0;
-  virtual base::Result<> Order(base::JobId job, base::ProcessId process, bool out) = 0;
+  virtual base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command) = 0;
   virtual std::optional<suspend::HelperUser> OwnerOf(base::JobId job) = 0;
   // What could leave the GPUs by the shims, and what has: host memory is made ready for it.
   virtual std::vector<Movable> MovableMemory() = 0;
   // What a context takes of the GPU; 0: not known.
   virtual base::Bytes ContextCostOf(const std::string& gpu) = 0;
   virtual int PriorityOf(base::JobId job) = 0;
-  // It takes turns on its GPU: its memory comes back with its turn (machine.h: returns_held).
+  // It takes turns with others on its GPU: its memory comes back with its turn (machine.h: returns_held).
   virtual bool TakesTurns(base::JobId job) = 0;
   // Host memory that the job's shims have already.
   virtual base::Bytes HostMemoryOf(base::JobId job) = 0;

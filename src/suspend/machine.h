@@ -135,6 +135,7 @@ struct OrderEvict {
 };
 struct OrderReturn {
   base::ProcessId process;
+  bool held = false;  // with its gate shut and its memory where it is (Settings: returns_held)
   friend bool operator==(const OrderReturn&, const OrderReturn&) = default;
 };
 // Can the driver checkpoint? Asked early: it starts the helper while the shims evict.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sharing a real GPU, through a daemon of its own: jobs in turns against the same jobs one after the other.
 
-Usage: share_session.py [--capacity 16GiB] [--phase 10] [--phases 3] [--only NAME]… [--json FILE]
+Usage: share_session.py [--capacity 16GiB] [--phase 10] [--phases 3] [--only NAME]… [--json FILE] [--log DIR]
 
   phases50, phases90   two jobs of 90 % of the capacity that work 50 % and 90 % of each phase: together against one after the other
   handover             the same, without pauses: bytes and time of each hand-over, against the bus one way as the mover measures it
@@ -16,7 +16,9 @@ filled. Prints one table; exit status 1 where data was wrong or a job failed. GP
 import argparse
 import json
 import pathlib
+import shutil
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
@@ -139,6 +141,12 @@ class Session:
                 act()
 
 
+def watch(machine, directory, done):
+    with (directory / "share.jsonl").open("w", encoding="utf-8") as file:
+        while not done.wait(0.5):
+            print(json.dumps({"time": time.time(), **machine.api("GET", "/v1/share")}), file=file, flush=True)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--capacity", default="16GiB")
@@ -146,10 +154,22 @@ def main():
     options.add_argument("--phases", type=int, default=3)
     options.add_argument("--only", action="append")
     options.add_argument("--json")
+    options.add_argument("--log", type=pathlib.Path, help="a directory for the daemon's log, the events and what GET /v1/share said every half second")
     o = options.parse_args()
     with Machine(real=True, config=f'[share]\ncapacity = "{o.capacity}"\n') as machine:
         session = Session(machine, o)
-        session.run()
+        watching = threading.Event()
+        watcher = threading.Thread(target=watch, args=(machine, o.log, watching), daemon=True)
+        if o.log:
+            watcher.start()
+        try:
+            session.run()
+        finally:
+            watching.set()
+            if o.log:
+                watcher.join()
+                (o.log / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in machine.events()))
+                shutil.copy(machine.dir / "daemon.log", o.log / "daemon.log")
     if o.json:
         pathlib.Path(o.json).write_text(json.dumps(session.results, indent=1))
     sys.exit(1 if session.bad else 0)
