@@ -1,4 +1,6 @@
 // The gates of shared jobs: what their shims are ordered, and what they answer.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -97,9 +99,13 @@ void Sharer::LookAtClosing(Entry& entry) {
 
 void Sharer::LookAtOpening(Entry& entry) {
   bool open = true, refused = false;
+  std::string why;
   for (const auto& one : shims_.StandingsOf(entry.job.id)) {
     if (!Answers(one)) continue;
-    refused = refused || (one.answered && one.trouble != Trouble::kNone);
+    if (one.answered && one.trouble != Trouble::kNone) {
+      refused = true;
+      why = fmt::format("process {} could not take its memory back: {}", one.process.pid, TextOf(one));
+    }
     open = open && one.answered && one.stage == Stage::kOnGpu;
   }
   if (open) {
@@ -107,6 +113,7 @@ void Sharer::LookAtOpening(Entry& entry) {
     entry.loaded.clear();
     entry.stale = true;
   } else if (refused && clock_.Mono() >= *entry.opening + kAgain) {
+    host_.TellSharing({entry.job.id, "share_return_failed", why, {}});
     Open(entry);
   }
 }

@@ -102,8 +102,9 @@ class Attending {
       shut = !ended.ok() && !ended.failed;
       TellMemory();
       if (!shut) {
-        OpenGate(guest_);
+        // Before its threads go on: they would tell that it had been idle ever since the gate was shut.
         TellActivity(guest_, IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown, NowNs());
+        OpenGate(guest_);
       }
     }
     Tell(ended);

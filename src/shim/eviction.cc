@@ -309,7 +309,8 @@ Ended HandOut(Guest& guest, std::uint64_t bytes) {
 Ended FetchBack(Guest& guest) {
   if (guest.segments != 0) {
     const InSomeContext context(guest);
-    if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
+    // A program at its end: the CUDA runtime destroys its context by other ways than the gate's.
+    if (!context) return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT, true};
     Ended ended = Receive(guest);
     const bool other = !ended.ok() && ended.driver != CUDA_ERROR_OUT_OF_MEMORY;
     if (const CUresult health = other ? Health() : CUDA_SUCCESS; health != CUDA_SUCCESS)
