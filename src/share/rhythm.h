@@ -19,6 +19,7 @@ class Rhythm {
   std::optional<Span> BurstLeft(Span so_far) const { return Left(bursts_, so_far); }
   std::optional<Span> GapLeft(Span so_far) const { return Left(gaps_, so_far); }
   bool KnowsGaps() const { return !gaps_.empty(); }
+  bool KnowsBursts() const { return !bursts_.empty(); }
   // The time at which the forecast of a gap changes next, counted from the gap's begin.
   std::optional<Span> NextGapEnd(Span so_far) const;
 

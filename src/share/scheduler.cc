@@ -137,15 +137,25 @@ void Scheduler::Handle(const event::ActivityIs& is, base::MonoTime now) {
   const bool waited = tenant->Waits();
   const base::MonoTime since = is.activity == Activity::kIdle ? std::min(is.since, now) : now;
   if (is.activity == Activity::kIdle) {
+    tenant->rests_shut = !tenant->IsOpen();
     // The time since then was no work.
-    tenant->rhythm.AddBurst(tenant->burst - (now - since));
-    tenant->burst = {};
+    if (!tenant->rests_shut) EndBurst(*tenant, now - since);
   } else if (tenant->IsIdle()) {
-    tenant->rhythm.AddGap(now - tenant->since);
+    // A gate that shuts makes a pause, and no gap: whoever is soon at it again was not done.
+    const Span gap = now - tenant->since;
+    const bool paused = tenant->rests_shut && gap >= settings_.idle;
+    if (paused) EndBurst(*tenant, {});
+    if ((paused || !tenant->rests_shut) && tenant->rhythm.KnowsBursts()) tenant->rhythm.AddGap(gap);
   }
   tenant->activity = is.activity;
   tenant->since = since;
   SetWaiting(*tenant, waited, now);
+}
+
+// Nothing that came before the first work tells of its rhythm.
+void Scheduler::EndBurst(Tenant& tenant, Span no_work) {
+  if (tenant.HasMemory() && tenant.burst > no_work) tenant.rhythm.AddBurst(tenant.burst - no_work);
+  tenant.burst = {};
 }
 
 void Scheduler::SetWaiting(Tenant& tenant, bool waited, base::MonoTime now) {

@@ -101,6 +101,7 @@ class Scheduler {
   void Regroup();
   void Spend(base::MonoTime now);
   void Expire(Tenant& tenant, base::MonoTime now);
+  void EndBurst(Tenant& tenant, Span no_work);
   void SetWaiting(Tenant& tenant, bool waited, base::MonoTime now);
   void Stick(Tenant& tenant, const std::string& why);
 

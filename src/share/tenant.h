@@ -46,7 +46,8 @@ struct Tenant {
   base::MonoTime since{};          // of activity
   base::MonoTime waiting_since{};  // for a turn or for room
   Rhythm rhythm;
-  Span burst{};  // of the present burst, while it had a turn
+  Span burst{};             // of the present burst, while it had a turn
+  bool rests_shut = false;  // it came to rest behind its gate, which may be why
 
   bool member = false;      // of the run set
   bool starves = false;     // lacks room that takes another run set, not only memory that is to leave
@@ -66,6 +67,11 @@ struct Tenant {
   bool LacksRoom() const {
     return std::any_of(parts.begin(), parts.end(),
                        [](const auto& part) { return part.second.Lacks().count > 0; });
+  }
+  bool HasMemory() const {
+    return std::any_of(parts.begin(), parts.end(), [](const auto& part) {
+      return (part.second.demand.resident + part.second.demand.away).count > 0;
+    });
   }
   bool HasAway() const {
     return std::any_of(parts.begin(), parts.end(),
