@@ -301,7 +301,11 @@ Ended Evict(Guest& guest, std::uint64_t deadline, std::uint64_t& evicted) {
 Ended Restore(Guest& guest) {
   if (guest.segments != 0) {
     const InSomeContext context(guest);
-    if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
+    if (!context) {
+      // A program at its end: the CUDA runtime destroys its context by other ways than the gate's.
+      OpenGate(guest);
+      return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT, true};
+    }
     const Ended ended = FetchBack(guest);
     const bool other = ended.trouble != Trouble::kNone && ended.driver != CUDA_ERROR_OUT_OF_MEMORY;
     if (const CUresult health = other ? Health() : CUDA_SUCCESS; health != CUDA_SUCCESS) {
