@@ -166,6 +166,8 @@ CUresult cuCtxPushCurrent_v2(CUcontext context) {
   if (!call) return call.error();
   auto found = call.driver().contexts.Find(context);
   if (found == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  // Of a primary one an H200 refuses it, with which error was not seen; what it says of others is not known.
+  if (found->primary() && found->destroyed()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   CurrentContexts().push_back(std::move(found));
   return CUDA_SUCCESS;
 }

@@ -272,6 +272,18 @@ TEST(JobCommands, SuggestTheTagThatWasMeant) {
   }
 }
 
+TEST(JobCommands, SuggestNoTagWhereTheGpuIsTheOneThatIsNotThere) {
+  for (const std::string job : {"train", "1"}) {
+    const TestServer server(
+        {TestServer::Answer(
+             404, R"({"error":{"code":"not_found","message":"no GPU 7","hint":"there are 0 and 1"}})"),
+         TestServer::Answer(200, R"({"jobs":[{"id":1,"tag":"train","state":"running"}]})")});
+    const auto outcome = GpumanAt(server, {"move", job, "--to", "7"});
+    EXPECT_EQ(outcome.status, 4);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("there are 0 and 1"), Not(HasSubstr("did you mean")))) << job;
+  }
+}
+
 TEST(Logs, PassBytesThroughAndMakeLinesOfThemInJson) {
   const TestServer server({TestServer::Answer(200, "a\n\x1b[1mb\xff", "text/plain")});
   EXPECT_EQ(GpumanAt(server, {"logs", "t"}).out, "a\n\x1b[1mb\xff");

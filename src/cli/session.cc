@@ -66,7 +66,10 @@ base::Error WithNearestTag(const api::Client& daemon, std::string_view job, base
   const auto jobs = daemon.Jobs(/*all=*/true);
   if (!jobs) return error;
   std::vector<std::string> tags;
-  for (const auto& known : jobs->jobs) tags.push_back(known.tag);
+  for (const auto& known : jobs->jobs) {
+    if (known.tag == job || fmt::to_string(known.id) == job) return error;  // it is something else
+    tags.push_back(known.tag);
+  }
   if (const auto nearest = base::Nearest(job, tags))
     error.hint = fmt::format("did you mean '{}'?", *nearest);
   else if (error.hint.empty())

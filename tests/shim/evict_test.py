@@ -234,6 +234,19 @@ class AProcessThatIsAway(EvictCase):
             self.assertTrue(json.loads(self.tell(process))["good"])
 
 
+class AProgramAtItsEnd(EvictCase):
+    def test_whose_context_the_runtime_destroys_while_it_is_away_is_let_go(self):
+        ledger = self.evictable()
+        process = self.start_probe("ends_away")
+        self.until_on_gpu(ledger)
+        pid = self.only(ledger)["pid"]
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.assertEqual(self.tell(process), "released 0\n")
+        self.assertEqual(ledger("order", pid, 0), "ok")
+        self.assertEqual(process.wait(timeout=30), 0)
+        self.assertEqual(process.stdout.read(), '"ended"\n')
+
+
 class ManyOrders(EvictCase):
     def test_leave_nothing_behind(self):
         """Descriptors, threads and memory are after 200 times what they were after the first."""
