@@ -223,9 +223,13 @@ void Sharer::TellSharing(Entry& entry) {
 void Sharer::SetCapacities() {
   std::set<base::JobId> own;
   std::map<std::string, std::set<suspend::HelperUser>> users;
+  std::map<std::string, int> tenants;
   for (const auto& [id, entry] : entries_) {
     if (entry.mode != Entry::Mode::kLent) own.insert(id);
-    for (const auto& gpu : entry.job.gpus) users[gpu].insert(entry.job.owner);
+    for (const auto& gpu : entry.job.gpus) {
+      users[gpu].insert(entry.job.owner);
+      ++tenants[gpu];
+    }
   }
   std::set<pid_t> movers;
   for (const auto& [gpu, of_gpu] : users)
@@ -250,7 +254,9 @@ void Sharer::SetCapacities() {
                      sorted.end());
     const base::Bytes driver = sorted[sorted.size() / 2];
     const base::Bytes contexts{host_.ContextCostOf(gpu).count * users.at(gpu).size()};
-    const base::Bytes free = whole - host_.ReserveOf(gpu) - driver - others - contexts;
+    // Where there are no turns to give, what becomes of the reserve is the guard's business.
+    const base::Bytes reserve = tenants.at(gpu) > 1 ? host_.ReserveOf(gpu) : base::Bytes{};
+    const base::Bytes free = whole - reserve - driver - others - contexts;
     const base::Bytes capacity = std::min(free, share::CapacityOf(scheduler_.settings(), gpu, whole));
     const auto known = capacities_.find(gpu);
     if (known != capacities_.end()) {
