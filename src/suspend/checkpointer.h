@@ -2,8 +2,8 @@
 // the machine, to a gpuman-mover of the right user, which is started when it is needed and stopped when it
 // has had nothing to do for a while. What moves memory goes at once, any number at a time.
 //
-// What a mover takes from a process is held here as well, as descriptors, until it is whole in host memory:
-// or given back: should the mover die meanwhile, the next one goes on with it.
+// What a mover takes from a process is held here as well, as descriptors, until it is whole in host memory or
+// given back: should the mover die meanwhile, the next one goes on with it.
 //
 // Lives on the event loop: not thread-safe, nothing blocks, answers come from the loop and never from within
 // Ask. Every request is answered exactly once, as long as the Checkpointer lives: a helper that dies, hangs

@@ -19,9 +19,8 @@
 //   - a process whose shim is at work is not checkpointed, nor one with memory that cannot be restored,
 //   - a shim is not told to return while its process is checkpointed, locked or unknown, nor before its data
 //     are on a GPU again,
-//   - no job rests suspended before its data are whole in host memory: what goes straight to another GPU has
-//   room
-//     there, or is copied out,
+//   - no job rests suspended before its data are whole in host memory: what goes straight to another GPU
+//     has room there, or is copied out,
 //   - it comes to rest.
 #pragma once
 

@@ -4,13 +4,19 @@
 namespace gpuman::suspend {
 namespace {
 
-// Process 11, whose shim has handed 9 GiB of its 10 to the mover.
-Story HandedOut() {
+// Process 11, whose shim could hand 9 GiB of its 10 to the mover.
+Story OnItsGpu() {
   Story s;
   s.by_hand = true;
   s.Process(11, GiB(10), GiB(9));
   s.Look();
   s.Can(true);
+  return s;
+}
+
+// It has.
+Story HandedOut() {
+  Story s = OnItsGpu();
   s.Suspend();
   EXPECT_THAT(s.Evicted(11), ElementsAre("secure 11", "checkpoint 11"));
   return s;
@@ -50,13 +56,9 @@ TEST(SuspendMover, CopiesBackWhileTheDriverRestoresAndTheShimFetchesAfterBoth) {
   EXPECT_THAT(second.Carried(11, Verb::kLoad), ElementsAre("return 11"));
 }
 
-// Process 11 on its way to GPU b.
+// On its way to GPU b.
 Story Leaving() {
-  Story s;
-  s.by_hand = true;
-  s.Process(11, GiB(10), GiB(9));
-  s.Look();
-  s.Can(true);
+  Story s = OnItsGpu();
   s.Move("b");
   EXPECT_THAT(s.Evicted(11), ElementsAre("secure 11 b", "checkpoint 11"));
   return s;

@@ -62,6 +62,16 @@ class SuspendCase(DaemonTest):
                 pids.append(int(entry.name))
         return pids
 
+    def while_movers_die(self, chance, odds, ask, *words):
+        """Asks, and kills the movers at random until there is an answer."""
+        asked = threading.Thread(target=ask, args=words)
+        asked.start()
+        while asked.is_alive():
+            asked.join(chance.uniform(0, 0.15))
+            if asked.is_alive() and chance.random() < odds:
+                for pid in self.movers():
+                    os.kill(pid, signal.SIGKILL)
+
     def kinds(self, job):
         return [event["kind"] for event in self.events() if event["job"] == job]
 
@@ -170,13 +180,7 @@ class SuspendTest(SuspendCase):
         chance, moved = random.Random(11), 0
         for number in range(24):
             out = number % 2 == 0
-            asked = threading.Thread(target=self.suspend if out else self.resume, args=("kept",))
-            asked.start()
-            while asked.is_alive():
-                asked.join(chance.uniform(0, 0.15))
-                if asked.is_alive() and chance.random() < 0.4:
-                    for pid in self.movers():
-                        os.kill(pid, signal.SIGKILL)
+            self.while_movers_die(chance, 0.4, self.suspend if out else self.resume, "kept")
             self.assertIn(self.job("kept")["state"], ("running", "suspended"))
             moved += self.job("kept")["state"] == ("suspended" if out else "running")
         self.assertGreater(moved, 6)
@@ -294,13 +298,7 @@ class StraightTest(SuspendCase):
         self.busy("kept", iterations=60)
         chance, moved = random.Random(7), 0
         for number in range(16):
-            asked = threading.Thread(target=self.move, args=("kept", (number + 1) % 2))
-            asked.start()
-            while asked.is_alive():
-                asked.join(chance.uniform(0, 0.15))
-                if asked.is_alive() and chance.random() < 0.3:
-                    for pid in self.movers():
-                        os.kill(pid, signal.SIGKILL)
+            self.while_movers_die(chance, 0.3, self.move, "kept", (number + 1) % 2)
             self.assertIn(self.job("kept")["state"], ("running", "suspended"))
             moved += self.job("kept")["state"] == "running"
         self.assertGreater(moved, 4)
