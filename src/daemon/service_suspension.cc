@@ -109,8 +109,8 @@ bool Service::TakesTurns(base::JobId id) {
   if (!sharer_ || !job || !job->share || !job->preload) return false;
   const auto gpus = job->gpus.empty() ? AllGpus() : job->gpus;
   const auto meets = [&](const SharedJob& other) {
-    return other.id != id && std::find_first_of(other.gpus.begin(), other.gpus.end(), gpus.begin(), gpus.end()) !=
-                                 other.gpus.end();
+    return other.id != id && std::find_first_of(other.gpus.begin(), other.gpus.end(), gpus.begin(),
+                                                gpus.end()) != other.gpus.end();
   };
   const auto all = SharedJobs();
   return std::any_of(all.begin(), all.end(), meets);

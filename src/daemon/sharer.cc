@@ -1,9 +1,13 @@
 #include "daemon/sharer.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <utility>
 #include <variant>
+
+#include "share/text.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -20,6 +24,8 @@ struct Overloaded : F... {
 };
 template <typename... F>
 Overloaded(F...) -> Overloaded<F...>;
+
+bool IsTold() { return spdlog::should_log(spdlog::level::debug); }
 
 }  // namespace
 
@@ -143,7 +149,11 @@ void Sharer::Feed(const share::Event& event) {
   while (!events_.empty()) {
     const auto next = std::move(events_.front());
     events_.pop_front();
-    for (const auto& action : scheduler_.On(next, clock_.Mono())) Carry(action);
+    if (IsTold()) spdlog::debug("share: {}", share::TextOf(next));
+    for (const auto& action : scheduler_.On(next, clock_.Mono())) {
+      if (IsTold()) spdlog::debug("share: -> {}", share::TextOf(action));
+      Carry(action);
+    }
   }
   feeding_ = false;
   Settle();

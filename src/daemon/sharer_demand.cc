@@ -12,6 +12,8 @@ using Doing = ledger::wire::Activity;
 
 // How long an allocation waits for its turn at most.
 constexpr base::Millis kRoomPatience{600'000};
+// Shims tell pauses of this length; how long one has to be to end a turn is the scheduler's to say.
+constexpr base::Millis kToldIdle{20};
 // What processes beside the shared ones have changes all the time; smaller changes wait for a larger one.
 constexpr base::Bytes kWorthTelling = base::MiB(16);
 
@@ -206,7 +208,8 @@ void Sharer::TellRoom() {
 void Sharer::TellSharing(Entry& entry) {
   const bool contended = std::any_of(entry.demand.begin(), entry.demand.end(),
                                      [this](const auto& part) { return scheduler_.IsContended(part.first); });
-  const ledger::Sharing sharing{contended ? scheduler_.settings().idle : base::Millis(0),
+  const base::Millis idle = std::min(scheduler_.settings().idle, kToldIdle);
+  const ledger::Sharing sharing{contended ? idle : base::Millis(0),
                                 entry.denied ? base::Millis(0) : kRoomPatience};
   if (entry.told != sharing) {
     entry.offer = entry.offer || entry.denied;

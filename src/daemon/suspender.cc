@@ -193,7 +193,9 @@ void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
   for (const auto& action : actions) {
     std::visit(Overloaded{
                    // What comes of an order shows in the ledger, also when there is nobody to take it.
-                   [&](const OrderEvict& order) { (void)host_.Order(job, order.process, {What::kLeave, {}}); },
+                   [&](const OrderEvict& order) {
+                     (void)host_.Order(job, order.process, {What::kLeave, {}});
+                   },
                    [&](const OrderReturn& order) {
                      // Its turn brings its memory back; its gate stays shut until then.
                      (void)host_.Order(job, order.process, {order.held ? What::kHold : What::kRun, {}});

@@ -18,7 +18,8 @@ suspend::Stage StageOf(const ledger::Standing& standing) {
       return suspend::Stage::kOnGpu;
     case Stage::kEvicting:
       // Its gate is being shut for somebody's turn, or a part of it taken: that is no suspend.
-      return standing.ordered == ledger::wire::What::kLeave ? suspend::Stage::kEvicting : suspend::Stage::kOnGpu;
+      return standing.ordered == ledger::wire::What::kLeave ? suspend::Stage::kEvicting
+                                                            : suspend::Stage::kOnGpu;
     case Stage::kEvicted:
       return suspend::Stage::kEvicted;
     case Stage::kRestoring:

@@ -212,7 +212,8 @@ class Mover {
     answer.id = request.id;
     Send(answer);
     // Also where nobody asks for it any more: the process has given it up.
-    if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole) parcel.Finish(request.gpu);
+    if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole)
+      parcel.Finish(request.gpu);
   }
 
   // What processes leave that end while they are away.

@@ -85,7 +85,8 @@ std::optional<int> Parcel::NumberOf(const std::string& gpu) const {
 
 // All of it is on a GPU that is not where it goes, and can be read from there.
 bool Parcel::GoesStraight(Lot& lot, std::optional<int> target) {
-  if (!target || lot.lane || lot.stowage.content() == Content::kComplete || lot.stowage.whole() != 0) return false;
+  if (!target || lot.lane || lot.stowage.content() == Content::kComplete || lot.stowage.whole() != 0)
+    return false;
   if (!Regain(lot)) return false;
   if (lot.read_by == target) return true;
   for (const Memory& one : lot.memory) {

@@ -1,10 +1,12 @@
 // One process's memory between the GPU and the host: taken from it in one or more lots, copied, loaded again,
 // given back in one.
 //
-//   Take ---> on the GPU, ours ---Secure---> in host memory ---Load---> on a GPU, ours ---Give---> the process's
+//   Take ---> on the GPU, ours ---Secure---> in host memory ---Load---> on a GPU, ours ---Give---> the
+//   process's
 //
 // On its way to a GPU that reaches the one it is on, a lot stays there until it is given: the process makes
-// memory of its own, and the copy goes straight into that. To another GPU that one cannot reach, from host memory.
+// memory of its own, and the copy goes straight into that. To another GPU that one cannot reach, from host
+// memory.
 //
 // Pieces leave and come back one by one: what of a lot is whole in host memory is off the GPU, and what of it
 // is loaded is on it. What fails leaves it where it was: each piece is whole in one of the two places at any
@@ -130,7 +132,7 @@ class Parcel {
   std::mutex mutex_;
   std::vector<Lot> lots_;
   std::optional<int> elsewhere_;  // the GPU, not the one it came from, where the process is going to be
-  suspend::Answer finished_{};  // bytes and time of what nobody has asked for yet
+  suspend::Answer finished_{};    // bytes and time of what nobody has asked for yet
   std::mutex held_mutex_;
   std::vector<std::pair<std::size_t, base::Fd>> held_;  // by the piece
 };

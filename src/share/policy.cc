@@ -16,7 +16,9 @@ Span FromSeconds(double seconds) {
 // Of a holder in a gap: now, or the time at which the forecast may be another.
 base::MonoTime GapEnds(const Tenant& holder, Span cost, const Circumstances& at) {
   const Span so_far = at.now - holder.since;
-  if (so_far < at.settings.idle) return holder.since + at.settings.idle;
+  // Whose pauses were all long is not waited for.
+  if (so_far < at.settings.idle && !holder.rhythm.AreGapsOver(at.settings.idle + cost))
+    return holder.since + at.settings.idle;
   if (holder.rhythm.KnowsGaps()) {
     const auto left = holder.rhythm.GapLeft(so_far);
     if (!left && so_far < at.settings.idle + cost) return holder.since + at.settings.idle + cost;

@@ -24,6 +24,11 @@ std::optional<Span> Rhythm::Left(const History& history, Span so_far) {
   return sum / count;
 }
 
+bool Rhythm::AreGapsOver(Span length) const {
+  return gaps_.size() >= 2 &&
+         std::all_of(gaps_.begin(), gaps_.end(), [length](Span gap) { return gap > length; });
+}
+
 std::optional<Span> Rhythm::NextGapEnd(Span so_far) const {
   std::optional<Span> next;
   for (const Span length : gaps_)

@@ -19,6 +19,8 @@ class Rhythm {
   std::optional<Span> BurstLeft(Span so_far) const { return Left(bursts_, so_far); }
   std::optional<Span> GapLeft(Span so_far) const { return Left(gaps_, so_far); }
   bool KnowsGaps() const { return !gaps_.empty(); }
+  // There were at least two, and each was longer than that.
+  bool AreGapsOver(Span length) const;
   bool KnowsBursts() const { return !bursts_.empty(); }
   // The time at which the forecast of a gap changes next, counted from the gap's begin.
   std::optional<Span> NextGapEnd(Span so_far) const;

@@ -98,7 +98,7 @@ void Scheduler::Forget(Tenant& tenant) {
   tenant.back_blocked.reset();
   for (auto& [gpu, part] : tenant.parts) {
     part.evict = 0;
-    part.granted = part.promised = part.evict_left = {};
+    part.granted = part.promised = part.grown = part.evict_left = {};
     part.denied = false;
   }
 }
@@ -177,7 +177,7 @@ void Scheduler::Handle(const event::Closed& closed, base::MonoTime now) {
   tenant->gate_order = 0;
   tenant->stuck = false;
   // Nobody can take it any more; it is granted anew with its next turn.
-  for (auto& [gpu, part] : tenant->parts) part.promised = {};
+  for (auto& [gpu, part] : tenant->parts) part.promised = part.grown = {};
   SetWaiting(*tenant, waited, now);
 }
 

@@ -65,15 +65,24 @@ void Scheduler::SendOff(const Domain& domain, base::MonoTime now) {
 
 void Scheduler::MakeRoom(const Domain& domain) {
   for (const std::string& gpu : GpusOf(domain)) {
-    std::int64_t lack = -Free(domain, gpu);
-    for (const Tenant* tenant : domain.tenants) {
+    std::int64_t lack = -Free(domain, gpu), grown = 0;
+    std::vector<GpuPart*> growing;
+    for (Tenant* tenant : domain.tenants) {
       const auto found = tenant->parts.find(gpu);
       if (found == tenant->parts.end()) continue;
-      const GpuPart& part = found->second;
+      GpuPart& part = found->second;
       lack -= Signed(std::min(part.evict_left, part.demand.resident));
-      if (tenant->member) lack += Signed(ToCome(part) + part.Lacks());
+      if (!tenant->member) continue;
+      lack += Signed(ToCome(part) + part.Lacks());
+      if (part.Lacks().count == 0) continue;
+      grown += Signed(part.grown);
+      growing.push_back(&part);
     }
-    if (lack > 0) EvictFrom(domain, gpu, {static_cast<std::uint64_t>(lack)});
+    if (lack <= 0) continue;
+    // Who allocates bit by bit would wait for each bit: as much again as it had to wait for already leaves
+    // along.
+    EvictFrom(domain, gpu, {static_cast<std::uint64_t>(lack + grown)});
+    for (GpuPart* part : growing) part->grown += part->Lacks();
   }
 }
 

@@ -18,6 +18,7 @@ struct GpuPart {
   base::Bytes promised;    // room for the allocation that waits; only while the gate is not shut
   OrderId evict = 0;       // not answered yet
   base::Bytes evict_left;  // of that order
+  base::Bytes grown;       // others had to leave for it, for its allocations in this turn
   bool denied = false;     // what it wants can never be had
 
   // Wanted and neither denied nor promised.

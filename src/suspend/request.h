@@ -76,10 +76,10 @@ enum class Outcome {
   kUnsupported,  // this driver cannot do it to any process, or there is no driver
   kFailed,       // anything else; the message says what
   // No answer yet:
-  kHolding,  // descriptors of what kTake took over come with it, for another mover's kHold; without any: those
-             // are not needed any more
-  kTaken,    // of a kTake that is to be whole: the process has given it up
-  kMoving,   // so many bytes more have left the GPU, or have come to it; every 20 s at least
+  kHolding,  // descriptors of what kTake took over come with it, for another mover's kHold; without any:
+             // those are not needed any more
+  kTaken,   // of a kTake that is to be whole: the process has given it up
+  kMoving,  // so many bytes more have left the GPU, or have come to it; every 20 s at least
   // The last word again:
   kLost,  // it may have been done or not: the helper died or took too long, or the driver cannot say
 };

@@ -33,6 +33,7 @@ class Session:
     def __init__(self, machine, options):
         self.m, self.o = machine, options
         self.capacity = int(options.capacity.removesuffix("GiB")) * GIB
+        self.seconds = options.phase * 6
         self.rows, self.results, self.bad, self.number = [], {}, False, 0
 
     def row(self, what, value, compared, verdict=""):
@@ -101,7 +102,7 @@ class Session:
 
     def handover(self, name, part):
         size = self.size(part)
-        tags = [self.start(size, "--seconds", 60) for _ in range(2)]
+        tags = [self.start(size, "--seconds", self.seconds) for _ in range(2)]
         while self.gpu()["hand_overs"] == 0 and not all(self.said(tag, "done") for tag in tags):
             time.sleep(0.05)
         before = self.gpu()
@@ -110,7 +111,7 @@ class Session:
         after = self.gpu()
         count = max(1, after["hand_overs"] - before["hand_overs"])
         out, back = after["moved_out"] - before["moved_out"], after["moved_in"] - before["moved_in"]
-        moving = after["moving_share"] * 60
+        moving = after["moving_share"] * self.seconds
         self.results[name] = {"hand_overs": count, "out": out, "back": back, "moving_share": after["moving_share"]}
         rate = f"{(out + back) / moving / 1e9:.1f} GB/s in sum while moving" if moving > 0 else "n/a"
         self.row(f"{name}: two of {part:.0%} without pauses", f"{out / count / GIB:.2f} GiB out, {back / count / GIB:.2f} back each",
@@ -154,9 +155,10 @@ def main():
     options.add_argument("--phases", type=int, default=3)
     options.add_argument("--only", action="append")
     options.add_argument("--json")
-    options.add_argument("--log", type=pathlib.Path, help="a directory for the daemon's log, the events and what GET /v1/share said every half second")
+    options.add_argument("--log", type=pathlib.Path, help="a directory for the daemon's log, the events and what GET /v1/share said every half second, all in detail")
     o = options.parse_args()
-    with Machine(real=True, config=f'[share]\ncapacity = "{o.capacity}"\n') as machine:
+    level = '[log]\nlevel = "debug"\n' if o.log else ""
+    with Machine(real=True, config=f'{level}[share]\ncapacity = "{o.capacity}"\n') as machine:
         session = Session(machine, o)
         watching = threading.Event()
         watcher = threading.Thread(target=watch, args=(machine, o.log, watching), daemon=True)

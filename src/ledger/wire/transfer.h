@@ -43,8 +43,8 @@ struct Parts {
   std::uint32_t magic;
   std::uint32_t count;
   std::uint32_t last;  // 1: no more follow
-  // Out: 1 where the process has handed out memory before, which is still away. Back: 1 where the process is to
-  // make memory of its own.
+  // Out: 1 where the process has handed out memory before, which is still away. Back: 1 where the process is
+  // to make memory of its own.
   std::uint32_t more;
   std::uint64_t total;  // out: bytes of all parts of this transfer
   Part part[kMostParts];
