@@ -66,11 +66,18 @@ std::optional<suspend::HelperUser> Service::OwnerOf(base::JobId id) {
 std::vector<Movable> Service::MovableMemory() {
   std::vector<Movable> movable;
   if (!shims_) return movable;
-  for (const auto* const known : supervisor_->All()) {
+  // Where jobs share, the mover is there before the first of them has to make room.
+  constexpr base::Bytes kFirst = base::MiB(256);
+  const auto jobs = supervisor_->All();
+  const bool shared = std::count_if(jobs.begin(), jobs.end(), [](const jobs::Job* job) {
+                        return job->share && job->state == jobs::JobState::kRunning;
+                      }) > 1;
+  for (const auto* const known : jobs) {
     const auto& job = *known;
     if (job.state != jobs::JobState::kRunning || !shims_->Has(job.id)) continue;
     base::Bytes bytes;
     for (const auto& standing : shims_->StandingsOf(job.id)) bytes += standing.evictable + standing.evicted;
+    if (shared && job.share) bytes = std::max(bytes, kFirst);
     const auto owner = OwnerOf(job.id);
     if (!owner || bytes <= suspend::Settings{}.worth_evicting) continue;
     movable.push_back({job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), bytes});

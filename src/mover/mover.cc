@@ -178,7 +178,7 @@ class Mover {
   std::shared_ptr<Parcel> ParcelOf(const base::ProcessId& process) {
     const std::lock_guard lock(mutex_);
     auto& parcel = parcels_[process];
-    if (!parcel) parcel = std::make_shared<Parcel>(process, gpus_, pool_);
+    if (!parcel) parcel = std::make_shared<Parcel>(process, gpus_, pool_, spares_);
     return parcel;
   }
 
@@ -239,6 +239,7 @@ class Mover {
   const suspend::HelperOptions options_;
   const Operations operations_;
   Gpus gpus_;
+  Spares spares_;
   Pool pool_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -24,6 +24,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Pieces that set out together: 16 GiB as a rule, which are imported within some milliseconds.
+constexpr std::size_t kTogether = 64;
+
 }  // namespace
 
 Answer AnswerOf(const base::Error& error) {
@@ -106,23 +109,38 @@ std::vector<Copy> Parcel::CopiesOf(Lot& lot, std::size_t piece, const Memory& me
   return copies;
 }
 
-// One piece, which sets out at once: its data do not change any more. Unless it may stay.
-Result<> Parcel::Accept(Lot& lot, int file, const wire::Part& part, std::optional<int> target, Cutter& cutter,
-                        std::vector<Piece>& pieces) {
-  GPUMAN_ASSIGN(Memory memory, gpus_.Import(file, part.bytes));
-  const bool stays = target && !lot.lane && gpus_.Reaches(*target, memory.gpu());
-  if (!lot.lane && !stays) {
-    GPUMAN_ASSIGN(lot.lane, Lane::Open(gpus_, memory.gpu(), Direction::kOut));
-    lot.begun = Clock::now();
-  }
+// One piece. Importing takes ten times as long while copies run, so none set out yet.
+Result<> Parcel::Accept(Offer& offer, Fd file, const wire::Part& part, Cutter& cutter) {
+  Lot& lot = *offer.lot;
+  GPUMAN_ASSIGN(Memory memory, gpus_.Import(file.get(), part.bytes));
   std::vector<Slice> slices;
   if (!cutter.Cut(part.bytes, slices)) return Fail(ErrorCode::kInternal, "the process has more than it said");
-  std::vector<Copy> copies;
+  std::vector<Copy>& copies = offer.waiting.emplace_back();
   for (const Slice& slice : slices)
     copies.push_back({memory.address() + slice.in_piece, lot.stowage.At(slice), slice.bytes});
   lot.memory.push_back(std::move(memory));
-  pieces.push_back({part.address, part.bytes});
-  return stays ? Result<>() : lot.lane->Add(copies);
+  lot.files.push_back(std::move(file));
+  return {};
+}
+
+// Their data do not change any more.
+Result<> Parcel::SetOut(Offer& offer) {
+  Lot& lot = *offer.lot;
+  if (offer.waiting.empty()) return {};
+  if (!lot.lane) {
+    GPUMAN_ASSIGN(lot.lane, Lane::Open(gpus_, lot.memory.front().gpu(), Direction::kOut));
+    lot.begun = Clock::now();
+  }
+  for (const auto& copies : offer.waiting) GPUMAN_TRY(lot.lane->Add(copies));
+  offer.waiting.clear();
+  return {};
+}
+
+// Where it is, for the target to read.
+bool Parcel::MayStay(const Lot& lot, std::optional<int> target) const {
+  return target && !lot.lane && std::ranges::all_of(lot.memory, [&](const Memory& one) {
+           return gpus_.Reaches(*target, one.gpu());
+         });
 }
 
 Result<> Parcel::Receive(int connection, std::optional<int> target, const Telling& tell, Offer& offer) {
@@ -152,11 +170,12 @@ Result<> Parcel::Receive(int connection, std::optional<int> target, const Tellin
       GPUMAN_ASSIGN(auto stowage, Stowage::Make(std::move(segments)));
       offer.lot.emplace(Lot{.stowage = std::move(stowage)});
     }
-    Lot& lot = *offer.lot;
     for (unsigned i = 0; i < count; ++i) {
-      GPUMAN_TRY(Accept(lot, files[i].get(), parts.part[i], target, *cutter, pieces));
-      lot.files.push_back(std::move(files[i]));
+      GPUMAN_TRY(Accept(offer, std::move(files[i]), parts.part[i], *cutter));
+      pieces.push_back({parts.part[i].address, parts.part[i].bytes});
     }
+    if ((last || offer.waiting.size() >= kTogether) && !MayStay(*offer.lot, target))
+      GPUMAN_TRY(SetOut(offer));
   }
   Layout layout{process_, {}, std::move(pieces), {}};
   if (!offer.lot->memory.empty()) {
@@ -233,6 +252,7 @@ Result<> Parcel::Secure(Lot& lot, const Telling& tell, Answer& answer) {
       return done;
     }
     lot.stowage.SetWhole(i + 1);
+    spares_.Leave(std::move(lot.memory[i]), std::move(lot.files[i]));
     lot.memory[i] = {};
     lot.files[i].Close();
     answer.bytes.count += pieces[i].bytes;
@@ -278,6 +298,7 @@ Answer Parcel::SecureAll(const Telling& tell, std::optional<int> target) {
     }
     if (auto secured = Secure(lot, tell, answer); !secured) return AnswerOf(secured.error());
     lot.memory.clear();  // what was loaded again
+    lot.files.clear();
   }
   if (staying != 0) return {.outcome = Outcome::kDone, .bytes = {staying}, .straight = true};
   tell.safe();

@@ -26,6 +26,7 @@
 #include "mover/credit.h"
 #include "mover/gpus.h"
 #include "mover/lane.h"
+#include "mover/spares.h"
 #include "mover/stowage.h"
 #include "suspend/request.h"
 
@@ -45,7 +46,8 @@ struct Telling {
 
 class Parcel {
  public:
-  Parcel(base::ProcessId process, Gpus& gpus, Pool& pool) : process_(process), gpus_(gpus), pool_(pool) {}
+  Parcel(base::ProcessId process, Gpus& gpus, Pool& pool, Spares& spares)
+      : process_(process), gpus_(gpus), pool_(pool), spares_(spares) {}
 
   const base::ProcessId& process() const { return process_; }
 
@@ -97,7 +99,8 @@ class Parcel {
   // What a process hands out: until it has given it up, beside what is here of it.
   struct Offer {
     std::optional<Lot> lot{};
-    bool more = false;  // to what the process has handed out before
+    bool more = false;                         // to what the process has handed out before
+    std::vector<std::vector<Copy>> waiting{};  // by the piece: they set out together
   };
 
   base::Result<> Find();
@@ -107,8 +110,9 @@ class Parcel {
   void Clear();
   void Discard(Lot& lot);
   base::Result<> Receive(int connection, std::optional<int> target, const Telling& tell, Offer& offer);
-  base::Result<> Accept(Lot& lot, int file, const ledger::wire::Part& part, std::optional<int> target,
-                        Cutter& cutter, std::vector<Piece>& pieces);
+  base::Result<> Accept(Offer& offer, base::Fd file, const ledger::wire::Part& part, Cutter& cutter);
+  base::Result<> SetOut(Offer& offer);
+  bool MayStay(const Lot& lot, std::optional<int> target) const;
   base::Result<> HandOver(int connection, const Lot& lot);
   suspend::Answer SecureAll(const Telling& tell, std::optional<int> target = std::nullopt);
   base::Result<> Secure(Lot& lot, const Telling& tell, suspend::Answer& answer);
@@ -116,7 +120,8 @@ class Parcel {
   suspend::Answer MakeReadyFor(int gpu, const Telling& tell);
   base::Result<> Fill(std::vector<Place> places, int gpu, const Telling& tell, const Deliver& deliver,
                       suspend::Answer& answer);
-  base::Result<> Begin(Lane& lane, int gpu, const Place& place);
+  class Needs;
+  base::Result<> Begin(Lane& lane, int gpu, const Place& place, Needs& needs);
   base::Result<bool> GetRoom(std::uint64_t bytes, bool wait, const Telling& tell, const Deliver& deliver);
   base::Result<> Send(int connection, std::span<const Place> places, bool last);
   base::Result<> AskForOwn(int connection);
@@ -128,6 +133,7 @@ class Parcel {
   const base::ProcessId process_;
   Gpus& gpus_;
   Pool& pool_;
+  Spares& spares_;
   Credit credit_;
   std::mutex mutex_;
   std::vector<Lot> lots_;

@@ -51,10 +51,52 @@ Result<bool> Parcel::GetRoom(std::uint64_t bytes, bool wait, const Telling& tell
   }
 }
 
-Result<> Parcel::Begin(Lane& lane, int gpu, const Place& place) {
+// What the places still need, for spares to wait for it.
+class Parcel::Needs {
+ public:
+  Needs(Spares& spares, int gpu, std::span<const Place> places) : spares_(spares), gpu_(gpu) {
+    for (const auto& [lot, piece] : places) {
+      if (lot->memory[piece]) continue;
+      const std::uint64_t bytes = lot->stowage.layout().pieces[piece].bytes;
+      ++open_[bytes];
+      spares_.Expect(gpu, bytes);
+    }
+  }
+  ~Needs() {
+    for (const auto& [bytes, count] : open_)
+      for (std::size_t i = 0; i < count; ++i) spares_.Forgo(gpu_, bytes);
+  }
+  Needs(const Needs&) = delete;
+  Needs& operator=(const Needs&) = delete;
+
+  std::optional<Spares::Spare> Take(std::uint64_t bytes) {
+    --open_[bytes];
+    return spares_.Take(gpu_, bytes);
+  }
+
+ private:
+  Spares& spares_;
+  int gpu_;
+  std::map<std::uint64_t, std::size_t> open_;
+};
+
+Result<> Parcel::Begin(Lane& lane, int gpu, const Place& place, Needs& needs) {
   Lot& lot = *place.lot;
-  GPUMAN_ASSIGN(lot.memory[place.piece], gpus_.Create(gpu, lot.stowage.layout().pieces[place.piece].bytes));
-  return lane.Add(CopiesOf(lot, place.piece, lot.memory[place.piece]));
+  const std::uint64_t bytes = lot.stowage.layout().pieces[place.piece].bytes;
+  Memory& memory = lot.memory[place.piece];
+  lot.files.resize(lot.memory.size());
+  if (auto spare = needs.Take(bytes)) {
+    memory = std::move(spare->memory);
+    lot.files[place.piece] = std::move(spare->file);
+  } else {
+    auto made = gpus_.Create(gpu, bytes);
+    if (!made && made.error().code == ErrorCode::kExhausted) {
+      spares_.Empty();  // of other sizes
+      made = gpus_.Create(gpu, bytes);
+    }
+    GPUMAN_ASSIGN(memory, std::move(made));
+  }
+  return lane.Add(CopiesOf(lot, place.piece, memory));
 }
 
 // Memory for each of the places that has none, and its data in it.
@@ -65,6 +107,7 @@ Result<> Parcel::Fill(std::vector<Place> places, int gpu, const Telling& tell, c
     return place.lot->stowage.layout().pieces[place.piece].bytes;
   };
   std::deque<std::pair<Place, bool>> flying;  // and whether it is being copied
+  Needs needs(spares_, gpu, places);
   std::vector<Place> ready;
   std::uint64_t ready_bytes = 0;
   const auto flush = [&]() -> Result<> {
@@ -82,7 +125,7 @@ Result<> Parcel::Fill(std::vector<Place> places, int gpu, const Telling& tell, c
         if (flying.empty()) GPUMAN_TRY(flush());
         GPUMAN_ASSIGN(const bool room, GetRoom(bytes_of(place), flying.empty(), tell, deliver));
         if (!room) break;
-        GPUMAN_TRY(Begin(lane, gpu, place));
+        GPUMAN_TRY(Begin(lane, gpu, place, needs));
       }
       flying.emplace_back(place, !there);
       ++next;
@@ -138,7 +181,10 @@ Answer Parcel::LoadAll(const std::string& wanted, const Telling& tell, const Del
   const auto filled = Fill(std::move(places), *target, tell, deliver, answer);
   if (!filled) {
     for (Lot& lot : lots_) {
-      for (std::size_t i = 0; i < std::min(lot.memory.size(), lot.stowage.whole()); ++i) lot.memory[i] = {};
+      for (std::size_t i = 0; i < std::min(lot.memory.size(), lot.stowage.whole()); ++i) {
+        lot.memory[i] = {};
+        if (i < lot.files.size()) lot.files[i].Close();
+      }
     }
     return AnswerOf(filled.error());
   }

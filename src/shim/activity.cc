@@ -55,6 +55,11 @@ void Tell(Guest& guest, Change change) {
   if (rings) Ring();
 }
 
+bool Waits(Watch& watch) {
+  const Locked lock(watch.mutex);
+  return watch.at_gate != 0 || watch.for_room != 0;
+}
+
 // Whether the contexts have nothing to do, as far as their default streams know: what runs in others is
 // waited for when it comes to that.
 bool IsDrained(Guest& guest) {
@@ -104,7 +109,8 @@ int LookAtActivity(Guest& guest) {
   const std::uint64_t calls = CallsSince(guest.gate, in_flight);
   wire::Slot& slot = guest.ledger->slot[guest.slot];
   wire::Store(slot.completed, wire::Load(slot.completed) + calls);
-  const bool quiet = calls == 0 && !in_flight;
+  // Who waits is not done: with what it waits for it goes on at once.
+  const bool quiet = calls == 0 && !in_flight && !Waits(watch);
   if (!quiet || watch.own == Activity::kUnknown) {
     watch.last_call = now;
     if (watch.own != Activity::kBusy) TellActivity(guest, Activity::kBusy, now);
