@@ -90,10 +90,8 @@ Result<> Parcel::Begin(Lane& lane, int gpu, const Place& place, Needs& needs) {
     lot.files[place.piece] = std::move(spare->file);
   } else {
     auto made = gpus_.Create(gpu, bytes);
-    if (!made && made.error().code == ErrorCode::kExhausted) {
-      spares_.Empty();  // of other sizes
-      made = gpus_.Create(gpu, bytes);
-    }
+    const bool full = !made && made.error().code == ErrorCode::kExhausted;
+    if (full && spares_.Empty()) made = gpus_.Create(gpu, bytes);  // they were of other sizes
     GPUMAN_ASSIGN(memory, std::move(made));
   }
   return lane.Add(CopiesOf(lot, place.piece, memory));

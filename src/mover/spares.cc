@@ -40,13 +40,14 @@ void Spares::Leave(Memory memory, base::Fd file) {
   if (shelf.kept.size() < shelf.expected) shelf.kept.push_back({std::move(memory), std::move(file)});
 }
 
-void Spares::Empty() {
+bool Spares::Empty() {
   std::vector<Spare> dropped;
   const std::lock_guard lock(mutex_);
   for (auto& [key, shelf] : shelves_) {
     for (Spare& spare : shelf.kept) dropped.push_back(std::move(spare));
     shelf.kept.clear();
   }
+  return !dropped.empty();
 }
 
 }  // namespace gpuman::mover

@@ -33,8 +33,8 @@ class Spares {
   void Forgo(int gpu, std::uint64_t bytes);
   // Kept as long as it is expected, else gone.
   void Leave(Memory memory, base::Fd file);
-  // All that is kept is gone: the GPU has no room.
-  void Empty();
+  // All that is kept is gone: the GPU has no room. False: there was nothing.
+  bool Empty();
 
  private:
   struct Shelf {

@@ -46,6 +46,9 @@ base::MonoTime VisitFits(const Tenant& holder, const Tenant& waiter, Span turn, 
   // One that does not go again by itself is no visitor.
   if (waiter.rhythm.GapLeft(Span{}).value_or(Span{}) <= 2 * cost) return base::MonoTime::max();
   const Span visit = waiter.rhythm.BurstLeft(Span{}).value_or(turn) + 2 * cost;
+  // One that is sooner done itself is let finish.
+  const auto left = holder.IsIdle() ? std::nullopt : holder.rhythm.BurstLeft(holder.burst);
+  if (left && *left <= visit) return at.now + std::max(*left, kSoon);
   const double behind = holder.ahead - waiter.ahead - Seconds(visit) / waiter.weight;
   const base::MonoTime fits = behind >= 0 ? at.now : at.now + FromSeconds(-behind * holder.weight) + kSoon;
   return std::max(fits, holder.turn_since + at.meter.HandOver());

@@ -91,8 +91,9 @@ TEST_F(SparesTest, WhatIsNotExpectedAnyMoreGoes) {
 TEST_F(SparesTest, WhereTheGpuHasNoRoomAllGoes) {
   spares.Expect(0, kBytes);
   Leave(HandedOut());
-  spares.Empty();
+  EXPECT_TRUE(spares.Empty());
   EXPECT_EQ(Taken(), 0u);
+  EXPECT_FALSE(spares.Empty());
   EXPECT_FALSE(spares.Take(0, kBytes));
 }
 
