@@ -27,10 +27,11 @@ Settings SettingsOf(std::mt19937_64& random) {
 
 class RandomWorld : public World {
  public:
-  RandomWorld(std::uint64_t seed, bool trouble, Settings settings)
-      : World(std::move(settings), {{"a", base::GiB(16)}, {"b", base::GiB(16)}}, kBus),
+  RandomWorld(std::uint64_t seed, bool trouble, Settings settings, base::Bytes gpu = base::GiB(16))
+      : World(std::move(settings), {{"a", gpu}, {"b", gpu}}, kBus),
         random_(seed),
-        trouble_(trouble) {
+        trouble_(trouble),
+        part_(gpu.count >> 14) {
     SetLog([this](const Action& action) {
       said_ << action.index() << '@' << now_.time_since_epoch().count() << ' ';
     });
@@ -43,13 +44,13 @@ class RandomWorld : public World {
   void StartAny() {
     Program program;
     const std::uint64_t where = Below(5);
-    if (where != 0) program.memory["a"] = base::MiB(200 + Below(15'000));
-    if (where <= 1) program.memory["b"] = base::MiB(200 + Below(15'000));
+    if (where != 0) program.memory["a"] = Parts(200 + Below(15'000));
+    if (where <= 1) program.memory["b"] = Parts(200 + Below(15'000));
     program.burst = Time(Below(2) == 0 ? 300 : 12'000);
     program.gap = Below(3) == 0 ? Span{} : Time(Below(2) == 0 ? 300 : 12'000);
     program.weight = static_cast<double>(1 + Below(4));
     program.priority = static_cast<int>(Below(3));
-    program.pinned = base::MiB(Below(100));
+    program.pinned = Parts(Below(100));
     program.drain = Time(50);
     Start(std::move(program));
   }
@@ -107,6 +108,23 @@ class RandomWorld : public World {
   }
 
   std::map<TenantId, Job>& jobs() { return jobs_; }
+  std::uint64_t HandOvers() { return Status("a").hand_overs + Status("b").hand_overs; }
+  // What each has is on its GPU or away, to the byte, and the scheduler knows which.
+  void ExpectNothingLost() {
+    for (auto& [id, job] : jobs_) {
+      if (!job.alive) continue;
+      for (const auto& [gpu, bytes] : job.program.memory) {
+        if (job.wanted.count(gpu) > 0) continue;
+        EXPECT_EQ(job.here[gpu] + job.away[gpu], bytes) << "job " << id.value;
+      }
+    }
+    for (const GpuStatus& gpu : scheduler_.View(now_).gpus) {
+      for (const TenantStatus& tenant : gpu.tenants) {
+        EXPECT_EQ(tenant.demand.resident, jobs_.at(tenant.tenant).here[gpu.gpu]) << tenant.tenant.value;
+        EXPECT_EQ(tenant.demand.away, jobs_.at(tenant.tenant).away[gpu.gpu]) << tenant.tenant.value;
+      }
+    }
+  }
   std::string said() const { return said_.str(); }
   std::uint64_t events() const { return events_; }
 
@@ -120,8 +138,11 @@ class RandomWorld : public World {
   }
 
  private:
+  base::Bytes Parts(std::uint64_t count) const { return {part_ * count}; }
+
   std::mt19937_64 random_;
   bool trouble_;
+  std::uint64_t part_;  // of a GPU's 16,384
   std::ostringstream said_;
 };
 
@@ -179,6 +200,24 @@ TEST(ShareProperty, NobodyWaitsForLongerThanTheBound) {
       for (const Span stood : job.stood) EXPECT_LE(stood, bound) << "job " << id.value;
       EXPECT_LE(world.now() - job.stands.value_or(world.now()), bound) << "job " << id.value;
     }
+  }
+}
+
+TEST(ShareProperty, TenThousandHandOversLoseNothing) {
+  std::uint64_t hand_overs = 0;
+  for (std::uint64_t seed = 100; hand_overs < 10'000 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("world " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    Settings settings = SettingsOf(random);
+    settings.quantum_min = settings.quantum_max = 100ms;
+    RandomWorld world(seed, /*trouble=*/seed % 2 == 0, settings, base::GiB(1));
+    for (int i = 0; i < 5; ++i) world.StartAny();
+    for (int i = 0; i < 60 && !HasFailure(); ++i) {
+      world.RunFor(5s);
+      world.ExpectNothingLost();
+    }
+    hand_overs += world.HandOvers();
+    ASSERT_LT(seed, 1000u) << "only " << hand_overs;
   }
 }
 
