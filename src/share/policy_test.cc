@@ -98,6 +98,17 @@ TEST_F(SharePolicy, AHolderThatIdlesLeavesAfterTheIdleTime) {
   EXPECT_EQ(Leaves(), Span(0s));
 }
 
+TEST_F(SharePolicy, AHolderWhosePausesWereAllLongLeavesAtTheBeginOfTheNext) {
+  holder_.activity = Activity::kIdle;
+  holder_.since = kNow - 20ms;
+  holder_.rhythm.AddGap(5s);
+  EXPECT_EQ(Leaves(), Span(settings_.idle) - 20ms) << "one tells nothing";
+  holder_.rhythm.AddGap(5s);
+  EXPECT_EQ(Leaves(), Span(0s));
+  holder_.rhythm.AddGap(40ms);
+  EXPECT_EQ(Leaves(), Span(settings_.idle) - 20ms) << "this may be a short one too";
+}
+
 TEST_F(SharePolicy, AGapThatUsuallyEndsBeforeTheMoveIsOverIsNoReasonToLeave) {
   holder_.activity = Activity::kIdle;
   holder_.rhythm.AddGap(150ms);
@@ -122,6 +133,17 @@ TEST_F(SharePolicy, AVisitorGetsInAtOnceWhereItsVisitFitsIntoWhatItIsBehind) {
   holder_.ahead = 0;
   EXPECT_GT(Leaves(), Span(0s));
   EXPECT_LT(Leaves(), Span(1s)) << "as soon as it is behind enough";
+}
+
+TEST_F(SharePolicy, WhoIsSoonerDoneThanTheVisitWouldBeIsLetFinish) {
+  holder_.ahead = 5;
+  holder_.rhythm.AddBurst(1200ms);
+  holder_.burst = 1s;
+  waiter_.rhythm.AddGap(10s);
+  waiter_.rhythm.AddBurst(1s);
+  EXPECT_EQ(Leaves(), Span(200ms)) << "asked again when it should be done";
+  holder_.burst = 1300ms;
+  EXPECT_EQ(Leaves(), Span(0s)) << "nobody knows for how long any more";
 }
 
 TEST_F(SharePolicy, WhoWorksWithoutPauseIsNoVisitor) {

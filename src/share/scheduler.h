@@ -125,7 +125,7 @@ class Scheduler {
   void Carry(Domain& domain, base::MonoTime now);
   void SendOff(const Domain& domain, base::MonoTime now);
   void MakeRoom(const Domain& domain);
-  void EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes);
+  bool EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes);
   void BringBack(Domain& domain);
   void GrantRoom(const Domain& domain);
   void GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now);

@@ -81,13 +81,14 @@ void Scheduler::MakeRoom(const Domain& domain) {
     if (lack <= 0) continue;
     // Who allocates bit by bit would wait for each bit: as much again as it had to wait for already leaves
     // along.
-    EvictFrom(domain, gpu, {static_cast<std::uint64_t>(lack + grown)});
+    if (!EvictFrom(domain, gpu, {static_cast<std::uint64_t>(lack + grown)})) continue;
     for (GpuPart* part : growing) part->grown += part->Lacks();
   }
 }
 
-// From whose turn is furthest: who rests for longest, then the last of those that wait.
-void Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes) {
+// From whose turn is furthest: who rests for longest, then the last of those that wait. False: from nobody
+// now.
+bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes) {
   Group victims;
   for (Tenant* tenant : domain.tenants) {
     const auto part = tenant->parts.find(gpu);
@@ -103,13 +104,14 @@ void Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::By
     return IsBefore(*b, *a, settings_.policy);
   });
   for (Tenant* tenant : victims) {
-    if (bytes.count == 0) return;
+    if (bytes.count == 0) break;
     GpuPart& part = tenant->parts.at(gpu);
     part.evict = NextOrder();
     part.evict_left = std::min(bytes, part.demand.resident);
     bytes = bytes - part.evict_left;
     out_.emplace_back(action::Evict{tenant->id, gpu, part.evict, part.evict_left});
   }
+  return !victims.empty();
 }
 
 // Of what is away to the byte: a Bring that is granted less waits for ever.

@@ -73,5 +73,29 @@ TEST_F(ShareScheduler, WhoAllocatesAgainAndAgainDoesNotBeginItsTurnAnew) {
   EXPECT_EQ(closed.front().tenant, kA);
 }
 
+TEST_F(ShareScheduler, ForWhoAllocatesBitByBitOthersLeaveInGrowingPortions) {
+  Join(kA, GiB(16));
+  Join(kB, {});
+  Is(kA, Activity::kIdle);
+  Pass(1s);
+  base::Bytes has, left = GiB(16);
+  std::vector<base::Bytes> leave;
+  while (has < GiB(8)) {
+    Tell(event::DemandIs{kB, {{"gpu", {has, {}, {}, GiB(1)}}}, {"gpu"}});
+    for (const auto& close : Said<action::Close>()) Tell(event::Closed{kA, close.order});
+    for (const auto& evict : Said<action::Evict>()) {
+      leave.push_back(evict.bytes);
+      left = left - evict.bytes;
+      Tell(event::MovedOut{kA, "gpu", evict.bytes});
+      Tell(event::OutDone{kA, "gpu", evict.order});
+      Has(kA, left, GiB(16) - left);
+    }
+    EXPECT_EQ(One<action::Grant>(), (action::Grant{kB, "gpu", GiB(1), false}));
+    has += GiB(1);
+  }
+  EXPECT_EQ(leave, (std::vector{GiB(1), GiB(2), GiB(3), GiB(4)}))
+      << "as much again as it had to wait for before";
+}
+
 }  // namespace
 }  // namespace gpuman::share
