@@ -82,6 +82,7 @@ void Fields(V& v, T& x) {
   v("moved_out", x.moved_out);
   v("moved_in", x.moved_in);
   v("hand_overs", x.hand_overs);
+  v("moving", x.moving);
   v("moving_share", x.moving_share);
   v("jobs", x.jobs);
 }

@@ -70,6 +70,7 @@ struct ShareGpu {
   std::optional<base::Millis> quantum_left;
   base::Bytes moved_out, moved_in;
   std::uint64_t hand_overs = 0;
+  base::Millis moving{};  // spent in hand-overs
   double moving_share = 0;
   std::vector<ShareJob> jobs;
 };

@@ -95,6 +95,7 @@ api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::Setting
       gpu.moved_out = status.moved_out;
       gpu.moved_in = status.moved_in;
       gpu.hand_overs = status.hand_overs;
+      gpu.moving = MillisOf(status.moving);
       gpu.moving_share = status.moving_share;
       for (const auto& tenant : status.tenants) gpu.jobs.push_back(ViewOf(tenant, tag_of(tenant.tenant)));
       view.gpus.push_back(std::move(gpu));

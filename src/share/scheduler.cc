@@ -200,6 +200,13 @@ void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime) {
   states_[domain_of_[moved.gpu]].moved[moved.gpu].first += bytes;
 }
 
+// Most failures are of a moment: a mover that died, host memory that others gave up just then.
+Span Scheduler::RetryAfter(unsigned failures) const {
+  constexpr Span kFirst = std::chrono::milliseconds(500);
+  constexpr unsigned kMostDoublings = 20;
+  return std::min(Span(settings_.retry), kFirst * (1u << std::min(failures, kMostDoublings)));
+}
+
 void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {
   Tenant* tenant = Find(done.tenant);
   if (!tenant || tenant->parts.count(done.gpu) == 0) return;
@@ -209,8 +216,11 @@ void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {
   part.evict = 0;
   part.evict_left = {};
   tenant->moved = true;
-  if (done.why.empty() && !short_of) return;
-  tenant->out_blocked = now + settings_.retry;
+  if (done.why.empty() && !short_of) {
+    tenant->out_failures = 0;
+    return;
+  }
+  tenant->out_blocked = now + RetryAfter(tenant->out_failures++);
   Report(tenant->id, "share_move_failed", done.why.empty() ? "it had less to give than it said" : done.why);
 }
 
@@ -241,8 +251,9 @@ void Scheduler::Handle(const event::BackDone& done, base::MonoTime now) {
     }
     part.granted = {};
   }
+  if (whole) tenant->back_failures = 0;
   if (whole || stopped) return;
-  tenant->back_blocked = now + settings_.retry;
+  tenant->back_blocked = now + RetryAfter(tenant->back_failures++);
   Report(tenant->id, "share_move_failed", done.why);
 }
 

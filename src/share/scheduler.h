@@ -135,6 +135,7 @@ class Scheduler {
   std::int64_t Free(const Domain& domain, const std::string& gpu) const;
 
   OrderId NextOrder() { return ++last_order_; }
+  Span RetryAfter(unsigned failures) const;
   void Report(TenantId tenant, std::string kind, std::string message,
               std::map<std::string, std::int64_t> data = {});
 

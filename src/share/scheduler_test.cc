@@ -150,7 +150,18 @@ TEST_F(ShareScheduler, WhoseMemoryCannotLeaveRunsOnAndTheOtherTriesAgainLater) {
   EXPECT_EQ(One<action::Report>().kind, "share_move_failed");
   EXPECT_EQ(One<action::Open>().tenant, kA);
   Tell(event::BackDone{kB, One<action::Bring>().order, "stopped"});
-  Pass(Settings{}.retry);
+  Pass(499ms);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Close>().empty());
+  Pass(1ms);
+  Tell(event::Tick{});
+  CloseNow(kA);
+  Tell(event::OutDone{kA, "gpu", One<action::Evict>().order, "no room in host memory"});
+  Tell(event::BackDone{kB, One<action::Bring>().order, "stopped"});
+  Pass(999ms);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Close>().empty()) << "twice as long each time";
+  Pass(1ms);
   Tell(event::Tick{});
   EXPECT_EQ(One<action::Close>().tenant, kA);
 }

@@ -35,7 +35,7 @@ struct Settings {
   std::map<std::string, base::SizeSpec> capacity_of{};  // by UUID, before `capacity`
   OnNoYield on_no_yield = OnNoYield::kWait;
   base::Millis yield_limit{5000};
-  base::Millis retry{30'000};  // after a move that failed
+  base::Millis retry{30'000};  // at most, after moves that failed
   friend bool operator==(const Settings&, const Settings&) = default;
 };
 

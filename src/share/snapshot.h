@@ -38,6 +38,7 @@ struct GpuStatus {
   std::optional<Span> quantum_left;  // of the turn that ends first, while somebody waits for it
   base::Bytes moved_out, moved_in;   // since the scheduler began
   std::uint64_t hand_overs = 0;
+  Span moving{};            // spent in hand-overs
   double moving_share = 0;  // of the time in which it was contended, from 0 to 1
 };
 

@@ -42,6 +42,7 @@ struct Tenant {
   bool stopping = false;  // that one, by StopBring
   // A move failed: not tried again before then.
   std::optional<base::MonoTime> out_blocked, back_blocked;
+  unsigned out_failures = 0, back_failures = 0;  // one after the other
 
   Activity activity = Activity::kUnknown;
   base::MonoTime since{};          // of activity

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Sharing a real GPU, through a daemon of its own: jobs in turns against the same jobs one after the other.
 
-Usage: share_session.py [--capacity 16GiB] [--phase 10] [--phases 3] [--only NAME]… [--json FILE] [--log DIR]
+Usage: share_session.py [--gpu N] [--capacity 16GiB] [--phase 10] [--phases 3] [--seconds 60] [--only NAME]… [--json FILE] [--log DIR]
 
   phases50, phases90   two jobs of 90 % of the capacity that work 50 % and 90 % of each phase: together against one after the other
-  handover             the same, without pauses: bytes and time of each hand-over, against the bus one way as the mover measures it
-  partial              two jobs of 60 %: bytes that move at each hand-over
-  weights              three jobs of weights 1, 2 and 4: their shares of the turns
-  fit                  two jobs of 45 % in phases: together against one after the other, and no hand-over
+  handover             two of 16 GiB without pauses, of which only one finds room: the rate of the hand-overs against the bus's
+  partial              two jobs of 60 %, without pauses: bytes that move at each hand-over
+  weights              three jobs of weights 1, 2 and 4: their shares of the time, over --seconds
+  fit                  two jobs of 45 % in phases, which fit together: against both at once without gpuman, and no hand-over
+  thousand             three jobs whose turns are short, until there were 1,000 hand-overs: data checked
 
 The memory is taken by PyTorch (frameworks/torch_phases.py), within the capacity that `gpuman share set` gives: the device is not
 filled. Prints one table; exit status 1 where data was wrong or a job failed. GPUMAN_BUILD_DIR names the build.
@@ -15,8 +16,10 @@ filled. Prints one table; exit status 1 where data was wrong or a job failed. GP
 
 import argparse
 import json
+import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -24,7 +27,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from machine import Machine  # noqa: E402
 
-PHASES = str(pathlib.Path(__file__).resolve().parent / "frameworks" / "torch_phases.py")
+FRAMEWORKS = pathlib.Path(__file__).resolve().parent / "frameworks"
+PHASES = str(FRAMEWORKS / "torch_phases.py")
 GIB, BLOCK = 1 << 30, 256 << 20
 CONTEXT = 768 << 20  # what PyTorch takes besides
 
@@ -33,7 +37,6 @@ class Session:
     def __init__(self, machine, options):
         self.m, self.o = machine, options
         self.capacity = int(options.capacity.removesuffix("GiB")) * GIB
-        self.seconds = options.phase * 6
         self.rows, self.results, self.bad, self.number = [], {}, False, 0
 
     def row(self, what, value, compared, verdict=""):
@@ -47,7 +50,7 @@ class Session:
     def start(self, size, *more, options=()):
         self.number += 1
         tag = f"job{self.number}"
-        self.m.run_json("run", "--tag", tag, "--gpu", "0", "--share", *options, "--detach", "--", "python3", PHASES,
+        self.m.run_json("run", "--tag", tag, "--gpu", str(self.o.gpu), "--share", *options, "--detach", "--", "python3", PHASES,
                         "--size", str(size), *map(str, more))
         return tag
 
@@ -66,7 +69,8 @@ class Session:
         return done or {"seconds": float("nan"), "iterations": 0, "time": 0}
 
     def gpu(self):
-        return (self.m.api("GET", "/v1/share")["gpus"] or [{"hand_overs": 0, "moved_out": 0, "moved_in": 0, "jobs": [], "moving_share": 0}])[0]
+        nothing = {"index": self.o.gpu, "hand_overs": 0, "moved_out": 0, "moved_in": 0, "moving": 0, "jobs": [], "moving_share": 0}
+        return next((gpu for gpu in self.m.api("GET", "/v1/share")["gpus"] if gpu["index"] == self.o.gpu), nothing)
 
     def pace(self, size):
         tag = self.start(size, "--phases", 1, "--work", 1, "--pause", 0)
@@ -100,43 +104,101 @@ class Session:
         self.row(f"{name}: two of {part:.0%}, busy {busy:.0%}", f"{times:.2f} times faster, {over} hand-overs",
                  f"{alone:.1f} s one after the other, {both:.1f} s", f"bar {bar}")
 
-    def handover(self, name, part):
-        size = self.size(part)
-        tags = [self.start(size, "--seconds", self.seconds) for _ in range(2)]
-        while self.gpu()["hand_overs"] == 0 and not all(self.said(tag, "done") for tag in tags):
+    def plain(self, program, *words):
+        """A program of this GPU's without gpuman."""
+        return subprocess.Popen(["python3", str(FRAMEWORKS / program), *map(str, words)], stdout=subprocess.PIPE, text=True,
+                                env={**os.environ, "CUDA_VISIBLE_DEVICES": str(self.o.gpu)})
+
+    def set(self, **settings):
+        self.m.api("PUT", "/v1/share", settings)
+
+    def moves(self, name, size):
+        """Two jobs without pauses: what moved in hand-overs after the first two, which make host memory ready."""
+        tags = [self.start(size, "--seconds", self.o.seconds) for _ in range(2)]
+        first = self.gpu()["hand_overs"]
+        while self.gpu()["hand_overs"] < first + 3 and not all(self.said(tag, "done") for tag in tags):
             time.sleep(0.05)
-        before = self.gpu()
+        before = after = self.gpu()
+        while not any(self.said(tag, "done") for tag in tags):
+            after = self.gpu()
+            time.sleep(0.05)
         for tag in tags:
             self.finish(tag)
-        after = self.gpu()
-        count = max(1, after["hand_overs"] - before["hand_overs"])
-        out, back = after["moved_out"] - before["moved_out"], after["moved_in"] - before["moved_in"]
-        moving = after["moving_share"] * self.seconds
-        self.results[name] = {"hand_overs": count, "out": out, "back": back, "moving_share": after["moving_share"]}
-        rate = f"{(out + back) / moving / 1e9:.1f} GB/s in sum while moving" if moving > 0 else "n/a"
-        self.row(f"{name}: two of {part:.0%} without pauses", f"{out / count / GIB:.2f} GiB out, {back / count / GIB:.2f} back each",
-                 f"{rate}; {after['moving_share']:.1%} of the time",
-                 f"{out / count / self.capacity:.0%} of the capacity")
+        self.results[name] = {key: after[key] - before[key] for key in ("hand_overs", "moved_out", "moved_in", "moving")}
+        return self.results[name]
+
+    def handover(self):
+        bus = json.loads(self.plain("bus.py").communicate()[0])
+        size = 16 * GIB
+        self.set(capacity=f"{(size + 2 * CONTEXT + GIB) >> 20}MiB")
+        moved = self.moves("handover", size)
+        self.set(capacity=self.o.capacity)
+        count = max(1, moved["hand_overs"])
+        rate = (moved["moved_out"] + moved["moved_in"]) / max(moved["moving"], 1e-3)
+        self.results["handover"] |= {"bus": bus, "rate": rate}
+        self.row("handover: 16 GiB against 16 GiB",
+                 f"{moved['moved_out'] / count / GIB:.1f} out, {moved['moved_in'] / count / GIB:.1f} GiB back, {moved['moving'] / count:.3f} s each",
+                 f"{rate / 1e9:.1f} GB/s in sum, {rate / bus['out']:.2f} times one way ({bus['out'] / 1e9:.1f}; both at once {bus['both'] / 1e9:.1f})",
+                 "bar 1.6")
+
+    def partial(self):
+        moved = self.moves("partial", self.size(0.6))
+        count = max(1, moved["hand_overs"])
+        self.row("partial: two of 60% without pauses",
+                 f"{moved['moved_out'] / count / GIB:.2f} GiB out, {moved['moved_in'] / count / GIB:.2f} back each",
+                 f"{moved['moved_out'] / count / self.capacity:.0%} of the capacity", "bar 25 %")
 
     def weights(self):
-        size, seconds = self.size(0.9), self.o.phase * 12
-        tags = {weight: self.start(size, "--seconds", seconds, options=("--weight", str(weight))) for weight in (1, 2, 4)}
-        time.sleep(seconds * 0.9)
-        had = {weight: next((job["had_turn"] for job in self.gpu()["jobs"] if job["tag"] == tag), 0) for weight, tag in tags.items()}
+        size, seconds = self.size(0.9), self.o.seconds
+        tags = {weight: self.start(size, "--seconds", seconds + 60, options=("--weight", str(weight))) for weight in (1, 2, 4)}
+
+        def turns():
+            return {job["tag"]: job["had_turn"] for job in self.gpu()["jobs"]}
+        while len([turn for turn in turns().values() if turn > 1]) < 3:  # all have begun
+            time.sleep(0.5)
+        before = turns()
+        time.sleep(seconds)
+        after = turns()
+        had = {weight: after[tag] - before[tag] for weight, tag in tags.items()}
         for tag in tags.values():
-            self.finish(tag)
+            self.m.api("DELETE", f"/v1/jobs/{tag}")
         total = sum(had.values()) or 1
-        shares = {weight: turn / total for weight, turn in had.items()}
-        self.results["weights"] = shares
-        self.row("weights 1, 2, 4", ", ".join(f"{share:.1%}" for share in shares.values()), "14.3 %, 28.6 %, 57.1 % wanted", "bar 5 %")
+        self.results["weights"] = shares = {weight: turn / total for weight, turn in had.items()}
+        off = max(abs(share / (weight / 7) - 1) for weight, share in shares.items())
+        self.row(f"weights 1, 2, 4 over {seconds:.0f} s", ", ".join(f"{share:.1%}" for share in shares.values()),
+                 f"14.3 %, 28.6 %, 57.1 % wanted: {off:.1%} off at most", "bar 5 %")
+
+    def fit(self):
+        size, phase = self.size(0.45), self.o.phase
+        more = ("--phases", self.o.phases, "--work", phase / 2, "--pause", phase / 2, "--pace", self.pace(size))
+        begin = time.monotonic()
+        programs = [self.plain("torch_phases.py", "--size", size, *more) for _ in range(2)]
+        for program in programs:
+            self.bad = program.wait() != 0 or self.bad
+        plain = time.monotonic() - begin
+        before = self.gpu()["hand_overs"]
+        both = self.together(size, *more)
+        over = self.gpu()["hand_overs"] - before
+        self.results["fit"] = {"plain": plain, "together": both, "hand_overs": over}
+        self.row("fit: two of 45%, busy 50%", f"{both / plain - 1:+.1%}, {over} hand-overs",
+                 f"{plain:.1f} s without gpuman, {both:.1f} s", "bar 2 %")
+
+    def thousand(self):
+        self.set(capacity="4GiB", quantum_min=0.05, quantum_max=0.05)
+        tags = [self.start(GIB, "--seconds", self.o.seconds) for _ in range(3)]
+        before = self.gpu()["hand_overs"]
+        for tag in tags:
+            self.finish(tag)
+        over = self.gpu()["hand_overs"] - before
+        self.set(capacity=self.o.capacity, quantum_min=1, quantum_max=60)
+        self.results["thousand"] = {"hand_overs": over, "bad": self.bad}
+        self.row("data over 1,000 hand-overs", f"{over} hand-overs of up to 1 GiB", "bad" if self.bad else "0 wrong bytes", "bar 0")
 
     def run(self):
         todo = {"phases50": lambda: self.phases("phases50", 0.9, 0.5, "1.8"),
                 "phases90": lambda: self.phases("phases90", 0.9, 0.9, "1.05"),
-                "handover": lambda: self.handover("handover", 0.9),
-                "partial": lambda: self.handover("partial", 0.6),
-                "weights": self.weights,
-                "fit": lambda: self.phases("fit", 0.45, 0.5, "2 % slower at most")}
+                "handover": self.handover, "partial": self.partial, "weights": self.weights, "fit": self.fit,
+                "thousand": self.thousand}
         for name, act in todo.items():
             if not self.o.only or name in self.o.only:
                 act()
@@ -150,6 +212,8 @@ def watch(machine, directory, done):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--gpu", type=int, default=0)
+    options.add_argument("--seconds", type=float, default=60)
     options.add_argument("--capacity", default="16GiB")
     options.add_argument("--phase", type=float, default=10)
     options.add_argument("--phases", type=int, default=3)
