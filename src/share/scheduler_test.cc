@@ -140,27 +140,32 @@ TEST_F(ShareScheduler, AnAnswerToAnOlderOrderIsNoAnswer) {
   EXPECT_TRUE(Said<action::Evict>().empty());
 }
 
-TEST_F(ShareScheduler, WhoseMemoryCannotLeaveRunsOnAndTheOtherTriesAgainLater) {
+TEST_F(ShareScheduler, WhoseMemoryCannotLeaveRunsOnAndTheOtherTriesAgainSoonAndThenEverLessOften) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));
   Pass(60s);
   Is(kB, Activity::kWaiting);
-  CloseNow(kA);
-  Tell(event::OutDone{kA, "gpu", One<action::Evict>().order, "no room in host memory"});
-  EXPECT_EQ(One<action::Report>().kind, "share_move_failed");
-  EXPECT_EQ(One<action::Open>().tenant, kA);
-  Tell(event::BackDone{kB, One<action::Bring>().order, "stopped"});
-  Pass(499ms);
+  const auto fail = [this] {
+    CloseNow(kA);
+    Tell(event::OutDone{kA, "gpu", One<action::Evict>().order, "no room in host memory"});
+    EXPECT_EQ(One<action::Report>().kind, "share_move_failed");
+    EXPECT_EQ(One<action::Open>().tenant, kA);
+    Tell(event::BackDone{kB, One<action::Bring>().order, "stopped"});
+    Has(kA, GiB(10));
+    Has(kB, {}, GiB(10));
+  };
+  fail();
+  Pass(20s);  // its turn is over
+  Tell(event::Tick{});
+  for (int i = 0; i < 6; ++i) {
+    fail();
+    Pass(Settings{}.retry);
+    Tell(event::Tick{});
+  }
+  fail();
+  Pass(Settings{}.retry - 1ms);
   Tell(event::Tick{});
   EXPECT_TRUE(Said<action::Close>().empty());
-  Pass(1ms);
-  Tell(event::Tick{});
-  CloseNow(kA);
-  Tell(event::OutDone{kA, "gpu", One<action::Evict>().order, "no room in host memory"});
-  Tell(event::BackDone{kB, One<action::Bring>().order, "stopped"});
-  Pass(999ms);
-  Tell(event::Tick{});
-  EXPECT_TRUE(Said<action::Close>().empty()) << "twice as long each time";
   Pass(1ms);
   Tell(event::Tick{});
   EXPECT_EQ(One<action::Close>().tenant, kA);
