@@ -39,11 +39,13 @@ base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const C
   return std::min(last, at.now + std::max(*left, kSoon));
 }
 
-base::MonoTime VisitFits(const Tenant& holder, const Tenant& waiter, Span turn, Span cost,
-                         const Circumstances& at) {
-  // One that does not go again by itself is no visitor.
+base::MonoTime VisitFits(const Tenant& holder, const Tenant& waiter, Span cost, const Circumstances& at) {
+  // One that does not go again by itself is no visitor; nor is one whose burst, which its gate has cut, is
+  // longer than any before.
   if (waiter.rhythm.GapLeft(Span{}).value_or(Span{}) <= 2 * cost) return base::MonoTime::max();
-  const Span visit = waiter.rhythm.BurstLeft(Span{}).value_or(turn) + 2 * cost;
+  const auto left = waiter.rhythm.BurstLeft(waiter.burst);
+  if (!left) return base::MonoTime::max();
+  const Span visit = *left + 2 * cost;
   const double behind = holder.ahead - waiter.ahead - Seconds(visit) / waiter.weight;
   const base::MonoTime fits = behind >= 0 ? at.now : at.now + FromSeconds(-behind * holder.weight) + kSoon;
   return std::max(fits, holder.turn_since + at.meter.HandOver());
@@ -75,7 +77,7 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstance
   if (holder.starves) return at.now;
   if (holder.backfilled && waiter.waiting_since <= holder.turn_since) return at.now;
   when = std::min(when, TurnEnds(holder, waiter, turn, at));
-  if (at.settings.policy != Policy::kFcfs) when = std::min(when, VisitFits(holder, waiter, turn, cost, at));
+  if (at.settings.policy != Policy::kFcfs) when = std::min(when, VisitFits(holder, waiter, cost, at));
   return std::max(when, at.now);
 }
 

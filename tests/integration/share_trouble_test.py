@@ -93,10 +93,23 @@ class DoesNotAnswer(TroubleCase):
 
     def test_a_stopped_program_is_told_of_and_goes_on_when_it_is_let(self):
         jobs = self.two()
-        for gate in ("open", "closed", "open"):
-            seen = len([kind for kind in self.kinds() if kind == "share_not_yielded"])
-            stopped = self.stop_where(jobs, gate)
-            until("it is told of", lambda: len([k for k in self.kinds() if k == "share_not_yielded"]) > seen)
+        for _ in range(3):
+            seen = self.kinds().count("share_not_yielded")
+            stopped = self.stop_where(jobs, "open")
+            until("it is told of", lambda: self.kinds().count("share_not_yielded") > seen)
+            os.kill(self.pid(stopped), signal.SIGCONT)
+            self.takes_turns(6)
+        self.ends_right(jobs)
+
+    def test_one_that_is_stopped_out_of_its_turn_takes_nobody_elses(self):
+        jobs = self.two()
+        for _ in range(3):
+            stopped = self.stop_where(jobs, "closed")
+            seen = self.kinds().count("share_not_yielded")
+            other = next(job for job in jobs if job != stopped)
+            # It was at rest, or it stood at its gate: then it gets its turn, and does not give it back.
+            until("the other runs, or it is told of", lambda: self.standing(other)["gate"] == "open" or
+                  self.kinds().count("share_not_yielded") > seen)
             os.kill(self.pid(stopped), signal.SIGCONT)
             self.takes_turns(6)
         self.ends_right(jobs)
