@@ -134,6 +134,7 @@ class Service final : private jobs::SupervisorHost,
   std::vector<SharedJob> SharedJobs() override;
   const std::map<std::string, guard::GpuStatus>& GpuStatuses() override { return guard_->Statuses(); }
   base::Bytes ReserveOf(const std::string& gpu) override { return guard_->ReserveOf(gpu); }
+  base::Bytes HostMemoryLeft() override;
   void TellSharing(const share::action::Report& report) override;
   void Escalate(base::JobId job, share::OnNoYield how) override;
   void BeginSharing();

@@ -1,9 +1,11 @@
 // What the sharer needs of the daemon.
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <csignal>
 
 #include "daemon/service.h"
 #include "daemon/sharer.h"
+#include "suspend/host_room.h"
 
 namespace gpuman::daemon {
 
@@ -39,6 +41,21 @@ std::vector<SharedJob> Service::SharedJobs() {
         {job->id, *owner, job->weight, job->priority, job->gpus.empty() ? AllGpus() : job->gpus, lent});
   }
   return shared;
+}
+
+base::Bytes Service::HostMemoryLeft() {
+  const auto memory = suspend::ReadHostMemory();
+  if (!memory) return base::Bytes{UINT64_MAX};
+  base::Bytes used;
+  for (const auto* const job : supervisor_->All()) {
+    base::Bytes held;  // of one that is suspended, by its checkpoint as well
+    const auto* const record = suspender_->RecordOf(job->id);
+    if (record && record->phase != suspend::Phase::kRunning)
+      for (const auto& [process, gpus] : record->held)
+        for (const auto& [gpu, bytes] : gpus) held += bytes;
+    used += std::max(held, HostMemoryOf(job->id));
+  }
+  return config_.suspend.host_memory.Of(memory->total) - used;
 }
 
 void Service::TellSharing(const share::action::Report& report) {

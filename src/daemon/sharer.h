@@ -71,6 +71,7 @@ class Sharer {
     std::set<base::ProcessId> ordered;  // has not answered yet
     unsigned moving = 0;                // at the movers
     std::string why;
+    base::Bytes host{};  // what the job will have in host memory
   };
   struct Load {
     std::string gpu;
@@ -154,6 +155,7 @@ class Sharer {
             int losses);
   void TakeEnded(base::JobId job, const std::string& gpu, share::OrderId order, const std::string& why);
   void EndEvicting(Entry& entry, const std::string& gpu);
+  base::Bytes HostMemoryLeft() const;
   void Secure(const Entry& entry, base::ProcessId process, suspend::Checkpointer::Done done);
   // `act` with this object, as long as that is there.
   template <typename Act>

@@ -32,6 +32,8 @@ class SharerHost {
   virtual const std::map<std::string, guard::GpuStatus>& GpuStatuses() = 0;
   virtual base::Bytes ReserveOf(const std::string& gpu) = 0;
   virtual base::Bytes ContextCostOf(const std::string& gpu) = 0;
+  // Of what all jobs together may keep in host memory (suspend.host_memory).
+  virtual base::Bytes HostMemoryLeft() = 0;
   virtual void TellSharing(const share::action::Report& report) = 0;
   virtual void Escalate(base::JobId job, share::OnNoYield how) = 0;
 };

@@ -1,4 +1,6 @@
 // Memory of shared jobs on its way out.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -21,7 +23,15 @@ constexpr int kMostLosses = 5;
 // the shim's.
 void Sharer::Evict(Entry& entry, const share::action::Evict& order) {
   const auto id = entry.job.id;
-  Evicting& evicting = entry.evicting[order.gpu] = {order.order, {}, 0, {}};
+  const bool holds = order.bytes <= HostMemoryLeft();
+  Evicting& evicting = entry.evicting[order.gpu] = {order.order, {}, 0, {}, {}};
+  if (!holds) {
+    evicting.why =
+        fmt::format("{} more do not fit into what jobs may keep in host memory (suspend.host_memory)",
+                    base::FormatBytes(order.bytes));
+    return EndEvicting(entry, order.gpu);
+  }
+  evicting.host = shims_.HostMemoryOf(id) + order.bytes;
   auto standings = shims_.StandingsOf(id);
   std::sort(standings.begin(), standings.end(), [](const auto& a, const auto& b) {
     return std::pair(b.evictable, a.process) < std::pair(a.evictable, b.process);
@@ -53,6 +63,15 @@ void Sharer::Evict(Entry& entry, const share::action::Evict& order) {
       evicting.why = ordered.error().message;
   }
   if (evicting.ordered.empty() && evicting.moving == 0) EndEvicting(entry, order.gpu);
+}
+
+// What others have been ordered to bring there counts already.
+base::Bytes Sharer::HostMemoryLeft() const {
+  base::Bytes left = host_.HostMemoryLeft();
+  for (const auto& [id, entry] : entries_)
+    for (const auto& [gpu, evicting] : entry.evicting)
+      left = left - (evicting.host - shims_.HostMemoryOf(id));
+  return left;
 }
 
 bool Sharer::PassOn(base::JobId job, base::ProcessId process, bool out, base::Fd& connection) {

@@ -65,6 +65,17 @@ Result<> Gpus::Use(int gpu) {
   return driver_.Invoke(GPUMAN_CALL("cuCtxSetCurrent", cuCtxSetCurrent), found->second);
 }
 
+bool Gpus::IsLost() {
+  const std::lock_guard lock(mutex_);
+  const auto& cu = driver_.calls();
+  for (const auto& [gpu, context] : contexts_) {
+    if (cu.cuCtxSetCurrent(context) != abi::CUDA_SUCCESS) return true;
+    const auto says = cu.cuStreamQuery(nullptr);
+    if (says != abi::CUDA_SUCCESS && says != abi::CUDA_ERROR_NOT_READY) return true;
+  }
+  return false;
+}
+
 Result<> Gpus::Map(Memory& memory) {
   GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemAddressReserve", cuMemAddressReserve), &memory.address_,
                             memory.bytes_, std::size_t{0}, abi::CUdeviceptr{0}, 0ull));

@@ -64,6 +64,9 @@ class Gpus {
   // Makes the GPU's context current to this thread.
   base::Result<> Use(int gpu);
 
+  // The driver has failed for good: no call of this process on one of its GPUs will succeed again.
+  bool IsLost();
+
   // What another process exported. The descriptor stays the caller's.
   base::Result<Memory> Import(int descriptor, std::uint64_t bytes);
   // New memory that another process can import. kExhausted: the GPU has no room.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -209,6 +210,8 @@ class Mover {
         break;
     }
     if (notices.any()) notices.Flush();
+    // Another can go on with what is here, and nobody can in this process.
+    if (answer.outcome == Outcome::kFailed && gpus_.IsLost()) ::_exit(1);
     answer.id = request.id;
     Send(answer);
     // Also where nobody asks for it any more: the process has given it up.

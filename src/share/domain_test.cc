@@ -48,6 +48,13 @@ TEST_F(ShareDomain, AChainIsOneWhateverTheOrderOfItsLinks) {
   EXPECT_THAT(Domains(), ElementsAre("a: 1 2 3"));
 }
 
+TEST_F(ShareDomain, ItsFirstGpuIsItsNameWhoeverJoinedItFirst) {
+  Add(1, {"b"});
+  Add(2, {"a", "c"});
+  Add(3, {"b", "c"});
+  EXPECT_THAT(Domains(), ElementsAre("a: 1 2 3"));
+}
+
 TEST_F(ShareDomain, WhoIsOnNoGpuSharesNothing) {
   Add(1, {});
   Add(2, {"a"});

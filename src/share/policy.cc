@@ -41,11 +41,13 @@ base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const C
   return std::min(last, at.now + std::max(*left, kSoon));
 }
 
-base::MonoTime VisitFits(const Tenant& holder, const Tenant& waiter, Span turn, Span cost,
-                         const Circumstances& at) {
-  // One that does not go again by itself is no visitor.
+base::MonoTime VisitFits(const Tenant& holder, const Tenant& waiter, Span cost, const Circumstances& at) {
+  // One that does not go again by itself is no visitor; nor is one whose burst, which its gate has cut, is
+  // longer than any before.
   if (waiter.rhythm.GapLeft(Span{}).value_or(Span{}) <= 2 * cost) return base::MonoTime::max();
-  const Span visit = waiter.rhythm.BurstLeft(Span{}).value_or(turn) + 2 * cost;
+  const auto rest = waiter.rhythm.BurstLeft(waiter.burst);
+  if (!rest) return base::MonoTime::max();
+  const Span visit = *rest + 2 * cost;
   // One that is sooner done itself is let finish.
   const auto left = holder.IsIdle() ? std::nullopt : holder.rhythm.BurstLeft(holder.burst);
   if (left && *left <= visit) return at.now + std::max(*left, kSoon);
@@ -80,7 +82,7 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstance
   if (holder.starves) return at.now;
   if (holder.backfilled && waiter.waiting_since <= holder.turn_since) return at.now;
   when = std::min(when, TurnEnds(holder, waiter, turn, at));
-  if (at.settings.policy != Policy::kFcfs) when = std::min(when, VisitFits(holder, waiter, turn, cost, at));
+  if (at.settings.policy != Policy::kFcfs) when = std::min(when, VisitFits(holder, waiter, cost, at));
   return std::max(when, at.now);
 }
 

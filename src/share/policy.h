@@ -7,8 +7,8 @@
 //   - when its turn is used up and the other had less than it. A turn that its own work will end soon, as its
 //     last bursts say (within two more quanta), is let come to that end: a hand-over in a burst costs one
 //     that a gap would have hidden, and then another,
-//   - when the other goes again by itself (its gaps are longer than moving takes), and its whole visit (a
-//   burst as it usually has, moving in, moving the holder back) fits into what
+//   - when the other goes again by itself (its gaps are longer than moving takes), and its whole visit (what
+//   is left of a burst as it usually has, moving in, moving the holder back) fits into what
 //     it is behind: who mostly sleeps gets in at once, whatever the turn. Not before the holder had a turn as
 //     long as its own coming took: so at most half of the time goes into moving, whatever visitors do,
 //   - at once where the policy is strict priority and the other's is higher, where it was let in only while
