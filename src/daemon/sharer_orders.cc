@@ -6,6 +6,7 @@
 
 #include "daemon/sharer.h"
 #include "daemon/suspension_views.h"
+#include "driver/abi/cuda.h"
 
 namespace gpuman::daemon {
 
@@ -19,6 +20,14 @@ namespace {
 constexpr base::Millis kAgain{1000};
 
 bool Answers(const ledger::Standing& one) { return one.stage != Stage::kNone && one.stage != Stage::kFailed; }
+
+// Its context is gone: the rest of it goes within a moment, and its memory with it.
+bool IsAtItsEnd(const ledger::Standing& one) {
+  return one.trouble == Trouble::kDriver &&
+         (one.driver_error == driver::abi::CUDA_ERROR_DEINITIALIZED ||
+          one.driver_error == driver::abi::CUDA_ERROR_INVALID_CONTEXT ||
+          one.driver_error == driver::abi::CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
 
 }  // namespace
 
@@ -64,7 +73,7 @@ void Sharer::LookAtEvictions(Entry& entry) {
   for (auto& [gpu, evicting] : entry.evicting) {
     for (const auto& one : standings) {
       if (!one.answered || evicting.ordered.erase(one.process) == 0) continue;
-      if (one.trouble != Trouble::kNone) evicting.why = TextOf(one);
+      if (one.trouble != Trouble::kNone && !IsAtItsEnd(one)) evicting.why = TextOf(one);
     }
     std::erase_if(evicting.ordered, [&](const base::ProcessId& process) {
       return std::none_of(standings.begin(), standings.end(),

@@ -221,7 +221,12 @@ void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {
     return;
   }
   tenant->out_blocked = now + RetryAfter(tenant->out_failures++);
-  Report(tenant->id, "share_move_failed", done.why.empty() ? "it had less to give than it said" : done.why);
+  // Once it may have freed it meanwhile, or come to its end.
+  constexpr unsigned kOften = 3;
+  if (!done.why.empty())
+    Report(tenant->id, "share_move_failed", done.why);
+  else if (tenant->out_failures >= kOften)
+    Report(tenant->id, "share_move_failed", "it had less to give than it said");
 }
 
 void Scheduler::Handle(const event::Back& back, base::MonoTime) {

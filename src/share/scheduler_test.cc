@@ -171,6 +171,27 @@ TEST_F(ShareScheduler, WhoseMemoryCannotLeaveRunsOnAndTheOtherTriesAgainSoonAndT
   EXPECT_EQ(One<action::Close>().tenant, kA);
 }
 
+TEST_F(ShareScheduler, OneThatHadLessToGiveIsAskedAgainAndToldOfOnlyWhereThatGoesOn) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  std::size_t told = 0;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(told, 0u);
+    CloseNow(kA);
+    Tell(event::OutDone{kA, "gpu", One<action::Evict>().order});
+    told = Said<action::Report>().size();
+    Tell(event::BackDone{kB, One<action::Bring>().order, "stopped"});
+    Has(kA, GiB(10));
+    Has(kB, {}, GiB(10));
+    Said<action::Open>();
+    Pass(Settings{}.retry);
+    Tell(event::Tick{});
+  }
+  EXPECT_EQ(told, 1u);
+}
+
 TEST_F(ShareScheduler, WhileItIsPausedNobodyHasToLeave) {
   Tell(event::SettingsChanged{{.pause = true}});
   Join(kA, GiB(10));
