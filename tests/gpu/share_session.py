@@ -8,6 +8,9 @@ Usage: share_session.py [--gpu N] [--capacity 16GiB] [--phase 10] [--phases 3] [
   partial              two jobs of 60 %, without pauses: bytes that move at each hand-over
   weights              three jobs of weights 1, 2 and 4: their shares of the time, over --seconds
   fit                  two jobs of 45 % in phases, which fit together: against both at once without gpuman, and no hand-over
+  compute              two trainings that fit together and both keep the GPU busy: iterations a second without gpuman, and with
+                       share.compute = concurrent, exclusive, auto
+  interactive          one that works for 50 ms every 8 s beside one that works all the time, two of 90 %: from launch to result
   thousand             three jobs whose turns are short, until there were 1,000 hand-overs: data checked
 
 The memory is taken by PyTorch (frameworks/torch_phases.py), within the capacity that `gpuman share set` gives: the device is not
@@ -28,7 +31,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from machine import Machine  # noqa: E402
 
 FRAMEWORKS = pathlib.Path(__file__).resolve().parent / "frameworks"
-PHASES = str(FRAMEWORKS / "torch_phases.py")
 GIB, BLOCK = 1 << 30, 256 << 20
 CONTEXT = 768 << 20  # what PyTorch takes besides
 
@@ -47,17 +49,21 @@ class Session:
         """Of the capacity, contexts of both jobs left out."""
         return int((self.capacity - 3 * CONTEXT) * part) // BLOCK * BLOCK
 
-    def start(self, size, *more, options=()):
+    def start(self, size, *more, options=(), program="torch_phases.py"):
         self.number += 1
         tag = f"job{self.number}"
-        self.m.run_json("run", "--tag", tag, "--gpu", str(self.o.gpu), "--share", *options, "--detach", "--", "python3", PHASES,
-                        "--size", str(size), *map(str, more))
+        self.m.run_json("run", "--tag", tag, "--gpu", str(self.o.gpu), "--share", *options, "--detach", "--", "python3",
+                        str(FRAMEWORKS / program), *(("--size", str(size)) if size else ()), *map(str, more))
         return tag
 
+    def text(self, tag):
+        return pathlib.Path(self.m.api("GET", f"/v1/jobs/{tag}")["log_path"]).read_text(errors="replace")
+
+    def lines(self, tag):
+        return [json.loads(line) for line in self.text(tag).splitlines() if line.startswith("{") and line.endswith("}")]
+
     def said(self, tag, event):
-        text = pathlib.Path(self.m.api("GET", f"/v1/jobs/{tag}")["log_path"]).read_text(errors="replace")
-        lines = [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
-        return next((line for line in lines if line["event"] == event), None)
+        return next((line for line in self.lines(tag) if line["event"] == event), None)
 
     def finish(self, tag):
         while not (job := self.m.api("GET", f"/v1/jobs/{tag}"))["ended_at"]:
@@ -168,20 +174,65 @@ class Session:
         self.row(f"weights 1, 2, 4 over {seconds:.0f} s", ", ".join(f"{share:.1%}" for share in shares.values()),
                  f"14.3 %, 28.6 %, 57.1 % wanted: {off:.1%} off at most", "bar 5 %")
 
+    def trained(self, lines, begin, end):
+        """Iterations a second in that time, of what a training said."""
+        said = [(line["time"], line["iterations"]) for line in map(json.loads, lines) if line.get("event") == "trained"]
+        within = [one for one in said if begin <= one[0] <= end]
+        return (within[-1][1] - within[0][1]) / (within[-1][0] - within[0][0]) if len(within) > 1 else float("nan")
+
+    def compute(self):
+        window, rates = 15, {}
+        for mode, settle in (("none", 10), ("concurrent", 10), ("exclusive", 10), ("auto", 35)):
+            seconds = settle + window + 5
+            begin = time.time() + settle
+            if mode == "none":
+                programs = [self.plain("torch_train.py", "--seconds", seconds) for _ in range(2)]
+                logs = [program.communicate()[0].splitlines() for program in programs]
+            else:
+                self.set(compute=mode)
+                tags = [self.start(None, "--seconds", seconds, program="torch_train.py") for _ in range(2)]
+                for tag in tags:
+                    self.finish(tag)
+                logs = [self.text(tag).splitlines() for tag in tags]
+            rates[mode] = [self.trained([line for line in log if line.startswith("{")], begin, begin + window) for log in logs]
+        self.set(compute="concurrent")
+        self.results["compute"] = rates
+        sums = {mode: sum(each) for mode, each in rates.items()}
+        self.row("two trainings that fit, iterations/s", ", ".join(f"{mode} {rate:.1f}" for mode, rate in sums.items()),
+                 f"auto against the better {sums['auto'] / max(sums['concurrent'], sums['exclusive']) - 1:+.1%}", "bar −2 %")
+
+    def interactive(self):
+        size = self.size(0.9)
+        pace = self.pace(size)
+        training = self.start(size, "--seconds", 80)
+        time.sleep(12)
+        tag = self.start(size, "--phases", 6, "--work", 0.05, "--pause", 8, "--pace", pace)
+        self.finish(tag)
+        after = self.gpu()
+        self.finish(training)
+        firsts = sorted(line["seconds"] for line in self.lines(tag) if line["event"] == "first")
+        each = after["moving"] / max(1, after["hand_overs"])
+        self.results["interactive"] = {"firsts": firsts, "hand_over": each}
+        self.row("interactive beside a training", f"{firsts[len(firsts) // 2]:.3f} s in the median of {len(firsts)}, {firsts[-1]:.3f} at most",
+                 f"hand-over {each:.3f} s", "bar hand-over + 0.1 s")
+
     def fit(self):
         size, phase = self.size(0.45), self.o.phase
         more = ("--phases", self.o.phases, "--work", phase / 2, "--pause", phase / 2, "--pace", self.pace(size))
-        begin = time.monotonic()
-        programs = [self.plain("torch_phases.py", "--size", size, *more) for _ in range(2)]
-        for program in programs:
-            self.bad = program.wait() != 0 or self.bad
-        plain = time.monotonic() - begin
+        plain, both = [], []
         before = self.gpu()["hand_overs"]
-        both = self.together(size, *more)
+        for _ in range(3):
+            begin = time.monotonic()
+            programs = [self.plain("torch_phases.py", "--size", size, *more) for _ in range(2)]
+            for program in programs:
+                program.communicate()
+                self.bad = program.returncode != 0 or self.bad
+            plain.append(time.monotonic() - begin)
+            both.append(self.together(size, *more))
         over = self.gpu()["hand_overs"] - before
         self.results["fit"] = {"plain": plain, "together": both, "hand_overs": over}
-        self.row("fit: two of 45%, busy 50%", f"{both / plain - 1:+.1%}, {over} hand-overs",
-                 f"{plain:.1f} s without gpuman, {both:.1f} s", "bar 2 %")
+        self.row("fit: two of 45%, busy 50%, three rounds in turns", f"{sorted(both)[1] / sorted(plain)[1] - 1:+.1%}, {over} hand-overs",
+                 f"{', '.join(f'{one:.1f}' for one in plain)} s without gpuman, {', '.join(f'{one:.1f}' for one in both)} s", "bar 2 %")
 
     def thousand(self):
         self.set(capacity="4GiB", quantum_min=0.05, quantum_max=0.05)
@@ -198,7 +249,8 @@ class Session:
         todo = {"phases50": lambda: self.phases("phases50", 0.9, 0.5, "1.8"),
                 "phases90": lambda: self.phases("phases90", 0.9, 0.9, "1.05"),
                 "handover": self.handover, "partial": self.partial, "weights": self.weights, "fit": self.fit,
-                "thousand": self.thousand}
+                "compute": self.compute,
+                "interactive": self.interactive, "thousand": self.thousand}
         for name, act in todo.items():
             if not self.o.only or name in self.o.only:
                 act()

@@ -5,7 +5,7 @@ Usage: torch_phases.py --size BYTES [--phases N] [--work SECONDS] [--pause SECON
 
 The work of a phase is a number of iterations, not a time: what --work seconds hold at --pace, which is measured first where it is
 not given. With --seconds it works without a pause for so long instead. One JSON line an event: ready {pace}, done {seconds,
-iterations, wrong}.
+iterations, wrong}; after each pause first {seconds}: from the launch of its first work until that is done.
 """
 
 import argparse
@@ -60,7 +60,10 @@ def main():
             memory.work(200)
     else:
         for _ in range(o.phases):
-            left = int(o.pace * o.work)
+            start = time.monotonic()
+            memory.work(1)
+            say("first", seconds=time.monotonic() - start)
+            left = int(o.pace * o.work) - 1
             while left > 0:
                 memory.work(min(left, 200))
                 left -= 200
