@@ -160,7 +160,7 @@ void AwaitDaemon(Guest& guest) {
                           static_cast<long>((due - now) % 1'000'000'000)};
       ::nanosleep(&time, nullptr);
     }
-    ThisGuest();
+    JoinWhenDue(guest);
   }
 }
 
