@@ -90,7 +90,8 @@ class DoesNotAnswer(TroubleCase):
             if not job:
                 return None
             os.kill(pid := self.pid(job), signal.SIGSTOP)
-            if (self.standing(job)["gate"] == "closed") == (gate == "closed"):
+            until("it stands", lambda: pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] == "T")
+            if self.standing(job)["gate"] == gate:
                 return job
             os.kill(pid, signal.SIGCONT)  # it was faster
         return until(f"one whose gate is {gate}", stopped)
