@@ -15,8 +15,9 @@ namespace {
 // While something is ordered and not answered, the ledgers are looked at this often.
 constexpr base::Millis kOnTheWay{2};
 
-// What an allocation is denied for may have been the figures of a moment.
-constexpr base::Millis kDenyAfter{300};
+// What an allocation is denied for may have been the figures of a moment; a daemon that has just begun has
+// not heard of all processes.
+constexpr base::Millis kDenyAfter{300}, kHeardOfAll{3000};
 
 template <typename... F>
 struct Overloaded : F... {
@@ -39,6 +40,7 @@ Sharer::Sharer(boost::asio::io_context& loop, const base::Clock& clock, SharerHo
       turn_(loop),
       poll_(loop),
       loop_(loop),
+      began_(clock.Mono()),
       self_(std::make_shared<Sharer*>(this)) {}
 
 Sharer::~Sharer() { *self_ = nullptr; }
@@ -179,7 +181,8 @@ void Sharer::Carry(const share::Action& action) {
           },
           [&](const Grant& grant) { with(grant.tenant, [&](Entry& e) { GrantRoom(e, grant); }); },
           [&](const Deny& deny) {
-            with(deny.tenant, [&](Entry& e) { e.deny_at = clock_.Mono() + kDenyAfter; });
+            with(deny.tenant,
+                 [&](Entry& e) { e.deny_at = std::max(clock_.Mono() + kDenyAfter, began_ + kHeardOfAll); });
           },
           [&](const share::action::Escalate& escalate) { host_.Escalate(escalate.tenant, escalate.how); },
           [&](const Report& report) { host_.TellSharing(report); },

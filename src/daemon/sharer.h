@@ -204,6 +204,7 @@ class Sharer {
   boost::asio::steady_timer turn_, poll_;
   bool polling_ = false;
   boost::asio::io_context& loop_;
+  const base::MonoTime began_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Sharer*> self_;
 };

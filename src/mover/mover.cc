@@ -223,7 +223,7 @@ class Mover {
   void Sweep() {
     std::unique_lock lock(mutex_);
     while (!ending_) {
-      changed_.wait_for(lock, std::chrono::milliseconds(500), [this] { return ending_; });
+      changed_.wait_for(lock, std::chrono::milliseconds(500));
       std::vector<std::shared_ptr<Parcel>> gone;
       for (auto it = parcels_.begin(); it != parcels_.end();) {
         const bool alive = base::IsAlive(it->first);

@@ -1,5 +1,7 @@
 #include "shim/attendant.h"
 
+#include <time.h>
+
 #include <cstdlib>
 
 #include "ledger/wire/books.h"
@@ -143,12 +145,34 @@ class Attending {
   Stage away_ = Stage::kHeld;  // what it is while the gate is shut
 };
 
+bool Joined(const Guest& guest) { return guest.phase.load(std::memory_order_acquire) == Phase::kJoined; }
+
+bool IsEvictable(const Guest& guest) {
+  return wire::Load(guest.ledger->backing) == static_cast<std::uint32_t>(wire::Backing::kEvictable);
+}
+
+// A daemon that was away when the program began: it may not allocate again.
+void AwaitDaemon(Guest& guest) {
+  while (guest.phase.load(std::memory_order_acquire) == Phase::kAlone) {
+    const std::uint64_t due = __atomic_load_n(&guest.next_try, __ATOMIC_ACQUIRE), now = NowNs();
+    if (now < due) {
+      const timespec time{static_cast<time_t>((due - now) / 1'000'000'000),
+                          static_cast<long>((due - now) % 1'000'000'000)};
+      ::nanosleep(&time, nullptr);
+    }
+    JoinWhenDue(guest);
+  }
+}
+
 void* Attend(void* word) {
+  Guest& guest = *static_cast<Guest*>(word);
+  AwaitDaemon(guest);
+  if (!Joined(guest) || !IsEvictable(guest)) return nullptr;
   if (auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode)) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // no capture is this thread's business
     exchange(&mode);
   }
-  Attending(*static_cast<Guest*>(word)).Run();
+  Attending(guest).Run();
 }
 
 // Runs at exit, before the driver's own handlers, which were there earlier.
@@ -168,9 +192,7 @@ void AtEnd() {
 }  // namespace
 
 void StartAttendant(Guest& guest) {
-  if (wire::Load(guest.attendant.started) != 0 || !MayBeEvicted() ||
-      guest.phase.load(std::memory_order_acquire) != Phase::kJoined ||
-      wire::Load(guest.ledger->backing) != static_cast<std::uint32_t>(wire::Backing::kEvictable))
+  if (wire::Load(guest.attendant.started) != 0 || !MayBeEvicted() || (Joined(guest) && !IsEvictable(guest)))
     return;
   std::uint32_t expected = 0;
   if (!__atomic_compare_exchange_n(&guest.attendant.started, &expected, 1, false, __ATOMIC_SEQ_CST,

@@ -97,6 +97,7 @@ void TellImported(Guest& guest) {
 }
 
 void TellEvictable(Guest& guest) {
+  if (guest.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
   {
     const Locked lock(guest.books);
     __atomic_store_n(&guest.ledger->slot[guest.slot].evictable, Evictable(guest), __ATOMIC_SEQ_CST);
@@ -106,9 +107,12 @@ void TellEvictable(Guest& guest) {
 
 bool IsBacked(Guest& guest) {
   std::uint32_t known = wire::Load(guest.backing);
-  if (known == kNotKnown && guest.phase.load(std::memory_order_acquire) == Phase::kJoined) {
-    const bool evictable = MayBeEvicted() && wire::Load(guest.ledger->backing) ==
-                                                 static_cast<std::uint32_t>(wire::Backing::kEvictable);
+  if (known == kNotKnown) {
+    // A daemon that is away will want it of a program that it gave the variable.
+    const bool joined = guest.phase.load(std::memory_order_acquire) == Phase::kJoined;
+    const bool evictable =
+        MayBeEvicted() && (!joined || wire::Load(guest.ledger->backing) ==
+                                          static_cast<std::uint32_t>(wire::Backing::kEvictable));
     known = evictable && OneDeviceWithVirtualMemory() ? kYes : kNo;
     wire::Store(guest.backing, known);
   }

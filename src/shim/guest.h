@@ -137,6 +137,9 @@ Guest* GuestMemory();
 // for the daemon at the first call: half a second until it takes the connection, then ten until it answers.
 Guest* ThisGuest();
 
+// Asks the daemon, unless it was asked just now.
+void JoinWhenDue(Guest& guest);
+
 // For the length of a hook: the program's errno stays as it was.
 class Visit {
  public:

@@ -2,7 +2,7 @@
 """Kills movers, daemons and jobs at random moments while jobs share two GPUs, many times. Nobody else is harmed:
   - every job that nobody touched runs on, once, with every byte of its data right at any time, and ends with status 0;
   - one that was killed shows the signal, and saw no wrong byte before;
-  - on no GPU there is ever more than its capacity;
+  - on no GPU there is more than its capacity for longer than it takes to clear up after the dead;
   - afterwards everybody gets turns, and when all have ended nothing is left on the GPUs, nor a process of ours.
 
 Usage: share_kill_test.py [KILLS] [SEED]    (GPUMAN_BUILD_DIR names the build tree)
@@ -60,6 +60,13 @@ def kill(pid):
         return False
 
 
+def name_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 class Shared:
     """The jobs, and what is done to them."""
 
@@ -85,8 +92,8 @@ class Shared:
         return self.m.api("GET", f"/v1/jobs/{number}")
 
     def movers(self):
-        children = pathlib.Path(f"/proc/{self.m.daemon.pid}/task/{self.m.daemon.pid}/children").read_text().split()
-        return [int(pid) for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "gpuman-mover\n"]
+        lists = pathlib.Path(f"/proc/{self.m.daemon.pid}/task").glob("*/children")
+        return [int(pid) for children in lists for pid in children.read_text().split() if name_of(pid) == "gpuman-mover"]
 
     def kill_one(self):
         time.sleep(self.random.uniform(0, 0.15))
@@ -115,10 +122,9 @@ class Shared:
             job = self.job(number)
             if job["state"] != "running":
                 raise Wrong(f"job {number} is {job['state']} ({job['reason']}): {self.log(number)[-1000:]}")
-        for used, empty in zip(self.used(), self.empty):
-            # What the jobs have and what is on its way, and the contexts of a mover that lives and one that just died.
-            if used - empty > (CAPACITY + 2 * CONTEXT) * MIB:
-                raise Wrong(f"{(used - empty) / MIB} MiB are on a GPU")
+        # Jobs and movers that died have to be gone first, and what was loaded for them.
+        until("the GPUs have no more than their capacity and a mover's context", lambda: all(
+            used - empty <= (CAPACITY + CONTEXT) * MIB for used, empty in zip(self.used(), self.empty)))
 
     def turns(self):
         return {job["id"]: job["had_turn"] for gpu in self.m.api("GET", "/v1/share")["gpus"] for job in gpu["jobs"]}

@@ -84,12 +84,17 @@ class DoesNotYield(TroubleCase):
 
 class DoesNotAnswer(TroubleCase):
     def stop_where(self, jobs, gate):
-        """Stops one whose gate was seen like this; which one."""
-        def there():
-            return next((job for job in jobs if (one := self.standing(job)) and one["gate"] == gate), None)
-        job = until(f"a gate that is {gate}", there)
-        os.kill(self.pid(job), signal.SIGSTOP)
-        return job
+        """Stops one whose gate is like this; which one."""
+        def stopped():
+            job = next((job for job in jobs if self.standing(job)["gate"] == gate), None)
+            if not job:
+                return None
+            os.kill(pid := self.pid(job), signal.SIGSTOP)
+            until("it stands", lambda: pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] == "T")
+            if self.standing(job)["gate"] == gate:
+                return job
+            os.kill(pid, signal.SIGCONT)  # it was faster
+        return until(f"one whose gate is {gate}", stopped)
 
     def test_a_stopped_program_is_told_of_and_goes_on_when_it_is_let(self):
         jobs = self.two()
@@ -125,6 +130,8 @@ class DoesNotAnswer(TroubleCase):
 
 
 class FullHost(TroubleCase):
+    beside = 2
+
     def host_memory(self, size):
         file, log = pathlib.Path(self.m.env["GPUMAN_CONFIG"]), self.m.dir / "daemon.log"
         read = log.read_text().count("configuration read again")

@@ -102,6 +102,17 @@ class Holding(LeaseCase):
         self.assert_good(process)
 
 
+    def test_takes_in_who_began_without_a_daemon_and_allocates_no_more(self):
+        process = self.start_probe("holds", 16, 8)
+        ledger = self.sharing()
+        pid = self.until(lambda: [one["pid"] for one in self.stages(ledger) if one["stage"] == ON_GPU])[0]
+        one = self.take(ledger, pid, 16 * MIB)
+        self.assert_stands(one, HELD)
+        self.assertEqual(one["evicted"], 16 * MIB)
+        self.run_again(ledger, pid)
+        self.assert_good(process)
+
+
 class Parts(LeaseCase):
     def test_leave_as_many_as_asked_and_a_piece_more_at_most(self):
         ledger = self.sharing()
