@@ -11,10 +11,10 @@ using namespace driver::abi;  // the vendor's names
 
 enum : std::uint32_t { kNotKnown, kYes, kNo };
 
-bool OneDeviceWithVirtualMemory() {
+bool OneDeviceWithVirtualMemory(int& devices) {
   auto* const count_devices = GPUMAN_REAL(cuDeviceGetCount);
   auto* const ask = GPUMAN_REAL(cuDeviceGetAttribute);
-  int devices = 0, supported = 0, passes = 0;
+  int supported = 0, passes = 0;
   return count_devices != nullptr && ask != nullptr && count_devices(&devices) == CUDA_SUCCESS &&
          devices == 1 &&
          ask(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0) == CUDA_SUCCESS &&
@@ -32,7 +32,7 @@ std::uint64_t Evictable(const Guest& guest) {
 
 // For who holds the books.
 void Forget(Guest& guest, const Backing& backing, std::uint64_t bytes) {
-  if (backing.kept == Backing::kStuck) guest.stuck -= bytes;
+  if (backing.kept == Backing::kStuck || backing.stays) guest.stuck -= bytes;
   if (backing.kept != Backing::kOwn) guest.imported -= bytes;
 }
 
@@ -63,10 +63,16 @@ void GiveUp(Guest& guest, const Region& region) {
 
 CUresult GiveAccess(const Region& region) {
   auto* const set = GPUMAN_REAL(cuMemSetAccess);
-  CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, region.device};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return set == nullptr ? CUDA_ERROR_NOT_SUPPORTED : set(region.address, region.bytes, &access, 1);
+  CUmemAccessDesc access[kMostDevices];
+  std::size_t count = 0;
+  for (int device = 0; device < kMostDevices; ++device) {
+    const bool writes = (region.writers & DeviceBit(device)) != 0;
+    if (!writes && (region.readers & DeviceBit(device)) == 0) continue;
+    access[count].location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+    access[count++].flags = writes ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
+  }
+  if (set == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  return count == 0 ? CUDA_SUCCESS : set(region.address, region.bytes, access, count);
 }
 
 std::uint64_t UnmapPiece(Guest& guest, const Piece& piece) {
@@ -109,7 +115,9 @@ bool IsBacked(Guest& guest) {
   if (known == kNotKnown && guest.phase.load(std::memory_order_acquire) == Phase::kJoined) {
     const bool evictable = MayBeEvicted() && wire::Load(guest.ledger->backing) ==
                                                  static_cast<std::uint32_t>(wire::Backing::kEvictable);
-    known = evictable && OneDeviceWithVirtualMemory() ? kYes : kNo;
+    int devices = 0;
+    known = evictable && OneDeviceWithVirtualMemory(devices) ? kYes : kNo;
+    guest.visible = devices;
     wire::Store(guest.backing, known);
   }
   return known == kYes;
@@ -124,6 +132,7 @@ CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark) {
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, region.device};
+  prop.allocFlags.gpuDirectRDMACapable = region.direct;
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
     {
@@ -183,6 +192,7 @@ CUresult AllocateBacked(Guest& guest, const Where& where, CUdeviceptr* pointer, 
   CUdeviceptr address = 0;
   if (reserve(&address, region.bytes, 0, 0, 0) != CUDA_SUCCESS) return CUDA_ERROR_OUT_OF_MEMORY;
   region.address = address;
+  region.readers = region.writers = DeviceBit(where.device);
   {
     const Locked lock(guest.books);
     region.born = ++guest.births;
@@ -206,7 +216,8 @@ bool FreeBacked(Guest& guest, CUdeviceptr pointer, CUresult& result) {
   if (!IsBacked(guest)) return false;
   {
     const Locked lock(guest.books);
-    if (!guest.regions.Take(pointer, region)) return false;
+    const Region* const found = guest.regions.Find(pointer);
+    if (found == nullptr || found->token != 0 || !guest.regions.Take(pointer, region)) return false;
   }
   result = WaitForContext(region.context);
   if (result != CUDA_SUCCESS) {
@@ -235,9 +246,19 @@ bool FindBacked(Guest& guest, CUdeviceptr pointer, Region& region) {
   if (!IsBacked(guest)) return false;
   const Locked lock(guest.books);
   const Region* const found = guest.regions.Find(pointer);
-  if (found == nullptr) return false;
+  if (found == nullptr || found->token != 0) return false;
   region = *found;
   return true;
+}
+
+void PinRegion(Guest& guest, const Region& region) {
+  for (unsigned i = 0; i < PiecesOf(region); ++i) {
+    const Piece piece = PieceOf(region, i);
+    Backing* const known = guest.handles.Find(piece.address);
+    if (known == nullptr || known->stays) continue;
+    if (known->kept != Backing::kStuck) guest.stuck += piece.bytes;
+    known->stays = true;
+  }
 }
 
 }  // namespace gpuman::shim

@@ -23,13 +23,15 @@ driver::abi::CUresult AllocateBacked(Guest& guest, const Where& where, driver::a
 bool FreeBacked(Guest& guest, driver::abi::CUdeviceptr pointer, driver::abi::CUresult& result);
 // All of a context that is gone.
 void DropBackedOf(Guest& guest, std::uint64_t context);
-// The region that the pointer is in. False: none.
+// The region that the pointer is in, of what the shim allocated. False: none.
 bool FindBacked(Guest& guest, driver::abi::CUdeviceptr pointer, Region& region);
+// For who holds the books: others can reach it, so it stays on the device.
+void PinRegion(Guest& guest, const Region& region);
 
 // Puts memory behind the pieces of the region that have none, and marks them so. What was done stays where it
 // fails.
 driver::abi::CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark = Backing::kNone);
-// Lets the device use them.
+// Lets the devices use them that may.
 driver::abi::CUresult GiveAccess(const Region& region);
 // Takes one piece's memory away; returns how many bytes it was.
 std::uint64_t UnmapPiece(Guest& guest, const Piece& piece);
@@ -48,6 +50,9 @@ std::uint64_t BytesEvictable(Guest& guest);
 // first. How many bytes that are.
 std::uint64_t MarkGoing(Guest& guest, std::uint64_t bytes);
 void UnmarkAll(Guest& guest);
+// Which devices may do what with the marked memory of the program's own; what the driver does not tell that
+// of is marked no more.
+void LearnAccess(Guest& guest);
 // Takes the memory away from the pieces so marked; returns how many bytes.
 std::uint64_t UnmapMarked(Guest& guest, Backing::Mark mark);
 // Calls visit(piece) for each of the pieces so marked, while it says true. False: it said false.

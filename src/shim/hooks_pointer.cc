@@ -2,6 +2,7 @@
 // it is made of. The driver is asked first, so its errors stay its own.
 #include "shim/backing.h"
 #include "shim/hooks.h"
+#include "shim/program_memory.h"
 
 namespace gpuman::shim {
 namespace {
@@ -25,9 +26,20 @@ void Mend(const Region& region, CUpointer_attribute attribute, void* data) {
       if (auto* const real = GPUMAN_REAL(cuPointerGetAttribute))
         real(data, CU_POINTER_ATTRIBUTE_BUFFER_ID, region.address);
       return;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return Answer(data, std::uint64_t{CU_MEM_HANDLE_TYPE_NONE});
     default:
       return;
   }
+}
+
+// The driver's answer of memory that the program made itself becomes what it asked for. It is made so that it
+// can be passed on.
+void MendTypes(Guest& guest, CUpointer_attribute attribute, void* data, CUdeviceptr pointer) {
+  if (attribute != CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES) return;
+  std::uint64_t types = 0;
+  __builtin_memcpy(&types, data, sizeof types);
+  Answer(data, types & TypesAt(guest, pointer));
 }
 
 }  // namespace
@@ -52,7 +64,9 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   const CUresult result = real(data, attribute, ptr);
   const Visit visit;
   Region region{};
-  if (visit && result == CUDA_SUCCESS && FindBacked(*visit, ptr, region)) Mend(region, attribute, data);
+  if (!visit || result != CUDA_SUCCESS) return result;
+  MendTypes(*visit, attribute, data, ptr);
+  if (FindBacked(*visit, ptr, region)) Mend(region, attribute, data);
   return result;
 }
 
@@ -63,8 +77,12 @@ CUresult cuPointerGetAttributes(unsigned int num_attributes, CUpointer_attribute
   const CUresult result = real(num_attributes, attributes, data, ptr);
   const Visit visit;
   Region region{};
-  if (!visit || result != CUDA_SUCCESS || !FindBacked(*visit, ptr, region)) return result;
-  for (unsigned i = 0; i < num_attributes; ++i) Mend(region, attributes[i], data[i]);
+  if (!visit || result != CUDA_SUCCESS) return result;
+  const bool backed = FindBacked(*visit, ptr, region);
+  for (unsigned i = 0; i < num_attributes; ++i) {
+    MendTypes(*visit, attributes[i], data[i], ptr);
+    if (backed) Mend(region, attributes[i], data[i]);
+  }
   return result;
 }
 
