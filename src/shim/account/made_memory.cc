@@ -26,9 +26,10 @@ bool MadeMemory::Mapped(const MadeMapping& mapping) {
   Mapping* const entry = mappings_.Insert(mapping.address);
   if (entry != nullptr) *entry = {mapping.token, mapping.size};
   made->stays = made->stays || made->mappings != 0 || entry == nullptr;
-  ++made->mappings;
-  made->address = mapping.address;
-  made->whole = mapping.size == made->bytes;
+  if (made->mappings++ == 0) {
+    made->address = mapping.address;
+    made->whole = mapping.size == made->bytes;
+  }
   return entry != nullptr;
 }
 

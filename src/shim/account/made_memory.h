@@ -19,7 +19,7 @@ struct Made {
   std::uint64_t born;
   std::uint64_t references;  // handles that the program holds
   std::uint64_t mappings;
-  std::uint64_t address;  // of the last mapping
+  std::uint64_t address;  // of its mapping, where it has been at one only
   std::uint32_t types;    // by which it may be exported, as the program asked
   unsigned char direct;   // allocFlags.gpuDirectRDMACapable
   bool whole;             // that mapping is of all of it

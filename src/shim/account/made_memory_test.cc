@@ -62,6 +62,7 @@ TEST_F(MadeMemoryTest, ThatIsMappedASecondTimeStaysAndThatIsMappedElsewhereDoesN
   EXPECT_EQ(made_.Find(once)->address, 2 * kAt);
   made_.Mapped({3 * kAt, twice, 2 * kMiB});
   made_.Mapped({4 * kAt, twice, 2 * kMiB});
+  EXPECT_EQ(made_.Find(twice)->address, 3 * kAt) << "where what stood for it is";
   Unmap(4 * kAt, 2 * kMiB);
   EXPECT_TRUE(made_.Find(twice)->stays);
   EXPECT_EQ(made_.Find(twice)->mappings, 1u);
