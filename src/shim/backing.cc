@@ -36,29 +36,6 @@ void Forget(Guest& guest, const Backing& backing, std::uint64_t bytes) {
   if (backing.kept != Backing::kOwn) guest.imported -= bytes;
 }
 
-// As cuMemFree waits for the work of the allocation's context.
-CUresult WaitForContext(std::uint64_t context) {
-  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
-  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
-  auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
-  if (push == nullptr || pop == nullptr || synchronize == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  CUresult result = push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context)));
-  if (result == CUDA_SUCCESS) {
-    result = synchronize();
-    CUcontext ignored = nullptr;
-    pop(&ignored);
-  }
-  // One that is gone has no work.
-  return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ? CUDA_SUCCESS
-                                                                                           : result;
-}
-
-void GiveUp(Guest& guest, const Region& region) {
-  UnmapRegion(guest, region);
-  auto* const free = GPUMAN_REAL(cuMemAddressFree);
-  if (free != nullptr) free(region.address, region.bytes);
-}
-
 }  // namespace
 
 CUresult GiveAccess(const Region& region) {
@@ -181,74 +158,6 @@ std::uint64_t UnmapRegion(Guest& guest, const Region& region) {
 std::uint64_t BytesEvictable(Guest& guest) {
   const Locked lock(guest.books);
   return Evictable(guest);
-}
-
-CUresult AllocateBacked(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
-  auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
-  if (reserve == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-  StartAttendant(guest);
-  Region region{0, bytes, RoundUp(bytes, where.granule), where.context, where.device, 0};
-  if (region.bytes < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUdeviceptr address = 0;
-  if (reserve(&address, region.bytes, 0, 0, 0) != CUDA_SUCCESS) return CUDA_ERROR_OUT_OF_MEMORY;
-  region.address = address;
-  region.readers = region.writers = DeviceBit(where.device);
-  {
-    const Locked lock(guest.books);
-    region.born = ++guest.births;
-  }
-  CUresult result = MapRegion(guest, region);
-  if (result == CUDA_SUCCESS) {
-    const Locked lock(guest.books);
-    if (!guest.regions.Add(region)) result = CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  if (result != CUDA_SUCCESS) {
-    GiveUp(guest, region);
-    return result;
-  }
-  *pointer = address;
-  TellEvictable(guest);
-  return CUDA_SUCCESS;
-}
-
-bool FreeBacked(Guest& guest, CUdeviceptr pointer, CUresult& result) {
-  Region region{};
-  if (!IsBacked(guest)) return false;
-  {
-    const Locked lock(guest.books);
-    const Region* const found = guest.regions.Find(pointer);
-    if (found == nullptr || found->token != 0 || !guest.regions.Take(pointer, region)) return false;
-  }
-  result = WaitForContext(region.context);
-  if (result != CUDA_SUCCESS) {
-    const Locked lock(guest.books);
-    guest.regions.Add(region);  // there is room: it was there
-    return true;
-  }
-  GiveUp(guest, region);
-  TellEvictable(guest);
-  return true;
-}
-
-void DropBackedOf(Guest& guest, std::uint64_t context) {
-  bool any = false;
-  for (Region region{};; any = true) {
-    {
-      const Locked lock(guest.books);
-      if (!guest.regions.TakeOneOf(context, region)) break;
-    }
-    GiveUp(guest, region);
-  }
-  if (any) TellEvictable(guest);
-}
-
-bool FindBacked(Guest& guest, CUdeviceptr pointer, Region& region) {
-  if (!IsBacked(guest)) return false;
-  const Locked lock(guest.books);
-  const Region* const found = guest.regions.Find(pointer);
-  if (found == nullptr || found->token != 0) return false;
-  region = *found;
-  return true;
 }
 
 void PinRegion(Guest& guest, const Region& region) {

@@ -10,8 +10,8 @@
 
 namespace gpuman::shim {
 
-// Smaller allocations share what the device gives, which the driver packs better; they do not leave.
-inline constexpr std::uint64_t kLeastBacked = std::uint64_t{2} << 20;
+// Smaller allocations share slabs of this size.
+inline constexpr std::uint64_t kLeastBacked = Slabs::kBytes;
 
 // Whether memory is backed here: the job is one that can be evicted, and the process sees exactly one device
 // (what other devices may do with the memory differs from plain memory).
@@ -23,8 +23,15 @@ driver::abi::CUresult AllocateBacked(Guest& guest, const Where& where, driver::a
 bool FreeBacked(Guest& guest, driver::abi::CUdeviceptr pointer, driver::abi::CUresult& result);
 // All of a context that is gone.
 void DropBackedOf(Guest& guest, std::uint64_t context);
-// The region that the pointer is in, of what the shim allocated. False: none.
-bool FindBacked(Guest& guest, driver::abi::CUdeviceptr pointer, Region& region);
+// What was allocated where the pointer is, of what the shim allocates: its address, size and context.
+// `number` is that of a small allocation, else 0. False: the shim has nothing there; where that is a slab's,
+// nobody has.
+struct Found {
+  Region region;
+  std::uint64_t number;
+  bool slab;
+};
+bool FindBacked(Guest& guest, driver::abi::CUdeviceptr pointer, Found& found);
 // For who holds the books: others can reach it, so it stays on the device.
 void PinRegion(Guest& guest, const Region& region);
 

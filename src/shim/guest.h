@@ -21,6 +21,7 @@
 #include "shim/account/arrays.h"
 #include "shim/account/made_memory.h"
 #include "shim/account/regions.h"
+#include "shim/account/slabs.h"
 #include "shim/account/virtual_memory.h"
 #include "shim/activity.h"
 #include "shim/attendant.h"
@@ -117,6 +118,7 @@ struct Guest {
   Gate gate;
   Regions regions;            // for books
   Table<Backing> handles;     // for books: of the regions' pieces that are on the device, by address
+  Slabs slabs;                // for books: of regions
   MadeMemory made;            // for books: the program's own, with regions and without
   std::uint64_t stuck;        // for books: bytes of those that cannot leave it
   std::uint64_t imported;     // for books: bytes of those that came from another process

@@ -6,12 +6,13 @@ At each line on standard input they tell whether all of it is as they left it, w
 import ctypes
 import json
 import os
+import random
 import sys
 
 import evict_probe
 import probe
 from evict_probe import get, put, ready, told_to_go_on, until_told
-from probe import MIB, OK, Prop, cuda, pointer, size_t, start, u64
+from probe import MIB, OK, Prop, allocate, cuda, free, pointer, size_t, start, u64
 
 NONE, READ, READ_WRITE = 0, 1, 3
 
@@ -254,6 +255,66 @@ def many():
     for _ in sys.stdin:
         print(json.dumps({"good": segment.good()}), flush=True)
     return {"freed": segment.drop(int(sys.argv[2]))}
+
+
+def small_ones():
+    """Small allocations of many sizes that come and go at each line, and what they are told to be."""
+    start()
+    chance, held = random.Random(int(sys.argv[2])), []
+
+    def more(count):
+        for _ in range(count):
+            size = chance.choice((1, 512, 513, 4000, 70_000, 2 * MIB - 1, chance.randrange(1, 300_000)))
+            status, address = allocate(size)
+            assert status == OK and address % 512 == 0, (status, address)
+            data = bytes([chance.randrange(256)]) * min(size, 4096)
+            put(address, data)
+            put(address + size - len(data), data)
+            held.append((address, size, data))
+
+    def good():
+        ids = set()
+        for address, size, data in held:
+            base, length, number, owner = u64(), size_t(), ctypes.c_ulonglong(), pointer()
+            for at in (address, address + size - 1):
+                assert cuda.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(length), u64(at)) == OK
+                assert (base.value, length.value) == (address, size)
+                assert cuda.cuPointerGetAttribute(ctypes.byref(number), 7, u64(at)) == OK
+                assert cuda.cuPointerGetAttribute(ctypes.byref(owner), 1, u64(at)) == OK and owner.value
+            ids.add(number.value)
+            assert get(address, len(data)) == data and get(address + size - len(data), len(data)) == data
+        return len(ids) == len(held)
+    more(150)
+    ready()
+    for _ in sys.stdin:
+        fine = good()
+        chance.shuffle(held)
+        for address, _, _ in [held.pop() for _ in range(100)]:
+            assert free(address) == OK
+        more(100)
+        print(json.dumps({"good": fine and good()}), flush=True)
+    freed = [free(address) for address, _, _ in held]
+    return {"freed": sorted(set(freed)), "again": sorted({free(address) for address, _, _ in held})}
+
+
+def told_of_small():
+    """What small allocations are told to be, as plain memory is."""
+    _, context = start()
+    answers = []
+    address, other = allocate(1000)[1], allocate(70_000)[1]
+    for at in (address, address + 999, other + 69_999):
+        owner, begin, length, kind = pointer(), u64(), size_t(), ctypes.c_uint()
+        wanted, where = (ctypes.c_int * 4)(1, 11, 12, 2), (pointer * 4)(
+            *(ctypes.cast(ctypes.byref(one), pointer) for one in (owner, begin, length, kind)))
+        answers += [cuda.cuPointerGetAttributes(4, wanted, where, u64(at)), owner.value == context.value,
+                    begin.value in (address, other), length.value, kind.value]
+    pitched, pitch = u64(), size_t()
+    answers += [cuda.cuMemAllocPitch_v2(ctypes.byref(pitched), ctypes.byref(pitch), size_t(500), size_t(100), 4),
+                pitch.value, free(pitched.value), free(pitched.value)]
+    put(address, b"\5" * 1000)
+    answers += [free(address + 512), free(address + 1), get(address, 1000) == b"\5" * 1000, free(address), free(address),
+                cuda.cuMemFreeAsync(u64(other), pointer(0)), cuda.cuCtxDestroy_v2(context), free(other)]
+    return answers
 
 
 if __name__ == "__main__":

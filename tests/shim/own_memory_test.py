@@ -1,5 +1,5 @@
-"""Memory that a program makes and maps itself leaves the GPU and comes back: libgpuman.so in programs on the simulated
-driver. As evict_test.py.
+"""Memory that a program makes and maps itself, and its small allocations, leave the GPU and come back: libgpuman.so in
+programs on the simulated driver. As evict_test.py.
 
 Usage: own_memory_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
 """
@@ -11,7 +11,7 @@ import unittest
 
 from evict_test import EVICTED, ON_GPU
 from lease_test import LeaseCase
-from shim_test import HERE, MIB
+from shim_test import CONTEXT, HERE, MIB
 
 
 class OwnCase(LeaseCase):
@@ -145,6 +145,43 @@ class Memory(OwnCase):
         self.serve()
         process = self.start_probe("handles")
         self.assertEqual(self.finish(process), without)
+
+
+class SmallAllocations(OwnCase):
+    def test_leave_in_slabs_and_come_back_with_their_bytes(self):
+        ledger = self.evictable()
+        at_start = self.device_used()
+        process = self.start_probe("small_ones", 5)
+        pid = self.only(ledger)["pid"]
+        for _ in range(6):
+            used, evictable = self.device_used(), self.only(ledger)["evictable"]
+            self.assertGreater(evictable, 0)
+            self.assertEqual(evictable % (2 * MIB), 0)
+            away = self.order(ledger, pid, True)
+            self.assert_stands(away, EVICTED)
+            self.assertEqual((away["evicted"], used - self.device_used()), (evictable, evictable))
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+            self.assertEqual(self.device_used(), used)
+            self.assert_good(process)
+        self.assertEqual(self.finish(process), {"freed": [0], "again": [1]})
+        self.assert_empty(ledger)
+        self.assertEqual(self.device_used(), at_start)
+
+    def test_count_what_the_device_gives_for_them(self):
+        ledger = self.evictable()
+        process = self.start_probe("small_ones", 9)
+        before = int(ledger("used", self.uuid))
+        for _ in range(4):
+            self.assert_good(process)
+            one = self.only(ledger)
+            self.assertEqual(int(ledger("used", self.uuid)) - one["evictable"], CONTEXT)
+        self.assertGreater(before, CONTEXT)
+
+    def test_are_told_what_plain_memory_is_told(self):
+        without = self.probe("told_of_small", preload=False)
+        ledger = self.evictable()
+        self.assertEqual(self.probe("told_of_small"), without)
+        self.assert_empty(ledger)
 
 
 if __name__ == "__main__":
