@@ -40,14 +40,15 @@ CUresult MakeRegion(Guest& guest, const Where& where, std::uint64_t bytes, Enter
   Region region{0, bytes, RoundUp(bytes, where.granule), where.context, where.device};
   if (region.bytes < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   CUdeviceptr address = 0;
-  if (reserve(&address, region.bytes, 0, 0, 0) != CUDA_SUCCESS) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = reserve(&address, region.bytes, 0, 0, 0);
+  if (result != CUDA_SUCCESS) return result;
   region.address = address;
   region.readers = region.writers = DeviceBit(where.device);
   {
     const Locked lock(guest.books);
     region.born = ++guest.births;
   }
-  CUresult result = MapRegion(guest, region);
+  result = MapRegion(guest, region);
   if (result == CUDA_SUCCESS) {
     const Locked lock(guest.books);
     if (!guest.regions.Add(region)) {
@@ -65,6 +66,13 @@ CUresult MakeRegion(Guest& guest, const Where& where, std::uint64_t bytes, Enter
   return CUDA_SUCCESS;
 }
 
+// A context whose work has failed allocates nothing: this call says so, and leaves captures alone (measured).
+CUresult Health() {
+  auto* const ask = GPUMAN_REAL(cuMemGetInfo_v2);
+  std::size_t free = 0, total = 0;
+  return ask == nullptr ? CUDA_ERROR_NOT_INITIALIZED : ask(&free, &total);
+}
+
 CUresult AllocateSmall(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
   Small small{};
   const auto allocate = [&] {
@@ -72,6 +80,7 @@ CUresult AllocateSmall(Guest& guest, const Where& where, CUdeviceptr* pointer, s
     *pointer = small.address;
     return true;
   };
+  if (const CUresult health = Health(); health != CUDA_SUCCESS) return health;
   {
     const Locked lock(guest.books);
     if (allocate()) return CUDA_SUCCESS;

@@ -34,10 +34,13 @@ void Undo(Guest& guest, std::uint64_t address) {
   if (auto* const free = GPUMAN_REAL(cuMemFree_v2)) free(address);
 }
 
-// What cuMemAlloc allocates by: so that it can leave the device, or as the driver does.
+// What cuMemAlloc allocates by: so that it can leave the device, or as the driver does. So what is small
+// while a stream is captured: that may be refused, and its free must not wait.
 template <typename Plain>
 CUresult BackedOr(Guest* guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes, Plain plain) {
-  const bool backed = guest != nullptr && bytes != 0 && IsBacked(*guest);
+  const bool capturing = guest != nullptr && __atomic_load_n(&guest->captures, __ATOMIC_SEQ_CST) != 0;
+  const bool backed =
+      guest != nullptr && bytes != 0 && IsBacked(*guest) && (bytes >= kLeastBacked || !capturing);
   return backed ? AllocateBacked(*guest, where, pointer, bytes) : plain();
 }
 
