@@ -11,16 +11,34 @@ using namespace driver::abi;  // the vendor's names
 
 enum : std::uint32_t { kNotKnown, kYes, kNo };
 
-bool OneDeviceWithVirtualMemory(int& devices) {
-  auto* const count_devices = GPUMAN_REAL(cuDeviceGetCount);
+bool HasVirtualMemory(int device) {
   auto* const ask = GPUMAN_REAL(cuDeviceGetAttribute);
   int supported = 0, passes = 0;
-  return count_devices != nullptr && ask != nullptr && count_devices(&devices) == CUDA_SUCCESS &&
-         devices == 1 &&
-         ask(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0) == CUDA_SUCCESS &&
+  return ask != nullptr &&
+         ask(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device) == CUDA_SUCCESS &&
          supported != 0 &&
-         ask(&passes, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0) == CUDA_SUCCESS &&
+         ask(&passes, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device) ==
+             CUDA_SUCCESS &&
          passes != 0;
+}
+
+// Where one does not reach another, copies between them are the driver's to arrange, which it does for plain
+// memory alone.
+bool DevicesWithVirtualMemory(int& devices) {
+  auto* const count_devices = GPUMAN_REAL(cuDeviceGetCount);
+  auto* const reaches = GPUMAN_REAL(cuDeviceCanAccessPeer);
+  if (count_devices == nullptr || count_devices(&devices) != CUDA_SUCCESS || devices < 1 ||
+      devices > kMostDevices)
+    return false;
+  for (int device = 0; device < devices; ++device) {
+    if (!HasVirtualMemory(device)) return false;
+    for (int other = 0; other < devices; ++other) {
+      int can = 0;
+      if (other != device && (reaches == nullptr || reaches(&can, device, other) != CUDA_SUCCESS || can == 0))
+        return false;
+    }
+  }
+  return true;
 }
 
 // For who holds the books.
@@ -80,8 +98,11 @@ void TellImported(Guest& guest) {
 }
 
 void TellEvictable(Guest& guest) {
+  const std::uint32_t home = wire::Load(guest.home);
+  const int gpu = home != 0 ? LedgerGpuOf(guest, static_cast<int>(home) - 1) : -1;
   {
     const Locked lock(guest.books);
+    wire::Store(guest.ledger->slot[guest.slot].home, static_cast<std::uint32_t>(gpu + 1));
     __atomic_store_n(&guest.ledger->slot[guest.slot].evictable, Evictable(guest), __ATOMIC_SEQ_CST);
   }
   TellImported(guest);
@@ -93,11 +114,57 @@ bool IsBacked(Guest& guest) {
     const bool evictable = MayBeEvicted() && wire::Load(guest.ledger->backing) ==
                                                  static_cast<std::uint32_t>(wire::Backing::kEvictable);
     int devices = 0;
-    known = evictable && OneDeviceWithVirtualMemory(devices) ? kYes : kNo;
+    known = evictable && DevicesWithVirtualMemory(devices) ? kYes : kNo;
     guest.visible = devices;
     wire::Store(guest.backing, known);
   }
   return known == kYes;
+}
+
+bool IsBackedOn(Guest& guest, int device) {
+  if (!IsBacked(guest)) return false;
+  if (guest.visible == 1) return true;
+  const auto wanted = static_cast<std::uint32_t>(device) + 1;
+  std::uint32_t home = 0;
+  return __atomic_compare_exchange_n(&guest.home, &home, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
+         home == wanted;
+}
+
+void GiveReach(Guest& guest, std::uint64_t address) {
+  Region region{};
+  {
+    const Locked lock(guest.books);
+    const Region* const known = guest.regions.Find(address);
+    if (known == nullptr || known->token != 0 || (guest.reach & ~known->readers) == 0) return;
+    region = *known;
+    region.readers = region.writers = region.readers | guest.reach;
+  }
+  if (GiveAccess(region) != CUDA_SUCCESS) return;  // then it cannot be copied from there
+  const Locked lock(guest.books);
+  guest.regions.SetAccess(region.address, region.readers, region.writers);
+}
+
+void ReachFrom(Guest& guest, int device) {
+  if (device < 0 || device >= kMostDevices) return;
+  {
+    const Locked lock(guest.books);
+    if ((guest.reach & DeviceBit(device)) != 0) return;
+    guest.reach |= DeviceBit(device);
+  }
+  if (!IsBacked(guest) || guest.visible == 1) return;
+  // What others add meanwhile has seen that bit.
+  for (std::uint64_t from = 0;;) {
+    {
+      const Locked lock(guest.books);
+      const Region* next = nullptr;
+      for (std::size_t i = 0; i < guest.regions.size() && next == nullptr; ++i) {
+        if (guest.regions.at(i).address > from) next = &guest.regions.at(i);
+      }
+      if (next == nullptr) return;
+      from = next->address;
+    }
+    GiveReach(guest, from);
+  }
 }
 
 CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark) {

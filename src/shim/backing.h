@@ -13,9 +13,14 @@ namespace gpuman::shim {
 // Smaller allocations share slabs of this size.
 inline constexpr std::uint64_t kLeastBacked = Slabs::kBytes;
 
-// Whether memory is backed here: the job is one that can be evicted, and the process sees exactly one device
-// (what other devices may do with the memory differs from plain memory).
+// Whether memory is backed here: the job is one that can be evicted, and the process sees one device, or
+// several that reach each other.
 bool IsBacked(Guest& guest);
+// The same of memory on the device. Of several it is the one that memory is first wanted on.
+bool IsBackedOn(Guest& guest, int device);
+// There is a context on the device: as plain memory can be copied from there, it reaches what is backed. For
+// who holds guest.contexts.
+void ReachFrom(Guest& guest, int device);
 
 driver::abi::CUresult AllocateBacked(Guest& guest, const Where& where, driver::abi::CUdeviceptr* pointer,
                                      std::uint64_t bytes);
@@ -40,6 +45,8 @@ void PinRegion(Guest& guest, const Region& region);
 driver::abi::CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark = Backing::kNone);
 // Lets the devices use them that may.
 driver::abi::CUresult GiveAccess(const Region& region);
+// The same for those with contexts, of the region that begins there.
+void GiveReach(Guest& guest, std::uint64_t address);
 // Takes one piece's memory away; returns how many bytes it was.
 std::uint64_t UnmapPiece(Guest& guest, const Piece& piece);
 // Takes it away, all of it; returns how many bytes. The addresses stay reserved.

@@ -8,7 +8,6 @@ namespace {
 
 using namespace driver::abi;  // the vendor's names
 
-// As cuMemFree waits for the work of the allocation's context.
 CUresult WaitForContext(std::uint64_t context) {
   auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
   auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
@@ -23,6 +22,22 @@ CUresult WaitForContext(std::uint64_t context) {
   // One that is gone has no work.
   return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ? CUDA_SUCCESS
                                                                                            : result;
+}
+
+// As cuMemFree waits for the work that may use the memory: of its context, and of those on other devices.
+CUresult WaitForWork(Guest& guest, std::uint64_t context) {
+  const CUresult result = WaitForContext(context);
+  if (guest.visible == 1 || result != CUDA_SUCCESS) return result;
+  std::uint64_t others[kMostDevices];
+  unsigned count = 0;
+  {
+    const Locked lock(guest.contexts);
+    guest.context.ForEach([&](std::uint64_t other, const Context&) {
+      if (other != context && count < kMostDevices) others[count++] = other;
+    });
+  }
+  for (unsigned i = 0; i < count; ++i) WaitForContext(others[i]);
+  return result;
 }
 
 void GiveUp(Guest& guest, const Region& region) {
@@ -62,6 +77,7 @@ CUresult MakeRegion(Guest& guest, const Where& where, std::uint64_t bytes, Enter
     GiveUp(guest, region);
     return result;
   }
+  if (guest.visible > 1) GiveReach(guest, region.address);
   TellEvictable(guest);
   return CUDA_SUCCESS;
 }
@@ -92,7 +108,7 @@ CUresult AllocateSmall(Guest& guest, const Where& where, CUdeviceptr* pointer, s
 }
 
 CUresult FreeSmall(Guest& guest, const Found& found) {
-  const CUresult waited = WaitForContext(found.region.context);
+  const CUresult waited = WaitForWork(guest, found.region.context);
   if (waited != CUDA_SUCCESS) return waited;
   Region region{};
   {
@@ -137,7 +153,7 @@ bool FreeBacked(Guest& guest, CUdeviceptr pointer, CUresult& result) {
     const Locked lock(guest.books);
     if (!guest.regions.Take(pointer, found.region)) return false;
   }
-  result = WaitForContext(found.region.context);
+  result = WaitForWork(guest, found.region.context);
   if (result != CUDA_SUCCESS) {
     const Locked lock(guest.books);
     guest.regions.Add(found.region);  // there is room: it was there

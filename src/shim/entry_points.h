@@ -175,6 +175,7 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuCtxGetDevice) \
   X(cuCtxPopCurrent_v2) \
   X(cuCtxPushCurrent_v2) \
+  X(cuDeviceCanAccessPeer) \
   X(cuDeviceGetAttribute) \
   X(cuDeviceGetCount) \
   X(cuDeviceGetDefaultMemPool) \

@@ -127,6 +127,8 @@ struct Guest {
   std::uint64_t births;       // for books: allocations so far
   std::uint32_t backing;      // atomic; 0: not known yet, 1: regions are made, 2: none are
   int visible;                // devices that the process sees; known with `backing`
+  std::uint32_t home;         // atomic; 1 + the one of several whose memory can leave; 0: none yet
+  std::uint64_t reach;        // for books: the devices with contexts, a bit each
   std::uint32_t captures;     // atomic; streams that capture
   pthread_mutex_t capturing;  // held where a capture begins, and where one would be spoilt; after contexts
   Watch watch;

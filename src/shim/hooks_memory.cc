@@ -39,8 +39,8 @@ void Undo(Guest& guest, std::uint64_t address) {
 template <typename Plain>
 CUresult BackedOr(Guest* guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes, Plain plain) {
   const bool capturing = guest != nullptr && __atomic_load_n(&guest->captures, __ATOMIC_SEQ_CST) != 0;
-  const bool backed =
-      guest != nullptr && bytes != 0 && IsBacked(*guest) && (bytes >= kLeastBacked || !capturing);
+  const bool backed = guest != nullptr && bytes != 0 && IsBackedOn(*guest, where.device) &&
+                      (bytes >= kLeastBacked || !capturing);
   return backed ? AllocateBacked(*guest, where, pointer, bytes) : plain();
 }
 

@@ -16,7 +16,7 @@ bool CanLeave(Guest& guest, const CUmemAllocationProp& prop, unsigned long long 
          prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE && prop.location.id >= 0 &&
          prop.location.id < kMostDevices && (prop.requestedHandleTypes & ~kPassable) == 0 &&
          prop.win32HandleMetaData == nullptr && prop.allocFlags.compressionType == 0 &&
-         prop.allocFlags.usage == 0 && IsBacked(guest);
+         prop.allocFlags.usage == 0 && IsBackedOn(guest, prop.location.id);
 }
 
 // For who holds the books, as what follows.

@@ -297,10 +297,10 @@ class ManyOrders(EvictCase):
         self.assertEqual(self.device_used(), at_start)
 
 
-class TwoDevices(EvictCase):
+class TwoDevicesThatDoNotReachEachOther(EvictCase):
     def command(self, *words, preload=True):
         command = super().command(*words, preload=preload)
-        return [command[0], "exec", "--gpus", "2", *command[2:]]
+        return [command[0], "exec", "--profile", "rtx4050", "--gpus", "2", *command[2:]]
 
     def test_make_memory_plain_and_orders_close_the_gate_alone(self):
         ledger = self.evictable()

@@ -245,6 +245,43 @@ def takes():
     return {}
 
 
+def access_of(address):
+    """Of each device that the process sees."""
+    answers = []
+    for device in range(2):
+        flags, where = ctypes.c_ulonglong(), (ctypes.c_int * 2)(1, device)
+        answers.append((cuda.cuMemGetAccess(ctypes.byref(flags), where, u64(address)), flags.value))
+    return answers
+
+
+def two_devices():
+    """Memory on both; at each line copies between them, and what each may do. Nothing is there on the second at first."""
+    _, context = start()
+    before = [allocate(size)[1] for size in (8 * MIB, 1000)]
+    other, ignored = pointer(), pointer()
+    assert cuda.cuCtxCreate_v2(ctypes.byref(other), 0, 1) == OK
+    there = [allocate(size)[1] for size in (6 * MIB, 1000)]
+    assert cuda.cuCtxPopCurrent_v2(ctypes.byref(ignored)) == OK
+    after = allocate(4 * MIB)[1]
+    own, _ = mapped(2 * MIB)
+    blocks = [*before, *there, after, own]
+    for i, address in enumerate(blocks):
+        put(address, bytes([i + 1]) * 1000)
+    ready()
+    for number, _ in enumerate(sys.stdin):
+        good = all(get(address, 1000) == bytes([i + 1 + number]) * 1000 for i, address in enumerate(blocks))
+        for to, source in ((there[0], before[0]), (after, there[1])):
+            kept = get(to, 1000)
+            good = good and cuda.cuMemcpyDtoD_v2(u64(to), u64(source), size_t(1000)) == OK
+            good = good and get(to, 1000) == get(source, 1000)
+            put(to, kept)
+        for i, address in enumerate(blocks):
+            put(address, bytes([i + 2 + number]) * 1000)
+        print(json.dumps({"good": good, "access": [access_of(address) for address in (*before, after, own)]}), flush=True)
+    return {"freed": [free(address) for address in (*before, *there, after)],
+            "destroyed": [cuda.cuCtxDestroy_v2(one) for one in (other, context)]}
+
+
 def many():
     """So many chunks of 2 MiB, each with its number."""
     start()

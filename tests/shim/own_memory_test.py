@@ -184,5 +184,49 @@ class SmallAllocations(OwnCase):
         self.assert_empty(ledger)
 
 
+class SeveralDevices(OwnCase):
+    def command(self, *words, preload=True):
+        command = super().command(*words, preload=preload)
+        return [command[0], "exec", "--gpus", "2", *command[2:]]
+
+    def used_on(self, ledger):
+        return [int(ledger("used", uuid)) for uuid in (self.uuid, self.other)]
+
+    def serve_both(self):
+        self.other = self.probe("uuid_of", 1, preload=False)
+        return self.sharing("-", 20_000, 8 << 30, "--gpu", self.other, 8 << 30, CONTEXT)
+
+    def test_of_which_one_is_used_are_as_one(self):
+        ledger = self.serve_both()
+        process = self.start_probe("holds", 16, 8)
+        one = self.only(ledger)
+        self.assertEqual((one["evictable"], one["home"]), (16 * MIB, self.uuid))
+        before = self.device_used()
+        for _ in range(3):
+            self.assert_stands(self.order(ledger, one["pid"], True), EVICTED)
+            self.assertEqual(before - self.device_used(), 16 * MIB)
+            self.assert_stands(self.order(ledger, one["pid"], False), ON_GPU)
+            self.assert_good(process)
+
+    def test_that_are_both_used_reach_what_leaves_the_first_and_the_second_keeps_its_own(self):
+        ledger = self.serve_both()
+        process = self.start_probe("two_devices")
+        one = self.only(ledger)
+        self.assertEqual((one["evictable"], one["home"]), (16 * MIB, self.uuid))
+        self.assertEqual(self.used_on(ledger), [CONTEXT + 16 * MIB, CONTEXT + 8 * MIB])
+        for times in range(4):
+            if times % 2:
+                self.assert_stands(self.take(ledger, one["pid"], 6 * MIB), 6)
+            away = self.order(ledger, one["pid"], True)
+            self.assert_stands(away, EVICTED)
+            self.assertEqual(away["evicted"], 16 * MIB)
+            self.assert_stands(self.order(ledger, one["pid"], False), ON_GPU)
+            answer = json.loads(self.tell(process))
+            self.assertEqual(answer, {"good": True, "access": [[[0, 3], [0, 3]]] * 3 + [[[0, 3], [0, 0]]]})
+        self.assertEqual(self.finish(process), {"freed": [0] * 5, "destroyed": [0, 0]})
+        ledger("reclaim")
+        self.assertEqual(self.used_on(ledger), [0, 0])
+
+
 if __name__ == "__main__":
     unittest.main()
