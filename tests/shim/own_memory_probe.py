@@ -166,7 +166,8 @@ def kinds():
     assert bind(stays["imported"][0], 2 * MIB, handle.value) == OK and allow(stays["imported"][0], 2 * MIB) == OK
     again = reserve(4 * MIB)
     assert bind(again, 4 * MIB, stays["twice"][1]) == OK and allow(again, 4 * MIB) == OK
-    assert cuda.cuMemGetHandleForAddressRange(ctypes.byref(fd), u64(stays["ranged"][0]), size_t(2 * MIB), 1, u64(0)) == OK
+    assert cuda.cuMemGetHandleForAddressRange(ctypes.byref(fd), u64(stays["ranged"][0]), size_t(2 * MIB), 1,
+                                              u64(0)) == OK
     unmapped = make(8 * MIB)[1]
     read_only, unseen = mapped(2 * MIB), mapped(2 * MIB)
     everything = {**leaves, **stays, "read_only": read_only}
@@ -184,7 +185,8 @@ def kinds():
         print(json.dumps(told), flush=True)
     return {"released": [release(handle) for _, handle in everything.values()] + [release(unmapped)],
             "again": [release(handle) for _, handle in leaves.values()],
-            "unmapped": [unbind(address, 2 * MIB) for name, (address, _) in everything.items() if name not in ("large", "twice")]}
+            "unmapped": [unbind(address, 2 * MIB) for name, (address, _) in everything.items()
+                         if name not in ("large", "twice")]}
 
 
 def handles():
@@ -255,7 +257,7 @@ def access_of(address):
 
 
 def two_devices():
-    """Memory on both; at each line copies between them, and what each may do. Nothing is there on the second at first."""
+    """Memory on both, on the second last; at each line copies between them, and what each may do."""
     _, context = start()
     before = [allocate(size)[1] for size in (8 * MIB, 1000)]
     other, ignored = pointer(), pointer()
@@ -277,7 +279,8 @@ def two_devices():
             put(to, kept)
         for i, address in enumerate(blocks):
             put(address, bytes([i + 2 + number]) * 1000)
-        print(json.dumps({"good": good, "access": [access_of(address) for address in (*before, after, own)]}), flush=True)
+        told = [access_of(address) for address in (*before, after, own)]
+        print(json.dumps({"good": good, "access": told}), flush=True)
     return {"freed": [free(address) for address in (*before, *there, after)],
             "destroyed": [cuda.cuCtxDestroy_v2(one) for one in (other, context)]}
 
@@ -349,8 +352,8 @@ def told_of_small():
     answers += [cuda.cuMemAllocPitch_v2(ctypes.byref(pitched), ctypes.byref(pitch), size_t(500), size_t(100), 4),
                 pitch.value, free(pitched.value), free(pitched.value)]
     put(address, b"\5" * 1000)
-    answers += [free(address + 512), free(address + 1), get(address, 1000) == b"\5" * 1000, free(address), free(address),
-                cuda.cuMemFreeAsync(u64(other), pointer(0)), cuda.cuCtxDestroy_v2(context), free(other)]
+    answers += [free(address + 512), free(address + 1), get(address, 1000) == b"\5" * 1000, free(address),
+                free(address), cuda.cuMemFreeAsync(u64(other), pointer(0)), cuda.cuCtxDestroy_v2(context), free(other)]
     return answers
 
 
