@@ -30,6 +30,7 @@ bool IsMoving(const ledger::Standing& one) {
 }  // namespace
 
 std::string Sharer::GpuOf(const Entry& entry, const ledger::Standing& standing) const {
+  if (!standing.home.empty()) return standing.home;
   const auto most = std::max_element(standing.held.begin(), standing.held.end(),
                                      [](const auto& a, const auto& b) { return a.used < b.used; });
   if (most != standing.held.end()) return most->uuid;

@@ -222,7 +222,12 @@ std::optional<base::Bytes> Ledgers::OnGpuOf(JobId job, base::ProcessId process, 
   const auto held = HeldBy(job, process, uuid);
   if (!held) return held;
   const auto& entry = jobs_.at(job);
-  return *held - base::Bytes{wire::Load(entry.page->slot[*SlotOf(entry, process)].evicted)};
+  const unsigned slot = *SlotOf(entry, process);
+  const auto parsed = ParseUuid(uuid);
+  const int gpu = parsed ? wire::FindGpu(*entry.page, parsed->data()) : -1;
+  const std::uint32_t home = wire::Load(entry.page->slot[slot].home);
+  if (home != 0 && home != static_cast<std::uint32_t>(gpu + 1)) return held;
+  return *held - base::Bytes{wire::Load(entry.page->slot[slot].evicted)};
 }
 
 unsigned Ledgers::Reclaim(JobId job) {

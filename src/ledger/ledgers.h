@@ -70,8 +70,9 @@ struct Standing {
   base::Bytes evicted;             // in host memory
   bool holds_imported = false;     // on the GPU: memory that no checkpoint may find there
   // What it counts on each GPU that it counts anything on, evicted memory included: what of it is neither
-  // evictable nor evicted is pinned. A process with memory that can leave sees one GPU alone.
+  // evictable nor evicted is pinned.
   std::vector<GpuUsage> held;
+  std::string home;  // of several GPUs that it sees, that whose memory can leave; else empty
   wire::Activity activity = wire::Activity::kUnknown;
   std::uint64_t activity_since = 0;  // CLOCK_MONOTONIC, ns
   base::Bytes wants;                 // that allocations wait for

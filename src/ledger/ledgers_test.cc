@@ -279,6 +279,23 @@ TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {
   EXPECT_EQ(ledgers.Order({9}, base::SelfId(), true).error().code, base::ErrorCode::kNotFound);
 }
 
+TEST(Ledgers, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
+  auto seat = ledgers.Join(kJob, base::SelfId());
+  const Mapped mapped(seat->owner);
+  wire::Slot& slot = SlotOf(mapped, *seat);
+  for (const unsigned gpu : {0u, 1u}) wire::Reserve(*mapped, gpu, seat->slot, 65536);
+  slot.evicted = 4096;
+  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).home, "");
+  slot.home = 2;
+  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).home, kSecond);
+  EXPECT_EQ(ledgers.OnGpuOf(kJob, base::SelfId(), kFirst)->count, 65536u);
+  EXPECT_EQ(ledgers.OnGpuOf(kJob, base::SelfId(), kSecond)->count, 65536u - 4096);
+  slot.home = 17;
+  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).home, "");
+}
+
 TEST(Ledgers, WhatAProcessSaysOfItselfMayBeAnything) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));

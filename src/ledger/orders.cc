@@ -54,6 +54,7 @@ Standing Ledgers::Read(const Entry& entry, unsigned slot, const Member& member) 
     const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
     const std::uint64_t bytes = gpu < 0 ? 0 : wire::BytesOf(ledger, static_cast<unsigned>(gpu), slot);
     if (bytes != 0) standing.held.push_back({limit.uuid, {bytes}});
+    if (gpu >= 0 && wire::Load(place.home) == static_cast<std::uint32_t>(gpu) + 1) standing.home = limit.uuid;
   }
   const std::uint32_t activity = wire::Load(place.activity);
   if (activity < wire::kActivities) standing.activity = static_cast<wire::Activity>(activity);

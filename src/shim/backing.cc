@@ -11,16 +11,34 @@ using namespace driver::abi;  // the vendor's names
 
 enum : std::uint32_t { kNotKnown, kYes, kNo };
 
-bool OneDeviceWithVirtualMemory() {
-  auto* const count_devices = GPUMAN_REAL(cuDeviceGetCount);
+bool HasVirtualMemory(int device) {
   auto* const ask = GPUMAN_REAL(cuDeviceGetAttribute);
-  int devices = 0, supported = 0, passes = 0;
-  return count_devices != nullptr && ask != nullptr && count_devices(&devices) == CUDA_SUCCESS &&
-         devices == 1 &&
-         ask(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0) == CUDA_SUCCESS &&
+  int supported = 0, passes = 0;
+  return ask != nullptr &&
+         ask(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device) == CUDA_SUCCESS &&
          supported != 0 &&
-         ask(&passes, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0) == CUDA_SUCCESS &&
+         ask(&passes, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device) ==
+             CUDA_SUCCESS &&
          passes != 0;
+}
+
+// Where one does not reach another, copies between them are the driver's to arrange, which it does for plain
+// memory alone.
+bool DevicesWithVirtualMemory(int& devices) {
+  auto* const count_devices = GPUMAN_REAL(cuDeviceGetCount);
+  auto* const reaches = GPUMAN_REAL(cuDeviceCanAccessPeer);
+  if (count_devices == nullptr || count_devices(&devices) != CUDA_SUCCESS || devices < 1 ||
+      devices > kMostDevices)
+    return false;
+  for (int device = 0; device < devices; ++device) {
+    if (!HasVirtualMemory(device)) return false;
+    for (int other = 0; other < devices; ++other) {
+      int can = 0;
+      if (other != device && (reaches == nullptr || reaches(&can, device, other) != CUDA_SUCCESS || can == 0))
+        return false;
+    }
+  }
+  return true;
 }
 
 // For who holds the books.
@@ -32,41 +50,24 @@ std::uint64_t Evictable(const Guest& guest) {
 
 // For who holds the books.
 void Forget(Guest& guest, const Backing& backing, std::uint64_t bytes) {
-  if (backing.kept == Backing::kStuck) guest.stuck -= bytes;
+  if (backing.kept == Backing::kStuck || backing.stays) guest.stuck -= bytes;
   if (backing.kept != Backing::kOwn) guest.imported -= bytes;
-}
-
-// As cuMemFree waits for the work of the allocation's context.
-CUresult WaitForContext(std::uint64_t context) {
-  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
-  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
-  auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
-  if (push == nullptr || pop == nullptr || synchronize == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  CUresult result = push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context)));
-  if (result == CUDA_SUCCESS) {
-    result = synchronize();
-    CUcontext ignored = nullptr;
-    pop(&ignored);
-  }
-  // One that is gone has no work.
-  return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ? CUDA_SUCCESS
-                                                                                           : result;
-}
-
-void GiveUp(Guest& guest, const Region& region) {
-  UnmapRegion(guest, region);
-  auto* const free = GPUMAN_REAL(cuMemAddressFree);
-  if (free != nullptr) free(region.address, region.bytes);
 }
 
 }  // namespace
 
 CUresult GiveAccess(const Region& region) {
   auto* const set = GPUMAN_REAL(cuMemSetAccess);
-  CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, region.device};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return set == nullptr ? CUDA_ERROR_NOT_SUPPORTED : set(region.address, region.bytes, &access, 1);
+  CUmemAccessDesc access[kMostDevices];
+  std::size_t count = 0;
+  for (int device = 0; device < kMostDevices; ++device) {
+    const bool writes = (region.writers & DeviceBit(device)) != 0;
+    if (!writes && (region.readers & DeviceBit(device)) == 0) continue;
+    access[count].location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+    access[count++].flags = writes ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
+  }
+  if (set == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  return count == 0 ? CUDA_SUCCESS : set(region.address, region.bytes, access, count);
 }
 
 std::uint64_t UnmapPiece(Guest& guest, const Piece& piece) {
@@ -98,8 +99,11 @@ void TellImported(Guest& guest) {
 
 void TellEvictable(Guest& guest) {
   if (guest.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
+  const std::uint32_t home = wire::Load(guest.home);
+  const int gpu = home != 0 ? LedgerGpuOf(guest, static_cast<int>(home) - 1) : -1;
   {
     const Locked lock(guest.books);
+    wire::Store(guest.ledger->slot[guest.slot].home, static_cast<std::uint32_t>(gpu + 1));
     __atomic_store_n(&guest.ledger->slot[guest.slot].evictable, Evictable(guest), __ATOMIC_SEQ_CST);
   }
   TellImported(guest);
@@ -113,10 +117,58 @@ bool IsBacked(Guest& guest) {
     const bool evictable =
         MayBeEvicted() && (!joined || wire::Load(guest.ledger->backing) ==
                                           static_cast<std::uint32_t>(wire::Backing::kEvictable));
-    known = evictable && OneDeviceWithVirtualMemory() ? kYes : kNo;
+    int devices = 0;
+    known = evictable && DevicesWithVirtualMemory(devices) ? kYes : kNo;
+    guest.visible = devices;
     wire::Store(guest.backing, known);
   }
   return known == kYes;
+}
+
+bool IsBackedOn(Guest& guest, int device) {
+  if (!IsBacked(guest)) return false;
+  if (guest.visible == 1) return true;
+  const auto wanted = static_cast<std::uint32_t>(device) + 1;
+  std::uint32_t home = 0;
+  return __atomic_compare_exchange_n(&guest.home, &home, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
+         home == wanted;
+}
+
+void GiveReach(Guest& guest, std::uint64_t address) {
+  Region region{};
+  {
+    const Locked lock(guest.books);
+    const Region* const known = guest.regions.Find(address);
+    if (known == nullptr || known->token != 0 || (guest.reach & ~known->readers) == 0) return;
+    region = *known;
+    region.readers = region.writers = region.readers | guest.reach;
+  }
+  if (GiveAccess(region) != CUDA_SUCCESS) return;  // then it cannot be copied from there
+  const Locked lock(guest.books);
+  guest.regions.SetAccess(region.address, region.readers, region.writers);
+}
+
+void ReachFrom(Guest& guest, int device) {
+  if (device < 0 || device >= kMostDevices) return;
+  {
+    const Locked lock(guest.books);
+    if ((guest.reach & DeviceBit(device)) != 0) return;
+    guest.reach |= DeviceBit(device);
+  }
+  if (!IsBacked(guest) || guest.visible == 1) return;
+  // What others add meanwhile has seen that bit.
+  for (std::uint64_t from = 0;;) {
+    {
+      const Locked lock(guest.books);
+      const Region* next = nullptr;
+      for (std::size_t i = 0; i < guest.regions.size() && next == nullptr; ++i) {
+        if (guest.regions.at(i).address > from) next = &guest.regions.at(i);
+      }
+      if (next == nullptr) return;
+      from = next->address;
+    }
+    GiveReach(guest, from);
+  }
 }
 
 CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark) {
@@ -128,6 +180,7 @@ CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark) {
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, region.device};
+  prop.allocFlags.gpuDirectRDMACapable = region.direct;
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
     {
@@ -178,70 +231,14 @@ std::uint64_t BytesEvictable(Guest& guest) {
   return Evictable(guest);
 }
 
-CUresult AllocateBacked(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
-  auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
-  if (reserve == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-  StartAttendant(guest);
-  Region region{0, bytes, RoundUp(bytes, where.granule), where.context, where.device, 0};
-  if (region.bytes < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUdeviceptr address = 0;
-  if (reserve(&address, region.bytes, 0, 0, 0) != CUDA_SUCCESS) return CUDA_ERROR_OUT_OF_MEMORY;
-  region.address = address;
-  {
-    const Locked lock(guest.books);
-    region.born = ++guest.births;
+void PinRegion(Guest& guest, const Region& region) {
+  for (unsigned i = 0; i < PiecesOf(region); ++i) {
+    const Piece piece = PieceOf(region, i);
+    Backing* const known = guest.handles.Find(piece.address);
+    if (known == nullptr || known->stays) continue;
+    if (known->kept != Backing::kStuck) guest.stuck += piece.bytes;
+    known->stays = true;
   }
-  CUresult result = MapRegion(guest, region);
-  if (result == CUDA_SUCCESS) {
-    const Locked lock(guest.books);
-    if (!guest.regions.Add(region)) result = CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  if (result != CUDA_SUCCESS) {
-    GiveUp(guest, region);
-    return result;
-  }
-  *pointer = address;
-  TellEvictable(guest);
-  return CUDA_SUCCESS;
-}
-
-bool FreeBacked(Guest& guest, CUdeviceptr pointer, CUresult& result) {
-  Region region{};
-  if (!IsBacked(guest)) return false;
-  {
-    const Locked lock(guest.books);
-    if (!guest.regions.Take(pointer, region)) return false;
-  }
-  result = WaitForContext(region.context);
-  if (result != CUDA_SUCCESS) {
-    const Locked lock(guest.books);
-    guest.regions.Add(region);  // there is room: it was there
-    return true;
-  }
-  GiveUp(guest, region);
-  TellEvictable(guest);
-  return true;
-}
-
-void DropBackedOf(Guest& guest, std::uint64_t context) {
-  bool any = false;
-  for (Region region{};; any = true) {
-    {
-      const Locked lock(guest.books);
-      if (!guest.regions.TakeOneOf(context, region)) break;
-    }
-    GiveUp(guest, region);
-  }
-  if (any) TellEvictable(guest);
-}
-
-bool FindBacked(Guest& guest, CUdeviceptr pointer, Region& region) {
-  if (!IsBacked(guest)) return false;
-  const Locked lock(guest.books);
-  const Region* const found = guest.regions.Find(pointer);
-  if (found == nullptr) return false;
-  region = *found;
-  return true;
 }
 
 }  // namespace gpuman::shim

@@ -16,7 +16,7 @@ void ForEachThatCanLeave(Guest& guest, const Region& region, Visit visit) {
   for (unsigned p = 0; p < PiecesOf(region); ++p) {
     const Piece piece = PieceOf(region, p);
     Backing* const known = guest.handles.Find(piece.address);
-    if (known != nullptr && known->kept != Backing::kStuck && known->mark != Backing::kGoing)
+    if (known != nullptr && known->kept != Backing::kStuck && !known->stays && known->mark != Backing::kGoing)
       visit(piece, *known);
   }
 }
@@ -63,6 +63,32 @@ std::uint64_t MarkGoing(Guest& guest, std::uint64_t bytes) {
 void UnmarkAll(Guest& guest) {
   const Locked lock(guest.books);
   guest.handles.ForEach([](std::uint64_t, Backing& backing) { backing.mark = Backing::kNone; });
+}
+
+void LearnAccess(Guest& guest) {
+  auto* const ask = GPUMAN_REAL(cuMemGetAccess);
+  ForEachMarked(guest, Backing::kGoing, [&](const Piece& piece) {
+    {
+      const Locked lock(guest.books);
+      const Region* const region = guest.regions.Find(piece.address);
+      if (region == nullptr || region->token == 0) return true;
+    }
+    std::uint64_t readers = 0, writers = 0;
+    bool told = ask != nullptr;
+    for (int device = 0; device < guest.visible && told; ++device) {
+      const CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, device};
+      unsigned long long flags = 0;
+      told = ask(&flags, &location, piece.address) == CUDA_SUCCESS;
+      if ((flags & CU_MEM_ACCESS_FLAGS_PROT_READ) != 0) readers |= DeviceBit(device);
+      if (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) writers |= DeviceBit(device);
+    }
+    const Locked lock(guest.books);
+    if (told)
+      guest.regions.SetAccess(piece.address, readers, writers);
+    else if (Backing* const known = guest.handles.Find(piece.address))
+      known->mark = Backing::kNone;
+    return true;
+  });
 }
 
 std::uint64_t UnmapMarked(Guest& guest, Backing::Mark mark) {

@@ -250,6 +250,7 @@ void UncountAll(Guest& guest) {
 Ended HandOutMarked(Guest& guest, std::uint64_t bytes) {
   const InSomeContext context(guest);
   if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
+  LearnAccess(guest);
   const Connection mover(wire::kOutMagic);
   if (mover.get() < 0) return {Trouble::kNoMover};
   const unsigned segments = guest.segments;

@@ -19,7 +19,9 @@
 #include "ledger/wire/transfer.h"
 #include "shim/account/allocations.h"
 #include "shim/account/arrays.h"
+#include "shim/account/made_memory.h"
 #include "shim/account/regions.h"
+#include "shim/account/slabs.h"
 #include "shim/account/virtual_memory.h"
 #include "shim/activity.h"
 #include "shim/attendant.h"
@@ -64,13 +66,15 @@ struct Context {
 };
 
 // What is behind a piece of a region. `kept`: the descriptor in the vault that it came by, above 0. What came
-// and whose descriptor could not be kept cannot be passed on: it is stuck on the device until it is freed.
+// and whose descriptor could not be kept cannot be passed on: it is stuck on the device until it is freed. So
+// is what others can reach (`stays`).
 struct Backing {
   static constexpr int kOwn = 0, kStuck = -1, kUnkept = -2;
   enum Mark : std::uint32_t { kNone, kGoing, kFresh };  // chosen to leave; has just come
   std::uint64_t handle;
   int kept;
   Mark mark;
+  bool stays = false;
 };
 
 enum class Phase : std::uint32_t {
@@ -114,12 +118,17 @@ struct Guest {
   Gate gate;
   Regions regions;            // for books
   Table<Backing> handles;     // for books: of the regions' pieces that are on the device, by address
+  Slabs slabs;                // for books: of regions
+  MadeMemory made;            // for books: the program's own, with regions and without
   std::uint64_t stuck;        // for books: bytes of those that cannot leave it
   std::uint64_t imported;     // for books: bytes of those that came from another process
   std::uint64_t foreign;      // for books: memory that the program imported itself, how many
   std::uint64_t away;         // for books: bytes of pieces that are in host memory instead
   std::uint64_t births;       // for books: allocations so far
   std::uint32_t backing;      // atomic; 0: not known yet, 1: regions are made, 2: none are
+  int visible;                // devices that the process sees; known with `backing`
+  std::uint32_t home;         // atomic; 1 + the one of several whose memory can leave; 0: none yet
+  std::uint64_t reach;        // for books: the devices with contexts, a bit each
   std::uint32_t captures;     // atomic; streams that capture
   pthread_mutex_t capturing;  // held where a capture begins, and where one would be spoilt; after contexts
   Watch watch;

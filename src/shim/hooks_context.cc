@@ -32,6 +32,7 @@ void Enter(Guest& guest, std::uint64_t context, int device, std::uint64_t bytes)
   Gone(guest, context);  // of an earlier context of the same number
   if (Context* const entry = guest.context.Insert(context)) *entry = {device, bytes};
   StartAttendant(guest);
+  ReachFrom(guest, device);
 }
 
 bool IsActive(CUdevice device) {

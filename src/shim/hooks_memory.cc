@@ -34,10 +34,13 @@ void Undo(Guest& guest, std::uint64_t address) {
   if (auto* const free = GPUMAN_REAL(cuMemFree_v2)) free(address);
 }
 
-// What cuMemAlloc allocates by: so much that it can leave the device, or as the driver does.
+// What cuMemAlloc allocates by: so that it can leave the device, or as the driver does. So what is small
+// while a stream is captured: that may be refused, and its free must not wait.
 template <typename Plain>
 CUresult BackedOr(Guest* guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes, Plain plain) {
-  const bool backed = guest != nullptr && bytes >= kLeastBacked && IsBacked(*guest);
+  const bool capturing = guest != nullptr && __atomic_load_n(&guest->captures, __ATOMIC_SEQ_CST) != 0;
+  const bool backed = guest != nullptr && bytes != 0 && IsBackedOn(*guest, where.device) &&
+                      (bytes >= kLeastBacked || !capturing);
   return backed ? AllocateBacked(*guest, where, pointer, bytes) : plain();
 }
 
@@ -146,8 +149,8 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in
         const std::uint64_t row = RoundUp(width_in_bytes, kPitch);
         const CUresult result = BackedOr(guest, where, pointer, PitchedBytes(row, height), plain);
         // As the driver's own, where the driver has not said it.
-        Region region{};
-        if (result == CUDA_SUCCESS && guest != nullptr && FindBacked(*guest, *pointer, region)) *pitch = row;
+        Found found{};
+        if (result == CUDA_SUCCESS && guest != nullptr && FindBacked(*guest, *pointer, found)) *pitch = row;
         return result;
       },
       [&] { return PitchedBytes(*pitch, height); });

@@ -2,6 +2,7 @@
 #include "shim/backing.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"
+#include "shim/program_memory.h"
 
 namespace gpuman::shim {
 namespace {
@@ -36,7 +37,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
   const CUresult result = WithRoom(&*visit, bytes, [&](bool& full) {
     if (!Reserve(*visit, device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
     const bool room = IsWithinRoom(*visit, device);
-    const CUresult created = room ? real(handle, size, prop, flags) : CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult created =
+        room ? CreateForProgram(*visit, handle, size, *prop, flags) : CUDA_ERROR_OUT_OF_MEMORY;
     full = created == CUDA_ERROR_OUT_OF_MEMORY;
     if (created != CUDA_SUCCESS) GiveBack(*visit, device, bytes);
     return created;
@@ -58,7 +60,8 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     const Locked lock((*visit).books);
     known = (*visit).virtual_memory.TakeHandle(handle, reference);
   }
-  const CUresult result = real(handle);
+  CUresult result{};
+  if (!ReleaseHeld(*visit, handle, result)) result = real(handle);
   if (!known) return result;
   if (result == CUDA_SUCCESS) {
     Drop(*visit, reference);
@@ -75,6 +78,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   const CUresult result = real(handle, addr);
   const Visit visit;
   if (!visit || result != CUDA_SUCCESS) return result;
+  RetainHeld(*visit, *handle, reinterpret_cast<std::uintptr_t>(addr));
   const Locked lock((*visit).books);
   (*visit).virtual_memory.Retained(*handle, reinterpret_cast<std::uintptr_t>(addr));
   return result;
@@ -99,11 +103,15 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
                   unsigned long long flags) {
   auto* const real = GPUMAN_REAL(cuMemMap);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const CUresult result = real(ptr, size, offset, handle, flags);
   const Visit visit;
-  if (!visit || result != CUDA_SUCCESS) return result;
-  const Locked lock((*visit).books);
-  (*visit).virtual_memory.Mapped(ptr, size, handle);
+  if (!visit) return real(ptr, size, offset, handle, flags);
+  const CUresult result = real(ptr, size, offset, HeldBy(*visit, handle).handle, flags);
+  if (result != CUDA_SUCCESS) return result;
+  {
+    const Locked lock((*visit).books);
+    (*visit).virtual_memory.Mapped(ptr, size, handle);
+  }
+  MappedHeld(*visit, ptr, size, handle);
   return result;
 }
 
@@ -126,7 +134,9 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
       *entry = reference;
     }
   }
+  Unmapping unmapping(*visit, ptr, size);
   const CUresult result = real(ptr, size);
+  unmapping.End(result == CUDA_SUCCESS);
   taken.ForEach([&](std::uint64_t, const VirtualReference& reference) {
     if (result == CUDA_SUCCESS) return Drop(*visit, reference);
     const Locked lock((*visit).books);

@@ -123,6 +123,12 @@ std::uint64_t GranuleOf(Guest& guest, int ordinal) {
   return device != nullptr ? device->granule : 0;
 }
 
+int LedgerGpuOf(Guest& guest, int ordinal) {
+  const Device* const device = Known(guest, ordinal);
+  const Locked lock(guest.meter);
+  return device != nullptr && device->in_ledger ? static_cast<int>(device->gpu) : -1;
+}
+
 bool ReserveAtOnce(Guest& guest, int ordinal, std::uint64_t bytes) {
   Device* const device = Known(guest, ordinal);
   return device == nullptr || bytes == 0 || TryReserve(guest, *device, bytes);

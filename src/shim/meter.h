@@ -25,6 +25,8 @@ struct Where {
 bool CurrentWhere(Guest& guest, Where& where);
 // The device's granule; 0 where it is beyond what is counted.
 std::uint64_t GranuleOf(Guest& guest, int device);
+// Which of the ledger's GPUs the device is; below 0: none, or not known.
+int LedgerGpuOf(Guest& guest, int device);
 
 // False: it would pass the limit. Before that is said, what is free without anybody knowing is found: memory
 // that pools gave back, that of processes of the job that have ended, and what pools have and do not use.

@@ -191,6 +191,7 @@ inline Outcome Clear(Ledger& ledger, unsigned slot) {
   for (std::uint64_t* const word : {&gone.order_bytes, &gone.wants, &gone.activity_since, &gone.completed})
     Store(*word, 0);
   __atomic_store_n(&gone.activity, 0, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&gone.home, 0, __ATOMIC_SEQ_CST);
   __atomic_store_n(&gone.pid, 0, __ATOMIC_SEQ_CST);
   return outcome;
 }

@@ -1,6 +1,6 @@
-// The device memory that the shim backs itself, so that it can leave the device and come back at the same
-// addresses: one region for each allocation of the program's, mapped in pieces. Pure; not thread-safe. All
-// zeros is empty.
+// The device memory that can leave the device and come back at the same addresses: one region for each
+// allocation that the shim backs itself, mapped in pieces, and one for each mapping that the program made of
+// its own memory (made_memory.h). Pure; not thread-safe. All zeros is empty.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,14 @@ struct Region {
   std::uint64_t bytes;    // as mapped, in granules
   std::uint64_t context;  // it goes with this one
   int device;
-  std::uint64_t born = 0;  // which allocation it was
+  std::uint64_t born = 0;     // which allocation it was
+  std::uint64_t readers = 0;  // devices that may read it, a bit each
+  std::uint64_t writers = 0;  // and write it
+  std::uint64_t token = 0;    // 0: the shim backs it; else of the program's own memory
+  unsigned char direct = 0;   // that is made for devices beside the GPU
 };
+
+constexpr std::uint64_t DeviceBit(int device) { return std::uint64_t{1} << device; }
 
 // A part of a region that one handle backs.
 struct Piece {
@@ -26,9 +32,10 @@ struct Piece {
 };
 
 constexpr unsigned PiecesOf(const Region& region) {
-  return static_cast<unsigned>((region.bytes + kPieceBytes - 1) / kPieceBytes);
+  return region.token != 0 ? 1 : static_cast<unsigned>((region.bytes + kPieceBytes - 1) / kPieceBytes);
 }
 constexpr Piece PieceOf(const Region& region, unsigned index) {
+  if (region.token != 0) return {region.address, region.bytes};
   const std::uint64_t from = index * kPieceBytes;
   return {region.address + from, region.bytes - from < kPieceBytes ? region.bytes - from : kPieceBytes};
 }
@@ -43,6 +50,9 @@ class Regions {
   bool TakeOneOf(std::uint64_t context, Region& region);
   // The region of which the program was given this address; null: none.
   const Region* Find(std::uint64_t address) const;
+
+  // Of the region that begins at the address.
+  void SetAccess(std::uint64_t address, std::uint64_t readers, std::uint64_t writers);
 
   std::size_t size() const { return size_; }
   const Region& at(std::size_t index) const { return entries_[index]; }

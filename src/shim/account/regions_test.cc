@@ -53,6 +53,14 @@ TEST_F(RegionsTest, DoNotOverlap) {
   EXPECT_TRUE(regions_.Add(At(8 * kMiB, 2 * kMiB)));
 }
 
+TEST_F(RegionsTest, KeepWhoMayDoWhatWithThem) {
+  ASSERT_TRUE(regions_.Add(At(0, 2 * kMiB)));
+  regions_.SetAccess(kBase, DeviceBit(0) | DeviceBit(63), DeviceBit(0));
+  regions_.SetAccess(kBase + kMiB, 0, 0);  // none begins there
+  EXPECT_EQ(regions_.Find(kBase)->readers, DeviceBit(0) | DeviceBit(63));
+  EXPECT_EQ(regions_.Find(kBase)->writers, DeviceBit(0));
+}
+
 TEST_F(RegionsTest, ComeInPiecesThatOneHandleEachBacks) {
   const Region region = At(0, 2 * kPieceBytes + 3 * kMiB);
   ASSERT_EQ(PiecesOf(region), 3u);
