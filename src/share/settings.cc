@@ -50,7 +50,7 @@ base::Result<> Within(std::string_view name, base::Millis value, base::Millis le
 base::Result<> Validate(const Settings& settings) {
   using base::Millis;
   constexpr Millis kHour{3'600'000}, kDay = 24 * kHour;
-  GPUMAN_TRY(Within("share.quantum_min", settings.quantum_min, Millis(10), kHour));
+  GPUMAN_TRY(Within("share.quantum_min", settings.quantum_min, Millis(10), kDay));
   GPUMAN_TRY(Within("share.quantum_max", settings.quantum_max, settings.quantum_min, kDay));
   GPUMAN_TRY(Within("share.idle", settings.idle, Millis(1), kHour));
   GPUMAN_TRY(Within("share.compute_quantum", settings.compute_quantum, Millis(10), kHour));

@@ -301,6 +301,42 @@ class CliTest(unittest.TestCase):
         self.ok("config", "check", str(good))
         self.assertEqual(self.m.json("config", "check", str(good)), {"valid": True})
 
+    def nvsharectl(self, *arguments):
+        return subprocess.run(["nvsharectl", *arguments], env=self.m.env, cwd=self.m.home, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
+
+    def settings(self):
+        return self.m.json("share", "status")["settings"]
+
+    def test_who_comes_from_nvshare_types_what_they_know(self):
+        before = self.settings()
+        for typed in (["-T", "40"], ["-T41"], ["--set-tq=42"], ["--set-tq", "43"]):
+            done = self.nvsharectl(*typed)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), typed)
+            seconds = int(re.search(r"\d+", "".join(typed)).group())
+            self.assertEqual(done.stdout, f"A turn that others wait for lasts {seconds}s.\n")
+            self.assertEqual((self.settings()["quantum_min"], self.settings()["quantum_max"]), (seconds, seconds))
+        self.assertEqual(self.nvsharectl("-T", "2147483647").returncode, 0)
+        self.assertEqual(self.settings()["quantum_max"], 86400, "a day is as long as turns get")
+        self.ok("share", "set", "--compute", "exclusive")
+        self.assertIn("run at once", self.nvsharectl("--anti-thrash=off").stdout)
+        self.assertEqual(self.settings()["compute"], "concurrent")
+        both = self.nvsharectl("-S", "on", "-T", "30")
+        self.assertEqual((both.returncode, both.stdout.count("\n")), (0, 2), both.stderr)
+        self.ok("share", "set", "--quantum-min", f"{before['quantum_min']}s", "--quantum-max", f"{before['quantum_max']}s")
+        self.assertEqual(self.settings(), before)
+
+    def test_nvsharectl_says_what_it_takes(self):
+        for typed in ([], ["-h"], ["--help"]):
+            done = self.nvsharectl(*typed)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), typed)
+            for option in ("-T,--set-tq", "-S,--anti-thrash", "-h,--help"):
+                self.assertIn(option, done.stdout)
+        for typed in (["-T", "0"], ["-T", "-5"], ["-T", "soon"], ["-T"], ["-S", "maybe"], ["-S"], ["-x"], ["word"]):
+            done = self.nvsharectl(*typed)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), typed)
+            self.assertIn("nvsharectl --help", done.stderr)
+
     def test_what_cannot_be_is_refused_with_the_reason(self):
         self.refused(6, "", "run", "--tag", "x", "--memory", "1TiB", "--", "true")
         self.refused(4, "", "run", "--tag", "x", "--gpu", "9", "--", "true")
