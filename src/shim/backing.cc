@@ -2,6 +2,7 @@
 
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
+#include "shim/paging.h"
 
 namespace gpuman::shim {
 namespace {
@@ -109,7 +110,7 @@ bool IsBacked(Guest& guest) {
   if (known == kNotKnown && guest.phase.load(std::memory_order_acquire) == Phase::kJoined) {
     const bool evictable = MayBeEvicted() && wire::Load(guest.ledger->backing) ==
                                                  static_cast<std::uint32_t>(wire::Backing::kEvictable);
-    known = evictable && OneDeviceWithVirtualMemory() ? kYes : kNo;
+    known = evictable && !WantsManaged() && OneDeviceWithVirtualMemory() ? kYes : kNo;
     wire::Store(guest.backing, known);
   }
   return known == kYes;

@@ -2,6 +2,7 @@
 #include "shim/backing.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"
+#include "shim/paging.h"
 #include "shim/pools.h"
 
 namespace gpuman::shim {
@@ -34,19 +35,29 @@ void Undo(Guest& guest, std::uint64_t address) {
   if (auto* const free = GPUMAN_REAL(cuMemFree_v2)) free(address);
 }
 
-// What cuMemAlloc allocates by: so much that it can leave the device, or as the driver does.
+// What cuMemAlloc allocates by: so much that it can leave the device, or as the driver does. `managed`: the
+// driver pages it.
 template <typename Plain>
-CUresult BackedOr(Guest* guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes, Plain plain) {
-  const bool backed = guest != nullptr && bytes >= kLeastBacked && IsBacked(*guest);
-  return backed ? AllocateBacked(*guest, where, pointer, bytes) : plain();
+CUresult BackedOr(Guest* guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes, bool& managed,
+                  Plain plain) {
+  managed = false;
+  if (guest == nullptr || bytes < kLeastBacked) return plain();
+  if (IsBacked(*guest)) return AllocateBacked(*guest, where, pointer, bytes);
+  managed = IsManaged(*guest, where.device);
+  return managed ? AllocateManaged(*guest, where, pointer, bytes) : plain();
 }
 
+struct Made {
+  std::uint64_t size;
+  bool managed;
+};
+
 // `allocate` is the driver's call, or what stands for it where the guest is not null; `asked` bounds what it
-// takes, `size` tells afterwards how much it was.
+// takes, `made` tells afterwards what it was.
 // `full`: the device had no room for it, or the job has none there for now.
-template <typename Allocate, typename Size>
+template <typename Allocate, typename Tell>
 CUresult TryWithin(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t reserved,
-                   Allocate allocate, Size size, bool& full) {
+                   Allocate allocate, Tell made, bool& full) {
   if (!Reserve(guest, where.device, reserved)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUdeviceptr before = *pointer;
   full = !IsWithinRoom(guest, where.device);
@@ -57,24 +68,27 @@ CUresult TryWithin(Guest& guest, const Where& where, CUdeviceptr* pointer, std::
     return result;
   }
   std::uint64_t cost = 0;
-  if (Enter(guest, {*pointer, size(), where.context, where.granule, where.device}, cost) &&
-      Settle(guest, where.device, reserved, cost))
+  const auto [size, managed] = made();
+  if (Enter(guest, {*pointer, size, where.context, where.granule, where.device, managed}, cost) &&
+      Settle(guest, where.device, reserved, cost)) {
+    if (managed) TellManaged(guest);
     return CUDA_SUCCESS;
+  }
   Undo(guest, *pointer);
   GiveBack(guest, where.device, reserved);
   *pointer = before;
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-template <typename Allocate, typename Size>
-CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allocate, Size size) {
+template <typename Allocate, typename Tell>
+CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allocate, Tell made) {
   const Visit visit;
   Where where{};
   if (!visit || pointer == nullptr || asked == 0 || !CurrentWhere(*visit, where))
     return allocate(nullptr, where);
   const std::uint64_t reserved = RoundUp(asked, where.granule);
   return WithRoom(&*visit, reserved, [&](bool& full) {
-    return TryWithin(*visit, where, pointer, reserved, allocate, size, full);
+    return TryWithin(*visit, where, pointer, reserved, allocate, made, full);
   });
 }
 
@@ -113,6 +127,7 @@ CUresult FreeAt(CUdeviceptr pointer, Free free) {
     else
       (*visit).allocations.PutBack(allocation);
   }
+  if (allocation.managed) TellManaged(*visit);
   GiveBack(*visit, allocation.device, bytes);
   return result;
 }
@@ -124,18 +139,22 @@ namespace hook {
 CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
   auto* const real = GPUMAN_REAL(cuMemAlloc_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  bool managed = false;
   return AllocateWithin(
       pointer, bytes,
       [&](Guest* guest, const Where& where) {
-        return BackedOr(guest, where, pointer, bytes, [&] { return real(pointer, bytes); });
+        return BackedOr(guest, where, pointer, bytes, managed, [&] { return real(pointer, bytes); });
       },
-      [&] { return std::uint64_t{bytes}; });
+      [&] {
+        return Made{bytes, managed};
+      });
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in_bytes, size_t height,
                             unsigned int element_size_bytes) {
   auto* const real = GPUMAN_REAL(cuMemAllocPitch_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  bool managed = false;
   return AllocateWithin(
       pointer, pitch == nullptr ? 0 : PitchedBytes(RoundUp(width_in_bytes, kPitch), height),
       [&](Guest* guest, const Where& where) {
@@ -144,13 +163,16 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in
                           (element_size_bytes == 4 || element_size_bytes == 8 || element_size_bytes == 16);
         if (!good) return plain();
         const std::uint64_t row = RoundUp(width_in_bytes, kPitch);
-        const CUresult result = BackedOr(guest, where, pointer, PitchedBytes(row, height), plain);
+        const CUresult result = BackedOr(guest, where, pointer, PitchedBytes(row, height), managed, plain);
         // As the driver's own, where the driver has not said it.
         Region region{};
-        if (result == CUDA_SUCCESS && guest != nullptr && FindBacked(*guest, *pointer, region)) *pitch = row;
+        if (result == CUDA_SUCCESS && guest != nullptr && (managed || FindBacked(*guest, *pointer, region)))
+          *pitch = row;
         return result;
       },
-      [&] { return PitchedBytes(*pitch, height); });
+      [&] {
+        return Made{PitchedBytes(*pitch, height), managed};
+      });
 }
 
 // Managed memory comes to the device as it is touched there, up to all of it: all of it counts.
@@ -159,7 +181,9 @@ CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flag
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   return AllocateWithin(
       pointer, bytes, [&](Guest*, const Where&) { return real(pointer, bytes, flags); },
-      [&] { return std::uint64_t{bytes}; });
+      [&] {
+        return Made{bytes, true};
+      });
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {

@@ -60,7 +60,9 @@ struct Slot {
   std::uint64_t activity_since;  // CLOCK_MONOTONIC, ns
   std::uint64_t completed;       // calls that went through the gate; grows while the job is watched
   std::uint32_t activity;        // Activity
-  std::uint8_t reserved1[28];
+  std::uint8_t reserved1[4];
+  std::uint64_t managed;  // bytes of managed memory: the driver moves it
+  std::uint8_t reserved2[16];
 };
 
 // How the job's processes take device memory.
@@ -99,7 +101,8 @@ static_assert(sizeof(Slot) == 384 && offsetof(Slot, start_time) == 8 && offsetof
               offsetof(Slot, evictable) == 288 && offsetof(Slot, evicted) == 296 &&
               offsetof(Slot, host) == 304 && offsetof(Slot, order_bytes) == 320 &&
               offsetof(Slot, wants) == 328 && offsetof(Slot, activity_since) == 336 &&
-              offsetof(Slot, completed) == 344 && offsetof(Slot, activity) == 352);
+              offsetof(Slot, completed) == 344 && offsetof(Slot, activity) == 352 &&
+              offsetof(Slot, managed) == 360);
 static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offsetof(Ledger, changes) == 20 &&
               offsetof(Ledger, backing) == 24 && offsetof(Ledger, patience_ms) == 28 &&
               offsetof(Ledger, host_budget) == 32 && offsetof(Ledger, host_total) == 40 &&
