@@ -10,9 +10,9 @@ namespace gpuman::cli {
 namespace {
 
 constexpr const char* kMore =
-    "It is gpuman under another name: -T N is gpuman share set --quantum-min Ns --quantum-max Ns, and -S off "
-    "is\n"
-    "--compute concurrent. gpuman share status shows who runs and who waits.";
+    "It is gpuman under another name: -T N is gpuman share set --quantum-min Ns --quantum-max Ns, -S off is\n"
+    "--compute concurrent --managed-turns off, -S on is --managed-turns on. gpuman share status shows who "
+    "runs.";
 
 // The longest turn there is; nvshare's users ask for more to mean as long as it takes.
 constexpr std::int64_t kLongest = std::chrono::seconds(std::chrono::days(1)).count();
@@ -28,6 +28,7 @@ api::ShareUpdate UpdateOf(const Options& options) {
     update.quantum_max = base::Millis(std::min(options.seconds, kLongest) * 1000);
     update.quantum_min = update.quantum_max;
   }
+  if (!options.anti_thrash.empty()) update.managed_turns = options.anti_thrash == "on";
   if (options.anti_thrash == "off") update.compute = "concurrent";
   return update;
 }
@@ -39,7 +40,10 @@ std::string Sentences(const Options& options, const api::ShareSettings& settings
         fmt::format("A turn that others wait for lasts {}.\n", base::FormatDuration(settings.quantum_max));
   if (options.anti_thrash == "on") text += "Jobs that do not fit on a GPU together take turns.\n";
   if (options.anti_thrash == "off")
-    text += "Jobs that fit on a GPU together run at once; those that do not take turns all the same.\n";
+    text +=
+        "Jobs run at once that fit on a GPU together, or whose memory is managed: the driver moves that back "
+        "and "
+        "forth.\nOther memory that does not fit takes turns all the same.\n";
   return text;
 }
 
@@ -60,7 +64,8 @@ int RunNvsharectl(const std::vector<std::string>& arguments, const Surroundings&
   app.add_option("-T,--set-tq", options.seconds, "A turn lasts N seconds, if others wait for it")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{INT32_MAX}).description(""));
-  app.add_option("-S,--anti-thrash", options.anti_thrash, "on: turns; off: all at once, as far as they fit")
+  app.add_option("-S,--anti-thrash", options.anti_thrash,
+                 "on: who does not fit takes turns; off: as far as possible all at once")
       ->type_name("on|off")
       ->check(CLI::IsMember(std::vector<std::string>{"on", "off"}).description(""));
   try {

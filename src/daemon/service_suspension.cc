@@ -43,7 +43,7 @@ suspend::BytesByGpu Service::FreeMemory() {
   for (const auto& [uuid, status] : guard_->Statuses()) {
     if (!status.sample.memory) continue;
     const base::Bytes reserve = guard_->ReserveOf(uuid);
-    const base::Bytes there = status.sample.memory->free;
+    const base::Bytes there = guard_->FreeOf(uuid);
     free[uuid] = there > reserve ? there - reserve : base::Bytes{};
   }
   return free;
@@ -109,8 +109,8 @@ bool Service::TakesTurns(base::JobId id) {
   if (!sharer_ || !job || !job->share || !job->preload) return false;
   const auto gpus = job->gpus.empty() ? AllGpus() : job->gpus;
   const auto meets = [&](const SharedJob& other) {
-    return other.id != id && std::find_first_of(other.gpus.begin(), other.gpus.end(), gpus.begin(), gpus.end()) !=
-                                 other.gpus.end();
+    return other.id != id && std::find_first_of(other.gpus.begin(), other.gpus.end(), gpus.begin(),
+                                                gpus.end()) != other.gpus.end();
   };
   const auto all = SharedJobs();
   return std::any_of(all.begin(), all.end(), meets);
