@@ -27,6 +27,7 @@ void Fields(V& v, T& x) {
   v("preload", x.preload);
   v("share", x.share);
   v("weight", x.weight);
+  v("oversubscribe", x.oversubscribe);
 }
 
 template <typename V, typename T>
@@ -60,6 +61,7 @@ void Fields(V& v, T& x) {
   v("priority", x.priority);
   v("share", x.share);
   v("weight", x.weight);
+  v("oversubscribe", x.oversubscribe);
   v("restart", x.restart);
   v.Group("memory", [&](auto& m) {
     m("limit", x.memory.limit);

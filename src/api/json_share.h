@@ -16,6 +16,8 @@ void Fields(V& v, T& x) {
   v("idle", x.idle);
   v("pause", x.pause);
   v("compute", x.compute);
+  v("memory", x.memory);
+  v("managed_turns", x.managed_turns);
   v("compute_quantum", x.compute_quantum);
   v("capacity", x.capacity);
   v("gpu_capacity", x.gpu_capacity);
@@ -34,6 +36,8 @@ void Fields(V& v, T& x) {
   v.Option("idle", x.idle);
   v.Option("pause", x.pause);
   v.Option("compute", x.compute);
+  v.Option("memory", x.memory);
+  v.Option("managed_turns", x.managed_turns);
   v.Option("compute_quantum", x.compute_quantum);
   v.Clearable("capacity", x.capacity, x.clear_capacity);
   v.Option("on_no_yield", x.on_no_yield);
@@ -47,6 +51,7 @@ void Fields(V& v, T& x) {
   v("resident", x.resident);
   v("away", x.away);
   v("pinned", x.pinned);
+  v("managed", x.managed);
   v("wanted", x.wanted);
 }
 

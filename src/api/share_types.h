@@ -18,6 +18,8 @@ struct ShareSettings {
   base::Millis idle{};
   bool pause = false;
   std::string compute;  // concurrent, exclusive, auto
+  std::string memory;   // auto, vmm, managed
+  bool managed_turns = true;
   base::Millis compute_quantum{};
   std::optional<std::string> capacity;              // a size or a percentage; null: what is free
   std::map<std::string, std::string> gpu_capacity;  // by UUID
@@ -34,6 +36,8 @@ struct ShareUpdate {
   std::optional<base::Millis> idle;
   std::optional<bool> pause;
   std::optional<std::string> compute;
+  std::optional<std::string> memory;
+  std::optional<bool> managed_turns;
   std::optional<base::Millis> compute_quantum;
   std::optional<base::SizeSpec> capacity;
   bool clear_capacity = false;  // what is free
@@ -43,7 +47,7 @@ struct ShareUpdate {
 
 // On one GPU, in bytes.
 struct ShareMemory {
-  base::Bytes resident, away, pinned, wanted;
+  base::Bytes resident, away, pinned, managed, wanted;
 };
 
 struct ShareJob {

@@ -60,6 +60,7 @@ struct RunRequest {
   bool preload = true;                // false: the guard alone
   bool share = false;  // its memory may leave the GPU and come back, and it takes turns where not all fit
   double weight = 1;   // of its turns, 0.001 to 1000
+  bool oversubscribe = false;  // one process may have more than its GPU, in managed memory
 };
 
 // PATCH /v1/jobs/ID: absent fields stay as they are.
@@ -101,6 +102,7 @@ struct JobView {
   int priority = 128;
   bool share = false;
   double weight = 1;
+  bool oversubscribe = false;
   RestartPolicy restart = RestartPolicy::kNo;
   JobMemory memory;
   std::optional<int> exit_code;

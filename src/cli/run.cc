@@ -24,6 +24,7 @@ base::Result<int> Run(Session& session, const RunFlags& flags) {
   GPUMAN_TRY(CheckProgram(made.request));
   for (const auto& name : made.left_out)
     session.Note(fmt::format("the variable {} is not UTF-8; the job does not get it", Printable(name)));
+  for (const auto& note : made.notes) session.Note(note);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::JobView job, daemon.Run(made.request));
   if (flags.wait) return WaitForJob(session, daemon, job);
@@ -75,6 +76,8 @@ void AddRun(const Registry& registry) {
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(0.001, 1000.0).description(""));
+  run->add_flag("--oversubscribe", o.oversubscribe,
+                "Let one process have more memory than its GPU: the driver pages it, slowly");
   run->add_option("-c,--command", o.command,
                   "The command as one string, which means what it means to /bin/sh")
       ->type_name("STRING");

@@ -13,7 +13,7 @@ namespace {
 
 struct SetOptions {
   std::optional<std::string> policy, quantum_min, quantum_max, idle, compute, compute_quantum, capacity;
-  std::optional<std::string> on_no_yield, yield_limit, pause;
+  std::optional<std::string> on_no_yield, yield_limit, pause, memory, managed_turns;
   std::optional<double> overhead;
 };
 
@@ -37,9 +37,11 @@ base::Result<int> Set(Session& session, const SetOptions& o) {
   api::ShareUpdate update;
   update.policy = o.policy;
   update.compute = o.compute;
+  update.memory = o.memory;
   update.on_no_yield = o.on_no_yield;
   if (o.overhead) update.overhead = *o.overhead / 100;
   if (o.pause) update.pause = *o.pause == "on";
+  if (o.managed_turns) update.managed_turns = *o.managed_turns == "on";
   GPUMAN_TRY(TakeTime(o.quantum_min, update.quantum_min));
   GPUMAN_TRY(TakeTime(o.quantum_max, update.quantum_max));
   GPUMAN_TRY(TakeTime(o.idle, update.idle));
@@ -93,6 +95,10 @@ void AddShare(const Registry& registry) {
        "Those who fit together run at once, one after the other, or whichever does more");
   set->add_option("--compute-quantum", o->compute_quantum, "A turn among those who fit together")
       ->type_name(kTimeValue);
+  word("--memory", o->memory, "auto|vmm|managed", {"auto", "vmm", "managed"},
+       "What memory of jobs that are started is made of: managed: the driver moves it");
+  word("--managed-turns", o->managed_turns, "on|off", {"on", "off"},
+       "Managed memory that does not fit takes turns; off: at once, moved back and forth");
   word("--pause", o->pause, "on|off", {"on", "off"}, "No turn ends while it is on");
   word("--on-no-yield", o->on_no_yield, "wait|suspend|end", {"wait", "suspend", "end"},
        "What becomes of a job whose work does not come to rest");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/table.h"
 
 namespace gpuman::cli {
@@ -42,20 +44,30 @@ std::string RenderShare(const api::ShareView& view, const Look& look) {
   for (const auto& gpu : view.gpus) {
     if (!text.empty()) text += '\n';
     text += GpuText(gpu);
-    Table table({{"ID", Align::kRight},
-                 {"TAG"},
-                 {"STATE"},
-                 {"ON GPU", Align::kRight},
-                 {"AWAY", Align::kRight},
-                 {"WANTS", Align::kRight},
-                 {"WEIGHT", Align::kRight},
-                 {"TURNS", Align::kRight}});
-    for (const auto& job : gpu.jobs)
-      table.Add({std::to_string(job.id), job.tag,
-                 Cell(WhatItDoes(job), job.in_run_set ? Color::kGreen : Color::kNone),
-                 base::FormatBytes(job.memory.resident + job.memory.pinned),
-                 base::FormatBytes(job.memory.away), base::FormatBytes(job.memory.wanted),
-                 fmt::format("{}", job.weight), base::FormatDuration(job.had_turn)});
+    const bool managed = std::any_of(gpu.jobs.begin(), gpu.jobs.end(),
+                                     [](const auto& job) { return job.memory.managed.count > 0; });
+    std::vector<Column> columns{{"ID", Align::kRight},
+                                {"TAG"},
+                                {"STATE"},
+                                {"ON GPU", Align::kRight},
+                                {"AWAY", Align::kRight},
+                                {"WANTS", Align::kRight},
+                                {"WEIGHT", Align::kRight},
+                                {"TURNS", Align::kRight}};
+    if (managed) columns.insert(columns.begin() + 5, {"MANAGED", Align::kRight});
+    Table table(std::move(columns));
+    for (const auto& job : gpu.jobs) {
+      std::vector<Cell> cells{std::to_string(job.id),
+                              job.tag,
+                              Cell(WhatItDoes(job), job.in_run_set ? Color::kGreen : Color::kNone),
+                              base::FormatBytes(job.memory.resident + job.memory.pinned),
+                              base::FormatBytes(job.memory.away),
+                              base::FormatBytes(job.memory.wanted),
+                              fmt::format("{}", job.weight),
+                              base::FormatDuration(job.had_turn)};
+      if (managed) cells.insert(cells.begin() + 5, base::FormatBytes(job.memory.managed));
+      table.Add(std::move(cells));
+    }
     text += table.Render(look);
   }
   return text;
@@ -73,6 +85,8 @@ std::string RenderShareSettings(const api::ShareSettings& s) {
   line("idle", base::FormatDuration(s.idle));
   line("capacity", s.capacity.value_or("what is free"));
   line("compute", s.compute);
+  line("memory", s.memory);
+  line("managed turns", s.managed_turns ? "on" : "off");
   line("pause", s.pause ? "on" : "off");
   line("on no yield", fmt::format("{} after {}", s.on_no_yield, base::FormatDuration(s.yield_limit)));
   return text;

@@ -92,6 +92,8 @@ void ReadShare(TomlReader& in, Config& config) {
   in.Time("share.idle", s.idle, Millis(2), Millis(60'000));
   in.Flag("share.pause", s.pause);
   ReadWord(in, "share.compute", s.compute, share::ParseCompute);
+  ReadWord(in, "share.memory", s.memory, share::ParseMemory);
+  in.Flag("share.managed_turns", s.managed_turns);
   in.Time("share.compute_quantum", s.compute_quantum, Millis(10), kDay);
   in.Spec("share.capacity", s.capacity);
   in.Specs("share.gpu_capacity", s.capacity_of);

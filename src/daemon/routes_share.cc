@@ -25,13 +25,13 @@ void Show(Service& service, const http::ExchangePtr& exchange) {
 void Set(Service& service, const http::ExchangePtr& exchange) {
   if (auto may = service.Check(exchange->request().peer, Act::kManage); !may)
     return SendError(exchange, may.error());
-  Sharer* const sharer = service.sharer();
+  const Sharer* const sharer = service.sharer();
   if (!sharer) return SendError(exchange, kNoShim);
   const auto update = api::Decode<api::ShareUpdate>(exchange->request().body);
   if (!update) return SendError(exchange, update.error());
   auto settings = Changed(sharer->settings(), *update);
   if (!settings) return SendError(exchange, settings.error());
-  sharer->SetSettings(std::move(*settings));
+  service.SetShare(std::move(*settings));
   Show(service, exchange);
 }
 

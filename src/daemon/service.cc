@@ -86,6 +86,8 @@ jobs::SupervisorOptions Service::SupervisorOptionsOf(const Config& config) const
     options.launch.shim = options_.shim_library;
     options.launch.shim_socket = ShimSocket();
   }
+  if (config.share.memory != share::Memory::kAuto)
+    options.launch.shared_memory = ToString(config.share.memory);
   options.keep_ended = config.jobs.keep_ended_count;
   options.keep_ended_for = config.jobs.keep_ended;
   return options;
@@ -176,6 +178,7 @@ void Service::BeginSampling() {
   };
   callbacks.on_sample = [this](gpu::Sample sample) {
     boost::asio::post(loop_, [this, sample = std::move(sample)] {
+      if (shims_) guard_->SetManaged(sample.uuid, shims_->ManagedOn(sample.uuid));
       guard_->OnSample(sample);
       if (const auto* status = guard_->Find(sample.uuid)) LookAtLedgers(*status);
       suspender_->OnSample();

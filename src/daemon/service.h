@@ -81,6 +81,8 @@ class Service final : private jobs::SupervisorHost,
   Suspender* SuspenderFor(const jobs::Job& job);
   static base::Error NotRunning(const jobs::Job& job);
   Sharer* sharer() { return sharer_.get(); }  // null: there is no shim
+  // Only where there is a sharer. Until the next start, or reload.
+  void SetShare(share::Settings settings);
   // Calls `then` once the GPUs are known and each was looked at, or after some seconds without: a daemon that
   // was started a moment ago does not deny that there are GPUs.
   void WhenReady(std::function<void()> then);

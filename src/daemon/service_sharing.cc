@@ -25,6 +25,12 @@ void Service::BeginSharing() {
   });
 }
 
+void Service::SetShare(share::Settings settings) {
+  config_.share = std::move(settings);
+  supervisor_->SetOptions(SupervisorOptionsOf(config_));
+  sharer_->SetSettings(config_.share);
+}
+
 std::vector<SharedJob> Service::SharedJobs() {
   std::vector<SharedJob> shared;
   for (const auto* const job : supervisor_->All()) {
@@ -37,8 +43,8 @@ std::vector<SharedJob> Service::SharedJobs() {
     if (!owner) continue;
     const auto* const record = suspender_->RecordOf(job->id);
     const bool lent = stops ? sharer_->IsLent(job->id) : record && record->phase != suspend::Phase::kRunning;
-    shared.push_back(
-        {job->id, *owner, job->weight, job->priority, job->gpus.empty() ? AllGpus() : job->gpus, lent});
+    shared.push_back({job->id, *owner, job->weight, job->priority, job->gpus.empty() ? AllGpus() : job->gpus,
+                      lent, job->oversubscribe});
   }
   return shared;
 }

@@ -43,7 +43,7 @@ suspend::BytesByGpu Service::FreeMemory() {
   for (const auto& [uuid, status] : guard_->Statuses()) {
     if (!status.sample.memory) continue;
     const base::Bytes reserve = guard_->ReserveOf(uuid);
-    const base::Bytes there = status.sample.memory->free;
+    const base::Bytes there = guard_->FreeOf(uuid);
     free[uuid] = there > reserve ? there - reserve : base::Bytes{};
   }
   return free;

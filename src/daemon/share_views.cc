@@ -50,7 +50,8 @@ api::ShareJob ViewOf(const share::TenantStatus& tenant, std::string tag) {
   job.had_turn = MillisOf(tenant.had_turn);
   job.weight = tenant.weight;
   job.priority = tenant.priority;
-  job.memory = {tenant.demand.resident, tenant.demand.away, tenant.demand.pinned, tenant.demand.wants};
+  job.memory = {tenant.demand.resident, tenant.demand.away, tenant.demand.pinned, tenant.demand.managed,
+                tenant.demand.wants};
   return job;
 }
 
@@ -63,6 +64,8 @@ api::ShareSettings ViewOf(const share::Settings& settings) {
   view.idle = settings.idle;
   view.pause = settings.pause;
   view.compute = ToString(settings.compute);
+  view.memory = ToString(settings.memory);
+  view.managed_turns = settings.managed_turns;
   view.compute_quantum = settings.compute_quantum;
   if (settings.capacity) view.capacity = TextOf(*settings.capacity);
   for (const auto& [gpu, size] : settings.capacity_of) view.gpu_capacity[gpu] = TextOf(size);
@@ -111,6 +114,9 @@ base::Result<share::Settings> Changed(share::Settings settings, const api::Share
   if (update.compute) {
     GPUMAN_ASSIGN(settings.compute, share::ParseCompute(*update.compute));
   }
+  if (update.memory) {
+    GPUMAN_ASSIGN(settings.memory, share::ParseMemory(*update.memory));
+  }
   if (update.on_no_yield) {
     GPUMAN_ASSIGN(settings.on_no_yield, share::ParseOnNoYield(*update.on_no_yield));
   }
@@ -119,6 +125,7 @@ base::Result<share::Settings> Changed(share::Settings settings, const api::Share
   settings.overhead_target = update.overhead.value_or(settings.overhead_target);
   settings.idle = update.idle.value_or(settings.idle);
   settings.pause = update.pause.value_or(settings.pause);
+  settings.managed_turns = update.managed_turns.value_or(settings.managed_turns);
   settings.compute_quantum = update.compute_quantum.value_or(settings.compute_quantum);
   if (update.capacity || update.clear_capacity) settings.capacity = update.capacity;
   settings.yield_limit = update.yield_limit.value_or(settings.yield_limit);

@@ -189,6 +189,7 @@ class Sharer {
   void TellSharing(Entry& entry);
   base::Bytes CountedOf(base::JobId job, const std::string& gpu) const;
   void SetCapacities();
+  base::Bytes DriverOf(const std::string& gpu, base::Bytes shown);
   std::string GpuOf(const Entry& entry, const ledger::Standing& standing) const;
 
   const base::Clock& clock_;

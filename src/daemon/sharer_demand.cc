@@ -55,8 +55,15 @@ Sharer::Demands Sharer::DemandOf(const Entry& entry, const std::vector<ledger::S
     part.resident += one.evictable + loaded;
     part.away += one.evicted - loaded;
     part.wants += one.wants;
-    for (const auto& held : one.held)
-      demand[held.uuid].pinned += held.uuid == gpu ? held.used - one.evictable - one.evicted : held.used;
+    for (const auto& held : one.held) {
+      if (held.uuid != gpu) {
+        demand[held.uuid].pinned += held.used;
+        continue;
+      }
+      const base::Bytes rest = held.used - one.evictable - one.evicted, managed = std::min(one.managed, rest);
+      part.managed += managed;
+      part.pinned += rest - managed;
+    }
   }
   // Where it will be.
   if (demand.empty() && entry.job.gpus.size() == 1) demand[entry.job.gpus.front()];
@@ -186,8 +193,12 @@ void Sharer::TellRoom() {
       const auto part = entry.demand.find(gpu);
       if (entry.mode == Entry::Mode::kLent || part == entry.demand.end()) continue;
       // What it has taken of its share since it was looked at counts as well.
-      const base::Bytes counted = shims_.OutsideOf(id, gpu) + CountedOf(id, gpu) - part->second.away;
-      used += std::max(part->second.resident + part->second.pinned, counted);
+      const bool works = (entry.open || entry.close) && scheduler_.settings().managed_turns;
+      const base::Bytes gone = part->second.away + (works ? base::Bytes{} : part->second.managed);
+      const base::Bytes counted = shims_.OutsideOf(id, gpu) + CountedOf(id, gpu) - gone;
+      used += std::max(
+          part->second.resident + part->second.pinned + (works ? part->second.managed : base::Bytes{}),
+          counted);
       if (const auto more = entry.granted.find(gpu); more != entry.granted.end()) used += more->second;
       if (const auto more = entry.promised.find(gpu); more != entry.promised.end())
         used += more->second.bytes;
@@ -196,6 +207,10 @@ void Sharer::TellRoom() {
     const base::Bytes share{open == 0 ? 0 : (capacity - used).count / open};
     for (auto& [id, entry] : entries_) {
       if (entry.mode == Entry::Mode::kLent || !entry.demand.contains(gpu)) continue;
+      if (entry.job.oversubscribes) {
+        shims_.SetRoom(id, gpu, std::nullopt);
+        continue;
+      }
       const auto promised = entry.promised.find(gpu);
       const base::Bytes more = (entry.open ? share : base::Bytes{}) +
                                (promised == entry.promised.end() ? base::Bytes{} : promised->second.bytes);
@@ -220,6 +235,21 @@ void Sharer::TellSharing(Entry& entry) {
   if (!std::exchange(entry.offer, false)) return;
   entry.offered = clock_.Mono();
   shims_.OfferRoom(entry.job.id);
+}
+
+// What of the GPU is no process's, as shown just now. Managed memory is shown so as well: while there is any,
+// what was found before holds.
+base::Bytes Sharer::DriverOf(const std::string& gpu, base::Bytes shown) {
+  const base::Bytes managed = shims_.ManagedOn(gpu);
+  auto& looks = driver_[gpu];
+  if (managed.count > 0 && looks.empty()) return shown - managed;
+  // The two figures are not of the same moment.
+  if (managed.count == 0) looks.push_back(shown);
+  if (looks.size() > kLooks) looks.pop_front();
+  auto sorted = std::vector(looks.begin(), looks.end());
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2),
+                   sorted.end());
+  return sorted[sorted.size() / 2];
 }
 
 // What is not the shared jobs' own: the guard's reserve, the driver's, other processes', the movers'
@@ -249,14 +279,7 @@ void Sharer::SetCapacities() {
       if (!shared) others += bytes;
     }
     const base::Bytes whole = status.gpu.memory;
-    // The two figures are not of the same moment.
-    auto& looks = driver_[gpu];
-    looks.push_back(whole - status.sample.memory->free - all);
-    if (looks.size() > kLooks) looks.pop_front();
-    auto sorted = std::vector(looks.begin(), looks.end());
-    std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2),
-                     sorted.end());
-    const base::Bytes driver = sorted[sorted.size() / 2];
+    const base::Bytes driver = DriverOf(gpu, whole - status.sample.memory->free - all);
     const base::Bytes contexts{host_.ContextCostOf(gpu).count * users.at(gpu).size()};
     // Where there are no turns to give, what becomes of the reserve is the guard's business.
     const base::Bytes reserve = tenants.at(gpu) > 1 ? host_.ReserveOf(gpu) : base::Bytes{};

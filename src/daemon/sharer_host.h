@@ -20,6 +20,7 @@ struct SharedJob {
   int priority = 0;
   std::vector<std::string> gpus;  // UUIDs that it may use
   bool lent = false;              // the suspender's
+  bool oversubscribes = false;    // its allocations wait for no room: they are managed memory
 };
 
 // Called on the loop; may not call back into the sharer but from the

@@ -91,6 +91,14 @@ base::Bytes ShimChannel::OutsideOf(base::JobId job, const std::string& uuid) con
   return told == known->second.told_outside.end() ? base::Bytes{} : told->second;
 }
 
+base::Bytes ShimChannel::ManagedOn(const std::string& uuid) const {
+  base::Bytes bytes;
+  for (const auto& [job, known] : jobs_)
+    for (const auto& managed : ledgers_.ManagedOf(job))
+      if (managed.uuid == uuid) bytes += managed.used;
+  return bytes;
+}
+
 std::optional<base::Bytes> ShimChannel::ContextOn(const std::string& uuid) const {
   const auto found = contexts_.find(uuid);
   return found == contexts_.end() ? std::nullopt : std::optional(found->second);

@@ -83,6 +83,8 @@ class ShimChannel {
   std::vector<ledger::GpuUsage> UsageOf(base::JobId job) const { return ledgers_.UsageOf(job); }
   // What the ledger was told last that the driver shows beyond it.
   base::Bytes OutsideOf(base::JobId job, const std::string& uuid) const;
+  // Managed memory of all jobs on the GPU, as their processes count it: so much of it is there at most.
+  base::Bytes ManagedOn(const std::string& uuid) const;
   // A process of a watched job, or one that waits for room, has something to say.
   void SetBell(ledger::Bell bell) { server_->SetBell(std::move(bell)); }
   std::vector<ledger::Standing> StandingsOf(base::JobId job) const { return ledgers_.StandingsOf(job); }

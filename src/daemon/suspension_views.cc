@@ -97,6 +97,7 @@ std::vector<suspend::ProcessView> SuspensionView(
     view.stage = StageOf(standing);
     view.answered = standing.answered;
     view.holds_imported = standing.holds_imported;
+    view.managed = standing.managed;
     view.error = TextOf(standing);
     const auto before = held.find(standing.process);
     const auto uuid = GpuOf(view, standing, before == held.end() ? nullptr : &before->second, only);

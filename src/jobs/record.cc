@@ -77,6 +77,7 @@ Json ToJson(const Job& job) {
       {"preload", job.preload},
       {"share", job.share},
       {"weight", job.weight},
+      {"oversubscribe", job.oversubscribe},
       {"suspension", job.suspension},
       {"state", ToString(job.state)},
       {"cgroup", job.cgroup},
@@ -132,6 +133,7 @@ base::Result<Job> FromJson(const Json& json) {
   Get(json, "preload", job.preload);
   Get(json, "share", job.share);
   Get(json, "weight", job.weight);
+  Get(json, "oversubscribe", job.oversubscribe);
   Get(json, "suspension", job.suspension);
 
   const auto state = JobStateFromString(json.at("state").get<std::string>());

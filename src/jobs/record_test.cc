@@ -24,6 +24,7 @@ Job Full() {
   job.preload = false;
   job.share = true;
   job.weight = 2.5;
+  job.oversubscribe = true;
   job.suspension = "{}";
   job.state = JobState::kStopping;
   job.reason = "memory_limit";

@@ -68,6 +68,7 @@ struct Standing {
   std::uint32_t driver_error = 0;  // CUresult, where the trouble is the driver's
   base::Bytes evictable;           // on the GPU
   base::Bytes evicted;             // in host memory
+  base::Bytes managed;             // the driver moves it
   bool holds_imported = false;     // on the GPU: memory that no checkpoint may find there
   // What it counts on each GPU that it counts anything on, evicted memory included: what of it is neither
   // evictable nor evicted is pinned.
@@ -140,6 +141,8 @@ class Ledgers {
   void OfferRoom(base::JobId job);
   // Of each process that counts in the ledger now.
   std::vector<Standing> StandingsOf(base::JobId job) const;
+  // Managed memory of the job's processes, by the GPU where each has most.
+  std::vector<GpuUsage> ManagedOf(base::JobId job) const;
   // Host memory that the job's processes keep for evicted data.
   base::Bytes HostMemoryOf(base::JobId job) const;
 

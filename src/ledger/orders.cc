@@ -48,6 +48,7 @@ Standing Ledgers::Read(const Entry& entry, unsigned slot, const Member& member) 
   standing.driver_error = wire::DriverErrorOf(error);
   standing.evictable.count = std::min(wire::Load(place.evictable), kMost);
   standing.evicted.count = std::min(wire::Load(place.evicted), kMost);
+  standing.managed.count = std::min(wire::Load(place.managed), kMost);
   standing.holds_imported = (wire::Load(place.flags) & wire::kHoldsImported) != 0;
   for (const GpuLimit& limit : entry.limits) {
     const auto uuid = ParseUuid(limit.uuid);
@@ -182,6 +183,21 @@ void Ledgers::OfferRoom(JobId job) {
   std::uint32_t& offers = found->second.page->offers;
   __atomic_fetch_add(&offers, 1, __ATOMIC_SEQ_CST);
   wire::WakeAll(offers);
+}
+
+std::vector<GpuUsage> Ledgers::ManagedOf(JobId job) const {
+  std::vector<GpuUsage> managed;
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return managed;
+  for (const auto& [slot, member] : found->second.seats) {
+    if (wire::Load(found->second.page->slot[slot].managed) == 0) continue;
+    const Standing standing = Read(found->second, slot, member);
+    const auto most = std::max_element(standing.held.begin(), standing.held.end(),
+                                       [](const auto& a, const auto& b) { return a.used < b.used; });
+    if (most == standing.held.end()) continue;
+    managed.push_back({most->uuid, std::min(standing.managed, most->used)});
+  }
+  return managed;
 }
 
 base::Bytes Ledgers::HostMemoryOf(JobId job) const {

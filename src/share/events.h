@@ -29,6 +29,9 @@ struct Demand {
   base::Bytes away;      // in host memory
   base::Bytes pinned;    // on the device, and cannot leave: contexts, modules, arrays, imported, exported
   base::Bytes wants;     // an allocation waits for so much room
+  // Managed memory, which the driver moves: on the device as far as the tenant works on it, and leaves for
+  // whatever else needs the room once its gate is shut.
+  base::Bytes managed{};
   friend bool operator==(const Demand&, const Demand&) = default;
 };
 
@@ -50,7 +53,7 @@ struct Left {
   TenantId tenant;
 };
 // All its GPUs by UUID, each time. While an Evict or a Bring of it is not answered, resident and away are the
-// scheduler's own count from the reports of progress, and only pinned and wants are taken; so tell it again
+// scheduler's own count from the reports of progress, and only the rest is taken; so tell it again
 // after OutDone and BackDone. wants falls to 0 when the allocation succeeded or gave up. `taken`: where what
 // was granted for it has been taken, and what waits now is another allocation, maybe as large.
 struct DemandIs {

@@ -13,6 +13,13 @@ Span FromSeconds(double seconds) {
   return std::chrono::duration_cast<Span>(std::chrono::duration<double>(std::min(seconds, 1e8)));
 }
 
+bool NeedsMoving(const Tenant& waiter) { return (waiter.Missing() + waiter.MostPagedToCome()).count > 0; }
+
+// Of bringing its memory in.
+Span CostOf(const Tenant& waiter, const Circumstances& at) {
+  return at.meter.TimeFor(waiter.Missing()) + PagingTime(waiter.MostPagedToCome());
+}
+
 // Of a holder in a gap: now, or the time at which the forecast may be another.
 base::MonoTime GapEnds(const Tenant& holder, Span cost, const Circumstances& at) {
   const Span so_far = at.now - holder.since;
@@ -67,16 +74,15 @@ bool IsBefore(const Tenant& a, const Tenant& b, Policy policy) {
 }
 
 Span TurnFor(const Tenant& waiter, const Circumstances& at) {
-  if (waiter.Missing().count == 0) return at.settings.compute_quantum;
-  return QuantumFor(at.meter.HandOver() > Span{} ? at.meter.HandOver() : at.meter.TimeFor(waiter.Missing()),
-                    at.settings);
+  if (!NeedsMoving(waiter)) return at.settings.compute_quantum;
+  return QuantumFor(at.meter.HandOver() > Span{} ? at.meter.HandOver() : CostOf(waiter, at), at.settings);
 }
 
 base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstances& at) {
-  const Span cost = at.meter.TimeFor(waiter.Missing());
+  const Span cost = CostOf(waiter, at);
   const Span turn = TurnFor(waiter, at);
   base::MonoTime when = base::MonoTime::max();
-  if (holder.IsIdle()) when = GapEnds(holder, waiter.Missing().count > 0 ? cost : Span{}, at);
+  if (holder.IsIdle()) when = GapEnds(holder, NeedsMoving(waiter) ? cost : Span{}, at);
   if (at.settings.policy == Policy::kPriority && holder.priority != waiter.priority)
     return waiter.priority > holder.priority ? at.now : when;
   if (holder.starves) return at.now;

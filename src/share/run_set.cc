@@ -14,11 +14,12 @@ base::Bytes Immovable(const Tenant& tenant, const GpuPart& part) {
   // What it is promised is void when its gate is shut.
   base::Bytes stays = part.demand.pinned;
   if (tenant.out_blocked || tenant.stuck || tenant.parked) stays += part.demand.resident + part.promised;
+  if (tenant.stuck) stays += part.paged;
   return stays;
 }
 
 base::Bytes Packing::WholeOf(const GpuPart& part) const {
-  return part.demand.pinned + part.promised + part.demand.resident + part.demand.away +
+  return part.demand.pinned + part.promised + part.demand.resident + part.demand.away + part.paged +
          (wanted_ ? part.Lacks() : base::Bytes{});
 }
 
@@ -27,7 +28,8 @@ Packing::Packing(const Group& tenants, const Capacities& capacities, bool exclus
   for (const Tenant* tenant : tenants) {
     for (const auto& [gpu, part] : tenant->parts) {
       used_[gpu] += Immovable(*tenant, part);
-      occupied_[gpu] += part.demand.pinned + part.promised + part.demand.resident + part.granted;
+      occupied_[gpu] +=
+          part.demand.pinned + part.promised + part.demand.resident + part.granted + tenant->PagedHere(part);
     }
   }
 }
@@ -44,14 +46,15 @@ bool Packing::Fits(const Tenant& tenant) const {
 void Packing::Put(const Tenant& tenant) {
   for (const auto& [gpu, part] : tenant.parts) {
     used_[gpu] += WholeOf(part) - Immovable(tenant, part);
-    occupied_[gpu] += part.demand.away - part.granted + part.Lacks();
+    occupied_[gpu] += part.demand.away - part.granted + part.Lacks() + tenant.PagedToCome(part);
     taken_.insert(gpu);
   }
 }
 
 bool Packing::FitsBesideAll(const Tenant& tenant) const {
   for (const auto& [gpu, part] : tenant.parts)
-    if (occupied_.at(gpu) + (part.demand.away - part.granted) + part.Lacks() > CapacityOf(capacities_, gpu))
+    if (occupied_.at(gpu) + (part.demand.away - part.granted) + part.Lacks() + tenant.PagedToCome(part) >
+        CapacityOf(capacities_, gpu))
       return false;
   return true;
 }

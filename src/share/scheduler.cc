@@ -115,6 +115,7 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
     GpuPart& part = parts[gpu] = old == tenant->parts.end() ? GpuPart{} : old->second;
     const bool moves = part.evict != 0 || tenant->bring != 0;
     part.demand.pinned = told.pinned;
+    part.demand.managed = told.managed;
     if (!moves) {
       // An open tenant has nothing away; a report that says so is older than its way back.
       part.demand.resident = tenant->IsOpen() ? told.resident + told.away : told.resident;

@@ -13,6 +13,9 @@
 //   handing over: Close who leaves; Evict from closed ones while Bring copies into the room as it is granted:
 //   both directions at once; Open.
 //
+// Managed memory is nothing to evict or bring: who has some waits at its gate until there is room for it, and
+// the driver moves it then. One that has more than the GPU runs when it can have all of the GPU.
+//
 // The next step is always derived from what is known of each tenant. A hand-over is not turned around, but a
 // death, a failure or a demand that no longer fits makes a new choice at any time.
 //
@@ -107,6 +110,7 @@ class Scheduler {
 
   // --- scheduler_turn.cc: who is to run
   void Advance(Domain& domain, base::MonoTime now);
+  void SetPaged(const Domain& domain);
   void UpdateCompute(const Domain& domain, State& state, base::MonoTime now);
   bool IsSettled(const Domain& domain) const;
   bool IsPossible(const Domain& domain) const;
@@ -129,6 +133,7 @@ class Scheduler {
   void BringBack(Domain& domain);
   void GrantRoom(const Domain& domain);
   void GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now);
+  bool HasRoomToPage(const Domain& domain, const Tenant& tenant) const;
   void OpenReady(const Domain& domain, base::MonoTime now);
   void DenyImpossible(const Domain& domain);
   // Not taken by what is there and what is granted; negative where the capacity was lowered.

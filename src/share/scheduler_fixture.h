@@ -40,6 +40,15 @@ class ShareScheduler : public testing::Test {
     Has(tenant, resident);
     Is(tenant, Activity::kBusy);
   }
+  // The same with managed memory.
+  void JoinManaged(TenantId tenant, base::Bytes managed, Gate gate = Gate::kOpen) {
+    Tell(event::Joined{tenant, 1, 0, gate});
+    HasManaged(tenant, managed);
+    Is(tenant, gate == Gate::kOpen ? Activity::kBusy : Activity::kWaiting);
+  }
+  void HasManaged(TenantId tenant, base::Bytes managed) {
+    Tell(event::DemandIs{tenant, {{"gpu", {{}, {}, {}, {}, managed}}}});
+  }
   // One whose memory is away, and that stands at its gate.
   void JoinAway(TenantId tenant, base::Bytes away, double weight = 1, int priority = 0) {
     Tell(event::Joined{tenant, weight, priority, Gate::kClosed});

@@ -44,7 +44,7 @@ std::int64_t Scheduler::Free(const Domain& domain, const std::string& gpu) const
     const auto part = tenant->parts.find(gpu);
     if (part == tenant->parts.end()) continue;
     free -= Signed(part->second.demand.resident + part->second.demand.pinned + part->second.granted +
-                   part->second.promised);
+                   part->second.promised + tenant->PagedHere(part->second));
   }
   return free;
 }
@@ -73,7 +73,7 @@ void Scheduler::MakeRoom(const Domain& domain) {
       GpuPart& part = found->second;
       lack -= Signed(std::min(part.evict_left, part.demand.resident));
       if (!tenant->member) continue;
-      lack += Signed(ToCome(part) + part.Lacks());
+      lack += Signed(ToCome(part) + part.Lacks() + tenant->PagedToCome(part));
       if (part.Lacks().count == 0) continue;
       grown += Signed(part.grown);
       growing.push_back(&part);
@@ -159,6 +159,14 @@ void Scheduler::GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime
   }
 }
 
+// Its managed memory comes by itself, into what the others have left.
+bool Scheduler::HasRoomToPage(const Domain& domain, const Tenant& tenant) const {
+  return std::all_of(tenant.parts.begin(), tenant.parts.end(), [&](const auto& each) {
+    const base::Bytes paged = tenant.PagedToCome(each.second);
+    return paged.count == 0 || Free(domain, each.first) >= Signed(paged);
+  });
+}
+
 void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
   const bool exclusive = states_[domain.name].compute.IsExclusive();
   for (Tenant* tenant : domain.tenants) {
@@ -169,7 +177,7 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
         std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
           return !other->member && other->gate == Gate::kClosing && !other->stuck;
         });
-    if (exclusive && one_before) continue;
+    if ((exclusive && one_before) || !HasRoomToPage(domain, *tenant)) continue;
     tenant->gate = Gate::kOpen;
     tenant->gate_order = 0;
     tenant->stuck = false;
@@ -190,7 +198,8 @@ void Scheduler::DenyImpossible(const Domain& domain) {
     for (auto& [gpu, part] : tenant->parts) {
       const auto capacity = capacities_.find(gpu);
       if (capacity == capacities_.end() || tenant->parked) continue;
-      const base::Bytes has = fixed[gpu] + part.promised + part.demand.resident + part.demand.away;
+      const base::Bytes has =
+          fixed[gpu] + part.promised + part.demand.resident + part.demand.away + part.paged;
       const base::Bytes lacks = part.demand.wants - part.promised;
       const bool impossible = lacks.count > 0 && has + lacks > capacity->second;
       if (impossible && !part.denied) out_.emplace_back(action::Deny{tenant->id, gpu});

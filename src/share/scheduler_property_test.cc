@@ -52,6 +52,7 @@ class RandomWorld : public World {
     program.priority = static_cast<int>(Below(3));
     program.pinned = Parts(Below(100));
     program.drain = Time(50);
+    program.managed = Below(4) == 0;
     Start(std::move(program));
   }
 

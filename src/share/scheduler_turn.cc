@@ -25,8 +25,24 @@ bool StaysRather(const Tenant* a, const Tenant* b) {
 
 }  // namespace
 
+void Scheduler::SetPaged(const Domain& domain) {
+  std::map<std::string, base::Bytes> pinned;
+  for (const Tenant* tenant : domain.tenants)
+    for (const auto& [gpu, part] : tenant->parts) pinned[gpu] += part.demand.pinned;
+  for (Tenant* tenant : domain.tenants) {
+    for (auto& [gpu, part] : tenant->parts) {
+      part.paged = settings_.managed_turns ? part.demand.managed : base::Bytes{};
+      const auto capacity = capacities_.find(gpu);
+      if (capacity == capacities_.end()) continue;
+      const base::Bytes taken = pinned[gpu] + part.promised + part.demand.resident + part.demand.away;
+      part.paged = std::min(part.paged, capacity->second - taken);
+    }
+  }
+}
+
 void Scheduler::Advance(Domain& domain, base::MonoTime now) {
   State& state = states_[domain.name];
+  SetPaged(domain);
   UpdateCompute(domain, state, now);
   // More than once where all that was to be done is done at once.
   for (int round = 0; round < 4; ++round) {
@@ -81,9 +97,9 @@ bool Scheduler::IsPossible(const Domain& domain) const {
     if (tenant->member && !MayRun(domain, *tenant)) return false;
     if (tenant->member && !tenant->Runs()) all_run = false;
     for (const auto& [gpu, part] : tenant->parts)
-      used[gpu] += tenant->member
-                       ? part.demand.pinned + part.promised + part.demand.resident + part.demand.away
-                       : Immovable(*tenant, part);
+      used[gpu] += tenant->member ? part.demand.pinned + part.promised + part.demand.resident +
+                                        part.demand.away + part.paged
+                                  : Immovable(*tenant, part);
   }
   if (all_run) return true;
   return std::all_of(used.begin(), used.end(), [this](const auto& each) {
@@ -203,7 +219,7 @@ void Scheduler::SetMembers(const Domain& domain, State& state, const Group& chos
     if (member == tenant->member) continue;
     changed = true;
     tenant->member = member;
-    tenant->incoming = member && tenant->HasAway();
+    tenant->incoming = member && (tenant->HasAway() || tenant->MostPagedToCome().count > 0);
     if (!member) tenant->backfilled = false;
   }
   if (!changed || state.began || IsSettled(domain)) return;
@@ -214,13 +230,20 @@ void Scheduler::SetMembers(const Domain& domain, State& state, const Group& chos
 void Scheduler::FinishHandOver(Domain& domain, State& state, base::MonoTime now) {
   if (!state.began) return;
   const Span took = now - *std::exchange(state.began, std::nullopt);
-  base::Bytes most;
+  base::Bytes most, paged;
+  for (const Tenant* tenant : domain.tenants) {
+    if (!tenant->incoming) continue;
+    for (const auto& [gpu, part] : tenant->parts) {
+      paged = std::max(paged, part.paged);
+      if (part.paged.count > 0) state.moved[gpu];  // by the driver: it counts as well
+    }
+  }
   for (const auto& [gpu, moved] : state.moved) {
     most = std::max({most, moved.first, moved.second});
     ++totals_[gpu].hand_overs;
   }
   state.moved.clear();
-  if (most.count > 0) state.meter.Add(took, most);
+  if ((most + paged).count > 0) state.meter.Add(took, most, PagingTime(paged));
   const auto incoming = std::count_if(domain.tenants.begin(), domain.tenants.end(),
                                       [](const Tenant* tenant) { return tenant->incoming; });
   for (Tenant* tenant : domain.tenants) {

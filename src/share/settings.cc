@@ -17,6 +17,8 @@ constexpr Words<Policy, 3> kPolicies{
     {{Policy::kFair, "fair"}, {Policy::kPriority, "priority"}, {Policy::kFcfs, "fcfs"}}};
 constexpr Words<Compute, 3> kComputes{
     {{Compute::kConcurrent, "concurrent"}, {Compute::kExclusive, "exclusive"}, {Compute::kAuto, "auto"}}};
+constexpr Words<Memory, 3> kMemories{
+    {{Memory::kAuto, "auto"}, {Memory::kVmm, "vmm"}, {Memory::kManaged, "managed"}}};
 constexpr Words<OnNoYield, 3> kHows{
     {{OnNoYield::kWait, "wait"}, {OnNoYield::kSuspend, "suspend"}, {OnNoYield::kEnd, "end"}}};
 
@@ -50,7 +52,7 @@ base::Result<> Within(std::string_view name, base::Millis value, base::Millis le
 base::Result<> Validate(const Settings& settings) {
   using base::Millis;
   constexpr Millis kHour{3'600'000}, kDay = 24 * kHour;
-  GPUMAN_TRY(Within("share.quantum_min", settings.quantum_min, Millis(10), kHour));
+  GPUMAN_TRY(Within("share.quantum_min", settings.quantum_min, Millis(10), kDay));
   GPUMAN_TRY(Within("share.quantum_max", settings.quantum_max, settings.quantum_min, kDay));
   GPUMAN_TRY(Within("share.idle", settings.idle, Millis(1), kHour));
   GPUMAN_TRY(Within("share.compute_quantum", settings.compute_quantum, Millis(10), kHour));
@@ -72,12 +74,14 @@ base::Bytes CapacityOf(const Settings& settings, const std::string& gpu, base::B
 
 std::string_view ToString(Policy policy) { return WordOf(kPolicies, policy); }
 std::string_view ToString(Compute compute) { return WordOf(kComputes, compute); }
+std::string_view ToString(Memory memory) { return WordOf(kMemories, memory); }
 std::string_view ToString(OnNoYield how) { return WordOf(kHows, how); }
 
 base::Result<Policy> ParsePolicy(std::string_view word) { return ValueOf(kPolicies, "share.policy", word); }
 base::Result<Compute> ParseCompute(std::string_view word) {
   return ValueOf(kComputes, "share.compute", word);
 }
+base::Result<Memory> ParseMemory(std::string_view word) { return ValueOf(kMemories, "share.memory", word); }
 base::Result<OnNoYield> ParseOnNoYield(std::string_view word) {
   return ValueOf(kHows, "share.on_no_yield", word);
 }

@@ -16,6 +16,9 @@ namespace gpuman::share {
 enum class Policy { kFair, kPriority, kFcfs };
 // Of tenants that fit together: at once, one after the other, or what completes more.
 enum class Compute { kConcurrent, kExclusive, kAuto };
+// What memory of tenants is made of: as far as the device can, what can be moved; else managed memory, which
+// the driver moves. Of those that start from then on.
+enum class Memory { kAuto, kVmm, kManaged };
 // A holder whose work does not come to rest within yield_limit.
 enum class OnNoYield { kWait, kSuspend, kEnd };
 
@@ -28,6 +31,8 @@ struct Settings {
   base::Millis idle{100};  // nothing in flight for so long: the rest of the turn is given away
   bool pause = false;      // turns stay as they are; who fits still runs
   Compute compute = Compute::kConcurrent;
+  Memory memory = Memory::kAuto;
+  bool managed_turns = true;                 // false: managed memory is nobody's reason to wait
   base::Millis compute_quantum{500};         // a turn among those who fit together
   base::Millis compute_trial{10'000};        // kAuto: how long each way is tried
   base::Millis compute_again{600'000};       // and after how long again
@@ -45,12 +50,15 @@ base::Result<> Validate(const Settings& settings);
 // Of a GPU of `whole` bytes; never more than that.
 base::Bytes CapacityOf(const Settings& settings, const std::string& gpu, base::Bytes whole);
 
-// "fair", "priority", "fcfs"; "concurrent", "exclusive", "auto"; "wait", "suspend", "end".
+// "fair", "priority", "fcfs"; "concurrent", "exclusive", "auto"; "auto", "vmm", "managed"; "wait", "suspend",
+// "end".
 std::string_view ToString(Policy policy);
 std::string_view ToString(Compute compute);
+std::string_view ToString(Memory memory);
 std::string_view ToString(OnNoYield how);
 base::Result<Policy> ParsePolicy(std::string_view word);
 base::Result<Compute> ParseCompute(std::string_view word);
+base::Result<Memory> ParseMemory(std::string_view word);
 base::Result<OnNoYield> ParseOnNoYield(std::string_view word);
 
 }  // namespace gpuman::share

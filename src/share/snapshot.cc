@@ -38,7 +38,8 @@ Snapshot Scheduler::View(base::MonoTime now) const {
   for (const auto& [gpu, capacity] : capacities_) gpus[gpu].capacity = capacity;
   for (const auto& [id, tenant] : tenants_) {
     for (const auto& [gpu, part] : tenant.parts) {
-      gpus[gpu].demand += part.demand.resident + part.demand.away + part.demand.pinned + part.demand.wants;
+      gpus[gpu].demand += part.demand.resident + part.demand.away + part.demand.pinned + part.demand.wants +
+                          part.demand.managed;
       gpus[gpu].tenants.push_back(StatusOf(tenant, part, now));
     }
   }

@@ -14,6 +14,8 @@ namespace gpuman::share {
 
 struct GpuPart {
   Demand demand;
+  // Of demand.managed, what takes place while the tenant runs: it can run with less than all of it.
+  base::Bytes paged{};
   base::Bytes granted;     // room for its Bring, not used yet
   base::Bytes promised;    // room for the allocation that waits; only while the gate is not shut
   OrderId evict = 0;       // not answered yet
@@ -72,7 +74,7 @@ struct Tenant {
   }
   bool HasMemory() const {
     return std::any_of(parts.begin(), parts.end(), [](const auto& part) {
-      return (part.second.demand.resident + part.second.demand.away).count > 0;
+      return (part.second.demand.resident + part.second.demand.away + part.second.demand.managed).count > 0;
     });
   }
   bool HasAway() const {
@@ -92,6 +94,19 @@ struct Tenant {
   }
   // It runs, and all it has is on its GPUs.
   bool Runs() const { return IsOpen() && !HasAway() && bring == 0; }
+  // Managed memory on the GPU while it may work, and what of it comes there by itself once it may.
+  base::Bytes PagedHere(const GpuPart& part) const {
+    return gate == Gate::kClosed ? base::Bytes{} : part.paged;
+  }
+  base::Bytes PagedToCome(const GpuPart& part) const {
+    return gate == Gate::kClosed ? part.paged : base::Bytes{};
+  }
+  // Of the GPU where that is most.
+  base::Bytes MostPagedToCome() const {
+    base::Bytes most;
+    for (const auto& [gpu, part] : parts) most = std::max(most, PagedToCome(part));
+    return most;
+  }
   // What has to come to its GPUs before it runs: of the GPU where that is most.
   base::Bytes Missing() const {
     base::Bytes most;

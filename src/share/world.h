@@ -28,6 +28,7 @@ struct Program {
   int priority = 0;
   base::Bytes pinned{};  // on each of its GPUs
   Span drain = 5ms;      // until its work in flight has come to rest
+  bool managed = false;  // its memory is the driver's to move
 };
 
 class World {
@@ -35,7 +36,7 @@ class World {
   struct Job {
     Program program;
     bool alive = true, open = true, gap = false, told_idle = false, parked = false;
-    std::map<std::string, base::Bytes> here, away, wanted;
+    std::map<std::string, base::Bytes> here, away, wanted, managed;
     std::map<std::string, std::uint64_t> promised, credit;
     Span left{}, computed{};  // of this phase; in all
     base::MonoTime since{};   // of the phase, or of its last continuation
@@ -83,7 +84,7 @@ class World {
   // Its memory and contexts leave by suspend, whatever the scheduler has going on with it.
   void Suspend(TenantId id) {
     Job& job = jobs_.at(id);
-    if (!job.alive || job.parked) return;
+    if (!job.alive || job.parked || job.program.managed) return;
     Stop(job);
     job.parked = true;
     job.open = false;
@@ -204,7 +205,8 @@ class World {
     for (const auto& [gpu, bytes] : job.program.memory)
       is.gpus[gpu] = {job.here[gpu], job.away[gpu],
                       job.wanted.count(gpu) > 0 || job.parked ? base::Bytes{} : job.program.pinned,
-                      job.wanted.count(gpu) > 0 && !job.parked ? bytes + job.program.pinned : base::Bytes{}};
+                      job.wanted.count(gpu) > 0 && !job.parked ? bytes + job.program.pinned : base::Bytes{},
+                      job.managed[gpu]};
     Feed(is);
   }
 
@@ -369,7 +371,7 @@ class World {
     Job& job = jobs_.at(id);
     if (!job.alive || job.wanted.count(gpu) == 0) return;
     if (job.parked || job.promised[gpu] < (job.wanted[gpu] + job.program.pinned).count) return;
-    job.here[gpu] = job.wanted[gpu];
+    (job.program.managed ? job.managed : job.here)[gpu] = job.wanted[gpu];
     job.promised.erase(gpu);
     Stop(job);
     job.wanted.erase(gpu);
@@ -414,14 +416,19 @@ class World {
 
   void CheckCapacity() {
     for (const auto& [gpu, capacity] : capacities_) {
-      base::Bytes sum;
+      base::Bytes sum, fixed;
+      for (const auto& [id, job] : jobs_)
+        if (job.alive && job.program.memory.count(gpu) > 0 && job.wanted.count(gpu) == 0 && !job.parked)
+          fixed += job.program.pinned;
+      sum = fixed;
       for (const auto& [id, job] : jobs_) {
         if (!job.alive) continue;
         if (const auto it = job.here.find(gpu); it != job.here.end()) sum += it->second;
+        // What is larger than the GPU has all of it.
+        if (const auto it = job.managed.find(gpu); job.open && it != job.managed.end())
+          sum += std::min(it->second, capacity - fixed);
         if (const auto it = job.promised.find(gpu); it != job.promised.end()) sum += base::Bytes{it->second};
         if (const auto it = job.credit.find(gpu); it != job.credit.end()) sum += base::Bytes{it->second};
-        if (job.program.memory.count(gpu) > 0 && job.wanted.count(gpu) == 0 && !job.parked)
-          sum += job.program.pinned;
       }
       // Where it was lowered, it is passed until enough has left.
       if (sum <= capacity) lowered_.erase(gpu);

@@ -2,6 +2,7 @@
 
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
+#include "shim/paging.h"
 
 namespace gpuman::shim {
 namespace {
@@ -118,7 +119,7 @@ bool IsBacked(Guest& guest) {
         MayBeEvicted() && (!joined || wire::Load(guest.ledger->backing) ==
                                           static_cast<std::uint32_t>(wire::Backing::kEvictable));
     int devices = 0;
-    known = evictable && DevicesWithVirtualMemory(devices) ? kYes : kNo;
+    known = evictable && !WantsManaged() && DevicesWithVirtualMemory(devices) ? kYes : kNo;
     guest.visible = devices;
     wire::Store(guest.backing, known);
   }

@@ -7,6 +7,7 @@
 #include "shim/backing.h"
 #include "shim/join.h"
 #include "shim/meter.h"
+#include "shim/paging.h"
 
 namespace gpuman::shim {
 namespace {
@@ -36,6 +37,7 @@ void Try(Guest& guest) {
     Join(guest, place);
     guest.phase.store(Phase::kJoined, std::memory_order_release);
     TellImported(guest);
+    TellManaged(guest);
     return;
   }
   if (reply == Reply::kNoJob) return guest.phase.store(Phase::kNever, std::memory_order_release);

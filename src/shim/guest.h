@@ -114,6 +114,9 @@ struct Guest {
   Table<Context> context;
   std::uint64_t primary[kMostDevices];
 
+  // Of what plain memory is made (paging.cc), by device. Atomic; 0: not known yet, 1: managed memory, 2: not.
+  std::uint32_t paged[kMostDevices];
+
   // What can leave the device (backing.cc), and how it leaves and comes back (attendant.cc).
   Gate gate;
   Regions regions;            // for books

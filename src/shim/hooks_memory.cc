@@ -2,6 +2,7 @@
 #include "shim/backing.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"
+#include "shim/paging.h"
 #include "shim/pools.h"
 
 namespace gpuman::shim {
@@ -35,21 +36,31 @@ void Undo(Guest& guest, std::uint64_t address) {
 }
 
 // What cuMemAlloc allocates by: so that it can leave the device, or as the driver does. So what is small
-// while a stream is captured: that may be refused, and its free must not wait.
+// while a stream is captured: that may be refused, and its free must not wait. `managed`: the driver pages
+// it.
 template <typename Plain>
-CUresult BackedOr(Guest* guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes, Plain plain) {
-  const bool capturing = guest != nullptr && __atomic_load_n(&guest->captures, __ATOMIC_SEQ_CST) != 0;
-  const bool backed = guest != nullptr && bytes != 0 && IsBackedOn(*guest, where.device) &&
-                      (bytes >= kLeastBacked || !capturing);
-  return backed ? AllocateBacked(*guest, where, pointer, bytes) : plain();
+CUresult BackedOr(Guest* guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes, bool& managed,
+                  Plain plain) {
+  managed = false;
+  if (guest == nullptr || bytes == 0) return plain();
+  const bool capturing = __atomic_load_n(&guest->captures, __ATOMIC_SEQ_CST) != 0;
+  if (IsBackedOn(*guest, where.device))
+    return bytes >= kLeastBacked || !capturing ? AllocateBacked(*guest, where, pointer, bytes) : plain();
+  managed = bytes >= kLeastBacked && IsManaged(*guest, where.device);
+  return managed ? AllocateManaged(*guest, where, pointer, bytes) : plain();
 }
 
+struct Made {
+  std::uint64_t size;
+  bool managed;
+};
+
 // `allocate` is the driver's call, or what stands for it where the guest is not null; `asked` bounds what it
-// takes, `size` tells afterwards how much it was.
+// takes, `made` tells afterwards what it was.
 // `full`: the device had no room for it, or the job has none there for now.
-template <typename Allocate, typename Size>
+template <typename Allocate, typename Tell>
 CUresult TryWithin(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t reserved,
-                   Allocate allocate, Size size, bool& full) {
+                   Allocate allocate, Tell made, bool& full) {
   if (!Reserve(guest, where.device, reserved)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUdeviceptr before = *pointer;
   full = !IsWithinRoom(guest, where.device);
@@ -60,24 +71,27 @@ CUresult TryWithin(Guest& guest, const Where& where, CUdeviceptr* pointer, std::
     return result;
   }
   std::uint64_t cost = 0;
-  if (Enter(guest, {*pointer, size(), where.context, where.granule, where.device}, cost) &&
-      Settle(guest, where.device, reserved, cost))
+  const auto [size, managed] = made();
+  if (Enter(guest, {*pointer, size, where.context, where.granule, where.device, managed}, cost) &&
+      Settle(guest, where.device, reserved, cost)) {
+    if (managed) TellManaged(guest);
     return CUDA_SUCCESS;
+  }
   Undo(guest, *pointer);
   GiveBack(guest, where.device, reserved);
   *pointer = before;
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-template <typename Allocate, typename Size>
-CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allocate, Size size) {
+template <typename Allocate, typename Tell>
+CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allocate, Tell made) {
   const Visit visit;
   Where where{};
   if (!visit || pointer == nullptr || asked == 0 || !CurrentWhere(*visit, where))
     return allocate(nullptr, where);
   const std::uint64_t reserved = RoundUp(asked, where.granule);
   return WithRoom(&*visit, reserved, [&](bool& full) {
-    return TryWithin(*visit, where, pointer, reserved, allocate, size, full);
+    return TryWithin(*visit, where, pointer, reserved, allocate, made, full);
   });
 }
 
@@ -116,6 +130,7 @@ CUresult FreeAt(CUdeviceptr pointer, Free free) {
     else
       (*visit).allocations.PutBack(allocation);
   }
+  if (allocation.managed) TellManaged(*visit);
   GiveBack(*visit, allocation.device, bytes);
   return result;
 }
@@ -127,18 +142,22 @@ namespace hook {
 CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
   auto* const real = GPUMAN_REAL(cuMemAlloc_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  bool managed = false;
   return AllocateWithin(
       pointer, bytes,
       [&](Guest* guest, const Where& where) {
-        return BackedOr(guest, where, pointer, bytes, [&] { return real(pointer, bytes); });
+        return BackedOr(guest, where, pointer, bytes, managed, [&] { return real(pointer, bytes); });
       },
-      [&] { return std::uint64_t{bytes}; });
+      [&] {
+        return Made{bytes, managed};
+      });
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in_bytes, size_t height,
                             unsigned int element_size_bytes) {
   auto* const real = GPUMAN_REAL(cuMemAllocPitch_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  bool managed = false;
   return AllocateWithin(
       pointer, pitch == nullptr ? 0 : PitchedBytes(RoundUp(width_in_bytes, kPitch), height),
       [&](Guest* guest, const Where& where) {
@@ -147,13 +166,16 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in
                           (element_size_bytes == 4 || element_size_bytes == 8 || element_size_bytes == 16);
         if (!good) return plain();
         const std::uint64_t row = RoundUp(width_in_bytes, kPitch);
-        const CUresult result = BackedOr(guest, where, pointer, PitchedBytes(row, height), plain);
+        const CUresult result = BackedOr(guest, where, pointer, PitchedBytes(row, height), managed, plain);
         // As the driver's own, where the driver has not said it.
         Found found{};
-        if (result == CUDA_SUCCESS && guest != nullptr && FindBacked(*guest, *pointer, found)) *pitch = row;
+        if (result == CUDA_SUCCESS && guest != nullptr && (managed || FindBacked(*guest, *pointer, found)))
+          *pitch = row;
         return result;
       },
-      [&] { return PitchedBytes(*pitch, height); });
+      [&] {
+        return Made{PitchedBytes(*pitch, height), managed};
+      });
 }
 
 // Managed memory comes to the device as it is touched there, up to all of it: all of it counts.
@@ -162,7 +184,9 @@ CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flag
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   return AllocateWithin(
       pointer, bytes, [&](Guest*, const Where&) { return real(pointer, bytes, flags); },
-      [&] { return std::uint64_t{bytes}; });
+      [&] {
+        return Made{bytes, true};
+      });
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {

@@ -191,6 +191,12 @@ Told TellOf(Guest& guest, const std::uint8_t (&uuid)[16]) {
   return Tell(guest, gpu >= 0, static_cast<unsigned>(gpu));
 }
 
+std::uint64_t CountedOn(Guest& guest, int ordinal) {
+  const Device* const device = Known(guest, ordinal);
+  const Locked lock(guest.meter);
+  return device != nullptr ? device->held : 0;
+}
+
 std::uint64_t ContextBytes(Guest& guest, int ordinal) {
   const Device* const device = Known(guest, ordinal);
   const Locked lock(guest.meter);

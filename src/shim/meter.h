@@ -54,6 +54,9 @@ struct Told {
 Told TellOf(Guest& guest, int device);
 Told TellOf(Guest& guest, const std::uint8_t (&uuid)[16]);
 
+// By this process, in the ledger or not.
+std::uint64_t CountedOn(Guest& guest, int device);
+
 // What one context costs on the device, as far as is known.
 std::uint64_t ContextBytes(Guest& guest, int device);
 

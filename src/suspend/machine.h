@@ -75,6 +75,8 @@ struct ProcessView {
   std::string error{};   // the shim's, with kFailed
   // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can take it.
   bool holds_imported = false;
+  // Bytes of managed memory, which the driver does not checkpoint.
+  base::Bytes managed{};
   // False: the driver's word is older than what the shim counts, and what it will be is not known.
   bool settled = true;
 };
@@ -313,6 +315,7 @@ class Machine {
   std::string Whereabouts() const;
   std::map<std::string, std::int64_t> Figures(base::MonoTime now) const;
   std::optional<std::string> OnlyGpu() const;
+  base::Result<> HasNoManagedMemory() const;
   void SetState(std::string reason, std::string detail);
   void SetAway(const std::string& reason, const std::string& detail);
   void Emit(const char* kind, std::string message, base::MonoTime now);

@@ -20,6 +20,14 @@ from daemon_case import DaemonTest, MIB, until  # noqa: E402
 from machine import build_dir, program  # noqa: E402
 
 
+def learn_what_a_context_takes(machine):
+    """Of the first one; it counts from then on."""
+    machine.run_json("run", "--tag", "first", "--gpu", "0", "--detach", "--", program("gpuman-load"), "--alloc", "4MiB",
+                     "--hold", "1h")
+    until("what a context takes is known", (machine.dir / "lib" / "contexts.json").exists)
+    machine.api("DELETE", "/v1/jobs/first")
+
+
 class ShareCase(DaemonTest):
     gpus, memory = 1, "4GiB"
     config = """
@@ -35,11 +43,7 @@ idle = "20ms"
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        # What a context takes is learned of the first one, and counts from then on.
-        cls.m.run_json("run", "--tag", "first", "--gpu", "0", "--detach", "--", program("gpuman-load"), "--alloc", "4MiB",
-                       "--hold", "1h")
-        until("what a context takes is known", (cls.m.dir / "lib" / "contexts.json").exists)
-        cls.m.api("DELETE", "/v1/jobs/first")
+        learn_what_a_context_takes(cls.m)
 
     def busy(self, tag, size="8MiB", iterations=8, options=(), **more):
         """A load that works on its memory all the time, and verifies it at the end."""

@@ -228,11 +228,11 @@ class Test {
       const std::uint64_t held = one.held.empty() ? 0 : one.held.front().used.count;
       text += fmt::format(
           R"({}{{"pid":{},"stage":{},"answered":{},"trouble":{},"driver":{},"evictable":{},"evicted":{},)"
-          R"("held":{},"activity":{},"wants":{},"completed":{},"home":"{}"}})",
+          R"("managed":{},"held":{},"activity":{},"wants":{},"completed":{},"home":"{}"}})",
           text.empty() ? "" : ",", one.process.pid, static_cast<unsigned>(one.stage),
           one.answered ? "true" : "false", static_cast<unsigned>(one.trouble), one.driver_error,
-          one.evictable.count, one.evicted.count, held, static_cast<unsigned>(one.activity), one.wants.count,
-          one.completed, one.home);
+          one.evictable.count, one.evicted.count, one.managed.count, held,
+          static_cast<unsigned>(one.activity), one.wants.count, one.completed, one.home);
     }
     return "[" + text + "]";
   }

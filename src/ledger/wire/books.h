@@ -188,7 +188,8 @@ inline Outcome Clear(Ledger& ledger, unsigned slot) {
     __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
   Store(gone.evictable, 0);
   Store(gone.evicted, 0);
-  for (std::uint64_t* const word : {&gone.order_bytes, &gone.wants, &gone.activity_since, &gone.completed})
+  for (std::uint64_t* const word :
+       {&gone.order_bytes, &gone.wants, &gone.activity_since, &gone.completed, &gone.managed})
     Store(*word, 0);
   __atomic_store_n(&gone.activity, 0, __ATOMIC_SEQ_CST);
   __atomic_store_n(&gone.home, 0, __ATOMIC_SEQ_CST);

@@ -61,7 +61,8 @@ struct Slot {
   std::uint64_t completed;       // calls that went through the gate; grows while the job is watched
   std::uint32_t activity;        // Activity
   std::uint32_t home;            // the GPU whose memory can leave, from 1 on; 0: the process sees one alone
-  std::uint8_t reserved1[24];
+  std::uint64_t managed;         // bytes of managed memory: the driver moves it
+  std::uint8_t reserved1[16];
 };
 
 // How the job's processes take device memory.
@@ -101,7 +102,7 @@ static_assert(sizeof(Slot) == 384 && offsetof(Slot, start_time) == 8 && offsetof
               offsetof(Slot, host) == 304 && offsetof(Slot, order_bytes) == 320 &&
               offsetof(Slot, wants) == 328 && offsetof(Slot, activity_since) == 336 &&
               offsetof(Slot, completed) == 344 && offsetof(Slot, activity) == 352 &&
-              offsetof(Slot, home) == 356);
+              offsetof(Slot, home) == 356 && offsetof(Slot, managed) == 360);
 static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offsetof(Ledger, changes) == 20 &&
               offsetof(Ledger, backing) == 24 && offsetof(Ledger, patience_ms) == 28 &&
               offsetof(Ledger, host_budget) == 32 && offsetof(Ledger, host_total) == 40 &&
