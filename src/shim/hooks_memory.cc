@@ -50,7 +50,7 @@ CUresult BackedOr(Guest* guest, const Where& where, CUdeviceptr* pointer, std::u
   return managed ? AllocateManaged(*guest, where, pointer, bytes) : plain();
 }
 
-struct Made {
+struct Taken {
   std::uint64_t size;
   bool managed;
 };
@@ -149,7 +149,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
         return BackedOr(guest, where, pointer, bytes, managed, [&] { return real(pointer, bytes); });
       },
       [&] {
-        return Made{bytes, managed};
+        return Taken{bytes, managed};
       });
 }
 
@@ -174,7 +174,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in
         return result;
       },
       [&] {
-        return Made{PitchedBytes(*pitch, height), managed};
+        return Taken{PitchedBytes(*pitch, height), managed};
       });
 }
 
@@ -185,7 +185,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flag
   return AllocateWithin(
       pointer, bytes, [&](Guest*, const Where&) { return real(pointer, bytes, flags); },
       [&] {
-        return Made{bytes, true};
+        return Taken{bytes, true};
       });
 }
 
