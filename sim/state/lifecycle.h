@@ -20,8 +20,8 @@ void LoadDriverIfUnused(Shared& shared, std::uint32_t loads);
 // cleared.
 void ResetGpu(Shared& shared, unsigned gpu);
 
-// Readings computed again, no slow calls, no failing allocations and copies, no lost GPU. Counters stay: they are
-// history.
+// Readings computed again, no slow calls, no failing allocations and copies, no lost GPU. Counters stay: they
+// are history.
 void ClearFaults(Shared& shared, unsigned gpu);  // kAllGpus = all, and the slow calls
 void ClearCounters(Shared& shared, unsigned gpu);
 

@@ -84,7 +84,7 @@ class HandOvers(ManyCase):
             self.keeps_within_the_devices_capacity()
             if done >= before + 100:
                 deadline, before = time.monotonic() + 60, done
-            self.assertLess(time.monotonic(), deadline, f"stuck after {done}: {self.share()}")
+            self.assertLess(time.monotonic(), deadline, f"stuck after {done}: {self.share()} {[self.log(job)[-300:] for job in jobs]}")
             time.sleep(0.1)
         took = time.monotonic() - begin
         moved = [gpu["moved_out"] for gpu in self.share()["gpus"]]
