@@ -78,6 +78,12 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   const CUresult result = real(handle, addr);
   const Visit visit;
   if (!visit || result != CUDA_SUCCESS) return result;
+  // As of plain memory: by its handle it could be passed on.
+  Found found{};
+  if (FindBacked(*visit, reinterpret_cast<std::uintptr_t>(addr), found) || found.slab) {
+    if (auto* const release = GPUMAN_REAL(cuMemRelease)) release(*handle);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   RetainHeld(*visit, *handle, reinterpret_cast<std::uintptr_t>(addr));
   const Locked lock((*visit).books);
   (*visit).virtual_memory.Retained(*handle, reinterpret_cast<std::uintptr_t>(addr));

@@ -348,6 +348,10 @@ def told_of_small():
             *(ctypes.cast(ctypes.byref(one), pointer) for one in (owner, begin, length, kind)))
         answers += [cuda.cuPointerGetAttributes(4, wanted, where, u64(at)), owner.value == context.value,
                     begin.value in (address, other), length.value, kind.value]
+    large, handle = allocate(4 * MIB)[1], u64(77)
+    for at in (address, large, large + MIB):
+        answers.append(cuda.cuMemRetainAllocationHandle(ctypes.byref(handle), pointer(at)))
+    answers.append(free(large))
     pitched, pitch = u64(), size_t()
     answers += [cuda.cuMemAllocPitch_v2(ctypes.byref(pitched), ctypes.byref(pitch), size_t(500), size_t(100), 4),
                 pitch.value, free(pitched.value), free(pitched.value)]
