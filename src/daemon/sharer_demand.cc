@@ -45,6 +45,7 @@ base::Bytes Sharer::CountedOf(base::JobId job, const std::string& gpu) const {
 
 Sharer::Demands Sharer::DemandOf(const Entry& entry, const std::vector<ledger::Standing>& standings) const {
   Demands demand;
+  std::map<std::string, std::uint64_t> with_memory;  // processes
   for (const auto& one : standings) {
     const auto gpu = GpuOf(entry, one);
     if (gpu.empty()) continue;
@@ -52,6 +53,7 @@ Sharer::Demands Sharer::DemandOf(const Entry& entry, const std::vector<ledger::S
     const base::Bytes loaded =
         with_mover == entry.loaded.end() ? base::Bytes{} : std::min(with_mover->second, one.evicted);
     share::Demand& part = demand[gpu];
+    if ((one.evictable + one.evicted).count > 0) ++with_memory[gpu];
     part.resident += one.evictable + loaded;
     part.away += one.evicted - loaded;
     part.wants += one.wants;
@@ -68,6 +70,12 @@ Sharer::Demands Sharer::DemandOf(const Entry& entry, const std::vector<ledger::S
   // Where it will be.
   if (demand.empty() && entry.job.gpus.size() == 1) demand[entry.job.gpus.front()];
   for (auto& [gpu, part] : demand) part.pinned += shims_.OutsideOf(entry.job.id, gpu);
+  // The driver shows less while memory moves, and memory that came by way of a mover not with its process; but
+  // who has memory has a context.
+  for (const auto& [gpu, processes] : with_memory) {
+    const base::Bytes contexts{host_.ContextCostOf(gpu).count * processes};
+    demand[gpu].pinned = std::max(demand[gpu].pinned, contexts);
+  }
   return demand;
 }
 

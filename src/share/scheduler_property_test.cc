@@ -116,7 +116,7 @@ class RandomWorld : public World {
       if (!job.alive) continue;
       for (const auto& [gpu, bytes] : job.program.memory) {
         if (job.wanted.count(gpu) > 0) continue;
-        EXPECT_EQ(job.here[gpu] + job.away[gpu], bytes) << "job " << id.value;
+        EXPECT_EQ(job.here[gpu] + job.away[gpu] + job.managed[gpu], bytes) << "job " << id.value;
       }
     }
     for (const GpuStatus& gpu : scheduler_.View(now_).gpus) {

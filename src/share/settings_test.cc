@@ -20,7 +20,7 @@ TEST(ShareSettings, EachIsHeldToItsBoundsAndNamed) {
     std::function<void(Settings&)> spoil;
   } wrong[] = {
       {"share.quantum_min", [](Settings& s) { s.quantum_min = Millis(9); }},
-      {"share.quantum_min", [](Settings& s) { s.quantum_min = Millis(3'600'001); }},
+      {"share.quantum_min", [](Settings& s) { s.quantum_min = Millis(86'400'001); }},
       {"share.quantum_max", [](Settings& s) { s.quantum_max = s.quantum_min - Millis(1); }},
       {"share.quantum_max", [](Settings& s) { s.quantum_max = Millis(86'400'001); }},
       {"share.idle", [](Settings& s) { s.idle = Millis(0); }},

@@ -109,7 +109,7 @@ class Shared(ManagedCase):
     def test_memory_that_the_daemon_can_move_is_not_managed(self):
         said, counts = self.steps(self.begin())
         self.assertEqual(said["managed"], [False, False, True, False])
-        self.assertEqual((counts[0]["managed"], counts[0]["evictable"]), (2 * MIB, 8 * MIB))
+        self.assertEqual((counts[0]["managed"], counts[0]["evictable"]), (2 * MIB, 10 * MIB))  # with the slab of what is small
 
 
 class SharedAndManaged(Shared):
