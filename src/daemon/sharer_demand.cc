@@ -70,8 +70,8 @@ Sharer::Demands Sharer::DemandOf(const Entry& entry, const std::vector<ledger::S
   // Where it will be.
   if (demand.empty() && entry.job.gpus.size() == 1) demand[entry.job.gpus.front()];
   for (auto& [gpu, part] : demand) part.pinned += shims_.OutsideOf(entry.job.id, gpu);
-  // The driver shows less while memory moves, and memory that came by way of a mover not with its process; but
-  // who has memory has a context.
+  // The driver shows less while memory moves, and memory that came by way of a mover not with its process;
+  // but who has memory has a context.
   for (const auto& [gpu, processes] : with_memory) {
     const base::Bytes contexts{host_.ContextCostOf(gpu).count * processes};
     demand[gpu].pinned = std::max(demand[gpu].pinned, contexts);
