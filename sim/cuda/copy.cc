@@ -12,6 +12,7 @@
 #include <shared_mutex>
 
 #include "sim/cuda/memory.h"
+#include "sim/state/lifecycle.h"
 
 namespace gpuman::sim::cuda {
 namespace {
@@ -185,10 +186,23 @@ CUresult PlaceSide(Driver& driver, CopySide& side, const CopyBox& box, bool writ
   return CUDA_ERROR_INVALID_VALUE;
 }
 
+// An injected fault.
+CUresult CopyFault(Driver& driver, Device& device, const CopySide& source, const CopySide& destination) {
+  const bool locked = source.place == Place::kPinnedHost || destination.place == Place::kPinnedHost;
+  const bool crosses = source.place == Place::kDevice || destination.place == Place::kDevice;
+  Faults& faults = device.state().shared().faults;
+  if (!locked || !crosses || !FaultStrikes(faults.copy_fails_in[device.gpu()])) return CUDA_SUCCESS;
+  if (faults.copy_fails_for_good[device.gpu()].load() == 0) return CUDA_ERROR_UNKNOWN;
+  driver.SetFault(CUDA_ERROR_ECC_UNCORRECTABLE);
+  return CUDA_ERROR_ECC_UNCORRECTABLE;
+}
+
 CUresult SubmitCopy(const Call& call, const StreamReference& stream, const CopySide& source,
                     const CopySide& destination, const CopyBox& box, bool synchronous) {
   Driver& driver = call.driver();
   Device& device = stream.context->device();
+  if (const CUresult fault = CopyFault(driver, device, source, destination); fault != CUDA_SUCCESS)
+    return fault;
   auto run = [&driver, &device, source, destination, box] {
     if (driver.fault() != CUDA_SUCCESS) return driver.fault();
     return RunCopy(driver, device, source, destination, box);

@@ -65,6 +65,25 @@ TEST(SimCudaMemory, TheNthAllocationFailsOnDemand) {
   });
 }
 
+TEST(SimCudaMemory, TheNthCopyOfPageLockedMemoryFailsOnDemand) {
+  OnDevice([](Cuda& cu, TestState& state) {
+    const CUdeviceptr device = Allocate(cu, 4096);
+    void* locked = nullptr;
+    ASSERT_OK(cu.cuMemHostAlloc(&locked, 4096, 0));
+    std::vector<char> pageable(4096);
+    Faults& faults = state.shared().faults;
+    faults.copy_fails_in[0].store(2);
+    EXPECT_OK(cu.cuMemcpyHtoD_v2(device, pageable.data(), 4096));
+    EXPECT_OK(cu.cuMemcpyHtoD_v2(device, locked, 4096));
+    EXPECT_CU(CUDA_ERROR_UNKNOWN, cu.cuMemcpyDtoH_v2(locked, device, 4096));
+    EXPECT_OK(cu.cuMemcpyDtoH_v2(locked, device, 4096));
+    faults.copy_fails_for_good[0].store(1);
+    faults.copy_fails_in[0].store(1);
+    EXPECT_CU(CUDA_ERROR_ECC_UNCORRECTABLE, cu.cuMemcpyDtoH_v2(locked, device, 4096));
+    EXPECT_CU(CUDA_ERROR_ECC_UNCORRECTABLE, cu.cuCtxSynchronize());
+  });
+}
+
 TEST(SimCudaMemory, CopiesCheckTheirBounds) {
   OnDevice([](Cuda& cu, TestState&) {
     const CUdeviceptr device = Allocate(cu, 1000);

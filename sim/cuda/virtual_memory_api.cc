@@ -284,4 +284,32 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
   return CUDA_SUCCESS;
 }
 
+// The device has neither another to join nor a network card beside it.
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t,
+                            size_t, unsigned long long) {
+  const Call call(__func__, Need::kHealthy);
+  return call ? CUDA_ERROR_NOT_SUPPORTED : call.error();
+}
+
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle, size_t, CUdeviceptr, size_t, unsigned long long) {
+  const Call call(__func__, Need::kHealthy);
+  return call ? CUDA_ERROR_NOT_SUPPORTED : call.error();
+}
+
+// A descriptor of the range, which stands for its memory as long as it is open.
+CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t size,
+                                       CUmemRangeHandleType handle_type, unsigned long long) {
+  const Call call(__func__, Need::kHealthy);
+  if (!call) return call.error();
+  const auto block = call.driver().memory.FindBlock(dptr);
+  if (handle == nullptr || size == 0 || handle_type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || !block ||
+      size > block->end - dptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int copy = fcntl(block->physical->descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *static_cast<int*>(handle) = copy;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace gpuman::sim::cuda

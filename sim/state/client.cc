@@ -214,7 +214,7 @@ bool Client::ReserveDeviceBytes(unsigned gpu, std::uint64_t bytes) {
   if (units > capacity) return false;
   Local& local = Current();
   const std::lock_guard lock(local.mutex);
-  if (local.Claim(shared) == nullptr || AllocationFaultStrikes(shared, gpu)) return false;
+  if (local.Claim(shared) == nullptr || FaultStrikes(shared.faults.allocation_fails_in[gpu])) return false;
   local.accounts = true;
   local.slot->gpu[gpu].last_activity_ns.store(MonotonicNs());
   if (units == 0 || ChangeHeld(shared, gpu, local.index, static_cast<std::int64_t>(units), capacity))

@@ -242,7 +242,9 @@ struct Faults {
   std::array<SlowCall, kMaxSlowCalls> slow_calls;
   // 0 = none; n = the n-th reservation from now fails (1 = the next).
   std::array<Word64, kMaxGpus> allocation_fails_in;
-  Word64 spare[16];
+  // The same of copies between the GPU and page-locked host memory; for_good: the context is lost with it.
+  std::array<Word64, kMaxGpus> copy_fails_in;
+  std::array<Word32, kMaxGpus> copy_fails_for_good;
 };
 
 struct Shared {

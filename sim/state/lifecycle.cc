@@ -105,6 +105,7 @@ void ClearFaults(Shared& shared, unsigned gpu) {
     ClearReadings(shared.gpu[i]);
     shared.gpu[i].recovery_action.store(0);
     shared.faults.allocation_fails_in[i].store(0);
+    shared.faults.copy_fails_in[i].store(0);
   }
   std::uint32_t active = 0;
   for (SlowCall& call : shared.faults.slow_calls) {
@@ -116,8 +117,7 @@ void ClearFaults(Shared& shared, unsigned gpu) {
   FutexWakeAll(shared.faults.change);
 }
 
-bool AllocationFaultStrikes(Shared& shared, unsigned gpu) {
-  Word64& countdown = shared.faults.allocation_fails_in[gpu];
+bool FaultStrikes(Word64& countdown) {
   std::uint64_t left = countdown.load(std::memory_order_relaxed);
   while (left != 0) {
     if (countdown.compare_exchange_weak(left, left - 1)) return left == 1;

@@ -20,12 +20,12 @@ void LoadDriverIfUnused(Shared& shared, std::uint32_t loads);
 // cleared.
 void ResetGpu(Shared& shared, unsigned gpu);
 
-// Readings computed again, no slow calls, no failing allocations, no lost GPU. Counters stay: they are
-// history.
+// Readings computed again, no slow calls, no failing allocations and copies, no lost GPU. Counters stay: they
+// are history.
 void ClearFaults(Shared& shared, unsigned gpu);  // kAllGpus = all, and the slow calls
 void ClearCounters(Shared& shared, unsigned gpu);
 
-// Counts down an injected allocation failure; true when this reservation is the one that fails.
-bool AllocationFaultStrikes(Shared& shared, unsigned gpu);
+// Counts down one of Faults' numbers of what is to fail; true when this one does.
+bool FaultStrikes(Word64& countdown);
 
 }  // namespace gpuman::sim

@@ -127,6 +127,8 @@ Result<int> Exec(const ExecOptions& options) {
   GPUMAN_ASSIGN(const auto libraries, LibraryDirectory());
   GPUMAN_ASSIGN(const MachineDirectory directory, MachineDirectory::Make(options.directory));
   GPUMAN_ASSIGN(const State state, MakeOrOpen(directory, options.machine));
+  for (unsigned gpu = 0; gpu < state->gpus && !options.virtual_memory; ++gpu)
+    state->gpu_static[gpu].features &= ~std::uint64_t{kFeatureVmm};
   ::setenv(kDirectoryVariable, directory.path().c_str(), 1);
   const std::string search = SearchPath(libraries, state->driver_major);
   ::setenv("LD_LIBRARY_PATH", WithFirst(search, std::getenv("LD_LIBRARY_PATH")).c_str(), 1);

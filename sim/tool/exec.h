@@ -11,6 +11,7 @@ namespace gpuman::sim {
 
 struct ExecOptions {
   CreateOptions machine;
+  bool virtual_memory = true;  // false: GPUs without the virtual memory calls, whatever the profile says
   // Empty: a machine of its own, gone with the command and with every process that the command left behind.
   // A directory: the machine in it is used, or made, and stays.
   std::string directory;

@@ -75,6 +75,12 @@ base::Result<GpuView> Client::Gpu(std::string_view gpu) const {
   return Ask<GpuView>({"GET", "/v1/gpus/" + PercentEncode(gpu), {}});
 }
 
+base::Result<ShareView> Client::Share() const { return Ask<ShareView>({"GET", "/v1/share", {}}); }
+
+base::Result<ShareView> Client::SetShare(const ShareUpdate& update) const {
+  return Ask<ShareView>({"PUT", "/v1/share", Encode(update)});
+}
+
 base::Result<JobList> Client::Jobs(bool all) const {
   return Ask<JobList>({"GET", "/v1/jobs" + Query().AddFlag("all", all).text(), {}});
 }

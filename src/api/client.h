@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "api/http.h"
+#include "api/share_types.h"
 #include "api/types.h"
 #include "base/fd.h"
 #include "base/result.h"
@@ -46,6 +47,8 @@ class Client {
   base::Result<VersionView> Version() const;
   base::Result<StatusView> Status(bool all) const;
   base::Result<GpuList> Gpus() const;
+  base::Result<ShareView> Share() const;
+  base::Result<ShareView> SetShare(const ShareUpdate& update) const;
   base::Result<GpuView> Gpu(std::string_view gpu) const;
   base::Result<JobList> Jobs(bool all) const;
   base::Result<JobView> Job(std::string_view job) const;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "api/json_fields.h"
+#include "api/json_share.h"
 
 namespace gpuman::api {
 
@@ -25,6 +26,8 @@ void Fields(V& v, T& x) {
   v.Option("grace", x.grace);
   v("preload", x.preload);
   v("share", x.share);
+  v("weight", x.weight);
+  v("oversubscribe", x.oversubscribe);
 }
 
 template <typename V, typename T>
@@ -37,6 +40,7 @@ void Fields(V& v, T& x) {
   v.Clearable("memory", x.memory, x.clear_memory);
   v.Clearable("soft", x.soft, x.clear_soft);
   v.Option("priority", x.priority);
+  v.Option("weight", x.weight);
   v.Option("restart", x.restart);
   v.Option("grace", x.grace);
 }
@@ -55,6 +59,9 @@ void Fields(V& v, T& x) {
   v("command", x.command);
   v("directory", x.directory);
   v("priority", x.priority);
+  v("share", x.share);
+  v("weight", x.weight);
+  v("oversubscribe", x.oversubscribe);
   v("restart", x.restart);
   v.Group("memory", [&](auto& m) {
     m("limit", x.memory.limit);
@@ -274,6 +281,7 @@ namespace {
 
 constexpr bool IsRequest(const RunRequest*) { return true; }
 constexpr bool IsRequest(const UpdateRequest*) { return true; }
+constexpr bool IsRequest(const ShareUpdate*) { return true; }
 constexpr bool IsRequest(const void*) { return false; }
 
 void CheckPriority(fields::Reading& r, int priority) {
@@ -312,6 +320,8 @@ Json ToJson(const JobList& value) { return fields::Write(value); }
 Json ToJson(const GpuList& value) { return fields::Write(value); }
 Json ToJson(const EventList& value) { return fields::Write(value); }
 Json ToJson(const VersionView& value) { return fields::Write(value); }
+Json ToJson(const ShareUpdate& value) { return fields::Write(value); }
+Json ToJson(const ShareView& value) { return fields::Write(value); }
 
 Json ToJson(const base::Error& error) {
   Json inner = Json::object();
@@ -372,6 +382,8 @@ GPUMAN_CODEC(JobList);
 GPUMAN_CODEC(GpuList);
 GPUMAN_CODEC(EventList);
 GPUMAN_CODEC(VersionView);
+GPUMAN_CODEC(ShareUpdate);
+GPUMAN_CODEC(ShareView);
 #undef GPUMAN_CODEC
 template std::string Encode<base::Error>(const base::Error&);
 

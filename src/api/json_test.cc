@@ -269,6 +269,24 @@ TEST(UpdateRequestJson, NullTakesALimitAwayAndAbsenceLeavesIt) {
   EXPECT_FALSE(Decode<UpdateRequest>(R"({"tag":"other"})"));
 }
 
+TEST(ShareJson, TravelsWithItsCounts) {
+  ShareView view;
+  view.settings.memory = "managed";
+  ShareGpu gpu;
+  gpu.uuid = "GPU-1";
+  gpu.hand_overs = 3;
+  gpu.jobs.emplace_back().memory.managed = base::GiB(7);
+  view.gpus.push_back(gpu);
+  const auto back = Decode<ShareView>(Encode(view));
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(back->gpus.at(0).hand_overs, 3u);
+  EXPECT_EQ(back->gpus.at(0).jobs.at(0).memory.managed, base::GiB(7));
+  EXPECT_EQ(back->settings.memory, "managed");
+  gpu.hand_overs = UINT64_MAX;
+  view.gpus = {gpu};
+  EXPECT_FALSE(Decode<ShareView>(Encode(view)));
+}
+
 TEST(AnswerJson, MayHoldFieldsOfANewerDaemon) {
   const auto r = Decode<VersionView>(R"({"version":"9","api":1,"pid":3,"user_mode":true,"moon":"full"})");
   ASSERT_TRUE(r) << r.error().message;

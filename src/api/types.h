@@ -58,7 +58,9 @@ struct RunRequest {
   RestartPolicy restart = RestartPolicy::kNo;
   std::optional<base::Millis> grace;  // between SIGTERM and SIGKILL; absent: the daemon's setting
   bool preload = true;                // false: the guard alone
-  bool share = false;                 // its memory may leave the GPU and come back, at the speed of the bus
+  bool share = false;  // its memory may leave the GPU and come back, and it takes turns where not all fit
+  double weight = 1;   // of its turns, 0.001 to 1000
+  bool oversubscribe = false;  // one process may have more than its GPU, in managed memory
 };
 
 // PATCH /v1/jobs/ID: absent fields stay as they are.
@@ -68,6 +70,7 @@ struct UpdateRequest {
   std::optional<base::SizeSpec> soft;
   bool clear_soft = false;
   std::optional<int> priority;
+  std::optional<double> weight;
   std::optional<RestartPolicy> restart;
   std::optional<base::Millis> grace;
 };
@@ -97,6 +100,9 @@ struct JobView {
   std::vector<std::string> command;
   std::string directory;
   int priority = 128;
+  bool share = false;
+  double weight = 1;
+  bool oversubscribe = false;
   RestartPolicy restart = RestartPolicy::kNo;
   JobMemory memory;
   std::optional<int> exit_code;

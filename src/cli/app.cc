@@ -19,20 +19,11 @@ struct Command {
   void (*add)(const Registry&);
 };
 constexpr std::array kCommands{
-    Command{"run", &AddRun},
-    Command{"status", &AddStatus},
-    Command{"proclist", &AddProclist},
-    Command{"update", &AddUpdate},
-    Command{"restart", &AddRestart},
-    Command{"remove", &AddRemove},
-    Command{"logs", &AddLogs},
-    Command{"events", &AddEvents},
-    Command{"gpu", &AddGpu},
-    Command{"config", &AddConfig},
-    Command{"completion", &AddCompletion},
-    Command{"suspend", &AddSuspend},
-    Command{"resume", &AddResume},
-    Command{"move", &AddMove},
+    Command{"run", &AddRun},         Command{"status", &AddStatus},   Command{"proclist", &AddProclist},
+    Command{"update", &AddUpdate},   Command{"restart", &AddRestart}, Command{"remove", &AddRemove},
+    Command{"logs", &AddLogs},       Command{"events", &AddEvents},   Command{"share", &AddShare},
+    Command{"gpu", &AddGpu},         Command{"config", &AddConfig},   Command{"completion", &AddCompletion},
+    Command{"suspend", &AddSuspend}, Command{"resume", &AddResume},   Command{"move", &AddMove},
 };
 
 // The command that is asked for, or all of them for help, completion and misspellings: setting up options is

@@ -38,6 +38,7 @@ void AddResume(const Registry& registry);
 void AddMove(const Registry& registry);
 void AddLogs(const Registry& registry);
 void AddEvents(const Registry& registry);
+void AddShare(const Registry& registry);
 void AddGpu(const Registry& registry);
 void AddConfig(const Registry& registry);
 void AddCompletion(const Registry& registry);

@@ -14,6 +14,7 @@ struct UpdateOptions {
   std::string job;
   std::optional<std::string> memory, soft, restart, grace;
   std::optional<int> priority;
+  std::optional<double> weight;
 };
 
 // "none" takes the limit away.
@@ -31,8 +32,10 @@ base::Result<api::UpdateRequest> MakeUpdate(const UpdateOptions& options) {
   GPUMAN_TRY(TakeSize("--soft", options.soft, request.soft, request.clear_soft));
   GPUMAN_ASSIGN(request.grace, TimeOption("--grace", options.grace));
   request.priority = options.priority;
+  request.weight = options.weight;
   if (options.restart) request.restart = api::RestartPolicyFromString(*options.restart);
-  if (!options.memory && !options.soft && !options.grace && !options.priority && !options.restart)
+  if (!options.memory && !options.soft && !options.grace && !options.priority && !options.weight &&
+      !options.restart)
     return base::Fail(base::ErrorCode::kInvalidArgument, "there is nothing to change",
                       fmt::format("gpuman update {} --memory 8GiB", options.job));
   return request;
@@ -74,6 +77,9 @@ void AddUpdate(const Registry& registry) {
   update->add_option("-p,--priority", o->priority, "0 to 255")
       ->type_name("N")
       ->check(CLI::Range(0, 255).description(""));
+  update->add_option("--weight", o->weight, "Of its turns on a shared GPU, against the others' there")
+      ->type_name("N")
+      ->check(CLI::Range(0.001, 1000.0).description(""));
   update->add_option("--restart", o->restart, "Start it again when it ends")
       ->type_name(kRestartValue)
       ->check(CLI::IsMember(std::vector<std::string>{"no", "on-failure", "always"}).description(""));

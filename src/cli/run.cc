@@ -24,6 +24,7 @@ base::Result<int> Run(Session& session, const RunFlags& flags) {
   GPUMAN_TRY(CheckProgram(made.request));
   for (const auto& name : made.left_out)
     session.Note(fmt::format("the variable {} is not UTF-8; the job does not get it", Printable(name)));
+  for (const auto& note : made.notes) session.Note(note);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::JobView job, daemon.Run(made.request));
   if (flags.wait) return WaitForJob(session, daemon, job);
@@ -70,7 +71,13 @@ void AddRun(const Registry& registry) {
       ->type_name(kTimeValue);
   run->add_flag("--no-preload", o.no_preload, "Preload nothing into the job: the guard alone watches it");
   run->add_flag("--share", o.share,
-                "Its memory may leave the GPU and come back (suspend, resume, move) at the speed of the bus");
+                "Share its GPUs: where not all fit, jobs take turns, and their memory leaves and comes back");
+  run->add_option("--weight", o.weight, "Of its turns on a shared GPU, against the others' there")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(0.001, 1000.0).description(""));
+  run->add_flag("--oversubscribe", o.oversubscribe,
+                "Let one process have more memory than its GPU: the driver pages it, slowly");
   run->add_option("-c,--command", o.command,
                   "The command as one string, which means what it means to /bin/sh")
       ->type_name("STRING");

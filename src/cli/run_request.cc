@@ -37,6 +37,33 @@ base::Result<> RequireUtf8(std::string_view what, std::string_view text) {
                     "put it into a script and run that");
 }
 
+// A job that shares may come from a shell that was set up for nvshare. The daemon takes over what its
+// variables mean; its library would look for its own scheduler, and end the program where there is none.
+void TakeFromNvshare(MadeRequest& made) {
+  auto& variables = made.request.environment;
+  if (!made.request.share) return;
+  if (variables.contains("NVSHARE_DEBUG"))
+    made.notes.emplace_back(
+        "NVSHARE_DEBUG: libgpuman.so writes nothing into a job's output; gpuman share status and gpuman "
+        "events "
+        "show what happens to it");
+  const auto preload = variables.find("LD_PRELOAD");
+  if (preload == variables.end() || preload->second.find("libnvshare.so") == std::string::npos) return;
+  std::string kept;
+  for (std::size_t at = 0; at < preload->second.size();) {
+    const auto end = std::min(preload->second.find_first_of(": ", at), preload->second.size());
+    const auto name = preload->second.substr(at, end - at);
+    if (!name.empty() && std::filesystem::path(name).filename() != "libnvshare.so")
+      kept += (kept.empty() ? "" : ":") + name;
+    at = end + 1;
+  }
+  if (kept.empty())
+    variables.erase(preload);
+  else
+    preload->second = kept;
+  made.notes.emplace_back("libnvshare.so is left out of LD_PRELOAD: libgpuman.so stands for it");
+}
+
 enum class Program { kMissing, kDirectory, kNotExecutable, kFine };
 
 Program LookAt(const std::filesystem::path& path) {
@@ -129,6 +156,8 @@ base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
   request.restart = api::RestartPolicyFromString(options.restart).value_or(api::RestartPolicy::kNo);
   request.preload = !options.no_preload;
   request.share = options.share;
+  request.weight = options.weight;
+  request.oversubscribe = options.oversubscribe;
   request.directory = origin.directory;
   request.umask = origin.umask;
 
@@ -144,6 +173,7 @@ base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
     else
       made.left_out.push_back(entry.substr(0, equals));
   }
+  TakeFromNvshare(made);
   return made;
 }
 

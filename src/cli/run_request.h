@@ -21,6 +21,8 @@ struct RunOptions {
   std::optional<std::string> command;  // --command
   bool no_preload = false;
   bool share = false;
+  double weight = 1;
+  bool oversubscribe = false;
 };
 
 // What the job takes over from the shell it was started in.
@@ -34,6 +36,7 @@ base::Result<Origin> OriginOfThisProcess();
 struct MadeRequest {
   api::RunRequest request;
   std::vector<std::string> left_out;  // variables that JSON cannot carry, since they are not UTF-8
+  std::vector<std::string> notes;     // what else the user should know
 };
 
 // `trailing`: what stood behind "--". kInvalidArgument names the option.

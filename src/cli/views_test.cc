@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/nearest.h"
+#include "cli/share_views.h"
 #include "cli/table.h"
 
 namespace gpuman::cli {
@@ -217,6 +218,17 @@ TEST(Table, ShrinksTheLastColumnsFirst) {
   EXPECT_EQ(table.Render(narrow), "A         B     C\naaaaaaaa  bbbb  ccc…\n");
   const Look tiny{true, false, 14};
   EXPECT_EQ(table.Render(tiny), "A    B     C\naa…  bbbb  cc…\n");
+}
+
+TEST(ShareTable, HasAColumnForManagedMemoryWhereThereIsSome) {
+  api::ShareView view;
+  view.gpus.emplace_back();
+  view.gpus[0].jobs.emplace_back();
+  view.gpus[0].jobs[0].tag = "train";
+  EXPECT_THAT(RenderShare(view, kPipe), Not(HasSubstr("MANAGED")));
+  view.gpus[0].jobs[0].memory.managed = base::GiB(7);
+  EXPECT_THAT(RenderShare(view, kPipe), HasSubstr("AWAY  MANAGED  WANTS"));
+  EXPECT_THAT(RenderShare(view, kPipe), HasSubstr("7GiB"));
 }
 
 TEST(Cut, CountsCharactersAndNotBytes) {

@@ -68,6 +68,42 @@ void ReadSuspend(TomlReader& in, Config& config) {
   in.Time("suspend.patience", config.suspend.patience, Millis(100), Millis(60'000));
 }
 
+template <typename T, typename Parse>
+void ReadWord(TomlReader& in, const char* key, T& target, Parse parse) {
+  std::string word;
+  in.Text(key, word);
+  if (word.empty()) return;
+  const auto value = parse(word);
+  if (!value) return in.Problem(in.Take(key), key, value.error().message);
+  target = *value;
+}
+
+void ReadShare(TomlReader& in, Config& config) {
+  auto& s = config.share;
+  ReadWord(in, "share.policy", s.policy, share::ParsePolicy);
+  in.Time("share.quantum_min", s.quantum_min, Millis(10), kDay);
+  in.Time("share.quantum_max", s.quantum_max, Millis(10), kDay);
+  std::optional<base::SizeSpec> overhead = base::SizeSpec{{}, s.overhead_target * 100};
+  in.Spec("share.overhead", overhead);
+  if (!overhead || !overhead->IsRelative())
+    in.Problem(in.Take("share.overhead"), "share.overhead", "takes a percentage such as \"5%\"");
+  else
+    s.overhead_target = overhead->percent / 100;
+  in.Time("share.idle", s.idle, Millis(2), Millis(60'000));
+  in.Flag("share.pause", s.pause);
+  ReadWord(in, "share.compute", s.compute, share::ParseCompute);
+  ReadWord(in, "share.memory", s.memory, share::ParseMemory);
+  in.Flag("share.managed_turns", s.managed_turns);
+  in.Time("share.compute_quantum", s.compute_quantum, Millis(10), kDay);
+  in.Spec("share.capacity", s.capacity);
+  in.Specs("share.gpu_capacity", s.capacity_of);
+  ReadWord(in, "share.on_no_yield", s.on_no_yield, share::ParseOnNoYield);
+  in.Time("share.yield_limit", s.yield_limit, Millis(100), kDay);
+  in.Time("share.retry", s.retry, Millis(100), kDay);
+  if (s.quantum_max < s.quantum_min)
+    in.Problem(in.Take("share.quantum_max"), "share.quantum_max", "is shorter than share.quantum_min");
+}
+
 // [[limits.unmanaged]] user = "alice" | "*", ceiling = "4GiB", action = "warn" | "enforce"
 std::optional<UnmanagedLimit> ReadUnmanagedLimit(TomlReader& in, const toml::table& table,
                                                  const UserLookup& users) {
@@ -151,6 +187,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadLimits(in, config, users);
   in.Flag("shim.preload", config.shim.preload);
   ReadSuspend(in, config);
+  ReadShare(in, config);
   ReadJobs(in, config);
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);

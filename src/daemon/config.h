@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "share/settings.h"
 
 namespace gpuman::daemon {
 
@@ -70,6 +71,8 @@ struct Config {
     base::SizeSpec host_memory{{}, 50};  // of the host's, for all suspended jobs together
     base::Millis patience{10'000};       // for calls and GPU work to come to rest
   } suspend;
+
+  share::Settings share;  // of those its keys, the rest as they are
 
   struct {
     std::vector<UnmanagedLimit> unmanaged;

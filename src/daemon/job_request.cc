@@ -59,6 +59,18 @@ const gpu::Gpu* SmallestOf(const std::vector<std::string>& uuids, const gpu::Inv
   return smallest;
 }
 
+Result<> CheckWeight(double weight) {
+  if (weight >= 0.001 && weight <= 1000) return {};
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("a weight of {} lies outside 0.001 to 1000", weight));
+}
+
+// What nvshare takes from the environment of a program, taken from that of a job that shares.
+bool AsksAsInNvshare(const api::RunRequest& request) {
+  if (!request.share || !request.preload) return false;
+  const auto variable = request.environment.find("NVSHARE_ENABLE_SINGLE_OVERSUB");
+  return variable != request.environment.end() && !variable->second.empty() && variable->second != "0";
+}
+
 Result<> CheckSizes(const jobs::Job& job, const gpu::Inventory& inventory) {
   if (!job.memory && !job.soft) return {};
   const auto* smallest = SmallestOf(job.gpus, inventory);
@@ -69,12 +81,12 @@ Result<> CheckSizes(const jobs::Job& job, const gpu::Inventory& inventory) {
                 "gpuman gpu list shows what the driver says; run without --memory to go without a limit");
   for (const auto& [name, size] :
        {std::pair("memory limit", job.memory), std::pair("soft limit", job.soft)}) {
-    if (size && size->Of(smallest->memory) > smallest->memory)
+    if (size && size->Of(smallest->memory) > smallest->memory && !job.oversubscribe)
       return Fail(
           ErrorCode::kUnsatisfiable,
           fmt::format("the {} of {} is more than GPU {} has: {}", name, base::FormatBytes(size->bytes),
                       smallest->index, base::FormatBytes(smallest->memory)),
-          "give at most that, or choose another GPU with --gpu");
+          "give at most that, choose another GPU with --gpu, or add --oversubscribe");
   }
   if (job.memory && job.soft && job.soft->Of(smallest->memory) > job.memory->Of(smallest->memory))
     return Fail(ErrorCode::kInvalidArgument, "the soft limit is above the hard one",
@@ -145,7 +157,14 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   job.restart = ModeOf(request.restart);
   job.grace = request.grace;
   job.preload = request.preload;
+  GPUMAN_TRY(CheckWeight(request.weight));
   job.share = request.share;
+  job.weight = request.weight;
+  if (request.oversubscribe && !request.preload)
+    return Fail(ErrorCode::kInvalidArgument,
+                "what oversubscribes is the library, which is not to be preloaded",
+                "leave out --no-preload or --oversubscribe");
+  job.oversubscribe = request.oversubscribe || AsksAsInNvshare(request);
   GPUMAN_TRY(CheckSizes(job, inventory));
   return job;
 }
@@ -155,6 +174,8 @@ Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inv
   if (update.memory || update.clear_memory) changed.memory = update.memory;
   if (update.soft || update.clear_soft) changed.soft = update.soft;
   if (update.priority) changed.priority = *update.priority;
+  if (update.weight) changed.weight = *update.weight;
+  GPUMAN_TRY(CheckWeight(changed.weight));
   if (update.restart) changed.restart = ModeOf(*update.restart);
   if (update.grace) changed.grace = update.grace;
   GPUMAN_TRY(CheckPriority(changed.priority));

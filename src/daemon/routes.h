@@ -9,6 +9,7 @@ namespace gpuman::daemon {
 // `service` must outlive the router.
 void AddViewRoutes(http::Router& router, Service& service);   // version, status, gpus
 void AddJobRoutes(http::Router& router, Service& service);    // jobs and their logs
+void AddShareRoutes(http::Router& router, Service& service);  // who takes turns on which GPU
 void AddEventRoutes(http::Router& router, Service& service);  // events
 
 // Every route of the daemon, in the order they are tried.

@@ -115,6 +115,7 @@ void AddViewRoutes(http::Router& router, Service& service) {
 void AddAllRoutes(http::Router& router, Service& service) {
   AddViewRoutes(router, service);
   AddJobRoutes(router, service);
+  AddShareRoutes(router, service);
   AddEventRoutes(router, service);
 }
 

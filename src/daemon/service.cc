@@ -1,4 +1,5 @@
 #include "daemon/service.h"
+#include "daemon/sharer.h"
 
 #include <spdlog/spdlog.h>
 
@@ -59,6 +60,7 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
 
 Service::~Service() {
   server_.reset();
+  sharer_.reset();
   suspender_.reset();
   shims_.reset();
   if (sampler_) sampler_->Stop();
@@ -84,6 +86,8 @@ jobs::SupervisorOptions Service::SupervisorOptionsOf(const Config& config) const
     options.launch.shim = options_.shim_library;
     options.launch.shim_socket = ShimSocket();
   }
+  if (config.share.memory != share::Memory::kAuto)
+    options.launch.shared_memory = ToString(config.share.memory);
   options.keep_ended = config.jobs.keep_ended_count;
   options.keep_ended_for = config.jobs.keep_ended;
   return options;
@@ -138,12 +142,9 @@ base::Result<> Service::Begin() {
   checkpointer.program = {options_.checkpoint_program, config_.state_dir / "checkpoint.lock"};
   suspender_ = std::make_unique<Suspender>(loop_, workers_, clock_, suspender_host,
                                            SuspenderSettingsOf(config_), std::move(checkpointer));
-  if (shims_)
-    shims_->SetTransfer([this](base::JobId job, base::ProcessId process, bool out, base::Fd connection) {
-      suspender_->PassOn(job, process, out, std::move(connection));
-    });
   supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
                                                    SupervisorOptionsOf(config_));
+  BeginSharing();
   BeginSampling();
   supervisor_->Adopt(contents);
 
@@ -177,9 +178,11 @@ void Service::BeginSampling() {
   };
   callbacks.on_sample = [this](gpu::Sample sample) {
     boost::asio::post(loop_, [this, sample = std::move(sample)] {
+      if (shims_) guard_->SetManaged(sample.uuid, shims_->ManagedOn(sample.uuid));
       guard_->OnSample(sample);
       if (const auto* status = guard_->Find(sample.uuid)) LookAtLedgers(*status);
       suspender_->OnSample();
+      if (sharer_) sharer_->OnSample();
       AfterGuard();
       if (!ready_ && AllSampled()) BecomeReady();
     });
@@ -253,6 +256,7 @@ void Service::Reconfigure(const Config& config) {
   supervisor_->SetOptions(SupervisorOptionsOf(config_));
   events_->SetSettings(EventSettingsOf(config_));
   suspender_->SetSettings(SuspenderSettingsOf(config_));
+  if (sharer_) sharer_->SetSettings(config_.share);
   for (const auto* job : supervisor_->All()) SetLedger(*job);
   AfterGuard();
   LookNow();
@@ -297,6 +301,7 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
     suspender_->End(job.id);
     if (shims_) shims_->RemoveJob(job.id);
     guard_->RemoveJob(job.id);
+    if (sharer_) sharer_->Reconcile();
     return AfterGuard();
   }
   guard::GuardedJob guarded;
@@ -305,6 +310,7 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
   guarded.run = static_cast<std::uint64_t>(job.runs) + (static_cast<std::uint64_t>(job.incarnation) << 32);
   guarded.started_at = runtime.run_started;
   guarded.priority = job.priority;
+  guarded.shares = job.share && job.preload && shims_;
   guarded.hard = job.memory;
   guarded.soft = job.soft;
   guarded.gpus = job.gpus;
@@ -322,6 +328,7 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
   else
     suspender_->Begin(job.id, job.suspension);
   run->second = job.runs;
+  if (sharer_) sharer_->Reconcile();
   AfterGuard();
 }
 
@@ -330,6 +337,9 @@ void Service::OnJobForgotten(base::JobId job) {
   counted_.erase(job);
   runs_.erase(job);
   suspender_->End(job);
+  released_.insert(job);
+  if (sharer_) sharer_->Reconcile();  // its gate is opened
+  released_.erase(job);
   if (shims_) shims_->ReleaseJob(job);
   guard_->RemoveJob(job);
   AfterGuard();

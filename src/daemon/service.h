@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@
 #include "daemon/event_log.h"
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
+#include "daemon/sharer_host.h"
 #include "daemon/shim_channel.h"
 #include "daemon/suspender.h"
 #include "daemon/user_names.h"
@@ -45,7 +47,12 @@ struct ServiceOptions {
   std::string version;
 };
 
-class Service final : private jobs::SupervisorHost, private guard::Hands, private SuspenderHost {
+class Sharer;
+
+class Service final : private jobs::SupervisorHost,
+                      private guard::Hands,
+                      private SuspenderHost,
+                      private SharerHost {
  public:
   // Claims the state directory, opens the store, listens, picks up the jobs, and begins to sample.
   static base::Result<std::unique_ptr<Service>> Start(boost::asio::io_context& loop, const Config& config,
@@ -73,6 +80,9 @@ class Service final : private jobs::SupervisorHost, private guard::Hands, privat
   // For a job that runs or is suspended; nullptr: it does neither, NotRunning says so.
   Suspender* SuspenderFor(const jobs::Job& job);
   static base::Error NotRunning(const jobs::Job& job);
+  Sharer* sharer() { return sharer_.get(); }  // null: there is no shim
+  // Only where there is a sharer. Until the next start, or reload.
+  void SetShare(share::Settings settings);
   // Calls `then` once the GPUs are known and each was looked at, or after some seconds without: a daemon that
   // was started a moment ago does not deny that there are GPUs.
   void WhenReady(std::function<void()> then);
@@ -111,15 +121,26 @@ class Service final : private jobs::SupervisorHost, private guard::Hands, privat
   std::vector<suspend::ProcessView> ProcessesOf(base::JobId job, const suspend::Record& record) override;
   std::vector<suspend::GpuView> Gpus() override;
   suspend::BytesByGpu FreeMemory() override;
-  base::Result<> Order(base::JobId job, base::ProcessId process, bool out) override;
+  base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command) override;
   std::optional<suspend::HelperUser> OwnerOf(base::JobId job) override;
   std::vector<Movable> MovableMemory() override;
   base::Bytes ContextCostOf(const std::string& gpu) override;
   int PriorityOf(base::JobId job) override;
+  bool TakesTurns(base::JobId job) override;
   base::Bytes HostMemoryOf(base::JobId job) override;
   void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) override;
   void TellSuspension(base::JobId job, const suspend::action::Emit& event) override;
   void OnPhase(base::JobId job, suspend::Phase phase) override;
+
+  // SharerHost
+  std::vector<SharedJob> SharedJobs() override;
+  const std::map<std::string, guard::GpuStatus>& GpuStatuses() override { return guard_->Statuses(); }
+  base::Bytes ReserveOf(const std::string& gpu) override { return guard_->ReserveOf(gpu); }
+  base::Bytes HostMemoryLeft() override;
+  void TellSharing(const share::action::Report& report) override;
+  void Escalate(base::JobId job, share::OnNoYield how) override;
+  void BeginSharing();
+  void EndForSharing(base::JobId job, const std::string& detail);
 
   // guard::Hands
   void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
@@ -148,6 +169,8 @@ class Service final : private jobs::SupervisorHost, private guard::Hands, privat
   std::unique_ptr<ShimChannel> shims_;                                 // null: no shim, or no socket for it
   std::map<base::JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU, where all processes count
   std::unique_ptr<Suspender> suspender_;
+  std::unique_ptr<Sharer> sharer_;   // null: no shims
+  std::set<base::JobId> released_;   // about to be
   std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU
   std::unique_ptr<gpu::Sampler> sampler_;
   boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/service.h"
+#include "daemon/sharer.h"
 #include "daemon/suspension_views.h"
 
 namespace gpuman::daemon {
@@ -42,18 +43,18 @@ suspend::BytesByGpu Service::FreeMemory() {
   for (const auto& [uuid, status] : guard_->Statuses()) {
     if (!status.sample.memory) continue;
     const base::Bytes reserve = guard_->ReserveOf(uuid);
-    const base::Bytes there = status.sample.memory->free;
+    const base::Bytes there = guard_->FreeOf(uuid);
     free[uuid] = there > reserve ? there - reserve : base::Bytes{};
   }
   return free;
 }
 
-base::Result<> Service::Order(base::JobId job, base::ProcessId process, bool out) {
+base::Result<> Service::Order(base::JobId job, base::ProcessId process, const ledger::Command& command) {
   if (!shims_) return base::Fail(base::ErrorCode::kNotSupported, "there is no shim");
   // The ledger says who sits in it; that this is a process of the job is for attribution to say.
   if (guard_->JobOf(process.pid) != job)
     return base::Fail(base::ErrorCode::kNotFound, "the process is not of this job");
-  return shims_->Order(job, process, out);
+  return shims_->Order(job, process, command);
 }
 
 std::optional<suspend::HelperUser> Service::OwnerOf(base::JobId id) {
@@ -65,11 +66,18 @@ std::optional<suspend::HelperUser> Service::OwnerOf(base::JobId id) {
 std::vector<Movable> Service::MovableMemory() {
   std::vector<Movable> movable;
   if (!shims_) return movable;
-  for (const auto* const known : supervisor_->All()) {
+  // Where jobs share, the mover is there before the first of them has to make room.
+  constexpr base::Bytes kFirst = base::MiB(256);
+  const auto jobs = supervisor_->All();
+  const bool shared = std::count_if(jobs.begin(), jobs.end(), [](const jobs::Job* job) {
+                        return job->share && job->state == jobs::JobState::kRunning;
+                      }) > 1;
+  for (const auto* const known : jobs) {
     const auto& job = *known;
     if (job.state != jobs::JobState::kRunning || !shims_->Has(job.id)) continue;
     base::Bytes bytes;
     for (const auto& standing : shims_->StandingsOf(job.id)) bytes += standing.evictable + standing.evicted;
+    if (shared && job.share) bytes = std::max(bytes, kFirst);
     const auto owner = OwnerOf(job.id);
     if (!owner || bytes <= suspend::Settings{}.worth_evicting) continue;
     movable.push_back({job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), bytes});
@@ -98,7 +106,22 @@ void Service::SaveSuspension(base::JobId job, std::string record, std::function<
   supervisor_->SetSuspension(job, std::move(record), std::move(done));
 }
 
-void Service::OnPhase(base::JobId job, suspend::Phase phase) { guard_->SetPlace(job, PlaceOf(phase)); }
+void Service::OnPhase(base::JobId job, suspend::Phase phase) {
+  guard_->SetPlace(job, PlaceOf(phase));
+  if (sharer_) sharer_->Reconcile();
+}
+
+bool Service::TakesTurns(base::JobId id) {
+  const auto* const job = supervisor_->Find(id);
+  if (!sharer_ || !job || !job->share || !job->preload) return false;
+  const auto gpus = job->gpus.empty() ? AllGpus() : job->gpus;
+  const auto meets = [&](const SharedJob& other) {
+    return other.id != id && std::find_first_of(other.gpus.begin(), other.gpus.end(), gpus.begin(),
+                                                gpus.end()) != other.gpus.end();
+  };
+  const auto all = SharedJobs();
+  return std::any_of(all.begin(), all.end(), meets);
+}
 
 void Service::SuspendJob(base::JobId id, const std::string& reason, const std::string& detail,
                          base::Millis return_after) {

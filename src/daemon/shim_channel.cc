@@ -84,6 +84,21 @@ void ShimChannel::ReleaseJob(base::JobId job) {
   RemoveJob(job);
 }
 
+base::Bytes ShimChannel::OutsideOf(base::JobId job, const std::string& uuid) const {
+  const auto known = jobs_.find(job);
+  if (known == jobs_.end()) return {};
+  const auto told = known->second.told_outside.find(uuid);
+  return told == known->second.told_outside.end() ? base::Bytes{} : told->second;
+}
+
+base::Bytes ShimChannel::ManagedOn(const std::string& uuid) const {
+  base::Bytes bytes;
+  for (const auto& [job, known] : jobs_)
+    for (const auto& managed : ledgers_.ManagedOf(job))
+      if (managed.uuid == uuid) bytes += managed.used;
+  return bytes;
+}
+
 std::optional<base::Bytes> ShimChannel::ContextOn(const std::string& uuid) const {
   const auto found = contexts_.find(uuid);
   return found == contexts_.end() ? std::nullopt : std::optional(found->second);
@@ -116,7 +131,7 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
   for (const auto& process : status.processes) {
     if (!process.job || !jobs_.contains(*process.job) || !process.memory) continue;
     looks[*process.job].push_back(
-        {process.id, *process.memory, ledgers_.HeldBy(*process.job, process.id, uuid)});
+        {process.id, *process.memory, ledgers_.OnGpuOf(*process.job, process.id, uuid)});
   }
   for (const auto& [id, seen] : looks) {
     Job& job = jobs_.at(id);

@@ -68,6 +68,25 @@ class ShimChannel {
   base::Result<> Order(base::JobId job, base::ProcessId process, bool out) {
     return ledgers_.Order(job, process, out);
   }
+  // As Ledgers does; SetSharing and SetRoom again after a job's ledger was found again.
+  base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command) {
+    return ledgers_.Order(job, process, command);
+  }
+  base::Result<unsigned> OrderAll(base::JobId job, const ledger::Command& command) {
+    return ledgers_.OrderAll(job, command);
+  }
+  void SetSharing(base::JobId job, const ledger::Sharing& sharing) { ledgers_.SetSharing(job, sharing); }
+  void SetRoom(base::JobId job, const std::string& uuid, std::optional<base::Bytes> bytes) {
+    ledgers_.SetRoom(job, uuid, bytes);
+  }
+  void OfferRoom(base::JobId job) { ledgers_.OfferRoom(job); }
+  std::vector<ledger::GpuUsage> UsageOf(base::JobId job) const { return ledgers_.UsageOf(job); }
+  // What the ledger was told last that the driver shows beyond it.
+  base::Bytes OutsideOf(base::JobId job, const std::string& uuid) const;
+  // Managed memory of all jobs on the GPU, as their processes count it: so much of it is there at most.
+  base::Bytes ManagedOn(const std::string& uuid) const;
+  // A process of a watched job, or one that waits for room, has something to say.
+  void SetBell(ledger::Bell bell) { server_->SetBell(std::move(bell)); }
   std::vector<ledger::Standing> StandingsOf(base::JobId job) const { return ledgers_.StandingsOf(job); }
   // Host memory that the job's shims have for what they evict, or have evicted.
   base::Bytes HostMemoryOf(base::JobId job) const { return ledgers_.HostMemoryOf(job); }

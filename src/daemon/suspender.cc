@@ -9,6 +9,7 @@
 namespace gpuman::daemon {
 namespace {
 
+using ledger::wire::What;
 using suspend::Phase;
 
 // While a job is on its way, its ledger is looked at this often.
@@ -41,7 +42,7 @@ void Suspender::Begin(base::JobId job, const std::string& stored) {
   if (stored.empty() || entries_.contains(job)) return;
   auto record = suspend::ParseRecord(stored);
   if (!record) return;
-  Entry entry{suspend::Machine::Rebuild(settings_.machine, std::move(*record))};
+  Entry entry{suspend::Machine::Rebuild(SettingsFor(job), std::move(*record))};
   entry.back_since = clock_.Mono();
   entry.stored = stored;
   entries_.emplace(job, std::move(entry));
@@ -63,8 +64,14 @@ const suspend::Record* Suspender::RecordOf(base::JobId job) const {
   return it == entries_.end() ? nullptr : &it->second.machine.record();
 }
 
+suspend::Settings Suspender::SettingsFor(base::JobId job) {
+  suspend::Settings settings = settings_.machine;
+  settings.returns_held = host_.TakesTurns(job);
+  return settings;
+}
+
 Suspender::Entry& Suspender::EntryFor(base::JobId job) {
-  if (!entries_.contains(job)) entries_.emplace(job, Entry{suspend::Machine(settings_.machine)});
+  if (!entries_.contains(job)) entries_.emplace(job, Entry{suspend::Machine(SettingsFor(job))});
   Observe(job);
   return entries_.at(job);
 }
@@ -87,6 +94,7 @@ void Suspender::Resume(base::JobId job, std::optional<std::string> gpu, Done don
     return done(std::move(may));
   }
   entry.back_since = clock_.Mono();
+  entry.machine.SetSettings(SettingsFor(job));  // others may have come
   entry.waiters.push_back({Wish::kBack, std::move(done)});
   Feed(job, suspend::event::ResumeAsked{std::move(gpu)});
   OfferRoom();
@@ -106,7 +114,7 @@ void Suspender::Move(base::JobId job, const std::string& gpu, Done done) {
 
 void Suspender::SetSettings(SuspenderSettings settings) {
   settings_ = settings;
-  for (auto& [job, entry] : entries_) entry.machine.SetSettings(settings_.machine);
+  for (auto& [job, entry] : entries_) entry.machine.SetSettings(SettingsFor(job));
 }
 
 void Suspender::OnSample() {
@@ -185,8 +193,13 @@ void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
   for (const auto& action : actions) {
     std::visit(Overloaded{
                    // What comes of an order shows in the ledger, also when there is nobody to take it.
-                   [&](const OrderEvict& order) { (void)host_.Order(job, order.process, true); },
-                   [&](const OrderReturn& order) { (void)host_.Order(job, order.process, false); },
+                   [&](const OrderEvict& order) {
+                     (void)host_.Order(job, order.process, {What::kLeave, {}});
+                   },
+                   [&](const OrderReturn& order) {
+                     // Its turn brings its memory back; its gate stays shut until then.
+                     (void)host_.Order(job, order.process, {order.held ? What::kHold : What::kRun, {}});
+                   },
                    [&](const AskCan&) {
                      AskDriver(job, {0, suspend::Verb::kCan, {}, {}, {}});
                    },

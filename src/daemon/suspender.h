@@ -53,13 +53,15 @@ class SuspenderHost {
   virtual std::vector<suspend::GpuView> Gpus() = 0;
   // What jobs may take, by UUID: free memory without the guard's reserve.
   virtual suspend::BytesByGpu FreeMemory() = 0;
-  virtual base::Result<> Order(base::JobId job, base::ProcessId process, bool out) = 0;
+  virtual base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command) = 0;
   virtual std::optional<suspend::HelperUser> OwnerOf(base::JobId job) = 0;
   // What could leave the GPUs by the shims, and what has: host memory is made ready for it.
   virtual std::vector<Movable> MovableMemory() = 0;
   // What a context takes of the GPU; 0: not known.
   virtual base::Bytes ContextCostOf(const std::string& gpu) = 0;
   virtual int PriorityOf(base::JobId job) = 0;
+  // It takes turns with others on its GPU: its memory comes back with its turn (machine.h: returns_held).
+  virtual bool TakesTurns(base::JobId job) = 0;
   // Host memory that the job's shims have already.
   virtual base::Bytes HostMemoryOf(base::JobId job) = 0;
   // Stores the record with the job; `done` when it is on the disk, or cannot be.
@@ -102,6 +104,9 @@ class Suspender {
   // GPUs were looked at.
   void OnSample();
 
+  // Moves memory for others, too.
+  suspend::Checkpointer& movers() { return checkpointer_; }
+
   // Of a job that is not simply running; nullptr: it is.
   const suspend::Record* RecordOf(base::JobId job) const;
 
@@ -125,6 +130,7 @@ class Suspender {
 
   // A machine that knows what is there, for something that is about to be asked.
   Entry& EntryFor(base::JobId job);
+  suspend::Settings SettingsFor(base::JobId job);
   void Feed(base::JobId job, const suspend::Event& event);
   void Observe(base::JobId job);
   void TellPhase(base::JobId job);

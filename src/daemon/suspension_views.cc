@@ -14,9 +14,12 @@ suspend::Stage StageOf(const ledger::Standing& standing) {
     case Stage::kNone:
       return suspend::Stage::kNone;
     case Stage::kOnGpu:
+    case Stage::kHeld:
       return suspend::Stage::kOnGpu;
     case Stage::kEvicting:
-      return suspend::Stage::kEvicting;
+      // Its gate is being shut for somebody's turn, or a part of it taken: that is no suspend.
+      return standing.ordered == ledger::wire::What::kLeave ? suspend::Stage::kEvicting
+                                                            : suspend::Stage::kOnGpu;
     case Stage::kEvicted:
       return suspend::Stage::kEvicted;
     case Stage::kRestoring:
@@ -27,9 +30,10 @@ suspend::Stage StageOf(const ledger::Standing& standing) {
   return suspend::Stage::kNone;
 }
 
-// The GPU that a shim's figures are about: it evicts where its process sees one GPU alone.
-std::string GpuOf(const suspend::ProcessView& view, const suspend::BytesByGpu* held,
-                  const std::vector<std::string>& only) {
+// The GPU that a shim's figures are about: one, and where its process sees several it says which.
+std::string GpuOf(const suspend::ProcessView& view, const ledger::Standing& standing,
+                  const suspend::BytesByGpu* held, const std::vector<std::string>& only) {
+  if (!standing.home.empty()) return standing.home;
   const suspend::GpuShare* most = nullptr;
   std::string uuid;
   for (const auto& [gpu, share] : view.gpus) {
@@ -93,9 +97,10 @@ std::vector<suspend::ProcessView> SuspensionView(
     view.stage = StageOf(standing);
     view.answered = standing.answered;
     view.holds_imported = standing.holds_imported;
+    view.managed = standing.managed;
     view.error = TextOf(standing);
     const auto before = held.find(standing.process);
-    const auto uuid = GpuOf(view, before == held.end() ? nullptr : &before->second, only);
+    const auto uuid = GpuOf(view, standing, before == held.end() ? nullptr : &before->second, only);
     if (uuid.empty() || (standing.evictable.count == 0 && standing.evicted.count == 0)) continue;
     view.gpus[uuid].evictable = standing.evictable;
     view.gpus[uuid].evicted = standing.evicted;

@@ -85,6 +85,9 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   view.command = job.command;
   view.directory = job.directory;
   view.priority = job.priority;
+  view.share = job.share;
+  view.weight = job.weight;
+  view.oversubscribe = job.oversubscribe;
   view.restart = PolicyOf(job.restart);
   view.memory.limit = Resolve(job.memory, view.gpus, inventory);
   view.memory.soft = Resolve(job.soft, view.gpus, inventory);

@@ -160,6 +160,15 @@ void Guard::RefreshJobs() {
   for (const auto& [id, job] : jobs_) snapshot_.jobs.push_back(SnapshotOf(job));
 }
 
+// The driver shows it with the GPU, and with no process.
+base::Bytes Guard::ManagedOn(const GpuStatus& status) const {
+  const auto known = managed_.find(status.gpu.uuid);
+  if (known == managed_.end() || known->second.count == 0) return {};
+  base::Bytes shown;
+  for (const auto& process : status.processes) shown += process.memory.value_or(base::Bytes{});
+  return std::min(known->second, status.sample.memory->used - shown);
+}
+
 GpuSnapshot Guard::SnapshotOf(const GpuStatus& status) const {
   GpuSnapshot snapshot;
   snapshot.uuid = status.gpu.uuid;
@@ -170,6 +179,9 @@ GpuSnapshot Guard::SnapshotOf(const GpuStatus& status) const {
     snapshot.total = status.sample.memory->total;
     snapshot.used = status.sample.memory->used;
     snapshot.free = status.sample.memory->free;
+    const base::Bytes managed = ManagedOn(status);
+    snapshot.used = snapshot.used - managed;
+    snapshot.free += managed;
   }
   const auto own = settings_.gpu_reserve.find(status.gpu.uuid);
   const auto& reserve = own == settings_.gpu_reserve.end() ? settings_.reserve : own->second;
@@ -187,6 +199,7 @@ JobSnapshot Guard::SnapshotOf(const GuardedJob& job) const {
   snapshot.priority = job.priority;
   snapshot.grace = job.grace;
   snapshot.ending_since = job.ending_since;
+  snapshot.shares = job.shares;
   if (const auto it = suspensions_.find(job.id); it != suspensions_.end()) {
     snapshot.place = it->second.place;
     snapshot.place_since = it->second.since;

@@ -31,6 +31,7 @@ struct GuardedJob {
   std::uint64_t run = 1;        // grows with every start of the command
   base::MonoTime started_at{};  // of this run
   int priority = 128;
+  bool shares = false;  // --share
   std::optional<base::SizeSpec> hard{};
   std::optional<base::SizeSpec> soft{};
   std::vector<std::string> gpus{};  // UUIDs the limits hold on; empty: every GPU
@@ -75,6 +76,9 @@ class Guard {
   void RemoveJob(JobId job);
   // What the job's processes count themselves, by GPU, where all of them do.
   void SetCounted(JobId job, std::map<std::string, base::Bytes> counted);
+  // Managed memory on the GPU, by those who count it. It gives way to whatever else needs the room, so what
+  // of it is there is as good as free. From the next sample on.
+  void SetManaged(const std::string& uuid, base::Bytes bytes) { managed_[uuid] = bytes; }
   // Where the job is, whenever that changes; it is on its GPU until something else is said.
   void SetPlace(JobId job, Place place);
   // It was not suspended, though Hands::SuspendJob asked for it.
@@ -94,6 +98,11 @@ class Guard {
     const auto* status = Find(uuid);
     return status ? SnapshotOf(*status).reserve : base::Bytes{};
   }
+  // What others could take, that reserve included; 0: nothing, or not known.
+  base::Bytes FreeOf(const std::string& uuid) const {
+    const auto* status = Find(uuid);
+    return status ? SnapshotOf(*status).free : base::Bytes{};
+  }
   // Of any process, on a GPU or not.
   std::optional<JobId> JobOf(pid_t pid) const { return attribution_.JobOf(pid); }
 
@@ -104,6 +113,7 @@ class Guard {
   void RefreshJobs();
   GpuSnapshot SnapshotOf(const GpuStatus& status) const;
   JobSnapshot SnapshotOf(const GuardedJob& job) const;
+  base::Bytes ManagedOn(const GpuStatus& status) const;
   void TellStateChange(const gpu::Gpu& gpu, const gpu::Sample& before, const gpu::Sample& now);
   void NotePeaks(const GpuStatus& status);
   void UpdatePeriod(const std::string& uuid);
@@ -116,6 +126,7 @@ class Guard {
   Enforcer enforcer_;
   gpu::Inventory inventory_;
   std::map<std::string, GpuStatus> gpus_;
+  std::map<std::string, base::Bytes> managed_;  // by GPU
   std::map<JobId, GuardedJob> jobs_;
   std::map<JobId, base::Bytes> peaks_;  // of the present run
   std::map<JobId, std::map<std::string, base::Bytes>> counted_;

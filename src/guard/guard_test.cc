@@ -79,7 +79,9 @@ class GuardTest : public ::testing::Test {
     return job;
   }
   // A sampling of GPU `index`, `milliseconds` after the start.
-  void Look(std::int64_t milliseconds, unsigned index, std::map<pid_t, std::uint64_t> processes) {
+  // `managed`: what the driver shows with the GPU and with no process.
+  void Look(std::int64_t milliseconds, unsigned index, std::map<pid_t, std::uint64_t> processes,
+            std::uint64_t managed = 0) {
     clock.now = At(milliseconds);
     gpu::Sample sample;
     sample.uuid = fmt::format("GPU-{}", index);
@@ -90,6 +92,7 @@ class GuardTest : public ::testing::Test {
       sample.processes->push_back({pid, MiB(used), gpu::ProcessKind::kCompute});
       memory.used += MiB(used);
     }
+    memory.used += MiB(managed);
     memory.free = memory.total - memory.used;
     sample.memory = memory;
     guard.OnSample(sample);
@@ -190,6 +193,23 @@ TEST_F(GuardTest, HoldsTheReserveOfEachGpu) {
   EXPECT_THAT(hands.calls, IsEmpty());
   Look(1, 1, {{701, 8001}});
   EXPECT_THAT(hands.calls, ElementsAre("announce 7 device_pressure", "signal 9 7", "emit device_pressure"));
+}
+
+TEST_F(GuardTest, TakesManagedMemoryForFree) {
+  GuardSettings settings;
+  settings.reserve = base::SizeSpec{MiB(500)};
+  guard.SetSettings(settings);
+  auto job = Seven();
+  job.hard.reset();
+  guard.SetJob(job);
+  guard.SetManaged("GPU-0", MiB(20'000));
+  Look(0, 0, {{701, 400}}, 9600);
+  EXPECT_THAT(hands.calls, IsEmpty()) << "it gives way";
+  EXPECT_EQ(guard.FreeOf("GPU-0"), MiB(9600));
+  guard.SetManaged("GPU-0", MiB(100));
+  Look(1000, 0, {{701, 400}}, 9600);
+  EXPECT_THAT(hands.calls, ElementsAre("announce 7 device_pressure", "signal 9 7", "emit device_pressure"))
+      << "who has the rest is not known";
 }
 
 TEST_F(GuardTest, TellsOfAGpuThatIsLostOrHangsAndNeverActsOnIt) {

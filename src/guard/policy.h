@@ -72,6 +72,7 @@ struct Settings {
   base::Bytes overhead = base::MiB(256);  // at most a quarter of the limit
   base::Millis lowered_patience{10'000};
   base::Millis settle{250};
+  base::Millis share_patience{10'000};  // with jobs that share the GPU: they are moved out of the way
   base::Millis victim_patience{10'000};
   OnPressure on_pressure = OnPressure::kEnd;
   base::Millis suspend_patience{60'000};  // for a victim to be off the GPU
@@ -119,6 +120,7 @@ struct JobSnapshot {
   std::optional<base::Millis> grace;
   // Somebody else is ending it: no victim any more, but its memory is waited for. Its hard limit holds still.
   std::optional<base::MonoTime> ending_since;
+  bool shares = false;  // its memory is moved off the GPU where others need it
   Place place = Place::kOnGpu;
   base::MonoTime place_since{};
   std::optional<Refusal> refusal{};  // the last
@@ -181,6 +183,7 @@ struct GpuPressure {
   std::optional<Target> victim;               // in flight: being ended, for whatever reason
   std::optional<base::MonoTime> victim_gone;  // the first sample without it
   bool unrelieved_told = false;
+  std::optional<base::MonoTime> since;  // free memory is below the reserve
 };
 
 struct State {

@@ -296,6 +296,16 @@ TEST(Reserve, LeavesEverybodyAloneWhileItIsFree) {
   EXPECT_THAT(story.Next(0, {Tight(0, 500, {Process(1, 7, 9000)})}, {Job(7)}), IsEmpty());
 }
 
+TEST(Reserve, LeavesJobsThatShareTheGpuTimeToMakeRoom) {
+  Story story;
+  std::vector<JobSnapshot> jobs = {Job(7)};
+  jobs[0].shares = true;
+  EXPECT_THAT(story.Next(0, {Tight(0, 100, {Process(1, 7, 9000)})}, jobs), IsEmpty());
+  EXPECT_THAT(story.Next(9900, {Tight(9900, 100, {Process(1, 7, 9000)})}, jobs), IsEmpty());
+  EXPECT_THAT(story.Next(10'000, {Tight(10'000, 100, {Process(1, 7, 9000)})}, jobs),
+              ElementsAre("kill job 7 device_pressure"));
+}
+
 TEST(Reserve, GivesTheReasonWithTheNumbers) {
   Story story;
   story.Next(0, {Tight(0, 100, {Process(1, 7, 9000)})}, {Job(7)});

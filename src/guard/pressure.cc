@@ -98,6 +98,7 @@ void HoldReserve(Round& round, const GpuSnapshot& gpu) {
   const bool waits = WaitsForMemory(round, pressure, gpu);
   if (gpu.free >= gpu.reserve) {
     pressure.unrelieved_told = false;
+    pressure.since.reset();
     return;
   }
   if (gpu.reserve >= gpu.total) {
@@ -108,6 +109,7 @@ void HoldReserve(Round& round, const GpuSnapshot& gpu) {
                     Exactly(gpu.reserve), NameOf(gpu)));
   }
   if (waits) return;
+  if (!pressure.since) pressure.since = gpu.taken_at;
   const auto candidates = Candidates(round, gpu);
   const auto victim = std::min_element(candidates.begin(), candidates.end(), GoesBefore);
   if (victim == candidates.end()) {
@@ -116,6 +118,10 @@ void HoldReserve(Round& round, const GpuSnapshot& gpu) {
         fmt::format("{} has {} free, below its reserve of {}, and nothing on it may be ended", NameOf(gpu),
                     Exactly(gpu.free), Exactly(gpu.reserve)));
   }
+
+  // What the daemon sees as gone for those who share the GPU leaves by itself.
+  if (victim->job && victim->job->shares && gpu.taken_at - *pressure.since < round.settings.share_patience)
+    return;
 
   const bool may_suspend = victim->job && round.settings.on_pressure == OnPressure::kSuspend;
   const auto why_not = may_suspend ? WhyNotSuspended(round, *victim->job, gpu, victim->usage) : std::nullopt;

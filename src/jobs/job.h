@@ -66,7 +66,9 @@ struct Job {
   RestartMode restart = RestartMode::kNo;
   std::optional<base::Millis> grace;
   bool preload = true;
-  bool share = false;  // its memory may leave the GPU and come back, while it runs
+  bool share = false;          // its memory may leave the GPU and come back, while it runs
+  double weight = 1;           // of its turns on a shared GPU, against the others' there
+  bool oversubscribe = false;  // managed memory, of which one process may have more than its GPU
 
   // How far it got.
   JobState state = JobState::kStarting;

@@ -46,6 +46,8 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
                                      (some ? ":" + before->second : ""));
     spec.extra_environment.push_back("GPUMAN_SHIM_SOCKET=" + settings.shim_socket.string());
     if (job.share) spec.extra_environment.push_back("GPUMAN_SHIM_EVICTABLE=1");
+    const std::string memory = job.oversubscribe ? "oversubscribe" : job.share ? settings.shared_memory : "";
+    if (!memory.empty()) spec.extra_environment.push_back("GPUMAN_SHIM_MEMORY=" + memory);
   }
 
   spec.log.path = LogPath(settings.log_dir, job.id);

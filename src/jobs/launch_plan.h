@@ -27,6 +27,7 @@ struct LaunchSettings {
   std::vector<std::string> all_gpus;  // UUIDs of what the machine has now
   std::filesystem::path shim;         // libgpuman.so, preloaded into jobs that want it; empty: into none
   std::filesystem::path shim_socket;
+  std::string shared_memory;  // what shims make memory of jobs that share of; empty: as they find best
 };
 
 keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings);

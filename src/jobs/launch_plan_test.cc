@@ -70,6 +70,23 @@ TEST(LaunchPlan, HidesNothingOnAMachineWhoseGpusAreUnknown) {
               Not(Contains(StartsWith("CUDA_VISIBLE_DEVICES="))));
 }
 
+TEST(LaunchPlan, TellsTheShimWhatMemoryIsToBeMadeOf) {
+  Job job = Asked();
+  LaunchSettings settings = OnTwoGpus();
+  settings.shim = "/lib/libgpuman.so";
+  const auto memory = [&] { return Contains(StartsWith("GPUMAN_SHIM_MEMORY=")); };
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Not(memory()));
+  settings.shared_memory = "managed";
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Not(memory())) << "it does not share";
+  job.share = true;
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Contains("GPUMAN_SHIM_MEMORY=managed"));
+  job.oversubscribe = true;
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)),
+              Contains("GPUMAN_SHIM_MEMORY=oversubscribe"));
+  job.preload = false;
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Not(memory()));
+}
+
 TEST(LaunchPlan, TheJobsGraceGoesBeforeTheDaemons) {
   Job job = Asked();
   EXPECT_EQ(PlanLaunch(job, OnTwoGpus()).stop_grace, base::Millis(10'000));

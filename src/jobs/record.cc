@@ -76,6 +76,8 @@ Json ToJson(const Job& job) {
       {"restart", keeper::ToString(job.restart)},
       {"preload", job.preload},
       {"share", job.share},
+      {"weight", job.weight},
+      {"oversubscribe", job.oversubscribe},
       {"suspension", job.suspension},
       {"state", ToString(job.state)},
       {"cgroup", job.cgroup},
@@ -130,6 +132,8 @@ base::Result<Job> FromJson(const Json& json) {
   if (auto it = json.find("grace_ms"); it != json.end()) job.grace = base::Millis(it->get<std::int64_t>());
   Get(json, "preload", job.preload);
   Get(json, "share", job.share);
+  Get(json, "weight", job.weight);
+  Get(json, "oversubscribe", job.oversubscribe);
   Get(json, "suspension", job.suspension);
 
   const auto state = JobStateFromString(json.at("state").get<std::string>());

@@ -23,6 +23,8 @@ Job Full() {
   job.grace = base::Millis(1500);
   job.preload = false;
   job.share = true;
+  job.weight = 2.5;
+  job.oversubscribe = true;
   job.suspension = "{}";
   job.state = JobState::kStopping;
   job.reason = "memory_limit";

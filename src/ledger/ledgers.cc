@@ -50,6 +50,7 @@ std::optional<unsigned> Place(wire::Ledger& ledger, std::string_view text) {
   const unsigned fresh = ledger.gpus;
   wire::Store(ledger.gpu[fresh].limit, wire::kNoLimit);
   wire::Store(ledger.gpu[fresh].soft, wire::kNoLimit);
+  wire::Store(ledger.gpu[fresh].room, wire::kNoLimit);
   std::memcpy(ledger.gpu[fresh].uuid, uuid->data(), uuid->size());
   __atomic_store_n(&ledger.gpus, fresh + 1, __ATOMIC_RELEASE);
   return fresh;
@@ -123,7 +124,7 @@ Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> li
     return Fail(ErrorCode::kCorrupt,
                 fmt::format("the ledger of job {} has no room left for a GPU", job.value));
   Write(**page, eviction);
-  jobs_.emplace(job, Entry{std::move(*page), {limits.begin(), limits.end()}, eviction, {}, false});
+  jobs_.emplace(job, Entry{std::move(*page), {limits.begin(), limits.end()}, eviction, {}});
   return {};
 }
 
@@ -181,7 +182,7 @@ Result<Seat> Ledgers::Join(JobId job, base::ProcessId process) {
     if (!wire::LockSlot(seat.owner.get(), slot)) continue;
     wire::Ledger& ledger = *entry.page;
     wire::Clear(ledger, slot);  // of a process that has ended
-    const std::uint32_t order = entry.out ? 1 : 0;
+    const auto order = static_cast<std::uint32_t>(entry.joining);
     wire::Store(ledger.slot[slot].order, order);
     ledger.slot[slot].start_time = process.start_time;
     __atomic_store_n(&ledger.slot[slot].pid, static_cast<std::uint32_t>(process.pid), __ATOMIC_RELEASE);
@@ -215,6 +216,18 @@ std::optional<base::Bytes> Ledgers::HeldBy(JobId job, base::ProcessId process, s
   const int gpu = parsed ? wire::FindGpu(ledger, parsed->data()) : -1;
   if (!slot || gpu < 0) return std::nullopt;
   return base::Bytes{wire::BytesOf(ledger, static_cast<unsigned>(gpu), *slot)};
+}
+
+std::optional<base::Bytes> Ledgers::OnGpuOf(JobId job, base::ProcessId process, std::string_view uuid) const {
+  const auto held = HeldBy(job, process, uuid);
+  if (!held) return held;
+  const auto& entry = jobs_.at(job);
+  const unsigned slot = *SlotOf(entry, process);
+  const auto parsed = ParseUuid(uuid);
+  const int gpu = parsed ? wire::FindGpu(*entry.page, parsed->data()) : -1;
+  const std::uint32_t home = wire::Load(entry.page->slot[slot].home);
+  if (home != 0 && home != static_cast<std::uint32_t>(gpu + 1)) return held;
+  return *held - base::Bytes{wire::Load(entry.page->slot[slot].evicted)};
 }
 
 unsigned Ledgers::Reclaim(JobId job) {

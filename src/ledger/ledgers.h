@@ -43,17 +43,41 @@ struct Eviction {
   friend bool operator==(const Eviction&, const Eviction&) = default;
 };
 
-// Where a process's memory is. All but `process` is what the process says of itself.
+// How a job shares its GPUs with others.
+struct Sharing {
+  base::Millis watched{
+      0};  // above 0: its shims tell what their programs do; idle after so long without a call
+  base::Millis room_patience{0};  // how long an allocation that finds no room waits for some; 0: not at all
+  friend bool operator==(const Sharing&, const Sharing&) = default;
+};
+
+// What a process is to do.
+struct Command {
+  wire::What what = wire::What::kRun;
+  base::Bytes away{};  // kTake: in all, at least
+  friend bool operator==(const Command&, const Command&) = default;
+};
+
+// Where a process's memory is. All but `process` and `ordered` is what the process says of itself.
 struct Standing {
   base::ProcessId process;
   wire::Stage stage = wire::Stage::kNone;
   bool answered = false;  // the last order was carried out or refused
-  bool ordered_out = false;
+  wire::What ordered = wire::What::kRun;
   wire::Trouble trouble = wire::Trouble::kNone;
   std::uint32_t driver_error = 0;  // CUresult, where the trouble is the driver's
   base::Bytes evictable;           // on the GPU
   base::Bytes evicted;             // in host memory
+  base::Bytes managed;             // the driver moves it
   bool holds_imported = false;     // on the GPU: memory that no checkpoint may find there
+  // What it counts on each GPU that it counts anything on, evicted memory included: what of it is neither
+  // evictable nor evicted is pinned.
+  std::vector<GpuUsage> held;
+  std::string home;  // of several GPUs that it sees, that whose memory can leave; else empty
+  wire::Activity activity = wire::Activity::kUnknown;
+  std::uint64_t activity_since = 0;  // CLOCK_MONOTONIC, ns
+  base::Bytes wants;                 // that allocations wait for
+  std::uint64_t completed = 0;       // calls; only differences mean anything
 };
 
 // What a process that joins gets. Whoever holds `owner`, or a mapping made through it, owns the slot.
@@ -94,17 +118,31 @@ class Ledgers {
   bool Registered(base::JobId job, base::ProcessId process) const;
   // What the process counts on the GPU; nullopt: it does not count its memory in this job's ledger now.
   std::optional<base::Bytes> HeldBy(base::JobId job, base::ProcessId process, std::string_view uuid) const;
+  // The same without what is in host memory instead.
+  std::optional<base::Bytes> OnGpuOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   // Gives back what processes that have ended held; returns how many of those there were. A process of the
   // job that is refused memory does the same, so nothing waits for this.
   unsigned Reclaim(base::JobId job);
-  // Orders a process off its GPU, or back; anew where the last such order was refused, and nothing where it
-  // stands or is being carried out. Returns at once: StandingOf tells what comes of it. kNotFound: no such
-  // process counts in the job's ledger; kNotSupported: eviction is not possible in this job.
+  // Orders a process; anew where the last such order was refused, and nothing where it stands or is being
+  // carried out. Returns at once: StandingsOf tells what comes of it. kNotFound: no such process counts in
+  // the job's ledger; kNotSupported: eviction is not possible in this job.
+  base::Result<> Order(base::JobId job, base::ProcessId process, const Command& command);
+  // Off its GPU, or back.
   base::Result<> Order(base::JobId job, base::ProcessId process, bool out);
-  // The same for all processes, those that join later included. Returns how many there are now.
+  // The same for all processes, those that join later included (those are held where the others are to have
+  // memory away). Returns how many there are now.
+  base::Result<unsigned> OrderAll(base::JobId job, const Command& command);
   base::Result<unsigned> OrderAll(base::JobId job, bool out);
+  // How the job shares. Its shims follow at once.
+  void SetSharing(base::JobId job, const Sharing& sharing);
+  // Bytes that the job may have on the GPU for now; nullopt: no bound but its limit. What it has stays.
+  void SetRoom(base::JobId job, std::string_view uuid, std::optional<base::Bytes> bytes);
+  // There may be room for allocations that wait for some: they try again.
+  void OfferRoom(base::JobId job);
   // Of each process that counts in the ledger now.
   std::vector<Standing> StandingsOf(base::JobId job) const;
+  // Managed memory of the job's processes, by the GPU where each has most.
+  std::vector<GpuUsage> ManagedOf(base::JobId job) const;
   // Host memory that the job's processes keep for evicted data.
   base::Bytes HostMemoryOf(base::JobId job) const;
 
@@ -117,19 +155,24 @@ class Ledgers {
   struct Member {
     base::ProcessId process;
     std::uint32_t order = 0;
+    base::Bytes away{};  // with it
   };
   struct Entry {
     Page page;
     std::vector<GpuLimit> limits;
     Eviction eviction;
-    std::map<unsigned, Member> seats;  // of processes that may have ended
-    bool out = false;                  // processes that join are ordered out
+    std::map<unsigned, Member> seats;       // of processes that may have ended
+    wire::What joining = wire::What::kRun;  // of processes that join
+    Sharing sharing{};
+    std::map<unsigned, std::uint64_t> room{};  // by the GPU's index in the ledger; what was set
   };
   static std::optional<unsigned> SlotOf(const Entry& entry, base::ProcessId process);
   base::Result<> Add(base::JobId job, base::Result<Page> page, std::span<const GpuLimit> limits,
                      const Eviction& eviction);
   static void TakeOver(Entry& entry);
-  static void Tell(Entry& entry, unsigned slot, Member& member, bool out);
+  static void WriteSharing(Entry& entry);
+  static void Tell(Entry& entry, unsigned slot, Member& member, const Command& command);
+  Standing Read(const Entry& entry, unsigned slot, const Member& member) const;
 
   std::map<base::JobId, Entry> jobs_;
 };

@@ -172,22 +172,22 @@ TEST(Ledgers, OrderAProcessOffItsGpuAndBack) {
   EXPECT_EQ((*mapped).patience_ms, 1500u);
   EXPECT_EQ(slot.order, 0u);
   ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));
-  EXPECT_EQ(slot.order, 1u);
+  EXPECT_EQ(slot.order, 5u);
   EXPECT_FALSE(ledgers.StandingsOf(kJob).at(0).answered);
   ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));  // being carried out
-  EXPECT_EQ(slot.order, 1u);
+  EXPECT_EQ(slot.order, 5u);
   slot.stage = static_cast<std::uint32_t>(wire::Stage::kEvicted);
   slot.evicted = 4096;
-  slot.answered = 1;
+  slot.answered = 5;
   const Standing out = ledgers.StandingsOf(kJob).at(0);
   EXPECT_EQ(out.process, base::SelfId());
-  EXPECT_TRUE(out.answered && out.ordered_out);
+  EXPECT_TRUE(out.answered && out.ordered == wire::What::kLeave);
   EXPECT_EQ(out.stage, wire::Stage::kEvicted);
   EXPECT_EQ(out.evicted.count, 4096u);
   ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));  // is out
-  EXPECT_EQ(slot.order, 1u);
+  EXPECT_EQ(slot.order, 5u);
   ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), false));
-  EXPECT_EQ(slot.order, 2u);
+  EXPECT_EQ(slot.order, 8u);
 }
 
 TEST(Ledgers, AnOrderThatWasRefusedIsGivenAnew) {
@@ -198,13 +198,13 @@ TEST(Ledgers, AnOrderThatWasRefusedIsGivenAnew) {
   wire::Slot& slot = SlotOf(mapped, *seat);
   ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));
   slot.error = wire::PackError(wire::Trouble::kDriver, 700);
-  slot.answered = 1;
+  slot.answered = 5;
   EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).trouble, wire::Trouble::kDriver);
   EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).driver_error, 700u);
   ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));
-  EXPECT_EQ(slot.order, 3u);
+  EXPECT_EQ(slot.order, 9u);
   ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), false));
-  EXPECT_EQ(slot.order, 4u);
+  EXPECT_EQ(slot.order, 12u);
 }
 
 TEST(Ledgers, WhoJoinsAJobThatIsOrderedOutIsOrderedOutToo) {
@@ -215,7 +215,57 @@ TEST(Ledgers, WhoJoinsAJobThatIsOrderedOutIsOrderedOutToo) {
   const Mapped mapped(seat->owner);
   EXPECT_EQ(SlotOf(mapped, *seat).order, 1u);
   EXPECT_EQ(ledgers.OrderAll(kJob, false).value(), 1u);
-  EXPECT_EQ(SlotOf(mapped, *seat).order, 2u);
+  EXPECT_EQ(SlotOf(mapped, *seat).order, 4u);
+}
+
+TEST(Ledgers, TakePartOfAProcessesMemoryAndHoldWhoJoinsMeanwhile) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto seat = ledgers.Join(kJob, base::SelfId());
+  const Mapped mapped(seat->owner);
+  wire::Slot& slot = SlotOf(mapped, *seat);
+  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), Command{wire::What::kHold, {}}));
+  EXPECT_EQ(wire::WhatOf(slot.order), wire::What::kHold);
+  ASSERT_TRUE(ledgers.OrderAll(kJob, Command{wire::What::kTake, {4096}}));
+  const std::uint32_t order = slot.order;
+  EXPECT_EQ(wire::WhatOf(order), wire::What::kTake);
+  EXPECT_EQ(slot.order_bytes, 4096u);
+  ASSERT_TRUE(ledgers.OrderAll(kJob, Command{wire::What::kTake, {4096}}));
+  EXPECT_EQ(slot.order, order) << "it stands";
+  ASSERT_TRUE(ledgers.OrderAll(kJob, Command{wire::What::kTake, {8192}}));
+  EXPECT_NE(slot.order, order) << "more is another order";
+  EXPECT_EQ(slot.order_bytes, 8192u);
+  auto late = ledgers.Join(kJob, base::SelfId());
+  EXPECT_EQ(wire::WhatOf(SlotOf(mapped, *late).order), wire::What::kHold);
+}
+
+TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 1 << 20)}, Possible()));
+  auto seat = ledgers.Join(kJob, base::SelfId());
+  const Mapped mapped(seat->owner);
+  wire::Slot& slot = SlotOf(mapped, *seat);
+  wire::Reserve(*mapped, 0, seat->slot, 65536);
+  slot.activity = static_cast<std::uint32_t>(wire::Activity::kForRoom);
+  slot.activity_since = 77;
+  slot.wants = 4096;
+  slot.completed = 9;
+  const Standing one = ledgers.StandingsOf(kJob).at(0);
+  EXPECT_EQ(one.held.at(0).used.count, 65536u);
+  EXPECT_EQ(one.activity, wire::Activity::kForRoom);
+  EXPECT_EQ(one.activity_since, 77u);
+  EXPECT_EQ(one.wants.count, 4096u);
+  EXPECT_EQ(one.completed, 9u);
+  EXPECT_TRUE(wire::HasRoom(*mapped, 0));
+  ledgers.SetRoom(kJob, kFirst, base::Bytes{65535});
+  EXPECT_FALSE(wire::HasRoom(*mapped, 0));
+  ledgers.SetRoom(kJob, kFirst, std::nullopt);
+  EXPECT_TRUE(wire::HasRoom(*mapped, 0));
+  ledgers.SetSharing(kJob, {base::Millis{50}, base::Millis{2000}});
+  EXPECT_EQ((*mapped).watched_ms, 50u);
+  EXPECT_EQ((*mapped).room_patience_ms, 2000u);
+  ledgers.OfferRoom(kJob);
+  EXPECT_EQ((*mapped).offers, 1u);
 }
 
 TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {
@@ -227,6 +277,23 @@ TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {
   EXPECT_EQ(ledgers.Order({8}, base::SelfId(), true).error().code, base::ErrorCode::kNotFound);
   ASSERT_TRUE(ledgers.Create({9}, std::vector{Limit(kFirst, 8192)}, Possible()));
   EXPECT_EQ(ledgers.Order({9}, base::SelfId(), true).error().code, base::ErrorCode::kNotFound);
+}
+
+TEST(Ledgers, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
+  auto seat = ledgers.Join(kJob, base::SelfId());
+  const Mapped mapped(seat->owner);
+  wire::Slot& slot = SlotOf(mapped, *seat);
+  for (const unsigned gpu : {0u, 1u}) wire::Reserve(*mapped, gpu, seat->slot, 65536);
+  slot.evicted = 4096;
+  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).home, "");
+  slot.home = 2;
+  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).home, kSecond);
+  EXPECT_EQ(ledgers.OnGpuOf(kJob, base::SelfId(), kFirst)->count, 65536u);
+  EXPECT_EQ(ledgers.OnGpuOf(kJob, base::SelfId(), kSecond)->count, 65536u - 4096);
+  slot.home = 17;
+  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).home, "");
 }
 
 TEST(Ledgers, WhatAProcessSaysOfItselfMayBeAnything) {
@@ -271,10 +338,10 @@ TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   Ledgers ledgers;
   ASSERT_TRUE(ledgers.Adopt(kJob, std::move(seat->file), std::vector{Limit(kFirst, 8192)}, Possible()));
   EXPECT_TRUE(ledgers.Registered(kJob, base::SelfId()));
-  EXPECT_TRUE(ledgers.StandingsOf(kJob).at(0).ordered_out);
+  EXPECT_TRUE(ledgers.StandingsOf(kJob).at(0).ordered == wire::What::kLeave);
   EXPECT_EQ(ledgers.HostMemoryOf(kJob).count, 8192u);
   ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), false));
-  EXPECT_EQ(SlotOf(mapped, *seat).order, 2u);
+  EXPECT_EQ(SlotOf(mapped, *seat).order, 8u);
 }
 
 TEST(Ledgers, ANewDaemonTakesOverTheLedgerThatProcessesUse) {

@@ -17,25 +17,53 @@ using base::Fail;
 using base::JobId;
 using base::Result;
 
-// A process may have written anything there.
-Standing Read(const wire::Slot& slot, base::ProcessId process, std::uint32_t order) {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 44;  // what the ledger can count
-  Standing standing;
-  standing.process = process;
-  // In this order: who answers has told its stage before.
-  standing.answered = wire::Load(slot.answered) == order;
-  const std::uint32_t stage = wire::Load(slot.stage), error = wire::Load(slot.error);
-  if (stage < wire::kStages) standing.stage = static_cast<wire::Stage>(stage);
-  standing.ordered_out = wire::OrdersEviction(order);
-  standing.trouble = wire::TroubleOf(error);
-  standing.driver_error = wire::DriverErrorOf(error);
-  standing.evictable.count = std::min(wire::Load(slot.evictable), kMost);
-  standing.evicted.count = std::min(wire::Load(slot.evicted), kMost);
-  standing.holds_imported = (wire::Load(slot.flags) & wire::kHoldsImported) != 0;
-  return standing;
+std::uint32_t Milliseconds(base::Millis time) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(time.count(), 0, INT32_MAX));
 }
 
+base::Error NoLedger(JobId job) {
+  return {ErrorCode::kNotFound, fmt::format("job {} has no ledger", job.value)};
+}
+base::Error NotEvictable(JobId job) {
+  return {ErrorCode::kNotSupported, fmt::format("job {} was not started to be evicted", job.value)};
+}
+
+Command OutOrBack(bool out) { return {out ? wire::What::kLeave : wire::What::kRun, {}}; }
+
 }  // namespace
+
+// A process may have written anything there.
+Standing Ledgers::Read(const Entry& entry, unsigned slot, const Member& member) const {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 44;  // what the ledger can count
+  wire::Ledger& ledger = *entry.page;
+  const wire::Slot& place = ledger.slot[slot];
+  Standing standing;
+  standing.process = member.process;
+  // In this order: who answers has told its stage before.
+  standing.answered = wire::Load(place.answered) == member.order;
+  const std::uint32_t stage = wire::Load(place.stage), error = wire::Load(place.error);
+  if (stage < wire::kStages) standing.stage = static_cast<wire::Stage>(stage);
+  standing.ordered = wire::WhatOf(member.order);
+  standing.trouble = wire::TroubleOf(error);
+  standing.driver_error = wire::DriverErrorOf(error);
+  standing.evictable.count = std::min(wire::Load(place.evictable), kMost);
+  standing.evicted.count = std::min(wire::Load(place.evicted), kMost);
+  standing.managed.count = std::min(wire::Load(place.managed), kMost);
+  standing.holds_imported = (wire::Load(place.flags) & wire::kHoldsImported) != 0;
+  for (const GpuLimit& limit : entry.limits) {
+    const auto uuid = ParseUuid(limit.uuid);
+    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
+    const std::uint64_t bytes = gpu < 0 ? 0 : wire::BytesOf(ledger, static_cast<unsigned>(gpu), slot);
+    if (bytes != 0) standing.held.push_back({limit.uuid, {bytes}});
+    if (gpu >= 0 && wire::Load(place.home) == static_cast<std::uint32_t>(gpu) + 1) standing.home = limit.uuid;
+  }
+  const std::uint32_t activity = wire::Load(place.activity);
+  if (activity < wire::kActivities) standing.activity = static_cast<wire::Activity>(activity);
+  standing.activity_since = wire::Load(place.activity_since);
+  standing.wants.count = std::min(wire::Load(place.wants), kMost);
+  standing.completed = wire::Load(place.completed);
+  return standing;
+}
 
 // Who sits in the ledger already, and what it was ordered last.
 void Ledgers::TakeOver(Entry& entry) {
@@ -47,58 +75,73 @@ void Ledgers::TakeOver(Entry& entry) {
     const auto process = base::IdentityOf(pid);
     if (!process || process->start_time != place.start_time) continue;
     const std::uint32_t order = wire::Load(place.order);
-    entry.seats[slot] = {*process, order};
-    if (wire::OrdersEviction(order)) ++out;
+    entry.seats[slot] = {*process, order, {wire::Load(place.order_bytes)}};
+    if (wire::WhatOf(order) == wire::What::kLeave) ++out;
   }
-  entry.out = out != 0 && out == entry.seats.size();
+  if (out != 0 && out == entry.seats.size()) entry.joining = wire::What::kLeave;
 }
 
-void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, bool out) {
+void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const Command& command) {
   wire::Slot& place = entry.page->slot[slot];
-  if (wire::OrdersEviction(member.order) == out) {
-    const Standing now = Read(place, member.process, member.order);
-    const bool refused = now.answered && now.trouble != wire::Trouble::kNone;
-    if (!refused) {
-      wire::Store(place.order, member.order);  // the program may have overwritten it
-      wire::WakeAll(place.order);
-      return;
-    }
-    ++member.order;
+  const bool same = wire::WhatOf(member.order) == command.what &&
+                    (command.what != wire::What::kTake || member.away == command.away);
+  const bool refused = wire::Load(place.answered) == member.order &&
+                       wire::TroubleOf(wire::Load(place.error)) != wire::Trouble::kNone;
+  if (!same || refused) {
+    member.order = wire::OrderAfter(member.order, command.what);
+    member.away = command.away;
   }
-  wire::Store(place.order, ++member.order);
+  // Where it stands all the same: the program may have overwritten it.
+  wire::Store(place.order_bytes, member.away.count);
+  wire::Store(place.order, member.order);
   wire::WakeAll(place.order);
+  WriteSharing(entry);
 }
 
-Result<> Ledgers::Order(JobId job, base::ProcessId process, bool out) {
+void Ledgers::WriteSharing(Entry& entry) {
+  wire::Ledger& ledger = *entry.page;
+  wire::Store(ledger.room_patience_ms, Milliseconds(entry.sharing.room_patience));
+  wire::Store(ledger.watched_ms, Milliseconds(entry.sharing.watched));
+  for (unsigned gpu = 0; gpu < std::min(ledger.gpus, wire::kMostGpus); ++gpu) {
+    const auto set = entry.room.find(gpu);
+    wire::Store(ledger.gpu[gpu].room, set == entry.room.end() ? wire::kNoLimit : set->second);
+  }
+}
+
+Result<> Ledgers::Order(JobId job, base::ProcessId process, const Command& command) {
   const auto found = jobs_.find(job);
-  if (found == jobs_.end()) return Fail(ErrorCode::kNotFound, fmt::format("job {} has no ledger", job.value));
+  if (found == jobs_.end()) return tl::unexpected(NoLedger(job));
   Entry& entry = found->second;
-  if (!entry.eviction.possible)
-    return Fail(ErrorCode::kNotSupported, fmt::format("job {} was not started to be evicted", job.value));
+  if (!entry.eviction.possible) return tl::unexpected(NotEvictable(job));
   for (auto& [slot, member] : entry.seats) {
     if (member.process != process || !wire::SlotIsLocked(entry.page.descriptor(), slot)) continue;
-    Tell(entry, slot, member, out);
+    Tell(entry, slot, member, command);
     return {};
   }
   return Fail(ErrorCode::kNotFound,
               fmt::format("process {} does not count its memory in job {}", process.pid, job.value));
 }
 
-Result<unsigned> Ledgers::OrderAll(JobId job, bool out) {
+Result<> Ledgers::Order(JobId job, base::ProcessId process, bool out) {
+  return Order(job, process, OutOrBack(out));
+}
+
+Result<unsigned> Ledgers::OrderAll(JobId job, const Command& command) {
   const auto found = jobs_.find(job);
-  if (found == jobs_.end()) return Fail(ErrorCode::kNotFound, fmt::format("job {} has no ledger", job.value));
+  if (found == jobs_.end()) return tl::unexpected(NoLedger(job));
   Entry& entry = found->second;
-  if (!entry.eviction.possible)
-    return Fail(ErrorCode::kNotSupported, fmt::format("job {} was not started to be evicted", job.value));
-  entry.out = out;
+  if (!entry.eviction.possible) return tl::unexpected(NotEvictable(job));
+  entry.joining = command.what == wire::What::kTake ? wire::What::kHold : command.what;
   unsigned told = 0;
   for (auto& [slot, member] : entry.seats) {
     if (!wire::SlotIsLocked(entry.page.descriptor(), slot)) continue;
-    Tell(entry, slot, member, out);
+    Tell(entry, slot, member, command);
     ++told;
   }
   return told;
 }
+
+Result<unsigned> Ledgers::OrderAll(JobId job, bool out) { return OrderAll(job, OutOrBack(out)); }
 
 std::vector<Standing> Ledgers::StandingsOf(JobId job) const {
   std::vector<Standing> standings;
@@ -106,10 +149,55 @@ std::vector<Standing> Ledgers::StandingsOf(JobId job) const {
   if (found == jobs_.end()) return standings;
   const Entry& entry = found->second;
   for (const auto& [slot, member] : entry.seats) {
-    if (wire::SlotIsLocked(entry.page.descriptor(), slot))
-      standings.push_back(Read(entry.page->slot[slot], member.process, member.order));
+    if (wire::SlotIsLocked(entry.page.descriptor(), slot)) standings.push_back(Read(entry, slot, member));
   }
   return standings;
+}
+
+void Ledgers::SetSharing(JobId job, const Sharing& sharing) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  Entry& entry = found->second;
+  wire::Ledger& ledger = *entry.page;
+  const bool same = wire::Load(ledger.watched_ms) == Milliseconds(sharing.watched);
+  entry.sharing = sharing;
+  WriteSharing(entry);
+  if (same) return;
+  // They sleep on their orders.
+  for (auto& [slot, member] : entry.seats) wire::WakeAll(ledger.slot[slot].order);
+}
+
+void Ledgers::SetRoom(JobId job, std::string_view uuid, std::optional<base::Bytes> bytes) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  const auto parsed = ParseUuid(uuid);
+  const int gpu = parsed ? wire::FindGpu(*found->second.page, parsed->data()) : -1;
+  if (gpu < 0) return;
+  found->second.room[static_cast<unsigned>(gpu)] = bytes ? bytes->count : wire::kNoLimit;
+  WriteSharing(found->second);
+}
+
+void Ledgers::OfferRoom(JobId job) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  std::uint32_t& offers = found->second.page->offers;
+  __atomic_fetch_add(&offers, 1, __ATOMIC_SEQ_CST);
+  wire::WakeAll(offers);
+}
+
+std::vector<GpuUsage> Ledgers::ManagedOf(JobId job) const {
+  std::vector<GpuUsage> managed;
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return managed;
+  for (const auto& [slot, member] : found->second.seats) {
+    if (wire::Load(found->second.page->slot[slot].managed) == 0) continue;
+    const Standing standing = Read(found->second, slot, member);
+    const auto most = std::max_element(standing.held.begin(), standing.held.end(),
+                                       [](const auto& a, const auto& b) { return a.used < b.used; });
+    if (most == standing.held.end()) continue;
+    managed.push_back({most->uuid, std::min(standing.managed, most->used)});
+  }
+  return managed;
 }
 
 base::Bytes Ledgers::HostMemoryOf(JobId job) const {

@@ -107,7 +107,7 @@ void Server::Hear(int connection) {
   waiting_.erase(found);
   wire::Hello hello{};
   if (::recv(connection, &hello, sizeof hello, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof hello)) return;
-  if (hello.magic == wire::kOutMagic || hello.magic == wire::kBackMagic) {
+  if (hello.magic == wire::kOutMagic || hello.magic == wire::kBackMagic || hello.magic == wire::kBellMagic) {
     ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection, nullptr);
     return PassOn(std::move(peer.connection), hello);
   }
@@ -120,10 +120,14 @@ void Server::Hear(int connection) {
 // A process that counts in the ledger of the job that it is found to be of.
 void Server::PassOn(Fd connection, const wire::Hello& hello) {
   const auto caller = CallerOf(connection.get(), hello);
-  if (!transfer_ || !caller || hello.version != wire::kVersion) return;
+  if (!caller || hello.version != wire::kVersion) return;
   const auto found = attribute_(*caller);
   if (found.verdict != Verdict::kJob || !ledgers_->Registered(found.job, caller->process)) return;
-  transfer_(found.job, caller->process, hello.magic == wire::kOutMagic, std::move(connection));
+  if (hello.magic == wire::kBellMagic) {
+    if (bell_) bell_(found.job, caller->process);
+  } else if (transfer_) {
+    transfer_(found.job, caller->process, hello.magic == wire::kOutMagic, std::move(connection));
+  }
 }
 
 void Server::AskAgain() {

@@ -46,6 +46,9 @@ using OtherVersion = std::function<void(base::JobId job, const Caller& caller, s
 // to take its memory or to give it (wire/transfer.h).
 using Transfer = std::function<void(base::JobId, base::ProcessId, bool out, base::Fd connection)>;
 
+// A process has something to say in its slot (Ledgers::StandingsOf).
+using Bell = std::function<void(base::JobId, base::ProcessId)>;
+
 class Server {
  public:
   // Serves on a socket that listens already (unix, seqpacket, non-blocking). `ledgers` outlives the server.
@@ -54,6 +57,8 @@ class Server {
 
   // Without one such processes are sent away: they stay where they are.
   void SetTransfer(Transfer transfer) { transfer_ = std::move(transfer); }
+
+  void SetBell(Bell bell) { bell_ = std::move(bell); }
 
   // Readable when Serve has something to do.
   int descriptor() const { return poll_.get(); }
@@ -80,6 +85,7 @@ class Server {
   Ledgers* ledgers_;
   Attribute attribute_;
   Transfer transfer_;
+  Bell bell_;
   OtherVersion other_version_;
   struct Waiting {
     base::Fd connection;

@@ -65,6 +65,17 @@ Result<> Gpus::Use(int gpu) {
   return driver_.Invoke(GPUMAN_CALL("cuCtxSetCurrent", cuCtxSetCurrent), found->second);
 }
 
+bool Gpus::IsLost() {
+  const std::lock_guard lock(mutex_);
+  const auto& cu = driver_.calls();
+  for (const auto& [gpu, context] : contexts_) {
+    if (cu.cuCtxSetCurrent(context) != abi::CUDA_SUCCESS) return true;
+    const auto says = cu.cuStreamQuery(nullptr);
+    if (says != abi::CUDA_SUCCESS && says != abi::CUDA_ERROR_NOT_READY) return true;
+  }
+  return false;
+}
+
 Result<> Gpus::Map(Memory& memory) {
   GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuMemAddressReserve", cuMemAddressReserve), &memory.address_,
                             memory.bytes_, std::size_t{0}, abi::CUdeviceptr{0}, 0ull));
@@ -131,38 +142,6 @@ bool Gpus::Reaches(int reader, int other) const {
 Result<> Gpus::LetRead(const Memory& memory, int reader) {
   GPUMAN_TRY(Use(reader));
   return Allow(memory, reader);
-}
-
-template <typename Queue>
-Result<> Gpus::OnStream(int gpu, std::size_t count, Queue queue) {
-  GPUMAN_TRY(Use(gpu));
-  abi::CUstream stream = nullptr;
-  GPUMAN_TRY(driver_.Invoke(GPUMAN_CALL("cuStreamCreate", cuStreamCreate), &stream,
-                            static_cast<unsigned>(abi::CU_STREAM_NON_BLOCKING)));
-  Result<> result;
-  for (std::size_t i = 0; i < count && result; ++i) result = queue(i, stream);
-  auto done = driver_.Invoke(GPUMAN_CALL("cuStreamSynchronize", cuStreamSynchronize), stream);
-  (void)driver_.calls().cuStreamDestroy_v2(stream);
-  return result ? done : result;
-}
-
-Result<> Gpus::CopyAll(int gpu, std::span<const Copy> copies, Direction direction) {
-  return OnStream(gpu, copies.size(), [&](std::size_t i, abi::CUstream stream) {
-    const Copy& copy = copies[i];
-    return direction == Direction::kOut
-               ? driver_.Invoke(GPUMAN_CALL("cuMemcpyDtoHAsync", cuMemcpyDtoHAsync_v2), copy.host,
-                                copy.device, copy.bytes, stream)
-               : driver_.Invoke(GPUMAN_CALL("cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2), copy.device,
-                                copy.host, copy.bytes, stream);
-  });
-}
-
-Result<> Gpus::CopyAll(int reader, std::span<const CopyAcross> copies) {
-  return OnStream(reader, copies.size(), [&](std::size_t i, abi::CUstream stream) {
-    const CopyAcross& copy = copies[i];
-    return driver_.Invoke(GPUMAN_CALL("cuMemcpyDtoDAsync", cuMemcpyDtoDAsync_v2), copy.to->address(),
-                          copy.from->address(), copy.from->bytes(), stream);
-  });
 }
 
 bool Gpus::Register(void* at, std::uint64_t bytes) const {

@@ -23,14 +23,6 @@ struct Copy {
   std::uint64_t bytes;
 };
 
-class Memory;
-
-// From one GPU to another, or within one.
-struct CopyAcross {
-  const Memory* from;
-  const Memory* to;  // of the same size
-};
-
 class Gpus;
 
 // Device memory behind addresses of this process; both go with it.
@@ -41,6 +33,8 @@ class Memory {
   Memory& operator=(Memory&& other) noexcept;
   ~Memory() { Drop(); }
 
+  // Whether there is any.
+  explicit operator bool() const { return gpus_ != nullptr; }
   driver::abi::CUdeviceptr address() const { return address_; }
   std::uint64_t bytes() const { return bytes_; }
   int gpu() const { return gpu_; }
@@ -70,6 +64,9 @@ class Gpus {
   // Makes the GPU's context current to this thread.
   base::Result<> Use(int gpu);
 
+  // The driver has failed for good: no call of this process on one of its GPUs will succeed again.
+  bool IsLost();
+
   // What another process exported. The descriptor stays the caller's.
   base::Result<Memory> Import(int descriptor, std::uint64_t bytes);
   // New memory that another process can import. kExhausted: the GPU has no room.
@@ -82,22 +79,15 @@ class Gpus {
   // Lets another GPU, which gets a context here, read it as well.
   base::Result<> LetRead(const Memory& memory, int reader);
 
-  // All copies, in order, on one stream; waits for them.
-  base::Result<> CopyAll(int gpu, std::span<const Copy> copies, Direction direction);
-  // The same, read by `reader`, which has the destination and may read the source.
-  base::Result<> CopyAll(int reader, std::span<const CopyAcross> copies);
-
   // Host memory that copies run to at the bus's speed. What cannot be registered serves as well, only slower.
   bool Register(void* at, std::uint64_t bytes) const;
   void Unregister(void* at) const;
 
  private:
   friend class Memory;
+  friend class Lane;
   base::Result<> Map(Memory& memory);
   base::Result<> Allow(const Memory& memory, int gpu);
-  // On a stream of the GPU's, which is waited for: queue(i, stream) for all i below count.
-  template <typename Queue>
-  base::Result<> OnStream(int gpu, std::size_t count, Queue queue);
 
   const driver::CudaDriver& driver_;
   std::mutex mutex_;

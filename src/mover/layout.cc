@@ -55,23 +55,28 @@ std::uint64_t BytesOf(std::span<const Piece> pieces) {
   return sum;
 }
 
-std::vector<Slice> SlicesOf(const Layout& layout) {
-  std::vector<Slice> slices;
-  std::size_t segment = 0;
-  std::uint64_t in_segment = 0;
-  for (std::size_t i = 0; i < layout.pieces.size(); ++i) {
-    for (std::uint64_t done = 0; done < layout.pieces[i].bytes;) {
-      if (segment == layout.segments.size()) return {};
-      const std::uint64_t bytes =
-          std::min(layout.pieces[i].bytes - done, layout.segments[segment].bytes - in_segment);
-      if (bytes != 0) slices.push_back({i, segment, done, in_segment, bytes});
-      done += bytes;
-      in_segment += bytes;
-      if (in_segment < layout.segments[segment].bytes) continue;
-      ++segment;
-      in_segment = 0;
-    }
+bool Cutter::Cut(std::uint64_t piece, std::vector<Slice>& slices) {
+  for (std::uint64_t done = 0; done < piece;) {
+    if (segment_ == segments_.size()) return false;
+    const std::uint64_t bytes = std::min(piece - done, segments_[segment_] - in_segment_);
+    if (bytes != 0) slices.push_back({piece_, segment_, done, in_segment_, bytes});
+    done += bytes;
+    in_segment_ += bytes;
+    if (in_segment_ < segments_[segment_]) continue;
+    ++segment_;
+    in_segment_ = 0;
   }
+  ++piece_;
+  return true;
+}
+
+std::vector<Slice> SlicesOf(const Layout& layout) {
+  std::vector<std::uint64_t> sizes;
+  for (const SegmentName& segment : layout.segments) sizes.push_back(segment.bytes);
+  Cutter cutter(std::move(sizes));
+  std::vector<Slice> slices;
+  for (const Piece& piece : layout.pieces)
+    if (!cutter.Cut(piece.bytes, slices)) return {};
   return slices;
 }
 

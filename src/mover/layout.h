@@ -49,10 +49,24 @@ inline constexpr std::uint64_t kSmallSegment = std::uint64_t{64} << 20;
 std::vector<std::uint64_t> SegmentSizes(std::uint64_t bytes);
 
 std::uint64_t BytesOf(std::span<const Piece> pieces);
+// Lays pieces one after the other into segments of these sizes, as they come.
+class Cutter {
+ public:
+  explicit Cutter(std::vector<std::uint64_t> segments) : segments_(std::move(segments)) {}
+  // The next piece's slices. False: there is no room for all of it.
+  bool Cut(std::uint64_t bytes, std::vector<Slice>& slices);
+
+ private:
+  std::vector<std::uint64_t> segments_;
+  std::size_t piece_ = 0, segment_ = 0;
+  std::uint64_t in_segment_ = 0;
+};
+
 // Empty where the segments are too small.
 std::vector<Slice> SlicesOf(const Layout& layout);
 
-// What the segments hold, in the first word of the page.
+// What the segments hold, in the first word of the page: the content in its low two bits, above them how many
+// of the pieces, from the first on, are whole.
 enum class Content : std::uint32_t { kEmpty = 0, kFilling = 1, kComplete = 2 };
 
 // What follows the first word. kCorrupt for what was not written so, whole.

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -47,6 +50,36 @@ bool Send(const Answer& answer, std::span<const int> files = {}) {
   return SendPacket(suspend::kHelperSocket, suspend::Serialize(answer) + "\n", files);
 }
 
+// What is told of a request on its way: not more often than every few milliseconds.
+class Notices {
+ public:
+  explicit Notices(std::uint64_t id) : id_(id) {}
+  void Moved(std::uint64_t bytes, std::size_t pieces) {
+    constexpr std::chrono::milliseconds kPause{4};
+    bytes_ += bytes;
+    pieces_ = std::max<std::uint64_t>(pieces_, pieces);
+    const auto now = std::chrono::steady_clock::now();
+    if (bytes != 0 && now - last_ < kPause) return;
+    last_ = now;
+    Flush();
+  }
+  void Flush() {
+    Send({.id = id_, .outcome = Outcome::kMoving, .bytes = {bytes_}, .pieces = pieces_});
+    bytes_ = 0;
+  }
+  // Of what comes next pieces are counted anew.
+  void Taken(std::uint64_t bytes) {
+    pieces_ = 0;
+    Send({.id = id_, .outcome = Outcome::kTaken, .bytes = {bytes}});
+  }
+  bool any() const { return bytes_ != 0; }
+
+ private:
+  const std::uint64_t id_;
+  std::chrono::steady_clock::time_point last_{};
+  std::uint64_t bytes_ = 0, pieces_ = 0;
+};
+
 class Mover {
  public:
   Mover(const suspend::HelperOptions& options, Operations operations)
@@ -66,11 +99,11 @@ class Mover {
       std::unique_lock lock(mutex_);
       ending_ = true;
       changed_.notify_all();
-      // Nobody goes on with what stayed on a GPU.
-      for (const auto& [process, parcel] : parcels_)
-        Work([one = parcel] {
-          if (one->Holds()) (void)one->Secure({});
-        });
+      // Nobody is left to grant room, or to go on with what stayed on a GPU.
+      for (const auto& [process, parcel] : parcels_) {
+        parcel->CallOff();
+        Work([one = parcel] { one->Finish({}); });
+      }
       changed_.wait(lock, [this] { return at_work_ == 0; });
     }
     checkpoints.join();
@@ -84,30 +117,28 @@ class Mover {
         pool_.Want(request.bytes.count, request.gpu);
         Send({.id = request.id, .outcome = Outcome::kDone, .bytes = {pool_.free_bytes()}});
         return;
-      case Verb::kHold: {
-        auto& held = held_[request.process];
-        for (auto& file : files) held.push_back(std::move(file));
-        return;
+      case Verb::kHold:
+        return ParcelOf(request.process)->Hold(request.first, std::move(files));
+      case Verb::kGrant:
+        return ParcelOf(request.process)->Grant(request.bytes);
+      case Verb::kForget: {
+        const std::lock_guard lock(mutex_);
+        const auto found = parcels_.find(request.process);
+        if (found == parcels_.end()) return;
+        found->second->CallOff();
+        return Work([parcel = found->second] { parcel->Drop(); });
       }
       case Verb::kTake:
       case Verb::kSecure:
       case Verb::kLoad:
       case Verb::kGive: {
-        auto held = held_.extract(request.process);
-        auto holding = held ? std::move(held.mapped()) : std::vector<base::Fd>{};
+        const auto parcel = ParcelOf(request.process);
+        if (request.verb == Verb::kSecure) parcel->CallOff();
+        if (request.verb == Verb::kLoad || request.verb == Verb::kGive) parcel->Begin(request.room);
         const std::lock_guard lock(mutex_);
-        Work([this, request, files = std::move(files), holding = std::move(holding)]() mutable {
-          if (!holding.empty()) ParcelOf(request.process)->Hold(std::move(holding));
-          Carry(request, std::move(files));
+        return Work([this, request, parcel, files = std::move(files)]() mutable {
+          Carry(request, *parcel, std::move(files));
         });
-        return;
-      }
-      case Verb::kForget: {
-        held_.erase(request.process);
-        const std::lock_guard lock(mutex_);
-        if (const auto found = parcels_.find(request.process); found != parcels_.end())
-          Work([parcel = found->second] { parcel->Drop(); });
-        return;
       }
       default: {
         const std::lock_guard lock(mutex_);
@@ -148,38 +179,44 @@ class Mover {
   std::shared_ptr<Parcel> ParcelOf(const base::ProcessId& process) {
     const std::lock_guard lock(mutex_);
     auto& parcel = parcels_[process];
-    if (!parcel) parcel = std::make_shared<Parcel>(process, gpus_, pool_);
+    if (!parcel) parcel = std::make_shared<Parcel>(process, gpus_, pool_, spares_);
     return parcel;
   }
 
-  void Carry(const Request& request, std::vector<base::Fd> files) {
-    const auto parcel = ParcelOf(request.process);
+  void Carry(const Request& request, Parcel& parcel, std::vector<base::Fd> files) {
     const bool connected = files.size() == 1;
-    const auto safe = [&] { Send({.id = request.id, .outcome = Outcome::kHolding}); };
+    Notices notices(request.id);
+    Telling tell;
+    if (request.verb != Verb::kTake || request.whole)
+      tell.moved = [&](std::uint64_t bytes, std::size_t pieces) { notices.Moved(bytes, pieces); };
+    if (request.whole) tell.taken = [&](std::uint64_t bytes) { notices.Taken(bytes); };
+    tell.holding = [&](std::span<const int> holding) {
+      Send({.id = request.id, .outcome = Outcome::kHolding}, holding);
+    };
+    tell.safe = [&] { Send({.id = request.id, .outcome = Outcome::kHolding}); };
     Answer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};
     switch (request.verb) {
       case Verb::kTake:
-        if (connected)
-          answer = parcel->Take(std::move(files[0]), [&](std::span<const int> holding) {
-            Send({.id = request.id, .outcome = Outcome::kHolding}, holding);
-          });
-        answer.id = request.id;
-        Send(answer);
-        // Also where nobody asks for it any more: the process has given it up.
-        if (answer.outcome == Outcome::kDone) (void)parcel->Secure(request.gpu);
-        return;
+        if (connected) answer = parcel.Take(std::move(files[0]), request.whole, request.gpu, tell);
+        break;
       case Verb::kGive:
-        if (connected) answer = parcel->Give(std::move(files[0]), request.gpu, safe);
+        if (connected) answer = parcel.Give(std::move(files[0]), request.gpu, tell);
         break;
       case Verb::kSecure:
-        answer = parcel->Secure(request.gpu);
+        answer = parcel.Secure(request.gpu, tell);
         break;
       default:
-        answer = parcel->Load(request.gpu, safe);
+        answer = parcel.Load(request.gpu, tell);
         break;
     }
+    if (notices.any()) notices.Flush();
+    // Another can go on with what is here, and nobody can in this process.
+    if (answer.outcome == Outcome::kFailed && gpus_.IsLost()) ::_exit(1);
     answer.id = request.id;
     Send(answer);
+    // Also where nobody asks for it any more: the process has given it up.
+    if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole)
+      parcel.Finish(request.gpu);
   }
 
   // What processes leave that end while they are away.
@@ -194,7 +231,10 @@ class Mover {
         it = alive ? std::next(it) : parcels_.erase(it);
       }
       lock.unlock();
-      for (const auto& parcel : gone) parcel->Drop();
+      for (const auto& parcel : gone) {
+        parcel->CallOff();
+        parcel->Drop();
+      }
       lock.lock();
     }
   }
@@ -202,12 +242,12 @@ class Mover {
   const suspend::HelperOptions options_;
   const Operations operations_;
   Gpus gpus_;
+  Spares spares_;
   Pool pool_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Request> queue_;
   std::map<base::ProcessId, std::shared_ptr<Parcel>> parcels_;
-  std::map<base::ProcessId, std::vector<base::Fd>> held_;  // the reading thread's own
   int at_work_ = 0;
   bool ending_ = false;
 };

@@ -1,9 +1,9 @@
+// The way out.
 #include "mover/parcel.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 
 #include "ledger/wire/orders.h"
@@ -11,7 +11,6 @@
 #include "mover/peer.h"
 
 namespace gpuman::mover {
-namespace {
 
 using base::ErrorCode;
 using base::Fail;
@@ -21,26 +20,33 @@ using suspend::Answer;
 using suspend::Outcome;
 namespace wire = ledger::wire;
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Pieces that set out together: 16 GiB as a rule, which are imported within some milliseconds.
+constexpr std::size_t kTogether = 64;
+
+}  // namespace
+
 Answer AnswerOf(const base::Error& error) {
   const bool no_room = error.code == ErrorCode::kExhausted;
   return {.outcome = no_room ? Outcome::kNoRoom : Outcome::kFailed, .message = error.message};
 }
 
-}  // namespace
-
-bool Parcel::Holds() {
-  const std::lock_guard lock(mutex_);
-  return stowage_.has_value();
+void Parcel::Clear() {
+  for (Lot& lot : lots_) Discard(lot);
+  lots_.clear();
+  elsewhere_.reset();
+  const std::lock_guard lock(held_mutex_);
+  held_.clear();
 }
 
-void Parcel::Clear() {
-  memory_.clear();
-  files_.clear();
-  if (stowage_) pool_.Give(std::move(*stowage_).Empty());
-  stowage_.reset();
-  elsewhere_.reset();
-  read_by_.reset();
-  copied_out_ = {.outcome = Outcome::kDone};
+void Parcel::Discard(Lot& lot) {
+  lot.lane.reset();
+  lot.memory.clear();
+  lot.files.clear();
+  pool_.Give(std::move(lot.stowage).Empty());
 }
 
 void Parcel::Drop() {
@@ -48,49 +54,140 @@ void Parcel::Drop() {
   Clear();
 }
 
-// What a process hands out: until it has given it up, beside what is here of it.
-struct Parcel::Offer {
-  std::vector<Piece> pieces;
-  std::vector<Memory> memory;
-  std::vector<Fd> files;
-  std::optional<Stowage> stowage;
-};
-
-Result<Parcel::Offer> Parcel::Receive(int connection) {
-  Offer offer;
-  for (;;) {
-    wire::Parts parts{};
-    int files[wire::kMostParts];
-    unsigned count = 0;
-    const ssize_t got = wire::ReceiveWith(connection, &parts, sizeof parts, files, count, kPeerMs);
-    std::vector<Fd> taken;
-    for (unsigned i = 0; i < count; ++i) taken.emplace_back(files[i]);
-    if (got != sizeof parts || parts.magic != wire::kPartsMagic || parts.count != count) return WentBack();
-    for (unsigned i = 0; i < count; ++i) {
-      GPUMAN_ASSIGN(Memory memory, gpus_.Import(taken[i].get(), parts.part[i].bytes));
-      offer.memory.push_back(std::move(memory));
-      offer.files.push_back(std::move(taken[i]));
-      offer.pieces.push_back({parts.part[i].address, parts.part[i].bytes});
-    }
-    if (parts.last != 0) return offer;
-  }
-}
-
-// Host memory for it.
-Result<> Parcel::Stow(Offer& offer) {
-  Layout layout{process_, {}, std::move(offer.pieces), {}};
-  if (!offer.memory.empty()) {
-    GPUMAN_ASSIGN(layout.gpu, gpus_.UuidOf(offer.memory.front().gpu()));
-  }
-  GPUMAN_ASSIGN(auto segments, pool_.Take(SegmentSizes(BytesOf(layout.pieces))));
-  GPUMAN_ASSIGN(offer.stowage, Stowage::Make(std::move(layout), std::move(segments)));
+Result<> Parcel::Find() {
+  if (!lots_.empty()) return {};
+  GPUMAN_ASSIGN(auto found, Stowage::Find(process_));
+  for (auto& stowage : found) lots_.push_back({.stowage = std::move(stowage)});
   return {};
 }
 
+// What another mover had taken and not copied out.
+Result<> Parcel::Regain(Lot& lot) {
+  if (lot.stowage.content() == Content::kComplete) return {};
+  const auto& pieces = lot.stowage.layout().pieces;
+  lot.memory.resize(pieces.size());
+  lot.files.resize(pieces.size());
+  std::vector<std::pair<std::size_t, Fd>> held;
+  {
+    const std::lock_guard lock(held_mutex_);
+    held.swap(held_);
+  }
+  for (auto& [piece, file] : held) {
+    if (piece >= pieces.size() || piece < lot.stowage.whole() || lot.memory[piece]) continue;
+    GPUMAN_ASSIGN(lot.memory[piece], gpus_.Import(file.get(), pieces[piece].bytes));
+    lot.files[piece] = std::move(file);
+  }
+  return {};
+}
+
+std::optional<int> Parcel::NumberOf(const std::string& gpu) const {
+  if (gpu.empty()) return std::nullopt;
+  const auto found = gpus_.Find(gpu);
+  return found ? std::optional(*found) : std::nullopt;
+}
+
+// All of it is on a GPU that is not where it goes, and can be read from there.
+bool Parcel::GoesStraight(Lot& lot, std::optional<int> target) {
+  if (!target || lot.lane || lot.stowage.content() == Content::kComplete || lot.stowage.whole() != 0)
+    return false;
+  if (!Regain(lot)) return false;
+  if (lot.read_by == target) return true;
+  for (const Memory& one : lot.memory) {
+    if (!one || one.gpu() == *target || !gpus_.Reaches(*target, one.gpu()) || !gpus_.LetRead(one, *target))
+      return false;
+  }
+  lot.read_by = target;
+  return true;
+}
+
+std::vector<Copy> Parcel::CopiesOf(Lot& lot, std::size_t piece, const Memory& memory) {
+  if (lot.slices.empty()) lot.slices = SlicesOf(lot.stowage.layout());
+  std::vector<Copy> copies;
+  const auto [from, to] = std::ranges::equal_range(lot.slices, piece, {}, &Slice::piece);
+  for (const Slice& slice : std::span(from, to))
+    copies.push_back({memory.address() + slice.in_piece, lot.stowage.At(slice), slice.bytes});
+  return copies;
+}
+
+// One piece. Importing takes ten times as long while copies run, so none set out yet.
+Result<> Parcel::Accept(Offer& offer, Fd file, const wire::Part& part, Cutter& cutter) {
+  Lot& lot = *offer.lot;
+  GPUMAN_ASSIGN(Memory memory, gpus_.Import(file.get(), part.bytes));
+  std::vector<Slice> slices;
+  if (!cutter.Cut(part.bytes, slices)) return Fail(ErrorCode::kInternal, "the process has more than it said");
+  std::vector<Copy>& copies = offer.waiting.emplace_back();
+  for (const Slice& slice : slices)
+    copies.push_back({memory.address() + slice.in_piece, lot.stowage.At(slice), slice.bytes});
+  lot.memory.push_back(std::move(memory));
+  lot.files.push_back(std::move(file));
+  return {};
+}
+
+// Their data do not change any more.
+Result<> Parcel::SetOut(Offer& offer) {
+  Lot& lot = *offer.lot;
+  if (offer.waiting.empty()) return {};
+  if (!lot.lane) {
+    GPUMAN_ASSIGN(lot.lane, Lane::Open(gpus_, lot.memory.front().gpu(), Direction::kOut));
+    lot.begun = Clock::now();
+  }
+  for (const auto& copies : offer.waiting) GPUMAN_TRY(lot.lane->Add(copies));
+  offer.waiting.clear();
+  return {};
+}
+
+// Where it is, for the target to read.
+bool Parcel::MayStay(const Lot& lot, std::optional<int> target) const {
+  return target && !lot.lane && std::ranges::all_of(lot.memory, [&](const Memory& one) {
+           return gpus_.Reaches(*target, one.gpu());
+         });
+}
+
+Result<> Parcel::Receive(int connection, std::optional<int> target, const Telling& tell, Offer& offer) {
+  std::optional<Cutter> cutter;
+  std::vector<Piece> pieces;
+  for (bool last = false; !last;) {
+    wire::Parts parts{};
+    int numbers[wire::kMostParts];
+    unsigned count = 0;
+    const ssize_t got = wire::ReceiveWith(connection, &parts, sizeof parts, numbers, count, kPeerMs);
+    std::vector<Fd> files;
+    for (unsigned i = 0; i < count; ++i) files.emplace_back(numbers[i]);
+    if (got != sizeof parts || parts.magic != wire::kPartsMagic || parts.count != count) return WentBack();
+    last = parts.last != 0;
+    if (!cutter) {
+      offer.more = parts.more != 0;
+      if (offer.more) {
+        GPUMAN_TRY(Find());
+        // One lot is on its way at a time: by its piece alone a descriptor would not tell whose it is.
+        if (const Answer before = SecureAll(tell); before.outcome != Outcome::kDone)
+          return Fail(ErrorCode::kInternal, before.message);
+      }
+      GPUMAN_ASSIGN(auto segments, pool_.Take(SegmentSizes(parts.total)));
+      std::vector<std::uint64_t> sizes;
+      for (const Segment& segment : segments) sizes.push_back(segment.bytes());
+      cutter.emplace(std::move(sizes));
+      GPUMAN_ASSIGN(auto stowage, Stowage::Make(std::move(segments)));
+      offer.lot.emplace(Lot{.stowage = std::move(stowage)});
+    }
+    for (unsigned i = 0; i < count; ++i) {
+      GPUMAN_TRY(Accept(offer, std::move(files[i]), parts.part[i], *cutter));
+      pieces.push_back({parts.part[i].address, parts.part[i].bytes});
+    }
+    if ((last || offer.waiting.size() >= kTogether) && !MayStay(*offer.lot, target))
+      GPUMAN_TRY(SetOut(offer));
+  }
+  Layout layout{process_, {}, std::move(pieces), {}};
+  if (!offer.lot->memory.empty()) {
+    GPUMAN_ASSIGN(layout.gpu, gpus_.UuidOf(offer.lot->memory.front().gpu()));
+  }
+  return offer.lot->stowage.Seal(std::move(layout));
+}
+
 // Host memory to the process, which then gives up the device's.
-Result<> Parcel::HandOver(int connection, const Stowage& stowage) {
-  std::vector<int> files{stowage.page()};
-  for (const Segment& segment : stowage.segments()) files.push_back(segment.file());
+Result<> Parcel::HandOver(int connection, const Lot& lot) {
+  std::vector<int> files{lot.stowage.page()};
+  for (const Segment& segment : lot.stowage.segments()) files.push_back(segment.file());
   for (std::size_t from = 0; from < files.size(); from += wire::kMostParts) {
     const auto count = static_cast<unsigned>(std::min<std::size_t>(wire::kMostParts, files.size() - from));
     const wire::Reply reply{wire::kReplyMagic, count, from + count == files.size() ? 1u : 0u, 0};
@@ -101,241 +198,113 @@ Result<> Parcel::HandOver(int connection, const Stowage& stowage) {
 }
 
 // An offer that the process went back on may come to its turn after the one that it then made.
-Answer Parcel::Take(Fd connection, const std::function<void(std::span<const int>)>& holding) {
+Answer Parcel::Take(Fd connection, bool whole, const std::string& target, const Telling& tell) {
   const std::lock_guard lock(mutex_);
-  auto offer = Receive(connection.get());
-  Result<> taken = offer ? Stow(*offer) : Fail(offer.error());
+  Offer offer;
+  Result<> taken = Receive(connection.get(), NumberOf(target), tell, offer);
   if (!taken) {
-    const bool host = offer && taken.error().code == ErrorCode::kExhausted;
+    const bool host = taken.error().code == ErrorCode::kExhausted;
     Refuse(connection.get(), host ? wire::Trouble::kHostMemory : wire::Trouble::kNoMover);
-    return AnswerOf(taken.error());
-  }
-  for (std::size_t from = 0; from < offer->files.size(); from += wire::kMostParts) {
-    std::vector<int> some;
-    for (std::size_t i = from; i < offer->files.size() && i < from + wire::kMostParts; ++i)
-      some.push_back(offer->files[i].get());
-    holding(some);
-  }
-  taken = HandOver(connection.get(), *offer->stowage);
-  if (!taken) {
-    offer->memory.clear();
-    pool_.Give(std::move(*offer->stowage).Empty());
-    return AnswerOf(taken.error());
-  }
-  Clear();  // of a time before
-  memory_ = std::move(offer->memory);
-  files_ = std::move(offer->files);
-  stowage_ = std::move(offer->stowage);
-  return {.outcome = Outcome::kDone, .bytes = {BytesOf(stowage_->layout().pieces)}};
-}
-
-// Each of these two copies all of it, and says how much and how long.
-Result<> Parcel::Move(Direction direction, Answer& answer) {
-  const auto begin = std::chrono::steady_clock::now();
-  std::vector<Copy> copies;
-  for (const Slice& slice : SlicesOf(stowage_->layout())) {
-    copies.push_back({memory_[slice.piece].address() + slice.in_piece, stowage_->At(slice), slice.bytes});
-    answer.bytes.count += slice.bytes;
-  }
-  if (!memory_.empty()) GPUMAN_TRY(gpus_.CopyAll(memory_.front().gpu(), copies, direction));
-  answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);
-  return {};
-}
-
-Result<> Parcel::MoveAcross(const std::vector<Memory>& to, Answer& answer) {
-  const auto begin = std::chrono::steady_clock::now();
-  std::vector<CopyAcross> copies;
-  for (std::size_t i = 0; i < memory_.size(); ++i) copies.push_back({&memory_[i], &to[i]});
-  if (!to.empty()) GPUMAN_TRY(gpus_.CopyAll(to.front().gpu(), copies));
-  answer.bytes = {BytesOf(stowage_->layout().pieces)};
-  answer.took = std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - begin);
-  return {};
-}
-
-// With all that a mover that died had of it.
-Result<> Parcel::Find() {
-  if (!stowage_) {
-    GPUMAN_ASSIGN(stowage_, Stowage::Find(process_));
-  }
-  const auto& pieces = stowage_->layout().pieces;
-  if (OnGpu()) return {};
-  if (stowage_->content() == Content::kComplete) files_.clear();
-  if (files_.size() != pieces.size()) return {};
-  std::vector<Memory> memory;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    GPUMAN_ASSIGN(Memory one, gpus_.Import(files_[i].get(), pieces[i].bytes));
-    memory.push_back(std::move(one));
-  }
-  memory_ = std::move(memory);
-  return {};
-}
-
-void Parcel::Hold(std::vector<Fd> holding) {
-  const std::lock_guard lock(mutex_);
-  if (!stowage_) files_ = std::move(holding);
-}
-
-// What it is on is not where it goes, and can be read from there.
-bool Parcel::GoesStraight(int target) {
-  if (!OnGpu() || stowage_->content() == Content::kComplete) return false;
-  if (read_by_ == target) return true;
-  if (memory_.front().gpu() == target || !gpus_.Reaches(target, memory_.front().gpu())) return false;
-  for (const Memory& one : memory_)
-    if (!gpus_.LetRead(one, target)) return false;
-  read_by_ = target;
-  return true;
-}
-
-Answer Parcel::Stays() const {
-  return {.outcome = Outcome::kDone, .bytes = {BytesOf(stowage_->layout().pieces)}, .straight = true};
-}
-
-Answer Parcel::Secure(const std::string& target) {
-  const std::lock_guard lock(mutex_);
-  if (auto found = Find(); !found) return AnswerOf(found.error());
-  if (!target.empty()) {
-    if (const auto gpu = gpus_.Find(target); gpu && GoesStraight(*gpu)) return Stays();
-  }
-  return DoSecure();
-}
-
-Answer Parcel::DoSecure() {
-  if (auto found = Find(); !found) return AnswerOf(found.error());
-  Answer answer{.outcome = Outcome::kDone};
-  if (stowage_->content() != Content::kComplete) {
-    if (memory_.size() != stowage_->layout().pieces.size())
-      return {
-          .outcome = Outcome::kFailed,
-          .message = fmt::format(
-              "the data of process {} is lost: it was being copied when gpuman-mover ended", process_.pid)};
-    if (auto moved = Move(Direction::kOut, answer); !moved) return AnswerOf(moved.error());
-    stowage_->Become(Content::kComplete);
-    copied_out_ = answer;
-  }
-  memory_.clear();
-  files_.clear();
-  return copied_out_;  // also where it was copied before somebody asked
-}
-
-Answer Parcel::Load(const std::string& gpu, const std::function<void()>& safe) {
-  const std::lock_guard lock(mutex_);
-  return DoLoad(gpu, safe);
-}
-
-Answer Parcel::DoLoad(const std::string& gpu, const std::function<void()>& safe) {
-  if (auto found = Find(); !found) return AnswerOf(found.error());
-  const std::string& home = stowage_->layout().gpu;
-  const auto target = gpus_.Find(gpu.empty() ? home : gpu);
-  if (!target) return AnswerOf(target.error());
-  if (!gpu.empty() && gpu != home) {
-    // The process makes its own there, and asks for it to be filled.
-    elsewhere_ = *target;
-    if (GoesStraight(*target)) return Stays();
-    if (auto secured = DoSecure(); secured.outcome != Outcome::kDone) return secured;
-    safe();
-    if (auto ready = gpus_.Use(*target); !ready) return AnswerOf(ready.error());
-    return {.outcome = Outcome::kDone};
-  }
-  elsewhere_.reset();
-  if (OnGpu() && memory_.front().gpu() == *target) return {.outcome = Outcome::kDone};
-  if (auto secured = DoSecure(); secured.outcome != Outcome::kDone) return secured;
-  safe();
-  for (const Piece& piece : stowage_->layout().pieces) {
-    auto memory = gpus_.Create(*target, piece.bytes);
-    if (!memory) {
-      memory_.clear();
-      return AnswerOf(memory.error());
-    }
-    memory_.push_back(std::move(*memory));
-  }
-  Answer answer{.outcome = Outcome::kDone};
-  if (auto moved = Move(Direction::kIn, answer); !moved) {
-    memory_.clear();
-    return AnswerOf(moved.error());
-  }
-  return answer;
-}
-
-Answer Parcel::Give(Fd connection, const std::string& gpu, const std::function<void()>& safe) {
-  const std::lock_guard lock(mutex_);
-  Answer answer{.outcome = Outcome::kDone};
-  if (!elsewhere_) answer = DoLoad(gpu, safe);
-  if (answer.outcome != Outcome::kDone) {
-    const bool room = answer.outcome == Outcome::kNoRoom;
-    Refuse(connection.get(), room ? wire::Trouble::kNoRoom : wire::Trouble::kNoMover);
-    return answer;
-  }
-  const auto lent = elsewhere_ ? AskForOwn(connection.get()) : Lend(connection.get());
-  if (!lent) return AnswerOf(lent.error());
-  auto receipt = AwaitReceipt(connection.get(), process_);
-  if (receipt && *receipt == Receipt::kOwn) {
-    if (auto filled = Fill(connection.get(), answer, safe); !filled) {
-      Refuse(connection.get(), wire::Trouble::kNoMover);
-      return AnswerOf(filled.error());
-    }
-    receipt = AwaitReceipt(connection.get(), process_);
-  }
-  if (!receipt) return AnswerOf(receipt.error());
-  Clear();
-  return answer;
-}
-
-Result<> Parcel::AskForOwn(int connection) {
-  const wire::Parts parts{wire::kPartsMagic, 0, 1, 1, {}};
-  if (!wire::SendWith(connection, &parts, sizeof parts, nullptr, 0, kPeerMs)) return WentBack();
-  return {};
-}
-
-// The memory that its data are in.
-Result<> Parcel::Lend(int connection) {
-  const auto& pieces = stowage_->layout().pieces;
-  for (std::size_t from = 0; from < pieces.size() || from == 0; from += wire::kMostParts) {
-    wire::Parts parts{wire::kPartsMagic, 0, from + wire::kMostParts >= pieces.size() ? 1u : 0u, 0, {}};
-    std::vector<Fd> made;
-    std::vector<int> files;
-    for (std::size_t i = from; i < pieces.size() && i < from + wire::kMostParts; ++i) {
-      // What it came by serves again; what was made here is passed on.
-      if (i < files_.size()) {
-        files.push_back(files_[i].get());
-      } else {
-        auto file = gpus_.Export(memory_[i]);
-        if (!file) {
-          Refuse(connection, wire::Trouble::kNoMover);
-          return Fail(file.error());
-        }
-        files.push_back(file->get());
-        made.push_back(std::move(*file));
-      }
-      parts.part[parts.count++] = {pieces[i].address, pieces[i].bytes};
-    }
-    if (!wire::SendWith(connection, &parts, sizeof parts, files.data(), parts.count, kPeerMs))
-      return WentBack();
-  }
-  return {};
-}
-
-// The process makes the memory, where it cannot have ours.
-Result<> Parcel::Fill(int connection, Answer& answer, const std::function<void()>& safe) {
-  const bool straight = elsewhere_ && GoesStraight(*elsewhere_);
-  if (!straight) {
-    if (const auto secured = DoSecure(); secured.outcome != Outcome::kDone)
-      return Fail(ErrorCode::kInternal, secured.message);
-    safe();
-  }
-  GPUMAN_TRY(SayDone(connection));
-  GPUMAN_ASSIGN(Offer own, Receive(connection));
-  if (own.pieces != stowage_->layout().pieces)
-    return Fail(ErrorCode::kInternal, "the process has other memory than it had");
-  answer = {.outcome = Outcome::kDone, .straight = straight};
-  if (straight) {
-    GPUMAN_TRY(MoveAcross(own.memory, answer));
   } else {
-    memory_ = std::move(own.memory);
-    const auto filled = Move(Direction::kIn, answer);
-    memory_.clear();  // it is the process's
-    GPUMAN_TRY(filled);
+    const auto& files = offer.lot->files;
+    for (std::size_t from = 0; from < files.size(); from += wire::kMostParts) {
+      std::vector<int> some;
+      for (std::size_t i = from; i < files.size() && i < from + wire::kMostParts; ++i)
+        some.push_back(files[i].get());
+      tell.holding(some);
+    }
+    taken = HandOver(connection.get(), *offer.lot);
   }
-  return SayDone(connection);
+  if (!taken) {
+    if (offer.lot) Discard(*offer.lot);
+    return AnswerOf(taken.error());
+  }
+  if (!offer.more) Clear();  // of a time before
+  const std::uint64_t bytes = BytesOf(offer.lot->stowage.layout().pieces);
+  lots_.push_back(std::move(*offer.lot));
+  tell.taken(bytes);
+  if (!whole) return {.outcome = Outcome::kDone, .bytes = {bytes}};
+  return SecureAll(tell);
+}
+
+// The rest of a lot, piece by piece.
+Result<> Parcel::Secure(Lot& lot, const Telling& tell, Answer& answer) {
+  if (lot.stowage.content() == Content::kComplete) return {};
+  if (lot.begun == Clock::time_point{}) lot.begun = Clock::now();
+  const auto& pieces = lot.stowage.layout().pieces;
+  GPUMAN_TRY(Regain(lot));
+  const std::size_t first = lot.stowage.whole();
+  for (std::size_t i = first; i < pieces.size(); ++i) {
+    if (lot.memory[i]) continue;
+    return Fail(ErrorCode::kCorrupt,
+                fmt::format("the data of process {} is lost: it was being copied when gpuman-mover ended",
+                            process_.pid));
+  }
+  // What is on its way already was sent in the order of the pieces.
+  std::size_t next = first + (lot.lane ? lot.lane->waiting() : 0);
+  for (std::size_t i = first; i < pieces.size(); ++i) {
+    if (!lot.lane) {
+      GPUMAN_ASSIGN(lot.lane, Lane::Open(gpus_, lot.memory[i].gpu(), Direction::kOut));
+    }
+    for (; next < pieces.size(); ++next) GPUMAN_TRY(lot.lane->Add(CopiesOf(lot, next, lot.memory[next])));
+    if (auto done = lot.lane->Await(); !done) {
+      lot.lane.reset();  // who tries again begins with this piece
+      return done;
+    }
+    lot.stowage.SetWhole(i + 1);
+    spares_.Leave(std::move(lot.memory[i]), std::move(lot.files[i]));
+    lot.memory[i] = {};
+    lot.files[i].Close();
+    answer.bytes.count += pieces[i].bytes;
+    tell.moved(pieces[i].bytes, i + 1);
+  }
+  lot.lane.reset();
+  lot.memory.clear();
+  lot.files.clear();
+  lot.stowage.Become(Content::kComplete);
+  answer.took = std::max(answer.took, std::chrono::duration_cast<base::Millis>(Clock::now() - lot.begun));
+  return {};
+}
+
+void Parcel::Hold(std::size_t first, std::vector<Fd> files) {
+  const std::lock_guard lock(held_mutex_);
+  for (auto& file : files) held_.emplace_back(first++, std::move(file));
+}
+
+Answer Parcel::Secure(const std::string& target, const Telling& tell) {
+  const std::lock_guard lock(mutex_);
+  Answer answer = SecureAll(tell, NumberOf(target));
+  const Answer before = std::exchange(finished_, {});
+  if (answer.outcome != Outcome::kDone || answer.straight) return answer;
+  answer.bytes += before.bytes;
+  answer.took = std::max(answer.took, before.took);
+  return answer;
+}
+
+void Parcel::Finish(const std::string& target) {
+  const std::lock_guard lock(mutex_);
+  if (!lots_.empty()) finished_ = SecureAll({}, NumberOf(target));
+}
+
+// But for what may stay where `target` reads it: that many bytes the answer has then.
+Answer Parcel::SecureAll(const Telling& tell, std::optional<int> target) {
+  Answer answer{.outcome = Outcome::kDone};
+  if (auto found = Find(); !found) return AnswerOf(found.error());
+  std::uint64_t staying = 0;
+  for (Lot& lot : lots_) {
+    if (GoesStraight(lot, target)) {
+      staying += BytesOf(lot.stowage.layout().pieces);
+      continue;
+    }
+    if (auto secured = Secure(lot, tell, answer); !secured) return AnswerOf(secured.error());
+    lot.memory.clear();  // what was loaded again
+    lot.files.clear();
+  }
+  if (staying != 0) return {.outcome = Outcome::kDone, .bytes = {staying}, .straight = true};
+  tell.safe();
+  const std::lock_guard lock(held_mutex_);
+  held_.clear();
+  return answer;
 }
 
 }  // namespace gpuman::mover

@@ -1,80 +1,148 @@
-// One process's memory between the GPU and the host: taken from it, copied, loaded again, given back.
+// One process's memory between the GPU and the host: taken from it in one or more lots, copied, loaded again,
+// given back in one.
 //
 //   Take ---> on the GPU, ours ---Secure---> in host memory ---Load---> on a GPU, ours ---Give---> the
 //   process's
 //
-// On its way to a GPU that reaches the one it is on, it stays there until it is given: the process makes
+// On its way to a GPU that reaches the one it is on, a lot stays there until it is given: the process makes
 // memory of its own, and the copy goes straight into that. To another GPU that one cannot reach, from host
 // memory.
 //
-// What fails leaves it where it was: its data are whole in one of the two places at any time. Thread-safe:
-// one step at a time, a second one waits.
+// Pieces leave and come back one by one: what of a lot is whole in host memory is off the GPU, and what of it
+// is loaded is on it. What fails leaves it where it was: each piece is whole in one of the two places at any
+// time. Thread-safe: one step at a time, a second one waits; Begin, Grant and CallOff at any time.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
+#include "ledger/wire/transfer.h"
+#include "mover/credit.h"
 #include "mover/gpus.h"
+#include "mover/lane.h"
+#include "mover/spares.h"
 #include "mover/stowage.h"
 #include "suspend/request.h"
 
 namespace gpuman::mover {
 
+// What is told on the way, each from within the step.
+struct Telling {
+  // Bytes more have left the GPU, or have come to it; of a lot on its way out so many pieces in all.
+  std::function<void(std::uint64_t bytes, std::size_t pieces)> moved = [](std::uint64_t, std::size_t) {};
+  // Duplicates for who is to have them should this mover die, before the process gives its memory up.
+  std::function<void(std::span<const int>)> holding = [](std::span<const int>) {};
+  // All of it is whole in host memory: nobody needs a descriptor any more.
+  std::function<void()> safe = [] {};
+  // The process has given its memory up.
+  std::function<void(std::uint64_t bytes)> taken = [](std::uint64_t) {};
+};
+
 class Parcel {
  public:
-  Parcel(base::ProcessId process, Gpus& gpus, Pool& pool) : process_(process), gpus_(gpus), pool_(pool) {}
+  Parcel(base::ProcessId process, Gpus& gpus, Pool& pool, Spares& spares)
+      : process_(process), gpus_(gpus), pool_(pool), spares_(spares) {}
 
   const base::ProcessId& process() const { return process_; }
-  // False: nothing of the process is here.
-  bool Holds();
 
-  // What the process hands out over the connection. `holding` passes duplicates on to who is to have them
-  // should this mover die, before the process gives its memory up. kDone: the parcel is ours; Secure copies.
-  suspend::Answer Take(base::Fd connection, const std::function<void(std::span<const int>)>& holding);
-  // What Take of a mover that died had passed on: the next step goes on with it.
-  void Hold(std::vector<base::Fd> holding);
-  // `target`: the GPU that it may stay within reach of. Empty: in host memory.
-  suspend::Answer Secure(const std::string& target);
-  // Of these two `safe` is called once the data are whole in host memory: nobody needs a descriptor any more.
+  // What the process hands out over the connection. kDone: the lot is ours, and where it is to be `whole` in
+  // host memory; else Secure sees to that.
+  // `target`: the GPU where the process goes next; empty: none is known.
+  suspend::Answer Take(base::Fd connection, bool whole, const std::string& target, const Telling& tell);
+  // Answers for what Finish has copied as well. What `target` reaches may stay.
+  suspend::Answer Secure(const std::string& target, const Telling& tell);
+  // The same where nobody asks for it.
+  void Finish(const std::string& target);
   // `gpu`: where the process is going to be; empty: where it came from.
-  suspend::Answer Load(const std::string& gpu, const std::function<void()>& safe);
-  // kDone: nothing of it is here any more.
-  suspend::Answer Give(base::Fd connection, const std::string& gpu, const std::function<void()>& safe);
+  suspend::Answer Load(const std::string& gpu, const Telling& tell);
+  // Loads what is not loaded. kDone: nothing of it is here any more.
+  suspend::Answer Give(base::Fd connection, const std::string& gpu, const Telling& tell);
   // The process has ended.
   void Drop();
 
+  // What another mover had taken and not brought to its end; for the step that comes next. At any time.
+  void Hold(std::size_t first, std::vector<base::Fd> files);
+  // For the Load or Give that comes next.
+  void Begin(std::optional<base::Bytes> room);
+  void Grant(base::Bytes bytes) { credit_.Grant(bytes.count); }
+  // No Load or Give is to wait for room any more.
+  void CallOff() { credit_.CallOff(); }
+
  private:
-  suspend::Answer DoSecure();
-  suspend::Answer DoLoad(const std::string& gpu, const std::function<void()>& safe);
-  struct Offer;
-  base::Result<Offer> Receive(int connection);
-  base::Result<> Stow(Offer& offer);
-  base::Result<> HandOver(int connection, const Stowage& stowage);
-  base::Result<> Lend(int connection);
-  base::Result<> AskForOwn(int connection);
-  base::Result<> Fill(int connection, suspend::Answer& answer, const std::function<void()>& safe);
+  struct Lot {
+    Stowage stowage;
+    std::vector<Memory> memory{};   // by the piece, where it is on a GPU; or none
+    std::vector<base::Fd> files{};  // that those came by; with these they can be given back as they are
+    std::optional<Lane> lane{};     // on which they are on their way out
+    std::vector<Slice> slices{};    // of all pieces, once they are known
+    std::chrono::steady_clock::time_point begun{};
+    std::optional<int> read_by{};  // the GPU, beside its own, that can read its memory
+  };
+  struct Place {
+    Lot* lot = nullptr;
+    std::size_t piece = 0;
+  };
+  // Memory of the process's, for what the piece holds.
+  struct Own {
+    Place place;
+    Memory memory;
+  };
+  // Pieces that are there, in order. What fails ends it.
+  using Deliver = std::function<base::Result<>(std::span<const Place>)>;
+
+  // What a process hands out: until it has given it up, beside what is here of it.
+  struct Offer {
+    std::optional<Lot> lot{};
+    bool more = false;                         // to what the process has handed out before
+    std::vector<std::vector<Copy>> waiting{};  // by the piece: they set out together
+  };
+
   base::Result<> Find();
-  base::Result<> Move(Direction direction, suspend::Answer& answer);
-  base::Result<> MoveAcross(const std::vector<Memory>& to, suspend::Answer& answer);
-  bool GoesStraight(int target);
-  suspend::Answer Stays() const;
-  bool OnGpu() const { return !memory_.empty(); }
+  base::Result<> Regain(Lot& lot);
+  std::optional<int> NumberOf(const std::string& gpu) const;
+  bool GoesStraight(Lot& lot, std::optional<int> target);
   void Clear();
+  void Discard(Lot& lot);
+  base::Result<> Receive(int connection, std::optional<int> target, const Telling& tell, Offer& offer);
+  base::Result<> Accept(Offer& offer, base::Fd file, const ledger::wire::Part& part, Cutter& cutter);
+  base::Result<> SetOut(Offer& offer);
+  bool MayStay(const Lot& lot, std::optional<int> target) const;
+  base::Result<> HandOver(int connection, const Lot& lot);
+  suspend::Answer SecureAll(const Telling& tell, std::optional<int> target = std::nullopt);
+  base::Result<> Secure(Lot& lot, const Telling& tell, suspend::Answer& answer);
+  suspend::Answer LoadAll(const std::string& gpu, const Telling& tell, const Deliver& deliver);
+  suspend::Answer MakeReadyFor(int gpu, const Telling& tell);
+  base::Result<> Fill(std::vector<Place> places, int gpu, const Telling& tell, const Deliver& deliver,
+                      suspend::Answer& answer);
+  class Needs;
+  base::Result<> Begin(Lane& lane, int gpu, const Place& place, Needs& needs);
+  base::Result<bool> GetRoom(std::uint64_t bytes, bool wait, const Telling& tell, const Deliver& deliver);
+  base::Result<> Send(int connection, std::span<const Place> places, bool last);
+  base::Result<> AskForOwn(int connection);
+  base::Result<> FillOwn(int connection, const Telling& tell, suspend::Answer& answer);
+  base::Result<> ReceiveOwn(int connection, std::vector<Own>& own);
+  base::Result<> Pour(const std::vector<Own>& own);
+  static std::vector<Copy> CopiesOf(Lot& lot, std::size_t piece, const Memory& memory);
 
   const base::ProcessId process_;
   Gpus& gpus_;
   Pool& pool_;
+  Spares& spares_;
+  Credit credit_;
   std::mutex mutex_;
-  std::optional<Stowage> stowage_;
-  std::vector<Memory> memory_;    // one for each piece, or none
-  std::vector<base::Fd> files_;   // that it came by; with these it can be given back as it is
+  std::vector<Lot> lots_;
   std::optional<int> elsewhere_;  // the GPU, not the one it came from, where the process is going to be
-  std::optional<int> read_by_;    // the GPU, beside its own, that can read memory_
-  suspend::Answer copied_out_{.outcome = suspend::Outcome::kDone};
+  suspend::Answer finished_{};    // bytes and time of what nobody has asked for yet
+  std::mutex held_mutex_;
+  std::vector<std::pair<std::size_t, base::Fd>> held_;  // by the piece
 };
+
+suspend::Answer AnswerOf(const base::Error& error);
 
 }  // namespace gpuman::mover

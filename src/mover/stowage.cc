@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -20,6 +21,14 @@ using base::Fd;
 using base::Result;
 
 constexpr std::size_t kMostLayout = 64u << 20;
+constexpr unsigned kContentBits = 2;
+constexpr std::uint32_t kContentMask = (1u << kContentBits) - 1;
+
+// 0: there is no such file.
+std::uint64_t InodeOf(const Fd& file) {
+  struct stat status {};
+  return file.ok() && ::fstat(file.get(), &status) == 0 ? status.st_ino : 0;
+}
 
 Fd Reopen(int descriptor) {
   return Fd(::open(fmt::format("/proc/self/fd/{}", descriptor).c_str(), O_RDWR | O_CLOEXEC));
@@ -68,10 +77,15 @@ Result<Layout> ReadLayout(int page) {
 
 }  // namespace
 
-Content Stowage::content() const {
+std::uint32_t Stowage::Word() const {
   std::uint32_t word = 0;
-  if (::pread(page_.get(), &word, sizeof word, 0) != sizeof word || word > 2) return Content::kEmpty;
-  return static_cast<Content>(word);
+  return ::pread(page_.get(), &word, sizeof word, 0) == sizeof word ? word : 0;
+}
+
+Content Stowage::content() const {
+  const std::uint32_t content = Word() & kContentMask;
+  return content > static_cast<std::uint32_t>(Content::kComplete) ? Content::kEmpty
+                                                                  : static_cast<Content>(content);
 }
 
 void Stowage::Become(Content content) {
@@ -80,26 +94,63 @@ void Stowage::Become(Content content) {
   if (content != Content::kFilling) at_work_.Close();
 }
 
-Result<Stowage> Stowage::Make(Layout layout, std::vector<Segment> segments) {
+std::size_t Stowage::whole() const {
+  return content() == Content::kComplete ? layout_.pieces.size() : Word() >> kContentBits;
+}
+
+void Stowage::SetWhole(std::size_t pieces) {
+  const auto word =
+      static_cast<std::uint32_t>(pieces << kContentBits) | static_cast<std::uint32_t>(Content::kFilling);
+  (void)!::pwrite(page_.get(), &word, sizeof word, 0);
+}
+
+Result<Stowage> Stowage::Make(std::vector<Segment> segments) {
   Stowage made;
-  for (const Segment& segment : segments) layout.segments.push_back({segment.inode(), segment.bytes()});
-  made.layout_ = std::move(layout);
   made.segments_ = std::move(segments);
   made.page_ = Fd(::memfd_create(kLayoutFile, MFD_CLOEXEC));
   if (!made.page_.ok()) return FailSystem(errno, "making a layout");
-  const std::string text = SerializeLayout(made.layout_);
-  if (::pwrite(made.page_.get(), text.data(), text.size(), 4) != static_cast<ssize_t>(text.size()))
-    return FailSystem(errno, "writing a layout");
-  made.at_work_ = Reopen(made.page_.get());
-  if (!made.at_work_.ok() || !Lock(made.at_work_.get(), false)) return FailSystem(errno, "locking a layout");
-  made.Become(Content::kFilling);
   return made;
 }
 
-Result<Stowage> Stowage::Find(const base::ProcessId& process) {
+Result<> Stowage::Seal(Layout layout) {
+  layout_ = std::move(layout);
+  layout_.segments.clear();
+  for (const Segment& segment : segments_) layout_.segments.push_back({segment.inode(), segment.bytes()});
+  const std::string text = SerializeLayout(layout_);
+  if (::pwrite(page_.get(), text.data(), text.size(), 4) != static_cast<ssize_t>(text.size()))
+    return FailSystem(errno, "writing a layout");
+  at_work_ = Reopen(page_.get());
+  if (!at_work_.ok() || !Lock(at_work_.get(), false)) return FailSystem(errno, "locking a layout");
+  Become(Content::kFilling);
+  return {};
+}
+
+Result<> Stowage::OpenSegments(Stowage& found, std::vector<Fd>& files) {
+  for (const auto& name : found.layout_.segments) {
+    bool got = false;
+    for (Fd& file : files) {
+      if (InodeOf(file) != name.inode) continue;
+      GPUMAN_ASSIGN(auto segment, Segment::Open(std::move(file), name.bytes));
+      found.segments_.push_back(std::move(segment));
+      got = true;
+      break;
+    }
+    if (!got)
+      return Fail(ErrorCode::kCorrupt,
+                  fmt::format("host memory of process {} is missing", found.layout_.process.pid));
+  }
+  return {};
+}
+
+Result<std::vector<Stowage>> Stowage::Find(const base::ProcessId& process) {
+  std::vector<Stowage> all;
+  std::vector<std::uint64_t> seen;  // the process may have a page more than once
+  std::vector<Fd> files;
   for (Fd& page : FilesOf(process.pid, kLayoutFile)) {
     auto layout = ReadLayout(page.get());
-    if (!layout || layout->process != process) continue;
+    const std::uint64_t inode = InodeOf(page);
+    if (!layout || layout->process != process || std::ranges::count(seen, inode) != 0) continue;
+    seen.push_back(inode);
     Stowage found;
     found.layout_ = std::move(*layout);
     found.page_ = std::move(page);
@@ -107,24 +158,14 @@ Result<Stowage> Stowage::Find(const base::ProcessId& process) {
     found.at_work_ = Reopen(found.page_.get());
     if (!found.at_work_.ok() || !Lock(found.at_work_.get(), /*wait=*/true))
       return FailSystem(errno, "waiting for an earlier mover");
-    auto files = FilesOf(process.pid, kSegmentFile);
-    for (const auto& name : found.layout_.segments) {
-      bool got = false;
-      for (Fd& file : files) {
-        struct stat status {};
-        if (!file.ok() || ::fstat(file.get(), &status) != 0 || status.st_ino != name.inode) continue;
-        GPUMAN_ASSIGN(auto segment, Segment::Open(std::move(file), name.bytes));
-        found.segments_.push_back(std::move(segment));
-        got = true;
-        break;
-      }
-      if (!got)
-        return Fail(ErrorCode::kCorrupt, fmt::format("host memory of process {} is missing", process.pid));
-    }
+    if (files.empty()) files = FilesOf(process.pid, kSegmentFile);
+    GPUMAN_TRY(OpenSegments(found, files));
     if (found.content() == Content::kComplete) found.at_work_.Close();
-    return found;
+    all.push_back(std::move(found));
   }
-  return Fail(ErrorCode::kNotFound, fmt::format("process {} has nothing in host memory", process.pid));
+  if (all.empty())
+    return Fail(ErrorCode::kNotFound, fmt::format("process {} has nothing in host memory", process.pid));
+  return all;
 }
 
 std::vector<Segment> Stowage::Empty() && {

@@ -15,22 +15,29 @@ namespace gpuman::mover {
 // Move-only; thread-compatible.
 class Stowage {
  public:
-  // For data that is about to come: the segments are the pool's. The page says kFilling.
-  static base::Result<Stowage> Make(Layout layout, std::vector<Segment> segments);
-  // Of a process that an earlier mover served; waits while that one is still at work. kNotFound: the process
-  // has none. kCorrupt: the data are lost.
-  static base::Result<Stowage> Find(const base::ProcessId& process);
+  // For data that is about to come, in pieces that Seal will name: the segments are the pool's.
+  static base::Result<Stowage> Make(std::vector<Segment> segments);
+  // The page says what the pieces are, and kFilling. The layout's segments are these.
+  base::Result<> Seal(Layout layout);
+  // All of a process that an earlier mover served; waits while that one is still at work. kNotFound: the
+  // process has none. kCorrupt: the data are lost.
+  static base::Result<std::vector<Stowage>> Find(const base::ProcessId& process);
 
   const Layout& layout() const { return layout_; }
   const std::vector<Segment>& segments() const { return segments_; }
   int page() const { return page_.get(); }
   Content content() const;
   void Become(Content content);
+  // How many of the pieces, from the first on, are whole.
+  std::size_t whole() const;
+  void SetWhole(std::size_t pieces);
   std::uint8_t* At(const Slice& slice) const { return segments_[slice.segment].at() + slice.in_segment; }
   std::vector<Segment> Empty() &&;
 
  private:
   Stowage() = default;
+  std::uint32_t Word() const;
+  static base::Result<> OpenSegments(Stowage& found, std::vector<base::Fd>& files);
   Layout layout_;
   std::vector<Segment> segments_;
   base::Fd page_;

@@ -1,7 +1,10 @@
 #include "shim/attendant.h"
 
+#include <time.h>
+
 #include <cstdlib>
 
+#include "ledger/wire/books.h"
 #include "ledger/wire/orders.h"
 #include "shim/backing.h"
 #include "shim/driver.h"
@@ -46,7 +49,7 @@ class Attending {
     for (;;) {
       const std::uint32_t order = wire::Load(slot_.order);
       if (order == done) {
-        wire::WaitOn(slot_.order, order, -1);
+        wire::WaitOn(slot_.order, order, Look());
         continue;
       }
       const Working working(guest_.attendant);
@@ -62,14 +65,9 @@ class Attending {
   void Tell(const Ended& ended) {
     wire::Store(slot_.error, wire::PackError(ended.trouble, static_cast<std::uint32_t>(ended.driver)));
   }
-  void TellAway(std::uint64_t bytes) {
-    __atomic_store_n(&slot_.evictable, 0, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&slot_.evicted, bytes, __ATOMIC_SEQ_CST);
-    TellImported(guest_);
-  }
-  // The program allocates and frees by now.
-  void TellBack() {
-    __atomic_store_n(&slot_.evicted, 0, __ATOMIC_SEQ_CST);
+  // The program allocates and frees where the gate is open.
+  void TellMemory() {
+    __atomic_store_n(&slot_.evicted, BytesAway(guest_), __ATOMIC_SEQ_CST);
     TellEvictable(guest_);
   }
   std::uint64_t Deadline() const {
@@ -77,40 +75,104 @@ class Attending {
     return NowNs() + std::uint64_t{patience != 0 ? patience : wire::kPatienceMs} * 1'000'000;
   }
 
+  // What the program does; how long to sleep then, ms.
+  int Look() {
+    constexpr int kLookForWatchersMs = 30'000;  // whose word comes with a wake-up, which may be missed
+    if (guest_.attendant.shut) return -1;
+    if (wire::Load(guest_.attendant.ending) != 0) return -1;
+    const Working working(guest_.attendant);
+    const int next = LookAtActivity(guest_);
+    return next < 0 ? kLookForWatchersMs : next;
+  }
+
   void Obey(std::uint32_t order) {
     Tell(Ended{});
-    bool& out = guest_.attendant.out;
-    if (wire::OrdersEviction(order) == out) {
-      Tell(out ? Stage::kEvicted : Stage::kOnGpu);  // the page may have been overwritten
-    } else if (!out) {
-      Tell(Stage::kEvicting);
-      std::uint64_t evicted = 0;
-      const Ended ended = wire::Load(guest_.attendant.ending) != 0 ? Ended{Trouble::kBusy}
-                                                                   : Evict(guest_, Deadline(), evicted);
-      out = ended.trouble == Trouble::kNone;
-      if (out) TellAway(evicted);
-      Tell(ended);
-      Tell(out ? Stage::kEvicted : Stage::kOnGpu);
-    } else {
+    const wire::What what = wire::WhatOf(order);
+    if (what == wire::What::kRun)
+      Run(guest_.attendant.shut);
+    else
+      Hold(what, guest_.attendant.shut);
+  }
+
+  bool IsWatched() const { return wire::Load(guest_.ledger->watched_ms) != 0; }
+
+  void Run(bool& shut) {
+    Ended ended{};
+    if (shut) {
       Tell(Stage::kRestoring);
-      const Ended ended = Restore(guest_);
-      out = ended.trouble != Trouble::kNone && !ended.failed;
-      if (!out) TellBack();
-      Tell(ended);
-      Tell(ended.failed ? Stage::kFailed : out ? Stage::kEvicted : Stage::kOnGpu);
+      ended = FetchBack(guest_);
+      shut = !ended.ok() && !ended.failed;
+      TellMemory();
+      if (!shut) {
+        // Before its threads go on: they would tell that it had been idle ever since the gate was shut.
+        TellActivity(guest_, IsWatched() ? wire::Activity::kBusy : wire::Activity::kUnknown, NowNs());
+        OpenGate(guest_);
+      }
     }
+    Tell(ended);
+    Tell(ended.failed ? Stage::kFailed : shut ? away_ : Stage::kOnGpu);  // the page may have been overwritten
+  }
+
+  void Hold(wire::What what, bool& shut) {
+    const bool was_shut = shut;
+    Ended ended{};
+    if (!shut) {
+      Tell(Stage::kEvicting);
+      ended = wire::Load(guest_.attendant.ending) != 0 ? Ended{Trouble::kBusy} : Shut(guest_, Deadline());
+      shut = ended.ok();
+    }
+    const std::uint64_t away = BytesAway(guest_), wanted = wire::Load(slot_.order_bytes);
+    const std::uint64_t bytes = what == wire::What::kLeave                   ? kEverything
+                                : what == wire::What::kTake && wanted > away ? wanted - away
+                                                                             : 0;
+    if (ended.ok() && bytes != 0) {
+      Tell(Stage::kEvicting);
+      ended = HandOut(guest_, bytes);
+    }
+    if (ended.ok()) away_ = what == wire::What::kLeave ? Stage::kEvicted : Stage::kHeld;
+    if (!ended.ok() && shut && !was_shut) {
+      shut = false;
+      OpenGate(guest_);
+    }
+    if (shut && !was_shut) TellActivity(guest_, wire::Activity::kIdle, NowNs());
+    TellMemory();
+    Tell(ended);
+    Tell(shut ? away_ : Stage::kOnGpu);
   }
 
   Guest& guest_;
   wire::Slot& slot_;
+  Stage away_ = Stage::kHeld;  // what it is while the gate is shut
 };
 
+bool Joined(const Guest& guest) { return guest.phase.load(std::memory_order_acquire) == Phase::kJoined; }
+
+bool IsEvictable(const Guest& guest) {
+  return wire::Load(guest.ledger->backing) == static_cast<std::uint32_t>(wire::Backing::kEvictable);
+}
+
+// A daemon that was away when the program began: it may not allocate again.
+void AwaitDaemon(Guest& guest) {
+  while (guest.phase.load(std::memory_order_acquire) == Phase::kAlone) {
+    const std::uint64_t due = __atomic_load_n(&guest.next_try, __ATOMIC_ACQUIRE), now = NowNs();
+    if (now < due) {
+      const timespec time{static_cast<time_t>((due - now) / 1'000'000'000),
+                          static_cast<long>((due - now) % 1'000'000'000)};
+      ::nanosleep(&time, nullptr);
+    }
+    JoinWhenDue(guest);
+  }
+}
+
 void* Attend(void* word) {
+  Guest& guest = *static_cast<Guest*>(word);
+  AwaitDaemon(guest);
+  if (!Joined(guest) || !IsEvictable(guest)) return nullptr;
   if (auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode)) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // no capture is this thread's business
     exchange(&mode);
   }
-  Attending(*static_cast<Guest*>(word)).Run();
+  Attending(guest).Run();
 }
 
 // Runs at exit, before the driver's own handlers, which were there earlier.
@@ -120,7 +182,7 @@ void AtEnd() {
   Attendant& attendant = guest->attendant;
   wire::Store(attendant.ending, 1);
   const std::uint64_t deadline = NowNs() + kEndingNs;
-  while (!attendant.out && wire::Load(attendant.working) != 0) {
+  while (!attendant.shut && wire::Load(attendant.working) != 0) {
     const std::uint64_t now = NowNs();
     if (now >= deadline) return;
     wire::WaitOn(attendant.working, 1, static_cast<int>((deadline - now) / 1'000'000) + 1);
@@ -130,9 +192,7 @@ void AtEnd() {
 }  // namespace
 
 void StartAttendant(Guest& guest) {
-  if (wire::Load(guest.attendant.started) != 0 || !MayBeEvicted() ||
-      guest.phase.load(std::memory_order_acquire) != Phase::kJoined ||
-      wire::Load(guest.ledger->backing) != static_cast<std::uint32_t>(wire::Backing::kEvictable))
+  if (wire::Load(guest.attendant.started) != 0 || !MayBeEvicted() || (Joined(guest) && !IsEvictable(guest)))
     return;
   std::uint32_t expected = 0;
   if (!__atomic_compare_exchange_n(&guest.attendant.started, &expected, 1, false, __ATOMIC_SEQ_CST,

@@ -1,10 +1,8 @@
 #include "shim/backing.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
+#include "shim/paging.h"
 
 namespace gpuman::shim {
 namespace {
@@ -14,63 +12,84 @@ using namespace driver::abi;  // the vendor's names
 
 enum : std::uint32_t { kNotKnown, kYes, kNo };
 
-bool OneDeviceWithVirtualMemory() {
-  auto* const count_devices = GPUMAN_REAL(cuDeviceGetCount);
+bool HasVirtualMemory(int device) {
   auto* const ask = GPUMAN_REAL(cuDeviceGetAttribute);
-  int devices = 0, supported = 0, passes = 0;
-  return count_devices != nullptr && ask != nullptr && count_devices(&devices) == CUDA_SUCCESS &&
-         devices == 1 &&
-         ask(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0) == CUDA_SUCCESS &&
+  int supported = 0, passes = 0;
+  return ask != nullptr &&
+         ask(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device) == CUDA_SUCCESS &&
          supported != 0 &&
-         ask(&passes, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0) == CUDA_SUCCESS &&
+         ask(&passes, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device) ==
+             CUDA_SUCCESS &&
          passes != 0;
+}
+
+// Where one does not reach another, copies between them are the driver's to arrange, which it does for plain
+// memory alone.
+bool DevicesWithVirtualMemory(int& devices) {
+  auto* const count_devices = GPUMAN_REAL(cuDeviceGetCount);
+  auto* const reaches = GPUMAN_REAL(cuDeviceCanAccessPeer);
+  if (count_devices == nullptr || count_devices(&devices) != CUDA_SUCCESS || devices < 1 ||
+      devices > kMostDevices)
+    return false;
+  for (int device = 0; device < devices; ++device) {
+    if (!HasVirtualMemory(device)) return false;
+    for (int other = 0; other < devices; ++other) {
+      int can = 0;
+      if (other != device && (reaches == nullptr || reaches(&can, device, other) != CUDA_SUCCESS || can == 0))
+        return false;
+    }
+  }
+  return true;
 }
 
 // For who holds the books.
 std::uint64_t Evictable(const Guest& guest) {
   if (wire::Load(guest.vault.broken) != 0) return 0;
-  const std::uint64_t bytes = guest.regions.bytes();
-  return bytes > guest.stuck ? bytes - guest.stuck : 0;
+  const std::uint64_t bytes = guest.regions.bytes(), not_so = guest.stuck + guest.away;
+  return bytes > not_so ? bytes - not_so : 0;
 }
 
 // For who holds the books.
 void Forget(Guest& guest, const Backing& backing, std::uint64_t bytes) {
-  if (backing.kept == Backing::kStuck) guest.stuck -= bytes;
+  if (backing.kept == Backing::kStuck || backing.stays) guest.stuck -= bytes;
   if (backing.kept != Backing::kOwn) guest.imported -= bytes;
 }
 
-CUresult Access(const Region& region) {
-  auto* const set = GPUMAN_REAL(cuMemSetAccess);
-  CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, region.device};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return set == nullptr ? CUDA_ERROR_NOT_SUPPORTED : set(region.address, region.bytes, &access, 1);
-}
-
-// As cuMemFree waits for the work of the allocation's context.
-CUresult WaitForContext(std::uint64_t context) {
-  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
-  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
-  auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
-  if (push == nullptr || pop == nullptr || synchronize == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  CUresult result = push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context)));
-  if (result == CUDA_SUCCESS) {
-    result = synchronize();
-    CUcontext ignored = nullptr;
-    pop(&ignored);
-  }
-  // One that is gone has no work.
-  return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ? CUDA_SUCCESS
-                                                                                           : result;
-}
-
-void GiveUp(Guest& guest, const Region& region) {
-  UnmapRegion(guest, region, Which::kAll);
-  auto* const free = GPUMAN_REAL(cuMemAddressFree);
-  if (free != nullptr) free(region.address, region.bytes);
-}
-
 }  // namespace
+
+CUresult GiveAccess(const Region& region) {
+  auto* const set = GPUMAN_REAL(cuMemSetAccess);
+  CUmemAccessDesc access[kMostDevices];
+  std::size_t count = 0;
+  for (int device = 0; device < kMostDevices; ++device) {
+    const bool writes = (region.writers & DeviceBit(device)) != 0;
+    if (!writes && (region.readers & DeviceBit(device)) == 0) continue;
+    access[count].location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+    access[count++].flags = writes ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
+  }
+  if (set == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  return count == 0 ? CUDA_SUCCESS : set(region.address, region.bytes, access, count);
+}
+
+std::uint64_t UnmapPiece(Guest& guest, const Piece& piece) {
+  auto* const unmap = GPUMAN_REAL(cuMemUnmap);
+  auto* const release = GPUMAN_REAL(cuMemRelease);
+  Backing backing{};
+  {
+    const Locked lock(guest.books);
+    const Backing* const known = guest.handles.Find(piece.address);
+    if (known == nullptr) return 0;
+    backing = *known;
+  }
+  if (unmap == nullptr || release == nullptr || unmap(piece.address, piece.bytes) != CUDA_SUCCESS) return 0;
+  release(backing.handle);
+  // The descriptor keeps the memory as well.
+  if (backing.kept > 0) Discard(guest, backing.kept);
+  const Locked lock(guest.books);
+  guest.handles.Take(piece.address, backing);
+  Forget(guest, backing, piece.bytes);
+  return piece.bytes;
+}
 
 void TellImported(Guest& guest) {
   if (guest.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
@@ -80,8 +99,12 @@ void TellImported(Guest& guest) {
 }
 
 void TellEvictable(Guest& guest) {
+  if (guest.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
+  const std::uint32_t home = wire::Load(guest.home);
+  const int gpu = home != 0 ? LedgerGpuOf(guest, static_cast<int>(home) - 1) : -1;
   {
     const Locked lock(guest.books);
+    wire::Store(guest.ledger->slot[guest.slot].home, static_cast<std::uint32_t>(gpu + 1));
     __atomic_store_n(&guest.ledger->slot[guest.slot].evictable, Evictable(guest), __ATOMIC_SEQ_CST);
   }
   TellImported(guest);
@@ -89,16 +112,67 @@ void TellEvictable(Guest& guest) {
 
 bool IsBacked(Guest& guest) {
   std::uint32_t known = wire::Load(guest.backing);
-  if (known == kNotKnown && guest.phase.load(std::memory_order_acquire) == Phase::kJoined) {
-    const bool evictable = MayBeEvicted() && wire::Load(guest.ledger->backing) ==
-                                                 static_cast<std::uint32_t>(wire::Backing::kEvictable);
-    known = evictable && OneDeviceWithVirtualMemory() ? kYes : kNo;
+  if (known == kNotKnown) {
+    // A daemon that is away will want it of a program that it gave the variable.
+    const bool joined = guest.phase.load(std::memory_order_acquire) == Phase::kJoined;
+    const bool evictable =
+        MayBeEvicted() && (!joined || wire::Load(guest.ledger->backing) ==
+                                          static_cast<std::uint32_t>(wire::Backing::kEvictable));
+    int devices = 0;
+    known = evictable && !WantsManaged() && DevicesWithVirtualMemory(devices) ? kYes : kNo;
+    guest.visible = devices;
     wire::Store(guest.backing, known);
   }
   return known == kYes;
 }
 
-CUresult MapRegion(Guest& guest, const Region& region) {
+bool IsBackedOn(Guest& guest, int device) {
+  if (!IsBacked(guest)) return false;
+  if (guest.visible == 1) return true;
+  const auto wanted = static_cast<std::uint32_t>(device) + 1;
+  std::uint32_t home = 0;
+  return __atomic_compare_exchange_n(&guest.home, &home, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
+         home == wanted;
+}
+
+void GiveReach(Guest& guest, std::uint64_t address) {
+  Region region{};
+  {
+    const Locked lock(guest.books);
+    const Region* const known = guest.regions.Find(address);
+    if (known == nullptr || known->token != 0 || (guest.reach & ~known->readers) == 0) return;
+    region = *known;
+    region.readers = region.writers = region.readers | guest.reach;
+  }
+  if (GiveAccess(region) != CUDA_SUCCESS) return;  // then it cannot be copied from there
+  const Locked lock(guest.books);
+  guest.regions.SetAccess(region.address, region.readers, region.writers);
+}
+
+void ReachFrom(Guest& guest, int device) {
+  if (device < 0 || device >= kMostDevices) return;
+  {
+    const Locked lock(guest.books);
+    if ((guest.reach & DeviceBit(device)) != 0) return;
+    guest.reach |= DeviceBit(device);
+  }
+  if (!IsBacked(guest) || guest.visible == 1) return;
+  // What others add meanwhile has seen that bit.
+  for (std::uint64_t from = 0;;) {
+    {
+      const Locked lock(guest.books);
+      const Region* next = nullptr;
+      for (std::size_t i = 0; i < guest.regions.size() && next == nullptr; ++i) {
+        if (guest.regions.at(i).address > from) next = &guest.regions.at(i);
+      }
+      if (next == nullptr) return;
+      from = next->address;
+    }
+    GiveReach(guest, from);
+  }
+}
+
+CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark) {
   auto* const create = GPUMAN_REAL(cuMemCreate);
   auto* const map = GPUMAN_REAL(cuMemMap);
   auto* const release = GPUMAN_REAL(cuMemRelease);
@@ -107,6 +181,7 @@ CUresult MapRegion(Guest& guest, const Region& region) {
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, region.device};
+  prop.allocFlags.gpuDirectRDMACapable = region.direct;
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
     {
@@ -121,7 +196,7 @@ CUresult MapRegion(Guest& guest, const Region& region) {
     if (result == CUDA_SUCCESS) {
       const Locked lock(guest.books);
       entry = guest.handles.Insert(piece.address);
-      if (entry != nullptr) *entry = {handle, Backing::kOwn};
+      if (entry != nullptr) *entry = {handle, Backing::kOwn, mark};
     }
     if (entry != nullptr) continue;
     if (auto* const unmap = GPUMAN_REAL(cuMemUnmap); result == CUDA_SUCCESS && unmap != nullptr)
@@ -129,32 +204,26 @@ CUresult MapRegion(Guest& guest, const Region& region) {
     release(handle);
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
   }
-  return Access(region);
+  return GiveAccess(region);
 }
 
-std::uint64_t UnmapRegion(Guest& guest, const Region& region, Which which) {
-  auto* const unmap = GPUMAN_REAL(cuMemUnmap);
-  auto* const release = GPUMAN_REAL(cuMemRelease);
-  if (unmap == nullptr || release == nullptr) return 0;
-  std::uint64_t bytes = 0;
+std::uint64_t UnmapRegion(Guest& guest, const Region& region) {
+  std::uint64_t bytes = 0, away = 0;
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
-    Backing backing{};
+    bool here = false;
     {
       const Locked lock(guest.books);
-      const Backing* const known = guest.handles.Find(piece.address);
-      if (known == nullptr || (which == Which::kEvictable && known->kept == Backing::kStuck)) continue;
-      backing = *known;
+      here = guest.handles.Find(piece.address) != nullptr;
     }
-    if (unmap(piece.address, piece.bytes) != CUDA_SUCCESS) continue;
-    release(backing.handle);
-    // The descriptor keeps the memory as well.
-    if (backing.kept > 0) Discard(guest, backing.kept);
-    bytes += piece.bytes;
-    const Locked lock(guest.books);
-    guest.handles.Take(piece.address, backing);
-    Forget(guest, backing, piece.bytes);
+    if (here)
+      bytes += UnmapPiece(guest, piece);
+    else
+      away += piece.bytes;
   }
+  // Only a process that its driver has failed frees what is away.
+  const Locked lock(guest.books);
+  guest.away -= away < guest.away ? away : guest.away;
   return bytes;
 }
 
@@ -163,150 +232,14 @@ std::uint64_t BytesEvictable(Guest& guest) {
   return Evictable(guest);
 }
 
-int DescriptorOf(Guest& guest, const Piece& piece, CUresult& result) {
-  Backing backing{};
-  {
-    const Locked lock(guest.books);
-    const Backing* const known = guest.handles.Find(piece.address);
-    if (known == nullptr || known->kept == Backing::kStuck) return -1;
-    backing = *known;
+void PinRegion(Guest& guest, const Region& region) {
+  for (unsigned i = 0; i < PiecesOf(region); ++i) {
+    const Piece piece = PieceOf(region, i);
+    Backing* const known = guest.handles.Find(piece.address);
+    if (known == nullptr || known->stays) continue;
+    if (known->kept != Backing::kStuck) guest.stuck += piece.bytes;
+    known->stays = true;
   }
-  if (backing.kept > 0) {
-    // The driver passes on what it made for this process alone (measured).
-    const int lent = Lend(guest, backing.kept);
-    if (lent >= 0) return lent;
-    const Locked lock(guest.books);
-    if (Backing* const known = guest.handles.Find(piece.address)) {
-      known->kept = Backing::kStuck;
-      guest.stuck += piece.bytes;
-    }
-    return -1;
-  }
-  auto* const pass = GPUMAN_REAL(cuMemExportToShareableHandle);
-  int descriptor = -1;
-  result = pass == nullptr ? CUDA_ERROR_NOT_SUPPORTED
-                           : pass(&descriptor, backing.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-  if (result != CUDA_SUCCESS) return -1;
-  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-  return descriptor;
-}
-
-CUresult AdoptPiece(Guest& guest, const Piece& piece, int descriptor) {
-  auto* const import = GPUMAN_REAL(cuMemImportFromShareableHandle);
-  auto* const map = GPUMAN_REAL(cuMemMap);
-  auto* const release = GPUMAN_REAL(cuMemRelease);
-  bool here = false, known = false;
-  {
-    const Locked lock(guest.books);
-    here = guest.handles.Find(piece.address) != nullptr;
-    const Region* const region = guest.regions.Find(piece.address);
-    for (unsigned i = 0; region != nullptr && i < PiecesOf(*region); ++i) {
-      const Piece own = PieceOf(*region, i);
-      known = known || (own.address == piece.address && own.bytes == piece.bytes);
-    }
-  }
-  CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-  CUmemGenericAllocationHandle handle = 0;
-  if (import != nullptr && map != nullptr && release != nullptr && known && !here)
-    result = import(&handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
-                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-  if (result == CUDA_SUCCESS) {
-    result = map(piece.address, piece.bytes, 0, handle, 0);
-    if (result != CUDA_SUCCESS) release(handle);
-  }
-  if (result != CUDA_SUCCESS) {
-    ::close(descriptor);
-    return here ? CUDA_SUCCESS : known ? result : CUDA_ERROR_INVALID_VALUE;
-  }
-  const int kept = Deposit(guest, descriptor);
-  const Locked lock(guest.books);
-  Backing* const entry = guest.handles.Insert(piece.address);
-  if (entry == nullptr) {
-    if (auto* const unmap = GPUMAN_REAL(cuMemUnmap)) unmap(piece.address, piece.bytes);
-    release(handle);
-    return CUDA_ERROR_OPERATING_SYSTEM;
-  }
-  *entry = {handle, kept > 0 ? kept : Backing::kUnkept};
-  guest.imported += piece.bytes;
-  return CUDA_SUCCESS;
-}
-
-CUresult GiveAccess(const Region& region) { return Access(region); }
-
-void SettleAdopted(Guest& guest) {
-  const Locked lock(guest.books);
-  for (std::size_t r = 0; r < guest.regions.size(); ++r) {
-    const Region& region = guest.regions.at(r);
-    for (unsigned i = 0; i < PiecesOf(region); ++i) {
-      const Piece piece = PieceOf(region, i);
-      Backing* const known = guest.handles.Find(piece.address);
-      if (known == nullptr || known->kept != Backing::kUnkept) continue;
-      known->kept = Backing::kStuck;
-      guest.stuck += piece.bytes;
-    }
-  }
-}
-
-CUresult AllocateBacked(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
-  auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
-  if (reserve == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-  StartAttendant(guest);
-  Region region{0, bytes, RoundUp(bytes, where.granule), where.context, where.device};
-  if (region.bytes < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUdeviceptr address = 0;
-  if (reserve(&address, region.bytes, 0, 0, 0) != CUDA_SUCCESS) return CUDA_ERROR_OUT_OF_MEMORY;
-  region.address = address;
-  CUresult result = MapRegion(guest, region);
-  if (result == CUDA_SUCCESS) {
-    const Locked lock(guest.books);
-    if (!guest.regions.Add(region)) result = CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  if (result != CUDA_SUCCESS) {
-    GiveUp(guest, region);
-    return result;
-  }
-  *pointer = address;
-  TellEvictable(guest);
-  return CUDA_SUCCESS;
-}
-
-bool FreeBacked(Guest& guest, CUdeviceptr pointer, CUresult& result) {
-  Region region{};
-  if (!IsBacked(guest)) return false;
-  {
-    const Locked lock(guest.books);
-    if (!guest.regions.Take(pointer, region)) return false;
-  }
-  result = WaitForContext(region.context);
-  if (result != CUDA_SUCCESS) {
-    const Locked lock(guest.books);
-    guest.regions.Add(region);  // there is room: it was there
-    return true;
-  }
-  GiveUp(guest, region);
-  TellEvictable(guest);
-  return true;
-}
-
-void DropBackedOf(Guest& guest, std::uint64_t context) {
-  bool any = false;
-  for (Region region{};; any = true) {
-    {
-      const Locked lock(guest.books);
-      if (!guest.regions.TakeOneOf(context, region)) break;
-    }
-    GiveUp(guest, region);
-  }
-  if (any) TellEvictable(guest);
-}
-
-bool FindBacked(Guest& guest, CUdeviceptr pointer, Region& region) {
-  if (!IsBacked(guest)) return false;
-  const Locked lock(guest.books);
-  const Region* const found = guest.regions.Find(pointer);
-  if (found == nullptr) return false;
-  region = *found;
-  return true;
 }
 
 }  // namespace gpuman::shim

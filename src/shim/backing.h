@@ -1,7 +1,7 @@
 // Device memory of the program's that the shim makes of the driver's virtual memory, so that what is behind
 // the addresses can leave the device and come back.
 //
-// All but the last two functions are for calls that have passed the gate.
+// Functions are for calls that have passed the gate, where nothing else is said.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -10,12 +10,17 @@
 
 namespace gpuman::shim {
 
-// Smaller allocations share what the device gives, which the driver packs better; they do not leave.
-inline constexpr std::uint64_t kLeastBacked = std::uint64_t{2} << 20;
+// Smaller allocations share slabs of this size.
+inline constexpr std::uint64_t kLeastBacked = Slabs::kBytes;
 
-// Whether memory is backed here: the job is one that can be evicted, and the process sees exactly one device
-// (what other devices may do with the memory differs from plain memory).
+// Whether memory is backed here: the job is one that can be evicted, and the process sees one device, or
+// several that reach each other.
 bool IsBacked(Guest& guest);
+// The same of memory on the device. Of several it is the one that memory is first wanted on.
+bool IsBackedOn(Guest& guest, int device);
+// There is a context on the device: as plain memory can be copied from there, it reaches what is backed. For
+// who holds guest.contexts.
+void ReachFrom(Guest& guest, int device);
 
 driver::abi::CUresult AllocateBacked(Guest& guest, const Where& where, driver::abi::CUdeviceptr* pointer,
                                      std::uint64_t bytes);
@@ -23,27 +28,67 @@ driver::abi::CUresult AllocateBacked(Guest& guest, const Where& where, driver::a
 bool FreeBacked(Guest& guest, driver::abi::CUdeviceptr pointer, driver::abi::CUresult& result);
 // All of a context that is gone.
 void DropBackedOf(Guest& guest, std::uint64_t context);
-// The region that the pointer is in. False: none.
-bool FindBacked(Guest& guest, driver::abi::CUdeviceptr pointer, Region& region);
+// What was allocated where the pointer is, of what the shim allocates: its address, size and context.
+// `number` is that of a small allocation, else 0. False: the shim has nothing there; where that is a slab's,
+// nobody has.
+struct Found {
+  Region region;
+  std::uint64_t number;
+  bool slab;
+};
+bool FindBacked(Guest& guest, driver::abi::CUdeviceptr pointer, Found& found);
+// For who holds the books: others can reach it, so it stays on the device.
+void PinRegion(Guest& guest, const Region& region);
 
-// Puts memory behind the pieces of the region that have none. What was done stays where it fails.
-driver::abi::CUresult MapRegion(Guest& guest, const Region& region);
-// Takes it away, all of it or what can leave the device; returns how many bytes. The addresses stay reserved.
-enum class Which { kAll, kEvictable };
-std::uint64_t UnmapRegion(Guest& guest, const Region& region, Which which);
+// Puts memory behind the pieces of the region that have none, and marks them so. What was done stays where it
+// fails.
+driver::abi::CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark = Backing::kNone);
+// Lets the devices use them that may.
+driver::abi::CUresult GiveAccess(const Region& region);
+// The same for those with contexts, of the region that begins there.
+void GiveReach(Guest& guest, std::uint64_t address);
+// Takes one piece's memory away; returns how many bytes it was.
+std::uint64_t UnmapPiece(Guest& guest, const Piece& piece);
+// Takes it away, all of it; returns how many bytes. The addresses stay reserved.
+std::uint64_t UnmapRegion(Guest& guest, const Region& region);
 
 // For the daemon to read, in the slot.
 void TellEvictable(Guest& guest);
 void TellImported(Guest& guest);  // also before a daemon has answered
 // Bytes on the device that can leave it.
 std::uint64_t BytesEvictable(Guest& guest);
+
+// The rest is for the attendant, with the gate shut.
+
+// Marks pieces that are to leave, so many bytes at least or all that can; what was allocated first goes
+// first. How many bytes that are.
+std::uint64_t MarkGoing(Guest& guest, std::uint64_t bytes);
+void UnmarkAll(Guest& guest);
+// Which devices may do what with the marked memory of the program's own; what the driver does not tell that
+// of is marked no more.
+void LearnAccess(Guest& guest);
+// Takes the memory away from the pieces so marked; returns how many bytes.
+std::uint64_t UnmapMarked(Guest& guest, Backing::Mark mark);
+// Calls visit(piece) for each of the pieces so marked, while it says true. False: it said false.
+template <typename Visit>
+bool ForEachMarked(Guest& guest, Backing::Mark mark, Visit visit) {
+  for (std::size_t i = 0; i < guest.regions.size(); ++i) {
+    const Region region = guest.regions.at(i);
+    for (unsigned p = 0; p < PiecesOf(region); ++p) {
+      const Piece piece = PieceOf(region, p);
+      const Backing* const known = guest.handles.Find(piece.address);
+      if (known != nullptr && known->mark == mark && !visit(piece)) return false;
+    }
+  }
+  return true;
+}
 // The piece's memory as a descriptor, for who closes it; -1: it cannot leave, or `result` says what the
 // driver did.
 int DescriptorOf(Guest& guest, const Piece& piece, driver::abi::CUresult& result);
 // Memory that came as a descriptor, which is taken in any case, behind the piece's addresses.
 driver::abi::CUresult AdoptPiece(Guest& guest, const Piece& piece, int descriptor);
-// After all pieces of the region were adopted.
-driver::abi::CUresult GiveAccess(const Region& region);
+// After all pieces were adopted.
+driver::abi::CUresult GiveAccessToFresh(Guest& guest);
 // After everything came back.
 void SettleAdopted(Guest& guest);
 

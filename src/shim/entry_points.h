@@ -68,6 +68,11 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMemGetAddressRange_v2, kQuery, NONE) \
   X(cuPointerGetAttribute, kQuery, NONE) \
   X(cuPointerGetAttributes, kQuery, NONE) \
+  X(cuMemGetAllocationPropertiesFromHandle, kQuery, NONE) \
+  X(cuMemExportToShareableHandle, kPass, NONE) \
+  X(cuMemGetHandleForAddressRange, kPass, NONE) \
+  X(cuMulticastBindMem, kPass, NONE) \
+  X(cuMulticastBindAddr, kPass, NONE) \
   X(cuStreamBeginCapture, kPass, PTSZ) \
   X(cuStreamBeginCapture_v2, kPass, PTSZ) \
   X(cuStreamEndCapture, kPass, PTSZ)
@@ -158,7 +163,10 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuCtxSetLimit, kContext, NONE) \
   X(cuCtxEnablePeerAccess, kContext, NONE) \
   X(cuCtxDisablePeerAccess, kContext, NONE) \
-  X(cuPointerSetAttribute, kPass, NONE)
+  X(cuPointerSetAttribute, kPass, NONE) \
+  X(cuMemAddressFree, kPass, NONE) \
+  X(cuMemSetAccess, kPass, NONE) \
+  X(cuMemGetAccess, kQuery, NONE)
 
 // What the shim asks the driver itself; never replaced.
 #define GPUMAN_SHIM_SERVICES(X) \
@@ -167,6 +175,7 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuCtxGetDevice) \
   X(cuCtxPopCurrent_v2) \
   X(cuCtxPushCurrent_v2) \
+  X(cuDeviceCanAccessPeer) \
   X(cuDeviceGetAttribute) \
   X(cuDeviceGetCount) \
   X(cuDeviceGetDefaultMemPool) \
@@ -174,15 +183,13 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuDeviceGetUuid) \
   X(cuDeviceGetUuid_v2) \
   X(cuDevicePrimaryCtxGetState) \
-  X(cuMemAddressFree) \
   X(cuMemAddressReserve) \
   X(cuMemGetAllocationGranularity) \
-  X(cuMemExportToShareableHandle) \
   X(cuMemPoolGetAttribute) \
-  X(cuMemSetAccess) \
   X(cuMipmappedArrayGetMemoryRequirements) \
   X(cuStreamGetCtx) \
   X(cuStreamIsCapturing) \
+  X(cuStreamQuery) \
   X(cuThreadExchangeStreamCaptureMode) \
   X(nvmlDeviceGetUUID)
 
@@ -194,7 +201,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMemRangeGetAttributes, kQuery) \
   X(cuMemPoolGetAttribute, kQuery) \
   X(cuMemGetAllocationGranularity, kQuery) \
-  X(cuMemGetAllocationPropertiesFromHandle, kQuery) \
   X(cuArrayGetMemoryRequirements, kQuery) \
   X(cuMipmappedArrayGetMemoryRequirements, kQuery) \
   X(cuDevicePrimaryCtxSetFlags, kContext) \
@@ -285,10 +291,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMemPoolSetAccess, kPass) \
   X(cuMemPoolGetAccess, kPass) \
   X(cuMemAddressReserve, kPass) \
-  X(cuMemAddressFree, kPass) \
-  X(cuMemSetAccess, kPass) \
-  X(cuMemGetAccess, kPass) \
-  X(cuMemExportToShareableHandle, kPass) \
   X(cuArrayGetDescriptor_v2, kPass) \
   X(cuArray3DGetDescriptor_v2, kPass) \
   X(cuMipmappedArrayGetLevel, kPass) \

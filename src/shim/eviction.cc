@@ -19,13 +19,16 @@ using wire::Trouble;
 
 // The mover may have to find host memory first, or copy. Its death ends the waiting at once.
 constexpr int kMoverMs = 110'000;
+constexpr int kConnectMs = 2'000;
+// Of a message: the mover copies them while the next are exported.
+constexpr unsigned kFewParts = 4;
 
 constexpr Ended Failed(CUresult result) { return {Trouble::kDriver, result}; }
 
 // To the mover. The end is seen there also where a child of a fork has the descriptor.
 class Connection {
  public:
-  explicit Connection(std::uint32_t magic) : socket_(CallDaemon(magic)) {}
+  explicit Connection(std::uint32_t magic) : socket_(CallDaemon(magic, kConnectMs)) {}
   ~Connection() {
     if (socket_ < 0) return;
     ::shutdown(socket_, SHUT_RDWR);
@@ -105,20 +108,9 @@ Trouble CloseOutsideCaptures(Guest& guest, std::uint64_t deadline) {
   }
 }
 
-// With the gate closed: the regions do not change, and only frees of who waited change them afterwards.
-template <typename Visit>
-bool ForEachPiece(Guest& guest, Visit visit) {
-  for (std::size_t i = 0; i < guest.regions.size(); ++i) {
-    const Region region = guest.regions.at(i);
-    for (unsigned p = 0; p < PiecesOf(region); ++p) {
-      if (!visit(region, PieceOf(region, p))) return false;
-    }
-  }
-  return true;
-}
-
-Ended Offer(Guest& guest, const Connection& mover) {
-  wire::Parts parts{wire::kPartsMagic, 0, 0, 0, {}};
+// The pieces so marked, which are so many bytes.
+Ended Offer(Guest& guest, const Connection& mover, Backing::Mark mark, std::uint64_t total) {
+  wire::Parts parts{wire::kPartsMagic, 0, 0, BytesAway(guest) != 0 ? 1u : 0u, total, {}};
   int descriptors[wire::kMostParts];
   Ended ended{};
   const auto send = [&] {
@@ -128,7 +120,7 @@ Ended Offer(Guest& guest, const Connection& mover) {
     if (!sent) ended = {Trouble::kNoMover};
     return sent;
   };
-  const bool all = ForEachPiece(guest, [&](const Region&, const Piece& piece) {
+  const bool all = ForEachMarked(guest, mark, [&](const Piece& piece) {
     const int descriptor = DescriptorOf(guest, piece, ended.driver);
     if (descriptor < 0 && ended.driver != CUDA_SUCCESS) {
       ended.trouble = Trouble::kDriver;
@@ -137,7 +129,7 @@ Ended Offer(Guest& guest, const Connection& mover) {
     if (descriptor < 0) return true;  // stays
     descriptors[parts.count] = descriptor;
     parts.part[parts.count++] = {piece.address, piece.bytes};
-    return parts.count < wire::kMostParts || send();
+    return parts.count < kFewParts || send();
   });
   if (!all) {
     for (unsigned i = 0; i < parts.count; ++i) ::close(descriptors[i]);
@@ -148,8 +140,8 @@ Ended Offer(Guest& guest, const Connection& mover) {
   return ended;
 }
 
-void DiscardSegments(Guest& guest) {
-  while (guest.segments != 0) Discard(guest, guest.segment[--guest.segments]);
+void DiscardSegments(Guest& guest, unsigned first) {
+  while (guest.segments > first) Discard(guest, guest.segment[--guest.segments]);
 }
 
 // The host memory that the data goes to.
@@ -165,40 +157,6 @@ Ended AwaitHostMemory(Guest& guest, const Connection& mover) {
     }
     if (message.reply.last != 0) return {};
   }
-}
-
-std::uint64_t UnmapAll(Guest& guest) {
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < guest.regions.size(); ++i)
-    bytes += UnmapRegion(guest, guest.regions.at(i), Which::kEvictable);
-  return bytes;
-}
-
-// With the gate closed and nothing in flight.
-Ended HandOut(Guest& guest, std::uint64_t deadline, std::uint64_t& evicted) {
-  CUresult result = CUDA_SUCCESS;
-  switch (DrainContexts(guest, deadline, result)) {
-    case Drained::kYes:
-      break;
-    case Drained::kTooLong:
-      return {Trouble::kBusy, CUDA_SUCCESS};
-    case Drained::kFailed:
-      return Failed(result);
-  }
-  if (BytesEvictable(guest) == 0) return {};
-  const InSomeContext context(guest);
-  if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
-  const Connection mover(wire::kOutMagic);
-  if (mover.get() < 0) return {Trouble::kNoMover};
-  Ended ended = Offer(guest, mover);
-  if (ended.trouble == Trouble::kNone) ended = AwaitHostMemory(guest, mover);
-  if (ended.trouble != Trouble::kNone) {
-    DiscardSegments(guest);
-    return ended;
-  }
-  evicted = UnmapAll(guest);
-  mover.Receipt({});
-  return {};
 }
 
 // Puts the parts of a message behind their addresses.
@@ -220,42 +178,43 @@ Ended AwaitDone(const Connection& mover) {
 // A process that the driver restored on another GPU than it began on cannot import what is there (measured).
 constexpr CUresult kNotHere = CUDA_ERROR_NOT_INITIALIZED;
 
-// The mover's memory. `result`: what the driver said to it.
+// The mover's memory. `result`: what the driver said to it; where that is that it does not let any in, all of
+// it has been received, for the mover to listen again.
 Ended Adopt(Guest& guest, const Connection& mover, CUresult& result) {
   for (bool last = false; !last;) {
     Message message;
     if (!message.Receive(mover.get())) return {Trouble::kNoMover};
     if (message.reply.magic != 0)
       return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
-    if (message.parts.own != 0) result = kNotHere;
+    if (message.parts.more != 0) result = kNotHere;
     if (result == CUDA_SUCCESS) result = Map(guest, message);
+    if (result != CUDA_SUCCESS && result != kNotHere) return {};
     last = message.parts.last != 0;
   }
-  for (std::size_t i = 0; i < guest.regions.size() && result == CUDA_SUCCESS; ++i)
-    result = GiveAccess(guest.regions.at(i));
+  if (result == CUDA_SUCCESS) result = GiveAccessToFresh(guest);
   return {};
 }
 
 // Memory of the process's own, which the mover fills.
 Ended MakeOwn(Guest& guest, const Connection& mover) {
-  UnmapAll(guest);
+  UnmapMarked(guest, Backing::kFresh);
   const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
   if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {Trouble::kNoMover};
   Ended ended = AwaitDone(mover);  // what the mover made is gone
-  for (std::size_t i = 0; i < guest.regions.size() && ended.trouble == Trouble::kNone; ++i) {
-    const CUresult result = MapRegion(guest, guest.regions.at(i));
+  for (std::size_t i = 0; i < guest.regions.size() && ended.ok(); ++i) {
+    const CUresult result = MapRegion(guest, guest.regions.at(i), Backing::kFresh);
     if (result != CUDA_SUCCESS) ended = Failed(result);
   }
-  if (ended.trouble == Trouble::kNone) ended = Offer(guest, mover);
-  return ended.trouble == Trouble::kNone ? AwaitDone(mover) : ended;
+  if (ended.ok()) ended = Offer(guest, mover, Backing::kFresh, BytesAway(guest));
+  return ended.ok() ? AwaitDone(mover) : ended;
 }
 
-Ended FetchBack(Guest& guest) {
+Ended Receive(Guest& guest) {
   const Connection mover(wire::kBackMagic);
   if (mover.get() < 0) return {Trouble::kNoMover};
   CUresult result = CUDA_SUCCESS;
   Ended ended = Adopt(guest, mover, result);
-  if (ended.trouble != Trouble::kNone) return ended;
+  if (!ended.ok()) return ended;
   if (result == kNotHere)
     ended = MakeOwn(guest, mover);
   else if (result != CUDA_SUCCESS)
@@ -276,51 +235,97 @@ wire::Outcome Count(Guest& guest, std::uint64_t bytes) {
   return wire::Reserve(*guest.ledger, wire::kHost, guest.slot, bytes);
 }
 
-void Uncount(Guest& guest) {
+void Uncount(Guest& guest, std::uint64_t bytes) {
+  const Locked lock(guest.meter);
+  wire::GiveBack(*guest.ledger, wire::kHost, guest.slot, bytes);
+}
+
+void UncountAll(Guest& guest) {
   const Locked lock(guest.meter);
   wire::GiveBack(*guest.ledger, wire::kHost, guest.slot,
                  wire::BytesOf(*guest.ledger, wire::kHost, guest.slot));
 }
 
+// The marked pieces, which are so many bytes.
+Ended HandOutMarked(Guest& guest, std::uint64_t bytes) {
+  const InSomeContext context(guest);
+  if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
+  LearnAccess(guest);
+  const Connection mover(wire::kOutMagic);
+  if (mover.get() < 0) return {Trouble::kNoMover};
+  const unsigned segments = guest.segments;
+  Ended ended = Offer(guest, mover, Backing::kGoing, bytes);
+  if (ended.ok()) ended = AwaitHostMemory(guest, mover);
+  if (!ended.ok()) {
+    DiscardSegments(guest, segments);
+    return ended;
+  }
+  const std::uint64_t gone = UnmapMarked(guest, Backing::kGoing);
+  {
+    const Locked lock(guest.books);
+    guest.away += gone;
+  }
+  mover.Receipt({});
+  return {};
+}
+
 }  // namespace
 
-Ended Evict(Guest& guest, std::uint64_t deadline, std::uint64_t& evicted) {
-  evicted = 0;
+std::uint64_t BytesAway(Guest& guest) {
+  const Locked lock(guest.books);
+  return guest.away;
+}
+
+Ended Shut(Guest& guest, std::uint64_t deadline) {
   const Trouble closed = CloseOutsideCaptures(guest, deadline);
   if (closed != Trouble::kNone) return {closed, CUDA_SUCCESS};
-  const Ended ended = Count(guest, BytesEvictable(guest)) == wire::Outcome::kRefused
-                          ? Ended{Trouble::kBudget}
-                          : HandOut(guest, deadline, evicted);
-  if (ended.trouble != Trouble::kNone) {
-    Uncount(guest);
-    OpenGate(guest);
+  CUresult result = CUDA_SUCCESS;
+  Ended ended{};
+  switch (DrainContexts(guest, deadline, result)) {
+    case Drained::kYes:
+      return ended;
+    case Drained::kTooLong:
+      ended = {Trouble::kBusy, CUDA_SUCCESS};
+      break;
+    case Drained::kFailed:
+      ended = Failed(result);
+      break;
   }
+  OpenGate(guest);
   return ended;
 }
 
-Ended Restore(Guest& guest) {
+Ended HandOut(Guest& guest, std::uint64_t bytes) {
+  if (bytes == 0 || BytesEvictable(guest) == 0) return {};
+  const std::uint64_t marked = MarkGoing(guest, bytes);
+  Ended ended{Trouble::kBudget};
+  if (Count(guest, marked) != wire::Outcome::kRefused) {
+    ended = HandOutMarked(guest, marked);
+    if (!ended.ok()) Uncount(guest, marked);
+  }
+  UnmarkAll(guest);
+  return ended;
+}
+
+Ended FetchBack(Guest& guest) {
   if (guest.segments != 0) {
     const InSomeContext context(guest);
-    if (!context) {
-      // A program at its end: the CUDA runtime destroys its context by other ways than the gate's.
-      OpenGate(guest);
-      return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT, true};
-    }
-    const Ended ended = FetchBack(guest);
-    const bool other = ended.trouble != Trouble::kNone && ended.driver != CUDA_ERROR_OUT_OF_MEMORY;
-    if (const CUresult health = other ? Health() : CUDA_SUCCESS; health != CUDA_SUCCESS) {
-      OpenGate(guest);
+    // A program at its end: the CUDA runtime destroys its context by other ways than the gate's.
+    if (!context) return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT, true};
+    Ended ended = Receive(guest);
+    const bool other = !ended.ok() && ended.driver != CUDA_ERROR_OUT_OF_MEMORY;
+    if (const CUresult health = other ? Health() : CUDA_SUCCESS; health != CUDA_SUCCESS)
       return {Trouble::kDriver, health, true};
-    }
-    if (ended.trouble != Trouble::kNone) {
-      UnmapAll(guest);
+    if (!ended.ok()) {
+      UnmapMarked(guest, Backing::kFresh);
       return ended.driver == CUDA_ERROR_OUT_OF_MEMORY ? Ended{Trouble::kNoRoom, ended.driver} : ended;
     }
     SettleAdopted(guest);
-    DiscardSegments(guest);
+    DiscardSegments(guest, 0);
+    const Locked lock(guest.books);
+    guest.away = 0;
   }
-  Uncount(guest);
-  OpenGate(guest);
+  UncountAll(guest);
   return {};
 }
 

@@ -1,11 +1,11 @@
-// Leaving the device and coming back. For the attendant alone.
+// Holding the process, leaving the device, in parts or as a whole, and coming back. For the attendant alone.
 //
 // The process does not copy: it hands its memory to the mover, a process of the daemon's, as descriptors, and
 // gets it back so (ledger/wire/transfer.h). While it is away it holds the host memory with its data as well,
 // so that they live exactly as long as it does, whatever becomes of mover and daemon.
 //
-// Either happens as a whole or not at all: an eviction that fails leaves the process on the device with the
-// gate open, a restore that fails leaves it evicted with the gate closed, and the data is where it was.
+// Each step happens as a whole or not at all: what fails leaves the process as it was, and its data where
+// they were.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -17,14 +17,23 @@ namespace gpuman::shim {
 struct Ended {
   ledger::wire::Trouble trouble = ledger::wire::Trouble::kNone;
   driver::abi::CUresult driver = driver::abi::CUDA_SUCCESS;
-  bool failed = false;  // the driver serves this process no more: the gate is open
+  bool failed = false;  // the driver serves this process no more
+  bool ok() const { return trouble == ledger::wire::Trouble::kNone; }
 };
 
-// Closes the gate, waits for the work of all contexts, hands over what can leave and gives it up. Waiting for
-// the program ends at the deadline (CLOCK_MONOTONIC, ns). On success the gate stays closed.
-Ended Evict(Guest& guest, std::uint64_t deadline, std::uint64_t& evicted);
+inline constexpr std::uint64_t kEverything = UINT64_MAX;
 
-// Memory behind the same addresses again, with the same bytes; opens the gate.
-Ended Restore(Guest& guest);
+// Closes the gate and waits for the work of all contexts. Waiting for the program ends at the deadline
+// (CLOCK_MONOTONIC, ns); the gate is open again where it fails.
+Ended Shut(Guest& guest, std::uint64_t deadline);
+
+// With the gate shut: hands over so many bytes at least of what can leave, or all of it, and gives it up.
+Ended HandOut(Guest& guest, std::uint64_t bytes);
+
+// With the gate shut: memory behind all addresses again, with the same bytes.
+Ended FetchBack(Guest& guest);
+
+// Bytes of the process that are in host memory.
+std::uint64_t BytesAway(Guest& guest);
 
 }  // namespace gpuman::shim

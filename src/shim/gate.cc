@@ -73,7 +73,7 @@ void Leave(void* word) {
   if (guest == nullptr) return;
   const Locked lock(guest->gate.registry);
   auto* const own = static_cast<Passenger*>(word);
-  Store(own->in_flight, 0);
+  Store(own->in_flight, own->in_flight & ~kDepthMask);
   own->open = 0;
   own->used = 0;
 }
@@ -90,21 +90,34 @@ Passenger* Register(Guest& guest) {
   Passenger* const own = has_key ? FindFree(gate) : nullptr;
   if (own == nullptr || ::pthread_setspecific(at_thread_end, own) != 0) return nullptr;
   own->used = 1;
-  Store(own->in_flight, 1);
+  Store(own->in_flight, (own->in_flight & ~kDepthMask) + 1);
   own->open = gate.expedited && gate.closed == 0 ? 1 : 0;
   passenger = own;
   return own;
 }
 
-void WaitWhileClosed(Gate& gate) {
-  while (Load(gate.closed) != 0)
-    ::syscall(SYS_futex, &gate.closed, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
+void WaitWhileClosed(Guest& guest) {
+  const AtGate waiting(guest);
+  while (Load(guest.gate.closed) != 0)
+    ::syscall(SYS_futex, &guest.gate.closed, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+// With its word as it is where nobody is in a call; null: it has none.
+void Pass(Guest& guest, Passenger* own) {
+  const std::uint32_t outside = own != nullptr ? own->in_flight & ~kDepthMask : 0;
+  for (;;) {
+    if (own != nullptr) Store(own->in_flight, outside + 1);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (Load(guest.gate.closed) == 0) return;
+    if (own != nullptr) Store(own->in_flight, outside);
+    WaitWhileClosed(guest);
+  }
 }
 
 bool AnyInFlight(Gate& gate) {
   bool any = false;
   const Locked lock(gate.registry);
-  ForEachPassenger(gate, [&](const Passenger& one) { any = any || Load(one.in_flight) != 0; });
+  ForEachPassenger(gate, [&](const Passenger& one) { any = any || (Load(one.in_flight) & kDepthMask) != 0; });
   return any || gate.unsafe;
 }
 
@@ -134,18 +147,41 @@ Passenger* EnterSlowly() {
   Guest* const guest = GuestMemory();
   Passenger* own = passenger;
   if (guest == nullptr) return nullptr;  // nothing of it can ever join a ledger either
-  if (own != nullptr && own->used != 0 && own->in_flight > 1) return own;  // a call within a call
+  if (own != nullptr && own->used != 0 && (own->in_flight & kDepthMask) > 1)
+    return own;  // a call within a call
   if (own == nullptr || own->used == 0) own = Register(*guest);
   if (own == nullptr) guest->gate.unsafe = true;
-  for (;;) {
-    if (own != nullptr) Store(own->in_flight, 1);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (Load(guest->gate.closed) == 0) break;
-    if (own != nullptr) Store(own->in_flight, 0);
-    WaitWhileClosed(guest->gate);
-  }
+  Pass(*guest, own);
   errno = before;
   return own;
+}
+
+bool MayStepAside() {
+  const Passenger* const own = passenger;
+  return own == nullptr || (own->in_flight & kDepthMask) == 1;
+}
+
+StepAside::StepAside() {
+  if (Passenger* const own = passenger) Store(own->in_flight, own->in_flight & ~kDepthMask);
+}
+
+StepAside::~StepAside() {
+  Guest* const guest = GuestMemory();
+  if (passenger != nullptr && guest != nullptr) Pass(*guest, passenger);
+}
+
+std::uint64_t CallsSince(Gate& gate, bool& in_flight) {
+  constexpr std::uint32_t kMostCalls = UINT32_MAX / kOneCall;
+  std::uint64_t calls = 0;
+  in_flight = false;
+  const Locked lock(gate.registry);
+  ForEachPassenger(gate, [&](Passenger& one) {
+    const std::uint32_t word = Load(one.in_flight);
+    in_flight = in_flight || (word & kDepthMask) != 0;
+    calls += (word / kOneCall - one.seen) & kMostCalls;
+    one.seen = word / kOneCall;
+  });
+  return calls;
 }
 
 bool CloseGate(Guest& guest, std::uint64_t deadline) {

@@ -19,10 +19,15 @@ struct Guest;
 
 // One thread's.
 struct alignas(64) Passenger {
-  std::uint32_t in_flight;  // how deep it is in calls
-  std::uint32_t open;       // 1: it may go without looking further
-  std::uint32_t used;       // 0: of no thread, or wiped by a fork
+  // How deep it is in calls, in the low byte; above it how many calls it has made, which costs nothing
+  // beside.
+  std::uint32_t in_flight;
+  std::uint32_t open;  // 1: it may go without looking further
+  std::uint32_t used;  // 0: of no thread, or wiped by a fork
+  std::uint32_t seen;  // calls that were counted (CallsSince)
 };
+
+inline constexpr std::uint32_t kDepthMask = 0xff, kOneCall = 0x100;
 
 struct PassengerChunk;
 
@@ -49,29 +54,43 @@ class Passage {
   Passage() {
     Passenger* const own = passenger;
     if (__builtin_expect(own != nullptr, 1)) {
-      const std::uint32_t depth = own->in_flight;
-      __atomic_store_n(&own->in_flight, depth + 1, __ATOMIC_RELAXED);
+      const std::uint32_t before = own->in_flight;
+      __atomic_store_n(&own->in_flight, before + 1, __ATOMIC_RELAXED);
       __atomic_signal_fence(__ATOMIC_SEQ_CST);
       if (__builtin_expect(__atomic_load_n(&own->open, __ATOMIC_ACQUIRE) == 1, 1)) {
         passenger_ = own;
-        depth_ = depth;
+        before_ = before;
         return;
       }
     }
     passenger_ = EnterSlowly();
-    depth_ = passenger_ != nullptr ? passenger_->in_flight - 1 : 0;
+    before_ = passenger_ != nullptr ? passenger_->in_flight - 1 : 0;
   }
   ~Passage() {
     if (__builtin_expect(passenger_ != nullptr, 1))
-      __atomic_store_n(&passenger_->in_flight, depth_, __ATOMIC_RELEASE);
+      __atomic_store_n(&passenger_->in_flight, before_ + kOneCall, __ATOMIC_RELEASE);
   }
   Passage(const Passage&) = delete;
   Passage& operator=(const Passage&) = delete;
 
  private:
   Passenger* passenger_;  // null: this process has no gate
-  std::uint32_t depth_;
+  std::uint32_t before_;
 };
+
+// For a hook that has to wait for what may need the gate to close: outside of it until this ends, which waits
+// while it is closed. Not from within a call within a call.
+class StepAside {
+ public:
+  StepAside();
+  ~StepAside();
+  StepAside(const StepAside&) = delete;
+  StepAside& operator=(const StepAside&) = delete;
+};
+bool MayStepAside();
+
+// Calls since this was asked last, and whether one is in flight. For one thread.
+std::uint64_t CallsSince(Gate& gate, bool& in_flight);
 
 // Closes the gate and waits until no call is in flight, up to the deadline (CLOCK_MONOTONIC, ns). False: a
 // call went on; the gate is open again.

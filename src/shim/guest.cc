@@ -7,6 +7,7 @@
 #include "shim/backing.h"
 #include "shim/join.h"
 #include "shim/meter.h"
+#include "shim/paging.h"
 
 namespace gpuman::shim {
 namespace {
@@ -14,6 +15,8 @@ namespace {
 // A daemon that is there takes a connection at once, and may have a thousand processes to answer before.
 constexpr Patience kPatience{.connect_ms = 500, .answer_ms = 10'000};
 constexpr std::uint64_t kFirstPause = 1'000'000'000;
+// Where the others' turns hang on what it has.
+constexpr std::uint64_t kPauseOfShared = 250'000'000;
 constexpr unsigned kMostDoublings = 6;  // at most a minute between two tries
 
 Guest* memory;
@@ -34,12 +37,14 @@ void Try(Guest& guest) {
     Join(guest, place);
     guest.phase.store(Phase::kJoined, std::memory_order_release);
     TellImported(guest);
+    TellManaged(guest);
     return;
   }
   if (reply == Reply::kNoJob) return guest.phase.store(Phase::kNever, std::memory_order_release);
   const unsigned doublings = guest.tries < kMostDoublings ? guest.tries : kMostDoublings;
   ++guest.tries;
-  __atomic_store_n(&guest.next_try, NowNs() + (kFirstPause << doublings), __ATOMIC_RELEASE);
+  const std::uint64_t pause = MayBeEvicted() ? kPauseOfShared : kFirstPause << doublings;
+  __atomic_store_n(&guest.next_try, NowNs() + pause, __ATOMIC_RELEASE);
 }
 
 // Whoever comes first asks. At the very first time the others wait for it: what they allocate has to count.
@@ -56,6 +61,8 @@ void TryWhenDue(Guest& guest) {
 }
 
 }  // namespace
+
+void JoinWhenDue(Guest& guest) { TryWhenDue(guest); }
 
 // Null where the kernel cannot wipe memory for a child (before 4.14).
 Guest* GuestMemory() {
@@ -76,7 +83,9 @@ Guest* ThisGuest() {
   Guest* const guest = GuestMemory();
   if (guest == nullptr) return nullptr;
   Phase phase = guest->phase.load(std::memory_order_acquire);
-  if (__builtin_expect(phase == Phase::kAlone, 0)) {
+  // Once there is an attendant it asks, and the program's threads never wait for that.
+  if (__builtin_expect(phase == Phase::kAlone, 0) &&
+      __atomic_load_n(&guest->attendant.started, __ATOMIC_ACQUIRE) == 0) {
     TryWhenDue(*guest);
     phase = guest->phase.load(std::memory_order_acquire);
   }

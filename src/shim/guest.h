@@ -19,8 +19,11 @@
 #include "ledger/wire/transfer.h"
 #include "shim/account/allocations.h"
 #include "shim/account/arrays.h"
+#include "shim/account/made_memory.h"
 #include "shim/account/regions.h"
+#include "shim/account/slabs.h"
 #include "shim/account/virtual_memory.h"
+#include "shim/activity.h"
 #include "shim/attendant.h"
 #include "shim/drain.h"
 #include "shim/gate.h"
@@ -63,11 +66,15 @@ struct Context {
 };
 
 // What is behind a piece of a region. `kept`: the descriptor in the vault that it came by, above 0. What came
-// and whose descriptor could not be kept cannot be passed on: it is stuck on the device until it is freed.
+// and whose descriptor could not be kept cannot be passed on: it is stuck on the device until it is freed. So
+// is what others can reach (`stays`).
 struct Backing {
   static constexpr int kOwn = 0, kStuck = -1, kUnkept = -2;
+  enum Mark : std::uint32_t { kNone, kGoing, kFresh };  // chosen to leave; has just come
   std::uint64_t handle;
   int kept;
+  Mark mark;
+  bool stays = false;
 };
 
 enum class Phase : std::uint32_t {
@@ -107,19 +114,31 @@ struct Guest {
   Table<Context> context;
   std::uint64_t primary[kMostDevices];
 
+  // Of what plain memory is made (paging.cc), by device. Atomic; 0: not known yet, 1: managed memory, 2: not.
+  std::uint32_t paged[kMostDevices];
+
   // What can leave the device (backing.cc), and how it leaves and comes back (attendant.cc).
   Gate gate;
-  Regions regions;         // for books
-  Table<Backing> handles;  // for books: of the regions' pieces that are on the device, by address
-  std::uint64_t stuck;     // for books: bytes of those that cannot leave it
-  std::uint64_t imported;  // for books: bytes of those that came from another process
-  std::uint64_t foreign;   // for books: memory that the program imported itself, how many
-  std::uint32_t backing;   // atomic; 0: not known yet, 1: regions are made, 2: none are
-  std::uint32_t captures;  // atomic; streams that capture
+  Regions regions;            // for books
+  Table<Backing> handles;     // for books: of the regions' pieces that are on the device, by address
+  Slabs slabs;                // for books: of regions
+  MadeMemory made;            // for books: the program's own, with regions and without
+  std::uint64_t stuck;        // for books: bytes of those that cannot leave it
+  std::uint64_t imported;     // for books: bytes of those that came from another process
+  std::uint64_t foreign;      // for books: memory that the program imported itself, how many
+  std::uint64_t away;         // for books: bytes of pieces that are in host memory instead
+  std::uint64_t births;       // for books: allocations so far
+  std::uint32_t backing;      // atomic; 0: not known yet, 1: regions are made, 2: none are
+  int visible;                // devices that the process sees; known with `backing`
+  std::uint32_t home;         // atomic; 1 + the one of several whose memory can leave; 0: none yet
+  std::uint64_t reach;        // for books: the devices with contexts, a bit each
+  std::uint32_t captures;     // atomic; streams that capture
+  pthread_mutex_t capturing;  // held where a capture begins, and where one would be spoilt; after contexts
+  Watch watch;
   Drain drain;
   Attendant attendant;
   Vault vault;
-  unsigned segments;  // of host memory that has the data while it is away; the attendant's own
+  unsigned segments;  // of host memory that has the data that is away; the attendant's own
   int segment[ledger::wire::kMostSegments];  // in the vault
 };
 
@@ -129,6 +148,9 @@ Guest* GuestMemory();
 // The guest of this process, joined where that is possible now; null where the shim has nothing to do. Waits
 // for the daemon at the first call: half a second until it takes the connection, then ten until it answers.
 Guest* ThisGuest();
+
+// Asks the daemon, unless it was asked just now.
+void JoinWhenDue(Guest& guest);
 
 // For the length of a hook: the program's errno stays as it was.
 class Visit {

@@ -19,8 +19,10 @@ CUstream PerThread(CUstream stream) { return stream == nullptr ? CU_STREAM_PER_T
 template <typename Begin>
 CUresult BeginIn(Begin begin) {
   Guest* const guest = GuestMemory();
+  if (guest == nullptr) return begin();
+  const Locked lock(guest->capturing);
   const CUresult result = begin();
-  if (guest != nullptr && result == CUDA_SUCCESS) __atomic_fetch_add(&guest->captures, 1, __ATOMIC_SEQ_CST);
+  if (result == CUDA_SUCCESS) __atomic_fetch_add(&guest->captures, 1, __ATOMIC_SEQ_CST);
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include "shim/backing.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"
+#include "shim/paging.h"
 
 namespace gpuman::shim {
 namespace {
@@ -23,6 +24,7 @@ void Gone(Guest& guest, std::uint64_t context) {
     count = guest.allocations.TakeOf(context, taken, kBatch);
     for (unsigned i = 0; i < count; ++i) GiveBack(guest, taken[i].device, guest.allocations.Freed(taken[i]));
   }
+  TellManaged(guest);
   const Locked lock(guest.books);
   for (ArrayEntry array{}; guest.arrays.TakeOneOf(context, array);)
     GiveBack(guest, array.device, guest.arrays.Freed(array));
@@ -32,6 +34,7 @@ void Enter(Guest& guest, std::uint64_t context, int device, std::uint64_t bytes)
   Gone(guest, context);  // of an earlier context of the same number
   if (Context* const entry = guest.context.Insert(context)) *entry = {device, bytes};
   StartAttendant(guest);
+  ReachFrom(guest, device);
 }
 
 bool IsActive(CUdevice device) {

@@ -2,6 +2,7 @@
 #include "shim/backing.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"
+#include "shim/paging.h"
 #include "shim/pools.h"
 
 namespace gpuman::shim {
@@ -34,37 +35,64 @@ void Undo(Guest& guest, std::uint64_t address) {
   if (auto* const free = GPUMAN_REAL(cuMemFree_v2)) free(address);
 }
 
-// What cuMemAlloc allocates by: so much that it can leave the device, or as the driver does.
+// What cuMemAlloc allocates by: so that it can leave the device, or as the driver does. So what is small
+// while a stream is captured: that may be refused, and its free must not wait. `managed`: the driver pages
+// it.
 template <typename Plain>
-CUresult BackedOr(Guest* guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes, Plain plain) {
-  const bool backed = guest != nullptr && bytes >= kLeastBacked && IsBacked(*guest);
-  return backed ? AllocateBacked(*guest, where, pointer, bytes) : plain();
+CUresult BackedOr(Guest* guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes, bool& managed,
+                  Plain plain) {
+  managed = false;
+  if (guest == nullptr || bytes == 0) return plain();
+  const bool capturing = __atomic_load_n(&guest->captures, __ATOMIC_SEQ_CST) != 0;
+  if (IsBackedOn(*guest, where.device))
+    return bytes >= kLeastBacked || !capturing ? AllocateBacked(*guest, where, pointer, bytes) : plain();
+  managed = bytes >= kLeastBacked && IsManaged(*guest, where.device);
+  return managed ? AllocateManaged(*guest, where, pointer, bytes) : plain();
 }
 
+struct Taken {
+  std::uint64_t size;
+  bool managed;
+};
+
 // `allocate` is the driver's call, or what stands for it where the guest is not null; `asked` bounds what it
-// takes, `size` tells afterwards how much it was.
-template <typename Allocate, typename Size>
-CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allocate, Size size) {
+// takes, `made` tells afterwards what it was.
+// `full`: the device had no room for it, or the job has none there for now.
+template <typename Allocate, typename Tell>
+CUresult TryWithin(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t reserved,
+                   Allocate allocate, Tell made, bool& full) {
+  if (!Reserve(guest, where.device, reserved)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUdeviceptr before = *pointer;
+  full = !IsWithinRoom(guest, where.device);
+  const CUresult result = full ? CUDA_ERROR_OUT_OF_MEMORY : allocate(&guest, where);
+  if (result != CUDA_SUCCESS) {
+    GiveBack(guest, where.device, reserved);
+    full = result == CUDA_ERROR_OUT_OF_MEMORY;
+    return result;
+  }
+  std::uint64_t cost = 0;
+  const auto [size, managed] = made();
+  if (Enter(guest, {*pointer, size, where.context, where.granule, where.device, managed}, cost) &&
+      Settle(guest, where.device, reserved, cost)) {
+    if (managed) TellManaged(guest);
+    return CUDA_SUCCESS;
+  }
+  Undo(guest, *pointer);
+  GiveBack(guest, where.device, reserved);
+  *pointer = before;
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+template <typename Allocate, typename Tell>
+CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allocate, Tell made) {
   const Visit visit;
   Where where{};
   if (!visit || pointer == nullptr || asked == 0 || !CurrentWhere(*visit, where))
     return allocate(nullptr, where);
   const std::uint64_t reserved = RoundUp(asked, where.granule);
-  if (!Reserve(*visit, where.device, reserved)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUdeviceptr before = *pointer;
-  const CUresult result = allocate(&*visit, where);
-  if (result != CUDA_SUCCESS) {
-    GiveBack(*visit, where.device, reserved);
-    return result;
-  }
-  std::uint64_t cost = 0;
-  if (Enter(*visit, {*pointer, size(), where.context, where.granule, where.device}, cost) &&
-      Settle(*visit, where.device, reserved, cost))
-    return CUDA_SUCCESS;
-  Undo(*visit, *pointer);
-  GiveBack(*visit, where.device, reserved);
-  *pointer = before;
-  return CUDA_ERROR_OUT_OF_MEMORY;
+  return WithRoom(&*visit, reserved, [&](bool& full) {
+    return TryWithin(*visit, where, pointer, reserved, allocate, made, full);
+  });
 }
 
 std::uint64_t PitchedBytes(std::uint64_t pitch, std::uint64_t height) {
@@ -102,6 +130,7 @@ CUresult FreeAt(CUdeviceptr pointer, Free free) {
     else
       (*visit).allocations.PutBack(allocation);
   }
+  if (allocation.managed) TellManaged(*visit);
   GiveBack(*visit, allocation.device, bytes);
   return result;
 }
@@ -113,18 +142,22 @@ namespace hook {
 CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
   auto* const real = GPUMAN_REAL(cuMemAlloc_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  bool managed = false;
   return AllocateWithin(
       pointer, bytes,
       [&](Guest* guest, const Where& where) {
-        return BackedOr(guest, where, pointer, bytes, [&] { return real(pointer, bytes); });
+        return BackedOr(guest, where, pointer, bytes, managed, [&] { return real(pointer, bytes); });
       },
-      [&] { return std::uint64_t{bytes}; });
+      [&] {
+        return Taken{bytes, managed};
+      });
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in_bytes, size_t height,
                             unsigned int element_size_bytes) {
   auto* const real = GPUMAN_REAL(cuMemAllocPitch_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  bool managed = false;
   return AllocateWithin(
       pointer, pitch == nullptr ? 0 : PitchedBytes(RoundUp(width_in_bytes, kPitch), height),
       [&](Guest* guest, const Where& where) {
@@ -133,13 +166,16 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* pointer, size_t* pitch, size_t width_in
                           (element_size_bytes == 4 || element_size_bytes == 8 || element_size_bytes == 16);
         if (!good) return plain();
         const std::uint64_t row = RoundUp(width_in_bytes, kPitch);
-        const CUresult result = BackedOr(guest, where, pointer, PitchedBytes(row, height), plain);
+        const CUresult result = BackedOr(guest, where, pointer, PitchedBytes(row, height), managed, plain);
         // As the driver's own, where the driver has not said it.
-        Region region{};
-        if (result == CUDA_SUCCESS && guest != nullptr && FindBacked(*guest, *pointer, region)) *pitch = row;
+        Found found{};
+        if (result == CUDA_SUCCESS && guest != nullptr && (managed || FindBacked(*guest, *pointer, found)))
+          *pitch = row;
         return result;
       },
-      [&] { return PitchedBytes(*pitch, height); });
+      [&] {
+        return Taken{PitchedBytes(*pitch, height), managed};
+      });
 }
 
 // Managed memory comes to the device as it is touched there, up to all of it: all of it counts.
@@ -148,7 +184,9 @@ CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flag
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   return AllocateWithin(
       pointer, bytes, [&](Guest*, const Where&) { return real(pointer, bytes, flags); },
-      [&] { return std::uint64_t{bytes}; });
+      [&] {
+        return Taken{bytes, true};
+      });
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {

@@ -2,6 +2,7 @@
 // it is made of. The driver is asked first, so its errors stay its own.
 #include "shim/backing.h"
 #include "shim/hooks.h"
+#include "shim/program_memory.h"
 
 namespace gpuman::shim {
 namespace {
@@ -12,7 +13,8 @@ void Answer(void* data, T value) {
 }
 
 // The driver's answer in `data` becomes that of plain memory.
-void Mend(const Region& region, CUpointer_attribute attribute, void* data) {
+void Mend(const Found& found, CUpointer_attribute attribute, void* data) {
+  const Region& region = found.region;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
       return Answer(data, reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(region.context)));
@@ -21,13 +23,25 @@ void Mend(const Region& region, CUpointer_attribute attribute, void* data) {
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       return Answer(data, std::size_t{region.size});
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-      // One for the whole allocation: that of its first piece.
+      // One for the whole allocation: that of its first piece, or one that no driver counts up to.
+      if (found.number != 0) return Answer(data, std::uint64_t{1} << 63 | found.number);
       if (auto* const real = GPUMAN_REAL(cuPointerGetAttribute))
         real(data, CU_POINTER_ATTRIBUTE_BUFFER_ID, region.address);
       return;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return Answer(data, std::uint64_t{CU_MEM_HANDLE_TYPE_NONE});
     default:
       return;
   }
+}
+
+// The driver's answer of memory that the program made itself becomes what it asked for. It is made so that it
+// can be passed on.
+void MendTypes(Guest& guest, CUpointer_attribute attribute, void* data, CUdeviceptr pointer) {
+  if (attribute != CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES) return;
+  std::uint64_t types = 0;
+  __builtin_memcpy(&types, data, sizeof types);
+  Answer(data, types & TypesAt(guest, pointer));
 }
 
 }  // namespace
@@ -39,10 +53,11 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr po
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(base, size, pointer);
   const Visit visit;
-  Region region{};
-  if (!visit || result != CUDA_SUCCESS || !FindBacked(*visit, pointer, region)) return result;
-  if (base != nullptr) *base = region.address;
-  if (size != nullptr) *size = region.size;
+  Found found{};
+  if (!visit || result != CUDA_SUCCESS) return result;
+  if (!FindBacked(*visit, pointer, found)) return found.slab ? CUDA_ERROR_NOT_FOUND : result;
+  if (base != nullptr) *base = found.region.address;
+  if (size != nullptr) *size = found.region.size;
   return result;
 }
 
@@ -51,9 +66,11 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(data, attribute, ptr);
   const Visit visit;
-  Region region{};
-  if (visit && result == CUDA_SUCCESS && FindBacked(*visit, ptr, region)) Mend(region, attribute, data);
-  return result;
+  Found found{};
+  if (!visit || result != CUDA_SUCCESS) return result;
+  MendTypes(*visit, attribute, data, ptr);
+  if (FindBacked(*visit, ptr, found)) Mend(found, attribute, data);
+  return found.slab && found.number == 0 ? CUDA_ERROR_INVALID_VALUE : result;
 }
 
 CUresult cuPointerGetAttributes(unsigned int num_attributes, CUpointer_attribute* attributes, void** data,
@@ -62,9 +79,13 @@ CUresult cuPointerGetAttributes(unsigned int num_attributes, CUpointer_attribute
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(num_attributes, attributes, data, ptr);
   const Visit visit;
-  Region region{};
-  if (!visit || result != CUDA_SUCCESS || !FindBacked(*visit, ptr, region)) return result;
-  for (unsigned i = 0; i < num_attributes; ++i) Mend(region, attributes[i], data[i]);
+  Found found{};
+  if (!visit || result != CUDA_SUCCESS) return result;
+  const bool backed = FindBacked(*visit, ptr, found);
+  for (unsigned i = 0; i < num_attributes; ++i) {
+    MendTypes(*visit, attributes[i], data[i], ptr);
+    if (backed) Mend(found, attributes[i], data[i]);
+  }
   return result;
 }
 

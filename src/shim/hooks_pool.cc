@@ -71,10 +71,10 @@ template <typename Allocate, typename Free>
 Source(CUmemoryPool, Allocate, Free) -> Source<Allocate, Free>;
 
 // One thread at a time allocates from pools: what a pool has grown by is then the one allocation's doing.
-// `refused`: it is the limit that says no.
+// `refused`: it is the limit that says no; `full`: the device, or the room that the job has there for now.
 template <typename Allocate, typename Free>
 CUresult TryFromPool(Guest& guest, int of_stream, CUdeviceptr* pointer, std::uint64_t bytes,
-                     const Source<Allocate, Free>& source, bool& refused) {
+                     const Source<Allocate, Free>& source, bool& refused, bool& full) {
   const Locked lock(guest.pools);
   const int device = source.pool != nullptr ? DeviceOfPool(guest, source.pool, of_stream) : of_stream;
   refused = false;
@@ -85,8 +85,10 @@ CUresult TryFromPool(Guest& guest, int of_stream, CUdeviceptr* pointer, std::uin
   const CUmemoryPool asked = source.pool != nullptr ? source.pool : CurrentPool(device);
   const bool must_grow = reserved == 0 && (asked == nullptr || !HasUnused(asked, bytes));
   const CUdeviceptr before = *pointer;
-  const CUresult result = source.allocate();
+  const bool room = reserved == 0 || IsWithinRoom(guest, device);
+  const CUresult result = room ? source.allocate() : CUDA_ERROR_OUT_OF_MEMORY;
   if (result != CUDA_SUCCESS) {
+    full = result == CUDA_ERROR_OUT_OF_MEMORY;
     GiveBack(guest, device, reserved);
     RefreshPools(guest);
     return result;
@@ -110,10 +112,12 @@ CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream qu
   // Captured, it is a node of a graph: the graph takes memory when it runs.
   if (!visit || pointer == nullptr || bytes == 0 || IsCapturing(queried) || !WhereOf(*visit, queried, where))
     return source.allocate();
-  bool refused = false;
-  const CUresult result = TryFromPool(*visit, where.device, pointer, bytes, source, refused);
-  if (!refused || !WaitForFrees(queried)) return result;
-  return TryFromPool(*visit, where.device, pointer, bytes, source, refused);
+  return WithRoom(&*visit, bytes, [&](bool& full) {
+    bool refused = false;
+    const CUresult result = TryFromPool(*visit, where.device, pointer, bytes, source, refused, full);
+    if (!refused || !WaitForFrees(queried)) return result;
+    return TryFromPool(*visit, where.device, pointer, bytes, source, refused, full);
+  });
 }
 
 CUstream PerThread(CUstream stream) { return stream == nullptr ? CU_STREAM_PER_THREAD : stream; }

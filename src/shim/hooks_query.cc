@@ -4,12 +4,17 @@
 
 #include "shim/hooks.h"
 #include "shim/meter.h"
+#include "shim/paging.h"
 #include "shim/pools.h"
 
 namespace gpuman::shim {
 namespace {
 
 std::uint64_t Less(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
+// What a device is said to have that has `whole`.
+std::uint64_t TotalOf(const Told& told, std::uint64_t whole) {
+  return told.limit != UINT64_MAX && MayExceedDevice() ? told.limit : Less(whole, told.limit);
+}
 std::uint64_t FreeOf(const Told& told) { return told.used < told.limit ? told.limit - told.used : 0; }
 
 int HexDigit(char c) {
@@ -44,6 +49,18 @@ bool LimitOf(nvmlDevice_t device, Guest& guest, Told& told) {
   return told.limit != UINT64_MAX;
 }
 
+// The others' memory makes room for managed memory: what they have is not missing.
+CUresult TellWithoutOthers(Guest& guest, int device, const Told& told, size_t* free, size_t* total) {
+  auto* const real = GPUMAN_REAL(cuDeviceTotalMem_v2);
+  size_t whole = 0;
+  if (real == nullptr || real(&whole, device) != CUDA_SUCCESS) return CUDA_SUCCESS;
+  const std::uint64_t held = CountedOn(guest, device), used = told.used > held ? told.used : held;
+  whole = TotalOf(told, whole);
+  if (free != nullptr) *free = used < whole ? whole - used : 0;
+  if (total != nullptr) *total = whole;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 namespace hook {
@@ -60,6 +77,7 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
     RefreshPools(*visit);
   }
   const Told told = TellOf(*visit, where.device);
+  if (IsManaged(*visit, where.device)) return TellWithoutOthers(*visit, where.device, told, free, total);
   if (told.limit == UINT64_MAX) return result;
   if (free != nullptr) *free = Less(*free, FreeOf(told));
   if (total != nullptr) *total = Less(*total, told.limit);
@@ -71,8 +89,7 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(bytes, device);
   const Visit visit;
-  if (visit && result == CUDA_SUCCESS && bytes != nullptr)
-    *bytes = Less(*bytes, TellOf(*visit, device).limit);
+  if (visit && result == CUDA_SUCCESS && bytes != nullptr) *bytes = TotalOf(TellOf(*visit, device), *bytes);
   return result;
 }
 
@@ -87,8 +104,9 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) 
   const Visit visit;
   Told told{};
   if (!visit || result != NVML_SUCCESS || memory == nullptr || !LimitOf(device, *visit, told)) return result;
-  memory->total = Less(memory->total, told.limit);
-  memory->free = Less(memory->free, FreeOf(told));
+  const bool more = told.limit > memory->total && MayExceedDevice();
+  memory->total = TotalOf(told, memory->total);
+  memory->free = more ? FreeOf(told) : Less(memory->free, FreeOf(told));
   memory->used = memory->total - Less(memory->free, memory->total);
   return result;
 }
@@ -100,9 +118,10 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* me
   const Visit visit;
   Told told{};
   if (!visit || result != NVML_SUCCESS || memory == nullptr || !LimitOf(device, *visit, told)) return result;
-  if (told.limit >= memory->total) return result;
+  const bool more = told.limit > memory->total && MayExceedDevice();
+  if (told.limit >= memory->total && !more) return result;
   memory->total = told.limit;
-  memory->free = Less(memory->free, FreeOf(told));
+  memory->free = more ? FreeOf(told) : Less(memory->free, FreeOf(told));
   memory->reserved = 0;  // of the device, not of the job
   memory->used = memory->total - memory->free;
   return result;

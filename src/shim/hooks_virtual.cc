@@ -2,6 +2,7 @@
 #include "shim/backing.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"
+#include "shim/program_memory.h"
 
 namespace gpuman::shim {
 namespace {
@@ -33,12 +34,16 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
   const std::uint64_t granule = GranuleOf(*visit, device);
   if (granule == 0) return real(handle, size, prop, flags);
   const std::uint64_t bytes = RoundUp(size, granule);
-  if (!Reserve(*visit, device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const CUresult result = real(handle, size, prop, flags);
-  if (result != CUDA_SUCCESS) {
-    GiveBack(*visit, device, bytes);
-    return result;
-  }
+  const CUresult result = WithRoom(&*visit, bytes, [&](bool& full) {
+    if (!Reserve(*visit, device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const bool room = IsWithinRoom(*visit, device);
+    const CUresult created =
+        room ? CreateForProgram(*visit, handle, size, *prop, flags) : CUDA_ERROR_OUT_OF_MEMORY;
+    full = created == CUDA_ERROR_OUT_OF_MEMORY;
+    if (created != CUDA_SUCCESS) GiveBack(*visit, device, bytes);
+    return created;
+  });
+  if (result != CUDA_SUCCESS) return result;
   const Locked lock((*visit).books);
   (*visit).virtual_memory.Created(*handle, device, bytes);  // without an entry it counts to the end
   return CUDA_SUCCESS;
@@ -55,7 +60,8 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     const Locked lock((*visit).books);
     known = (*visit).virtual_memory.TakeHandle(handle, reference);
   }
-  const CUresult result = real(handle);
+  CUresult result{};
+  if (!ReleaseHeld(*visit, handle, result)) result = real(handle);
   if (!known) return result;
   if (result == CUDA_SUCCESS) {
     Drop(*visit, reference);
@@ -72,6 +78,13 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   const CUresult result = real(handle, addr);
   const Visit visit;
   if (!visit || result != CUDA_SUCCESS) return result;
+  // As of plain memory: by its handle it could be passed on.
+  Found found{};
+  if (FindBacked(*visit, reinterpret_cast<std::uintptr_t>(addr), found) || found.slab) {
+    if (auto* const release = GPUMAN_REAL(cuMemRelease)) release(*handle);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  RetainHeld(*visit, *handle, reinterpret_cast<std::uintptr_t>(addr));
   const Locked lock((*visit).books);
   (*visit).virtual_memory.Retained(*handle, reinterpret_cast<std::uintptr_t>(addr));
   return result;
@@ -96,11 +109,15 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
                   unsigned long long flags) {
   auto* const real = GPUMAN_REAL(cuMemMap);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const CUresult result = real(ptr, size, offset, handle, flags);
   const Visit visit;
-  if (!visit || result != CUDA_SUCCESS) return result;
-  const Locked lock((*visit).books);
-  (*visit).virtual_memory.Mapped(ptr, size, handle);
+  if (!visit) return real(ptr, size, offset, handle, flags);
+  const CUresult result = real(ptr, size, offset, HeldBy(*visit, handle).handle, flags);
+  if (result != CUDA_SUCCESS) return result;
+  {
+    const Locked lock((*visit).books);
+    (*visit).virtual_memory.Mapped(ptr, size, handle);
+  }
+  MappedHeld(*visit, ptr, size, handle);
   return result;
 }
 
@@ -123,7 +140,9 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
       *entry = reference;
     }
   }
+  Unmapping unmapping(*visit, ptr, size);
   const CUresult result = real(ptr, size);
+  unmapping.End(result == CUDA_SUCCESS);
   taken.ForEach([&](std::uint64_t, const VirtualReference& reference) {
     if (result == CUDA_SUCCESS) return Drop(*visit, reference);
     const Locked lock((*visit).books);

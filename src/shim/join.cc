@@ -175,12 +175,11 @@ class NoCancellation {
 
 }  // namespace
 
-int CallDaemon(std::uint32_t magic) {
-  constexpr int kConnectMs = 2'000;
+int CallDaemon(std::uint32_t magic, int patience_ms) {
   const NoCancellation whole;
   Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0 || joined_at.path[0] == '\0' ||
-      !Connect(socket.get(), joined_at.path, NowMs() + kConnectMs) ||
+      !Connect(socket.get(), joined_at.path, NowMs() + patience_ms) ||
       (joined_at.kind == Path::kUsual && !IsTrusted(socket.get())))
     return -1;
   const wire::Hello hello = MakeHello(magic);

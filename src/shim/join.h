@@ -26,8 +26,8 @@ struct Patience {
 };
 
 // A connection to the daemon that this process joined by, or to the one that is there now, which said `magic`
-// (transfer.h); -1: there is none.
-int CallDaemon(std::uint32_t magic);
+// (transfer.h); -1: there is none, or it does not take the connection within so many milliseconds.
+int CallDaemon(std::uint32_t magic, int patience_ms);
 
 // Asks each daemon there may be. Leaves one descriptor open, in `place`.
 Reply AskForLedger(Place& place, Patience patience);

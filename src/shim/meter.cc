@@ -123,6 +123,12 @@ std::uint64_t GranuleOf(Guest& guest, int ordinal) {
   return device != nullptr ? device->granule : 0;
 }
 
+int LedgerGpuOf(Guest& guest, int ordinal) {
+  const Device* const device = Known(guest, ordinal);
+  const Locked lock(guest.meter);
+  return device != nullptr && device->in_ledger ? static_cast<int>(device->gpu) : -1;
+}
+
 bool ReserveAtOnce(Guest& guest, int ordinal, std::uint64_t bytes) {
   Device* const device = Known(guest, ordinal);
   return device == nullptr || bytes == 0 || TryReserve(guest, *device, bytes);
@@ -144,6 +150,12 @@ bool Reserve(Guest& guest, int ordinal, std::uint64_t bytes) {
   if (ReserveAtOnce(guest, ordinal, bytes)) return true;
   const Locked lock(guest.pools);
   return ReserveWithPools(guest, ordinal, bytes);
+}
+
+bool IsWithinRoom(Guest& guest, int ordinal) {
+  const Device* const device = Known(guest, ordinal);
+  const Locked lock(guest.meter);
+  return device == nullptr || !device->in_ledger || wire::HasRoom(*guest.ledger, device->gpu);
 }
 
 void GiveBack(Guest& guest, int ordinal, std::uint64_t bytes) {
@@ -177,6 +189,12 @@ Told TellOf(Guest& guest, const std::uint8_t (&uuid)[16]) {
   const Locked lock(guest.meter);
   const int gpu = guest.ledger != nullptr ? wire::FindGpu(*guest.ledger, uuid) : -1;
   return Tell(guest, gpu >= 0, static_cast<unsigned>(gpu));
+}
+
+std::uint64_t CountedOn(Guest& guest, int ordinal) {
+  const Device* const device = Known(guest, ordinal);
+  const Locked lock(guest.meter);
+  return device != nullptr ? device->held : 0;
 }
 
 std::uint64_t ContextBytes(Guest& guest, int ordinal) {

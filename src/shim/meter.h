@@ -25,6 +25,8 @@ struct Where {
 bool CurrentWhere(Guest& guest, Where& where);
 // The device's granule; 0 where it is beyond what is counted.
 std::uint64_t GranuleOf(Guest& guest, int device);
+// Which of the ledger's GPUs the device is; below 0: none, or not known.
+int LedgerGpuOf(Guest& guest, int device);
 
 // False: it would pass the limit. Before that is said, what is free without anybody knowing is found: memory
 // that pools gave back, that of processes of the job that have ended, and what pools have and do not use.
@@ -35,6 +37,8 @@ bool ReserveWithPools(Guest& guest, int device, std::uint64_t bytes);
 bool ReserveBesidePools(Guest& guest, int device, std::uint64_t bytes);
 // The same, without looking for anything.
 bool ReserveAtOnce(Guest& guest, int device, std::uint64_t bytes);
+// Whether the job is within the room that the daemon gives it on the device for now.
+bool IsWithinRoom(Guest& guest, int device);
 void GiveBack(Guest& guest, int device, std::uint64_t bytes);
 // Counts what the device has given already.
 void Charge(Guest& guest, int device, std::uint64_t bytes);
@@ -49,6 +53,9 @@ struct Told {
 };
 Told TellOf(Guest& guest, int device);
 Told TellOf(Guest& guest, const std::uint8_t (&uuid)[16]);
+
+// By this process, in the ledger or not.
+std::uint64_t CountedOn(Guest& guest, int device);
 
 // What one context costs on the device, as far as is known.
 std::uint64_t ContextBytes(Guest& guest, int device);

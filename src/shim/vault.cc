@@ -48,12 +48,45 @@ int Receive() {
   return descriptors[0];
 }
 
+// While it lives the process may have as many descriptors as its hard limit lets it: a limit is the
+// process's, but its table is not this one. Only where the soft one would not do; not where it was changed
+// meanwhile.
+class Widened {
+ public:
+  explicit Widened(rlim_t held) {
+    constexpr rlim_t kBeside = 16;  // the socket, and what a signal's or a library's business may be
+    if (::getrlimit(RLIMIT_NOFILE, &before_) != 0 || held + kBeside < before_.rlim_cur ||
+        before_.rlim_cur == before_.rlim_max)
+      return;
+    const rlimit wider{before_.rlim_max, before_.rlim_max};
+    widened_ = ::setrlimit(RLIMIT_NOFILE, &wider) == 0;
+  }
+  ~Widened() {
+    rlimit now{};
+    if (widened_ && ::getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_cur == before_.rlim_max &&
+        now.rlim_max == before_.rlim_max)
+      ::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  Widened(const Widened&) = delete;
+  Widened& operator=(const Widened&) = delete;
+
+ private:
+  rlimit before_{};
+  bool widened_ = false;
+};
+
+int ReceiveBeside(rlim_t held) {
+  const Widened widened(held);
+  return Receive();
+}
+
 void* Guard(void* word) {
   Vault& vault = *static_cast<Vault*>(word);
   const int socket = vault.number;
   const bool own = OwnTable(socket) && ::dup2(socket, kSocket) == kSocket;
   if (own) CloseOthers();
   vault.number = own ? 0 : -1;
+  rlim_t held = 0;
   for (;;) {
     wire::Store(vault.done, wire::Load(vault.asked));
     wire::WakeAll(vault.done);
@@ -64,13 +97,14 @@ void* Guard(void* word) {
     const int number = vault.number;
     switch (vault.verb) {
       case kKeep:
-        vault.number = Receive();
+        vault.number = ReceiveBeside(held);
+        if (vault.number >= 0) ++held;
         break;
       case kLend:
         if (!wire::SendWith(kSocket, &byte, 1, &number, 1, kWaitMs)) vault.number = -1;
         break;
       case kDiscard:
-        ::close(number);
+        if (::close(number) == 0) --held;
         break;
       default:
         break;

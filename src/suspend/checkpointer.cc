@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <span>
 #include <utility>
-
-#include "ledger/wire/transfer.h"
 
 namespace gpuman::suspend {
 
@@ -90,72 +87,6 @@ void Checkpointer::SetLimit(base::Millis limit, const char* what) {
   });
 }
 
-void Checkpointer::Move(const HelperUser& user, Request request, base::Fd connection, Done done) {
-  request.id = next_id_++;
-  const std::uint64_t id = request.id;
-  auto limit = std::make_unique<asio::steady_timer>(loop_);
-  limit->expires_after(options_.start_limit + options_.request_limit);
-  limit->async_wait([weak = std::weak_ptr(self_), id](const boost::system::error_code& error) {
-    const auto self = weak.lock();
-    if (error || !self || !(*self)->transfers_.contains(id)) return;
-    const HelperUser whose = (*self)->transfers_.at(id).user;
-    (*self)->OnGone(whose, {base::ErrorCode::kTimeout, "gpuman-mover did not answer in time"});
-  });
-  transfers_.emplace(id, Transfer{user, std::move(request), std::move(connection), std::move(done), false,
-                                  std::move(limit)});
-  asio::post(loop_, [weak = std::weak_ptr(self_), user] {
-    const auto self = weak.lock();
-    if (!self) return;
-    Helper& helper = (*self)->HelperOf(user);
-    helper.idle->cancel();
-    if (helper.ready) (*self)->SendTransfers(user);
-  });
-}
-
-void Checkpointer::SendTransfers(const HelperUser& user) {
-  const auto helper = helpers_.find(user);
-  if (helper == helpers_.end()) return;
-  HelperLink& link = *helper->second.link;
-  for (auto& [id, transfer] : transfers_) {
-    if (transfer.sent || transfer.user != user) continue;
-    transfer.sent = true;
-    helper->second.has_moved = true;
-    const auto held = held_.find(transfer.request.process);
-    if (transfer.request.verb != Verb::kTake && held != held_.end() && held->second.by != link.pid()) {
-      std::vector<int> files;
-      for (const auto& file : held->second.files) files.push_back(file.get());
-      for (std::size_t from = 0; from < files.size(); from += ledger::wire::kMostParts) {
-        const auto count = std::min<std::size_t>(ledger::wire::kMostParts, files.size() - from);
-        link.Send({.id = id, .verb = Verb::kHold, .process = transfer.request.process},
-                  std::span(files).subspan(from, count));
-      }
-      held->second.by = link.pid();
-    }
-    const int connection = transfer.connection.get();
-    link.Send(transfer.request, std::span<const int>(&connection, transfer.connection.ok() ? 1 : 0));
-    transfer.connection.Close();
-  }
-}
-
-void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
-  auto node = transfers_.extract(id);
-  if (!node) return;
-  const Transfer& finished = node.mapped();
-  const Verb verb = finished.request.verb;
-  const bool done = answer.outcome == Outcome::kDone;
-  const auto held = held_.find(finished.request.process);
-  const bool others = verb == Verb::kTake && held != held_.end() && held->second.take != id;
-  // Whole in host memory, with the process again, or never taken.
-  const bool stays = verb == Verb::kSecure && answer.straight;
-  const bool over = (verb == Verb::kTake) != done && verb != Verb::kLoad &&
-                    answer.outcome != Outcome::kLost && !others && !stays;
-  if (held != held_.end() && (over || held->second.over)) LetGo(held);
-  ForgetDead();
-  answer.id = id;
-  StopWhenIdle(finished.user);
-  if (finished.done) finished.done(answer);
-}
-
 void Checkpointer::Prepare(const HelperUser& user, const std::string& gpu, base::Bytes bytes) {
   Demand& demand = demands_[user];
   const bool last = demand.wanted.count > 0 && bytes.count == 0;
@@ -196,16 +127,10 @@ void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::v
     return;
   }
   if (const auto it = transfers_.find(answer.id); it != transfers_.end() && it->second.user == user) {
-    if (answer.outcome != Outcome::kHolding) return FinishTransfer(answer.id, answer);
-    const auto process = it->second.request.process;
-    if (files.empty()) {
-      if (const auto found = held_.find(process); found != held_.end()) LetGo(found);
-      return;
-    }
-    Held& held = held_[process];
-    if (held.take != answer.id) held = {user, helper.link->pid(), answer.id, false, {}};
-    for (auto& file : files) held.files.push_back(std::move(file));
-    return;
+    const bool notice = answer.outcome == Outcome::kHolding || answer.outcome == Outcome::kTaken ||
+                        answer.outcome == Outcome::kMoving;
+    return notice ? OnNotice(answer.id, it->second, answer, std::move(files))
+                  : FinishTransfer(answer.id, answer);
   }
   if (answer.id == kNobodyWaits) {
     demands_[user].ready = answer.bytes;
@@ -226,14 +151,6 @@ void Checkpointer::OnGone(const HelperUser& user, const base::Error& error) {
   if (!active_ || active_->user != user) return;
   // One that never got so far as to be asked has done nothing.
   FinishActive({.outcome = was_ready ? Outcome::kLost : Outcome::kFailed, .message = error.message});
-}
-
-// Those that were sent may have been carried out.
-void Checkpointer::FailTransfers(const HelperUser& user, const Answer& answer) {
-  std::vector<std::uint64_t> ids;
-  for (const auto& [id, transfer] : transfers_)
-    if (transfer.user == user) ids.push_back(id);
-  for (const auto id : ids) FinishTransfer(id, answer);
 }
 
 void Checkpointer::FinishActive(Answer answer) {

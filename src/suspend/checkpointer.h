@@ -40,6 +40,8 @@ struct CheckpointerOptions {
 class Checkpointer {
  public:
   using Done = std::function<void(const Answer&)>;
+  // kTaken and kMoving; any number of times before Done. What has moved out by then is free.
+  using Progress = std::function<void(const Answer&)>;
 
   // Loop and workers must outlive it.
   Checkpointer(boost::asio::io_context& loop, boost::asio::thread_pool& workers, CheckpointerOptions options);
@@ -52,7 +54,11 @@ class Checkpointer {
   void Ask(const HelperUser& user, Request request, Done done);
 
   // kTake, kSecure, kLoad, kGive; `connection` is the process's, for kTake and kGive. Answered as Ask does.
-  void Move(const HelperUser& user, Request request, base::Fd connection, Done done);
+  // One that waits for room may take as long as it likes.
+  void Move(const HelperUser& user, Request request, base::Fd connection, Done done, Progress progress = {});
+  // So much more room for the process's kLoad or kGive that was asked for with some. Nothing where its mover
+  // has gone meanwhile: what was asked is answered kLost then.
+  void Grant(const HelperUser& user, base::ProcessId process, base::Bytes bytes);
   // Host memory for so many bytes of the user's that may come, on this GPU or another. Above 0 the user's
   // mover stays, and is started ahead of need.
   void Prepare(const HelperUser& user, const std::string& gpu, base::Bytes bytes);
@@ -86,20 +92,23 @@ class Checkpointer {
     Done done;
   };
   struct Transfer {
-    HelperUser user;
-    Request request;
+    HelperUser user{};
+    Request request{};
     base::Fd connection;
     Done done;
+    Progress progress{};
     bool sent = false;
+    bool taken = false;  // kTake: the process has given it up
     std::unique_ptr<boost::asio::steady_timer> limit;
   };
-  // Descriptors of what the mover of that pid has taken.
+  // Descriptors of what the mover of that pid has taken, and has not all in host memory yet.
   struct Held {
     HelperUser user;
     pid_t by = 0;
-    std::uint64_t take = 0;  // the request's id
-    bool over = false;       // not needed once the transfer under way has its answer
-    std::vector<base::Fd> files;
+    std::uint64_t take = 0;   // the request's id
+    bool over = false;        // not needed once the transfer under way has its answer
+    std::uint64_t first = 0;  // the piece that is whose first
+    std::deque<base::Fd> files;
   };
 
   void Pump();
@@ -108,6 +117,9 @@ class Checkpointer {
   void SetLimit(base::Millis limit, const char* what);
   void SendTransfers(const HelperUser& user);
   void FailTransfers(const HelperUser& user, const Answer& answer);
+  void SetLimit(Transfer& transfer, std::uint64_t id);
+  void OnNotice(std::uint64_t id, Transfer& transfer, const Answer& answer, std::vector<base::Fd> files);
+  void Release(const Transfer& finished, std::uint64_t id, const Answer& answer);
   void FinishTransfer(std::uint64_t id, Answer answer);
   void SendDemand(const HelperUser& user);
   void OnAnswer(const HelperUser& user, const Answer& answer, std::vector<base::Fd> files);

@@ -49,6 +49,9 @@ struct Settings {
   base::Millis return_limit{120'000};
   base::Millis retry{30'000};  // after a failure that may pass: no room, a process that could not be taken
   int retries = 10;            // of a way back, before it has to be asked for again
+  // A job that shares its GPU: what its shims have in host memory stays there on the way back, and their
+  // gates stay shut; whoever gives turns brings it. Not where it moves to another GPU.
+  bool returns_held = false;
 };
 
 // A shim's eviction, as the daemon reads it from the ledger. kFailed: the last order failed; `evicted` says
@@ -72,6 +75,8 @@ struct ProcessView {
   std::string error{};   // the shim's, with kFailed
   // Memory that the driver saves with a checkpoint and cannot restore (measured): only the shim can take it.
   bool holds_imported = false;
+  // Bytes of managed memory, which the driver does not checkpoint.
+  base::Bytes managed{};
   // False: the driver's word is older than what the shim counts, and what it will be is not known.
   bool settled = true;
 };
@@ -131,6 +136,7 @@ struct OrderEvict {
 };
 struct OrderReturn {
   base::ProcessId process;
+  bool held = false;  // with its gate shut and its memory where it is (Settings: returns_held)
   friend bool operator==(const OrderReturn&, const OrderReturn&) = default;
 };
 // Can the driver checkpoint? Asked early: it starts the helper while the shims evict.
@@ -288,6 +294,7 @@ class Machine {
 
   // --- machine_back.cc
   void GoBack(base::MonoTime now);
+  bool ReturnsHeld() const { return settings_.returns_held && !record_.target; }
   void LoadAll();
   bool RestoreNext(base::MonoTime now);
   bool ReturnShims(base::MonoTime now);
@@ -308,6 +315,7 @@ class Machine {
   std::string Whereabouts() const;
   std::map<std::string, std::int64_t> Figures(base::MonoTime now) const;
   std::optional<std::string> OnlyGpu() const;
+  base::Result<> HasNoManagedMemory() const;
   void SetState(std::string reason, std::string detail);
   void SetAway(const std::string& reason, const std::string& detail);
   void Emit(const char* kind, std::string message, base::MonoTime now);

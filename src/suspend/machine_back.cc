@@ -20,6 +20,7 @@ void Machine::GoBack(MonoTime now) {
 
 // While the driver is at work.
 void Machine::LoadAll() {
+  if (ReturnsHeld()) return;
   for (auto& [id, member] : members_) {
     const bool fetches = member.order == Order::kReturn && member.place == Place::kGpu;
     if (IsAway(member) && !IsShimAtWork(member) && !member.moving && !fetches && member.place != Place::kGpu)
@@ -83,7 +84,7 @@ bool Machine::ReturnShims(MonoTime now) {
     }
     // Also an order of an earlier daemon that is not answered yet.
     const bool may_be_out = member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered);
-    const bool ready = !IsAway(member) || member.place == Place::kGpu;
+    const bool ready = !IsAway(member) || member.place == Place::kGpu || ReturnsHeld();
     if (ready && (member.order == Order::kEvict || may_be_out)) Give(member, Order::kReturn, now);
     if (IsShimAtWork(member)) {
       waiting = true;
@@ -107,7 +108,7 @@ bool Machine::ReturnShims(MonoTime now) {
                true, now);
       return true;
     }
-    if (evicted.count == 0) continue;
+    if (evicted.count == 0 || ReturnsHeld()) continue;
     FailBack(
         fmt::format("process {} could not take {} back: {}", id.pid, FormatBytes(evicted), member.seen.error),
         true, now);

@@ -37,6 +37,18 @@ TEST(SuspendBack, WaitsForRoomThenRestoresParentsFirstThenTheShimsReturn) {
   EXPECT_TRUE(s.machine.record().held.empty());
 }
 
+TEST(SuspendBack, WhoTakesTurnsComesBackWithoutWhatItsTurnBrings) {
+  Story s = Suspended();
+  s.by_hand = true;
+  s.machine.SetSettings({.returns_held = true});
+  s.Resume();
+  EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", GiB(2)}})) << "what the driver gives back";
+  EXPECT_THAT(s.Room(GiB(2)), ElementsAre("= resuming resuming", "restore 11"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("restore 12"));
+  EXPECT_THAT(s.Restored(12), ElementsAre("return 11"));
+  EXPECT_THAT(s.Shim(11, Stage::kOnGpu), ElementsAre("= running", "! job_resumed")) << "with 9 GiB away";
+}
+
 TEST(SuspendBack, AMoreImportantJobGoesFirst) {
   Story s = Suspended();
   s.Resume();

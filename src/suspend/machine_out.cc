@@ -113,7 +113,7 @@ void Machine::Give(Member& member, Order order, MonoTime now) {
   if (order == Order::kEvict)
     out_.push_back(action::OrderEvict{member.seen.id});
   else
-    out_.push_back(action::OrderReturn{member.seen.id});
+    out_.push_back(action::OrderReturn{member.seen.id, ReturnsHeld()});
 }
 
 bool Machine::AwaitShims(MonoTime now) {

@@ -260,6 +260,20 @@ TEST(SuspendWithoutCheckpoint, EvictionAloneCountsAndSaysWhatStays) {
   EXPECT_THAT(s.Returned(12), ElementsAre("= running", "! job_resumed"));
 }
 
+TEST(SuspendOut, ManagedMemoryIsRefusedBeforeAnythingIsTouched) {
+  Story s;
+  s.Process(11, GiB(10), GiB(9));
+  s.Look();
+  EXPECT_TRUE(s.machine.CanSuspend());
+  s.At(11).managed = GiB(1);
+  s.Look();
+  const auto can = s.machine.CanSuspend();
+  ASSERT_FALSE(can);
+  EXPECT_EQ(can.error().code, base::ErrorCode::kNotSupported);
+  EXPECT_THAT(can.error().message, HasSubstr("1GiB of managed memory"));
+  EXPECT_THAT(s.Suspend(), ElementsAre(HasSubstr("= running"), "! suspend_refused"));
+}
+
 TEST(SuspendWithoutCheckpoint, WithoutAShimItIsRefused) {
   Story s;
   s.Process(11, GiB(10));

@@ -104,6 +104,7 @@ std::optional<std::string> Machine::OnlyGpu() const {
 
 Result<> Machine::CanSuspend() const {
   if (phase() == Phase::kEnded) return Fail(ErrorCode::kConflict, "the job has ended");
+  GPUMAN_TRY(HasNoManagedMemory());
   if (can_ != false) return {};
   for (const auto& [id, member] : members_)
     if (member.seen.has_shim) return {};
@@ -111,6 +112,20 @@ Result<> Machine::CanSuspend() const {
       ErrorCode::kNotSupported,
       fmt::format("nothing of the job can leave the GPU: it runs without libgpuman.so, and {}", cannot_),
       "start it with the library preloaded (without --no-preload), or use driver 570 or newer");
+}
+
+Result<> Machine::HasNoManagedMemory() const {
+  for (const auto& [id, member] : members_) {
+    if (member.seen.managed.count == 0 || phase() != Phase::kRunning) continue;
+    return Fail(
+        ErrorCode::kNotSupported,
+        fmt::format(
+            "process {} of the job has {} of managed memory (cudaMallocManaged, --oversubscribe), which "
+            "the driver's checkpoint does not take",
+            id.pid, FormatBytes(member.seen.managed)),
+        "it can be ended, or stay; on a shared GPU it gives its turns to others all the same");
+  }
+  return {};
 }
 
 HostNeed Machine::NeedOfHost() const {
@@ -159,6 +174,7 @@ Result<> Machine::CanMove(const std::string& gpu) const {
   if (phase() == Phase::kEnded) return Fail(ErrorCode::kConflict, "the job has ended");
   if (phase() == Phase::kResuming || phase() == Phase::kUndoing)
     return Fail(ErrorCode::kConflict, "the job is on its way back to its GPU", "move it when it runs");
+  GPUMAN_TRY(HasNoManagedMemory());
   const auto find = [&](const std::string& uuid) {
     return std::find_if(gpus_.begin(), gpus_.end(), [&](const GpuView& one) { return one.uuid == uuid; });
   };
@@ -190,9 +206,10 @@ std::optional<BytesByGpu> Machine::Needs(MonoTime now) const {
   for (const auto& [id, member] : members_) {
     const auto held = record_.held.find(id);
     const bool off_whole = member.saved == Saved::kCheckpointed || member.saved == Saved::kUnknown;
+    const Bytes stays = ReturnsHeld() ? Sum(member.seen, &GpuShare::evicted) : Bytes{};
     if (off_whole && held != record_.held.end()) {
-      for (const auto& [gpu, bytes] : held->second) add(gpu, bytes);
-    } else {
+      for (const auto& [gpu, bytes] : held->second) add(gpu, bytes - stays);
+    } else if (!ReturnsHeld()) {
       for (const auto& [gpu, share] : member.seen.gpus) add(gpu, share.evicted);
     }
   }

@@ -16,7 +16,7 @@ using base::Fail;
 using base::Result;
 using Json = nlohmann::json;
 
-constexpr std::array<std::pair<Verb, const char*>, 12> kVerbs{{{Verb::kCan, "can"},
+constexpr std::array<std::pair<Verb, const char*>, 13> kVerbs{{{Verb::kCan, "can"},
                                                                {Verb::kState, "state"},
                                                                {Verb::kCheckpoint, "checkpoint"},
                                                                {Verb::kRestore, "restore"},
@@ -27,8 +27,9 @@ constexpr std::array<std::pair<Verb, const char*>, 12> kVerbs{{{Verb::kCan, "can
                                                                {Verb::kHold, "hold"},
                                                                {Verb::kGive, "give"},
                                                                {Verb::kForget, "forget"},
-                                                               {Verb::kPrepare, "prepare"}}};
-constexpr std::array<std::pair<Outcome, const char*>, 10> kOutcomes{{{Outcome::kDone, "done"},
+                                                               {Verb::kPrepare, "prepare"},
+                                                               {Verb::kGrant, "grant"}}};
+constexpr std::array<std::pair<Outcome, const char*>, 12> kOutcomes{{{Outcome::kDone, "done"},
                                                                      {Outcome::kNoCuda, "no_cuda"},
                                                                      {Outcome::kGone, "gone"},
                                                                      {Outcome::kTimeout, "timeout"},
@@ -37,6 +38,8 @@ constexpr std::array<std::pair<Outcome, const char*>, 10> kOutcomes{{{Outcome::k
                                                                      {Outcome::kUnsupported, "unsupported"},
                                                                      {Outcome::kFailed, "failed"},
                                                                      {Outcome::kHolding, "holding"},
+                                                                     {Outcome::kTaken, "taken"},
+                                                                     {Outcome::kMoving, "moving"},
                                                                      {Outcome::kLost, "lost"}}};
 constexpr std::array<std::pair<Saved, const char*>, 5> kStates{{{Saved::kUnknown, "unknown"},
                                                                 {Saved::kRunning, "running"},
@@ -52,6 +55,8 @@ std::string_view WordOf(const Table& table, Value value) {
 }
 
 bool IsAboutProcess(Verb verb) { return verb != Verb::kCan && verb != Verb::kPrepare; }
+
+bool HasBytes(Verb verb) { return verb == Verb::kPrepare || verb == Verb::kGrant; }
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
@@ -108,7 +113,10 @@ std::string_view ToString(Saved state) { return WordOf(kStates, state); }
 std::string Serialize(const Request& request) {
   Json json{{"id", request.id}, {"do", ToString(request.verb)}};
   if (!request.gpu.empty()) json["gpu"] = request.gpu;
-  if (request.verb == Verb::kPrepare) json["bytes"] = request.bytes.count;
+  if (HasBytes(request.verb)) json["bytes"] = request.bytes.count;
+  if (request.whole) json["whole"] = true;
+  if (request.room) json["room"] = request.room->count;
+  if (request.first != 0) json["first"] = request.first;
   if (IsAboutProcess(request.verb)) {
     json["pid"] = request.process.pid;
     json["start_time"] = request.process.start_time;
@@ -126,6 +134,7 @@ std::string Serialize(const Answer& answer) {
   Json json{{"id", answer.id}, {"outcome", ToString(answer.outcome)}, {"state", ToString(answer.state)}};
   if (answer.bytes.count != 0) json["bytes"] = answer.bytes.count;
   if (answer.took.count() != 0) json["milliseconds"] = answer.took.count();
+  if (answer.pieces != 0) json["pieces"] = answer.pieces;
   if (answer.straight) json["straight"] = true;
   if (!answer.message.empty()) json["message"] = answer.message;
   return Dump(json);
@@ -144,10 +153,24 @@ Result<Request> ParseRequest(std::string_view line) {
     if (!gpu->is_string()) return Wrong("gpu");
     request.gpu = gpu->get<std::string>();
   }
-  if (request.verb == Verb::kPrepare) {
+  if (HasBytes(request.verb)) {
     const auto bytes = IntegerOf<std::uint64_t>(json, "bytes");
     if (!bytes) return Wrong("bytes");
     request.bytes = {*bytes};
+  }
+  if (const auto whole = json.find("whole"); whole != json.end()) {
+    if (!whole->is_boolean()) return Wrong("whole");
+    request.whole = whole->get<bool>();
+  }
+  if (json.contains("room")) {
+    const auto room = IntegerOf<std::uint64_t>(json, "room");
+    if (!room) return Wrong("room");
+    request.room = base::Bytes{*room};
+  }
+  if (json.contains("first")) {
+    const auto first = IntegerOf<std::uint64_t>(json, "first");
+    if (!first) return Wrong("first");
+    request.first = *first;
   }
   if (!IsAboutProcess(request.verb)) return request;
   const auto pid = IntegerOf<pid_t>(json, "pid");
@@ -187,6 +210,11 @@ Result<Answer> ParseAnswer(std::string_view line) {
     const auto took = IntegerOf<std::uint32_t>(json, "milliseconds");
     if (!took) return Wrong("milliseconds");
     answer.took = base::Millis(*took);
+  }
+  if (json.contains("pieces")) {
+    const auto pieces = IntegerOf<std::uint64_t>(json, "pieces");
+    if (!pieces) return Wrong("pieces");
+    answer.pieces = *pieces;
   }
   if (const auto straight = json.find("straight"); straight != json.end()) {
     if (!straight->is_boolean()) return Wrong("straight");

@@ -5,11 +5,15 @@
 //   {"id":7,"outcome":"done","state":"checkpointed"}
 //   {"id":8,"do":"restore","pid":123,"start_time":456,"gpus":[["GPU-old","GPU-new"],…]}
 //   {"id":8,"outcome":"no_room","state":"checkpointed","message":"cuCheckpointProcessRestore: …"}
+//   {"id":9,"do":"give","pid":123,"start_time":456,"room":1073741824}
+//   {"id":0,"do":"grant",…,"bytes":536870912}
+//   {"id":9,"outcome":"moving","state":"unknown","bytes":268435456,"pieces":0}   {"id":9,"outcome":"done",…}
 //
 // Values; the functions are pure.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,13 +33,16 @@ enum class Verb {
   // Of memory that leaves the GPU by its shim (ledger/wire/transfer.h). Any number of these at a time.
   // With `gpu`, where the process is going to be: memory that this GPU can read stays where it is, and goes
   // straight across when it is given.
-  kTake,     // with the process's connection: takes over what it hands out, and begins to copy it
+  kTake,  // with the process's connection: takes over what it hands out, and begins to copy it. Answered when
+          // the process has given it up, or, where it is to be `whole`, when that is in host memory
   kSecure,   // its data are whole in host memory, and nothing of it on a GPU; else the answer says `straight`
   kLoad,     // its data are in memory on a GPU, ready to be given
-  kHold,     // has no answer: descriptors for a request that follows
-  kGive,     // with the process's connection: gives it that memory, `gpu` as in kLoad
+  kHold,     // has no answer: descriptors for a request that follows, of the pieces from `first` on
+  kGive,     // with the process's connection: gives it that memory, `gpu` as in kLoad; what is not loaded is
+             // loaded on the way
   kForget,   // has no answer: the process has all that it handed out, or wants none of it
   kPrepare,  // host memory for so many bytes, made in the background
+  kGrant,    // has no answer: so much more `room` for the process's kLoad or kGive
 };
 
 // A GPU by its UUID, and the one that takes its place.
@@ -51,7 +58,11 @@ struct Request {
   base::Millis lock_timeout{0};  // kCheckpoint; never 0 there: that waits without limit
   std::vector<GpuMove> gpus{};   // kRestore: every GPU of the machine, or none: come back where it was
   std::string gpu{};             // the UUID; empty: of kLoad where it came from, of kPrepare any
-  base::Bytes bytes{};           // kPrepare
+  base::Bytes bytes{};           // kPrepare, kGrant
+  bool whole = false;            // kTake
+  // kLoad, kGive: bytes that may be taken on the GPU before more are granted; none: as many as it takes.
+  std::optional<base::Bytes> room{};
+  std::uint64_t first = 0;  // kHold
   friend bool operator==(const Request&, const Request&) = default;
 };
 
@@ -64,9 +75,13 @@ enum class Outcome {
   kRefused,      // the driver cannot do it to this process
   kUnsupported,  // this driver cannot do it to any process, or there is no driver
   kFailed,       // anything else; the message says what
-  kHolding,  // no answer yet: descriptors of what kTake took over come with it, for another mover's kHold;
-             // without any: those are not needed any more
-  kLost,     // it may have been done or not: the helper died or took too long, or the driver cannot say
+  // No answer yet:
+  kHolding,  // descriptors of what kTake took over come with it, for another mover's kHold; without any:
+             // those are not needed any more
+  kTaken,   // of a kTake that is to be whole: the process has given it up
+  kMoving,  // so many bytes more have left the GPU, or have come to it; every 20 s at least
+  // The last word again:
+  kLost,  // it may have been done or not: the helper died or took too long, or the driver cannot say
 };
 
 // The driver's word on a process.
@@ -77,8 +92,9 @@ struct Answer {
   Outcome outcome = Outcome::kFailed;
   Saved state = Saved::kUnknown;  // at the end, whatever the outcome; unknown without kLost: nothing was done
   std::string message{};          // a sentence when the outcome is neither kDone nor kNoCuda
-  base::Bytes bytes{};            // that were copied
+  base::Bytes bytes{};            // that were copied; of a notice: since the last one
   base::Millis took{0};           // by the driver's call, or by the copy
+  std::uint64_t pieces = 0;       // kMoving, out: so many of this transfer have left the GPU in all
   bool straight = false;          // kSecure, kLoad: it is on the GPU that it left, not in host memory
   friend bool operator==(const Answer&, const Answer&) = default;
 };

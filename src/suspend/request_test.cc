@@ -10,6 +10,16 @@ TEST(SuspendRequest, ReadsTheSameAsWritten) {
   EXPECT_EQ(ParseRequest(Serialize(checkpoint)).value(), checkpoint);
   const Request restore{8, Verb::kRestore, {123, 456}, {}, {{"GPU-a", "GPU-b"}, {"GPU-b", "GPU-a"}}};
   EXPECT_EQ(ParseRequest(Serialize(restore)).value(), restore);
+  const Request give{.id = 9, .verb = Verb::kGive, .process = {1, 2}, .room = base::Bytes{}};
+  EXPECT_EQ(ParseRequest(Serialize(give)).value(), give) << "no room is not no bound";
+  const Request take{.id = 10, .verb = Verb::kTake, .process = {1, 2}, .whole = true};
+  EXPECT_EQ(ParseRequest(Serialize(take)).value(), take);
+  const Request grant{.verb = Verb::kGrant, .process = {1, 2}, .bytes = {4096}};
+  EXPECT_EQ(ParseRequest(Serialize(grant)).value(), grant);
+  const Request hold{.id = 11, .verb = Verb::kHold, .process = {1, 2}, .first = 32};
+  EXPECT_EQ(ParseRequest(Serialize(hold)).value(), hold);
+  const Answer moving{.id = 9, .outcome = Outcome::kMoving, .bytes = {4096}, .pieces = 3};
+  EXPECT_EQ(ParseAnswer(Serialize(moving)).value(), moving);
   const Request can{0, Verb::kCan};
   EXPECT_EQ(ParseRequest(Serialize(can)).value(), can);
 }

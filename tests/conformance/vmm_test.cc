@@ -157,6 +157,24 @@ TEST_F(Vmm, ARetainedHandleIsCounted) {
   EXPECT_OK(CU(cuMemAddressFree, address, kSize));
 }
 
+// What the shim does with a program's own memory stands on these.
+TEST_F(Vmm, PlainMemoryHasNoHandleAndAccessCanBeAskedBeforeItIsSet) {
+  const DeviceMemory plain(kSize);
+  Handle handle = 0;
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE,
+              CU(cuMemRetainAllocationHandle, &handle, reinterpret_cast<void*>(plain.get())));
+  const auto address = Reserve(kSize);
+  handle = Create();
+  EXPECT_OK(CU(cuMemMap, address, kSize, std::size_t{0}, handle, 0ull));
+  unsigned long long flags = 77;
+  const abi::CUmemLocation here{abi::CU_MEM_LOCATION_TYPE_DEVICE, device_};
+  Fact("access.before_it_was_set", CU(cuMemGetAccess, &flags, &here, address));
+  Fact("access.before_it_was_set.flags", std::to_string(flags));
+  EXPECT_OK(CU(cuMemUnmap, address, kSize));
+  EXPECT_OK(CU(cuMemRelease, handle));
+  EXPECT_OK(CU(cuMemAddressFree, address, kSize));
+}
+
 TEST_F(Vmm, OneHandleAtTwoAddresses) {
   const auto address = Reserve(2 * kSize);
   const auto handle = Create();

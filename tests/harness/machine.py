@@ -44,10 +44,11 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Machine:
-    def __init__(self, profile="h200", gpus=1, memory=None, real=False, config="", driver=None):
+    def __init__(self, profile="h200", gpus=1, memory=None, real=False, config="", driver=None, bus=None, vmm=True):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-test-"))
         self.real = real
-        self.profile, self.gpus, self.memory, self.driver = profile, gpus, memory, driver
+        self.profile, self.gpus, self.memory, self.driver, self.vmm = profile, gpus, memory, driver, vmm
+        self.bus = bus  # bytes a second each way; unlimited
         self.daemon = None
         self.sim = None
         self.env = dict(os.environ)
@@ -89,6 +90,10 @@ class Machine:
             command += ["--memory", self.memory]
         if self.driver:
             command += ["--driver", self.driver]
+        if self.bus:
+            command += ["--bus-to-device", self.bus, "--bus-to-host", self.bus]
+        if not self.vmm:
+            command.append("--no-vmm")
         command += ["--", "sh", "-c", "env -0; printf '\\0END\\0'; exec cat"]
         self.sim = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env)
         data = b""

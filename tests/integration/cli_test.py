@@ -301,6 +301,68 @@ class CliTest(unittest.TestCase):
         self.ok("config", "check", str(good))
         self.assertEqual(self.m.json("config", "check", str(good)), {"valid": True})
 
+    def test_who_shares_a_gpu_is_shown(self):
+        self.start("sharer", "--alloc", "64MiB", "--hold", "1h", run=("--share", "--gpu", "1"))
+        text = self.m.until("it is there", lambda: "sharer" in (text := self.ok("share", "status")) and text)
+        self.assertRegex(text, r"GPU 1: everybody runs; .* wanted of ")
+        self.assertNotIn("MANAGED", text)
+        job = self.m.json("share", "status")["gpus"][-1]["jobs"][-1]
+        self.assertEqual((job["tag"], job["gate"], job["memory"]["managed"]), ("sharer", "open", 0))
+        self.ok("remove", "sharer")
+
+    def nvsharectl(self, *arguments):
+        return subprocess.run(["nvsharectl", *arguments], env=self.m.env, cwd=self.m.home, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
+
+    def settings(self):
+        return self.m.json("share", "status")["settings"]
+
+    def test_who_comes_from_nvshare_types_what_they_know(self):
+        before = self.settings()
+        for typed in (["-T", "40"], ["-T41"], ["--set-tq=42"], ["--set-tq", "43"]):
+            done = self.nvsharectl(*typed)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), typed)
+            seconds = int(re.search(r"\d+", "".join(typed)).group())
+            self.assertEqual(done.stdout, f"A turn that others wait for lasts {seconds}s.\n")
+            self.assertEqual((self.settings()["quantum_min"], self.settings()["quantum_max"]), (seconds, seconds))
+        self.assertEqual(self.nvsharectl("-T", "2147483647").returncode, 0)
+        self.assertEqual(self.settings()["quantum_max"], 86400, "a day is as long as turns get")
+        self.ok("share", "set", "--compute", "exclusive")
+        self.assertIn("run at once", self.nvsharectl("--anti-thrash=off").stdout)
+        self.assertEqual(self.settings()["compute"], "concurrent")
+        self.assertFalse(self.settings()["managed_turns"])
+        both = self.nvsharectl("-S", "on", "-T", "30")
+        self.assertEqual((both.returncode, both.stdout.count("\n")), (0, 2), both.stderr)
+        self.ok("share", "set", "--quantum-min", f"{before['quantum_min']}s", "--quantum-max", f"{before['quantum_max']}s")
+        self.assertEqual(self.settings(), before)
+
+    def test_nvshares_variables_count_for_jobs_that_share(self):
+        def run(tag, *options, **variables):
+            done = subprocess.run(["gpuman", "run", "--tag", tag, *options, "--wait", "--", "printenv", "LD_PRELOAD"],
+                                  env={**self.m.env, **variables}, cwd=self.m.home, text=True, stdin=subprocess.DEVNULL,
+                                  capture_output=True, timeout=PATIENCE)
+            return self.m.job(tag)["oversubscribe"], done.stderr, done.stdout
+        self.assertTrue(run("nv-one", "--share", NVSHARE_ENABLE_SINGLE_OVERSUB="1")[0])
+        self.assertFalse(run("nv-zero", "--share", NVSHARE_ENABLE_SINGLE_OVERSUB="0")[0])
+        self.assertFalse(run("nv-alone", NVSHARE_ENABLE_SINGLE_OVERSUB="1")[0])
+        self.assertTrue(run("nv-ours", "--oversubscribe")[0])
+        self.assertIn("gpuman share status", run("nv-debug", "--share", NVSHARE_DEBUG="1")[1])
+        _, said, preloaded = run("nv-preload", "--share", LD_PRELOAD="/usr/local/lib/libnvshare.so:libm.so.6")
+        self.assertIn("libnvshare.so is left out", said)
+        self.assertNotIn("libnvshare", preloaded)
+        self.assertTrue(preloaded.endswith(":libm.so.6\n"), preloaded)
+
+    def test_nvsharectl_says_what_it_takes(self):
+        for typed in ([], ["-h"], ["--help"]):
+            done = self.nvsharectl(*typed)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), typed)
+            for option in ("-T,--set-tq", "-S,--anti-thrash", "-h,--help"):
+                self.assertIn(option, done.stdout)
+        for typed in (["-T", "0"], ["-T", "-5"], ["-T", "soon"], ["-T"], ["-S", "maybe"], ["-S"], ["-x"], ["word"]):
+            done = self.nvsharectl(*typed)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), typed)
+            self.assertIn("nvsharectl --help", done.stderr)
+
     def test_what_cannot_be_is_refused_with_the_reason(self):
         self.refused(6, "", "run", "--tag", "x", "--memory", "1TiB", "--", "true")
         self.refused(4, "", "run", "--tag", "x", "--gpu", "9", "--", "true")

@@ -66,7 +66,7 @@ class PressureCase(DaemonTest):
 
 class SuspendTest(PressureCase):
     def test_the_least_important_job_leaves_and_comes_back_with_its_data(self):
-        low = self.verified("low", "256MiB", iterations=8, priority=10, share=True)
+        low = self.verified("low", "256MiB", iterations=20, priority=10, share=True)  # it is let be for 10 s
         high = self.verified("high", "256MiB", priority=200)
         other = self.foreign("300MiB")
         job = self.becomes("low", "suspended")

@@ -63,14 +63,17 @@ class SuspendCase(DaemonTest):
         return pids
 
     def while_movers_die(self, chance, odds, ask, *words):
-        """Asks, and kills the movers at random until there is an answer."""
+        """Asks, and kills the movers at random, a few times, until there is an answer."""
         asked = threading.Thread(target=ask, args=words)
         asked.start()
-        while asked.is_alive():
+        rounds = 2
+        while asked.is_alive() and rounds:
             asked.join(chance.uniform(0, 0.15))
             if asked.is_alive() and chance.random() < odds:
+                rounds -= 1
                 for pid in self.movers():
                     os.kill(pid, signal.SIGKILL)
+        asked.join()
 
     def kinds(self, job):
         return [event["kind"] for event in self.events() if event["job"] == job]

@@ -171,17 +171,86 @@ def captures():
     return {"statuses": [ended, made, launched, waited], "good": get(address, 4 * MIB) == b"\7" * (4 * MIB)}
 
 
+def captures_again_and_again():
+    """Thread-local captures, one after the other, with a little work between them, until there is a line."""
+    _, context = start()
+    status, address = allocate(4 * MIB)
+    assert status == OK
+    statuses = []
+
+    def work(_, number, __):
+        assert cuda.cuCtxSetCurrent(context) == OK
+        stream, graph = pointer(), pointer()
+        statuses.append(cuda.cuStreamCreate(ctypes.byref(stream), 0))
+        statuses.append(cuda.cuStreamBeginCapture_v2(stream, 0))
+        statuses.append(cuda.cuMemsetD8Async(u64(address), ctypes.c_ubyte(number % 256), size_t(4 * MIB), stream))
+        threading.Event().wait(0.003)
+        statuses.append(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)))
+        statuses.append(cuda.cuGraphDestroy(graph))
+        statuses.append(cuda.cuStreamDestroy_v2(stream))
+    answer = until_told(work, 1)
+    return {"statuses": sorted(set(statuses)), **answer}
+
+
+def pauses():
+    """Does nothing; from one line to the next it works, and says "works" before and "rests" after."""
+    _, context = start()
+    status, address = allocate(4 * MIB)
+    assert status == OK
+    told = threading.Event()
+
+    def work():
+        assert cuda.cuCtxSetCurrent(context) == OK
+        while not told.is_set():
+            assert cuda.cuMemsetD8_v2(u64(address), ctypes.c_ubyte(1), size_t(4096)) == OK
+            assert cuda.cuCtxSynchronize() == OK
+    ready()
+    while sys.stdin.readline():
+        told.clear()
+        worker = threading.Thread(target=work)
+        worker.start()
+        print("works", flush=True)
+        told_to_go_on()
+        told.set()
+        worker.join()
+        print("rests", flush=True)
+    return {}
+
+
+def allocates():
+    """Allocates so many MiB of a kind at each line, and tells how that went."""
+    start()
+    kind, size = sys.argv[2], int(sys.argv[3]) * MIB if len(sys.argv) > 3 else 16 * MIB
+    stream = pointer()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
+    first = allocate(2 * MIB)
+    assert first[0] == OK
+    put(first[1], b"\1" * 4096)
+
+    def one():
+        address = u64()
+        if kind == "async":
+            return cuda.cuMemAllocAsync(ctypes.byref(address), size_t(64 * MIB), stream)
+        if kind == "vmm":
+            return probe.create(size)[0]
+        return allocate(size if kind == "malloc" else MIB)[0]
+    ready()
+    while sys.stdin.readline():
+        print(json.dumps({"status": one()}), flush=True)
+    return {}
+
+
 def waits_for_itself():
-    """A stream whose work waits for a word that this program writes at the first line."""
+    """A stream whose work waits for a word that this program writes at the first line; 0: the default stream."""
     start()
     status, address = allocate(4 * MIB)
     word = pointer()
     assert status == OK and cuda.cuMemHostAlloc(ctypes.byref(word), size_t(4096), 0) == OK
     ctypes.c_uint32.from_address(word.value).value = 0
     stream = pointer()
-    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
-    assert cuda.cuStreamWaitValue32_v2(stream, u64(word.value), ctypes.c_uint32(1), 0) == OK
+    assert len(sys.argv) > 2 or cuda.cuStreamCreate(ctypes.byref(stream), 1) == OK
     put(address, b"\5" * 4096)
+    assert cuda.cuStreamWaitValue32_v2(stream, u64(word.value), ctypes.c_uint32(1), 0) == OK
     ready()
     told_to_go_on()
     ctypes.c_uint32.from_address(word.value).value = 1

@@ -5,8 +5,10 @@
 //
 // Prints "ready", then obeys one command a line and answers each with one line:
 //   limit UUID BYTES   outside UUID BYTES   used UUID   joined   registered PID   reclaim   intact
-//   order PID|all 0|1   await PID|all MILLISECONDS (until they have answered)   stages   host
-//   drop   mover (its pid)   stop
+//   order PID|all 0|1|hold|take [BYTES]   await PID|all MILLISECONDS (until they have answered)   stages host
+//   drop   mover (its pid)   stop   bells   watch MILLISECONDS   patience MILLISECONDS (for room)
+//   room UUID BYTES|-   offer   whole 0|1 (how memory is taken)   credit BYTES|- (that memory comes back
+//   with) grant PID BYTES   moved (bytes that notices told: out, in)
 // --nobody answers every process that it is in no job; a BUDGET of - is none; --adopt takes the ledger over
 // that the process has open; --mover starts that program (gpuman-mover) when it is first needed, and anew
 // when it has ended. Ends with its standard input.
@@ -48,8 +50,18 @@ class TestMover {
   void PassOn(base::ProcessId process, bool out, base::Fd connection) {
     if (!Start()) return;
     const auto verb = out ? suspend::Verb::kTake : suspend::Verb::kGive;
-    asked_[Ask({.id = ++last_, .verb = verb, .process = process}, connection.get())] = {verb, process};
+    suspend::Request request{.id = ++last_, .verb = verb, .process = process};
+    if (out) request.whole = whole;
+    if (!out) request.room = credit;
+    asked_[Ask(request, connection.get())] = {verb, process};
   }
+  void Grant(base::ProcessId process, base::Bytes bytes) {
+    Ask({.verb = suspend::Verb::kGrant, .process = process, .bytes = bytes}, -1);
+  }
+
+  bool whole = false;                 // as the daemon takes memory of who shares
+  std::optional<base::Bytes> credit;  // for what comes back
+  std::uint64_t moved_out = 0, moved_in = 0;
 
   // Whether it has something to do.
   bool Busy() {
@@ -63,12 +75,18 @@ class TestMover {
       }
       const auto answer = suspend::ParseAnswer(packet->text);
       const auto asked = answer ? asked_.find(answer->id) : asked_.end();
-      if (asked == asked_.end() || answer->outcome == suspend::Outcome::kHolding) continue;
+      if (asked == asked_.end() || answer->outcome == suspend::Outcome::kHolding ||
+          answer->outcome == suspend::Outcome::kTaken)
+        continue;
       const auto [verb, process] = asked->second;
+      if (answer->outcome == suspend::Outcome::kMoving) {
+        (verb == suspend::Verb::kGive ? moved_in : moved_out) += answer->bytes.count;
+        continue;
+      }
       asked_.erase(asked);
       if (answer->outcome != suspend::Outcome::kDone) {
         std::cerr << "mover: " << answer->message << std::endl;
-      } else if (verb == suspend::Verb::kTake) {
+      } else if (verb == suspend::Verb::kTake && !whole) {
         // What it has taken is copied when this is answered.
         const auto secure = suspend::Verb::kSecure;
         asked_[Ask({.id = ++last_, .verb = secure, .process = process}, -1)] = {secure, process};
@@ -140,6 +158,7 @@ class Test {
         mover_->PassOn(process, out, std::move(connection));
       });
     }
+    server.SetBell([this](base::JobId, base::ProcessId) { ++bells_; });
     Say("ready");
     std::string buffer;
     for (;;) {
@@ -165,14 +184,20 @@ class Test {
     return base::IdentityOf(static_cast<pid_t>(std::stol(pid)));
   }
 
-  std::string Order(const std::string& whom, bool out) {
+  static Command CommandOf(const std::string& what, std::uint64_t bytes) {
+    if (what == "hold") return {wire::What::kHold, {}};
+    if (what == "take") return {wire::What::kTake, {bytes}};
+    return {what == "0" ? wire::What::kRun : wire::What::kLeave, {}};
+  }
+
+  std::string Order(const std::string& whom, const Command& command) {
     if (whom == "all") {
-      const auto told = ledgers_.OrderAll(options_.job, out);
+      const auto told = ledgers_.OrderAll(options_.job, command);
       return told ? std::to_string(*told) : told.error().message;
     }
     const auto process = Find(whom);
     if (!process) return "no such process";
-    const auto ordered = ledgers_.Order(options_.job, *process, out);
+    const auto ordered = ledgers_.Order(options_.job, *process, command);
     return ordered ? "ok" : ordered.error().message;
   }
 
@@ -188,7 +213,8 @@ class Test {
   std::string Await(const std::string& whom, std::uint64_t milliseconds) {
     constexpr int kLookEveryMs = 2;
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-    while (!Answered(whom) || (mover_ && mover_->Busy())) {
+    // The mover's notices are read in any case.
+    while ((mover_ && mover_->Busy()) || !Answered(whom)) {
       if (std::chrono::steady_clock::now() > end) return "too late";
       pollfd entry{server_->descriptor(), POLLIN, 0};
       if (::poll(&entry, 1, kLookEveryMs) > 0) server_->Serve();
@@ -199,11 +225,14 @@ class Test {
   std::string Stages() const {
     std::string text;
     for (const Standing& one : ledgers_.StandingsOf(options_.job)) {
+      const std::uint64_t held = one.held.empty() ? 0 : one.held.front().used.count;
       text += fmt::format(
-          R"({}{{"pid":{},"stage":{},"answered":{},"trouble":{},"driver":{},"evictable":{},"evicted":{}}})",
+          R"({}{{"pid":{},"stage":{},"answered":{},"trouble":{},"driver":{},"evictable":{},"evicted":{},)"
+          R"("managed":{},"held":{},"activity":{},"wants":{},"completed":{},"home":"{}"}})",
           text.empty() ? "" : ",", one.process.pid, static_cast<unsigned>(one.stage),
           one.answered ? "true" : "false", static_cast<unsigned>(one.trouble), one.driver_error,
-          one.evictable.count, one.evicted.count);
+          one.evictable.count, one.evicted.count, one.managed.count, held,
+          static_cast<unsigned>(one.activity), one.wants.count, one.completed, one.home);
     }
     return "[" + text + "]";
   }
@@ -241,8 +270,9 @@ class Test {
       Say(ledgers_.Intact(options_.job) ? "yes" : "no");
     } else if (command == "order") {
       std::string whom;
-      words >> whom >> number;
-      Say(Order(whom, number != 0));
+      std::string what;
+      words >> whom >> what >> number;
+      Say(Order(whom, CommandOf(what, number)));
     } else if (command == "await") {
       std::string whom;
       words >> whom >> number;
@@ -253,6 +283,8 @@ class Test {
       Say(std::to_string(ledgers_.HostMemoryOf(options_.job).count));
     } else if (command == "mover") {
       Say(std::to_string(mover_ ? mover_->pid() : 0));
+    } else if (ObeySharing(command, words)) {
+      return true;
     } else if (command == "drop") {
       ledgers_.Drop(options_.job);
       Say("ok");
@@ -262,8 +294,44 @@ class Test {
     return true;
   }
 
+  bool ObeySharing(const std::string& command, std::istream& words) {
+    std::string word, value;
+    words >> word >> value;
+    const auto bytes = [](const std::string& text) {
+      return text == "-" || text.empty() ? std::nullopt : std::optional(base::Bytes{std::stoull(text)});
+    };
+    if (command == "bells") {
+      Say(std::to_string(bells_));
+      return true;
+    }
+    if (command == "moved") {
+      Say(mover_ ? fmt::format("{} {}", mover_->moved_out, mover_->moved_in) : "0 0");
+      return true;
+    }
+    if (command == "watch" || command == "patience") {
+      (command == "watch" ? sharing_.watched : sharing_.room_patience) = base::Millis{std::stoll(word)};
+      ledgers_.SetSharing(options_.job, sharing_);
+    } else if (command == "room") {
+      ledgers_.SetRoom(options_.job, word, bytes(value));
+    } else if (command == "offer") {
+      ledgers_.OfferRoom(options_.job);
+    } else if (command == "whole" && mover_) {
+      mover_->whole = word == "1";
+    } else if (command == "credit" && mover_) {
+      mover_->credit = bytes(word);
+    } else if (command == "grant" && mover_ && Find(word)) {
+      mover_->Grant(*Find(word), base::Bytes{std::stoull(value)});
+    } else {
+      return false;
+    }
+    Say("ok");
+    return true;
+  }
+
   Options options_;
   Ledgers ledgers_;
+  Sharing sharing_;
+  std::uint64_t bells_ = 0;
   std::optional<Server> server_;
   std::optional<TestMover> mover_;
   std::vector<Caller> joined_;

@@ -54,6 +54,33 @@ def create(size, shareable=False):
     return cuda.cuMemCreate(ctypes.byref(handle), size_t(size), ctypes.byref(prop), u64(0)), handle.value
 
 
+def is_managed(address):
+    flag = ctypes.c_uint()
+    assert cuda.cuPointerGetAttribute(ctypes.byref(flag), 8, u64(address)) == OK
+    return bool(flag.value)
+
+
+def managed_comes_and_goes():
+    """Says what it has at each step, and goes on when it is told."""
+    _, context = start()
+    _, plain = allocate(4 * MIB)
+    _, small = allocate(4096)
+    own = u64()
+    assert cuda.cuMemAllocManaged(ctypes.byref(own), size_t(2 * MIB), 1) == OK
+    pitched, pitch = u64(), size_t()
+    assert cuda.cuMemAllocPitch_v2(ctypes.byref(pitched), ctypes.byref(pitch), size_t(4000), size_t(1024), 4) == OK
+    print(json.dumps({"managed": [is_managed(one) for one in (plain, small, own.value, pitched.value)],
+                      "pitch": pitch.value}), flush=True)
+    sys.stdin.readline()
+    assert free(plain) == OK
+    print("freed", flush=True)
+    sys.stdin.readline()
+    assert cuda.cuCtxDestroy_v2(context) == OK
+    print("gone", flush=True)
+    sys.stdin.readline()
+    return "done"
+
+
 def uuid_of():
     """The UUID of the device with the ordinal of the argument, as NVML writes it."""
     assert cuda.cuInit(0) == OK

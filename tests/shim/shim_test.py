@@ -376,8 +376,8 @@ class ADaemonThatIsNoneOfOurs(ShimCase):
     """What answers at the socket may be of another version, or talk nonsense: the program runs as without a shim."""
 
     WELCOME = "<IIIIQ8x"
-    VERSION = 3
-    MAGIC, JOINED, OTHER_VERSION, TRY_LATER, BYTES = 0x574D5047, 1, 3, 4, 331776
+    VERSION = 4
+    MAGIC, JOINED, OTHER_VERSION, TRY_LATER, BYTES = 0x574D5047, 1, 3, 4, 397312
 
     def answered(self, answer, files=()):
         """What a program is told whose question is answered so, and the questions."""

@@ -633,6 +633,12 @@ enum CUmemAllocationGranularity_flags_enum : unsigned int {
 };
 using CUmemAllocationGranularity_flags = CUmemAllocationGranularity_flags_enum;
 
+enum CUmemRangeHandleType_enum : unsigned int {
+  CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1,
+  CU_MEM_RANGE_HANDLE_TYPE_MAX = 0x7fffffff,
+};
+using CUmemRangeHandleType = CUmemRangeHandleType_enum;
+
 enum CUmemPool_attribute_enum : unsigned int {
   CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
   CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC = 2,

@@ -423,7 +423,18 @@
     (shareable_handle, handle, handle_type, flags)) \
   X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, 10020, NONE, \
     (CUmemGenericAllocationHandle* handle, void* os_handle, CUmemAllocationHandleType sh_handle_type), \
-    (handle, os_handle, sh_handle_type))
+    (handle, os_handle, sh_handle_type)) \
+  X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, 11070, NONE, \
+    (void* handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handle_type, unsigned long long flags), \
+    (handle, dptr, size, handle_type, flags)) \
+  X(cuMulticastBindMem, cuMulticastBindMem, 12010, NONE, \
+    (CUmemGenericAllocationHandle mc_handle, size_t mc_offset, CUmemGenericAllocationHandle mem_handle, \
+     size_t mem_offset, size_t size, unsigned long long flags), \
+    (mc_handle, mc_offset, mem_handle, mem_offset, size, flags)) \
+  X(cuMulticastBindAddr, cuMulticastBindAddr, 12010, NONE, \
+    (CUmemGenericAllocationHandle mc_handle, size_t mc_offset, CUdeviceptr memptr, size_t size, \
+     unsigned long long flags), \
+    (mc_handle, mc_offset, memptr, size, flags))
 
 // arrays
 #define GPUMAN_CUDA_ARRAY(X) \

@@ -122,6 +122,12 @@ inline bool Fits(const Ledger& ledger, unsigned account, std::uint64_t units) {
   return outside <= limit && units * kUnit <= limit - outside;
 }
 
+// Whether it is within what the job may have for now (Gpu::room).
+inline bool HasRoom(const Ledger& ledger, unsigned gpu) {
+  const std::uint64_t room = Load(ledger.gpu[gpu].room);
+  return room == kNoLimit || Load(ledger.gpu[gpu].outside) + TotalOf(ledger, gpu) <= room;
+}
+
 enum class Check { kLimit, kNone };
 
 // The owner's way to change what its slot has, by `units` (never below zero).
@@ -182,6 +188,11 @@ inline Outcome Clear(Ledger& ledger, unsigned slot) {
     __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
   Store(gone.evictable, 0);
   Store(gone.evicted, 0);
+  for (std::uint64_t* const word :
+       {&gone.order_bytes, &gone.wants, &gone.activity_since, &gone.completed, &gone.managed})
+    Store(*word, 0);
+  __atomic_store_n(&gone.activity, 0, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&gone.home, 0, __ATOMIC_SEQ_CST);
   __atomic_store_n(&gone.pid, 0, __ATOMIC_SEQ_CST);
   return outcome;
 }

@@ -10,7 +10,7 @@
 namespace gpuman::ledger::wire {
 
 inline constexpr std::uint32_t kMagic = 0x4c4d5047;  // "GPML"
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 inline constexpr unsigned kMostGpus = 16;
 inline constexpr unsigned kSlots = 1024;  // processes of one job at the same time
 // What is counted comes in steps of this size; a count of 32 bits reaches 16 TiB.
@@ -24,7 +24,8 @@ struct Gpu {
   std::uint64_t soft;           // bytes; kNoLimit: none
   std::uint64_t context_bytes;  // what one context costs on this GPU; 0: not known yet
   std::uint64_t outside;        // bytes of the job that the driver shows and no slot counts
-  std::uint8_t reserved0[16];
+  std::uint64_t room;  // bytes that the job may have for now: beyond it allocations wait; kNoLimit: none
+  std::uint8_t reserved0[8];
   std::uint64_t total;  // Total: units of all slots, and the change that brought them there
   std::uint8_t reserved1[56];
 };
@@ -41,19 +42,27 @@ struct Holding {
 inline constexpr std::uint32_t kHoldsImported = 1;
 
 // One process. Only who holds the lock on the slot's byte of the file writes here (slot_lock.h), but for
-// `order`, which is the daemon's (orders.h).
+// `order` and `order_bytes`, which are the daemon's (orders.h).
 struct Slot {
   std::uint32_t pid;         // as the daemon sees it; 0: free
   std::uint32_t flags;       // kHoldsImported
   std::uint64_t start_time;  // clock ticks since boot
   Holding gpu[kMostGpus];
-  std::uint32_t order;      // a futex word. Even: be on the GPU; odd: be evicted
-  std::uint32_t answered;   // a futex word: the order that was carried out or refused last
-  std::uint32_t stage;      // Stage
-  std::uint32_t error;      // why the last order was not carried out: PackError
-  std::uint64_t evictable;  // bytes on the device now that can leave it
-  std::uint64_t evicted;    // bytes in host memory instead
-  Holding host;             // host memory that is kept for evicted data
+  std::uint32_t order;           // a futex word: what to do, and how many orders there were (orders.h)
+  std::uint32_t answered;        // a futex word: the order that was carried out or refused last
+  std::uint32_t stage;           // Stage
+  std::uint32_t error;           // why the last order was not carried out: PackError
+  std::uint64_t evictable;       // bytes on the device now that can leave it
+  std::uint64_t evicted;         // bytes in host memory instead
+  Holding host;                  // host memory that is kept for evicted data
+  std::uint64_t order_bytes;     // the daemon's, with kTake: bytes that are to be away in all, at least
+  std::uint64_t wants;           // bytes that allocations wait for
+  std::uint64_t activity_since;  // CLOCK_MONOTONIC, ns
+  std::uint64_t completed;       // calls that went through the gate; grows while the job is watched
+  std::uint32_t activity;        // Activity
+  std::uint32_t home;            // the GPU whose memory can leave, from 1 on; 0: the process sees one alone
+  std::uint64_t managed;         // bytes of managed memory: the driver moves it
+  std::uint8_t reserved1[16];
 };
 
 // How the job's processes take device memory.
@@ -73,7 +82,11 @@ struct Ledger {
   std::uint32_t patience_ms;
   std::uint64_t host_budget;  // bytes of host memory that all processes may keep for evicted data; kNoLimit
   std::uint64_t host_total;   // Total, of what they keep
-  std::uint8_t reserved0[16];
+  // Above 0 the shims tell what their programs are doing: one that submits nothing for so long is idle.
+  std::uint32_t watched_ms;
+  std::uint32_t offers;            // a futex word; grows when there may be room for who waits for some
+  std::uint32_t room_patience_ms;  // how long an allocation waits for room; 0: it does not
+  std::uint8_t reserved0[4];
   Gpu gpu[kMostGpus];
   std::uint8_t reserved1[4096 - 64 - kMostGpus * sizeof(Gpu)];
   Slot slot[kSlots];
@@ -81,16 +94,21 @@ struct Ledger {
 
 static_assert(sizeof(Gpu) == 128 && offsetof(Gpu, limit) == 16 && offsetof(Gpu, soft) == 24 &&
               offsetof(Gpu, context_bytes) == 32 && offsetof(Gpu, outside) == 40 &&
-              offsetof(Gpu, total) == 64);
-static_assert(sizeof(Slot) == 320 && offsetof(Slot, start_time) == 8 && offsetof(Slot, gpu) == 16 &&
+              offsetof(Gpu, room) == 48 && offsetof(Gpu, total) == 64);
+static_assert(sizeof(Slot) == 384 && offsetof(Slot, start_time) == 8 && offsetof(Slot, gpu) == 16 &&
               offsetof(Slot, order) == 272 && offsetof(Slot, answered) == 276 &&
               offsetof(Slot, stage) == 280 && offsetof(Slot, error) == 284 &&
               offsetof(Slot, evictable) == 288 && offsetof(Slot, evicted) == 296 &&
-              offsetof(Slot, host) == 304);
+              offsetof(Slot, host) == 304 && offsetof(Slot, order_bytes) == 320 &&
+              offsetof(Slot, wants) == 328 && offsetof(Slot, activity_since) == 336 &&
+              offsetof(Slot, completed) == 344 && offsetof(Slot, activity) == 352 &&
+              offsetof(Slot, home) == 356 && offsetof(Slot, managed) == 360);
 static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offsetof(Ledger, changes) == 20 &&
               offsetof(Ledger, backing) == 24 && offsetof(Ledger, patience_ms) == 28 &&
               offsetof(Ledger, host_budget) == 32 && offsetof(Ledger, host_total) == 40 &&
-              offsetof(Ledger, gpu) == 64 && offsetof(Ledger, slot) == 4096);
-static_assert(sizeof(Ledger) == 4096 + kSlots * 320);
+              offsetof(Ledger, watched_ms) == 48 && offsetof(Ledger, offers) == 52 &&
+              offsetof(Ledger, room_patience_ms) == 56 && offsetof(Ledger, gpu) == 64 &&
+              offsetof(Ledger, slot) == 4096);
+static_assert(sizeof(Ledger) == 4096 + kSlots * 384);
 
 }  // namespace gpuman::ledger::wire

@@ -16,6 +16,10 @@ inline constexpr char kKeyVariable[] = "GPUMAN_JOB_KEY";
 // "1": memory of this process may be asked to leave the GPU. Read when the program looks for the driver's
 // functions, before a ledger says the same (Backing): afterwards it is too late to stand before its launches.
 inline constexpr char kEvictableVariable[] = "GPUMAN_SHIM_EVICTABLE";
+// What plain memory of this process is made of: "vmm": memory that the daemon can move, where it may be asked
+// to leave; "managed": managed memory, which the driver pages; "oversubscribe": that, and more of it than the
+// device has. Else: as "vmm", and where the device has no virtual memory calls as "managed".
+inline constexpr char kMemoryVariable[] = "GPUMAN_SHIM_MEMORY";
 inline constexpr char kSocketName[] = "shim.sock";
 
 // From the shim. The daemon knows the process by the socket; what is said here only helps to find its job.

@@ -1,9 +1,10 @@
 // What the daemon orders a process to do with its memory, and what the process answers: words of its slot
 // that both can wait on.
 //
-// The daemon counts `order` up: odd means be evicted, even be on the GPU; an order that was refused is given
-// again as the next number of the same kind. The process takes what stands there, tells its stage on the way
-// and the order in `answered` when it is done with it, carried out or not.
+// The low two bits of `order` say what is to be, the others count orders, so that every order differs from
+// the one before; an order that was refused is given again as the next of the same kind. The process takes
+// what stands there, tells its stage on the way and the order in `answered` when it is done with it, carried
+// out or not. It may be told anything in any state; one that fails leaves it in the state it was in.
 #pragma once
 
 #include <linux/futex.h>
@@ -21,9 +22,33 @@ enum class Stage : std::uint32_t {
   kEvicting = 2,
   kEvicted = 3,
   kRestoring = 4,
-  kFailed = 5  // its driver has failed for good; the program learns of it by its own calls
+  kFailed = 5,  // its driver has failed for good; the program learns of it by its own calls
+  kHeld = 6     // no call passes and no work is in flight; all of the memory is on the GPU, or a part
 };
-inline constexpr std::uint32_t kStages = 6;
+inline constexpr std::uint32_t kStages = 7;
+
+enum class What : std::uint32_t {
+  kRun = 0,    // be on the GPU, whole, the gate open
+  kLeave = 1,  // the gate shut and all that can leave away: suspended
+  kHold = 2,   // the gate shut and the work done; memory stays where it is
+  kTake = 3    // the same, and `order_bytes` in all away, at least
+};
+constexpr What WhatOf(std::uint32_t order) { return static_cast<What>(order & 3); }
+// The next order after that one.
+constexpr std::uint32_t OrderAfter(std::uint32_t order, What what) {
+  return ((order >> 2) + 1) << 2 | static_cast<std::uint32_t>(what);
+}
+
+// What the program does, as far as the shim sees it; kept while the ledger says that it is watched, but for
+// the last two.
+enum class Activity : std::uint32_t {
+  kUnknown = 0,
+  kBusy = 1,
+  kIdle = 2,    // nothing in flight, and no call for the time that the ledger says
+  kAtGate = 3,  // a thread waits at the closed gate
+  kForRoom = 4  // a thread waits for `wants` bytes of room for its allocation
+};
+inline constexpr std::uint32_t kActivities = 5;
 
 // Why an order was not carried out. The process is where it was before, with its data.
 enum class Trouble : std::uint32_t {
@@ -49,8 +74,6 @@ constexpr std::uint32_t DriverErrorOf(std::uint32_t error) { return error >> 16;
 constexpr Trouble TroubleOf(std::uint32_t error) {
   return (error & 0xffff) < kTroubles ? static_cast<Trouble>(error & 0xffff) : Trouble::kDriver;
 }
-
-constexpr bool OrdersEviction(std::uint32_t order) { return (order & 1) != 0; }
 
 inline std::uint32_t Load(const std::uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_SEQ_CST); }
 inline void Store(std::uint32_t& word, std::uint32_t value) {

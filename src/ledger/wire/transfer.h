@@ -2,13 +2,14 @@
 // socket when it was ordered, and that the daemon passes on. docs/shim-protocol.md.
 //
 //   out:   hello kOut >   parts (a descriptor of device memory each) >   < replies (host memory)   receipt >
-//   back:  hello kBack >  < parts (the same)   receipt >
+//   back:  hello kBack >  < parts (the same; without any: wait on)   receipt >
 //   where the driver does not let it in (a process that was moved to another GPU), memory of its own instead:
 //          … < parts   own >  < done   parts (its own) >  < done (filled)   receipt >
 //   The mover asks for that at once (`own`, no parts) where it knows that the process was moved.
 //
 // Either side gives up by closing; nothing has happened then. The process gives its memory away after the
-// last reply, and the mover the host memory after the receipt. Plain C layout.
+// last reply, and the mover the host memory after the receipt. A process may hand out its memory in several
+// such transfers, and gets all of it back in one. Plain C layout.
 #pragma once
 
 #include <errno.h>
@@ -24,6 +25,8 @@ namespace gpuman::ledger::wire {
 // Of a Hello in place of kHelloMagic.
 inline constexpr std::uint32_t kOutMagic = 0x4f4d5047;   // "GPMO"
 inline constexpr std::uint32_t kBackMagic = 0x424d5047;  // "GPMB"
+// The doorbell: nothing follows. What the process has to say stands in its slot.
+inline constexpr std::uint32_t kBellMagic = 0x444d5047;  // "GPMD"
 
 inline constexpr std::uint32_t kPartsMagic = 0x504d5047;  // "GPMP"
 inline constexpr std::uint32_t kReplyMagic = 0x524d5047;  // "GPMR"
@@ -40,7 +43,10 @@ struct Parts {
   std::uint32_t magic;
   std::uint32_t count;
   std::uint32_t last;  // 1: no more follow
-  std::uint32_t own;   // from the mover, 1: the process is to make memory of its own
+  // Out: 1 where the process has handed out memory before, which is still away. Back: 1 where the process is
+  // to make memory of its own.
+  std::uint32_t more;
+  std::uint64_t total;  // out: bytes of all parts of this transfer
   Part part[kMostParts];
 };
 
@@ -53,7 +59,7 @@ struct Reply {
   std::uint32_t error;  // PackError (orders.h): it cannot be done, and nothing was
 };
 
-static_assert(sizeof(Part) == 16 && sizeof(Parts) == 16 + kMostParts * 16 && sizeof(Reply) == 16);
+static_assert(sizeof(Part) == 16 && sizeof(Parts) == 24 + kMostParts * 16 && sizeof(Reply) == 16);
 
 // One message of a seqpacket socket with descriptors (at most kMostParts). False: the other side is gone, or
 // does not read within the time.

@@ -24,6 +24,12 @@ Touched TouchedBy(const Allocation& allocation) {
   return touched;
 }
 
+std::uint64_t ManagedBytes(const Allocation& allocation) {
+  if (!allocation.managed) return 0;
+  return allocation.size < allocation.granule ? allocation.size
+                                              : RoundUp(allocation.size, allocation.granule);
+}
+
 }  // namespace
 
 std::uint64_t Allocations::Join(const Allocation& allocation, bool& complete) {
@@ -72,6 +78,7 @@ bool Allocations::Add(const Allocation& allocation, std::uint64_t& cost) {
     return false;
   }
   *entry = allocation;
+  managed_ += ManagedBytes(allocation);
   return true;
 }
 
@@ -86,7 +93,10 @@ bool Allocations::PutBack(const Allocation& allocation) {
   return true;
 }
 
-std::uint64_t Allocations::Freed(const Allocation& allocation) { return Leave(allocation); }
+std::uint64_t Allocations::Freed(const Allocation& allocation) {
+  managed_ -= ManagedBytes(allocation);
+  return Leave(allocation);
+}
 
 unsigned Allocations::TakeOf(std::uint64_t context, Allocation* taken, unsigned room) {
   unsigned count = 0;

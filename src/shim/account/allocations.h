@@ -17,6 +17,7 @@ struct Allocation {
   std::uint64_t context;  // it goes with this one
   std::uint64_t granule;
   int device;
+  bool managed = false;
 };
 
 constexpr std::uint64_t RoundDown(std::uint64_t value, std::uint64_t step) { return value - value % step; }
@@ -43,10 +44,14 @@ class Allocations {
   // Takes out up to `room` allocations of a context; returns how many.
   unsigned TakeOf(std::uint64_t context, Allocation* taken, unsigned room);
 
+  // Bytes of what is managed memory, in whole granules where it has any for itself.
+  std::uint64_t managed() const { return managed_; }
+
   std::size_t size() const { return entries_.size(); }
   void Reset() {
     entries_.Reset();
     shared_.Reset();
+    managed_ = 0;
   }
 
  private:
@@ -59,6 +64,7 @@ class Allocations {
 
   Table<Allocation> entries_;
   Table<Count> shared_;  // granules that an allocation touches in part, by number + 1
+  std::uint64_t managed_;
 };
 
 }  // namespace gpuman::shim

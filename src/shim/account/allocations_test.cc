@@ -50,6 +50,23 @@ TEST_F(AllocationsTest, ShareAGranuleThatCountsWhileAnyOfThemLives) {
   EXPECT_EQ(Free(10 * kGranule + 1024), kGranule);
 }
 
+TEST_F(AllocationsTest, TellWhatIsManagedInGranulesOfItsOwn) {
+  std::uint64_t cost = 0;
+  EXPECT_TRUE(account_.Add({10 * kGranule, kGranule + 1, 1, kGranule, 0, true}, cost));
+  EXPECT_TRUE(account_.Add({20 * kGranule, 1000, 1, kGranule, 0, true}, cost));
+  Add(30 * kGranule, kGranule);
+  EXPECT_EQ(account_.managed(), 2 * kGranule + 1000);
+  Free(30 * kGranule);
+  Free(10 * kGranule);
+  EXPECT_EQ(account_.managed(), 1000u);
+  Allocation allocation{};
+  EXPECT_TRUE(account_.Take(20 * kGranule, allocation));
+  EXPECT_TRUE(account_.PutBack(allocation));
+  EXPECT_EQ(account_.managed(), 1000u) << "the driver refused to free it";
+  Free(20 * kGranule);
+  EXPECT_EQ(account_.managed(), 0u);
+}
+
 TEST_F(AllocationsTest, AreTakenOutOnce) {
   Add(10 * kGranule, 1000);
   Free(10 * kGranule);

@@ -76,6 +76,13 @@ const Region* Regions::Find(std::uint64_t address) const {
   return address - region.address < region.size ? &region : nullptr;
 }
 
+void Regions::SetAccess(std::uint64_t address, std::uint64_t readers, std::uint64_t writers) {
+  const std::size_t place = Before(address);
+  if (place == 0 || entries_[place - 1].address != address) return;
+  entries_[place - 1].readers = readers;
+  entries_[place - 1].writers = writers;
+}
+
 void Regions::Reset() {
   if (entries_ != nullptr) ::munmap(entries_, capacity_ * sizeof(Region));
   entries_ = nullptr;

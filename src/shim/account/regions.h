@@ -1,8 +1,6 @@
-// The device memory that the shim backs itself, so that it can leave the device and come back at the same
-// addresses: one region for each allocation of the program's, mapped in pieces.
-//
-// Also says where each byte goes in host memory: regions one after the other by address. Pure; not
-// thread-safe. All zeros is empty.
+// The device memory that can leave the device and come back at the same addresses: one region for each
+// allocation that the shim backs itself, mapped in pieces, and one for each mapping that the program made of
+// its own memory (made_memory.h). Pure; not thread-safe. All zeros is empty.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +9,6 @@
 namespace gpuman::shim {
 
 inline constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 20;  // what one handle of the driver's has
-inline constexpr std::uint64_t kChunkBytes = std::uint64_t{64} << 20;   // what host memory is registered in
 
 struct Region {
   std::uint64_t address;
@@ -19,7 +16,14 @@ struct Region {
   std::uint64_t bytes;    // as mapped, in granules
   std::uint64_t context;  // it goes with this one
   int device;
+  std::uint64_t born = 0;     // which allocation it was
+  std::uint64_t readers = 0;  // devices that may read it, a bit each
+  std::uint64_t writers = 0;  // and write it
+  std::uint64_t token = 0;    // 0: the shim backs it; else of the program's own memory
+  unsigned char direct = 0;   // that is made for devices beside the GPU
 };
+
+constexpr std::uint64_t DeviceBit(int device) { return std::uint64_t{1} << device; }
 
 // A part of a region that one handle backs.
 struct Piece {
@@ -27,17 +31,11 @@ struct Piece {
   std::uint64_t bytes;
 };
 
-// One copy: within one piece of the device's memory, and one chunk of the host's.
-struct Slice {
-  std::uint64_t address;
-  std::uint64_t host;  // offset
-  std::uint64_t bytes;
-};
-
 constexpr unsigned PiecesOf(const Region& region) {
-  return static_cast<unsigned>((region.bytes + kPieceBytes - 1) / kPieceBytes);
+  return region.token != 0 ? 1 : static_cast<unsigned>((region.bytes + kPieceBytes - 1) / kPieceBytes);
 }
 constexpr Piece PieceOf(const Region& region, unsigned index) {
+  if (region.token != 0) return {region.address, region.bytes};
   const std::uint64_t from = index * kPieceBytes;
   return {region.address + from, region.bytes - from < kPieceBytes ? region.bytes - from : kPieceBytes};
 }
@@ -53,34 +51,16 @@ class Regions {
   // The region of which the program was given this address; null: none.
   const Region* Find(std::uint64_t address) const;
 
+  // Of the region that begins at the address.
+  void SetAccess(std::uint64_t address, std::uint64_t readers, std::uint64_t writers);
+
   std::size_t size() const { return size_; }
   const Region& at(std::size_t index) const { return entries_[index]; }
   std::uint64_t bytes() const { return bytes_; }
 
-  // Calls visit(slice) for all of them, in order, while it says true. False: it said false.
-  template <typename Visit>
-  bool ForEachSlice(Visit visit) const {
-    std::uint64_t host = 0;
-    for (std::size_t i = 0; i < size_; ++i) {
-      const Region& region = entries_[i];
-      for (std::uint64_t done = 0; done < region.bytes;) {
-        const std::uint64_t bytes =
-            Least(region.bytes - done, kPieceBytes - done % kPieceBytes, kChunkBytes - host % kChunkBytes);
-        if (!visit(Slice{region.address + done, host, bytes})) return false;
-        done += bytes;
-        host += bytes;
-      }
-    }
-    return true;
-  }
-
   void Reset();
 
  private:
-  static constexpr std::uint64_t Least(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
-    const std::uint64_t ab = a < b ? a : b;
-    return ab < c ? ab : c;
-  }
   // How many regions begin at or before the address.
   std::size_t Before(std::uint64_t address) const;
   bool Grow();

@@ -31,27 +31,54 @@ def model():
                          nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 100)).cuda()
 
 
-def run(iterations=800, batch=256, warm_up=30, seed=7):
+def trainer(batch, seed):
+    """A function that does the iteration of that number, and what is trained."""
     settle(seed)
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
     images = torch.randn(8, batch, 3, 64, 64, device="cuda")
     labels = torch.randint(0, 100, (8, batch), device="cuda")
     loss_of = nn.CrossEntropyLoss()
+
+    def iterate(number):
+        optimizer.zero_grad()
+        loss_of(net(images[number % 8]), labels[number % 8]).backward()
+        optimizer.step()
+    return iterate, net
+
+
+def run(iterations=800, batch=256, warm_up=30, seed=7):
+    iterate, net = trainer(batch, seed)
     start = 0.0
     for number in range(warm_up + iterations):
         if number == warm_up:
             torch.cuda.synchronize()
             start = time.perf_counter()
-        optimizer.zero_grad()
-        loss_of(net(images[number % 8]), labels[number % 8]).backward()
-        optimizer.step()
+        iterate(number)
     torch.cuda.synchronize()
     seconds = time.perf_counter() - start
     return {"figures": {"train_per_s": iterations / seconds}, "hashes": {"train": digest(net.state_dict().values())}}
 
 
+def run_for(seconds, batch=256, seed=7):
+    """Says each 10 iterations, when they are done, how many there were."""
+    iterate, _ = trainer(batch, seed)
+    begin, number = time.monotonic(), 0
+    while time.monotonic() < begin + seconds:
+        for _ in range(10):
+            iterate(number)
+            number += 1
+        torch.cuda.synchronize()
+        say(event="trained", time=time.time(), iterations=number)
+    say(event="done", time=time.time(), iterations=number, wrong=0)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--iterations", type=int, default=800)
-    say(program="torch_train", **run(parser.parse_args().iterations))
+    parser.add_argument("--seconds", type=float, help="train for so long instead, and say how far it is")
+    o = parser.parse_args()
+    if o.seconds:
+        run_for(o.seconds)
+    else:
+        say(program="torch_train", **run(o.iterations))

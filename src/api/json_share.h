@@ -1,0 +1,102 @@
+// Internal to api/json.cc: the fields of share_types.h.
+#pragma once
+
+#include "api/json_fields.h"
+#include "api/share_types.h"
+
+namespace gpuman::api {
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ShareSettings>
+void Fields(V& v, T& x) {
+  v.Required("policy", x.policy);
+  v("quantum_min", x.quantum_min);
+  v("quantum_max", x.quantum_max);
+  v("overhead", x.overhead);
+  v("idle", x.idle);
+  v("pause", x.pause);
+  v("compute", x.compute);
+  v("memory", x.memory);
+  v("managed_turns", x.managed_turns);
+  v("compute_quantum", x.compute_quantum);
+  v("capacity", x.capacity);
+  v("gpu_capacity", x.gpu_capacity);
+  v("on_no_yield", x.on_no_yield);
+  v("yield_limit", x.yield_limit);
+  v("retry", x.retry);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ShareUpdate>
+void Fields(V& v, T& x) {
+  v.Option("policy", x.policy);
+  v.Option("quantum_min", x.quantum_min);
+  v.Option("quantum_max", x.quantum_max);
+  v.Option("overhead", x.overhead);
+  v.Option("idle", x.idle);
+  v.Option("pause", x.pause);
+  v.Option("compute", x.compute);
+  v.Option("memory", x.memory);
+  v.Option("managed_turns", x.managed_turns);
+  v.Option("compute_quantum", x.compute_quantum);
+  v.Clearable("capacity", x.capacity, x.clear_capacity);
+  v.Option("on_no_yield", x.on_no_yield);
+  v.Option("yield_limit", x.yield_limit);
+  v.Option("retry", x.retry);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ShareMemory>
+void Fields(V& v, T& x) {
+  v("resident", x.resident);
+  v("away", x.away);
+  v("pinned", x.pinned);
+  v("managed", x.managed);
+  v("wanted", x.wanted);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ShareJob>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v("tag", x.tag);
+  v("in_run_set", x.in_run_set);
+  v("gate", x.gate);
+  v("activity", x.activity);
+  v("suspended", x.suspended);
+  v("waits_for", x.waits_for);
+  v("waiting", x.waiting);
+  v("had_turn", x.had_turn);
+  v("weight", x.weight);
+  v("priority", x.priority);
+  v("memory", x.memory);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ShareGpu>
+void Fields(V& v, T& x) {
+  v("index", x.index);
+  v.Required("uuid", x.uuid);
+  v("capacity", x.capacity);
+  v("demand", x.demand);
+  v("contended", x.contended);
+  v("exclusive", x.exclusive);
+  v("handing_over", x.handing_over);
+  v("quantum", x.quantum);
+  v("quantum_left", x.quantum_left);
+  v("moved_out", x.moved_out);
+  v("moved_in", x.moved_in);
+  v("hand_overs", x.hand_overs);
+  v("moving", x.moving);
+  v("moving_share", x.moving_share);
+  v("jobs", x.jobs);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ShareView>
+void Fields(V& v, T& x) {
+  v.Required("settings", x.settings);
+  v.Required("gpus", x.gpus);
+}
+
+}  // namespace gpuman::api

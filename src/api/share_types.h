@@ -1,0 +1,87 @@
+// Sharing of GPUs, as the API has it. Values; see share/scheduler.h for what the words mean.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace gpuman::api {
+
+struct ShareSettings {
+  std::string policy;  // fair, priority, fcfs
+  base::Millis quantum_min{}, quantum_max{};
+  double overhead = 0;  // the part of the time that may go into moving memory, 0 to 1
+  base::Millis idle{};
+  bool pause = false;
+  std::string compute;  // concurrent, exclusive, auto
+  std::string memory;   // auto, vmm, managed
+  bool managed_turns = true;
+  base::Millis compute_quantum{};
+  std::optional<std::string> capacity;              // a size or a percentage; null: what is free
+  std::map<std::string, std::string> gpu_capacity;  // by UUID
+  std::string on_no_yield;                          // wait, suspend, end
+  base::Millis yield_limit{}, retry{};
+};
+
+// PUT /v1/share: absent fields stay as they are. Until the daemon is started anew, or reads its
+// configuration.
+struct ShareUpdate {
+  std::optional<std::string> policy;
+  std::optional<base::Millis> quantum_min, quantum_max;
+  std::optional<double> overhead;
+  std::optional<base::Millis> idle;
+  std::optional<bool> pause;
+  std::optional<std::string> compute;
+  std::optional<std::string> memory;
+  std::optional<bool> managed_turns;
+  std::optional<base::Millis> compute_quantum;
+  std::optional<base::SizeSpec> capacity;
+  bool clear_capacity = false;  // what is free
+  std::optional<std::string> on_no_yield;
+  std::optional<base::Millis> yield_limit, retry;
+};
+
+// On one GPU, in bytes.
+struct ShareMemory {
+  base::Bytes resident, away, pinned, managed, wanted;
+};
+
+struct ShareJob {
+  std::int64_t id = 0;
+  std::string tag;
+  bool in_run_set = false;
+  std::string gate;      // open, closing, closed
+  std::string activity;  // unknown, busy, idle, waiting
+  bool suspended = false;
+  std::optional<std::string> waits_for;  // turn, room, return, yield, retry, too_large
+  base::Millis waiting{}, had_turn{};
+  double weight = 1;
+  int priority = 0;
+  ShareMemory memory;
+};
+
+struct ShareGpu {
+  std::optional<int> index;
+  std::string uuid;
+  std::optional<base::Bytes> capacity;
+  base::Bytes demand;
+  bool contended = false, exclusive = false, handing_over = false;
+  base::Millis quantum{};
+  std::optional<base::Millis> quantum_left;
+  base::Bytes moved_out, moved_in;
+  std::uint64_t hand_overs = 0;
+  base::Millis moving{};  // spent in hand-overs
+  double moving_share = 0;
+  std::vector<ShareJob> jobs;
+};
+
+struct ShareView {
+  ShareSettings settings;
+  std::vector<ShareGpu> gpus;
+};
+
+}  // namespace gpuman::api

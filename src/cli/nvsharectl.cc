@@ -1,0 +1,91 @@
+#include "cli/nvsharectl.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+
+namespace gpuman::cli {
+namespace {
+
+constexpr const char* kMore =
+    "It is gpuman under another name: -T N is gpuman share set --quantum-min Ns --quantum-max Ns, -S off is\n"
+    "--compute concurrent --managed-turns off, -S on is --managed-turns on. gpuman share status shows who "
+    "runs.";
+
+// The longest turn there is; nvshare's users ask for more to mean as long as it takes.
+constexpr std::int64_t kLongest = std::chrono::seconds(std::chrono::days(1)).count();
+
+struct Options {
+  std::int64_t seconds = 0;  // 0: not asked for
+  std::string anti_thrash;   // on, off; empty: not asked for
+};
+
+api::ShareUpdate UpdateOf(const Options& options) {
+  api::ShareUpdate update;
+  if (options.seconds > 0) {
+    update.quantum_max = base::Millis(std::min(options.seconds, kLongest) * 1000);
+    update.quantum_min = update.quantum_max;
+  }
+  if (!options.anti_thrash.empty()) update.managed_turns = options.anti_thrash == "on";
+  if (options.anti_thrash == "off") update.compute = "concurrent";
+  return update;
+}
+
+std::string Sentences(const Options& options, const api::ShareSettings& settings) {
+  std::string text;
+  if (options.seconds > 0)
+    text +=
+        fmt::format("A turn that others wait for lasts {}.\n", base::FormatDuration(settings.quantum_max));
+  if (options.anti_thrash == "on") text += "Jobs that do not fit on a GPU together take turns.\n";
+  if (options.anti_thrash == "off")
+    text +=
+        "Jobs run at once that fit on a GPU together, or whose memory is managed: the driver moves that back "
+        "and "
+        "forth.\nOther memory that does not fit takes turns all the same.\n";
+  return text;
+}
+
+base::Result<int> Apply(Session& session, const Options& options) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const api::ShareView view, daemon.SetShare(UpdateOf(options)));
+  session.Print(Sentences(options, view.settings));
+  return kExitDone;
+}
+
+}  // namespace
+
+int RunNvsharectl(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
+  Session session(surroundings);
+  Options options;
+  CLI::App app("Sets how jobs share GPUs, with the options of nvshare's command.", std::string(kNvsharectl));
+  app.footer(kMore);
+  app.add_option("-T,--set-tq", options.seconds, "A turn lasts N seconds, if others wait for it")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{INT32_MAX}).description(""));
+  app.add_option("-S,--anti-thrash", options.anti_thrash,
+                 "on: who does not fit takes turns; off: as far as possible all at once")
+      ->type_name("on|off")
+      ->check(CLI::IsMember(std::vector<std::string>{"on", "off"}).description(""));
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(),
+                                       arguments.rend()));  // the parser takes them from the back
+  } catch (const CLI::CallForHelp&) {
+    session.Print(app.help());
+    return kExitDone;
+  } catch (const CLI::ParseError& error) {
+    session.PrintError({base::ErrorCode::kInvalidArgument, error.what(), "see nvsharectl --help"});
+    return kExitUsage;
+  }
+  if (arguments.empty()) {
+    session.Print(app.help());
+    return kExitDone;
+  }
+  const auto status = Apply(session, options);
+  if (status) return *status;
+  session.PrintError(status.error());
+  return ExitStatusOf(status.error().code);
+}
+
+}  // namespace gpuman::cli

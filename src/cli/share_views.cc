@@ -1,0 +1,95 @@
+#include "cli/share_views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/table.h"
+
+namespace gpuman::cli {
+namespace {
+
+std::string Percent(double part) { return fmt::format("{:.1f}%", part * 100); }
+
+std::string HowItStands(const api::ShareGpu& gpu) {
+  if (gpu.handing_over) return "being handed over";
+  if (gpu.exclusive) return "turns, also of those who fit together";
+  return gpu.contended ? "turns" : "everybody runs";
+}
+
+std::string GpuText(const api::ShareGpu& gpu) {
+  std::string text = fmt::format(
+      "GPU {}: {}; {} wanted of {}\n", gpu.index ? std::to_string(*gpu.index) : gpu.uuid, HowItStands(gpu),
+      base::FormatBytes(gpu.demand), gpu.capacity ? base::FormatBytes(*gpu.capacity) : std::string("n/a"));
+  if (!gpu.contended && gpu.hand_overs == 0) return text;
+  const auto left = gpu.quantum_left ? fmt::format(", {} left", base::FormatDuration(*gpu.quantum_left)) : "";
+  return text + fmt::format("       quantum {}{}; {} hand-overs, {} out, {} back, {} of the time moving\n",
+                            base::FormatDuration(gpu.quantum), left, gpu.hand_overs,
+                            base::FormatBytes(gpu.moved_out), base::FormatBytes(gpu.moved_in),
+                            Percent(gpu.moving_share));
+}
+
+std::string WhatItDoes(const api::ShareJob& job) {
+  if (job.suspended) return "suspended";
+  if (job.waits_for)
+    return fmt::format("waits for {} ({})", *job.waits_for, base::FormatDuration(job.waiting));
+  return job.gate == "open" ? (job.activity == "idle" ? "idle" : "runs") : job.gate;
+}
+
+}  // namespace
+
+std::string RenderShare(const api::ShareView& view, const Look& look) {
+  if (view.gpus.empty()) return "No job shares a GPU.\n";
+  std::string text;
+  for (const auto& gpu : view.gpus) {
+    if (!text.empty()) text += '\n';
+    text += GpuText(gpu);
+    const bool managed = std::any_of(gpu.jobs.begin(), gpu.jobs.end(),
+                                     [](const auto& job) { return job.memory.managed.count > 0; });
+    std::vector<Column> columns{{"ID", Align::kRight},
+                                {"TAG"},
+                                {"STATE"},
+                                {"ON GPU", Align::kRight},
+                                {"AWAY", Align::kRight},
+                                {"WANTS", Align::kRight},
+                                {"WEIGHT", Align::kRight},
+                                {"TURNS", Align::kRight}};
+    if (managed) columns.insert(columns.begin() + 5, {"MANAGED", Align::kRight});
+    Table table(std::move(columns));
+    for (const auto& job : gpu.jobs) {
+      std::vector<Cell> cells{std::to_string(job.id),
+                              job.tag,
+                              Cell(WhatItDoes(job), job.in_run_set ? Color::kGreen : Color::kNone),
+                              base::FormatBytes(job.memory.resident + job.memory.pinned),
+                              base::FormatBytes(job.memory.away),
+                              base::FormatBytes(job.memory.wanted),
+                              fmt::format("{}", job.weight),
+                              base::FormatDuration(job.had_turn)};
+      if (managed) cells.insert(cells.begin() + 5, base::FormatBytes(job.memory.managed));
+      table.Add(std::move(cells));
+    }
+    text += table.Render(look);
+  }
+  return text;
+}
+
+std::string RenderShareSettings(const api::ShareSettings& s) {
+  std::string text;
+  const auto line = [&](const char* name, const std::string& value) {
+    text += fmt::format("{:<16}{}\n", name, Printable(value));
+  };
+  line("policy", s.policy);
+  line("quantum",
+       fmt::format("{} to {}", base::FormatDuration(s.quantum_min), base::FormatDuration(s.quantum_max)));
+  line("overhead", Percent(s.overhead));
+  line("idle", base::FormatDuration(s.idle));
+  line("capacity", s.capacity.value_or("what is free"));
+  line("compute", s.compute);
+  line("memory", s.memory);
+  line("managed turns", s.managed_turns ? "on" : "off");
+  line("pause", s.pause ? "on" : "off");
+  line("on no yield", fmt::format("{} after {}", s.on_no_yield, base::FormatDuration(s.yield_limit)));
+  return text;
+}
+
+}  // namespace gpuman::cli

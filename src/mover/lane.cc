@@ -1,0 +1,85 @@
+#include "mover/lane.h"
+
+#include <utility>
+
+namespace gpuman::mover {
+
+using base::Result;
+namespace abi = driver::abi;
+
+// The name in errors, and the pointer.
+#define GPUMAN_CALL(name, symbol) name, gpus_->driver_.calls().symbol
+
+Result<Lane> Lane::Open(Gpus& gpus, int gpu, Direction direction) {
+  GPUMAN_TRY(gpus.Use(gpu));
+  Lane lane;
+  lane.gpu_ = gpu;
+  lane.direction_ = direction;
+  GPUMAN_TRY(gpus.driver_.Invoke("cuStreamCreate", gpus.driver_.calls().cuStreamCreate, &lane.stream_,
+                                 static_cast<unsigned>(abi::CU_STREAM_NON_BLOCKING)));
+  lane.gpus_ = &gpus;
+  return lane;
+}
+
+Lane& Lane::operator=(Lane&& other) noexcept {
+  if (this == &other) return *this;
+  Close();
+  gpus_ = std::exchange(other.gpus_, nullptr);
+  gpu_ = other.gpu_;
+  direction_ = other.direction_;
+  stream_ = other.stream_;
+  marks_ = std::exchange(other.marks_, {});
+  return *this;
+}
+
+void Lane::Close() {
+  if (gpus_ == nullptr) return;
+  const auto& cu = gpus_->driver_.calls();
+  (void)gpus_->Use(gpu_);
+  (void)cu.cuStreamSynchronize(stream_);
+  for (const auto mark : marks_) (void)cu.cuEventDestroy_v2(mark);
+  marks_.clear();
+  (void)cu.cuStreamDestroy_v2(stream_);
+  gpus_ = nullptr;
+}
+
+Result<> Lane::Add(std::span<const Copy> copies) {
+  const auto& driver = gpus_->driver_;
+  GPUMAN_TRY(gpus_->Use(gpu_));
+  for (const Copy& copy : copies) {
+    if (direction_ == Direction::kOut) {
+      GPUMAN_TRY(driver.Invoke(GPUMAN_CALL("cuMemcpyDtoHAsync", cuMemcpyDtoHAsync_v2), copy.host, copy.device,
+                               copy.bytes, stream_));
+    } else {
+      GPUMAN_TRY(driver.Invoke(GPUMAN_CALL("cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2), copy.device, copy.host,
+                               copy.bytes, stream_));
+    }
+  }
+  return Mark();
+}
+
+Result<> Lane::AddAcross(const Memory& to, const Memory& from) {
+  GPUMAN_TRY(gpus_->Use(gpu_));
+  GPUMAN_TRY(gpus_->driver_.Invoke(GPUMAN_CALL("cuMemcpyDtoDAsync", cuMemcpyDtoDAsync_v2), to.address(),
+                                   from.address(), from.bytes(), stream_));
+  return Mark();
+}
+
+Result<> Lane::Mark() {
+  const auto& driver = gpus_->driver_;
+  abi::CUevent mark = nullptr;
+  constexpr unsigned kQuiet = abi::CU_EVENT_BLOCKING_SYNC | abi::CU_EVENT_DISABLE_TIMING;
+  GPUMAN_TRY(driver.Invoke(GPUMAN_CALL("cuEventCreate", cuEventCreate), &mark, kQuiet));
+  marks_.push_back(mark);
+  return driver.Invoke(GPUMAN_CALL("cuEventRecord", cuEventRecord), mark, stream_);
+}
+
+Result<> Lane::Await() {
+  GPUMAN_TRY(gpus_->Use(gpu_));
+  GPUMAN_TRY(gpus_->driver_.Invoke(GPUMAN_CALL("cuEventSynchronize", cuEventSynchronize), marks_.front()));
+  (void)gpus_->driver_.calls().cuEventDestroy_v2(marks_.front());
+  marks_.pop_front();
+  return {};
+}
+
+}  // namespace gpuman::mover

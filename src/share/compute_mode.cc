@@ -1,0 +1,58 @@
+#include "share/compute_mode.h"
+
+namespace gpuman::share {
+
+void ComputeChoice::Update(const std::set<TenantId>& working, const Settings& settings, base::MonoTime now) {
+  if (settings.compute != Compute::kAuto) {
+    phase_ = Phase::kNone;
+    exclusive_ = settings.compute == Compute::kExclusive;
+    return;
+  }
+  alone_ = working.size() < 2;
+  if (alone_) {
+    // Who is alone for a while leaves what was found standing.
+    if (phase_ != Phase::kKept) Enter(Phase::kNone, {});
+    return;
+  }
+  const bool others = working != working_;
+  if (phase_ == Phase::kNone || others || (phase_ == Phase::kKept && now >= until_)) {
+    working_ = working;
+    return Enter(Phase::kConcurrent, now + settings.compute_trial);
+  }
+  if (now < until_) return;
+  if (phase_ == Phase::kConcurrent) {
+    side_by_side_ = counts_;
+    return Enter(Phase::kExclusive, now + settings.compute_trial);
+  }
+  Compare();
+  Enter(Phase::kKept, now + settings.compute_again);
+}
+
+void ComputeChoice::Add(TenantId tenant, std::uint64_t completed) { counts_[tenant] += completed; }
+
+std::optional<base::MonoTime> ComputeChoice::Deadline() const {
+  if (phase_ == Phase::kNone || alone_) return std::nullopt;
+  return until_;
+}
+
+void ComputeChoice::Enter(Phase phase, base::MonoTime until) {
+  if (phase != Phase::kKept) exclusive_ = phase == Phase::kExclusive;
+  phase_ = phase;
+  until_ = until;
+  counts_.clear();
+}
+
+void ComputeChoice::Compare() {
+  double sum = 0;
+  int compared = 0;
+  for (const TenantId tenant : working_) {
+    const auto before = side_by_side_.find(tenant);
+    if (before == side_by_side_.end() || before->second == 0) continue;
+    sum += static_cast<double>(counts_[tenant]) / static_cast<double>(before->second);
+    ++compared;
+  }
+  ratio_ = compared > 0 ? std::optional(sum / compared) : std::nullopt;
+  exclusive_ = ratio_ && *ratio_ > 1;
+}
+
+}  // namespace gpuman::share

@@ -1,0 +1,42 @@
+// Side by side or in turns, for tenants that fit together: what completes more, by trying. Value; pure.
+//
+//   kConcurrent trial -> kExclusive trial -> keep the better ---- compute_again, or who works changed --->
+//   trial
+//
+// Tenants count different things, so each is compared with itself: turns are better where the tenants
+// complete more on average, relative to what each completed side by side.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "share/events.h"
+
+namespace gpuman::share {
+
+class ComputeChoice {
+ public:
+  // `working`: the tenants that have work and share a GPU; fewer than two need no choice.
+  void Update(const std::set<TenantId>& working, const Settings& settings, base::MonoTime now);
+  void Add(TenantId tenant, std::uint64_t completed);
+
+  bool IsExclusive() const { return exclusive_; }
+  std::optional<base::MonoTime> Deadline() const;
+  // What turns completed for each thing completed side by side, at the last comparison.
+  std::optional<double> Ratio() const { return ratio_; }
+
+ private:
+  enum class Phase { kNone, kConcurrent, kExclusive, kKept };
+  void Enter(Phase phase, base::MonoTime until);
+  void Compare();
+
+  Phase phase_ = Phase::kNone;
+  bool exclusive_ = false, alone_ = false;
+  std::set<TenantId> working_;
+  base::MonoTime until_{};
+  std::map<TenantId, std::uint64_t> counts_, side_by_side_;
+  std::optional<double> ratio_;
+};
+
+}  // namespace gpuman::share

@@ -1,0 +1,111 @@
+#include "share/compute_mode.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::share {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+
+constexpr TenantId kA{1}, kB{2}, kC{3};
+
+class ShareCompute : public testing::Test {
+ protected:
+  ShareCompute() { settings_.compute = Compute::kAuto; }
+  void Update() { choice_.Update(working_, settings_, now_); }
+  // A trial in which they complete so much.
+  void Try(std::uint64_t a, std::uint64_t b) {
+    choice_.Add(kA, a);
+    choice_.Add(kB, b);
+    now_ += settings_.compute_trial;
+    Update();
+  }
+
+  Settings settings_;
+  std::set<TenantId> working_{kA, kB};
+  base::MonoTime now_{1h};
+  ComputeChoice choice_;
+};
+
+TEST_F(ShareCompute, WhatIsSetIsDoneWithoutATrial) {
+  for (const auto set : {Compute::kConcurrent, Compute::kExclusive}) {
+    settings_.compute = set;
+    Update();
+    EXPECT_EQ(choice_.IsExclusive(), set == Compute::kExclusive);
+    EXPECT_FALSE(choice_.Deadline());
+  }
+}
+
+TEST_F(ShareCompute, OneAloneNeedsNoChoice) {
+  working_ = {kA};
+  Update();
+  EXPECT_FALSE(choice_.IsExclusive());
+  EXPECT_FALSE(choice_.Deadline());
+}
+
+TEST_F(ShareCompute, SideBySideIsTriedFirstThenTurns) {
+  Update();
+  EXPECT_FALSE(choice_.IsExclusive());
+  EXPECT_EQ(choice_.Deadline(), now_ + settings_.compute_trial);
+  Try(100, 100);
+  EXPECT_TRUE(choice_.IsExclusive());
+  EXPECT_FALSE(choice_.Ratio());
+}
+
+TEST_F(ShareCompute, TurnsAreKeptWhereTheyCompleteMore) {
+  Update();
+  Try(100, 1000);
+  Try(120, 1100);
+  EXPECT_TRUE(choice_.IsExclusive());
+  EXPECT_DOUBLE_EQ(choice_.Ratio().value(), 1.15);
+  EXPECT_EQ(choice_.Deadline(), now_ + settings_.compute_again);
+}
+
+TEST_F(ShareCompute, SideBySideIsKeptWhereTurnsGainNothing) {
+  Update();
+  Try(100, 1000);
+  Try(120, 800);
+  EXPECT_FALSE(choice_.IsExclusive()) << "1.2 and 0.8: each is compared with itself";
+}
+
+TEST_F(ShareCompute, WithoutAnythingCompletedNothingIsTakenFromAnybody) {
+  Update();
+  Try(0, 0);
+  Try(50, 50);
+  EXPECT_FALSE(choice_.IsExclusive());
+  EXPECT_FALSE(choice_.Ratio());
+}
+
+TEST_F(ShareCompute, ItIsTriedAgainAfterAWhileAndWhenOthersWork) {
+  Update();
+  Try(100, 100);
+  Try(150, 150);
+  ASSERT_TRUE(choice_.IsExclusive());
+  now_ += settings_.compute_again;
+  Update();
+  EXPECT_FALSE(choice_.IsExclusive()) << "side by side, for a trial";
+  Try(100, 100);
+  Try(150, 150);
+  ASSERT_TRUE(choice_.IsExclusive());
+  working_ = {kA, kB, kC};
+  Update();
+  EXPECT_FALSE(choice_.IsExclusive());
+  EXPECT_EQ(choice_.Deadline(), now_ + settings_.compute_trial);
+}
+
+TEST_F(ShareCompute, WhatWasFoundStandsWhileOneIsAloneForAMoment) {
+  Update();
+  Try(100, 100);
+  Try(150, 150);
+  const auto both = working_;
+  working_ = {kA};
+  Update();
+  EXPECT_FALSE(choice_.Deadline());
+  working_ = both;
+  now_ += 1s;
+  Update();
+  EXPECT_TRUE(choice_.IsExclusive());
+}
+
+}  // namespace
+}  // namespace gpuman::share

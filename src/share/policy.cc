@@ -1,0 +1,116 @@
+#include "share/policy.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace gpuman::share {
+namespace {
+
+constexpr Span kSoon = std::chrono::milliseconds(1);  // an expected end is not asked for more often
+
+double Seconds(Span span) { return std::chrono::duration<double>(span).count(); }
+Span FromSeconds(double seconds) {
+  return std::chrono::duration_cast<Span>(std::chrono::duration<double>(std::min(seconds, 1e8)));
+}
+
+bool NeedsMoving(const Tenant& waiter) { return (waiter.Missing() + waiter.MostPagedToCome()).count > 0; }
+
+// Of bringing its memory in.
+Span CostOf(const Tenant& waiter, const Circumstances& at) {
+  return at.meter.TimeFor(waiter.Missing()) + PagingTime(waiter.MostPagedToCome());
+}
+
+// Of a holder in a gap: now, or the time at which the forecast may be another.
+base::MonoTime GapEnds(const Tenant& holder, Span cost, const Circumstances& at) {
+  const Span so_far = at.now - holder.since;
+  // Whose pauses were all long is not waited for.
+  if (so_far < at.settings.idle && !holder.rhythm.AreGapsOver(at.settings.idle + cost))
+    return holder.since + at.settings.idle;
+  if (holder.rhythm.KnowsGaps()) {
+    const auto left = holder.rhythm.GapLeft(so_far);
+    if (!left && so_far < at.settings.idle + cost) return holder.since + at.settings.idle + cost;
+    if (left && *left <= cost)
+      return std::max(holder.since + *holder.rhythm.NextGapEnd(so_far), at.now + kSoon);
+  }
+  return at.now;
+}
+
+base::MonoTime TurnEnds(Tenant& holder, const Tenant& waiter, Span turn, const Circumstances& at) {
+  if (at.now < holder.turn_since + turn) return holder.turn_since + turn;
+  const bool owed = at.settings.policy == Policy::kFcfs || waiter.ahead < holder.ahead;
+  if (!owed) {
+    holder.turn_since = at.now;
+    return at.now + turn;
+  }
+  const auto left = holder.rhythm.BurstLeft(holder.burst);
+  const base::MonoTime last = holder.turn_since + kLongestTurn * turn;
+  if (holder.IsIdle() || !left || *left > (kLongestTurn - 1) * turn || at.now >= last) return at.now;
+  return std::min(last, at.now + std::max(*left, kSoon));
+}
+
+base::MonoTime VisitFits(const Tenant& holder, const Tenant& waiter, Span cost, const Circumstances& at) {
+  // One that does not go again by itself is no visitor; nor is one whose burst, which its gate has cut, is
+  // longer than any before.
+  if (waiter.rhythm.GapLeft(Span{}).value_or(Span{}) <= 2 * cost) return base::MonoTime::max();
+  const auto rest = waiter.rhythm.BurstLeft(waiter.burst);
+  if (!rest) return base::MonoTime::max();
+  const Span visit = *rest + 2 * cost;
+  // One that is sooner done itself is let finish.
+  const auto left = holder.IsIdle() ? std::nullopt : holder.rhythm.BurstLeft(holder.burst);
+  if (left && *left <= visit) return at.now + std::max(*left, kSoon);
+  const double behind = holder.ahead - waiter.ahead - Seconds(visit) / waiter.weight;
+  const base::MonoTime fits = behind >= 0 ? at.now : at.now + FromSeconds(-behind * holder.weight) + kSoon;
+  return std::max(fits, holder.turn_since + at.meter.HandOver());
+}
+
+}  // namespace
+
+bool IsBefore(const Tenant& a, const Tenant& b, Policy policy) {
+  const auto key = [policy](const Tenant& tenant) {
+    return std::make_tuple(policy == Policy::kPriority ? -tenant.priority : 0,
+                           policy == Policy::kFcfs ? 0.0 : tenant.ahead, tenant.waiting_since, tenant.id);
+  };
+  return key(a) < key(b);
+}
+
+Span TurnFor(const Tenant& waiter, const Circumstances& at) {
+  if (!NeedsMoving(waiter)) return at.settings.compute_quantum;
+  return QuantumFor(at.meter.HandOver() > Span{} ? at.meter.HandOver() : CostOf(waiter, at), at.settings);
+}
+
+base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstances& at) {
+  const Span cost = CostOf(waiter, at);
+  const Span turn = TurnFor(waiter, at);
+  base::MonoTime when = base::MonoTime::max();
+  if (holder.IsIdle()) when = GapEnds(holder, NeedsMoving(waiter) ? cost : Span{}, at);
+  if (at.settings.policy == Policy::kPriority && holder.priority != waiter.priority)
+    return waiter.priority > holder.priority ? at.now : when;
+  if (holder.starves) return at.now;
+  if (holder.backfilled && waiter.waiting_since <= holder.turn_since) return at.now;
+  when = std::min(when, TurnEnds(holder, waiter, turn, at));
+  if (at.settings.policy != Policy::kFcfs) when = std::min(when, VisitFits(holder, waiter, cost, at));
+  return std::max(when, at.now);
+}
+
+void Charge(const Group& tenants, Span passed) {
+  const bool contended =
+      std::any_of(tenants.begin(), tenants.end(), [](const Tenant* tenant) { return tenant->Waits(); });
+  for (Tenant* tenant : tenants) {
+    if (!tenant->IsOpen() || tenant->parked || tenant->starves) continue;
+    tenant->had_turn += passed;
+    // A gap that keeps others out costs as much as work.
+    if (!tenant->IsIdle() || contended) tenant->ahead += Seconds(passed) / tenant->weight;
+    if (!tenant->IsIdle()) tenant->burst += passed;
+  }
+}
+
+void Rebase(const Group& tenants, Span quantum) {
+  std::optional<double> least;
+  for (const Tenant* tenant : tenants)
+    if (tenant->Wants() && (!least || tenant->ahead < *least)) least = tenant->ahead;
+  if (!least) return;
+  for (Tenant* tenant : tenants)
+    tenant->ahead = std::max(tenant->ahead - *least, -kCredit * Seconds(quantum) / tenant->weight);
+}
+
+}  // namespace gpuman::share

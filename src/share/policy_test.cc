@@ -1,0 +1,187 @@
+// Turn by turn, for each policy; the whole of it is in scheduler_test.cc.
+#include "share/policy.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::share {
+namespace {
+
+using base::GiB;
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+
+constexpr base::MonoTime kNow{1h};
+
+class SharePolicy : public testing::Test {
+ protected:
+  SharePolicy() {
+    meter_.Add(100ms, GiB(4));  // a quantum of 2 s
+    holder_.id = TenantId{1};
+    holder_.activity = Activity::kBusy;
+    holder_.turn_since = kNow - 1s;
+    waiter_.id = TenantId{2};
+    waiter_.gate = Gate::kClosed;
+    waiter_.activity = Activity::kWaiting;
+    waiter_.waiting_since = kNow - 1s;
+    waiter_.parts["gpu"].demand.away = GiB(4);
+  }
+  // From now; max: when something else happens.
+  Span Leaves() {
+    const base::MonoTime when = LeavesAt(holder_, waiter_, {settings_, meter_, kNow});
+    return when == base::MonoTime::max() ? Span::max() : when - kNow;
+  }
+
+  Settings settings_;
+  MovingMeter meter_;
+  Tenant holder_, waiter_;
+};
+
+TEST_F(SharePolicy, FairIsBeforeWhoHadLessThenWhoWaitsForLonger) {
+  holder_.ahead = 2;
+  waiter_.ahead = 1;
+  EXPECT_TRUE(IsBefore(waiter_, holder_, Policy::kFair));
+  waiter_.ahead = 2;
+  holder_.waiting_since = kNow - 5s;
+  EXPECT_TRUE(IsBefore(holder_, waiter_, Policy::kFair));
+}
+
+TEST_F(SharePolicy, FirstComeIsBeforeWhoeverHadLess) {
+  holder_.ahead = 100;
+  holder_.waiting_since = kNow - 5s;
+  EXPECT_TRUE(IsBefore(holder_, waiter_, Policy::kFcfs));
+  EXPECT_FALSE(IsBefore(waiter_, holder_, Policy::kFcfs));
+}
+
+TEST_F(SharePolicy, ThePriorityIsBeforeAllElse) {
+  waiter_.ahead = 100;
+  waiter_.priority = 1;
+  EXPECT_TRUE(IsBefore(waiter_, holder_, Policy::kPriority));
+  EXPECT_FALSE(IsBefore(waiter_, holder_, Policy::kFair));
+}
+
+TEST_F(SharePolicy, OfTwoThatAreAlikeTheOlderJobIsFirst) {
+  waiter_.waiting_since = holder_.waiting_since;
+  EXPECT_TRUE(IsBefore(holder_, waiter_, Policy::kFair));
+  EXPECT_FALSE(IsBefore(waiter_, holder_, Policy::kFair));
+}
+
+TEST_F(SharePolicy, ATurnIsLetComeToItsEnd) {
+  holder_.ahead = 1;
+  EXPECT_EQ(Leaves(), Span(1s));
+  holder_.turn_since = kNow - 3s;
+  EXPECT_EQ(Leaves(), Span(0s));
+}
+
+TEST_F(SharePolicy, WhoIsNotOwedATurnWaitsForAnotherUnderFairAndNotUnderFcfs) {
+  waiter_.ahead = 10;
+  holder_.turn_since = kNow - 3s;
+  EXPECT_EQ(Leaves(), Span(2s)) << "the holder begins another turn";
+  holder_.turn_since = kNow - 3s;
+  settings_.policy = Policy::kFcfs;
+  EXPECT_EQ(Leaves(), Span(0s));
+}
+
+TEST_F(SharePolicy, ABurstThatSoonEndsIsLetComeToItsEndButNotForLongerThanTwoTurns) {
+  holder_.ahead = 1;
+  holder_.turn_since = kNow - 2s;
+  holder_.burst = 2s;
+  holder_.rhythm.AddBurst(3s);
+  EXPECT_EQ(Leaves(), Span(1s));
+  holder_.rhythm.AddBurst(30s);
+  EXPECT_EQ(Leaves(), Span(0s)) << "that would be too long";
+}
+
+TEST_F(SharePolicy, AHolderThatIdlesLeavesAfterTheIdleTime) {
+  holder_.activity = Activity::kIdle;
+  holder_.since = kNow - 20ms;
+  EXPECT_EQ(Leaves(), Span(settings_.idle) - 20ms);
+  holder_.since = kNow - 200ms;
+  EXPECT_EQ(Leaves(), Span(0s));
+}
+
+TEST_F(SharePolicy, AHolderWhosePausesWereAllLongLeavesAtTheBeginOfTheNext) {
+  holder_.activity = Activity::kIdle;
+  holder_.since = kNow - 20ms;
+  holder_.rhythm.AddGap(5s);
+  EXPECT_EQ(Leaves(), Span(settings_.idle) - 20ms) << "one tells nothing";
+  holder_.rhythm.AddGap(5s);
+  EXPECT_EQ(Leaves(), Span(0s));
+  holder_.rhythm.AddGap(40ms);
+  EXPECT_EQ(Leaves(), Span(settings_.idle) - 20ms) << "this may be a short one too";
+}
+
+TEST_F(SharePolicy, AGapThatUsuallyEndsBeforeTheMoveIsOverIsNoReasonToLeave) {
+  holder_.activity = Activity::kIdle;
+  holder_.rhythm.AddGap(150ms);
+  holder_.since = kNow - 120ms;
+  EXPECT_EQ(Leaves(), Span(30ms)) << "asked again where it should have ended";
+}
+
+TEST_F(SharePolicy, TheHigherPriorityPushesOffAtOnceAndTheLowerNever) {
+  settings_.policy = Policy::kPriority;
+  waiter_.priority = 1;
+  EXPECT_EQ(Leaves(), Span(0s));
+  waiter_.priority = -1;
+  holder_.turn_since = kNow - 1h;
+  EXPECT_EQ(Leaves(), Span::max());
+}
+
+TEST_F(SharePolicy, AVisitorGetsInAtOnceWhereItsVisitFitsIntoWhatItIsBehind) {
+  holder_.ahead = 5;
+  waiter_.rhythm.AddGap(10s);
+  waiter_.rhythm.AddBurst(50ms);
+  EXPECT_EQ(Leaves(), Span(0s));
+  holder_.ahead = 0;
+  EXPECT_GT(Leaves(), Span(0s));
+  EXPECT_LT(Leaves(), Span(1s)) << "as soon as it is behind enough";
+}
+
+TEST_F(SharePolicy, WhoIsSoonerDoneThanTheVisitWouldBeIsLetFinish) {
+  holder_.ahead = 5;
+  holder_.rhythm.AddBurst(1200ms);
+  holder_.burst = 1s;
+  waiter_.rhythm.AddGap(10s);
+  waiter_.rhythm.AddBurst(1s);
+  EXPECT_EQ(Leaves(), Span(200ms)) << "asked again when it should be done";
+  holder_.burst = 1300ms;
+  EXPECT_EQ(Leaves(), Span(0s)) << "nobody knows for how long any more";
+}
+
+TEST_F(SharePolicy, WhoWorksWithoutPauseIsNoVisitor) {
+  holder_.ahead = 5;
+  waiter_.rhythm.AddGap(50ms);
+  waiter_.rhythm.AddBurst(50ms);
+  EXPECT_EQ(Leaves(), Span(1s));
+}
+
+TEST_F(SharePolicy, FirstComeKnowsNoVisitors) {
+  settings_.policy = Policy::kFcfs;
+  holder_.ahead = 5;
+  waiter_.rhythm.AddGap(10s);
+  waiter_.rhythm.AddBurst(50ms);
+  EXPECT_EQ(Leaves(), Span(1s));
+}
+
+TEST_F(SharePolicy, WhatRanIsChargedByItsWeightAndAGapOnlyWhereSomebodyWaits) {
+  holder_.weight = 2;
+  Charge({&holder_, &waiter_}, 4s);
+  EXPECT_DOUBLE_EQ(holder_.ahead, 2);
+  EXPECT_DOUBLE_EQ(waiter_.ahead, 0);
+  EXPECT_EQ(holder_.had_turn, Span(4s));
+  holder_.activity = Activity::kIdle;
+  Charge({&holder_}, 4s);
+  EXPECT_DOUBLE_EQ(holder_.ahead, 2);
+  Charge({&holder_, &waiter_}, 4s);
+  EXPECT_DOUBLE_EQ(holder_.ahead, 4);
+}
+
+TEST_F(SharePolicy, WhoDoesNotWantATurnSavesUpNoMoreThanItsCredit) {
+  waiter_.activity = Activity::kIdle;
+  waiter_.ahead = -100;
+  holder_.ahead = 3;
+  Rebase({&holder_, &waiter_}, 2s);
+  EXPECT_DOUBLE_EQ(holder_.ahead, 0);
+  EXPECT_DOUBLE_EQ(waiter_.ahead, -kCredit * 2.0);
+}
+
+}  // namespace
+}  // namespace gpuman::share

@@ -1,0 +1,35 @@
+// How a tenant's work comes and goes, from its last few bursts and gaps. Values; pure.
+//
+// A forecast is the mean of what remained in those earlier ones that lasted longer than this one has so far;
+// none where none did: then nothing is known.
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "share/events.h"
+
+namespace gpuman::share {
+
+class Rhythm {
+ public:
+  void AddBurst(Span length) { Add(bursts_, length); }
+  void AddGap(Span length) { Add(gaps_, length); }
+
+  std::optional<Span> BurstLeft(Span so_far) const { return Left(bursts_, so_far); }
+  std::optional<Span> GapLeft(Span so_far) const { return Left(gaps_, so_far); }
+  bool KnowsGaps() const { return !gaps_.empty(); }
+  // There were at least two, and each was longer than that.
+  bool AreGapsOver(Span length) const;
+  bool KnowsBursts() const { return !bursts_.empty(); }
+  // The time at which the forecast of a gap changes next, counted from the gap's begin.
+  std::optional<Span> NextGapEnd(Span so_far) const;
+
+ private:
+  using History = std::deque<Span>;
+  static void Add(History& history, Span length);
+  static std::optional<Span> Left(const History& history, Span so_far);
+  History bursts_, gaps_;
+};
+
+}  // namespace gpuman::share

@@ -1,0 +1,62 @@
+#include "share/run_set.h"
+
+namespace gpuman::share {
+namespace {
+
+base::Bytes CapacityOf(const Capacities& capacities, const std::string& gpu) {
+  const auto it = capacities.find(gpu);
+  return it == capacities.end() ? base::Bytes{UINT64_MAX} : it->second;
+}
+
+}  // namespace
+
+base::Bytes Immovable(const Tenant& tenant, const GpuPart& part) {
+  // What it is promised is void when its gate is shut.
+  base::Bytes stays = part.demand.pinned;
+  if (tenant.out_blocked || tenant.stuck || tenant.parked) stays += part.demand.resident + part.promised;
+  if (tenant.stuck) stays += part.paged;
+  return stays;
+}
+
+base::Bytes Packing::WholeOf(const GpuPart& part) const {
+  return part.demand.pinned + part.promised + part.demand.resident + part.demand.away + part.paged +
+         (wanted_ ? part.Lacks() : base::Bytes{});
+}
+
+Packing::Packing(const Group& tenants, const Capacities& capacities, bool exclusive, bool wanted)
+    : capacities_(capacities), exclusive_(exclusive), wanted_(wanted) {
+  for (const Tenant* tenant : tenants) {
+    for (const auto& [gpu, part] : tenant->parts) {
+      used_[gpu] += Immovable(*tenant, part);
+      occupied_[gpu] +=
+          part.demand.pinned + part.promised + part.demand.resident + part.granted + tenant->PagedHere(part);
+    }
+  }
+}
+
+bool Packing::Fits(const Tenant& tenant) const {
+  for (const auto& [gpu, part] : tenant.parts) {
+    if (exclusive_ && taken_.count(gpu) > 0) return false;
+    if (used_.at(gpu) + (WholeOf(part) - Immovable(tenant, part)) > CapacityOf(capacities_, gpu))
+      return false;
+  }
+  return true;
+}
+
+void Packing::Put(const Tenant& tenant) {
+  for (const auto& [gpu, part] : tenant.parts) {
+    used_[gpu] += WholeOf(part) - Immovable(tenant, part);
+    occupied_[gpu] += part.demand.away - part.granted + part.Lacks() + tenant.PagedToCome(part);
+    taken_.insert(gpu);
+  }
+}
+
+bool Packing::FitsBesideAll(const Tenant& tenant) const {
+  for (const auto& [gpu, part] : tenant.parts)
+    if (occupied_.at(gpu) + (part.demand.away - part.granted) + part.Lacks() + tenant.PagedToCome(part) >
+        CapacityOf(capacities_, gpu))
+      return false;
+  return true;
+}
+
+}  // namespace gpuman::share

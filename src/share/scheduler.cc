@@ -1,0 +1,314 @@
+#include "share/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gpuman::share {
+
+Span WaitBound(const Settings& settings, const std::vector<double>& weights, Span hand_over) {
+  if (weights.empty()) return {};
+  const double least = *std::min_element(weights.begin(), weights.end());
+  const Span quantum = std::max(Span(settings.quantum_max), Span(settings.compute_quantum));
+  const Span visit = kLongestTurn * quantum + 2 * hand_over;
+  const Span behind = 2 * (kCredit * quantum + visit);
+  Span sum = visit;
+  for (const double weight : weights)
+    sum += std::chrono::duration_cast<Span>(behind * (weight / least)) + visit;
+  return sum;
+}
+
+Actions Scheduler::On(const Event& event, base::MonoTime now) {
+  out_.clear();
+  Spend(now);
+  std::visit([&](const auto& each) { Handle(each, now); }, event);
+  for (auto& [id, tenant] : tenants_) Expire(tenant, now);
+  if (std::holds_alternative<event::Joined>(event) || std::holds_alternative<event::Left>(event) ||
+      std::holds_alternative<event::DemandIs>(event))
+    Regroup();
+  for (Domain& domain : domains_) Advance(domain, now);
+  return std::exchange(out_, {});
+}
+
+void Scheduler::Regroup() {
+  domains_ = DomainsOf(tenants_);
+  std::map<std::string, State> kept;
+  domain_of_.clear();
+  for (const Domain& domain : domains_) {
+    kept[domain.name] = std::move(states_[domain.name]);
+    for (const Tenant* tenant : domain.tenants)
+      for (const auto& [gpu, part] : tenant->parts) domain_of_[gpu] = domain.name;
+  }
+  states_ = std::move(kept);
+}
+
+// What passed since the last event is booked before the event changes anything.
+void Scheduler::Spend(base::MonoTime now) {
+  const Span passed = last_ ? std::max(now - *last_, Span{}) : Span{};
+  last_ = now;
+  for (const Domain& domain : domains_) {
+    Charge(domain.tenants, passed);
+    const State& state = states_[domain.name];
+    Rebase(domain.tenants, QuantumFor(state.meter.HandOver(), settings_));
+    if (!state.contended) continue;
+    for (const auto& [gpu, name] : domain_of_) {
+      if (name != domain.name) continue;
+      totals_[gpu].contended += passed;
+      if (state.began) totals_[gpu].moving += passed;
+    }
+  }
+}
+
+void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
+  if (tenant.out_blocked && now >= *tenant.out_blocked) tenant.out_blocked.reset();
+  if (tenant.back_blocked && now >= *tenant.back_blocked) tenant.back_blocked.reset();
+  if (tenant.gate == Gate::kClosing && !tenant.stuck && now >= tenant.close_deadline)
+    Stick(tenant, "its work did not come to rest in time");
+}
+
+void Scheduler::Stick(Tenant& tenant, const std::string& why) {
+  if (tenant.stuck) return;
+  tenant.stuck = true;
+  Report(tenant.id, "share_not_yielded", why);
+  if (settings_.on_no_yield != OnNoYield::kWait)
+    out_.emplace_back(action::Escalate{tenant.id, settings_.on_no_yield});
+}
+
+Tenant* Scheduler::Find(TenantId id) {
+  const auto it = tenants_.find(id);
+  return it == tenants_.end() ? nullptr : &it->second;
+}
+
+void Scheduler::Handle(const event::Joined& joined, base::MonoTime now) {
+  Tenant tenant;
+  tenant.id = joined.tenant;
+  tenant.weight = std::max(joined.weight, 0.001);
+  tenant.priority = joined.priority;
+  tenant.gate = joined.gate;
+  tenant.since = tenant.waiting_since = tenant.turn_since = now;
+  tenant.member = joined.gate == Gate::kOpen;
+  tenants_.insert_or_assign(joined.tenant, std::move(tenant));
+}
+
+void Scheduler::Handle(const event::Left& left, base::MonoTime) { tenants_.erase(left.tenant); }
+
+void Scheduler::Forget(Tenant& tenant) {
+  tenant.bring = tenant.gate_order = 0;
+  tenant.stuck = tenant.stopping = tenant.member = tenant.incoming = tenant.backfilled = false;
+  tenant.out_blocked.reset();
+  tenant.back_blocked.reset();
+  for (auto& [gpu, part] : tenant.parts) {
+    part.evict = 0;
+    part.granted = part.promised = part.grown = part.evict_left = {};
+    part.denied = false;
+  }
+}
+
+void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
+  Tenant* tenant = Find(is.tenant);
+  if (!tenant) return;
+  tenant->told = true;
+  const bool waited = tenant->Waits();
+  std::map<std::string, GpuPart> parts;
+  if (tenant->bring != 0 || tenant->IsEvicting()) parts = tenant->parts;
+  for (const auto& [gpu, told] : is.gpus) {
+    const auto old = tenant->parts.find(gpu);
+    GpuPart& part = parts[gpu] = old == tenant->parts.end() ? GpuPart{} : old->second;
+    const bool moves = part.evict != 0 || tenant->bring != 0;
+    part.demand.pinned = told.pinned;
+    part.demand.managed = told.managed;
+    if (!moves) {
+      // An open tenant has nothing away; a report that says so is older than its way back.
+      part.demand.resident = tenant->IsOpen() ? told.resident + told.away : told.resident;
+      part.demand.away = tenant->IsOpen() ? base::Bytes{} : told.away;
+    }
+    if (told.wants == part.demand.wants && is.taken.count(gpu) == 0) continue;
+    part.demand.wants = told.wants;
+    part.promised = {};
+    part.denied = false;
+  }
+  tenant->parts = std::move(parts);
+  tenant->moved = tenant->moved && (tenant->bring != 0 || tenant->IsEvicting());
+  tenant->told_too_large = tenant->told_too_large && tenant->HasAway();
+  SetWaiting(*tenant, waited, now);
+}
+
+void Scheduler::Handle(const event::ActivityIs& is, base::MonoTime now) {
+  Tenant* tenant = Find(is.tenant);
+  if (!tenant || tenant->activity == is.activity) return;
+  const bool waited = tenant->Waits();
+  const base::MonoTime since = is.activity == Activity::kIdle ? std::min(is.since, now) : now;
+  if (is.activity == Activity::kIdle) {
+    tenant->rests_shut = !tenant->IsOpen();
+    // The time since then was no work.
+    if (!tenant->rests_shut) EndBurst(*tenant, now - since);
+  } else if (tenant->IsIdle()) {
+    // A gate that shuts makes a pause, and no gap: whoever is soon at it again was not done.
+    const Span gap = now - tenant->since;
+    const bool paused = tenant->rests_shut && gap >= settings_.idle;
+    if (paused) EndBurst(*tenant, {});
+    if ((paused || !tenant->rests_shut) && tenant->rhythm.KnowsBursts()) tenant->rhythm.AddGap(gap);
+  }
+  tenant->activity = is.activity;
+  tenant->since = since;
+  SetWaiting(*tenant, waited, now);
+}
+
+// Nothing that came before the first work tells of its rhythm.
+void Scheduler::EndBurst(Tenant& tenant, Span no_work) {
+  if (tenant.HasMemory() && tenant.burst > no_work) tenant.rhythm.AddBurst(tenant.burst - no_work);
+  tenant.burst = {};
+}
+
+void Scheduler::SetWaiting(Tenant& tenant, bool waited, base::MonoTime now) {
+  if (!waited && tenant.Waits()) tenant.waiting_since = now;
+}
+
+void Scheduler::Handle(const event::Completed& completed, base::MonoTime) {
+  const Tenant* tenant = Find(completed.tenant);
+  if (!tenant || tenant->parts.empty()) return;
+  const auto domain = domain_of_.find(tenant->parts.begin()->first);
+  if (domain != domain_of_.end()) states_[domain->second].compute.Add(completed.tenant, completed.count);
+}
+
+void Scheduler::Handle(const event::Closed& closed, base::MonoTime now) {
+  Tenant* tenant = Find(closed.tenant);
+  if (!tenant || tenant->gate != Gate::kClosing || tenant->gate_order != closed.order) return;
+  const bool waited = tenant->Waits();
+  tenant->gate = Gate::kClosed;
+  tenant->gate_order = 0;
+  tenant->stuck = false;
+  // Nobody can take it any more; it is granted anew with its next turn.
+  for (auto& [gpu, part] : tenant->parts) part.promised = part.grown = {};
+  SetWaiting(*tenant, waited, now);
+}
+
+void Scheduler::Handle(const event::NotClosed& not_closed, base::MonoTime) {
+  Tenant* tenant = Find(not_closed.tenant);
+  if (tenant && tenant->gate == Gate::kClosing && tenant->gate_order == not_closed.order)
+    Stick(*tenant, not_closed.why);
+}
+
+void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime) {
+  Tenant* tenant = Find(moved.tenant);
+  if (!tenant || tenant->parts.count(moved.gpu) == 0) return;
+  GpuPart& part = tenant->parts.at(moved.gpu);
+  if (part.evict == 0) return;
+  const base::Bytes bytes = std::min(moved.bytes, part.demand.resident);
+  part.demand.resident = part.demand.resident - bytes;
+  part.demand.away += bytes;
+  part.evict_left = part.evict_left - bytes;
+  totals_[moved.gpu].out += bytes;
+  states_[domain_of_[moved.gpu]].moved[moved.gpu].first += bytes;
+}
+
+// Most failures are of a moment: a mover that died, host memory that others gave up just then.
+Span Scheduler::RetryAfter(unsigned failures) const {
+  constexpr Span kFirst = std::chrono::milliseconds(500);
+  constexpr unsigned kMostDoublings = 20;
+  return std::min(Span(settings_.retry), kFirst * (1u << std::min(failures, kMostDoublings)));
+}
+
+void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {
+  Tenant* tenant = Find(done.tenant);
+  if (!tenant || tenant->parts.count(done.gpu) == 0) return;
+  GpuPart& part = tenant->parts.at(done.gpu);
+  if (part.evict == 0 || part.evict != done.order) return;
+  const bool short_of = part.evict_left.count > 0 && part.demand.resident.count > 0;
+  part.evict = 0;
+  part.evict_left = {};
+  tenant->moved = true;
+  if (done.why.empty() && !short_of) {
+    tenant->out_failures = 0;
+    return;
+  }
+  tenant->out_blocked = now + RetryAfter(tenant->out_failures++);
+  // Once it may have freed it meanwhile, or come to its end.
+  constexpr unsigned kOften = 3;
+  if (!done.why.empty())
+    Report(tenant->id, "share_move_failed", done.why);
+  else if (tenant->out_failures >= kOften)
+    Report(tenant->id, "share_move_failed", "it had less to give than it said");
+}
+
+void Scheduler::Handle(const event::Back& back, base::MonoTime) {
+  Tenant* tenant = Find(back.tenant);
+  if (!tenant || tenant->bring == 0 || tenant->parts.count(back.gpu) == 0) return;
+  GpuPart& part = tenant->parts.at(back.gpu);
+  const base::Bytes bytes = std::min(back.bytes, part.demand.away);
+  part.demand.away = part.demand.away - bytes;
+  part.demand.resident += bytes;
+  part.granted = part.granted - bytes;
+  totals_[back.gpu].in += bytes;
+  states_[domain_of_[back.gpu]].moved[back.gpu].second += bytes;
+}
+
+void Scheduler::Handle(const event::BackDone& done, base::MonoTime now) {
+  Tenant* tenant = Find(done.tenant);
+  if (!tenant || tenant->bring == 0 || tenant->bring != done.order) return;
+  const bool stopped = std::exchange(tenant->stopping, false);
+  const bool whole = done.why.empty() && !stopped;
+  tenant->bring = 0;
+  tenant->moved = true;
+  for (auto& [gpu, part] : tenant->parts) {
+    if (whole) {
+      // What was granted is on the device now, told or not, and nothing else is away.
+      part.demand.resident += std::min(part.granted, part.demand.away);
+      part.demand.away = {};
+    }
+    part.granted = {};
+  }
+  if (whole) tenant->back_failures = 0;
+  if (whole || stopped) return;
+  tenant->back_blocked = now + RetryAfter(tenant->back_failures++);
+  Report(tenant->id, "share_move_failed", done.why);
+}
+
+void Scheduler::Handle(const event::Suspended& suspended, base::MonoTime) {
+  Tenant* tenant = Find(suspended.tenant);
+  if (!tenant) return;
+  Forget(*tenant);
+  tenant->parked = true;
+  tenant->gate = Gate::kClosed;
+  for (auto& [gpu, part] : tenant->parts) part.demand = {{}, part.demand.away + part.demand.resident, {}, {}};
+}
+
+void Scheduler::Handle(const event::Unsuspended& unsuspended, base::MonoTime now) {
+  Tenant* tenant = Find(unsuspended.tenant);
+  if (!tenant) return;
+  Forget(*tenant);
+  tenant->parked = false;
+  tenant->moved = true;
+  tenant->gate = unsuspended.gate;
+  tenant->member = tenant->IsOpen();
+  tenant->activity = Activity::kUnknown;
+  tenant->since = tenant->waiting_since = tenant->turn_since = now;
+}
+
+void Scheduler::Handle(const event::WeightIs& is, base::MonoTime) {
+  Tenant* tenant = Find(is.tenant);
+  if (!tenant) return;
+  tenant->weight = std::max(is.weight, 0.001);
+  tenant->priority = is.priority;
+}
+
+void Scheduler::Handle(const event::SettingsChanged& changed, base::MonoTime) {
+  settings_ = changed.settings;
+}
+
+void Scheduler::Handle(const event::CapacityChanged& changed, base::MonoTime) {
+  capacities_[changed.gpu] = changed.bytes;
+  for (auto& [id, tenant] : tenants_) {
+    tenant.told_too_large = false;
+    const auto part = tenant.parts.find(changed.gpu);
+    if (part != tenant.parts.end()) part->second.denied = false;
+  }
+}
+
+void Scheduler::Handle(const event::Tick&, base::MonoTime) {}
+
+void Scheduler::Report(TenantId tenant, std::string kind, std::string message,
+                       std::map<std::string, std::int64_t> data) {
+  out_.emplace_back(action::Report{tenant, std::move(kind), std::move(message), std::move(data)});
+}
+
+}  // namespace gpuman::share

@@ -1,0 +1,159 @@
+// Who of the tenants of a GPU runs, and whose memory is where. Pure: events and the time go in, actions come
+// out.
+//
+// While the demands of all tenants fit, all gates are open, nothing moves and no timer runs. Otherwise there
+// is a *run set* for each domain (domain.h): as many tenants as fit together. The others' gates are closed;
+// their memory stays until somebody needs the room, and then only so much leaves as is needed, from whoever's
+// turn is furthest.
+//
+//             a tenant waits, and enough of the run set may leave for it (policy.h)
+//   settled ----------------------------------------------------------------------> handing over
+//      ^        every member runs, everybody else is closed, nothing moves               |
+//      +---------------------------------------------------------------------------------+
+//   handing over: Close who leaves; Evict from closed ones while Bring copies into the room as it is granted:
+//   both directions at once; Open.
+//
+// Managed memory is nothing to evict or bring: who has some waits at its gate until there is room for it, and
+// the driver moves it then. One that has more than the GPU runs when it can have all of the GPU.
+//
+// The next step is always derived from what is known of each tenant. A hand-over is not turned around, but a
+// death, a failure or a demand that no longer fits makes a new choice at any time.
+//
+// Nobody starves where the policy is fair and tenants yield: who waits has its turn after at most
+// WaitBound(). Under strict priority that holds among the highest only. A tenant that does not yield (kWait)
+// keeps its place until it does; who fits beside it runs.
+//
+// scheduler_test.cc reads as the specification, scheduler_property_test.cc holds what is true whatever
+// happens: capacity is never passed, who is closed does get its turn, it comes to rest.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "share/compute_mode.h"
+#include "share/domain.h"
+#include "share/events.h"
+#include "share/policy.h"
+#include "share/quantum.h"
+#include "share/run_set.h"
+#include "share/snapshot.h"
+
+namespace gpuman::share {
+
+// How long one of a domain can wait at most under kFair, where a hand-over takes at most `hand_over`:
+// each other one can use what it was behind, at most its credit and a turn of the slowest weight twice, and
+// then a turn. Generous; `weights` are all of the domain's.
+Span WaitBound(const Settings& settings, const std::vector<double>& weights, Span hand_over);
+
+// Thread-compatible. The edge carries actions out in order.
+class Scheduler {
+ public:
+  explicit Scheduler(Settings settings) : settings_(std::move(settings)) {}
+
+  // Unknown tenants, and answers to orders that are not the last, are ignored.
+  Actions On(const Event& event, base::MonoTime now);
+
+  // When a Tick is due; nullopt: never.
+  std::optional<base::MonoTime> Deadline() const;
+
+  Snapshot View(base::MonoTime now) const;
+  const Settings& settings() const { return settings_; }
+  // Somebody has to wait, or will: activity has to be told. False: nobody needs to look for idleness.
+  bool IsContended(const std::string& gpu) const;
+  // What it was denied it still cannot have.
+  bool IsDenied(TenantId tenant) const;
+
+ private:
+  // Of one domain; kept while its name is the same.
+  struct State {
+    MovingMeter meter;
+    ComputeChoice compute;
+    std::optional<base::MonoTime> began;                               // the hand-over on its way
+    std::map<std::string, std::pair<base::Bytes, base::Bytes>> moved;  // in it: out, in
+    std::optional<base::MonoTime> decide_at;  // the next time a holder may have to leave
+    bool contended = false;
+  };
+  struct GpuTotals {
+    base::Bytes out, in;
+    std::uint64_t hand_overs = 0;
+    Span moving{}, contended{};
+  };
+
+  // --- scheduler.cc: events
+  void Handle(const event::Joined& joined, base::MonoTime now);
+  void Handle(const event::Left& left, base::MonoTime now);
+  void Handle(const event::DemandIs& is, base::MonoTime now);
+  void Handle(const event::ActivityIs& is, base::MonoTime now);
+  void Handle(const event::Completed& completed, base::MonoTime now);
+  void Handle(const event::Closed& closed, base::MonoTime now);
+  void Handle(const event::NotClosed& not_closed, base::MonoTime now);
+  void Handle(const event::MovedOut& moved, base::MonoTime now);
+  void Handle(const event::OutDone& done, base::MonoTime now);
+  void Handle(const event::Back& back, base::MonoTime now);
+  void Handle(const event::BackDone& done, base::MonoTime now);
+  void Handle(const event::Suspended& suspended, base::MonoTime now);
+  void Handle(const event::Unsuspended& unsuspended, base::MonoTime now);
+  void Handle(const event::WeightIs& is, base::MonoTime now);
+  void Handle(const event::SettingsChanged& changed, base::MonoTime now);
+  void Handle(const event::CapacityChanged& changed, base::MonoTime now);
+  void Handle(const event::Tick&, base::MonoTime now);
+  Tenant* Find(TenantId id);
+  void Forget(Tenant& tenant);  // all that was ordered of it
+  void Regroup();
+  void Spend(base::MonoTime now);
+  void Expire(Tenant& tenant, base::MonoTime now);
+  void EndBurst(Tenant& tenant, Span no_work);
+  void SetWaiting(Tenant& tenant, bool waited, base::MonoTime now);
+  void Stick(Tenant& tenant, const std::string& why);
+
+  // --- scheduler_turn.cc: who is to run
+  void Advance(Domain& domain, base::MonoTime now);
+  void SetPaged(const Domain& domain);
+  void UpdateCompute(const Domain& domain, State& state, base::MonoTime now);
+  bool IsSettled(const Domain& domain) const;
+  bool IsPossible(const Domain& domain) const;
+  void Decide(Domain& domain, State& state, base::MonoTime now);
+  Tenant* FirstWaiter(const Domain& domain, const State& state) const;
+  // The run set in which this one is, if enough may leave for it now.
+  std::optional<Group> MakeRoomFor(Tenant& waiter, const Group& members, const Domain& domain, State& state,
+                                   base::MonoTime now);
+  Group Remain(const Group& members, const Domain& domain, const State& state) const;
+  void Extend(Group& chosen, const Domain& domain, const State& state, const Tenant* waiter);
+  void SetMembers(const Domain& domain, State& state, const Group& chosen, base::MonoTime now);
+  void FinishHandOver(Domain& domain, State& state, base::MonoTime now);
+  bool MayRun(const Domain& domain, const Tenant& tenant) const;
+
+  // --- scheduler_move.cc: what has to be done for that
+  void Carry(Domain& domain, base::MonoTime now);
+  void SendOff(const Domain& domain, base::MonoTime now);
+  void MakeRoom(const Domain& domain);
+  bool EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes);
+  void BringBack(Domain& domain);
+  void GrantRoom(const Domain& domain);
+  void GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now);
+  bool HasRoomToPage(const Domain& domain, const Tenant& tenant) const;
+  void OpenReady(const Domain& domain, base::MonoTime now);
+  void DenyImpossible(const Domain& domain);
+  // Not taken by what is there and what is granted; negative where the capacity was lowered.
+  std::int64_t Free(const Domain& domain, const std::string& gpu) const;
+
+  OrderId NextOrder() { return ++last_order_; }
+  Span RetryAfter(unsigned failures) const;
+  void Report(TenantId tenant, std::string kind, std::string message,
+              std::map<std::string, std::int64_t> data = {});
+
+  Settings settings_;
+  Capacities capacities_;
+  std::map<TenantId, Tenant> tenants_;
+  std::vector<Domain> domains_;          // of tenants_, as it is
+  std::map<std::string, State> states_;  // by the domain's name
+  std::map<std::string, GpuTotals> totals_;
+  std::map<std::string, std::string> domain_of_;  // by GPU
+  OrderId last_order_ = 0;
+  std::optional<base::MonoTime> last_;  // event
+  Actions out_;                         // of the event being handled
+};
+
+}  // namespace gpuman::share

@@ -1,0 +1,125 @@
+// Memory that the driver moves, and nobody else.
+#include "share/scheduler_fixture.h"
+
+namespace gpuman::share {
+namespace {
+
+class ManagedMemory : public ShareScheduler {
+ protected:
+  // A turn that is over begins anew where the other is not owed one yet.
+  void TickUntilOneIsClosed() {
+    const auto closes = [this] {
+      return std::any_of(said_.begin(), said_.end(),
+                         [](const Action& action) { return std::holds_alternative<action::Close>(action); });
+    };
+    for (int turns = 0; turns < 4 && !closes(); ++turns) Tick();
+  }
+};
+
+TEST_F(ManagedMemory, TakesTurnsAndNothingOfItIsMoved) {
+  JoinManaged(kA, GiB(10));
+  JoinManaged(kB, GiB(10), Gate::kClosed);
+  EXPECT_TRUE(Silent()) << "its turn has only begun";
+  EXPECT_TRUE(scheduler_.IsContended("gpu"));
+  Tick();
+  const auto close = One<action::Close>();
+  EXPECT_EQ(close.tenant, kA);
+  EXPECT_TRUE(Silent()) << "its pages are in use";
+  Tell(event::Closed{kA, close.order});
+  EXPECT_EQ(One<action::Open>().tenant, kB);
+  EXPECT_TRUE(Silent());
+  EXPECT_EQ(scheduler_.View(now_).gpus.at(0).hand_overs, 1u);
+  EXPECT_EQ(scheduler_.View(now_).gpus.at(0).moved_in.count, 0u);
+}
+
+TEST_F(ManagedMemory, ThatFitsRunsAtOnce) {
+  JoinManaged(kA, GiB(8));
+  JoinManaged(kB, GiB(8));
+  EXPECT_TRUE(Silent());
+  EXPECT_FALSE(scheduler_.Deadline());
+}
+
+TEST_F(ManagedMemory, ATurnWithManagedMemoryIsAsLongAsItsPagingIsWorth) {
+  JoinManaged(kA, GiB(10));
+  const auto begin = now_;
+  JoinManaged(kB, GiB(10), Gate::kClosed);
+  Tick();
+  const Span turn = QuantumFor(PagingTime(GiB(10)), Settings{});
+  EXPECT_GT(turn, 20s);
+  EXPECT_EQ(now_ - begin, turn) << "nothing was measured yet";
+  CloseNow(kA);
+  EXPECT_EQ(scheduler_.View(now_).gpus.at(0).quantum, turn);
+}
+
+TEST_F(ManagedMemory, OthersLeaveForManagedMemoryAsFarAsIsNeeded) {
+  Join(kA, GiB(10));
+  JoinManaged(kB, GiB(10), Gate::kClosed);
+  Tick();
+  CloseNow(kA);
+  Is(kA, Activity::kWaiting);
+  EXPECT_TRUE(Said<action::Open>().empty()) << "there is no room for it";
+  const auto evict = One<action::Evict>();
+  EXPECT_EQ(evict.bytes, GiB(4));
+  Tell(event::MovedOut{kA, "gpu", GiB(4)});
+  Tell(event::OutDone{kA, "gpu", evict.order});
+  EXPECT_EQ(One<action::Open>().tenant, kB);
+  // And back: what is managed is in nobody's way once its gate is shut.
+  Has(kA, GiB(6), GiB(4));
+  TickUntilOneIsClosed();
+  const auto bring = One<action::Bring>();
+  EXPECT_EQ(bring.tenant, kA);
+  CloseNow(kB);
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(4), true}));
+  Tell(event::Back{kA, "gpu", GiB(4)});
+  Tell(event::BackDone{kA, bring.order});
+  EXPECT_EQ(One<action::Open>().tenant, kA);
+}
+
+TEST_F(ManagedMemory, OneThatHasMoreManagedMemoryThanTheGpuRunsWhenItCanHaveAllOfIt) {
+  JoinManaged(kA, GiB(40));
+  EXPECT_TRUE(Silent()) << "it is not too large";
+  JoinManaged(kB, GiB(1), Gate::kClosed);
+  Tick();
+  CloseNow(kA);
+  EXPECT_EQ(One<action::Open>().tenant, kB);
+  Is(kA, Activity::kWaiting);
+  TickUntilOneIsClosed();
+  CloseNow(kB);
+  EXPECT_EQ(One<action::Open>().tenant, kA);
+  EXPECT_TRUE(Said<action::Report>().empty());
+}
+
+TEST_F(ManagedMemory, AnAllocationOfManagedMemoryBeyondTheGpuIsDenied) {
+  JoinManaged(kA, GiB(10));
+  Tell(event::DemandIs{kA, {{"gpu", {{}, {}, {}, GiB(6), GiB(10)}}}});
+  EXPECT_EQ(One<action::Grant>().bytes, GiB(6));
+  HasManaged(kA, GiB(16));
+  Tell(event::DemandIs{kA, {{"gpu", {{}, {}, {}, GiB(1), GiB(16)}}}});
+  EXPECT_EQ(One<action::Deny>().tenant, kA);
+}
+
+TEST_F(ManagedMemory, WithoutTurnsForManagedMemoryEverybodyRuns) {
+  JoinManaged(kA, GiB(10));
+  JoinManaged(kB, GiB(10), Gate::kClosed);
+  EXPECT_TRUE(Silent());
+  Tell(event::SettingsChanged{{.managed_turns = false}});
+  EXPECT_EQ(One<action::Open>().tenant, kB);
+  EXPECT_FALSE(scheduler_.IsContended("gpu"));
+  Tell(event::SettingsChanged{{}});
+  EXPECT_EQ(Said<action::Close>().size(), 1u);
+}
+
+TEST_F(ManagedMemory, OneThatDoesNotYieldKeepsTheRoomOfItsManagedMemory) {
+  JoinManaged(kA, GiB(10));
+  JoinManaged(kB, GiB(10), Gate::kClosed);
+  Tick();
+  const auto close = One<action::Close>();
+  Tick();
+  EXPECT_EQ(One<action::Report>().kind, "share_not_yielded");
+  EXPECT_TRUE(Said<action::Open>().empty());
+  Tell(event::Closed{kA, close.order});
+  EXPECT_EQ(One<action::Open>().tenant, kB);
+}
+
+}  // namespace
+}  // namespace gpuman::share

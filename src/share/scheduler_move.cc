@@ -1,0 +1,214 @@
+// What has to be done for the run set to run, derived anew each time: closing, evicting, bringing, opening.
+#include <algorithm>
+#include <utility>
+
+#include "share/scheduler.h"
+
+namespace gpuman::share {
+namespace {
+
+// Less room than this is granted only where it is all that is missing.
+constexpr base::Bytes kGrantStep = base::MiB(32);
+constexpr std::int64_t kUnbounded = INT64_MAX / 4;
+
+std::int64_t Signed(base::Bytes bytes) {
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(bytes.count, INT64_MAX / 4));
+}
+
+base::Bytes ToCome(const GpuPart& part) { return part.demand.away - part.granted; }
+
+std::set<std::string> GpusOf(const Domain& domain) {
+  std::set<std::string> gpus;
+  for (const Tenant* tenant : domain.tenants)
+    for (const auto& [gpu, part] : tenant->parts) gpus.insert(gpu);
+  return gpus;
+}
+
+}  // namespace
+
+void Scheduler::Carry(Domain& domain, base::MonoTime now) {
+  SendOff(domain, now);
+  MakeRoom(domain);
+  BringBack(domain);
+  GrantRoom(domain);
+  OpenReady(domain, now);
+  for (Tenant* tenant : domain.tenants)
+    if (tenant->member && tenant->IsOpen()) GrantWanted(domain, *tenant, now);
+}
+
+std::int64_t Scheduler::Free(const Domain& domain, const std::string& gpu) const {
+  const auto capacity = capacities_.find(gpu);
+  if (capacity == capacities_.end()) return kUnbounded;
+  std::int64_t free = Signed(capacity->second);
+  for (const Tenant* tenant : domain.tenants) {
+    const auto part = tenant->parts.find(gpu);
+    if (part == tenant->parts.end()) continue;
+    free -= Signed(part->second.demand.resident + part->second.demand.pinned + part->second.granted +
+                   part->second.promised + tenant->PagedHere(part->second));
+  }
+  return free;
+}
+
+void Scheduler::SendOff(const Domain& domain, base::MonoTime now) {
+  for (Tenant* tenant : domain.tenants) {
+    if (tenant->member || tenant->parked) continue;
+    if (tenant->IsOpen()) {
+      tenant->gate = Gate::kClosing;
+      tenant->gate_order = NextOrder();
+      tenant->close_deadline = now + settings_.yield_limit;
+      out_.emplace_back(action::Close{tenant->id, tenant->gate_order, tenant->close_deadline});
+    }
+    if (tenant->bring != 0 && !std::exchange(tenant->stopping, true))
+      out_.emplace_back(action::StopBring{tenant->id, tenant->bring});
+  }
+}
+
+void Scheduler::MakeRoom(const Domain& domain) {
+  for (const std::string& gpu : GpusOf(domain)) {
+    std::int64_t lack = -Free(domain, gpu), grown = 0;
+    std::vector<GpuPart*> growing;
+    for (Tenant* tenant : domain.tenants) {
+      const auto found = tenant->parts.find(gpu);
+      if (found == tenant->parts.end()) continue;
+      GpuPart& part = found->second;
+      lack -= Signed(std::min(part.evict_left, part.demand.resident));
+      if (!tenant->member) continue;
+      lack += Signed(ToCome(part) + part.Lacks() + tenant->PagedToCome(part));
+      if (part.Lacks().count == 0) continue;
+      grown += Signed(part.grown);
+      growing.push_back(&part);
+    }
+    if (lack <= 0) continue;
+    // Who allocates bit by bit would wait for each bit: as much again as it had to wait for already leaves
+    // along.
+    if (!EvictFrom(domain, gpu, {static_cast<std::uint64_t>(lack + grown)})) continue;
+    for (GpuPart* part : growing) part->grown += part->Lacks();
+  }
+}
+
+// From whose turn is furthest: who rests for longest, then the last of those that wait. False: from nobody
+// now.
+bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::Bytes bytes) {
+  Group victims;
+  for (Tenant* tenant : domain.tenants) {
+    const auto part = tenant->parts.find(gpu);
+    if (tenant->member || tenant->parked || tenant->gate != Gate::kClosed || tenant->bring != 0 ||
+        tenant->out_blocked || part == tenant->parts.end() || part->second.evict != 0 ||
+        part->second.demand.resident.count == 0)
+      continue;
+    victims.push_back(tenant);
+  }
+  std::sort(victims.begin(), victims.end(), [this](const Tenant* a, const Tenant* b) {
+    if (a->IsIdle() != b->IsIdle()) return a->IsIdle();
+    if (a->IsIdle() && a->since != b->since) return a->since < b->since;
+    return IsBefore(*b, *a, settings_.policy);
+  });
+  for (Tenant* tenant : victims) {
+    if (bytes.count == 0) break;
+    GpuPart& part = tenant->parts.at(gpu);
+    part.evict = NextOrder();
+    part.evict_left = std::min(bytes, part.demand.resident);
+    bytes = bytes - part.evict_left;
+    out_.emplace_back(action::Evict{tenant->id, gpu, part.evict, part.evict_left});
+  }
+  return !victims.empty();
+}
+
+// Of what is away to the byte: a Bring that is granted less waits for ever.
+void Scheduler::BringBack(Domain& domain) {
+  for (Tenant* tenant : domain.tenants) {
+    if (!tenant->member || tenant->gate != Gate::kClosed || tenant->bring != 0 || tenant->IsEvicting() ||
+        !tenant->HasAway() || tenant->moved)
+      continue;
+    tenant->bring = NextOrder();
+    out_.emplace_back(action::Bring{tenant->id, tenant->bring});
+  }
+}
+
+// To those whose memory comes back.
+void Scheduler::GrantRoom(const Domain& domain) {
+  for (Tenant* tenant : domain.tenants) {
+    if (!tenant->member || tenant->bring == 0 || tenant->stopping) continue;
+    for (auto& [gpu, part] : tenant->parts) {
+      const base::Bytes to_come = ToCome(part);
+      const std::int64_t free = Free(domain, gpu);
+      if (to_come.count == 0 || free <= 0) continue;
+      const base::Bytes room = std::min(to_come, base::Bytes{static_cast<std::uint64_t>(free)});
+      if (room < std::min(to_come, kGrantStep)) continue;
+      part.granted += room;
+      out_.emplace_back(action::Grant{tenant->id, gpu, room, true});
+    }
+  }
+}
+
+// An allocation gets its room in one, after what comes back.
+void Scheduler::GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime now) {
+  for (auto& [gpu, part] : tenant.parts) {
+    const base::Bytes lacks = part.Lacks();
+    if (lacks.count == 0 || Free(domain, gpu) < Signed(lacks)) continue;
+    const bool others_first =
+        std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
+          const auto found = other->parts.find(gpu);
+          return other->member && found != other->parts.end() && ToCome(found->second).count > 0;
+        });
+    if (others_first) continue;
+    part.promised += lacks;
+    // It stood still; whoever allocates again and again does not begin its turn anew.
+    tenant.turn_since += now - std::max(tenant.turn_since, tenant.waiting_since);
+    out_.emplace_back(action::Grant{tenant.id, gpu, lacks, false});
+  }
+}
+
+// Its managed memory comes by itself, into what the others have left.
+bool Scheduler::HasRoomToPage(const Domain& domain, const Tenant& tenant) const {
+  return std::all_of(tenant.parts.begin(), tenant.parts.end(), [&](const auto& each) {
+    const base::Bytes paged = tenant.PagedToCome(each.second);
+    return paged.count == 0 || Free(domain, each.first) >= Signed(paged);
+  });
+}
+
+void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
+  const bool exclusive = states_[domain.name].compute.IsExclusive();
+  for (Tenant* tenant : domain.tenants) {
+    if (!tenant->member || tenant->IsOpen() || tenant->HasAway() || tenant->bring != 0 ||
+        tenant->IsEvicting())
+      continue;
+    const bool one_before =
+        std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
+          return !other->member && other->gate == Gate::kClosing && !other->stuck;
+        });
+    if ((exclusive && one_before) || !HasRoomToPage(domain, *tenant)) continue;
+    tenant->gate = Gate::kOpen;
+    tenant->gate_order = 0;
+    tenant->stuck = false;
+    tenant->turn_since = now;
+    if (tenant->activity == Activity::kWaiting) {
+      tenant->activity = Activity::kBusy;
+      tenant->since = now;
+    }
+    out_.emplace_back(action::Open{tenant->id, NextOrder()});
+  }
+}
+
+void Scheduler::DenyImpossible(const Domain& domain) {
+  std::map<std::string, base::Bytes> fixed;
+  for (const Tenant* tenant : domain.tenants)
+    for (const auto& [gpu, part] : tenant->parts) fixed[gpu] += part.demand.pinned;
+  for (Tenant* tenant : domain.tenants) {
+    for (auto& [gpu, part] : tenant->parts) {
+      const auto capacity = capacities_.find(gpu);
+      if (capacity == capacities_.end() || tenant->parked) continue;
+      const base::Bytes has =
+          fixed[gpu] + part.promised + part.demand.resident + part.demand.away + part.paged;
+      const base::Bytes lacks = part.demand.wants - part.promised;
+      const bool impossible = lacks.count > 0 && has + lacks > capacity->second;
+      if (impossible && !part.denied) out_.emplace_back(action::Deny{tenant->id, gpu});
+      part.denied = impossible;
+      if (has > capacity->second && !tenant->Runs() && !std::exchange(tenant->told_too_large, true))
+        Report(tenant->id, "share_too_large", "it does not fit on " + gpu + " any more, not even alone",
+               {{"needs", Signed(has)}, {"capacity", Signed(capacity->second)}});
+    }
+  }
+}
+
+}  // namespace gpuman::share

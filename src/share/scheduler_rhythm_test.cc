@@ -1,0 +1,129 @@
+// Whose turn lasts how long, by how its work comes and goes; as scheduler_test.cc.
+#include "share/scheduler_fixture.h"
+
+namespace gpuman::share {
+namespace {
+
+// Two that lack 100 MiB to fit together: a hand-over takes 20 ms, a quantum is 10 s.
+class ShareRhythmOfTurns : public ShareScheduler {
+ protected:
+  static constexpr base::Bytes kEach = base::MiB(8242), kOver = base::MiB(100);
+
+  ShareRhythmOfTurns() { Set(Policy::kFair); }
+
+  void Set(Policy policy) { Tell(event::SettingsChanged{{.policy = policy, .quantum_min = 10s}}); }
+
+  // A has worked for 5 s, B not at all, and both go on without pause from now on.
+  void BeginTwo(int priority = 0) {
+    Join(kA, kEach, 1, priority);
+    Tell(event::Joined{kB, 1, 0, Gate::kClosed});
+    Is(kB, Activity::kIdle);
+    Has(kB, kEach - kOver, kOver);
+    Pass(5s);
+    Is(kB, Activity::kWaiting);
+  }
+
+  // A short burst and a long gap before anybody has to wait, as programs have that load something first.
+  void WarmUp(TenantId tenant) {
+    Pass(200ms);
+    Is(tenant, Activity::kIdle);
+    Pass(5s);
+    Is(tenant, Activity::kBusy);
+  }
+
+  // From the close of one to the open of the other. Behind its shut gate the one seems idle, until it stands
+  // there; nullopt: it is idle already.
+  void HandOver(TenantId from, TenantId to, std::optional<Span> stands_after, bool stays_away = false) {
+    CloseNow(from);
+    if (stands_after) Is(from, Activity::kIdle);
+    Pass(stands_after.value_or(Span{}));
+    if (stands_after && !stays_away) Is(from, Activity::kWaiting);
+    Pass(20ms - stands_after.value_or(Span{}));
+    const auto evict = One<action::Evict>();
+    EXPECT_EQ(evict.bytes, kOver);
+    Tell(event::MovedOut{from, "gpu", kOver});
+    Tell(event::OutDone{from, "gpu", evict.order});
+    Has(from, kEach - kOver, kOver);
+    Said<action::Grant>();
+    const auto bring = One<action::Bring>();
+    EXPECT_EQ(bring.tenant, to);
+    Tell(event::Back{to, "gpu", kOver});
+    Tell(event::BackDone{to, bring.order});
+    Has(to, kEach);
+    EXPECT_EQ(One<action::Open>().tenant, to);
+    Is(to, Activity::kBusy);
+  }
+
+  // Until somebody has to leave; how long that was.
+  Span Turn() {
+    const base::MonoTime begin = now_;
+    const auto closes = [](const Action& action) { return std::holds_alternative<action::Close>(action); };
+    while (std::none_of(said_.begin(), said_.end(), closes) && now_ < begin + 1h && !HasFailure()) Tick();
+    return now_ - begin;
+  }
+
+  void ExpectFullTurns() {
+    Turn();
+    HandOver(kA, kB, 15ms);
+    for (int turn = 0; turn < 12 && !HasFailure(); ++turn) {
+      const bool first = turn % 2 == 0;
+      EXPECT_GE(Turn(), Span(10s)) << turn;
+      HandOver(first ? kB : kA, first ? kA : kB, 15ms);
+    }
+  }
+};
+
+// On the H200 they visited each other every 0.9 s, where a turn was 6 s.
+TEST_F(ShareRhythmOfTurns, TwoThatWorkWithoutPauseTakeTurnsOfTheFullQuantum) {
+  BeginTwo();
+  ExpectFullTurns();
+}
+
+TEST_F(ShareRhythmOfTurns, SoDoTwoThatPausedBeforeWhateverTheirWeights) {
+  Join(kA, kEach - kOver);
+  Join(kB, kEach - kOver);
+  for (int i = 0; i < 3; ++i) {
+    WarmUp(kA);
+    WarmUp(kB);
+  }
+  Has(kA, kEach - kOver, {}, kOver);
+  EXPECT_EQ(One<action::Grant>().tenant, kA);
+  Has(kA, kEach);
+  Pass(1s);
+  Has(kB, kEach - kOver, {}, kOver);
+  // B waits for room, which A has to make.
+  Turn();
+  CloseNow(kA);
+  Is(kA, Activity::kWaiting);
+  const auto evict = One<action::Evict>();
+  Tell(event::MovedOut{kA, "gpu", evict.bytes});
+  Tell(event::OutDone{kA, "gpu", evict.order});
+  Has(kA, kEach - kOver, kOver);
+  EXPECT_EQ(One<action::Grant>().tenant, kB);
+  Has(kB, kEach);
+  Turn();
+  HandOver(kB, kA, 15ms);
+  Tell(event::WeightIs{kA, 4});
+  ExpectFullTurns();
+}
+
+TEST_F(ShareRhythmOfTurns, WhoStaysAwayFromItsShutGateForLongerThanTheIdleTimeHadAPauseAndVisits) {
+  Set(Policy::kPriority);
+  BeginTwo(/*priority=*/1);
+  for (int visit = 0; visit < 3 && !HasFailure(); ++visit) {
+    Is(kA, Activity::kIdle);
+    Turn();
+    HandOver(kA, kB, std::nullopt);
+    Pass(50ms);
+    Is(kA, Activity::kWaiting);
+    HandOver(kB, kA, 0ms, /*stays_away=*/true);
+    Pass(5s);
+    Is(kB, Activity::kWaiting);
+  }
+  EXPECT_TRUE(Said<action::Close>().empty());
+  Set(Policy::kFair);
+  EXPECT_EQ(One<action::Close>().tenant, kA) << "half of its quantum";
+}
+
+}  // namespace
+}  // namespace gpuman::share

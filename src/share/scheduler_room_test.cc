@@ -1,0 +1,101 @@
+// Room for allocations that wait, as scheduler_test.cc.
+#include "share/scheduler_fixture.h"
+
+namespace gpuman::share {
+namespace {
+
+TEST_F(ShareScheduler, AnAllocationThatFitsIsGrantedItsRoom) {
+  Join(kA, GiB(8));
+  Has(kA, GiB(8), {}, GiB(4));
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(4), false}));
+  Join(kB, {});
+  Has(kB, {}, {}, GiB(5));
+  EXPECT_TRUE(Said<action::Grant>().empty()) << "promised to another";
+}
+
+TEST_F(ShareScheduler, WhatCanNeverFitIsDeniedAtOnce) {
+  Join(kA, GiB(8));
+  Has(kA, GiB(8), {}, GiB(9));
+  EXPECT_EQ(One<action::Deny>(), (action::Deny{kA, "gpu"}));
+}
+
+TEST_F(ShareScheduler, WhatCouldNotBeHadForAMomentIsGrantedAfterAll) {
+  Join(kA, GiB(8));
+  Tell(event::Joined{kB});
+  Tell(event::DemandIs{kB, {{"gpu", {{}, {}, GiB(8), {}}}}});
+  Has(kA, GiB(8), {}, GiB(1));
+  EXPECT_EQ(One<action::Deny>(), (action::Deny{kA, "gpu"}));
+  EXPECT_TRUE(scheduler_.IsDenied(kA));
+  Tell(event::DemandIs{kB, {{"gpu", {{}, {}, GiB(1), {}}}}});
+  EXPECT_FALSE(scheduler_.IsDenied(kA));
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(1), false}));
+}
+
+TEST_F(ShareScheduler, AllocationsOfOneSizeAreGrantedOneAfterTheOther) {
+  Join(kA, GiB(8));
+  Has(kA, GiB(8), {}, GiB(1));
+  EXPECT_EQ(Said<action::Grant>().size(), 1u);
+  Has(kA, GiB(8), {}, GiB(1));
+  EXPECT_TRUE(Said<action::Grant>().empty()) << "it has not taken it yet";
+  Tell(event::DemandIs{kA, {{"gpu", {GiB(9), {}, {}, GiB(1)}}}, {"gpu"}});
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(1), false}));
+}
+
+TEST_F(ShareScheduler, WhatOneIsPromisedIsVoidWhenItsGateIsShutAndKeepsNobodyOut) {
+  Join(kA, GiB(8));
+  Join(kB, GiB(7));
+  Pass(60s);
+  Has(kB, GiB(7), {}, GiB(1));
+  EXPECT_EQ(One<action::Grant>().tenant, kB);
+  Has(kA, GiB(8), {}, GiB(1));
+  while (std::none_of(said_.begin(), said_.end(),
+                      [](const Action& action) { return std::holds_alternative<action::Close>(action); }))
+    ASSERT_NO_FATAL_FAILURE(Tick());
+  CloseNow(kB);
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(1), false}))
+      << "B could not take it any more";
+  EXPECT_EQ(scheduler_.View(now_).gpus.at(0).tenants.at(1).waits_for, "room");
+}
+
+TEST_F(ShareScheduler, WhoAllocatesAgainAndAgainDoesNotBeginItsTurnAnew) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Is(kB, Activity::kWaiting);
+  std::vector<action::Close> closed;
+  for (int i = 0; i < 1000 && closed.empty(); ++i) {
+    Pass(100ms);
+    Tell(event::Tick{});
+    closed = Said<action::Close>();
+    Has(kA, GiB(10), {}, base::MiB(1));
+    Has(kA, GiB(10));
+  }
+  ASSERT_FALSE(closed.empty());
+  EXPECT_EQ(closed.front().tenant, kA);
+}
+
+TEST_F(ShareScheduler, ForWhoAllocatesBitByBitOthersLeaveInGrowingPortions) {
+  Join(kA, GiB(16));
+  Join(kB, {});
+  Is(kA, Activity::kIdle);
+  Pass(1s);
+  base::Bytes has, left = GiB(16);
+  std::vector<base::Bytes> leave;
+  while (has < GiB(8)) {
+    Tell(event::DemandIs{kB, {{"gpu", {has, {}, {}, GiB(1)}}}, {"gpu"}});
+    for (const auto& close : Said<action::Close>()) Tell(event::Closed{kA, close.order});
+    for (const auto& evict : Said<action::Evict>()) {
+      leave.push_back(evict.bytes);
+      left = left - evict.bytes;
+      Tell(event::MovedOut{kA, "gpu", evict.bytes});
+      Tell(event::OutDone{kA, "gpu", evict.order});
+      Has(kA, left, GiB(16) - left);
+    }
+    EXPECT_EQ(One<action::Grant>(), (action::Grant{kB, "gpu", GiB(1), false}));
+    has += GiB(1);
+  }
+  EXPECT_EQ(leave, (std::vector{GiB(1), GiB(2), GiB(3), GiB(4)}))
+      << "as much again as it had to wait for before";
+}
+
+}  // namespace
+}  // namespace gpuman::share

@@ -1,0 +1,250 @@
+// What the scheduler does, event by event. Reads as the specification of scheduler.h.
+#include "share/scheduler_fixture.h"
+
+namespace gpuman::share {
+namespace {
+
+TEST_F(ShareScheduler, WhatFitsRunsAndNoTimerRuns) {
+  Join(kA, GiB(8));
+  Join(kB, GiB(8));
+  EXPECT_TRUE(Silent());
+  EXPECT_FALSE(scheduler_.Deadline());
+  EXPECT_FALSE(scheduler_.IsContended("gpu"));
+}
+
+TEST_F(ShareScheduler, AtAHandOverOnlyWhatIsNeededLeavesAndBothDirectionsMoveAtOnce) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  // A's turn has long been over; B begins as soon as the first of A's memory has left.
+  EXPECT_EQ(One<action::Bring>().tenant, kB);
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kB, "gpu", GiB(6), true})) << "what is free";
+  CloseNow(kA);
+  const auto evict = One<action::Evict>();
+  EXPECT_EQ(evict.tenant, kA);
+  EXPECT_EQ(evict.bytes, GiB(4));
+  Tell(event::MovedOut{kA, "gpu", GiB(1)});
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kB, "gpu", GiB(1), true}));
+  Tell(event::MovedOut{kA, "gpu", GiB(3)});
+  EXPECT_EQ(One<action::Grant>().bytes, GiB(3));
+  Tell(event::OutDone{kA, "gpu", evict.order});
+  EXPECT_TRUE(Said<action::Open>().empty());
+}
+
+TEST_F(ShareScheduler, NobodyIsEvictedForOneThatIsIdle) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(1h);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Silent());
+}
+
+TEST_F(ShareScheduler, WhoIsAwayAndIdleComesBackWhenThereIsRoom) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Tell(event::Left{kA});
+  EXPECT_EQ(One<action::Bring>().tenant, kB);
+}
+
+TEST_F(ShareScheduler, AHolderThatIdlesGivesTheRestOfItsTurnAway) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Is(kB, Activity::kWaiting);
+  EXPECT_TRUE(Silent()) << "its turn has only begun";
+  Pass(10ms);
+  Is(kA, Activity::kIdle);
+  Tick();
+  EXPECT_EQ(now_ - base::MonoTime{1h}, 10ms + Span(Settings{}.idle));
+  EXPECT_EQ(One<action::Close>().tenant, kA);
+}
+
+TEST_F(ShareScheduler, WhoComesBackWhileItsMemoryIsThereRunsAtOnce) {
+  Join(kA, GiB(10));
+  Join(kB, GiB(4));
+  Tell(event::Joined{kC, 1, 0, Gate::kClosed});
+  Has(kC, GiB(2));
+  EXPECT_EQ(One<action::Open>().tenant, kC);
+}
+
+TEST_F(ShareScheduler, TheHigherPriorityNeedsNotWaitForTheTurnToEnd) {
+  Tell(event::SettingsChanged{{.policy = Policy::kPriority}});
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10), 1, /*priority=*/1);
+  Is(kB, Activity::kWaiting);
+  CloseNow(kA);
+  Is(kA, Activity::kWaiting);
+  const auto evict = One<action::Evict>();
+  Tell(event::MovedOut{kA, "gpu", GiB(4)});
+  Tell(event::OutDone{kA, "gpu", evict.order});
+  const auto bring = One<action::Bring>();
+  Tell(event::Back{kB, "gpu", GiB(10)});
+  Tell(event::BackDone{kB, bring.order});
+  EXPECT_EQ(One<action::Open>().tenant, kB);
+  Said<action::Grant>();
+  Pass(1h);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Silent()) << "the lower waits";
+}
+
+TEST_F(ShareScheduler, AHolderThatDoesNotYieldIsToldOfAndThenHandledAsSet) {
+  Tell(event::SettingsChanged{{.on_no_yield = OnNoYield::kSuspend}});
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  const auto close = One<action::Close>();
+  EXPECT_EQ(close.deadline, now_ + Settings{}.yield_limit);
+  Tick();
+  EXPECT_EQ(One<action::Report>().kind, "share_not_yielded");
+  EXPECT_EQ(One<action::Escalate>(), (action::Escalate{kA, OnNoYield::kSuspend}));
+  EXPECT_EQ(One<action::StopBring>().tenant, kB) << "what it needs is not to be had";
+  Tell(event::Suspended{kA});
+  Said<action::Grant>();
+  EXPECT_EQ(scheduler_.View(now_).gpus.at(0).tenants.at(0).suspended, true);
+}
+
+TEST_F(ShareScheduler, OneThatYieldsLateStillYields) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  const auto close = One<action::Close>();
+  const auto bring = One<action::Bring>();
+  Tick();
+  EXPECT_TRUE(Said<action::Escalate>().empty()) << "on_no_yield is wait";
+  Tell(event::BackDone{kB, bring.order, "stopped"});
+  Has(kB, {}, GiB(10));
+  Tell(event::Closed{kA, close.order});
+  EXPECT_EQ(One<action::Evict>().tenant, kA);
+  EXPECT_EQ(One<action::Bring>().tenant, kB);
+}
+
+TEST_F(ShareScheduler, WhatCameBackFromSuspendIsBroughtWhenItIsKnownHowMuchThatIs) {
+  Join(kA, GiB(4));
+  Tell(event::Suspended{kA});
+  Tell(event::Unsuspended{kA, Gate::kClosed});
+  EXPECT_TRUE(Said<action::Bring>().empty());
+  Has(kA, {}, GiB(6));
+  EXPECT_EQ(One<action::Bring>().tenant, kA);
+  EXPECT_EQ(One<action::Grant>(), (action::Grant{kA, "gpu", GiB(6), true}));
+}
+
+TEST_F(ShareScheduler, AnAnswerToAnOlderOrderIsNoAnswer) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  const auto close = One<action::Close>();
+  Tell(event::Closed{kA, close.order + 1000});
+  EXPECT_TRUE(Said<action::Evict>().empty());
+}
+
+TEST_F(ShareScheduler, WhoseMemoryCannotLeaveRunsOnAndTheOtherTriesAgainSoonAndThenEverLessOften) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  const auto fail = [this] {
+    CloseNow(kA);
+    Tell(event::OutDone{kA, "gpu", One<action::Evict>().order, "no room in host memory"});
+    EXPECT_EQ(One<action::Report>().kind, "share_move_failed");
+    EXPECT_EQ(One<action::Open>().tenant, kA);
+    Tell(event::BackDone{kB, One<action::Bring>().order, "stopped"});
+    Has(kA, GiB(10));
+    Has(kB, {}, GiB(10));
+  };
+  fail();
+  Pass(20s);  // its turn is over
+  Tell(event::Tick{});
+  for (int i = 0; i < 6; ++i) {
+    fail();
+    Pass(Settings{}.retry);
+    Tell(event::Tick{});
+  }
+  fail();
+  Pass(Settings{}.retry - 1ms);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Close>().empty());
+  Pass(1ms);
+  Tell(event::Tick{});
+  EXPECT_EQ(One<action::Close>().tenant, kA);
+}
+
+TEST_F(ShareScheduler, OneThatHadLessToGiveIsAskedAgainAndToldOfOnlyWhereThatGoesOn) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  std::size_t told = 0;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(told, 0u);
+    CloseNow(kA);
+    Tell(event::OutDone{kA, "gpu", One<action::Evict>().order});
+    told = Said<action::Report>().size();
+    Tell(event::BackDone{kB, One<action::Bring>().order, "stopped"});
+    Has(kA, GiB(10));
+    Has(kB, {}, GiB(10));
+    Said<action::Open>();
+    Pass(Settings{}.retry);
+    Tell(event::Tick{});
+  }
+  EXPECT_EQ(told, 1u);
+}
+
+TEST_F(ShareScheduler, WhileItIsPausedNobodyHasToLeave) {
+  Tell(event::SettingsChanged{{.pause = true}});
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Is(kB, Activity::kWaiting);
+  Pass(1h);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Silent());
+  Tell(event::SettingsChanged{{}});
+  EXPECT_EQ(One<action::Close>().tenant, kA);
+}
+
+TEST_F(ShareScheduler, InExclusiveModeWhoFitsTogetherTakesTurnsWithoutMoving) {
+  Tell(event::SettingsChanged{{.compute = Compute::kExclusive}});
+  Join(kA, GiB(2));
+  Join(kB, GiB(2));
+  const TenantId off = One<action::Close>().tenant;
+  EXPECT_EQ(off, kB);
+}
+
+TEST_F(ShareScheduler, AJobOnTwoGpusMakesRoomOnBothOrNone) {
+  Tell(event::CapacityChanged{"other", GiB(16)});
+  Tell(event::Joined{kA});
+  Tell(event::DemandIs{kA, {{"gpu", {GiB(10), {}, {}, {}}}, {"other", {GiB(10), {}, {}, {}}}}});
+  Is(kA, Activity::kBusy);
+  Tell(event::Joined{kB, 1, 0, Gate::kClosed});
+  Tell(event::DemandIs{kB, {{"other", {{}, GiB(10), {}, {}}}}});
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  CloseNow(kA);
+  const auto evict = One<action::Evict>();
+  EXPECT_EQ(evict.gpu, "other");
+  EXPECT_EQ(evict.bytes, GiB(4));
+}
+
+TEST_F(ShareScheduler, TheViewSaysWhoWaitsForWhatAndForHowLong) {
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Is(kB, Activity::kWaiting);
+  Pass(100ms);
+  const Snapshot view = scheduler_.View(now_);
+  ASSERT_EQ(view.gpus.size(), 1u);
+  const GpuStatus& gpu = view.gpus[0];
+  EXPECT_EQ(gpu.capacity, GiB(16));
+  EXPECT_EQ(gpu.demand, GiB(20));
+  EXPECT_TRUE(gpu.contended);
+  ASSERT_EQ(gpu.tenants.size(), 2u);
+  EXPECT_TRUE(gpu.tenants[0].in_run_set);
+  EXPECT_EQ(gpu.tenants[1].waits_for, "turn");
+  EXPECT_EQ(gpu.tenants[1].waiting, 100ms);
+  ASSERT_TRUE(gpu.quantum_left);
+  EXPECT_GT(*gpu.quantum_left, 0s);
+}
+
+}  // namespace
+}  // namespace gpuman::share

@@ -1,0 +1,89 @@
+#include "share/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace gpuman::share {
+namespace {
+
+using base::ErrorCode;
+
+template <typename Value, std::size_t kCount>
+using Words = std::array<std::pair<Value, std::string_view>, kCount>;
+
+constexpr Words<Policy, 3> kPolicies{
+    {{Policy::kFair, "fair"}, {Policy::kPriority, "priority"}, {Policy::kFcfs, "fcfs"}}};
+constexpr Words<Compute, 3> kComputes{
+    {{Compute::kConcurrent, "concurrent"}, {Compute::kExclusive, "exclusive"}, {Compute::kAuto, "auto"}}};
+constexpr Words<Memory, 3> kMemories{
+    {{Memory::kAuto, "auto"}, {Memory::kVmm, "vmm"}, {Memory::kManaged, "managed"}}};
+constexpr Words<OnNoYield, 3> kHows{
+    {{OnNoYield::kWait, "wait"}, {OnNoYield::kSuspend, "suspend"}, {OnNoYield::kEnd, "end"}}};
+
+template <typename Value, std::size_t kCount>
+std::string_view WordOf(const Words<Value, kCount>& words, Value value) {
+  for (const auto& [each, word] : words)
+    if (each == value) return word;
+  return "?";
+}
+
+template <typename Value, std::size_t kCount>
+base::Result<Value> ValueOf(const Words<Value, kCount>& words, std::string_view name, std::string_view text) {
+  std::string known;
+  for (const auto& [each, word] : words) {
+    if (word == text) return each;
+    known += (known.empty() ? "" : ", ") + std::string(word);
+  }
+  return base::Fail(ErrorCode::kInvalidArgument,
+                    std::string(name) + " cannot be \"" + std::string(text) + "\"; it is one of: " + known);
+}
+
+base::Result<> Within(std::string_view name, base::Millis value, base::Millis least, base::Millis most) {
+  if (value >= least && value <= most) return {};
+  return base::Fail(ErrorCode::kInvalidArgument, std::string(name) + " is " + base::FormatDuration(value) +
+                                                     "; it has to be from " + base::FormatDuration(least) +
+                                                     " to " + base::FormatDuration(most));
+}
+
+}  // namespace
+
+base::Result<> Validate(const Settings& settings) {
+  using base::Millis;
+  constexpr Millis kHour{3'600'000}, kDay = 24 * kHour;
+  GPUMAN_TRY(Within("share.quantum_min", settings.quantum_min, Millis(10), kDay));
+  GPUMAN_TRY(Within("share.quantum_max", settings.quantum_max, settings.quantum_min, kDay));
+  GPUMAN_TRY(Within("share.idle", settings.idle, Millis(1), kHour));
+  GPUMAN_TRY(Within("share.compute_quantum", settings.compute_quantum, Millis(10), kHour));
+  GPUMAN_TRY(Within("share.compute_trial", settings.compute_trial, Millis(1000), kHour));
+  GPUMAN_TRY(Within("share.compute_again", settings.compute_again, settings.compute_trial, kDay));
+  GPUMAN_TRY(Within("share.yield_limit", settings.yield_limit, Millis(10), kHour));
+  GPUMAN_TRY(Within("share.retry", settings.retry, Millis(100), kDay));
+  // Written so that what is not a number fails too.
+  if (!(settings.overhead_target >= 0.001 && settings.overhead_target <= 0.5))
+    return base::Fail(ErrorCode::kInvalidArgument, "share.overhead_target has to be from 0.1 % to 50 %");
+  return {};
+}
+
+base::Bytes CapacityOf(const Settings& settings, const std::string& gpu, base::Bytes whole) {
+  const auto own = settings.capacity_of.find(gpu);
+  if (own != settings.capacity_of.end()) return std::min(own->second.Of(whole), whole);
+  return settings.capacity ? std::min(settings.capacity->Of(whole), whole) : whole;
+}
+
+std::string_view ToString(Policy policy) { return WordOf(kPolicies, policy); }
+std::string_view ToString(Compute compute) { return WordOf(kComputes, compute); }
+std::string_view ToString(Memory memory) { return WordOf(kMemories, memory); }
+std::string_view ToString(OnNoYield how) { return WordOf(kHows, how); }
+
+base::Result<Policy> ParsePolicy(std::string_view word) { return ValueOf(kPolicies, "share.policy", word); }
+base::Result<Compute> ParseCompute(std::string_view word) {
+  return ValueOf(kComputes, "share.compute", word);
+}
+base::Result<Memory> ParseMemory(std::string_view word) { return ValueOf(kMemories, "share.memory", word); }
+base::Result<OnNoYield> ParseOnNoYield(std::string_view word) {
+  return ValueOf(kHows, "share.on_no_yield", word);
+}
+
+}  // namespace gpuman::share

@@ -1,0 +1,64 @@
+// What a user can set about sharing a GPU. Values.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace gpuman::share {
+
+// Who is next. kFair: who had least time for its weight, moving time counted. kPriority: strictly the higher
+// one, among equals as kFair; the lower may starve. kFcfs: who waits longest.
+enum class Policy { kFair, kPriority, kFcfs };
+// Of tenants that fit together: at once, one after the other, or what completes more.
+enum class Compute { kConcurrent, kExclusive, kAuto };
+// What memory of tenants is made of: as far as the device can, what can be moved; else managed memory, which
+// the driver moves. Of those that start from then on.
+enum class Memory { kAuto, kVmm, kManaged };
+// A holder whose work does not come to rest within yield_limit.
+enum class OnNoYield { kWait, kSuspend, kEnd };
+
+struct Settings {
+  Policy policy = Policy::kFair;
+  // A turn that others wait for lasts moving time / overhead_target, within these bounds.
+  base::Millis quantum_min{1000};
+  base::Millis quantum_max{30'000};
+  double overhead_target = 0.05;
+  base::Millis idle{100};  // nothing in flight for so long: the rest of the turn is given away
+  bool pause = false;      // turns stay as they are; who fits still runs
+  Compute compute = Compute::kConcurrent;
+  Memory memory = Memory::kAuto;
+  bool managed_turns = true;                 // false: managed memory is nobody's reason to wait
+  base::Millis compute_quantum{500};         // a turn among those who fit together
+  base::Millis compute_trial{10'000};        // kAuto: how long each way is tried
+  base::Millis compute_again{600'000};       // and after how long again
+  std::optional<base::SizeSpec> capacity{};  // of every GPU; none: what the daemon finds free for tenants
+  std::map<std::string, base::SizeSpec> capacity_of{};  // by UUID, before `capacity`
+  OnNoYield on_no_yield = OnNoYield::kWait;
+  base::Millis yield_limit{5000};
+  base::Millis retry{30'000};  // at most, after moves that failed
+  friend bool operator==(const Settings&, const Settings&) = default;
+};
+
+// kInvalidArgument with the name of the setting and what it may be.
+base::Result<> Validate(const Settings& settings);
+
+// Of a GPU of `whole` bytes; never more than that.
+base::Bytes CapacityOf(const Settings& settings, const std::string& gpu, base::Bytes whole);
+
+// "fair", "priority", "fcfs"; "concurrent", "exclusive", "auto"; "auto", "vmm", "managed"; "wait", "suspend",
+// "end".
+std::string_view ToString(Policy policy);
+std::string_view ToString(Compute compute);
+std::string_view ToString(Memory memory);
+std::string_view ToString(OnNoYield how);
+base::Result<Policy> ParsePolicy(std::string_view word);
+base::Result<Compute> ParseCompute(std::string_view word);
+base::Result<Memory> ParseMemory(std::string_view word);
+base::Result<OnNoYield> ParseOnNoYield(std::string_view word);
+
+}  // namespace gpuman::share

@@ -1,0 +1,99 @@
+#include "share/snapshot.h"
+
+#include <algorithm>
+
+#include "share/scheduler.h"
+
+namespace gpuman::share {
+namespace {
+
+std::string WhatFor(const Tenant& tenant) {
+  if (tenant.stuck) return "yield";
+  if (tenant.told_too_large) return "too_large";
+  if (tenant.bring != 0) return "return";
+  if (tenant.back_blocked || (tenant.out_blocked && !tenant.IsOpen())) return "retry";
+  if (tenant.LacksRoom()) return "room";
+  return tenant.Waits() ? "turn" : "";
+}
+
+TenantStatus StatusOf(const Tenant& tenant, const GpuPart& part, base::MonoTime now) {
+  TenantStatus status{.tenant = tenant.id,
+                      .demand = part.demand,
+                      .in_run_set = tenant.member,
+                      .gate = tenant.gate,
+                      .activity = tenant.activity,
+                      .suspended = tenant.parked,
+                      .waits_for = WhatFor(tenant),
+                      .had_turn = tenant.had_turn,
+                      .weight = tenant.weight,
+                      .priority = tenant.priority};
+  if (tenant.Waits()) status.waiting = std::max(now - tenant.waiting_since, Span{});
+  return status;
+}
+
+}  // namespace
+
+Snapshot Scheduler::View(base::MonoTime now) const {
+  std::map<std::string, GpuStatus> gpus;
+  for (const auto& [gpu, capacity] : capacities_) gpus[gpu].capacity = capacity;
+  for (const auto& [id, tenant] : tenants_) {
+    for (const auto& [gpu, part] : tenant.parts) {
+      gpus[gpu].demand += part.demand.resident + part.demand.away + part.demand.pinned + part.demand.wants +
+                          part.demand.managed;
+      gpus[gpu].tenants.push_back(StatusOf(tenant, part, now));
+    }
+  }
+  Snapshot snapshot;
+  for (auto& [gpu, status] : gpus) {
+    status.gpu = gpu;
+    if (const auto domain = domain_of_.find(gpu); domain != domain_of_.end()) {
+      const State& state = states_.at(domain->second);
+      status.contended = state.contended;
+      status.exclusive = state.compute.IsExclusive();
+      status.handing_over = state.began.has_value();
+      status.quantum = QuantumFor(state.meter.HandOver(), settings_);
+      if (state.decide_at) status.quantum_left = std::max(*state.decide_at - now, Span{});
+    }
+    if (const auto totals = totals_.find(gpu); totals != totals_.end()) {
+      status.moved_out = totals->second.out;
+      status.moved_in = totals->second.in;
+      status.hand_overs = totals->second.hand_overs;
+      status.moving = totals->second.moving;
+      if (totals->second.contended > Span{})
+        status.moving_share = std::chrono::duration<double>(totals->second.moving).count() /
+                              std::chrono::duration<double>(totals->second.contended).count();
+    }
+    snapshot.gpus.push_back(std::move(status));
+  }
+  return snapshot;
+}
+
+bool Scheduler::IsContended(const std::string& gpu) const {
+  const auto domain = domain_of_.find(gpu);
+  return domain != domain_of_.end() && states_.at(domain->second).contended;
+}
+
+bool Scheduler::IsDenied(TenantId id) const {
+  const auto tenant = tenants_.find(id);
+  return tenant != tenants_.end() && std::any_of(tenant->second.parts.begin(), tenant->second.parts.end(),
+                                                 [](const auto& part) { return part.second.denied; });
+}
+
+std::optional<base::MonoTime> Scheduler::Deadline() const {
+  std::optional<base::MonoTime> first;
+  const auto due = [&first](const std::optional<base::MonoTime>& when) {
+    if (when && (!first || *when < *first)) first = when;
+  };
+  for (const auto& [id, tenant] : tenants_) {
+    if (tenant.gate == Gate::kClosing && !tenant.stuck) due(tenant.close_deadline);
+    due(tenant.out_blocked);
+    due(tenant.back_blocked);
+  }
+  for (const auto& [name, state] : states_) {
+    due(state.decide_at);
+    due(state.compute.Deadline());
+  }
+  return first;
+}
+
+}  // namespace gpuman::share

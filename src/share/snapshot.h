@@ -1,0 +1,49 @@
+// What `gpuman share status` shows. Values.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "share/events.h"
+
+namespace gpuman::share {
+
+struct TenantStatus {
+  TenantId tenant;
+  Demand demand;  // on this GPU
+  bool in_run_set = false;
+  Gate gate = Gate::kOpen;
+  Activity activity = Activity::kUnknown;
+  bool suspended = false;
+  // "turn", "room", "return" (its memory is on its way), "yield" (does not), "retry" (a move failed),
+  // "too_large"; empty: nothing.
+  std::string waits_for;
+  Span waiting{};   // so long already
+  Span had_turn{};  // since it joined
+  double weight = 1;
+  int priority = 0;
+};
+
+struct GpuStatus {
+  std::string gpu;
+  std::optional<base::Bytes> capacity;
+  base::Bytes demand;                 // of all tenants: resident, away, pinned and wanted
+  std::vector<TenantStatus> tenants;  // by id
+  bool contended = false;             // not all fit, or they take turns
+  bool exclusive = false;             // also those who fit take turns
+  bool handing_over = false;
+  Span quantum{};
+  std::optional<Span> quantum_left;  // of the turn that ends first, while somebody waits for it
+  base::Bytes moved_out, moved_in;   // since the scheduler began
+  std::uint64_t hand_overs = 0;
+  Span moving{};            // spent in hand-overs
+  double moving_share = 0;  // of the time in which it was contended, from 0 to 1
+};
+
+struct Snapshot {
+  std::vector<GpuStatus> gpus;  // by UUID
+};
+
+}  // namespace gpuman::share

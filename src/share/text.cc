@@ -1,0 +1,94 @@
+#include "share/text.h"
+
+#include <fmt/format.h>
+
+namespace gpuman::share {
+namespace {
+
+std::string Job(TenantId id) { return fmt::format("job {}", id.value); }
+
+std::string_view NameOf(Activity activity) {
+  switch (activity) {
+    case Activity::kUnknown:
+      return "unknown";
+    case Activity::kBusy:
+      return "busy";
+    case Activity::kIdle:
+      return "idle";
+    case Activity::kWaiting:
+      return "waiting";
+  }
+  return "unknown";
+}
+
+std::string Because(const std::string& why) { return why.empty() ? std::string() : ": " + why; }
+
+struct Words {
+  std::string operator()(const event::Joined& e) const { return Job(e.tenant) + " joined"; }
+  std::string operator()(const event::Left& e) const { return Job(e.tenant) + " left"; }
+  std::string operator()(const event::DemandIs& e) const {
+    std::string text = Job(e.tenant) + " demands";
+    for (const auto& [gpu, d] : e.gpus)
+      text += fmt::format(" {}: resident {}, away {}, pinned {}, wants {}", gpu, d.resident.count,
+                          d.away.count, d.pinned.count, d.wants.count);
+    return text;
+  }
+  std::string operator()(const event::ActivityIs& e) const {
+    return fmt::format("{} is {}", Job(e.tenant), NameOf(e.activity));
+  }
+  std::string operator()(const event::Completed& e) const {
+    return fmt::format("{} completed {}", Job(e.tenant), e.count);
+  }
+  std::string operator()(const event::Closed& e) const { return Job(e.tenant) + " closed"; }
+  std::string operator()(const event::NotClosed& e) const {
+    return Job(e.tenant) + " not closed" + Because(e.why);
+  }
+  std::string operator()(const event::MovedOut& e) const {
+    return fmt::format("{} moved out {} of {}", Job(e.tenant), e.bytes.count, e.gpu);
+  }
+  std::string operator()(const event::OutDone& e) const {
+    return fmt::format("{} is out of {}", Job(e.tenant), e.gpu) + Because(e.why);
+  }
+  std::string operator()(const event::Back& e) const {
+    return fmt::format("{} has {} back on {}", Job(e.tenant), e.bytes.count, e.gpu);
+  }
+  std::string operator()(const event::BackDone& e) const {
+    return Job(e.tenant) + " is back" + Because(e.why);
+  }
+  std::string operator()(const event::Suspended& e) const { return Job(e.tenant) + " suspended"; }
+  std::string operator()(const event::Unsuspended& e) const { return Job(e.tenant) + " unsuspended"; }
+  std::string operator()(const event::WeightIs& e) const {
+    return fmt::format("{} weighs {}, priority {}", Job(e.tenant), e.weight, e.priority);
+  }
+  std::string operator()(const event::SettingsChanged&) const { return "settings changed"; }
+  std::string operator()(const event::CapacityChanged& e) const {
+    return fmt::format("{} has room for {}", e.gpu, e.bytes.count);
+  }
+  std::string operator()(const event::Tick&) const { return "tick"; }
+
+  std::string operator()(const action::Open& a) const { return "open " + Job(a.tenant); }
+  std::string operator()(const action::Close& a) const { return "close " + Job(a.tenant); }
+  std::string operator()(const action::Evict& a) const {
+    return fmt::format("evict {} of {} on {}", a.bytes.count, Job(a.tenant), a.gpu);
+  }
+  std::string operator()(const action::Bring& a) const { return "bring " + Job(a.tenant); }
+  std::string operator()(const action::StopBring& a) const { return "stop bringing " + Job(a.tenant); }
+  std::string operator()(const action::Grant& a) const {
+    return fmt::format("grant {} {} on {}{}", Job(a.tenant), a.bytes.count, a.gpu,
+                       a.in_bring ? " to come back" : "");
+  }
+  std::string operator()(const action::Deny& a) const {
+    return fmt::format("deny {} on {}", Job(a.tenant), a.gpu);
+  }
+  std::string operator()(const action::Escalate& a) const { return "escalate " + Job(a.tenant); }
+  std::string operator()(const action::Report& a) const {
+    return fmt::format("report {} {}", Job(a.tenant), a.kind) + Because(a.message);
+  }
+};
+
+}  // namespace
+
+std::string TextOf(const Event& event) { return std::visit(Words{}, event); }
+std::string TextOf(const Action& action) { return std::visit(Words{}, action); }
+
+}  // namespace gpuman::share

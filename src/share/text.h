@@ -1,0 +1,14 @@
+// Events and actions in words, for the log. Pure.
+#pragma once
+
+#include <string>
+
+#include "share/events.h"
+
+namespace gpuman::share {
+
+// Such as "moved_out job 3 268435456 bytes of GPU-…".
+std::string TextOf(const Event& event);
+std::string TextOf(const Action& action);
+
+}  // namespace gpuman::share

@@ -1,0 +1,462 @@
+// A model of GPUs, buses and programs in simulated time, for the tests of this folder.
+//
+// A program computes for `burst` and does something else for `gap`, in turn, until it has computed for
+// `work`. It computes at full speed while its gate is open. The bus of each GPU copies both ways at once.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <queue>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "share/scheduler.h"
+
+namespace gpuman::share {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+
+struct Program {
+  std::map<std::string, base::Bytes> memory;  // could leave
+  Span burst{1h}, gap{};
+  Span work = Span::max();  // computing time after which it ends
+  double weight = 1;
+  int priority = 0;
+  base::Bytes pinned{};  // on each of its GPUs
+  Span drain = 5ms;      // until its work in flight has come to rest
+  bool managed = false;  // its memory is the driver's to move
+};
+
+class World {
+ public:
+  struct Job {
+    Program program;
+    bool alive = true, open = true, gap = false, told_idle = false, parked = false;
+    std::map<std::string, base::Bytes> here, away, wanted, managed;
+    std::map<std::string, std::uint64_t> promised, credit;
+    Span left{}, computed{};  // of this phase; in all
+    base::MonoTime since{};   // of the phase, or of its last continuation
+    std::uint64_t epoch = 0;  // of what is planned for it
+    OrderId close = 0, bring = 0;
+    std::map<std::string, OrderId> evicts;
+    std::optional<base::MonoTime> stands;  // at its gate, since
+    std::vector<Span> stood;               // how long, each time
+    std::map<std::string, std::uint64_t> moved_out, moved_in;
+    int closings = 0;
+    std::optional<base::MonoTime> ended;
+    bool Computes() const { return alive && open && !gap && wanted.empty(); }
+  };
+
+  World(Settings settings, std::map<std::string, base::Bytes> gpus, double bytes_per_second)
+      : scheduler_(std::move(settings)), capacities_(std::move(gpus)), rate_(bytes_per_second) {
+    for (const auto& [gpu, bytes] : capacities_) Feed(event::CapacityChanged{gpu, bytes});
+  }
+  virtual ~World() = default;
+
+  TenantId Start(Program program) {
+    const TenantId id{next_id_++};
+    Job& job = jobs_[id];
+    job.program = std::move(program);
+    job.wanted = job.program.memory;
+    job.left = job.program.burst;
+    job.since = now_;
+    Feed(event::Joined{id, job.program.weight, job.program.priority});
+    Feed(event::ActivityIs{id, Activity::kBusy});
+    TellDemand(id);
+    return id;
+  }
+
+  void End(TenantId id) {
+    Job& job = jobs_.at(id);
+    if (!job.alive) return;
+    Stop(job);
+    job.alive = false;
+    ++job.epoch;
+    job.ended = now_;
+    job.here.clear();
+    Feed(event::Left{id});
+  }
+
+  // Its memory and contexts leave by suspend, whatever the scheduler has going on with it.
+  void Suspend(TenantId id) {
+    Job& job = jobs_.at(id);
+    if (!job.alive || job.parked || job.program.managed) return;
+    Stop(job);
+    job.parked = true;
+    job.open = false;
+    ++job.epoch;
+    if (job.gap) PlanGapEnd(id, job.epoch);
+    job.close = job.bring = 0;
+    job.evicts.clear();
+    job.credit.clear();
+    job.promised.clear();
+    job.stands.reset();
+    for (auto& [gpu, bytes] : job.here) {
+      job.away[gpu] += bytes;
+      bytes = {};
+    }
+    Feed(event::Suspended{id});
+    TellDemand(id);
+  }
+  void Resume(TenantId id) {
+    Job& job = jobs_.at(id);
+    if (!job.alive || !job.parked) return;
+    job.parked = false;
+    // Its contexts are there again, whoever had to make room for them.
+    for (const auto& [gpu, bytes] : job.program.memory) lowered_.insert(gpu);
+    Feed(event::Unsuspended{id});
+    TellDemand(id);
+    if (!job.gap) StandAtGate(id);
+  }
+  void SetCapacity(const std::string& gpu, base::Bytes bytes) {
+    lowered_.insert(gpu);
+    capacities_[gpu] = bytes;
+    Feed(event::CapacityChanged{gpu, bytes});
+  }
+
+  // Until then, or until nothing more happens.
+  void RunFor(Span span) {
+    const base::MonoTime end = now_ + span;
+    while (Step(end)) {
+    }
+    now_ = end;
+    for (auto& [id, job] : jobs_) Stop(job), Continue(id);
+  }
+  // Until all programs have ended; the time that took.
+  Span RunToEnd(Span limit) {
+    const base::MonoTime begin = now_;
+    while (now_ < begin + limit && AnyAlive() && Step(begin + limit)) {
+    }
+    EXPECT_FALSE(AnyAlive()) << "not all ended";
+    return now_ - begin;
+  }
+
+  Job& job(TenantId id) { return jobs_.at(id); }
+  int denied() const { return denied_; }
+  int reports(const std::string& kind) { return reports_[kind]; }
+  base::MonoTime now() const { return now_; }
+  Scheduler& scheduler() { return scheduler_; }
+  GpuStatus Status(const std::string& gpu) {
+    for (GpuStatus& status : scheduler_.View(now_).gpus)
+      if (status.gpu == gpu) return status;
+    return {};
+  }
+  void Feed(const Event& event) {
+    const Actions actions = scheduler_.On(event, now_);
+    ++events_;
+    for (const Action& action : actions) {
+      if (log_) log_(action);
+      std::visit([this](const auto& each) { Do(each); }, action);
+    }
+    CheckCapacity();
+  }
+  void At(base::MonoTime when, std::function<void()> what) {
+    queue_.push({when, ++planned_, std::move(what)});
+  }
+  void SetLog(std::function<void(const Action&)> log) { log_ = std::move(log); }
+
+ protected:
+  struct Planned {
+    base::MonoTime when;
+    std::uint64_t number;
+    std::function<void()> what;
+    bool operator<(const Planned& other) const {
+      return std::tie(when, number) > std::tie(other.when, other.number);
+    }
+  };
+  // What a test may have go wrong. The piece of a move; how long until a gate is shut, nullopt: never.
+  virtual bool FailsOut() { return false; }
+  virtual bool FailsBack() { return false; }
+  virtual std::optional<Span> ClosesAfter(const Job& job) { return job.program.drain; }
+
+  bool AnyAlive() const {
+    return std::any_of(jobs_.begin(), jobs_.end(), [](const auto& each) { return each.second.alive; });
+  }
+
+  bool Step(base::MonoTime end) {
+    const auto deadline = scheduler_.Deadline();
+    const bool tick = deadline && (queue_.empty() || *deadline < queue_.top().when);
+    if (!tick && queue_.empty()) return false;
+    const base::MonoTime next = tick ? *deadline : queue_.top().when;
+    if (next > end) return false;
+    if (tick) {
+      if (next <= ticked_) {
+        ADD_FAILURE() << "a deadline that does not move";
+        return false;
+      }
+      now_ = ticked_ = std::max(now_, next);
+      Feed(event::Tick{});
+      return true;
+    }
+    now_ = std::max(now_, next);
+    auto what = queue_.top().what;
+    queue_.pop();
+    what();
+    return true;
+  }
+
+  void TellDemand(TenantId id) {
+    Job& job = jobs_.at(id);
+    event::DemandIs is{id, {}};
+    for (const auto& [gpu, bytes] : job.program.memory)
+      is.gpus[gpu] = {job.here[gpu], job.away[gpu],
+                      job.wanted.count(gpu) > 0 || job.parked ? base::Bytes{} : job.program.pinned,
+                      job.wanted.count(gpu) > 0 && !job.parked ? bytes + job.program.pinned : base::Bytes{},
+                      job.managed[gpu]};
+    Feed(is);
+  }
+
+  // --- programs
+  void Stop(Job& job) {
+    if (job.Computes()) {
+      job.left -= now_ - job.since;
+      job.computed += now_ - job.since;
+    }
+    job.since = now_;
+  }
+  void Continue(TenantId id) {
+    Job& job = jobs_.at(id);
+    const std::uint64_t epoch = ++job.epoch;
+    if (!job.Computes()) {
+      if (job.gap && job.alive) PlanGapEnd(id, epoch);
+      return;
+    }
+    const Span to_end = job.program.work - job.computed;
+    At(now_ + std::min(job.left, to_end), [this, id, epoch] { EndBurst(id, epoch); });
+  }
+  void EndBurst(TenantId id, std::uint64_t epoch) {
+    Job& job = jobs_.at(id);
+    if (job.epoch != epoch || !job.alive) return;
+    Stop(job);
+    if (job.computed >= job.program.work) return End(id);
+    if (job.program.gap == Span{}) {
+      job.left = job.program.burst;
+      return Continue(id);
+    }
+    job.gap = true;
+    job.told_idle = false;
+    gap_ends_[id] = now_ + job.program.gap;
+    const std::uint64_t next = ++job.epoch;
+    PlanGapEnd(id, next);
+    const base::MonoTime begin = now_;
+    // The shim looks twice before it says so.
+    const Span look = scheduler_.settings().idle / 2;
+    At(now_ + look, [this, id, begin] {
+      Job& idle = jobs_.at(id);
+      if (!idle.alive || !idle.gap || gap_begin(id) != begin) return;
+      idle.told_idle = true;
+      Feed(event::ActivityIs{id, Activity::kIdle, begin});
+    });
+  }
+  base::MonoTime gap_begin(TenantId id) { return gap_ends_[id] - jobs_.at(id).program.gap; }
+  void PlanGapEnd(TenantId id, std::uint64_t epoch) {
+    At(std::max(now_, gap_ends_[id]), [this, id, epoch] {
+      Job& job = jobs_.at(id);
+      if (job.epoch != epoch || !job.alive || !job.gap) return;
+      job.gap = false;
+      job.left = job.program.burst;
+      job.since = now_;
+      if (!job.open) return StandAtGate(id);
+      Continue(id);
+      if (job.told_idle) Feed(event::ActivityIs{id, Activity::kBusy});
+    });
+  }
+  void StandAtGate(TenantId id) {
+    Job& job = jobs_.at(id);
+    if (job.parked) return;
+    if (!job.stands) job.stands = now_;
+    Feed(event::ActivityIs{id, Activity::kWaiting});
+  }
+
+  // --- actions
+  void Do(const action::Open& open) {
+    Job& job = jobs_.at(open.tenant);
+    for (const auto& [gpu, bytes] : job.away) EXPECT_EQ(bytes.count, 0u) << "opened without its memory";
+    EXPECT_FALSE(job.bring) << "opened while its memory moves";
+    job.close = 0;
+    job.open = true;
+    if (job.stands) job.stood.push_back(now_ - *job.stands);
+    job.stands.reset();
+    job.since = now_;
+    Continue(open.tenant);
+  }
+  void Do(const action::Close& close) {
+    Job& job = jobs_.at(close.tenant);
+    Stop(job);
+    EXPECT_TRUE(job.open);
+    ++job.closings;
+    job.open = false;
+    ++job.epoch;
+    if (job.gap) PlanGapEnd(close.tenant, job.epoch);
+    job.close = close.order;
+    if (const auto after = ClosesAfter(job))
+      At(now_ + *after, [this, close] {
+        Job& closing = jobs_.at(close.tenant);
+        if (!closing.alive) return;
+        const bool current = closing.close == close.order;
+        if (current) closing.promised.clear();
+        Feed(event::Closed{close.tenant, close.order});  // also where it is late
+        if (current && !closing.gap && !closing.open) StandAtGate(close.tenant);
+      });
+  }
+  void Do(const action::Evict& evict) {
+    EXPECT_FALSE(jobs_.at(evict.tenant).open) << "memory taken from one that runs";
+    jobs_.at(evict.tenant).evicts[evict.gpu] = evict.order;
+    MoveOut(evict, evict.bytes.count);
+  }
+  void MoveOut(const action::Evict& evict, std::uint64_t left) {
+    const std::uint64_t piece = std::min({left, kPiece, jobs_.at(evict.tenant).here[evict.gpu].count});
+    base::MonoTime& free_at = out_free_[evict.gpu];
+    free_at = std::max(now_, free_at) + TimeOf(piece);
+    At(free_at, [this, evict, left, piece] {
+      Job& job = jobs_.at(evict.tenant);
+      if (!job.alive || job.evicts[evict.gpu] != evict.order) return;
+      if (piece > 0 && FailsOut()) {
+        Feed(event::OutDone{evict.tenant, evict.gpu, evict.order, "no room in host memory"});
+        return TellDemand(evict.tenant);
+      }
+      EXPECT_FALSE(job.open);
+      const base::Bytes moved = std::min(base::Bytes{piece}, job.here[evict.gpu]);
+      job.here[evict.gpu] = job.here[evict.gpu] - moved;
+      job.away[evict.gpu] += moved;
+      job.moved_out[evict.gpu] += moved.count;
+      if (left > piece && piece > 0) MoveOut(evict, left - piece);
+      Feed(event::MovedOut{evict.tenant, evict.gpu, moved});
+      if (left > piece && piece > 0) return;
+      Feed(event::OutDone{evict.tenant, evict.gpu, evict.order});
+      TellDemand(evict.tenant);
+    });
+  }
+  void Do(const action::Bring& bring) {
+    Job& job = jobs_.at(bring.tenant);
+    EXPECT_FALSE(job.open);
+    job.bring = bring.order;
+    job.credit.clear();
+    busy_in_.erase(bring.tenant);
+    // One that has nothing to wait for says so.
+    At(now_, [this, bring] { MoveBack(bring.tenant, bring.order); });
+  }
+  void Do(const action::StopBring& stop) {
+    At(now_ + 1ms, [this, stop] {
+      Job& job = jobs_.at(stop.tenant);
+      if (!job.alive || job.bring != stop.order) return;
+      FinishBack(stop.tenant, "stopped");
+    });
+  }
+  void Do(const action::Grant& grant) {
+    Job& job = jobs_.at(grant.tenant);
+    if (grant.in_bring) {
+      EXPECT_NE(job.bring, 0u) << "room for nothing";
+      job.credit[grant.gpu] += grant.bytes.count;
+      At(now_, [this, id = grant.tenant, order = job.bring] { MoveBack(id, order); });
+      return;
+    }
+    job.promised[grant.gpu] += grant.bytes.count;
+    At(now_, [this, id = grant.tenant, gpu = grant.gpu] { Allocate(id, gpu); });
+  }
+  void Do(const action::Deny& deny) {
+    ++denied_;
+    At(now_, [this, id = deny.tenant] { End(id); });
+  }
+  void Do(const action::Escalate& escalate) {
+    At(now_ + 10ms, [this, id = escalate.tenant] { End(id); });
+  }
+  void Do(const action::Report& report) { ++reports_[report.kind]; }
+
+  void Allocate(TenantId id, const std::string& gpu) {
+    Job& job = jobs_.at(id);
+    if (!job.alive || job.wanted.count(gpu) == 0) return;
+    if (job.parked || job.promised[gpu] < (job.wanted[gpu] + job.program.pinned).count) return;
+    (job.program.managed ? job.managed : job.here)[gpu] = job.wanted[gpu];
+    job.promised.erase(gpu);
+    Stop(job);
+    job.wanted.erase(gpu);
+    TellDemand(id);
+    Continue(id);
+  }
+  // A piece at a time on each GPU, as far as there is credit.
+  void MoveBack(TenantId id, OrderId order) {
+    Job& job = jobs_.at(id);
+    if (!job.alive || job.bring != order) return;
+    bool all = true;
+    for (auto& [gpu, bytes] : job.away) {
+      if (bytes.count == 0) continue;
+      all = false;
+      const std::uint64_t piece = std::min({bytes.count, kPiece, job.credit[gpu]});
+      if (piece == 0 || !busy_in_[id].insert(gpu).second) continue;
+      base::MonoTime& free_at = in_free_[gpu];
+      free_at = std::max(now_, free_at) + TimeOf(piece);
+      At(free_at, [this, id, order, gpu = gpu, piece] { Arrive(id, order, gpu, piece); });
+    }
+    if (all) FinishBack(id, "");
+  }
+  void Arrive(TenantId id, OrderId order, const std::string& gpu, std::uint64_t piece) {
+    Job& job = jobs_.at(id);
+    if (!job.alive || job.bring != order) return;
+    busy_in_[id].erase(gpu);
+    if (FailsBack()) return FinishBack(id, "a copy failed");
+    job.credit[gpu] -= piece;
+    job.away[gpu] = job.away[gpu] - base::Bytes{piece};
+    job.here[gpu] += base::Bytes{piece};
+    job.moved_in[gpu] += piece;
+    Feed(event::Back{id, gpu, {piece}});
+    MoveBack(id, order);
+  }
+  void FinishBack(TenantId id, const std::string& why) {
+    Job& job = jobs_.at(id);
+    const OrderId order = std::exchange(job.bring, 0);
+    job.credit.clear();
+    Feed(event::BackDone{id, order, why});
+    TellDemand(id);
+  }
+
+  void CheckCapacity() {
+    for (const auto& [gpu, capacity] : capacities_) {
+      base::Bytes sum, fixed;
+      for (const auto& [id, job] : jobs_)
+        if (job.alive && job.program.memory.count(gpu) > 0 && job.wanted.count(gpu) == 0 && !job.parked)
+          fixed += job.program.pinned;
+      sum = fixed;
+      for (const auto& [id, job] : jobs_) {
+        if (!job.alive) continue;
+        if (const auto it = job.here.find(gpu); it != job.here.end()) sum += it->second;
+        // What is larger than the GPU has all of it.
+        if (const auto it = job.managed.find(gpu); job.open && it != job.managed.end())
+          sum += std::min(it->second, capacity - fixed);
+        if (const auto it = job.promised.find(gpu); it != job.promised.end()) sum += base::Bytes{it->second};
+        if (const auto it = job.credit.find(gpu); it != job.credit.end()) sum += base::Bytes{it->second};
+      }
+      // Where it was lowered, it is passed until enough has left.
+      if (sum <= capacity) lowered_.erase(gpu);
+      EXPECT_TRUE(sum <= capacity || lowered_.count(gpu) > 0) << gpu << ": " << sum.count;
+    }
+  }
+
+  Span TimeOf(std::uint64_t bytes) const {
+    return std::chrono::duration_cast<Span>(
+        std::chrono::duration<double>(static_cast<double>(bytes) / rate_));
+  }
+
+  static constexpr std::uint64_t kPiece = 256ull << 20;
+  Scheduler scheduler_;
+  std::map<std::string, base::Bytes> capacities_;
+  std::set<std::string> lowered_;
+  double rate_;
+  base::MonoTime now_{1h}, ticked_{};
+  std::int64_t next_id_ = 1;
+  std::uint64_t planned_ = 0, events_ = 0;
+  std::map<TenantId, Job> jobs_;
+  std::map<TenantId, base::MonoTime> gap_ends_;
+  std::map<TenantId, std::set<std::string>> busy_in_;
+  std::map<std::string, base::MonoTime> out_free_, in_free_;
+  std::map<std::string, int> reports_;
+  int denied_ = 0;
+  std::priority_queue<Planned> queue_;
+  std::function<void(const Action&)> log_;
+};
+
+}  // namespace gpuman::share

@@ -1,0 +1,197 @@
+// Memory that the shim allocates so that it can leave the device: large allocations by themselves, small ones
+// in slabs.
+#include "shim/backing.h"
+#include "shim/driver.h"
+
+namespace gpuman::shim {
+namespace {
+
+using namespace driver::abi;  // the vendor's names
+
+CUresult WaitForContext(std::uint64_t context) {
+  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
+  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
+  auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
+  if (push == nullptr || pop == nullptr || synchronize == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  CUresult result = push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context)));
+  if (result == CUDA_SUCCESS) {
+    result = synchronize();
+    CUcontext ignored = nullptr;
+    pop(&ignored);
+  }
+  // One that is gone has no work.
+  return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ? CUDA_SUCCESS
+                                                                                           : result;
+}
+
+// As cuMemFree waits for the work that may use the memory: of its context, and of those on other devices.
+CUresult WaitForWork(Guest& guest, std::uint64_t context) {
+  const CUresult result = WaitForContext(context);
+  if (guest.visible == 1 || result != CUDA_SUCCESS) return result;
+  std::uint64_t others[kMostDevices];
+  unsigned count = 0;
+  {
+    const Locked lock(guest.contexts);
+    guest.context.ForEach([&](std::uint64_t other, const Context&) {
+      if (other != context && count < kMostDevices) others[count++] = other;
+    });
+  }
+  for (unsigned i = 0; i < count; ++i) WaitForContext(others[i]);
+  return result;
+}
+
+void GiveUp(Guest& guest, const Region& region) {
+  UnmapRegion(guest, region);
+  auto* const free = GPUMAN_REAL(cuMemAddressFree);
+  if (free != nullptr) free(region.address, region.bytes);
+}
+
+// A region with memory behind it and `enter(region)` true of it, which is called with the books held.
+template <typename Enter>
+CUresult MakeRegion(Guest& guest, const Where& where, std::uint64_t bytes, Enter enter) {
+  auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
+  if (reserve == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  StartAttendant(guest);
+  Region region{0, bytes, RoundUp(bytes, where.granule), where.context, where.device};
+  if (region.bytes < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUdeviceptr address = 0;
+  CUresult result = reserve(&address, region.bytes, 0, 0, 0);
+  if (result != CUDA_SUCCESS) return result;
+  region.address = address;
+  region.readers = region.writers = DeviceBit(where.device);
+  {
+    const Locked lock(guest.books);
+    region.born = ++guest.births;
+  }
+  result = MapRegion(guest, region);
+  if (result == CUDA_SUCCESS) {
+    const Locked lock(guest.books);
+    if (!guest.regions.Add(region)) {
+      result = CUDA_ERROR_OUT_OF_MEMORY;
+    } else if (!enter(region)) {
+      guest.regions.Take(region.address, region);
+      result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+  }
+  if (result != CUDA_SUCCESS) {
+    GiveUp(guest, region);
+    return result;
+  }
+  if (guest.visible > 1) GiveReach(guest, region.address);
+  TellEvictable(guest);
+  return CUDA_SUCCESS;
+}
+
+// A context whose work has failed allocates nothing: this call says so, and leaves captures alone (measured).
+CUresult Health() {
+  auto* const ask = GPUMAN_REAL(cuMemGetInfo_v2);
+  std::size_t free = 0, total = 0;
+  return ask == nullptr ? CUDA_ERROR_NOT_INITIALIZED : ask(&free, &total);
+}
+
+CUresult AllocateSmall(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
+  Small small{};
+  const auto allocate = [&] {
+    if (!guest.slabs.Allocate(where.context, where.device, bytes, small)) return false;
+    *pointer = small.address;
+    return true;
+  };
+  if (const CUresult health = Health(); health != CUDA_SUCCESS) return health;
+  {
+    const Locked lock(guest.books);
+    if (allocate()) return CUDA_SUCCESS;
+  }
+  return MakeRegion(guest, where, Slabs::kBytes, [&](const Region& region) {
+    if (!guest.slabs.Add(region.address, region.context, region.device)) return false;
+    return allocate();  // it is empty
+  });
+}
+
+CUresult FreeSmall(Guest& guest, const Found& found) {
+  const CUresult waited = WaitForWork(guest, found.region.context);
+  if (waited != CUDA_SUCCESS) return waited;
+  Region region{};
+  {
+    const Locked lock(guest.books);
+    const Region* const known = guest.regions.Find(found.region.address);
+    if (known == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const Small small{found.region.address, found.region.size, found.number};
+    switch (guest.slabs.Free(known->address, small)) {
+      case Slabs::Freed::kNone:
+        return CUDA_ERROR_INVALID_VALUE;  // another thread has freed it meanwhile
+      case Slabs::Freed::kSome:
+        return CUDA_SUCCESS;
+      case Slabs::Freed::kLast:
+        break;
+    }
+    guest.slabs.Drop(known->address);
+    guest.regions.Take(known->address, region);
+  }
+  GiveUp(guest, region);
+  TellEvictable(guest);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult AllocateBacked(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
+  if (bytes < kLeastBacked) return AllocateSmall(guest, where, pointer, bytes);
+  return MakeRegion(guest, where, bytes, [&](const Region& region) {
+    *pointer = region.address;
+    return true;
+  });
+}
+
+bool FreeBacked(Guest& guest, CUdeviceptr pointer, CUresult& result) {
+  Found found{};
+  if (!FindBacked(guest, pointer, found) || found.region.address != pointer) return false;
+  if (found.number != 0) {
+    result = FreeSmall(guest, found);
+    return true;
+  }
+  {
+    const Locked lock(guest.books);
+    if (!guest.regions.Take(pointer, found.region)) return false;
+  }
+  result = WaitForWork(guest, found.region.context);
+  if (result != CUDA_SUCCESS) {
+    const Locked lock(guest.books);
+    guest.regions.Add(found.region);  // there is room: it was there
+    return true;
+  }
+  GiveUp(guest, found.region);
+  TellEvictable(guest);
+  return true;
+}
+
+void DropBackedOf(Guest& guest, std::uint64_t context) {
+  bool any = false;
+  for (Region region{};; any = true) {
+    {
+      const Locked lock(guest.books);
+      if (!guest.regions.TakeOneOf(context, region)) break;
+      guest.slabs.Drop(region.address);
+    }
+    GiveUp(guest, region);
+  }
+  if (any) TellEvictable(guest);
+}
+
+bool FindBacked(Guest& guest, CUdeviceptr pointer, Found& found) {
+  found = {};
+  if (!IsBacked(guest)) return false;
+  const Locked lock(guest.books);
+  const Region* const known = guest.regions.Find(pointer);
+  if (known == nullptr || known->token != 0) return false;
+  found.region = *known;
+  found.slab = guest.slabs.Has(known->address);
+  if (!found.slab) return true;
+  Small small{};
+  if (!guest.slabs.Find(known->address, pointer, small)) return false;
+  found.region.address = small.address;
+  found.region.size = small.size;
+  found.number = small.number;
+  return true;
+}
+
+}  // namespace gpuman::shim

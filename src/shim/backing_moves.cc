@@ -1,0 +1,214 @@
+// Backed memory on its way out and back, piece by piece.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "shim/backing.h"
+#include "shim/driver.h"
+
+namespace gpuman::shim {
+namespace {
+
+using namespace driver::abi;  // the vendor's names
+
+// Of the region, what is on the device, can leave it and is not chosen yet. For who holds the books.
+template <typename Visit>
+void ForEachThatCanLeave(Guest& guest, const Region& region, Visit visit) {
+  for (unsigned p = 0; p < PiecesOf(region); ++p) {
+    const Piece piece = PieceOf(region, p);
+    Backing* const known = guest.handles.Find(piece.address);
+    if (known != nullptr && known->kept != Backing::kStuck && !known->stays && known->mark != Backing::kGoing)
+      visit(piece, *known);
+  }
+}
+
+// What can leave of the regions up to the allocation of that number.
+std::uint64_t BytesUpTo(Guest& guest, std::uint64_t born) {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < guest.regions.size(); ++i) {
+    const Region& region = guest.regions.at(i);
+    if (region.born > born) continue;
+    ForEachThatCanLeave(guest, region, [&](const Piece& piece, const Backing&) { bytes += piece.bytes; });
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::uint64_t MarkGoing(Guest& guest, std::uint64_t bytes) {
+  const Locked lock(guest.books);
+  // The first allocation up to which there is enough.
+  std::uint64_t low = 0, high = guest.births;
+  while (low < high && bytes < guest.regions.bytes()) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (BytesUpTo(guest, middle) >= bytes)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  std::uint64_t marked = 0;
+  for (const bool last : {false, true}) {
+    for (std::size_t i = 0; i < guest.regions.size(); ++i) {
+      const Region& region = guest.regions.at(i);
+      if (last ? region.born != high : region.born >= high) continue;
+      ForEachThatCanLeave(guest, region, [&](const Piece& piece, Backing& backing) {
+        if (marked >= bytes) return;
+        backing.mark = Backing::kGoing;
+        marked += piece.bytes;
+      });
+    }
+  }
+  return marked;
+}
+
+void UnmarkAll(Guest& guest) {
+  const Locked lock(guest.books);
+  guest.handles.ForEach([](std::uint64_t, Backing& backing) { backing.mark = Backing::kNone; });
+}
+
+void LearnAccess(Guest& guest) {
+  auto* const ask = GPUMAN_REAL(cuMemGetAccess);
+  ForEachMarked(guest, Backing::kGoing, [&](const Piece& piece) {
+    {
+      const Locked lock(guest.books);
+      const Region* const region = guest.regions.Find(piece.address);
+      if (region == nullptr || region->token == 0) return true;
+    }
+    std::uint64_t readers = 0, writers = 0;
+    bool told = ask != nullptr;
+    for (int device = 0; device < guest.visible && told; ++device) {
+      const CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, device};
+      unsigned long long flags = 0;
+      told = ask(&flags, &location, piece.address) == CUDA_SUCCESS;
+      if ((flags & CU_MEM_ACCESS_FLAGS_PROT_READ) != 0) readers |= DeviceBit(device);
+      if (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) writers |= DeviceBit(device);
+    }
+    const Locked lock(guest.books);
+    if (told)
+      guest.regions.SetAccess(piece.address, readers, writers);
+    else if (Backing* const known = guest.handles.Find(piece.address))
+      known->mark = Backing::kNone;
+    return true;
+  });
+}
+
+std::uint64_t UnmapMarked(Guest& guest, Backing::Mark mark) {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < guest.regions.size(); ++i) {
+    const Region region = guest.regions.at(i);
+    for (unsigned p = 0; p < PiecesOf(region); ++p) {
+      const Piece piece = PieceOf(region, p);
+      bool marked = false;
+      {
+        const Locked lock(guest.books);
+        const Backing* const known = guest.handles.Find(piece.address);
+        marked = known != nullptr && known->mark == mark;
+      }
+      if (marked) bytes += UnmapPiece(guest, piece);
+    }
+  }
+  return bytes;
+}
+
+int DescriptorOf(Guest& guest, const Piece& piece, CUresult& result) {
+  Backing backing{};
+  {
+    const Locked lock(guest.books);
+    const Backing* const known = guest.handles.Find(piece.address);
+    if (known == nullptr || known->kept == Backing::kStuck) return -1;
+    backing = *known;
+  }
+  if (backing.kept > 0) {
+    // The driver passes on what it made for this process alone (measured).
+    const int lent = Lend(guest, backing.kept);
+    if (lent >= 0) return lent;
+    const Locked lock(guest.books);
+    if (Backing* const known = guest.handles.Find(piece.address)) {
+      known->kept = Backing::kStuck;
+      known->mark = Backing::kNone;
+      guest.stuck += piece.bytes;
+    }
+    return -1;
+  }
+  auto* const pass = GPUMAN_REAL(cuMemExportToShareableHandle);
+  int descriptor = -1;
+  result = pass == nullptr ? CUDA_ERROR_NOT_SUPPORTED
+                           : pass(&descriptor, backing.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  if (result != CUDA_SUCCESS) return -1;
+  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return descriptor;
+}
+
+CUresult AdoptPiece(Guest& guest, const Piece& piece, int descriptor) {
+  auto* const import = GPUMAN_REAL(cuMemImportFromShareableHandle);
+  auto* const map = GPUMAN_REAL(cuMemMap);
+  auto* const release = GPUMAN_REAL(cuMemRelease);
+  bool here = false, known = false;
+  {
+    const Locked lock(guest.books);
+    here = guest.handles.Find(piece.address) != nullptr;
+    const Region* const region = guest.regions.Find(piece.address);
+    for (unsigned i = 0; region != nullptr && i < PiecesOf(*region); ++i) {
+      const Piece own = PieceOf(*region, i);
+      known = known || (own.address == piece.address && own.bytes == piece.bytes);
+    }
+  }
+  CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+  CUmemGenericAllocationHandle handle = 0;
+  if (import != nullptr && map != nullptr && release != nullptr && known && !here)
+    result = import(&handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
+                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  if (result == CUDA_SUCCESS) {
+    result = map(piece.address, piece.bytes, 0, handle, 0);
+    if (result != CUDA_SUCCESS) release(handle);
+  }
+  if (result != CUDA_SUCCESS) {
+    ::close(descriptor);
+    return here ? CUDA_SUCCESS : known ? result : CUDA_ERROR_INVALID_VALUE;
+  }
+  const int kept = Deposit(guest, descriptor);
+  const Locked lock(guest.books);
+  Backing* const entry = guest.handles.Insert(piece.address);
+  if (entry == nullptr) {
+    if (auto* const unmap = GPUMAN_REAL(cuMemUnmap)) unmap(piece.address, piece.bytes);
+    release(handle);
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  *entry = {handle, kept > 0 ? kept : Backing::kUnkept, Backing::kFresh};
+  guest.imported += piece.bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult GiveAccessToFresh(Guest& guest) {
+  for (std::size_t i = 0; i < guest.regions.size(); ++i) {
+    const Region region = guest.regions.at(i);
+    bool fresh = false;
+    {
+      const Locked lock(guest.books);
+      for (unsigned p = 0; p < PiecesOf(region) && !fresh; ++p) {
+        const Backing* const known = guest.handles.Find(PieceOf(region, p).address);
+        fresh = known != nullptr && known->mark == Backing::kFresh;
+      }
+    }
+    const CUresult result = fresh ? GiveAccess(region) : CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+void SettleAdopted(Guest& guest) {
+  const Locked lock(guest.books);
+  for (std::size_t r = 0; r < guest.regions.size(); ++r) {
+    const Region& region = guest.regions.at(r);
+    for (unsigned i = 0; i < PiecesOf(region); ++i) {
+      const Piece piece = PieceOf(region, i);
+      Backing* const known = guest.handles.Find(piece.address);
+      if (known == nullptr) continue;
+      known->mark = Backing::kNone;
+      if (known->kept != Backing::kUnkept) continue;
+      known->kept = Backing::kStuck;
+      guest.stuck += piece.bytes;
+    }
+  }
+}
+
+}  // namespace gpuman::shim

@@ -1,0 +1,80 @@
+// What lets others reach memory that can leave the device, and what tells of a handle: the program's tokens
+// become the driver's handles. What others can reach stays.
+#include "shim/backing.h"
+#include "shim/hooks.h"
+#include "shim/program_memory.h"
+
+namespace gpuman::shim {
+namespace hook {
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
+                                                CUmemGenericAllocationHandle handle) {
+  auto* const real = GPUMAN_REAL(cuMemGetAllocationPropertiesFromHandle);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const Visit visit;
+  if (!visit) return real(prop, handle);
+  const Held held = HeldBy(*visit, handle);
+  const CUresult result = real(prop, held.handle);
+  if (result != CUDA_SUCCESS || !held.token) return result;
+  prop->requestedHandleTypes = static_cast<CUmemAllocationHandleType>(held.types);
+  prop->allocFlags.gpuDirectRDMACapable = held.direct;
+  return result;
+}
+
+CUresult cuMemExportToShareableHandle(void* shareable_handle, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType handle_type, unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMemExportToShareableHandle);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const Visit visit;
+  if (!visit) return real(shareable_handle, handle, handle_type, flags);
+  const Held held = HeldBy(*visit, handle);
+  // As the driver answers for what was not made to be exported so (measured).
+  if (held.token && (handle_type == 0 || (held.types & handle_type) != handle_type))
+    return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = CUDA_ERROR_INVALID_VALUE;
+  if (held.kept > 0 && shareable_handle != nullptr && flags == 0) {
+    // The driver exports nothing that came from another process: there is the descriptor that it came by.
+    const int lent = Lend(*visit, held.kept);
+    result = lent >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+    if (lent >= 0) __builtin_memcpy(shareable_handle, &lent, sizeof lent);
+  } else {
+    result = real(shareable_handle, held.handle, handle_type, flags);
+  }
+  if (result == CUDA_SUCCESS) StaysHeld(*visit, handle);
+  return result;
+}
+
+CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t size,
+                                       CUmemRangeHandleType handle_type, unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMemGetHandleForAddressRange);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const CUresult result = real(handle, dptr, size, handle_type, flags);
+  const Visit visit;
+  if (visit && result == CUDA_SUCCESS) StaysAt(*visit, dptr, size);
+  return result;
+}
+
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mc_handle, size_t mc_offset,
+                            CUmemGenericAllocationHandle mem_handle, size_t mem_offset, size_t size,
+                            unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMulticastBindMem);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const Visit visit;
+  const CUmemGenericAllocationHandle held = visit ? HeldBy(*visit, mem_handle).handle : mem_handle;
+  const CUresult result = real(mc_handle, mc_offset, held, mem_offset, size, flags);
+  if (visit && result == CUDA_SUCCESS) StaysHeld(*visit, mem_handle);
+  return result;
+}
+
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mc_handle, size_t mc_offset, CUdeviceptr memptr,
+                             size_t size, unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMulticastBindAddr);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const CUresult result = real(mc_handle, mc_offset, memptr, size, flags);
+  const Visit visit;
+  if (visit && result == CUDA_SUCCESS) StaysAt(*visit, memptr, size);
+  return result;
+}
+
+}  // namespace hook
+}  // namespace gpuman::shim

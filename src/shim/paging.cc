@@ -1,0 +1,84 @@
+#include "shim/paging.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "ledger/wire/books.h"
+#include "ledger/wire/messages.h"
+#include "ledger/wire/orders.h"
+#include "shim/driver.h"
+
+namespace gpuman::shim {
+namespace {
+
+namespace wire = ledger::wire;
+using namespace driver::abi;  // the vendor's names
+
+enum class Wish : int { kUnknown, kAuto, kVmm, kManaged, kOversubscribe };
+
+Wish Wished() {
+  static int known = static_cast<int>(Wish::kUnknown);
+  Wish wish = static_cast<Wish>(__atomic_load_n(&known, __ATOMIC_RELAXED));
+  if (wish != Wish::kUnknown) return wish;
+  const char* const says = std::getenv(wire::kMemoryVariable);
+  const auto is = [says](const char* word) { return says != nullptr && std::strcmp(says, word) == 0; };
+  wish = is("oversubscribe") ? Wish::kOversubscribe
+         : is("managed")     ? Wish::kManaged
+         : is("vmm")         ? Wish::kVmm
+                             : Wish::kAuto;
+  __atomic_store_n(&known, static_cast<int>(wish), __ATOMIC_RELAXED);
+  return wish;
+}
+
+bool Has(int device, CUdevice_attribute attribute) {
+  auto* const ask = GPUMAN_REAL(cuDeviceGetAttribute);
+  int value = 0;
+  return ask != nullptr && ask(&value, attribute, device) == CUDA_SUCCESS && value != 0;
+}
+
+bool IsPagedOn(int device) {
+  if (!Has(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)) return false;
+  if (WantsManaged()) return true;
+  // A job that shares, on a device whose memory nobody else can move.
+  return Wished() == Wish::kAuto && MayBeEvicted() &&
+         !(Has(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+           Has(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED));
+}
+
+bool IsWithinDevice(Guest& guest, int device) {
+  auto* const ask = GPUMAN_REAL(cuDeviceTotalMem_v2);
+  std::size_t whole = 0;
+  return ask == nullptr || ask(&whole, device) != CUDA_SUCCESS || CountedOn(guest, device) <= whole;
+}
+
+}  // namespace
+
+bool WantsManaged() { return Wished() == Wish::kManaged || Wished() == Wish::kOversubscribe; }
+
+bool MayExceedDevice() { return Wished() == Wish::kOversubscribe; }
+
+bool IsManaged(Guest& guest, int device) {
+  enum : std::uint32_t { kNotKnown, kYes, kNo };
+  if (device < 0 || device >= kMostDevices || Wished() == Wish::kVmm) return false;
+  std::uint32_t known = wire::Load(guest.paged[device]);
+  if (known == kNotKnown) {
+    known = IsPagedOn(device) ? kYes : kNo;
+    wire::Store(guest.paged[device], known);
+  }
+  return known == kYes;
+}
+
+CUresult AllocateManaged(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
+  auto* const allocate = GPUMAN_REAL(cuMemAllocManaged);
+  if (allocate == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!MayExceedDevice() && !IsWithinDevice(guest, where.device)) return CUDA_ERROR_OUT_OF_MEMORY;
+  return allocate(pointer, bytes, CU_MEM_ATTACH_GLOBAL);
+}
+
+void TellManaged(Guest& guest) {
+  if (guest.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
+  const Locked lock(guest.books);
+  wire::Store(guest.ledger->slot[guest.slot].managed, guest.allocations.managed());
+}
+
+}  // namespace gpuman::shim

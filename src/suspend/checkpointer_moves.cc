@@ -1,0 +1,156 @@
+// What moves memory, any number at a time.
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <span>
+#include <utility>
+
+#include "ledger/wire/transfer.h"
+#include "suspend/checkpointer.h"
+
+namespace gpuman::suspend {
+
+namespace asio = boost::asio;
+
+void Checkpointer::SetLimit(Transfer& transfer, std::uint64_t id) {
+  transfer.limit->expires_after(options_.start_limit + options_.request_limit);
+  transfer.limit->async_wait([weak = std::weak_ptr(self_), id](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (error || !self || !(*self)->transfers_.contains(id)) return;
+    const HelperUser whose = (*self)->transfers_.at(id).user;
+    (*self)->OnGone(whose, {base::ErrorCode::kTimeout, "gpuman-mover did not answer in time"});
+  });
+}
+
+void Checkpointer::Move(const HelperUser& user, Request request, base::Fd connection, Done done,
+                        Progress progress) {
+  request.id = next_id_++;
+  const std::uint64_t id = request.id;
+  Transfer transfer;
+  transfer.user = user;
+  transfer.request = std::move(request);
+  transfer.connection = std::move(connection);
+  transfer.done = std::move(done);
+  transfer.progress = std::move(progress);
+  transfer.limit = std::make_unique<asio::steady_timer>(loop_);
+  SetLimit(transfers_.emplace(id, std::move(transfer)).first->second, id);
+  asio::post(loop_, [weak = std::weak_ptr(self_), user] {
+    const auto self = weak.lock();
+    if (!self) return;
+    Helper& helper = (*self)->HelperOf(user);
+    helper.idle->cancel();
+    if (helper.ready) (*self)->SendTransfers(user);
+  });
+}
+
+void Checkpointer::Grant(const HelperUser& user, base::ProcessId process, base::Bytes bytes) {
+  // Not sent yet: it goes with the request.
+  for (auto& [id, transfer] : transfers_) {
+    if (transfer.sent || transfer.request.process != process || !transfer.request.room) continue;
+    *transfer.request.room += bytes;
+    return;
+  }
+  const auto helper = helpers_.find(user);
+  if (helper != helpers_.end() && helper->second.ready)
+    helper->second.link->Send({.verb = Verb::kGrant, .process = process, .bytes = bytes});
+}
+
+void Checkpointer::SendTransfers(const HelperUser& user) {
+  const auto helper = helpers_.find(user);
+  if (helper == helpers_.end()) return;
+  HelperLink& link = *helper->second.link;
+  for (auto& [id, transfer] : transfers_) {
+    if (transfer.sent || transfer.user != user) continue;
+    transfer.sent = true;
+    helper->second.has_moved = true;
+    const auto held = held_.find(transfer.request.process);
+    // Whatever another mover is asked first, these are what it needs to go on.
+    if (held != held_.end() && held->second.by != link.pid()) {
+      std::vector<int> files;
+      for (const auto& file : held->second.files) files.push_back(file.get());
+      for (std::size_t from = 0; from < files.size(); from += ledger::wire::kMostParts) {
+        const auto count = std::min<std::size_t>(ledger::wire::kMostParts, files.size() - from);
+        link.Send({.id = id,
+                   .verb = Verb::kHold,
+                   .process = transfer.request.process,
+                   .first = held->second.first + from},
+                  std::span(files).subspan(from, count));
+      }
+      held->second.by = link.pid();
+    }
+    const int connection = transfer.connection.get();
+    link.Send(transfer.request, std::span<const int>(&connection, transfer.connection.ok() ? 1 : 0));
+    transfer.connection.Close();
+  }
+}
+
+void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& answer,
+                            std::vector<base::Fd> files) {
+  SetLimit(transfer, id);
+  const base::ProcessId process = transfer.request.process;
+  if (answer.outcome == Outcome::kHolding && files.empty()) {
+    if (const auto found = held_.find(process); found != held_.end()) LetGo(found);
+    return;
+  }
+  if (answer.outcome == Outcome::kHolding) {
+    Held& held = held_[process];
+    if (held.take > id) return;  // of an offer that the process went back on
+    if (held.take != id) held = {transfer.user, helpers_.at(transfer.user).link->pid(), id, false, 0, {}};
+    for (auto& file : files) held.files.push_back(std::move(file));
+    return;
+  }
+  if (answer.outcome == Outcome::kTaken) transfer.taken = true;
+  // These keep memory of the GPU as well.
+  if (const auto held = held_.find(process); held != held_.end()) {
+    for (; held->second.first < answer.pieces && !held->second.files.empty(); ++held->second.first)
+      held->second.files.pop_front();
+  }
+  const auto progress = transfer.progress;  // which may ask for something
+  if (progress) progress(answer);
+}
+
+// What is held is needed no more when it is whole in host memory, with the process again, or was never taken.
+void Checkpointer::Release(const Transfer& finished, std::uint64_t id, const Answer& answer) {
+  const auto held = held_.find(finished.request.process);
+  const bool done = answer.outcome == Outcome::kDone;
+  if (held == held_.end()) return;
+  if (held->second.over) return LetGo(held);
+  if (answer.outcome == Outcome::kLost) return;
+  bool over = false;
+  switch (finished.request.verb) {
+    case Verb::kTake:
+      over = held->second.take == id && (finished.request.whole ? done || !finished.taken : !done);
+      break;
+    case Verb::kLoad:
+      break;
+    default: {
+      // Another kTake may have begun before this was answered.
+      const auto takes = [&](const auto& entry) {
+        return entry.second.request.verb == Verb::kTake && entry.second.request.process == held->first;
+      };
+      const bool stays = finished.request.verb == Verb::kSecure && answer.straight;
+      over = !stays && held->second.take < id && std::none_of(transfers_.begin(), transfers_.end(), takes);
+    }
+  }
+  if (over) LetGo(held);
+}
+
+void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
+  auto node = transfers_.extract(id);
+  if (!node) return;
+  const Transfer& finished = node.mapped();
+  Release(finished, id, answer);
+  ForgetDead();
+  answer.id = id;
+  StopWhenIdle(finished.user);
+  if (finished.done) finished.done(answer);
+}
+
+// Those that were sent may have been carried out.
+void Checkpointer::FailTransfers(const HelperUser& user, const Answer& answer) {
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, transfer] : transfers_)
+    if (transfer.user == user) ids.push_back(id);
+  for (const auto id : ids) FinishTransfer(id, answer);
+}
+
+}  // namespace gpuman::suspend

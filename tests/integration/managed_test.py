@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Jobs of managed memory, which the driver moves: more of it than the GPU has, and turns where it does not fit.
+
+Usage: managed_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+
+Never try this on a GPU that others use: the driver of a real one may stand still for all while it makes room.
+"""
+
+import signal
+import sys
+import time
+import unittest
+
+from share_test import DaemonTest, MIB, ShareCase, build_dir, learn_what_a_context_takes, until
+
+
+class LargerCase(DaemonTest):
+    memory = "346MiB"  # of which the driver has 225 and a context 104
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        learn_what_a_context_takes(cls.m)
+
+    def larger(self, tag, *options, **more):
+        return self.start(tag, "exec " + self.load("24MiB", "--step", "4MiB", "--verify", "--json", *options), **more)
+
+    def ends(self, ref):
+        return self.wait(ref)["exit_code"]
+
+
+class LargerThanTheGpu(LargerCase):
+    def test_it_finishes_with_its_data_when_that_was_asked_for(self):
+        job = self.larger("asked", "--iterations", "2", oversubscribe=True)
+        self.assertTrue(self.job(job)["oversubscribe"])
+        self.assertEqual(self.ends(job), 0, self.log(job)[-1500:])
+        self.assertIn('"wrong_words":0', self.log(job))
+
+    def test_else_it_is_out_of_memory(self):
+        self.assertEqual(self.ends(self.larger("plain")), 3)
+        self.assertEqual(self.ends(self.larger("sharing", share=True)), 3)
+
+    def test_it_shares_too(self):
+        job = self.larger("shares", "--iterations", "2", oversubscribe=True, share=True)
+        self.assertEqual(self.ends(job), 0, self.log(job)[-1500:])
+
+    def test_a_limit_holds_and_may_be_larger_than_the_gpu(self):
+        self.assertEqual(self.ends(self.larger("kept", memory="120MiB", oversubscribe=True)), 3)
+        self.assertEqual(self.ends(self.larger("large", memory="600MiB", oversubscribe=True)), 0)
+        answer = self.request("POST", "/v1/jobs", self.run_request("no", "true", memory="600MiB"))
+        self.assertEqual((answer.status, answer.code()), (422, "unsatisfiable"), answer.body)
+        self.assertIn("--oversubscribe", answer.body.decode())
+
+    def test_without_the_library_it_is_refused(self):
+        answer = self.request("POST", "/v1/jobs", self.run_request("no", "true", oversubscribe=True, preload=False))
+        self.assertEqual((answer.status, answer.code()), (400, "invalid_argument"), answer.body)
+
+    def test_it_is_not_suspended_and_the_refusal_says_why(self):
+        job = self.larger("stays", "--hold", "1h", oversubscribe=True)
+        until("it has its memory", lambda: "alloc" in self.log(job) and self.suspended_reason(job))
+        for path, body in (("suspend", None), ("move", {"gpu": "0"})):
+            answer = self.request("POST", f"/v1/jobs/{job}/{path}", body)
+            self.assertGreaterEqual(answer.status, 400, answer.body)
+        self.assertEqual(self.job(job)["state"], "running")
+
+    def suspended_reason(self, job):
+        answer = self.request("POST", f"/v1/jobs/{job}/suspend")
+        if answer.status < 400:  # it had none yet
+            self.request("POST", f"/v1/jobs/{job}/resume")
+            return False
+        self.assertEqual(answer.code(), "not_supported", answer.body)
+        self.assertIn("managed memory", answer.json()["error"]["message"])
+        return True
+
+
+class BesideAReserve(LargerCase):
+    config = """
+[guard]
+reserve = "4MiB"
+"""
+
+    def test_a_gpu_full_of_it_is_not_short_of_memory(self):
+        job = self.larger("fills", "--hold", "1h", "--kernel-time", "1ms", oversubscribe=True)
+        until("the GPU is full", lambda: self.request("GET", "/v1/gpus/0").json()["memory"]["free"] < 4 * MIB)
+        self.assertEqual(self.job(job)["state"], "running")
+        self.assertNotIn("device_pressure", [event["kind"] for event in self.events()])
+
+
+class ManagedCase(ShareCase):
+    def takes_turns_with_its_data(self):
+        before = self.gpu().get("moved_out", 0)
+        jobs = [self.busy("first"), self.busy("second")]
+        until("both have memory", lambda: len(self.gpu()["jobs"]) == 2)
+        seen = 0
+        while any(self.job(job)["state"] == "running" for job in jobs):
+            for gpu in self.share()["gpus"]:
+                self.within_capacity(gpu)
+                seen = max([seen, *(job["memory"]["managed"] for job in gpu["jobs"])])
+            time.sleep(0.05)
+        for job in jobs:
+            self.finishes_with_its_data(job)
+        self.assertGreater(self.hand_overs(), 1)
+        self.assertEqual(self.gpu().get("moved_out", 0), before, "nothing of it is moved by gpuman")
+        self.assertGreaterEqual(seen, 8 * MIB)
+        self.assertNotIn("share_move_failed", self.kinds())
+
+    def within_capacity(self, gpu):
+        here = sum(job["memory"]["resident"] + job["memory"]["pinned"] +
+                   (job["memory"]["managed"] if job["gate"] != "closed" else 0) for job in gpu["jobs"])
+        self.assertLessEqual(here, gpu["capacity"] + 8 * MIB, gpu)
+
+
+class Managed(ManagedCase):
+    config = ShareCase.config + 'memory = "managed"\n'
+
+    def test_two_that_do_not_fit_together_take_turns_and_finish(self):
+        self.takes_turns_with_its_data()
+
+    def test_without_turns_for_it_they_run_at_once(self):
+        self.share(managed_turns=False)
+        self.addCleanup(self.share, managed_turns=True)
+        before = self.hand_overs()
+        jobs = [self.busy("left"), self.busy("right")]
+        for job in jobs:
+            self.finishes_with_its_data(job)
+        self.assertEqual(self.hand_overs(), before)
+
+    def test_one_larger_than_the_capacity_takes_turns_with_one_whose_memory_is_moved(self):
+        self.share(memory="vmm")
+        self.addCleanup(self.share, memory="managed")
+        small = self.busy("small", iterations=0)
+        large = self.busy("large", "24MiB", iterations=6, oversubscribe=True)
+        self.takes_turns(2)
+        managed = {job["tag"]: job["memory"]["managed"] for job in self.gpu()["jobs"]}
+        self.assertEqual(managed["small"], 0)
+        self.finishes_with_its_data(large)
+        until("the other has the GPU", lambda: self.standing(small)["gate"] == "open")
+
+    def test_the_daemon_dies_and_comes_back(self):
+        jobs = [self.busy("one", iterations=0), self.busy("other", iterations=20)]
+        self.takes_turns(2)
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        until("both take part again", lambda: len(self.gpu()["jobs"]) == 2)
+        self.takes_turns(2)
+        self.finishes_with_its_data(jobs[1])
+
+
+class WithoutVirtualMemory(ManagedCase):
+    vmm = False
+
+    def test_two_that_do_not_fit_together_take_turns_and_finish(self):
+        self.takes_turns_with_its_data()
+
+
+if __name__ == "__main__":
+    if not (build_dir() / "lib/libgpuman.so").exists():
+        print("skipped: there is no libgpuman.so here")
+        sys.exit(77)
+    unittest.main(verbosity=2)

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Many hand-overs, and many jobs on several GPUs: programs that check every byte all the time, at the shortest turns.
+
+Usage: share_many_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree; GPUMAN_HAND_OVERS how many
+hand-overs there are to be, 10,000 by itself)
+"""
+
+import json
+import os
+import pathlib
+import sys
+import time
+import unittest
+
+from share_test import MIB, ShareCase, build_dir, until
+
+PROGRAM = pathlib.Path(__file__).with_name("share_program.py")
+HAND_OVERS = int(os.environ.get("GPUMAN_HAND_OVERS", "10000"))
+CONTEXT = 104  # MiB, of the simulated GPU
+
+
+class ManyCase(ShareCase):
+    """GPUs that hold the contexts of `each` processes and `beside` MiB. `more`: further settings."""
+    gpus, each, beside, more = 4, 2, 3, ""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.config = f"""
+[sampling]
+rest = "20ms"
+[share]
+capacity = "{cls.each * CONTEXT + cls.beside}MiB"
+quantum_min = "10ms"
+quantum_max = "10ms"
+idle = "2ms"
+{cls.more}
+"""
+        super().setUpClass()
+        cls.stop = cls.m.dir / "stop"
+
+    def setUp(self):
+        self.empty = [gpu["memory"]["used"] for gpu in self.on_gpus()]
+
+    def tearDown(self):
+        super().tearDown()
+        self.stop.unlink(missing_ok=True)
+
+    def checking(self, tag, *options, gpus=("0",), **more):
+        words = [sys.executable, PROGRAM, self.stop, *options]
+        return self.start(tag, "exec " + " ".join(map(str, words)), gpus=list(gpus), share=True, **more)
+
+    def on_gpus(self):
+        return self.request("GET", "/v1/gpus").json()["gpus"]
+
+    def all_hand_overs(self):
+        return sum(gpu["hand_overs"] for gpu in self.share()["gpus"])
+
+    def keeps_within_the_devices_capacity(self):
+        """By what the driver says: what the jobs have, what is on its way, and the mover's context."""
+        for gpu, empty in zip(self.on_gpus(), self.empty):
+            most = empty + (self.each * CONTEXT + self.beside + CONTEXT) * MIB
+            self.assertLessEqual(gpu["memory"]["used"], most, gpu)
+
+    def ends_right(self, jobs):
+        """All of them, when they are told to; the rounds of each process, by job."""
+        self.stop.touch()
+        rounds = {}
+        for job in jobs:
+            ended = self.wait(job)
+            self.assertEqual(ended["state"], "finished", self.log(job)[-1500:] + json.dumps(self.share()))
+            said = [json.loads(line) for line in self.log(job).splitlines()]
+            self.assertFalse([one for one in said if one.get("wrong") or one.get("error")])
+            self.assertEqual(len([one for one in said if "holds" in one]), len([one for one in said if "wrong" in one]))
+            rounds[job] = [one["rounds"] for one in said if "wrong" in one]
+            self.assertTrue(rounds[job])
+        return rounds
+
+
+class HandOvers(ManyCase):
+    def test_no_byte_is_wrong_after_thousands(self):
+        jobs = [self.checking(f"j{i}", "--rest", 0.005, gpus=[str(i % self.gpus)]) for i in range(2 * self.gpus)]
+        begin, before = time.monotonic(), -100
+        while (done := self.all_hand_overs()) < HAND_OVERS:
+            self.keeps_within_the_devices_capacity()
+            if done >= before + 100:
+                deadline, before = time.monotonic() + 60, done
+            self.assertLess(time.monotonic(), deadline, f"stuck after {done}: {self.share()} {[self.log(job)[-300:] for job in jobs]}")
+            time.sleep(0.1)
+        took = time.monotonic() - begin
+        moved = [gpu["moved_out"] for gpu in self.share()["gpus"]]
+        rounds = self.ends_right(jobs)
+        print(f"{done} hand-overs in {took:.0f} s, {sum(moved) / MIB:.0f} MiB out, {sum(map(sum, rounds.values()))} checks", flush=True)
+        # A hand-over of these moves a whole job out and another back.
+        self.assertGreater(sum(moved), 0.9 * done * 2 * MIB)
+        for one in rounds.values():
+            self.assertGreater(one[0], done / len(jobs) / 4)
+        self.assertNotIn("share_move_failed", self.kinds())
+
+
+class ThirtyTwo(ManyCase):
+    each, beside = 8, 9
+
+    def test_clients_on_four_gpus_all_get_their_turns_and_keep_their_data(self):
+        jobs = [self.checking(f"c{i}", "--blocks", 1 + i % 3, "--rest", 0.005, gpus=[str(i // 8)]) for i in range(32)]
+
+        def turns():
+            return {job["id"]: job["had_turn"] for gpu in self.share()["gpus"] for job in gpu["jobs"]}
+
+        def all_have_had(least):
+            self.keeps_within_the_devices_capacity()
+            had = turns()
+            return len(had) == len(jobs) and min(had.values()) >= least and had
+        until("everybody is there and has had a turn", lambda: all_have_had(0.05))
+        for _ in range(5):
+            before = turns()
+            until("everybody has had more of them", lambda: all(had >= before[job] + 0.02 for job, had in turns().items()))
+            all_have_had(0)
+        for gpu in self.share()["gpus"]:
+            self.assertGreater(gpu["demand"], gpu["capacity"])
+            self.assertGreater(gpu["hand_overs"], 8)
+        self.ends_right(jobs)
+        self.assertNotIn("share_move_failed", self.kinds())
+
+
+if __name__ == "__main__":
+    if not (build_dir() / "lib/libgpuman.so").exists():
+        print("skipped: there is no libgpuman.so here")
+        sys.exit(77)
+    unittest.main(verbosity=2)

@@ -1,0 +1,94 @@
+"""A program that shares a GPU, for share_*_test.py: it checks every byte of its memory all the time.
+
+Usage: share_program.py STOP [--blocks N] [--size BYTES] [--rest SECONDS] [--children N] [--each-its-gpu]
+
+Each round it reads its blocks, compares, and writes them anew, so that whatever an earlier round left would be wrong;
+then it rests. Ends when the file STOP is there or its directory is gone, each process with a line of JSON: rounds,
+wrong. Exit status 0 right, 4 wrong, 5 the driver said something. With --children it forks first; with --each-its-gpu
+each of them sees one of the GPUs alone.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import pathlib
+import random
+import sys
+import time
+
+u64, size_t = ctypes.c_uint64, ctypes.c_size_t
+cuda = ctypes.CDLL("libcuda.so.1")
+
+
+def must(status, what):
+    if status != 0:
+        print(json.dumps({"pid": os.getpid(), "error": f"{what}: {status}"}), flush=True)
+        os._exit(5)
+
+
+class Block:
+    def __init__(self, size):
+        self.size, self.round = size, 0
+        self.pattern = 2 * random.Random(f"{os.getpid()} {time.monotonic_ns()}").randbytes(size)
+        self.address, self.read = u64(), ctypes.create_string_buffer(size)
+        must(cuda.cuMemAlloc_v2(ctypes.byref(self.address), size_t(size)), "cuMemAlloc")
+        self.write()
+
+    def expected(self):
+        return self.pattern[self.round:self.round + self.size]
+
+    def write(self):
+        must(cuda.cuMemcpyHtoD_v2(self.address, self.expected(), size_t(self.size)), "cuMemcpyHtoD")
+
+    def check(self):
+        """Whether it is what the last round wrote; writes the next."""
+        must(cuda.cuMemcpyDtoH_v2(self.read, self.address, size_t(self.size)), "cuMemcpyDtoH")
+        right = self.read.raw == self.expected()
+        self.round = (self.round + 1) % self.size
+        self.write()
+        return right
+
+
+def work(options):
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    must(cuda.cuInit(0), "cuInit")
+    must(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
+    must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
+    must(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
+    blocks = [Block(options.size) for _ in range(options.blocks)]
+    print(json.dumps({"pid": os.getpid(), "holds": options.blocks * options.size}), flush=True)
+    stop, rounds, wrong, last = pathlib.Path(options.stop), 0, 0, False
+    while not wrong and not last:
+        last = stop.exists() or not stop.parent.exists()
+        wrong = sum(not block.check() for block in blocks)
+        rounds += 1
+        time.sleep(0 if last else options.rest)
+    print(json.dumps({"pid": os.getpid(), "rounds": rounds, "wrong": wrong}), flush=True)
+    return 4 if wrong else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("stop")
+    parser.add_argument("--blocks", type=int, default=1)
+    parser.add_argument("--size", type=int, default=2 << 20)
+    parser.add_argument("--rest", type=float, default=0)
+    parser.add_argument("--children", type=int, default=0)
+    parser.add_argument("--each-its-gpu", action="store_true")
+    options = parser.parse_args()
+    if options.children == 0:
+        return work(options)
+    gpus, children = os.environ["CUDA_VISIBLE_DEVICES"].split(","), []
+    for number in range(options.children):
+        child = os.fork()
+        if child == 0:
+            if options.each_its_gpu:
+                os.environ["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
+            os._exit(work(options))
+        children.append(child)
+    return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Jobs that share a GPU and do not fit together: they take turns, and none of them sees a wrong byte.
+
+Usage: share_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+
+Of the GPU sharing may have 222 MiB, of which each context takes 106: small jobs, as the simulated GPU is slow.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, MIB, until  # noqa: E402
+from machine import build_dir, program  # noqa: E402
+
+
+def learn_what_a_context_takes(machine):
+    """Of the first one; it counts from then on."""
+    machine.run_json("run", "--tag", "first", "--gpu", "0", "--detach", "--", program("gpuman-load"), "--alloc", "4MiB",
+                     "--hold", "1h")
+    until("what a context takes is known", (machine.dir / "lib" / "contexts.json").exists)
+    machine.api("DELETE", "/v1/jobs/first")
+
+
+class ShareCase(DaemonTest):
+    gpus, memory = 1, "4GiB"
+    config = """
+[sampling]
+rest = "20ms"
+[share]
+capacity = "222MiB"
+quantum_min = "50ms"
+quantum_max = "200ms"
+idle = "20ms"
+"""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        learn_what_a_context_takes(cls.m)
+
+    def busy(self, tag, size="8MiB", iterations=8, options=(), **more):
+        """A load that works on its memory all the time, and verifies it at the end."""
+        options = ["--verify", "--kernel-time", "1ms", "--json", "--step", "4MiB", *options]
+        options += ["--iterations", str(iterations)] if iterations else ["--hold", "1h"]
+        return self.start(tag, "exec " + self.load(size, *options), gpus=["0"], share=True, **more)
+
+    def share(self, **settings):
+        answer = self.request("PUT", "/v1/share", settings) if settings else self.request("GET", "/v1/share")
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json()
+
+    def gpu(self):
+        gpus = self.share()["gpus"]
+        return gpus[0] if gpus else {"hand_overs": 0, "jobs": [], "contended": False, "capacity": None, "demand": 0}
+
+    def standing(self, job):
+        return next((one for one in self.gpu()["jobs"] if one["id"] == job), None)
+
+    def hand_overs(self):
+        return self.gpu()["hand_overs"]
+
+    def takes_turns(self, more=3):
+        """Waits until so many hand-overs more have been."""
+        before = self.hand_overs()
+        until(f"{more} hand-overs after {before}", lambda: self.hand_overs() >= before + more)
+
+    def keeps_within_capacity(self):
+        for gpu in self.share()["gpus"]:
+            here = sum(job["memory"]["resident"] + job["memory"]["pinned"] for job in gpu["jobs"])
+            self.assertLessEqual(here, gpu["capacity"] + 8 * MIB, gpu)
+
+    def finishes_with_its_data(self, ref):
+        ended = self.wait(ref)
+        self.assertEqual(ended["state"], "finished", self.log(ref)[-1500:] + json.dumps(self.share()))
+        said = [json.loads(line) for line in self.log(ref).splitlines() if line.startswith("{")]
+        self.assertTrue([e for e in said if e["event"] == "verify"], self.log(ref)[-1500:])
+        self.assertFalse([e for e in said if e["event"] == "verify" and e["wrong_words"]])
+
+    def kinds(self):
+        return [event["kind"] for event in self.events()]
+
+
+class TakingTurns(ShareCase):
+    def test_two_that_do_not_fit_together_finish_with_their_data(self):
+        jobs = [self.busy("first"), self.busy("second")]
+        until("both have memory", lambda: len(self.gpu()["jobs"]) == 2)
+        while any(self.job(job)["state"] == "running" for job in jobs):
+            self.keeps_within_capacity()
+            time.sleep(0.05)
+        for job in jobs:
+            self.finishes_with_its_data(job)
+        self.assertGreater(self.hand_overs(), 1)
+        self.assertNotIn("share_move_failed", self.kinds())
+
+    def test_two_that_allocate_bit_by_bit_at_the_same_time_finish(self):
+        self.share(capacity="244MiB")
+        self.addCleanup(self.share, capacity="222MiB")
+        jobs = [self.busy("bit", "24MiB", iterations=2), self.busy("by_bit", "24MiB", iterations=2)]
+        for job in jobs:
+            self.finishes_with_its_data(job)
+
+    def test_two_that_fit_are_never_gated(self):
+        before = self.hand_overs()
+        jobs = [self.busy("left", "4MiB"), self.busy("right", "4MiB")]
+        while any(self.job(job)["state"] == "running" for job in jobs):
+            for one in self.gpu()["jobs"]:
+                self.assertEqual((one["gate"], one["waits_for"]), ("open", None))
+            time.sleep(0.02)
+        for job in jobs:
+            self.finishes_with_its_data(job)
+        self.assertEqual(self.hand_overs(), before)
+
+    def test_only_what_is_needed_leaves(self):
+        big = self.busy("big", iterations=0)
+        until("it has it", lambda: (one := self.standing(big)) and one["memory"]["resident"] >= 8 * MIB)
+        small = self.busy("small", "4MiB", iterations=8)
+        self.finishes_with_its_data(small)
+        gpu = self.gpu()
+        self.assertGreater(gpu["moved_out"], 0)
+        # 8 + 4 MiB and two contexts on 222 MiB: 2 MiB are too much.
+        self.assertLess(gpu["moved_out"] / max(1, gpu["hand_overs"]), 8 * MIB)
+
+    def test_weights_are_shares_of_the_time(self):
+        self.share(capacity="328MiB")  # three contexts
+        self.addCleanup(self.share, capacity="222MiB")
+        jobs = {weight: self.busy(f"w{weight}", iterations=0, weight=weight) for weight in (1, 2, 4)}
+        until("all have had a turn", lambda: all(
+            (one := self.standing(job)) and one["had_turn"] > 0.2 for job in jobs.values()))
+        start = {weight: self.standing(job)["had_turn"] for weight, job in jobs.items()}
+        for _ in range(3):
+            self.takes_turns(10)
+        had = {weight: self.standing(job)["had_turn"] - start[weight] for weight, job in jobs.items()}
+        self.assertLess(had[1], had[2])
+        self.assertLess(had[2], had[4])
+
+    def test_settings_are_changed_for_now(self):
+        before = self.share()["settings"]
+        self.assertEqual(self.share(policy="fcfs", pause=True)["settings"]["policy"], "fcfs")
+        for wrong in ({"policy": "nobody"}, {"overhead": -1}, {"quantum_min": "1m", "quantum_max": "1s"}, {"speed": 1}):
+            answer = self.request("PUT", "/v1/share", wrong, checked=False)
+            self.assertEqual((answer.status, answer.code()), (400, "invalid_argument"), wrong)
+        self.share(policy="fair", pause=False)
+        self.assertEqual(self.share()["settings"], before)
+
+
+class WhatMayHappen(ShareCase):
+    def a_pair(self, iterations=20):
+        jobs = [self.busy("one", iterations=0), self.busy("other", iterations=iterations)]
+        until("they take turns", lambda: self.hand_overs() >= self.before + 2)
+        return jobs
+
+    def setUp(self):
+        self.before = self.hand_overs()
+
+    def test_one_is_killed_wherever_it_is(self):
+        for gate in ("open", "closing", "closed"):
+            with self.subTest(gate=gate):
+                self.before = self.hand_overs()
+                one, other = self.a_pair(8)
+
+                def there():
+                    standing = self.standing(one)
+                    return not standing or standing["gate"] == gate
+
+                deadline = time.monotonic() + 5  # closing is short
+                while not there() and time.monotonic() < deadline:
+                    pass
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.job(one)["pid"], signal.SIGKILL)
+                self.finishes_with_its_data(other)
+                self.request("DELETE", f"/v1/jobs/{one}")
+                self.request("DELETE", f"/v1/jobs/{other}")
+
+    def test_the_mover_dies(self):
+        one, other = self.a_pair(60)
+        for _ in range(3):
+            self.takes_turns(2)
+            for process in self.request("GET", "/v1/gpus/0").json()["processes"]:
+                if process["name"] == "gpuman-mover":
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process["pid"], signal.SIGKILL)
+        self.takes_turns(2)
+        self.finishes_with_its_data(other)
+
+    def test_the_daemon_dies_and_comes_back(self):
+        one, other = self.a_pair()
+        for _ in range(3):
+            self.m.stop_daemon(signal.SIGKILL)
+            self.m.start_daemon()
+            until("both take part again", lambda: len(self.gpu()["jobs"]) == 2)
+            self.takes_turns(2)
+        self.finishes_with_its_data(other)
+
+    def test_one_is_suspended_and_comes_back(self):
+        one, other = self.a_pair(0)
+        for _ in range(2):
+            answer = self.request("POST", f"/v1/jobs/{one}/suspend")
+            self.assertEqual((answer.status, answer.json()["state"]), (200, "suspended"), answer.body)
+            until("the other has the GPU alone", lambda: self.standing(other)["gate"] == "open")
+            back = self.request("POST", f"/v1/jobs/{one}/resume")
+            self.assertEqual((back.status, back.json()["state"]), (200, "running"), back.body)
+            self.takes_turns(3)
+        self.assertFalse([event for event in self.events() if event["kind"] == "share_move_failed" and event["job"] in (one, other)])
+
+
+if __name__ == "__main__":
+    if not (build_dir() / "lib/libgpuman.so").exists():
+        print("skipped: there is no libgpuman.so here")
+        sys.exit(77)
+    unittest.main(verbosity=2)

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Jobs that share a GPU, and what goes wrong: work that does not end, shims that do not answer, copies that fail, hosts
+that are full, daemons that die; several processes, several GPUs. Nobody's data is wrong, and it goes on.
+
+Usage: share_trouble_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from share_many_test import ManyCase
+from share_test import MIB, build_dir, program, until
+
+
+class TroubleCase(ManyCase):
+    gpus, more = 1, 'yield_limit = "100ms"\nretry = "100ms"'
+
+    def tearDown(self):
+        super().tearDown()
+        self.share(on_no_yield="wait")
+
+    def two(self, *options):
+        jobs = [self.checking(tag, "--rest", 0.005, *options) for tag in ("one", "other")]
+        self.both_take_part(jobs)
+        return jobs
+
+    def both_take_part(self, jobs):
+        until("both take part", lambda: all(self.standing(job) for job in jobs))
+        self.takes_turns(2)
+
+    def told(self, kind, job):
+        return until(f"{kind} of job {job}", lambda: [
+            event for event in self.events() if event["kind"] == kind and event["job"] == job])
+
+    def pid(self, job):
+        return self.job(job)["pid"]
+
+    def inject(self, *fault):
+        subprocess.run([program("gpuman-sim"), "inject", *map(str, fault)], env=self.m.env, check=True)
+
+
+class DoesNotYield(TroubleCase):
+    """One whose kernels take longer than the others wait."""
+    beside = 6  # gpuman-load has 2 MiB more
+
+    def stubborn(self):
+        return self.start("stubborn", "exec " + self.load("2MiB", "--verify", "--json", "--kernel-time", "1500ms",
+                                                          "--iterations", "4"), gpus=["0"], share=True)
+
+    def stubborn_and_other(self, how):
+        self.share(on_no_yield=how)
+        stubborn = self.stubborn()
+        until("it works", lambda: '"alloc"' in self.log(stubborn))
+        other = self.checking("other", "--rest", 0.005, "--blocks", 2)
+        self.told("share_not_yielded", stubborn)
+        return stubborn, other
+
+    def test_wait_lets_it_come_to_its_end(self):
+        stubborn, other = self.stubborn_and_other("wait")
+        until("the other had a turn all the same", lambda: '"holds"' in self.log(other))
+        self.finishes_with_its_data(stubborn)
+        self.ends_right([other])
+
+    def test_suspend_takes_it_off_until_it_is_wanted_back(self):
+        stubborn, other = self.stubborn_and_other("suspend")
+        self.assertEqual(self.becomes(stubborn, "suspended")["reason"], "share_not_yielded")
+        until("the other had a turn", lambda: '"holds"' in self.log(other))
+        self.ends_right([other])
+        self.request("POST", f"/v1/jobs/{stubborn}/resume")
+        self.finishes_with_its_data(stubborn)
+
+    def test_end_ends_it_and_nobody_else(self):
+        stubborn, other = self.stubborn_and_other("end")
+        ended = self.wait(stubborn)
+        self.assertEqual((ended["state"], ended["reason"], ended["signal"]), ("killed", "share_not_yielded", signal.SIGKILL))
+        until("the other had a turn", lambda: '"holds"' in self.log(other))
+        self.ends_right([other])
+
+
+class DoesNotAnswer(TroubleCase):
+    def stop_where(self, jobs, gate):
+        """Stops one whose gate is like this; which one."""
+        def stopped():
+            job = next((job for job in jobs if self.standing(job)["gate"] == gate), None)
+            if not job:
+                return None
+            os.kill(pid := self.pid(job), signal.SIGSTOP)
+            until("it stands", lambda: pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] == "T")
+            if self.standing(job)["gate"] == gate:
+                return job
+            os.kill(pid, signal.SIGCONT)  # it was faster
+        return until(f"one whose gate is {gate}", stopped)
+
+    def test_a_stopped_program_is_told_of_and_goes_on_when_it_is_let(self):
+        jobs = self.two()
+        for _ in range(3):
+            seen = self.kinds().count("share_not_yielded")
+            stopped = self.stop_where(jobs, "open")
+            until("it is told of", lambda: self.kinds().count("share_not_yielded") > seen)
+            os.kill(self.pid(stopped), signal.SIGCONT)
+            self.takes_turns(6)
+        self.ends_right(jobs)
+
+    def test_one_that_is_stopped_out_of_its_turn_takes_nobody_elses(self):
+        jobs = self.two()
+        for _ in range(3):
+            stopped = self.stop_where(jobs, "closed")
+            seen = self.kinds().count("share_not_yielded")
+            other = next(job for job in jobs if job != stopped)
+            # It was at rest, or it stood at its gate: then it gets its turn, and does not give it back.
+            until("the other runs, or it is told of", lambda: self.standing(other)["gate"] == "open" or
+                  self.kinds().count("share_not_yielded") > seen)
+            os.kill(self.pid(stopped), signal.SIGCONT)
+            self.takes_turns(6)
+        self.ends_right(jobs)
+
+    def test_a_stopped_program_is_ended_where_that_is_set(self):
+        jobs = self.two()
+        self.share(on_no_yield="end")
+        stopped = self.stop_where(jobs, "open")
+        self.assertEqual(self.wait(stopped)["reason"], "share_not_yielded")
+        jobs.remove(stopped)
+        until("the other runs alone", lambda: self.standing(jobs[0])["gate"] == "open")
+        self.ends_right(jobs)
+
+
+class FullHost(TroubleCase):
+    beside = 2
+
+    def host_memory(self, size):
+        file, log = pathlib.Path(self.m.env["GPUMAN_CONFIG"]), self.m.dir / "daemon.log"
+        read = log.read_text().count("configuration read again")
+        file.write_text(self.config + f'[suspend]\nhost_memory = "{size}"\n')
+        self.m.daemon.send_signal(signal.SIGHUP)
+        until("it is read", lambda: log.read_text().count("configuration read again") > read)
+
+    def test_nobody_is_lost_and_it_goes_on_when_there_is_room(self):
+        for size in ("1MiB", "3MiB"):  # of nobody; of one of the two
+            with self.subTest(host_memory=size):
+                self.host_memory("1GiB")
+                jobs = self.two()
+                self.host_memory(size)
+                before = self.kinds().count("share_move_failed")
+                until("a move failed", lambda: self.kinds().count("share_move_failed") > before)
+                until("one of them runs on", lambda: [j for j in jobs if self.standing(j)["gate"] == "open"])
+                away = sum(self.standing(job)["memory"]["away"] for job in jobs)
+                self.assertLessEqual(away, 2 * MIB)
+                self.host_memory("1GiB")
+                self.takes_turns(6)
+                self.ends_right(jobs)
+                self.stop.unlink()
+
+
+class CopiesFail(TroubleCase):
+    def test_a_copy_or_an_allocation_of_the_mover_that_fails_is_made_again(self):
+        jobs = self.two("--blocks", 1)
+        for number in range(12):
+            self.inject("copy-fail" if number % 3 else "alloc-fail", "--nth", 1 + number % 4)
+            self.takes_turns(4)
+        self.ends_right(jobs)
+
+    def test_a_mover_whose_context_is_lost_is_followed_by_another(self):
+        jobs = self.two()
+        for number in range(4):
+            self.inject("copy-fail", "--nth", 1 + number, "--for-good")
+            self.takes_turns(6)
+        self.ends_right(jobs)
+
+
+class InTheMiddle(TroubleCase):
+    bus = "8MiB"  # a hand-over takes a quarter of a second at least
+
+    def test_daemons_that_die_in_hand_overs_lose_nothing(self):
+        jobs = self.two()
+        for number in range(8):
+            before = self.hand_overs()
+            until("a hand-over is on its way", lambda: self.gpu()["handing_over"] or self.hand_overs() > before + 1)
+            time.sleep(0.04 * number)
+            self.m.stop_daemon(signal.SIGKILL)
+            self.m.start_daemon()
+            self.both_take_part(jobs)
+        self.ends_right(jobs)
+
+
+class SeveralProcesses(TroubleCase):
+    each, beside = 4, 7
+
+    def test_the_processes_of_a_job_have_their_turns_together(self):
+        family = self.checking("family", "--rest", 0.005, "--children", 3)
+        alone = self.checking("alone", "--rest", 0.005, "--blocks", 2)
+        until("all hold their memory", lambda: self.log(family).count("holds") == 3 and '"holds"' in self.log(alone))
+        for _ in range(5):
+            self.takes_turns(10)
+            self.keeps_within_the_devices_capacity()
+        rounds = self.ends_right([family, alone])
+        self.assertEqual(len(rounds[family]), 3)
+        self.assertGreater(min(rounds[family]), 10)
+
+
+class SeveralGpus(TroubleCase):
+    gpus = 2
+
+    def test_a_job_on_two_gpus_runs_on_both_or_on_none(self):
+        wide = self.checking("wide", "--rest", 0.005, "--children", 2, "--each-its-gpu", gpus=["0", "1"])
+        single = [self.checking(f"single{gpu}", "--rest", 0.005, gpus=[str(gpu)]) for gpu in range(2)]
+        jobs = [wide, *single]
+        until("all hold their memory", lambda: sum(self.log(job).count("holds") for job in jobs) == 4)
+
+        def open_on(gpu):
+            return {job["id"] for job in gpu["jobs"] if job["gate"] == "open"}
+        seen = set()
+        for _ in range(400):
+            gpus = self.share()["gpus"]
+            for gpu in gpus:
+                self.assertLessEqual(len(open_on(gpu)), 1, gpus)
+                seen |= open_on(gpu)
+            self.assertEqual(wide in open_on(gpus[0]), wide in open_on(gpus[1]))
+            self.keeps_within_the_devices_capacity()
+            time.sleep(0.01)
+        self.assertEqual(seen, set(jobs))
+        rounds = self.ends_right(jobs)
+        self.assertGreater(min(min(one) for one in rounds.values()), 10)
+
+
+if __name__ == "__main__":
+    if not (build_dir() / "lib/libgpuman.so").exists():
+        print("skipped: there is no libgpuman.so here")
+        sys.exit(77)
+    unittest.main(verbosity=2)

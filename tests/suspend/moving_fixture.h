@@ -1,0 +1,227 @@
+// Memory of a process (this one, in the shim's place) that leaves the simulated device in parts and comes
+// back within the room that is granted, by the real mover.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fixture.h"
+#include "ledger/wire/orders.h"
+#include "ledger/wire/transfer.h"
+
+namespace gpuman::suspend {
+
+namespace abi = driver::abi;
+namespace wire = ledger::wire;
+
+inline constexpr std::uint64_t kPiece = std::uint64_t{4} << 20;
+
+class MovingTest : public CheckpointerFixture {
+ protected:
+  void SetUp() override {
+    CheckpointerFixture::SetUp();
+    auto loaded = driver::CudaDriver::Load();
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    cuda.emplace(std::move(*loaded));
+    ASSERT_TRUE(cuda->Init());
+    abi::CUcontext context = nullptr;
+    Must(cuda->calls().cuDevicePrimaryCtxRetain(&context, 0));
+    Must(cuda->calls().cuCtxSetCurrent(context));
+    Must(cuda->calls().cuMemAddressReserve(&base, kMost * kPiece, 0, 0, 0));
+  }
+  static void Must(abi::CUresult result) { ASSERT_EQ(result, abi::CUDA_SUCCESS); }
+  static constexpr std::size_t kMost = 64;
+
+  std::vector<std::uint8_t> Pattern(std::size_t piece) const {
+    std::vector<std::uint8_t> bytes(kPiece);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::uint8_t>(piece * 31 + i * 7 + (i >> 12));
+    return bytes;
+  }
+  abi::CUdeviceptr At(std::size_t piece) const { return base + piece * kPiece; }
+  void Map(std::size_t piece, abi::CUmemGenericAllocationHandle handle) {
+    Must(cuda->calls().cuMemMap(At(piece), kPiece, 0, handle, 0));
+    abi::CUmemAccessDesc access{};
+    access.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    access.flags = abi::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    Must(cuda->calls().cuMemSetAccess(At(piece), kPiece, &access, 1));
+    handles[piece] = handle;
+  }
+  void Make(std::size_t pieces) {
+    abi::CUmemAllocationProp prop{};
+    prop.type = abi::CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.requestedHandleTypes = abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    prop.location = {abi::CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    for (std::size_t i = 0; i < pieces; ++i) {
+      abi::CUmemGenericAllocationHandle handle = 0;
+      Must(cuda->calls().cuMemCreate(&handle, kPiece, &prop, 0));
+      Map(i, handle);
+      Must(cuda->calls().cuMemcpyHtoD_v2(At(i), Pattern(i).data(), kPiece));
+    }
+  }
+
+  struct Moved {
+    std::shared_ptr<Asked> asked = std::make_shared<Asked>();
+    std::uint64_t bytes = 0;  // that notices told
+    bool taken = false;
+  };
+  struct Pair {
+    base::Fd ours, theirs;
+  };
+  static Pair Connect() {
+    int pair[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    return {base::Fd(pair[0]), base::Fd(pair[1])};
+  }
+  // The other end of the connection is ours.
+  std::shared_ptr<Moved> Begin(Request request, base::Fd* ours = nullptr) {
+    if (ours == nullptr) return Begin(std::move(request), base::Fd());
+    Pair pair = Connect();
+    *ours = std::move(pair.ours);
+    return Begin(std::move(request), std::move(pair.theirs));
+  }
+  std::shared_ptr<Moved> Begin(Request request, base::Fd theirs) {
+    auto moved = std::make_shared<Moved>();
+    request.process = base::SelfId();
+    Get().Move(
+        user, std::move(request), std::move(theirs),
+        [moved](const Answer& answer) { moved->asked->answer = answer; },
+        [moved](const Answer& notice) {
+          moved->taken = moved->taken || notice.outcome == Outcome::kTaken;
+          if (notice.outcome == Outcome::kMoving) moved->bytes += notice.bytes.count;
+        });
+    return moved;
+  }
+
+  void Offer(int socket, std::size_t from, std::size_t to) {
+    wire::Parts parts{wire::kPartsMagic, 0, 0, host.empty() ? 0u : 1u, (to - from) * kPiece, {}};
+    std::vector<base::Fd> files;
+    for (std::size_t i = from; i < to; ++i) {
+      int file = -1;
+      Must(cuda->calls().cuMemExportToShareableHandle(&file, handles.at(i),
+                                                      abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+      files.emplace_back(file);
+      parts.part[parts.count++] = {At(i), kPiece};
+      if (i + 1 < to && parts.count < 5) continue;
+      parts.last = i + 1 == to ? 1 : 0;
+      std::vector<int> numbers;
+      for (const auto& one : files) numbers.push_back(one.get());
+      ASSERT_TRUE(wire::SendWith(socket, &parts, sizeof parts, numbers.data(), parts.count, 10'000));
+      files.clear();
+      parts.count = 0;
+    }
+  }
+  // One message. The daemon's loop has to run meanwhile.
+  template <typename Message>
+  ssize_t Await(int socket, Message& message, int* files, unsigned& count) {
+    ssize_t got = -1;
+    EXPECT_TRUE(Until([&] {
+      if (got < 0) got = wire::ReceiveWith(socket, &message, sizeof message, files, count, 1);
+      return got >= 0;
+    }));
+    return got;
+  }
+  // Host memory to keep. False: refused.
+  bool Keep(int socket) {
+    for (;;) {
+      wire::Reply reply{};
+      int files[wire::kMostParts];
+      unsigned count = 0;
+      const ssize_t got = Await(socket, reply, files, count);
+      for (unsigned i = 0; i < count; ++i) host.emplace_back(files[i]);
+      if (got != sizeof reply || reply.error != 0) return false;
+      if (reply.last != 0) return true;
+    }
+  }
+  void GiveUp(int socket, std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+      Must(cuda->calls().cuMemUnmap(At(i), kPiece));
+      Must(cuda->calls().cuMemRelease(handles.at(i)));
+      handles.erase(i);
+    }
+    Receipt(socket);
+  }
+  static void Receipt(int socket) {
+    const wire::Reply receipt{wire::kReplyMagic, 0, 1, 0};
+    ASSERT_TRUE(wire::SendWith(socket, &receipt, sizeof receipt, nullptr, 0, 10'000));
+  }
+  // One lot, as the shim hands it out.
+  std::shared_ptr<Moved> HandOut(std::size_t from, std::size_t to) {
+    base::Fd socket;
+    auto moved = Begin({.verb = Verb::kTake, .whole = true}, &socket);
+    Offer(socket.get(), from, to);
+    EXPECT_TRUE(Keep(socket.get()));
+    GiveUp(socket.get(), from, to);
+    return moved;
+  }
+  // What comes, mapped. Returns how many pieces there are now; the error of a refusal.
+  bool TakeBack(int socket, wire::Trouble* trouble = nullptr) {
+    for (;;) {
+      wire::Parts parts{};
+      int files[wire::kMostParts];
+      unsigned count = 0;
+      const ssize_t got = Await(socket, parts, files, count);
+      if (got != sizeof parts) {
+        wire::Reply reply{};
+        std::memcpy(&reply, &parts, sizeof reply);
+        if (trouble != nullptr && got == sizeof reply) *trouble = wire::TroubleOf(reply.error);
+        return false;
+      }
+      for (unsigned i = 0; i < count; ++i) {
+        abi::CUmemGenericAllocationHandle handle = 0;
+        Must(cuda->calls().cuMemImportFromShareableHandle(
+            &handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(files[i])),
+            abi::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+        ::close(files[i]);
+        Map((parts.part[i].address - base) / kPiece, handle);
+      }
+      if (parts.last == 0) continue;
+      Receipt(socket);
+      host.clear();
+      return true;
+    }
+  }
+  // What comes is not taken: memory of our own instead, which the mover is to fill.
+  void MakeOwn(int socket, std::size_t pieces) {
+    wire::Parts parts{};
+    int files[wire::kMostParts];
+    unsigned count = 0;
+    do {
+      ASSERT_EQ(Await(socket, parts, files, count), ssize_t{sizeof parts});
+      for (unsigned i = 0; i < count; ++i) ::close(files[i]);
+    } while (parts.last == 0);
+    const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
+    ASSERT_TRUE(wire::SendWith(socket, &own, sizeof own, nullptr, 0, 10'000));
+    ASSERT_TRUE(Keep(socket)) << "it has dropped its own";
+    Make(pieces);
+    const std::vector<std::uint8_t> nothing(kPiece);
+    for (std::size_t i = 0; i < pieces; ++i)
+      Must(cuda->calls().cuMemcpyHtoD_v2(At(i), nothing.data(), kPiece));
+    Offer(socket, 0, pieces);
+    ASSERT_TRUE(Keep(socket)) << "it is filled";
+    Receipt(socket);
+    host.clear();
+  }
+  void ExpectWhole(std::size_t pieces) {
+    for (std::size_t i = 0; i < pieces; ++i) {
+      std::vector<std::uint8_t> bytes(kPiece);
+      Must(cuda->calls().cuMemcpyDtoH_v2(bytes.data(), At(i), kPiece));
+      EXPECT_EQ(bytes, Pattern(i)) << "piece " << i;
+    }
+  }
+
+  std::optional<driver::CudaDriver> cuda;
+  abi::CUdeviceptr base = 0;
+  std::map<std::size_t, abi::CUmemGenericAllocationHandle> handles;
+  std::vector<base::Fd> host;
+};
+
+}  // namespace gpuman::suspend

@@ -1,0 +1,109 @@
+// Memory that moves in parts, with a mover that may die.
+#include "moving_fixture.h"
+
+namespace gpuman::suspend {
+namespace {
+
+TEST_F(MovingTest, LeavesInPartsAndComesBackWithinTheRoomThatIsGranted) {
+  Make(12);
+  const auto first = HandOut(0, 7);
+  EXPECT_EQ(Wait(first->asked).outcome, Outcome::kDone);
+  EXPECT_TRUE(first->taken);
+  EXPECT_EQ(first->bytes, 7 * kPiece) << "every byte that left was told";
+  const auto second = HandOut(7, 10);
+  EXPECT_EQ(Wait(second->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(second->bytes, 3 * kPiece);
+  base::Fd socket;
+  const auto back = Begin({.verb = Verb::kGive, .room = base::Bytes{2 * kPiece}}, &socket);
+  ASSERT_TRUE(Until([&] { return back->bytes == 2 * kPiece; }));
+  Get().Grant(user, base::SelfId(), base::Bytes{kPiece});
+  ASSERT_TRUE(Until([&] { return back->bytes == 3 * kPiece; }));
+  EXPECT_FALSE(back->asked->answer);
+  Get().Grant(user, base::SelfId(), base::Bytes{7 * kPiece});
+  ASSERT_TRUE(TakeBack(socket.get()));
+  EXPECT_EQ(Wait(back->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(back->bytes, 10 * kPiece);
+  ExpectWhole(12);
+}
+
+TEST_F(MovingTest, WhatWaitsForRoomCanBeCalledOff) {
+  Make(6);
+  EXPECT_EQ(Wait(HandOut(0, 6)->asked).outcome, Outcome::kDone);
+  base::Fd socket;
+  const auto back = Begin({.verb = Verb::kGive, .room = base::Bytes{2 * kPiece}}, &socket);
+  ASSERT_TRUE(Until([&] { return back->bytes == 2 * kPiece; }));
+  const auto off = Begin({.verb = Verb::kSecure});
+  EXPECT_EQ(Wait(back->asked).outcome, Outcome::kNoRoom);
+  EXPECT_EQ(Wait(off->asked).outcome, Outcome::kDone);
+  wire::Trouble trouble{};
+  EXPECT_FALSE(TakeBack(socket.get(), &trouble));
+  EXPECT_EQ(trouble, wire::Trouble::kNoRoom);
+  for (const auto& [piece, handle] : std::exchange(handles, {})) {
+    Must(cuda->calls().cuMemUnmap(At(piece), kPiece));
+    Must(cuda->calls().cuMemRelease(handle));
+  }
+  const auto again = Begin({.verb = Verb::kGive}, &socket);
+  ASSERT_TRUE(TakeBack(socket.get()));
+  EXPECT_EQ(Wait(again->asked).outcome, Outcome::kDone);
+  ExpectWhole(6);
+}
+
+TEST_F(MovingTest, AnOfferThatTheProcessWentBackOnTouchesNothingOfTheOneThatItThenMade) {
+  Make(6);
+  Pair early = Connect();
+  Offer(early.ours.get(), 0, 6);
+  early.ours.Close();
+  EXPECT_EQ(Wait(HandOut(0, 6)->asked).outcome, Outcome::kDone);
+  const auto late = Begin({.verb = Verb::kTake, .whole = true}, std::move(early.theirs));
+  EXPECT_EQ(Wait(late->asked).outcome, Outcome::kFailed);
+  base::Fd socket;
+  const auto back = Begin({.verb = Verb::kGive}, &socket);
+  ASSERT_TRUE(TakeBack(socket.get()));
+  EXPECT_EQ(Wait(back->asked).outcome, Outcome::kDone);
+  ExpectWhole(6);
+}
+
+TEST_F(MovingTest, WhoCannotTakeItGetsItInMemoryOfItsOwnWhateverLotsItLeftIn) {
+  Make(7);
+  EXPECT_EQ(Wait(HandOut(2, 6)->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(HandOut(0, 2)->asked).outcome, Outcome::kDone);
+  EXPECT_EQ(Wait(HandOut(6, 7)->asked).outcome, Outcome::kDone);
+  base::Fd socket;
+  const auto back = Begin({.verb = Verb::kGive}, &socket);
+  ASSERT_NO_FATAL_FAILURE(MakeOwn(socket.get(), 7));
+  const Answer answer = Wait(back->asked);
+  EXPECT_EQ(answer.outcome, Outcome::kDone) << answer.message;
+  EXPECT_EQ(answer.bytes, base::Bytes{7 * kPiece});
+  ExpectWhole(7);
+}
+
+TEST_F(MovingTest, AMoverThatDiesWhileItCopiesOutIsFollowedByAnotherThatGoesOn) {
+  Make(40);
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(Wait(HandOut(0, 4)->asked).outcome, Outcome::kDone) << "a lot that is whole already";
+    const auto out = HandOut(4, 40);
+    ASSERT_TRUE(
+        Until([&] { return out->asked->answer || (out->taken && out->bytes >= round * 12 * kPiece); }));
+    if (const auto pid = Get().HelperPid(user)) ::kill(*pid, SIGKILL);
+    const Answer answer = Wait(out->asked);
+    EXPECT_TRUE(answer.outcome == Outcome::kLost || answer.outcome == Outcome::kDone) << answer.message;
+    Answer secured = Wait(Begin({.verb = Verb::kSecure})->asked);
+    if (secured.outcome == Outcome::kLost)  // it went to the one that was just being killed
+      secured = Wait(Begin({.verb = Verb::kSecure})->asked);
+    EXPECT_EQ(secured.outcome, Outcome::kDone) << secured.message;
+    base::Fd socket;
+    const auto back = Begin({.verb = Verb::kGive}, &socket);
+    ASSERT_TRUE(TakeBack(socket.get()));
+    EXPECT_EQ(Wait(back->asked).outcome, Outcome::kDone);
+    ExpectWhole(40);
+    // What was imported cannot be exported again: made anew for the next round.
+    for (const auto& [piece, handle] : std::exchange(handles, {})) {
+      Must(cuda->calls().cuMemUnmap(At(piece), kPiece));
+      Must(cuda->calls().cuMemRelease(handle));
+    }
+    Make(40);
+  }
+}
+
+}  // namespace
+}  // namespace gpuman::suspend

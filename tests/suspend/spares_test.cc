@@ -1,0 +1,101 @@
+// Device memory that one process has given up and the next one gets, on the simulated driver.
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "driver/cuda.h"
+#include "mover/spares.h"
+
+namespace gpuman::mover {
+namespace {
+
+namespace abi = driver::abi;
+
+constexpr std::uint64_t kBytes = std::uint64_t{4} << 20;
+
+class SparesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto loaded = driver::CudaDriver::Load();
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    cuda.emplace(std::move(*loaded));
+    ASSERT_TRUE(cuda->Init());
+    gpus.emplace(*cuda);
+    ASSERT_TRUE(gpus->Use(0));
+    free_at_first = Free();
+  }
+  std::uint64_t Free() {
+    std::size_t free = 0, total = 0;
+    EXPECT_EQ(cuda->calls().cuMemGetInfo_v2(&free, &total), abi::CUDA_SUCCESS);
+    return free;
+  }
+  std::uint64_t Taken() { return free_at_first - Free(); }
+  // As a process hands it out: it has none of it itself any more.
+  Spares::Spare HandedOut(std::uint64_t bytes = kBytes) {
+    auto made = gpus->Create(0, bytes);
+    EXPECT_TRUE(made);
+    auto file = gpus->Export(*made);
+    EXPECT_TRUE(file);
+    auto imported = gpus->Import(file->get(), bytes);
+    EXPECT_TRUE(imported);
+    return {std::move(*imported), std::move(*file)};
+  }
+  void Leave(Spares::Spare spare) { spares.Leave(std::move(spare.memory), std::move(spare.file)); }
+
+  std::optional<driver::CudaDriver> cuda;
+  std::optional<Gpus> gpus;
+  Spares spares;
+  std::uint64_t free_at_first = 0;
+};
+
+TEST_F(SparesTest, MemoryThatNobodyExpectsGoes) {
+  Leave(HandedOut());
+  EXPECT_EQ(Taken(), 0u);
+  EXPECT_FALSE(spares.Take(0, kBytes));
+}
+
+TEST_F(SparesTest, WhoExpectsSuchMemoryGetsItAsItIs) {
+  spares.Expect(0, kBytes);
+  Spares::Spare left = HandedOut();
+  const auto address = left.memory.address();
+  Leave(std::move(left));
+  EXPECT_EQ(Taken(), kBytes);
+  const auto got = spares.Take(0, kBytes);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->memory.address(), address);
+  EXPECT_TRUE(gpus->Import(got->file.get(), kBytes)) << "it can be passed on";
+}
+
+TEST_F(SparesTest, NoMoreIsKeptThanIsExpected) {
+  spares.Expect(0, kBytes);
+  for (int i = 0; i < 3; ++i) Leave(HandedOut());
+  EXPECT_EQ(Taken(), kBytes);
+}
+
+TEST_F(SparesTest, MemoryOfAnotherSizeServesNobody) {
+  spares.Expect(0, 2 * kBytes);
+  Leave(HandedOut());
+  EXPECT_EQ(Taken(), 0u);
+  EXPECT_FALSE(spares.Take(0, 2 * kBytes));
+}
+
+TEST_F(SparesTest, WhatIsNotExpectedAnyMoreGoes) {
+  for (int i = 0; i < 2; ++i) spares.Expect(0, kBytes);
+  for (int i = 0; i < 2; ++i) Leave(HandedOut());
+  spares.Forgo(0, kBytes);
+  EXPECT_EQ(Taken(), kBytes);
+  spares.Forgo(0, kBytes);
+  EXPECT_EQ(Taken(), 0u);
+}
+
+TEST_F(SparesTest, WhereTheGpuHasNoRoomAllGoes) {
+  spares.Expect(0, kBytes);
+  Leave(HandedOut());
+  EXPECT_TRUE(spares.Empty());
+  EXPECT_EQ(Taken(), 0u);
+  EXPECT_FALSE(spares.Empty());
+  EXPECT_FALSE(spares.Take(0, kBytes));
+}
+
+}  // namespace
+}  // namespace gpuman::mover
