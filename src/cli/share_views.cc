@@ -32,7 +32,9 @@ std::string GpuText(const api::ShareGpu& gpu) {
 std::string WhatItDoes(const api::ShareJob& job) {
   if (job.suspended) return "suspended";
   if (job.waits_for)
-    return fmt::format("waits for {} ({})", *job.waits_for, base::FormatDuration(job.waiting));
+    return *job.waits_for == "too_large"
+               ? "does not fit, not even alone"
+               : fmt::format("waits for {} ({})", *job.waits_for, base::FormatDuration(job.waiting));
   return job.gate == "open" ? (job.activity == "idle" ? "idle" : "runs") : job.gate;
 }
 

@@ -231,6 +231,17 @@ TEST(ShareTable, HasAColumnForManagedMemoryWhereThereIsSome) {
   EXPECT_THAT(RenderShare(view, kPipe), HasSubstr("7GiB"));
 }
 
+TEST(ShareTable, SaysInWordsWhatAJobWaitsFor) {
+  api::ShareView view;
+  view.gpus.emplace_back();
+  view.gpus[0].jobs.emplace_back();
+  view.gpus[0].jobs[0].waits_for = "turn";
+  view.gpus[0].jobs[0].waiting = base::Millis(7000);
+  EXPECT_THAT(RenderShare(view, kPipe), HasSubstr("waits for turn (7s)"));
+  view.gpus[0].jobs[0].waits_for = "too_large";
+  EXPECT_THAT(RenderShare(view, kPipe), HasSubstr("does not fit, not even alone"));
+}
+
 TEST(Cut, CountsCharactersAndNotBytes) {
   EXPECT_EQ(Cut("äöü", 3), "äöü");
   EXPECT_EQ(Cut("äöüß", 3), "äö…");
