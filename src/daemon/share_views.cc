@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "share/text.h"
+
 namespace gpuman::daemon {
 namespace {
 
@@ -19,20 +21,6 @@ const char* WordOf(share::Gate gate) {
   return "open";
 }
 
-const char* WordOf(share::Activity activity) {
-  switch (activity) {
-    case share::Activity::kBusy:
-      return "busy";
-    case share::Activity::kIdle:
-      return "idle";
-    case share::Activity::kWaiting:
-      return "waiting";
-    case share::Activity::kUnknown:
-      break;
-  }
-  return "unknown";
-}
-
 std::string TextOf(const base::SizeSpec& size) {
   return size.IsRelative() ? fmt::format("{}%", size.percent) : base::FormatBytes(size.bytes);
 }
@@ -43,7 +31,7 @@ api::ShareJob ViewOf(const share::TenantStatus& tenant, std::string tag) {
   job.tag = std::move(tag);
   job.in_run_set = tenant.in_run_set;
   job.gate = WordOf(tenant.gate);
-  job.activity = WordOf(tenant.activity);
+  job.activity = ToString(tenant.activity);
   job.suspended = tenant.suspended;
   if (!tenant.waits_for.empty()) job.waits_for = tenant.waits_for;
   job.waiting = MillisOf(tenant.waiting);

@@ -7,20 +7,6 @@ namespace {
 
 std::string Job(TenantId id) { return fmt::format("job {}", id.value); }
 
-std::string_view NameOf(Activity activity) {
-  switch (activity) {
-    case Activity::kUnknown:
-      return "unknown";
-    case Activity::kBusy:
-      return "busy";
-    case Activity::kIdle:
-      return "idle";
-    case Activity::kWaiting:
-      return "waiting";
-  }
-  return "unknown";
-}
-
 std::string Because(const std::string& why) { return why.empty() ? std::string() : ": " + why; }
 
 struct Words {
@@ -34,7 +20,7 @@ struct Words {
     return text;
   }
   std::string operator()(const event::ActivityIs& e) const {
-    return fmt::format("{} is {}", Job(e.tenant), NameOf(e.activity));
+    return fmt::format("{} is {}", Job(e.tenant), ToString(e.activity));
   }
   std::string operator()(const event::Completed& e) const {
     return fmt::format("{} completed {}", Job(e.tenant), e.count);
@@ -87,6 +73,20 @@ struct Words {
 };
 
 }  // namespace
+
+std::string_view ToString(Activity activity) {
+  switch (activity) {
+    case Activity::kUnknown:
+      return "unknown";
+    case Activity::kBusy:
+      return "busy";
+    case Activity::kIdle:
+      return "idle";
+    case Activity::kWaiting:
+      return "waiting";
+  }
+  return "unknown";
+}
 
 std::string TextOf(const Event& event) { return std::visit(Words{}, event); }
 std::string TextOf(const Action& action) { return std::visit(Words{}, action); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "share/events.h"
 
@@ -10,5 +11,6 @@ namespace gpuman::share {
 // Such as "moved_out job 3 268435456 bytes of GPU-…".
 std::string TextOf(const Event& event);
 std::string TextOf(const Action& action);
+std::string_view ToString(Activity activity);
 
 }  // namespace gpuman::share

@@ -1,6 +1,7 @@
 // Memory that the shim allocates so that it can leave the device: large allocations by themselves, small ones
 // in slabs.
 #include "shim/backing.h"
+#include "shim/drain.h"
 #include "shim/driver.h"
 
 namespace gpuman::shim {
@@ -8,18 +9,9 @@ namespace {
 
 using namespace driver::abi;  // the vendor's names
 
+// One that is gone has no work.
 CUresult WaitForContext(std::uint64_t context) {
-  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
-  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
-  auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
-  if (push == nullptr || pop == nullptr || synchronize == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  CUresult result = push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context)));
-  if (result == CUDA_SUCCESS) {
-    result = synchronize();
-    CUcontext ignored = nullptr;
-    pop(&ignored);
-  }
-  // One that is gone has no work.
+  const CUresult result = SynchronizeContext(context);
   return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ? CUDA_SUCCESS
                                                                                            : result;
 }

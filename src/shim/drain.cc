@@ -11,19 +11,6 @@ namespace {
 namespace wire = ledger::wire;
 using namespace driver::abi;  // the vendor's names
 
-CUresult Synchronize(std::uint64_t context) {
-  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
-  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
-  auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
-  if (push == nullptr || pop == nullptr || synchronize == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const CUresult pushed = push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context)));
-  if (pushed != CUDA_SUCCESS) return pushed;
-  const CUresult result = synchronize();
-  CUcontext ignored = nullptr;
-  pop(&ignored);
-  return result;
-}
-
 void* Work(void* word) {
   Drain& drain = *static_cast<Drain*>(word);
   if (auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode)) {
@@ -38,7 +25,7 @@ void* Work(void* word) {
     }
     CUresult result = CUDA_SUCCESS;
     for (unsigned i = 0; i < drain.contexts && result == CUDA_SUCCESS; ++i)
-      result = Synchronize(drain.context[i]);
+      result = SynchronizeContext(drain.context[i]);
     wire::Store(drain.result, static_cast<std::uint32_t>(result));
     wire::Store(drain.done, asked);
     wire::WakeAll(drain.done);
@@ -57,6 +44,19 @@ bool WaitUntilDone(Drain& drain, std::uint64_t deadline) {
 }
 
 }  // namespace
+
+CUresult SynchronizeContext(std::uint64_t context) {
+  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
+  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
+  auto* const synchronize = GPUMAN_REAL(cuCtxSynchronize);
+  if (push == nullptr || pop == nullptr || synchronize == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const CUresult pushed = push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context)));
+  if (pushed != CUDA_SUCCESS) return pushed;
+  const CUresult result = synchronize();
+  CUcontext ignored = nullptr;
+  pop(&ignored);
+  return result;
+}
 
 Drained DrainContexts(Guest& guest, std::uint64_t deadline, CUresult& result) {
   Drain& drain = guest.drain;

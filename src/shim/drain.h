@@ -27,4 +27,7 @@ enum class Drained { kYes, kTooLong, kFailed };
 // gate is closed. kFailed: `result` says what the driver did.
 Drained DrainContexts(Guest& guest, std::uint64_t deadline, driver::abi::CUresult& result);
 
+// Waits for the work of one, for as long as it takes; what the driver says. For any thread.
+driver::abi::CUresult SynchronizeContext(std::uint64_t context);
+
 }  // namespace gpuman::shim

@@ -1,5 +1,7 @@
 #include "shim/account/made_memory.h"
 
+#include "shim/account/mapping.h"
+
 namespace gpuman::shim {
 
 std::uint64_t MadeMemory::Add(const Made& made) {
@@ -34,14 +36,7 @@ bool MadeMemory::Mapped(const MadeMapping& mapping) {
 }
 
 bool MadeMemory::TakeMapping(std::uint64_t address, std::uint64_t size, MadeMapping& mapping) {
-  std::uint64_t begin = 0;
-  if (const Mapping* const first = mappings_.Find(address); first != nullptr && first->size <= size) {
-    begin = address;
-  } else {
-    mappings_.ForEach([&](std::uint64_t at, const Mapping& one) {
-      if (at >= address && at - address < size && one.size <= size - (at - address)) begin = at;
-    });
-  }
+  const std::uint64_t begin = MappingWithin(mappings_, address, size);
   Mapping taken{};
   if (!mappings_.Take(begin, taken)) return false;
   mapping = {begin, taken.token, taken.size};

@@ -1,5 +1,7 @@
 #include "shim/account/virtual_memory.h"
 
+#include "shim/account/mapping.h"
+
 namespace gpuman::shim {
 
 bool VirtualMemory::Add(std::uint64_t handle, const Memory& made) {
@@ -66,14 +68,7 @@ void VirtualMemory::PutBackHandle(const VirtualReference& reference) {
 }
 
 bool VirtualMemory::TakeMapping(std::uint64_t address, std::uint64_t size, VirtualReference& reference) {
-  std::uint64_t begin = 0;
-  if (const Mapping* const first = mappings_.Find(address); first != nullptr && first->size <= size) {
-    begin = address;
-  } else {
-    mappings_.ForEach([&](std::uint64_t at, const Mapping& mapping) {
-      if (at >= address && at - address < size && mapping.size <= size - (at - address)) begin = at;
-    });
-  }
+  const std::uint64_t begin = MappingWithin(mappings_, address, size);
   Mapping mapping{};
   if (!mappings_.Take(begin, mapping)) return false;
   reference = {begin, mapping.memory, mapping.size};
