@@ -17,6 +17,11 @@ using suspend::Verb;
 // How often a move is begun anew after its mover died.
 constexpr int kMostLosses = 5;
 
+// Why a process's memory has not moved: empty where it has, or where there is no process any more.
+std::string WhyNot(const base::ProcessId& process, const Answer& answer) {
+  return answer.outcome == Outcome::kDone || !base::IsAlive(process) ? std::string() : answer.message;
+}
+
 }  // namespace
 
 // What a mover has loaded goes first, then from whoever has most. "At least so many bytes": the pieces are
@@ -59,7 +64,7 @@ void Sharer::Evict(Entry& entry, const share::action::Evict& order) {
     const auto ordered = shims_.Order(id, one.process, {What::kTake, one.evicted + bytes});
     if (ordered)
       evicting.ordered.insert(one.process);
-    else
+    else if (base::IsAlive(one.process))
       evicting.why = ordered.error().message;
   }
   if (evicting.ordered.empty() && evicting.moving == 0) EndEvicting(entry, order.gpu);
@@ -112,7 +117,7 @@ void Sharer::Take(base::JobId job, base::ProcessId process, base::Fd connection)
                  // What the process has given up has to come to the host.
                  if (!done && (course->taken || answer.outcome == Outcome::kLost))
                    return me.GoOn(job, process, gpu, order, 0);
-                 me.TakeEnded(job, gpu, order, done ? std::string() : answer.message);
+                 me.TakeEnded(job, gpu, order, WhyNot(process, answer));
                }),
                IfHere([job, gpu, order, course](Sharer& me, const Answer& notice) {
                  if (notice.outcome == Outcome::kTaken) course->taken = true;
@@ -131,8 +136,7 @@ void Sharer::GoOn(base::JobId job, base::ProcessId process, const std::string& g
                IfHere([job, process, gpu, order, losses](Sharer& me, const Answer& answer) {
                  if (answer.outcome == Outcome::kLost && losses < kMostLosses && base::IsAlive(process))
                    return me.GoOn(job, process, gpu, order, losses + 1);
-                 me.TakeEnded(job, gpu, order,
-                              answer.outcome == Outcome::kDone ? std::string() : answer.message);
+                 me.TakeEnded(job, gpu, order, WhyNot(process, answer));
                }),
                IfHere([job, gpu, order](Sharer& me, const Answer& notice) {
                  if (notice.outcome == Outcome::kMoving && notice.bytes.count > 0 && order != 0)

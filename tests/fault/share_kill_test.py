@@ -5,6 +5,8 @@
   - on no GPU there is more than its capacity for longer than it takes to clear up after the dead;
   - afterwards everybody gets turns, and when all have ended nothing is left on the GPUs, nor a process of ours.
 
+Of what a mover was copying when it was killed the daemon has the only other hold: it is killed once that is safe.
+
 Usage: share_kill_test.py [KILLS] [SEED]    (GPUMAN_BUILD_DIR names the build tree)
 """
 
@@ -75,6 +77,7 @@ class Shared:
         self.stop = m.dir / "stop"
         self.live, self.killed, self.pids = {}, set(), set()
         self.number, self.counts = 0, collections.Counter()
+        self.unsafe = False  # a mover was killed, and its work may not be done by another yet
         self.empty = self.used()
 
     def used(self):
@@ -102,7 +105,10 @@ class Shared:
             movers = self.movers()
             self.pids.update(movers)
             self.counts[what] += sum(map(kill, movers))
+            self.unsafe = True
         elif what == "daemon":
+            if self.unsafe:
+                self.everybody_gets_turns()
             self.pids.update(self.movers())
             kill(self.m.daemon.pid)
             self.m.daemon.wait()
@@ -134,6 +140,7 @@ class Shared:
         before = self.turns()
         until("all have had a turn", lambda: all(
             had > before.get(job, 0) for job, had in self.turns().items() if job in self.live))
+        self.unsafe = False
 
     def log(self, number):
         return self.m.run("logs", str(number)).stdout
@@ -189,8 +196,6 @@ def main():
             while sum(shared.counts.values()) < kills:
                 shared.kill_one()
                 shared.look()
-                if sum(shared.counts.values()) % 50 == 0:
-                    shared.everybody_gets_turns()
             shared.everybody_gets_turns()
             shared.check_end()
             print("killed:", dict(shared.counts), flush=True)

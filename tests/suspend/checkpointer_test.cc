@@ -8,14 +8,6 @@ constexpr unsigned kMebibytes = 96;
 
 class CheckpointerTest : public CheckpointerFixture {
  protected:
-  void SetUp() override {
-    CheckpointerFixture::SetUp();
-    auto loaded = driver::Nvml::Load();
-    ASSERT_TRUE(loaded) << loaded.error().message;
-    nvml = std::move(*loaded);
-  }
-  driver::NvmlDevice Device(unsigned index) { return nvml->DeviceAt(index).value(); }
-  std::string Uuid(unsigned index) { return nvml->Info(Device(index))->uuid; }
   // What NVML shows of the process on a GPU; nullopt: it is not in its list.
   std::optional<base::Bytes> MemoryOf(base::ProcessId id, unsigned gpu = 0) {
     const auto processes = nvml->ComputeProcesses(Device(gpu));
@@ -23,8 +15,6 @@ class CheckpointerTest : public CheckpointerFixture {
       if (process.pid == id.pid) return process.memory.value_or(base::Bytes{});
     return std::nullopt;
   }
-
-  std::unique_ptr<driver::Nvml> nvml;
 };
 
 TEST_F(CheckpointerTest, AProcessLeavesTheDeviceAndComesBackWithItsData) {

@@ -25,6 +25,9 @@ class CheckpointerFixture : public ::testing::Test {
     ASSERT_NE(build, nullptr) << "set by ctest";
     options.program.path = std::filesystem::path(build) / "bin" / "gpuman-mover";
     options.program.lock_file = dir.path() / "checkpoint.lock";
+    auto loaded = driver::Nvml::Load();
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    nvml = std::move(*loaded);
   }
   void TearDown() override {
     checkpointer.reset();
@@ -66,12 +69,16 @@ class CheckpointerFixture : public ::testing::Test {
     return Wait(Post({.verb = verb, .process = process, .lock_timeout = lock, .gpus = std::move(gpus)}));
   }
 
+  driver::NvmlDevice Device(unsigned index) { return nvml->DeviceAt(index).value(); }
+  std::string Uuid(unsigned index) { return nvml->Info(Device(index))->uuid; }
+
   base::TempDir dir;
   boost::asio::io_context loop;
   boost::asio::thread_pool workers{2};
   CheckpointerOptions options;
   HelperUser user{::geteuid(), ::getegid(), {}};
   std::unique_ptr<Checkpointer> checkpointer;
+  std::unique_ptr<driver::Nvml> nvml;
 };
 
 }  // namespace gpuman::suspend

@@ -77,6 +77,30 @@ TEST_F(MovingTest, WhoCannotTakeItGetsItInMemoryOfItsOwnWhateverLotsItLeftIn) {
   ExpectWhole(7);
 }
 
+TEST_F(MovingTest, WhatIsStillOnTheGpuOutlivesAMoverAlsoAfterTheProcessWentBackOnTakingIt) {
+  Make(6);
+  base::Fd socket;
+  // It goes to the other GPU, and stays where that reads it.
+  const auto out = Begin({.verb = Verb::kTake, .gpu = Uuid(1)}, &socket);
+  Offer(socket.get(), 0, 6);
+  ASSERT_TRUE(Keep(socket.get()));
+  GiveUp(socket.get(), 0, 6);
+  EXPECT_EQ(Wait(out->asked).outcome, Outcome::kDone);
+  const Answer stays = Wait(Begin({.verb = Verb::kSecure, .gpu = Uuid(1)})->asked);
+  ASSERT_TRUE(stays.straight) << stays.message;
+  const auto back = Begin({.verb = Verb::kGive}, &socket);
+  socket.Close();
+  EXPECT_EQ(Wait(back->asked).outcome, Outcome::kFailed);
+  const auto first = Get().HelperPid(user);
+  ASSERT_TRUE(first);
+  ::kill(*first, SIGKILL);
+  ASSERT_TRUE(Until([&] { return Get().HelperPid(user) != first; }));
+  const auto again = Begin({.verb = Verb::kGive}, &socket);
+  ASSERT_TRUE(TakeBack(socket.get()));
+  EXPECT_EQ(Wait(again->asked).outcome, Outcome::kDone);
+  ExpectWhole(6);
+}
+
 TEST_F(MovingTest, AMoverThatDiesWhileItCopiesOutIsFollowedByAnotherThatGoesOn) {
   Make(40);
   for (int round = 0; round < 3; ++round) {
