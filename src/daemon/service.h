@@ -121,6 +121,7 @@ class Service final : private jobs::SupervisorHost,
   std::vector<suspend::ProcessView> ProcessesOf(base::JobId job, const suspend::Record& record) override;
   std::vector<suspend::GpuView> Gpus() override;
   suspend::BytesByGpu FreeMemory() override;
+  std::map<std::string, base::MonoTime> SampledAt() override;
   base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command) override;
   std::optional<suspend::HelperUser> OwnerOf(base::JobId job) override;
   std::vector<Movable> MovableMemory() override;

@@ -49,6 +49,12 @@ suspend::BytesByGpu Service::FreeMemory() {
   return free;
 }
 
+std::map<std::string, base::MonoTime> Service::SampledAt() {
+  std::map<std::string, base::MonoTime> times;
+  for (const auto& [uuid, status] : guard_->Statuses()) times[uuid] = status.sample.taken_at;
+  return times;
+}
+
 base::Result<> Service::Order(base::JobId job, base::ProcessId process, const ledger::Command& command) {
   if (!shims_) return base::Fail(base::ErrorCode::kNotSupported, "there is no shim");
   // The ledger says who sits in it; that this is a process of the job is for attribution to say.

@@ -144,7 +144,10 @@ void Suspender::Feed(base::JobId job, const suspend::Event& event) {
 void Suspender::TellPhase(base::JobId job) {
   Entry& entry = entries_.at(job);
   const Phase phase = entry.machine.phase();
-  if (std::exchange(entry.told, phase) == phase) return;
+  if (phase == Phase::kResuming) entry.coming = Coming(entry.machine.record());
+  const Phase before = std::exchange(entry.told, phase);
+  if (before == phase) return;
+  if (before == Phase::kResuming) arrivals_.Add(clock_.Mono(), std::exchange(entry.coming, {}));
   if (phase == Phase::kRunning) ForgetThoseBack(job, entry.machine.record());
   host_.OnPhase(job, phase);
 }

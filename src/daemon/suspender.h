@@ -53,6 +53,8 @@ class SuspenderHost {
   virtual std::vector<suspend::GpuView> Gpus() = 0;
   // What jobs may take, by UUID: free memory without the guard's reserve.
   virtual suspend::BytesByGpu FreeMemory() = 0;
+  // When that was looked at, by UUID.
+  virtual std::map<std::string, base::MonoTime> SampledAt() = 0;
   virtual base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command) = 0;
   virtual std::optional<suspend::HelperUser> OwnerOf(base::JobId job) = 0;
   // What could leave the GPUs by the shims, and what has: host memory is made ready for it.
@@ -125,6 +127,7 @@ class Suspender {
     std::vector<Waiter> waiters{};
     std::unique_ptr<boost::asio::steady_timer> timer{};
     suspend::Phase told = suspend::Phase::kRunning;
+    suspend::BytesByGpu coming{};  // while it is on its way back
   };
   using Entries = std::map<base::JobId, Entry>;
 
@@ -152,6 +155,7 @@ class Suspender {
   // What one takes that is not there and has to be.
   void AddMover(base::JobId job, suspend::BytesByGpu& needs);
   void OfferRoom();
+  static suspend::BytesByGpu Coming(const suspend::Record& record);
   void DropIfDone(base::JobId job);
 
   boost::asio::io_context& loop_;
@@ -162,6 +166,7 @@ class Suspender {
   Entries entries_;
   std::set<suspend::HelperUser> prepared_;  // have host memory made ready
   suspend::RoomSince room_since_;
+  suspend::Arrivals arrivals_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Suspender*> self_;
 };

@@ -64,18 +64,22 @@ void Suspender::AddMover(base::JobId job, suspend::BytesByGpu& needs) {
   for (auto& [gpu, bytes] : needs) bytes += host_.ContextCostOf(gpu);
 }
 
+// What one on its way back takes, where it goes.
+suspend::BytesByGpu Suspender::Coming(const suspend::Record& record) {
+  suspend::BytesByGpu coming;
+  for (const auto& [process, gpus] : record.held)
+    for (const auto& [uuid, bytes] : gpus) coming[record.target.value_or(uuid)] += bytes;
+  return coming;
+}
+
 void Suspender::OfferRoom() {
   auto free = host_.FreeMemory();
+  arrivals_.TakeFrom(free, host_.SampledAt());
   const auto now = clock_.Mono();
   std::vector<suspend::Candidate> candidates;
   for (const auto& [job, entry] : entries_) {
     if (entry.machine.phase() == Phase::kResuming) {
-      const auto& record = entry.machine.record();
-      for (const auto& [process, gpus] : record.held)
-        for (const auto& [uuid, bytes] : gpus) {
-          auto& left = free[record.target.value_or(uuid)];
-          left = left > bytes ? left - bytes : base::Bytes{};
-        }
+      for (const auto& [uuid, bytes] : Coming(entry.machine.record())) free[uuid] = free[uuid] - bytes;
     } else if (auto needs = entry.machine.Needs(now)) {
       if (IsPushedOff(job) && host_.HostMemoryOf(job).count > 0) AddMover(job, *needs);
       const auto& absence = entry.machine.record().absence;

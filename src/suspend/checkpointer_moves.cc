@@ -128,7 +128,8 @@ void Checkpointer::Release(const Transfer& finished, std::uint64_t id, const Ans
         return entry.second.request.verb == Verb::kTake && entry.second.request.process == held->first;
       };
       const bool stays = finished.request.verb == Verb::kSecure && answer.straight;
-      over = done && !stays && held->second.take < id && std::none_of(transfers_.begin(), transfers_.end(), takes);
+      over = done && !stays && held->second.take < id &&
+             std::none_of(transfers_.begin(), transfers_.end(), takes);
     }
   }
   if (over) LetGo(held);

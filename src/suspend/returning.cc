@@ -27,4 +27,15 @@ Choice ChooseReturning(std::vector<Candidate> candidates, BytesByGpu free, base:
   return choice;
 }
 
+void Arrivals::TakeFrom(BytesByGpu& free, const std::map<std::string, base::MonoTime>& sampled) {
+  for (Arrival& arrival : all_) {
+    std::erase_if(arrival.bytes, [&](const auto& there) {
+      const auto when = sampled.find(there.first);
+      return when == sampled.end() || when->second > arrival.at;
+    });
+    for (const auto& [gpu, bytes] : arrival.bytes) free[gpu] = free[gpu] - bytes;
+  }
+  std::erase_if(all_, [](const Arrival& arrival) { return arrival.bytes.empty(); });
+}
+
 }  // namespace gpuman::suspend

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -33,5 +35,20 @@ using RoomSince = std::map<base::JobId, base::MonoTime>;
 // that `free` does not name has no room.
 Choice ChooseReturning(std::vector<Candidate> candidates, BytesByGpu free, base::MonoTime now,
                        RoomSince& since);
+
+// What jobs took that came back, until the samples show it: what is free by an older sample is not there.
+class Arrivals {
+ public:
+  void Add(base::MonoTime at, BytesByGpu bytes) { all_.push_back({at, std::move(bytes)}); }
+  // `sampled`: when what is free of each GPU was looked at. Those that all of them show are forgotten.
+  void TakeFrom(BytesByGpu& free, const std::map<std::string, base::MonoTime>& sampled);
+
+ private:
+  struct Arrival {
+    base::MonoTime at{};
+    BytesByGpu bytes{};
+  };
+  std::vector<Arrival> all_;
+};
 
 }  // namespace gpuman::suspend

@@ -99,5 +99,19 @@ TEST(ChooseReturningProperty, NeverGivesMoreThanThereIsAndAlwaysServesTheFirst) 
   }));
 }
 
+TEST(Arrivals, CountUntilASampleThatBeganAfterThemShowsThem) {
+  Arrivals arrivals;
+  arrivals.Add(At(5), {{"a", GiB(4)}, {"b", GiB(1)}});
+  arrivals.Add(At(7), {{"a", GiB(1)}});
+  const auto left = [&](int a, int b) {
+    BytesByGpu free{{"a", GiB(8)}, {"b", GiB(8)}};
+    arrivals.TakeFrom(free, {{"a", At(a)}, {"b", At(b)}});
+    return free;
+  };
+  EXPECT_EQ(left(5, 6), (BytesByGpu{{"a", GiB(3)}, {"b", GiB(8)}})) << "a sample of that moment may be older";
+  EXPECT_EQ(left(6, 6), (BytesByGpu{{"a", GiB(7)}, {"b", GiB(8)}}));
+  EXPECT_EQ(left(8, 6), (BytesByGpu{{"a", GiB(8)}, {"b", GiB(8)}}));
+}
+
 }  // namespace
 }  // namespace gpuman::suspend
