@@ -55,8 +55,17 @@ idle = "2ms"
     def all_hand_overs(self):
         return sum(gpu["hand_overs"] for gpu in self.share()["gpus"])
 
+    def turns(self):
+        return {job["id"]: job["had_turn"] for gpu in self.share()["gpus"] for job in gpu["jobs"]}
+
+    def all_have_had(self, jobs, least):
+        """So many seconds of turns, each of them."""
+        had = self.turns()
+        return len(had) == len(jobs) and min(had.values()) >= least and had
+
     def keeps_within_the_devices_capacity(self):
-        """By what the driver says: what the jobs have, what is on its way, and the mover's context."""
+        """By what the driver says: what the jobs have, what is on its way, and the mover's context. Once all have had
+        a turn: who comes brings a context along, and others make room for that afterwards."""
         for gpu, empty in zip(self.on_gpus(), self.empty):
             most = empty + (self.each * CONTEXT + self.beside + CONTEXT) * MIB
             self.assertLessEqual(gpu["memory"]["used"], most, gpu)
@@ -80,6 +89,7 @@ class HandOvers(ManyCase):
     def test_no_byte_is_wrong_after_thousands(self):
         jobs = [self.checking(f"j{i}", "--rest", 0.005, gpus=[str(i % self.gpus)]) for i in range(2 * self.gpus)]
         begin, before = time.monotonic(), -100
+        until("everybody is there and has had a turn", lambda: self.all_have_had(jobs, 0.001))
         while (done := self.all_hand_overs()) < HAND_OVERS:
             self.keeps_within_the_devices_capacity()
             if done >= before + 100:
@@ -102,19 +112,12 @@ class ThirtyTwo(ManyCase):
 
     def test_clients_on_four_gpus_all_get_their_turns_and_keep_their_data(self):
         jobs = [self.checking(f"c{i}", "--blocks", 1 + i % 3, "--rest", 0.005, gpus=[str(i // 8)]) for i in range(32)]
-
-        def turns():
-            return {job["id"]: job["had_turn"] for gpu in self.share()["gpus"] for job in gpu["jobs"]}
-
-        def all_have_had(least):
-            self.keeps_within_the_devices_capacity()
-            had = turns()
-            return len(had) == len(jobs) and min(had.values()) >= least and had
-        until("everybody is there and has had a turn", lambda: all_have_had(0.05))
+        until("everybody is there and has had a turn", lambda: self.all_have_had(jobs, 0.05))
         for _ in range(5):
-            before = turns()
-            until("everybody has had more of them", lambda: all(had >= before[job] + 0.02 for job, had in turns().items()))
-            all_have_had(0)
+            before = self.turns()
+            until("everybody has had more of them",
+                  lambda: all(had >= before[job] + 0.02 for job, had in self.turns().items()))
+            self.keeps_within_the_devices_capacity()
         for gpu in self.share()["gpus"]:
             self.assertGreater(gpu["demand"], gpu["capacity"])
             self.assertGreater(gpu["hand_overs"], 8)
