@@ -25,7 +25,10 @@ Actions Scheduler::On(const Event& event, base::MonoTime now) {
   if (std::holds_alternative<event::Joined>(event) || std::holds_alternative<event::Left>(event) ||
       std::holds_alternative<event::DemandIs>(event))
     Regroup();
-  for (Domain& domain : domains_) Advance(domain, now);
+  for (Domain& domain : domains_) {
+    Advance(domain, now);
+    TellTooLarge(domain, now);
+  }
   return std::exchange(out_, {});
 }
 
@@ -128,7 +131,6 @@ void Scheduler::Handle(const event::DemandIs& is, base::MonoTime now) {
   }
   tenant->parts = std::move(parts);
   tenant->moved = tenant->moved && (tenant->bring != 0 || tenant->IsEvicting());
-  tenant->told_too_large = tenant->told_too_large && tenant->HasAway();
   SetWaiting(*tenant, waited, now);
 }
 
@@ -298,7 +300,6 @@ void Scheduler::Handle(const event::SettingsChanged& changed, base::MonoTime) {
 void Scheduler::Handle(const event::CapacityChanged& changed, base::MonoTime) {
   capacities_[changed.gpu] = changed.bytes;
   for (auto& [id, tenant] : tenants_) {
-    tenant.told_too_large = false;
     const auto part = tenant.parts.find(changed.gpu);
     if (part != tenant.parts.end()) part->second.denied = false;
   }

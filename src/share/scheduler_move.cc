@@ -190,24 +190,46 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
   }
 }
 
+// What it takes with what of the others cannot leave.
+base::Bytes Scheduler::NeedsAlone(const Domain& domain, const std::string& gpu, const GpuPart& part) {
+  base::Bytes bytes = part.promised + part.demand.resident + part.demand.away + part.paged;
+  for (const Tenant* each : domain.tenants)
+    if (const auto its = each->parts.find(gpu); its != each->parts.end()) bytes += its->second.demand.pinned;
+  return bytes;
+}
+
 void Scheduler::DenyImpossible(const Domain& domain) {
-  std::map<std::string, base::Bytes> fixed;
-  for (const Tenant* tenant : domain.tenants)
-    for (const auto& [gpu, part] : tenant->parts) fixed[gpu] += part.demand.pinned;
   for (Tenant* tenant : domain.tenants) {
     for (auto& [gpu, part] : tenant->parts) {
       const auto capacity = capacities_.find(gpu);
       if (capacity == capacities_.end() || tenant->parked) continue;
-      const base::Bytes has =
-          fixed[gpu] + part.promised + part.demand.resident + part.demand.away + part.paged;
       const base::Bytes lacks = part.demand.wants - part.promised;
-      const bool impossible = lacks.count > 0 && has + lacks > capacity->second;
+      const bool impossible = lacks.count > 0 && NeedsAlone(domain, gpu, part) + lacks > capacity->second;
       if (impossible && !part.denied) out_.emplace_back(action::Deny{tenant->id, gpu});
       part.denied = impossible;
-      if (has > capacity->second && !tenant->Runs() && !std::exchange(tenant->told_too_large, true))
-        Report(tenant->id, "share_too_large", "it does not fit on " + gpu + " any more, not even alone",
-               {{"needs", Signed(has)}, {"capacity", Signed(capacity->second)}});
     }
+  }
+}
+
+// Figures of different moments may say so while somebody comes or goes: it has to last.
+void Scheduler::TellTooLarge(const Domain& domain, base::MonoTime now) {
+  for (Tenant* tenant : domain.tenants) {
+    const auto exceeds = [&](const auto& part) {
+      const auto capacity = capacities_.find(part.first);
+      return capacity != capacities_.end() && NeedsAlone(domain, part.first, part.second) > capacity->second;
+    };
+    const auto part = std::find_if(tenant->parts.begin(), tenant->parts.end(), exceeds);
+    if (part == tenant->parts.end() || tenant->parked || tenant->Runs()) {
+      tenant->too_large_since.reset();
+      tenant->told_too_large = false;
+      continue;
+    }
+    if (!tenant->too_large_since) tenant->too_large_since = now;
+    if (now < *tenant->too_large_since + kTooLargeHolds || std::exchange(tenant->told_too_large, true))
+      continue;
+    Report(tenant->id, "share_too_large", "it does not fit on " + part->first + " any more, not even alone",
+           {{"needs", Signed(NeedsAlone(domain, part->first, part->second))},
+            {"capacity", Signed(capacities_.at(part->first))}});
   }
 }
 

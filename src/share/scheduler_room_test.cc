@@ -97,5 +97,29 @@ TEST_F(ShareScheduler, ForWhoAllocatesBitByBitOthersLeaveInGrowingPortions) {
       << "as much again as it had to wait for before";
 }
 
+TEST_F(ShareScheduler, WhoFitsNoMoreNotEvenAloneIsReportedOnceAndOnlyWhereThatLasts) {
+  Tell(event::CapacityChanged{"gpu", GiB(8)});
+  JoinAway(kA, GiB(10));
+  Is(kA, Activity::kWaiting);
+  Pass(500ms);
+  Tell(event::CapacityChanged{"gpu", GiB(12)});
+  EXPECT_EQ(One<action::Bring>().tenant, kA);
+  EXPECT_TRUE(Said<action::Report>().empty()) << "it was of a moment";
+
+  Tell(event::CapacityChanged{"gpu", GiB(16)});
+  JoinAway(kB, GiB(20));
+  Is(kB, Activity::kWaiting);
+  Said<action::Report>();
+  Pass(1min);
+  Tell(event::Tick{});
+  const auto report = One<action::Report>();
+  EXPECT_EQ(report.tenant, kB);
+  EXPECT_EQ(report.kind, "share_too_large");
+  Tell(event::CapacityChanged{"gpu", GiB(15)});
+  Pass(1min);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Report>().empty()) << "it is known";
+}
+
 }  // namespace
 }  // namespace gpuman::share

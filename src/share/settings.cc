@@ -54,11 +54,11 @@ base::Result<> Validate(const Settings& settings) {
   constexpr Millis kHour{3'600'000}, kDay = 24 * kHour;
   GPUMAN_TRY(Within("share.quantum_min", settings.quantum_min, Millis(10), kDay));
   GPUMAN_TRY(Within("share.quantum_max", settings.quantum_max, settings.quantum_min, kDay));
-  GPUMAN_TRY(Within("share.idle", settings.idle, Millis(1), kHour));
-  GPUMAN_TRY(Within("share.compute_quantum", settings.compute_quantum, Millis(10), kHour));
+  GPUMAN_TRY(Within("share.idle", settings.idle, Millis(2), Millis(60'000)));
+  GPUMAN_TRY(Within("share.compute_quantum", settings.compute_quantum, Millis(10), kDay));
   GPUMAN_TRY(Within("share.compute_trial", settings.compute_trial, Millis(1000), kHour));
   GPUMAN_TRY(Within("share.compute_again", settings.compute_again, settings.compute_trial, kDay));
-  GPUMAN_TRY(Within("share.yield_limit", settings.yield_limit, Millis(10), kHour));
+  GPUMAN_TRY(Within("share.yield_limit", settings.yield_limit, Millis(100), kDay));
   GPUMAN_TRY(Within("share.retry", settings.retry, Millis(100), kDay));
   // Written so that what is not a number fails too.
   if (!(settings.overhead_target >= 0.001 && settings.overhead_target <= 0.5))

@@ -27,6 +27,9 @@ struct GpuPart {
   base::Bytes Lacks() const { return denied ? base::Bytes{} : demand.wants - promised; }
 };
 
+// How long one has to be too large for its GPU before that is said.
+inline constexpr Span kTooLargeHolds = std::chrono::seconds(2);
+
 struct Tenant {
   TenantId id;
   double weight = 1;
@@ -59,6 +62,7 @@ struct Tenant {
   bool incoming = false;    // its memory is brought in this hand-over
   int moves_charged =
       1;  // how many hand-overs its coming in is charged: 2 of who pushed another off, then 0 of that one
+  std::optional<base::MonoTime> too_large_since;  // it would not fit alone
   bool told_too_large = false;
   base::MonoTime turn_since{};
   // Seconds of the GPU for its weight, ahead of who has least of those that want a turn; never negative while
