@@ -23,11 +23,11 @@ TEST(ShareSettings, EachIsHeldToItsBoundsAndNamed) {
       {"share.quantum_min", [](Settings& s) { s.quantum_min = Millis(86'400'001); }},
       {"share.quantum_max", [](Settings& s) { s.quantum_max = s.quantum_min - Millis(1); }},
       {"share.quantum_max", [](Settings& s) { s.quantum_max = Millis(86'400'001); }},
-      {"share.idle", [](Settings& s) { s.idle = Millis(0); }},
+      {"share.idle", [](Settings& s) { s.idle = Millis(1); }},
       {"share.compute_quantum", [](Settings& s) { s.compute_quantum = Millis(9); }},
       {"share.compute_trial", [](Settings& s) { s.compute_trial = Millis(999); }},
       {"share.compute_again", [](Settings& s) { s.compute_again = s.compute_trial - Millis(1); }},
-      {"share.yield_limit", [](Settings& s) { s.yield_limit = Millis(9); }},
+      {"share.yield_limit", [](Settings& s) { s.yield_limit = Millis(99); }},
       {"share.retry", [](Settings& s) { s.retry = Millis(99); }},
       {"share.overhead_target", [](Settings& s) { s.overhead_target = 0.0009; }},
       {"share.overhead_target", [](Settings& s) { s.overhead_target = 0.51; }},
@@ -45,7 +45,7 @@ TEST(ShareSettings, EachIsHeldToItsBoundsAndNamed) {
 
 TEST(ShareSettings, TheBoundsThemselvesAreAllowed) {
   EXPECT_TRUE(Validate({.quantum_min = Millis(10), .quantum_max = Millis(10), .overhead_target = 0.001}));
-  EXPECT_TRUE(Validate({.overhead_target = 0.5, .idle = Millis(1), .retry = Millis(100)}));
+  EXPECT_TRUE(Validate({.overhead_target = 0.5, .idle = Millis(2), .retry = Millis(100)}));
 }
 
 TEST(ShareSettings, TheCapacityOfAGpuIsItsOwnOrElseThatOfAllAndNeverMoreThanItHas) {
