@@ -66,6 +66,10 @@ void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
   if (tenant.back_blocked && now >= *tenant.back_blocked) tenant.back_blocked.reset();
   if (tenant.gate == Gate::kClosing && !tenant.stuck && now >= tenant.close_deadline)
     Stick(tenant, "its work did not come to rest in time");
+  // Told alone: it may be the mover's fault.
+  if (tenant.IsEvicting() && now >= tenant.left_since + settings_.yield_limit + kStandsStill &&
+      !std::exchange(tenant.told_staying, true))
+    Report(tenant.id, "share_not_yielded", "its memory does not leave");
 }
 
 void Scheduler::Stick(Tenant& tenant, const std::string& why) {
@@ -190,11 +194,13 @@ void Scheduler::Handle(const event::NotClosed& not_closed, base::MonoTime) {
     Stick(*tenant, not_closed.why);
 }
 
-void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime) {
+void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {
   Tenant* tenant = Find(moved.tenant);
   if (!tenant || tenant->parts.count(moved.gpu) == 0) return;
   GpuPart& part = tenant->parts.at(moved.gpu);
   if (part.evict == 0) return;
+  tenant->left_since = now;
+  tenant->told_staying = false;
   const base::Bytes bytes = std::min(moved.bytes, part.demand.resident);
   part.demand.resident = part.demand.resident - bytes;
   part.demand.away += bytes;

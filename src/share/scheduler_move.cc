@@ -107,6 +107,8 @@ bool Scheduler::EvictFrom(const Domain& domain, const std::string& gpu, base::By
     if (bytes.count == 0) break;
     GpuPart& part = tenant->parts.at(gpu);
     part.evict = NextOrder();
+    tenant->left_since = *last_;
+    tenant->told_staying = false;
     part.evict_left = std::min(bytes, part.demand.resident);
     bytes = bytes - part.evict_left;
     out_.emplace_back(action::Evict{tenant->id, gpu, part.evict, part.evict_left});

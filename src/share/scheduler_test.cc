@@ -104,6 +104,33 @@ TEST_F(ShareScheduler, AHolderThatDoesNotYieldIsToldOfAndThenHandledAsSet) {
   EXPECT_EQ(scheduler_.View(now_).gpus.at(0).tenants.at(0).suspended, true);
 }
 
+TEST_F(ShareScheduler, MemoryThatStandsStillOnItsWayOutIsToldOfOnceAndNobodyIsEndedForIt) {
+  Tell(event::SettingsChanged{{.on_no_yield = OnNoYield::kEnd}});
+  Join(kA, GiB(10));
+  JoinAway(kB, GiB(10));
+  Pass(60s);
+  Is(kB, Activity::kWaiting);
+  CloseNow(kA);
+  const auto evict = One<action::Evict>();
+  EXPECT_EQ(evict.tenant, kA);
+  Pass(20s);
+  Tell(event::MovedOut{kA, "gpu", GiB(1)});
+  Pass(20s);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Report>().empty()) << "some of it left not long ago";
+  Pass(60s);
+  Tell(event::Tick{});
+  const auto report = One<action::Report>();
+  EXPECT_EQ(report.tenant, kA);
+  EXPECT_EQ(report.kind, "share_not_yielded");
+  Pass(60s);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Report>().empty());
+  EXPECT_TRUE(Said<action::Escalate>().empty());
+  Tell(event::MovedOut{kA, "gpu", GiB(9)});
+  Tell(event::OutDone{kA, "gpu", evict.order});
+}
+
 TEST_F(ShareScheduler, OneThatYieldsLateStillYields) {
   Join(kA, GiB(10));
   JoinAway(kB, GiB(10));

@@ -88,6 +88,8 @@ std::optional<base::MonoTime> Scheduler::Deadline() const {
     if (tenant.gate == Gate::kClosing && !tenant.stuck) due(tenant.close_deadline);
     due(tenant.out_blocked);
     due(tenant.back_blocked);
+    if (tenant.IsEvicting() && !tenant.told_staying)
+      due(tenant.left_since + settings_.yield_limit + kStandsStill);
     if (tenant.too_large_since && !tenant.told_too_large) due(*tenant.too_large_since + kTooLargeHolds);
   }
   for (const auto& [name, state] : states_) {

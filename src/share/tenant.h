@@ -27,6 +27,9 @@ struct GpuPart {
   base::Bytes Lacks() const { return denied ? base::Bytes{} : demand.wants - promised; }
 };
 
+// Beyond yield_limit, for a mover to start and host memory to be found: how long memory that is to leave may
+// stand still before that is said.
+inline constexpr Span kStandsStill = std::chrono::seconds(30);
 // How long one has to be too large for its GPU before that is said.
 inline constexpr Span kTooLargeHolds = std::chrono::seconds(2);
 
@@ -39,12 +42,14 @@ struct Tenant {
   Gate gate = Gate::kOpen;
   OrderId gate_order = 0;  // Close, until it is answered
   base::MonoTime close_deadline{};
-  bool stuck = false;     // did not close in time; the order stands
-  bool parked = false;    // suspended
-  bool told = false;      // its demand
-  bool moved = false;     // and not told since what it has away is
-  OrderId bring = 0;      // not answered yet
-  bool stopping = false;  // that one, by StopBring
+  bool stuck = false;           // did not close in time; the order stands
+  base::MonoTime left_since{};  // while it is being evicted: something of it left, or was told to
+  bool told_staying = false;    // that nothing of it does
+  bool parked = false;          // suspended
+  bool told = false;            // its demand
+  bool moved = false;           // and not told since what it has away is
+  OrderId bring = 0;            // not answered yet
+  bool stopping = false;        // that one, by StopBring
   // A move failed: not tried again before then.
   std::optional<base::MonoTime> out_blocked, back_blocked;
   unsigned out_failures = 0, back_failures = 0;  // one after the other

@@ -21,6 +21,8 @@ rest = "20ms"
 reserve = "384MiB"
 on_pressure = "suspend"
 return_after = "200ms"
+[suspend]
+patience = "1m"
 """
 
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Everything in the release build, then under the sanitizers what they are for, in builds of their own, which are made
-# while the release tests wait for one thing or another. --release and arguments of ctest: the release build alone. The
-# last line is the total.
+# Everything in the release build, then under the sanitizers what they are for, in builds of their own. --release and
+# arguments of ctest: the release build alone. The last line is the total.
 . tools/dev/common.sh
 
 PASSED=0 FAILED=0 SKIPPED=0
@@ -9,12 +8,12 @@ export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:abort
 export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$ROOT/tools/tsan.supp
 
-# pass PRESET CTEST-ARGUMENTS…: runs ctest and adds its counts to the total. Most tests wait most of the time.
+# pass PRESET CTEST-ARGUMENTS…: runs ctest and adds its counts to the total.
 pass() {
   local preset=$1 log=build/log/test-$1.log closing total failed skipped rc=0
   shift
   mkdir -p build/log
-  "${LAUNCHER[@]}" ctest --test-dir "build/$preset" --output-on-failure --parallel $(($(nproc) * 2)) --no-tests=error \
+  "${LAUNCHER[@]}" ctest --test-dir "build/$preset" --output-on-failure --parallel "$(nproc)" --no-tests=error \
     "$@" </dev/null 2>&1 | tee "$log" || rc=$?
   closing=$(grep -E 'tests? passed, [0-9]+ tests? failed out of [0-9]+' "$log" | tail -n 1 || true)
   total=$(sed -E 's/.* out of ([0-9]+).*/\1/' <<<"${closing:-out of 0}")
@@ -35,19 +34,6 @@ targets_of() {
   ninja -C "build/$preset" -t targets all | sed -nE 's/^([^:/]+): phony$/\1/p' | sort | comm -12 - build/log/tests
 }
 
-# What reads foreign bytes or keeps books. A keeper reaps the helper that looks for leaks, so programs are not run here.
-BOOKS=(-R '^(api|base|config|daemon|default_config|gpu|gpu_sampler|guard|http|jobs|keeper_unit|nvml|sim_nvml|sim_ptx|sim_state)_test$')
-THREADED=(-R '^(daemon|gpu_sampler|http|jobs|sim_nvml)_test$')
-
-# build_sanitized PRESET CTEST-ARGUMENTS…: the programs of those tests.
-build_sanitized() {
-  local preset=$1 programs
-  shift
-  quiet "configure-$preset" cmake --preset "$preset"
-  mapfile -t programs < <(targets_of "$preset" "$@")
-  build_preset "$preset" "${programs[@]}"
-}
-
 LAUNCHER=(env)
 release_only=no
 if [ "${1:-}" = --release ]; then
@@ -59,28 +45,24 @@ started=$SECONDS
 need build test
 say "== release: every test that needs no GPU"
 build_preset release
-if [ $release_only = no ]; then
-  (
-    renice -n 19 "$BASHPID" >/dev/null
-    build_sanitized asan "${BOOKS[@]}"
-    build_sanitized tsan "${THREADED[@]}"
-  ) >build/log/sanitized.log 2>&1 &
-  sanitized=$!
-fi
 pass release -LE gpu "$@"
 
 if [ $release_only = no ]; then
-  wait "$sanitized" || {
-    cat build/log/sanitized.log
-    say "the sanitizers' builds failed"
-    exit 1
-  }
+  # What reads foreign bytes or keeps books. A keeper reaps the helper that looks for leaks, so programs are not run here.
   say "== asan: address, leak and undefined-behaviour sanitizers"
+  quiet configure-asan cmake --preset asan
+  BOOKS=(-R '^(api|base|config|daemon|default_config|gpu|gpu_sampler|guard|http|jobs|keeper_unit|nvml|sim_nvml|sim_ptx|sim_state)_test$')
+  mapfile -t books < <(targets_of asan "${BOOKS[@]}")
+  build_preset asan "${books[@]}"
   pass asan "${BOOKS[@]}"
 
   # Under some kernels the thread sanitizer cannot map its shadow while addresses are randomised.
   say "== tsan: thread sanitizer, on what has threads"
   if setarch "$(uname -m)" -R true 2>/dev/null; then LAUNCHER=(setarch "$(uname -m)" -R); fi
+  quiet configure-tsan cmake --preset tsan
+  THREADED=(-R '^(daemon|gpu_sampler|http|jobs|sim_nvml)_test$')
+  mapfile -t threaded < <(targets_of tsan "${THREADED[@]}")
+  build_preset tsan "${threaded[@]}"
   pass tsan "${THREADED[@]}"
 fi
 
