@@ -181,6 +181,7 @@ void Service::BeginSampling() {
       if (shims_) guard_->SetManaged(sample.uuid, shims_->ManagedOn(sample.uuid));
       guard_->OnSample(sample);
       if (const auto* status = guard_->Find(sample.uuid)) LookAtLedgers(*status);
+      guard_->Judge(sample.uuid);
       suspender_->OnSample();
       if (sharer_) sharer_->OnSample();
       AfterGuard();
