@@ -78,7 +78,7 @@ class Session:
         done = self.said(tag, "done")
         if job["state"] != "finished" or not done or done.get("wrong"):
             self.bad = True
-            print(f"{tag}: {job['state']} {job['reason_detail']} {done}", flush=True)
+            print(f"{tag}: {job['state']} {job['reason_detail']} {done}", *self.text(tag).splitlines()[-4:], sep="\n  ", flush=True)
         return done or {"seconds": float("nan"), "iterations": 0, "time": 0}
 
     def gpu(self):
@@ -246,10 +246,11 @@ class Session:
                  f"{', '.join(f'{one:.1f}' for one in plain)} s without gpuman, {', '.join(f'{one:.1f}' for one in both)} s", "bar 2 %")
 
     def workloads(self):
+        device = next(gpu["memory"]["total"] for gpu in self.m.api("GET", "/v1/gpus")["gpus"] if gpu["index"] == self.o.gpu)
         for load in ("torch-add", "jax-matmul"):
             for name, part in (("small", 0.3), ("large", 0.9)):
                 before = self.gpu()["hand_overs"]
-                tags = [self.start(None, load, "--size", self.size(part), "--seconds", 20, program="pass_load.py") for _ in range(2)]
+                tags = [self.start(None, load, "--size", self.size(part), "--seconds", 20, "--device-size", device, program="pass_load.py") for _ in range(2)]
                 done = [self.finish(tag) for tag in tags]
                 said = ["PASS" if "PASS" in self.text(tag) else "FAIL" for tag in tags]
                 self.results[f"{load}-{name}"] = {"said": said, "done": done}

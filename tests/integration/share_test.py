@@ -19,6 +19,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, MIB, until  # noqa: E402
 from machine import build_dir, program  # noqa: E402
 
+EVICT_PROBE = str(pathlib.Path(__file__).resolve().parents[1] / "shim" / "evict_probe.py")
+
 
 def learn_what_a_context_takes(machine):
     """Of the first one; it counts from then on."""
@@ -105,6 +107,13 @@ class TakingTurns(ShareCase):
         jobs = [self.busy("bit", "24MiB", iterations=2), self.busy("by_bit", "24MiB", iterations=2)]
         for job in jobs:
             self.finishes_with_its_data(job)
+
+    def test_who_is_denied_much_may_have_less(self):
+        neighbour = self.busy("neighbour", iterations=0)
+        until("it has memory", lambda: (one := self.standing(neighbour)) and one["memory"]["resident"] >= 8 * MIB)
+        self.start("greedy", f"{sys.executable} {EVICT_PROBE} takes_less 64", gpus=["0"], share=True)
+        self.assertEqual(self.wait("greedy")["state"], "finished", self.log("greedy"))
+        self.assertEqual(json.loads(self.log("greedy").splitlines()[-1])["got"], 8, "what fits in its turn")
 
     def test_two_that_fit_are_never_gated(self):
         before = self.hand_overs()
