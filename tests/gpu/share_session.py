@@ -15,6 +15,7 @@ Usage: share_session.py [--gpu N] [--capacity 16GiB] [--phase 10] [--phases 3] [
   interactive          one that works for 50 ms every 8 s beside one that works all the time, two of 90 %: from launch to result
   workloads            the shapes of nvshare's tests, small (30 %) and large (90 %), two at a time: PASS
   allocators           two PyTorch jobs of 90 % in turns, with each of PyTorch's allocators: what leaves the GPU
+  ipc                  a PyTorch job whose processes pass tensors to each other (legacy IPC), with a job of 90 % beside it
   thousand             three jobs whose turns are short, until there were 1,000 hand-overs: data checked
 
 The memory is taken by PyTorch (frameworks/torch_phases.py), within the capacity that `gpuman share set` gives: the device is not
@@ -270,6 +271,14 @@ class Session:
             self.row(f"PyTorch, {name} allocator, two of 90 %", f"{over} hand-overs, {moved:.0f} GiB out",
                      f"{', '.join(str(one['wrong']) if 'wrong' in one else '?' for one in done)} wrong, pinned {pinned}", "bar 0 wrong")
 
+    def ipc(self):
+        neighbour = self.start(self.size(0.9), "--seconds", 15)
+        time.sleep(5)
+        done = self.finish(self.start(GIB, "--rounds", 20, program="torch_ipc.py"))
+        self.finish(neighbour)
+        self.results["ipc"] = done
+        self.row("tensors between processes, 1 GiB, 20 times", f"{done['seconds']:.1f} s", f"{done.get('wrong', '?')} wrong", "bar 0 wrong")
+
     def thousand(self):
         self.set(capacity="4GiB", quantum_min=0.05, quantum_max=0.05)
         tags = [self.start(GIB, "--seconds", self.o.seconds) for _ in range(3)]
@@ -287,6 +296,7 @@ class Session:
                 "load50": lambda: self.phases("load50", 0.9, 0.5, "1.8", "load"),
                 "handover": self.handover, "partial": self.partial, "weights": self.weights, "fit": self.fit,
                 "compute": self.compute, "interactive": self.interactive, "workloads": self.workloads, "allocators": self.allocators,
+                "ipc": self.ipc,
                 "thousand": self.thousand}
         for name, act in todo.items():
             if not self.o.only or name in self.o.only:
