@@ -33,6 +33,7 @@ CUresult WaitForWork(Guest& guest, std::uint64_t context) {
 }
 
 void GiveUp(Guest& guest, const Region& region) {
+  Unshare(guest, region);
   UnmapRegion(guest, region);
   auto* const free = GPUMAN_REAL(cuMemAddressFree);
   if (free != nullptr) free(region.address, region.bytes);
