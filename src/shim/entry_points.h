@@ -71,6 +71,9 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMemGetAllocationPropertiesFromHandle, kQuery, NONE) \
   X(cuMemExportToShareableHandle, kPass, NONE) \
   X(cuMemGetHandleForAddressRange, kPass, NONE) \
+  X(cuMemPoolGetAttribute, kQuery, NONE) \
+  X(cuMemPoolSetAttribute, kPass, NONE) \
+  X(cuMemPoolSetAccess, kPass, NONE) \
   X(cuIpcGetMemHandle, kPass, NONE) \
   X(cuIpcOpenMemHandle, kAllocate, NONE) \
   X(cuIpcOpenMemHandle_v2, kAllocate, NONE) \
@@ -183,13 +186,17 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuDeviceGetUuid) \
   X(cuDeviceGetUuid_v2) \
   X(cuDevicePrimaryCtxGetState) \
+  X(cuEventCreate) \
+  X(cuEventDestroy_v2) \
+  X(cuEventQuery) \
   X(cuMemAddressReserve) \
   X(cuMemGetAllocationGranularity) \
-  X(cuMemPoolGetAttribute) \
   X(cuMipmappedArrayGetMemoryRequirements) \
   X(cuStreamGetCtx) \
+  X(cuStreamGetId) \
   X(cuStreamIsCapturing) \
   X(cuStreamQuery) \
+  X(cuStreamWaitEvent) \
   X(cuThreadExchangeStreamCaptureMode) \
   X(nvmlDeviceGetUUID)
 
@@ -199,7 +206,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuDevicePrimaryCtxGetState, kQuery) \
   X(cuMemRangeGetAttribute, kQuery) \
   X(cuMemRangeGetAttributes, kQuery) \
-  X(cuMemPoolGetAttribute, kQuery) \
   X(cuMemGetAllocationGranularity, kQuery) \
   X(cuArrayGetMemoryRequirements, kQuery) \
   X(cuMipmappedArrayGetMemoryRequirements, kQuery) \
@@ -286,8 +292,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMemHostRegister, kPass) \
   X(cuMemHostRegister_v2, kPass) \
   X(cuMemHostUnregister, kPass) \
-  X(cuMemPoolSetAttribute, kPass) \
-  X(cuMemPoolSetAccess, kPass) \
   X(cuMemPoolGetAccess, kPass) \
   X(cuMemAddressReserve, kPass) \
   X(cuArrayGetDescriptor_v2, kPass) \

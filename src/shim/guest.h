@@ -30,6 +30,7 @@
 #include "shim/ipc.h"
 #include "shim/ipc_server.h"
 #include "shim/kept_file.h"
+#include "shim/stream_pools.h"
 #include "shim/vault.h"
 
 namespace gpuman::shim {
@@ -112,6 +113,7 @@ struct Guest {
   std::uint64_t spare[kMostDevices];   // counted, for a pool that grows at the limit
   std::uint64_t ending[kMostDevices];  // of pools that were destroyed while work went on
   bool pools_used;                     // atomic
+  StreamMemory streams;
   pthread_mutex_t contexts;
   Table<Context> context;
   std::uint64_t primary[kMostDevices];

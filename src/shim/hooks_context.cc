@@ -18,6 +18,7 @@ void Gone(Guest& guest, std::uint64_t context) {
   if (guest.context.Take(context, entry)) GiveBack(guest, entry.device, entry.held);
   DropBackedOf(guest, context);
   CloseSharedOf(guest, context);
+  PoolsWithoutContext(guest, context);
   constexpr unsigned kBatch = 256;
   Allocation taken[kBatch];
   for (unsigned count = kBatch; count == kBatch;) {

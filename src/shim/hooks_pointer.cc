@@ -35,7 +35,10 @@ void Mend(const Seen& found, CUpointer_attribute attribute, void* data) {
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return Answer(data, std::uint64_t{CU_MEM_HANDLE_TYPE_NONE});
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      return Answer(data, static_cast<unsigned>(found.own));
+      return Answer(data, static_cast<unsigned>(found.own && region.pool == 0));
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      if (region.pool != 0) Answer(data, found.handle);
+      return;
     default:
       return;
   }

@@ -233,7 +233,7 @@ CUresult Open(Guest& guest, CUdeviceptr* pointer, const SharedHandle& handle) {
 
 bool ShareBacked(Guest& guest, CUdeviceptr pointer, CUipcMemHandle* handle, CUresult& result) {
   Found found{};
-  if (handle == nullptr || !FindBacked(guest, pointer, found)) return false;
+  if (handle == nullptr || !FindBacked(guest, pointer, found) || found.region.pool != 0) return false;
   const NoCancellation whole;
   const Locked lock(guest.ipc.mutex);
   Region region{};
