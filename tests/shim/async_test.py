@@ -102,7 +102,7 @@ class StreamOrderedMemory(AsyncCase):
         ledger = self.serve(8 << 30)
         process = self.start_probe("holds_pooled", 10 * MIB, 40 * MIB)
         self.assertEqual(self.only(ledger)["evictable"], 0)
-        self.assertEqual(int(ledger("used", self.uuid)), CONTEXT + 96 * MIB)
+        self.assertEqual(int(ledger("used", self.uuid)), CONTEXT + 64 * MIB)
         self.assert_good(process)
 
 
