@@ -93,6 +93,9 @@ CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allo
     return allocate(nullptr, where);
   const std::uint64_t reserved = RoundUp(asked, where.granule);
   return WithRoom(&*visit, reserved, [&](bool& full) {
+    const CUresult result = TryWithin(*visit, where, pointer, reserved, allocate, made, full);
+    if (!full || !TrimWhereFull(*visit, where.device)) return result;
+    full = false;
     return TryWithin(*visit, where, pointer, reserved, allocate, made, full);
   });
 }

@@ -1,5 +1,6 @@
 #include "shim/pools.h"
 
+#include "shim/backing.h"
 #include "shim/driver.h"
 #include "shim/meter.h"
 #include "shim/stream_pools.h"
@@ -101,6 +102,12 @@ bool TrimPools(Guest& guest, int device) {
   });
   RefreshPools(guest);
   return HeldOn(guest, device) < before || released;
+}
+
+bool TrimWhereFull(Guest& guest, int device) {
+  if (!IsBacked(guest)) return false;
+  const Locked lock(guest.pools);
+  return TrimPools(guest, device);
 }
 
 bool CoverGrowth(Guest& guest, int device, std::uint64_t bytes, std::uint64_t& reserved) {

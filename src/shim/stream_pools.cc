@@ -178,6 +178,7 @@ Behind TakeEvent(Guest& guest, std::uint64_t context) {
   auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
   CUcontext of = reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context));
   if (create == nullptr || push == nullptr || pop == nullptr || push(of) != CUDA_SUCCESS) return {};
+  const Relaxed relaxed;
   CUevent event = nullptr;
   const CUresult made = create(&event, CU_EVENT_DISABLE_TIMING);
   pop(&of);

@@ -247,6 +247,21 @@ def orders_of_many():
             "reserved": attribute(pool, RESERVED)}
 
 
+def idle_pool():
+    """A pool keeps 40 MiB that nobody uses; at each line 48 MiB of another kind."""
+    start()
+    pool, where = default_pool(), stream()
+    assert set_attribute(pool, THRESHOLD, 1 << 40) == OK
+    assert free_in(where, taken(where, 40 * MIB)) == OK and wait(where) == OK
+    ready()
+    kinds = [lambda: allocate(48 * MIB)[0], lambda: probe.create(48 * MIB)[0]]
+    for number, _ in enumerate(sys.stdin):
+        print(json.dumps({"before": attribute(pool, RESERVED) // MIB, "status": kinds[number % 2](),
+                          "after": attribute(pool, RESERVED) // MIB}), flush=True)
+        assert free_in(where, taken(where, 40 * MIB)) == OK and wait(where) == OK
+    return {}
+
+
 def up_to_the_limit():
     """Takes pieces until there are no more, then again after what was freed, of another size."""
     start()

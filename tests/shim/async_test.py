@@ -86,6 +86,14 @@ class StreamOrderedMemory(AsyncCase):
         self.evictable(limit=CONTEXT + 96 * MIB)
         self.assertEqual(self.probe("up_to_the_limit"), [[96, 2], [90, 2], [96, 2], 0])
 
+    def test_that_nobody_uses_makes_room_for_other_memory(self):
+        ledger = self.sharing()
+        process = self.start_probe("idle_pool")
+        for room in (50, 98):
+            ledger("room", self.uuid, CONTEXT + room * MIB)
+            self.assertEqual(json.loads(self.tell(process)), {"before": 40, "status": 0, "after": 0})
+            ledger("room", self.uuid, "-")
+
     def test_waits_for_room(self):
         ledger = self.sharing()
         ledger("room", self.uuid, CONTEXT + 34 * MIB)
