@@ -19,35 +19,36 @@ namespace {
 namespace wire = ledger::wire;
 using namespace driver::abi;  // the vendor's names
 
-// The region, with memory behind all of it, as descriptors at the server. For who holds ipc.mutex.
-CUresult Offer(Guest& guest, const Region& region, std::uint64_t number) {
+// The region, with memory behind all of it, as descriptors at the server. For who holds ipc.mutex, as all
+// here.
+CUresult OfferPieces(Guest& guest, const Region& region, std::uint64_t number) {
   IpcTalk talk(guest.ipc_server.name);
-  int descriptors[wire::kMostParts];
-  unsigned count = 0;
-  bool offered = true;
-  CUresult result = CUDA_SUCCESS;
-  const auto send = [&](bool last) {
-    offered = offered && talk.Offer(number, descriptors, count, last);
-    for (unsigned i = 0; i < count; ++i) ::close(descriptors[i]);
-    count = 0;
-  };
   const unsigned pieces = PiecesOf(region);
-  for (unsigned i = 0; i < pieces && offered; ++i) {
-    const int descriptor = DescriptorOf(guest, PieceOf(region, i), result);
-    if (descriptor < 0) {
-      offered = false;
-      break;
+  CUresult result = CUDA_SUCCESS;
+  for (unsigned next = 0; next < pieces && result == CUDA_SUCCESS;) {
+    int descriptors[wire::kMostParts];
+    unsigned count = 0;
+    for (; next < pieces && count < wire::kMostParts; ++next) {
+      descriptors[count] = DescriptorOf(guest, PieceOf(region, next), result);
+      if (descriptors[count] < 0) break;
+      ++count;
     }
-    descriptors[count++] = descriptor;
-    if (count == wire::kMostParts && i + 1 < pieces) send(false);
+    const bool whole = next == pieces || count == wire::kMostParts;
+    if (!whole && result == CUDA_SUCCESS) result = CUDA_ERROR_OPERATING_SYSTEM;
+    if (whole && !talk.Offer(number, descriptors, count, next == pieces))
+      result = CUDA_ERROR_OPERATING_SYSTEM;
+    for (unsigned i = 0; i < count; ++i) ::close(descriptors[i]);
   }
-  send(true);
-  if (offered) return CUDA_SUCCESS;
-  IpcTalk(guest.ipc_server.name).Withdraw(number);
-  return result != CUDA_SUCCESS ? result : CUDA_ERROR_OPERATING_SYSTEM;
+  return result;
 }
 
-// The number of its export, shared now where it was not before. For who holds ipc.mutex.
+CUresult Offer(Guest& guest, const Region& region, std::uint64_t number) {
+  const CUresult result = OfferPieces(guest, region, number);
+  if (result != CUDA_SUCCESS) IpcTalk(guest.ipc_server.name).Withdraw(number);
+  return result;
+}
+
+// The number of its export, shared now where it was not before.
 CUresult Share(Guest& guest, const Region& region, std::uint64_t& number) {
   Ipc& ipc = guest.ipc;
   if (const std::uint64_t* const known = ipc.exported.Find(region.address)) {

@@ -137,7 +137,7 @@ bool AllocateInOrder(Guest& guest, const StreamRequest& request, CUdeviceptr* po
       return true;
     }
   }
-  result = WithRoom(&guest, request.bytes, [&](bool& full) {
+  result = WithRoom(&guest, RoundUp(request.bytes, request.where.granule), [&](bool& full) {
     CUresult tried = Try(guest, request, pointer, full);
     for (const bool of_all : {false, true}) {
       if (tried != CUDA_ERROR_OUT_OF_MEMORY || !WaitForFrees(guest, request, of_all)) break;

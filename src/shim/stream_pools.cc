@@ -54,8 +54,7 @@ std::uint64_t ThresholdOf(const StreamPool& pool) {
 }  // namespace
 
 void ServePool(Guest& guest, CUmemoryPool handle, const CUmemPoolProps& props) {
-  // The handle may have been another pool's, which is gone.
-  if (StreamPool* const stale = KnownPool(guest, handle)) stale->handle = nullptr;
+  PoolDestroyed(guest, handle);  // one that had the handle before
   if (IsPlain(props) && IsBacked(guest)) Enter(guest, handle, props.location.id);
 }
 

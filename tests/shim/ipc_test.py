@@ -6,6 +6,8 @@ Usage: ipc_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
 
 import json
 import os
+import pathlib
+import resource
 import signal
 import sys
 import unittest
@@ -203,20 +205,40 @@ class AHandle(IpcCase):
         self.assert_all(self.ask(importer, "holds", 1))
 
 
+class Descriptors(IpcCase):
+    def test_that_are_used_up_refuse_handles_that_can_be_had_later(self):
+        ledger = self.evictable()
+        exporter = self.start_probe("exports", *SIZES)
+        pid = self.only(ledger)["pid"]
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        for beside in (0, 1, 2):  # none at all; some, but not for all pieces
+            held = set(map(int, os.listdir(f"/proc/{pid}/fd")))
+            few = min(set(range(100)) - held) + beside
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, hard))
+            statuses = [status for status, _ in self.ask(exporter, "share")]
+            self.assertNotEqual(statuses, [0] * len(SIZES))
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        importer = self.start_probe("imports")
+        self.open_all(importer, self.shared(exporter), SIZES)
+        self.assert_all(self.ask(importer, "holds", 1))
+
+
 class ManyTimes(IpcCase):
     def test_shared_opened_closed_and_freed_leave_nothing(self):
         ledger = self.evictable()
         exporter, importer = self.start_probe("exports"), self.start_probe("imports")
 
-        def footprint(process):
-            return len(os.listdir(f"/proc/{process.pid}/fd"))
-        seen = set()
+        pids, seen = [one["pid"] for one in self.stages(ledger)], set()
+        self.assertEqual(len(pids), 2)
         for _ in range(30):
             self.assertEqual(self.ask(exporter, "make", *SIZES), None)
             self.open_all(importer, self.shared(exporter), SIZES)
             self.assertEqual(self.ask(importer, "close"), [0] * len(SIZES))
             self.assertEqual(self.ask(exporter, "free"), [0] * len(SIZES))
-            seen.add((footprint(exporter), footprint(importer), self.device_used(), ledger("used", self.uuid)))
+            # Those of each thread, as the one that serves has its own.
+            descriptors = [tuple(sorted({len(list(one.iterdir())) for one in pathlib.Path(f"/proc/{pid}/task").glob("*/fd")}))
+                           for pid in pids]
+            seen.add((*descriptors, self.device_used(), ledger("used", self.uuid)))
         self.assertEqual(len(seen), 1, seen)
 
 
