@@ -50,7 +50,8 @@ def default_pool():
 
 class Props(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int), ("handle_types", ctypes.c_int), ("location_type", ctypes.c_int),
-                ("location_id", ctypes.c_int), ("win32", pointer), ("max_size", size_t), ("reserved", ctypes.c_ubyte * 56)]
+                ("location_id", ctypes.c_int), ("win32", pointer), ("max_size", size_t),
+                ("reserved", ctypes.c_ubyte * 56)]
 
 
 def make_pool(location_type=1):
@@ -229,7 +230,8 @@ def orders_of_many():
         held = []
         for step in range(4):
             size = chance[i].choice((300, 70_000, 700_000, 3 * MIB))
-            held.append((written(mine, size, (number * 7 + i * 31 + step) % 251), size, (number * 7 + i * 31 + step) % 251))
+            value = (number * 7 + i * 31 + step) % 251
+            held.append((written(mine, size, value), size, value))
         event = pointer()
         assert cuda.cuEventCreate(ctypes.byref(event), 2) == OK
         assert cuda.cuEventRecord(event, mine) == OK
