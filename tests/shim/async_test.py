@@ -1,7 +1,8 @@
 """Stream-ordered memory of shared jobs, which leaves the GPU and comes back: libgpuman.so in programs on the simulated
 driver. As evict_test.py.
 
-Usage: async_test.py [NAME…]; GPUMAN_BUILD_DIR names the build.
+Usage: async_test.py [NAME…]; GPUMAN_BUILD_DIR names the build. With GPUMAN_TEST_ON_DEVICE=1 on the machine's own
+GPU, which nobody else may use meanwhile.
 """
 
 import json
