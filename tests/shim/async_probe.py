@@ -250,18 +250,20 @@ def orders_of_many():
 
 
 def idle_pool():
-    """A pool keeps 40 MiB that nobody uses; at each line 48 MiB of another kind."""
+    """A pool keeps 40 MiB that nobody uses; at a line 48 MiB of another kind, at the next the pool has 40 again."""
     start()
     pool, where = default_pool(), stream()
     assert set_attribute(pool, THRESHOLD, 1 << 40) == OK
-    assert free_in(where, taken(where, 40 * MIB)) == OK and wait(where) == OK
-    ready()
     kinds = [lambda: allocate(48 * MIB)[0], lambda: probe.create(48 * MIB)[0]]
-    for number, _ in enumerate(sys.stdin):
-        print(json.dumps({"before": attribute(pool, RESERVED) // MIB, "status": kinds[number % 2](),
-                          "after": attribute(pool, RESERVED) // MIB}), flush=True)
+    while True:
         assert free_in(where, taken(where, 40 * MIB)) == OK and wait(where) == OK
-    return {}
+        ready()
+        if not sys.stdin.readline():
+            return {}
+        print(json.dumps({"before": attribute(pool, RESERVED) // MIB, "status": kinds[0](),
+                          "after": attribute(pool, RESERVED) // MIB}), flush=True)
+        kinds.reverse()
+        sys.stdin.readline()
 
 
 def up_to_the_limit():
@@ -278,6 +280,7 @@ def up_to_the_limit():
         told.append([len(held) * size // MIB, status])
         for address in held:
             assert free_in(where, address) == OK
+    assert wait(where) == OK
     told.append(allocate(96 * MIB)[0])
     return told
 

@@ -94,6 +94,7 @@ class StreamOrderedMemory(AsyncCase):
             ledger("room", self.uuid, CONTEXT + room * MIB)
             self.assertEqual(json.loads(self.tell(process)), {"before": 40, "status": 0, "after": 0})
             ledger("room", self.uuid, "-")
+            self.assertEqual(self.tell(process), "ready\n")
 
     def test_waits_for_room(self):
         ledger = self.sharing()
