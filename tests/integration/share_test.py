@@ -115,6 +115,19 @@ class TakingTurns(ShareCase):
         self.assertEqual(self.wait("greedy")["state"], "finished", self.log("greedy"))
         self.assertEqual(json.loads(self.log("greedy").splitlines()[-1])["got"], 8, "what fits in its turn")
 
+    def test_two_with_memory_in_the_order_of_streams_take_turns_with_it(self):
+        self.share(capacity="244MiB")  # a pool has 32 MiB where there is room
+        self.addCleanup(self.share, capacity="222MiB")
+        moved = self.gpu()["moved_out"] if self.hand_overs() else 0
+        jobs = [self.busy(tag, "24MiB", iterations=4, options=("--api", "async")) for tag in ("streams", "in_order")]
+        until("both have memory", lambda: len(self.gpu()["jobs"]) == 2)
+        while any(self.job(job)["state"] == "running" for job in jobs):
+            self.keeps_within_capacity()
+            time.sleep(0.05)
+        for job in jobs:
+            self.finishes_with_its_data(job)
+        self.assertGreaterEqual(self.gpu()["moved_out"] - moved, 8 * MIB)
+
     def test_two_that_fit_are_never_gated(self):
         before = self.hand_overs()
         jobs = [self.busy("left", "4MiB"), self.busy("right", "4MiB")]
