@@ -19,7 +19,7 @@ def torch_add(side, keep_on):
     import torch
     a, b = (torch.full((side, side), float(value), device="cuda") for value in (1, 2))
     total, iterations = torch.zeros_like(a), 0
-    while keep_on():
+    while iterations == 0 or keep_on():
         for _ in range(100):
             torch.add(a, b, out=total)
         torch.cuda.synchronize()
@@ -34,7 +34,7 @@ def jax_matmul(side, keep_on):
     a, b = jnp.eye(side, dtype=jnp.float32), jnp.full((side, side), 3, dtype=jnp.float32)
     multiply = jax.jit(lambda x, y, old: x @ y, donate_argnums=2)
     product, iterations = jnp.zeros_like(b), 0
-    while keep_on():
+    while iterations == 0 or keep_on():
         product = multiply(a, b, product).block_until_ready()
         iterations += 1
     return iterations, int((product != 3).sum())
