@@ -94,7 +94,7 @@ CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allo
   const std::uint64_t reserved = RoundUp(asked, where.granule);
   return WithRoom(&*visit, reserved, [&](bool& full) {
     const CUresult result = TryWithin(*visit, where, pointer, reserved, allocate, made, full);
-    if (!full || !TrimWhereFull(*visit, where.device)) return result;
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || !TrimForOthers(*visit, where.device)) return result;
     full = false;
     return TryWithin(*visit, where, pointer, reserved, allocate, made, full);
   });

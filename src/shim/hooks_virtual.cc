@@ -46,7 +46,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
   };
   const CUresult result = WithRoom(&*visit, bytes, [&](bool& full) {
     const CUresult created = create(full);
-    if (!full || !TrimWhereFull(*visit, device)) return created;
+    if (created != CUDA_ERROR_OUT_OF_MEMORY || !TrimForOthers(*visit, device)) return created;
     full = false;
     return create(full);
   });

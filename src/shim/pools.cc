@@ -1,6 +1,7 @@
 #include "shim/pools.h"
 
 #include "shim/backing.h"
+#include "shim/drain.h"
 #include "shim/driver.h"
 #include "shim/meter.h"
 #include "shim/stream_pools.h"
@@ -104,8 +105,18 @@ bool TrimPools(Guest& guest, int device) {
   return HeldOn(guest, device) < before || released;
 }
 
-bool TrimWhereFull(Guest& guest, int device) {
+bool TrimForOthers(Guest& guest, int device) {
   if (!IsBacked(guest)) return false;
+  {
+    const Locked lock(guest.pools);
+    if (TrimPools(guest, device)) return true;
+    if (!HasPendingFrees(guest, device)) return false;
+  }
+  const Relaxed relaxed;
+  Where where{};
+  if (__atomic_load_n(&guest.captures, __ATOMIC_ACQUIRE) != 0 || !CurrentWhere(guest, where) ||
+      SynchronizeContext(where.context) != CUDA_SUCCESS)
+    return false;
   const Locked lock(guest.pools);
   return TrimPools(guest, device);
 }

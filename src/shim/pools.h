@@ -42,9 +42,9 @@ void RefreshPools(Guest& guest);
 // Takes from the device's pools, the driver's and the shim's, what nobody uses. False: nothing came back.
 bool TrimPools(Guest& guest, int device);
 
-// The same where the device, or the job's room there, is full, of a process whose memory can leave. For who
-// does not hold guest.pools.
-bool TrimWhereFull(Guest& guest, int device);
+// The same where an allocation found no memory, of a process whose memory can leave; waits for frees that are
+// not done yet. For who does not hold guest.pools.
+bool TrimForOthers(Guest& guest, int device);
 
 // Before an allocation of `bytes`: reserves what a pool can grow by, or finds that the spare covers it, then
 // `reserved` is 0. False: neither.

@@ -153,6 +153,13 @@ std::uint64_t ReleaseSegmentsOn(Guest& guest, int device) {
   return released;
 }
 
+bool HasPendingFrees(Guest& guest, int device) {
+  bool any = false;
+  for (const StreamPool& pool : guest.streams.pool)
+    any = any || (pool.known && pool.device == device && pool.blocks.pending() != 0);
+  return any;
+}
+
 void ReleaseAfterWait(Guest& guest) {
   for (StreamPool& pool : guest.streams.pool) {
     if (!pool.known || pool.blocks.reserved() == pool.blocks.used()) continue;

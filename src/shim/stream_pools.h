@@ -50,6 +50,8 @@ void SettleBlocks(Guest& guest, StreamPool& pool);
 std::uint64_t ReleaseSegments(Guest& guest, StreamPool& pool, std::uint64_t keep);
 // The same of all pools on the device, and nothing is kept.
 std::uint64_t ReleaseSegmentsOn(Guest& guest, int device);
+// Whether the device's pools have memory that was freed behind work that may go on.
+bool HasPendingFrees(Guest& guest, int device);
 // After a wait: what each pool has beyond its threshold.
 void ReleaseAfterWait(Guest& guest);
 
