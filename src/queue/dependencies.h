@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -78,7 +79,7 @@ class Dependents {
 
  private:
   std::unordered_map<std::int64_t, Dependencies> waits_{};
-  std::unordered_map<std::int64_t, std::vector<JobId>> dependents_{};
+  std::unordered_map<std::int64_t, std::set<JobId>> dependents_{};
 };
 
 }  // namespace gpuman::queue

@@ -14,7 +14,7 @@ namespace gpuman::queue {
 
 // Why a job waits.
 enum class Reason : std::uint8_t {
-  kNone,             // it is started in this pass
+  kStarts,           // it is started in this pass
   kHeld,             // by a user
   kPaused,           // the queue is
   kDependency,       // waits for another job
@@ -34,12 +34,12 @@ enum class Reason : std::uint8_t {
 
 // As it stands in JSON: "held_by_user", "paused", "dependency", "dependency_never", "begin_time",
 // "retry_delay", "array_limit", "group_limit", "quota", "reservation", "unmanaged", "unavailable",
-// "resources", "priority", "making_room"; empty for kNone.
+// "resources", "priority", "making_room"; empty for kStarts.
 std::string_view ToString(Reason reason);
 
 // Of one waiting job.
 struct Verdict {
-  Reason reason = Reason::kNone;
+  Reason reason = Reason::kStarts;
   std::uint32_t position = 0;  // in the order of what can run, from 1; 0: it is not in it
   WallTime start = kNever;     // now where it starts; where it is known without a forecast, then
 };

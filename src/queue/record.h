@@ -1,7 +1,7 @@
 // A request as text: one JSON object on one line, with its version. What has its default is left out, so most
 // requests are short and equal ones have equal text: many jobs can share one string.
 //
-//   {"v":1,"gpus":{"count":2},"time_limit_ms":7200000,"depends":{"list":[["afterok",7]]}}
+//   {"depends":{"list":[["afterok",7]]},"gpus":{"count":2},"time_limit_ms":7200000,"v":1}
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace gpuman::queue {
 
-// Bytes that are not UTF-8 are replaced: Validate() refuses them before.
+// Strings are UTF-8, as they came as JSON; bytes that are not are replaced.
 std::string SerializeRequest(const Request& request);
 
 // kCorrupt for what SerializeRequest of this version or an older one did not write: another version, unknown

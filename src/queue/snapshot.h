@@ -43,7 +43,7 @@ struct Gpu {
 };
 
 // How well two GPUs are connected: more is better.
-enum class Link : std::uint8_t { kNone = 0, kSystem, kNode, kHostBridge, kSwitch, kNvLink };
+enum class Link : std::uint8_t { kUnknown = 0, kSystem, kNode, kHostBridge, kSwitch, kNvLink };
 
 // What jobs need of the machine. Jobs with the same needs share one.
 struct Need {
