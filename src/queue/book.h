@@ -82,7 +82,9 @@ class Book {
 
   // Waiting jobs of an account.
   int Queued(AccountKind kind, std::string_view name) const;
-  // The account's row, made where there is none.
+  // Its place in Snapshot::waiting, and so in Plan::verdicts; nullopt: it does not wait.
+  std::optional<Index> RowOfWaiting(JobId id) const;
+  // The account's row, made where there is none; kNone for the project without a name.
   Index AccountOf(AccountKind kind, std::string_view name);
   // What a request needs of this machine.
   Need NeedOf(const Request& request) const;
@@ -93,36 +95,48 @@ class Book {
     bool runs = false;
     Index row = 0;
   };
-  struct Clock {
+  struct RunClock {
     Millis before{0};
     std::optional<base::MonoTime> since{};
   };
   // What a need was made of, to make it again for other GPUs, and how many jobs have it.
   struct Origin {
-    Request request{};  // without what needs do not depend on
+    GpuRequest gpus{};
     std::size_t hash = 0;
     std::uint32_t jobs = 0;
   };
+  // Rows of a table by name; those of no job are used again.
   struct Names {
     std::unordered_map<std::string, Index> index{};
+    std::vector<std::string> keys{};
+    std::vector<std::uint32_t> jobs{};
+    std::vector<Index> free{};
+  };
+  // What a waiting and a running row have in common.
+  struct Common {
+    Index need = kNone, user = kNone, project = kNone, array = kNone, group = kNone;
   };
 
-  Index NeedIndex(const Request& request);
-  void Release(Index need);
-  Index ThrottleIndex(Names& names, std::vector<Throttle>& table, std::string key, std::string name,
-                      int limit);
+  Common Acquire(std::string_view user, const Request& request);
+  void Release(const Common& common);
+  Index AcquireNeed(const Request& request);
+  void Resolve(Need& need, const GpuRequest& gpus) const;
   GpuSet SetOf(const std::vector<std::string>& uuids) const;
-  void FillCommon(Index& need, Index& project, Index& array, Index& group, std::string_view user,
-                  const Request& request);
-  std::vector<Account>& Table(AccountKind kind);
+  std::vector<Account>& Table(AccountKind kind) {
+    return kind == AccountKind::kUser ? snapshot_.users : snapshot_.projects;
+  }
+  void CountQueued(const Waiting& row, int by);
+  void EraseWaiting(Index row);
+  void EraseRunning(Index row);
 
   Snapshot snapshot_{};
   std::unordered_map<std::int64_t, Place> places_{};
-  std::vector<Clock> clocks_{};    // of Snapshot::running
-  std::vector<Origin> origins_{};  // of Snapshot::needs
+  std::vector<RunClock> clocks_{};  // of Snapshot::running
+  std::vector<Origin> origins_{};   // of Snapshot::needs
   std::unordered_multimap<std::size_t, Index> needs_by_hash_{};
   std::vector<Index> free_needs_{};
-  Names users_{}, projects_{}, arrays_{}, groups_{};
+  std::unordered_map<std::string, Index> users_{}, projects_{};
+  Names arrays_{}, groups_{};
   std::vector<int> queued_by_user_{}, queued_by_project_{};
 };
 

@@ -4,7 +4,8 @@
 //   2. All that can run are put in order (priority.h). Suspended jobs that want back are among them, as old
 //   as
 //      their suspension.
-//   3. In that order each is started if quotas, throttles, reservations and the machine allow (placement.h).
+//   3. In that order each is started if quotas, throttles, reservations and the machine allow (room.h,
+//   placement.h).
 //   4. The first that the machine has no room for (EASY backfill) gets room by moving jobs, or by preempting
 //      preemptible ones; where neither helps, the GPUs that will be free for it first are kept for it from
 //      then on. Who comes after it starts there only if its time limit ends before, or if it can be made to

@@ -64,8 +64,7 @@ struct ArrayTask {
   friend bool operator==(const ArrayTask&, const ArrayTask&) = default;
 };
 
-// Jobs of one user that name the same group run at most `limit` at a time: the least that any of those that
-// wait or run asks for.
+// Jobs of one user that name the same group run at most `limit` at a time, as the one submitted last says.
 struct Group {
   std::string name{};
   int limit = 0;  // 0: no group
