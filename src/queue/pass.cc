@@ -107,23 +107,22 @@ class Passing {
   void Consider(Index waiting) {
     const Waiting& job = snapshot_.waiting[waiting];
     Verdict& verdict = plan_.verdicts[waiting];
+    verdict.reason = ReasonNotTo(job);
+    if (verdict.reason == Reason::kStarts) Start(waiting, job, verdict);
+    if (verdict.reason == Reason::kStarts) return;
     plan_.order.push_back(waiting);
     verdict.position = static_cast<std::uint32_t>(plan_.order.size());
-    if (snapshot_.paused) {
-      verdict.reason = Reason::kPaused;
-      return;
-    }
+  }
+
+  // kStarts: nothing is known that is in its way. This is all that most jobs of a long queue cost.
+  Reason ReasonNotTo(const Waiting& job) {
+    if (snapshot_.paused) return Reason::kPaused;
     if (const Reason refusal = tally_.Refuses(job); refusal != Reason::kStarts) {
-      verdict.reason = refusal;
       if (refusal == Reason::kQuota) WakeAtRelief(job);
-      return;
+      return refusal;
     }
     const Reason known = refused_[job.need];
-    if (known != Reason::kStarts && !MayAttempt(job.need) && !room_.IsPrivileged(job.user)) {
-      verdict.reason = known;
-      return;
-    }
-    Start(waiting, job, verdict);
+    return MayAttempt(job.need) || room_.IsPrivileged(job.user) ? Reason::kStarts : known;
   }
 
   void Start(Index waiting, const Waiting& job, Verdict& verdict) {
@@ -132,12 +131,12 @@ class Passing {
       plan_.starts.push_back({job.id, waiting, *gpus});
       room_.Take(wish, *gpus);
       tally_.Start(job);
-      verdict = {Reason::kStarts, verdict.position, now_};
+      verdict = {Reason::kStarts, 0, now_};
       return;
     }
     if (MakesRoom(wish, job.need)) {
       tally_.Start(job);
-      verdict = {Reason::kMakingRoom, verdict.position, now_};
+      verdict = {Reason::kMakingRoom, 0, now_};
       return;
     }
     verdict.reason = room_.WhyNot(wish);

@@ -15,7 +15,8 @@
 // Where no end is known (jobs without time limits), GPUs are kept after Settings::patience.
 //
 // O(waiting + running * gpus), and one radix sort; 100,000 waiting and 1,000 running jobs take a few
-// milliseconds (bench/queue_pass.cc). Estimates cost more and are made when somebody asks (forecast.h).
+// milliseconds (bench/queue_pass.cc). Estimates cost more and are made when somebody asks (forecast.h), as
+// are the sentences (explain.h).
 #pragma once
 
 #include "queue/plan.h"
@@ -25,8 +26,5 @@ namespace gpuman::queue {
 
 // The same for the same snapshot and time, whatever the order of its rows.
 Plan Pass(const Snapshot& snapshot, WallTime now);
-
-// Why the waiting job at this place waits, as a sentence with the numbers in it. Empty where it starts.
-std::string Explain(const Snapshot& snapshot, const Plan& plan, Index waiting, WallTime now);
 
 }  // namespace gpuman::queue

@@ -40,7 +40,7 @@ std::string_view ToString(Reason reason);
 // Of one waiting job.
 struct Verdict {
   Reason reason = Reason::kStarts;
-  std::uint32_t position = 0;  // in the order of what can run, from 1; 0: it is not in it
+  std::uint32_t position = 0;  // in the order of what waits for room, from 1; 0: it is not in it
   WallTime start = kNever;     // now where it starts; where it is known without a forecast, then
 };
 
@@ -76,8 +76,8 @@ struct Plan {
   std::vector<Preempt> preempts{};
   std::vector<Move> moves{};
   std::vector<Cancel> cancels{};
-  std::vector<Verdict> verdicts{};  // for each of Snapshot::waiting
-  std::vector<Index> order{};       // Snapshot::waiting in the order of what is next; without those held back
+  std::vector<Verdict> verdicts{};    // for each of Snapshot::waiting
+  std::vector<Index> order{};         // Snapshot::waiting in the order of what is next, by position
   std::optional<WallTime> wake_at{};  // pass again then, even if nothing happens before
 };
 

@@ -87,7 +87,8 @@ bool Room::IsUnreserved(std::size_t gpu, Index user, WallTime from, WallTime to)
 
 bool Room::MayHold(std::size_t gpu, const Wish& wish, const Bars& bars) const {
   const Slot& slot = slots_[gpu];
-  const bool leaves = wish.need.preemptible && snapshot_->settings.preempt;  // when somebody else's time comes
+  const bool leaves =
+      wish.need.preemptible && snapshot_->settings.preempt;  // when somebody else's time comes
   if (bars.claims && wish.end > slot.claimed && (!leaves || slot.claimed_firmly) &&
       !(wish.need.share && wish.need.memory <= slot.spare))
     return false;
