@@ -33,11 +33,13 @@ class Passing {
     if (!snapshot_.paused) ClearReserved();
     const auto ranked = Rank(snapshot_, Sift(), now_);
     plan_.order.reserve(ranked.size());
-    for (const Ranked& each : ranked) {
-      if (each.entry < snapshot_.waiting.size())
-        Consider(each.entry);
+    for (std::size_t i = 0; i < ranked.size(); ++i) {
+      // The rows lie in another order: without this, waiting for memory is most of the time.
+      if (i + kAhead < ranked.size()) Prefetch(ranked[i + kAhead].entry);
+      if (ranked[i].entry < snapshot_.waiting.size())
+        Consider(ranked[i].entry);
       else
-        ConsiderSuspended(static_cast<Index>(each.entry - snapshot_.waiting.size()));
+        ConsiderSuspended(static_cast<Index>(ranked[i].entry - snapshot_.waiting.size()));
     }
     for (const Reservation& each : snapshot_.reservations) {
       WakeAt(each.start);
@@ -48,6 +50,14 @@ class Passing {
   }
 
  private:
+  static constexpr std::size_t kAhead = 16;
+
+  void Prefetch(std::uint32_t entry) const {
+    if (entry >= snapshot_.waiting.size()) return;
+    __builtin_prefetch(&snapshot_.waiting[entry]);
+    __builtin_prefetch(&plan_.verdicts[entry], 1);
+  }
+
   void WakeAt(WallTime time) {
     if (time > now_) wake_ = std::min(wake_, time);
   }

@@ -38,8 +38,13 @@ class Tally {
  private:
   void Add(Index user, Index project, const Held& more);
 
+  bool IsLimited(Index user, Index project) const {
+    return limited_users_[user] || (project != kNone && limited_projects_[project]);
+  }
+
   const Snapshot& snapshot_;
   std::vector<Held> users_, projects_;
+  std::vector<bool> limited_users_{}, limited_projects_{};  // those with a quota
   std::vector<int> arrays_, groups_;
 };
 
