@@ -23,6 +23,10 @@ class Tally {
  public:
   explicit Tally(const Snapshot& snapshot);
 
+  // Nothing here can refuse it.
+  bool IsFree(const Waiting& job) const {
+    return job.array == kNone && job.group == kNone && !IsLimited(job.user, job.project);
+  }
   // kArrayLimit, kGroupLimit, kQuota; kStarts where none of them is in its way.
   Reason Refuses(const Waiting& job) const;
   // The same for a suspended job that comes back: it has all but the GPUs.
