@@ -130,9 +130,10 @@ std::optional<Making> MakeRoomByPreempting(const Room& room, const Ranks& ranks,
   const Snapshot& snapshot = room.snapshot();
   if (!room.HostFits(wish) || wish.need.gpus == 0) return std::nullopt;
   const auto yields = [&](const Running& job) {
-    return snapshot.settings.preempt && snapshot.needs[job.need].preemptible &&
-           (!wish.need.preemptible || job.priority < wish.priority) && job.phase == Phase::kRunning &&
-           ranks.Of(room.now(), job.user, job.need, job.priority) > wish.rank;
+    const bool urgent = job.priority < wish.priority ||
+                        (!wish.need.preemptible && room.now() >= wish.since + snapshot.settings.preempt_wait);
+    return snapshot.settings.preempt && snapshot.needs[job.need].preemptible && urgent &&
+           job.phase == Phase::kRunning && ranks.Of(room.now(), job.user, job.need, job.priority) > wish.rank;
   };
   std::vector<std::pair<std::size_t, std::vector<Index>>> candidates;
   for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu) {

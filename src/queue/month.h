@@ -84,7 +84,7 @@ class Month {
   void Sweep(const std::string& user, WallTime submit) {
     const int tasks = 10 + static_cast<int>(Uniform() * 30);
     Request request = Lab::Gpus(1);
-    request.preemptible = true;
+    request.preemptible = Uniform() < 0.25;
     for (int i = 0; i < tasks; ++i) Add(user, submit, request, Between(20, 100));
   }
 

@@ -239,6 +239,7 @@ class Passing {
     auto making = MakeRoomByMoving(room_, wish);
     if (!making) making = MakeRoomByPreempting(room_, ranks_, wish, again);
     if (!making) {
+      if (!wish.need.preemptible) WakeAt(wish.since + snapshot_.settings.preempt_wait);
       if (need != kNone) attempted_[need] = true;
       WakeAt(again);
       return false;
@@ -264,10 +265,11 @@ class Passing {
     const auto ahead = Earliest(room_, ranks_, wish);
     if (!ahead) return kNever;
     kept_ = true;
-    if (ahead->at == kNever && now_ < wish.since + snapshot_.settings.patience)
-      WakeAt(wish.since + snapshot_.settings.patience);
-    else
-      room_.Claim(wish, ahead->gpus, ahead->at == kNever ? now_ : ahead->at);
+    if (const WallTime keep = wish.since + snapshot_.settings.patience; now_ < keep) {
+      WakeAt(keep);
+      return kNever;
+    }
+    room_.Claim(wish, ahead->gpus, ahead->at == kNever ? now_ + snapshot_.settings.slack : ahead->at);
     return ahead->at;
   }
 

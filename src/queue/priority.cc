@@ -102,8 +102,7 @@ Ranks::Ranks(const Snapshot& snapshot, WallTime now) : step_(snapshot.settings.p
     const double halvings =
         static_cast<double>(need.time_limit.count()) / static_cast<double>(settings.short_scale.count());
     const double worth = need.time_limit.count() > 0 ? short_job * std::exp2(-halvings) : 0;
-    const Millis behind = need.preemptible ? settings.fair_share + settings.short_job : Millis(0);
-    of_need_.push_back(static_cast<std::int64_t>(worth) - behind.count());
+    of_need_.push_back(static_cast<std::int64_t>(worth));
   }
 }
 
