@@ -82,6 +82,11 @@ struct Lab {
   std::int64_t last = 0;
 };
 
+inline Request With(Request request, const std::function<void(Request&)>& change) {
+  change(request);
+  return request;
+}
+
 inline GpuSet Set(const std::vector<std::size_t>& gpus) {
   GpuSet set;
   for (const std::size_t gpu : gpus) set.set(gpu);

@@ -3,14 +3,13 @@
 // Every advantage is worth waiting time, so a job's rank is a time: when it would have had to be submitted to
 // be as far in front without any advantage. The earliest is next, the lower id among equals.
 //
-//   rank = waits since - (priority - 128) * priority_step - fair_share * f - short_job * 2^(-limit /
-//   short_scale)
+//   rank = waiting since - (priority - 128) * priority_step - fair_share * f
+//                        - short_job * 2^(-limit / short_scale)
 //
 // f is 2^(-use / share): 1 for who used nothing lately, 1/2 for who used their share, towards 0 for who used
-// more. All advantages are bounded and waiting is not: a job is overtaken only by those that were submitted
-// within
-//   255 * priority_step + fair_share + short_job
-// after it, so it becomes the first some day whatever else is submitted.
+// more. All advantages are bounded and waiting is not: a job is overtaken only by those that come within
+// 255 * priority_step + fair_share + short_job after it, so it becomes the first some day whatever else is
+// submitted.
 #pragma once
 
 #include <vector>
