@@ -158,7 +158,7 @@ TEST(QueuePlacement, TopologyTakesTheBestLinkedAndLeavesThemTogether) {
   Lab lab(4);
   lab.settings.choice = Choice::kTopology;
   std::vector<Link> links(16, Link::kSystem);  // 0-3 and 1-2 are pairs
-  for (const auto& [a, b] : {std::pair(0, 3), std::pair(1, 2)})
+  for (const auto& [a, b] : {std::pair(0u, 3u), std::pair(1u, 2u)})
     links[a * 4 + b] = links[b * 4 + a] = Link::kNvLink;
   lab.book.SetGpus(lab.machine, links);
   lab.Runs(Lab::Gpus(1), {0});

@@ -28,8 +28,7 @@ class Month {
       if (kind < 0.40)
         Add(user, submit, Lab::Gpus(1), Between(2, 25));  // a try
       else if (kind < 0.62)
-        Add(user, submit, Lab::Part(static_cast<std::uint64_t>(Between(8, 32).count() / 60'000)),
-            Skewed(20, 300));
+        Add(user, submit, Lab::Part(static_cast<std::uint64_t>(Even(8, 32))), Skewed(20, 300));
       else if (kind < 0.84)
         Add(user, submit, Lab::Gpus(1), Skewed(60, 720));
       else if (kind < 0.93)
@@ -46,8 +45,9 @@ class Month {
   static constexpr int kUsers = 14;
 
   double Uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+  double Even(double least, double most) { return least + (most - least) * Uniform(); }
   Millis Between(double least, double most) {
-    return Millis(static_cast<std::int64_t>((least + (most - least) * Uniform()) * 60'000));
+    return Millis(static_cast<std::int64_t>(Even(least, most) * 60'000));
   }
   // Many short ones, few long ones: the logarithm is even. In minutes.
   Millis Skewed(double least, double most) {
