@@ -59,6 +59,7 @@ Explainer::Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now)
     room_.Take(wish, start.gpus);
     tally_.Start(job);
   }
+  host_ = room_.HostAt(now);
 }
 
 // The GPUs among the possible ones of which something holds, with their numbers: "GPU 2, 3 drained".
@@ -73,13 +74,12 @@ std::string Explainer::List(const Need& need, bool (*holds)(const Gpu&), std::st
 std::string Explainer::Resources(const Waiting& job) const {
   const Need& need = snapshot_.needs[job.need];
   const Wish wish{.need = need, .user = job.user, .job = job.id};
-  const Host host = room_.HostAt(now_);
-  if (need.host_memory > host.memory.value_or(need.host_memory))
+  if (need.host_memory > host_.memory.value_or(need.host_memory))
     return fmt::format("wants {} of the machine's memory; {} is free", base::FormatBytes(need.host_memory),
-                       base::FormatBytes(*host.memory));
-  if (need.cpus > host.cpus.value_or(need.cpus))
+                       base::FormatBytes(*host_.memory));
+  if (need.cpus > host_.cpus.value_or(need.cpus))
     return fmt::format("wants {}; {} are free", Count(static_cast<std::size_t>(need.cpus), "processor"),
-                       *host.cpus);
+                       *host_.cpus);
   const GpuSet fitting = room_.Fitting(wish, {.claims = false, .reservations = false});
   return fmt::format("wants {}; {} of {} would do now", Describe(need), fitting.count(),
                      Count(need.possible.count(), "GPU"));

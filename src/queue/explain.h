@@ -29,6 +29,7 @@ class Explainer {
   WallTime now_;
   Room room_;    // after the pass
   Tally tally_;  // likewise
+  Host host_{};  // free after the pass
 };
 
 }  // namespace gpuman::queue

@@ -14,7 +14,7 @@
 namespace gpuman::queue {
 
 // For each of snapshot.waiting; kNever where nobody can tell (held, waits for a job, no such GPU now), and
-// for all but the first `most` of plan.order. O(most * gpus): some 20 ms for 100,000 jobs and 64 GPUs.
+// for all but the first `most` of plan.order. O(most * gpus): some 100 ms for 100,000 jobs and 64 GPUs.
 std::vector<WallTime> Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std::size_t most);
 
 }  // namespace gpuman::queue
