@@ -1,0 +1,297 @@
+// What is done for jobs that the machine has no room for: GPUs are kept, others leave or are moved.
+#include <gtest/gtest.h>
+
+#include "queue/lab.h"
+
+namespace gpuman::queue {
+namespace {
+
+using namespace std::chrono_literals;
+
+// --- backfill
+
+TEST(QueuePassRoom, WhatEndsBeforeTheFirstBlockedJobBeginsMayStart) {
+  Lab lab(4);
+  lab.Runs(Lab::Gpus(2, 3h), {0, 1});  // 2 h left
+  const JobId wide = lab.Waits(Lab::Gpus(4, 1h));
+  const JobId longer = lab.Waits(Lab::Gpus(1, 121min));
+  const JobId endless = lab.Waits(Lab::Gpus(1));
+  lab.Waits(Lab::Gpus(1, 2h));
+  EXPECT_EQ(Text(lab.Decide().starts), "5:2");
+  EXPECT_EQ(lab.Of(wide).reason, Reason::kResources);
+  EXPECT_EQ(lab.Of(wide).start, kStart + 2h);
+  for (const JobId job : {longer, endless}) {
+    EXPECT_EQ(lab.Of(job).reason, Reason::kPriority);
+    EXPECT_NE(lab.Why(job).find("kept for a job in front"), std::string::npos) << lab.Why(job);
+  }
+}
+
+TEST(QueuePassRoom, GpusBeyondThoseOfTheFirstBlockedJobAreForEverybody) {
+  Lab lab(4);
+  lab.Runs(Lab::Gpus(2, 3h), {0, 1});
+  lab.Waits(Lab::Gpus(3, 1h));
+  lab.Waits(Lab::Gpus(1));
+  lab.Waits(Lab::Gpus(1));
+  EXPECT_EQ(Text(lab.Decide().starts).size(), 3u);
+}
+
+TEST(QueuePassRoom, WhereNoEndIsKnownGpusAreKeptAfterTheFirstHasWaitedLong) {
+  Lab lab(2);
+  lab.settings.patience = 2h;
+  lab.Runs(Lab::Gpus(1), {0});
+  const JobId wide = lab.Waits(Lab::Gpus(2));  // an hour ago
+  lab.Waits(Lab::Gpus(1));
+  Plan plan = lab.Decide();
+  EXPECT_EQ(Text(plan.starts), "3:1");
+  EXPECT_EQ(lab.Of(wide).start, kNever);
+  ASSERT_TRUE(plan.wake_at);
+  lab.now = *plan.wake_at;
+  EXPECT_TRUE(lab.Decide().starts.empty());
+}
+
+TEST(QueuePassRoom, ASharedJobMayStartBesideTheOneThatTheGpuIsKeptFor) {
+  Lab lab(1);
+  lab.Runs(Lab::Part(50, 3h), {0});
+  lab.Waits(Lab::Part(60, 1h));
+  lab.Waits(Lab::Part(21));
+  lab.Waits(Lab::Part(20));
+  EXPECT_EQ(Text(lab.Decide().starts), "4:0");
+}
+
+TEST(QueuePassRoom, HostMemoryIsKeptForTheFirstBlockedJobToo) {
+  Lab lab(4);
+  lab.book.SetHost({base::GiB(100), std::nullopt});
+  const auto memory = [](std::uint64_t gib) { return [gib](Request& r) { r.host_memory = base::GiB(gib); }; };
+  lab.Runs(With(Lab::Gpus(1, 3h), memory(60)), {0});
+  lab.Waits(With(Lab::Gpus(1, 1h), memory(90)));
+  lab.Waits(With(Lab::Gpus(1), memory(11)));
+  lab.Waits(With(Lab::Gpus(1), memory(10)));
+  lab.Waits(With(Lab::Gpus(1, 1h), memory(20)));
+  const Plan plan = lab.Decide();
+  EXPECT_EQ(lab.Of({2}).start, kStart + 2h);
+  EXPECT_EQ(Text(plan.starts), "5:1 4:2");  // the short one first
+}
+
+// --- reservations
+
+TEST(QueuePassRoom, NothingOfOthersStartsThatCouldRunIntoAReservation) {
+  Lab lab(2);
+  lab.book.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart + 1h, kStart + 2h, {"cat"}}});
+  const JobId blocked = lab.Waits(Lab::Exactly({0}, 61min));
+  Plan plan = lab.Decide();
+  EXPECT_TRUE(plan.starts.empty());
+  EXPECT_EQ(lab.Of(blocked).reason, Reason::kReservation);
+  EXPECT_EQ(lab.Of(blocked).start, kStart + 2h);
+  EXPECT_EQ(plan.wake_at, kStart + 1h);
+  lab.Waits(Lab::Exactly({0}, 1h));
+  lab.Waits(Lab::Gpus(1));
+  EXPECT_EQ(Text(lab.Decide().starts), "2:0 3:1");
+}
+
+TEST(QueuePassRoom, AReservationIsForItsUsers) {
+  Lab lab(1);
+  lab.book.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart - 1h, kStart + 2h, {"cat"}}});
+  const JobId other = lab.Waits(Lab::Gpus(1, 1min), "ann");
+  EXPECT_TRUE(lab.Decide().starts.empty());
+  EXPECT_EQ(lab.Of(other).reason, Reason::kReservation);
+  const JobId later = lab.Waits(Lab::Gpus(1, 3h), "cat");  // from then on it is kept for the other
+  EXPECT_TRUE(lab.Decide().starts.empty());
+  EXPECT_EQ(lab.Of(later).reason, Reason::kPriority);
+  lab.Waits(Lab::Gpus(1, 2h), "cat");
+  EXPECT_EQ(Text(lab.Decide().starts), "3:0");
+  lab.now = kStart + 2h;
+  EXPECT_EQ(Text(lab.Decide().starts), "1:0");
+}
+
+// --- preemption and moves
+
+Request Preemptible(Request request) {
+  request.preemptible = true;
+  return request;
+}
+
+TEST(QueuePassRoom, PreemptibleJobsLeaveForOthersAndTheRoomIsKept) {
+  Lab lab(2);
+  lab.Runs(Lab::Gpus(1), {0});
+  const JobId victim = lab.Runs(Preemptible(Lab::Gpus(1)), {1});
+  const JobId job = lab.Waits(Lab::Gpus(1));
+  Plan plan = lab.Decide();
+  ASSERT_EQ(plan.preempts.size(), 1u);
+  EXPECT_EQ(plan.preempts[0].job, victim);
+  EXPECT_FALSE(plan.preempts[0].requeue);
+  EXPECT_EQ(plan.preempts[0].for_job, job);
+  EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
+
+  // While it leaves nobody else is asked to.
+  lab.book.PutRunning({.id = victim, .user = "bob", .phase = Phase::kLeaving, .gpus = {Lab::Uuid(1)}},
+                      Preemptible(Lab::Gpus(1)));
+  plan = lab.Decide();
+  EXPECT_TRUE(plan.preempts.empty());
+  EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
+
+  lab.book.PutRunning(
+      {.id = victim, .user = "bob", .phase = Phase::kSuspended, .wants_back = true, .since = kStart},
+      Preemptible(Lab::Gpus(1)));
+  plan = lab.Decide();
+  EXPECT_EQ(Text(plan.starts), "3:1");
+  EXPECT_TRUE(plan.resumes.empty());
+}
+
+TEST(QueuePassRoom, WhoLosesNothingLeavesFirstThenLowerPriorityThenNewer) {
+  Lab lab(4);
+  const auto one = Preemptible(Lab::Gpus(1));
+  const auto low = With(one, [](Request& r) { r.priority = 10; });
+  lab.Runs(low, {0}, "bob", [](RunningJob& job) { job.suspendable = false; });
+  lab.Runs(one, {1});
+  const JobId newer =
+      lab.Runs(one, {2}, "bob", [](RunningJob& job) { job.on_since = base::MonoTime{} - 10min; });
+  const JobId lowest = lab.Runs(low, {3});
+  const auto victims = [&] {
+    std::vector<JobId> jobs;
+    for (const Preempt& each : lab.Decide().preempts) jobs.push_back(each.job);
+    return jobs;
+  };
+  lab.Waits(Lab::Gpus(1));
+  EXPECT_EQ(victims().size(), 1u);
+  lab.Waits(Lab::Gpus(2));
+  EXPECT_EQ(victims().size(), 3u);
+  lab.Waits(Lab::Gpus(1));
+  const auto all = victims();
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all.back(), JobId{1});
+  EXPECT_TRUE(lab.plan.preempts.back().requeue);
+  EXPECT_NE(std::find(all.begin(), all.end(), newer), all.end());
+  EXPECT_NE(std::find(all.begin(), all.end(), lowest), all.end());
+}
+
+TEST(QueuePassRoom, AJobKeepsItsGpuForAWhileBeforeItIsPreempted) {
+  Lab lab(1);
+  lab.Runs(Preemptible(Lab::Gpus(1)), {0}, "bob",
+           [](RunningJob& job) { job.on_since = base::MonoTime{} - 20s; });
+  lab.Waits(Lab::Gpus(1));
+  const Plan plan = lab.Decide();
+  EXPECT_TRUE(plan.preempts.empty());
+  EXPECT_EQ(plan.wake_at, kStart + 40s);
+}
+
+TEST(QueuePassRoom, WithoutHigherPriorityAJobPreemptsAfterItHasWaited) {
+  Lab lab(1);
+  lab.settings.preempt_wait = 2h;
+  lab.Runs(Preemptible(Lab::Gpus(1)), {0});
+  const JobId job = lab.Waits(Lab::Gpus(1));
+  const Plan plan = lab.Decide();
+  EXPECT_TRUE(plan.preempts.empty());
+  ASSERT_TRUE(plan.wake_at);
+  lab.now = *plan.wake_at;
+  EXPECT_EQ(lab.Decide().preempts.size(), 1u);
+  lab.now = kStart;
+  lab.book.Erase(job);
+  lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.priority = 129; }));
+  EXPECT_EQ(lab.Decide().preempts.size(), 1u);
+}
+
+TEST(QueuePassRoom, NobodyIsPreemptedWhoWouldBeBackFirst) {
+  Lab lab(1);
+  lab.settings.priority_step = 1h;
+  lab.Runs(With(Preemptible(Lab::Gpus(1)), [](Request& r) { r.priority = 200; }), {0});
+  lab.Waits(Lab::Gpus(1));
+  EXPECT_TRUE(lab.Decide().preempts.empty());
+}
+
+TEST(QueuePassRoom, WhereNoEndIsKnownShortJobsStillStart) {
+  Lab lab(2);
+  lab.settings.slack = 1h;
+  lab.Runs(Lab::Gpus(1), {0});
+  lab.Waits(Lab::Gpus(2));
+  lab.Waits(Lab::Gpus(1, 2h));
+  lab.Waits(Lab::Gpus(1, 1h));
+  EXPECT_EQ(Text(lab.Decide().starts), "4:1");
+}
+
+TEST(QueuePassRoom, PreemptibleJobsPreemptOnlyThoseOfLowerPriority) {
+  Lab lab(1);
+  lab.Runs(Preemptible(Lab::Gpus(1)), {0});
+  lab.Waits(Preemptible(Lab::Gpus(1)));
+  EXPECT_TRUE(lab.Decide().preempts.empty());
+  lab.Waits(With(Preemptible(Lab::Gpus(1)), [](Request& r) { r.priority = 129; }));
+  EXPECT_EQ(lab.Decide().preempts.size(), 1u);
+}
+
+TEST(QueuePassRoom, PreemptibleJobsFillWhatIsKeptForOthers) {
+  Lab lab(2);
+  lab.Runs(Lab::Gpus(1, 3h), {0});
+  lab.Waits(Lab::Gpus(2, 1h));
+  lab.Waits(Lab::Gpus(1));
+  lab.Waits(Preemptible(Lab::Gpus(1)));
+  EXPECT_EQ(Text(lab.Decide().starts), "4:1");
+}
+
+TEST(QueuePassRoom, ASuspendedJobComesBackWhenThereIsRoom) {
+  Lab lab(2);
+  const auto off = [](RunningJob& job) {
+    job.phase = Phase::kSuspended;
+    job.wants_back = true;
+    job.on_since.reset();
+    job.since = kStart - 10min;
+  };
+  lab.Runs(Lab::Gpus(1), {1});
+  lab.Runs(Preemptible(Lab::Gpus(1)), {1}, "bob", off);
+  EXPECT_TRUE(lab.Decide().resumes.empty());  // it cannot be moved, and its GPU is taken
+  lab.Runs(Preemptible(Lab::Gpus(1)), {1}, "bob", [&](RunningJob& job) {
+    off(job);
+    job.movable = true;
+  });
+  const Plan plan = lab.Decide();
+  ASSERT_EQ(plan.resumes.size(), 1u);
+  EXPECT_EQ(plan.resumes[0].job, JobId{3});
+  EXPECT_EQ(plan.resumes[0].gpus, Set({0}));
+}
+
+TEST(QueuePassRoom, PreemptibleJobsLeaveAReservationWhenItBegins) {
+  Lab lab(1);
+  lab.Runs(Preemptible(Lab::Gpus(1)), {0});
+  lab.book.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart + 1h, kStart + 2h, {"cat"}}});
+  EXPECT_TRUE(lab.Decide().preempts.empty());
+  lab.now = kStart + 1h;
+  EXPECT_EQ(lab.Decide().preempts.size(), 1u);
+}
+
+TEST(QueuePassRoom, AJobIsMovedWhereThatMakesRoom) {
+  Lab lab(2);
+  const auto movable = [](RunningJob& job) { job.movable = true; };
+  const JobId small = lab.Runs(Lab::Part(10), {0}, "bob", movable);
+  lab.Runs(Lab::Part(20), {1}, "bob", movable);
+  const JobId job = lab.Waits(Lab::Gpus(1));
+  const Plan plan = lab.Decide();
+  ASSERT_EQ(plan.moves.size(), 1u);
+  EXPECT_EQ(plan.moves[0].job, small);
+  EXPECT_EQ(plan.moves[0].from, Set({0}));
+  EXPECT_EQ(plan.moves[0].to, Set({1}));
+  EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
+}
+
+TEST(QueuePassRoom, AJobIsMovedOffAGpuThatSomebodyNames) {
+  Lab lab(2);
+  lab.Runs(Lab::Gpus(1), {0}, "bob", [](RunningJob& job) { job.movable = true; });
+  lab.Waits(Lab::Exactly({0}));
+  const Plan plan = lab.Decide();
+  ASSERT_EQ(plan.moves.size(), 1u);
+  EXPECT_EQ(plan.moves[0].to, Set({1}));
+}
+
+TEST(QueuePassRoom, OnlyWhatIsNeededIsMovedAndNothingInVain) {
+  Lab lab(2);
+  const auto movable = [](RunningJob& job) { job.movable = true; };
+  lab.Runs(Lab::Part(40), {0}, "bob", movable);
+  lab.Runs(Lab::Part(20), {0}, "bob", movable);
+  lab.Runs(Lab::Part(50), {1}, "bob", movable);
+  lab.Waits(Lab::Part(40));
+  const Plan plan = lab.Decide();
+  ASSERT_EQ(plan.moves.size(), 1u);
+  EXPECT_EQ(plan.moves[0].job, JobId{2});
+  lab.Waits(Lab::Gpus(2));
+  EXPECT_EQ(lab.Decide().moves.size(), 1u);
+}
+
+}  // namespace
+}  // namespace gpuman::queue
