@@ -140,6 +140,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
   void OnJobChanged(const Job&, const Runtime&) override {}
   void OnJobForgotten(JobId job) override { forgotten.push_back(job); }
   void OnNotice(const Job&, const Notice& notice) override { kinds.push_back(notice.kind); }
+  void OnRunEnded(const Job&, RunAccount& run) override { accounts.push_back(run); }
   void OnTrouble(const Job&, const std::string& what) override { troubles.push_back(what); }
   std::optional<base::Bytes> PeakOf(JobId) override { return std::nullopt; }
   std::vector<std::string> AllGpus() override { return {"GPU-a"}; }
@@ -157,6 +158,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
   std::vector<JobId> forgotten;
   std::vector<std::string> kinds;
   std::vector<std::string> troubles;
+  std::vector<RunAccount> accounts;
 };
 
 TEST_F(SupervisorTest, RunsACommandToItsEnd) {

@@ -62,7 +62,8 @@ class Child {
     if (auto taken = TakeIdentity(request_.spec); !taken) return taken;
     // A change of user takes the tie away.
     if (auto tied = TieToKeeper(); !tied) return tied;
-    return EnterDirectory(request_.spec);
+    if (auto entered = EnterDirectory(request_.spec); !entered) return entered;
+    return OpenFiles();
   }
 
   // By the system call: the C library keeps two signals to itself, and posix_spawn left those ignored.
@@ -87,6 +88,27 @@ class Child {
       return Failed("setup", errno, "connecting the output");
     if (::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
       return Failed("setup", errno, "marking descriptors close-on-exec");
+    return {};
+  }
+
+  // As the job's user, in its directory.
+  SetupResult OpenFiles() {
+    const Spec& spec = request_.spec;
+    if (auto opened = OpenAs(0, spec.standard_input, O_RDONLY); !opened) return opened;
+    if (auto opened = OpenAs(1, spec.standard_output, O_WRONLY | O_CREAT | O_APPEND); !opened) return opened;
+    if (spec.standard_error.empty() || spec.standard_error == spec.standard_output) {
+      if (!spec.standard_output.empty() && ::dup2(1, 2) < 0)
+        return Failed("file", errno, "connecting the errors");
+      return {};
+    }
+    return OpenAs(2, spec.standard_error, O_WRONLY | O_CREAT | O_APPEND);
+  }
+
+  static SetupResult OpenAs(int number, const std::filesystem::path& file, int flags) {
+    if (file.empty()) return {};
+    const int fd = ::open(file.c_str(), flags | O_CLOEXEC | O_NOCTTY, 0666);
+    if (fd < 0) return Failed("file", errno, fmt::format("opening {}", file.string()));
+    if (::dup2(fd, number) < 0) return Failed("file", errno, fmt::format("using {}", file.string()));
     return {};
   }
 
