@@ -93,16 +93,15 @@ class Forecasting {
     const bool leaving = job.phase == Phase::kLeaving;
     const WallTime end = leaving ? now_ : now_ + std::max(Millis(0), LengthOf(need) - job.ran);
     Count(job, need, end);
-    for (std::size_t gpu = 0; gpu < whole_.size(); ++gpu)
-      if (job.phase != Phase::kSuspended && job.gpus.test(gpu)) Occupy(gpu, need, now_, end);
+    if (job.phase == Phase::kSuspended) return;
+    ForEach(job.gpus, [&](std::size_t gpu) { Occupy(gpu, need, now_, end); });
   }
 
   void Hold(const Waiting& job, const GpuSet& gpus, WallTime start) {
     const Need& need = snapshot_.needs[job.need];
     const WallTime end = start + LengthOf(need);
     Count(job, need, end);
-    for (std::size_t gpu = 0; gpu < whole_.size(); ++gpu)
-      if (gpus.test(gpu)) Occupy(gpu, need, start, end);
+    ForEach(gpus, [&](std::size_t gpu) { Occupy(gpu, need, start, end); });
   }
 
   template <typename Job>
@@ -147,9 +146,9 @@ class Forecasting {
   // When enough of the GPUs that can be used are free, and which.
   WallTime Soonest(const Need& need, GpuSet& gpus) {
     order_.clear();
-    for (std::size_t gpu = 0; gpu < whole_.size(); ++gpu)
-      if (need.possible.test(gpu) && room_.IsUsable(gpu, need))
-        order_.emplace_back(need.share ? part_[gpu] : whole_[gpu], gpu);
+    ForEach(need.possible, [&](std::size_t gpu) {
+      if (room_.IsUsable(gpu, need)) order_.emplace_back(need.share ? part_[gpu] : whole_[gpu], gpu);
+    });
     const auto count = static_cast<std::size_t>(need.gpus);
     if (order_.size() < count) return kNever;
     const auto last = order_.begin() + static_cast<std::ptrdiff_t>(count) - 1;

@@ -62,9 +62,20 @@ double CostOf(const Running& job) {
   return 10 + std::chrono::duration<double, std::ratio<60>>(job.ran).count();  // what it did is lost
 }
 
+// Where a job that has to go from `gpu` would go.
+Wish Elsewhere(const Room& room, Index running, std::size_t gpu, const GpuSet& kept) {
+  const Running& job = room.snapshot().running[running];
+  Wish wish{
+      .need = room.snapshot().needs[job.need], .user = job.user, .job = job.id, .priority = job.priority};
+  wish.end = room.EndOf(job);
+  wish.host_counted = true;
+  wish.need.possible &= ~kept;
+  wish.need.possible.reset(gpu);
+  return wish;
+}
+
 // Puts who is in the way of `wish` on `gpu` elsewhere, in `trial`.
 bool MoveAway(Room& trial, const Wish& wish, std::size_t gpu, const GpuSet& kept, Making& making) {
-  const Snapshot& snapshot = trial.snapshot();
   Ground ground = Survey(trial, gpu, wish, [&](const Running& job) {
     return job.movable && job.gpus.count() == 1 && HasSettled(trial, job);
   });
@@ -72,16 +83,12 @@ bool MoveAway(Room& trial, const Wish& wish, std::size_t gpu, const GpuSet& kept
                    [&](Index a, Index b) { return MemoryOf(trial, a) < MemoryOf(trial, b); });
   const auto going = WhoGoes(trial, wish, ground);
   if (!going) return false;
+  if (!going->empty() && !trial.Find(Elsewhere(trial, going->back(), gpu, kept)))
+    return false;  // copies cost more
   Room tried = trial;
   std::vector<std::pair<Index, GpuSet>> moves;
   for (const Index each : *going) {
-    const Running& job = snapshot.running[each];
-    Wish elsewhere{
-        .need = snapshot.needs[job.need], .user = job.user, .job = job.id, .priority = job.priority};
-    elsewhere.end = tried.EndOf(job);
-    elsewhere.host_counted = true;
-    elsewhere.need.possible &= ~kept;
-    elsewhere.need.possible.reset(gpu);
+    const Wish elsewhere = Elsewhere(tried, each, gpu, kept);
     const auto to = tried.Find(elsewhere);
     if (!to) return false;
     tried.Take(elsewhere, *to);

@@ -12,6 +12,36 @@
 namespace gpuman::queue {
 namespace {
 
+// What was refused, and why: a job that wants at least as much in every respect is refused as well, without a
+// look at the GPUs. A few are enough where needs differ little.
+class Refusals {
+ public:
+  void Add(const Wish& wish, Reason reason) {
+    if (refused_.size() < kMost)
+      refused_.emplace_back(wish, reason);
+    else
+      refused_[next_++ % kMost] = {wish, reason};
+  }
+  // kStarts: it may be worth a look.
+  Reason Of(const Wish& wish) const {
+    const auto covers = [&](const Wish& refused) {
+      const Need &less = refused.need, &more = wish.need;
+      return less.gpus <= more.gpus && refused.end <= wish.end && less.share == more.share &&
+             less.preemptible >= more.preemptible && (more.possible & ~less.possible).none() &&
+             less.memory <= more.memory && less.free_memory <= more.free_memory &&
+             less.host_memory <= more.host_memory && less.cpus <= more.cpus;
+    };
+    for (const auto& [refused, reason] : refused_)
+      if (covers(refused)) return reason;
+    return Reason::kStarts;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 16;
+  std::vector<std::pair<Wish, Reason>> refused_{};
+  std::size_t next_ = 0;
+};
+
 class Passing {
  public:
   Passing(const Snapshot& snapshot, WallTime now)
@@ -31,13 +61,16 @@ class Passing {
 
   Plan Run() {
     if (!snapshot_.paused) ClearReserved();
-    const auto ranked = Rank(snapshot_, Sift(), now_);
+    std::vector<Ranked> ranked = Sift();
+    Sort(snapshot_, ranked);
     plan_.order.reserve(ranked.size());
     for (const Ranked& each : ranked) {
-      if (each.entry < snapshot_.waiting.size())
-        Consider(each.entry);
-      else
+      if (each.entry >= snapshot_.waiting.size())
         ConsiderSuspended(static_cast<Index>(each.entry - snapshot_.waiting.size()));
+      else if (each.need != kNone && refused_[each.need] != Reason::kStarts && !MayAttempt(each.need))
+        Waits(each.entry, refused_[each.need]);  // all that most jobs of a long queue cost
+      else
+        Consider(each.entry);
     }
     for (const Reservation& each : snapshot_.reservations) {
       WakeAt(each.start);
@@ -52,34 +85,43 @@ class Passing {
     if (time > now_) wake_ = std::min(wake_, time);
   }
 
-  // Those that want to run; what keeps the others is said here.
-  std::vector<std::uint32_t> Sift() {
-    std::vector<std::uint32_t> entries;
-    entries.reserve(snapshot_.waiting.size());
+  // Those that want to run, ranked; what keeps the others is said here.
+  std::vector<Ranked> Sift() {
+    const Ranks ranks(snapshot_, now_);
+    std::vector<Ranked> ranked;
+    ranked.reserve(snapshot_.waiting.size());
     for (std::uint32_t i = 0; i < snapshot_.waiting.size(); ++i) {
       const Waiting& job = snapshot_.waiting[i];
-      Verdict& verdict = plan_.verdicts[i];
-      if (job.dependency == DependencyState::kImpossible && job.auto_cancel) {
-        plan_.cancels.push_back({job.id, i, Reason::kDependencyNever});
-        verdict.reason = Reason::kDependencyNever;
-      } else if (job.held) {
-        verdict.reason = Reason::kHeld;
-      } else if (job.dependency != DependencyState::kMet) {
-        verdict.reason =
-            job.dependency == DependencyState::kWaits ? Reason::kDependency : Reason::kDependencyNever;
-      } else if (job.begin > now_) {
-        verdict.reason = job.retries ? Reason::kRetryDelay : Reason::kBeginTime;
-        WakeAt(job.begin);
-      } else {
-        entries.push_back(i);
+      const Reason reason = ReasonToWait(job);
+      if (reason == Reason::kStarts) {
+        const bool plain = tally_.IsFree(job) && !snapshot_.paused && !room_.IsPrivileged(job.user);
+        ranked.push_back({ranks.Of(std::max(job.since, job.begin), job.user, job.need, job.priority), i,
+                          plain ? job.need : kNone});
+        continue;
       }
+      plan_.verdicts[i].reason = reason;
+      if (reason == Reason::kDependencyNever && job.auto_cancel) plan_.cancels.push_back({job.id, i, reason});
+      if (reason == Reason::kBeginTime || reason == Reason::kRetryDelay) WakeAt(job.begin);
     }
-    for (std::uint32_t i = 0; i < snapshot_.running.size(); ++i)
-      if (snapshot_.running[i].phase == Phase::kSuspended && snapshot_.running[i].wants_back)
-        entries.push_back(static_cast<std::uint32_t>(snapshot_.waiting.size()) + i);
+    for (std::uint32_t i = 0; i < snapshot_.running.size(); ++i) {
+      const Running& job = snapshot_.running[i];
+      if (job.phase == Phase::kSuspended && job.wants_back)
+        ranked.push_back({ranks.Of(job.since, job.user, job.need, job.priority),
+                          static_cast<std::uint32_t>(snapshot_.waiting.size()) + i, kNone});
+    }
     std::sort(plan_.cancels.begin(), plan_.cancels.end(),
               [](const auto& a, const auto& b) { return a.job < b.job; });
-    return entries;
+    return ranked;
+  }
+
+  // What keeps it however empty the machine is; kStarts: nothing.
+  Reason ReasonToWait(const Waiting& job) const {
+    if (job.dependency == DependencyState::kImpossible && (job.auto_cancel || !job.held))
+      return Reason::kDependencyNever;
+    if (job.held) return Reason::kHeld;
+    if (job.dependency == DependencyState::kWaits) return Reason::kDependency;
+    if (job.begin > now_) return job.retries ? Reason::kRetryDelay : Reason::kBeginTime;
+    return Reason::kStarts;
   }
 
   // Preemptible jobs leave GPUs that are another user's from now on.
@@ -104,44 +146,50 @@ class Passing {
     can_yield_ = true;
   }
 
+  void Waits(Index waiting, Reason reason) {
+    plan_.order.push_back(waiting);
+    plan_.verdicts[waiting].reason = reason;
+    plan_.verdicts[waiting].position = static_cast<std::uint32_t>(plan_.order.size());
+  }
+
   void Consider(Index waiting) {
     const Waiting& job = snapshot_.waiting[waiting];
-    Verdict& verdict = plan_.verdicts[waiting];
-    verdict.reason = ReasonNotTo(job);
-    if (verdict.reason == Reason::kStarts) Start(waiting, job, verdict);
-    if (verdict.reason == Reason::kStarts) return;
-    plan_.order.push_back(waiting);
-    verdict.position = static_cast<std::uint32_t>(plan_.order.size());
-  }
-
-  // kStarts: nothing is known that is in its way. This is all that most jobs of a long queue cost.
-  Reason ReasonNotTo(const Waiting& job) {
-    if (snapshot_.paused) return Reason::kPaused;
+    if (snapshot_.paused) return Waits(waiting, Reason::kPaused);
     if (const Reason refusal = tally_.Refuses(job); refusal != Reason::kStarts) {
       if (refusal == Reason::kQuota) WakeAtRelief(job);
-      return refusal;
+      return Waits(waiting, refusal);
     }
     const Reason known = refused_[job.need];
-    return MayAttempt(job.need) || room_.IsPrivileged(job.user) ? Reason::kStarts : known;
+    if (known != Reason::kStarts && !MayAttempt(job.need) && !room_.IsPrivileged(job.user))
+      return Waits(waiting, known);
+    Start(waiting, job);
   }
 
-  void Start(Index waiting, const Waiting& job, Verdict& verdict) {
+  void Start(Index waiting, const Waiting& job) {
     const Wish wish = WishOf(snapshot_.needs[job.need], job.user, job.id, job.priority, job.since);
+    const bool alike = !room_.IsPrivileged(job.user);  // what is said to it is said to all with its need
+    if (alike && !MayAttempt(job.need)) refused_[job.need] = refusals_.Of(wish);
+    if (alike && refused_[job.need] != Reason::kStarts && !MayAttempt(job.need))
+      return Waits(waiting, refused_[job.need]);
     if (const auto gpus = room_.Find(wish)) {
       plan_.starts.push_back({job.id, waiting, *gpus});
       room_.Take(wish, *gpus);
       tally_.Start(job);
-      verdict = {Reason::kStarts, 0, now_};
+      plan_.verdicts[waiting].start = now_;
       return;
     }
     if (MakesRoom(wish, job.need)) {
       tally_.Start(job);
-      verdict = {Reason::kMakingRoom, 0, now_};
-      return;
+      plan_.verdicts[waiting].start = now_;
+      return Waits(waiting, Reason::kMakingRoom);
     }
-    verdict.reason = room_.WhyNot(wish);
-    if (!room_.IsPrivileged(job.user)) refused_[job.need] = verdict.reason;
-    verdict.start = KeepFor(wish);
+    const Reason reason = room_.WhyNot(wish);
+    if (alike) {
+      refused_[job.need] = reason;
+      refusals_.Add(wish, reason);
+    }
+    plan_.verdicts[waiting].start = KeepFor(wish);
+    Waits(waiting, reason);
   }
 
   // A suspended job comes back to GPUs that would do for it; one that cannot be moved to those that it left.
@@ -229,6 +277,7 @@ class Passing {
   std::vector<Reason> refused_;  // of each need: why there is no room for it any more in this pass
   std::vector<bool> attempted_;  // of each need: nobody can make room for it
   int attempts_ = 0;
+  Refusals refusals_{};
   bool can_yield_ = false;  // somebody may leave or go elsewhere
   bool kept_ = false;
   WallTime wake_ = kNever;

@@ -44,32 +44,6 @@ void SortEqualsById(const Snapshot& snapshot, std::vector<Ranked>& ranked) {
   }
 }
 
-// The ranks, in milliseconds of the wall.
-class Ranks {
- public:
-  Ranks(const Snapshot& snapshot, WallTime now) : settings_(snapshot.settings) {
-    for (const double fair : FairShares(snapshot, now))
-      of_user_.push_back(static_cast<std::int64_t>(static_cast<double>(settings_.fair_share.count()) * fair));
-    for (const Need& need : snapshot.needs) of_need_.push_back(ShortJob(need.time_limit));
-  }
-
-  std::int64_t Of(WallTime since, Index user, Index need, int priority) const {
-    return since.time_since_epoch().count() - (priority - kUsualPriority) * settings_.priority_step.count() -
-           of_user_[user] - of_need_[need];
-  }
-
- private:
-  std::int64_t ShortJob(Millis limit) const {
-    if (limit.count() == 0) return 0;
-    const double halvings =
-        static_cast<double>(limit.count()) / static_cast<double>(settings_.short_scale.count());
-    return static_cast<std::int64_t>(static_cast<double>(settings_.short_job.count()) * std::exp2(-halvings));
-  }
-
-  const Settings& settings_;
-  std::vector<std::int64_t> of_user_{}, of_need_{};
-};
-
 }  // namespace
 
 Rate RateOf(const Snapshot& snapshot, const Need& need) {
@@ -108,28 +82,27 @@ std::vector<double> FairShares(const Snapshot& snapshot, WallTime now) {
   return fair;
 }
 
-std::vector<Ranked> Rank(const Snapshot& snapshot, const std::vector<std::uint32_t>& entries, WallTime now) {
-  const Ranks ranks(snapshot, now);
-  const std::size_t waiting = snapshot.waiting.size();
-  std::vector<Ranked> ranked;
-  ranked.reserve(entries.size());
-  std::int64_t first = INT64_MAX;
-  for (const std::uint32_t entry : entries) {
-    std::int64_t rank = 0;
-    if (entry < waiting) {
-      const Waiting& job = snapshot.waiting[entry];
-      rank = ranks.Of(std::max(job.since, job.begin), job.user, job.need, job.priority);
-    } else {
-      const Running& job = snapshot.running[entry - waiting];
-      rank = ranks.Of(job.since, job.user, job.need, job.priority);
-    }
-    first = std::min(first, rank);
-    ranked.push_back({static_cast<std::uint64_t>(rank), entry});
+Ranks::Ranks(const Snapshot& snapshot, WallTime now) : step_(snapshot.settings.priority_step.count()) {
+  const Settings& settings = snapshot.settings;
+  const auto fair_share = static_cast<double>(settings.fair_share.count());
+  for (const double fair : FairShares(snapshot, now))
+    of_user_.push_back(static_cast<std::int64_t>(fair_share * fair));
+  const auto short_job = static_cast<double>(settings.short_job.count());
+  of_need_.reserve(snapshot.needs.size());
+  for (const Need& need : snapshot.needs) {
+    const double halvings =
+        static_cast<double>(need.time_limit.count()) / static_cast<double>(settings.short_scale.count());
+    const double worth = need.time_limit.count() > 0 ? short_job * std::exp2(-halvings) : 0;
+    of_need_.push_back(static_cast<std::int64_t>(worth));
   }
+}
+
+void Sort(const Snapshot& snapshot, std::vector<Ranked>& ranked) {
+  std::int64_t first = INT64_MAX;
+  for (const Ranked& each : ranked) first = std::min(first, static_cast<std::int64_t>(each.rank));
   for (Ranked& each : ranked) each.rank -= static_cast<std::uint64_t>(first);
   RadixSort(ranked);
   SortEqualsById(snapshot, ranked);
-  return ranked;
 }
 
 }  // namespace gpuman::queue

@@ -26,14 +26,29 @@ Rate RateOf(const Snapshot& snapshot, const Need& need);
 // them nobody's use counts. What running jobs used so far counts in.
 std::vector<double> FairShares(const Snapshot& snapshot, WallTime now);
 
-// A job among those that want to run: a place in Snapshot::waiting, or, counted on from there, in
-// Snapshot::running (suspended, to be resumed).
+// A job among those that want to run.
 struct Ranked {
-  std::uint64_t rank = 0;  // milliseconds after the first
-  std::uint32_t entry = 0;
+  std::uint64_t rank = 0;  // from Ranks; after Sort milliseconds after the first
+  std::uint32_t entry =
+      0;  // a place in Snapshot::waiting or, counted on from there, in Snapshot::running (to be resumed)
+  Index need = kNone;  // of a waiting job that no quota, throttle or reservation is about; else kNone
 };
 
-// All of `entries` in order. O(n) with a radix sort; those of equal rank by id.
-std::vector<Ranked> Rank(const Snapshot& snapshot, const std::vector<std::uint32_t>& entries, WallTime now);
+// Ranks in milliseconds of the wall. Refers to the snapshot. Thread-compatible.
+class Ranks {
+ public:
+  Ranks(const Snapshot& snapshot, WallTime now);
+  std::uint64_t Of(WallTime since, Index user, Index need, int priority) const {
+    return static_cast<std::uint64_t>(since.time_since_epoch().count() - (priority - kUsualPriority) * step_ -
+                                      of_user_[user] - of_need_[need]);
+  }
+
+ private:
+  std::int64_t step_;
+  std::vector<std::int64_t> of_user_{}, of_need_{};
+};
+
+// In order. O(n) with a radix sort; those of equal rank by id.
+void Sort(const Snapshot& snapshot, std::vector<Ranked>& ranked);
 
 }  // namespace gpuman::queue

@@ -35,6 +35,8 @@ Room::Room(const Snapshot& snapshot, WallTime now)
     const std::size_t place = slots_.size();
     idle_.set(place, slot.open && !slot.unmanaged);
     sharable_.set(place, slot.open && (!slot.unmanaged || snapshot.settings.share_unmanaged));
+    empty_.set(place);
+    partly_.set(place);
     slots_.push_back(slot);
   }
   for (std::size_t i = 0; i < snapshot.running.size(); ++i) {
@@ -42,12 +44,13 @@ Room::Room(const Snapshot& snapshot, WallTime now)
     const Need& need = snapshot.needs[job.need];
     Subtract(host_, need);
     if (job.phase == Phase::kSuspended) continue;
-    for (std::size_t gpu = 0; gpu < slots_.size(); ++gpu) {
-      if (!job.gpus.test(gpu)) continue;
+    const WallTime end = EndOf(job);
+    ForEach(job.gpus, [&](std::size_t gpu) {
       const bool leaving = job.phase == Phase::kLeaving || job.leaving.test(gpu);
-      Hold(gpu, {static_cast<Index>(i), leaving ? now : EndOf(job), need.memory, need.share, leaving});
-    }
+      Hold(gpu, {static_cast<Index>(i), leaving ? now : end, need.memory, need.share, leaving});
+    });
   }
+  FindMostFree();
   for (const Reservation& reservation : snapshot.reservations) {
     if (reservation.end <= now) continue;
     for (const Index user : reservation.users) privileged_[user] = true;
@@ -68,7 +71,10 @@ void Room::Hold(std::size_t gpu, const Holder& holder) {
   slot.exclusive |= !holder.share;
   slot.free = slot.exclusive ? base::Bytes{} : slot.free - holder.memory;
   idle_.reset(gpu);
-  if (slot.exclusive) sharable_.reset(gpu);
+  empty_.reset(gpu);
+  if (!slot.exclusive) return;
+  sharable_.reset(gpu);
+  partly_.reset(gpu);
 }
 
 bool Room::IsUsable(std::size_t gpu, const Need& need) const {
@@ -100,17 +106,17 @@ bool Room::MayHold(std::size_t gpu, const Wish& wish, const Bars& bars) const {
 
 bool Room::Fits(std::size_t gpu, const Wish& wish, const Bars& bars) const {
   const Slot& slot = slots_[gpu];
+  if (wish.need.free_memory > slot.free || (wish.need.share && wish.need.memory > slot.free)) return false;
   const bool managed = !slot.unmanaged || (wish.need.share && snapshot_->settings.share_unmanaged);
   if ((bars.closed && !slot.open) || (bars.unmanaged && !managed)) return false;
-  if (slot.exclusive || (!wish.need.share && !slot.holders.empty())) return false;
-  if (wish.need.share && wish.need.memory > slot.free) return false;
-  return wish.need.free_memory <= slot.free && MayHold(gpu, wish, bars);
+  return MayHold(gpu, wish, bars);
 }
 
 GpuSet Room::Fitting(const Wish& wish, const Bars& bars) const {
   GpuSet fitting;
-  for (std::size_t gpu = 0; gpu < slots_.size(); ++gpu)
-    if (wish.need.possible.test(gpu) && Fits(gpu, wish, bars)) fitting.set(gpu);
+  ForEach((wish.need.share ? partly_ : empty_) & wish.need.possible, [&](std::size_t gpu) {
+    if (Fits(gpu, wish, bars)) fitting.set(gpu);
+  });
   return fitting;
 }
 
@@ -124,19 +130,20 @@ std::optional<GpuSet> Room::Find(const Wish& wish) const {
   const auto count = static_cast<std::size_t>(wish.need.gpus);
   if (count == 0) return GpuSet{};
   if (((wish.need.share ? sharable_ : idle_) & wish.need.possible).count() < count) return std::nullopt;
+  if (wish.need.share && wish.need.memory > most_free_) return std::nullopt;
   const GpuSet fitting = Fitting(wish);
   if (fitting.count() < count) return std::nullopt;
   std::vector<Candidate> candidates;
-  for (std::size_t gpu = 0; gpu < slots_.size(); ++gpu)
-    if (fitting.test(gpu))
-      candidates.push_back({gpu, !slots_[gpu].holders.empty(), slots_[gpu].free, slots_[gpu].claimed});
+  ForEach(fitting, [&](std::size_t gpu) {
+    candidates.push_back({gpu, !slots_[gpu].holders.empty(), slots_[gpu].free, slots_[gpu].claimed});
+  });
   return Choose(*snapshot_, std::move(candidates), count, wish.need.share, wish.job);
 }
 
 Reason Room::WhyNot(const Wish& wish) const {
-  const auto would = [&](const Bars& bars) {
-    return Fitting(wish, bars).count() >= static_cast<std::size_t>(wish.need.gpus);
-  };
+  const auto count = static_cast<std::size_t>(wish.need.gpus);
+  const auto would = [&](const Bars& bars) { return Fitting(wish, bars).count() >= count; };
+  if (((wish.need.share ? partly_ : empty_) & wish.need.possible).count() < count) return Reason::kResources;
   if (!wish.host_counted && HasHost(wish.need) && !IsWithin(wish.need, host_)) return Reason::kResources;
   if (would({.claims = false})) return Reason::kPriority;
   if (would({.claims = false, .reservations = false})) return Reason::kReservation;
@@ -152,12 +159,17 @@ void Room::Take(const Wish& wish, const GpuSet& gpus) {
     if (wish.end > host_claimed_) Subtract(host_spare_, wish.need);
     host_holders_.push_back({wish.end, wish.need.host_memory, wish.need.cpus});
   }
-  for (std::size_t gpu = 0; gpu < slots_.size(); ++gpu) {
-    if (!gpus.test(gpu)) continue;
+  ForEach(gpus, [&](std::size_t gpu) {
     Slot& slot = slots_[gpu];
     Hold(gpu, {kNone, wish.end, wish.need.memory, wish.need.share, false});
     if (wish.end > slot.claimed) slot.spare = slot.spare - wish.need.memory;
-  }
+  });
+  FindMostFree();
+}
+
+void Room::FindMostFree() {
+  most_free_ = {};
+  ForEach(sharable_, [&](std::size_t gpu) { most_free_ = std::max(most_free_, slots_[gpu].free); });
 }
 
 void Room::Dismiss(Index running) {
@@ -170,17 +182,16 @@ void Room::Dismiss(Index running) {
 }
 
 void Room::Claim(const Wish& wish, const GpuSet& gpus, WallTime from) {
-  for (std::size_t gpu = 0; gpu < slots_.size(); ++gpu) {
-    if (!gpus.test(gpu)) continue;
+  ForEach(gpus, [&](std::size_t gpu) {
     Slot& slot = slots_[gpu];
     slot.claimed = from;
     slot.claimed_firmly = wish.need.preemptible || !snapshot_->settings.preempt;
     slot.spare = {};
-    if (!wish.need.share) continue;
+    if (!wish.need.share) return;
     slot.spare = snapshot_->gpus[gpu].memory - snapshot_->gpus[gpu].foreign - wish.need.memory;
     for (const Holder& holder : slot.holders)
       if (holder.end > from) slot.spare = slot.spare - holder.memory;
-  }
+  });
   if (wish.host_counted || !HasHost(wish.need)) return;
   host_claimed_ = from;
   host_spare_ = HostAt(from);

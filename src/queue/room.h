@@ -97,11 +97,14 @@ class Room {
 
   bool Fits(std::size_t gpu, const Wish& wish, const Bars& bars) const;
   void Hold(std::size_t gpu, const Holder& holder);
+  void FindMostFree();
 
   const Snapshot* snapshot_;
   WallTime now_;
   std::vector<Slot> slots_;
-  GpuSet idle_{}, sharable_{};              // where a job can be at all
+  GpuSet empty_{}, partly_{};               // with nobody on them; with no exclusive job on them
+  GpuSet idle_{}, sharable_{};              // of those, the ones that may be handed out
+  base::Bytes most_free_{};                 // of sharable_
   std::vector<bool> privileged_;            // users with a reservation
   std::vector<WallTime> reserved_;          // when the next reservation of each GPU begins, for other users
   Host host_{};                             // free now

@@ -6,22 +6,18 @@
 // something took is told as a duration, measured by the monotonic clock.
 #pragma once
 
-#include <bitset>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "queue/gpu_set.h"
 #include "queue/request.h"
 #include "queue/settings.h"
 #include "queue/usage.h"
 
 namespace gpuman::queue {
-
-// A set of GPUs, by their place in Snapshot::gpus. MIG instances count as GPUs.
-inline constexpr std::size_t kMostGpus = 128;
-using GpuSet = std::bitset<kMostGpus>;
 
 // An index into one of the snapshot's tables.
 using Index = std::uint32_t;
@@ -88,8 +84,9 @@ struct Throttle {
 
 enum class DependencyState : std::uint8_t { kMet, kWaits, kImpossible };
 
-// A job that waits for its start.
-struct Waiting {
+// A job that waits for its start. A pass looks at them in another order than they lie in, so each is one line
+// of the cache.
+struct alignas(64) Waiting {
   JobId id{};
   WallTime since{};                  // submitted, or requeued
   WallTime begin = WallTime::min();  // begin time, or the end of a retry's delay

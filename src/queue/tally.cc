@@ -29,6 +29,8 @@ Tally::Tally(const Snapshot& snapshot)
       projects_(snapshot.projects.size()),
       arrays_(snapshot.arrays.size(), 0),
       groups_(snapshot.groups.size(), 0) {
+  for (const Account& user : snapshot.users) limited_users_.push_back(user.quota != Quota{});
+  for (const Account& project : snapshot.projects) limited_projects_.push_back(project.quota != Quota{});
   for (const Running& job : snapshot.running) {
     Add(job.user, job.project, HeldBy(snapshot.needs[job.need], job.ran, job.phase == Phase::kSuspended));
     if (job.array != kNone) ++arrays_[job.array];
@@ -52,6 +54,7 @@ Reason Tally::Refuses(const Waiting& job) const {
     return Reason::kArrayLimit;
   if (job.group != kNone && groups_[job.group] >= snapshot_.groups[job.group].limit)
     return Reason::kGroupLimit;
+  if (!IsLimited(job.user, job.project)) return Reason::kStarts;
   const Held more = HeldBy(snapshot_.needs[job.need], Millis(0), false);
   if (!Allows(snapshot_.users[job.user], users_[job.user], more)) return Reason::kQuota;
   if (job.project != kNone && !Allows(snapshot_.projects[job.project], projects_[job.project], more))

@@ -23,6 +23,10 @@ class Tally {
  public:
   explicit Tally(const Snapshot& snapshot);
 
+  // Nothing here can refuse it.
+  bool IsFree(const Waiting& job) const {
+    return job.array == kNone && job.group == kNone && !IsLimited(job.user, job.project);
+  }
   // kArrayLimit, kGroupLimit, kQuota; kStarts where none of them is in its way.
   Reason Refuses(const Waiting& job) const;
   // The same for a suspended job that comes back: it has all but the GPUs.
@@ -38,8 +42,13 @@ class Tally {
  private:
   void Add(Index user, Index project, const Held& more);
 
+  bool IsLimited(Index user, Index project) const {
+    return limited_users_[user] || (project != kNone && limited_projects_[project]);
+  }
+
   const Snapshot& snapshot_;
   std::vector<Held> users_, projects_;
+  std::vector<bool> limited_users_{}, limited_projects_{};  // those with a quota
   std::vector<int> arrays_, groups_;
 };
 
