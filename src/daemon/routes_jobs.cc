@@ -14,14 +14,15 @@ jobs::Supervisor::Done<jobs::Job> AnswerWithJob(Service& service, const Exchange
                                                 unsigned status = 200) {
   return [&service, exchange, status](base::Result<jobs::Job> job) {
     if (!job) return SendError(exchange, job.error());
-    SendJson(exchange, api::Encode(service.View(*job)), status);
+    SendJson(exchange, api::Encode(service.ViewWithQueue(*job)), status);
   };
 }
 
 // The job a path names, if it exists and the caller may do this to it.
 base::Result<const jobs::Job*> JobFor(Service& service, const ExchangePtr& exchange,
                                       const PathParameters& parameters, Act act) {
-  GPUMAN_ASSIGN(const auto id, service.jobs().Resolve(parameters.at("ref")));
+  GPUMAN_ASSIGN(const auto ids, service.queue().JobsOf(parameters.at("ref"), exchange->request().peer.uid));
+  const auto id = ids.front();  // of an array: its first task
   const auto* job = service.jobs().Find(id);
   if (!job) return base::Fail(base::ErrorCode::kNotFound, "there is no job " + parameters.at("ref"));
   GPUMAN_TRY(service.Check(exchange->request().peer, act, job->owner.uid));
@@ -76,7 +77,7 @@ Suspender::Done AnswerWhenThere(Service& service, const ExchangePtr& exchange, b
     if (!there) return SendError(exchange, there.error());
     const auto* job = service.jobs().Find(id);
     if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    SendJson(exchange, api::Encode(service.View(*job)));
+    SendJson(exchange, api::Encode(service.ViewWithQueue(*job)));
   };
 }
 
@@ -131,7 +132,7 @@ void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
 
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   const auto handle = service.jobs().WaitForEnd(job.id, [&service, exchange](const jobs::Job& ended) {
-    SendJson(exchange, api::Encode(service.View(ended)));
+    SendJson(exchange, api::Encode(service.ViewWithQueue(ended)));
   });
   if (handle != 0) exchange->OnGone([&service, handle] { service.jobs().CancelWait(handle); });
 }
@@ -159,7 +160,7 @@ void AddJobRoutes(http::Router& router, Service& service) {
   });
   router.Add("GET", "/v1/jobs/{ref}",
              OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
-               SendJson(exchange, api::Encode(service.View(job)));
+               SendJson(exchange, api::Encode(service.ViewWithQueue(job)));
              }));
   router.Add("PATCH", "/v1/jobs/{ref}",
              OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {

@@ -116,6 +116,8 @@ void AddAllRoutes(http::Router& router, Service& service) {
   AddViewRoutes(router, service);
   AddJobRoutes(router, service);
   AddShareRoutes(router, service);
+  AddQueueRoutes(router, service);
+  AddQueueBookRoutes(router, service);
   AddEventRoutes(router, service);
 }
 

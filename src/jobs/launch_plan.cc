@@ -94,6 +94,7 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.restart.mode = job.restart;
   if (job.queued) {
     const Terms& terms = *job.terms;
+    spec.script = terms.script;
     spec.time_limit = {terms.time_limit, terms.warn_signal, terms.warn_before};
     spec.standard_input = terms.standard_input;
     spec.standard_output = ExpandFile(terms.standard_output, job);

@@ -217,6 +217,7 @@ Json TermsToJson(const Terms& terms) {
   static const Terms kUsual;
   Json json = Json::object();
   PutUnless(json, "request", terms.request, kUsual.request);
+  PutUnless(json, "script", terms.script, kUsual.script);
   PutUnless(json, "project", terms.project, kUsual.project);
   if (terms.retries.count > 0)
     json["retries"] = {{"count", terms.retries.count},
@@ -234,6 +235,7 @@ Json TermsToJson(const Terms& terms) {
 Terms TermsFromJson(const Json& json) {
   Terms terms;
   Get(json, "request", terms.request);
+  Get(json, "script", terms.script);
   Get(json, "project", terms.project);
   if (auto it = json.find("retries"); it != json.end()) {
     terms.retries.count = it->at("count").get<int>();

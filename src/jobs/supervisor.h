@@ -49,6 +49,8 @@ class SupervisorHost {
   virtual void OnNotice(const Job& job, const Notice& notice) = 0;
   // A run has ended: its account is written with the job's record. May complete it.
   virtual void OnRunEnded(const Job& job, RunAccount& run) = 0;
+  // Others wait for what becomes of it: it is not forgotten because it is old.
+  virtual bool IsNeeded(JobId job) = 0;
   // For the daemon's own log.
   virtual void OnTrouble(const Job& job, const std::string& what) = 0;
   // Largest use of memory seen in this run.

@@ -65,7 +65,7 @@ void Supervisor::ForgetOldOnes() {
   for (const Job* job : ended) {
     if (left <= options_.keep_ended && job->ended_at && *job->ended_at >= oldest) break;
     --left;
-    Forget(job->id);
+    if (!host_.IsNeeded(job->id)) Forget(job->id);
   }
 }
 

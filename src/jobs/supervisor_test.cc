@@ -141,6 +141,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
   void OnJobForgotten(JobId job) override { forgotten.push_back(job); }
   void OnNotice(const Job&, const Notice& notice) override { kinds.push_back(notice.kind); }
   void OnRunEnded(const Job&, RunAccount& run) override { accounts.push_back(run); }
+  bool IsNeeded(JobId) override { return false; }
   void OnTrouble(const Job&, const std::string& what) override { troubles.push_back(what); }
   std::optional<base::Bytes> PeakOf(JobId) override { return std::nullopt; }
   std::vector<std::string> AllGpus() override { return {"GPU-a"}; }

@@ -22,6 +22,7 @@ struct Retries {
 
 struct Terms {
   std::string request;  // as queue/record.h writes it; nothing here reads it
+  std::string script;   // its text, where the command runs one; empty: it does not
   std::string project;
   Retries retries;
   std::optional<base::Millis> time_limit;  // of a run, without the time it is suspended
@@ -35,7 +36,7 @@ struct Terms {
 
 struct TermsHash {
   std::size_t operator()(const Terms& terms) const {
-    return std::hash<std::string>()(terms.request) ^ std::hash<std::string>()(terms.standard_output);
+    return std::hash<std::string>()(terms.request) ^ std::hash<std::string>()(terms.script);
   }
 };
 

@@ -5,11 +5,13 @@
 #include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -94,6 +96,7 @@ class Child {
   // As the job's user, in its directory.
   SetupResult OpenFiles() {
     const Spec& spec = request_.spec;
+    if (auto made = MakeScript(); !made) return made;
     if (auto opened = OpenAs(0, spec.standard_input, O_RDONLY); !opened) return opened;
     if (auto opened = OpenAs(1, spec.standard_output, O_WRONLY | O_CREAT | O_APPEND); !opened) return opened;
     if (spec.standard_error.empty() || spec.standard_error == spec.standard_output) {
@@ -102,6 +105,17 @@ class Child {
       return {};
     }
     return OpenAs(2, spec.standard_error, O_WRONLY | O_CREAT | O_APPEND);
+  }
+
+  // In memory, so that nothing is left of it and nobody changes it; open for the interpreter alone to read.
+  SetupResult MakeScript() {
+    if (request_.spec.script.empty()) return {};
+    const int fd = ::memfd_create("script", 0);
+    if (fd < 0) return Failed("setup", errno, "making the file of the script");
+    if (auto written = base::WriteAll(fd, request_.spec.script); !written)
+      return tl::unexpected(SetupError{"setup", 0, "writing the script: " + written.error().message});
+    script_file_ = fmt::format("/dev/fd/{}", fd);
+    return {};
   }
 
   static SetupResult OpenAs(int number, const std::filesystem::path& file, int flags) {
@@ -116,6 +130,7 @@ class Child {
     Spec merged = request_.spec;
     merged.extra_environment.insert(merged.extra_environment.end(), request_.extra_environment.begin(),
                                     request_.extra_environment.end());
+    if (!script_file_.empty()) std::replace(merged.argv.begin(), merged.argv.end(), std::string(kScriptArgument), script_file_);
     auto environment = MergedEnvironment(merged);
     auto file = FindCommand(merged.argv[0], PathOf(environment));
     if (!file) return std::move(file.error());
@@ -153,6 +168,7 @@ class Child {
   pid_t keeper_;
   int report_fd_;
   std::vector<std::string> notes_;
+  std::string script_file_;  // empty: there is no script
 };
 
 }  // namespace

@@ -154,6 +154,7 @@ std::string SerializeSpec(const Spec& spec) {
                {"stop_grace_ms", ToJson(spec.stop_grace)},
                {"leftovers", spec.leftovers == Leftovers::kEnd ? "end" : "wait"},
                {"use_cgroup", spec.use_cgroup}};
+  if (!spec.script.empty()) json["script"] = ToJson(spec.script);
   Put(json, "time_limit_ms", spec.time_limit.limit);
   if (spec.time_limit.warn_signal != 0) {
     json["warn_signal"] = spec.time_limit.warn_signal;
@@ -197,6 +198,7 @@ base::Result<Spec> ParseSpec(std::string_view text) {
   fields.Take("leftovers", leftovers);
   if (leftovers != "end" && leftovers != "wait") fields.Complain("leftovers is neither end nor wait");
   spec.leftovers = leftovers == "wait" ? Leftovers::kWait : Leftovers::kEnd;
+  fields.Take("script", spec.script);
   fields.Take("time_limit_ms", spec.time_limit.limit);
   fields.Take("warn_signal", spec.time_limit.warn_signal);
   fields.Take("warn_before_ms", spec.time_limit.warn_before);

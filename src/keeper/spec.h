@@ -21,6 +21,8 @@ namespace gpuman::keeper {
 
 inline constexpr int kSpecVersion = 1;
 
+inline constexpr std::string_view kScriptArgument = "{script}";
+
 struct ResourceLimit {
   int resource = 0;  // RLIMIT_…
   rlim_t soft = RLIM_INFINITY;
@@ -54,6 +56,8 @@ struct Spec {
   std::int64_t job_id = 0;
   std::string tag;
   std::vector<std::string> argv;  // argv[0] without '/': looked up in the PATH of `environment`
+  // Text of a script: the argument kScriptArgument is the name of a file with it, for this run alone.
+  std::string script;
 
   uid_t uid = 0;
   gid_t gid = 0;
