@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+
 #include "api/json.h"
+#include "api/queue_json.h"
 #include "daemon/job_request.h"
 #include "daemon/log_stream.h"
+#include "daemon/queue/update.h"
 #include "daemon/routes.h"
 
 namespace gpuman::daemon {
@@ -50,15 +54,43 @@ void Submit(Service& service, const ExchangePtr& exchange) {
   service.jobs().Create(std::move(*job), AnswerWithJob(service, exchange, 201));
 }
 
-void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
-  const auto update = api::Decode<api::UpdateRequest>(exchange->request().body);
-  if (!update) return SendError(exchange, update.error());
+// Of a job that never was in the queue.
+void UpdateRun(Service& service, const ExchangePtr& exchange, const jobs::Job& job, const api::UpdateRequest& update) {
   jobs::Job tried = job;
-  if (auto fine = ApplyUpdate(*update, service.inventory(), tried); !fine)
+  if (auto fine = ApplyUpdate(update, service.inventory(), tried); !fine)
     return SendError(exchange, fine.error());
   service.jobs().Update(
-      job.id, [&](jobs::Job& stored) { (void)ApplyUpdate(*update, service.inventory(), stored).has_value(); },
+      job.id, [&](jobs::Job& stored) { (void)ApplyUpdate(update, service.inventory(), stored).has_value(); },
       AnswerWithJob(service, exchange));
+  service.LookNow();
+}
+
+void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto update = api::Decode<api::JobUpdate>(exchange->request().body);
+  if (!update) return SendError(exchange, update.error());
+  if (!job.queued && update->queue)
+    return SendError(exchange, {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}});
+  if (!job.queued) return UpdateRun(service, exchange, job, update->job);
+  PreparedJob changed{job, service.queue().RequestFor(job)};
+  const auto lookup = service.queue().LookupFor(exchange->request().peer.uid);
+  auto fine = ApplyQueueUpdate(*update, service.inventory(), lookup, changed);
+  if (fine && jobs::IsWaiting(job)) fine = service.queue().MayBecome(changed);
+  if (!fine) return SendError(exchange, fine.error());
+  // What it asks for; how far it got is its own.
+  const auto take = [changed = std::move(changed.job)](jobs::Job& stored) {
+    stored.tag = changed.tag;
+    stored.command = changed.command;
+    stored.memory = changed.memory;
+    stored.soft = changed.soft;
+    stored.priority = changed.priority;
+    stored.weight = changed.weight;
+    stored.share = changed.share;
+    stored.grace = changed.grace;
+    stored.terms = changed.terms;
+    stored.array = changed.array;
+  };
+  if (jobs::IsWaiting(job)) return service.jobs().Change(job.id, take, AnswerWithJob(service, exchange));
+  service.jobs().Update(job.id, take, AnswerWithJob(service, exchange));
   service.LookNow();
 }
 

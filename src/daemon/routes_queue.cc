@@ -8,6 +8,7 @@
 #include "api/queue_json.h"
 #include "api/queue_rows.h"
 #include "daemon/job_request.h"
+#include "daemon/queue/update.h"
 #include "daemon/queue/views.h"
 #include "daemon/routes.h"
 
@@ -177,11 +178,12 @@ void ShowQueue(Service& service, const ExchangePtr& exchange) {
   const auto filter = FilterOf(service, exchange->request());
   if (!filter) return SendError(exchange, filter.error());
   const auto look = service.queue().Look();
+  const queue::Explainer explainer(look.snapshot, look.plan, look.now);
   api::JobList list;
   for (const auto& [job, row] : Select(service, look, *filter)) {
     auto view = service.View(*job);
     if (job->queued) view.queue = QueueFieldsOf(*job, service.queue().RequestFor(*job));
-    ShowWaiting(look, row, view);
+    ShowWaiting(look, explainer, row, view);
     list.jobs.push_back(std::move(view));
   }
   SendJson(exchange, api::Encode(list));
@@ -328,6 +330,73 @@ void CancelMany(Service& service, const ExchangePtr& exchange) {
   }
 }
 
+// A new job that asks for what the old one asked for.
+PreparedJob Anew(Service& service, const jobs::Job& old) {
+  PreparedJob again{old, service.queue().RequestFor(old)};
+  jobs::Job fresh;
+  fresh.tag = old.tag;
+  fresh.owner = old.owner;
+  fresh.command = old.command;
+  fresh.directory = old.directory;
+  fresh.environment = old.environment;
+  fresh.umask = old.umask;
+  fresh.resource_limits = old.resource_limits;
+  fresh.memory = old.memory;
+  fresh.soft = old.soft;
+  fresh.priority = old.priority;
+  fresh.grace = old.grace;
+  fresh.preload = old.preload;
+  fresh.share = old.share;
+  fresh.weight = old.weight;
+  fresh.oversubscribe = old.oversubscribe;
+  fresh.queued = true;
+  fresh.state = jobs::JobState::kQueued;
+  fresh.terms = old.terms;
+  again.job = std::move(fresh);
+  again.request.array.reset();
+  return again;
+}
+
+// What the jobs waited for they wait for again where it is queued again; the first waits for nobody, unless it is
+// told to.
+void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base::JobId>& ids) {
+  const auto& request = exchange->request();
+  const auto asked = api::Decode<api::RedoRequest>(request.body.empty() ? "{}" : request.body);
+  if (!asked) return SendError(exchange, asked.error());
+  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
+  std::vector<base::JobId> old = ids;
+  if (asked->cascade)
+    for (const auto id : ids)
+      for (const auto other : service.queue().CancelledWith(id)) old.push_back(other);
+  std::map<base::JobId, base::JobId> numbers;
+  std::vector<PreparedJob> prepared;
+  std::vector<std::size_t> heads;
+  const auto lookup = service.queue().LookupFor(request.peer.uid);
+  for (std::size_t i = 0; i < old.size(); ++i) {
+    const auto* const job = service.jobs().Find(old[i]);
+    if (!job || !job->queued)
+      return SendError(exchange, {base::ErrorCode::kConflict, fmt::format("job {} was never in the queue", old[i].value),
+                                  "gpuman restart starts it again"});
+    auto again = Anew(service, *job);
+    if (i < ids.size()) {
+      again.request.depends.list.clear();
+      if (auto fine = ApplyQueueUpdate(asked->changes, service.inventory(), lookup, again); !fine)
+        return SendError(exchange, fine.error());
+    }
+    for (auto& depends : again.request.depends.list)
+      if (const auto number = numbers.find(depends.job); number != numbers.end()) depends.job = number->second;
+    again.job.terms = TermsOf(again.request, *again.job.terms);
+    numbers[old[i]] = {service.jobs().NextId().value + static_cast<std::int64_t>(prepared.size())};
+    heads.push_back(prepared.size());
+    prepared.push_back(std::move(again));
+  }
+  service.queue().Submit(std::move(prepared), [&service, exchange, heads = std::move(heads)](
+                                                  const base::Result<std::vector<base::JobId>>& done) {
+    if (!done) return SendError(exchange, done.error());
+    SendJson(exchange, api::Encode(AnswerFor(service, heads, *done)), 201);
+  });
+}
+
 void SetSettings(Service& service, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
   if (auto may = service.Check(request.peer, Act::kManage); !may) return SendError(exchange, may.error());
@@ -397,6 +466,9 @@ void AddQueueRoutes(http::Router& router, Service& service) {
                ChangeAll(service, exchange, ids, [&service, user = UserOf(exchange)](base::JobId id, auto done) {
                  CancelOne(service, id, user, done);
                });
+             }));
+  router.Add("POST", "/v1/jobs/{ref}/redo", OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
+               Redo(service, exchange, ids);
              }));
   router.Add("POST", "/v1/cancellations", [&service](const ExchangePtr& exchange, const PathParameters&) {
     CancelMany(service, exchange);

@@ -106,7 +106,7 @@ api::JobView Service::ViewWithQueue(const jobs::Job& job) {
   view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
   if (!jobs::IsWaiting(job)) return view;
   const auto look = dispatcher_->Look();
-  ShowWaiting(look, RowOf(look.snapshot, job.id), view);
+  ShowWaiting(look, {look.snapshot, look.plan, look.now}, RowOf(look.snapshot, job.id), view);
   return view;
 }
 

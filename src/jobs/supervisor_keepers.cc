@@ -16,6 +16,7 @@ keeper::UpdateSettings Supervisor::SettingsOf(const Job& job) {
   settings.restart = keeper::RestartPolicy{};
   settings.restart->mode = job.restart;
   settings.stop_grace = job.grace;
+  if (job.queued) settings.time_limit = job.terms->time_limit.value_or(base::Millis{0});
   return settings;
 }
 

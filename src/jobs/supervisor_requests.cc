@@ -63,6 +63,7 @@ void Supervisor::Update(JobId id, const std::function<void(Job&)>& change, Done<
   if (!found) return done(Fail(found.error()));
   const Job before = (*found)->job;
   change((*found)->job);
+  ShareParts((*found)->job);
   (*found)->job.updated = true;
   Batch batch;
   batch.put = {(*found)->job};
@@ -78,6 +79,7 @@ void Supervisor::Update(JobId id, const std::function<void(Job&)>& change, Done<
       job.priority = before.priority;
       job.restart = before.restart;
       job.grace = before.grace;
+      job.terms = before.terms;
       job.updated = before.updated;
       return done(Fail(stored.error()));
     }

@@ -104,9 +104,11 @@ void Dispatcher::SetTimer(std::optional<WallTime> at, WallTime now) {
 // Orders change the book: what they need of the snapshot is taken out of it first.
 void Dispatcher::Carry(const queue::Plan& plan, const queue::Snapshot& snapshot, WallTime now) {
   std::vector<std::function<void()>> orders;
+  std::optional<queue::Explainer> explainer;
+  if (!plan.cancels.empty()) explainer.emplace(snapshot, plan, now);
   for (const auto& cancel : plan.cancels)
     orders.emplace_back([this, job = cancel.job, word = std::string(ToString(cancel.reason)),
-                         why = queue::Explain(snapshot, plan, cancel.waiting, now)] {
+                         why = explainer->Of(cancel.waiting)] {
       jobs_.Cancel(job, {word, why}, [](const Result<jobs::Job>&) {});
     });
   for (const auto& preempt : plan.preempts) orders.emplace_back([this, preempt] { Preempt(preempt); });
@@ -286,7 +288,8 @@ std::vector<std::string> Dispatcher::GpusOfRun(const jobs::Job& job) const {
 void Dispatcher::PutActive(const jobs::Job& job) {
   const auto [it, fresh] = active_.try_emplace(job.id);
   Active& active = it->second;
-  if (!job.queued || fresh) active.request = RequestFor(job);
+  if (!job.queued || fresh || active.terms != job.terms.pointer()) active.request = RequestFor(job);
+  active.terms = job.terms.pointer();
   active.row.id = job.id;
   active.row.user = job.owner.user;
   if (fresh) {

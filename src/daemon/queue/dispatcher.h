@@ -111,6 +111,10 @@ class Dispatcher {
   base::Result<std::vector<base::JobId>> JobsOf(const std::string& reference, uid_t user) const;
   // What the job asked for; the request of `gpuman run` as the queue sees it.
   const queue::Request& RequestFor(const jobs::Job& job);
+  // Whether the job could wait as it is now: not in a circle, and not for what can never be.
+  base::Result<> MayBecome(const PreparedJob& changed);
+  // Those that were cancelled because they waited for `job`, and those that waited for them.
+  std::vector<base::JobId> CancelledWith(base::JobId job) const;
   // A suspended job of the queue goes back on a GPU when its turn comes.
   void WantBack(base::JobId job);
   bool Preempted(base::JobId job) const;
@@ -123,6 +127,7 @@ class Dispatcher {
   struct Active {
     queue::Request request;
     queue::RunningJob row;
+    std::shared_ptr<const jobs::Terms> terms{};  // that `request` is of
     bool unsuspendable = false;
   };
 

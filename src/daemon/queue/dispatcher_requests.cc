@@ -51,6 +51,37 @@ Result<> Dispatcher::MayBeTaken(const std::vector<PreparedJob>& prepared) {
   return {};
 }
 
+Result<> Dispatcher::MayBecome(const PreparedJob& changed) {
+  const auto& job = changed.job;
+  const auto& project = changed.request.project;
+  const auto account = book_.AccountOf(AccountKind::kUser, job.owner.user);
+  const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
+  GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(changed.request), account, its_project));
+  const auto circle = queue::FindCircle(job.id, changed.request.depends,
+                                        [this](JobId other) { return dependents_.DependenciesOf(other); });
+  if (circle.empty()) return {};
+  std::string way;
+  for (const JobId id : circle) way += fmt::format("{}{}", way.empty() ? "" : " -> ", id.value);
+  return Fail(ErrorCode::kInvalidArgument, "depends: jobs would wait for each other: " + way);
+}
+
+std::vector<JobId> Dispatcher::CancelledWith(JobId job) const {
+  std::vector<JobId> found{job};
+  // A job waits for earlier ones, so one look at each is enough, from the first to the last.
+  for (const auto* const one : jobs_.All()) {
+    if (one->state != jobs::JobState::kCancelled || one->reason != ToString(queue::Reason::kDependencyNever)) continue;
+    const auto request = queue::ParseRequest(one->terms->request);
+    if (!request) continue;
+    const auto& list = request->depends.list;
+    if (std::any_of(list.begin(), list.end(), [&](const queue::Dependency& depends) {
+          return std::find(found.begin(), found.end(), depends.job) != found.end();
+        }))
+      found.push_back(one->id);
+  }
+  found.erase(found.begin());
+  return found;
+}
+
 void Dispatcher::Submit(std::vector<PreparedJob> prepared, Done<std::vector<JobId>> done) {
   if (auto may = MayBeTaken(prepared); !may) return done(Fail(may.error()));
   std::vector<jobs::Job> jobs;
@@ -83,6 +114,7 @@ Result<Dispatcher::Outlook> Dispatcher::TryOut(const std::vector<PreparedJob>& p
   const auto& snapshot = book.View(clock_.Mono());
   const auto plan = queue::Pass(snapshot, now);
   const auto starts = queue::Forecast(snapshot, plan, now, kForecasts);
+  const queue::Explainer explainer(snapshot, plan, now);
   Outlook outlook;
   outlook.verdicts.resize(prepared.size());
   outlook.details.resize(prepared.size());
@@ -92,7 +124,7 @@ Result<Dispatcher::Outlook> Dispatcher::TryOut(const std::vector<PreparedJob>& p
     const auto place = places.find(snapshot.waiting[row].id);
     if (place == places.end()) continue;
     outlook.verdicts[place->second] = plan.verdicts[row];
-    outlook.details[place->second] = queue::Explain(snapshot, plan, static_cast<queue::Index>(row), now);
+    outlook.details[place->second] = explainer.Of(static_cast<queue::Index>(row));
     outlook.starts[place->second] = starts[row];
   }
   for (const auto& start : plan.starts) {

@@ -40,32 +40,6 @@ std::map<std::string, std::string> EnvironmentOf(const std::map<std::string, std
   return environment;
 }
 
-// In the environment of that name, activated as a login shell of conda's does.
-std::vector<std::string> InConda(const std::string& name, std::vector<std::string> command) {
-  std::vector<std::string> wrapped{
-      "/bin/sh", "-c",
-      R"sh(eval "$("${CONDA_EXE:-conda}" shell.posix hook)" && conda activate "$1" && shift && exec "$@")sh",
-      "gpuman", name};
-  wrapped.insert(wrapped.end(), command.begin(), command.end());
-  return wrapped;
-}
-
-// Of a size on each GPU: the smallest of those that would do counts.
-Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>& size,
-                                             const queue::GpuRequest& gpus,
-                                             const gpu::Inventory& inventory) {
-  if (!size) return std::optional<base::Bytes>{};
-  if (!size->IsRelative()) return std::optional(size->bytes);
-  std::optional<base::Bytes> least;
-  for (const auto& gpu : inventory.gpus) {
-    const bool named = std::find(gpus.devices.begin(), gpus.devices.end(), gpu.uuid) != gpus.devices.end();
-    if (gpus.devices.empty() || named) least = least ? std::min(*least, gpu.memory) : gpu.memory;
-  }
-  if (!least)
-    return Fail(ErrorCode::kUnsatisfiable, "memory: a percentage of a GPU, and there is no GPU here");
-  return std::optional(size->Of(*least));
-}
-
 queue::NotifyOn KindOf(const std::string& word) {
   if (const auto known = queue::NotifyOnFromString(word)) return *known;
   return queue::NotifyOn::kFinished;
@@ -168,6 +142,30 @@ queue::ReferenceLookup WithOwn(const queue::ReferenceLookup& before, const std::
 }
 
 }  // namespace
+
+std::vector<std::string> InConda(const std::string& name, std::vector<std::string> command) {
+  std::vector<std::string> wrapped{
+      "/bin/sh", "-c",
+      R"sh(eval "$("${CONDA_EXE:-conda}" shell.posix hook)" && conda activate "$1" && shift && exec "$@")sh",
+      "gpuman", name};
+  wrapped.insert(wrapped.end(), command.begin(), command.end());
+  return wrapped;
+}
+
+Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>& size,
+                                             const queue::GpuRequest& gpus,
+                                             const gpu::Inventory& inventory) {
+  if (!size) return std::optional<base::Bytes>{};
+  if (!size->IsRelative()) return std::optional(size->bytes);
+  std::optional<base::Bytes> least;
+  for (const auto& gpu : inventory.gpus) {
+    const bool named = std::find(gpus.devices.begin(), gpus.devices.end(), gpu.uuid) != gpus.devices.end();
+    if (gpus.devices.empty() || named) least = least ? std::min(*least, gpu.memory) : gpu.memory;
+  }
+  if (!least)
+    return Fail(ErrorCode::kUnsatisfiable, "memory: a percentage of a GPU, and there is no GPU here");
+  return std::optional(size->Of(*least));
+}
 
 Result<queue::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory) {
   queue::GpuRequest gpus;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,13 @@ jobs::Shared<jobs::Terms> TermsOf(const queue::Request& request, const jobs::Ter
 base::Result<queue::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory);
 base::Result<queue::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
                                                  const queue::ReferenceLookup& lookup);
+// Of a size on each GPU: the smallest of those that would do counts.
+base::Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>& size,
+                                                   const queue::GpuRequest& gpus,
+                                                   const gpu::Inventory& inventory);
+// The command in the conda environment of that name: kCondaWords in front of it.
+inline constexpr int kCondaWords = 5;
+std::vector<std::string> InConda(const std::string& name, std::vector<std::string> command);
 // A command that runs the text of a script, by what its first line names.
 std::vector<std::string> CommandOfScript(const std::string& script,
                                          const std::vector<std::string>& arguments);

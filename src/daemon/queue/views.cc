@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "queue/explain.h"
-
 namespace gpuman::daemon {
 namespace {
 
@@ -86,12 +84,13 @@ queue::Index RowOf(const queue::Snapshot& snapshot, base::JobId job) {
   return it == snapshot.waiting.end() ? queue::kNone : static_cast<queue::Index>(it - snapshot.waiting.begin());
 }
 
-void ShowWaiting(const Dispatcher::View& look, queue::Index row, api::JobView& view) {
+void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer, queue::Index row,
+                 api::JobView& view) {
   if (row == queue::kNone) return;
   const auto& verdict = look.plan.verdicts[row];
   if (const auto word = ToString(verdict.reason); !word.empty() && verdict.reason != queue::Reason::kHeld) {
     view.reason = word;
-    view.reason_detail = queue::Explain(look.snapshot, look.plan, row, look.now);
+    view.reason_detail = explainer.Of(row);
   }
   if (!view.queue) return;
   if (verdict.position > 0) view.queue->position = static_cast<int>(verdict.position);

@@ -9,14 +9,15 @@
 #include "api/types.h"
 #include "daemon/queue/dispatcher.h"
 #include "jobs/job.h"
+#include "queue/explain.h"
 
 namespace gpuman::daemon {
 
-// `now` and `starts` are of a look at the queue; a job that does not wait needs none.
 api::QueueFields QueueFieldsOf(const jobs::Job& job, const queue::Request& request);
 
 // Why a waiting job waits, when it will start, its place: into the view of the job.
-void ShowWaiting(const Dispatcher::View& look, queue::Index row, api::JobView& view);
+void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer, queue::Index row,
+                 api::JobView& view);
 // Its row in snapshot.waiting; kNone: it does not wait.
 queue::Index RowOf(const queue::Snapshot& snapshot, base::JobId job);
 
