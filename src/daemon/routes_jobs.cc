@@ -55,7 +55,8 @@ void Submit(Service& service, const ExchangePtr& exchange) {
 }
 
 // Of a job that never was in the queue.
-void UpdateRun(Service& service, const ExchangePtr& exchange, const jobs::Job& job, const api::UpdateRequest& update) {
+void UpdateRun(Service& service, const ExchangePtr& exchange, const jobs::Job& job,
+               const api::UpdateRequest& update) {
   jobs::Job tried = job;
   if (auto fine = ApplyUpdate(update, service.inventory(), tried); !fine)
     return SendError(exchange, fine.error());
@@ -69,7 +70,8 @@ void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   const auto update = api::Decode<api::JobUpdate>(exchange->request().body);
   if (!update) return SendError(exchange, update.error());
   if (!job.queued && update->queue)
-    return SendError(exchange, {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}});
+    return SendError(
+        exchange, {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}});
   if (!job.queued) return UpdateRun(service, exchange, job, update->job);
   PreparedJob changed{job, service.queue().RequestFor(job)};
   const auto lookup = service.queue().LookupFor(exchange->request().peer.uid);

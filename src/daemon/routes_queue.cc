@@ -57,8 +57,9 @@ void TryOut(Service& service, const ExchangePtr& exchange, const Prepared& prepa
     const bool held = prepared.jobs[head].job.state == jobs::JobState::kHeld;
     one.gpus = outlook->gpus[head];
     const auto reason = outlook->verdicts[head].reason;
-    one.state = held ? api::JobState::kHeld
-                     : reason == queue::Reason::kStarts ? api::JobState::kStarting : api::JobState::kQueued;
+    one.state = held                               ? api::JobState::kHeld
+                : reason == queue::Reason::kStarts ? api::JobState::kStarting
+                                                   : api::JobState::kQueued;
     if (reason != queue::Reason::kStarts) {
       one.reason = ToString(reason);
       one.reason_detail = outlook->details[head];
@@ -69,14 +70,15 @@ void TryOut(Service& service, const ExchangePtr& exchange, const Prepared& prepa
   SendJson(exchange, api::Encode(answer));
 }
 
-base::Result<Prepared> Read(Service& service, const ExchangePtr& exchange, const api::SubmitRequest& submitted) {
+base::Result<Prepared> Read(Service& service, const ExchangePtr& exchange,
+                            const api::SubmitRequest& submitted) {
   const auto& peer = exchange->request().peer;
   const Caller caller = CallerOf(peer);
   const jobs::Shared<jobs::ResourceLimits> limits(ResourceLimitsOf(peer.pid));
   const auto lookup = service.queue().LookupFor(peer.uid);
   service.ApplyUsualQuota(caller.user);
-  return Prepare(submitted, {caller, service.inventory(), DriverEnvironment(), limits, service.jobs().NextId(),
-                             service.Now(), lookup});
+  return Prepare(submitted, {caller, service.inventory(), DriverEnvironment(), limits,
+                             service.jobs().NextId(), service.Now(), lookup});
 }
 
 void Submit(Service& service, const ExchangePtr& exchange) {
@@ -154,7 +156,8 @@ struct Shown {
 std::vector<Shown> Select(Service& service, const Dispatcher::View& look, const Filter& filter) {
   std::vector<Shown> shown;
   const auto add = [&](const jobs::Job* job, queue::Index row) {
-    if (job && shown.size() < filter.limit && filter.Takes(*job, service.StateOf(*job))) shown.push_back({job, row});
+    if (job && shown.size() < filter.limit && filter.Takes(*job, service.StateOf(*job)))
+      shown.push_back({job, row});
   };
   for (const auto* const job : service.jobs().Active()) add(job, queue::kNone);
   std::vector<bool> in_order(look.snapshot.waiting.size());
@@ -241,7 +244,8 @@ base::Result<std::vector<base::JobId>> JobsFor(Service& service, const ExchangeP
   const auto& peer = exchange->request().peer;
   GPUMAN_ASSIGN(auto ids, service.queue().JobsOf(reference, peer.uid));
   for (const auto id : ids)
-    if (const auto* const job = service.jobs().Find(id)) GPUMAN_TRY(service.Check(peer, Act::kControl, job->owner.uid));
+    if (const auto* const job = service.jobs().Find(id))
+      GPUMAN_TRY(service.Check(peer, Act::kControl, job->owner.uid));
   return ids;
 }
 
@@ -304,7 +308,8 @@ void CancelMany(Service& service, const ExchangePtr& exchange) {
   for (const auto& name : request->jobs) {
     const auto ids = JobsFor(service, exchange, name);
     if (!ids) {
-      answer->jobs.push_back({name, 0, {}, ids.error().message, std::string(base::ToString(ids.error().code))});
+      answer->jobs.push_back(
+          {name, 0, {}, ids.error().message, std::string(base::ToString(ids.error().code))});
       continue;
     }
     for (const auto id : *ids) {
@@ -317,16 +322,17 @@ void CancelMany(Service& service, const ExchangePtr& exchange) {
   const auto user = UserOf(exchange);
   for (const auto& [place, id] : to_cancel) {
     const keeper::Reason reason{std::string(jobs::kCancelledWord), "cancelled by " + user};
-    service.jobs().Cancel(id, reason, [&service, exchange, answer, left, place = place](const base::Result<jobs::Job>& job) {
-      auto& row = answer->jobs[place];
-      if (job) {
-        row.state = service.StateOf(*job);
-      } else {
-        row.error = job.error().message;
-        row.error_code = base::ToString(job.error().code);
-      }
-      if (--*left == 0) SendJson(exchange, api::Encode(*answer));
-    });
+    service.jobs().Cancel(
+        id, reason, [&service, exchange, answer, left, place = place](const base::Result<jobs::Job>& job) {
+          auto& row = answer->jobs[place];
+          if (job) {
+            row.state = service.StateOf(*job);
+          } else {
+            row.error = job.error().message;
+            row.error_code = base::ToString(job.error().code);
+          }
+          if (--*left == 0) SendJson(exchange, api::Encode(*answer));
+        });
   }
 }
 
@@ -357,8 +363,8 @@ PreparedJob Anew(Service& service, const jobs::Job& old) {
   return again;
 }
 
-// What the jobs waited for they wait for again where it is queued again; the first waits for nobody, unless it is
-// told to.
+// What the jobs waited for they wait for again where it is queued again; the first waits for nobody, unless
+// it is told to.
 void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base::JobId>& ids) {
   const auto& request = exchange->request();
   const auto asked = api::Decode<api::RedoRequest>(request.body.empty() ? "{}" : request.body);
@@ -375,8 +381,9 @@ void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base:
   for (std::size_t i = 0; i < old.size(); ++i) {
     const auto* const job = service.jobs().Find(old[i]);
     if (!job || !job->queued)
-      return SendError(exchange, {base::ErrorCode::kConflict, fmt::format("job {} was never in the queue", old[i].value),
-                                  "gpuman restart starts it again"});
+      return SendError(
+          exchange, {base::ErrorCode::kConflict, fmt::format("job {} was never in the queue", old[i].value),
+                     "gpuman restart starts it again"});
     auto again = Anew(service, *job);
     if (i < ids.size()) {
       again.request.depends.list.clear();
@@ -384,7 +391,8 @@ void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base:
         return SendError(exchange, fine.error());
     }
     for (auto& depends : again.request.depends.list)
-      if (const auto number = numbers.find(depends.job); number != numbers.end()) depends.job = number->second;
+      if (const auto number = numbers.find(depends.job); number != numbers.end())
+        depends.job = number->second;
     again.job.terms = TermsOf(again.request, *again.job.terms);
     numbers[old[i]] = {service.jobs().NextId().value + static_cast<std::int64_t>(prepared.size())};
     heads.push_back(prepared.size());
@@ -434,7 +442,8 @@ void SetSettings(Service& service, const ExchangePtr& exchange) {
 void AddQueueRoutes(http::Router& router, Service& service) {
   const auto seen = [&service](void (*show)(Service&, const ExchangePtr&)) {
     return [&service, show](const ExchangePtr& exchange, const PathParameters&) {
-      if (auto may = service.Check(exchange->request().peer, Act::kSee); !may) return SendError(exchange, may.error());
+      if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+        return SendError(exchange, may.error());
       service.WhenReady([&service, exchange, show] { show(service, exchange); });
     };
   };
@@ -449,12 +458,13 @@ void AddQueueRoutes(http::Router& router, Service& service) {
   router.Add("PATCH", "/v1/queue/settings", [&service](const ExchangePtr& exchange, const PathParameters&) {
     service.WhenReady([&service, exchange] { SetSettings(service, exchange); });
   });
-  router.Add("POST", "/v1/jobs/{ref}/hold",
-             OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
-               ChangeAll(service, exchange, ids, [&service, user = UserOf(exchange)](base::JobId id, auto done) {
-                 service.jobs().Hold(id, {"held_by_user", "held by " + user}, WithoutJob(std::move(done)));
-               });
-             }));
+  router.Add(
+      "POST", "/v1/jobs/{ref}/hold",
+      OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
+        ChangeAll(service, exchange, ids, [&service, user = UserOf(exchange)](base::JobId id, auto done) {
+          service.jobs().Hold(id, {"held_by_user", "held by " + user}, WithoutJob(std::move(done)));
+        });
+      }));
   router.Add("POST", "/v1/jobs/{ref}/release",
              OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
                ChangeAll(service, exchange, ids, [&service](base::JobId id, auto done) {
@@ -463,11 +473,13 @@ void AddQueueRoutes(http::Router& router, Service& service) {
              }));
   router.Add("POST", "/v1/jobs/{ref}/cancel",
              OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
-               ChangeAll(service, exchange, ids, [&service, user = UserOf(exchange)](base::JobId id, auto done) {
-                 CancelOne(service, id, user, done);
-               });
+               ChangeAll(service, exchange, ids,
+                         [&service, user = UserOf(exchange)](base::JobId id, auto done) {
+                           CancelOne(service, id, user, done);
+                         });
              }));
-  router.Add("POST", "/v1/jobs/{ref}/redo", OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
+  router.Add("POST", "/v1/jobs/{ref}/redo",
+             OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
                Redo(service, exchange, ids);
              }));
   router.Add("POST", "/v1/cancellations", [&service](const ExchangePtr& exchange, const PathParameters&) {

@@ -45,11 +45,13 @@ void ListReservations(Service& service, const ExchangePtr& exchange) {
   const bool all = FlagParameter(exchange->request(), "all");
   api::ReservationList list;
   for (const auto& [id, kept] : service.queue_books().reservations)
-    if (auto one = WithState(kept, service.Now()); all || one.state != "ended") list.reservations.push_back(one);
+    if (auto one = WithState(kept, service.Now()); all || one.state != "ended")
+      list.reservations.push_back(one);
   SendJson(exchange, api::Encode(list));
 }
 
-Result<api::Reservation> ReservationFrom(Service& service, const api::ReservationRequest& asked, std::string by) {
+Result<api::Reservation> ReservationFrom(Service& service, const api::ReservationRequest& asked,
+                                         std::string by) {
   api::Reservation kept;
   kept.id = service.queue_books().last_number + 1;
   kept.user = asked.user;
@@ -71,7 +73,8 @@ Result<api::Reservation> ReservationFrom(Service& service, const api::Reservatio
       if (kept.start < other.end && other.start < kept.end &&
           std::find_first_of(kept.devices.begin(), kept.devices.end(), other.devices.begin(),
                              other.devices.end()) != kept.devices.end())
-        return Fail(ErrorCode::kConflict, fmt::format("reservation {} has one of these GPUs at that time", id));
+        return Fail(ErrorCode::kConflict,
+                    fmt::format("reservation {} has one of these GPUs at that time", id));
   }
   kept.count = static_cast<int>(kept.devices.size());
   return WithState(kept, service.Now());
@@ -103,9 +106,9 @@ void CancelReservation(Service& service, const ExchangePtr& exchange, const std:
                                 "`gpuman reserve list` lists them"});
   auto gone = it->second;
   gone.state = "cancelled";
-  service.ChangeBooks({KeyOfReservation(*id), std::nullopt},
-                      [id = *id](QueueBooks& books) { books.reservations.erase(id); },
-                      AnswerWith(exchange, std::move(gone)));
+  service.ChangeBooks(
+      {KeyOfReservation(*id), std::nullopt}, [id = *id](QueueBooks& books) { books.reservations.erase(id); },
+      AnswerWith(exchange, std::move(gone)));
 }
 
 // --- Quotas ---
@@ -151,7 +154,8 @@ void ShowQuota(Service& service, const ExchangePtr& exchange, const PathParamete
   if (!key) return SendError(exchange, key.error());
   const auto& quotas = service.queue_books().quotas;
   const auto it = quotas.find(*key);
-  SendJson(exchange, api::Encode(QuotaView(service, *key, it == quotas.end() ? api::QuotaLimits{} : it->second)));
+  SendJson(exchange,
+           api::Encode(QuotaView(service, *key, it == quotas.end() ? api::QuotaLimits{} : it->second)));
 }
 
 template <typename T>
@@ -187,11 +191,13 @@ void RemoveQuota(Service& service, const ExchangePtr& exchange, const PathParame
   if (!key) return SendError(exchange, key.error());
   const auto it = service.queue_books().quotas.find(*key);
   if (it == service.queue_books().quotas.end())
-    return SendError(exchange, {ErrorCode::kNotFound, fmt::format("the {} {} has no limits", key->subject, key->name),
-                                "`gpuman quota list` lists them"});
+    return SendError(exchange,
+                     {ErrorCode::kNotFound, fmt::format("the {} {} has no limits", key->subject, key->name),
+                      "`gpuman quota list` lists them"});
   auto was = QuotaView(service, *key, it->second);
-  service.ChangeBooks({KeyOf(*key), std::nullopt}, [key = *key](QueueBooks& books) { books.quotas.erase(key); },
-                      AnswerWith(exchange, std::move(was)));
+  service.ChangeBooks(
+      {KeyOf(*key), std::nullopt}, [key = *key](QueueBooks& books) { books.quotas.erase(key); },
+      AnswerWith(exchange, std::move(was)));
 }
 
 // --- Processes to ignore ---
@@ -224,7 +230,8 @@ void Ignore(Service& service, const ExchangePtr& exchange) {
   if (asked->pid) {
     rule.process = base::IdentityOf(*asked->pid);
     if (!rule.process)
-      return SendError(exchange, {ErrorCode::kNotFound, fmt::format("there is no process {}", *asked->pid), {}});
+      return SendError(exchange,
+                       {ErrorCode::kNotFound, fmt::format("there is no process {}", *asked->pid), {}});
   }
   if (asked->gpu) {
     const auto gpu = gpu::Select(service.inventory().gpus, *asked->gpu);
@@ -232,8 +239,9 @@ void Ignore(Service& service, const ExchangePtr& exchange) {
     rule.gpu = gpu->uuid;
   }
   rule.id = service.TakeNumber();
-  service.ChangeBooks(Entry(rule), [rule](QueueBooks& books) { books.state.ignored.push_back(rule); },
-                      AnswerWith(exchange, RuleView(rule), 201));
+  service.ChangeBooks(
+      Entry(rule), [rule](QueueBooks& books) { books.state.ignored.push_back(rule); },
+      AnswerWith(exchange, RuleView(rule), 201));
 }
 
 void StopIgnoring(Service& service, const ExchangePtr& exchange, const std::string& ref) {
@@ -247,16 +255,18 @@ void StopIgnoring(Service& service, const ExchangePtr& exchange, const std::stri
     return SendError(exchange, {ErrorCode::kNotFound, fmt::format("there is no rule {}", *id),
                                 "`gpuman gpu ignore-process` lists them"});
   auto was = RuleView(*it);
-  service.ChangeBooks({KeyOf(*it), std::nullopt},
-                      [id = *id](QueueBooks& books) {
-                        std::erase_if(books.state.ignored, [&](const auto& rule) { return rule.id == id; });
-                      },
-                      AnswerWith(exchange, std::move(was)));
+  service.ChangeBooks(
+      {KeyOf(*it), std::nullopt},
+      [id = *id](QueueBooks& books) {
+        std::erase_if(books.state.ignored, [&](const auto& rule) { return rule.id == id; });
+      },
+      AnswerWith(exchange, std::move(was)));
 }
 
 // --- Statistics ---
 
-Result<base::WallTime> TimeParameter(const http::Request& request, std::string_view name, base::WallTime otherwise) {
+Result<base::WallTime> TimeParameter(const http::Request& request, std::string_view name,
+                                     base::WallTime otherwise) {
   const auto text = request.Query(name);
   if (!text) return otherwise;
   auto time = base::ParseIso8601(*text);
@@ -283,7 +293,8 @@ void ShowStats(Service& service, const ExchangePtr& exchange) {
 void AddQueueBookRoutes(http::Router& router, Service& service) {
   const auto seen = [&service](void (*show)(Service&, const ExchangePtr&)) {
     return [&service, show](const ExchangePtr& exchange, const PathParameters&) {
-      if (auto may = service.Check(exchange->request().peer, Act::kSee); !may) return SendError(exchange, may.error());
+      if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+        return SendError(exchange, may.error());
       service.WhenReady([&service, exchange, show] { show(service, exchange); });
     };
   };

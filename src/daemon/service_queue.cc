@@ -52,11 +52,12 @@ void Service::TellQueueBooks() {
   for (const auto& [key, limits] : books_.quotas)
     if (key.name != "*") accounts.insert(key);
   for (const auto& key : accounts)
-    book.SetQuota(key.subject == "project" ? queue::AccountKind::kProject : queue::AccountKind::kUser, key.name,
-                  QuotaOf(books_, key.subject, key.name));
+    book.SetQuota(key.subject == "project" ? queue::AccountKind::kProject : queue::AccountKind::kUser,
+                  key.name, QuotaOf(books_, key.subject, key.name));
   std::vector<queue::ReservationOf> reservations;
   for (const auto& [id, kept] : books_.reservations)
-    reservations.push_back({id, fmt::format("reservation {}", id), kept.devices, kept.start, kept.end, {kept.user}});
+    reservations.push_back(
+        {id, fmt::format("reservation {}", id), kept.devices, kept.start, kept.end, {kept.user}});
   book.SetReservations(reservations);
   dispatcher_->SetState(books_.state);
   dispatcher_->Wake();

@@ -130,7 +130,8 @@ class Child {
     Spec merged = request_.spec;
     merged.extra_environment.insert(merged.extra_environment.end(), request_.extra_environment.begin(),
                                     request_.extra_environment.end());
-    if (!script_file_.empty()) std::replace(merged.argv.begin(), merged.argv.end(), std::string(kScriptArgument), script_file_);
+    if (!script_file_.empty())
+      std::replace(merged.argv.begin(), merged.argv.end(), std::string(kScriptArgument), script_file_);
     auto environment = MergedEnvironment(merged);
     auto file = FindCommand(merged.argv[0], PathOf(environment));
     if (!file) return std::move(file.error());

@@ -102,7 +102,7 @@ class QueueTest(QueueCase):
         usual = self.submit(f"echo usual {line}", 2)
         later = self.submit(f"echo later {line}", 2)
         high = self.submit(f"echo high {line}", 2, priority=250)
-        self.waits_for(usual, "priority")
+        self.waits_for(usual, "resources")
         view = self.waits_for(high, "resources")
         self.assertEqual(view["queue"]["position"], 1)
         self.assertTrue(view["reason_detail"])
@@ -226,12 +226,12 @@ class QueueTest(QueueCase):
         self.assertEqual(self.wait(job)["state"], "finished")
 
     def test_output_goes_where_it_was_asked_to(self):
-        job = self.submit("cat; echo bad >&2", 0, name="talk", stdin_file="/etc/hostname", stdout_file="out-%x-%j.txt",
-                          stderr_file="err.txt")
+        job = self.submit("cat; echo bad >&2", 0, name="talk", stdin="/etc/hostname", stdout="out-%x-%j.txt",
+                          stderr="err.txt")
         self.assertEqual(self.wait(job)["state"], "finished", self.log(job))
         self.assertEqual((self.dir / f"out-talk-{job}.txt").read_text(), pathlib.Path("/etc/hostname").read_text())
         self.assertEqual((self.dir / "err.txt").read_text(), "bad\n")
-        lost = self.submit("true", 0, stdout_file="/no/such/directory/file")
+        lost = self.submit("true", 0, stdout="/no/such/directory/file")
         ended = self.wait(lost)
         self.assertEqual((ended["state"], ended["reason"]), ("failed", "start_failed"))
         self.assertIn("/no/such/directory/file", ended["reason_detail"])
@@ -269,7 +269,7 @@ class QueueTest(QueueCase):
         self.assertEqual([process["pid"] for process in gpu["processes"]], [foreign.pid])
         both = self.submit("true", 2)
         view = self.waits_for(both, "unmanaged")
-        self.assertIn(str(foreign.pid), view["reason_detail"])
+        self.assertIn(f"GPU {gpu['index']}", view["reason_detail"])
         alone = self.wait(self.submit("true"))
         self.assertEqual(alone["state"], "finished")
         self.assertNotEqual(alone["gpus"], [gpu["uuid"]])

@@ -438,7 +438,8 @@ void Dispatcher::Charge(const jobs::RunAccount& run) {
   rate.gpus = static_cast<double>(run.gpus.size());
   for (const auto& gpu : host_.GpuInventory().gpus)
     if (std::count(run.gpus.begin(), run.gpus.end(), gpu.uuid) > 0 && gpu.memory.count > 0)
-      rate.memory += std::min(1.0, static_cast<double>(run.memory.count) / static_cast<double>(gpu.memory.count));
+      rate.memory +=
+          std::min(1.0, static_cast<double>(run.memory.count) / static_cast<double>(gpu.memory.count));
   book_.Charge(run.user, run.project, rate, run.ended - run.ran, run.ended);
 }
 
@@ -450,9 +451,9 @@ queue::Progress Dispatcher::ProgressOf(JobId id) const {
   if (jobs::IsWaiting(*job)) return job->runs > 0 ? queue::Progress::kBegan : queue::Progress::kWaits;
   if (!jobs::IsEnded(*job)) return queue::Progress::kBegan;
   if (job->state == jobs::JobState::kFinished) return queue::Progress::kOk;
-  return job->runs > 0 ? queue::Progress::kNotOk
-                       : job->state == jobs::JobState::kCancelled ? queue::Progress::kCancelled
-                                                                  : queue::Progress::kNotOk;
+  return job->runs > 0                              ? queue::Progress::kNotOk
+         : job->state == jobs::JobState::kCancelled ? queue::Progress::kCancelled
+                                                    : queue::Progress::kNotOk;
 }
 
 void Dispatcher::TellDependents(JobId id) {

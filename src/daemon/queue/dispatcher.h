@@ -91,9 +91,9 @@ class Dispatcher {
   void Submit(std::vector<PreparedJob> prepared, Done<std::vector<base::JobId>> done);
   // What would be said to these jobs now, by a pass over the queue with them in it.
   struct Outlook {
-    std::vector<queue::Verdict> verdicts;       // of the jobs, in their order
-    std::vector<std::string> details;           // why they wait
-    std::vector<queue::WallTime> starts;        // estimated; kNever: nobody can tell
+    std::vector<queue::Verdict> verdicts;        // of the jobs, in their order
+    std::vector<std::string> details;            // why they wait
+    std::vector<queue::WallTime> starts;         // estimated; kNever: nobody can tell
     std::vector<std::vector<std::string>> gpus;  // UUIDs of those that would start
   };
   base::Result<Outlook> TryOut(const std::vector<PreparedJob>& prepared);
@@ -164,8 +164,8 @@ class Dispatcher {
   queue::Plan plan_;
   std::vector<queue::WallTime> starts_;
   bool begun_ = false;
-  bool dirty_ = true;       // the book is not as the plan saw it
-  bool forecast_ = false;   // starts_ is of plan_
+  bool dirty_ = true;      // the book is not as the plan saw it
+  bool forecast_ = false;  // starts_ is of plan_
   bool pass_posted_ = false;
   base::MonoTime next_pass_{};
   boost::asio::steady_timer timer_;  // of the plan

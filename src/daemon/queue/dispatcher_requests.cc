@@ -41,7 +41,8 @@ Result<> Dispatcher::MayBeTaken(const std::vector<PreparedJob>& prepared) {
   }
   for (const auto& [user, count] : by_user) {
     const auto row = book_.AccountOf(AccountKind::kUser, user);
-    GPUMAN_TRY(queue::MayQueue(book_.snapshot().users[row], "user", book_.Queued(AccountKind::kUser, user), count));
+    GPUMAN_TRY(
+        queue::MayQueue(book_.snapshot().users[row], "user", book_.Queued(AccountKind::kUser, user), count));
   }
   for (const auto& [project, count] : by_project) {
     const auto row = book_.AccountOf(AccountKind::kProject, project);
@@ -69,7 +70,8 @@ std::vector<JobId> Dispatcher::CancelledWith(JobId job) const {
   std::vector<JobId> found{job};
   // A job waits for earlier ones, so one look at each is enough, from the first to the last.
   for (const auto* const one : jobs_.All()) {
-    if (one->state != jobs::JobState::kCancelled || one->reason != ToString(queue::Reason::kDependencyNever)) continue;
+    if (one->state != jobs::JobState::kCancelled || one->reason != ToString(queue::Reason::kDependencyNever))
+      continue;
     const auto request = queue::ParseRequest(one->terms->request);
     if (!request) continue;
     const auto& list = request->depends.list;
@@ -100,9 +102,10 @@ Result<Dispatcher::Outlook> Dispatcher::TryOut(const std::vector<PreparedJob>& p
   for (const auto& one : prepared) {
     queue::WaitingJob row{id, one.job.owner.user, now};
     row.held = one.job.state == jobs::JobState::kHeld;
-    row.dependency = one.request.depends.list.empty()
-                         ? queue::DependencyState::kMet
-                         : queue::Judge(one.request.depends, [this](JobId other) { return ProgressOf(other); });
+    row.dependency =
+        one.request.depends.list.empty()
+            ? queue::DependencyState::kMet
+            : queue::Judge(one.request.depends, [this](JobId other) { return ProgressOf(other); });
     if (row.dependency == queue::DependencyState::kImpossible &&
         std::any_of(one.request.depends.list.begin(), one.request.depends.list.end(),
                     [&](const auto& depends) { return depends.job >= jobs_.NextId(); }))
@@ -182,7 +185,8 @@ queue::ReferenceLookup Dispatcher::LookupFor(uid_t user) const {
         return {};
       case Kind::kRecent: {
         const auto mine = recent_.find(user);
-        if (mine == recent_.end() || static_cast<std::size_t>(reference.back) >= mine->second.size()) return {};
+        if (mine == recent_.end() || static_cast<std::size_t>(reference.back) >= mine->second.size())
+          return {};
         return TasksOf(mine->second[mine->second.size() - 1 - static_cast<std::size_t>(reference.back)]);
       }
       case Kind::kTag: {

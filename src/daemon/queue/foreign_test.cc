@@ -19,7 +19,8 @@ std::string NameOf(uid_t uid) { return uid == 1 ? "ann" : "bob"; }
 class ForeignTest : public ::testing::Test {
  protected:
   ForeignUse Use() const {
-    return ForeignOn(status, rules, {"Xorg"}, NameOf, [this](const base::ProcessId& id) { return id != dead; });
+    return ForeignOn(status, rules, {"Xorg"}, NameOf,
+                     [this](const base::ProcessId& id) { return id != dead; });
   }
   guard::GpuStatus status{{0, "GPU-a", "H200", "", base::GiB(80)}, {}, {}};
   std::vector<IgnoreRule> rules;
@@ -62,7 +63,8 @@ TEST_F(ForeignTest, ARuleIgnoresWhatAllOfItFits) {
       {"the name on another GPU", {.name = "python", .gpu = "GPU-b"}, false},
       {"the name of another user", {.user = "bob", .name = "python"}, false},
   };
-  for (const Row& row : table) EXPECT_EQ(Ignores({row.rule}, process, "GPU-a", NameOf), row.ignored) << row.what;
+  for (const Row& row : table)
+    EXPECT_EQ(Ignores({row.rule}, process, "GPU-a", NameOf), row.ignored) << row.what;
   status.processes = {process};
   rules = {{.name = "python"}};
   EXPECT_FALSE(Use().unmanaged);

@@ -10,7 +10,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kState = "queue", kIgnore = "ignore/", kQuota = "quota/", kReservation = "reservation/";
+constexpr std::string_view kState = "queue", kIgnore = "ignore/", kQuota = "quota/",
+                           kReservation = "reservation/";
 
 template <typename T>
 void Put(Json& json, const char* name, const std::optional<T>& value) {
@@ -89,7 +90,8 @@ void Read(QueueBooks& books, std::string_view key, const Json& json) {
     const auto name = rest(kQuota);
     const auto slash = name.find('/');
     if (slash == std::string_view::npos) return;
-    books.quotas[{std::string(name.substr(0, slash)), std::string(name.substr(slash + 1))}] = LimitsFrom(json);
+    books.quotas[{std::string(name.substr(0, slash)), std::string(name.substr(slash + 1))}] =
+        LimitsFrom(json);
   }
 }
 

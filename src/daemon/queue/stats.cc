@@ -16,7 +16,8 @@ std::string_view WordOf(StatsBy by) {
 base::Result<StatsBy> ParseStatsBy(std::string_view word) {
   for (const auto by : {StatsBy::kUser, StatsBy::kProject, StatsBy::kGpu})
     if (WordOf(by) == word) return by;
-  return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("by: '{}' is none of user, project, gpu", word));
+  return base::Fail(base::ErrorCode::kInvalidArgument,
+                    fmt::format("by: '{}' is none of user, project, gpu", word));
 }
 
 void Stats::Add(const jobs::RunAccount& run) {

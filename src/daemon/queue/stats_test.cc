@@ -19,10 +19,9 @@ jobs::RunAccount Run(const char* user, const char* project, std::vector<std::str
 }
 
 TEST(Stats, AddsUpByUserProjectOrGpu) {
-  for (const auto& [by, names] :
-       {std::pair{StatsBy::kUser, std::vector<std::string>{"ann", "bob"}},
-        std::pair{StatsBy::kProject, std::vector<std::string>{"", "vision"}},
-        std::pair{StatsBy::kGpu, std::vector<std::string>{"GPU-a", "GPU-b"}}}) {
+  for (const auto& [by, names] : {std::pair{StatsBy::kUser, std::vector<std::string>{"ann", "bob"}},
+                                  std::pair{StatsBy::kProject, std::vector<std::string>{"", "vision"}},
+                                  std::pair{StatsBy::kGpu, std::vector<std::string>{"GPU-a", "GPU-b"}}}) {
     Stats stats(by);
     stats.Add(Run("ann", "vision", {"GPU-a", "GPU-b"}, 3600, "finished"));
     stats.Add(Run("bob", "", {"GPU-a"}, 1800, "failed"));

@@ -153,8 +153,7 @@ std::vector<std::string> InConda(const std::string& name, std::vector<std::strin
 }
 
 Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>& size,
-                                             const queue::GpuRequest& gpus,
-                                             const gpu::Inventory& inventory) {
+                                             const queue::GpuRequest& gpus, const gpu::Inventory& inventory) {
   if (!size) return std::optional<base::Bytes>{};
   if (!size->IsRelative()) return std::optional(size->bytes);
   std::optional<base::Bytes> least;
@@ -186,7 +185,8 @@ Result<queue::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Invent
 Result<queue::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
                                            const queue::ReferenceLookup& lookup) {
   queue::NamedDependencies named;
-  named.mode = asked.mode == api::DependencyMode::kAny ? queue::DependencyMode::kAny : queue::DependencyMode::kAll;
+  named.mode =
+      asked.mode == api::DependencyMode::kAny ? queue::DependencyMode::kAny : queue::DependencyMode::kAll;
   for (const auto& one : asked.list) {
     const auto kind = queue::DependencyKindFromString(api::ToString(one.kind));
     GPUMAN_ASSIGN(auto reference, queue::ParseReference(one.job));

@@ -45,7 +45,8 @@ base::Result<Prepared> Prepare(const api::SubmitRequest& submitted, const Submis
 
 // The request that goes with a job, from the text in its terms; its place in an array comes from the job.
 base::Result<queue::Request> RequestOf(const jobs::Job& job);
-// The terms that say the same as `request` and `before` together; `before` gives what a request does not have.
+// The terms that say the same as `request` and `before` together; `before` gives what a request does not
+// have.
 jobs::Shared<jobs::Terms> TermsOf(const queue::Request& request, const jobs::Terms& before);
 
 base::Result<queue::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory);

@@ -117,7 +117,8 @@ TEST_F(SubmissionTest, AScriptIsRunByWhatItsFirstLineNames) {
   using Words = std::vector<std::string>;
   EXPECT_EQ(command("echo hi\n"), (Words{"/bin/sh", "{script}", "a"}));
   EXPECT_EQ(command("#!/bin/bash\necho hi\n"), (Words{"/bin/bash", "{script}", "a"}));
-  EXPECT_EQ(command("#!/usr/bin/env python3\nprint(1)\n"), (Words{"/usr/bin/env", "python3", "{script}", "a"}));
+  EXPECT_EQ(command("#!/usr/bin/env python3\nprint(1)\n"),
+            (Words{"/usr/bin/env", "python3", "{script}", "a"}));
   EXPECT_EQ(command("#!/bin/bash"), (Words{"/bin/bash", "{script}", "a"}));
 }
 

@@ -85,7 +85,8 @@ Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& invent
     job.job.array.limit = update.array_limit.value_or(0);
     request.array = queue::ArrayTask{job.job.array.array, job.job.array.task, job.job.array.limit};
   }
-  if (update.retries) request.retries = {update.retries->count, update.retries->delay, update.retries->on_exit_codes};
+  if (update.retries)
+    request.retries = {update.retries->count, update.retries->delay, update.retries->on_exit_codes};
   if (update.preemptible) request.preemptible = *update.preemptible;
   return {};
 }
@@ -95,10 +96,11 @@ Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& invent
 Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
                           const queue::ReferenceLookup& lookup, PreparedJob& job) {
   if (!jobs::IsWaiting(job.job) && update.queue && !OnlyForRunning(*update.queue))
-    return Fail(ErrorCode::kConflict,
-                fmt::format("job {} does not wait any more: it is {}", job.job.id.value,
-                            jobs::ToString(job.job.state)),
-                "time limit, max_concurrent and retries can still be changed; `gpuman job redo` queues it again");
+    return Fail(
+        ErrorCode::kConflict,
+        fmt::format("job {} does not wait any more: it is {}", job.job.id.value,
+                    jobs::ToString(job.job.state)),
+        "time limit, max_concurrent and retries can still be changed; `gpuman job redo` queues it again");
   jobs::Terms before = *job.job.terms;
   PreparedJob changed = job;
   GPUMAN_TRY(ApplyUpdate(update.job, inventory, changed.job));

@@ -10,7 +10,8 @@ namespace {
 
 api::Dependencies DependenciesView(const queue::Dependencies& depends) {
   api::Dependencies view;
-  view.mode = depends.mode == queue::DependencyMode::kAny ? api::DependencyMode::kAny : api::DependencyMode::kAll;
+  view.mode =
+      depends.mode == queue::DependencyMode::kAny ? api::DependencyMode::kAny : api::DependencyMode::kAll;
   for (const auto& one : depends.list) view.list.push_back({KindOf(one.kind), std::to_string(one.job.value)});
   return view;
 }
@@ -81,7 +82,8 @@ api::QueueFields QueueFieldsOf(const jobs::Job& job, const queue::Request& reque
 queue::Index RowOf(const queue::Snapshot& snapshot, base::JobId job) {
   const auto it = std::find_if(snapshot.waiting.begin(), snapshot.waiting.end(),
                                [&](const queue::Waiting& row) { return row.id == job; });
-  return it == snapshot.waiting.end() ? queue::kNone : static_cast<queue::Index>(it - snapshot.waiting.begin());
+  return it == snapshot.waiting.end() ? queue::kNone
+                                      : static_cast<queue::Index>(it - snapshot.waiting.begin());
 }
 
 void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer, queue::Index row,
