@@ -149,6 +149,9 @@ void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   if (!place) return SendError(exchange, place.error());
   auto* suspender = service.SuspenderFor(job);
   if (!suspender) return SendError(exchange, Service::NotRunning(job));
+  // Its GPU may be another's by now: its turn comes by the queue.
+  if (job.queued && !*place && service.queue().WantBack(job.id))
+    return SendJson(exchange, api::Encode(service.ViewWithQueue(job)));
   auto answer =
       *place ? AnswerWhenOn(service, exchange, job.id, **place) : AnswerWhenThere(service, exchange, job.id);
   suspender->Resume(job.id, std::move(*place), std::move(answer));

@@ -212,6 +212,7 @@ void Service::BecomeReady() {
   if (ready_) return;
   ready_ = true;
   ready_timer_.cancel();
+  ChargePast();
   dispatcher_->Begin();
   for (const auto& then : std::exchange(when_ready_, {})) then();
 }

@@ -171,6 +171,7 @@ class Service final : private jobs::SupervisorHost,
   void MoveTo(base::JobId job, const std::string& gpu, Done done) override;
   void BeginQueue(const jobs::Settings& settings);
   void TellQueueBooks();
+  void ChargePast();
 
   // SharerHost
   std::vector<SharedJob> SharedJobs() override;
@@ -211,6 +212,7 @@ class Service final : private jobs::SupervisorHost,
   std::unique_ptr<Suspender> suspender_;
   std::unique_ptr<Dispatcher> dispatcher_;
   QueueBooks books_;
+  base::WallTime began_ = clock_.Wall();
   std::set<std::string> protected_names_;
   std::unique_ptr<Sharer> sharer_;   // null: no shims
   std::set<base::JobId> released_;   // about to be

@@ -25,7 +25,8 @@ void Service::BeginQueue(const jobs::Settings& settings) {
 
 namespace {
 
-queue::Quota QuotaOf(const QueueBooks& books, const std::string& subject, const std::string& name) {
+queue::Quota QuotaOf(const QueueBooks& books, base::Millis window, const std::string& subject,
+                     const std::string& name) {
   auto it = books.quotas.find({subject, name});
   if (it == books.quotas.end()) it = books.quotas.find({subject, "*"});
   if (it == books.quotas.end()) return {};
@@ -34,13 +35,15 @@ queue::Quota QuotaOf(const QueueBooks& books, const std::string& subject, const 
   quota.gpus = it->second.gpus;
   quota.queued = it->second.queued_jobs;
   quota.gpu_hours = it->second.gpu_hours;
+  quota.window = window;
   return quota;
 }
 
 }  // namespace
 
 void Service::ApplyUsualQuota(const std::string& user) {
-  dispatcher_->book().SetQuota(queue::AccountKind::kUser, user, QuotaOf(books_, "user", user));
+  dispatcher_->book().SetQuota(queue::AccountKind::kUser, user,
+                               QuotaOf(books_, config_.queue.quota_window, "user", user));
 }
 
 void Service::TellQueueBooks() {
@@ -53,14 +56,33 @@ void Service::TellQueueBooks() {
     if (key.name != "*") accounts.insert(key);
   for (const auto& key : accounts)
     book.SetQuota(key.subject == "project" ? queue::AccountKind::kProject : queue::AccountKind::kUser,
-                  key.name, QuotaOf(books_, key.subject, key.name));
+                  key.name, QuotaOf(books_, config_.queue.quota_window, key.subject, key.name));
   std::vector<queue::ReservationOf> reservations;
   for (const auto& [id, kept] : books_.reservations)
     reservations.push_back(
         {id, fmt::format("reservation {}", id), kept.devices, kept.start, kept.end, {kept.user}});
   book.SetReservations(reservations);
+  dispatcher_->SetSettings(config_.queue.pass, config_.queue.quota_window);
   dispatcher_->SetState(books_.state);
   dispatcher_->Wake();
+}
+
+// What ended before this daemon began counts for fair share and quotas as well. Old accounts go.
+void Service::ChargePast() {
+  constexpr int kHalfLives = 6;  // what is older counts for less than 2 in 100
+  const auto now = clock_.Wall();
+  jobs::Batch batch;
+  batch.first_run_kept = now - config_.queue.keep_accounts;
+  store_->Submit(std::move(batch), [](const base::Result<>&) {});
+  const auto since = now - std::max(kHalfLives * config_.queue.pass.half_life, config_.queue.quota_window);
+  store_->Read([this, since, until = began_](jobs::Store& store) {
+    auto runs = std::make_shared<std::vector<jobs::RunAccount>>();
+    (void)store.EachRun(since, until, [&](const jobs::RunAccount& run) { runs->push_back(run); }).has_value();
+    boost::asio::post(loop_, [this, runs] {
+      for (const auto& run : *runs) dispatcher_->Charge(run);
+      dispatcher_->Wake();
+    });
+  });
 }
 
 api::JobState Service::StateOf(const jobs::Job& job) const {

@@ -83,6 +83,7 @@ void Dispatcher::Pass() {
   pass_posted_ = false;
   const auto began = clock_.Mono();
   const WallTime now = clock_.Wall();
+  UpdateWindows(now);
   const auto& snapshot = book_.View(began);
   plan_ = queue::Pass(snapshot, now);
   dirty_ = forecast_ = false;
@@ -349,12 +350,13 @@ void Dispatcher::OnPhase(JobId id, suspend::Phase phase) {
   Wake();
 }
 
-void Dispatcher::WantBack(JobId id) {
+bool Dispatcher::WantBack(JobId id) {
   const auto it = active_.find(id);
-  if (it == active_.end()) return;
+  if (it == active_.end() || it->second.row.phase != queue::Phase::kSuspended) return false;
   it->second.row.wants_back = true;
   Refresh(it->second);
   Wake();
+  return true;
 }
 
 bool Dispatcher::Preempted(JobId job) const {
@@ -433,6 +435,20 @@ void Dispatcher::SetState(const QueueState& state) {
   for (const auto& gpu : host_.GpuInventory().gpus) OnSample(gpu.uuid);
 }
 
+void Dispatcher::SetSettings(const queue::Settings& settings, base::Millis window) {
+  auto pass = settings;
+  pass.choice = state_.choice;
+  book_.SetSettings(pass);
+  window_ = window;
+}
+
+void Dispatcher::UpdateWindows(WallTime now) {
+  for (auto& [account, window] : windows_) {
+    window.Forget(now);
+    book_.SetWindow(account.first, account.second, window.GpuSeconds(), window.Relief());
+  }
+}
+
 void Dispatcher::Charge(const jobs::RunAccount& run) {
   queue::Rate rate;
   rate.gpus = static_cast<double>(run.gpus.size());
@@ -440,6 +456,12 @@ void Dispatcher::Charge(const jobs::RunAccount& run) {
     if (std::count(run.gpus.begin(), run.gpus.end(), gpu.uuid) > 0 && gpu.memory.count > 0)
       rate.memory +=
           std::min(1.0, static_cast<double>(run.memory.count) / static_cast<double>(gpu.memory.count));
+  using Kind = queue::AccountKind;
+  const auto from = run.ended - run.ran;
+  windows_.try_emplace({Kind::kUser, run.user}, window_).first->second.Add(rate.gpus, from, run.ended);
+  if (!run.project.empty())
+    windows_.try_emplace({Kind::kProject, run.project}, window_)
+        .first->second.Add(rate.gpus, from, run.ended);
   book_.Charge(run.user, run.project, rate, run.ended - run.ran, run.ended);
 }
 

@@ -81,6 +81,8 @@ class Dispatcher {
   // A run has ended: it counts for fair share.
   void Charge(const jobs::RunAccount& run);
   void SetState(const QueueState& state);
+  // `window`: of quotas of GPU-hours.
+  void SetSettings(const queue::Settings& settings, base::Millis window);
   const QueueState& state() const { return state_; }
   // Changed from outside (quotas, shares, reservations, settings): call Wake afterwards.
   queue::Book& book() { return book_; }
@@ -115,8 +117,8 @@ class Dispatcher {
   base::Result<> MayBecome(const PreparedJob& changed);
   // Those that were cancelled because they waited for `job`, and those that waited for them.
   std::vector<base::JobId> CancelledWith(base::JobId job) const;
-  // A suspended job of the queue goes back on a GPU when its turn comes.
-  void WantBack(base::JobId job);
+  // A suspended job of the queue goes back on a GPU when its turn comes. False: it is not suspended.
+  bool WantBack(base::JobId job);
   bool Preempted(base::JobId job) const;
   // Jobs that others wait for are not forgotten.
   bool IsNeeded(base::JobId job) const { return !dependents_.Of(job).empty(); }
@@ -132,6 +134,7 @@ class Dispatcher {
   };
 
   void Pass();
+  void UpdateWindows(queue::WallTime now);
   void Carry(const queue::Plan& plan, const queue::Snapshot& snapshot, queue::WallTime now);
   void Start(base::JobId job, std::vector<std::string> gpus);
   void Preempt(const queue::Preempt& order);
@@ -157,6 +160,8 @@ class Dispatcher {
   QueueState state_;
   std::map<base::JobId, Active> active_;
   std::map<std::string, ForeignUse> foreign_;
+  base::Millis window_{std::chrono::hours(24)};
+  std::map<std::pair<queue::AccountKind, std::string>, queue::UsageWindow> windows_;
   // Equal texts are one (jobs/shared.h): read once.
   std::shared_ptr<const jobs::Terms> last_terms_;
   queue::Request last_request_;
