@@ -166,6 +166,7 @@ class Service final : private jobs::SupervisorHost,
   const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }
   std::string NameOfUser(uid_t uid) override { return names_.Of(uid); }
   const std::set<std::string>& ProtectedNames() override { return protected_names_; }
+  bool IsPreempted(base::JobId job) override;
   void TakeOff(base::JobId job, const std::string& why, Done done) override;
   void BringBack(base::JobId job, std::optional<std::string> gpu, Done done) override;
   void MoveTo(base::JobId job, const std::string& gpu, Done done) override;

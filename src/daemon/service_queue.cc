@@ -14,6 +14,10 @@ namespace gpuman::daemon {
 using base::ErrorCode;
 using base::Fail;
 
+namespace {
+constexpr const char* kPreempted = "preempted";
+}  // namespace
+
 void Service::BeginQueue(const jobs::Settings& settings) {
   protected_names_ = guard::DefaultProtectedNames();
   protected_names_.insert(config_.guard.protected_names.begin(), config_.guard.protected_names.end());
@@ -144,11 +148,16 @@ void Service::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
   dispatcher_->Charge(run);
 }
 
+bool Service::IsPreempted(base::JobId id) {
+  const auto* const record = suspender_->RecordOf(id);
+  return record && record->reason == kPreempted;
+}
+
 void Service::TakeOff(base::JobId id, const std::string& why, Done done) {
   const auto* const job = supervisor_->Find(id);
   auto* const suspender = job ? SuspenderFor(*job) : nullptr;
   if (!suspender) return done(Fail(ErrorCode::kConflict, "it does not run"));
-  suspender->Suspend(id, {"preempted", why}, std::move(done));
+  suspender->Suspend(id, {kPreempted, why}, std::move(done));
 }
 
 void Service::BringBack(base::JobId id, std::optional<std::string> gpu, Done done) {

@@ -594,9 +594,6 @@ TEST_F(QueuedJobs, AreTakenTogetherWithConsecutiveIdsOrNotAtAll) {
 
 TEST_F(QueuedJobs, AStartThatTheDiskDoesNotTakeLeavesThemWaiting) {
   const JobId id = Taken("echo ran");
-  supervisor->Hold(id, {"held_by_user", std::string(50'000, 'x')}, [](const auto&) {});
-  supervisor->Unhold(id, [](const auto&) {});
-  ASSERT_TRUE(Until([&] { return StateOf(id) == JobState::kQueued; }));
   full_switch->SetFull(true);
   std::optional<base::Result<Job>> answer;
   supervisor->Start(id, std::vector<std::string>(2000, "GPU-00000000-0000-0000-0000-000000000000"),

@@ -23,6 +23,7 @@ using queue::WallTime;
 
 // A pass takes no more than this part of the time, however much happens.
 constexpr int kRestPerPass = 4;
+constexpr base::Millis kAfterTrouble{5'000};
 constexpr base::Millis kLongestSleep{3'600'000};  // the wall clock may be set meanwhile
 
 std::vector<std::string> NamesOf(const queue::GpuSet& set, const queue::Snapshot& snapshot) {
@@ -82,6 +83,10 @@ void Dispatcher::Wake() {
 void Dispatcher::Pass() {
   pass_posted_ = false;
   const auto began = clock_.Mono();
+  if (began < stuck_until_) {
+    next_pass_ = stuck_until_;
+    return Wake();
+  }
   const WallTime now = clock_.Wall();
   UpdateWindows(now);
   const auto& snapshot = book_.View(began);
@@ -125,7 +130,10 @@ void Dispatcher::Carry(const queue::Plan& plan, const queue::Snapshot& snapshot,
 }
 
 void Dispatcher::Start(JobId id, std::vector<std::string> gpus) {
-  jobs_.Start(id, std::move(gpus), [self = self_](const Result<jobs::Job>&) {});
+  jobs_.Start(id, std::move(gpus), [self = self_](const Result<jobs::Job>& started) {
+    if (started || started.error().code == ErrorCode::kConflict || !*self) return;
+    (*self)->stuck_until_ = (*self)->clock_.Mono() + kAfterTrouble;
+  });
   // Its GPUs are its own from here on, not when its start is on the disk.
   if (const auto* const job = jobs_.Find(id)) OnJobChanged(*job);
 }
@@ -334,6 +342,7 @@ void Dispatcher::OnPhase(JobId id, suspend::Phase phase) {
         row.ran_before += std::chrono::duration_cast<base::Millis>(clock_.Mono() - *row.on_since);
       row.on_since.reset();
       row.since = clock_.Wall();
+      row.wants_back = row.wants_back || host_.IsPreempted(id);
       break;
     case suspend::Phase::kResuming:
     case suspend::Phase::kUndoing:
@@ -357,11 +366,6 @@ bool Dispatcher::WantBack(JobId id) {
   Refresh(it->second);
   Wake();
   return true;
-}
-
-bool Dispatcher::Preempted(JobId job) const {
-  const auto it = active_.find(job);
-  return it != active_.end() && it->second.row.wants_back;
 }
 
 // --- GPUs ---

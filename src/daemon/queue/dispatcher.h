@@ -43,6 +43,8 @@ class DispatcherHost {
   virtual base::Bytes ReserveOf(const std::string& gpu) = 0;
   virtual std::string NameOfUser(uid_t uid) = 0;
   virtual const std::set<std::string>& ProtectedNames() = 0;
+  // It is off its GPU because another job needed the place, also where an earlier daemon took it off.
+  virtual bool IsPreempted(base::JobId job) = 0;
   // Jobs off their GPUs and back. Done when it is there, or why it is not.
   virtual void TakeOff(base::JobId job, const std::string& why, Done done) = 0;
   virtual void BringBack(base::JobId job, std::optional<std::string> gpu, Done done) = 0;
@@ -119,7 +121,6 @@ class Dispatcher {
   std::vector<base::JobId> CancelledWith(base::JobId job) const;
   // A suspended job of the queue goes back on a GPU when its turn comes. False: it is not suspended.
   bool WantBack(base::JobId job);
-  bool Preempted(base::JobId job) const;
   // Jobs that others wait for are not forgotten.
   bool IsNeeded(base::JobId job) const { return !dependents_.Of(job).empty(); }
   ForeignUse ForeignUseOf(const std::string& gpu) const;
@@ -173,6 +174,7 @@ class Dispatcher {
   bool forecast_ = false;  // starts_ is of plan_
   bool pass_posted_ = false;
   base::MonoTime next_pass_{};
+  base::MonoTime stuck_until_{};     // the disk took no start: no more are tried before then
   boost::asio::steady_timer timer_;  // of the plan
   boost::asio::steady_timer pause_;  // between passes that take long
   // Callbacks that outlive this object find it gone.
