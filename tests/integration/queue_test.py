@@ -383,6 +383,49 @@ class BooksTest(QueueCase):
         self.assertGreater(row["gpu_hours"], 0)
 
 
+class PreemptTest(QueueCase):
+    gpus, memory, config = 1, "4GiB", '[queue]\npreempt_after = "0s"\n'
+
+    def begun(self, **more):
+        job = self.submit(f"echo began >> {self.dir}/began; exec " + self.load("256MiB", "--hold", "1h"), preemptible=True, priority=10, **more)
+        until("it holds memory", lambda: self.job(job)["memory"]["used"])
+        return job
+
+    def test_a_preemptible_job_makes_room_and_goes_on_afterwards(self):
+        low = self.begun()
+        urgent = self.submit(self.gate("end"), priority=250)
+        self.becomes(urgent, "running")
+        view = self.becomes(low, "suspended")
+        self.assertEqual(view["reason"], "preempted")
+        self.assertIn(str(urgent), view["reason_detail"])
+        self.open("end")
+        self.becomes(low, "running")
+        self.assertEqual((self.dir / "began").read_text(), "began\n", "it went on where it was")
+        self.assertEqual(self.state(urgent), "finished")
+
+    def test_a_daemon_that_comes_back_knows_who_made_room(self):
+        low = self.begun()
+        urgent = self.submit(self.gate("end"), priority=250)
+        self.becomes(low, "suspended")
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        self.becomes(urgent, "running")
+        self.assertEqual(self.state(low), "suspended")
+        self.open("end")
+        self.becomes(low, "running")
+
+    def test_time_off_the_gpu_does_not_count_for_the_time_limit(self):
+        low = self.begun(time_limit_s=3600)
+        urgent = self.submit(self.gate("end"), priority=250)
+        self.becomes(low, "suspended")
+        update = self.request("PATCH", f"/v1/jobs/{low}", {"queue": {"time_limit_s": 0.05}})
+        self.assertEqual(update.status, 200, update.body)
+        self.becomes(urgent, "running")
+        self.assertEqual(self.state(low), "suspended", "its clock stands")
+        self.open("end")
+        self.assertEqual(self.wait(low)["state"], "timeout")
+
+
 class RestartTest(QueueCase):
     def restart(self, how=signal.SIGKILL):
         self.m.stop_daemon(how)
