@@ -5,7 +5,7 @@
 namespace gpuman::daemon {
 namespace {
 
-jobs::RunAccount Run(const char* user, const char* project, std::vector<std::string> gpus, int seconds,
+jobs::RunAccount Took(const char* user, const char* project, std::vector<std::string> gpus, int seconds,
                      const char* outcome) {
   jobs::RunAccount run;
   run.user = user;
@@ -23,8 +23,8 @@ TEST(Stats, AddsUpByUserProjectOrGpu) {
                                   std::pair{StatsBy::kProject, std::vector<std::string>{"", "vision"}},
                                   std::pair{StatsBy::kGpu, std::vector<std::string>{"GPU-a", "GPU-b"}}}) {
     Stats stats(by);
-    stats.Add(Run("ann", "vision", {"GPU-a", "GPU-b"}, 3600, "finished"));
-    stats.Add(Run("bob", "", {"GPU-a"}, 1800, "failed"));
+    stats.Add(Took("ann", "vision", {"GPU-a", "GPU-b"}, 3600, "finished"));
+    stats.Add(Took("bob", "", {"GPU-a"}, 1800, "failed"));
     const auto view = stats.View();
     ASSERT_EQ(view.rows.size(), 2U);
     for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(view.rows[i].name, names[i]);
