@@ -1,0 +1,408 @@
+#include "cli/queue/listing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "cli/queue/values.h"
+#include "cli/queue/when.h"
+#include "cli/table.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using api::JobState;
+
+constexpr std::array<std::string_view, 16> kColumns{"JOBID",
+                                                    "NAME",
+                                                    "ST",
+                                                    "STATE",
+                                                    "TIME",
+                                                    "TIMELIMIT",
+                                                    "MEMORY",
+                                                    "GPUMEM",
+                                                    "NODES",
+                                                    "GPUS",
+                                                    "NODELIST(REASON)",
+                                                    "USER",
+                                                    "PROJECT",
+                                                    "PRIORITY",
+                                                    "START",
+                                                    "SUBMIT"};
+
+struct StateNames {
+  JobState state;
+  std::string_view letters;
+  std::string_view gflow;
+};
+constexpr std::array<StateNames, 11> kStates{{{JobState::kQueued, "PD", "Queued"},
+                                              {JobState::kHeld, "H", "Hold"},
+                                              {JobState::kStarting, "R", "Running"},
+                                              {JobState::kRunning, "R", "Running"},
+                                              {JobState::kSuspended, "S", "Suspended"},
+                                              {JobState::kStopping, "R", "Running"},
+                                              {JobState::kFinished, "CD", "Finished"},
+                                              {JobState::kFailed, "F", "Failed"},
+                                              {JobState::kCancelled, "CA", "Cancelled"},
+                                              {JobState::kTimeout, "TO", "Timeout"},
+                                              {JobState::kKilled, "F", "Failed"}}};
+
+const StateNames& NamesOf(JobState state) {
+  return *std::find_if(kStates.begin(), kStates.end(),
+                       [&](const auto& names) { return names.state == state; });
+}
+
+std::string Upper(std::string_view text) {
+  std::string upper(text);
+  std::transform(upper.begin(), upper.end(), upper.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return upper;
+}
+
+bool Waits(JobState state) { return state == JobState::kQueued || state == JobState::kHeld; }
+
+Color ColorOf(JobState state) {
+  switch (state) {
+    case JobState::kRunning:
+      return Color::kGreen;
+    case JobState::kFailed:
+    case JobState::kKilled:
+    case JobState::kTimeout:
+      return Color::kRed;
+    case JobState::kFinished:
+    case JobState::kCancelled:
+      return Color::kDim;
+    default:
+      return Color::kYellow;
+  }
+}
+
+std::string Size(const std::optional<base::Bytes>& size) { return size ? base::FormatBytes(*size) : "-"; }
+
+std::string PlaceOrReason(const api::QueueRow& row, bool gflow) {
+  const bool shows_reason = Waits(row.state) || row.state == JobState::kCancelled;
+  if (!shows_reason && !row.gpus.empty()) return row.gpus;
+  if (row.reason.empty()) return "-";
+  if (!shows_reason && !gflow) return fmt::format("({})", row.reason);
+  return shows_reason ? fmt::format("({})", gflow ? GflowReason(row.reason) : row.reason) : "-";
+}
+
+struct View {
+  const Look& look;
+  base::WallTime now;
+  bool gflow = false;
+};
+
+Cell CellOf(const api::QueueRow& row, std::string_view column, const View& view) {
+  if (column == "JOBID") return IdOf(row);
+  if (column == "NAME") return row.tag;
+  if (column == "ST") return {std::string(ShortState(row.state)), ColorOf(row.state)};
+  if (column == "STATE") return {std::string(api::ToString(row.state)), ColorOf(row.state)};
+  if (column == "TIME") {
+    const auto time = RunTime(row, view.now);
+    return time ? FormatClock(*time) : "-";
+  }
+  if (column == "TIMELIMIT") return row.time_limit ? FormatClock(*row.time_limit) : "UNLIMITED";
+  if (column == "MEMORY") return Size(row.host_memory);
+  if (column == "GPUMEM") return Size(row.memory);
+  if (column == "NODES" || column == "GPUS") return std::to_string(row.gpus_asked);
+  if (column == "NODELIST(REASON)") return PlaceOrReason(row, view.gflow);
+  if (column == "USER") return row.user;
+  if (column == "PROJECT") return row.project.empty() ? "-" : row.project;
+  if (column == "PRIORITY") return std::to_string(row.priority);
+  if (column == "SUBMIT") return FormatWhen(row.submitted_at, view.now);
+  if (row.started_at) return FormatWhen(*row.started_at, view.now);
+  return row.estimated_start ? FormatWhen(*row.estimated_start, view.now) : "-";
+}
+
+Column ColumnOf(const std::string& name) {
+  const bool right = name == "NODES" || name == "GPUS" || name == "PRIORITY";
+  const bool wide = name == "NAME" || name == "NODELIST(REASON)" || name == "PROJECT";
+  return {name, right ? Align::kRight : Align::kLeft, wide ? std::size_t{8} : 0};
+}
+
+// The jobs below each job, in their order; 0 stands for the top.
+std::map<std::int64_t, std::vector<const Listed*>> Branches(const std::vector<Listed>& jobs) {
+  std::set<std::int64_t> known;
+  for (const auto& job : jobs) known.insert(job.row.id);
+  std::map<std::int64_t, std::vector<const Listed*>> branches;
+  for (const auto& job : jobs) {
+    // The last one it waits for: a job stands in the tree once. Ids rise, so there is no circle.
+    std::int64_t above = 0;
+    for (const auto id : job.after)
+      if (known.contains(id) && id < job.row.id) above = std::max(above, id);
+    branches[above].push_back(&job);
+  }
+  return branches;
+}
+
+using AddRow = std::function<void(const Listed&, const std::string& prefix)>;
+
+void Walk(const std::map<std::int64_t, std::vector<const Listed*>>& branches, std::int64_t above,
+          const std::string& indent, const AddRow& add) {
+  const auto it = branches.find(above);
+  if (it == branches.end()) return;
+  for (std::size_t i = 0; i < it->second.size(); ++i) {
+    const bool last = i + 1 == it->second.size();
+    const Listed& job = *it->second[i];
+    add(job, above == 0 ? std::string() : indent + (last ? "└─" : "├─"));
+    Walk(branches, job.row.id, above == 0 ? std::string() : indent + (last ? "  " : "│ "), add);
+  }
+}
+
+// A record's fields under the names that csv and yaml have.
+std::vector<std::pair<std::string_view, std::string>> RecordOf(const api::QueueRow& row, base::WallTime now) {
+  const auto number = [](const auto& value) { return value ? fmt::to_string(*value) : std::string(); };
+  const auto time = [](const std::optional<base::WallTime>& at) {
+    return at ? base::FormatIso8601(*at) : std::string();
+  };
+  const auto seconds = [](const std::optional<base::Millis>& value) {
+    return value ? fmt::format("{}", static_cast<double>(value->count()) / 1000) : std::string();
+  };
+  const auto bytes = [](const std::optional<base::Bytes>& value) {
+    return value ? fmt::to_string(value->count) : std::string();
+  };
+  return {{"id", fmt::to_string(row.id)},
+          {"array_id", number(row.array_id)},
+          {"array_task", number(row.array_task)},
+          {"name", row.tag},
+          {"user", row.user},
+          {"project", row.project},
+          {"state", std::string(api::ToString(row.state))},
+          {"reason", row.reason},
+          {"priority", fmt::to_string(row.priority)},
+          {"gpus_asked", fmt::to_string(row.gpus_asked)},
+          {"gpus", row.gpus},
+          {"memory", bytes(row.memory)},
+          {"host_memory", bytes(row.host_memory)},
+          {"time_s", seconds(RunTime(row, now))},
+          {"time_limit_s", seconds(row.time_limit)},
+          {"submitted_at", base::FormatIso8601(row.submitted_at)},
+          {"started_at", time(row.started_at)},
+          {"ended_at", time(row.ended_at)},
+          {"estimated_start", time(row.estimated_start)}};
+}
+
+std::string CsvField(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+// Always in double quotes, as JSON has them: a name such as "no" or "1e3" stays a text.
+std::string YamlText(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      quoted += fmt::format("\\{}", c);
+    else if (static_cast<unsigned char>(c) < 0x20)
+      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      quoted += c;
+  }
+  return quoted + "\"";
+}
+
+}  // namespace
+
+std::optional<SortBy> SortByFromString(std::string_view word) {
+  constexpr std::array<std::pair<std::string_view, SortBy>, 7> kWords{{{"queue", SortBy::kQueue},
+                                                                       {"id", SortBy::kId},
+                                                                       {"state", SortBy::kState},
+                                                                       {"time", SortBy::kTime},
+                                                                       {"name", SortBy::kName},
+                                                                       {"gpus", SortBy::kGpus},
+                                                                       {"priority", SortBy::kPriority}}};
+  for (const auto& [name, by] : kWords)
+    if (name == word) return by;
+  return std::nullopt;
+}
+
+api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
+  api::QueueRow row;
+  row.id = job.id;
+  row.tag = job.tag;
+  row.user = job.user;
+  row.state = job.state;
+  row.reason = job.reason.value_or("");
+  row.priority = job.priority;
+  row.memory = job.memory.limit;
+  row.submitted_at = job.submitted_at;
+  row.started_at = job.started_at;
+  row.ended_at = job.ended_at;
+  for (const auto& uuid : job.gpus) {
+    const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
+    row.gpus += row.gpus.empty() ? "" : ",";
+    row.gpus += it != gpus.end() && it->index ? std::to_string(*it->index) : uuid.substr(0, 12);
+  }
+  row.gpus_asked = static_cast<int>(job.gpus.size());
+  if (!job.queue) return row;
+  const auto& queue = *job.queue;
+  row.gpus_asked =
+      queue.gpus.devices.empty() ? queue.gpus.count : static_cast<int>(queue.gpus.devices.size());
+  row.array_id = queue.array_id;
+  row.array_task = queue.array_task;
+  row.project = queue.project.value_or("");
+  row.host_memory = queue.host_memory;
+  row.time_limit = queue.time_limit;
+  row.estimated_start = queue.estimated_start;
+  return row;
+}
+
+Listed ListedOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
+  Listed listed{RowOf(job, gpus), {}};
+  if (!job.queue) return listed;
+  for (const auto& dependency : job.queue->depends.list)
+    if (const auto id = ParseInteger(dependency.job, 1, INT32_MAX)) listed.after.push_back(*id);
+  if (job.queue->redo_of) listed.after.push_back(*job.queue->redo_of);
+  return listed;
+}
+
+void Sort(std::vector<Listed>& jobs, SortBy by, base::WallTime now) {
+  const auto sort = [&](auto less) {
+    std::stable_sort(jobs.begin(), jobs.end(),
+                     [&](const Listed& a, const Listed& b) { return less(a.row, b.row); });
+  };
+  const auto time = [&](const api::QueueRow& row) { return RunTime(row, now).value_or(base::Millis(0)); };
+  switch (by) {
+    case SortBy::kQueue:
+      return;
+    case SortBy::kId:
+      return sort([](const auto& a, const auto& b) { return a.id < b.id; });
+    case SortBy::kState:
+      return sort([](const auto& a, const auto& b) { return a.state < b.state; });
+    case SortBy::kTime:
+      return sort([&](const auto& a, const auto& b) { return time(a) > time(b); });
+    case SortBy::kName:
+      return sort([](const auto& a, const auto& b) { return a.tag < b.tag; });
+    case SortBy::kGpus:
+      return sort([](const auto& a, const auto& b) { return a.gpus_asked > b.gpus_asked; });
+    case SortBy::kPriority:
+      return sort([](const auto& a, const auto& b) { return a.priority > b.priority; });
+  }
+}
+
+base::Result<std::vector<std::string>> ParseColumns(std::string_view text) {
+  GPUMAN_ASSIGN(auto names, SplitList(text));
+  for (auto& name : names) {
+    name = Upper(name);
+    if (name == "NODELIST" || name == "REASON") name = "NODELIST(REASON)";
+    if (std::find(kColumns.begin(), kColumns.end(), name) == kColumns.end())
+      return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("there is no column '{}'", name),
+                        fmt::format("there are {}", fmt::join(kColumns, ", ")));
+  }
+  return names;
+}
+
+std::vector<std::string> UsualColumns() {
+  return {"JOBID", "NAME", "USER", "STATE", "TIME", "TIMELIMIT", "GPUS", "NODELIST(REASON)", "START"};
+}
+std::vector<std::string> GflowColumns() {
+  return {"JOBID", "NAME", "ST", "TIME", "NODES", "NODELIST(REASON)"};
+}
+
+std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const Look& look,
+                        base::WallTime now) {
+  const bool gflow = std::find(form.columns.begin(), form.columns.end(), "STATE") == form.columns.end();
+  const View view{look, now, gflow};
+  std::vector<Column> columns;
+  for (const auto& name : form.columns) columns.push_back(ColumnOf(name));
+  const auto render = [&](auto&& feed) {
+    Table table(columns);
+    feed([&](const Listed& job, const std::string& prefix) {
+      std::vector<Cell> cells;
+      for (const auto& name : form.columns) {
+        cells.push_back(CellOf(job.row, name, view));
+        if (&name == &form.columns.front()) cells.back().text.insert(0, prefix);
+      }
+      table.Add(std::move(cells));
+    });
+    return table.Render(look);
+  };
+  if (form.tree) return render([&](const AddRow& add) { Walk(Branches(jobs), 0, {}, add); });
+  if (!form.group)
+    return render([&](const AddRow& add) {
+      for (const auto& job : jobs) add(job, {});
+    });
+  std::string text;
+  for (const auto& [state, letters, word] : kStates) {
+    std::vector<Listed> some;
+    std::copy_if(jobs.begin(), jobs.end(), std::back_inserter(some),
+                 [wanted = state](const Listed& job) { return job.row.state == wanted; });
+    if (some.empty()) continue;
+    text += fmt::format("{}{} ({})\n", text.empty() ? "" : "\n", api::ToString(state), some.size());
+    text += RenderTable(some, {form.columns, false, false}, look, now);
+  }
+  return text;
+}
+
+std::string RenderCsv(const std::vector<Listed>& jobs, base::WallTime now) {
+  std::string text;
+  const auto line = [&](const auto& record, auto part) {
+    for (std::size_t i = 0; i < record.size(); ++i) text += (i == 0 ? "" : ",") + CsvField(part(record[i]));
+    text += '\n';
+  };
+  line(RecordOf({}, now), [](const auto& field) { return std::string(field.first); });
+  for (const auto& job : jobs) line(RecordOf(job.row, now), [](const auto& field) { return field.second; });
+  return text;
+}
+
+std::string RenderYaml(const std::vector<Listed>& jobs, base::WallTime now) {
+  const std::set<std::string_view> texts{"name", "user",         "project",    "state",    "reason",
+                                         "gpus", "submitted_at", "started_at", "ended_at", "estimated_start"};
+  std::string text = jobs.empty() ? "jobs: []\n" : "jobs:\n";
+  for (const auto& job : jobs) {
+    const char* lead = "  - ";
+    for (const auto& [name, value] : RecordOf(job.row, now)) {
+      const bool is_text = texts.contains(name);
+      const bool unknown = value.empty() && name != "name" && name != "user";
+      text += fmt::format("{}{}: {}\n", lead, name, unknown ? "null" : is_text ? YamlText(value) : value);
+      lead = "    ";
+    }
+  }
+  return text;
+}
+
+std::string_view ShortState(JobState state) { return NamesOf(state).letters; }
+std::string_view GflowState(JobState state) { return NamesOf(state).gflow; }
+
+std::string GflowReason(std::string_view reason) {
+  if (reason == "held_by_user") return "JobHeldUser";
+  std::string words;
+  bool begins = true;
+  for (const char c : reason) {
+    if (c != '_') words += begins ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    begins = c == '_';
+  }
+  return words;
+}
+
+std::optional<std::vector<std::string>> StatesOf(std::string_view word) {
+  const std::string upper = Upper(word);
+  std::vector<std::string> states;
+  for (const auto& [state, letters, gflow] : kStates) {
+    const auto own = Upper(api::ToString(state));
+    if (upper == letters || upper == Upper(gflow) || upper == own) states.emplace_back(api::ToString(state));
+  }
+  if (upper == "ALL") states = {"all"};
+  if (upper == "PENDING") states = {"queued", "held"};
+  if (upper == "COMPLETED") states = {"finished"};
+  return states.empty() ? std::nullopt : std::optional(std::move(states));
+}
+
+std::optional<base::Millis> RunTime(const api::QueueRow& row, base::WallTime now) {
+  if (!row.started_at) return std::nullopt;
+  return std::max(base::Millis(0), row.ended_at.value_or(now) - *row.started_at);
+}
+
+std::string IdOf(const api::QueueRow& row) {
+  return row.array_id && row.array_task ? fmt::format("{}_{}", *row.array_id, *row.array_task)
+                                        : std::to_string(row.id);
+}
+
+}  // namespace gpuman::cli::queue
