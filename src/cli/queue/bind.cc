@@ -53,7 +53,7 @@ CLI::App* Bind(const Registry& registry, Command made, CLI::App* parent = nullpt
       command->name, command->summary, command->example,
       [command, given](Session& session) -> base::Result<int> {
         GPUMAN_TRY(
-            queue::ParseOptions(command->options, given->Options(command->options), queue::Words::kAnywhere));
+            queue::ParseOptions(command->options, given->Options(command->options), queue::Where::kAnywhere));
         return command->run(session, given->words);
       },
       parent);
@@ -120,7 +120,7 @@ void AddSubmit(const Registry& registry) {
         typed.trailing = session.trailing;
         if (!typed.words.empty() && typed.words.front().size() > 1 && typed.words.front().front() == '-') {
           // The parser takes an unknown option for the command; the table says what was meant.
-          GPUMAN_TRY(queue::ParseOptions(bound->table, typed.words, queue::Words::kLast));
+          GPUMAN_TRY(queue::ParseOptions(bound->table, typed.words, queue::Where::kLast));
         }
         return queue::Submit(session, typed);
       });

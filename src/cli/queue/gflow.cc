@@ -168,7 +168,7 @@ Result<int> Run(Session& session, const GflowProgram& program, const Command& co
                 const Words& arguments) {
   const bool last = command.word == "COMMAND";
   session.trailing = arguments;
-  auto words = ParseOptions(command.options, arguments, last ? queue::Words::kLast : queue::Words::kAnywhere);
+  auto words = ParseOptions(command.options, arguments, last ? queue::Where::kLast : queue::Where::kAnywhere);
   if (!words) {
     if (words.error().hint.empty()) words.error().hint = fmt::format("see {} --help", program.name);
     return base::Fail(std::move(words.error()));

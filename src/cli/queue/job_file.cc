@@ -17,7 +17,7 @@ using base::ErrorCode;
 // shell reads it.
 base::Result<SubmitSettings> ReadLine(std::string_view line, const Typed& typed, base::WallTime now) {
   SubmitSettings settings;
-  GPUMAN_TRY(ParseOptions(SubmitOptions(settings, typed.flavour, now), typed.options, Words::kAnywhere));
+  GPUMAN_TRY(ParseOptions(SubmitOptions(settings, typed.flavour, now), typed.options, Where::kAnywhere));
   settings.BeginSource();
   std::vector<std::string> options;
   std::size_t at = 0;
@@ -38,7 +38,7 @@ base::Result<SubmitSettings> ReadLine(std::string_view line, const Typed& typed,
     takes_value = !takes_value && TakesNextWord(table, word->text);
     options.push_back(word->text);
   }
-  GPUMAN_TRY(ParseOptions(table, options, Words::kAnywhere));
+  GPUMAN_TRY(ParseOptions(table, options, Where::kAnywhere));
   const auto rest = line.substr(std::min(at, line.size()));
   if (rest.find_first_not_of(" \t\r") == std::string_view::npos)
     return base::Fail(ErrorCode::kInvalidArgument, "there is no command on it",

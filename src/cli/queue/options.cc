@@ -48,12 +48,12 @@ class Parser {
  public:
   Parser(const Options& options, const std::vector<std::string>& words) : options_(options), words_(words) {}
 
-  base::Result<std::vector<std::string>> Run(Words mode) {
+  base::Result<std::vector<std::string>> Run(Where mode) {
     std::vector<std::string> rest;
     while (at_ < words_.size()) {
       const std::string& word = words_[at_];
       const bool is_option = word.size() > 1 && word.front() == '-';
-      if (word == "--" || (!is_option && mode == Words::kLast)) {
+      if (word == "--" || (!is_option && mode == Where::kLast)) {
         if (word == "--") ++at_;
         rest.insert(rest.end(), words_.begin() + static_cast<std::ptrdiff_t>(at_), words_.end());
         return rest;
@@ -118,7 +118,7 @@ std::string NameOf(const Option& option) {
 }
 
 base::Result<std::vector<std::string>> ParseOptions(const Options& options,
-                                                    const std::vector<std::string>& words, Words mode) {
+                                                    const std::vector<std::string>& words, Where mode) {
   return Parser(options, words).Run(mode);
 }
 

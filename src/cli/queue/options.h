@@ -24,7 +24,7 @@ using Options = std::vector<Option>;
 // The long name, or the only one: "--gpus".
 std::string NameOf(const Option& option);
 
-enum class Words {
+enum class Where {
   kAnywhere,  // words that are no options may stand between options
   kLast,      // the first word that is no option ends the options: it begins a command
 };
@@ -33,7 +33,7 @@ enum class Words {
 // "-n value", "-nvalue", "-ab" for two that take no value; "--" ends the options. kInvalidArgument names the
 // option, and the one that was probably meant.
 base::Result<std::vector<std::string>> ParseOptions(const Options& options,
-                                                    const std::vector<std::string>& words, Words mode);
+                                                    const std::vector<std::string>& words, Where mode);
 
 // Whether the word is an option whose value is the word behind it.
 bool TakesNextWord(const Options& options, std::string_view word);

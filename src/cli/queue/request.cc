@@ -232,7 +232,7 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
   // Once to know what is to run, once more on top of what the script says.
   SubmitSettings settings;
   GPUMAN_TRY(
-      ParseOptions(SubmitOptions(settings, typed.flavour, place.now), typed.options, Words::kAnywhere));
+      ParseOptions(SubmitOptions(settings, typed.flavour, place.now), typed.options, Where::kAnywhere));
   made.wait = settings.wait;
   made.request.dry_run = settings.dry_run;
   if (settings.wait && settings.dry_run)
@@ -262,7 +262,7 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
       GPUMAN_TRY(ApplyDirectives(*directives, script->name, both, place.now));
       both.BeginSource();
       GPUMAN_TRY(
-          ParseOptions(SubmitOptions(both, typed.flavour, place.now), typed.options, Words::kAnywhere));
+          ParseOptions(SubmitOptions(both, typed.flavour, place.now), typed.options, Where::kAnywhere));
       if (both.export_parts != settings.export_parts) {
         GPUMAN_ASSIGN(made.request.environment, EnvironmentOf(both.export_parts, whole));
       }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include "cli/queue/values.h"
 
@@ -189,6 +190,15 @@ void AddCommon(Options& table, SubmitSettings& s, base::WallTime now) {
        {"--dry-run", "", "Say what would happen and when; queue nothing", Flag(s.dry_run)}});
 }
 
+Result<double> ParseWeight(const std::string& text) {
+  double weight = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
+  if (error != std::errc{} || end != text.data() + text.size() || !(weight >= 0.001 && weight <= 1000))
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no weight", text),
+                      "write 0.001 to 1000");
+  return weight;
+}
+
 void AddGpuman(Options& table, SubmitSettings& s) {
   auto& job = s.job;
   table.insert(
@@ -219,6 +229,8 @@ void AddGpuman(Options& table, SubmitSettings& s) {
        {"--grace", "TIME", "Between SIGTERM and SIGKILL when it is stopped",
         Into(job.grace, [](const std::string& text) { return base::ParseDuration(text); })},
        {"--no-preload", "", "Preload nothing into it: the guard alone watches it", Flag(job.preload, false)},
+       {"--weight", "N", "Of its turns on a shared GPU, against the others' there",
+        Into(job.weight, ParseWeight)},
        {"--oversubscribe", "", "One process may have more memory than its GPU, slowly",
         Flag(job.oversubscribe)},
        {"-c,--command", "STRING", "The command as one string, as /bin/sh reads it", Text(s.command)},

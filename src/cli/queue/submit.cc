@@ -191,7 +191,7 @@ Result<int> RunInQueue(Session& session, const QueuedRun& run) {
   GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(typed, place));
   TellNotes(session, made);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  if (run.pty) return RunOnTerminal(session, daemon, made.request);
+  if (run.pty && ::isatty(STDIN_FILENO) == 1) return RunOnTerminal(session, daemon, made.request);
   GPUMAN_ASSIGN(const auto answer, api::Submit(daemon, made.request));
   if (run.detach) {
     PrintAnswer(session, daemon, made.request, answer);
