@@ -51,7 +51,8 @@ TEST(Script, NamesTheLineThatIsWrong) {
     ASSERT_FALSE(applied) << text;
     EXPECT_THAT(applied.error().message, HasSubstr(says));
   }
-  EXPECT_THAT(ReadDirectives("x\n# GFLOW --name 'a\n").error().message, HasSubstr("line 2: a ' is never closed"));
+  EXPECT_THAT(ReadDirectives("x\n# GFLOW --name 'a\n").error().message,
+              HasSubstr("line 2: a ' is never closed"));
 }
 
 TEST(Script, IsForAShellOrForAnotherProgram) {
@@ -85,9 +86,11 @@ TEST(Templates, LeaveTheShellsBracesAndUnknownWordsAlone) {
 TEST(Csv, HasQuotesAndNamesTheLineThatIsWrong) {
   const auto table = ReadCsv("id,text\r\n1,\"a,\"\"b\"\"\nc\"\n\n2,x\n");
   ASSERT_TRUE(table) << table.error().message;
-  EXPECT_THAT(*table, ElementsAre(Combination{{"id", "1"}, {"text", "a,\"b\"\nc"}}, Combination{{"id", "2"}, {"text", "x"}}));
+  EXPECT_THAT(*table, ElementsAre(Combination{{"id", "1"}, {"text", "a,\"b\"\nc"}},
+                                  Combination{{"id", "2"}, {"text", "x"}}));
   EXPECT_THAT(ReadCsv("a,b\n1\n").error().message, HasSubstr("line 2 has 1 values for 2 names"));
-  EXPECT_THAT(ReadCsv("a,a\n1,2\n").error().message, HasSubstr("line 1: the name 'a' is empty or there twice"));
+  EXPECT_THAT(ReadCsv("a,a\n1,2\n").error().message,
+              HasSubstr("line 1: the name 'a' is empty or there twice"));
   EXPECT_THAT(ReadCsv("a\n\"x\n").error().message, HasSubstr("line 2: a quote is never closed"));
   EXPECT_THAT(ReadCsv("a\n").error().message, HasSubstr("no line of values"));
 }
@@ -108,7 +111,8 @@ TEST(Sweep, IsAProductOverEachLineOfTheTable) {
   job.command = {"run", "{a}"};
   EXPECT_THAT(MakeSweep(job, *combinations, std::nullopt).error().message, HasSubstr("'b' stands nowhere"));
   EXPECT_FALSE(Combine({{"a", {"1"}}}, {{{"a", "x"}}}));
-  EXPECT_FALSE(Combine({{"a", std::vector<std::string>(1000, "1")}, {"b", std::vector<std::string>(101, "1")}}, {}));
+  EXPECT_FALSE(
+      Combine({{"a", std::vector<std::string>(1000, "1")}, {"b", std::vector<std::string>(101, "1")}}, {}));
 }
 
 // --- whole command lines
@@ -137,8 +141,8 @@ class Request : public ::testing::Test {
 };
 
 TEST_F(Request, TakesACommandWithWhatItNeeds) {
-  const auto made = Make({"--gpus", "2", "--time=2h", "--name", "t", "--depends", "7", "--array=0-3%2", "--wait",
-                          "--retries", "2", "--retry-on=75", "--warn", "TERM@60s"},
+  const auto made = Make({"--gpus", "2", "--time=2h", "--name", "t", "--depends", "7", "--array=0-3%2",
+                          "--wait", "--retries", "2", "--retry-on=75", "--warn", "TERM@60s"},
                          {}, std::vector<std::string>{"true", "--gpus", "9"});
   ASSERT_TRUE(made) << made.error().message;
   ASSERT_THAT(made->request.jobs, SizeIs(1));
@@ -156,7 +160,8 @@ TEST_F(Request, TakesACommandWithWhatItNeeds) {
 }
 
 TEST_F(Request, TakesAShellScriptAlongAndLetsTheCommandLineHaveTheLastWord) {
-  Write("train.sh", "#!/bin/bash\n# GPUMAN --gpus 1 --name a --depends 1,2\n# GFLOW --memory=4G --time=30\necho $1\n");
+  Write("train.sh",
+        "#!/bin/bash\n# GPUMAN --gpus 1 --name a --depends 1,2\n# GFLOW --memory=4G --time=30\necho $1\n");
   const auto made = Make({"--gpus=2", "--depends=3"}, {"train.sh", "x", "--y"});
   ASSERT_TRUE(made) << made.error().message;
   const auto& job = made->request.jobs[0];
@@ -192,8 +197,10 @@ TEST_F(Request, ReadsAScriptFromStandardInput) {
 }
 
 TEST_F(Request, ReadsAFileOfManyJobs) {
-  const auto path = Write("jobs", "# comment\n\n--name a -- true x\n--gpus 1 --name b true 'y z' | cat\n"
-                                  R"({"name":"c","command":["true"]})" "\n");
+  const auto path = Write("jobs",
+                          "# comment\n\n--name a -- true x\n--gpus 1 --name b true 'y z' | cat\n"
+                          R"({"name":"c","command":["true"]})"
+                          "\n");
   const auto made = Make({"--jobs", path, "--gpus=2"}, {});
   ASSERT_TRUE(made) << made.error().message;
   ASSERT_THAT(made->request.jobs, SizeIs(3));
@@ -219,8 +226,9 @@ TEST_F(Request, NamesTheLineOfAFileOfManyJobs) {
 }
 
 TEST_F(Request, SweepsInTemplates) {
-  const auto made = Make({"--param", "lr=0.1,0.01", "--param=seed=1:2", "--max-concurrent=2", "--name-template=r-{seed}-{lr}"},
-                         {"echo", "{lr}", "{seed}"});
+  const auto made = Make(
+      {"--param", "lr=0.1,0.01", "--param=seed=1:2", "--max-concurrent=2", "--name-template=r-{seed}-{lr}"},
+      {"echo", "{lr}", "{seed}"});
   ASSERT_TRUE(made) << made.error().message;
   ASSERT_THAT(made->request.jobs, SizeIs(4));
   EXPECT_THAT(made->request.jobs[1].command, ElementsAre("echo", "0.1", "2"));
@@ -248,9 +256,10 @@ TEST_F(Request, SaysWhatIsWrong) {
 }
 
 TEST_F(Request, HasGflowsOptionsWithGflowsMeaning) {
-  const auto made = Make({"--gpus", "1", "--shared", "--gpu-memory", "20G", "-t", "30", "-m", "512", "--nice=50",
-                          "--name", "my run", "--dependency", "5", "--notify-email", "a@b.c", "--notify-on", "job_failed"},
-                         {"true", "-x"}, std::nullopt, Flavour::kGflow);
+  const auto made =
+      Make({"--gpus", "1", "--shared", "--gpu-memory", "20G", "-t", "30", "-m", "512", "--nice=50", "--name",
+            "my run", "--dependency", "5", "--notify-email", "a@b.c", "--notify-on", "job_failed"},
+           {"true", "-x"}, std::nullopt, Flavour::kGflow);
   ASSERT_TRUE(made) << made.error().message;
   const auto& job = made->request.jobs[0];
   EXPECT_EQ(job.memory->bytes, base::GiB(20));

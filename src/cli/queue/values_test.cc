@@ -50,8 +50,8 @@ TEST_F(Times, AreReadAsPeopleWriteThem) {
 }
 
 TEST_F(Times, ThatMakeNoSenseAreRefused) {
-  for (const char* text : {"", "soon", "25:00", "12", "12:60", "2026-13-01", "2026-02-30", "2026-12-01X08:00", "now+",
-                           "now+x", "-1:00", "2026-12-01T", "2026-12-01T99:00Z"}) {
+  for (const char* text : {"", "soon", "25:00", "12", "12:60", "2026-13-01", "2026-02-30", "2026-12-01X08:00",
+                           "now+", "now+x", "-1:00", "2026-12-01T", "2026-12-01T99:00Z"}) {
     const auto time = ParseTime(text, now_);
     EXPECT_FALSE(time) << text;
     if (!time) EXPECT_THAT(time.error().message, HasSubstr(std::string("'") + text + "'"));
@@ -83,17 +83,17 @@ TEST(Array, HasRangesStepsAndALimit) {
 }
 
 TEST(Array, SaysWhatIsWrong) {
-  for (const auto& [text, says] : std::vector<std::pair<const char*, const char*>>{
-           {"", "empty part"},
-           {"a", "'a' is not an index"},
-           {"3-1", "'3-1' runs backwards"},
-           {"0-9:0", "no step of at least 1"},
-           {"0-9%0", "no number of at least 1 behind its %"},
-           {"0-5,3", "has 3 twice"},
-           {"-1", "is not an index"},
-           {"0-100000", "'0-100000' is 100001 tasks"},
-           {"0-99999999999", "is not an index"},
-           {"1,,2", "empty part"}}) {
+  for (const auto& [text, says] :
+       std::vector<std::pair<const char*, const char*>>{{"", "empty part"},
+                                                        {"a", "'a' is not an index"},
+                                                        {"3-1", "'3-1' runs backwards"},
+                                                        {"0-9:0", "no step of at least 1"},
+                                                        {"0-9%0", "no number of at least 1 behind its %"},
+                                                        {"0-5,3", "has 3 twice"},
+                                                        {"-1", "is not an index"},
+                                                        {"0-100000", "'0-100000' is 100001 tasks"},
+                                                        {"0-99999999999", "is not an index"},
+                                                        {"1,,2", "empty part"}}) {
     const auto array = ParseArray(text);
     ASSERT_FALSE(array) << text;
     EXPECT_THAT(array.error().message, HasSubstr(says)) << text;
@@ -159,7 +159,8 @@ struct Found {
 
 TEST(OptionTable, TakesEveryUsualWayToWriteAnOption) {
   Found found;
-  const auto rest = ParseOptions(found.Table(), {"--gpus", "1", "-g2", "-ag", "3", "x", "--gres=4", "-a"}, Where::kAnywhere);
+  const auto rest = ParseOptions(found.Table(), {"--gpus", "1", "-g2", "-ag", "3", "x", "--gres=4", "-a"},
+                                 Where::kAnywhere);
   ASSERT_TRUE(rest) << rest.error().message;
   EXPECT_THAT(*rest, ElementsAre("x"));
   EXPECT_THAT(found.seen, ElementsAre("gpus=1", "gpus=2", "all=", "gpus=3", "gpus=4", "all="));
