@@ -383,6 +383,7 @@ std::string GflowReason(std::string_view reason) {
 }
 
 std::optional<std::vector<std::string>> StatesOf(std::string_view word) {
+  if (api::JobStateFromString(word)) return std::vector{std::string(word)};
   const std::string upper = Upper(word);
   std::vector<std::string> states;
   for (const auto& [state, letters, gflow] : kStates) {
