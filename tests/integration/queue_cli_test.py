@@ -32,6 +32,8 @@ class QueueCliTest(DaemonTest):
         (self.m.dir / "go").unlink()
 
     def gpuman(self, *arguments, status=0, **options):
+        if "input" not in options:
+            options["stdin"] = subprocess.DEVNULL
         done = self.m.run(*arguments, timeout=PATIENCE, cwd=self.m.dir, **options)
         self.assertEqual(done.returncode, status, f"gpuman {arguments}: {done.stdout}{done.stderr}")
         return done.stdout if status == 0 else done.stderr
@@ -58,9 +60,10 @@ class QueueCliTest(DaemonTest):
         self.assertRegex(self.gpuman("job", "log", "second"), r"^GPU-[0-9a-f-]+\n$")
 
     def test_wait_shows_the_output_and_exits_as_the_job_does(self):
-        done = self.m.run("submit", "--wait", "--gpus", "1", "--", "sh", "-c", "echo hello; exit 7", timeout=PATIENCE)
+        quiet = {"timeout": PATIENCE, "stdin": subprocess.DEVNULL}
+        done = self.m.run("submit", "--wait", "--gpus", "1", "--", "sh", "-c", "echo hello; exit 7", **quiet)
         self.assertEqual((done.returncode, done.stdout), (7, "hello\n"), done.stderr)
-        done = self.m.run("run", "--gpus", "1", "--", "sh", "-c", "echo hi; kill -9 $$", timeout=PATIENCE)
+        done = self.m.run("run", "--gpus", "1", "--", "sh", "-c", "echo hi; kill -9 $$", **quiet)
         self.assertEqual((done.returncode, done.stdout), (137, "hi\n"), done.stderr)
 
     def test_scripts_from_files_and_standard_input(self):
@@ -129,7 +132,8 @@ class QueueCliTest(DaemonTest):
         self.assertIn("restricted", self.gpuman("info"))
         self.gpuman("gpu", "allow", "all")
         self.assertNotIn("restricted", self.gpuman("info"))
-        self.gpuman("quota", "set", "--project", "small", "--running-jobs", "0")
+        self.gpuman("quota", "set", "--project", "small", "--running-jobs", "1")
+        self.submit("--project", "small", "sh", "-c", self.until_gone_on())
         job = self.submit("--project", "small", "true")
         self.assertEqual(job["reason"], "quota")
         self.gpuman("quota", "remove", "--project", "small")

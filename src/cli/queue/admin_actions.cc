@@ -74,7 +74,7 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
   GPUMAN_ASSIGN(auto stats, api::GetStats(daemon, s.by, s.since, s.until));
   const bool gflow = flavour == Flavour::kGflow;
   std::optional<std::string> user = s.user;
-  if (gflow && !user && !s.all_users) user = base::LookUpEnvironment("USER");
+  if (gflow && !user && !s.all_users) user = CallersName();
   if (user) {
     std::erase_if(stats.rows, [&](const auto& row) { return row.name != *user; });
     stats.total = stats.rows.empty() ? api::StatsRow{} : stats.rows.front();

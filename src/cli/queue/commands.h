@@ -37,6 +37,9 @@ std::vector<Command> ReserveCommands();
 std::vector<Command> QuotaCommands();
 std::vector<Command> GpuCommands();  // allow, restrict, ignore-process, choice
 
+// Of this process's user, as the daemon knows it.
+std::string CallersName();
+
 // Each word may be a list: "7", "7,9", "5-8", "train", "7_3".
 base::Result<std::vector<std::string>> JobsOf(const std::vector<std::string>& words);
 

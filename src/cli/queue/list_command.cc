@@ -1,7 +1,10 @@
 // queue, gqueue, cancel, gcancel: many jobs at once.
 #include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -43,10 +46,6 @@ Result<> TakeStates(const std::string& text, api::QueueFilter& filter) {
     filter.states.insert(filter.states.end(), states->begin(), states->end());
   }
   return {};
-}
-
-std::string CallersName() {
-  return base::LookUpEnvironment("USER").value_or(base::LookUpEnvironment("LOGNAME").value_or(""));
 }
 
 // What is asked of the daemon: the rest is chosen here.
@@ -112,8 +111,9 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
   const auto now = SystemClock().Wall();
   const bool json = session.json || s.output == "json";
   if (json && s.flavour == Flavour::kGpuman) {
-    GPUMAN_ASSIGN(auto list, api::ListQueue(daemon, FilterOf(s)));
-    session.PrintJson(api::ToJson(list));
+    GPUMAN_ASSIGN(auto text, api::ListQueueJson(daemon, FilterOf(s)));
+    while (text.ends_with('\n')) text.pop_back();
+    session.Print(text + "\n");
     return {};
   }
   GPUMAN_ASSIGN(const auto jobs, Fetch(daemon, s));
@@ -271,6 +271,15 @@ std::function<Result<>(const std::string&)> TakeWord(std::string& target, std::v
   };
 }
 
+std::string CallersName() {
+  std::array<char, 4096> buffer;
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+    return found->pw_name;
+  return std::to_string(::geteuid());
+}
+
 Result<std::vector<std::string>> JobsOf(const std::vector<std::string>& words) {
   std::vector<std::string> jobs;
   for (const auto& word : words) {
@@ -284,6 +293,7 @@ Command ListCommand(Flavour flavour) {
   const auto s = std::make_shared<ListSettings>();  // shared by the options and the action
   s->flavour = flavour;
   const bool gflow = flavour == Flavour::kGflow;
+  s->form.gflow = gflow;
   s->form.columns = gflow ? GflowColumns() : UsualColumns();
   if (gflow) s->filter.users = {"me"};
   Command command{gflow ? "gqueue" : "queue",

@@ -308,8 +308,7 @@ std::vector<std::string> GflowColumns() {
 
 std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const Look& look,
                         base::WallTime now) {
-  const bool gflow = std::find(form.columns.begin(), form.columns.end(), "STATE") == form.columns.end();
-  const View view{look, now, gflow};
+  const View view{look, now, form.gflow};
   std::vector<Column> columns;
   for (const auto& name : form.columns) columns.push_back(ColumnOf(name));
   const auto render = [&](auto&& feed) {
@@ -336,7 +335,7 @@ std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, 
                  [wanted = state](const Listed& job) { return job.row.state == wanted; });
     if (some.empty()) continue;
     text += fmt::format("{}{} ({})\n", text.empty() ? "" : "\n", api::ToString(state), some.size());
-    text += RenderTable(some, {form.columns, false, false}, look, now);
+    text += RenderTable(some, {form.columns, false, false, form.gflow}, look, now);
   }
   return text;
 }

@@ -38,6 +38,7 @@ struct TableForm {
   std::vector<std::string> columns;
   bool tree = false;
   bool group = false;  // by state
+  bool gflow = false;  // reasons in gflow's words
 };
 std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const Look& look,
                         base::WallTime now);
@@ -50,8 +51,8 @@ std::string RenderYaml(const std::vector<Listed>& jobs, base::WallTime now);
 std::string_view ShortState(api::JobState state);
 std::string_view GflowState(api::JobState state);
 std::string GflowReason(std::string_view reason);
-// Words of either kind, in any case: "Running", "PD", "queued"; nullopt for others. gflow's "Running" is
-// every state between start and end.
+// Words of either kind: "running" is that state, gflow's "Running" and "R", in any case, every one between
+// start and end; nullopt for what is neither.
 std::optional<std::vector<std::string>> StatesOf(std::string_view word);
 
 // How long it runs or ran.
