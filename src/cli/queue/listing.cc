@@ -97,26 +97,44 @@ struct View {
   bool gflow = false;
 };
 
-Cell CellOf(const api::QueueRow& row, std::string_view column, const View& view) {
-  if (column == "JOBID") return IdOf(row);
-  if (column == "NAME") return row.tag;
-  if (column == "ST") return {std::string(ShortState(row.state)), ColorOf(row.state)};
-  if (column == "STATE") return {std::string(api::ToString(row.state)), ColorOf(row.state)};
-  if (column == "TIME") {
-    const auto time = RunTime(row, view.now);
-    return time ? FormatClock(*time) : "-";
-  }
-  if (column == "TIMELIMIT") return row.time_limit ? FormatClock(*row.time_limit) : "UNLIMITED";
-  if (column == "MEMORY") return Size(row.host_memory);
-  if (column == "GPUMEM") return Size(row.memory);
-  if (column == "NODES" || column == "GPUS") return std::to_string(row.gpus_asked);
-  if (column == "NODELIST(REASON)") return PlaceOrReason(row, view.gflow);
-  if (column == "USER") return row.user;
-  if (column == "PROJECT") return row.project.empty() ? "-" : row.project;
-  if (column == "PRIORITY") return std::to_string(row.priority);
-  if (column == "SUBMIT") return FormatWhen(row.submitted_at, view.now);
+// What stands in a column; found once for a table, since lists are long.
+using CellMaker = Cell (*)(const api::QueueRow& row, const View& view);
+
+Cell StateCell(const api::QueueRow& row, const View&) {
+  return {std::string(api::ToString(row.state)), ColorOf(row.state)};
+}
+Cell LettersCell(const api::QueueRow& row, const View&) {
+  return {std::string(ShortState(row.state)), ColorOf(row.state)};
+}
+Cell TimeCell(const api::QueueRow& row, const View& view) {
+  const auto time = RunTime(row, view.now);
+  return time ? FormatClock(*time) : "-";
+}
+Cell GpusCell(const api::QueueRow& row, const View&) { return std::to_string(row.gpus_asked); }
+Cell StartCell(const api::QueueRow& row, const View& view) {
   if (row.started_at) return FormatWhen(*row.started_at, view.now);
   return row.estimated_start ? FormatWhen(*row.estimated_start, view.now) : "-";
+}
+
+CellMaker MakerOf(std::string_view column) {
+  using R = const api::QueueRow&;
+  using V = const View&;
+  if (column == "JOBID") return [](R row, V) -> Cell { return IdOf(row); };
+  if (column == "NAME") return [](R row, V) -> Cell { return row.tag; };
+  if (column == "ST") return LettersCell;
+  if (column == "STATE") return StateCell;
+  if (column == "TIME") return TimeCell;
+  if (column == "TIMELIMIT")
+    return [](R row, V) -> Cell { return row.time_limit ? FormatClock(*row.time_limit) : "UNLIMITED"; };
+  if (column == "MEMORY") return [](R row, V) -> Cell { return Size(row.host_memory); };
+  if (column == "GPUMEM") return [](R row, V) -> Cell { return Size(row.memory); };
+  if (column == "NODES" || column == "GPUS") return GpusCell;
+  if (column == "NODELIST(REASON)") return [](R row, V v) -> Cell { return PlaceOrReason(row, v.gflow); };
+  if (column == "USER") return [](R row, V) -> Cell { return row.user; };
+  if (column == "PROJECT") return [](R row, V) -> Cell { return row.project.empty() ? "-" : row.project; };
+  if (column == "PRIORITY") return [](R row, V) -> Cell { return std::to_string(row.priority); };
+  if (column == "SUBMIT") return [](R row, V view) -> Cell { return FormatWhen(row.submitted_at, view.now); };
+  return StartCell;
 }
 
 Column ColumnOf(const std::string& name) {
@@ -310,15 +328,18 @@ std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, 
                         base::WallTime now) {
   const View view{look, now, form.gflow};
   std::vector<Column> columns;
-  for (const auto& name : form.columns) columns.push_back(ColumnOf(name));
+  std::vector<CellMaker> makers;
+  for (const auto& name : form.columns) {
+    columns.push_back(ColumnOf(name));
+    makers.push_back(MakerOf(name));
+  }
   const auto render = [&](auto&& feed) {
     Table table(columns);
     feed([&](const Listed& job, const std::string& prefix) {
       std::vector<Cell> cells;
-      for (const auto& name : form.columns) {
-        cells.push_back(CellOf(job.row, name, view));
-        if (&name == &form.columns.front()) cells.back().text.insert(0, prefix);
-      }
+      cells.reserve(makers.size());
+      for (const auto make : makers) cells.push_back(make(job.row, view));
+      if (!prefix.empty()) cells.front().text.insert(0, prefix);
       table.Add(std::move(cells));
     });
     return table.Render(look);

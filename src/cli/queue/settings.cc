@@ -218,7 +218,6 @@ void AddGpuman(Options& table, SubmitSettings& s) {
        {"--warn", "[SIGNAL@]TIME", "So long before that, send it a signal: USR1@60s", Warn(s)},
        {"-H,--hold", "", "Queue it held; gpuman job release lets it go", Flag(job.hold)},
        {"--preemptible", "", "More urgent jobs may take its GPUs; it goes on later", Flag(job.preemptible)},
-       {"--profile", "NAME", "The GPUs' device profile while it runs", Text(job.device_profile)},
        {"-D,--directory", "DIR", "Where it runs (default: here)", Text(job.directory)},
        {"--export", "LIST", "Its environment: all (default), none, NAMES, NAME=VALUE",
         List(s, "export", s.export_parts)},
