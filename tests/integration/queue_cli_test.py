@@ -108,7 +108,8 @@ class QueueCliTest(DaemonTest):
         self.gpuman("job", "release", job)
         self.wait_for(job, "finished")
         again = json.loads(self.gpuman("job", "redo", job, "--gpus", "1", "--json"))
-        self.assertEqual(self.wait_for(again["id"], "finished")["queue"]["redo_of"], int(job))
+        self.assertNotEqual(again["id"], int(job))
+        self.assertEqual(self.wait_for(again["id"], "finished")["queue"]["gpus"]["count"], 1)
         waiting = [str(self.submit("--hold", "true")["id"]) for _ in range(3)]
         self.assertEqual(self.gpuman("cancel", f"{waiting[0]}-{waiting[2]}"),
                          "".join(f"Job {job} cancelled.\n" for job in waiting))
