@@ -114,10 +114,14 @@ void Guard::OnSample(const gpu::Sample& sample) {
   status.sample = sample;
   if (HasFigures(sample)) status.processes = attribution_.Attribute(sample.uuid, *sample.processes);
   Refresh(status);
-  if (!HasFigures(sample)) return;
-  NotePeaks(status);
+  if (HasFigures(sample)) NotePeaks(status);
+}
+
+void Guard::Judge(const std::string& uuid) {
+  const auto it = gpus_.find(uuid);
+  if (it == gpus_.end() || !HasFigures(it->second.sample)) return;
   Act();
-  UpdatePeriod(sample.uuid);
+  UpdatePeriod(uuid);
 }
 
 void Guard::OnTime() { Act(); }

@@ -84,7 +84,10 @@ class Guard {
   // It was not suspended, though Hands::SuspendJob asked for it.
   void SetRefusal(JobId job, std::string why);
 
+  // A sample in two steps: what it says, then what follows from it. Between them belongs what is read
+  // together with it (SetCounted): a job is not judged by its new usage and its old count.
   void OnSample(const gpu::Sample& sample);
+  void Judge(const std::string& uuid);
   void OnTime();
   std::optional<base::MonoTime> NextDeadline() const;
 

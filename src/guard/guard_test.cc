@@ -96,6 +96,8 @@ class GuardTest : public ::testing::Test {
     memory.free = memory.total - memory.used;
     sample.memory = memory;
     guard.OnSample(sample);
+    if (read_with_it) read_with_it();
+    guard.Judge(sample.uuid);
   }
   void Fail(unsigned index, gpu::GpuState state) {
     gpu::Sample sample;
@@ -104,12 +106,14 @@ class GuardTest : public ::testing::Test {
     sample.state = state;
     sample.error = "it fell off";
     guard.OnSample(sample);
+    guard.Judge(sample.uuid);
   }
 
   HandClock clock;
   Table table;
   Recorder hands;
   std::vector<std::string> periods;
+  std::function<void()> read_with_it;  // between a sample and its judgement
   Guard guard{{}, table, hands, clock, [this](const std::string& uuid, base::Millis period) {
                 periods.push_back(fmt::format("{} {}", uuid, period.count()));
               }};
@@ -154,6 +158,19 @@ TEST_F(GuardTest, AppliesALimitThatWasChangedToTheNextSample) {
   guard.SetJob(job);
   Look(10, 0, {{701, 900}});
   EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
+}
+
+TEST_F(GuardTest, JudgesAJobByWhatItCountsWhenTheSampleIsTaken) {
+  guard.SetJob(Seven());
+  guard.SetCounted({7}, {{"GPU-0", {}}});
+  Look(0, 0, {});
+  // It has allocated, and its limit was lowered, since the sample before.
+  auto job = Seven();
+  job.hard = base::SizeSpec{MiB(300)};
+  guard.SetJob(job);
+  read_with_it = [&] { guard.SetCounted({7}, {{"GPU-0", MiB(900)}}); };
+  Look(10, 0, {{701, 900}});
+  EXPECT_THAT(hands.calls, ElementsAre("emit over_limit")) << "it takes no more, and is warned first";
 }
 
 TEST_F(GuardTest, KnowsTheProcessesOfAJobThatIsAddedLate) {

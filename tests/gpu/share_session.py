@@ -7,10 +7,14 @@ Usage: share_session.py [--gpu N] [--capacity 16GiB] [--phase 10] [--phases 3] [
   handover             two of 16 GiB without pauses, of which only one finds room: the rate of the hand-overs against the bus's
   partial              two jobs of 60 %, without pauses: bytes that move at each hand-over
   weights              three jobs of weights 1, 2 and 4: their shares of the time, over --seconds
-  fit                  two jobs of 45 % in phases, which fit together: against both at once without gpuman, and no hand-over
+  load50               phases50 with gpuman-load, whose work of a phase is one long kernel
+  fit                  two jobs of 45 % in phases that begin at the same moment, which fit together: against both without gpuman,
+                       from that moment to the later end, and no hand-over
   compute              two trainings that fit together and both keep the GPU busy: iterations a second without gpuman, and with
                        share.compute = concurrent, exclusive, auto
   interactive          one that works for 50 ms every 8 s beside one that works all the time, two of 90 %: from launch to result
+  workloads            the shapes of nvshare's tests, small (30 %) and large (90 %), two at a time: PASS
+  allocators           two PyTorch jobs of 90 % in turns, with each of PyTorch's allocators: what leaves the GPU
   thousand             three jobs whose turns are short, until there were 1,000 hand-overs: data checked
 
 The memory is taken by PyTorch (frameworks/torch_phases.py), within the capacity that `gpuman share set` gives: the device is not
@@ -28,7 +32,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
-from machine import Machine  # noqa: E402
+from machine import Machine, program as binary  # noqa: E402
 
 FRAMEWORKS = pathlib.Path(__file__).resolve().parent / "frameworks"
 GIB, BLOCK = 1 << 30, 256 << 20
@@ -49,11 +53,14 @@ class Session:
         """Of the capacity, contexts of both jobs left out."""
         return int((self.capacity - 3 * CONTEXT) * part) // BLOCK * BLOCK
 
-    def start(self, size, *more, options=(), program="torch_phases.py"):
+    def start(self, size, *more, program="torch_phases.py", **how):
+        return self.launch("python3", FRAMEWORKS / program, *(("--size", size) if size else ()), *more, **how)
+
+    def launch(self, *command, options=(), env=()):
         self.number += 1
         tag = f"job{self.number}"
-        self.m.run_json("run", "--tag", tag, "--gpu", str(self.o.gpu), "--share", *options, "--detach", "--", "python3",
-                        str(FRAMEWORKS / program), *(("--size", str(size)) if size else ()), *map(str, more))
+        self.m.run_json("run", "--tag", tag, "--gpu", str(self.o.gpu), "--share", *options, "--detach", "--", "env", *env,
+                        *map(str, command))
         return tag
 
     def text(self, tag):
@@ -69,7 +76,7 @@ class Session:
         while not (job := self.m.api("GET", f"/v1/jobs/{tag}"))["ended_at"]:
             time.sleep(0.05)
         done = self.said(tag, "done")
-        if job["state"] != "finished" or not done or done["wrong"]:
+        if job["state"] != "finished" or not done or done.get("wrong"):
             self.bad = True
             print(f"{tag}: {job['state']} {job['reason_detail']} {done}", flush=True)
         return done or {"seconds": float("nan"), "iterations": 0, "time": 0}
@@ -83,26 +90,30 @@ class Session:
         self.finish(tag)
         return self.said(tag, "ready")["pace"]
 
-    def together(self, size, *more, count=2):
+    def together(self, command, count=2):
         begin = time.monotonic()
-        tags = [self.start(size, *more) for _ in range(count)]
+        tags = [self.launch(*command) for _ in range(count)]
         for tag in tags:
             self.finish(tag)
         return time.monotonic() - begin
 
-    def one_by_one(self, size, *more, count=2):
+    def one_by_one(self, command, count=2):
         begin = time.monotonic()
         for _ in range(count):
-            self.finish(self.start(size, *more))
+            self.finish(self.launch(*command))
         return time.monotonic() - begin
 
-    def phases(self, name, part, busy, bar):
+    def phases(self, name, part, busy, bar, program="torch"):
         size, phase = self.size(part), self.o.phase
-        pace = self.pace(size)
-        more = ("--phases", self.o.phases, "--work", phase * busy, "--pause", phase * (1 - busy), "--pace", pace)
-        alone = self.one_by_one(size, *more)
+        if program == "torch":
+            command = ("python3", FRAMEWORKS / "torch_phases.py", "--size", size, "--phases", self.o.phases, "--work", phase * busy,
+                       "--pause", phase * (1 - busy), "--pace", self.pace(size))
+        else:
+            command = (binary("gpuman-load"), "--alloc", size, "--step", BLOCK, "--kernel-time", f"{phase * busy * 1000:.0f}ms",
+                       "--duty", busy, "--iterations", self.o.phases, "--verify", "--json")
+        alone = self.one_by_one(command)
         before = self.gpu()
-        both = self.together(size, *more)
+        both = self.together(command)
         after = self.gpu()
         times = alone / both
         over = after["hand_overs"] - before["hand_overs"]
@@ -218,21 +229,45 @@ class Session:
 
     def fit(self):
         size, phase = self.size(0.45), self.o.phase
-        more = ("--phases", self.o.phases, "--work", phase / 2, "--pause", phase / 2, "--pace", self.pace(size))
+        more = ("--size", size, "--phases", self.o.phases, "--work", phase / 2, "--pause", phase / 2, "--pace", self.pace(size))
         plain, both = [], []
         before = self.gpu()["hand_overs"]
         for _ in range(3):
-            begin = time.monotonic()
-            programs = [self.plain("torch_phases.py", "--size", size, *more) for _ in range(2)]
-            for program in programs:
-                program.communicate()
-                self.bad = program.returncode != 0 or self.bad
-            plain.append(time.monotonic() - begin)
-            both.append(self.together(size, *more))
+            at = time.time() + 12  # by then all have their memory
+            programs = [self.plain("torch_phases.py", *more, "--at", at) for _ in range(2)]
+            outputs = [program.communicate()[0] for program in programs]
+            plain.append(max(json.loads(output.splitlines()[-1])["time"] for output in outputs) - at)
+            at = time.time() + 12
+            tags = [self.start(None, *more, "--at", at) for _ in range(2)]
+            both.append(max(self.finish(tag)["time"] for tag in tags) - at)
         over = self.gpu()["hand_overs"] - before
         self.results["fit"] = {"plain": plain, "together": both, "hand_overs": over}
         self.row("fit: two of 45%, busy 50%, three rounds in turns", f"{sorted(both)[1] / sorted(plain)[1] - 1:+.1%}, {over} hand-overs",
                  f"{', '.join(f'{one:.1f}' for one in plain)} s without gpuman, {', '.join(f'{one:.1f}' for one in both)} s", "bar 2 %")
+
+    def workloads(self):
+        for load in ("torch-add", "jax-matmul"):
+            for name, part in (("small", 0.3), ("large", 0.9)):
+                before = self.gpu()["hand_overs"]
+                tags = [self.start(None, load, "--size", self.size(part), "--seconds", 20, program="pass_load.py") for _ in range(2)]
+                done = [self.finish(tag) for tag in tags]
+                said = ["PASS" if "PASS" in self.text(tag) else "FAIL" for tag in tags]
+                self.results[f"{load}-{name}"] = {"said": said, "done": done}
+                self.row(f"{load}, {name}, two at a time", " ".join(said), f"{self.gpu()['hand_overs'] - before} hand-overs", "bar PASS")
+
+    def allocators(self):
+        for name, conf in (("native", ""), ("expandable", "expandable_segments:True"), ("async", "backend:cudaMallocAsync")):
+            before = self.gpu()
+            tags = [self.start(self.size(0.9), "--seconds", 25, env=(f"PYTORCH_CUDA_ALLOC_CONF={conf}",)) for _ in range(2)]
+            time.sleep(15)
+            pinned = [job.get("pinned") for job in self.gpu()["jobs"]]
+            done = [self.finish(tag) for tag in tags]
+            after = self.gpu()
+            over = after["hand_overs"] - before["hand_overs"]
+            moved = (after["moved_out"] - before["moved_out"]) / GIB
+            self.results[f"allocator-{name}"] = {"done": done, "hand_overs": over, "moved_out": moved, "pinned": pinned}
+            self.row(f"PyTorch, {name} allocator, two of 90 %", f"{over} hand-overs, {moved:.0f} GiB out",
+                     f"{', '.join(str(one['wrong']) if 'wrong' in one else '?' for one in done)} wrong, pinned {pinned}", "bar 0 wrong")
 
     def thousand(self):
         self.set(capacity="4GiB", quantum_min=0.05, quantum_max=0.05)
@@ -248,9 +283,10 @@ class Session:
     def run(self):
         todo = {"phases50": lambda: self.phases("phases50", 0.9, 0.5, "1.8"),
                 "phases90": lambda: self.phases("phases90", 0.9, 0.9, "1.05"),
+                "load50": lambda: self.phases("load50", 0.9, 0.5, "1.8", "load"),
                 "handover": self.handover, "partial": self.partial, "weights": self.weights, "fit": self.fit,
-                "compute": self.compute,
-                "interactive": self.interactive, "thousand": self.thousand}
+                "compute": self.compute, "interactive": self.interactive, "workloads": self.workloads, "allocators": self.allocators,
+                "thousand": self.thousand}
         for name, act in todo.items():
             if not self.o.only or name in self.o.only:
                 act()

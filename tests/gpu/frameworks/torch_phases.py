@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """A job in phases: so many seconds' worth of work on its memory, then a pause, over and over; verifies its data at the end.
 
-Usage: torch_phases.py --size BYTES [--phases N] [--work SECONDS] [--pause SECONDS] [--pace ITERATIONS_PER_SECOND] [--seconds S]
+Usage: torch_phases.py --size BYTES [--phases N] [--work SECONDS] [--pause SECONDS] [--pace ITERATIONS_PER_SECOND] [--seconds S] [--at TIME]
 
 The work of a phase is a number of iterations, not a time: what --work seconds hold at --pace, which is measured first where it is
-not given. With --seconds it works without a pause for so long instead. One JSON line an event: ready {pace}, done {seconds,
-iterations, wrong}; after each pause first {seconds}: from the launch of its first work until that is done.
+not given. With --seconds it works without a pause for so long instead. With --at the first phase begins at that time (seconds
+since 1970), so that several begin together. One JSON line an event: ready {pace}, done {seconds, iterations, wrong}; after each
+pause first {seconds}: from the launch of its first work until that is done.
 """
 
 import argparse
@@ -46,6 +47,7 @@ def main():
     options.add_argument("--pause", type=float, default=5)
     options.add_argument("--pace", type=float)
     options.add_argument("--seconds", type=float)
+    options.add_argument("--at", type=float)
     o = options.parse_args()
     memory = Memory(o.size)
     if not o.pace:
@@ -54,6 +56,8 @@ def main():
         memory.work(2000)
         o.pace = 2000 / (time.monotonic() - begin)
     say("ready", pace=o.pace)
+    if o.at:
+        time.sleep(max(0, o.at - time.time()))
     begin = time.monotonic()
     if o.seconds:
         while time.monotonic() < begin + o.seconds:

@@ -1,0 +1,95 @@
+#include "queue/admission.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "queue/explain.h"
+#include "queue/tally.h"
+
+namespace gpuman::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+
+base::Result<> Never(std::string message, std::string hint = {}) {
+  return Fail(ErrorCode::kUnsatisfiable, std::move(message), std::move(hint));
+}
+
+base::Result<> CheckQuota(std::string_view kind, const Account& account, const Need& need) {
+  const Quota& quota = account.quota;
+  if (quota.running && *quota.running < 1)
+    return Never(fmt::format("{} {} may run no job", kind, account.name));
+  if (quota.gpus && need.gpus > *quota.gpus)
+    return Never(fmt::format("it asks for {}, and the quota of {} {} is {}", Describe(need), kind,
+                             account.name, *quota.gpus));
+  if (!quota.gpu_hours || need.gpus == 0) return {};
+  const double hours = HeldBy(need, Millis(0), false).gpu_seconds / 3600;
+  if (std::isinf(hours))
+    return Never(fmt::format("{} {} has a quota of {:g} GPU-hours, so a job needs a time limit", kind,
+                             account.name, *quota.gpu_hours),
+                 "give one with --time");
+  if (hours > *quota.gpu_hours)
+    return Never(fmt::format("it may use {:.1f} GPU-hours, and the quota of {} {} is {:g} within {}", hours,
+                             kind, account.name, *quota.gpu_hours, base::FormatDuration(quota.window)));
+  return {};
+}
+
+}  // namespace
+
+base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, Index user, Index project) {
+  if (need.share && need.memory.count == 0)
+    return Fail(ErrorCode::kInvalidArgument,
+                "a job that shares its GPUs has to say how much memory it needs on each",
+                "give it with --memory");
+  const std::size_t possible = need.possible.count();
+  if (static_cast<std::size_t>(need.gpus) > possible)
+    return Never(fmt::format(
+        "it asks for {}{}; of the {} of this machine {} would do", Describe(need),
+        need.memory.count > 0 && !need.share ? " and " + base::FormatBytes(need.memory) : "",
+        snapshot.gpus.size() == 1 ? "1 GPU" : fmt::format("{} GPUs", snapshot.gpus.size()), possible));
+  if (snapshot.host.memory && need.host_memory > *snapshot.host.memory)
+    return Never(fmt::format("it asks for {} of the machine's memory, which has {}",
+                             base::FormatBytes(need.host_memory), base::FormatBytes(*snapshot.host.memory)));
+  if (snapshot.host.cpus && need.cpus > *snapshot.host.cpus)
+    return Never(
+        fmt::format("it asks for {} processors; this machine has {}", need.cpus, *snapshot.host.cpus));
+  if (user != kNone) GPUMAN_TRY(CheckQuota("user", snapshot.users[user], need));
+  if (project != kNone) GPUMAN_TRY(CheckQuota("project", snapshot.projects[project], need));
+  return {};
+}
+
+base::Result<> MayQueue(const Account& account, std::string_view what, int queued, int more) {
+  if (!account.quota.queued || queued + more <= *account.quota.queued) return {};
+  return Never(fmt::format("{} {} has {} waiting jobs; with {} more that passes the quota of {}", what,
+                           account.name, queued, more, *account.quota.queued));
+}
+
+base::Result<GpuSet> PickReserved(const Snapshot& snapshot, int count, WallTime start, WallTime end,
+                                  WallTime now) {
+  const Room room(snapshot, now);
+  std::vector<std::pair<WallTime, std::size_t>> gpus;
+  for (std::size_t gpu = 0; gpu < snapshot.gpus.size(); ++gpu) {
+    const bool reserved = std::any_of(
+        snapshot.reservations.begin(), snapshot.reservations.end(),
+        [&](const Reservation& each) { return each.gpus.test(gpu) && each.start < end && each.end > start; });
+    if (reserved || snapshot.gpus[gpu].lost) continue;
+    WallTime free = start;
+    for (const Holder& holder : room.slots()[gpu].holders) free = std::max(free, holder.end);
+    gpus.emplace_back(free, snapshot.gpus.size() - gpu);
+  }
+  if (gpus.size() < static_cast<std::size_t>(count))
+    return Fail(ErrorCode::kUnsatisfiable,
+                fmt::format("{} of {} GPUs are not reserved at that time; {} are asked for", gpus.size(),
+                            snapshot.gpus.size(), count));
+  std::sort(gpus.begin(), gpus.end());
+  GpuSet set;
+  for (int i = 0; i < count; ++i) set.set(snapshot.gpus.size() - gpus[static_cast<std::size_t>(i)].second);
+  return set;
+}
+
+}  // namespace gpuman::queue

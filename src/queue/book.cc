@@ -1,0 +1,338 @@
+#include "queue/book.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+namespace gpuman::queue {
+namespace {
+
+// Boost's hash_combine, with its constant.
+void Mix(std::size_t& seed, std::size_t value) {
+  seed ^= value + 0x9e3779b97f4a7c15u + (seed << 6) + (seed >> 2);
+}
+
+std::size_t HashOf(const Need& need, const GpuRequest& gpus) {
+  std::size_t seed = 0;
+  for (const std::uint64_t part :
+       {static_cast<std::uint64_t>(need.gpus), need.memory.count, need.free_memory.count,
+        need.host_memory.count, static_cast<std::uint64_t>(need.cpus),
+        static_cast<std::uint64_t>(need.time_limit.count()),
+        static_cast<std::uint64_t>(need.share) * 2 + static_cast<std::uint64_t>(need.preemptible)})
+    Mix(seed, part);
+  Mix(seed, std::hash<std::string>{}(gpus.model));
+  for (const auto& device : gpus.devices) Mix(seed, std::hash<std::string>{}(device));
+  return seed;
+}
+
+bool HasPart(std::string_view name, std::string_view part) {
+  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  return std::search(name.begin(), name.end(), part.begin(), part.end(), same) != name.end();
+}
+
+// The row of a name, made where there is none. Taken by one more job.
+Index AcquireName(auto& names, std::vector<Throttle>& table, const std::string& key,
+                  const Throttle& throttle) {
+  auto [at, made] = names.index.emplace(key, 0);
+  if (made && names.free.empty()) {
+    at->second = static_cast<Index>(table.size());
+    table.emplace_back();
+    names.jobs.push_back(0);
+    names.keys.emplace_back();
+  } else if (made) {
+    at->second = names.free.back();
+    names.free.pop_back();
+  }
+  if (made) names.keys[at->second] = key;
+  table[at->second] = throttle;
+  ++names.jobs[at->second];
+  return at->second;
+}
+
+void ReleaseName(auto& names, Index row) {
+  if (row == kNone || --names.jobs[row] > 0) return;
+  names.index.erase(names.keys[row]);
+  names.free.push_back(row);
+}
+
+Index RowOf(std::unordered_map<std::string, Index>& names, std::vector<Account>& table,
+            std::vector<int>& queued, std::string_view name) {
+  const auto [at, made] = names.emplace(std::string(name), static_cast<Index>(table.size()));
+  if (made) {
+    table.push_back(Account{.name = std::string(name)});
+    queued.push_back(0);
+  }
+  return at->second;
+}
+
+template <typename Row>
+void SetCommon(Row& row, const auto& common) {
+  row.need = common.need;
+  row.user = common.user;
+  row.project = common.project;
+  row.array = common.array;
+  row.group = common.group;
+}
+
+}  // namespace
+
+void Book::SetGpus(std::vector<Gpu> gpus, std::vector<Link> links) {
+  if (gpus.size() > kMostGpus) {
+    gpus.resize(kMostGpus);
+    links.clear();
+  }
+  const std::vector<Gpu> before = std::exchange(snapshot_.gpus, std::move(gpus));
+  snapshot_.links = std::move(links);
+  const auto translate = [&](GpuSet& set) {
+    std::vector<std::string> uuids;
+    for (std::size_t i = 0; i < before.size(); ++i)
+      if (set.test(i)) uuids.push_back(before[i].uuid);
+    set = SetOf(uuids);
+  };
+  for (Running& row : snapshot_.running) {
+    translate(row.gpus);
+    translate(row.leaving);
+  }
+  for (Reservation& reservation : snapshot_.reservations) translate(reservation.gpus);
+  for (std::size_t i = 0; i < origins_.size(); ++i) Resolve(snapshot_.needs[i], origins_[i].gpus);
+}
+
+void Book::SetForeign(std::string_view uuid, base::Bytes foreign, bool unmanaged, std::string holder) {
+  for (Gpu& gpu : snapshot_.gpus) {
+    if (gpu.uuid != uuid) continue;
+    gpu.foreign = foreign;
+    gpu.unmanaged = unmanaged;
+    gpu.holder = std::move(holder);
+    return;
+  }
+}
+
+void Book::SetReservations(const std::vector<ReservationOf>& reservations) {
+  snapshot_.reservations.clear();
+  for (const ReservationOf& each : reservations) {
+    Reservation row{each.id, each.name, SetOf(each.gpus), each.start, each.end, {}};
+    for (const auto& user : each.users) row.users.push_back(AccountOf(AccountKind::kUser, user));
+    snapshot_.reservations.push_back(std::move(row));
+  }
+}
+
+void Book::SetShares(AccountKind kind, std::string_view name, double shares) {
+  const Index row = AccountOf(kind, name);
+  Table(kind)[row].shares = shares;
+}
+
+void Book::SetQuota(AccountKind kind, std::string_view name, const Quota& quota) {
+  const Index row = AccountOf(kind, name);
+  Table(kind)[row].quota = quota;
+}
+
+void Book::SetWindow(AccountKind kind, std::string_view name, double gpu_seconds, WallTime relief) {
+  const Index row = AccountOf(kind, name);
+  Table(kind)[row].window_gpu_seconds = gpu_seconds;
+  Table(kind)[row].window_relief = relief;
+}
+
+void Book::Charge(std::string_view user, std::string_view project, const Rate& rate, WallTime from,
+                  WallTime to) {
+  const Millis half_life = snapshot_.settings.half_life;
+  const Index row = AccountOf(AccountKind::kUser, user);
+  snapshot_.users[row].usage.Add(rate, from, to, half_life);
+  if (project.empty()) return;
+  const Index other = AccountOf(AccountKind::kProject, project);
+  snapshot_.projects[other].usage.Add(rate, from, to, half_life);
+}
+
+void Book::PutWaiting(const WaitingJob& job, const Request& request) {
+  const Common common = Acquire(job.user, request);
+  Erase(job.id);
+  Waiting row{.id = job.id,
+              .since = job.since,
+              .begin = std::max(job.not_before, request.begin.value_or(WallTime::min())),
+              .priority = static_cast<std::int16_t>(request.priority),
+              .dependency = job.dependency,
+              .held = job.held,
+              .retries = job.not_before > request.begin.value_or(WallTime::min()),
+              .auto_cancel = request.depends.auto_cancel};
+  SetCommon(row, common);
+  places_[job.id.value] = {false, static_cast<Index>(snapshot_.waiting.size())};
+  CountQueued(row, 1);
+  snapshot_.waiting.push_back(row);
+}
+
+void Book::PutRunning(const RunningJob& job, const Request& request) {
+  const Common common = Acquire(job.user, request);
+  Erase(job.id);
+  Running row{.id = job.id,
+              .priority = static_cast<std::int16_t>(request.priority),
+              .phase = job.phase,
+              .suspendable = job.suspendable,
+              .movable = job.movable,
+              .wants_back = job.wants_back,
+              .gpus = SetOf(job.gpus),
+              .leaving = SetOf(job.leaving),
+              .ran = job.ran_before,
+              .since = job.since};
+  SetCommon(row, common);
+  places_[job.id.value] = {true, static_cast<Index>(snapshot_.running.size())};
+  snapshot_.running.push_back(row);
+  clocks_.push_back({job.ran_before, job.on_since});
+}
+
+void Book::Erase(JobId id) {
+  const auto at = places_.find(id.value);
+  if (at == places_.end()) return;
+  const Place place = at->second;
+  places_.erase(at);
+  if (place.runs)
+    EraseRunning(place.row);
+  else
+    EraseWaiting(place.row);
+}
+
+void Book::EraseWaiting(Index row) {
+  const Waiting old = snapshot_.waiting[row];
+  snapshot_.waiting[row] = snapshot_.waiting.back();
+  snapshot_.waiting.pop_back();
+  if (row < snapshot_.waiting.size()) places_[snapshot_.waiting[row].id.value].row = row;
+  CountQueued(old, -1);
+  Release({old.need, old.user, old.project, old.array, old.group});
+}
+
+void Book::EraseRunning(Index row) {
+  const Running old = snapshot_.running[row];
+  snapshot_.running[row] = snapshot_.running.back();
+  snapshot_.running.pop_back();
+  clocks_[row] = clocks_.back();
+  clocks_.pop_back();
+  if (row < snapshot_.running.size()) places_[snapshot_.running[row].id.value].row = row;
+  Release({old.need, old.user, old.project, old.array, old.group});
+}
+
+void Book::SetDependency(JobId id, DependencyState state) {
+  const auto at = places_.find(id.value);
+  if (at != places_.end() && !at->second.runs) snapshot_.waiting[at->second.row].dependency = state;
+}
+
+void Book::SetHeld(JobId id, bool held) {
+  const auto at = places_.find(id.value);
+  if (at != places_.end() && !at->second.runs) snapshot_.waiting[at->second.row].held = held;
+}
+
+const Snapshot& Book::View(base::MonoTime now) {
+  for (std::size_t i = 0; i < clocks_.size(); ++i) {
+    const auto& [before, since] = clocks_[i];
+    const Millis on =
+        since ? std::max(Millis(0), std::chrono::duration_cast<Millis>(now - *since)) : Millis(0);
+    snapshot_.running[i].ran = before + on;
+    snapshot_.running[i].settled = on;
+  }
+  return snapshot_;
+}
+
+int Book::Queued(AccountKind kind, std::string_view name) const {
+  const auto& names = kind == AccountKind::kUser ? users_ : projects_;
+  const auto& counts = kind == AccountKind::kUser ? queued_by_user_ : queued_by_project_;
+  const auto at = names.find(std::string(name));
+  return at == names.end() ? 0 : counts[at->second];
+}
+
+std::optional<Index> Book::RowOfWaiting(JobId id) const {
+  const auto at = places_.find(id.value);
+  if (at == places_.end() || at->second.runs) return std::nullopt;
+  return at->second.row;
+}
+
+Index Book::AccountOf(AccountKind kind, std::string_view name) {
+  if (kind == AccountKind::kUser) return RowOf(users_, snapshot_.users, queued_by_user_, name);
+  if (name.empty()) return kNone;
+  return RowOf(projects_, snapshot_.projects, queued_by_project_, name);
+}
+
+Need Book::NeedOf(const Request& request) const {
+  Need need{.gpus = request.gpus.count,
+            .exact = !request.gpus.devices.empty(),
+            .share = request.share,
+            .preemptible = request.preemptible,
+            .memory = request.memory.value_or(base::Bytes{}),
+            .free_memory = request.gpus.free_memory.value_or(base::Bytes{}),
+            .host_memory = request.host_memory.value_or(base::Bytes{}),
+            .cpus = request.cpus,
+            .time_limit = request.time_limit.value_or(Millis(0))};
+  Resolve(need, request.gpus);
+  return need;
+}
+
+void Book::Resolve(Need& need, const GpuRequest& gpus) const {
+  need.possible.reset();
+  for (std::size_t i = 0; i < snapshot_.gpus.size(); ++i) {
+    const Gpu& gpu = snapshot_.gpus[i];
+    const bool named = gpus.devices.empty() ||
+                       std::find(gpus.devices.begin(), gpus.devices.end(), gpu.uuid) != gpus.devices.end();
+    if (named && HasPart(gpu.model, gpus.model) && gpu.memory >= std::max(need.memory, need.free_memory))
+      need.possible.set(i);
+  }
+}
+
+Index Book::AcquireNeed(const Request& request) {
+  const Need need = NeedOf(request);
+  const std::size_t hash = HashOf(need, request.gpus);
+  const auto [first, last] = needs_by_hash_.equal_range(hash);
+  for (auto at = first; at != last; ++at) {
+    if (snapshot_.needs[at->second] != need || origins_[at->second].gpus != request.gpus) continue;
+    ++origins_[at->second].jobs;
+    return at->second;
+  }
+  Index row = static_cast<Index>(snapshot_.needs.size());
+  if (free_needs_.empty()) {
+    snapshot_.needs.emplace_back();
+    origins_.emplace_back();
+  } else {
+    row = free_needs_.back();
+    free_needs_.pop_back();
+  }
+  snapshot_.needs[row] = need;
+  origins_[row] = {request.gpus, hash, 1};
+  needs_by_hash_.emplace(hash, row);
+  return row;
+}
+
+Book::Common Book::Acquire(std::string_view user, const Request& request) {
+  Common common;
+  common.need = AcquireNeed(request);
+  common.user = AccountOf(AccountKind::kUser, user);
+  common.project = AccountOf(AccountKind::kProject, request.project);
+  if (request.array) {
+    const std::string name = std::to_string(request.array->array.value);
+    common.array = AcquireName(arrays_, snapshot_.arrays, name, {name, request.array->limit});
+  }
+  if (request.group.limit > 0)
+    common.group = AcquireName(groups_, snapshot_.groups, std::string(user) + '\n' + request.group.name,
+                               {request.group.name, request.group.limit});
+  return common;
+}
+
+void Book::Release(const Common& common) {
+  ReleaseName(arrays_, common.array);
+  ReleaseName(groups_, common.group);
+  Origin& origin = origins_[common.need];
+  if (--origin.jobs > 0) return;
+  const auto [first, last] = needs_by_hash_.equal_range(origin.hash);
+  needs_by_hash_.erase(
+      std::find_if(first, last, [&](const auto& each) { return each.second == common.need; }));
+  origin.gpus = {};
+  free_needs_.push_back(common.need);
+}
+
+GpuSet Book::SetOf(const std::vector<std::string>& uuids) const {
+  GpuSet set;
+  for (std::size_t i = 0; i < snapshot_.gpus.size(); ++i)
+    if (std::find(uuids.begin(), uuids.end(), snapshot_.gpus[i].uuid) != uuids.end()) set.set(i);
+  return set;
+}
+
+void Book::CountQueued(const Waiting& row, int by) {
+  queued_by_user_[row.user] += by;
+  if (row.project != kNone) queued_by_project_[row.project] += by;
+}
+
+}  // namespace gpuman::queue

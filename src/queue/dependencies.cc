@@ -1,0 +1,203 @@
+#include "queue/dependencies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace gpuman::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+
+std::optional<std::int64_t> Number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || text.front() == '-') return std::nullopt;
+  return value;
+}
+
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> pieces;
+  while (true) {
+    const auto at = text.find(separator);
+    pieces.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return pieces;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::string Describe(const Reference& reference) {
+  switch (reference.kind) {
+    case Reference::Kind::kId:
+      return fmt::format("job {}", reference.id.value);
+    case Reference::Kind::kTask:
+      return fmt::format("task {} of array {}", reference.task, reference.id.value);
+    case Reference::Kind::kRecent:
+      return reference.back == 0 ? std::string("an earlier job of yours (@)")
+                                 : fmt::format("an earlier job of yours (@~{})", reference.back);
+    case Reference::Kind::kTag:
+      return fmt::format("a job with the tag '{}'", reference.tag);
+  }
+  return {};
+}
+
+base::Result<Reference> ParseRecent(std::string_view text) {
+  Reference reference{.kind = Reference::Kind::kRecent};
+  if (text == "@") return reference;
+  const auto back = text.size() > 2 && text[1] == '~' ? Number(text.substr(2)) : std::nullopt;
+  if (!back || *back > INT32_MAX)
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' names no job; your last one is @, the one before @~1", text));
+  reference.back = static_cast<int>(*back);
+  return reference;
+}
+
+// One piece: KIND:JOB[:JOB…], or JOB[:JOB…] (afterok).
+base::Result<> ParsePiece(std::string_view piece, std::vector<NamedDependency>& list) {
+  auto parts = Split(piece, ':');
+  DependencyKind kind = DependencyKind::kAfterOk;
+  if (const auto named = DependencyKindFromString(parts.front())) {
+    kind = *named;
+    parts.erase(parts.begin());
+    if (parts.empty())
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' says after what, but names no job", piece),
+                  fmt::format("write {}:JOB", piece));
+  }
+  for (const auto part : parts) {
+    auto job = ParseReference(part);
+    if (!job) return Fail(std::move(job).error().In(fmt::format("in '{}'", piece)));
+    list.push_back({kind, std::move(*job)});
+  }
+  return {};
+}
+
+// What it comes to, where its job has got so far.
+DependencyState Judge(DependencyKind kind, Progress progress) {
+  using State = DependencyState;
+  if (progress == Progress::kWaits) return State::kWaits;
+  const bool ended = progress != Progress::kBegan;
+  switch (kind) {
+    case DependencyKind::kAfter:
+      return State::kMet;
+    case DependencyKind::kAfterAny:
+      return ended ? State::kMet : State::kWaits;
+    case DependencyKind::kAfterOk:
+      if (!ended) return State::kWaits;
+      return progress == Progress::kOk ? State::kMet : State::kImpossible;
+    case DependencyKind::kAfterNotOk:
+      if (!ended) return State::kWaits;
+      return progress == Progress::kNotOk || progress == Progress::kCancelled ? State::kMet
+                                                                              : State::kImpossible;
+  }
+  return State::kWaits;
+}
+
+}  // namespace
+
+base::Result<Reference> ParseReference(std::string_view text) {
+  if (text.empty()) return Fail(ErrorCode::kInvalidArgument, "a job's name is missing");
+  if (text.front() == '@') return ParseRecent(text);
+  if (const auto id = Number(text)) {
+    if (*id < 1) return Fail(ErrorCode::kInvalidArgument, "jobs are numbered from 1");
+    return Reference{.kind = Reference::Kind::kId, .id = {*id}};
+  }
+  if (const auto at = text.find('_'); at != std::string_view::npos && at > 0 && at + 1 < text.size()) {
+    const auto id = Number(text.substr(0, at)), task = Number(text.substr(at + 1));
+    if (id && task && *id >= 1) return Reference{.kind = Reference::Kind::kTask, .id = {*id}, .task = *task};
+  }
+  return Reference{.kind = Reference::Kind::kTag, .tag = std::string(text)};
+}
+
+base::Result<NamedDependencies> ParseDependencies(std::string_view text) {
+  NamedDependencies named;
+  const bool any = text.find('?') != std::string_view::npos;
+  if (any && text.find(',') != std::string_view::npos)
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' has both ',' (all of them) and '?' (any)", text));
+  named.mode = any ? DependencyMode::kAny : DependencyMode::kAll;
+  for (const auto piece : Split(text, any ? '?' : ',')) GPUMAN_TRY(ParsePiece(piece, named.list));
+  return named;
+}
+
+base::Result<Dependencies> Resolve(const NamedDependencies& named, const ReferenceLookup& lookup) {
+  Dependencies resolved{.mode = named.mode};
+  std::set<std::pair<DependencyKind, JobId>> seen;
+  for (const auto& [kind, reference] : named.list) {
+    const auto jobs = lookup(reference);
+    if (jobs.empty())
+      return Fail(ErrorCode::kNotFound, fmt::format("there is no {} to wait for", Describe(reference)),
+                  "gpuman queue shows those that wait and run");
+    for (const JobId job : jobs)
+      if (seen.emplace(kind, job).second) resolved.list.push_back({kind, job});
+  }
+  return resolved;
+}
+
+DependencyState Judge(const Dependencies& dependencies, const ProgressLookup& progress) {
+  if (dependencies.list.empty()) return DependencyState::kMet;
+  const bool any = dependencies.mode == DependencyMode::kAny;
+  bool waits = false;
+  for (const auto& [kind, job] : dependencies.list) {
+    const DependencyState state = Judge(kind, progress(job));
+    if (any && state == DependencyState::kMet) return state;
+    if (!any && state == DependencyState::kImpossible) return state;
+    waits |= state == DependencyState::kWaits;
+  }
+  if (waits) return DependencyState::kWaits;
+  return any ? DependencyState::kImpossible : DependencyState::kMet;
+}
+
+std::vector<JobId> FindCircle(JobId job, const Dependencies& dependencies,
+                              const std::function<const Dependencies*(JobId)>& of) {
+  std::map<JobId, JobId> reached;  // from whom
+  std::vector<JobId> open;
+  const auto visit = [&](JobId from, const Dependencies& next) {
+    for (const Dependency& each : next.list)
+      if (reached.emplace(each.job, from).second) open.push_back(each.job);
+  };
+  visit(job, dependencies);
+  while (!open.empty()) {
+    const JobId at = open.back();
+    open.pop_back();
+    if (at == job) break;
+    if (const Dependencies* next = of(at)) visit(at, *next);
+  }
+  if (!reached.contains(job)) return {};
+  std::vector<JobId> circle{job};
+  for (JobId at = reached.at(job); at != job; at = reached.at(at)) circle.push_back(at);
+  circle.push_back(job);
+  std::reverse(circle.begin(), circle.end());
+  return circle;
+}
+
+void Dependents::Set(JobId job, const Dependencies& dependencies) {
+  if (const auto old = waits_.find(job.value); old != waits_.end()) {
+    for (const Dependency& each : old->second.list) {
+      auto& dependents = dependents_[each.job.value];
+      dependents.erase(job);
+      if (dependents.empty()) dependents_.erase(each.job.value);
+    }
+    waits_.erase(old);
+  }
+  if (dependencies.list.empty()) return;
+  waits_.emplace(job.value, dependencies);
+  for (const Dependency& each : dependencies.list) dependents_[each.job.value].insert(job);
+}
+
+std::vector<JobId> Dependents::Of(JobId job) const {
+  const auto it = dependents_.find(job.value);
+  if (it == dependents_.end()) return {};
+  return {it->second.begin(), it->second.end()};
+}
+
+const Dependencies* Dependents::DependenciesOf(JobId job) const {
+  const auto it = waits_.find(job.value);
+  return it == waits_.end() ? nullptr : &it->second;
+}
+
+}  // namespace gpuman::queue

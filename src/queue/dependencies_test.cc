@@ -1,0 +1,126 @@
+#include "queue/dependencies.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace gpuman::queue {
+namespace {
+
+using enum DependencyKind;
+using State = DependencyState;
+
+Reference Id(std::int64_t id) { return {.kind = Reference::Kind::kId, .id = {id}}; }
+Reference Recent(int back) { return {.kind = Reference::Kind::kRecent, .back = back}; }
+Reference Tag(std::string tag) { return {.kind = Reference::Kind::kTag, .tag = std::move(tag)}; }
+
+TEST(QueueReferences, AreIdsTasksRecentJobsOrTags) {
+  EXPECT_EQ(ParseReference("7").value(), Id(7));
+  EXPECT_EQ(ParseReference("7_3").value(), (Reference{.kind = Reference::Kind::kTask, .id = {7}, .task = 3}));
+  EXPECT_EQ(ParseReference("@").value(), Recent(0));
+  EXPECT_EQ(ParseReference("@~2").value(), Recent(2));
+  for (const char* tag : {"train", "7_", "_3", "x_3", "-7", "7a"})
+    EXPECT_EQ(ParseReference(tag).value(), Tag(tag)) << tag;
+  for (const char* wrong : {"", "0", "@2", "@~", "@~x", "@~99999999999"})
+    EXPECT_FALSE(ParseReference(wrong)) << wrong;
+}
+
+TEST(QueueDependencies, AreWrittenInPieces) {
+  using Named = NamedDependencies;
+  const std::pair<const char*, Named> rows[] = {
+      {"7", {DependencyMode::kAll, {{kAfterOk, Id(7)}}}},
+      {"afterok:7:8", {DependencyMode::kAll, {{kAfterOk, Id(7)}, {kAfterOk, Id(8)}}}},
+      {"afterany:@,after:train", {DependencyMode::kAll, {{kAfterAny, Recent(0)}, {kAfter, Tag("train")}}}},
+      {"7?afternotok:@~1", {DependencyMode::kAny, {{kAfterOk, Id(7)}, {kAfterNotOk, Recent(1)}}}},
+  };
+  for (const auto& [text, expected] : rows) EXPECT_EQ(ParseDependencies(text).value(), expected) << text;
+}
+
+TEST(QueueDependencies, TheWrongPieceIsNamed) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"", "missing"},   {"afterok", "names no job"}, {"afterok:", "in 'afterok:'"},
+      {"7,,8", "in ''"}, {"7,8?9", "has both"},       {"7:0", "numbered from 1"}};
+  for (const auto& [text, said] : rows) {
+    const auto parsed = ParseDependencies(text);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_NE(parsed.error().message.find(said), std::string::npos) << parsed.error().message;
+  }
+}
+
+TEST(QueueDependencies, AnArrayIsEachOfItsTasksAndEachJobIsTakenOnce) {
+  const auto lookup = [](const Reference& reference) -> std::vector<JobId> {
+    if (reference.kind == Reference::Kind::kTag) return {};
+    return {{7}, {8}, {9}};
+  };
+  const auto resolved = Resolve(ParseDependencies("7,8,afterany:7").value(), lookup);
+  ASSERT_TRUE(resolved);
+  EXPECT_EQ(resolved->list.size(), 6u);
+  const auto unknown = Resolve(ParseDependencies("train").value(), lookup);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, base::ErrorCode::kNotFound);
+  EXPECT_NE(unknown.error().message.find("tag 'train'"), std::string::npos);
+}
+
+TEST(QueueDependencies, WhatEachKindComesTo) {
+  using enum Progress;
+  // Where the other job is:           kWaits       kBegan       kOk                kNotOk kCancelled kUnknown
+  const std::map<DependencyKind, std::vector<State>> table{
+      {kAfterOk,
+       {State::kWaits, State::kWaits, State::kMet, State::kImpossible, State::kImpossible,
+        State::kImpossible}},
+      {kAfterNotOk,
+       {State::kWaits, State::kWaits, State::kImpossible, State::kMet, State::kMet, State::kImpossible}},
+      {kAfterAny, {State::kWaits, State::kWaits, State::kMet, State::kMet, State::kMet, State::kMet}},
+      {kAfter, {State::kWaits, State::kMet, State::kMet, State::kMet, State::kMet, State::kMet}},
+  };
+  const std::vector<Progress> columns{kWaits, kBegan, kOk, kNotOk, kCancelled, kUnknown};
+  for (const auto& [kind, row] : table)
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      EXPECT_EQ(Judge(Dependencies{.list = {{kind, {1}}}}, [&](JobId) { return columns[i]; }), row[i])
+          << ToString(kind) << " column " << i;
+}
+
+TEST(QueueDependencies, AllNeedsEachAndAnyNeedsOne) {
+  using enum Progress;
+  const auto judge = [](DependencyMode mode, Progress a, Progress b) {
+    return Judge(Dependencies{mode, {{kAfterOk, {1}}, {kAfterOk, {2}}}},
+                 [&](JobId id) { return id.value == 1 ? a : b; });
+  };
+  EXPECT_EQ(judge(DependencyMode::kAll, kOk, kOk), State::kMet);
+  EXPECT_EQ(judge(DependencyMode::kAll, kOk, kBegan), State::kWaits);
+  EXPECT_EQ(judge(DependencyMode::kAll, kBegan, kNotOk), State::kImpossible);
+  EXPECT_EQ(judge(DependencyMode::kAny, kNotOk, kOk), State::kMet);
+  EXPECT_EQ(judge(DependencyMode::kAny, kNotOk, kBegan), State::kWaits);
+  EXPECT_EQ(judge(DependencyMode::kAny, kNotOk, kNotOk), State::kImpossible);
+  EXPECT_EQ(Judge({}, [](JobId) { return kWaits; }), State::kMet);
+}
+
+TEST(QueueDependencies, CirclesAreFoundWithTheWayAround) {
+  const auto on = [](std::int64_t id) { return Dependencies{.list = {{kAfterOk, {id}}}}; };
+  const std::map<std::int64_t, Dependencies> jobs{{1, on(2)}, {2, on(3)}, {4, on(5)}};
+  const auto of = [&](JobId id) {
+    const auto it = jobs.find(id.value);
+    return it == jobs.end() ? nullptr : &it->second;
+  };
+  EXPECT_EQ(FindCircle({3}, on(1), of), (std::vector<JobId>{{3}, {1}, {2}, {3}}));
+  EXPECT_EQ(FindCircle({3}, on(3), of), (std::vector<JobId>{{3}, {3}}));
+  EXPECT_TRUE(FindCircle({3}, on(4), of).empty());
+  EXPECT_TRUE(FindCircle({3}, {}, of).empty());
+}
+
+TEST(QueueDependents, KnowsWhoWaitsForWhom) {
+  Dependents dependents;
+  dependents.Set({5}, {.list = {{kAfterOk, {1}}, {kAfterAny, {1}}, {kAfterOk, {2}}}});
+  dependents.Set({4}, {.list = {{kAfterOk, {1}}}});
+  EXPECT_EQ(dependents.Of({1}), (std::vector<JobId>{{4}, {5}}));
+  dependents.Set({5}, {.list = {{kAfterOk, {3}}}});
+  EXPECT_EQ(dependents.Of({1}), (std::vector<JobId>{{4}}));
+  EXPECT_EQ(dependents.Of({3}), (std::vector<JobId>{{5}}));
+  EXPECT_TRUE(dependents.Of({2}).empty());
+  dependents.Erase({4});
+  EXPECT_TRUE(dependents.Of({1}).empty());
+  EXPECT_EQ(dependents.DependenciesOf({4}), nullptr);
+}
+
+}  // namespace
+}  // namespace gpuman::queue

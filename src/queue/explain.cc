@@ -1,0 +1,155 @@
+#include "queue/explain.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace gpuman::queue {
+namespace {
+
+std::string In(WallTime time, WallTime now) {
+  return fmt::format("{}, in {}", base::FormatIso8601(time),
+                     base::FormatDuration(std::max(Millis(0), time - now)));
+}
+
+std::string Count(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// What of its quota stands in the way; empty: nothing.
+std::string QuotaText(std::string_view kind, const Account& account, const Held& held, const Held& more) {
+  if (Allows(account, held, more)) return {};
+  const Quota& quota = account.quota;
+  const std::string who = fmt::format("{} {}", kind, account.name);
+  if (quota.running && held.running + more.running > *quota.running)
+    return fmt::format("{} runs {}; the quota allows {}", who,
+                       Count(static_cast<std::size_t>(held.running), "job"), *quota.running);
+  if (quota.gpus && held.gpus + more.gpus > *quota.gpus)
+    return fmt::format("{} has {} and this job wants {}; the quota allows {}", who,
+                       Count(static_cast<std::size_t>(held.gpus), "GPU"), more.gpus, *quota.gpus);
+  if (std::isinf(more.gpu_seconds))
+    return fmt::format("{} has a quota of {:g} GPU-hours, and this job has no time limit to count", who,
+                       *quota.gpu_hours);
+  return fmt::format(
+      "{} used {:.1f} GPU-hours within {}, what runs may use {:.1f} more and this job {:.1f}; the quota "
+      "allows {:g}",
+      who, account.window_gpu_seconds / 3600, base::FormatDuration(quota.window), held.gpu_seconds / 3600,
+      more.gpu_seconds / 3600, *quota.gpu_hours);
+}
+
+}  // namespace
+
+std::string Describe(const Need& need) {
+  if (need.gpus == 0) return "no GPU";
+  std::string text = Count(static_cast<std::size_t>(need.gpus), "GPU");
+  if (need.exact) text += " that it names";
+  if (need.share)
+    text = fmt::format("{}{}, shared", base::FormatBytes(need.memory),
+                       need.gpus == 1 ? " of a GPU" : " on each of " + text);
+  else if (need.free_memory.count > 0)
+    text += fmt::format(" with {} free", base::FormatBytes(need.free_memory));
+  return text;
+}
+
+Explainer::Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now)
+    : snapshot_(snapshot), plan_(plan), now_(now), room_(snapshot, now), tally_(snapshot) {
+  for (const Start& start : plan.starts) {
+    const Waiting& job = snapshot.waiting[start.waiting];
+    Wish wish{.need = snapshot.needs[job.need], .user = job.user, .job = job.id};
+    room_.Take(wish, start.gpus);
+    tally_.Start(job);
+  }
+}
+
+// The GPUs among the possible ones of which something holds, with their numbers: "GPU 2, 3 drained".
+std::string Explainer::List(const Need& need, bool (*holds)(const Gpu&), std::string_view what) const {
+  std::string numbers;
+  for (std::size_t i = 0; i < snapshot_.gpus.size(); ++i)
+    if (need.possible.test(i) && holds(snapshot_.gpus[i]))
+      numbers += fmt::format("{}{}", numbers.empty() ? "" : ", ", snapshot_.gpus[i].index);
+  return numbers.empty() ? "" : fmt::format("; {}: GPU {}", what, numbers);
+}
+
+std::string Explainer::Resources(const Waiting& job) const {
+  const Need& need = snapshot_.needs[job.need];
+  const Wish wish{.need = need, .user = job.user, .job = job.id};
+  const Host host = room_.HostAt(now_);
+  if (need.host_memory > host.memory.value_or(need.host_memory))
+    return fmt::format("wants {} of the machine's memory; {} is free", base::FormatBytes(need.host_memory),
+                       base::FormatBytes(*host.memory));
+  if (need.cpus > host.cpus.value_or(need.cpus))
+    return fmt::format("wants {}; {} are free", Count(static_cast<std::size_t>(need.cpus), "processor"),
+                       *host.cpus);
+  const GpuSet fitting = room_.Fitting(wish, {.claims = false, .reservations = false});
+  return fmt::format("wants {}; {} of {} would do now", Describe(need), fitting.count(),
+                     Count(need.possible.count(), "GPU"));
+}
+
+std::string Explainer::Quotas(const Waiting& job) const {
+  const Held more = HeldBy(snapshot_.needs[job.need], Millis(0), false);
+  std::string text = QuotaText("user", snapshot_.users[job.user], tally_.user(job.user), more);
+  if (text.empty() && job.project != kNone)
+    text = QuotaText("project", snapshot_.projects[job.project], tally_.project(job.project), more);
+  return text.empty() ? "a quota of its user or project was used up" : text;
+}
+
+std::string Explainer::Of(Index waiting) const {
+  const Waiting& job = snapshot_.waiting[waiting];
+  const Verdict& verdict = plan_.verdicts[waiting];
+  const Need& need = snapshot_.needs[job.need];
+  const std::string front =
+      verdict.position > 1 ? fmt::format("; {} in front", Count(verdict.position - 1, "job")) : "";
+  switch (verdict.reason) {
+    case Reason::kStarts:
+      return {};
+    case Reason::kHeld:
+      return fmt::format("held until somebody releases it (gpuman job release {})", job.id.value);
+    case Reason::kPaused:
+      return "the queue is paused";
+    case Reason::kDependency:
+      return "another job has to come so far first";
+    case Reason::kDependencyNever:
+      return "a job that it waits for did not end as it asks for";
+    case Reason::kBeginTime:
+      return fmt::format("begins at {}", In(job.begin, now_));
+    case Reason::kRetryDelay:
+      return fmt::format("runs again at {}", In(job.begin, now_));
+    case Reason::kArrayLimit:
+      return fmt::format("{} of array {} run; at most {} may",
+                         Count(static_cast<std::size_t>(tally_.array(job.array)), "task"),
+                         snapshot_.arrays[job.array].name, snapshot_.arrays[job.array].limit);
+    case Reason::kGroupLimit:
+      return fmt::format("{} of the group {} run; at most {} may",
+                         Count(static_cast<std::size_t>(tally_.group(job.group)), "job"),
+                         snapshot_.groups[job.group].name, snapshot_.groups[job.group].limit);
+    case Reason::kQuota:
+      return Quotas(job);
+    case Reason::kReservation:
+      return fmt::format("wants {}; those that would do are reserved for others while it may run{}",
+                         Describe(need), front);
+    case Reason::kUnmanaged:
+      return Resources(job) +
+             List(
+                 need, [](const Gpu& gpu) { return gpu.unmanaged; }, "in use by others") +
+             front;
+    case Reason::kUnavailable:
+      return Resources(job) +
+             List(
+                 need, [](const Gpu& gpu) { return gpu.drained; }, "drained") +
+             List(
+                 need, [](const Gpu& gpu) { return gpu.restricted; }, "restricted") +
+             List(
+                 need, [](const Gpu& gpu) { return gpu.lost; }, "lost");
+    case Reason::kResources:
+      return Resources(job) + front;
+    case Reason::kPriority:
+      return fmt::format("wants {}; what is free is kept for a job in front, which this one would hold up{}",
+                         Describe(need), front);
+    case Reason::kMakingRoom:
+      return fmt::format("others leave {} for it",
+                         need.gpus == 1 ? "a GPU" : Count(static_cast<std::size_t>(need.gpus), "GPU"));
+  }
+  return {};
+}
+
+}  // namespace gpuman::queue

@@ -1,0 +1,34 @@
+// Why jobs wait, as sentences with the numbers in them. Pure; thread-compatible.
+#pragma once
+
+#include <string>
+
+#include "queue/plan.h"
+#include "queue/room.h"
+#include "queue/tally.h"
+
+namespace gpuman::queue {
+
+// "2 GPUs", "1 GPU of those named", "20GiB on each of 2 GPUs, shared", "no GPU".
+std::string Describe(const Need& need);
+
+// Made once for a snapshot and its plan, which it refers to, and asked for each job that somebody looks at.
+class Explainer {
+ public:
+  Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now);
+  // Empty where it starts.
+  std::string Of(Index waiting) const;
+
+ private:
+  std::string Resources(const Waiting& job) const;
+  std::string Quotas(const Waiting& job) const;
+  std::string List(const Need& need, bool (*holds)(const Gpu&), std::string_view what) const;
+
+  const Snapshot& snapshot_;
+  const Plan& plan_;
+  WallTime now_;
+  Room room_;    // after the pass
+  Tally tally_;  // likewise
+};
+
+}  // namespace gpuman::queue

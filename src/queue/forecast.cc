@@ -1,0 +1,189 @@
+#include "queue/forecast.h"
+
+#include <algorithm>
+#include <queue>
+#include <utility>
+
+#include "queue/room.h"
+
+namespace gpuman::queue {
+namespace {
+
+// A limit on what may be held at a time, and when those who hold some give it back.
+class Lane {
+ public:
+  void Limit(int limit) { limit_ = limit; }
+  void Take(int amount, WallTime until) {
+    if (limit_ < 0) return;
+    held_ += amount;
+    ends_.emplace(until, amount);
+  }
+  // When `amount` more may be held. Callers ask in the order in which they take.
+  WallTime When(int amount, WallTime now) {
+    WallTime when = now;
+    while (limit_ >= 0 && held_ + amount > limit_ && !ends_.empty()) {
+      when = std::max(when, ends_.top().first);
+      held_ -= ends_.top().second;
+      ends_.pop();
+    }
+    return limit_ >= 0 && held_ + amount > limit_ ? kNever : when;
+  }
+
+ private:
+  using End = std::pair<WallTime, int>;
+  int limit_ = -1;  // none
+  int held_ = 0;
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_{};
+};
+
+class Forecasting {
+ public:
+  Forecasting(const Snapshot& snapshot, WallTime now)
+      : snapshot_(snapshot),
+        now_(now),
+        room_(snapshot, now),
+        whole_(snapshot.gpus.size(), now),
+        part_(snapshot.gpus.size(), now),
+        running_(2 * Accounts()),
+        gpus_(2 * Accounts()),
+        arrays_(snapshot.arrays.size()),
+        groups_(snapshot.groups.size()) {
+    SetLimits();
+    for (const Running& job : snapshot.running) Runs(job);
+  }
+
+  void Starts(const Waiting& job, const GpuSet& gpus) { Hold(job, gpus, now_); }
+
+  // Puts it where it can be first.
+  WallTime Place(const Waiting& job, WallTime known) {
+    const Need& need = snapshot_.needs[job.need];
+    WallTime start = Allowed(job);
+    GpuSet gpus;
+    if (need.gpus > 0 && start != kNever) start = std::max(start, Soonest(need, gpus));
+    if (known != kNever) start = known;
+    if (start == kNever || start > Horizon()) return kNever;
+    Hold(job, gpus, start);
+    return start;
+  }
+
+ private:
+  // Sums stay far from overflow.
+  WallTime Horizon() const { return now_ + std::chrono::hours(24 * 366 * 100); }
+  std::size_t Accounts() const { return std::max(snapshot_.users.size(), snapshot_.projects.size()); }
+  static std::size_t RowOfUser(Index user) { return std::size_t{2} * user; }
+  static std::size_t RowOfProject(Index project) { return std::size_t{2} * project + 1; }
+  Millis LengthOf(const Need& need) const {
+    return need.time_limit.count() > 0 ? need.time_limit : snapshot_.settings.presumed;
+  }
+
+  void SetLimits() {
+    const auto set = [&](std::size_t row, const Quota& quota) {
+      if (quota.running) running_[row].Limit(*quota.running);
+      if (quota.gpus) gpus_[row].Limit(*quota.gpus);
+    };
+    for (std::size_t i = 0; i < snapshot_.users.size(); ++i) set(2 * i, snapshot_.users[i].quota);
+    for (std::size_t i = 0; i < snapshot_.projects.size(); ++i) set(2 * i + 1, snapshot_.projects[i].quota);
+    for (std::size_t i = 0; i < arrays_.size(); ++i)
+      if (snapshot_.arrays[i].limit > 0) arrays_[i].Limit(snapshot_.arrays[i].limit);
+    for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].Limit(snapshot_.groups[i].limit);
+  }
+
+  void Runs(const Running& job) {
+    const Need& need = snapshot_.needs[job.need];
+    const bool leaving = job.phase == Phase::kLeaving;
+    const WallTime end = leaving ? now_ : now_ + std::max(Millis(0), LengthOf(need) - job.ran);
+    Count(job, need, end);
+    if (job.phase == Phase::kSuspended) return;
+    ForEach(job.gpus, [&](std::size_t gpu) { Occupy(gpu, need, now_, end); });
+  }
+
+  void Hold(const Waiting& job, const GpuSet& gpus, WallTime start) {
+    const Need& need = snapshot_.needs[job.need];
+    const WallTime end = start + LengthOf(need);
+    Count(job, need, end);
+    ForEach(gpus, [&](std::size_t gpu) { Occupy(gpu, need, start, end); });
+  }
+
+  template <typename Job>
+  void Count(const Job& job, const Need& need, WallTime end) {
+    running_[RowOfUser(job.user)].Take(1, end);
+    gpus_[RowOfUser(job.user)].Take(need.gpus, end);
+    if (job.project != kNone) {
+      running_[RowOfProject(job.project)].Take(1, end);
+      gpus_[RowOfProject(job.project)].Take(need.gpus, end);
+    }
+    if (job.array != kNone) arrays_[job.array].Take(1, end);
+    if (job.group != kNone) groups_[job.group].Take(1, end);
+  }
+
+  // A shared job delays other shared ones by its part of the GPU's memory.
+  void Occupy(std::size_t gpu, const Need& need, WallTime start, WallTime end) {
+    whole_[gpu] = std::max(whole_[gpu], end);
+    if (!need.share) {
+      part_[gpu] = std::max(part_[gpu], end);
+      return;
+    }
+    const double part = static_cast<double>(need.memory.count) /
+                        static_cast<double>(std::max<std::uint64_t>(1, snapshot_.gpus[gpu].memory.count));
+    part_[gpu] = std::max(part_[gpu], start) +
+                 Millis(static_cast<std::int64_t>(static_cast<double>((end - start).count()) * part));
+  }
+
+  // When quotas and throttles let it start.
+  WallTime Allowed(const Waiting& job) {
+    const int gpus = snapshot_.needs[job.need].gpus;
+    WallTime when = std::max(now_, job.begin);
+    when = std::max(
+        {when, running_[RowOfUser(job.user)].When(1, now_), gpus_[RowOfUser(job.user)].When(gpus, now_)});
+    if (job.project != kNone)
+      when = std::max({when, running_[RowOfProject(job.project)].When(1, now_),
+                       gpus_[RowOfProject(job.project)].When(gpus, now_)});
+    if (job.array != kNone) when = std::max(when, arrays_[job.array].When(1, now_));
+    if (job.group != kNone) when = std::max(when, groups_[job.group].When(1, now_));
+    return when;
+  }
+
+  // When enough of the GPUs that can be used are free, and which.
+  WallTime Soonest(const Need& need, GpuSet& gpus) {
+    order_.clear();
+    ForEach(need.possible, [&](std::size_t gpu) {
+      if (room_.IsUsable(gpu, need)) order_.emplace_back(need.share ? part_[gpu] : whole_[gpu], gpu);
+    });
+    const auto count = static_cast<std::size_t>(need.gpus);
+    if (order_.size() < count) return kNever;
+    const auto last = order_.begin() + static_cast<std::ptrdiff_t>(count) - 1;
+    std::nth_element(order_.begin(), last, order_.end());
+    for (std::size_t i = 0; i < count; ++i) gpus.set(order_[i].second);
+    return last->first;
+  }
+
+  const Snapshot& snapshot_;
+  WallTime now_;
+  Room room_;
+  std::vector<WallTime> whole_,
+      part_;  // when all of each GPU is free, and when there is room for a shared job
+  std::vector<std::pair<WallTime, std::size_t>> order_{};
+  std::vector<Lane> running_, gpus_;  // of users and projects in turn
+  std::vector<Lane> arrays_, groups_;
+};
+
+}  // namespace
+
+std::vector<WallTime> Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std::size_t most) {
+  std::vector<WallTime> starts(snapshot.waiting.size(), kNever);
+  Forecasting forecasting(snapshot, now);
+  for (const Start& start : plan.starts) {
+    starts[start.waiting] = now;
+    forecasting.Starts(snapshot.waiting[start.waiting], start.gpus);
+  }
+  for (std::size_t i = 0; i < plan.order.size() && i < most; ++i) {
+    const Index waiting = plan.order[i];
+    starts[waiting] = forecasting.Place(snapshot.waiting[waiting], plan.verdicts[waiting].start);
+  }
+  for (std::size_t i = 0; i < starts.size(); ++i)
+    if (plan.verdicts[i].reason == Reason::kBeginTime || plan.verdicts[i].reason == Reason::kRetryDelay)
+      starts[i] = snapshot.waiting[i].begin;
+  return starts;
+}
+
+}  // namespace gpuman::queue

@@ -1,0 +1,170 @@
+#include "queue/make_room.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace gpuman::queue {
+namespace {
+
+// Of one GPU: what stays on it while the job comes, and who could go.
+struct Ground {
+  base::Bytes free{};
+  bool blocked = false;  // by somebody who stays
+  std::vector<Index> may_go{};
+};
+
+template <typename MayGo>
+Ground Survey(const Room& room, std::size_t gpu, const Wish& wish, MayGo may_go) {
+  const Gpu& info = room.snapshot().gpus[gpu];
+  Ground ground{.free = info.memory - info.foreign};
+  for (const Holder& holder : room.slots()[gpu].holders) {
+    if (holder.leaving) continue;
+    if (holder.share && wish.need.share) ground.free = ground.free - holder.memory;
+    if (holder.running != kNone && may_go(room.snapshot().running[holder.running]))
+      ground.may_go.push_back(holder.running);
+    else
+      ground.blocked |= !holder.share || !wish.need.share;
+  }
+  return ground;
+}
+
+base::Bytes MemoryOf(const Room& room, Index running) {
+  return room.snapshot().needs[room.snapshot().running[running].need].memory;
+}
+
+// Who of them has to go, in their order, so that the job fits; nullopt: it does not even then. An exclusive
+// one needs all to go, a shared one enough of them.
+std::optional<std::vector<Index>> WhoGoes(const Room& room, const Wish& wish, const Ground& ground) {
+  if (ground.blocked) return std::nullopt;
+  std::vector<Index> going;
+  base::Bytes free = ground.free;
+  const base::Bytes wanted = std::max(wish.need.memory, wish.need.free_memory);
+  for (const Index each : ground.may_go) {
+    const bool shared = room.snapshot().needs[room.snapshot().running[each].need].share;
+    if (wish.need.share && shared && free >= wanted) continue;
+    going.push_back(each);
+    if (wish.need.share && shared) free += MemoryOf(room, each);
+  }
+  if (wish.need.share ? free < wanted : free < wish.need.free_memory) return std::nullopt;
+  return going;
+}
+
+bool IsCandidate(const Room& room, std::size_t gpu, const Wish& wish) {
+  return wish.need.possible.test(gpu) && room.IsUsable(gpu, wish.need) && room.MayHold(gpu, wish);
+}
+
+bool HasSettled(const Room& room, const Running& job) {
+  return job.phase == Phase::kRunning && job.settled >= room.snapshot().settings.preempt_after;
+}
+
+double CostOf(const Running& job) {
+  if (job.suspendable) return 1;
+  return 10 + std::chrono::duration<double, std::ratio<60>>(job.ran).count();  // what it did is lost
+}
+
+// Where a job that has to go from `gpu` would go.
+Wish Elsewhere(const Room& room, Index running, std::size_t gpu, const GpuSet& kept) {
+  const Running& job = room.snapshot().running[running];
+  Wish wish{
+      .need = room.snapshot().needs[job.need], .user = job.user, .job = job.id, .priority = job.priority};
+  wish.end = room.EndOf(job);
+  wish.host_counted = true;
+  wish.need.possible &= ~kept;
+  wish.need.possible.reset(gpu);
+  return wish;
+}
+
+// Puts who is in the way of `wish` on `gpu` elsewhere, in `trial`.
+bool MoveAway(Room& trial, const Wish& wish, std::size_t gpu, const GpuSet& kept, Making& making) {
+  Ground ground = Survey(trial, gpu, wish, [&](const Running& job) {
+    return job.movable && job.gpus.count() == 1 && HasSettled(trial, job);
+  });
+  std::stable_sort(ground.may_go.begin(), ground.may_go.end(),
+                   [&](Index a, Index b) { return MemoryOf(trial, a) < MemoryOf(trial, b); });
+  const auto going = WhoGoes(trial, wish, ground);
+  if (!going) return false;
+  if (!going->empty() && !trial.Find(Elsewhere(trial, going->back(), gpu, kept)))
+    return false;  // copies cost more
+  Room tried = trial;
+  std::vector<std::pair<Index, GpuSet>> moves;
+  for (const Index each : *going) {
+    const Wish elsewhere = Elsewhere(tried, each, gpu, kept);
+    const auto to = tried.Find(elsewhere);
+    if (!to) return false;
+    tried.Take(elsewhere, *to);
+    tried.Dismiss(each);
+    moves.emplace_back(each, *to);
+  }
+  making.moves.insert(making.moves.end(), moves.begin(), moves.end());
+  making.gpus.set(gpu);
+  trial = std::move(tried);
+  return true;
+}
+
+}  // namespace
+
+std::optional<Making> MakeRoomByMoving(const Room& room, const Wish& wish) {
+  if (!room.snapshot().settings.move || !room.HostFits(wish) || wish.need.gpus == 0) return std::nullopt;
+  const auto count = static_cast<std::size_t>(wish.need.gpus);
+  Making making{.gpus = room.Fitting(wish)};
+  GpuSet kept = making.gpus;
+  if (wish.need.exact) kept |= wish.need.possible;
+  std::vector<std::pair<std::size_t, std::size_t>> candidates;  // by who is on it
+  for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu)
+    if (!making.gpus.test(gpu) && IsCandidate(room, gpu, wish))
+      candidates.emplace_back(room.slots()[gpu].holders.size(), gpu);
+  std::sort(candidates.begin(), candidates.end());
+  Room trial = room;
+  for (const auto& [holders, gpu] : candidates) {
+    if (making.gpus.count() >= count) break;
+    if (MoveAway(trial, wish, gpu, kept, making)) kept.set(gpu);
+  }
+  if (making.gpus.count() < count || making.moves.empty()) return std::nullopt;
+  return making;
+}
+
+std::optional<Making> MakeRoomByPreempting(const Room& room, const Wish& wish, WallTime& again) {
+  const Snapshot& snapshot = room.snapshot();
+  if (!room.HostFits(wish) || wish.need.gpus == 0) return std::nullopt;
+  const auto yields = [&](const Running& job) {
+    return snapshot.settings.preempt && snapshot.needs[job.need].preemptible &&
+           (!wish.need.preemptible || job.priority < wish.priority) && job.phase == Phase::kRunning;
+  };
+  std::vector<std::pair<std::size_t, std::vector<Index>>> candidates;
+  for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu) {
+    if (!IsCandidate(room, gpu, wish)) continue;
+    Ground ground = Survey(room, gpu, wish, [&](const Running& job) {
+      if (!yields(job)) return false;
+      if (!HasSettled(room, job))
+        again = std::min(again, room.now() + snapshot.settings.preempt_after - job.settled);
+      return HasSettled(room, job);
+    });
+    std::sort(ground.may_go.begin(), ground.may_go.end(), [&](Index a, Index b) {
+      const Running &x = snapshot.running[a], &y = snapshot.running[b];
+      return std::tuple(!x.suspendable, x.priority, x.settled, -x.id.value) <
+             std::tuple(!y.suspendable, y.priority, y.settled, -y.id.value);
+    });
+    if (auto going = WhoGoes(room, wish, ground)) candidates.emplace_back(gpu, std::move(*going));
+  }
+  Making making;
+  while (making.gpus.count() < static_cast<std::size_t>(wish.need.gpus)) {
+    auto best = candidates.end();
+    double least = 0;
+    for (auto each = candidates.begin(); each != candidates.end(); ++each) {
+      double cost = 0;
+      for (const Index job : each->second)
+        if (std::find(making.preempts.begin(), making.preempts.end(), job) == making.preempts.end())
+          cost += CostOf(snapshot.running[job]);
+      if (best == candidates.end() || cost < least) std::tie(best, least) = std::pair(each, cost);
+    }
+    if (best == candidates.end()) return std::nullopt;
+    making.gpus.set(best->first);
+    for (const Index job : best->second)
+      if (std::find(making.preempts.begin(), making.preempts.end(), job) == making.preempts.end())
+        making.preempts.push_back(job);
+    candidates.erase(best);
+  }
+  return making;
+}
+
+}  // namespace gpuman::queue

@@ -1,0 +1,29 @@
+// Who has to leave a GPU, or go to another one, for a job to have room. Internal to src/queue. Pure;
+// thread-safe.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "queue/room.h"
+
+namespace gpuman::queue {
+
+struct Making {
+  GpuSet gpus{};                                  // those of the job that wants room
+  std::vector<Index> preempts{};                  // places in Snapshot::running
+  std::vector<std::pair<Index, GpuSet>> moves{};  // and where to
+};
+
+// Movable jobs on one GPU each are put elsewhere, where they fit by the same rules as a job that starts. The
+// GPUs that are free for the job already are not filled by that. nullopt: no such moves are enough.
+std::optional<Making> MakeRoomByMoving(const Room& room, const Wish& wish);
+
+// Preemptible jobs leave: for a job that is not preemptible itself any of them, else those of lower priority;
+// each after Settings::preempt_after on its GPU. As few as possible, those first that lose nothing
+// (suspendable), then of lower priority, then newer. With nobody named: all that is in the way is leaving
+// already. nullopt: they are not enough. `again`: when it may be worth trying again, if time alone helps.
+std::optional<Making> MakeRoomByPreempting(const Room& room, const Wish& wish, WallTime& again);
+
+}  // namespace gpuman::queue

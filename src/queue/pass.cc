@@ -1,0 +1,290 @@
+#include "queue/pass.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "queue/ahead.h"
+#include "queue/make_room.h"
+#include "queue/priority.h"
+#include "queue/room.h"
+#include "queue/tally.h"
+
+namespace gpuman::queue {
+namespace {
+
+// What was refused, and why: a job that wants at least as much in every respect is refused as well, without a
+// look at the GPUs. A few are enough where needs differ little.
+class Refusals {
+ public:
+  void Add(const Wish& wish, Reason reason) {
+    if (refused_.size() < kMost)
+      refused_.emplace_back(wish, reason);
+    else
+      refused_[next_++ % kMost] = {wish, reason};
+  }
+  // kStarts: it may be worth a look.
+  Reason Of(const Wish& wish) const {
+    const auto covers = [&](const Wish& refused) {
+      const Need &less = refused.need, &more = wish.need;
+      return less.gpus <= more.gpus && refused.end <= wish.end && less.share == more.share &&
+             less.preemptible >= more.preemptible && (more.possible & ~less.possible).none() &&
+             less.memory <= more.memory && less.free_memory <= more.free_memory &&
+             less.host_memory <= more.host_memory && less.cpus <= more.cpus;
+    };
+    for (const auto& [refused, reason] : refused_)
+      if (covers(refused)) return reason;
+    return Reason::kStarts;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 16;
+  std::vector<std::pair<Wish, Reason>> refused_{};
+  std::size_t next_ = 0;
+};
+
+class Passing {
+ public:
+  Passing(const Snapshot& snapshot, WallTime now)
+      : snapshot_(snapshot),
+        now_(now),
+        room_(snapshot, now),
+        tally_(snapshot),
+        refused_(snapshot.needs.size(), Reason::kStarts),
+        attempted_(snapshot.needs.size(), false) {
+    plan_.verdicts.resize(snapshot.waiting.size());
+    attempts_ = snapshot.paused ? 0 : snapshot.settings.attempts;
+    can_yield_ = std::any_of(snapshot.running.begin(), snapshot.running.end(), [&](const Running& job) {
+      return job.movable || job.phase == Phase::kLeaving || job.phase == Phase::kMoving ||
+             snapshot.needs[job.need].preemptible;
+    });
+  }
+
+  Plan Run() {
+    if (!snapshot_.paused) ClearReserved();
+    std::vector<Ranked> ranked = Sift();
+    Sort(snapshot_, ranked);
+    plan_.order.reserve(ranked.size());
+    for (const Ranked& each : ranked) {
+      if (each.entry >= snapshot_.waiting.size())
+        ConsiderSuspended(static_cast<Index>(each.entry - snapshot_.waiting.size()));
+      else if (each.need != kNone && refused_[each.need] != Reason::kStarts && !MayAttempt(each.need))
+        Waits(each.entry, refused_[each.need]);  // all that most jobs of a long queue cost
+      else
+        Consider(each.entry);
+    }
+    for (const Reservation& each : snapshot_.reservations) {
+      WakeAt(each.start);
+      WakeAt(each.end);
+    }
+    if (wake_ != kNever) plan_.wake_at = wake_;
+    return std::move(plan_);
+  }
+
+ private:
+  void WakeAt(WallTime time) {
+    if (time > now_) wake_ = std::min(wake_, time);
+  }
+
+  // Those that want to run, ranked; what keeps the others is said here.
+  std::vector<Ranked> Sift() {
+    const Ranks ranks(snapshot_, now_);
+    std::vector<Ranked> ranked;
+    ranked.reserve(snapshot_.waiting.size());
+    for (std::uint32_t i = 0; i < snapshot_.waiting.size(); ++i) {
+      const Waiting& job = snapshot_.waiting[i];
+      const Reason reason = ReasonToWait(job);
+      if (reason == Reason::kStarts) {
+        const bool plain = tally_.IsFree(job) && !snapshot_.paused && !room_.IsPrivileged(job.user);
+        ranked.push_back({ranks.Of(std::max(job.since, job.begin), job.user, job.need, job.priority), i,
+                          plain ? job.need : kNone});
+        continue;
+      }
+      plan_.verdicts[i].reason = reason;
+      if (reason == Reason::kDependencyNever && job.auto_cancel) plan_.cancels.push_back({job.id, i, reason});
+      if (reason == Reason::kBeginTime || reason == Reason::kRetryDelay) WakeAt(job.begin);
+    }
+    for (std::uint32_t i = 0; i < snapshot_.running.size(); ++i) {
+      const Running& job = snapshot_.running[i];
+      if (job.phase == Phase::kSuspended && job.wants_back)
+        ranked.push_back({ranks.Of(job.since, job.user, job.need, job.priority),
+                          static_cast<std::uint32_t>(snapshot_.waiting.size()) + i, kNone});
+    }
+    std::sort(plan_.cancels.begin(), plan_.cancels.end(),
+              [](const auto& a, const auto& b) { return a.job < b.job; });
+    return ranked;
+  }
+
+  // What keeps it however empty the machine is; kStarts: nothing.
+  Reason ReasonToWait(const Waiting& job) const {
+    if (job.dependency == DependencyState::kImpossible && (job.auto_cancel || !job.held))
+      return Reason::kDependencyNever;
+    if (job.held) return Reason::kHeld;
+    if (job.dependency == DependencyState::kWaits) return Reason::kDependency;
+    if (job.begin > now_) return job.retries ? Reason::kRetryDelay : Reason::kBeginTime;
+    return Reason::kStarts;
+  }
+
+  // Preemptible jobs leave GPUs that are another user's from now on.
+  void ClearReserved() {
+    for (std::size_t i = 0; i < snapshot_.running.size(); ++i) {
+      const Running& job = snapshot_.running[i];
+      if (!snapshot_.settings.preempt || job.phase != Phase::kRunning ||
+          !snapshot_.needs[job.need].preemptible)
+        continue;
+      for (std::size_t gpu = 0; gpu < snapshot_.gpus.size(); ++gpu) {
+        if (!job.gpus.test(gpu) || room_.IsUnreserved(gpu, job.user, now_, now_ + Millis(1))) continue;
+        Preempted(static_cast<Index>(i), JobId{});
+        break;
+      }
+    }
+  }
+
+  void Preempted(Index running, JobId for_job) {
+    const Running& job = snapshot_.running[running];
+    plan_.preempts.push_back({job.id, !job.suspendable, for_job});
+    room_.Dismiss(running);
+    can_yield_ = true;
+  }
+
+  void Waits(Index waiting, Reason reason) {
+    plan_.order.push_back(waiting);
+    plan_.verdicts[waiting].reason = reason;
+    plan_.verdicts[waiting].position = static_cast<std::uint32_t>(plan_.order.size());
+  }
+
+  void Consider(Index waiting) {
+    const Waiting& job = snapshot_.waiting[waiting];
+    if (snapshot_.paused) return Waits(waiting, Reason::kPaused);
+    if (const Reason refusal = tally_.Refuses(job); refusal != Reason::kStarts) {
+      if (refusal == Reason::kQuota) WakeAtRelief(job);
+      return Waits(waiting, refusal);
+    }
+    const Reason known = refused_[job.need];
+    if (known != Reason::kStarts && !MayAttempt(job.need) && !room_.IsPrivileged(job.user))
+      return Waits(waiting, known);
+    Start(waiting, job);
+  }
+
+  void Start(Index waiting, const Waiting& job) {
+    const Wish wish = WishOf(snapshot_.needs[job.need], job.user, job.id, job.priority, job.since);
+    const bool alike = !room_.IsPrivileged(job.user);  // what is said to it is said to all with its need
+    if (alike && !MayAttempt(job.need)) refused_[job.need] = refusals_.Of(wish);
+    if (alike && refused_[job.need] != Reason::kStarts && !MayAttempt(job.need))
+      return Waits(waiting, refused_[job.need]);
+    if (const auto gpus = room_.Find(wish)) {
+      plan_.starts.push_back({job.id, waiting, *gpus});
+      room_.Take(wish, *gpus);
+      tally_.Start(job);
+      plan_.verdicts[waiting].start = now_;
+      return;
+    }
+    if (MakesRoom(wish, job.need)) {
+      tally_.Start(job);
+      plan_.verdicts[waiting].start = now_;
+      return Waits(waiting, Reason::kMakingRoom);
+    }
+    const Reason reason = room_.WhyNot(wish);
+    if (alike) {
+      refused_[job.need] = reason;
+      refusals_.Add(wish, reason);
+    }
+    plan_.verdicts[waiting].start = KeepFor(wish);
+    Waits(waiting, reason);
+  }
+
+  // A suspended job comes back to GPUs that would do for it; one that cannot be moved to those that it left.
+  void ConsiderSuspended(Index running) {
+    const Running& job = snapshot_.running[running];
+    if (snapshot_.paused || tally_.Refuses(job) != Reason::kStarts) return;
+    Wish wish = WishOf(snapshot_.needs[job.need], job.user, job.id, job.priority, job.since);
+    if (wish.need.time_limit.count() > 0) wish.end = room_.EndOf(job);
+    wish.host_counted = true;
+    if (!job.movable) {
+      wish.need.possible = job.gpus;
+      wish.need.exact = true;
+    }
+    if (const auto gpus = room_.Find(wish)) {
+      plan_.resumes.push_back({job.id, *gpus});
+      room_.Take(wish, *gpus);
+      tally_.Resume(job);
+    } else if (MakesRoom(wish, kNone)) {
+      tally_.Resume(job);
+    } else {
+      KeepFor(wish);
+    }
+  }
+
+  Wish WishOf(const Need& need, Index user, JobId job, std::int16_t priority, WallTime since) const {
+    Wish wish{.need = need, .user = user, .job = job, .priority = priority, .since = since};
+    if (need.time_limit.count() > 0) wish.end = now_ + need.time_limit;
+    return wish;
+  }
+
+  bool MayAttempt(Index need) const {
+    return can_yield_ && attempts_ > 0 && (need == kNone || !attempted_[need]);
+  }
+
+  // By moving jobs, or by preempting them; true: its GPUs are its own as soon as those have left.
+  bool MakesRoom(const Wish& wish, Index need) {
+    if (!MayAttempt(need)) return false;
+    --attempts_;
+    WallTime again = kNever;
+    auto making = MakeRoomByMoving(room_, wish);
+    if (!making) making = MakeRoomByPreempting(room_, wish, again);
+    if (!making) {
+      if (need != kNone) attempted_[need] = true;
+      WakeAt(again);
+      return false;
+    }
+    for (const auto& [running, to] : making->moves) {
+      const Running& job = snapshot_.running[running];
+      plan_.moves.push_back({job.id, job.gpus, to, wish.job});
+      Wish moved = WishOf(snapshot_.needs[job.need], job.user, job.id, job.priority, job.since);
+      moved.end = room_.EndOf(job);
+      moved.host_counted = true;
+      room_.Take(moved, to);
+      room_.Dismiss(running);
+    }
+    for (const Index running : making->preempts) Preempted(running, wish.job);
+    room_.Take(wish, making->gpus);
+    return true;
+  }
+
+  // GPUs are kept for the first that the machine has no room for. Returns when it can start, where that is
+  // known.
+  WallTime KeepFor(const Wish& wish) {
+    if (kept_) return kNever;
+    const auto ahead = Earliest(room_, wish);
+    if (!ahead) return kNever;
+    kept_ = true;
+    if (ahead->at == kNever && now_ < wish.since + snapshot_.settings.patience)
+      WakeAt(wish.since + snapshot_.settings.patience);
+    else
+      room_.Claim(wish, ahead->gpus, ahead->at == kNever ? now_ : ahead->at);
+    return ahead->at;
+  }
+
+  void WakeAtRelief(const Waiting& job) {
+    WakeAt(std::min(snapshot_.users[job.user].window_relief,
+                    job.project == kNone ? kNever : snapshot_.projects[job.project].window_relief));
+  }
+
+  const Snapshot& snapshot_;
+  WallTime now_;
+  Plan plan_{};
+  Room room_;
+  Tally tally_;
+  std::vector<Reason> refused_;  // of each need: why there is no room for it any more in this pass
+  std::vector<bool> attempted_;  // of each need: nobody can make room for it
+  int attempts_ = 0;
+  Refusals refusals_{};
+  bool can_yield_ = false;  // somebody may leave or go elsewhere
+  bool kept_ = false;
+  WallTime wake_ = kNever;
+};
+
+}  // namespace
+
+Plan Pass(const Snapshot& snapshot, WallTime now) { return Passing(snapshot, now).Run(); }
+
+}  // namespace gpuman::queue

@@ -1,0 +1,510 @@
+// Who starts, and why others wait.
+#include "queue/pass.h"
+
+#include <gtest/gtest.h>
+
+#include "queue/lab.h"
+
+namespace gpuman::queue {
+namespace {
+
+using namespace std::chrono_literals;
+
+Request With(Request request, const std::function<void(Request&)>& change) {
+  change(request);
+  return request;
+}
+
+TEST(QueuePass, JobsStartInTheOrderTheyCame) {
+  Lab lab(2);
+  lab.Waits(Lab::Gpus(1));
+  lab.Waits(Lab::Gpus(1));
+  const JobId third = lab.Waits(Lab::Gpus(1));
+  EXPECT_EQ(Text(lab.Decide().starts), "1:0 2:1");
+  EXPECT_EQ(lab.Of(third).reason, Reason::kResources);
+  EXPECT_EQ(lab.Of(third).position, 1u);
+  EXPECT_EQ(lab.Why(third), "wants 1 GPU; 0 of 2 GPUs would do now");
+}
+
+TEST(QueuePass, AJobWithoutGpusStartsWhereNoneIsFree) {
+  Lab lab(1);
+  lab.Runs(Lab::Gpus(1), {0});
+  lab.Waits(Lab::Gpus(1));
+  lab.Waits(Lab::Gpus(0));
+  EXPECT_EQ(Text(lab.Decide().starts), "3:");
+}
+
+TEST(QueuePass, WhatKeepsAJobBackIsSaid) {
+  Lab lab(4);
+  lab.book.SetQuota(AccountKind::kUser, "cat", {.running = 0});
+  struct Row {
+    Request request;
+    Reason reason;
+    const char* why;
+    const char* user = "ann";
+  };
+  const std::vector<Row> rows{
+      {With(Lab::Gpus(1), [](Request& r) { r.hold = true; }), Reason::kHeld,
+       "held until somebody releases it (gpuman job release 1)"},
+      {With(Lab::Gpus(1), [](Request& r) { r.begin = kStart + 2h; }), Reason::kBeginTime, "in 2h"},
+      {Lab::Gpus(1), Reason::kQuota, "user cat runs 0 jobs; the quota allows 0", "cat"},
+      {Lab::Gpus(5), Reason::kResources, "wants 5 GPUs; 4 of 4 GPUs would do now"},
+  };
+  std::vector<JobId> ids;
+  for (const Row& row : rows) ids.push_back(lab.Waits(row.request, row.user));
+  const Plan plan = lab.Decide();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(lab.Of(ids[i]).reason, rows[i].reason) << i;
+    EXPECT_NE(lab.Why(ids[i]).find(rows[i].why), std::string::npos) << lab.Why(ids[i]);
+  }
+  EXPECT_EQ(plan.wake_at, kStart + 2h);
+}
+
+TEST(QueuePass, DependenciesHoldAndCancel) {
+  Lab lab(4);
+  const JobId waits = lab.Waits(Lab::Gpus(1));
+  const JobId never = lab.Waits(Lab::Gpus(1));
+  const JobId stays = lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.depends.auto_cancel = false; }));
+  lab.book.SetDependency(waits, DependencyState::kWaits);
+  lab.book.SetDependency(never, DependencyState::kImpossible);
+  lab.book.SetDependency(stays, DependencyState::kImpossible);
+  const Plan plan = lab.Decide();
+  EXPECT_TRUE(plan.starts.empty());
+  ASSERT_EQ(plan.cancels.size(), 1u);
+  EXPECT_EQ(plan.cancels[0].job, never);
+  EXPECT_EQ(lab.Of(waits).reason, Reason::kDependency);
+  EXPECT_EQ(lab.Of(stays).reason, Reason::kDependencyNever);
+  lab.book.SetDependency(waits, DependencyState::kMet);
+  EXPECT_EQ(Text(lab.Decide().starts), "1:0");
+}
+
+TEST(QueuePass, ARetryWaitsForItsDelay) {
+  Lab lab(1);
+  lab.book.PutWaiting({.id = {1}, .user = "ann", .since = kStart - 1h, .not_before = kStart + 30s},
+                      Lab::Gpus(1));
+  EXPECT_EQ(lab.Decide().wake_at, kStart + 30s);
+  EXPECT_EQ(lab.Of({1}).reason, Reason::kRetryDelay);
+  lab.now = kStart + 30s;
+  EXPECT_EQ(Text(lab.Decide().starts), "1:0");
+}
+
+TEST(QueuePass, NothingStartsWhileTheQueueIsPaused) {
+  Lab lab(1);
+  const JobId job = lab.Waits(Lab::Gpus(1));
+  lab.book.SetPaused(true);
+  EXPECT_TRUE(lab.Decide().starts.empty());
+  EXPECT_EQ(lab.Of(job).reason, Reason::kPaused);
+}
+
+TEST(QueuePass, ArraysAndGroupsRunAtMostAsManyAsTheySay) {
+  Lab lab(8);
+  for (int task = 0; task < 4; ++task)
+    lab.Waits(With(Lab::Gpus(1), [&](Request& r) { r.array = ArrayTask{{1}, task, 2}; }));
+  for (int i = 0; i < 3; ++i) lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.group = {"sweep", 1}; }));
+  lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.group = {"sweep", 1}; }), "cat");
+  EXPECT_EQ(Text(lab.Decide().starts), "1:0 2:1 5:2 8:3");
+  EXPECT_EQ(lab.Of({3}).reason, Reason::kArrayLimit);
+  EXPECT_EQ(lab.Why({3}), "2 tasks of array 1 run; at most 2 may");
+  EXPECT_EQ(lab.Of({6}).reason, Reason::kGroupLimit);
+  EXPECT_EQ(lab.Why({6}), "1 job of the group sweep run; at most 1 may");
+}
+
+TEST(QueuePass, QuotasOfUsersAndProjectsHold) {
+  Lab lab(8);
+  lab.book.SetQuota(AccountKind::kUser, "ann", {.gpus = 3});
+  lab.book.SetQuota(AccountKind::kProject, "vision", {.running = 1});
+  const auto vision = [](Request& r) { r.project = "vision"; };
+  lab.Waits(Lab::Gpus(2));
+  const JobId too_many = lab.Waits(Lab::Gpus(2));
+  lab.Waits(Lab::Gpus(1));
+  lab.Waits(With(Lab::Gpus(1), vision), "cat");
+  const JobId second = lab.Waits(With(Lab::Gpus(1), vision), "dan");
+  EXPECT_EQ(Text(lab.Decide().starts), "1:0,1 3:2 4:3");
+  EXPECT_EQ(lab.Of(too_many).reason, Reason::kQuota);
+  EXPECT_EQ(lab.Why(too_many), "user ann has 3 GPUs and this job wants 2; the quota allows 3");
+  EXPECT_EQ(lab.Why(second), "project vision runs 1 job; the quota allows 1");
+}
+
+TEST(QueuePass, GpuHoursCountWhatRunningJobsMayStillUse) {
+  Lab lab(8);
+  lab.book.SetQuota(AccountKind::kUser, "ann", {.gpu_hours = 10});
+  lab.book.SetWindow(AccountKind::kUser, "ann", 4 * 3600, kStart + 5h);
+  lab.Runs(Lab::Gpus(2, 2h), {0, 1}, "ann");
+  const JobId large = lab.Waits(Lab::Gpus(1, 150min));
+  const JobId small = lab.Waits(Lab::Gpus(1, 2h));
+  const JobId endless = lab.Waits(Lab::Gpus(1));
+  EXPECT_EQ(Text(lab.Decide().starts), "3:2");
+  EXPECT_EQ(
+      lab.Why(large),
+      "user ann used 4.0 GPU-hours within 1d00h, what runs may use 6.0 more and this job 2.5; the quota "
+      "allows 10");
+  EXPECT_EQ(lab.Of(small).reason, Reason::kStarts);
+  EXPECT_NE(lab.Why(endless).find("no time limit"), std::string::npos);
+  EXPECT_EQ(lab.plan.wake_at, kStart + 5h);
+}
+
+TEST(QueuePass, HostMemoryAndProcessorsAreHandedOut) {
+  Lab lab(4);
+  lab.book.SetHost({base::GiB(100), 16});
+  lab.Runs(With(Lab::Gpus(1), [](Request& r) { r.host_memory = base::GiB(50), r.cpus = 8; }), {0});
+  const JobId memory = lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.host_memory = base::GiB(51); }));
+  const JobId cpus = lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.cpus = 9; }));
+  lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.host_memory = base::GiB(50), r.cpus = 8; }));
+  lab.settings.patience = 24h;
+  EXPECT_EQ(Text(lab.Decide().starts), "4:1");
+  EXPECT_EQ(lab.Why(memory), "wants 51GiB of the machine's memory; 0B is free");
+  EXPECT_EQ(lab.Why(cpus), "wants 9 processors; 0 are free; 1 job in front");
+}
+
+// --- which GPUs
+
+TEST(QueuePass, ExactDevicesModelsAndFreeMemory) {
+  Lab lab(3);
+  lab.machine[2].model = "NVIDIA H200";
+  lab.machine[1].foreign = base::GiB(30);
+  lab.book.SetGpus(lab.machine);
+  lab.Waits(Lab::Exactly({0}));
+  lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.gpus.model = "h200"; }));
+  const JobId roomy = lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.gpus.free_memory = base::GiB(60); }));
+  EXPECT_EQ(Text(lab.Decide().starts), "1:0 2:2");
+  EXPECT_EQ(lab.Why(roomy), "wants 1 GPU with 60GiB free; 0 of 3 GPUs would do now");
+}
+
+TEST(QueuePass, SharedJobsArePackedWhereLeastIsLeft) {
+  Lab lab(3);
+  lab.Runs(Lab::Part(20), {0});
+  lab.Runs(Lab::Part(50), {1});
+  lab.Waits(Lab::Part(30));
+  lab.Waits(Lab::Part(30));
+  lab.Waits(Lab::Gpus(1));
+  const JobId large = lab.Waits(Lab::Part(40));
+  EXPECT_EQ(Text(lab.Decide().starts), "3:1 4:0 5:2");
+  EXPECT_EQ(lab.Why(large), "wants 40GiB of a GPU, shared; 0 of 3 GPUs would do now");
+}
+
+TEST(QueuePass, SharedAndExclusiveJobsAreNeverOnOneGpu) {
+  Lab lab(2);
+  lab.settings.patience = 24h;
+  lab.Runs(Lab::Gpus(1), {0});
+  lab.Runs(Lab::Part(10), {1});
+  lab.Waits(Lab::Gpus(1));
+  lab.Waits(Lab::Part(10));
+  lab.Waits(Lab::Part(10, 0ms, 2));
+  EXPECT_EQ(Text(lab.Decide().starts), "4:1");
+}
+
+TEST(QueuePass, GpusThatOthersUseAreNotHandedOut) {
+  Lab lab(2);
+  lab.book.SetForeign(Lab::Uuid(0), base::GiB(30), true, "pid 7 (python, user eve)");
+  lab.Waits(Lab::Gpus(1));
+  const JobId two = lab.Waits(Lab::Gpus(2));
+  const JobId part = lab.Waits(Lab::Part(40));
+  EXPECT_EQ(Text(lab.Decide().starts), "1:1");
+  EXPECT_EQ(lab.Of(part).reason, Reason::kUnmanaged);
+  EXPECT_NE(lab.Why(part).find("in use by others: GPU 0"), std::string::npos) << lab.Why(part);
+  EXPECT_EQ(lab.Of(two).reason, Reason::kResources);
+  lab.settings.share_unmanaged = true;
+  EXPECT_EQ(Text(lab.Decide().starts), "1:1 3:0");
+  lab.book.SetForeign(Lab::Uuid(0), base::GiB(60), true, "");
+  EXPECT_EQ(Text(lab.Decide().starts), "1:1");
+}
+
+TEST(QueuePass, ClosedGpusAreNotHandedOutAndKeepNothingBack) {
+  Lab lab(3);
+  lab.machine[0].drained = lab.machine[1].restricted = true;
+  lab.book.SetGpus(lab.machine);
+  const JobId two = lab.Waits(Lab::Gpus(2));
+  lab.Waits(Lab::Gpus(1));
+  EXPECT_EQ(Text(lab.Decide().starts), "2:2");
+  EXPECT_EQ(lab.Of(two).reason, Reason::kUnavailable);
+  EXPECT_NE(lab.Why(two).find("drained: GPU 0; restricted: GPU 1"), std::string::npos) << lab.Why(two);
+}
+
+// --- backfill
+
+TEST(QueuePass, WhatEndsBeforeTheFirstBlockedJobBeginsMayStart) {
+  Lab lab(4);
+  lab.Runs(Lab::Gpus(2, 3h), {0, 1});  // 2 h left
+  const JobId wide = lab.Waits(Lab::Gpus(4, 1h));
+  const JobId longer = lab.Waits(Lab::Gpus(1, 121min));
+  const JobId endless = lab.Waits(Lab::Gpus(1));
+  lab.Waits(Lab::Gpus(1, 2h));
+  EXPECT_EQ(Text(lab.Decide().starts), "5:2");
+  EXPECT_EQ(lab.Of(wide).reason, Reason::kResources);
+  EXPECT_EQ(lab.Of(wide).start, kStart + 2h);
+  for (const JobId job : {longer, endless}) {
+    EXPECT_EQ(lab.Of(job).reason, Reason::kPriority);
+    EXPECT_NE(lab.Why(job).find("kept for a job in front"), std::string::npos) << lab.Why(job);
+  }
+}
+
+TEST(QueuePass, GpusBeyondThoseOfTheFirstBlockedJobAreForEverybody) {
+  Lab lab(4);
+  lab.Runs(Lab::Gpus(2, 3h), {0, 1});
+  lab.Waits(Lab::Gpus(3, 1h));
+  lab.Waits(Lab::Gpus(1));
+  lab.Waits(Lab::Gpus(1));
+  EXPECT_EQ(Text(lab.Decide().starts).size(), 3u);
+}
+
+TEST(QueuePass, WhereNoEndIsKnownGpusAreKeptAfterTheFirstHasWaitedLong) {
+  Lab lab(2);
+  lab.settings.patience = 2h;
+  lab.Runs(Lab::Gpus(1), {0});
+  const JobId wide = lab.Waits(Lab::Gpus(2));  // an hour ago
+  lab.Waits(Lab::Gpus(1));
+  Plan plan = lab.Decide();
+  EXPECT_EQ(Text(plan.starts), "3:1");
+  EXPECT_EQ(lab.Of(wide).start, kNever);
+  ASSERT_TRUE(plan.wake_at);
+  lab.now = *plan.wake_at;
+  EXPECT_TRUE(lab.Decide().starts.empty());
+}
+
+TEST(QueuePass, ASharedJobMayStartBesideTheOneThatTheGpuIsKeptFor) {
+  Lab lab(1);
+  lab.Runs(Lab::Part(50, 3h), {0});
+  lab.Waits(Lab::Part(60, 1h));
+  lab.Waits(Lab::Part(21));
+  lab.Waits(Lab::Part(20));
+  EXPECT_EQ(Text(lab.Decide().starts), "4:0");
+}
+
+TEST(QueuePass, HostMemoryIsKeptForTheFirstBlockedJobToo) {
+  Lab lab(4);
+  lab.book.SetHost({base::GiB(100), std::nullopt});
+  const auto memory = [](std::uint64_t gib) { return [gib](Request& r) { r.host_memory = base::GiB(gib); }; };
+  lab.Runs(With(Lab::Gpus(1, 3h), memory(60)), {0});
+  lab.Waits(With(Lab::Gpus(1, 1h), memory(90)));
+  lab.Waits(With(Lab::Gpus(1), memory(11)));
+  lab.Waits(With(Lab::Gpus(1), memory(10)));
+  lab.Waits(With(Lab::Gpus(1, 1h), memory(20)));
+  const Plan plan = lab.Decide();
+  EXPECT_EQ(lab.Of({2}).start, kStart + 2h);
+  EXPECT_EQ(Text(plan.starts), "5:1 4:2");  // the short one first
+}
+
+// --- reservations
+
+TEST(QueuePass, NothingOfOthersStartsThatCouldRunIntoAReservation) {
+  Lab lab(2);
+  lab.book.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart + 1h, kStart + 2h, {"cat"}}});
+  const JobId blocked = lab.Waits(Lab::Exactly({0}, 61min));
+  Plan plan = lab.Decide();
+  EXPECT_TRUE(plan.starts.empty());
+  EXPECT_EQ(lab.Of(blocked).reason, Reason::kReservation);
+  EXPECT_EQ(lab.Of(blocked).start, kStart + 2h);
+  EXPECT_EQ(plan.wake_at, kStart + 1h);
+  lab.Waits(Lab::Exactly({0}, 1h));
+  lab.Waits(Lab::Gpus(1));
+  EXPECT_EQ(Text(lab.Decide().starts), "2:0 3:1");
+}
+
+TEST(QueuePass, AReservationIsForItsUsers) {
+  Lab lab(1);
+  lab.book.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart - 1h, kStart + 2h, {"cat"}}});
+  const JobId other = lab.Waits(Lab::Gpus(1, 1min), "ann");
+  EXPECT_TRUE(lab.Decide().starts.empty());
+  EXPECT_EQ(lab.Of(other).reason, Reason::kReservation);
+  const JobId later = lab.Waits(Lab::Gpus(1, 3h), "cat");  // from then on it is kept for the other
+  EXPECT_TRUE(lab.Decide().starts.empty());
+  EXPECT_EQ(lab.Of(later).reason, Reason::kPriority);
+  lab.Waits(Lab::Gpus(1, 2h), "cat");
+  EXPECT_EQ(Text(lab.Decide().starts), "3:0");
+  lab.now = kStart + 2h;
+  EXPECT_EQ(Text(lab.Decide().starts), "1:0");
+}
+
+// --- preemption and moves
+
+Request Preemptible(Request request) {
+  request.preemptible = true;
+  return request;
+}
+
+TEST(QueuePass, PreemptibleJobsLeaveForOthersAndTheRoomIsKept) {
+  Lab lab(2);
+  lab.Runs(Lab::Gpus(1), {0});
+  const JobId victim = lab.Runs(Preemptible(Lab::Gpus(1)), {1});
+  const JobId job = lab.Waits(Lab::Gpus(1));
+  Plan plan = lab.Decide();
+  ASSERT_EQ(plan.preempts.size(), 1u);
+  EXPECT_EQ(plan.preempts[0].job, victim);
+  EXPECT_FALSE(plan.preempts[0].requeue);
+  EXPECT_EQ(plan.preempts[0].for_job, job);
+  EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
+
+  // While it leaves nobody else is asked to.
+  lab.book.PutRunning({.id = victim, .user = "bob", .phase = Phase::kLeaving, .gpus = {Lab::Uuid(1)}},
+                      Preemptible(Lab::Gpus(1)));
+  plan = lab.Decide();
+  EXPECT_TRUE(plan.preempts.empty());
+  EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
+
+  lab.book.PutRunning(
+      {.id = victim, .user = "bob", .phase = Phase::kSuspended, .wants_back = true, .since = kStart},
+      Preemptible(Lab::Gpus(1)));
+  plan = lab.Decide();
+  EXPECT_EQ(Text(plan.starts), "3:1");
+  EXPECT_TRUE(plan.resumes.empty());
+}
+
+TEST(QueuePass, WhoLosesNothingLeavesFirstThenLowerPriorityThenNewer) {
+  Lab lab(4);
+  const auto one = Preemptible(Lab::Gpus(1));
+  const auto low = With(one, [](Request& r) { r.priority = 10; });
+  lab.Runs(low, {0}, "bob", [](RunningJob& job) { job.suspendable = false; });
+  lab.Runs(one, {1});
+  const JobId newer =
+      lab.Runs(one, {2}, "bob", [](RunningJob& job) { job.on_since = base::MonoTime{} - 10min; });
+  const JobId lowest = lab.Runs(low, {3});
+  const auto victims = [&] {
+    std::vector<JobId> jobs;
+    for (const Preempt& each : lab.Decide().preempts) jobs.push_back(each.job);
+    return jobs;
+  };
+  lab.Waits(Lab::Gpus(1));
+  EXPECT_EQ(victims().size(), 1u);
+  lab.Waits(Lab::Gpus(2));
+  EXPECT_EQ(victims().size(), 3u);
+  lab.Waits(Lab::Gpus(1));
+  const auto all = victims();
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all.back(), JobId{1});
+  EXPECT_TRUE(lab.plan.preempts.back().requeue);
+  EXPECT_NE(std::find(all.begin(), all.end(), newer), all.end());
+  EXPECT_NE(std::find(all.begin(), all.end(), lowest), all.end());
+}
+
+TEST(QueuePass, AJobKeepsItsGpuForAWhileBeforeItIsPreempted) {
+  Lab lab(1);
+  lab.Runs(Preemptible(Lab::Gpus(1)), {0}, "bob",
+           [](RunningJob& job) { job.on_since = base::MonoTime{} - 20s; });
+  lab.Waits(Lab::Gpus(1));
+  const Plan plan = lab.Decide();
+  EXPECT_TRUE(plan.preempts.empty());
+  EXPECT_EQ(plan.wake_at, kStart + 40s);
+}
+
+TEST(QueuePass, PreemptibleJobsPreemptOnlyThoseOfLowerPriority) {
+  Lab lab(1);
+  lab.Runs(Preemptible(Lab::Gpus(1)), {0});
+  lab.Waits(Preemptible(Lab::Gpus(1)));
+  EXPECT_TRUE(lab.Decide().preempts.empty());
+  lab.Waits(With(Preemptible(Lab::Gpus(1)), [](Request& r) { r.priority = 129; }));
+  EXPECT_EQ(lab.Decide().preempts.size(), 1u);
+}
+
+TEST(QueuePass, PreemptibleJobsFillWhatIsKeptForOthers) {
+  Lab lab(2);
+  lab.Runs(Lab::Gpus(1, 3h), {0});
+  lab.Waits(Lab::Gpus(2, 1h));
+  lab.Waits(Lab::Gpus(1));
+  lab.Waits(Preemptible(Lab::Gpus(1)));
+  EXPECT_EQ(Text(lab.Decide().starts), "4:1");
+}
+
+TEST(QueuePass, ASuspendedJobComesBackWhenThereIsRoom) {
+  Lab lab(2);
+  const auto off = [](RunningJob& job) {
+    job.phase = Phase::kSuspended;
+    job.wants_back = true;
+    job.on_since.reset();
+    job.since = kStart - 10min;
+  };
+  lab.Runs(Lab::Gpus(1), {1});
+  lab.Runs(Preemptible(Lab::Gpus(1)), {1}, "bob", off);
+  EXPECT_TRUE(lab.Decide().resumes.empty());  // it cannot be moved, and its GPU is taken
+  lab.Runs(Preemptible(Lab::Gpus(1)), {1}, "bob", [&](RunningJob& job) {
+    off(job);
+    job.movable = true;
+  });
+  const Plan plan = lab.Decide();
+  ASSERT_EQ(plan.resumes.size(), 1u);
+  EXPECT_EQ(plan.resumes[0].job, JobId{3});
+  EXPECT_EQ(plan.resumes[0].gpus, Set({0}));
+}
+
+TEST(QueuePass, PreemptibleJobsLeaveAReservationWhenItBegins) {
+  Lab lab(1);
+  lab.Runs(Preemptible(Lab::Gpus(1)), {0});
+  lab.book.SetReservations({{1, "demo", {Lab::Uuid(0)}, kStart + 1h, kStart + 2h, {"cat"}}});
+  EXPECT_TRUE(lab.Decide().preempts.empty());
+  lab.now = kStart + 1h;
+  EXPECT_EQ(lab.Decide().preempts.size(), 1u);
+}
+
+TEST(QueuePass, AJobIsMovedWhereThatMakesRoom) {
+  Lab lab(2);
+  const auto movable = [](RunningJob& job) { job.movable = true; };
+  const JobId small = lab.Runs(Lab::Part(10), {0}, "bob", movable);
+  lab.Runs(Lab::Part(20), {1}, "bob", movable);
+  const JobId job = lab.Waits(Lab::Gpus(1));
+  const Plan plan = lab.Decide();
+  ASSERT_EQ(plan.moves.size(), 1u);
+  EXPECT_EQ(plan.moves[0].job, small);
+  EXPECT_EQ(plan.moves[0].from, Set({0}));
+  EXPECT_EQ(plan.moves[0].to, Set({1}));
+  EXPECT_EQ(lab.Of(job).reason, Reason::kMakingRoom);
+}
+
+TEST(QueuePass, AJobIsMovedOffAGpuThatSomebodyNames) {
+  Lab lab(2);
+  lab.Runs(Lab::Gpus(1), {0}, "bob", [](RunningJob& job) { job.movable = true; });
+  lab.Waits(Lab::Exactly({0}));
+  const Plan plan = lab.Decide();
+  ASSERT_EQ(plan.moves.size(), 1u);
+  EXPECT_EQ(plan.moves[0].to, Set({1}));
+}
+
+TEST(QueuePass, OnlyWhatIsNeededIsMovedAndNothingInVain) {
+  Lab lab(2);
+  const auto movable = [](RunningJob& job) { job.movable = true; };
+  lab.Runs(Lab::Part(40), {0}, "bob", movable);
+  lab.Runs(Lab::Part(20), {0}, "bob", movable);
+  lab.Runs(Lab::Part(50), {1}, "bob", movable);
+  lab.Waits(Lab::Part(40));
+  const Plan plan = lab.Decide();
+  ASSERT_EQ(plan.moves.size(), 1u);
+  EXPECT_EQ(plan.moves[0].job, JobId{2});
+  lab.Waits(Lab::Gpus(2));
+  EXPECT_EQ(lab.Decide().moves.size(), 1u);
+}
+
+// --- order
+
+TEST(QueuePass, PriorityIsWorthWaitingTime) {
+  Lab lab(1);
+  lab.settings.priority_step = 1h;
+  lab.Waits(Lab::Gpus(1));
+  lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.priority = 129; }));
+  EXPECT_EQ(Text(lab.Decide().starts), "2:0");
+}
+
+TEST(QueuePass, WhoUsedLessGoesFirst) {
+  Lab lab(1);
+  lab.book.Charge("ann", "", {4, 4}, kStart - 24h, kStart - 1h);
+  lab.Waits(Lab::Gpus(1), "ann");
+  lab.Waits(Lab::Gpus(1), "cat");
+  EXPECT_EQ(Text(lab.Decide().starts), "2:0");
+}
+
+TEST(QueuePass, SharesSayWhoseUseIsMuch) {
+  Lab lab(1);
+  lab.book.Charge("ann", "", {2, 2}, kStart - 24h, kStart - 1h);
+  lab.book.Charge("cat", "", {1, 1}, kStart - 24h, kStart - 1h);
+  lab.book.SetShares(AccountKind::kUser, "ann", 4);
+  lab.Waits(Lab::Gpus(1), "cat");
+  lab.Waits(Lab::Gpus(1), "ann");
+  EXPECT_EQ(Text(lab.Decide().starts), "2:0");
+}
+
+TEST(QueuePass, ShortJobsGoBeforeLongOnes) {
+  Lab lab(1);
+  lab.Waits(Lab::Gpus(1, 24h));
+  lab.Waits(Lab::Gpus(1, 10min));
+  EXPECT_EQ(Text(lab.Decide().starts), "2:0");
+}
+
+}  // namespace
+}  // namespace gpuman::queue

@@ -1,0 +1,91 @@
+#include "queue/placement.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace gpuman::queue {
+namespace {
+
+int LinkOf(const Snapshot& snapshot, std::size_t a, std::size_t b) {
+  return static_cast<int>(snapshot.links[a * snapshot.gpus.size() + b]);
+}
+
+// SplitMix64, by Steele, Lea and Flood: any two inputs give unrelated outputs.
+std::uint64_t Scatter(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+int LinksTo(const Snapshot& snapshot, std::size_t gpu, const std::vector<std::size_t>& others) {
+  int sum = 0;
+  for (const std::size_t other : others)
+    if (other != gpu) sum += LinkOf(snapshot, gpu, other);
+  return sum;
+}
+
+// From `first` on, the best-linked next one until there are `count`; with the sum of the links among them.
+std::pair<int, std::vector<std::size_t>> Grow(const Snapshot& snapshot, const std::vector<std::size_t>& gpus,
+                                              std::size_t first, std::size_t count) {
+  std::vector<std::size_t> chosen{first};
+  int sum = 0;
+  while (chosen.size() < count) {
+    int best = -1;
+    std::size_t next = first;
+    for (const std::size_t gpu : gpus) {
+      if (std::find(chosen.begin(), chosen.end(), gpu) != chosen.end()) continue;
+      const int links = LinksTo(snapshot, gpu, chosen);
+      if (links > best) std::tie(best, next) = std::pair(links, gpu);
+    }
+    sum += best;
+    chosen.push_back(next);
+  }
+  return {sum, chosen};
+}
+
+GpuSet SetOf(const std::vector<std::size_t>& gpus) {
+  GpuSet set;
+  for (const std::size_t gpu : gpus) set.set(gpu);
+  return set;
+}
+
+GpuSet ChooseLinked(const Snapshot& snapshot, const std::vector<Candidate>& candidates, std::size_t count) {
+  std::vector<std::size_t> gpus;
+  for (const Candidate& each : candidates) gpus.push_back(each.gpu);
+  if (count == 1) {
+    const auto worse = [&](std::size_t a, std::size_t b) {
+      return LinksTo(snapshot, a, gpus) < LinksTo(snapshot, b, gpus);
+    };
+    return SetOf({*std::min_element(gpus.begin(), gpus.end(), worse)});
+  }
+  std::pair<int, std::vector<std::size_t>> best{-1, {}};
+  for (const std::size_t first : gpus)
+    if (auto grown = Grow(snapshot, gpus, first, count); grown.first > best.first) best = std::move(grown);
+  return SetOf(best.second);
+}
+
+}  // namespace
+
+GpuSet Choose(const Snapshot& snapshot, std::vector<Candidate> candidates, std::size_t count, bool share,
+              JobId job) {
+  const Choice choice = snapshot.settings.choice;
+  const auto order = [&](const Candidate& each) -> std::uint64_t {
+    if (choice != Choice::kRandom) return snapshot.gpus[each.gpu].index;
+    return Scatter(snapshot.settings.seed ^
+                   Scatter(static_cast<std::uint64_t>(job.value) * kMostGpus + each.gpu));
+  };
+  const auto key = [&](const Candidate& each) {
+    const base::Bytes left = share ? each.free : base::Bytes{};
+    return std::tuple(share && !each.shared, left, each.until, order(each), each.gpu);
+  };
+  std::sort(candidates.begin(), candidates.end(),
+            [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
+  const bool linked = choice == Choice::kTopology && !share && count > 0 && !snapshot.links.empty();
+  if (linked && candidates.size() > count) return ChooseLinked(snapshot, candidates, count);
+  GpuSet set;
+  for (std::size_t i = 0; i < count; ++i) set.set(candidates[i].gpu);
+  return set;
+}
+
+}  // namespace gpuman::queue

@@ -1,0 +1,20 @@
+// Whatever stands in the database, reading a request returns; what is accepted reads the same once written.
+// What people type as dependencies is refused or understood.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "queue/dependencies.h"
+#include "queue/record.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace gpuman::queue;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  (void)ParseDependencies(text);
+  const auto request = ParseRequest(text);
+  if (!request) return 0;
+  const std::string once = SerializeRequest(*request);
+  const auto again = ParseRequest(once);
+  if (!again || *again != *request || SerializeRequest(*again) != once) std::abort();
+  return 0;
+}

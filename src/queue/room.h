@@ -1,0 +1,116 @@
+// What of the machine is left, while a pass hands it out. Internal to src/queue.
+//
+// Made from a snapshot; a pass takes from it, claims parts for later, and tries things on copies. It never
+// gives back: who did not fit once does not fit later in the same pass. Refers to the snapshot.
+// Thread-compatible.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "queue/plan.h"
+#include "queue/snapshot.h"
+
+namespace gpuman::queue {
+
+// A job that wants to run.
+struct Wish {
+  Need need{};
+  Index user = 0;
+  JobId job{};
+  std::int16_t priority = kUsualPriority;
+  WallTime since{};           // in the queue since
+  WallTime end = kNever;      // if it starts now
+  bool host_counted = false;  // suspended: its host memory and processors are its own already
+};
+
+// Who holds a GPU, or a part of it.
+struct Holder {
+  Index running = kNone;  // kNone: started in this pass
+  WallTime end = kNever;
+  base::Bytes memory{};
+  bool share = false;
+  bool leaving = false;
+};
+
+// A GPU as it is handed out.
+struct Slot {
+  bool open = true;        // not drained, restricted or lost
+  bool unmanaged = false;  // not for exclusive jobs; for shared ones where settings allow
+  base::Bytes free{};      // for shared jobs
+  std::vector<Holder> holders{};
+  bool exclusive = false;  // one of them has all of it
+  // From then on it is kept for a job that waits; `spare` of it is left beside that job, for shared ones.
+  WallTime claimed = kNever;
+  base::Bytes spare{};
+  bool claimed_firmly = false;  // also against preemptible jobs
+};
+
+// What stands in a wish's way; all of it counts, unless somebody asks what would be without some.
+struct Bars {
+  bool claims = true;
+  bool reservations = true;
+  bool unmanaged = true;
+  bool closed = true;
+};
+
+class Room {
+ public:
+  Room(const Snapshot& snapshot, WallTime now);
+
+  // The GPUs for it to start on now; nullopt: there is no room.
+  std::optional<GpuSet> Find(const Wish& wish) const;
+  // The GPUs that would do for it now, however few.
+  GpuSet Fitting(const Wish& wish, const Bars& bars = {}) const;
+  bool HostFits(const Wish& wish) const;
+  // kUnmanaged, kUnavailable, kReservation, kPriority (kept for others), or kResources. For what Find()
+  // refuses.
+  Reason WhyNot(const Wish& wish) const;
+
+  void Take(const Wish& wish, const GpuSet& gpus);
+  // The running job is told to leave its GPUs in this pass. What it has is not free before it has left.
+  void Dismiss(Index running);
+  // Keeps `gpus` and its share of the host from `from` on.
+  void Claim(const Wish& wish, const GpuSet& gpus, WallTime from);
+
+  // Whether it may hold this GPU until its end, as far as claims and other users' reservations go.
+  bool MayHold(std::size_t gpu, const Wish& wish, const Bars& bars = {}) const;
+  // No other user's reservation of the GPU lies between.
+  bool IsUnreserved(std::size_t gpu, Index user, WallTime from, WallTime to) const;
+  // Open, and not in use by others for this kind of job.
+  bool IsUsable(std::size_t gpu, const Need& need) const;
+  bool IsPrivileged(Index user) const { return privileged_[user]; }
+
+  const std::vector<Slot>& slots() const { return slots_; }
+  const Snapshot& snapshot() const { return *snapshot_; }
+  WallTime now() const { return now_; }
+  // What of the host is free at `time`, of what is counted.
+  Host HostAt(WallTime time) const;
+  WallTime EndOf(const Running& job) const;
+
+ private:
+  struct HostHolder {
+    WallTime end;
+    base::Bytes memory;
+    int cpus;
+  };
+
+  bool Fits(std::size_t gpu, const Wish& wish, const Bars& bars) const;
+  void Hold(std::size_t gpu, const Holder& holder);
+  void FindMostFree();
+
+  const Snapshot* snapshot_;
+  WallTime now_;
+  std::vector<Slot> slots_;
+  GpuSet empty_{}, partly_{};               // with nobody on them; with no exclusive job on them
+  GpuSet idle_{}, sharable_{};              // of those, the ones that may be handed out
+  base::Bytes most_free_{};                 // of sharable_
+  std::vector<bool> privileged_;            // users with a reservation
+  std::vector<WallTime> reserved_;          // when the next reservation of each GPU begins, for other users
+  Host host_{};                             // free now
+  std::vector<HostHolder> host_holders_{};  // those started in this pass
+  WallTime host_claimed_ = kNever;
+  Host host_spare_{};  // beside the claim, from then on
+};
+
+}  // namespace gpuman::queue

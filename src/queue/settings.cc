@@ -1,0 +1,52 @@
+#include "queue/settings.h"
+
+#include <fmt/format.h>
+
+#include "queue/words.h"
+
+namespace gpuman::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Millis;
+
+constexpr Words<Choice, 3> kChoices{
+    {{Choice::kSequential, "sequential"}, {Choice::kRandom, "random"}, {Choice::kTopology, "topology"}}};
+
+constexpr Millis kMost = std::chrono::hours(24 * 366);
+
+base::Result<> CheckSpan(std::string_view name, Millis value, Millis least) {
+  if (value >= least && value <= kMost) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} must be from {} to {}", name, base::FormatDuration(least),
+                          base::FormatDuration(kMost)));
+}
+
+}  // namespace
+
+base::Result<> Validate(const Settings& settings) {
+  GPUMAN_TRY(CheckSpan("queue.priority_step", settings.priority_step, Millis(0)));
+  GPUMAN_TRY(CheckSpan("queue.fair_share", settings.fair_share, Millis(0)));
+  GPUMAN_TRY(CheckSpan("queue.short_job", settings.short_job, Millis(0)));
+  GPUMAN_TRY(CheckSpan("queue.short_scale", settings.short_scale, Millis(1)));
+  GPUMAN_TRY(CheckSpan("queue.half_life", settings.half_life, Millis(1000)));
+  GPUMAN_TRY(CheckSpan("queue.presumed", settings.presumed, Millis(1000)));
+  GPUMAN_TRY(CheckSpan("queue.patience", settings.patience, Millis(0)));
+  GPUMAN_TRY(CheckSpan("queue.preempt_after", settings.preempt_after, Millis(0)));
+  if (!(settings.memory_weight >= 0 && settings.memory_weight <= 1))
+    return Fail(ErrorCode::kInvalidArgument, "queue.memory_weight must be from 0 to 1");
+  if (settings.attempts < 0 || settings.attempts > 1000)
+    return Fail(ErrorCode::kInvalidArgument, "queue.attempts must be from 0 to 1000");
+  return {};
+}
+
+std::string_view ToString(Choice choice) { return WordOf(kChoices, choice); }
+
+base::Result<Choice> ParseChoice(std::string_view word) {
+  if (const auto choice = ValueOf(kChoices, word)) return *choice;
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no way to choose GPUs", word),
+              "sequential, random or topology");
+}
+
+}  // namespace gpuman::queue

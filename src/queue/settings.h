@@ -1,0 +1,49 @@
+// What an administrator can set about the queue. Values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace gpuman::queue {
+
+// Which of the GPUs that would do: the lowest indices, any (seeded by the job's id), or those with the best
+// connections among each other.
+enum class Choice : std::uint8_t { kSequential, kRandom, kTopology };
+
+struct Settings {
+  Choice choice = Choice::kSequential;
+  std::uint64_t seed = 1;  // of kRandom
+
+  // The order, in waiting time (priority.h): what each of these is worth.
+  base::Millis priority_step{std::chrono::hours(1)};   // one step of priority, 0 to 255
+  base::Millis fair_share{std::chrono::hours(24)};     // between who used nothing and who used far too much
+  base::Millis short_job{std::chrono::hours(6)};       // between a job of no time and one of many hours
+  base::Millis short_scale{std::chrono::hours(1)};     // the time limit at which half of that is left
+  base::Millis half_life{std::chrono::hours(24 * 7)};  // of what was used
+  double memory_weight = 0.5;  // of GPU-byte-seconds in what was used, the rest GPU-seconds; 0 to 1
+
+  // Taken for the length of a job without a time limit where an estimate needs one.
+  base::Millis presumed{std::chrono::hours(24)};
+  // GPUs are kept free for the first job that does not fit: at once where it is known when it will, else
+  // after it has waited so long.
+  base::Millis patience{std::chrono::minutes(15)};
+  base::Millis preempt_after{std::chrono::minutes(1)};  // a preemptible job keeps its GPU so long at least
+  bool preempt = true;
+  bool move = true;
+  bool share_unmanaged = false;  // shared jobs may have what is free on a GPU with foreign processes
+  int attempts = 8;              // jobs for which a pass looks for room by moves and preemption
+  friend bool operator==(const Settings&, const Settings&) = default;
+};
+
+// kInvalidArgument with the name of the setting and what it may be.
+base::Result<> Validate(const Settings& settings);
+
+// "sequential", "random", "topology".
+std::string_view ToString(Choice choice);
+base::Result<Choice> ParseChoice(std::string_view word);
+
+}  // namespace gpuman::queue

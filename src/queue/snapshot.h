@@ -1,0 +1,161 @@
+// Everything that a scheduling pass looks at. book.h keeps one up to date; tests write them by hand.
+//
+// What many jobs have in common (what they need, who they belong to) stands once and is named by its index,
+// so that 100,000 waiting jobs are one array of small rows. Plain values; thread-compatible. Times are wall
+// times in milliseconds, so what the clock does to `begin` and reservations it does here as well; how long
+// something took is told as a duration, measured by the monotonic clock.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "queue/gpu_set.h"
+#include "queue/request.h"
+#include "queue/settings.h"
+#include "queue/usage.h"
+
+namespace gpuman::queue {
+
+// An index into one of the snapshot's tables.
+using Index = std::uint32_t;
+inline constexpr Index kNone = std::numeric_limits<Index>::max();
+
+inline constexpr WallTime kNever = WallTime::max();
+
+struct Gpu {
+  unsigned index = 0;  // NVML's, for people
+  std::string uuid{};
+  std::string model{};
+  base::Bytes memory{};     // what jobs may have of it together: the whole less the guard's reserve
+  base::Bytes foreign{};    // of that, in use by processes of nobody's job; without those that are ignored
+  bool unmanaged = false;   // such a process is there: exclusive jobs do not get this GPU
+  bool restricted = false;  // `gpu restrict`: the queue does not use it
+  bool drained = false;     // nothing new starts on it
+  bool lost = false;        // the driver cannot reach it
+  std::string holder{};     // who the foreign process is, for reasons: "pid 4711 (python, user ann)"
+};
+
+// How well two GPUs are connected: more is better.
+enum class Link : std::uint8_t { kUnknown = 0, kSystem, kNode, kHostBridge, kSwitch, kNvLink };
+
+// What jobs need of the machine. Jobs with the same needs share one.
+struct Need {
+  int gpus = 0;
+  GpuSet possible{};  // of those; with `exact` all of them
+  bool exact = false;
+  bool share = false;
+  bool preemptible = false;
+  base::Bytes memory{};       // on each GPU; what a shared job takes
+  base::Bytes free_memory{};  // on each GPU, at the start
+  base::Bytes host_memory{};
+  int cpus = 0;
+  Millis time_limit{0};  // 0: none
+  friend bool operator==(const Need&, const Need&) = default;
+};
+
+// Of a user or a project. Absent: no limit.
+struct Quota {
+  std::optional<int> running{};       // jobs
+  std::optional<int> gpus{};          // held at a time; a shared job counts each of its GPUs
+  std::optional<int> queued{};        // waiting jobs: held at submission (admission.h)
+  std::optional<double> gpu_hours{};  // within `window`, what running jobs may still use counted in
+  Millis window{std::chrono::hours(24)};
+  friend bool operator==(const Quota&, const Quota&) = default;
+};
+
+// A user or a project.
+struct Account {
+  std::string name{};
+  double shares = 1;  // of fair share
+  Usage usage{};      // decayed, of runs that ended
+  Quota quota{};
+  double window_gpu_seconds = 0;    // of runs that ended, within the quota's window
+  WallTime window_relief = kNever;  // when the window next forgets some of it
+};
+
+// A limit on how many of some jobs run at a time: an array's throttle, a group. 0: none.
+struct Throttle {
+  std::string name{};
+  int limit = 0;
+};
+
+enum class DependencyState : std::uint8_t { kMet, kWaits, kImpossible };
+
+// A job that waits for its start. A pass looks at them in another order than they lie in, so each is one line
+// of the cache.
+struct alignas(64) Waiting {
+  JobId id{};
+  WallTime since{};                  // submitted, or requeued
+  WallTime begin = WallTime::min();  // begin time, or the end of a retry's delay
+  Index need = 0;
+  Index user = 0;
+  Index project = kNone;
+  Index array = kNone;
+  Index group = kNone;
+  std::int16_t priority = kUsualPriority;
+  DependencyState dependency = DependencyState::kMet;
+  bool held = false;
+  bool retries = false;  // `begin` is the end of a retry's delay
+  bool auto_cancel = true;
+};
+
+enum class Phase : std::uint8_t {
+  kRunning,    // on its GPUs, or on the way there
+  kLeaving,    // ends, or is on its way off the GPU: what it has is free soon
+  kMoving,     // on its way from `leaving` to the rest of `gpus`
+  kSuspended,  // off the GPU, with its host memory and its processors
+};
+
+// A job that was started and has not ended, also one that the queue did not start.
+struct Running {
+  JobId id{};
+  Index need = 0;
+  Index user = 0;
+  Index project = kNone;
+  Index array = kNone;
+  Index group = kNone;
+  std::int16_t priority = kUsualPriority;
+  Phase phase = Phase::kRunning;
+  bool suspendable = false;  // the driver can take it off the GPU and back
+  bool movable = false;      // and back on another one
+  bool wants_back = false;   // suspended, and to be resumed when there is room: not one that a user suspended
+  GpuSet gpus{};             // all that it has some of, now or soon
+  GpuSet leaving{};          // of those, the ones it leaves (kMoving)
+  Millis ran{0};             // of this run, without the time it was suspended
+  Millis settled{0};         // since it started, was resumed or moved
+  WallTime since{};          // suspended: since when
+};
+
+// GPUs that are kept for some users between two times. Nothing of others is started that could still run
+// then.
+struct Reservation {
+  std::int64_t id = 0;
+  std::string name{};
+  GpuSet gpus{};
+  WallTime start{}, end{};
+  std::vector<Index> users{};
+};
+
+struct Host {
+  std::optional<base::Bytes> memory{};  // nullopt: not counted
+  std::optional<int> cpus{};
+};
+
+struct Snapshot {
+  Settings settings{};
+  bool paused = false;  // nothing starts
+  std::vector<Gpu> gpus{};
+  std::vector<Link> links{};  // gpus.size() squared, row by row; empty: not known
+  Host host{};
+  std::vector<Need> needs{};
+  std::vector<Account> users{}, projects{};
+  std::vector<Throttle> arrays{}, groups{};
+  std::vector<Waiting> waiting{};  // in any order
+  std::vector<Running> running{};
+  std::vector<Reservation> reservations{};
+};
+
+}  // namespace gpuman::queue

@@ -1,0 +1,58 @@
+// What counts against quotas and throttles, while a pass hands out. Internal to src/queue. Refers to the
+// snapshot. Thread-compatible.
+#pragma once
+
+#include <vector>
+
+#include "queue/plan.h"
+#include "queue/snapshot.h"
+
+namespace gpuman::queue {
+
+// What an account has at the moment.
+struct Held {
+  int running = 0;  // jobs, suspended ones too
+  int gpus = 0;     // without suspended ones
+  double gpu_seconds =
+      0;  // used by those that run, and what their time limits still allow; unlimited is infinity
+};
+// Of one job.
+Held HeldBy(const Need& need, Millis ran, bool suspended);
+
+class Tally {
+ public:
+  explicit Tally(const Snapshot& snapshot);
+
+  // Nothing here can refuse it.
+  bool IsFree(const Waiting& job) const {
+    return job.array == kNone && job.group == kNone && !IsLimited(job.user, job.project);
+  }
+  // kArrayLimit, kGroupLimit, kQuota; kStarts where none of them is in its way.
+  Reason Refuses(const Waiting& job) const;
+  // The same for a suspended job that comes back: it has all but the GPUs.
+  Reason Refuses(const Running& job) const;
+  void Start(const Waiting& job);
+  void Resume(const Running& job);
+
+  const Held& user(Index user) const { return users_[user]; }
+  const Held& project(Index project) const { return projects_[project]; }
+  int array(Index array) const { return arrays_[array]; }
+  int group(Index group) const { return groups_[group]; }
+
+ private:
+  void Add(Index user, Index project, const Held& more);
+
+  bool IsLimited(Index user, Index project) const {
+    return limited_users_[user] || (project != kNone && limited_projects_[project]);
+  }
+
+  const Snapshot& snapshot_;
+  std::vector<Held> users_, projects_;
+  std::vector<bool> limited_users_{}, limited_projects_{};  // those with a quota
+  std::vector<int> arrays_, groups_;
+};
+
+// Whether the account's quota lets it have `more`.
+bool Allows(const Account& account, const Held& held, const Held& more);
+
+}  // namespace gpuman::queue

@@ -1,0 +1,57 @@
+// What somebody used of the GPUs: for fair share, where the past counts less and less, and for quotas of
+// GPU-hours, where a window of time counts and nothing before it.
+//
+// Plain values, pure functions; thread-compatible. Times on the wall: a clock that is set back makes what was
+// used look newer, never more.
+#pragma once
+
+#include <deque>
+
+#include "base/clock.h"
+#include "base/units.h"
+
+namespace gpuman::queue {
+
+// What a job takes while it runs, in GPUs: by number (an exclusive job counts its GPUs, a shared one too),
+// and by memory, as parts of a GPU (an exclusive job has all of it).
+struct Rate {
+  double gpus = 0;
+  double memory = 0;
+};
+
+// Sums that halve with each half-life.
+struct Usage {
+  double gpu_seconds = 0;
+  double memory_seconds = 0;  // GPU-byte-seconds over the memory of a GPU
+  base::WallTime as_of{};
+
+  // A run from `from` to `to`, now or in the past.
+  void Add(const Rate& rate, base::WallTime from, base::WallTime to, base::Millis half_life);
+  // What is left of it at `now`: both sums, weighted (settings.h: memory_weight).
+  double At(base::WallTime now, base::Millis half_life, double memory_weight) const;
+};
+
+// GPU-seconds within the last `window`, by quarters of an hour: what is older leaves it at most that much
+// late.
+class UsageWindow {
+ public:
+  explicit UsageWindow(base::Millis window) : window_(window) {}
+
+  void Add(double gpus, base::WallTime from, base::WallTime to);
+  void Forget(base::WallTime now);
+  double GpuSeconds() const { return sum_; }
+  // When the oldest of it is forgotten; kNever's value (WallTime::max()) where there is none.
+  base::WallTime Relief() const;
+
+ private:
+  struct Slice {
+    base::WallTime start;
+    double gpu_seconds = 0;
+  };
+
+  base::Millis window_;
+  std::deque<Slice> slices_{};  // ordered by start
+  double sum_ = 0;
+};
+
+}  // namespace gpuman::queue
