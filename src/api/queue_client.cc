@@ -74,6 +74,11 @@ base::Result<JobList> ListQueue(const Client& daemon, const QueueFilter& filter)
   return Ask<JobList>(daemon, {"GET", "/v1/queue" + QueryOf(filter), {}});
 }
 
+base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter& filter) {
+  GPUMAN_ASSIGN(HttpAnswer answer, daemon.AskRaw({"GET", "/v1/queue" + QueryOf(filter), {}}, Patient()));
+  return std::move(answer.body);
+}
+
 base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter) {
   GPUMAN_ASSIGN(const HttpAnswer answer,
                 daemon.AskRaw({"GET", "/v1/queue/rows" + QueryOf(filter), {}}, Patient()));

@@ -22,6 +22,8 @@ struct QueueFilter {
 
 base::Result<SubmissionAnswer> Submit(const Client& daemon, const SubmitRequest& request);
 base::Result<JobList> ListQueue(const Client& daemon, const QueueFilter& filter);
+// The same as the daemon wrote it, unread: JSON.
+base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter& filter);
 // The same jobs with what a table shows of them: for ten thousands of them.
 base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter);
 base::Result<JobView> HoldJob(const Client& daemon, std::string_view job);

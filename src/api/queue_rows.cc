@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 
 namespace gpuman::api {
@@ -148,6 +148,7 @@ base::Result<std::vector<QueueRow>> ParseQueueRows(std::string_view text) {
   if (places.front() == names.size()) return bad(1, "there is no column 'id'");
 
   std::vector<QueueRow> rows;
+  rows.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
   std::vector<std::string_view> fields;
   while (!text.empty()) {
     std::string_view line = Next(text, '\n');
