@@ -318,6 +318,68 @@ class DependencyTest(QueueCase):
         self.assertEqual(self.wait(job)["state"], "finished")
 
 
+class ChangeTest(QueueCase):
+    def patch(self, job, **fields):
+        return self.request("PATCH", f"/v1/jobs/{job}", fields)
+
+    def test_what_a_waiting_job_asks_for_can_be_changed(self):
+        job = self.submit("exit 3", 1, hold=True)
+        changed = self.patch(job, priority=7, queue={"gpus": {"count": 2}, "time_limit_s": 60, "name": "new",
+                                                     "command": ["/bin/sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]})
+        self.assertEqual(changed.status, 200, changed.body)
+        view = changed.json()
+        self.assertEqual((view["priority"], view["tag"], view["queue"]["gpus"]["count"], view["queue"]["time_limit_s"]),
+                         (7, "new", 2, 60))
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        self.assertEqual(self.act(job, "release").status, 200)
+        ended = self.wait(job)
+        self.assertEqual((ended["state"], len(ended["gpus"])), ("finished", 2))
+        self.assertEqual(self.log(job).strip(), ",".join(ended["gpus"]))
+
+    def test_changes_that_cannot_be_are_refused_and_change_nothing(self):
+        first = self.submit("true", hold=True)
+        second = self.submit("true", 0, depends={"list": [{"kind": "afterok", "job": str(first)}]})
+        circle = self.patch(first, queue={"depends": {"list": [{"kind": "afterok", "job": str(second)}]}})
+        self.assertEqual((circle.status, circle.code()), (400, "invalid_argument"), circle.body)
+        self.assertIn(str(second), circle.json()["error"]["message"])
+        self.assertEqual(self.patch(first, queue={"gpus": {"count": 9}}).status, 422)
+        self.assertEqual(self.job(first)["queue"]["gpus"]["count"], 1)
+        running = self.submit(self.gate("end"))
+        self.becomes(running, "running")
+        self.assertEqual(self.patch(running, queue={"gpus": {"count": 2}}).code(), "conflict")
+        self.open("end")
+
+    def test_the_time_limit_of_a_running_job_can_be_changed(self):
+        job = self.submit("exec sleep 1000", time_limit_s=3600)
+        self.becomes(job, "running")
+        self.assertEqual(self.patch(job, queue={"time_limit_s": 0.1}).status, 200)
+        self.assertEqual(self.wait(job)["state"], "timeout")
+
+    def test_a_job_is_done_once_more_with_those_that_fell_with_it(self):
+        job = self.submit(f"[ -e {self.dir}/good ]", 0, name="first", project="p")
+        child = self.submit(f"echo child >> {self.dir}/order", 0, depends={"list": [{"kind": "afterok", "job": str(job)}]})
+        self.assertEqual(self.wait(child)["state"], "cancelled")
+        self.open("good")
+        answer = self.request("POST", f"/v1/jobs/{job}/redo", {"cascade": True})
+        self.assertEqual(answer.status, 201, answer.body)
+        again, its_child = [row["id"] for row in answer.json()["jobs"]]
+        self.assertEqual(self.wait(its_child)["state"], "finished")
+        view = self.job(again)
+        self.assertEqual((view["state"], view["tag"], view["queue"]["project"]), ("finished", "first", "p"))
+        self.assertEqual((self.dir / "order").read_text(), "child\n")
+
+    def test_restarting_a_job_of_the_queue_lets_it_wait_again(self):
+        holder = self.submit(self.gate("end"), 2)
+        self.becomes(holder, "running")
+        job = self.submit("true", hold=True)
+        self.act(job, "cancel")
+        self.assertEqual(self.request("POST", f"/v1/jobs/{job}/restart").status, 200)
+        self.waits_for(job, "resources")
+        self.open("end")
+        self.assertEqual(self.wait(job)["state"], "finished")
+
+
 class ArrayTest(QueueCase):
     def array(self, script, first, last, limit=None, gpus=0, **more):
         request = {"indices": [{"first": first, "last": last, "step": 1}], **({"limit": limit} if limit else {})}
