@@ -1,4 +1,4 @@
-// gpuman: the command line; under the name nvsharectl, that command of nvshare's.
+// gpuman: the command line; under the names of nvshare's and gflow's programs, those.
 #include <unistd.h>
 
 #include <exception>
@@ -7,14 +7,17 @@
 
 #include "cli/app.h"
 #include "cli/nvsharectl.h"
+#include "cli/queue/gflow.h"
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   try {
     using namespace gpuman::cli;  // NOLINT(google-build-using-namespace)
     const Surroundings surroundings{std::cout, std::cerr, LookOf(STDOUT_FILENO), LookOf(STDERR_FILENO)};
-    const bool nvsharectl = argc > 0 && std::filesystem::path(argv[0]).filename() == kNvsharectl;
-    return (nvsharectl ? RunNvsharectl : RunCli)({argv + (argc > 0 ? 1 : 0), argv + argc}, surroundings);
+    const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
+    const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+    if (IsGflowName(name)) return RunGflow(name, arguments, surroundings);
+    return (name == kNvsharectl ? RunNvsharectl : RunCli)(arguments, surroundings);
   } catch (const std::exception& error) {
     std::cerr << "gpuman: " << error.what() << '\n';
     return gpuman::cli::kExitFailed;

@@ -42,7 +42,7 @@ echo "== install"
 apt-get -qq install -y --no-install-recommends /packages/*.deb >/tmp/install.log 2>&1 || { cat /tmp/install.log; fail install; }
 grep -iE 'warning|error' /tmp/install.log && fail "the installation complains"
 [ "$(groups_of)" = 2 ] || fail "the groups are not there"
-for program in gpuman gpumand gpuman-sim gpuman-load nvsharectl; do
+for program in gpuman gpumand gpuman-sim gpuman-load nvsharectl gbatch gqueue ginfo gjob gcancel gctl gstats gflowd; do
   "$program" --help >/dev/null || fail "$program --help"
 done
 gpuman --version

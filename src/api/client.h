@@ -71,10 +71,12 @@ class Client {
   // Past events that `options` choose, then new ones until `take` returns false or the daemon ends.
   base::Result<> FollowEvents(const EventOptions& options, const std::function<bool(EventView)>& take) const;
 
+  // One exchange, for what has a header of its own (queue_client.h). An answer that is an error is one here.
+  base::Result<HttpAnswer> AskRaw(const HttpRequest& request, const HttpOptions& options = {}) const;
+
  private:
   template <typename T>
   base::Result<T> Ask(HttpRequest request, HttpOptions options = {}) const;
-  base::Result<HttpAnswer> AskRaw(const HttpRequest& request, const HttpOptions& options) const;
 
   std::filesystem::path socket_;
   mutable base::Fd connection_;

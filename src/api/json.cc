@@ -4,166 +4,12 @@
 #include <charconv>
 #include <cmath>
 
+#include "api/json_codec.h"
 #include "api/json_fields.h"
 #include "api/json_share.h"
+#include "api/json_types.h"
 
 namespace gpuman::api {
-
-// One list of fields for each type, in the order in which they are written. `T` is const when writing.
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, RunRequest>
-void Fields(V& v, T& x) {
-  v.Required("tag", x.tag);
-  v.Required("command", x.command);
-  v("directory", x.directory);
-  v("environment", x.environment);
-  v("umask", x.umask);
-  v.Option("memory", x.memory);
-  v.Option("soft", x.soft);
-  v("gpus", x.gpus);
-  v("priority", x.priority);
-  v("restart", x.restart);
-  v.Option("grace", x.grace);
-  v("preload", x.preload);
-  v("share", x.share);
-  v("weight", x.weight);
-  v("oversubscribe", x.oversubscribe);
-}
-
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, PlaceRequest>
-void Fields(V& v, T& x) { v.Option("gpu", x.gpu); }
-
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, UpdateRequest>
-void Fields(V& v, T& x) {
-  v.Clearable("memory", x.memory, x.clear_memory);
-  v.Clearable("soft", x.soft, x.clear_soft);
-  v.Option("priority", x.priority);
-  v.Option("weight", x.weight);
-  v.Option("restart", x.restart);
-  v.Option("grace", x.grace);
-}
-
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, JobView>
-void Fields(V& v, T& x) {
-  v.Required("id", x.id);
-  v.Required("tag", x.tag);
-  v("user", x.user);
-  v.Required("state", x.state);
-  v("reason", x.reason);
-  v("reason_detail", x.reason_detail);
-  v("pid", x.pid);
-  v("gpus", x.gpus);
-  v("command", x.command);
-  v("directory", x.directory);
-  v("priority", x.priority);
-  v("share", x.share);
-  v("weight", x.weight);
-  v("oversubscribe", x.oversubscribe);
-  v("restart", x.restart);
-  v.Group("memory", [&](auto& m) {
-    m("limit", x.memory.limit);
-    m("soft", x.memory.soft);
-    m("used", x.memory.used);
-    m("peak", x.memory.peak);
-    m("host", x.memory.host);
-  });
-  v("exit_code", x.exit_code);
-  v("signal", x.signal);
-  v("submitted_at", x.submitted_at);
-  v("started_at", x.started_at);
-  v("ended_at", x.ended_at);
-  v("restarts", x.restarts);
-  v("log_path", x.log_path);
-  v("unshimmed", x.unshimmed);
-}
-
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, MemoryView>
-void Fields(V& v, T& x) {
-  v.Required("total", x.total);
-  v.Required("used", x.used);
-  v.Required("free", x.free);
-  v("reserved", x.reserved);
-}
-
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, ProcessView>
-void Fields(V& v, T& x) {
-  v.Required("pid", x.pid);
-  v("user", x.user);
-  v("name", x.name);
-  v("memory", x.memory);
-  v("job", x.job);
-  v("tag", x.tag);
-  v("command", x.command);
-}
-
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, HealthView>
-void Fields(V& v, T& x) {
-  v("state", x.state);
-  v("reasons", x.reasons);
-}
-
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, GpuView>
-void Fields(V& v, T& x) {
-  v("index", x.index);
-  v.Required("uuid", x.uuid);
-  v("name", x.name);
-  v("memory", x.memory);
-  v.Group("utilization", [&](auto& u) {
-    u("gpu", x.utilization_gpu);
-    u("memory", x.utilization_memory);
-  });
-  v("temperature_c", x.temperature_c);
-  v("power_w", x.power_w);
-  v("health", x.health);
-  v("processes", x.processes);
-}
-
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, StatusView>
-void Fields(V& v, T& x) {
-  v.Required("gpus", x.gpus);
-  v.Required("jobs", x.jobs);
-  v("driver_error", x.driver_error);
-}
-
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, EventView>
-void Fields(V& v, T& x) {
-  v.Required("id", x.id);
-  v.Required("at", x.at);
-  v.Required("kind", x.kind);
-  v("job", x.job);
-  v("tag", x.tag);
-  v("gpu", x.gpu);
-  v("message", x.message);
-  v("data", x.data);
-}
-
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, VersionView>
-void Fields(V& v, T& x) {
-  v.Required("version", x.version);
-  v("api", x.api);
-  v("pid", x.pid);
-  v("user_mode", x.user_mode);
-}
-
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, JobList>
-void Fields(V& v, T& x) { v.Required("jobs", x.jobs); }
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, GpuList>
-void Fields(V& v, T& x) { v.Required("gpus", x.gpus); }
-template <typename V, typename T>
-requires std::same_as<std::remove_const_t<T>, EventList>
-void Fields(V& v, T& x) { v.Required("events", x.events); }
 
 namespace fields {
 
@@ -218,6 +64,12 @@ void ReadInteger(Reading& r, const std::string& path, const Json& json, std::int
 }
 
 void Read(Reading& r, const std::string& path, const Json& json, base::Bytes& out) {
+  if (r.strict && json.is_string()) {
+    const auto parsed = base::ParseBytes(json.get_ref<const std::string&>());
+    if (!parsed) return r.Fail(path, parsed.error().message);
+    out = *parsed;
+    return;
+  }
   if (!json.is_number_unsigned()) return r.WrongType(path, "a number of bytes", json);
   out.count = json.get<std::uint64_t>();
 }
@@ -274,22 +126,26 @@ void Read(Reading& r, const std::string& path, const Json& json, JobState& out) 
 void Read(Reading& r, const std::string& path, const Json& json, RestartPolicy& out) {
   ReadWord(r, path, json, "a restart policy (no, on-failure, always)", RestartPolicyFromString, out);
 }
+void Read(Reading& r, const std::string& path, const Json& json, DependencyKind& out) {
+  ReadWord(r, path, json, "a kind of dependency (afterok, afterany, afternotok, after)",
+           DependencyKindFromString, out);
+}
+void Read(Reading& r, const std::string& path, const Json& json, DependencyMode& out) {
+  ReadWord(r, path, json, "a mode of dependencies (all, any)", DependencyModeFromString, out);
+}
 
 }  // namespace fields
-
-namespace {
 
 constexpr bool IsRequest(const RunRequest*) { return true; }
 constexpr bool IsRequest(const UpdateRequest*) { return true; }
 constexpr bool IsRequest(const ShareUpdate*) { return true; }
-constexpr bool IsRequest(const void*) { return false; }
 
-void CheckPriority(fields::Reading& r, int priority) {
+static void CheckPriority(fields::Reading& r, int priority) {
   if (priority < 0 || priority > 255) r.Fail("priority", fmt::format("{} lies outside 0 to 255", priority));
 }
 
 // What types cannot say.
-void Check(fields::Reading& r, const RunRequest& request) {
+static void Check(fields::Reading& r, const RunRequest& request) {
   if (request.tag.empty()) r.Fail("tag", "it is empty");
   if (request.command.empty() || request.command.front().empty()) r.Fail("command", "it is empty");
   if (!request.directory.empty() && request.directory.front() != '/')
@@ -300,13 +156,9 @@ void Check(fields::Reading& r, const RunRequest& request) {
     if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos)
       r.Fail("environment", fmt::format("'{}' is no name of a variable", name));
 }
-void Check(fields::Reading& r, const UpdateRequest& request) {
+static void Check(fields::Reading& r, const UpdateRequest& request) {
   if (request.priority) CheckPriority(r, *request.priority);
 }
-template <typename T>
-void Check(fields::Reading&, const T&) {}
-
-}  // namespace
 
 Json ToJson(const RunRequest& value) { return fields::Write(value); }
 Json ToJson(const UpdateRequest& value) { return fields::Write(value); }
@@ -331,17 +183,6 @@ Json ToJson(const base::Error& error) {
   return Json{{"error", std::move(inner)}};
 }
 
-template <typename T>
-base::Result<T> FromJson(const Json& json) {
-  fields::Reading reading;
-  reading.strict = IsRequest(static_cast<const T*>(nullptr));
-  T value;
-  fields::Read(reading, "", json, value);
-  if (!reading.failed()) Check(reading, value);
-  if (reading.failed()) return base::Fail(base::ErrorCode::kInvalidArgument, std::move(reading.error));
-  return value;
-}
-
 base::Result<Json> ParseJson(std::string_view text) {
   if (!IsUtf8(text)) return base::Fail(base::ErrorCode::kInvalidArgument, "the text is not UTF-8");
   try {
@@ -356,21 +197,6 @@ base::Result<Json> ParseJson(std::string_view text) {
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-template <typename T>
-base::Result<T> Decode(std::string_view text) {
-  GPUMAN_ASSIGN(const Json json, ParseJson(text));
-  return FromJson<T>(json);
-}
-
-template <typename T>
-std::string Encode(const T& value) {
-  return Dump(ToJson(value));
-}
-
-#define GPUMAN_CODEC(T)                                 \
-  template base::Result<T> FromJson<T>(const Json&);    \
-  template base::Result<T> Decode<T>(std::string_view); \
-  template std::string Encode<T>(const T&)
 GPUMAN_CODEC(RunRequest);
 GPUMAN_CODEC(UpdateRequest);
 GPUMAN_CODEC(PlaceRequest);

@@ -1,20 +1,23 @@
-// Internal to api/json.cc: reads and writes structs field by field, from one list of fields for each type.
+// Internal to the codec: reads and writes structs field by field, from one list of fields for each type.
 //
 // A list is a function template `Fields(visitor, object)`; the visitor is a Writer or a Reader, so what is
 // written is what is read. visitor.Required(name, field) fails where the field is missing; visitor(name,
-// field) leaves the default. visitor.Group(name, …) nests.
+// field) leaves the default. visitor.Changed(name, field, usual) does not write what is as usual.
+// visitor.Group(name, …) nests.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "api/json.h"
 
@@ -39,6 +42,8 @@ inline Json Write(base::Bytes value) { return value.count; }
 inline Json Write(base::WallTime value) { return base::FormatIso8601(value); }
 inline Json Write(JobState value) { return std::string(ToString(value)); }
 inline Json Write(RestartPolicy value) { return std::string(ToString(value)); }
+inline Json Write(DependencyKind value) { return std::string(ToString(value)); }
+inline Json Write(DependencyMode value) { return std::string(ToString(value)); }
 Json Write(base::Millis value);
 Json Write(const base::SizeSpec& value);
 template <typename T>
@@ -60,7 +65,12 @@ class Writer {
   void Required(const char* name, const T& value) {
     json[name] = Write(value);
   }
-  // Requests: an absent option is left out.
+  // Requests: what is as usual is left out.
+  template <typename T>
+  void Changed(const char* name, const T& value, const std::type_identity_t<T>& usual) {
+    if (!(value == usual)) json[name] = Write(value);
+  }
+  // An absent option is left out.
   template <typename T>
   void Option(const char* name, const std::optional<T>& value) {
     if (value) json[name] = Write(*value);
@@ -126,6 +136,8 @@ void Read(Reading& r, const std::string& path, const Json& json, base::Millis& o
 void Read(Reading& r, const std::string& path, const Json& json, base::SizeSpec& out);
 void Read(Reading& r, const std::string& path, const Json& json, JobState& out);
 void Read(Reading& r, const std::string& path, const Json& json, RestartPolicy& out);
+void Read(Reading& r, const std::string& path, const Json& json, DependencyKind& out);
+void Read(Reading& r, const std::string& path, const Json& json, DependencyMode& out);
 void ReadInteger(Reading& r, const std::string& path, const Json& json, std::int64_t least, std::int64_t most,
                  std::int64_t& out);
 template <std::integral T>
@@ -166,6 +178,10 @@ class Reader {
       reading_.Fail(path_, fmt::format("'{}' is missing", name));
   }
   template <typename T>
+  void Changed(const char* name, T& value, const std::type_identity_t<T>&) {
+    (*this)(name, value);
+  }
+  template <typename T>
   void Option(const char* name, std::optional<T>& value) {
     (*this)(name, value);
   }
@@ -190,13 +206,14 @@ class Reader {
   void Finish() {
     if (!reading_.strict || !json_.is_object()) return;
     for (const auto& [key, ignored] : json_.items())
-      if (!seen_.contains(key)) reading_.Fail(path_, fmt::format("unknown field '{}'", key));
+      if (std::find(seen_.begin(), seen_.end(), key) == seen_.end())
+        reading_.Fail(path_, fmt::format("unknown field '{}'", key));
   }
 
  private:
   const Json* Find(const char* name) {
     if (!json_.is_object()) return nullptr;
-    seen_.insert(name);
+    if (reading_.strict) seen_.push_back(name);
     const auto it = json_.find(name);
     return it == json_.end() ? nullptr : &*it;
   }
@@ -205,7 +222,7 @@ class Reader {
   Reading& reading_;
   std::string path_;
   const Json& json_;
-  std::set<std::string, std::less<>> seen_;
+  std::vector<std::string_view> seen_;  // names of fields live as long as the program
 };
 
 template <typename T>

@@ -4,6 +4,8 @@
 
 #include "api/event_stream.h"
 #include "api/json.h"
+#include "api/queue_json.h"
+#include "api/queue_rows.h"
 
 namespace {
 
@@ -24,8 +26,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   RoundTrip<RunRequest>(text);
   RoundTrip<UpdateRequest>(text);
   RoundTrip<StatusView>(text);
+  RoundTrip<SubmitRequest>(text);
+  RoundTrip<JobUpdate>(text);
   RoundTrip<EventView>(text);
   (void)ErrorOfAnswer(500, text);
+  (void)ParseQueueRows(text);
   EventStreamReader reader;
   (void)reader.Feed(text);
   return 0;

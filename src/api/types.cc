@@ -26,6 +26,18 @@ constexpr std::array<std::pair<RestartPolicy, std::string_view>, 3> kPolicies{{
     {RestartPolicy::kAlways, "always"},
 }};
 
+constexpr std::array<std::pair<DependencyKind, std::string_view>, 4> kKinds{{
+    {DependencyKind::kAfterOk, "afterok"},
+    {DependencyKind::kAfterAny, "afterany"},
+    {DependencyKind::kAfterNotOk, "afternotok"},
+    {DependencyKind::kAfter, "after"},
+}};
+
+constexpr std::array<std::pair<DependencyMode, std::string_view>, 2> kModes{{
+    {DependencyMode::kAll, "all"},
+    {DependencyMode::kAny, "any"},
+}};
+
 template <typename Table, typename T>
 std::string_view WordOf(const Table& table, T value) {
   for (const auto& [v, word] : table)
@@ -49,6 +61,15 @@ std::string_view ToString(RestartPolicy policy) { return WordOf(kPolicies, polic
 std::optional<JobState> JobStateFromString(std::string_view word) { return ValueOf<JobState>(kStates, word); }
 std::optional<RestartPolicy> RestartPolicyFromString(std::string_view word) {
   return ValueOf<RestartPolicy>(kPolicies, word);
+}
+
+std::string_view ToString(DependencyKind kind) { return WordOf(kKinds, kind); }
+std::string_view ToString(DependencyMode mode) { return WordOf(kModes, mode); }
+std::optional<DependencyKind> DependencyKindFromString(std::string_view word) {
+  return ValueOf<DependencyKind>(kKinds, word);
+}
+std::optional<DependencyMode> DependencyModeFromString(std::string_view word) {
+  return ValueOf<DependencyMode>(kModes, word);
 }
 
 }  // namespace gpuman::api

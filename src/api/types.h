@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/queue_fields.h"
 #include "base/clock.h"
 #include "base/units.h"
 
@@ -115,6 +116,7 @@ struct JobView {
   // Processes on a GPU that do not count their memory, so that only the guard holds the limit; null: none is
   // asked to.
   std::optional<std::vector<int>> unshimmed;
+  std::optional<QueueFields> queue;  // null: it never was in the queue
 };
 
 struct MemoryView {

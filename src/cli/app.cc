@@ -10,6 +10,7 @@
 #include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/complete.h"
+#include "cli/queue/terminal.h"
 
 namespace gpuman::cli {
 namespace {
@@ -24,6 +25,9 @@ constexpr std::array kCommands{
     Command{"logs", &AddLogs},       Command{"events", &AddEvents},   Command{"share", &AddShare},
     Command{"gpu", &AddGpu},         Command{"config", &AddConfig},   Command{"completion", &AddCompletion},
     Command{"suspend", &AddSuspend}, Command{"resume", &AddResume},   Command{"move", &AddMove},
+    Command{"submit", &AddSubmit},   Command{"queue", &AddQueue},     Command{"job", &AddJob},
+    Command{"cancel", &AddCancel},   Command{"info", &AddInfo},       Command{"stats", &AddStats},
+    Command{"reserve", &AddReserve}, Command{"quota", &AddQuota},
 };
 
 // The command that is asked for, or all of them for help, completion and misspellings: setting up options is
@@ -38,6 +42,7 @@ void AddCommands(const Registry& registry, std::string_view first) {
 constexpr const char* kExamples =
     "Examples:\n"
     "  gpuman run --tag train --memory 8GiB -- python train.py\n"
+    "  gpuman submit --gpus 1 --time 2h -- python train.py\n"
     "  gpuman status\n"
     "  gpuman logs train -f\n"
     "\n"
@@ -125,6 +130,11 @@ CLI::Option* AddJobArgument(CLI::App* command, std::string& job) {
 
 int RunCli(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
   Session session(surroundings);
+  if (!arguments.empty() && arguments.front() == queue::kTerminalWord) {
+    const auto served = queue::ServeTerminal({arguments.begin() + 1, arguments.end()});
+    if (!served) session.PrintError(served.error());
+    return served ? *served : ExitStatusOf(served.error().code);
+  }
   Action chosen;
   CLI::App app("Runs programs on NVIDIA GPUs within memory limits, so that one cannot take the others down.",
                "gpuman");
@@ -160,8 +170,10 @@ int RunCli(const std::vector<std::string>& arguments, const Surroundings& surrou
     surroundings.err << app.help();
     return kExitUsage;
   }
-  if (session.trailing && app.get_subcommands().front()->get_name() != "run") {
-    session.PrintError({base::ErrorCode::kInvalidArgument, "only run takes a command after --", {}});
+  const std::string& command = app.get_subcommands().front()->get_name();
+  if (session.trailing && command != "run" && command != "submit") {
+    session.PrintError(
+        {base::ErrorCode::kInvalidArgument, "only run and submit take a command after --", {}});
     return kExitUsage;
   }
   const auto status = chosen(session);

@@ -57,7 +57,7 @@ TEST(CommandLine, AnswersMisuseWithTwoAndWhatToDo) {
            {{"frobnicate"}, "unknown command 'frobnicate'"},
            {{"status", "--jsno"}, "did you mean --json?"},
            {{"status", "extra"}, "unexpected argument 'extra'"},
-           {{"status", "--", "x"}, "only run takes a command after --"},
+           {{"status", "--", "x"}, "only run and submit take a command after --"},
            {{"run"}, "--tag is required"},
            {{"run", "--tag"}, "--tag"},
            {{"run", "--tag", "t"}, "there is no command to run"},

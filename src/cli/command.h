@@ -42,6 +42,16 @@ void AddShare(const Registry& registry);
 void AddGpu(const Registry& registry);
 void AddConfig(const Registry& registry);
 void AddCompletion(const Registry& registry);
+void AddSubmit(const Registry& registry);
+void AddQueue(const Registry& registry);
+void AddJob(const Registry& registry);
+void AddCancel(const Registry& registry);
+void AddInfo(const Registry& registry);
+void AddStats(const Registry& registry);
+void AddReserve(const Registry& registry);
+void AddQuota(const Registry& registry);
+// allow, restrict, ignore-process, choice: below `gpu`.
+void AddQueueOfGpus(const Registry& registry, CLI::App* gpu);
 
 // What an option's value is, for help and completion. Alternatives are written "no|yes".
 inline constexpr const char* kJobValue = "JOB";

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/queue/submit.h"
 #include "cli/run_request.h"
 #include "cli/views.h"
 #include "cli/wait.h"
@@ -14,11 +15,58 @@ struct RunFlags {
   RunOptions options;
   bool wait = false;
   bool detach = false;
+  bool pty = false;
+  std::optional<std::string> gpus, time;  // asks the queue for them
+  const CLI::Option* tag = nullptr;
 };
+
+// What `gpuman submit` would be told for the same job.
+base::Result<std::vector<std::string>> SubmitOptionsOf(const RunFlags& flags) {
+  const RunOptions& o = flags.options;
+  if (o.restart != "no")
+    return base::Fail(base::ErrorCode::kInvalidArgument, "--restart does not go with --gpus",
+                      "gpuman submit --retries N runs a job of the queue again when it fails");
+  std::vector<std::string> words{"--gpus=" + *flags.gpus, fmt::format("--priority={}", o.priority),
+                                 fmt::format("--weight={}", o.weight)};
+  const auto add = [&](const char* name, const std::optional<std::string>& value) {
+    if (value) words.push_back(fmt::format("{}={}", name, *value));
+  };
+  if (!o.tag.empty()) add("--name", o.tag);
+  add("--memory", o.memory);
+  add("--soft", o.soft);
+  add("--grace", o.grace);
+  add("--command", o.command);
+  add("--time", flags.time);
+  for (const auto& gpu : o.gpus) add("--gpu", gpu);
+  if (o.no_preload) words.emplace_back("--no-preload");
+  if (o.share) words.emplace_back("--share");
+  if (o.oversubscribe) words.emplace_back("--oversubscribe");
+  return words;
+}
+
+base::Result<int> RunQueued(Session& session, const RunFlags& flags) {
+  if (flags.pty && flags.detach)
+    return base::Fail(base::ErrorCode::kInvalidArgument, "--pty and --detach exclude each other");
+  if (!flags.options.command && !session.trailing)
+    return base::Fail(base::ErrorCode::kInvalidArgument, "there is no command to run",
+                      "gpuman run --gpus 1 -- COMMAND ARGUMENTS…");
+  queue::QueuedRun run;
+  GPUMAN_ASSIGN(run.typed, SubmitOptionsOf(flags));
+  run.detach = flags.detach;
+  run.pty = flags.pty;
+  return queue::RunInQueue(session, run);
+}
 
 base::Result<int> Run(Session& session, const RunFlags& flags) {
   if (flags.wait && flags.detach)
     return base::Fail(base::ErrorCode::kInvalidArgument, "--wait and --detach exclude each other");
+  if (flags.gpus) return RunQueued(session, flags);
+  if (flags.pty || flags.time)
+    return base::Fail(base::ErrorCode::kInvalidArgument,
+                      fmt::format("{} is for jobs of the queue", flags.pty ? "--pty" : "--time"),
+                      "say how many GPUs the job needs with --gpus N");
+  if (flags.tag->count() == 0)
+    return base::Fail(base::ErrorCode::kInvalidArgument, "--tag is required", "see gpuman run --help");
   GPUMAN_ASSIGN(const Origin origin, OriginOfThisProcess());
   GPUMAN_ASSIGN(const MadeRequest made, MakeRunRequest(flags.options, session.trailing, origin));
   GPUMAN_TRY(CheckProgram(made.request));
@@ -41,15 +89,21 @@ base::Result<int> Run(Session& session, const RunFlags& flags) {
 
 void AddRun(const Registry& registry) {
   const auto flags = std::make_shared<RunFlags>();  // shared by the parser's bindings and the action
-  auto* run =
-      registry.Add("run", "Run a command, with a limit on the GPU memory it may take",
-                   "gpuman run --tag train --memory 8GiB -- python train.py --epochs 3\n"
-                   "  gpuman run --tag test_cuda_app --command $PWD/build/cuda_mem_stable --memory 536870912",
-                   [flags](Session& session) { return Run(session, *flags); });
+  auto* run = registry.Add(
+      "run", "Run a command, with a limit on the GPU memory it may take",
+      "gpuman run --tag train --memory 8GiB -- python train.py --epochs 3\n"
+      "  gpuman run --tag test_cuda_app --command $PWD/build/cuda_mem_stable --memory 536870912\n"
+      "  gpuman run --gpus 1 --pty -- bash",
+      [flags](Session& session) { return Run(session, *flags); });
   RunOptions& o = flags->options;
-  run->add_option("-t,--tag", o.tag, "Name of the job, unique among those that run")
-      ->type_name("NAME")
-      ->required();
+  flags->tag = run->add_option("-t,--tag", o.tag,
+                               "Name of the job, unique among those that run (default with --gpus: job-ID)")
+                   ->type_name("NAME");
+  run->add_option("--gpus", flags->gpus,
+                  "Wait in the queue for so many GPUs of its own; then show its output, and exit as it does")
+      ->type_name("N");
+  run->add_option("--time", flags->time, "With --gpus: end it after this")->type_name(kTimeValue);
+  run->add_flag("--pty", flags->pty, "With --gpus: run it on this terminal, for a shell or a debugger");
   run->add_option("-m,--memory", o.memory,
                   "Limit on each of its GPUs: bytes, 512MiB, 8G, or 50% of the device")
       ->type_name(kSizeValue);

@@ -8,15 +8,19 @@ namespace {
 
 constexpr std::size_t kGap = 2;
 
+// Appends in place where nothing is cut or painted: lists of jobs have a hundred thousand cells.
 void AddCell(std::string& line, const Look& look, const Column& column, const Cell& cell, std::size_t width) {
-  const std::string text = Cut(cell.text, width);
-  const std::string padding(width - Width(text), ' ');
-  if (column.align == Align::kRight) line += padding;
-  line += Paint(look, cell.color, text);
-  if (column.align == Align::kLeft) line += padding;
+  const std::size_t whole = Width(cell.text);
+  const std::size_t padding = whole < width ? width - whole : 0;
+  if (column.align == Align::kRight) line.append(padding, ' ');
+  if (whole <= width && (!look.color || cell.color == Color::kNone))
+    line += cell.text;
+  else
+    line += Paint(look, cell.color, Cut(cell.text, width));
+  if (column.align == Align::kLeft) line.append(padding, ' ');
 }
 
-void EndLine(std::string& out, std::string line) {
+void EndLine(std::string& out, std::string& line) {
   line.erase(line.find_last_not_of(' ') + 1);
   out += line;
   out += '\n';
@@ -53,16 +57,17 @@ std::vector<std::size_t> Table::Fit(const Look& look) const {
 std::string Table::Render(const Look& look) const {
   const auto widths = Fit(look);
   std::string out;
+  std::string line;
   const auto render = [&](const auto& cell_of) {
-    std::string line;
+    line.clear();
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       if (i > 0) line.append(kGap, ' ');
       AddCell(line, look, columns_[i], cell_of(i), widths[i]);
     }
-    EndLine(out, std::move(line));
+    EndLine(out, line);
   };
   render([&](std::size_t i) { return Cell(columns_[i].title, Color::kBold); });
-  for (const auto& row : rows_) render([&](std::size_t i) { return row[i]; });
+  for (const auto& row : rows_) render([&](std::size_t i) -> const Cell& { return row[i]; });
   return out;
 }
 

@@ -82,6 +82,8 @@ std::string Paint(const Look& look, Color color, std::string_view text) {
 }
 
 std::string Printable(std::string_view text) {
+  if (std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; }))
+    return std::string(text);
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = LengthOfCharacter(text, at);

@@ -78,7 +78,8 @@ void AddProclist(const Registry& registry) {
 }
 
 void AddGpu(const Registry& registry) {
-  auto* gpu = registry.Add("gpu", "Show GPUs", "gpuman gpu show 0", nullptr);
+  auto* gpu =
+      registry.Add("gpu", "Show GPUs; say which of them the queue uses", "gpuman gpu show 0", nullptr);
   gpu->require_subcommand(1);
   registry.Add("list", "Show all GPUs", "gpuman gpu list", ListGpus, gpu);
   const auto name = std::make_shared<std::string>();  // shared by the parser's bindings and the action
@@ -86,6 +87,7 @@ void AddGpu(const Registry& registry) {
       "show", "Show one GPU, with its processes", "gpuman gpu show 0",
       [name](Session& session) { return ShowGpu(session, *name); }, gpu);
   show->add_option("gpu", *name, "Index, UUID, or the beginning of a UUID")->type_name(kGpuValue)->required();
+  AddQueueOfGpus(registry, gpu);
 }
 
 }  // namespace gpuman::cli

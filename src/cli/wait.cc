@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "api/queue_client.h"
 #include "base/fd.h"
 #include "cli/views.h"
 
@@ -47,6 +48,13 @@ bool PassOn(const api::Client& daemon, const std::string& job, int signal) {
   return ::kill(-*now->pid, signal) == 0 || ::kill(*now->pid, signal) == 0;
 }
 
+// Whether the job waited in the queue, and does no more.
+bool TakeOut(const api::Client& daemon, const std::string& job) {
+  const auto now = daemon.Job(job);
+  const bool waits = now && (now->state == api::JobState::kQueued || now->state == api::JobState::kHeld);
+  return waits && api::CancelJob(daemon, job).has_value();
+}
+
 }  // namespace
 
 int ExitStatusOfJob(const api::JobView& job) {
@@ -54,7 +62,8 @@ int ExitStatusOfJob(const api::JobView& job) {
   return job.exit_code.value_or(job.state == api::JobState::kFinished ? kExitDone : kExitFailed);
 }
 
-base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job) {
+base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job,
+                             Interrupted interrupted) {
   const std::string id = std::to_string(job.id);
   SignalWatch signals;
   int first_signal = 0;
@@ -67,6 +76,7 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
     last_signal = signal;
     if (first_signal != 0) return false;
     first_signal = signal;
+    if (interrupted == Interrupted::kCancelsWaiting && TakeOut(daemon, id)) return true;
     const bool passed = PassOn(daemon, id, signal);
     session.Note(fmt::format(
         "{} job {} '{}'; once more leaves it running",

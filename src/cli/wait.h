@@ -1,4 +1,4 @@
-// `gpuman run --wait`: stays with a job until it ends, and ends as it did.
+// `gpuman run --wait`, `submit --wait`, `job attach`: stays with a job until it ends, and ends as it did.
 #pragma once
 
 #include "api/client.h"
@@ -10,7 +10,10 @@ namespace gpuman::cli {
 // Shows the job's output on stdout (in JSON mode: the job when it has ended) and returns its exit status,
 // 128+N for a signal N, 1 where it never started. As with `docker run` and `srun`, Ctrl-C goes to the job:
 // the first SIGINT or SIGTERM is passed on to it, the second one leaves the job running and returns 128+N.
-base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job);
+// Of a job in the queue, Ctrl-C leaves it there, or takes it out.
+enum class Interrupted { kLeavesWaiting, kCancelsWaiting };
+base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job,
+                             Interrupted interrupted = Interrupted::kLeavesWaiting);
 
 // Of a job that has ended.
 int ExitStatusOfJob(const api::JobView& job);

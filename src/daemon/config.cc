@@ -169,6 +169,22 @@ void ReadJobs(TomlReader& in, Config& config) {
     in.Problem(in.Take("restart.max_delay"), "restart.max_delay", "is shorter than restart.initial_delay");
 }
 
+void ReadQueue(TomlReader& in, Config& config) {
+  auto& pass = config.queue.pass;
+  in.Time("queue.half_life", pass.half_life, Millis(3'600'000), 3650 * kDay);
+  in.Time("queue.fair_share", pass.fair_share, Millis(0), 3650 * kDay);
+  in.Time("queue.presumed_time", pass.presumed, Millis(1000), 3650 * kDay);
+  in.Time("queue.patience", pass.patience, Millis(0), 3650 * kDay);
+  in.Time("queue.slack", pass.slack, Millis(0), 3650 * kDay);
+  in.Flag("queue.preempt", pass.preempt);
+  in.Time("queue.preempt_wait", pass.preempt_wait, Millis(0), 3650 * kDay);
+  in.Time("queue.preempt_after", pass.preempt_after, Millis(0), kDay);
+  in.Flag("queue.move", pass.move);
+  in.Flag("queue.share_unmanaged", pass.share_unmanaged);
+  in.Time("queue.quota_window", config.queue.quota_window, Millis(3'600'000), 3650 * kDay);
+  in.Time("queue.keep_accounts", config.queue.keep_accounts, kDay, 36'500 * kDay);
+}
+
 void ReadHttp(TomlReader& in, Config& config) {
   in.Size("http.max_body", config.http.max_body, base::KiB(64), base::GiB(1));
   in.Count("http.connections", config.http.connections, 8, 100'000);
@@ -189,6 +205,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadSuspend(in, config);
   ReadShare(in, config);
   ReadJobs(in, config);
+  ReadQueue(in, config);
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);
   ReadHttp(in, config);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "queue/settings.h"
 #include "share/settings.h"
 
 namespace gpuman::daemon {
@@ -85,6 +86,12 @@ struct Config {
     base::Millis keep_ended{30LL * 86'400'000};  // ended jobs are forgotten after this
     std::uint32_t keep_ended_count = 10'000;
   } jobs;
+
+  struct {
+    queue::Settings pass;                            // of those its keys, the rest as they are
+    base::Millis quota_window{86'400'000};           // of GPU-hours
+    base::Millis keep_accounts{366LL * 86'400'000};  // of runs, for statistics
+  } queue;
 
   struct {
     base::Millis initial_delay{1000};

@@ -10,7 +10,9 @@ namespace gpuman::daemon {
 void AddViewRoutes(http::Router& router, Service& service);   // version, status, gpus
 void AddJobRoutes(http::Router& router, Service& service);    // jobs and their logs
 void AddShareRoutes(http::Router& router, Service& service);  // who takes turns on which GPU
-void AddEventRoutes(http::Router& router, Service& service);  // events
+void AddQueueRoutes(http::Router& router, Service& service);  // submissions, the queue and what it is told
+void AddQueueBookRoutes(http::Router& router, Service& service);  // reservations, quotas, rules, statistics
+void AddEventRoutes(http::Router& router, Service& service);      // events
 
 // Every route of the daemon, in the order they are tried.
 void AddAllRoutes(http::Router& router, Service& service);

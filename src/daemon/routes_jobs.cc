@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+
 #include "api/json.h"
+#include "api/queue_json.h"
 #include "daemon/job_request.h"
 #include "daemon/log_stream.h"
+#include "daemon/queue/update.h"
 #include "daemon/routes.h"
 
 namespace gpuman::daemon {
@@ -14,14 +18,15 @@ jobs::Supervisor::Done<jobs::Job> AnswerWithJob(Service& service, const Exchange
                                                 unsigned status = 200) {
   return [&service, exchange, status](base::Result<jobs::Job> job) {
     if (!job) return SendError(exchange, job.error());
-    SendJson(exchange, api::Encode(service.View(*job)), status);
+    SendJson(exchange, api::Encode(service.ViewWithQueue(*job)), status);
   };
 }
 
 // The job a path names, if it exists and the caller may do this to it.
 base::Result<const jobs::Job*> JobFor(Service& service, const ExchangePtr& exchange,
                                       const PathParameters& parameters, Act act) {
-  GPUMAN_ASSIGN(const auto id, service.jobs().Resolve(parameters.at("ref")));
+  GPUMAN_ASSIGN(const auto ids, service.queue().JobsOf(parameters.at("ref"), exchange->request().peer.uid));
+  const auto id = ids.front();  // of an array: its first task
   const auto* job = service.jobs().Find(id);
   if (!job) return base::Fail(base::ErrorCode::kNotFound, "there is no job " + parameters.at("ref"));
   GPUMAN_TRY(service.Check(exchange->request().peer, act, job->owner.uid));
@@ -49,15 +54,45 @@ void Submit(Service& service, const ExchangePtr& exchange) {
   service.jobs().Create(std::move(*job), AnswerWithJob(service, exchange, 201));
 }
 
-void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
-  const auto update = api::Decode<api::UpdateRequest>(exchange->request().body);
-  if (!update) return SendError(exchange, update.error());
+// Of a job that never was in the queue.
+void UpdateRun(Service& service, const ExchangePtr& exchange, const jobs::Job& job,
+               const api::UpdateRequest& update) {
   jobs::Job tried = job;
-  if (auto fine = ApplyUpdate(*update, service.inventory(), tried); !fine)
+  if (auto fine = ApplyUpdate(update, service.inventory(), tried); !fine)
     return SendError(exchange, fine.error());
   service.jobs().Update(
-      job.id, [&](jobs::Job& stored) { (void)ApplyUpdate(*update, service.inventory(), stored).has_value(); },
+      job.id, [&](jobs::Job& stored) { (void)ApplyUpdate(update, service.inventory(), stored).has_value(); },
       AnswerWithJob(service, exchange));
+  service.LookNow();
+}
+
+void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto update = api::Decode<api::JobUpdate>(exchange->request().body);
+  if (!update) return SendError(exchange, update.error());
+  if (!job.queued && update->queue)
+    return SendError(
+        exchange, {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}});
+  if (!job.queued) return UpdateRun(service, exchange, job, update->job);
+  PreparedJob changed{job, service.queue().RequestFor(job)};
+  const auto lookup = service.queue().LookupFor(exchange->request().peer.uid);
+  auto fine = ApplyQueueUpdate(*update, service.inventory(), lookup, changed);
+  if (fine && jobs::IsWaiting(job)) fine = service.queue().MayBecome(changed);
+  if (!fine) return SendError(exchange, fine.error());
+  // What it asks for; how far it got is its own.
+  const auto take = [changed = std::move(changed.job)](jobs::Job& stored) {
+    stored.tag = changed.tag;
+    stored.command = changed.command;
+    stored.memory = changed.memory;
+    stored.soft = changed.soft;
+    stored.priority = changed.priority;
+    stored.weight = changed.weight;
+    stored.share = changed.share;
+    stored.grace = changed.grace;
+    stored.terms = changed.terms;
+    stored.array = changed.array;
+  };
+  if (jobs::IsWaiting(job)) return service.jobs().Change(job.id, take, AnswerWithJob(service, exchange));
+  service.jobs().Update(job.id, take, AnswerWithJob(service, exchange));
   service.LookNow();
 }
 
@@ -76,7 +111,7 @@ Suspender::Done AnswerWhenThere(Service& service, const ExchangePtr& exchange, b
     if (!there) return SendError(exchange, there.error());
     const auto* job = service.jobs().Find(id);
     if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    SendJson(exchange, api::Encode(service.View(*job)));
+    SendJson(exchange, api::Encode(service.ViewWithQueue(*job)));
   };
 }
 
@@ -114,6 +149,9 @@ void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   if (!place) return SendError(exchange, place.error());
   auto* suspender = service.SuspenderFor(job);
   if (!suspender) return SendError(exchange, Service::NotRunning(job));
+  // Its GPU may be another's by now: its turn comes by the queue.
+  if (job.queued && !*place && service.queue().WantBack(job.id))
+    return SendJson(exchange, api::Encode(service.ViewWithQueue(job)));
   auto answer =
       *place ? AnswerWhenOn(service, exchange, job.id, **place) : AnswerWhenThere(service, exchange, job.id);
   suspender->Resume(job.id, std::move(*place), std::move(answer));
@@ -131,7 +169,7 @@ void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
 
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   const auto handle = service.jobs().WaitForEnd(job.id, [&service, exchange](const jobs::Job& ended) {
-    SendJson(exchange, api::Encode(service.View(ended)));
+    SendJson(exchange, api::Encode(service.ViewWithQueue(ended)));
   });
   if (handle != 0) exchange->OnGone([&service, handle] { service.jobs().CancelWait(handle); });
 }
@@ -159,7 +197,7 @@ void AddJobRoutes(http::Router& router, Service& service) {
   });
   router.Add("GET", "/v1/jobs/{ref}",
              OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
-               SendJson(exchange, api::Encode(service.View(job)));
+               SendJson(exchange, api::Encode(service.ViewWithQueue(job)));
              }));
   router.Add("PATCH", "/v1/jobs/{ref}",
              OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {

@@ -7,7 +7,8 @@
 namespace gpuman::daemon {
 namespace {
 
-constexpr std::size_t kEndedShown = 20;  // without ?all=1
+constexpr std::size_t kEndedShown = 20;      // without ?all=1
+constexpr std::size_t kWaitingShown = 1000;  // likewise; the queue has views of its own
 
 api::GpuList Gpus(Service& service) {
   api::GpuList list;
@@ -20,9 +21,10 @@ api::GpuList Gpus(Service& service) {
 std::vector<api::JobView> Jobs(Service& service, bool all) {
   std::vector<api::JobView> views;
   const auto jobs = service.jobs().All();
-  std::size_t ended = 0;
+  std::size_t ended = 0, waiting = 0;
   for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
     if (!all && jobs::IsEnded(**it) && ++ended > kEndedShown) continue;
+    if (!all && jobs::IsWaiting(**it) && ++waiting > kWaitingShown) continue;
     views.push_back(service.View(**it));
   }
   return {views.rbegin(), views.rend()};
@@ -116,6 +118,8 @@ void AddAllRoutes(http::Router& router, Service& service) {
   AddViewRoutes(router, service);
   AddJobRoutes(router, service);
   AddShareRoutes(router, service);
+  AddQueueRoutes(router, service);
+  AddQueueBookRoutes(router, service);
   AddEventRoutes(router, service);
 }
 

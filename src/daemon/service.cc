@@ -60,6 +60,7 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
 
 Service::~Service() {
   server_.reset();
+  dispatcher_.reset();
   sharer_.reset();
   suspender_.reset();
   shims_.reset();
@@ -145,8 +146,9 @@ base::Result<> Service::Begin() {
   supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
                                                    SupervisorOptionsOf(config_));
   BeginSharing();
+  BeginQueue(contents.settings);
   BeginSampling();
-  supervisor_->Adopt(contents);
+  supervisor_->Adopt(std::move(contents));
 
   AddAllRoutes(router_, *this);
   http::Limits limits;
@@ -171,7 +173,8 @@ void Service::BeginSampling() {
         spdlog::info("{} GPUs, driver {}", inventory.gpus.size(), inventory.driver_version);
       guard_->SetInventory(inventory);
       ExpectContexts();
-      for (const auto* job : supervisor_->All()) SetLedger(*job);
+      for (const auto* job : supervisor_->Active()) SetLedger(*job);
+      dispatcher_->OnInventory();
       AfterGuard();
       if (AllSampled()) BecomeReady();
     });
@@ -184,6 +187,7 @@ void Service::BeginSampling() {
       guard_->Judge(sample.uuid);
       suspender_->OnSample();
       if (sharer_) sharer_->OnSample();
+      dispatcher_->OnSample(sample.uuid);
       AfterGuard();
       if (!ready_ && AllSampled()) BecomeReady();
     });
@@ -205,8 +209,11 @@ bool Service::AllSampled() const {
 }
 
 void Service::BecomeReady() {
+  if (ready_) return;
   ready_ = true;
   ready_timer_.cancel();
+  ChargePast();
+  dispatcher_->Begin();
   for (const auto& then : std::exchange(when_ready_, {})) then();
 }
 
@@ -258,7 +265,8 @@ void Service::Reconfigure(const Config& config) {
   events_->SetSettings(EventSettingsOf(config_));
   suspender_->SetSettings(SuspenderSettingsOf(config_));
   if (sharer_) sharer_->SetSettings(config_.share);
-  for (const auto* job : supervisor_->All()) SetLedger(*job);
+  for (const auto* job : supervisor_->Active()) SetLedger(*job);
+  TellQueueBooks();
   AfterGuard();
   LookNow();
 }
@@ -294,17 +302,22 @@ api::GpuView Service::View(const guard::GpuStatus& status) {
       [this](base::JobId id) { return TagOf(id); });
 }
 
+void Service::StopWatching(base::JobId job) {
+  // Of most of 100,000 jobs nothing ever ran.
+  if (!runs_.contains(job)) return;
+  stopping_since_.erase(job);
+  counted_.erase(job);
+  runs_.erase(job);
+  suspender_->End(job);
+  if (shims_) shims_->RemoveJob(job);
+  guard_->RemoveJob(job);
+  if (sharer_) sharer_->Reconcile();
+  AfterGuard();
+}
+
 void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
-  if (jobs::IsEnded(job) || !job.keeper) {
-    stopping_since_.erase(job.id);
-    counted_.erase(job.id);
-    runs_.erase(job.id);
-    suspender_->End(job.id);
-    if (shims_) shims_->RemoveJob(job.id);
-    guard_->RemoveJob(job.id);
-    if (sharer_) sharer_->Reconcile();
-    return AfterGuard();
-  }
+  dispatcher_->OnJobChanged(job);
+  if (jobs::IsEnded(job) || jobs::IsWaiting(job) || !job.keeper) return StopWatching(job.id);
   guard::GuardedJob guarded;
   guarded.id = job.id;
   guarded.tag = job.tag;
@@ -334,6 +347,8 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
 }
 
 void Service::OnJobForgotten(base::JobId job) {
+  dispatcher_->OnJobForgotten(job);
+  if (!runs_.contains(job)) return;
   stopping_since_.erase(job);
   counted_.erase(job);
   runs_.erase(job);

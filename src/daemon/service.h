@@ -28,6 +28,9 @@
 #include "daemon/event_log.h"
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
+#include "daemon/queue/dispatcher.h"
+#include "daemon/queue/queue_state.h"
+#include "daemon/queue/stats.h"
 #include "daemon/sharer_host.h"
 #include "daemon/shim_channel.h"
 #include "daemon/suspender.h"
@@ -52,6 +55,7 @@ class Sharer;
 class Service final : private jobs::SupervisorHost,
                       private guard::Hands,
                       private SuspenderHost,
+                      private DispatcherHost,
                       private SharerHost {
  public:
   // Claims the state directory, opens the store, listens, picks up the jobs, and begins to sample.
@@ -86,6 +90,28 @@ class Service final : private jobs::SupervisorHost,
   // Calls `then` once the GPUs are known and each was looked at, or after some seconds without: a daemon that
   // was started a moment ago does not deny that there are GPUs.
   void WhenReady(std::function<void()> then);
+  // --- The queue ---
+  Dispatcher& queue() { return *dispatcher_; }
+  const QueueBooks& queue_books() const { return books_; }
+  // Keeps a change of what the queue is told, then tells it: `done` when it is on the disk, or cannot be.
+  void ChangeBooks(jobs::Settings::value_type entry, std::function<void(QueueBooks&)> change,
+                   std::function<void(base::Result<>)> done);
+  // For a rule or a reservation.
+  std::int64_t TakeNumber() { return ++books_.last_number; }
+  // The accounts of runs that ended in [since, until), and the jobs that have not.
+  void AddUp(StatsBy by, base::WallTime since, base::WallTime until,
+             std::function<void(base::Result<api::StatsView>)> done);
+  api::QueueInfo QueueInfo();
+  // suspended where it is off its GPU.
+  api::JobState StateOf(const jobs::Job& job) const;
+  // Limits that hold for each user without limits of their own.
+  void ApplyUsualQuota(const std::string& user);
+  // With what the queue says of it. Where many are shown, look at the queue once (queue/views.h).
+  api::JobView ViewWithQueue(const jobs::Job& job);
+  std::string NameOf(uid_t uid) { return names_.Of(uid); }
+  jobs::StoreWorker& store() { return *store_; }
+  base::WallTime Now() const { return clock_.Wall(); }
+
   // Limits have changed: look now instead of at the next round.
   void LookNow() { sampler_->PokeAll(); }
 
@@ -95,6 +121,7 @@ class Service final : private jobs::SupervisorHost,
   void BeginSampling();
   void Tick();
   void AfterGuard();
+  void StopWatching(base::JobId job);
   void BecomeReady();
   bool AllSampled() const;
   std::optional<std::string> TagOf(base::JobId id) const;
@@ -113,6 +140,8 @@ class Service final : private jobs::SupervisorHost,
   void OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) override;
   void OnJobForgotten(base::JobId job) override;
   void OnNotice(const jobs::Job& job, const jobs::Notice& notice) override;
+  void OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) override;
+  bool IsNeeded(base::JobId job) override { return dispatcher_ && dispatcher_->IsNeeded(job); }
   void OnTrouble(const jobs::Job& job, const std::string& what) override;
   std::optional<base::Bytes> PeakOf(base::JobId job) override;
   std::vector<std::string> AllGpus() override;
@@ -132,6 +161,18 @@ class Service final : private jobs::SupervisorHost,
   void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) override;
   void TellSuspension(base::JobId job, const suspend::action::Emit& event) override;
   void OnPhase(base::JobId job, suspend::Phase phase) override;
+
+  // DispatcherHost
+  const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }
+  std::string NameOfUser(uid_t uid) override { return names_.Of(uid); }
+  const std::set<std::string>& ProtectedNames() override { return protected_names_; }
+  bool IsPreempted(base::JobId job) override;
+  void TakeOff(base::JobId job, const std::string& why, Done done) override;
+  void BringBack(base::JobId job, std::optional<std::string> gpu, Done done) override;
+  void MoveTo(base::JobId job, const std::string& gpu, Done done) override;
+  void BeginQueue(const jobs::Settings& settings);
+  void TellQueueBooks();
+  void ChargePast();
 
   // SharerHost
   std::vector<SharedJob> SharedJobs() override;
@@ -170,6 +211,10 @@ class Service final : private jobs::SupervisorHost,
   std::unique_ptr<ShimChannel> shims_;                                 // null: no shim, or no socket for it
   std::map<base::JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU, where all processes count
   std::unique_ptr<Suspender> suspender_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+  QueueBooks books_;
+  base::WallTime began_ = clock_.Wall();
+  std::set<std::string> protected_names_;
   std::unique_ptr<Sharer> sharer_;   // null: no shims
   std::set<base::JobId> released_;   // about to be
   std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU

@@ -33,7 +33,7 @@ void Service::SetShare(share::Settings settings) {
 
 std::vector<SharedJob> Service::SharedJobs() {
   std::vector<SharedJob> shared;
-  for (const auto* const job : supervisor_->All()) {
+  for (const auto* const job : supervisor_->Active()) {
     // One that is being stopped needs its turn to come to its end.
     const bool stops = job->state == jobs::JobState::kStopping;
     if (!job->share || !job->preload || (job->state != jobs::JobState::kRunning && !stops) ||
@@ -53,7 +53,7 @@ base::Bytes Service::HostMemoryLeft() {
   const auto memory = suspend::ReadHostMemory();
   if (!memory) return base::Bytes{UINT64_MAX};
   base::Bytes used;
-  for (const auto* const job : supervisor_->All()) {
+  for (const auto* const job : supervisor_->Active()) {
     base::Bytes held;  // of one that is suspended, by its checkpoint as well
     const auto* const record = suspender_->RecordOf(job->id);
     if (record && record->phase != suspend::Phase::kRunning)

@@ -74,7 +74,7 @@ std::vector<Movable> Service::MovableMemory() {
   if (!shims_) return movable;
   // Where jobs share, the mover is there before the first of them has to make room.
   constexpr base::Bytes kFirst = base::MiB(256);
-  const auto jobs = supervisor_->All();
+  const auto jobs = supervisor_->Active();
   const bool shared = std::count_if(jobs.begin(), jobs.end(), [](const jobs::Job* job) {
                         return job->share && job->state == jobs::JobState::kRunning;
                       }) > 1;
@@ -114,6 +114,7 @@ void Service::SaveSuspension(base::JobId job, std::string record, std::function<
 
 void Service::OnPhase(base::JobId job, suspend::Phase phase) {
   guard_->SetPlace(job, PlaceOf(phase));
+  dispatcher_->OnPhase(job, phase);
   if (sharer_) sharer_->Reconcile();
 }
 

@@ -7,6 +7,14 @@ namespace {
 
 api::JobState StateOf(jobs::JobState state) {
   switch (state) {
+    case jobs::JobState::kQueued:
+      return api::JobState::kQueued;
+    case jobs::JobState::kHeld:
+      return api::JobState::kHeld;
+    case jobs::JobState::kCancelled:
+      return api::JobState::kCancelled;
+    case jobs::JobState::kTimeout:
+      return api::JobState::kTimeout;
     case jobs::JobState::kStarting:
       return api::JobState::kStarting;
     case jobs::JobState::kRunning:
@@ -36,7 +44,7 @@ api::RestartPolicy PolicyOf(jobs::RestartMode mode) {
 }
 
 std::vector<std::string> GpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
-  if (!job.gpus.empty()) return job.gpus;
+  if (!job.gpus.empty() || job.queued) return job.gpus;
   std::vector<std::string> all;
   for (const auto& gpu : inventory.gpus) all.push_back(gpu.uuid);
   return all;

@@ -21,6 +21,7 @@ class Environment {
       : variables_(std::make_shared<const Variables>(std::move(variables))) {}
 
   const Variables& variables() const { return *variables_; }
+  const std::shared_ptr<const Variables>& pointer() const { return variables_; }
   bool shares_memory_with(const Environment& other) const { return variables_ == other.variables_; }
   friend bool operator==(const Environment& a, const Environment& b) {
     return a.shares_memory_with(b) || *a.variables_ == *b.variables_;
@@ -41,6 +42,7 @@ class EnvironmentPool {
 
  private:
   std::multimap<std::size_t, std::weak_ptr<const Environment::Variables>> known_;  // by hash
+  std::weak_ptr<const Environment::Variables> last_;
 };
 
 }  // namespace gpuman::jobs

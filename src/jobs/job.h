@@ -19,19 +19,40 @@
 #include "base/process.h"
 #include "base/units.h"
 #include "jobs/environment.h"
+#include "jobs/shared.h"
+#include "jobs/terms.h"
 #include "keeper/spec.h"
 
 namespace gpuman::jobs {
 
-// Finished: status 0. Failed: any other end nobody ordered, or none at all. Killed: gpuman ended it, by a
-// limit, under pressure or because it was asked to.
-enum class JobState { kStarting, kRunning, kStopping, kFinished, kFailed, kKilled };
+// Queued, held: waits for its start; held until it is released. Finished: status 0. Failed: any other end
+// nobody ordered, or none at all. Cancelled: its owner did not want it any more, started or not. Timeout: its
+// time limit ended it. Killed: gpuman ended it, by a limit, under pressure or because it was asked to.
+enum class JobState {
+  kQueued,
+  kHeld,
+  kStarting,
+  kRunning,
+  kStopping,
+  kFinished,
+  kFailed,
+  kCancelled,
+  kTimeout,
+  kKilled
+};
 
 std::string_view ToString(JobState state);
 std::optional<JobState> JobStateFromString(std::string_view word);
 constexpr bool IsEnded(JobState state) {
-  return state == JobState::kFinished || state == JobState::kFailed || state == JobState::kKilled;
+  return state == JobState::kFinished || state == JobState::kFailed || state == JobState::kCancelled ||
+         state == JobState::kTimeout || state == JobState::kKilled;
 }
+// Nothing of it runs, and its turn has not come.
+constexpr bool IsWaiting(JobState state) { return state == JobState::kQueued || state == JobState::kHeld; }
+
+// Words of `reason` that decide what an ordered end makes of a job.
+inline constexpr std::string_view kCancelledWord = "cancelled";
+inline constexpr std::string_view kTimeLimitWord = "time_limit";
 
 using keeper::RestartMode;
 
@@ -49,6 +70,23 @@ struct Owner {
 // RLIMIT_… number to soft and hard value.
 using ResourceLimits = std::map<int, std::pair<std::uint64_t, std::uint64_t>>;
 
+struct ResourceLimitsHash {
+  std::size_t operator()(const ResourceLimits& limits) const {
+    std::size_t hash = limits.size();
+    for (const auto& [resource, values] : limits)
+      hash = hash * 1'000'003 ^ (static_cast<std::size_t>(resource) + values.first * 31 + values.second);
+    return hash;
+  }
+};
+
+// Which task of which array a job is; the array's id is that of its first task.
+struct ArrayTask {
+  JobId array;  // 0: of none
+  std::int64_t task = 0;
+  int limit = 0;  // at most so many tasks run at a time; 0: any number
+  friend bool operator==(const ArrayTask&, const ArrayTask&) = default;
+};
+
 struct Job {
   // What was asked for.
   JobId id;
@@ -58,7 +96,7 @@ struct Job {
   std::string directory;
   Environment environment;
   std::uint32_t umask = 022;
-  ResourceLimits resource_limits;
+  Shared<ResourceLimits> resource_limits;
   std::optional<base::SizeSpec> memory;  // hard limit on each of its GPUs
   std::optional<base::SizeSpec> soft;
   std::vector<std::string> gpus;  // UUIDs; empty: every GPU, those that appear later too
@@ -69,6 +107,11 @@ struct Job {
   bool share = false;          // its memory may leave the GPU and come back, while it runs
   double weight = 1;           // of its turns on a shared GPU, against the others' there
   bool oversubscribe = false;  // managed memory, of which one process may have more than its GPU
+
+  // Of a job of the queue, which is started when the queue says so, on the GPUs that it says.
+  bool queued = false;
+  Shared<Terms> terms;
+  ArrayTask array;
 
   // How far it got.
   JobState state = JobState::kStarting;
@@ -88,6 +131,11 @@ struct Job {
   std::string suspension;  // how far it is off the GPU, as suspend/record.h writes it; empty: it is not
   int runs = 0;            // commands executed
   int restarts = 0;        // runs after the first, whoever asked for them
+  int attempts = 0;        // of Terms::retries that were used
+  base::WallTime waiting_since{};            // submitted, or back in the queue
+  std::optional<base::WallTime> not_before;  // end of a retry's delay
+  base::Millis suspended{0};                 // how long its current or last run was off the GPU
+  std::optional<base::WallTime> off_since;   // it is off the GPU, in addition
 
   // Bookkeeping between daemon and keeper.
   int incarnation = 1;            // a restart of an ended job starts a new journal
@@ -95,9 +143,12 @@ struct Job {
   bool stop_wanted =
       false;  // asked for by somebody; until the keeper has it in its journal it is asked again
   bool remove_when_ended = false;
-  bool updated = false;  // settings differ from those the keeper was started with
+  bool requeue_when_ended = false;  // it makes room, and runs again later
+  bool cancel_wanted = false;       // by its owner: what its end makes of it, whatever ends it
+  bool updated = false;             // settings differ from those the keeper was started with
 };
 
 inline bool IsEnded(const Job& job) { return IsEnded(job.state); }
+inline bool IsWaiting(const Job& job) { return IsWaiting(job.state); }
 
 }  // namespace gpuman::jobs

@@ -14,6 +14,37 @@ std::filesystem::path JobDirectory(const std::filesystem::path& jobs_dir, const 
                                           : fmt::format("{}.{}", job.id.value, job.incarnation));
 }
 
+std::string ExpandFile(std::string_view pattern, const Job& job) {
+  std::string name;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char letter = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[++i] : '\0';
+    const bool task = job.array.array.value != 0;
+    switch (letter) {
+      case 'j':
+        name += std::to_string(job.id.value);
+        break;
+      case 'A':
+        name += std::to_string(task ? job.array.array.value : job.id.value);
+        break;
+      case 'a':
+        name += std::to_string(job.array.task);
+        break;
+      case 'x':
+        name += job.tag;
+        break;
+      case '%':
+        name += '%';
+        break;
+      case '\0':
+        name += pattern[i];
+        break;
+      default:
+        name.append({'%', letter});
+    }
+  }
+  return name;
+}
+
 keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   keeper::Spec spec;
   spec.job_id = job.id.value;
@@ -27,12 +58,18 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.oom_score_adj = settings.oom_score_adj;
   for (const auto& [name, value] : job.environment.variables())
     spec.environment.push_back(name + "=" + value);
-  for (const auto& [resource, values] : job.resource_limits)
+  for (const auto& [resource, values] : *job.resource_limits)
     spec.limits.push_back({resource, values.first, values.second});
 
   spec.extra_environment.push_back(fmt::format("GPUMAN_JOB_ID={}", job.id.value));
   spec.extra_environment.push_back("GPUMAN_JOB_TAG=" + job.tag);
-  const auto& gpus = job.gpus.empty() ? settings.all_gpus : job.gpus;
+  if (job.array.array.value != 0) {
+    spec.extra_environment.push_back(fmt::format("GPUMAN_ARRAY_JOB_ID={}", job.array.array.value));
+    spec.extra_environment.push_back(fmt::format("GPUMAN_ARRAY_TASK_ID={}", job.array.task));
+  }
+  // A job of the queue has what it was given; none means none.
+  if (job.queued && job.gpus.empty()) spec.extra_environment.push_back("CUDA_VISIBLE_DEVICES=");
+  const auto& gpus = job.gpus.empty() && !job.queued ? settings.all_gpus : job.gpus;
   if (!gpus.empty() && (!job.gpus.empty() || !job.environment.variables().contains("CUDA_VISIBLE_DEVICES"))) {
     spec.extra_environment.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", fmt::join(gpus, ",")));
     spec.extra_environment.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
@@ -55,6 +92,14 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.log.rotations = settings.log_files;
   spec.restart = settings.restart;
   spec.restart.mode = job.restart;
+  if (job.queued) {
+    const Terms& terms = *job.terms;
+    spec.script = terms.script;
+    spec.time_limit = {terms.time_limit, terms.warn_signal, terms.warn_before};
+    spec.standard_input = terms.standard_input;
+    spec.standard_output = ExpandFile(terms.standard_output, job);
+    spec.standard_error = ExpandFile(terms.standard_error, job);
+  }
   spec.stop_grace = job.grace.value_or(settings.stop_grace);
   return spec;
 }

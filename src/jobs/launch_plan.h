@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -31,6 +32,9 @@ struct LaunchSettings {
 };
 
 keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings);
+
+// The name of a file with its signs replaced: %j the job's id, %A the array's, %a the task, %x the tag, %%.
+std::string ExpandFile(std::string_view pattern, const Job& job);
 
 std::filesystem::path LogPath(const std::filesystem::path& log_dir, JobId id);
 // Where journal and keeper of this incarnation live, below the state directory's `jobs`.

@@ -101,5 +101,38 @@ TEST(LaunchPlan, EachIncarnationHasADirectoryOfItsOwn) {
   EXPECT_EQ(JobDirectory("/state/jobs", job), "/state/jobs/7.2");
 }
 
+Job Queued() {
+  Job job = Asked();
+  job.queued = true;
+  job.array = {{5}, 2, 0};
+  return job;
+}
+
+TEST(LaunchPlan, AJobOfTheQueueSeesTheGpusItWasGivenAndNoOthers) {
+  Job job = Queued();
+  EXPECT_THAT(PlanLaunch(job, OnTwoGpus()).extra_environment, Contains("CUDA_VISIBLE_DEVICES="));
+  job.gpus = {"GPU-b"};
+  EXPECT_THAT(PlanLaunch(job, OnTwoGpus()).extra_environment, Contains("CUDA_VISIBLE_DEVICES=GPU-b"));
+}
+
+TEST(LaunchPlan, ATaskOfAnArrayKnowsWhichItIs) {
+  EXPECT_THAT(PlanLaunch(Queued(), OnTwoGpus()).extra_environment,
+              IsSupersetOf({"GPUMAN_ARRAY_JOB_ID=5", "GPUMAN_ARRAY_TASK_ID=2"}));
+}
+
+TEST(LaunchPlan, TimeLimitAndFilesAreThoseOfTheTerms) {
+  Job job = Queued();
+  Terms terms;
+  terms.time_limit = base::Millis(5000);
+  terms.warn_signal = 10;
+  terms.warn_before = base::Millis(100);
+  terms.standard_output = "out-%A_%a-%j-%x-100%%-%q%";
+  job.terms = terms;
+  const keeper::Spec spec = PlanLaunch(job, OnTwoGpus());
+  EXPECT_EQ(spec.time_limit, (keeper::TimeLimit{base::Millis(5000), 10, base::Millis(100)}));
+  EXPECT_EQ(spec.standard_output, "out-5_2-7-train-100%-%q%");
+  EXPECT_TRUE(keeper::Validate(spec));
+}
+
 }  // namespace
 }  // namespace gpuman::jobs

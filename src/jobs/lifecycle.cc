@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -44,6 +45,47 @@ void ClearOutcome(Job& job) {
   job.ended_at.reset();
 }
 
+JobState OrderedEnd(std::string_view word) {
+  if (word == kCancelledWord) return JobState::kCancelled;
+  if (word == kTimeLimitWord) return JobState::kTimeout;
+  return JobState::kKilled;
+}
+
+// Nothing of an earlier run is known of it any more; its next run has a journal of its own.
+void ForgetRun(Job& job) {
+  job.started_at.reset();
+  job.process.reset();
+  job.keeper.reset();
+  job.boot_id.clear();
+  job.cgroup.clear();
+  job.suspension.clear();
+  job.stop_wanted = false;
+  job.requeue_when_ended = false;
+  job.cancel_wanted = false;
+  job.updated = false;
+  ++job.incarnation;
+  job.journal_seq = 0;
+  job.suspended = base::Millis{0};
+  job.off_since.reset();
+}
+
+bool WantsRetry(const Job& job) {
+  const Retries& retries = job.terms->retries;
+  if (job.state != JobState::kFailed || job.stop_wanted || job.attempts >= retries.count) return false;
+  const auto& codes = retries.on_exit_codes;
+  return codes.empty() ||
+         (job.exit_code && std::find(codes.begin(), codes.end(), *job.exit_code) != codes.end());
+}
+
+void BackToQueue(Job& job, base::WallTime at) {
+  ForgetRun(job);
+  job.gpus.clear();
+  job.verdict.reset();
+  job.state = JobState::kQueued;
+  job.waiting_since = at;
+  job.not_before.reset();
+}
+
 std::string Because(const Job& job) {
   if (job.reason_detail) return *job.reason_detail;
   return job.reason.value_or("finished");
@@ -77,6 +119,8 @@ void OnRecord(Transition& t, const keeper::Record& record, const keeper::RunStar
   }
   job.process = started.process;
   job.started_at = record.wall;
+  job.suspended = base::Millis{0};
+  job.off_since.reset();
   ++job.runs;
   job.restarts = job.runs > 0 ? job.runs - 1 : 0;
   Notice notice{job.runs == 1 ? "job_started" : "job_restarted",
@@ -102,21 +146,45 @@ void OnRecord(Transition& t, const keeper::Record&, const keeper::StartFailed& f
   Explain(job, std::move(reason));
 }
 
-void OnRecord(Transition& t, const keeper::Record&, const keeper::RunEnded& ended) {
+void BackOnGpu(Job& job, base::WallTime at) {
+  if (job.off_since) job.suspended += std::max(at - *job.off_since, base::Millis{0});
+  job.off_since.reset();
+}
+
+// What the run that ended took. A clock that was set back during it makes it short, not negative.
+RunAccount AccountOf(const Job& job, base::WallTime ended) {
+  RunAccount run;
+  run.job = job.id;
+  run.user = job.owner.user;
+  run.project = job.terms->project;
+  run.gpus = job.gpus;
+  run.started = *job.started_at;
+  run.ended = ended;
+  run.waited = std::max(run.started - (job.queued ? job.waiting_since : job.submitted_at), base::Millis{0});
+  run.ran = std::max(run.ended - run.started - job.suspended, base::Millis{0});
+  run.outcome = ToString(job.verdict.value_or(JobState::kFailed));
+  return run;
+}
+
+void OnRecord(Transition& t, const keeper::Record& record, const keeper::RunEnded& ended) {
   Job& job = t.job;
   std::optional<Reason> ordered = ended.ordered;
   std::optional<Reason> lost;
   if (ended.kind == EndKind::kUnknown && ordered && IsLossOfKeeper(*ordered))
     lost = std::exchange(ordered, {});
-  if (!ordered && job.state == JobState::kStopping && job.reason)
+  // One that finished before it was told to make room has finished.
+  const bool finished = job.requeue_when_ended && ended.kind == EndKind::kExited && ended.code == 0;
+  if (!ordered && job.state == JobState::kStopping && job.reason && !finished)
     ordered = Reason{*job.reason, job.reason_detail.value_or("")};
   job.exit_code.reset();
   job.signal.reset();
   if (ended.kind == EndKind::kExited) job.exit_code = ended.code;
   if (ended.kind == EndKind::kSignalled) job.signal = ended.code;
 
-  if (ordered) {
-    job.verdict = JobState::kKilled;
+  if (ordered && job.cancel_wanted) {
+    job.verdict = JobState::kCancelled;
+  } else if (ordered) {
+    job.verdict = OrderedEnd(ordered->word);
     Explain(job, *ordered);
   } else if (ended.kind == EndKind::kUnknown) {
     job.verdict = JobState::kFailed;
@@ -138,11 +206,13 @@ void OnRecord(Transition& t, const keeper::Record&, const keeper::RunEnded& ende
     job.reason_detail.reset();
   }
   job.state = JobState::kStopping;
+  BackOnGpu(job, record.wall);
+  if (job.started_at) t.run = AccountOf(job, record.wall);
 }
 
 void OnRecord(Transition& t, const keeper::Record&, const keeper::StopOrdered& stop) {
   t.job.state = JobState::kStopping;
-  Explain(t.job, stop.reason);
+  if (!t.job.cancel_wanted) Explain(t.job, stop.reason);
 }
 
 void OnRecord(Transition& t, const keeper::Record&, const keeper::RestartScheduled& restart) {
@@ -160,10 +230,38 @@ void OnRecord(Transition& t, const keeper::Record&, const keeper::RestartSchedul
 
 void OnRecord(Transition&, const keeper::Record&, const keeper::SettingsChanged&) {}
 
+void OnRecord(Transition& t, const keeper::Record& record, const keeper::ClockPaused& clock) {
+  Job& job = t.job;
+  if (clock.paused && !job.off_since) job.off_since = record.wall;
+  if (!clock.paused) BackOnGpu(job, record.wall);
+}
+
+// Whether a job of the queue goes back there instead of ending; then it has.
+bool RunsAgain(Transition& t, base::WallTime at) {
+  Job& job = t.job;
+  if (job.requeue_when_ended && job.state == JobState::kKilled) {
+    BackToQueue(job, at);
+    t.notices.push_back({"job_requeued", Because(job) + "; it waits to run again"});
+    return true;
+  }
+  if (!WantsRetry(job)) return false;
+  ++job.attempts;
+  BackToQueue(job, at);
+  const auto& retries = job.terms->retries;
+  if (retries.delay.count() > 0) job.not_before = at + retries.delay;
+  job.reason_detail = fmt::format("{}; retry {} of {}", Because(job), job.attempts, retries.count);
+  t.notices.push_back({"job_requeued", *job.reason_detail, {{"attempt", job.attempts}}});
+  return true;
+}
+
 void OnRecord(Transition& t, const keeper::Record& record, const keeper::JobEnded& ended) {
   Job& job = t.job;
-  job.state = ended.why == "stopped" ? JobState::kKilled : job.verdict.value_or(JobState::kFailed);
+  if (ended.why != "stopped")
+    job.state = job.verdict.value_or(JobState::kFailed);
+  else
+    job.state = job.cancel_wanted ? JobState::kCancelled : OrderedEnd(job.reason.value_or(""));
   if (ended.why == "restarts_exhausted") job.reason_detail = Because(job) + "; no restarts are left";
+  if (job.queued && !job.remove_when_ended && RunsAgain(t, record.wall)) return;
   job.ended_at = record.wall;
   Notice notice{"job_" + std::string(ToString(job.state)), Because(job)};
   if (job.exit_code) notice.data["exit_code"] = *job.exit_code;
@@ -179,6 +277,15 @@ void OnEvent(Transition& t, const Recorded& recorded) {
   std::visit([&](const auto& body) { OnRecord(t, recorded.record, body); }, recorded.record.body);
 }
 
+void EndUnstarted(Transition& t, const Reason& reason, base::WallTime at) {
+  t.job.state = JobState::kCancelled;
+  t.job.ended_at = at;
+  Explain(t.job, reason);
+  t.changed = true;
+  t.notices.push_back({"job_cancelled", Because(t.job)});
+  if (t.job.remove_when_ended) t.effects.push_back(Effect::kForget);
+}
+
 void OnEvent(Transition& t, const StopAsked& asked) {
   if (asked.remove && !t.job.remove_when_ended) {
     t.job.remove_when_ended = true;
@@ -188,6 +295,8 @@ void OnEvent(Transition& t, const StopAsked& asked) {
     if (asked.remove) t.effects.push_back(Effect::kForget);
     return;
   }
+  if (IsWaiting(t.job)) return EndUnstarted(t, asked.reason, asked.at);
+  t.job.requeue_when_ended = false;
   if (t.job.state != JobState::kStopping) {
     t.job.state = JobState::kStopping;
     Explain(t.job, asked.reason);
@@ -207,28 +316,70 @@ void OnEvent(Transition& t, const RestartAsked& asked) {
     return;
   }
   ClearOutcome(job);
+  job.submitted_at = asked.at;
+  job.peak.reset();
+  job.attempts = 0;
+  t.changed = true;
+  if (job.queued) {
+    BackToQueue(job, asked.at);
+    Explain(job, asked.reason);
+    return;
+  }
+  ForgetRun(job);
   Explain(job, asked.reason);
   job.state = JobState::kStarting;
-  job.submitted_at = asked.at;
-  job.started_at.reset();
-  job.process.reset();
-  job.keeper.reset();
-  job.boot_id.clear();
-  job.cgroup.clear();
-  job.peak.reset();
-  job.stop_wanted = false;
-  job.updated = false;
-  ++job.incarnation;
-  job.journal_seq = 0;
-  t.changed = true;
   t.effects.push_back(Effect::kLaunch);
 }
 
 void OnEvent(Transition& t, const GuardOrdered& ordered) {
-  if (IsEnded(t.job) || t.job.state == JobState::kStopping) return;
+  if (IsEnded(t.job) || IsWaiting(t.job) || t.job.state == JobState::kStopping) return;
   t.job.state = JobState::kStopping;
   Explain(t.job, ordered.reason);
   t.changed = true;
+}
+
+void OnEvent(Transition& t, const HoldAsked& asked) {
+  if (t.job.state != JobState::kQueued) return;
+  t.job.state = JobState::kHeld;
+  Explain(t.job, asked.reason);
+  t.changed = true;
+  t.notices.push_back({"job_held", Because(t.job)});
+}
+
+void OnEvent(Transition& t, const ReleaseAsked&) {
+  if (t.job.state != JobState::kHeld) return;
+  t.job.state = JobState::kQueued;
+  t.job.reason.reset();
+  t.job.reason_detail.reset();
+  t.changed = true;
+  t.notices.push_back({"job_released", "released"});
+}
+
+void OnEvent(Transition& t, const CancelAsked& asked) {
+  if (IsWaiting(t.job)) return EndUnstarted(t, asked.reason, asked.at);
+  if (IsEnded(t.job)) return;
+  const Reason reason{std::string(kCancelledWord), asked.reason.detail};
+  OnEvent(t, StopAsked{reason, false, asked.at});
+  // Whatever its run was being ended for: this is what becomes of the job.
+  Explain(t.job, reason);
+  t.job.cancel_wanted = true;
+  t.changed = true;
+}
+
+void OnEvent(Transition& t, const StartOrdered& ordered) {
+  if (t.job.state != JobState::kQueued) return;
+  ClearOutcome(t.job);
+  t.job.state = JobState::kStarting;
+  t.job.gpus = ordered.gpus;
+  t.job.not_before.reset();
+  t.changed = true;
+  t.effects.push_back(Effect::kLaunch);
+}
+
+void OnEvent(Transition& t, const RequeueAsked& asked) {
+  if (!t.job.queued || (t.job.state != JobState::kRunning && t.job.state != JobState::kStarting)) return;
+  OnEvent(t, StopAsked{asked.reason, false, {}});
+  t.job.requeue_when_ended = true;
 }
 
 void OnEvent(Transition& t, const CannotStart& cannot) {

@@ -1,7 +1,13 @@
 // The life of a job as a state machine: (job, what happened) -> (job, what to do about it).
 //
+//   queued <--> held                    a job of the queue waits for its start; either --CancelAsked-->
+//   cancelled
+//     | ^
+//     | +-------------- a retry, or it made room for another ---------------+
+//     StartOrdered                                                          |
+//     v                                                                     |
 //   starting --RunStarted--> running --order--> stopping --RunEnded--> … --JobEnded--> finished failed killed
-//       ^                       |                                  |
+//       ^                       |                                  |                   cancelled timeout
 //       +----RestartScheduled---+----------------------------------+
 //
 // Pure: no clock, no I/O. The keeper's journal is the authority on what happened to the command; each record
@@ -11,11 +17,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/clock.h"
+#include "jobs/accounting.h"
 #include "jobs/job.h"
 #include "keeper/journal.h"
 
@@ -30,6 +38,7 @@ struct Recorded {
 struct StopAsked {
   keeper::Reason reason;
   bool remove = false;
+  base::WallTime at{};
 };
 
 // The owner or an administrator asked for a new run. A job that has ended begins a new incarnation.
@@ -49,7 +58,32 @@ struct CannotStart {
   base::WallTime at;
 };
 
-using JobEvent = std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, CannotStart>;
+// The rest happens to jobs of the queue; to a job that is not in a state for it, nothing does.
+
+// A waiting job waits until it is released, and it is released.
+struct HoldAsked {
+  keeper::Reason reason;
+};
+struct ReleaseAsked {};
+
+// Its owner does not want it any more, or what it waits for cannot come true. One that runs is ended.
+struct CancelAsked {
+  keeper::Reason reason;
+  base::WallTime at;
+};
+
+// Its turn has come, on these GPUs (UUIDs; none: it uses none).
+struct StartOrdered {
+  std::vector<std::string> gpus;
+};
+
+// It makes room: its run is ended, and it waits again. That counts for no retry.
+struct RequeueAsked {
+  keeper::Reason reason;
+};
+
+using JobEvent = std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, CannotStart, HoldAsked,
+                              ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
 
 // What is worth telling people: stored, shown by `gpuman events`.
 struct Notice {
@@ -71,6 +105,7 @@ struct Transition {
   bool changed = false;  // store it
   std::vector<Effect> effects{};
   std::vector<Notice> notices{};
+  std::optional<RunAccount> run{};  // one has ended
 };
 
 Transition Apply(const Job& job, const JobEvent& event);

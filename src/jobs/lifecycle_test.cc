@@ -79,6 +79,22 @@ TEST(Lifecycle, AnEndMeansWhatTheTableSays) {
       {"a crash", EndKind::kSignalled, 11, {}, JobState::kFailed, "signal", {}, 11},
       {"nobody saw it", EndKind::kUnknown, 0, {}, JobState::kFailed, "keeper_lost", {}, {}},
       {"the limit", EndKind::kSignalled, 9, kLimit, JobState::kKilled, "memory_limit", {}, 9},
+      {"its time limit",
+       EndKind::kSignalled,
+       15,
+       Reason{"time_limit", "2h is over"},
+       JobState::kTimeout,
+       "time_limit",
+       {},
+       15},
+      {"its owner cancelled it",
+       EndKind::kSignalled,
+       15,
+       Reason{"cancelled", "by lab1"},
+       JobState::kCancelled,
+       "cancelled",
+       {},
+       15},
       {"ended cleanly when told to", EndKind::kExited, 0, kLimit, JobState::kKilled, "memory_limit", 0, {}},
   };
   for (const Ending& row : table) {
@@ -282,6 +298,151 @@ TEST(Lifecycle, AJobThatCannotBeStartedFails) {
   EXPECT_EQ(story.job.state, JobState::kFailed);
   EXPECT_EQ(story.job.reason, "start_failed");
   EXPECT_EQ(story.job.ended_at, At(3));
+}
+
+Story Queued(Retries retries = {}) {
+  Story story;
+  Terms terms;
+  terms.project = "vision";
+  terms.retries = std::move(retries);
+  story.job.queued = true;
+  story.job.state = JobState::kQueued;
+  story.job.waiting_since = story.job.submitted_at = At(-10);
+  story.job.terms = std::move(terms);
+  return story;
+}
+
+struct Answer {
+  const char* what;
+  JobState state;
+  JobEvent event;
+  JobState then;
+};
+
+TEST(Lifecycle, WhatAWaitingJobDoesStandsInTheTable) {
+  const HoldAsked hold{{"held_by_user", "by lab1"}};
+  const CancelAsked cancel{{"cancelled", "by lab1"}, At(1)};
+  const StartOrdered start{{"GPU-a"}};
+  const std::vector<Answer> table{
+      {"is held", JobState::kQueued, hold, JobState::kHeld},
+      {"is released", JobState::kHeld, ReleaseAsked{}, JobState::kQueued},
+      {"is held already", JobState::kHeld, hold, JobState::kHeld},
+      {"is not held", JobState::kQueued, ReleaseAsked{}, JobState::kQueued},
+      {"starts", JobState::kQueued, start, JobState::kStarting},
+      {"does not start while held", JobState::kHeld, start, JobState::kHeld},
+      {"is cancelled", JobState::kQueued, cancel, JobState::kCancelled},
+      {"is cancelled while held", JobState::kHeld, cancel, JobState::kCancelled},
+      {"is removed", JobState::kHeld, StopAsked{{"removed", ""}, true, At(1)}, JobState::kCancelled},
+      {"is no business of the guard", JobState::kQueued, GuardOrdered{kLimit}, JobState::kQueued},
+      {"has nothing to end", JobState::kQueued, RequeueAsked{{"preempted", ""}}, JobState::kQueued},
+  };
+  for (const Answer& row : table) {
+    Story story = Queued();
+    story.job.state = row.state;
+    story.Happen(row.event);
+    EXPECT_EQ(story.job.state, row.then) << row.what;
+    EXPECT_EQ(story.last.changed, row.then != row.state) << row.what;
+  }
+}
+
+TEST(Lifecycle, AJobStartsOnTheGpusItIsGiven) {
+  Story story = Queued();
+  story.Happen(StartOrdered{{"GPU-a", "GPU-b"}});
+  EXPECT_EQ(story.job.gpus, (std::vector<std::string>{"GPU-a", "GPU-b"}));
+  EXPECT_EQ(story.last.effects, std::vector{Effect::kLaunch});
+}
+
+TEST(Lifecycle, ARunIsAccountedForOnce) {
+  Story story = Queued();
+  story.Happen(StartOrdered{{"GPU-a", "GPU-b"}}).KeeperStarts().Runs();
+  story.Write(keeper::ClockPaused{true}).Write(keeper::ClockPaused{false});  // at 3 and 4 s
+  story.Ends(EndKind::kExited, 3);
+  ASSERT_TRUE(story.last.run);
+  const RunAccount& run = *story.last.run;
+  EXPECT_EQ(run.project, "vision");
+  EXPECT_EQ(run.gpus.size(), 2U);
+  EXPECT_EQ(run.waited, base::Millis(12'000)) << "from -10 s to 2 s";
+  EXPECT_EQ(run.ran, base::Millis(2'000)) << "from 2 s to 5 s, of which one off the GPU";
+  EXPECT_EQ(run.outcome, "failed");
+  EXPECT_DOUBLE_EQ(run.GpuSeconds(), 4);
+  story.Over();
+  EXPECT_FALSE(story.last.run);
+}
+
+TEST(Lifecycle, AFailedRunIsRepeatedAsOftenAsWasAskedFor) {
+  Story story = Queued({1, base::Millis(5000), {}});
+  story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Ends(EndKind::kExited, 3).Over();
+  EXPECT_EQ(story.job.state, JobState::kQueued);
+  EXPECT_EQ(story.job.attempts, 1);
+  EXPECT_EQ(story.job.not_before, At(4) + base::Millis(5000));
+  EXPECT_EQ(story.job.waiting_since, At(4));
+  EXPECT_TRUE(story.job.gpus.empty());
+  EXPECT_EQ(story.job.incarnation, 2);
+  EXPECT_EQ(story.job.ended_at, std::nullopt);
+  story.Happen(StartOrdered{{"GPU-b"}})
+      .NewIncarnation()
+      .KeeperStarts(70)
+      .Runs()
+      .Ends(EndKind::kExited, 3)
+      .Over();
+  EXPECT_EQ(story.job.state, JobState::kFailed);
+  EXPECT_EQ(story.job.runs, 2);
+  EXPECT_EQ(story.kinds, "job_started job_requeued job_restarted job_failed");
+}
+
+TEST(Lifecycle, OnlyTheExitStatusesThatWereNamedAreWorthARetry) {
+  for (const auto& [code, state] : {std::pair{75, JobState::kQueued}, std::pair{3, JobState::kFailed},
+                                    std::pair{0, JobState::kFinished}}) {
+    Story story = Queued({2, {}, {75}});
+    story.Happen(StartOrdered{}).KeeperStarts().Runs().Ends(EndKind::kExited, code).Over();
+    EXPECT_EQ(story.job.state, state) << code;
+  }
+}
+
+TEST(Lifecycle, WhatSomebodyOrderedIsNotRepeated) {
+  for (const Reason& reason : {Reason{"time_limit", ""}, kLimit}) {
+    Story story = Queued({2, {}, {}});
+    story.Happen(StartOrdered{}).KeeperStarts().Runs().Ends(EndKind::kSignalled, 15, reason).Over("stopped");
+    EXPECT_TRUE(IsEnded(story.job)) << reason.word;
+  }
+}
+
+TEST(Lifecycle, AJobThatMadeRoomWaitsAgainAndThatCountsForNoRetry) {
+  Story story = Queued();
+  const Reason preempted{"preempted", "made room for job 9"};
+  story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Happen(RequeueAsked{preempted});
+  EXPECT_EQ(story.job.state, JobState::kStopping);
+  EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderStop});
+  story.Write(StopOrdered{preempted}).Ends(EndKind::kSignalled, 15, preempted).Over("stopped");
+  EXPECT_EQ(story.job.state, JobState::kQueued);
+  EXPECT_EQ(story.job.attempts, 0);
+  EXPECT_FALSE(story.job.stop_wanted || story.job.requeue_when_ended);
+}
+
+TEST(Lifecycle, AJobThatFinishedBeforeItCouldMakeRoomHasFinished) {
+  Story story = Queued();
+  story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Happen(RequeueAsked{{"preempted", ""}});
+  story.Ends(EndKind::kExited, 0).Over();
+  EXPECT_EQ(story.job.state, JobState::kFinished);
+}
+
+TEST(Lifecycle, ACancelledJobDoesNotWaitAgainWhateverItWasEndedFor) {
+  Story story = Queued({5, {}, {}});
+  const Reason preempted{"preempted", "made room for job 9"};
+  story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Happen(RequeueAsked{preempted});
+  story.Happen(CancelAsked{{"cancelled", "cancelled by lab1"}, At(9)});
+  story.Write(StopOrdered{preempted}).Ends(EndKind::kSignalled, 15, preempted).Over("stopped");
+  EXPECT_EQ(story.job.state, JobState::kCancelled);
+  EXPECT_EQ(story.job.reason, "cancelled");
+}
+
+TEST(Lifecycle, RestartingAnEndedJobOfTheQueueLetsItWaitAgain) {
+  Story story = Queued();
+  story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Ends(EndKind::kExited, 1).Over();
+  story.Happen(RestartAsked{{"restart", "by lab1"}, At(9)});
+  EXPECT_EQ(story.job.state, JobState::kQueued);
+  EXPECT_TRUE(story.last.effects.empty());
+  EXPECT_EQ(story.job.incarnation, 2);
 }
 
 }  // namespace

@@ -55,61 +55,92 @@ void GetTime(const Json& json, const char* name, std::optional<base::WallTime>& 
     time = base::WallTime(base::Millis(it->get<std::int64_t>()));
 }
 
-Json ToJson(const Job& job) {
-  Json limits = Json::array();
-  for (const auto& [resource, values] : job.resource_limits)
-    limits.push_back({resource, values.first, values.second});
-  Json json{
-      {"id", job.id.value},
-      {"tag", job.tag},
-      {"uid", job.owner.uid},
-      {"gid", job.owner.gid},
-      {"groups", job.owner.groups},
-      {"user", job.owner.user},
-      {"command", job.command},
-      {"directory", job.directory},
-      {"environment", job.environment.variables()},
-      {"umask", job.umask},
-      {"resource_limits", std::move(limits)},
-      {"gpus", job.gpus},
-      {"priority", job.priority},
-      {"restart", keeper::ToString(job.restart)},
-      {"preload", job.preload},
-      {"share", job.share},
-      {"weight", job.weight},
-      {"oversubscribe", job.oversubscribe},
-      {"suspension", job.suspension},
-      {"state", ToString(job.state)},
-      {"cgroup", job.cgroup},
-      {"boot_id", job.boot_id},
-      {"submitted_at", job.submitted_at.time_since_epoch().count()},
-      {"runs", job.runs},
-      {"restarts", job.restarts},
-      {"incarnation", job.incarnation},
-      {"journal_seq", job.journal_seq},
-      {"stop_wanted", job.stop_wanted},
-      {"remove_when_ended", job.remove_when_ended},
-      {"updated", job.updated},
-  };
+// Only what is not as in a job that says nothing.
+template <typename T>
+void PutUnless(Json& json, const char* name, const T& value, const T& usual) {
+  if (!(value == usual)) json[name] = value;
+}
+
+Json LimitsToJson(const ResourceLimits& limits) {
+  Json list = Json::array();
+  for (const auto& [resource, values] : limits) list.push_back({resource, values.first, values.second});
+  return list;
+}
+
+ResourceLimits LimitsFromJson(const Json& list) {
+  ResourceLimits limits;
+  for (const Json& limit : list)
+    limits[limit.at(0).get<int>()] = {limit.at(1).get<std::uint64_t>(), limit.at(2).get<std::uint64_t>()};
+  return limits;
+}
+
+void PutRequest(Json& json, const Job& job, const Job& usual) {
+  PutUnless(json, "tag", job.tag, usual.tag);
+  json["uid"] = job.owner.uid;
+  json["gid"] = job.owner.gid;
+  PutUnless(json, "groups", job.owner.groups, usual.owner.groups);
+  PutUnless(json, "user", job.owner.user, usual.owner.user);
+  json["command"] = job.command;
+  PutUnless(json, "directory", job.directory, usual.directory);
+  PutUnless(json, "umask", job.umask, usual.umask);
+  PutUnless(json, "gpus", job.gpus, usual.gpus);
+  PutUnless(json, "priority", job.priority, usual.priority);
+  if (job.restart != usual.restart) json["restart"] = keeper::ToString(job.restart);
+  PutUnless(json, "preload", job.preload, usual.preload);
+  PutUnless(json, "share", job.share, usual.share);
+  PutUnless(json, "weight", job.weight, usual.weight);
+  PutUnless(json, "oversubscribe", job.oversubscribe, usual.oversubscribe);
   PutSize(json, "memory", job.memory);
   PutSize(json, "soft", job.soft);
   if (job.grace) json["grace_ms"] = job.grace->count();
+  PutUnless(json, "queued", job.queued, usual.queued);
+  PutUnless(json, "array", job.array.array.value, usual.array.array.value);
+  PutUnless(json, "array_task", job.array.task, usual.array.task);
+  PutUnless(json, "array_limit", job.array.limit, usual.array.limit);
+}
+
+void PutProgress(Json& json, const Job& job, const Job& usual) {
+  json["state"] = ToString(job.state);
   Put(json, "reason", job.reason);
   Put(json, "reason_detail", job.reason_detail);
   PutProcess(json, "process", job.process);
   PutProcess(json, "keeper", job.keeper);
+  PutUnless(json, "cgroup", job.cgroup, usual.cgroup);
+  PutUnless(json, "boot_id", job.boot_id, usual.boot_id);
   Put(json, "exit_code", job.exit_code);
   Put(json, "signal", job.signal);
   if (job.verdict) json["verdict"] = ToString(*job.verdict);
   if (job.peak) json["peak"] = job.peak->count;
+  json["submitted_at"] = job.submitted_at.time_since_epoch().count();
   PutTime(json, "started_at", job.started_at);
   PutTime(json, "ended_at", job.ended_at);
+  PutUnless(json, "suspension", job.suspension, usual.suspension);
+  PutUnless(json, "runs", job.runs, usual.runs);
+  PutUnless(json, "restarts", job.restarts, usual.restarts);
+  PutUnless(json, "attempts", job.attempts, usual.attempts);
+  if (job.queued && job.waiting_since != job.submitted_at)
+    json["waiting_since"] = job.waiting_since.time_since_epoch().count();
+  PutTime(json, "not_before", job.not_before);
+  PutUnless(json, "suspended_ms", job.suspended.count(), usual.suspended.count());
+  PutTime(json, "off_since", job.off_since);
+  PutUnless(json, "incarnation", job.incarnation, usual.incarnation);
+  PutUnless(json, "journal_seq", job.journal_seq, usual.journal_seq);
+  PutUnless(json, "stop_wanted", job.stop_wanted, usual.stop_wanted);
+  PutUnless(json, "remove_when_ended", job.remove_when_ended, usual.remove_when_ended);
+  PutUnless(json, "requeue_when_ended", job.requeue_when_ended, usual.requeue_when_ended);
+  PutUnless(json, "cancel_wanted", job.cancel_wanted, usual.cancel_wanted);
+  PutUnless(json, "updated", job.updated, usual.updated);
+}
+
+Json ToJson(const Job& job) {
+  static const Job kUsual;
+  Json json{{"id", job.id.value}};
+  PutRequest(json, job, kUsual);
+  PutProgress(json, job, kUsual);
   return json;
 }
 
-base::Result<Job> FromJson(const Json& json) {
-  Job job;
-  job.id.value = json.at("id").get<std::int64_t>();
+void GetRequest(const Json& json, Job& job) {
   Get(json, "tag", job.tag);
   Get(json, "uid", job.owner.uid);
   Get(json, "gid", job.owner.gid);
@@ -117,28 +148,26 @@ base::Result<Job> FromJson(const Json& json) {
   Get(json, "user", job.owner.user);
   Get(json, "command", job.command);
   Get(json, "directory", job.directory);
-  Environment::Variables variables;
-  Get(json, "environment", variables);
-  job.environment = Environment(std::move(variables));
+  if (auto it = json.find("environment"); it != json.end())
+    job.environment = Environment(it->get<Environment::Variables>());
   Get(json, "umask", job.umask);
-  for (const Json& limit : json.value("resource_limits", Json::array()))
-    job.resource_limits[limit.at(0).get<int>()] = {limit.at(1).get<std::uint64_t>(),
-                                                   limit.at(2).get<std::uint64_t>()};
+  if (auto it = json.find("resource_limits"); it != json.end()) job.resource_limits = LimitsFromJson(*it);
   GetSize(json, "memory", job.memory);
   GetSize(json, "soft", job.soft);
   Get(json, "gpus", job.gpus);
   Get(json, "priority", job.priority);
-  GPUMAN_ASSIGN(job.restart, keeper::ParseRestartMode(json.value("restart", "no")));
   if (auto it = json.find("grace_ms"); it != json.end()) job.grace = base::Millis(it->get<std::int64_t>());
   Get(json, "preload", job.preload);
   Get(json, "share", job.share);
   Get(json, "weight", job.weight);
   Get(json, "oversubscribe", job.oversubscribe);
-  Get(json, "suspension", job.suspension);
+  Get(json, "queued", job.queued);
+  Get(json, "array", job.array.array.value);
+  Get(json, "array_task", job.array.task);
+  Get(json, "array_limit", job.array.limit);
+}
 
-  const auto state = JobStateFromString(json.at("state").get<std::string>());
-  if (!state) return Fail(ErrorCode::kCorrupt, "unknown state " + json.at("state").dump());
-  job.state = *state;
+void GetProgress(const Json& json, Job& job) {
   Get(json, "reason", job.reason);
   Get(json, "reason_detail", job.reason_detail);
   GetProcess(json, "process", job.process);
@@ -153,21 +182,93 @@ base::Result<Job> FromJson(const Json& json) {
   job.submitted_at = base::WallTime(base::Millis(json.value("submitted_at", std::int64_t{0})));
   GetTime(json, "started_at", job.started_at);
   GetTime(json, "ended_at", job.ended_at);
+  Get(json, "suspension", job.suspension);
   Get(json, "runs", job.runs);
   Get(json, "restarts", job.restarts);
+  Get(json, "attempts", job.attempts);
+  std::optional<base::WallTime> since;
+  GetTime(json, "waiting_since", since);
+  job.waiting_since = since.value_or(job.queued ? job.submitted_at : base::WallTime{});
+  GetTime(json, "not_before", job.not_before);
+  job.suspended = base::Millis(json.value("suspended_ms", std::int64_t{0}));
+  GetTime(json, "off_since", job.off_since);
   Get(json, "incarnation", job.incarnation);
   Get(json, "journal_seq", job.journal_seq);
   Get(json, "stop_wanted", job.stop_wanted);
   Get(json, "remove_when_ended", job.remove_when_ended);
+  Get(json, "requeue_when_ended", job.requeue_when_ended);
+  Get(json, "cancel_wanted", job.cancel_wanted);
   Get(json, "updated", job.updated);
+}
+
+base::Result<Job> FromJson(const Json& json) {
+  Job job;
+  job.id.value = json.at("id").get<std::int64_t>();
+  GetRequest(json, job);
+  GPUMAN_ASSIGN(job.restart, keeper::ParseRestartMode(json.value("restart", "no")));
+  const auto state = JobStateFromString(json.at("state").get<std::string>());
+  if (!state) return Fail(ErrorCode::kCorrupt, "unknown state " + json.at("state").dump());
+  job.state = *state;
+  GetProgress(json, job);
   return job;
+}
+
+Json TermsToJson(const Terms& terms) {
+  static const Terms kUsual;
+  Json json = Json::object();
+  PutUnless(json, "request", terms.request, kUsual.request);
+  PutUnless(json, "script", terms.script, kUsual.script);
+  PutUnless(json, "project", terms.project, kUsual.project);
+  if (terms.retries.count > 0)
+    json["retries"] = {{"count", terms.retries.count},
+                       {"delay_ms", terms.retries.delay.count()},
+                       {"on_exit_codes", terms.retries.on_exit_codes}};
+  if (terms.time_limit) json["time_limit_ms"] = terms.time_limit->count();
+  PutUnless(json, "warn_signal", terms.warn_signal, kUsual.warn_signal);
+  PutUnless(json, "warn_before_ms", terms.warn_before.count(), kUsual.warn_before.count());
+  PutUnless(json, "stdin", terms.standard_input, kUsual.standard_input);
+  PutUnless(json, "stdout", terms.standard_output, kUsual.standard_output);
+  PutUnless(json, "stderr", terms.standard_error, kUsual.standard_error);
+  return json;
+}
+
+Terms TermsFromJson(const Json& json) {
+  Terms terms;
+  Get(json, "request", terms.request);
+  Get(json, "script", terms.script);
+  Get(json, "project", terms.project);
+  if (auto it = json.find("retries"); it != json.end()) {
+    terms.retries.count = it->at("count").get<int>();
+    terms.retries.delay = base::Millis(it->value("delay_ms", std::int64_t{0}));
+    Get(*it, "on_exit_codes", terms.retries.on_exit_codes);
+  }
+  if (auto it = json.find("time_limit_ms"); it != json.end())
+    terms.time_limit = base::Millis(it->get<std::int64_t>());
+  Get(json, "warn_signal", terms.warn_signal);
+  terms.warn_before = base::Millis(json.value("warn_before_ms", std::int64_t{0}));
+  Get(json, "stdin", terms.standard_input);
+  Get(json, "stdout", terms.standard_output);
+  Get(json, "stderr", terms.standard_error);
+  return terms;
+}
+
+std::string Text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+template <typename Read>
+auto Parsed(std::string_view text, Read&& read) -> base::Result<decltype(read(Json()))> {
+  try {
+    return read(Json::parse(text));
+  } catch (const Json::exception& error) {
+    return Fail(ErrorCode::kCorrupt, error.what());
+  }
 }
 
 }  // namespace
 
-std::string SerializeJob(const Job& job) {
-  return ToJson(job).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string SerializeJob(const Job& job) { return Text(ToJson(job)); }
+std::string Serialize(const Environment& environment) { return Text(environment.variables()); }
+std::string Serialize(const ResourceLimits& limits) { return Text(LimitsToJson(limits)); }
+std::string Serialize(const Terms& terms) { return Text(TermsToJson(terms)); }
 
 base::Result<Job> ParseJob(std::string_view text) {
   try {
@@ -176,5 +277,11 @@ base::Result<Job> ParseJob(std::string_view text) {
     return Fail(ErrorCode::kCorrupt, error.what());
   }
 }
+
+base::Result<Environment> ParseEnvironment(std::string_view text) {
+  return Parsed(text, [](const Json& json) { return Environment(json.get<Environment::Variables>()); });
+}
+base::Result<ResourceLimits> ParseLimits(std::string_view text) { return Parsed(text, LimitsFromJson); }
+base::Result<Terms> ParseTerms(std::string_view text) { return Parsed(text, TermsFromJson); }
 
 }  // namespace gpuman::jobs

@@ -14,7 +14,7 @@ Job Full() {
   job.directory = "/home/lab1";
   job.environment = Environment{{"PATH", "/bin"}, {"EMPTY", ""}, {"UTF", "\u00e4"}};
   job.umask = 077;
-  job.resource_limits = {{7, {1024, UINT64_MAX}}};
+  job.resource_limits = ResourceLimits{{7, {1024, UINT64_MAX}}};
   job.memory = base::SizeSpec{base::MiB(512), 0};
   job.soft = base::SizeSpec{{}, 12.5};
   job.gpus = {"GPU-1", "GPU-2"};
@@ -45,6 +45,15 @@ Job Full() {
   job.incarnation = 2;
   job.journal_seq = 9;
   job.remove_when_ended = true;
+  job.queued = true;
+  job.array = {{40}, 2, 4};
+  job.attempts = 1;
+  job.waiting_since = base::WallTime(base::Millis(4));
+  job.not_before = base::WallTime(base::Millis(5));
+  job.suspended = base::Millis(6);
+  job.off_since = base::WallTime(base::Millis(7));
+  job.requeue_when_ended = true;
+  job.cancel_wanted = true;
   return job;
 }
 
@@ -57,13 +66,51 @@ TEST(JobRecord, ComesBackAsItWasWritten) {
     EXPECT_EQ(back->owner, job.owner);
     EXPECT_EQ(back->memory, job.memory);
     EXPECT_EQ(back->soft, job.soft);
-    EXPECT_EQ(back->resource_limits, job.resource_limits);
+    EXPECT_EQ(back->array, job.array);
+    EXPECT_EQ(back->waiting_since, job.waiting_since);
+    EXPECT_EQ(back->off_since, job.off_since);
+    EXPECT_TRUE(back->cancel_wanted == job.cancel_wanted && back->queued == job.queued);
     EXPECT_EQ(back->process, job.process);
     EXPECT_EQ(back->grace, job.grace);
     EXPECT_EQ(back->verdict, job.verdict);
     EXPECT_EQ(back->ended_at, job.ended_at);
-    EXPECT_EQ(back->environment, job.environment);
   }
+}
+
+TEST(JobRecord, LeavesOutWhatIsAsUsual) {
+  Job job;
+  job.id = {7};
+  job.state = JobState::kQueued;
+  EXPECT_LT(SerializeJob(job).size(), 80U) << SerializeJob(job);
+}
+
+TEST(JobRecord, PartsThatJobsHaveInCommonAreTextsOfTheirOwn) {
+  const Job job = Full();
+  EXPECT_EQ(*ParseEnvironment(Serialize(job.environment)), job.environment);
+  EXPECT_EQ(*ParseLimits(Serialize(*job.resource_limits)), *job.resource_limits);
+  Terms terms;
+  terms.request = R"({"v":1})";
+  terms.project = "p";
+  terms.retries = {3, base::Millis(500), {1, 75}};
+  terms.time_limit = base::Millis(7200);
+  terms.warn_signal = 10;
+  terms.warn_before = base::Millis(60);
+  terms.standard_input = "in";
+  terms.standard_output = "out-%j";
+  terms.standard_error = "err";
+  for (const Terms& one : {terms, Terms{}}) EXPECT_EQ(*ParseTerms(Serialize(one)), one);
+  for (const char* text : {"", "[", "7"}) {
+    EXPECT_FALSE(ParseEnvironment(text)) << text;
+    EXPECT_FALSE(ParseLimits(text)) << text;
+  }
+}
+
+TEST(JobRecord, ReadsEnvironmentAndLimitsWhereAnOlderVersionWroteThem) {
+  const auto job =
+      ParseJob(R"({"id":1,"state":"running","environment":{"A":"b"},"resource_limits":[[7,1024,2048]]})");
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->environment, (Environment{{"A", "b"}}));
+  EXPECT_EQ(*job->resource_limits, (ResourceLimits{{7, {1024, 2048}}}));
 }
 
 TEST(JobRecord, IsCorruptWithoutWhatCannotBeGuessed) {

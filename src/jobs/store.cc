@@ -3,14 +3,18 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <unordered_map>
 
 #include "base/file.h"
 #include "jobs/record.h"
+#include "jobs/shared_texts.h"
 
 namespace gpuman::jobs {
 namespace {
@@ -22,6 +26,7 @@ using base::Result;
 // "gpum": marks the file as ours (PRAGMA application_id).
 constexpr int kApplicationId = 0x6770756d;
 constexpr int kBusyTimeoutMs = 2000;
+constexpr std::size_t kSweepAfter = 1000;  // jobs erased: what only they had is deleted
 
 // Step n brings schema n to n + 1. Steps that were released are never changed.
 constexpr std::array<const char*, kStoreVersion> kMigrations{
@@ -30,6 +35,19 @@ constexpr std::array<const char*, kStoreVersion> kMigrations{
        CREATE TABLE events(id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL, kind TEXT NOT NULL,
                            job INTEGER, tag TEXT, gpu TEXT, message TEXT NOT NULL, data TEXT NOT NULL);
        CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;)",
+    // Environment, limits and terms: rows of `shared`; of jobs from schema 1 they are in the record.
+    R"(ALTER TABLE jobs ADD COLUMN environment INTEGER;
+       ALTER TABLE jobs ADD COLUMN limits INTEGER;
+       ALTER TABLE jobs ADD COLUMN terms INTEGER;
+       CREATE TABLE shared(id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL);
+       CREATE TABLE accounting(id INTEGER PRIMARY KEY AUTOINCREMENT, job INTEGER NOT NULL, user TEXT NOT NULL,
+                               project TEXT NOT NULL, gpus TEXT NOT NULL, memory INTEGER NOT NULL,
+                               started_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL,
+                               waited_ms INTEGER NOT NULL, ran_ms INTEGER NOT NULL,
+                               gpu_seconds REAL NOT NULL, gpu_byte_seconds REAL NOT NULL,
+                               outcome TEXT NOT NULL, energy_j REAL);
+       CREATE INDEX accounting_by_end ON accounting(ended_ms);
+       CREATE TABLE setting(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;)",
 };
 
 // What to do when the file cannot be used as it is.
@@ -134,9 +152,18 @@ class SqliteStore final : public Store {
       db_.exec("PRAGMA synchronous=FULL");
       db_.exec("PRAGMA cache_size=-512");  // KiB; the daemon itself keeps what it needs
       GPUMAN_TRY(Migrate(db_, file_));
+      shared_.emplace(db_);
       put_.emplace(db_,
-                   "INSERT INTO jobs(id,tag,user,state,record) VALUES(?,?,?,?,?) ON CONFLICT(id) DO UPDATE "
-                   "SET tag=excluded.tag,user=excluded.user,state=excluded.state,record=excluded.record");
+                   "INSERT INTO jobs(id,tag,user,state,record,environment,limits,terms) "
+                   "VALUES(?,?,?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET tag=excluded.tag,"
+                   "user=excluded.user,state=excluded.state,record=excluded.record,"
+                   "environment=excluded.environment,limits=excluded.limits,terms=excluded.terms");
+      run_.emplace(db_,
+                   "INSERT INTO accounting(job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
+                   "gpu_seconds,gpu_byte_seconds,outcome,energy_j) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
+      trim_runs_.emplace(db_, "DELETE FROM accounting WHERE ended_ms<?");
+      set_.emplace(db_, "INSERT OR REPLACE INTO setting(key,value) VALUES(?,?)");
+      unset_.emplace(db_, "DELETE FROM setting WHERE key=?");
       erase_.emplace(db_, "DELETE FROM jobs WHERE id=?");
       event_.emplace(db_,
                      "INSERT INTO events(id,at_ms,kind,job,tag,gpu,message,data) VALUES(?,?,?,?,?,?,?,?)");
@@ -148,16 +175,7 @@ class SqliteStore final : public Store {
   Result<StoreContents> Load(std::size_t event_limit) override {
     return Guarded(file_, "reading", [&]() -> Result<StoreContents> {
       StoreContents contents;
-      SQLite::Statement jobs(db_, "SELECT id,record FROM jobs ORDER BY id");
-      while (jobs.executeStep()) {
-        auto job = ParseJob(jobs.getColumn(1).getString());
-        if (!job)
-          return Fail(ErrorCode::kCorrupt,
-                      fmt::format("job {} in {} cannot be read: {}", jobs.getColumn(0).getInt64(),
-                                  file_.string(), job.error().message),
-                      WayOut(file_));
-        contents.jobs.push_back(std::move(*job));
-      }
+      GPUMAN_ASSIGN(contents.jobs, LoadJobs());
       SQLite::Statement events(db_,
                                "SELECT id,at_ms,kind,job,tag,gpu,message,data FROM (SELECT * FROM events "
                                "ORDER BY id DESC LIMIT ?) ORDER BY id");
@@ -165,18 +183,46 @@ class SqliteStore final : public Store {
       while (events.executeStep()) contents.events.push_back(ReadEvent(events));
       contents.last_job_id = LastId(db_, "jobs");
       contents.last_event_id = LastId(db_, "events");
+      SQLite::Statement settings(db_, "SELECT key,value FROM setting");
+      while (settings.executeStep())
+        contents.settings[settings.getColumn(0).getString()] = settings.getColumn(1).getString();
       return contents;
     });
   }
 
   Result<> Write(const Batch& batch) override {
-    return Guarded(file_, "writing", [&]() -> Result<> {
+    auto written = Guarded(file_, "writing", [&]() -> Result<> {
       SQLite::Transaction transaction(db_);
-      for (const Job& job : batch.put) Put(job);
-      for (const JobId id : batch.erase) Run(*erase_, [&](auto& s) { s.bind(1, id.value); });
-      for (const Event& event : batch.events) Put(event);
-      if (batch.first_event_kept) Run(*trim_, [&](auto& s) { s.bind(1, *batch.first_event_kept); });
+      WriteRows(batch);
       transaction.commit();
+      return {};
+    });
+    if (!written) {
+      shared_->RolledBack();
+      return written;
+    }
+    shared_->Committed();
+    erased_ += batch.erase.size();
+    if (erased_ < kSweepAfter) return written;
+    erased_ = 0;
+    // What is left over costs room alone, and the next sweep finds it.
+    (void)Guarded(file_, "tidying", [&]() -> Result<> {
+      shared_->Sweep();
+      return {};
+    }).has_value();
+    return written;
+  }
+
+  Result<> EachRun(base::WallTime since, base::WallTime until,
+                   const std::function<void(const RunAccount&)>& visit) override {
+    return Guarded(file_, "reading", [&]() -> Result<> {
+      SQLite::Statement query(db_,
+                              "SELECT job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
+                              "outcome,energy_j FROM accounting WHERE ended_ms>=? AND ended_ms<? "
+                              "ORDER BY ended_ms");
+      query.bind(1, static_cast<std::int64_t>(since.time_since_epoch().count()));
+      query.bind(2, static_cast<std::int64_t>(until.time_since_epoch().count()));
+      while (query.executeStep()) visit(ReadRun(query));
       return {};
     });
   }
@@ -202,14 +248,141 @@ class SqliteStore final : public Store {
     statement.exec();
   }
 
+  // A part that jobs have in common: each row is read once.
+  template <typename T>
+  class Parts {
+   public:
+    Parts(SqliteStore& store, Result<T> (*parse)(std::string_view)) : store_(store), parse_(parse) {}
+
+    // Nothing where the row of the job names none.
+    Result<> Take(SQLite::Statement& job, int column, T& into) {
+      if (job.isColumnNull(column)) return {};
+      const std::int64_t row = job.getColumn(column).getInt64();
+      if (const auto it = read_.find(row); it != read_.end()) {
+        into = it->second;
+        return {};
+      }
+      SQLite::Statement query(store_.db_, "SELECT text FROM shared WHERE id=?");
+      query.bind(1, row);
+      if (!query.executeStep()) return Fail(ErrorCode::kCorrupt, fmt::format("its part {} is missing", row));
+      GPUMAN_ASSIGN(into, parse_(query.getColumn(0).getString()));
+      store_.shared_->Learn(into.pointer(), row);
+      read_.emplace(row, into);
+      return {};
+    }
+
+   private:
+    SqliteStore& store_;
+    Result<T> (*parse_)(std::string_view);
+    std::unordered_map<std::int64_t, T> read_;
+  };
+
+  Result<std::vector<Job>> LoadJobs() {
+    Parts<Environment> environments(*this, ParseEnvironment);
+    Parts<Shared<ResourceLimits>> limits(
+        *this, [](std::string_view text) -> Result<Shared<ResourceLimits>> { return ParseLimits(text); });
+    Parts<Shared<Terms>> terms(
+        *this, [](std::string_view text) -> Result<Shared<Terms>> { return ParseTerms(text); });
+    std::vector<Job> jobs;
+    SQLite::Statement rows(db_, "SELECT id,record,environment,limits,terms FROM jobs ORDER BY id");
+    while (rows.executeStep()) {
+      auto read = [&]() -> Result<Job> {
+        GPUMAN_ASSIGN(Job job, ParseJob(rows.getColumn(1).getString()));
+        GPUMAN_TRY(environments.Take(rows, 2, job.environment));
+        GPUMAN_TRY(limits.Take(rows, 3, job.resource_limits));
+        GPUMAN_TRY(terms.Take(rows, 4, job.terms));
+        return job;
+      }();
+      if (!read)
+        return Fail(ErrorCode::kCorrupt,
+                    fmt::format("job {} in {} cannot be read: {}", rows.getColumn(0).getInt64(),
+                                file_.string(), read.error().message),
+                    WayOut(file_));
+      jobs.push_back(std::move(*read));
+    }
+    return jobs;
+  }
+
+  void WriteRows(const Batch& batch) {
+    if (batch.add)
+      for (const Job& job : *batch.add) Put(job);
+    for (const Job& job : batch.put) Put(job);
+    for (const JobId id : batch.erase) Run(*erase_, [&](auto& s) { s.bind(1, id.value); });
+    for (const Event& event : batch.events) Put(event);
+    if (batch.first_event_kept) Run(*trim_, [&](auto& s) { s.bind(1, *batch.first_event_kept); });
+    for (const RunAccount& run : batch.runs) Put(run);
+    if (batch.first_run_kept)
+      Run(*trim_runs_, [&](auto& s) {
+        s.bind(1, static_cast<std::int64_t>(batch.first_run_kept->time_since_epoch().count()));
+      });
+    for (const auto& [key, value] : batch.settings) {
+      if (!value) Run(*unset_, [&](auto& s) { s.bind(1, key); });
+      if (!value) continue;
+      Run(*set_, [&](auto& s) {
+        s.bind(1, key);
+        s.bind(2, *value);
+      });
+    }
+  }
+
   void Put(const Job& job) {
+    // Before the statement is bound: it writes rows of its own.
+    const auto environment =
+        shared_->RowOf(job.environment.pointer(), [&] { return Serialize(job.environment); });
+    const auto limits =
+        shared_->RowOf(job.resource_limits.pointer(), [&] { return Serialize(*job.resource_limits); });
+    const auto terms = shared_->RowOf(job.terms.pointer(), [&] { return Serialize(*job.terms); });
     Run(*put_, [&](auto& s) {
       s.bind(1, job.id.value);
       s.bind(2, job.tag);
       s.bind(3, job.owner.user);
       s.bind(4, std::string(ToString(job.state)));
       s.bind(5, SerializeJob(job));
+      s.bind(6, environment);
+      s.bind(7, limits);
+      s.bind(8, terms);
     });
+  }
+
+  void Put(const RunAccount& run) {
+    const auto millis = [](base::WallTime at) {
+      return static_cast<std::int64_t>(at.time_since_epoch().count());
+    };
+    Run(*run_, [&](auto& s) {
+      s.bind(1, run.job.value);
+      s.bind(2, run.user);
+      s.bind(3, run.project);
+      s.bind(4, fmt::format("{}", fmt::join(run.gpus, ",")));
+      s.bind(5, static_cast<std::int64_t>(run.memory.count));
+      s.bind(6, millis(run.started));
+      s.bind(7, millis(run.ended));
+      s.bind(8, static_cast<std::int64_t>(run.waited.count()));
+      s.bind(9, static_cast<std::int64_t>(run.ran.count()));
+      s.bind(10, run.GpuSeconds());
+      s.bind(11, run.GpuByteSeconds());
+      s.bind(12, run.outcome);
+      BindOptional(s, 13, run.energy);
+    });
+  }
+
+  static RunAccount ReadRun(SQLite::Statement& row) {
+    const auto wall = [&](int column) {
+      return base::WallTime(base::Millis(row.getColumn(column).getInt64()));
+    };
+    RunAccount run;
+    run.job = {row.getColumn(0).getInt64()};
+    run.user = row.getColumn(1).getString();
+    run.project = row.getColumn(2).getString();
+    std::istringstream gpus(row.getColumn(3).getString());
+    for (std::string gpu; std::getline(gpus, gpu, ',');) run.gpus.push_back(gpu);
+    run.memory = {static_cast<std::uint64_t>(row.getColumn(4).getInt64())};
+    run.started = wall(5);
+    run.ended = wall(6);
+    run.waited = base::Millis(row.getColumn(7).getInt64());
+    run.ran = base::Millis(row.getColumn(8).getInt64());
+    run.outcome = row.getColumn(9).getString();
+    if (!row.isColumnNull(10)) run.energy = row.getColumn(10).getDouble();
+    return run;
   }
 
   void Put(const Event& event) {
@@ -243,7 +416,9 @@ class SqliteStore final : public Store {
 
   std::filesystem::path file_;
   SQLite::Database db_;
-  std::optional<SQLite::Statement> put_, erase_, event_, trim_;
+  std::optional<SharedTexts> shared_;
+  std::optional<SQLite::Statement> put_, erase_, event_, trim_, run_, trim_runs_, set_, unset_;
+  std::size_t erased_ = kSweepAfter;  // jobs, since the last sweep: the first is at the first write
 };
 
 }  // namespace

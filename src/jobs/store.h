@@ -1,4 +1,5 @@
-// The daemon's memory across restarts: jobs and events in SQLite (write-ahead log, full sync).
+// The daemon's memory across restarts, in SQLite (write-ahead log, full sync): jobs, events, what runs took,
+// and settings that were made while it ran. docs/state.md has the tables.
 //
 // A Batch is written whole or not at all, and is on the disk when Write returns. A database that cannot be
 // trusted is never replaced or repaired behind the administrator's back: Open refuses and says what to do.
@@ -7,26 +8,35 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "jobs/accounting.h"
 #include "jobs/event.h"
 #include "jobs/job.h"
 
 namespace gpuman::jobs {
 
 // Schema this program writes; older ones are brought up to it, newer ones refused.
-inline constexpr int kStoreVersion = 1;
+inline constexpr int kStoreVersion = 2;
+
+// Texts by name ("queue", "quota/user/ann"); what is in them is their owner's business.
+using Settings = std::map<std::string, std::optional<std::string>>;
 
 struct Batch {
-  std::vector<Job> put;      // inserted or replaced by id
-  std::vector<JobId> erase;  // one that is not there is no error
+  std::vector<Job> put;                         // inserted or replaced by id
+  std::shared_ptr<const std::vector<Job>> add;  // the same; many, which need not be copied
+  std::vector<JobId> erase;                     // one that is not there is no error
   std::vector<Event> events;
   std::optional<std::int64_t> first_event_kept;  // older ones are deleted
-
-  bool Empty() const { return put.empty() && erase.empty() && events.empty() && !first_event_kept; }
+  std::vector<RunAccount> runs;
+  std::optional<base::WallTime> first_run_kept;  // those that ended before are deleted
+  Settings settings;                             // nullopt: deleted
 };
 
 struct StoreContents {
@@ -34,6 +44,7 @@ struct StoreContents {
   std::vector<Event> events;  // by id, the newest `event_limit`
   std::int64_t last_job_id = 0;
   std::int64_t last_event_id = 0;
+  Settings settings;
 };
 
 class Store {
@@ -45,6 +56,9 @@ class Store {
 
   virtual base::Result<StoreContents> Load(std::size_t event_limit) = 0;
   virtual base::Result<> Write(const Batch& batch) = 0;
+  // Runs that ended in [since, until), oldest first.
+  virtual base::Result<> EachRun(base::WallTime since, base::WallTime until,
+                                 const std::function<void(const RunAccount&)>& visit) = 0;
 
   // Makes the database refuse to grow beyond its present size, as on a full disk, until lifted.
   virtual void SetFull(bool full) = 0;

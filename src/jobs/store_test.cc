@@ -64,6 +64,135 @@ TEST_F(StoreTest, KeepsJobsAndEventsOverAReopening) {
   EXPECT_EQ(contents->events, (std::vector{Numbered(2), Numbered(3)}));
 }
 
+TEST_F(StoreTest, KeepsWhatJobsHaveInCommonOnceAndGivesItBackShared) {
+  Terms terms;
+  terms.request = R"({"v":1})";
+  const Shared<Terms> shared(terms);
+  const Environment environment{{"PATH", "/bin"}};
+  const auto count = [&] {
+    return SQLite::Database(file.string()).execAndGet("SELECT count(*) FROM shared").getInt();
+  };
+  {
+    auto store = Opened();
+    Batch batch;
+    auto many = std::make_shared<std::vector<Job>>();
+    for (int i = 1; i <= 100; ++i) {
+      Job job = Named(i, "t");
+      job.environment = environment;
+      job.terms = shared;
+      many->push_back(job);
+    }
+    batch.add = many;
+    ASSERT_TRUE(store->Write(batch));
+    EXPECT_EQ(count(), 3);
+  }
+  auto contents = Opened()->Load(0);
+  ASSERT_TRUE(contents);
+  ASSERT_EQ(contents->jobs.size(), 100U);
+  EXPECT_EQ(contents->jobs[99].terms->request, terms.request);
+  EXPECT_EQ(contents->jobs[0].terms.pointer(), contents->jobs[99].terms.pointer());
+  EXPECT_TRUE(contents->jobs[0].environment.shares_memory_with(contents->jobs[99].environment));
+}
+
+TEST_F(StoreTest, DeletesWhatNoJobHasAnyMore) {
+  auto store = Opened();
+  for (int i = 1; i <= 1100; ++i) {
+    Batch batch;
+    Job job = Named(i, "t");
+    job.environment = Environment{{"N", std::to_string(i)}};
+    batch.put = {job};
+    batch.erase = {{i - 50}};
+    ASSERT_TRUE(store->Write(batch));
+  }
+  EXPECT_LT(SQLite::Database(file.string()).execAndGet("SELECT count(*) FROM shared").getInt(), 400);
+  store.reset();
+  const auto contents = Opened()->Load(0);
+  ASSERT_TRUE(contents) << contents.error().message;
+  for (const Job& job : contents->jobs)
+    EXPECT_EQ(job.environment.variables().at("N"), std::to_string(job.id.value));
+}
+
+TEST_F(StoreTest, APartWhoseBatchWasRefusedIsWrittenWithTheNextOne) {
+  auto store = Opened();
+  Batch batch;
+  Job job = Named(1, std::string(100'000, 'x'));
+  job.environment = Environment{{"A", "b"}};
+  batch.put = {job};
+  store->SetFull(true);
+  ASSERT_FALSE(store->Write(batch));
+  store->SetFull(false);
+  ASSERT_TRUE(store->Write(batch));
+  const auto contents = store->Load(0);
+  ASSERT_TRUE(contents) << contents.error().message;
+  EXPECT_EQ(contents->jobs.at(0).environment, job.environment);
+}
+
+TEST_F(StoreTest, KeepsRunsAndSettings) {
+  auto store = Opened();
+  RunAccount run{{7},
+                 "ann",
+                 "vision",
+                 {"GPU-a", "GPU-b"},
+                 base::GiB(2),
+                 base::WallTime(base::Millis(1000)),
+                 base::WallTime(base::Millis(5000)),
+                 base::Millis(10),
+                 base::Millis(4000),
+                 "finished",
+                 12.5};
+  Batch batch;
+  batch.runs = {run};
+  batch.settings = {{"queue", "{}"}, {"quota/user/ann", "[1]"}};
+  ASSERT_TRUE(store->Write(batch));
+  batch = {};
+  batch.settings = {{"queue", std::nullopt}};
+  ASSERT_TRUE(store->Write(batch));
+  EXPECT_EQ(store->Load(0)->settings, (Settings{{"quota/user/ann", "[1]"}}));
+
+  const auto between = [&](int since, int until) {
+    std::vector<RunAccount> runs;
+    EXPECT_TRUE(store->EachRun(base::WallTime(base::Millis(since)), base::WallTime(base::Millis(until)),
+                               [&](const RunAccount& one) { runs.push_back(one); }));
+    return runs;
+  };
+  EXPECT_EQ(between(0, 6000), std::vector{run});
+  EXPECT_TRUE(between(0, 5000).empty());
+  batch = {};
+  batch.first_run_kept = base::WallTime(base::Millis(5001));
+  ASSERT_TRUE(store->Write(batch));
+  EXPECT_TRUE(between(0, 6000).empty());
+}
+
+TEST_F(StoreTest, TakesOverTheDatabaseOfTheFirstVersion) {
+  {
+    SQLite::Database db(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    db.exec(R"(CREATE TABLE jobs(id INTEGER PRIMARY KEY AUTOINCREMENT, tag TEXT NOT NULL, user TEXT NOT NULL,
+                                 state TEXT NOT NULL, record TEXT NOT NULL);
+               CREATE TABLE events(id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL,
+                                   kind TEXT NOT NULL, job INTEGER, tag TEXT, gpu TEXT, message TEXT NOT NULL,
+                                   data TEXT NOT NULL);
+               CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+               PRAGMA application_id=1735423341;
+               PRAGMA user_version=1;)");
+    db.exec(R"(INSERT INTO jobs VALUES(5,'train','lab1','running','{"id":5,"tag":"train","state":"running",
+               "environment":{"PATH":"/bin"},"resource_limits":[[7,1024,2048]],"command":["python"]}'))");
+  }
+  {
+    const auto contents = Opened()->Load(10);
+    ASSERT_TRUE(contents) << contents.error().message;
+    ASSERT_EQ(contents->jobs.size(), 1U);
+    EXPECT_EQ(contents->jobs[0].environment, (Environment{{"PATH", "/bin"}}));
+    EXPECT_EQ(contents->last_job_id, 5);
+    Batch batch;
+    batch.put = contents->jobs;
+    ASSERT_TRUE(Opened()->Write(batch));
+  }
+  const auto again = Opened()->Load(10);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->jobs.at(0).environment, (Environment{{"PATH", "/bin"}}));
+  EXPECT_EQ(*again->jobs.at(0).resource_limits, (ResourceLimits{{7, {1024, 2048}}}));
+}
+
 TEST_F(StoreTest, NeverGivesAnIdTwice) {
   auto store = Opened();
   Batch batch;
@@ -142,7 +271,7 @@ TEST_F(StoreTest, RefusesADamagedDatabase) {
 TEST_F(StoreTest, RefusesARecordThatCannotBeRead) {
   Opened();
   SQLite::Database(file.string(), SQLite::OPEN_READWRITE)
-      .exec("INSERT INTO jobs VALUES(3,'t','u','running','{\"id\":3')");
+      .exec("INSERT INTO jobs(id,tag,user,state,record) VALUES(3,'t','u','running','{\"id\":3')");
   const auto contents = Opened()->Load(10);
   ASSERT_FALSE(contents);
   EXPECT_EQ(contents.error().code, ErrorCode::kCorrupt);
@@ -184,6 +313,10 @@ class PickyStore final : public Store {
     for (const Job& job : batch.put)
       if (job.tag == "bad") return base::Fail(ErrorCode::kExhausted, "full");
     for (const Job& job : batch.put) written_.push_back(job.tag);
+    return {};
+  }
+  base::Result<> EachRun(base::WallTime, base::WallTime,
+                         const std::function<void(const RunAccount&)>&) override {
     return {};
   }
   void SetFull(bool) override {}

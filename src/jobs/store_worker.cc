@@ -12,6 +12,9 @@ void Append(Batch& to, const Batch& from) {
   to.put.insert(to.put.end(), from.put.begin(), from.put.end());
   to.erase.insert(to.erase.end(), from.erase.begin(), from.erase.end());
   to.events.insert(to.events.end(), from.events.begin(), from.events.end());
+  to.runs.insert(to.runs.end(), from.runs.begin(), from.runs.end());
+  if (from.first_run_kept) to.first_run_kept = from.first_run_kept;
+  for (const auto& [key, value] : from.settings) to.settings[key] = value;
   if (from.first_event_kept) to.first_event_kept = from.first_event_kept;
 }
 
@@ -37,26 +40,49 @@ void StoreWorker::Submit(Batch batch, Done done) {
   wake_.notify_one();
 }
 
+void StoreWorker::Read(std::function<void(Store&)> read) {
+  {
+    const std::lock_guard lock(mutex_);
+    reads_.push_back(std::move(read));
+  }
+  wake_.notify_one();
+}
+
 void StoreWorker::Run() {
   ::pthread_setname_np(::pthread_self(), "store");
   for (;;) {
     std::deque<Item> items;
+    std::deque<std::function<void(Store&)>> reads;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-      if (queue_.empty()) return;
+      wake_.wait(lock, [this] { return stopping_ || !queue_.empty() || !reads_.empty(); });
+      if (queue_.empty() && stopping_) return;
       items.swap(queue_);
+      reads.swap(reads_);
     }
-    WriteAll(items);
+    if (!items.empty()) WriteAll(items);
+    for (const auto& read : reads) read(*store_);
   }
 }
 
 void StoreWorker::WriteAll(std::deque<Item>& items) {
   // Within one batch jobs are put before they are erased, so a put after an erase needs a batch of its own;
-  // ids are never used again, so that does not happen.
+  // ids are never used again, so that does not happen. Many new jobs have a batch of their own as well.
+  while (!items.empty()) {
+    std::deque<Item> some;
+    do {
+      some.push_back(std::move(items.front()));
+      items.pop_front();
+    } while (!items.empty() && !some.back().batch.add && !items.front().batch.add);
+    WriteTogether(some);
+  }
+}
+
+void StoreWorker::WriteTogether(std::deque<Item>& items) {
   Batch together;
-  for (const Item& item : items) Append(together, item.batch);
-  auto outcome = store_->Write(together);
+  if (items.size() > 1)
+    for (const Item& item : items) Append(together, item.batch);
+  const auto outcome = store_->Write(items.size() > 1 ? together : items.front().batch);
   for (Item& item : items) {
     base::Result<> mine = outcome;
     if (!outcome && items.size() > 1) mine = store_->Write(item.batch);

@@ -29,6 +29,8 @@ class StoreWorker {
   ~StoreWorker();
 
   void Submit(Batch batch, Done done);
+  // Runs `read` on the worker, after what was submitted before; not at all where the worker is being ended.
+  void Read(std::function<void(Store&)> read);
 
  private:
   struct Item {
@@ -37,12 +39,14 @@ class StoreWorker {
   };
   void Run();
   void WriteAll(std::deque<Item>& items);
+  void WriteTogether(std::deque<Item>& items);
 
   std::unique_ptr<Store> store_;
   Post post_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Item> queue_;
+  std::deque<std::function<void(Store&)>> reads_;
   bool stopping_ = false;
   std::thread thread_;  // last: it uses everything above
 };

@@ -47,6 +47,10 @@ class SupervisorHost {
   // The job is not gpuman's any more: removed, forgotten or let go.
   virtual void OnJobForgotten(JobId job) = 0;
   virtual void OnNotice(const Job& job, const Notice& notice) = 0;
+  // A run has ended: its account is written with the job's record. May complete it.
+  virtual void OnRunEnded(const Job& job, RunAccount& run) = 0;
+  // Others wait for what becomes of it: it is not forgotten because it is old.
+  virtual bool IsNeeded(JobId job) = 0;
   // For the daemon's own log.
   virtual void OnTrouble(const Job& job, const std::string& what) = 0;
   // Largest use of memory seen in this run.
@@ -77,7 +81,7 @@ class Supervisor {
   Supervisor& operator=(const Supervisor&) = delete;
 
   // The store's jobs, once, before anything else.
-  void Adopt(const StoreContents& contents);
+  void Adopt(StoreContents contents);
   // Holds for jobs started from now on.
   void SetOptions(SupervisorOptions options);
 
@@ -95,6 +99,26 @@ class Supervisor {
   // Forgets the job and lets it run on, unlimited; it will not be restarted.
   void Release(JobId id, Done<Job> done);
 
+  // --- Jobs of the queue (supervisor_queue.cc) ---
+  // The id that the next job gets.
+  JobId NextId() const { return {last_id_ + 1}; }
+  // Gives waiting jobs the next ids, in their order, and keeps them until they are started. All of them, or
+  // none; nobody sees one before it is on the disk.
+  void Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done);
+  // Starts a waiting job on these GPUs (UUIDs). kConflict: it does not wait, or is held.
+  void Start(JobId id, std::vector<std::string> gpus, Done<Job> done);
+  // kConflict: it does not wait.
+  void Hold(JobId id, const keeper::Reason& reason, Done<Job> done);
+  void Unhold(JobId id, Done<Job> done);
+  // A job that runs is being ended when `done` is called; kConflict: it has ended.
+  void Cancel(JobId id, const keeper::Reason& reason, Done<Job> done);
+  // Ends its run, to run it again when its turn comes. Nothing happens to one that does not run.
+  void Requeue(JobId id, const keeper::Reason& reason);
+  // Changes what a waiting job asks for.
+  void Change(JobId id, const std::function<void(Job&)>& change, Done<Job> done);
+  // Time off the GPU does not count for its time limit: the keeper is told.
+  void SetOffGpu(JobId id, bool off);
+
   // For the guard. Unknown jobs and jobs without a keeper: nothing happens.
   void Announce(JobId id, const keeper::Reason& reason);
   base::Result<std::size_t> Signal(JobId id, int signal);
@@ -104,7 +128,8 @@ class Supervisor {
   const Job* Find(JobId id) const;
   // By id, or by tag: the job that has not ended, else the newest.
   base::Result<JobId> Resolve(const std::string& ref) const;
-  std::vector<const Job*> All() const;  // by id
+  std::vector<const Job*> All() const;     // by id
+  std::vector<const Job*> Active() const;  // those that neither wait nor have ended, by id
 
   // Calls `ended` once the job has ended or was let go, at once if it has. 0: called already.
   std::uint64_t WaitForEnd(JobId id, std::function<void(const Job&)> ended);
@@ -127,7 +152,15 @@ class Supervisor {
     std::function<void(const Job&)> ended;
   };
 
+  static base::Error NoSuchJob(std::string_view ref);
+  static keeper::UpdateSettings SettingsOf(const Job& job);
   base::Result<Entry*> Existing(JobId id);
+  void ShareParts(Job& job);
+  // Puts it where jobs of its state are found. After each change of state.
+  void File(const Entry& entry);
+  void LeaveRun(Entry& entry, const Job& before);
+  // Stores the change that `event` makes to a job that waits, and answers with it; kConflict: it makes none.
+  void Decide(JobId id, const JobEvent& event, Done<Job> done);
   void MakeLink(Entry& entry);
   void Launch(Entry& entry);
   void Discard(Entry& entry);
@@ -138,7 +171,7 @@ class Supervisor {
   void Trouble(JobId id, const std::string& what);
   void Happen(JobId id, const JobEvent& event, Done<void> stored = {});
   void Carry(JobId id, const std::vector<Effect>& effects);
-  void Save(JobId id, Done<void> stored);
+  void Save(JobId id, Done<void> stored, std::optional<RunAccount> run = {});
   void SaveDirtyLater();
   void SendStop(Entry& entry);
   void SendSettings(Entry& entry);
@@ -157,11 +190,15 @@ class Supervisor {
   SupervisorHost& host_;
   SupervisorOptions options_;
   std::map<JobId, Entry> entries_;
+  std::set<JobId> active_;
+  std::set<JobId> ended_;
   EnvironmentPool environments_;
+  Pool<ResourceLimits, ResourceLimitsHash> limits_;
+  Pool<Terms, TermsHash> terms_;
   std::int64_t last_id_ = 0;
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_waiter_ = 0;
-  std::set<JobId> dirty_;  // records the disk did not take
+  std::map<JobId, std::vector<RunAccount>> dirty_;  // records the disk did not take, and runs
   boost::asio::steady_timer retry_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Supervisor*> self_;

@@ -69,6 +69,9 @@ void ApplyBody(JobHistory& history, const Record&, const RestartScheduled& body)
   history.in_a_row = body.in_a_row;
 }
 
+// A run ends with its keeper, and the next one has its whole time.
+void ApplyBody(JobHistory&, const Record&, const ClockPaused&) {}
+
 void ApplyBody(JobHistory& history, const Record&, const SettingsChanged& body) {
   history.settings.push_back(body.settings);
 }

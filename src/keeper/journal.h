@@ -98,6 +98,12 @@ struct SettingsChanged {
   friend bool operator==(const SettingsChanged&, const SettingsChanged&) = default;
 };
 
+// The clock of the time limit stands still from here on, or goes on.
+struct ClockPaused {
+  bool paused = false;
+  friend bool operator==(const ClockPaused&, const ClockPaused&) = default;
+};
+
 // Last record: no process of the job is left and none will be started.
 struct JobEnded {
   RunNumber last_run = 0;  // 0: none was started
@@ -106,7 +112,7 @@ struct JobEnded {
 };
 
 using RecordBody = std::variant<KeeperStarted, RunStarted, StartFailed, RunEnded, StopOrdered,
-                                RestartScheduled, SettingsChanged, JobEnded>;
+                                RestartScheduled, SettingsChanged, ClockPaused, JobEnded>;
 
 struct Record {
   std::uint64_t seq = 0;  // 1, 2, … without gaps

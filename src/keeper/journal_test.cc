@@ -35,6 +35,7 @@ std::vector<Record> Story() {
       RestartScheduled{3, Millis{0}, 0, Reason{"restart", ""}},
       RunStarted{3, {103, 5003}, {}},
       SettingsChanged{R"({"stop_grace_ms":5})"},
+      ClockPaused{true},
       StopOrdered{{"stopped", "by lab1"}},
       RunEnded{
           .run = 3, .kind = EndKind::kExited, .code = 3, .lasted = Millis{1}, .usage = {}, .ordered = {}},

@@ -5,11 +5,13 @@
 #include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -62,7 +64,8 @@ class Child {
     if (auto taken = TakeIdentity(request_.spec); !taken) return taken;
     // A change of user takes the tie away.
     if (auto tied = TieToKeeper(); !tied) return tied;
-    return EnterDirectory(request_.spec);
+    if (auto entered = EnterDirectory(request_.spec); !entered) return entered;
+    return OpenFiles();
   }
 
   // By the system call: the C library keeps two signals to itself, and posix_spawn left those ignored.
@@ -90,10 +93,45 @@ class Child {
     return {};
   }
 
+  // As the job's user, in its directory.
+  SetupResult OpenFiles() {
+    const Spec& spec = request_.spec;
+    if (auto made = MakeScript(); !made) return made;
+    if (auto opened = OpenAs(0, spec.standard_input, O_RDONLY); !opened) return opened;
+    if (auto opened = OpenAs(1, spec.standard_output, O_WRONLY | O_CREAT | O_APPEND); !opened) return opened;
+    if (spec.standard_error.empty() || spec.standard_error == spec.standard_output) {
+      if (!spec.standard_output.empty() && ::dup2(1, 2) < 0)
+        return Failed("file", errno, "connecting the errors");
+      return {};
+    }
+    return OpenAs(2, spec.standard_error, O_WRONLY | O_CREAT | O_APPEND);
+  }
+
+  // In memory, so that nothing is left of it and nobody changes it; open for the interpreter alone to read.
+  SetupResult MakeScript() {
+    if (request_.spec.script.empty()) return {};
+    const int fd = ::memfd_create("script", 0);
+    if (fd < 0) return Failed("setup", errno, "making the file of the script");
+    if (auto written = base::WriteAll(fd, request_.spec.script); !written)
+      return tl::unexpected(SetupError{"setup", 0, "writing the script: " + written.error().message});
+    script_file_ = fmt::format("/dev/fd/{}", fd);
+    return {};
+  }
+
+  static SetupResult OpenAs(int number, const std::filesystem::path& file, int flags) {
+    if (file.empty()) return {};
+    const int fd = ::open(file.c_str(), flags | O_CLOEXEC | O_NOCTTY, 0666);
+    if (fd < 0) return Failed("file", errno, fmt::format("opening {}", file.string()));
+    if (::dup2(fd, number) < 0) return Failed("file", errno, fmt::format("using {}", file.string()));
+    return {};
+  }
+
   SetupError Execute() {
     Spec merged = request_.spec;
     merged.extra_environment.insert(merged.extra_environment.end(), request_.extra_environment.begin(),
                                     request_.extra_environment.end());
+    if (!script_file_.empty())
+      std::replace(merged.argv.begin(), merged.argv.end(), std::string(kScriptArgument), script_file_);
     auto environment = MergedEnvironment(merged);
     auto file = FindCommand(merged.argv[0], PathOf(environment));
     if (!file) return std::move(file.error());
@@ -131,6 +169,7 @@ class Child {
   pid_t keeper_;
   int report_fd_;
   std::vector<std::string> notes_;
+  std::string script_file_;  // empty: there is no script
 };
 
 }  // namespace

@@ -32,9 +32,11 @@ Machine::Machine(const Spec& spec)
     : restart_(spec.restart),
       stop_signal_(spec.stop_signal),
       stop_grace_(spec.stop_grace),
-      leftovers_(spec.leftovers) {}
+      leftovers_(spec.leftovers),
+      clock_(spec.time_limit) {}
 
-void Machine::ApplySettings(const UpdateSettings& settings) {
+void Machine::ApplySettings(const UpdateSettings& settings, MonoTime now) {
+  if (settings.time_limit) clock_.SetLimit(*settings.time_limit, now);
   if (settings.restart) restart_ = *settings.restart;
   if (settings.stop_grace) stop_grace_ = *settings.stop_grace;
 }
@@ -74,6 +76,7 @@ Actions Machine::OnLaunched(const RunStarted& started, MonoTime now) {
   process_ = started.process;
   run_began_ = now;
   phase_ = Phase::kRunning;
+  clock_.Start(now);
   if (!stop_ && !shutdown_ && !restart_order_) return actions;
   // An end was ordered while the command was on its way; its grace began then.
   phase_ = Phase::kStopping;
@@ -124,6 +127,7 @@ Actions Machine::OnTreeEmpty(MonoTime now) {
 
 Actions Machine::OnTime(MonoTime now) {
   Actions actions;
+  LookAtClock(actions, now);
   if (!deadline_ || now < *deadline_) return actions;
   if (phase_ == Phase::kWaiting) {
     Launch(actions);
@@ -132,6 +136,34 @@ Actions Machine::OnTime(MonoTime now) {
     deadline_ = now + kKillAgain;
   }
   return actions;
+}
+
+std::optional<MonoTime> Machine::deadline() const {
+  const auto due = ClockCounts() ? clock_.Due() : std::nullopt;
+  if (!due || (deadline_ && *deadline_ < *due)) return deadline_;
+  return due;
+}
+
+// Processes that outlive the command, and are waited for, have the limit too.
+bool Machine::ClockCounts() const {
+  return phase_ == Phase::kRunning || (phase_ == Phase::kLeftovers && leftovers_ == Leftovers::kWait);
+}
+
+void Machine::LookAtClock(Actions& actions, MonoTime now) {
+  if (!ClockCounts()) return;
+  if (clock_.TakeWarning(now)) {
+    const auto left = *clock_.limit().limit - clock_.Ran(now);
+    actions.emplace_back(action::Note{fmt::format("the time limit is reached in {}: signal {}",
+                                                  base::FormatDuration(left), clock_.limit().warn_signal)});
+    actions.emplace_back(action::SignalTree{clock_.limit().warn_signal});
+  }
+  if (!clock_.Expired(now)) return;
+  const Reason reason{
+      "time_limit", fmt::format("its time limit of {} is over", base::FormatDuration(*clock_.limit().limit))};
+  clock_.Stop();
+  actions.emplace_back(action::Note{reason.detail});
+  auto stop = Handle(StopJob{reason, std::nullopt, std::nullopt}, now);
+  actions.insert(actions.end(), stop->begin(), stop->end());
 }
 
 Actions Machine::OnShutdown(MonoTime now) {
@@ -196,10 +228,11 @@ base::Result<Actions> Machine::Handle(const RestartJob& command, MonoTime now) {
   return actions;
 }
 
-base::Result<Actions> Machine::Handle(const UpdateSettings& command, MonoTime) {
+base::Result<Actions> Machine::Handle(const UpdateSettings& command, MonoTime now) {
   Actions actions;
   actions.emplace_back(action::Append{SettingsChanged{SerializeSettings(command)}});
-  ApplySettings(command);
+  ApplySettings(command, now);
+  LookAtClock(actions, now);
   if (phase_ == Phase::kWaiting && restart_.mode == RestartMode::kNo) Finish(actions, "finished");
   return actions;
 }
@@ -211,6 +244,15 @@ base::Result<Actions> Machine::Handle(const SendSignalTo& command, MonoTime) {
     actions.emplace_back(action::SignalTree{command.signal});
   else
     actions.emplace_back(action::SignalMain{command.signal});
+  return actions;
+}
+
+base::Result<Actions> Machine::Handle(const PauseClock& command, MonoTime now) {
+  Actions actions;
+  if (!process_ || clock_.paused() == command.paused) return actions;
+  LookAtClock(actions, now);
+  clock_.Pause(command.paused, now);
+  actions.emplace_back(action::Append{ClockPaused{command.paused}});
   return actions;
 }
 
@@ -249,6 +291,7 @@ void Machine::AfterRun(Actions& actions, MonoTime now) {
   expected_.reset();
   deadline_.reset();
   wanted_signal_.reset();
+  clock_.Stop();
   const bool final = std::exchange(final_, false);
   const auto order = std::exchange(restart_order_, std::nullopt);
   if (stop_) return Finish(actions, "stopped");

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "keeper/journal.h"
 #include "keeper/protocol.h"
+#include "keeper/run_clock.h"
 #include "keeper/spec.h"
 
 namespace gpuman::keeper {
@@ -84,13 +85,13 @@ class Machine {
   base::Result<Actions> OnCommand(const Command& command, base::MonoTime now);
 
   // When OnTime is due; empty: never.
-  std::optional<base::MonoTime> deadline() const { return deadline_; }
+  std::optional<base::MonoTime> deadline() const;
   Phase phase() const { return phase_; }
   RunNumber run() const { return run_; }
   const std::optional<base::ProcessId>& process() const { return process_; }
 
   // Changes the settings without a word, for those in force before this keeper.
-  void ApplySettings(const UpdateSettings& settings);
+  void ApplySettings(const UpdateSettings& settings, base::MonoTime now = {});
 
  private:
   bool MainMayLive() const;
@@ -99,7 +100,11 @@ class Machine {
   base::Result<Actions> Handle(const RestartJob& command, base::MonoTime now);
   base::Result<Actions> Handle(const UpdateSettings& command, base::MonoTime now);
   base::Result<Actions> Handle(const SendSignalTo& command, base::MonoTime now);
+  base::Result<Actions> Handle(const PauseClock& command, base::MonoTime now);
   base::Result<Actions> Handle(const WriteNote& command, base::MonoTime now);
+  bool ClockCounts() const;
+  // What the time limit says.
+  void LookAtClock(Actions& actions, base::MonoTime now);
 
   // Begins, or hurries, the end of whatever lives: signal now, SIGKILL after the grace.
   void EndTree(Actions& actions, std::optional<int> signal, std::optional<base::Millis> grace,
@@ -116,6 +121,7 @@ class Machine {
   int stop_signal_;
   base::Millis stop_grace_;
   Leftovers leftovers_;
+  RunClock clock_;
 
   Phase phase_ = Phase::kWaiting;
   RunNumber run_ = 0;

@@ -43,6 +43,7 @@ std::vector<std::string> Words(const Actions& actions) {
       return "restart in " + std::to_string(r.delay.count());
     }
     std::string operator()(const SettingsChanged&) { return "settings"; }
+    std::string operator()(const ClockPaused& r) { return r.paused ? "clock stands" : "clock goes"; }
     std::string operator()(const JobEnded& r) { return "end " + r.why; }
   };
   std::vector<std::string> words;
@@ -72,6 +73,59 @@ TEST(Machine, EndsTheJobWithItsCommand) {
   EXPECT_THAT(Words(machine.OnMainEnded(Exit(3), true, At(10))),
               ElementsAre("exit 3", "end finished", "leave"));
   EXPECT_EQ(machine.phase(), Phase::kEnded);
+}
+
+Spec Limited() {
+  Spec spec = ExampleSpec(RestartMode::kAlways);
+  spec.time_limit = {milliseconds(1000), SIGUSR1, milliseconds(300)};
+  return spec;
+}
+
+TEST(Machine, WarnsAndThenEndsAJobWhoseTimeIsOver) {
+  auto machine = Running(Limited());
+  EXPECT_EQ(machine.deadline(), At(701));
+  EXPECT_THAT(Words(machine.OnTime(At(700))), IsEmpty());
+  EXPECT_THAT(Words(machine.OnTime(At(701))), ElementsAre("note", "signal-tree 10"));
+  EXPECT_EQ(machine.deadline(), At(1001));
+  EXPECT_THAT(Words(machine.OnTime(At(1001))), ElementsAre("note", "stop time_limit", "signal-tree 15"));
+  EXPECT_EQ(machine.deadline(), At(1501)) << "the grace";
+  EXPECT_THAT(Words(machine.OnMainEnded(Killed(SIGTERM), true, At(1002))),
+              ElementsAre("exit 15 time_limit", "end stopped", "leave"))
+      << "whatever the restart policy";
+}
+
+TEST(Machine, DoesNotCountTheTimeForWhichTheClockStands) {
+  auto machine = Running(Limited());
+  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(601))), ElementsAre("clock stands"));
+  EXPECT_FALSE(machine.deadline());
+  EXPECT_THAT(Words(machine.OnTime(At(5000))), IsEmpty());
+  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(5001))), IsEmpty()) << "it stands already";
+  EXPECT_THAT(Words(machine.OnCommand(PauseClock{false}, At(6001))), ElementsAre("clock goes"));
+  EXPECT_EQ(machine.deadline(), At(6101));
+  EXPECT_THAT(Words(machine.OnTime(At(6101))), ElementsAre("note", "signal-tree 10"));
+  EXPECT_EQ(machine.deadline(), At(6401));
+}
+
+TEST(Machine, TakesAnotherTimeLimitForTheRunThatGoesOn) {
+  auto machine = Running(Limited());
+  UpdateSettings longer;
+  longer.time_limit = milliseconds(5000);
+  EXPECT_THAT(Words(machine.OnCommand(longer, At(900))), ElementsAre("settings"));
+  EXPECT_EQ(machine.deadline(), At(4701));
+  UpdateSettings none;
+  none.time_limit = milliseconds(0);
+  EXPECT_THAT(Words(machine.OnCommand(none, At(901))), ElementsAre("settings"));
+  EXPECT_FALSE(machine.deadline());
+  UpdateSettings over;
+  over.time_limit = milliseconds(100);
+  EXPECT_THAT(Words(machine.OnCommand(over, At(902))),
+              ElementsAre("settings", "note", "stop time_limit", "signal-tree 15"));
+}
+
+TEST(Machine, LeavesACommandThatHasEndedInTimeToItsLeftovers) {
+  auto machine = Running(Limited());
+  EXPECT_THAT(Words(machine.OnMainEnded(Exit(0), false, At(990))), ElementsAre("exit 0", "signal-tree 15"));
+  EXPECT_THAT(Words(machine.OnTime(At(1001))), IsEmpty());
 }
 
 TEST(Machine, EndsWhatTheCommandLeavesBehindAfterTheGrace) {

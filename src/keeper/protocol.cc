@@ -100,11 +100,13 @@ Json CommandToJson(const UpdateSettings& command) {
   Put(json, "log_size_limit", command.log_size_limit);
   Put(json, "log_rotations", command.log_rotations);
   Put(json, "stop_grace_ms", command.stop_grace);
+  Put(json, "time_limit_ms", command.time_limit);
   return json;
 }
 Json CommandToJson(const SendSignalTo& command) {
   return {{"m", "signal"}, {"signal", command.signal}, {"tree", command.tree}};
 }
+Json CommandToJson(const PauseClock& command) { return {{"m", "clock"}, {"paused", command.paused}}; }
 Json CommandToJson(const WriteNote& command) { return {{"m", "note"}, {"text", ToJson(command.text)}}; }
 
 void CheckSignal(Fields& fields, int signal) {
@@ -131,6 +133,10 @@ UpdateSettings SettingsFromJson(Fields& fields) {
   fields.Take("log_size_limit", update.log_size_limit);
   fields.Take("log_rotations", update.log_rotations);
   fields.Take("stop_grace_ms", update.stop_grace);
+  fields.Take("time_limit_ms", update.time_limit);
+  if (update.time_limit)
+    if (auto checked = CheckTime(*update.time_limit, "time_limit_ms"); !checked)
+      fields.Complain(checked.error().message);
   if (update.stop_grace)
     if (auto checked = CheckTime(*update.stop_grace, "stop_grace_ms"); !checked)
       fields.Complain(checked.error().message);
@@ -156,6 +162,11 @@ std::optional<Command> CommandFromJson(Fields& fields, std::string_view word) {
     fields.Need("signal", command.signal);
     fields.Take("tree", command.tree);
     CheckSignal(fields, command.signal);
+    return command;
+  }
+  if (word == "clock") {
+    PauseClock command;
+    fields.Need("paused", command.paused);
     return command;
   }
   if (word == "note") {

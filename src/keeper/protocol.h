@@ -81,6 +81,7 @@ struct UpdateSettings {
   std::optional<base::Bytes> log_size_limit;
   std::optional<std::uint32_t> log_rotations;
   std::optional<base::Millis> stop_grace;
+  std::optional<base::Millis> time_limit;  // of the run that goes on too; 0: none any more
   friend bool operator==(const UpdateSettings&, const UpdateSettings&) = default;
 };
 
@@ -89,12 +90,18 @@ struct SendSignalTo {
   bool tree = false;  // false: the main process alone
 };
 
+// Stops the clock of the time limit, and lets it go on. For the current run.
+struct PauseClock {
+  bool paused = false;
+};
+
 // One line of gpuman's own in the job's log.
 struct WriteNote {
   std::string text;
 };
 
-using Command = std::variant<AnnounceReason, StopJob, RestartJob, UpdateSettings, SendSignalTo, WriteNote>;
+using Command =
+    std::variant<AnnounceReason, StopJob, RestartJob, UpdateSettings, SendSignalTo, PauseClock, WriteNote>;
 
 struct ClientHello {
   int min_version = kProtocolVersion;

@@ -34,6 +34,7 @@ constexpr std::string_view TypeWord(const RunEnded&) { return "exit"; }
 constexpr std::string_view TypeWord(const StopOrdered&) { return "stop"; }
 constexpr std::string_view TypeWord(const RestartScheduled&) { return "restart"; }
 constexpr std::string_view TypeWord(const SettingsChanged&) { return "settings"; }
+constexpr std::string_view TypeWord(const ClockPaused&) { return "clock"; }
 constexpr std::string_view TypeWord(const JobEnded&) { return "end"; }
 
 void Write(Json& json, const KeeperStarted& body) {
@@ -116,6 +117,9 @@ void Read(Fields& fields, RestartScheduled& body) {
 
 void Write(Json& json, const SettingsChanged& body) { json["settings"] = ToJson(body.settings); }
 void Read(Fields& fields, SettingsChanged& body) { fields.Need("settings", body.settings); }
+
+void Write(Json& json, const ClockPaused& body) { json["paused"] = body.paused; }
+void Read(Fields& fields, ClockPaused& body) { fields.Need("paused", body.paused); }
 
 void Write(Json& json, const JobEnded& body) {
   json["last_run"] = body.last_run;

@@ -122,6 +122,12 @@ base::Result<> Validate(const Spec& spec) {
   if (spec.stop_signal < 1 || spec.stop_signal > 64)
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is no signal", spec.stop_signal));
   GPUMAN_TRY(CheckTime(spec.stop_grace, "the stop grace"));
+  if (spec.time_limit.limit) GPUMAN_TRY(CheckTime(*spec.time_limit.limit, "the time limit"));
+  GPUMAN_TRY(CheckTime(spec.time_limit.warn_before, "the time of the warning"));
+  if (spec.time_limit.warn_signal < 0 || spec.time_limit.warn_signal > 64)
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is no signal", spec.time_limit.warn_signal));
+  for (const auto* file : {&spec.standard_input, &spec.standard_output, &spec.standard_error})
+    GPUMAN_TRY(CheckText(file->native(), "the name of a file"));
   GPUMAN_TRY(CheckRotations(spec.log.rotations));
   return CheckPolicy(spec.restart);
 }
@@ -148,6 +154,15 @@ std::string SerializeSpec(const Spec& spec) {
                {"stop_grace_ms", ToJson(spec.stop_grace)},
                {"leftovers", spec.leftovers == Leftovers::kEnd ? "end" : "wait"},
                {"use_cgroup", spec.use_cgroup}};
+  if (!spec.script.empty()) json["script"] = ToJson(spec.script);
+  Put(json, "time_limit_ms", spec.time_limit.limit);
+  if (spec.time_limit.warn_signal != 0) {
+    json["warn_signal"] = spec.time_limit.warn_signal;
+    json["warn_before_ms"] = ToJson(spec.time_limit.warn_before);
+  }
+  if (!spec.standard_input.empty()) json["stdin"] = ToJson(spec.standard_input);
+  if (!spec.standard_output.empty()) json["stdout"] = ToJson(spec.standard_output);
+  if (!spec.standard_error.empty()) json["stderr"] = ToJson(spec.standard_error);
   Put(json, "nice", spec.nice);
   Put(json, "oom_score_adj", spec.oom_score_adj);
   if (!spec.cgroup_parent.empty()) json["cgroup_parent"] = ToJson(spec.cgroup_parent);
@@ -183,6 +198,13 @@ base::Result<Spec> ParseSpec(std::string_view text) {
   fields.Take("leftovers", leftovers);
   if (leftovers != "end" && leftovers != "wait") fields.Complain("leftovers is neither end nor wait");
   spec.leftovers = leftovers == "wait" ? Leftovers::kWait : Leftovers::kEnd;
+  fields.Take("script", spec.script);
+  fields.Take("time_limit_ms", spec.time_limit.limit);
+  fields.Take("warn_signal", spec.time_limit.warn_signal);
+  fields.Take("warn_before_ms", spec.time_limit.warn_before);
+  fields.Take("stdin", spec.standard_input);
+  fields.Take("stdout", spec.standard_output);
+  fields.Take("stderr", spec.standard_error);
   fields.Take("use_cgroup", spec.use_cgroup);
   fields.Take("nice", spec.nice);
   fields.Take("oom_score_adj", spec.oom_score_adj);

@@ -21,6 +21,8 @@ namespace gpuman::keeper {
 
 inline constexpr int kSpecVersion = 1;
 
+inline constexpr std::string_view kScriptArgument = "{script}";
+
 struct ResourceLimit {
   int resource = 0;  // RLIMIT_…
   rlim_t soft = RLIM_INFINITY;
@@ -41,10 +43,21 @@ enum class Leftovers {
   kWait,  // the job, and a restart, wait until they end by themselves
 };
 
+// Of one run: when it is over the job is stopped, for good. Time for which the clock is paused does not
+// count.
+struct TimeLimit {
+  std::optional<base::Millis> limit;
+  int warn_signal = 0;  // to the whole tree, `warn_before` the limit; 0: none
+  base::Millis warn_before{0};
+  friend bool operator==(const TimeLimit&, const TimeLimit&) = default;
+};
+
 struct Spec {
   std::int64_t job_id = 0;
   std::string tag;
   std::vector<std::string> argv;  // argv[0] without '/': looked up in the PATH of `environment`
+  // Text of a script: the argument kScriptArgument is the name of a file with it, for this run alone.
+  std::string script;
 
   uid_t uid = 0;
   gid_t gid = 0;
@@ -62,6 +75,11 @@ struct Spec {
   int stop_signal = 15;  // SIGTERM
   base::Millis stop_grace{10'000};
   Leftovers leftovers = Leftovers::kEnd;
+  TimeLimit time_limit;
+
+  // Files of the job's, opened as its user; relative ones from `cwd`. Input empty: none (/dev/null). Output
+  // empty: the log; appended to. Errors empty: where output goes.
+  std::filesystem::path standard_input, standard_output, standard_error;
 
   // Absolute path of a cgroup v2 directory under which the job's own is made. Empty: `gpuman` below the
   // keeper's own cgroup. Where none can be made the job runs without.

@@ -1,0 +1,303 @@
+// Internal to api/queue_json.cc: the fields of queue_types.h.
+#pragma once
+
+#include "api/json_types.h"
+#include "api/queue_types.h"
+
+namespace gpuman::api {
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, IndexRange>
+void Fields(V& v, T& x) {
+  v.Required("first", x.first);
+  v.Required("last", x.last);
+  v.Changed("step", x.step, 1);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ArrayRequest>
+void Fields(V& v, T& x) {
+  v.Required("indices", x.indices);
+  v.Option("limit", x.limit);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, NotifyRequest>
+void Fields(V& v, T& x) {
+  v.Changed("webhooks", x.webhooks, {});
+  v.Changed("mails", x.mails, {});
+  v.Changed("on", x.on, {});
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, Submission>
+void Fields(V& v, T& x) {
+  v.Option("name", x.name);
+  v.Option("project", x.project);
+  v.Changed("command", x.command, {});
+  v.Option("script", x.script);
+  v.Changed("arguments", x.arguments, {});
+  v.Changed("directory", x.directory, {});
+  v.Option("environment", x.environment);
+  v.Option("umask", x.umask);
+  v.Option("stdin", x.stdin_file);
+  v.Option("stdout", x.stdout_file);
+  v.Option("stderr", x.stderr_file);
+  v.Changed("gpus", x.gpus, {});
+  v.Changed("share", x.share, false);
+  v.Option("memory", x.memory);
+  v.Option("soft", x.soft);
+  v.Option("host_memory", x.host_memory);
+  v.Option("cpus", x.cpus);
+  v.Option("time_limit_s", x.time_limit);
+  v.Option("warn_signal", x.warn_signal);
+  v.Option("warn_before_s", x.warn_before);
+  v.Option("begin", x.begin);
+  v.Changed("priority", x.priority, 128);
+  v.Changed("hold", x.hold, false);
+  v.Changed("depends", x.depends, {});
+  v.Changed("auto_cancel", x.auto_cancel, true);
+  v.Option("array", x.array);
+  v.Option("group", x.group);
+  v.Option("max_concurrent", x.max_concurrent);
+  v.Changed("retries", x.retries, {});
+  v.Changed("preemptible", x.preemptible, false);
+  v.Option("device_profile", x.device_profile);
+  v.Changed("notify", x.notify, {});
+  v.Option("conda_env", x.conda_env);
+  v.Option("grace", x.grace);
+  v.Changed("preload", x.preload, true);
+  v.Changed("weight", x.weight, 1);
+  v.Changed("oversubscribe", x.oversubscribe, false);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, SubmitRequest>
+void Fields(V& v, T& x) {
+  v.Required("jobs", x.jobs);
+  v.Changed("dry_run", x.dry_run, false);
+  v.Changed("directory", x.directory, {});
+  v.Changed("environment", x.environment, {});
+  v("umask", x.umask);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, SubmittedJob>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v("tag", x.tag);
+  v("state", x.state);
+  v("reason", x.reason);
+  v("reason_detail", x.reason_detail);
+  v("estimated_start", x.estimated_start);
+  v("gpus", x.gpus);
+  v("tasks", x.tasks);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, SubmissionAnswer>
+void Fields(V& v, T& x) { v.Required("jobs", x.jobs); }
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, QueueUpdate>
+void Fields(V& v, T& x) {
+  v.Option("name", x.name);
+  v.Option("command", x.command);
+  v.Option("script", x.script);
+  v.Option("gpus", x.gpus);
+  v.Option("share", x.share);
+  v.Clearable("host_memory", x.host_memory, x.clear_host_memory);
+  v.Option("cpus", x.cpus);
+  v.Clearable("time_limit_s", x.time_limit, x.clear_time_limit);
+  v.Clearable("begin", x.begin, x.clear_begin);
+  v.Option("depends", x.depends);
+  v.Option("auto_cancel", x.auto_cancel);
+  v.Clearable("max_concurrent", x.max_concurrent, x.clear_max_concurrent);
+  v.Clearable("array_limit", x.array_limit, x.clear_array_limit);
+  v.Option("retries", x.retries);
+  v.Option("preemptible", x.preemptible);
+  v.Clearable("conda_env", x.conda_env, x.clear_conda_env);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, JobUpdate>
+void Fields(V& v, T& x) {
+  Fields(v, x.job);
+  v.Option("queue", x.queue);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, RedoRequest>
+void Fields(V& v, T& x) {
+  v("changes", x.changes);
+  v.Changed("cascade", x.cascade, false);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, CancelRequest>
+void Fields(V& v, T& x) { v.Required("jobs", x.jobs); }
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, CancelledJob>
+void Fields(V& v, T& x) {
+  v.Required("job", x.job);
+  v("id", x.id);
+  v("state", x.state);
+  v("error", x.error);
+  v("error_code", x.error_code);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, CancelAnswer>
+void Fields(V& v, T& x) { v.Required("jobs", x.jobs); }
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, QueueProcess>
+void Fields(V& v, T& x) {
+  v.Required("pid", x.pid);
+  v("user", x.user);
+  v("name", x.name);
+  v("memory", x.memory);
+  v("age_s", x.age);
+  v("idle_s", x.idle);
+  v("job", x.job);
+  v("ignored", x.ignored);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, QueueGpu>
+void Fields(V& v, T& x) {
+  v("index", x.index);
+  v.Required("uuid", x.uuid);
+  v("model", x.model);
+  v("memory", x.memory);
+  v("state", x.state);
+  v("jobs", x.jobs);
+  v("tags", x.tags);
+  v("processes", x.processes);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, QueueSettings>
+void Fields(V& v, T& x) {
+  v("choice", x.choice);
+  v("paused", x.paused);
+  v("allowed", x.allowed);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, QueueSettingsUpdate>
+void Fields(V& v, T& x) {
+  v.Option("choice", x.choice);
+  v.Option("paused", x.paused);
+  v.Clearable("allowed", x.allowed, x.clear_allowed);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, QueueInfo>
+void Fields(V& v, T& x) {
+  v.Required("gpus", x.gpus);
+  v.Required("settings", x.settings);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ReservationRequest>
+void Fields(V& v, T& x) {
+  v.Required("user", x.user);
+  v.Changed("count", x.count, 0);
+  v.Changed("devices", x.devices, {});
+  v.Required("start", x.start);
+  v.Required("duration_s", x.duration);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, Reservation>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v("user", x.user);
+  v("count", x.count);
+  v("devices", x.devices);
+  v("start", x.start);
+  v("end", x.end);
+  v("state", x.state);
+  v("created_by", x.created_by);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ReservationList>
+void Fields(V& v, T& x) { v.Required("reservations", x.reservations); }
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, QuotaLimits>
+void Fields(V& v, T& x) {
+  v("running_jobs", x.running_jobs);
+  v("gpus", x.gpus);
+  v("queued_jobs", x.queued_jobs);
+  v("gpu_hours", x.gpu_hours);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, QuotaUpdate>
+void Fields(V& v, T& x) {
+  v.Clearable("running_jobs", x.running_jobs, x.clear_running_jobs);
+  v.Clearable("gpus", x.gpus, x.clear_gpus);
+  v.Clearable("queued_jobs", x.queued_jobs, x.clear_queued_jobs);
+  v.Clearable("gpu_hours", x.gpu_hours, x.clear_gpu_hours);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, Quota>
+void Fields(V& v, T& x) {
+  v.Required("subject", x.subject);
+  v.Required("name", x.name);
+  v("limits", x.limits);
+  v("used", x.used);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, QuotaList>
+void Fields(V& v, T& x) { v.Required("quotas", x.quotas); }
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, IgnoredProcess>
+void Fields(V& v, T& x) {
+  v("id", x.id);
+  v("pid", x.pid);
+  v("user", x.user);
+  v("name", x.name);
+  v("gpu", x.gpu);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, IgnoredProcessList>
+void Fields(V& v, T& x) { v.Required("ignored", x.ignored); }
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, StatsRow>
+void Fields(V& v, T& x) {
+  v("name", x.name);
+  v("jobs", x.jobs);
+  v("finished", x.finished);
+  v("failed", x.failed);
+  v("cancelled", x.cancelled);
+  v("timeout", x.timeout);
+  v("killed", x.killed);
+  v("running", x.running);
+  v("queued", x.queued);
+  v("wait_mean_s", x.wait_mean);
+  v("run_mean_s", x.run_mean);
+  v("gpu_hours", x.gpu_hours);
+  v("gpu_byte_hours", x.gpu_byte_hours);
+  v("success", x.success);
+  v("energy_j", x.energy);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, StatsView>
+void Fields(V& v, T& x) {
+  v("by", x.by);
+  v.Required("rows", x.rows);
+  v("total", x.total);
+}
+
+}  // namespace gpuman::api

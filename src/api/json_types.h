@@ -1,0 +1,223 @@
+// Internal: the fields of types.h, and of the queue in a job.
+//
+// One list of fields for each type, in the order in which they are written. `T` is const when writing.
+#pragma once
+
+#include "api/json_fields.h"
+#include "api/types.h"
+
+namespace gpuman::api {
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, RunRequest>
+void Fields(V& v, T& x) {
+  v.Required("tag", x.tag);
+  v.Required("command", x.command);
+  v("directory", x.directory);
+  v("environment", x.environment);
+  v("umask", x.umask);
+  v.Option("memory", x.memory);
+  v.Option("soft", x.soft);
+  v("gpus", x.gpus);
+  v("priority", x.priority);
+  v("restart", x.restart);
+  v.Option("grace", x.grace);
+  v("preload", x.preload);
+  v("share", x.share);
+  v("weight", x.weight);
+  v("oversubscribe", x.oversubscribe);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, PlaceRequest>
+void Fields(V& v, T& x) { v.Option("gpu", x.gpu); }
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, UpdateRequest>
+void Fields(V& v, T& x) {
+  v.Clearable("memory", x.memory, x.clear_memory);
+  v.Clearable("soft", x.soft, x.clear_soft);
+  v.Option("priority", x.priority);
+  v.Option("weight", x.weight);
+  v.Option("restart", x.restart);
+  v.Option("grace", x.grace);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, Dependency>
+void Fields(V& v, T& x) {
+  v("kind", x.kind);
+  v.Required("job", x.job);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, Dependencies>
+void Fields(V& v, T& x) {
+  v("mode", x.mode);
+  v.Required("list", x.list);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, GpuRequest>
+void Fields(V& v, T& x) {
+  v("count", x.count);
+  v.Changed("devices", x.devices, {});
+  v.Option("model", x.model);
+  v.Option("free_memory", x.free_memory);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, Retries>
+void Fields(V& v, T& x) {
+  v("count", x.count);
+  v("delay_s", x.delay);
+  v("on_exit_codes", x.on_exit_codes);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, QueueFields>
+void Fields(V& v, T& x) {
+  v("project", x.project);
+  v("gpus", x.gpus);
+  v("host_memory", x.host_memory);
+  v("cpus", x.cpus);
+  v("time_limit_s", x.time_limit);
+  v("begin", x.begin);
+  v("depends", x.depends);
+  v("auto_cancel", x.auto_cancel);
+  v("array_id", x.array_id);
+  v("array_task", x.array_task);
+  v("attempts", x.attempts);
+  v("retries", x.retries);
+  v("group", x.group);
+  v("max_concurrent", x.max_concurrent);
+  v("preemptible", x.preemptible);
+  v("conda_env", x.conda_env);
+  v("estimated_start", x.estimated_start);
+  v("position", x.position);
+  v("redo_of", x.redo_of);
+  v("suspended_s", x.suspended_total);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, JobView>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v.Required("tag", x.tag);
+  v("user", x.user);
+  v.Required("state", x.state);
+  v("reason", x.reason);
+  v("reason_detail", x.reason_detail);
+  v("pid", x.pid);
+  v("gpus", x.gpus);
+  v("command", x.command);
+  v("directory", x.directory);
+  v("priority", x.priority);
+  v("share", x.share);
+  v("weight", x.weight);
+  v("oversubscribe", x.oversubscribe);
+  v("restart", x.restart);
+  v.Group("memory", [&](auto& m) {
+    m("limit", x.memory.limit);
+    m("soft", x.memory.soft);
+    m("used", x.memory.used);
+    m("peak", x.memory.peak);
+    m("host", x.memory.host);
+  });
+  v("exit_code", x.exit_code);
+  v("signal", x.signal);
+  v("submitted_at", x.submitted_at);
+  v("started_at", x.started_at);
+  v("ended_at", x.ended_at);
+  v("restarts", x.restarts);
+  v("log_path", x.log_path);
+  v("unshimmed", x.unshimmed);
+  v("queue", x.queue);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, MemoryView>
+void Fields(V& v, T& x) {
+  v.Required("total", x.total);
+  v.Required("used", x.used);
+  v.Required("free", x.free);
+  v("reserved", x.reserved);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ProcessView>
+void Fields(V& v, T& x) {
+  v.Required("pid", x.pid);
+  v("user", x.user);
+  v("name", x.name);
+  v("memory", x.memory);
+  v("job", x.job);
+  v("tag", x.tag);
+  v("command", x.command);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, HealthView>
+void Fields(V& v, T& x) {
+  v("state", x.state);
+  v("reasons", x.reasons);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, GpuView>
+void Fields(V& v, T& x) {
+  v("index", x.index);
+  v.Required("uuid", x.uuid);
+  v("name", x.name);
+  v("memory", x.memory);
+  v.Group("utilization", [&](auto& u) {
+    u("gpu", x.utilization_gpu);
+    u("memory", x.utilization_memory);
+  });
+  v("temperature_c", x.temperature_c);
+  v("power_w", x.power_w);
+  v("health", x.health);
+  v("processes", x.processes);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, StatusView>
+void Fields(V& v, T& x) {
+  v.Required("gpus", x.gpus);
+  v.Required("jobs", x.jobs);
+  v("driver_error", x.driver_error);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, EventView>
+void Fields(V& v, T& x) {
+  v.Required("id", x.id);
+  v.Required("at", x.at);
+  v.Required("kind", x.kind);
+  v("job", x.job);
+  v("tag", x.tag);
+  v("gpu", x.gpu);
+  v("message", x.message);
+  v("data", x.data);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, VersionView>
+void Fields(V& v, T& x) {
+  v.Required("version", x.version);
+  v("api", x.api);
+  v("pid", x.pid);
+  v("user_mode", x.user_mode);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, JobList>
+void Fields(V& v, T& x) { v.Required("jobs", x.jobs); }
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, GpuList>
+void Fields(V& v, T& x) { v.Required("gpus", x.gpus); }
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, EventList>
+void Fields(V& v, T& x) { v.Required("events", x.events); }
+
+}  // namespace gpuman::api

@@ -1,0 +1,345 @@
+#include "api/queue_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <set>
+
+#include "api/queue_json.h"
+
+namespace gpuman::api {
+namespace {
+
+constexpr int kMostGpus = 1024;
+constexpr int kMostCpus = 1'000'000;
+constexpr int kMostRetries = 1000;
+constexpr std::size_t kLongestName = 64;
+constexpr std::size_t kMostJobs = 100'000;  // of one request
+constexpr std::size_t kLargestScript = std::size_t{8} << 20;
+
+// The job, and where it stands in the request.
+class Checker {
+ public:
+  Checker(fields::Reading& reading, const std::string& path) : reading_(reading), path_(path) {}
+
+  void Fail(std::string_view field, std::string_view what) {
+    if (!reading_.failed()) reading_.Fail(path_ + std::string(field), what);
+  }
+  void Require(bool true_for, std::string_view field, std::string_view what) {
+    if (!true_for) Fail(field, what);
+  }
+  template <typename T>
+  void Range(std::string_view field, T value, T least, T most) {
+    if (value < least || value > most)
+      Fail(field, fmt::format("{} lies outside {} to {}", value, least, most));
+  }
+  template <typename T>
+  void Range(std::string_view field, const std::optional<T>& value, T least, T most) {
+    if (value) Range(field, *value, least, most);
+  }
+  void NotEmpty(std::string_view field, const std::optional<std::string>& text) {
+    if (text) Require(!text->empty(), field, "it is empty");
+  }
+
+ private:
+  fields::Reading& reading_;
+  const std::string& path_;
+};
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+
+// "7" and "7_3" are ids, "@" and "@~1" are jobs submitted before: a name like these could not be told apart.
+bool LooksLikeId(std::string_view name) {
+  return name.starts_with('@') ||
+         std::all_of(name.begin(), name.end(), [](char c) { return IsDigit(c) || c == '_'; });
+}
+
+bool IsOfTag(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("._-+:@").find(c) != std::string_view::npos;
+}
+
+void CheckName(Checker& c, const std::optional<std::string>& name) {
+  if (!name) return;
+  c.NotEmpty("name", name);
+  c.Require(name->size() <= kLongestName, "name",
+            fmt::format("'{}…' has more than {} bytes", name->substr(0, 20), kLongestName));
+  c.Require(!LooksLikeId(*name), "name",
+            fmt::format("'{}' could be the number of a job; add a letter", *name));
+  c.Require(std::all_of(name->begin(), name->end(), IsOfTag), "name",
+            fmt::format("'{}' has other characters than letters, digits and . _ - + : @", *name));
+}
+
+void CheckProject(Checker& c, const std::optional<std::string>& project) {
+  if (!project) return;
+  c.Require(!project->empty() && !IsBlank(project->front()) && !IsBlank(project->back()), "project",
+            "it is empty, or begins or ends with a blank");
+  c.Require(project->size() <= kLongestName, "project",
+            fmt::format("'{}…' has more than {} bytes", project->substr(0, 20), kLongestName));
+}
+
+void CheckCommand(Checker& c, const Submission& job) {
+  const bool command = !job.command.empty();
+  c.Require(command || job.script, "command", "there is no command and no script to run");
+  c.Require(!command || !job.script, "script", "there is a command as well; give one of them");
+  if (command) c.Require(!job.command.front().empty(), "command", "the program's name is empty");
+  if (job.script) {
+    c.Require(job.script->find_first_not_of(" \t\r\n") != std::string::npos, "script", "it is empty");
+    c.Require(job.script->size() <= kLargestScript, "script", "it is larger than 8MiB; put it into a file");
+  }
+  c.Require(job.arguments.empty() || job.script, "arguments",
+            "only a script takes them; a command has its arguments in itself");
+}
+
+void CheckEnvironment(Checker& c, std::string_view field,
+                      const std::map<std::string, std::string>& variables) {
+  for (const auto& [name, value] : variables)
+    if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos)
+      c.Fail(field, fmt::format("'{}' is no name of a variable", name));
+}
+
+void CheckDirectory(Checker& c, const std::string& directory) {
+  c.Require(directory.empty() || directory.front() == '/', "directory",
+            fmt::format("'{}' is not absolute", directory));
+}
+
+void CheckGpus(Checker& c, const GpuRequest& gpus) {
+  c.Range("gpus.count", gpus.count, 0, kMostGpus);
+  std::set<std::string> seen;
+  for (const auto& device : gpus.devices) {
+    c.Require(!device.empty(), "gpus.devices", "the name of a GPU is empty");
+    c.Require(seen.insert(device).second, "gpus.devices", fmt::format("'{}' is there twice", device));
+  }
+  if (!gpus.devices.empty())
+    c.Require(gpus.count == 0 || gpus.count == static_cast<int>(gpus.devices.size()), "gpus.count",
+              fmt::format("{} GPUs are asked for and {} are named; leave the number out", gpus.count,
+                          gpus.devices.size()));
+  c.NotEmpty("gpus.model", gpus.model);
+  const bool none = gpus.count == 0 && gpus.devices.empty();
+  if (gpus.model)
+    c.Require(!none, "gpus.model", "it says which GPUs, and gpus.count says that there are none");
+  if (gpus.free_memory)
+    c.Require(!none, "gpus.free_memory", "it says which GPUs, and gpus.count says that there are none");
+}
+
+void CheckMemory(Checker& c, const Submission& job) {
+  const bool none = job.gpus.count == 0 && job.gpus.devices.empty();
+  if (job.memory)
+    c.Require(!none, "memory", "it limits the memory of GPUs, and gpus.count says that there are none");
+  if (job.share) {
+    c.Require(!none, "share", "there are no GPUs to share; ask for some with gpus.count");
+    c.Require(job.memory.has_value(), "memory",
+              "a job that shares its GPUs has to say how much of each it needs at most");
+  }
+  if (job.soft) {
+    c.Require(!none, "soft", "it is about the memory of GPUs, and gpus.count says that there are none");
+    if (job.memory && job.memory->IsRelative() == job.soft->IsRelative())
+      c.Require(job.soft->bytes <= job.memory->bytes && job.soft->percent <= job.memory->percent, "soft",
+                "it lies above memory");
+  }
+  if (job.host_memory) c.Require(job.host_memory->count > 0, "host_memory", "it is zero");
+}
+
+void CheckTimes(Checker& c, const Submission& job) {
+  if (job.time_limit) c.Require(job.time_limit->count() > 0, "time_limit_s", "it is zero");
+  if (job.warn_signal)
+    c.Require(SignalName(*job.warn_signal).has_value(), "warn_signal",
+              fmt::format("'{}' is no signal that a program can be warned with", *job.warn_signal));
+  if (job.warn_signal || job.warn_before)
+    c.Require(job.time_limit.has_value(), job.warn_before ? "warn_before_s" : "warn_signal",
+              "there is no time limit to warn of; give time_limit_s");
+  if (job.warn_before && job.time_limit)
+    c.Require(*job.warn_before < *job.time_limit, "warn_before_s",
+              fmt::format("{} before the end is not after the start: the limit is {}",
+                          base::FormatDuration(*job.warn_before), base::FormatDuration(*job.time_limit)));
+}
+
+void CheckArray(Checker& c, const ArrayRequest& array) {
+  c.Require(!array.indices.empty(), "array.indices", "there are none");
+  std::int64_t before = -1;
+  for (const auto& range : array.indices) {
+    c.Require(range.first >= 0, "array.indices", fmt::format("{} is negative", range.first));
+    c.Require(range.step >= 1, "array.indices", fmt::format("a step of {} leads nowhere", range.step));
+    c.Require(range.last >= range.first, "array.indices",
+              fmt::format("{} to {} runs backwards", range.first, range.last));
+    c.Require(range.first > before, "array.indices",
+              fmt::format("{} comes after {}; write them in order, each once", range.first, before));
+    before = range.last;
+  }
+  const std::int64_t tasks = CountTasks(array);
+  c.Require(tasks <= kMaxArrayTasks, "array.indices",
+            fmt::format("{} tasks are more than {}", tasks, kMaxArrayTasks));
+  if (array.limit)
+    c.Require(*array.limit >= 1, "array.limit", fmt::format("{} is less than 1", *array.limit));
+}
+
+void CheckDepends(Checker& c, std::string_view field, const Dependencies& depends) {
+  for (const auto& dependency : depends.list)
+    c.Require(!dependency.job.empty(), field, "a dependency names no job");
+}
+
+void CheckRetries(Checker& c, std::string_view field, const Retries& retries) {
+  c.Range(fmt::format("{}.count", field), retries.count, 0, kMostRetries);
+  for (const int code : retries.on_exit_codes) c.Range(fmt::format("{}.on_exit_codes", field), code, 1, 255);
+}
+
+void CheckNotify(Checker& c, const NotifyRequest& notify) {
+  constexpr std::array<std::string_view, 9> kWords{"started", "finished",  "failed",   "timeout", "cancelled",
+                                                   "killed",  "suspended", "requeued", "all"};
+  for (const auto& url : notify.webhooks)
+    c.Require(url.starts_with("http://") || url.starts_with("https://"), "notify.webhooks",
+              fmt::format("'{}' does not begin with http:// or https://", url));
+  for (const auto& mail : notify.mails) {
+    const auto at = mail.find('@');
+    c.Require(at != std::string::npos && at > 0 && at + 1 < mail.size() &&
+                  mail.find_first_of(" \t\r\n<>,") == std::string::npos && !mail.starts_with('-'),
+              "notify.mails", fmt::format("'{}' is not an address such as ada@example.org", mail));
+  }
+  for (const auto& word : notify.on)
+    c.Require(std::find(kWords.begin(), kWords.end(), word) != kWords.end(), "notify.on",
+              fmt::format("'{}' is none of {}", word, fmt::join(kWords, ", ")));
+  c.Require(notify.on.empty() || !notify.mails.empty() || !notify.webhooks.empty(), "notify.on",
+            "there is nobody to tell; give notify.mails or notify.webhooks");
+}
+
+}  // namespace
+
+std::int64_t CountTasks(const ArrayRequest& array) {
+  std::int64_t tasks = 0;
+  for (const auto& range : array.indices)
+    if (range.step >= 1 && range.last >= range.first)
+      tasks += (std::int64_t{range.last} - range.first) / range.step + 1;
+  return tasks;
+}
+
+std::optional<std::string> SignalName(std::string_view text) {
+  constexpr std::array<std::string_view, 8> kNames{"HUP",  "INT",  "QUIT", "USR1",
+                                                   "USR2", "ALRM", "TERM", "CONT"};
+  std::string name;
+  for (const char letter : text) name += static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  if (name.starts_with("SIG")) name.erase(0, 3);
+  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) return std::nullopt;
+  return name;
+}
+
+void CheckSubmission(fields::Reading& r, const std::string& path, const Submission& job) {
+  Checker c(r, path);
+  CheckName(c, job.name);
+  CheckProject(c, job.project);
+  CheckCommand(c, job);
+  CheckDirectory(c, job.directory);
+  if (job.environment) CheckEnvironment(c, "environment", *job.environment);
+  c.Range<std::uint32_t>("umask", job.umask, 0, 0777);
+  c.NotEmpty("stdin", job.stdin_file);
+  c.NotEmpty("stdout", job.stdout_file);
+  c.NotEmpty("stderr", job.stderr_file);
+  CheckGpus(c, job.gpus);
+  CheckMemory(c, job);
+  c.Range("cpus", job.cpus, 1, kMostCpus);
+  CheckTimes(c, job);
+  c.Range("priority", job.priority, 0, 255);
+  CheckDepends(c, "depends", job.depends);
+  if (job.array) CheckArray(c, *job.array);
+  c.NotEmpty("group", job.group);
+  c.Range("max_concurrent", job.max_concurrent, 1, static_cast<int>(kMostJobs));
+  if (job.max_concurrent)
+    c.Require(job.group.has_value(), "max_concurrent", "it is for the jobs of a group; give group a name");
+  CheckRetries(c, "retries", job.retries);
+  CheckNotify(c, job.notify);
+  c.NotEmpty("device_profile", job.device_profile);
+  c.NotEmpty("conda_env", job.conda_env);
+  c.Range("weight", job.weight, 0.001, 1000.0);
+}
+
+void Check(fields::Reading& r, const SubmitRequest& request) {
+  const std::string none;
+  Checker c(r, none);
+  c.Require(!request.jobs.empty(), "jobs", "there are none");
+  c.Require(request.jobs.size() <= kMostJobs, "jobs",
+            fmt::format("{} are more than {}; an array is one", request.jobs.size(), kMostJobs));
+  CheckDirectory(c, request.directory);
+  CheckEnvironment(c, "environment", request.environment);
+  c.Range<std::uint32_t>("umask", request.umask, 0, 0777);
+  for (std::size_t i = 0; i < request.jobs.size() && !r.failed(); ++i)
+    CheckSubmission(r, fmt::format("jobs[{}].", i), request.jobs[i]);
+}
+
+namespace {
+
+void CheckUpdate(fields::Reading& r, const std::string& path, const JobUpdate& update) {
+  Checker job(r, path);
+  job.Range("priority", update.job.priority, 0, 255);
+  job.Range("weight", update.job.weight, 0.001, 1000.0);
+  if (!update.queue) return;
+  const QueueUpdate& queue = *update.queue;
+  const std::string inner = path + "queue.";
+  Checker c(r, inner);
+  CheckName(c, queue.name);
+  if (queue.command)
+    c.Require(!queue.command->empty() && !queue.command->front().empty(), "command", "it is empty");
+  c.NotEmpty("script", queue.script);
+  c.Require(!queue.command || !queue.script, "script", "there is a command as well; give one of them");
+  if (queue.gpus) CheckGpus(c, *queue.gpus);
+  if (queue.host_memory) c.Require(queue.host_memory->count > 0, "host_memory", "it is zero");
+  c.Range("cpus", queue.cpus, 1, kMostCpus);
+  if (queue.time_limit) c.Require(queue.time_limit->count() > 0, "time_limit_s", "it is zero");
+  if (queue.depends) CheckDepends(c, "depends", *queue.depends);
+  c.Range("max_concurrent", queue.max_concurrent, 1, static_cast<int>(kMostJobs));
+  c.Range("array_limit", queue.array_limit, 1, kMaxArrayTasks);
+  if (queue.retries) CheckRetries(c, "retries", *queue.retries);
+  c.NotEmpty("conda_env", queue.conda_env);
+}
+
+}  // namespace
+
+void Check(fields::Reading& r, const JobUpdate& update) { CheckUpdate(r, "", update); }
+void Check(fields::Reading& r, const RedoRequest& request) { CheckUpdate(r, "changes.", request.changes); }
+
+void Check(fields::Reading& r, const CancelRequest& request) {
+  if (request.jobs.empty()) r.Fail("jobs", "there are none");
+  for (const auto& job : request.jobs)
+    if (job.empty()) r.Fail("jobs", "the name of a job is empty");
+}
+
+void Check(fields::Reading& r, const QueueSettingsUpdate& update) {
+  const auto& choice = update.choice;
+  if (choice && *choice != "sequential" && *choice != "random" && *choice != "topology")
+    r.Fail("choice", fmt::format("'{}' is none of sequential, random, topology", *choice));
+  if (update.allowed)
+    for (const auto& gpu : *update.allowed)
+      if (gpu.empty()) r.Fail("allowed", "the name of a GPU is empty");
+}
+
+void Check(fields::Reading& r, const ReservationRequest& request) {
+  const std::string none;
+  Checker c(r, none);
+  c.Require(!request.user.empty(), "user", "it is empty");
+  c.Range("count", request.count, 0, kMostGpus);
+  c.Require(request.count > 0 || !request.devices.empty(), "count",
+            "no GPU is reserved; say how many, or which in devices");
+  c.Require(request.count == 0 || request.devices.empty() ||
+                request.count == static_cast<int>(request.devices.size()),
+            "count", "devices has another number of GPUs; leave the number out");
+  c.Require(request.duration.count() > 0, "duration_s", "it is zero");
+}
+
+void Check(fields::Reading& r, const QuotaUpdate& update) {
+  const std::string none;
+  Checker c(r, none);
+  constexpr int kMost = 1'000'000'000;
+  c.Range("running_jobs", update.running_jobs, 0, kMost);
+  c.Range("gpus", update.gpus, 0, kMost);
+  c.Range("queued_jobs", update.queued_jobs, 0, kMost);
+  c.Range("gpu_hours", update.gpu_hours, 0.0, 1e12);
+}
+
+void Check(fields::Reading& r, const IgnoredProcess& rule) {
+  if (!rule.pid && !rule.user && !rule.name)
+    r.Fail("", "a rule says which process is ignored: by pid, user or name");
+  if (rule.pid && *rule.pid < 1) r.Fail("pid", fmt::format("{} is no process", *rule.pid));
+}
+
+}  // namespace gpuman::api

@@ -1,0 +1,82 @@
+// What the queue knows of one job, as the API has it: part of a JobView.
+//
+// Values. Durations are seconds in JSON, under names that end in _s; times are ISO 8601 UTC; an absent
+// optional is null.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/units.h"
+
+namespace gpuman::api {
+
+// What has to have become of the other job: finished; ended however; ended and not finished; started.
+enum class DependencyKind { kAfterOk, kAfterAny, kAfterNotOk, kAfter };
+enum class DependencyMode { kAll, kAny };
+
+std::string_view ToString(DependencyKind kind);  // afterok afterany afternotok after
+std::string_view ToString(DependencyMode mode);  // all any
+std::optional<DependencyKind> DependencyKindFromString(std::string_view word);
+std::optional<DependencyMode> DependencyModeFromString(std::string_view word);
+
+struct Dependency {
+  DependencyKind kind = DependencyKind::kAfterOk;
+  // Id or tag; in a request also "7_3" (a task of an array), "@" (the caller's last submitted job), "@~2"
+  // (the one two before it). An array's id means all of its tasks. In an answer the id.
+  std::string job;
+  friend bool operator==(const Dependency&, const Dependency&) = default;
+};
+
+struct Dependencies {
+  DependencyMode mode = DependencyMode::kAll;
+  std::vector<Dependency> list;
+  friend bool operator==(const Dependencies&, const Dependencies&) = default;
+};
+
+// Which GPUs a job asks for. With none of the first three it asks for no GPU.
+struct GpuRequest {
+  int count = 0;
+  std::vector<std::string> devices;           // exactly these: index, UUID or UUID prefix
+  std::optional<std::string> model;           // part of the model's name, in any case: "h200"
+  std::optional<base::SizeSpec> free_memory;  // at least so much on each of them
+  friend bool operator==(const GpuRequest&, const GpuRequest&) = default;
+};
+
+struct Retries {
+  int count = 0;  // runs beyond the first
+  base::Millis delay{};
+  std::vector<int> on_exit_codes;  // empty: whatever made it fail
+  friend bool operator==(const Retries&, const Retries&) = default;
+};
+
+// The `queue` of a job in the API's answers; null for a job of `gpuman run` that never was in the queue.
+struct QueueFields {
+  std::optional<std::string> project;
+  GpuRequest gpus;
+  std::optional<base::Bytes> host_memory;
+  std::optional<int> cpus;
+  std::optional<base::Millis> time_limit;
+  std::optional<base::WallTime> begin;
+  Dependencies depends;
+  bool auto_cancel = true;
+  std::optional<std::int64_t> array_id;
+  std::optional<int> array_task;
+  int attempts = 0;  // runs so far, the one that goes on included
+  Retries retries;
+  std::optional<std::string> group;
+  std::optional<int> max_concurrent;
+  bool preemptible = false;
+  std::optional<std::string> conda_env;
+  // Of a job that waits; null where nothing can be said.
+  std::optional<base::WallTime> estimated_start;
+  std::optional<int> position;                  // 1 is the next one
+  std::optional<std::int64_t> redo_of;          // the job that this one does again
+  std::optional<base::Millis> suspended_total;  // does not count for the time limit
+};
+
+}  // namespace gpuman::api

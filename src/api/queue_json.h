@@ -1,0 +1,40 @@
+// The JSON of queue_types.h, and what its requests are held to. As json.h: requests are read strictly,
+// answers leniently, errors name the field by its path ("jobs[3].gpus.count: …"). Pure functions;
+// thread-safe.
+#pragma once
+
+#include "api/json.h"
+#include "api/queue_types.h"
+
+namespace gpuman::api {
+
+Json ToJson(const SubmitRequest& value);
+Json ToJson(const SubmissionAnswer& value);
+Json ToJson(const JobUpdate& value);
+Json ToJson(const RedoRequest& value);
+Json ToJson(const CancelRequest& value);
+Json ToJson(const CancelAnswer& value);
+Json ToJson(const QueueInfo& value);
+Json ToJson(const QueueSettings& value);
+Json ToJson(const QueueSettingsUpdate& value);
+Json ToJson(const ReservationRequest& value);
+Json ToJson(const Reservation& value);
+Json ToJson(const ReservationList& value);
+Json ToJson(const QuotaUpdate& value);
+Json ToJson(const Quota& value);
+Json ToJson(const QuotaList& value);
+Json ToJson(const IgnoredProcess& value);
+Json ToJson(const IgnoredProcessList& value);
+Json ToJson(const StatsView& value);
+
+// FromJson, Decode and Encode of json.h serve all of the above.
+
+// What a daemon without knowledge of its GPUs and jobs can say against a submission; FromJson<SubmitRequest>
+// calls it for each job. kInvalidArgument with the field, its value and what to do.
+base::Result<> Check(const Submission& job);
+
+// The name of a signal without "SIG" ("usr1", "SIGUSR1", "USR1" -> "USR1"); absent: there is none of this
+// name that a program can be warned with.
+std::optional<std::string> SignalName(std::string_view text);
+
+}  // namespace gpuman::api

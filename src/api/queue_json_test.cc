@@ -1,0 +1,239 @@
+#include "api/queue_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace gpuman::api {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Submission Small() {
+  Submission job;
+  job.command = {"python", "train.py"};
+  return job;
+}
+
+Submission Full() {
+  Submission job = Small();
+  job.name = "train";
+  job.project = "vision";
+  job.directory = "/home/ada";
+  job.environment = std::map<std::string, std::string>{{"A", "1"}};
+  job.umask = 027;
+  job.stdout_file = "out-%j.txt";
+  job.gpus = {2, {}, "h200", base::SizeSpec{base::GiB(20), 0}};
+  job.share = true;
+  job.memory = base::SizeSpec{base::GiB(8), 0};
+  job.soft = base::SizeSpec{base::GiB(6), 0};
+  job.host_memory = base::GiB(32);
+  job.cpus = 4;
+  job.time_limit = base::Millis(7'200'000);
+  job.warn_signal = "USR1";
+  job.warn_before = base::Millis(60'500);
+  job.begin = base::WallTime(base::Millis(1'800'000'000'000));
+  job.priority = 200;
+  job.hold = true;
+  job.depends = {DependencyMode::kAny, {{DependencyKind::kAfterAny, "7_3"}, {DependencyKind::kAfterOk, "@"}}};
+  job.auto_cancel = false;
+  job.array = ArrayRequest{{{0, 98, 2}, {100, 100, 1}}, 4};
+  job.group = "sweep";
+  job.max_concurrent = 3;
+  job.retries = {2, base::Millis(30'000), {1, 75}};
+  job.preemptible = true;
+  job.device_profile = "bench";
+  job.notify = {{"https://example.org/h"}, {"ada@example.org"}, {"failed", "timeout"}};
+  job.conda_env = "torch";
+  job.grace = base::Millis(5'000);
+  job.preload = false;
+  job.weight = 2;
+  job.oversubscribe = true;
+  return job;
+}
+
+TEST(SubmitRequest, ReadsBackAsItWasWritten) {
+  SubmitRequest in{{Full(), Small()}, true, "/tmp", {{"PATH", "/bin"}}, 077};
+  const std::string text = Encode(in);
+  const auto out = Decode<SubmitRequest>(text);
+  ASSERT_TRUE(out) << out.error().message;
+  EXPECT_EQ(Encode(*out), text);
+  EXPECT_EQ(out->jobs[0].depends, Full().depends);
+  EXPECT_EQ(out->jobs[0].gpus, Full().gpus);
+  EXPECT_EQ(out->jobs[0].array, Full().array);
+  EXPECT_EQ(out->jobs[0].retries, Full().retries);
+  EXPECT_EQ(out->jobs[0].notify, Full().notify);
+  EXPECT_EQ(out->jobs[0].warn_before, base::Millis(60'500));
+  EXPECT_FALSE(out->jobs[0].preload);
+  EXPECT_EQ(out->jobs[1].priority, 128);
+  EXPECT_TRUE(out->jobs[1].auto_cancel);
+}
+
+TEST(SubmitRequest, LeavesOutWhatIsAsUsual) {
+  EXPECT_EQ(Encode(SubmitRequest{{Small()}, false, {}, {}, 022}),
+            R"({"jobs":[{"command":["python","train.py"]}],"umask":18})");
+}
+
+TEST(SubmitRequest, TakesSizesAndTimesAsPeopleWriteThem) {
+  const auto out = Decode<SubmitRequest>(
+      R"({"jobs":[{"command":["x"],"gpus":{"count":1},"memory":"50%","host_memory":"2G","time_limit_s":"2h"}]})");
+  ASSERT_TRUE(out) << out.error().message;
+  EXPECT_EQ(out->jobs[0].memory->percent, 50);
+  EXPECT_EQ(out->jobs[0].host_memory, base::GiB(2));
+  EXPECT_EQ(out->jobs[0].time_limit, base::Millis(7'200'000));
+}
+
+struct Wrong {
+  const char* job;
+  const char* says;
+};
+
+TEST(SubmitRequest, NamesTheJobTheFieldAndTheValueThatIsWrong) {
+  for (const auto& [job, says] : std::vector<Wrong>{
+           {R"({})", "command: there is no command and no script"},
+           {R"({"command":[""]})", "command: the program's name is empty"},
+           {R"({"command":["x"],"script":"y"})", "script: there is a command as well"},
+           {R"({"script":" \n"})", "script: it is empty"},
+           {R"({"command":["x"],"arguments":["y"]})", "arguments: only a script takes them"},
+           {R"({"command":["x"],"gpu":1})", "unknown field 'gpu'"},
+           {R"({"command":["x"],"gpus":1})", "gpus: an object was expected"},
+           {R"({"command":["x"],"gpus":{"count":-1}})", "gpus.count: -1 lies outside 0 to 1024"},
+           {R"({"command":["x"],"gpus":{"count":2,"devices":["0"]}})",
+            "gpus.count: 2 GPUs are asked for and 1"},
+           {R"({"command":["x"],"gpus":{"devices":["0","0"]}})", "gpus.devices: '0' is there twice"},
+           {R"({"command":["x"],"gpus":{"model":"h200"}})", "gpus.model: it says which GPUs"},
+           {R"({"command":["x"],"gpus":{"count":1},"share":true})", "memory: a job that shares its GPUs"},
+           {R"({"command":["x"],"share":true})", "share: there are no GPUs to share"},
+           {R"({"command":["x"],"memory":"8G"})", "memory: it limits the memory of GPUs"},
+           {R"({"command":["x"],"gpus":{"count":1},"memory":"8G","soft":"9G"})",
+            "soft: it lies above memory"},
+           {R"({"command":["x"],"name":"17"})", "name: '17' could be the number of a job"},
+           {R"({"command":["x"],"name":"7_3"})", "name: '7_3' could be the number of a job"},
+           {R"({"command":["x"],"name":"@x"})", "name: '@x'"},
+           {R"({"command":["x"],"name":"a,b"})", "name: 'a,b' has other characters"},
+           {R"({"command":["x"],"project":" a"})", "project: it is empty, or begins"},
+           {R"({"command":["x"],"directory":"a"})", "directory: 'a' is not absolute"},
+           {R"({"command":["x"],"environment":{"A=B":"1"}})", "environment: 'A=B' is no name"},
+           {R"({"command":["x"],"umask":512})", "umask: 512 lies outside 0 to 511"},
+           {R"({"command":["x"],"cpus":0})", "cpus: 0 lies outside"},
+           {R"({"command":["x"],"time_limit_s":0})", "time_limit_s: it is zero"},
+           {R"({"command":["x"],"warn_before_s":5})", "warn_before_s: there is no time limit"},
+           {R"({"command":["x"],"time_limit_s":5,"warn_before_s":5})", "warn_before_s: 5s before the end"},
+           {R"({"command":["x"],"time_limit_s":5,"warn_signal":"KILL"})", "warn_signal: 'KILL' is no signal"},
+           {R"({"command":["x"],"priority":256})", "priority: 256 lies outside 0 to 255"},
+           {R"({"command":["x"],"depends":{"list":[{"kind":"afterwards","job":"1"}]}})",
+            "depends.list[0].kind: 'afterwards' is not a kind of dependency"},
+           {R"({"command":["x"],"depends":{"list":[{"job":""}]}})", "depends: a dependency names no job"},
+           {R"({"command":["x"],"array":{"indices":[]}})", "array.indices: there are none"},
+           {R"({"command":["x"],"array":{"indices":[{"first":5,"last":1}]}})", "array.indices: 5 to 1 runs"},
+           {R"({"command":["x"],"array":{"indices":[{"first":0,"last":3},{"first":3,"last":3}]}})",
+            "array.indices: 3 comes after 3"},
+           {R"({"command":["x"],"array":{"indices":[{"first":0,"last":100000}]}})",
+            "array.indices: 100001 tasks are more than 100000"},
+           {R"({"command":["x"],"array":{"indices":[{"first":0,"last":1}],"limit":0}})", "array.limit: 0"},
+           {R"({"command":["x"],"max_concurrent":2})", "max_concurrent: it is for the jobs of a group"},
+           {R"({"command":["x"],"retries":{"count":1001}})", "retries.count: 1001"},
+           {R"({"command":["x"],"retries":{"count":1,"on_exit_codes":[0]}})", "retries.on_exit_codes: 0"},
+           {R"({"command":["x"],"notify":{"mails":["ada"]}})", "notify.mails: 'ada' is not an address"},
+           {R"({"command":["x"],"notify":{"webhooks":["ftp://x"]}})", "notify.webhooks: 'ftp://x'"},
+           {R"({"command":["x"],"notify":{"mails":["a@b"],"on":["ended"]}})",
+            "notify.on: 'ended' is none of"},
+           {R"({"command":["x"],"notify":{"on":["failed"]}})", "notify.on: there is nobody to tell"},
+           {R"({"command":["x"],"conda_env":""})", "conda_env: it is empty"},
+           {R"({"command":["x\u0000y"]})", "command[0]: a string holds a NUL"},
+       }) {
+    const auto out = Decode<SubmitRequest>(std::string(R"({"jobs":[{"command":["ok"]},)") + job + "]}");
+    ASSERT_FALSE(out) << job;
+    EXPECT_EQ(out.error().code, base::ErrorCode::kInvalidArgument);
+    EXPECT_THAT(out.error().message, StartsWith("jobs[1]")) << job;
+    EXPECT_THAT(out.error().message, HasSubstr(says)) << job;
+  }
+  EXPECT_THAT(Decode<SubmitRequest>(R"({"jobs":[]})").error().message, HasSubstr("jobs: there are none"));
+}
+
+TEST(SubmitRequest, CountsTheTasksOfAnArray) {
+  EXPECT_EQ(CountTasks({{{0, 99, 2}}, {}}), 50);
+  EXPECT_EQ(CountTasks({{{0, 0, 1}, {5, 9, 3}}, {}}), 3);
+  EXPECT_EQ(CountTasks({{{0, INT32_MAX, 1}}, {}}), std::int64_t{1} << 31);
+}
+
+TEST(SignalName, TakesTheUsualWaysToWriteIt) {
+  EXPECT_EQ(SignalName("SIGUSR1"), "USR1");
+  EXPECT_EQ(SignalName("term"), "TERM");
+  EXPECT_EQ(SignalName("KILL"), std::nullopt);
+  EXPECT_EQ(SignalName(""), std::nullopt);
+}
+
+TEST(JobUpdate, HasTheFieldsOfAJobAndThoseOfTheQueue) {
+  JobUpdate in;
+  in.job.priority = 9;
+  in.queue.emplace();
+  in.queue->clear_time_limit = true;
+  in.queue->gpus = GpuRequest{2, {}, {}, {}};
+  const std::string text = Encode(in);
+  EXPECT_EQ(text, R"({"priority":9,"queue":{"gpus":{"count":2},"time_limit_s":null}})");
+  const auto out = Decode<JobUpdate>(text);
+  ASSERT_TRUE(out) << out.error().message;
+  EXPECT_EQ(out->job.priority, 9);
+  EXPECT_EQ(out->queue, in.queue);
+  EXPECT_THAT(Decode<JobUpdate>(R"({"queue":{"cpus":0}})").error().message, HasSubstr("queue.cpus: 0"));
+  EXPECT_THAT(Decode<RedoRequest>(R"({"changes":{"queue":{"name":"1"}}})").error().message,
+              HasSubstr("changes.queue.name: '1'"));
+}
+
+TEST(QueueRequests, RefuseWhatMakesNoSense) {
+  EXPECT_THAT(Decode<CancelRequest>(R"({"jobs":[]})").error().message, HasSubstr("there are none"));
+  EXPECT_THAT(Decode<QueueSettingsUpdate>(R"({"choice":"best"})").error().message,
+              HasSubstr("choice: 'best' is none of sequential, random, topology"));
+  EXPECT_THAT(Decode<ReservationRequest>(R"({"user":"a","start":"2026-11-22T00:00:00.000Z","duration_s":60})")
+                  .error()
+                  .message,
+              HasSubstr("count: no GPU is reserved"));
+  EXPECT_THAT(Decode<QuotaUpdate>(R"({"gpus":-1})").error().message, HasSubstr("gpus: -1"));
+  EXPECT_THAT(Decode<IgnoredProcess>(R"({"gpu":"0"})").error().message, HasSubstr("by pid, user or name"));
+}
+
+TEST(QueueRequests, TakeLimitsAway) {
+  const auto quota = Decode<QuotaUpdate>(R"({"gpus":null,"running_jobs":3})");
+  ASSERT_TRUE(quota);
+  EXPECT_TRUE(quota->clear_gpus);
+  EXPECT_EQ(quota->running_jobs, 3);
+  EXPECT_EQ(Encode(*quota), R"({"running_jobs":3,"gpus":null})");
+  EXPECT_TRUE(Decode<QueueSettingsUpdate>(R"({"allowed":null})")->clear_allowed);
+}
+
+TEST(QueueAnswers, ReadBackAndPassOverFieldsNobodyKnows) {
+  QueueInfo info;
+  info.gpus.push_back({0,
+                       "GPU-1",
+                       "H200",
+                       MemoryView{base::GiB(4), {}, base::GiB(4), {}},
+                       "unmanaged",
+                       {},
+                       {},
+                       {{7, "bob", "python", base::GiB(1), base::Millis(60'000), std::nullopt, {}, false}}});
+  info.settings.allowed = {"GPU-1"};
+  EXPECT_EQ(Encode(*Decode<QueueInfo>(Encode(info))), Encode(info));
+  const auto answer = Decode<SubmissionAnswer>(R"({"jobs":[{"id":7,"tag":"a","tasks":[7,8],"new":1}]})");
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_THAT(answer->jobs[0].tasks, ElementsAre(7, 8));
+}
+
+TEST(JobView, HasTheQueuesFieldsOrNull) {
+  JobView job;
+  job.tag = "t";
+  EXPECT_THAT(Encode(job), HasSubstr(R"("queue":null)"));
+  job.queue.emplace();
+  job.queue->depends = {DependencyMode::kAll, {{DependencyKind::kAfterOk, "3"}}};
+  job.queue->time_limit = base::Millis(90'000);
+  const auto out = Decode<JobView>(Encode(job));
+  ASSERT_TRUE(out) << out.error().message;
+  EXPECT_EQ(out->queue->depends, job.queue->depends);
+  EXPECT_EQ(out->queue->time_limit, base::Millis(90'000));
+}
+
+}  // namespace
+}  // namespace gpuman::api

@@ -1,0 +1,285 @@
+// The queue, as the API has it: what is submitted, what is asked of it, what it answers (docs/queue.md).
+//
+// Values, as in types.h: sizes in bytes, durations as seconds under names that end in _s, times ISO 8601 UTC,
+// absent optionals null or left out. The codec is queue_json.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/queue_fields.h"
+#include "api/types.h"
+
+namespace gpuman::api {
+
+// first, first+step, … up to last.
+struct IndexRange {
+  int first = 0;
+  int last = 0;
+  int step = 1;
+  friend bool operator==(const IndexRange&, const IndexRange&) = default;
+};
+
+inline constexpr int kMaxArrayTasks = 100'000;
+
+// One job for each index; the tasks have consecutive ids, the first of which is the array's.
+struct ArrayRequest {
+  std::vector<IndexRange> indices;  // in order, without duplicates
+  std::optional<int> limit;         // so many at once
+  friend bool operator==(const ArrayRequest&, const ArrayRequest&) = default;
+};
+
+// How many tasks that is.
+std::int64_t CountTasks(const ArrayRequest& array);
+
+// Who is told of what. Words of `on`: started finished failed timeout cancelled killed suspended requeued, or
+// all; empty: every end.
+struct NotifyRequest {
+  std::vector<std::string> webhooks;  // http and https URLs
+  std::vector<std::string> mails;
+  std::vector<std::string> on;
+  friend bool operator==(const NotifyRequest&, const NotifyRequest&) = default;
+};
+
+// One job to be queued. A command or a script; all else may stay as it is.
+struct Submission {
+  std::optional<std::string> name;  // the tag; default: "job-ID"
+  std::optional<std::string> project;
+  std::vector<std::string> command;
+  // The text of a script; run by what its first line names ("#!/bin/bash"), else by /bin/sh.
+  std::optional<std::string> script;
+  std::vector<std::string> arguments;  // of the script
+  std::string directory;               // absolute; empty: that of the whole submission
+  // Absent: that of the whole submission.
+  std::optional<std::map<std::string, std::string>> environment;
+  std::optional<std::uint32_t> umask;
+  // Absolute, or relative to `directory`. %j: the job's id, %A: the array's, %a: the task's index, %x: the
+  // name, %%: a percent sign. Absent: no input; output into the job's log.
+  std::optional<std::string> stdin_file, stdout_file, stderr_file;
+  GpuRequest gpus;
+  bool share = false;                    // with other jobs that share; needs `memory`
+  std::optional<base::SizeSpec> memory;  // hard limit on each GPU
+  std::optional<base::SizeSpec> soft;
+  std::optional<base::Bytes> host_memory;
+  std::optional<int> cpus;
+  std::optional<base::Millis> time_limit;
+  std::optional<std::string> warn_signal;   // "TERM", "SIGUSR1"; default USR1
+  std::optional<base::Millis> warn_before;  // so long before the time limit
+  std::optional<base::WallTime> begin;
+  int priority = 128;  // 0 to 255
+  bool hold = false;
+  Dependencies depends;
+  bool auto_cancel = true;  // a dependency that cannot come true any more cancels it
+  std::optional<ArrayRequest> array;
+  std::optional<std::string> group;   // jobs of one user with the same word, of which
+  std::optional<int> max_concurrent;  // so many run at once
+  Retries retries;
+  bool preemptible = false;
+  std::optional<std::string> device_profile;
+  NotifyRequest notify;
+  std::optional<std::string> conda_env;
+  // As in RunRequest.
+  std::optional<base::Millis> grace;
+  bool preload = true;
+  double weight = 1;
+  bool oversubscribe = false;
+};
+
+// POST /v1/submissions: all of the jobs are accepted, or none.
+struct SubmitRequest {
+  std::vector<Submission> jobs;
+  bool dry_run = false;  // say what would happen, store nothing
+  // What the jobs of one caller have in common.
+  std::string directory;
+  std::map<std::string, std::string> environment;
+  std::uint32_t umask = 022;
+};
+
+struct SubmittedJob {
+  std::int64_t id = 0;  // of an array: the array's. 0 in a dry run
+  std::string tag;
+  JobState state = JobState::kQueued;
+  std::optional<std::string> reason;
+  std::optional<std::string> reason_detail;
+  std::optional<base::WallTime> estimated_start;
+  std::vector<std::string> gpus;    // dry run: UUIDs that it would get now
+  std::vector<std::int64_t> tasks;  // ids of an array's jobs, in order of their indices
+};
+
+struct SubmissionAnswer {
+  std::vector<SubmittedJob> jobs;  // in the order of the request
+};
+
+// `queue` of PATCH /v1/jobs/{ref} and of redo: absent fields stay, null takes away what can be taken away.
+// For jobs that wait; time_limit, max_concurrent and retries also while the job runs.
+struct QueueUpdate {
+  std::optional<std::string> name;
+  std::optional<std::vector<std::string>> command;
+  std::optional<std::string> script;
+  std::optional<GpuRequest> gpus;
+  std::optional<bool> share;
+  std::optional<base::Bytes> host_memory;
+  bool clear_host_memory = false;
+  std::optional<int> cpus;
+  std::optional<base::Millis> time_limit;
+  bool clear_time_limit = false;
+  std::optional<base::WallTime> begin;
+  bool clear_begin = false;
+  std::optional<Dependencies> depends;  // replaces them all
+  std::optional<bool> auto_cancel;
+  std::optional<int> max_concurrent;
+  bool clear_max_concurrent = false;
+  std::optional<int> array_limit;
+  bool clear_array_limit = false;
+  std::optional<Retries> retries;
+  std::optional<bool> preemptible;
+  std::optional<std::string> conda_env;
+  bool clear_conda_env = false;
+
+  friend bool operator==(const QueueUpdate&, const QueueUpdate&) = default;
+};
+
+// PATCH /v1/jobs/{ref} and POST /v1/jobs/{ref}/redo: what changes, the fields of UpdateRequest and a `queue`.
+struct JobUpdate {
+  UpdateRequest job;
+  std::optional<QueueUpdate> queue;
+};
+struct RedoRequest {
+  JobUpdate changes;
+  bool cascade = false;  // also the jobs that were cancelled because this one did not finish
+};
+
+// POST /v1/cancellations: as many as wished; each says what became of it.
+struct CancelRequest {
+  std::vector<std::string> jobs;  // id, tag, "7_3"; an array's id means all of its tasks
+};
+struct CancelledJob {
+  std::string job;  // as it was named
+  std::int64_t id = 0;
+  std::optional<JobState> state;  // null: not cancelled, for this reason:
+  std::optional<std::string> error;
+  std::optional<std::string> error_code;
+};
+struct CancelAnswer {
+  std::vector<CancelledJob> jobs;
+};
+
+// A process on a GPU, as the queue sees it.
+struct QueueProcess {
+  int pid = 0;
+  std::optional<std::string> user;
+  std::optional<std::string> name;
+  std::optional<base::Bytes> memory;
+  std::optional<base::Millis> age;   // since it was started
+  std::optional<base::Millis> idle;  // since it used the GPU; null: not known
+  std::optional<std::int64_t> job;   // null: gpuman does not manage it
+  bool ignored = false;              // a rule says that the GPU is handed out all the same
+};
+
+struct QueueGpu {
+  std::optional<int> index;
+  std::string uuid;
+  std::string model;
+  std::optional<MemoryView> memory;
+  std::string state = "idle";  // idle allocated shared unmanaged restricted drained
+  std::vector<std::int64_t> jobs;
+  std::vector<std::string> tags;        // of `jobs`, in their order
+  std::vector<QueueProcess> processes;  // of others; those of jobs are in /v1/gpus
+};
+
+struct QueueSettings {
+  std::string choice = "sequential";                // sequential random topology
+  bool paused = false;                              // nothing new is started
+  std::optional<std::vector<std::string>> allowed;  // UUIDs; null: every GPU
+};
+// PATCH /v1/queue/settings. For administrators.
+struct QueueSettingsUpdate {
+  std::optional<std::string> choice;
+  std::optional<bool> paused;
+  std::optional<std::vector<std::string>> allowed;  // index, UUID or UUID prefix
+  bool clear_allowed = false;
+};
+
+struct QueueInfo {
+  std::vector<QueueGpu> gpus;
+  QueueSettings settings;
+};
+
+// GPUs kept for a user for a time: so many, or exactly these.
+struct ReservationRequest {
+  std::string user;
+  int count = 0;
+  std::vector<std::string> devices;  // index, UUID or UUID prefix
+  base::WallTime start{};
+  base::Millis duration{};
+};
+struct Reservation {
+  std::int64_t id = 0;
+  std::string user;
+  int count = 0;
+  std::vector<std::string> devices;  // UUIDs; empty: any `count` of them
+  base::WallTime start{};
+  base::WallTime end{};
+  std::string state = "pending";  // pending active ended cancelled
+  std::optional<std::string> created_by;
+};
+struct ReservationList {
+  std::vector<Reservation> reservations;
+};
+
+// Limits of a user or a project. `name` "*": of each one that has no limits of its own.
+struct QuotaLimits {
+  std::optional<int> running_jobs;
+  std::optional<int> gpus;  // of running jobs
+  std::optional<int> queued_jobs;
+  std::optional<double> gpu_hours;  // used since the window began, see [queue] quota_window
+};
+struct QuotaUpdate {  // PUT: absent fields stay, null takes the limit away
+  std::optional<int> running_jobs, gpus, queued_jobs;
+  std::optional<double> gpu_hours;
+  bool clear_running_jobs = false, clear_gpus = false, clear_queued_jobs = false, clear_gpu_hours = false;
+};
+struct Quota {
+  std::string subject;  // user, project
+  std::string name;
+  QuotaLimits limits;
+  QuotaLimits used;
+};
+struct QuotaList {
+  std::vector<Quota> quotas;
+};
+
+// A process that does not keep a GPU from being handed out. One that names a pid goes with the process.
+struct IgnoredProcess {
+  std::int64_t id = 0;              // 0 in a request
+  std::optional<int> pid;           // this one,
+  std::optional<std::string> user;  // or all of this user's,
+  std::optional<std::string> name;  // or all of this name
+  std::optional<std::string> gpu;   // on this GPU; null: on every one
+};
+struct IgnoredProcessList {
+  std::vector<IgnoredProcess> ignored;
+};
+
+// GET /v1/stats: one row for each user, project or GPU.
+struct StatsRow {
+  std::string name;  // "": jobs without a project
+  std::int64_t jobs = 0;
+  std::int64_t finished = 0, failed = 0, cancelled = 0, timeout = 0, killed = 0;
+  std::int64_t running = 0, queued = 0;
+  base::Millis wait_mean{}, run_mean{};
+  double gpu_hours = 0;
+  double gpu_byte_hours = 0;
+  std::optional<double> success;  // finished of those that ran to an end, 0 to 1
+  std::optional<double> energy;   // joules; null: not measured
+};
+struct StatsView {
+  std::string by = "user";
+  std::vector<StatsRow> rows;
+  StatsRow total;
+};
+
+}  // namespace gpuman::api

@@ -1,0 +1,261 @@
+// info, stats, gpu allow|restrict|ignore-process|choice: the queue as a whole.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "api/queue_client.h"
+#include "api/queue_json.h"
+#include "cli/queue/commands.h"
+#include "cli/queue/queue_views.h"
+#include "cli/queue/show.h"
+#include "cli/queue/values.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+using base::SystemClock;
+using Words = std::vector<std::string>;
+
+// --- info, stats
+
+Result<int> Info(Session& session, Flavour flavour) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
+  return Show(session, info, [&] {
+    return flavour == Flavour::kGflow ? RenderGflowInfo(info, session.look())
+                                      : RenderInfo(info, session.look());
+  });
+}
+
+struct StatsSettings {
+  std::string by = "user";
+  std::string output = "table";
+  std::optional<std::string> user;
+  bool all_users = false;
+  std::optional<base::WallTime> since, until;
+};
+
+std::string GflowStats(const api::StatsRow& row, bool csv) {
+  const auto seconds = [](base::Millis value) {
+    return fmt::format("{}", static_cast<double>(value.count()) / 1000);
+  };
+  const std::vector<std::pair<std::string, std::string>> metrics{
+      {"total_jobs", fmt::to_string(row.jobs)},
+      {"completed_jobs", fmt::to_string(row.finished)},
+      {"failed_jobs", fmt::to_string(row.failed + row.killed)},
+      {"cancelled_jobs", fmt::to_string(row.cancelled)},
+      {"timeout_jobs", fmt::to_string(row.timeout)},
+      {"running_jobs", fmt::to_string(row.running)},
+      {"queued_jobs", fmt::to_string(row.queued)},
+      {"avg_wait_secs", seconds(row.wait_mean)},
+      {"avg_runtime_secs", seconds(row.run_mean)},
+      {"total_gpu_hours", fmt::format("{:.4f}", row.gpu_hours)},
+      {"success_rate", row.success ? fmt::format("{:.4f}", *row.success) : std::string()}};
+  std::string text = csv ? "metric,value\n" : "";
+  for (const auto& [name, value] : metrics)
+    text += csv ? fmt::format("{},{}\n", name, value)
+                : fmt::format("{:<18}{}\n", name, value.empty() ? "-" : value);
+  return text;
+}
+
+Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(auto stats, api::GetStats(daemon, s.by, s.since, s.until));
+  const bool gflow = flavour == Flavour::kGflow;
+  std::optional<std::string> user = s.user;
+  if (gflow && !user && !s.all_users) user = CallersName();
+  if (user) {
+    std::erase_if(stats.rows, [&](const auto& row) { return row.name != *user; });
+    stats.total = stats.rows.empty() ? api::StatsRow{} : stats.rows.front();
+    stats.total.name = *user;
+  }
+  if (session.json || s.output == "json")
+    session.PrintJson(api::ToJson(stats));
+  else if (gflow)
+    session.Print(GflowStats(stats.total, s.output == "csv"));
+  else
+    session.Print(s.output == "csv" ? RenderStatsCsv(stats) : RenderStats(stats, session.look()));
+  return kExitDone;
+}
+
+// --- gpu
+
+Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  api::QueueSettingsUpdate update;
+  const bool all = words.size() == 1 && words.front() == "all";
+  if (all && !restrict_them) {
+    update.clear_allowed = true;
+  } else if (all) {
+    update.allowed.emplace();
+  } else {
+    GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
+    std::vector<std::string> named;
+    for (const auto& word : words) {
+      GPUMAN_ASSIGN(const auto some, ParseGpus(word));
+      named.insert(named.end(), some.begin(), some.end());
+    }
+    // "allow" adds to what is allowed, "restrict" takes away from it; the daemon knows which names there are.
+    auto& allowed = update.allowed.emplace();
+    for (const auto& gpu : info.gpus) {
+      const auto& before = info.settings.allowed;
+      bool is_allowed = !before || std::find(before->begin(), before->end(), gpu.uuid) != before->end();
+      for (auto& name : named) {
+        const bool meant = !name.empty() &&
+                           ((gpu.index && std::to_string(*gpu.index) == name) || gpu.uuid.starts_with(name));
+        if (!meant) continue;
+        is_allowed = !restrict_them;
+        name.clear();
+      }
+      if (is_allowed) allowed.push_back(gpu.uuid);
+    }
+    for (const auto& name : named)
+      if (!name.empty())
+        return base::Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", name),
+                          "gpuman info shows them");
+    if (allowed.size() == info.gpus.size()) {
+      update.allowed.reset();
+      update.clear_allowed = true;
+    }
+  }
+  GPUMAN_TRY(api::SetQueueSettings(daemon, update));
+  return Info(session, Flavour::kGpuman);
+}
+
+struct IgnoreSettings {
+  api::IgnoredProcess rule;
+  bool list = false;
+  std::optional<std::string> remove;
+};
+
+Result<int> Ignore(Session& session, const IgnoreSettings& s) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  if (s.remove) {
+    GPUMAN_ASSIGN(const auto gone, api::StopIgnoring(daemon, *s.remove));
+    return Show(session, gone, [&] { return fmt::format("Rule {} is gone.\n", gone.id); });
+  }
+  if (!s.rule.pid && !s.rule.user && !s.rule.name) {
+    GPUMAN_ASSIGN(const auto list, api::ListIgnoredProcesses(daemon));
+    return Show(session, list, [&] { return RenderIgnored(list.ignored, session.look()); });
+  }
+  GPUMAN_ASSIGN(const auto rule, api::IgnoreProcess(daemon, s.rule));
+  return Show(session, rule, [&] { return RenderIgnored({rule}, session.look()); });
+}
+
+Result<int> Change(Session& session, const api::QueueSettingsUpdate& update) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto settings, api::SetQueueSettings(daemon, update));
+  return Show(session, settings, [&] {
+    return fmt::format("Of several free GPUs the queue takes: {}.{}\n", settings.choice,
+                       settings.paused ? " It is paused." : "");
+  });
+}
+
+Result<int> Choose(Session& session, const Words& words) {
+  api::QueueSettingsUpdate update;
+  for (const auto& word : words) {
+    if (word == "pause" || word == "resume")
+      update.paused = word == "pause";
+    else
+      update.choice = word;
+  }
+  if (update.choice && *update.choice != "sequential" && *update.choice != "random" &&
+      *update.choice != "topology")
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no way to choose", *update.choice),
+                      "sequential, random or topology");
+  return Change(session, update);
+}
+
+auto AsSince(base::WallTime now) {
+  return [now](const std::string& text) { return ParseSince(text, now); };
+}
+
+}  // namespace
+
+Command InfoCommand(Flavour flavour) {
+  const bool gflow = flavour == Flavour::kGflow;
+  Command info{gflow ? "ginfo" : "info",
+               "Show the GPUs as the queue sees them: who has them, what keeps them",
+               gflow ? "ginfo" : "gpuman info",
+               "",
+               0,
+               0,
+               {},
+               [flavour](Session& session, const Words&) { return Info(session, flavour); }};
+  if (gflow) info.options = {{"--config", "FILE", "", [](const std::string&) -> Result<> { return {}; }}};
+  return info;
+}
+
+Command StatsCommand(Flavour flavour) {
+  const auto s = std::make_shared<StatsSettings>();  // shared by the options and the action
+  const auto now = SystemClock().Wall();
+  const bool gflow = flavour == Flavour::kGflow;
+  Command stats{
+      gflow ? "gstats" : "stats",
+      "Show what users, projects and GPUs had of the machine",
+      gflow ? "gstats --since 7d" : "gpuman stats --by project --since 30d",
+      "",
+      0,
+      0,
+      {{"-u,--user", "NAME", "Of this user alone", TakeText(s->user)},
+       {"-t,--since", "TIME", "Of jobs that ended since 1h, 7d, today, 2026-02-01",
+        TakeInto(s->since, AsSince(now))},
+       {"-o,--output", "table|json|csv", "How it is printed", TakeWord(s->output, {"table", "json", "csv"})}},
+      [s, flavour](Session& session, const Words&) { return Stats(session, flavour, *s); }};
+  if (gflow) {
+    stats.options.push_back({"-a,--all-users", "", "Of all users", TakeFlag(s->all_users)});
+  } else {
+    stats.options.push_back({"--until", "TIME", "And until", TakeInto(s->until, AsSince(now))});
+    stats.options.push_back(
+        {"-b,--by", "user|project|gpu", "A line for each", TakeWord(s->by, {"user", "project", "gpu"})});
+  }
+  return stats;
+}
+
+std::vector<Command> GpuCommands() {
+  const auto s = std::make_shared<IgnoreSettings>();  // shared by the options and the action
+  return {
+      {"allow",
+       "Let the queue use GPUs again, or all",
+       "gpuman gpu allow 0,2",
+       "GPU",
+       1,
+       kAnyNumber,
+       {},
+       [](Session& session, const Words& words) { return SetAllowed(session, words, false); }},
+      {"restrict",
+       "Keep the queue from using GPUs; what runs there goes on",
+       "gpuman gpu restrict 3",
+       "GPU",
+       1,
+       kAnyNumber,
+       {},
+       [](Session& session, const Words& words) { return SetAllowed(session, words, true); }},
+      {"ignore-process",
+       "Hand a GPU out although a process that gpuman does not manage uses it; without options: the rules",
+       "gpuman gpu ignore-process --gpu 0 --pid 1234",
+       "",
+       0,
+       0,
+       {{"--pid", "PID", "This process",
+         TakeInto(s->rule.pid, [](const std::string& t) { return ParseInteger(t, 1, INT32_MAX); })},
+        {"--user", "NAME", "All of this user", TakeText(s->rule.user)},
+        {"--name", "NAME", "All of this name", TakeText(s->rule.name)},
+        {"--gpu", "GPU", "On this GPU only", TakeText(s->rule.gpu)},
+        {"--list", "", "List the rules", TakeFlag(s->list)},
+        {"--remove", "ID", "Take a rule away", TakeText(s->remove)}},
+       [s](Session& session, const Words&) { return Ignore(session, *s); }},
+      {"choice",
+       "Which of several free GPUs the queue takes: sequential, random or topology; pause, resume",
+       "gpuman gpu choice topology",
+       "WORD",
+       1,
+       2,
+       {},
+       Choose}};
+}
+
+}  // namespace gpuman::cli::queue

@@ -1,0 +1,233 @@
+// reserve, quota: what is kept for users, and what they may have.
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "api/queue_client.h"
+#include "cli/queue/commands.h"
+#include "cli/queue/queue_views.h"
+#include "cli/queue/show.h"
+#include "cli/queue/values.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+using base::SystemClock;
+using Words = std::vector<std::string>;
+
+// --- reserve
+
+struct ReserveSettings {
+  api::ReservationRequest request;
+  std::optional<base::WallTime> start;
+  std::optional<base::Millis> duration;
+  bool all = false, active = false, timeline = false;
+  std::optional<std::string> user, status, range;
+};
+
+// "1h30m" is gflow's way; "1:30:00" and "90m" are everybody's.
+Result<base::Millis> ParseSpan(const std::string& text) {
+  if (const auto simple = base::ParseDuration(text)) return simple;
+  const auto hour = text.find('h');
+  if (hour == std::string::npos || hour + 1 == text.size()) return base::ParseDuration(text);
+  GPUMAN_ASSIGN(const auto hours, base::ParseDuration(text.substr(0, hour + 1)));
+  GPUMAN_ASSIGN(const auto rest, base::ParseDuration(text.substr(hour + 1)));
+  return hours + rest;
+}
+
+Result<int> CreateReservation(Session& session, ReserveSettings s) {
+  if (!s.start || !s.duration || s.request.user.empty())
+    return base::Fail(ErrorCode::kInvalidArgument, "a reservation needs --user, --start and --duration",
+                      "gpuman reserve create --user ada --gpus 2 --start 14:00 --duration 2h");
+  s.request.start = *s.start;
+  s.request.duration = *s.duration;
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto made, api::CreateReservation(daemon, s.request));
+  return Show(session, made,
+              [&] { return RenderReservations({made}, {}, session.look(), SystemClock().Wall()); });
+}
+
+Result<int> ListReservations(Session& session, const ReserveSettings& s,
+                             const std::optional<std::string>& id) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(auto list, api::ListReservations(daemon, s.all || id || s.status));
+  std::erase_if(list.reservations, [&](const auto& r) {
+    return (id && std::to_string(r.id) != *id) || (s.user && r.user != *s.user) ||
+           (s.active && r.state != "active") || (s.status && r.state != *s.status);
+  });
+  if (id && list.reservations.empty())
+    return base::Fail(ErrorCode::kNotFound, fmt::format("there is no reservation {}", *id),
+                      "gpuman reserve list --all shows them");
+  return Show(session, list, [&] {
+    const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
+    return RenderReservations(list.reservations, info.gpus, session.look(), SystemClock().Wall());
+  });
+}
+
+Result<int> CancelReservations(Session& session, const Words& ids) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  for (const auto& id : ids) {
+    GPUMAN_ASSIGN(const auto gone, api::CancelReservation(daemon, id));
+    if (session.json)
+      session.PrintJson(api::ToJson(gone));
+    else
+      session.Print(fmt::format("Reservation {} of {} is cancelled.\n", gone.id, Printable(gone.user)));
+  }
+  return kExitDone;
+}
+
+// --- quota
+
+struct QuotaSettings {
+  std::optional<std::string> user, project;
+  bool each_user = false, each_project = false;
+  api::QuotaUpdate update;
+};
+
+struct Subject {
+  std::string kind, name;
+};
+Result<Subject> SubjectOf(const QuotaSettings& s) {
+  const int named = s.user.has_value() + s.project.has_value() + s.each_user + s.each_project;
+  if (named != 1)
+    return base::Fail(ErrorCode::kInvalidArgument,
+                      "whose quota? Give one of --user, --project and the --default-…",
+                      "gpuman quota set --user ada --gpus 4");
+  if (s.user) return Subject{"user", *s.user};
+  if (s.project) return Subject{"project", *s.project};
+  return Subject{s.each_user ? "user" : "project", "*"};
+}
+
+Result<int> SetQuota(Session& session, const QuotaSettings& s) {
+  GPUMAN_ASSIGN(const auto subject, SubjectOf(s));
+  const auto& u = s.update;
+  if (!u.running_jobs && !u.gpus && !u.queued_jobs && !u.gpu_hours && !u.clear_running_jobs &&
+      !u.clear_gpus && !u.clear_queued_jobs && !u.clear_gpu_hours)
+    return base::Fail(ErrorCode::kInvalidArgument, "there is nothing to limit",
+                      "give --running-jobs, --gpus, --queued-jobs or --gpu-hours");
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto quota, api::SetQuota(daemon, subject.kind, subject.name, s.update));
+  return Show(session, quota, [&] { return RenderQuotas({quota}, session.look()); });
+}
+
+Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
+  GPUMAN_ASSIGN(const auto subject, SubjectOf(s));
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto quota, api::RemoveQuota(daemon, subject.kind, subject.name));
+  return Show(session, quota, [&] {
+    return fmt::format("No limits of their own any more: {} {}.\n", quota.subject, quota.name);
+  });
+}
+
+Result<int> ListQuotas(Session& session, const Words&) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto list, api::ListQuotas(daemon));
+  return Show(session, list, [&] { return RenderQuotas(list.quotas, session.look()); });
+}
+
+Options SubjectOptions(QuotaSettings& s) {
+  return {{"-u,--user", "NAME", "Of this user", TakeText(s.user)},
+          {"-P,--project", "NAME", "Of this project", TakeText(s.project)},
+          {"--default-user", "", "Of each user without a quota of their own", TakeFlag(s.each_user)},
+          {"--default-project", "", "Of each project without a quota of its own", TakeFlag(s.each_project)}};
+}
+
+template <typename T, typename Parse>
+std::function<Result<>(const std::string&)> Limit(std::optional<T>& limit, bool& clear, Parse parse) {
+  return [&limit, &clear, parse](const std::string& text) -> Result<> {
+    clear = text == "none";
+    if (clear) return {};
+    GPUMAN_ASSIGN(limit, parse(text));
+    return {};
+  };
+}
+
+Result<double> ParseHours(const std::string& text) {
+  char* end = nullptr;
+  const double hours = std::strtod(text.c_str(), &end);
+  if (text.empty() || end != text.c_str() + text.size() || !(hours >= 0 && hours < 1e12))
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number of hours", text),
+                      "write 100 or 0.5");
+  return hours;
+}
+
+}  // namespace
+
+std::vector<Command> ReserveCommands() {
+  const auto s = std::make_shared<ReserveSettings>();  // shared by the options and the actions
+  const auto now = SystemClock().Wall();
+  auto& request = s->request;
+  return {
+      {"create",
+       "Keep GPUs for a user",
+       "gpuman reserve create --user ada --gpus 2 --start 14:00 --duration 2h",
+       "",
+       0,
+       0,
+       {{"-u,--user", "NAME", "For this user", TakeText(request.user)},
+        {"-g,--gpus", "N", "So many GPUs",
+         TakeInto(request.count, [](const std::string& t) { return ParseInteger(t, 1, 1024); })},
+        {"--gpu,--gpu-spec", "GPUS", "Or exactly these: 0,2 or 0-3",
+         TakeInto(request.devices, [](const std::string& t) { return ParseGpus(t); })},
+        {"--start", "TIME", "From: 14:00, '2026-01-28 14:00', now",
+         TakeInto(s->start, [now](const std::string& t) { return ParseTime(t, now); })},
+        {"--duration", "TIME", "So long: 2h, 30m, 1h30m", TakeInto(s->duration, ParseSpan)},
+        {"--timezone", "ZONE", "", [](const std::string&) -> Result<> { return {}; }}},
+       [s](Session& session, const Words&) { return CreateReservation(session, *s); }},
+      {"list",
+       "List reservations",
+       "gpuman reserve list",
+       "",
+       0,
+       0,
+       {{"-a,--all", "", "Ended ones too", TakeFlag(s->all)},
+        {"--active", "", "Only those that hold now", TakeFlag(s->active)},
+        {"--user", "NAME", "Only of this user", TakeText(s->user)},
+        {"--status", "pending|active|ended|cancelled", "Only those", TakeText(s->status)},
+        {"--timeline", "", "", TakeFlag(s->timeline)},
+        {"--range", "TIME", "", TakeText(s->range)},
+        {"--from,--to", "TIME", "", TakeText(s->range)}},
+       [s](Session& session, const Words&) { return ListReservations(session, *s, std::nullopt); }},
+      {"get",
+       "Show one reservation",
+       "gpuman reserve get 3",
+       "ID",
+       1,
+       1,
+       {},
+       [s](Session& session, const Words& words) { return ListReservations(session, *s, words.front()); }},
+      {"cancel",
+       "Give reserved GPUs back",
+       "gpuman reserve cancel 3",
+       "ID",
+       1,
+       kAnyNumber,
+       {},
+       CancelReservations}};
+}
+
+std::vector<Command> QuotaCommands() {
+  const auto s = std::make_shared<QuotaSettings>();  // shared by the options and the actions
+  const auto integer = [](const std::string& text) { return ParseInteger(text, 0, 1'000'000'000); };
+  auto& u = s->update;
+  Options set = SubjectOptions(*s);
+  set.insert(
+      set.end(),
+      {{"--running-jobs,--max-running-jobs", "N", "So many jobs run at once, or none for no limit",
+        Limit(u.running_jobs, u.clear_running_jobs, integer)},
+       {"-g,--gpus,--max-running-gpus", "N", "On so many GPUs", Limit(u.gpus, u.clear_gpus, integer)},
+       {"--queued-jobs,--max-queued-jobs", "N", "So many wait",
+        Limit(u.queued_jobs, u.clear_queued_jobs, integer)},
+       {"--gpu-hours", "HOURS", "So much time of GPUs", Limit(u.gpu_hours, u.clear_gpu_hours, ParseHours)}});
+  return {
+      {"set", "Limit what a user or a project may have",
+       "gpuman quota set --user ada --gpus 4 --gpu-hours 500", "", 0, 0, std::move(set),
+       [s](Session& session, const Words&) { return SetQuota(session, *s); }},
+      {"list", "List the limits, and what is used of them", "gpuman quota list", "", 0, 0, {}, ListQuotas},
+      {"remove", "Take all limits of a user or a project away", "gpuman quota remove --user ada", "", 0, 0,
+       SubjectOptions(*s), [s](Session& session, const Words&) { return RemoveQuota(session, *s); }}};
+}
+
+}  // namespace gpuman::cli::queue

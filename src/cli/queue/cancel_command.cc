@@ -1,0 +1,92 @@
+// cancel, gcancel: many jobs at once.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "api/queue_client.h"
+#include "api/queue_json.h"
+#include "cli/queue/commands.h"
+#include "cli/queue/listing.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::Result;
+
+struct CancelSettings {
+  bool dry_run = false, kill = false;
+};
+
+// What a cancellation would do, in gflow's lines: the jobs, and those that wait for them.
+Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std::vector<std::string>& refs) {
+  api::QueueFilter filter;
+  filter.jobs = refs;
+  filter.states = {"all"};
+  GPUMAN_ASSIGN(const auto jobs, api::ListQueue(daemon, filter));
+  GPUMAN_ASSIGN(const auto queue, api::ListQueue(daemon, {}));
+  std::set<std::string> ids;
+  api::Json would = api::Json::array();
+  std::string text;
+  for (const auto& job : jobs.jobs) {
+    ids.insert(std::to_string(job.id));
+    const bool ok = !api::IsEnded(job.state);
+    text += fmt::format("{}\t{}\t{}\n", job.id, GflowState(job.state), ok ? "ok" : "invalid");
+    would.push_back({{"id", job.id}, {"state", std::string(api::ToString(job.state))}, {"would_cancel", ok}});
+  }
+  for (const auto& job : queue.jobs) {
+    if (!job.queue || ids.contains(std::to_string(job.id))) continue;
+    for (const auto& dependency : job.queue->depends.list)
+      if (ids.contains(dependency.job))
+        text += fmt::format("{}\t{}\tblocked\t{}\n", job.id, GflowState(job.state), dependency.job);
+  }
+  if (session.json)
+    session.PrintJson({{"jobs", std::move(would)}});
+  else
+    session.Print(text.empty() ? "No such jobs.\n" : text);
+  return jobs.jobs.empty() ? kExitNoSuchThing : kExitDone;
+}
+
+Result<int> Cancel(Session& session, const CancelSettings& s, const std::vector<std::string>& words) {
+  GPUMAN_ASSIGN(const auto refs, JobsOf(words));
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  if (s.dry_run) return PreviewCancel(session, daemon, refs);
+  GPUMAN_ASSIGN(const auto answer, api::CancelJobs(daemon, {refs}));
+  int status = kExitDone;
+  for (const auto& job : answer.jobs) {
+    if (job.state) {
+      if (!session.json) session.Print(fmt::format("Job {} cancelled.\n", Printable(job.job)));
+      continue;
+    }
+    const auto code = base::ErrorCodeFromString(job.error_code.value_or(""));
+    base::Error error{code, fmt::format("{}: {}", job.job, job.error.value_or("it cannot be cancelled")), {}};
+    if (refs.size() == 1) error = WithNearestTag(daemon, job.job, std::move(error));
+    session.PrintError(error);
+    status = std::max(status, ExitStatusOf(code));
+  }
+  if (session.json) session.PrintJson(api::ToJson(answer));
+  return status;
+}
+
+}  // namespace
+
+Command CancelCommand(Flavour flavour) {
+  const auto s = std::make_shared<CancelSettings>();  // shared by the options and the action
+  const bool gflow = flavour == Flavour::kGflow;
+  Command command{gflow ? "gcancel" : "cancel",
+                  "Take jobs out of the queue; stop those that run",
+                  gflow ? "gcancel 1,3,5-7" : "gpuman cancel 7 train 10-19 20_3",
+                  "JOB",
+                  1,
+                  kAnyNumber,
+                  {{"--dry-run", "", "Say which jobs, and which wait for them", TakeFlag(s->dry_run)}},
+                  [s](Session& session, const auto& words) { return Cancel(session, *s, words); }};
+  if (gflow) {
+    command.options.push_back({"--cancel,--kill", "", "", TakeFlag(s->kill)});
+    command.options.push_back({"--config", "FILE", "", [](const std::string&) -> Result<> { return {}; }});
+  }
+  return command;
+}
+
+}  // namespace gpuman::cli::queue

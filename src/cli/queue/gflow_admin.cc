@@ -1,0 +1,205 @@
+// gctl: what gpuman gpu, reserve and quota do, in gflow's words.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/queue_client.h"
+#include "cli/queue/gflow_commands.h"
+#include "cli/queue/queue_views.h"
+#include "cli/queue/values.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+using Words = std::vector<std::string>;
+
+Result<int> SetGpus(Session& session, const Words& words) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto allowed, AllowedGpus(session, daemon, words.front()));
+  api::QueueSettingsUpdate update;
+  update.allowed = allowed;
+  update.clear_allowed = !allowed;
+  GPUMAN_ASSIGN(const auto settings, api::SetQueueSettings(daemon, update));
+  if (!settings.allowed) {
+    session.Print("GPU restriction removed: all GPUs are used.\n");
+    return kExitDone;
+  }
+  const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
+  session.Print(fmt::format("GPU restriction set: only GPU {} is used from now on.\n",
+                            IndicesOf(*settings.allowed, info.gpus)));
+  return kExitDone;
+}
+
+Result<int> ShowGpus(Session& session, const Words&) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
+  const auto& allowed = info.settings.allowed;
+  for (const auto& gpu : info.gpus) {
+    const bool free = gpu.jobs.empty() && (gpu.state == "idle" || gpu.state == "restricted");
+    std::string line = fmt::format("{}\t{}", gpu.index ? std::to_string(*gpu.index) : gpu.uuid,
+                                   free ? "available" : "in_use");
+    if (allowed && std::find(allowed->begin(), allowed->end(), gpu.uuid) == allowed->end())
+      line += "\trestricted";
+    if (gpu.state == "unmanaged") line += "\tUnmanaged";
+    if (gpu.state == "drained") line += "\tDrained";
+    session.Print(line + "\n");
+  }
+  return kExitDone;
+}
+
+struct Process {
+  std::optional<std::string> gpu;
+  std::optional<int> pid;
+};
+
+Options ProcessOptions(Process& process) {
+  return {{"--gpu", "INDEX", "On this GPU", TakeText(process.gpu)},
+          {"--pid", "PID", "This process",
+           TakeInto(process.pid, [](const std::string& text) { return ParseInteger(text, 1, INT32_MAX); })}};
+}
+
+Result<> RequireBoth(const Process& process) {
+  if (process.gpu && process.pid) return {};
+  return base::Fail(ErrorCode::kInvalidArgument, "--gpu and --pid say which process",
+                    "gctl gpu-process ignore --gpu 0 --pid 1234");
+}
+
+Result<int> IgnoreOne(Session& session, const Process& process) {
+  GPUMAN_TRY(RequireBoth(process));
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  api::IgnoredProcess rule;
+  rule.gpu = process.gpu;
+  rule.pid = process.pid;
+  GPUMAN_TRY(api::IgnoreProcess(daemon, rule));
+  session.Print(fmt::format("Ignoring GPU process PID {} on GPU {}\n", *process.pid, *process.gpu));
+  return kExitDone;
+}
+
+Result<int> UnignoreOne(Session& session, const Process& process) {
+  GPUMAN_TRY(RequireBoth(process));
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto list, api::ListIgnoredProcesses(daemon));
+  GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
+  for (const auto& rule : list.ignored) {
+    if (rule.pid != process.pid || !rule.gpu) continue;
+    if (*rule.gpu != *process.gpu && IndicesOf({*rule.gpu}, info.gpus) != *process.gpu) continue;
+    GPUMAN_TRY(api::StopIgnoring(daemon, std::to_string(rule.id)));
+    session.Print(
+        fmt::format("GPU process PID {} on GPU {} is no longer ignored\n", *process.pid, *process.gpu));
+    return kExitDone;
+  }
+  return base::Fail(ErrorCode::kNotFound,
+                    fmt::format("PID {} on GPU {} is not ignored", *process.pid, *process.gpu));
+}
+
+Result<int> ListIgnored(Session& session, const Words&) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto list, api::ListIgnoredProcesses(daemon));
+  GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
+  if (list.ignored.empty()) session.Print("No ignored GPU processes\n");
+  for (const auto& rule : list.ignored)
+    session.Print(fmt::format("gpu={}\tpid={}\n", rule.gpu ? IndicesOf({*rule.gpu}, info.gpus) : "any",
+                              rule.pid ? std::to_string(*rule.pid) : "any"));
+  return kExitDone;
+}
+
+// A job's group, by the job or by the group's name; an array counts its own tasks.
+Result<int> SetLimit(Session& session, const Words& words) {
+  GPUMAN_ASSIGN(const int limit, ParseInteger(words[1], 1, 1'000'000));
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  auto job = daemon.Job(words[0]);
+  if (!job) {
+    GPUMAN_ASSIGN(const auto queue, api::ListQueue(daemon, {}));
+    const auto it = std::find_if(queue.jobs.begin(), queue.jobs.end(),
+                                 [&](const auto& one) { return one.queue && one.queue->group == words[0]; });
+    if (it == queue.jobs.end()) return base::Fail(WithNearestTag(daemon, words[0], std::move(job.error())));
+    job = *it;
+  }
+  api::JobUpdate update;
+  const bool is_array = job->queue && job->queue->array_id && !job->queue->group;
+  if (is_array)
+    update.queue.emplace().array_limit = limit;
+  else
+    update.queue.emplace().max_concurrent = limit;
+  GPUMAN_TRY(api::UpdateJob(daemon, std::to_string(job->id), update));
+  session.Print(fmt::format("At most {} jobs of the group of job {} run at once.\n", limit, job->id));
+  return kExitDone;
+}
+
+}  // namespace
+
+Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, const api::Client& daemon,
+                                                            const std::string& spec) {
+  if (spec == "all") return std::optional<std::vector<std::string>>();
+  GPUMAN_ASSIGN(const auto names, ParseGpus(spec));
+  GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
+  std::vector<std::string> uuids;
+  std::string missing;
+  for (const auto& name : names) {
+    const auto it = std::find_if(info.gpus.begin(), info.gpus.end(), [&](const auto& gpu) {
+      return (gpu.index && std::to_string(*gpu.index) == name) || gpu.uuid == name;
+    });
+    if (it != info.gpus.end())
+      uuids.push_back(it->uuid);
+    else
+      missing += (missing.empty() ? "" : ",") + name;
+  }
+  if (uuids.empty())
+    return base::Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", missing),
+                      "ginfo shows the GPUs");
+  if (!missing.empty())
+    session.Note(fmt::format("there is no GPU {} on this machine; it is passed over", missing));
+  if (uuids.size() == info.gpus.size()) return std::optional<std::vector<std::string>>();
+  return std::optional(std::move(uuids));
+}
+
+GflowProgram Gctl() {
+  const auto process = std::make_shared<Process>();  // shared by the options and the actions
+  GflowProgram program{
+      "gctl",
+      "Change how the queue hands out GPUs",
+      {{{"set-gpus", "Use only these GPUs: 0,2, 0-3 or all", "gctl set-gpus 0,2", "GPUS", 1, 1, {}, SetGpus},
+        {}},
+       {{"show-gpus",
+         "Show which GPUs are free, taken and restricted",
+         "gctl show-gpus",
+         "",
+         0,
+         0,
+         {},
+         ShowGpus},
+        {}},
+       {{"gpu-process ignore", "Hand a GPU out although this process uses it",
+         "gctl gpu-process ignore --gpu 0 --pid 1234", "", 0, 0, ProcessOptions(*process),
+         [process](Session& session, const Words&) { return IgnoreOne(session, *process); }},
+        {}},
+       {{"gpu-process unignore", "No longer", "gctl gpu-process unignore --gpu 0 --pid 1234", "", 0, 0,
+         ProcessOptions(*process),
+         [process](Session& session, const Words&) { return UnignoreOne(session, *process); }},
+        {}},
+       {{"gpu-process list", "List them", "gctl gpu-process list", "", 0, 0, {}, ListIgnored}, {}},
+       {{"set-limit",
+         "Let so many jobs of a group run at once",
+         "gctl set-limit 7 2",
+         "JOB",
+         2,
+         2,
+         {},
+         SetLimit},
+        {}}}};
+  for (auto& command : ReserveCommands()) {
+    command.name.insert(0, "reserve ");
+    command.example.replace(0, std::string_view("gpuman").size(), "gctl");
+    program.commands.push_back({std::move(command), {}});
+  }
+  for (auto& command : QuotaCommands()) {
+    command.name.insert(0, "quota ");
+    command.example.replace(0, std::string_view("gpuman").size(), "gctl");
+    program.commands.push_back({std::move(command), {}});
+  }
+  return program;
+}
+
+}  // namespace gpuman::cli::queue

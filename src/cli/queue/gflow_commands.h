@@ -1,0 +1,34 @@
+// Internal to the programs under gflow's names: their commands as data.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/queue/commands.h"
+
+namespace gpuman::cli::queue {
+
+struct GflowCommand {
+  Command command;
+  std::vector<std::string> aliases;
+};
+
+// A program: a command of its own, or subcommands, which may have subcommands ("reserve create").
+struct GflowProgram {
+  std::string name;
+  std::string summary;
+  std::vector<GflowCommand> commands;  // one without a name: the program itself
+};
+
+GflowProgram GflowProgramOf(std::string_view name);
+
+GflowProgram Gctl();    // gflow_admin.cc
+GflowProgram Gflowd();  // gflow_daemon.cc
+
+// The indices of `spec` ("0,2", "0-3") that are GPUs of this machine, as UUIDs; nullopt for "all". What is
+// not there is passed over with a note, as gflow does; kNotFound where none is.
+base::Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, const api::Client& daemon,
+                                                                  const std::string& spec);
+
+}  // namespace gpuman::cli::queue

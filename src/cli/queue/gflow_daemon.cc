@@ -1,0 +1,160 @@
+// gflowd: starts and stops the user's own daemon, and sets how it hands out GPUs.
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "api/queue_client.h"
+#include "base/fd.h"
+#include "cli/queue/gflow_commands.h"
+#include "cli/queue/values.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+using Words = std::vector<std::string>;
+
+struct DaemonSettings {
+  std::optional<std::string> gpus;
+  std::string strategy;
+};
+
+Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings& s) {
+  api::QueueSettingsUpdate update;
+  if (s.gpus) {
+    GPUMAN_ASSIGN(update.allowed, AllowedGpus(session, daemon, *s.gpus));
+    update.clear_allowed = !update.allowed;
+  }
+  if (!s.strategy.empty()) update.choice = s.strategy;
+  if (!update.allowed && !update.clear_allowed && !update.choice) return {};
+  GPUMAN_TRY(api::SetQueueSettings(daemon, update));
+  return {};
+}
+
+// Ends the user's own daemon and waits until it is gone; false: it is not the user's to end. Jobs go on.
+Result<bool> Stop(const api::Client& daemon) {
+  GPUMAN_ASSIGN(const auto version, daemon.Version());
+  if (!version.user_mode) return false;
+  const base::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, version.pid, 0)));
+  if (!process.ok()) return base::FailSystem(errno, "finding gpumand");
+  if (::syscall(SYS_pidfd_send_signal, process.get(), SIGTERM, nullptr, 0) != 0)
+    return base::FailSystem(errno, "ending gpumand");
+  pollfd ended{process.get(), POLLIN, 0};
+  constexpr int kPatienceMillis = 30'000;
+  if (::poll(&ended, 1, kPatienceMillis) != 1)
+    return base::Fail(ErrorCode::kTimeout, fmt::format("gpumand (pid {}) does not end", version.pid));
+  return true;
+}
+
+Result<int> Up(Session& session, const DaemonSettings& s) {
+  const bool ran = session.RunningDaemon().has_value();
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_TRY(Apply(session, daemon, s));
+  session.Print(ran ? "gflowd is already running.\n" : "gflowd started.\n");
+  return kExitDone;
+}
+
+Result<int> Restart(Session& session, const DaemonSettings& s) {
+  // Where a socket is named nobody would start a new one; its settings are changed as it runs.
+  const bool named = session.socket || session.environment()("GPUMAN_SOCKET");
+  if (auto daemon = session.RunningDaemon(); daemon && !named) {
+    GPUMAN_ASSIGN(const bool stopped, Stop(*daemon));
+    if (!stopped)
+      session.Note(
+          "this is the machine's daemon: its settings are changed without a restart "
+          "(sudo systemctl restart gpumand restarts it)");
+  }
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_TRY(Apply(session, daemon, s));
+  session.Print("gflowd restarted; jobs went on meanwhile.\n");
+  return kExitDone;
+}
+
+Result<int> Down(Session& session, const Words&) {
+  const auto daemon = session.RunningDaemon();
+  if (!daemon) {
+    session.Print("gflowd is not running.\n");
+    return kExitDone;
+  }
+  GPUMAN_ASSIGN(const bool stopped, Stop(*daemon));
+  if (!stopped)
+    return base::Fail(ErrorCode::kPermissionDenied, "this is the machine's daemon, which others use too",
+                      "sudo systemctl stop gpumand");
+  session.Print("gflowd stopped; jobs that run go on.\n");
+  return kExitDone;
+}
+
+Result<int> Status(Session& session, const Words&) {
+  const auto daemon = session.RunningDaemon();
+  const auto version = daemon ? daemon->Version() : base::Fail(daemon.error());
+  if (!version) {
+    session.Print("Status: Not running\n");
+    return kExitDone;
+  }
+  session.Print(fmt::format("Status: Running\nHosting: {}\nVersion:   {}\nPID:       {}\n",
+                            version->user_mode ? "gpumand --user" : "system service gpumand",
+                            version->version, version->pid));
+  if (const auto info = api::GetQueueInfo(*daemon)) {
+    const auto idle = std::count_if(info->gpus.begin(), info->gpus.end(),
+                                    [](const auto& gpu) { return gpu.state == "idle"; });
+    session.Print(fmt::format("GPUs:      {} total, {} available\n", info->gpus.size(), idle));
+  }
+  return kExitDone;
+}
+
+Options DaemonOptions(DaemonSettings& s) {
+  const auto ignored = [](const std::string&) -> Result<> { return {}; };
+  return {{"--gpus", "GPUS", "Use only these GPUs: 0,2 or 0-3", TakeText(s.gpus)},
+          {"--gpu-allocation-strategy", "sequential|random|topology", "Which of several free GPUs are taken",
+           TakeWord(s.strategy, {"sequential", "random", "topology"})},
+          {"--gpu-poll-interval-secs", "N", "Nothing: GPUs are not polled for", ignored},
+          {"-c,--config", "FILE", "", ignored},
+          {"-v,--verbose", "", "", ignored},
+          {"-q,--quiet", "", "", ignored}};
+}
+
+}  // namespace
+
+GflowProgram Gflowd() {
+  const auto s = std::make_shared<DaemonSettings>();  // shared by the options and the actions
+  const auto command = [&](const char* name, const char* summary, auto run) {
+    return Command{name, summary, std::string("gflowd ") + name, "", 0, 0, DaemonOptions(*s), run};
+  };
+  const auto restart = [s](Session& session, const Words&) { return Restart(session, *s); };
+  Command init =
+      command("init", "Nothing has to be prepared; --gpus and the strategy are set",
+              [s](Session& session, const Words&) -> Result<int> {
+                GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+                GPUMAN_TRY(Apply(session, daemon, *s));
+                session.Print("There is nothing to prepare. Queue a job with: gbatch --gpus 1 COMMAND\n");
+                return kExitDone;
+              });
+  const auto ignored = [](const std::string&) -> Result<> { return {}; };
+  for (const char* name : {"--yes", "--force", "--advanced"}) init.options.push_back({name, "", "", ignored});
+  for (const char* name : {"--host", "--port", "--timezone"})
+    init.options.push_back({name, "VALUE", "", ignored});
+  const auto service = [](Session&, const Words&) -> Result<int> {
+    return base::Fail(ErrorCode::kNotSupported, "the package has the service already",
+                      "sudo systemctl enable --now gpumand (disable to take it out)");
+  };
+  return {"gflowd",
+          "Start and stop the daemon, and set which GPUs it hands out",
+          {{command("start", "Start it, if it does not run",
+                    [s](Session& session, const Words&) { return Up(session, *s); }),
+            {"up"}},
+           {command("stop", "Stop it; jobs that run go on", Down), {"down"}},
+           {command("restart", "Stop it and start it again", restart), {}},
+           {command("reload", "The same", restart), {}},
+           {command("status", "Show whether it runs", Status), {}},
+           {std::move(init), {}},
+           {command("service install", "How to have it started with the machine", service), {}},
+           {command("service uninstall", "How to have it no longer started", service), {}}}};
+}
+
+}  // namespace gpuman::cli::queue

@@ -1,0 +1,258 @@
+// job show, log, attach, wait, hold, release, update, redo; gjob's commands of the same names.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <nlohmann/json.hpp>
+
+#include "api/queue_client.h"
+#include "api/queue_json.h"
+#include "cli/queue/commands.h"
+#include "cli/queue/queue_views.h"
+#include "cli/queue/submit.h"
+#include "cli/queue/update.h"
+#include "cli/queue/values.h"
+#include "cli/views.h"
+#include "cli/wait.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+using base::SystemClock;
+using JobWords = std::vector<std::string>;
+
+// Asks about each job, goes on after an error, and ends with the gravest.
+template <typename Ask>
+Result<int> ForEach(Session& session, const JobWords& words, Ask ask) {
+  GPUMAN_ASSIGN(const auto refs, JobsOf(words));
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  int status = kExitDone;
+  for (const auto& ref : refs) {
+    const Result<int> one = ask(daemon, ref);
+    if (one) {
+      status = std::max(status, *one);
+      continue;
+    }
+    const auto error = WithNearestTag(daemon, ref, one.error());
+    if (refs.size() == 1) return base::Fail(error);
+    session.PrintError(error);
+    status = std::max(status, ExitStatusOf(error.code));
+  }
+  return status;
+}
+
+Result<int> PrintJob(Session& session, std::string_view done, const Result<api::JobView>& job) {
+  if (!job) return base::Fail(job.error());
+  if (session.json)
+    session.PrintJson(api::ToJson(*job));
+  else
+    session.Print(fmt::format("{}{}\n", done, JobSentence(*job)));
+  return kExitDone;
+}
+
+Result<int> Show(Session& session, const JobWords& words) {
+  std::vector<api::GpuView> gpus;
+  bool first = true;
+  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+    GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
+    if (session.json) return PrintJob(session, "", job);
+    if (first)
+      if (auto list = daemon.Gpus()) gpus = std::move(list->gpus);
+    session.Print((first ? "" : "\n") + RenderJob(job, gpus, session.look(), SystemClock().Wall()));
+    first = false;
+    return kExitDone;
+  });
+}
+
+struct LogSettings {
+  bool follow = false;
+  std::optional<int> first, last;
+};
+
+// The first lines of a text that comes in pieces; false when they are all there.
+class FirstLines {
+ public:
+  FirstLines(Session& session, std::optional<int> most) : session_(session), most_(most) {}
+  bool Feed(std::string_view piece) {
+    if (most_) {
+      std::size_t end = 0;
+      while (*most_ > 0 && end < piece.size()) {
+        const auto line_end = piece.find('\n', end);
+        end = line_end == std::string_view::npos ? piece.size() : line_end + 1;
+        if (line_end != std::string_view::npos) --*most_;
+      }
+      piece = piece.substr(0, end);
+    }
+    session_.Print(piece);
+    session_.Flush();
+    return !most_ || *most_ > 0;
+  }
+
+ private:
+  Session& session_;
+  std::optional<int> most_;
+};
+
+Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
+  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+    api::LogOptions options;
+    options.follow = s.follow;
+    if (s.last) options.tail = static_cast<std::uint64_t>(*s.last);
+    FirstLines lines(session, s.first);
+    GPUMAN_TRY(daemon.Log(ref, options, [&](std::string_view piece) { return lines.Feed(piece); }));
+    return kExitDone;
+  });
+}
+
+Result<int> Attach(Session& session, const JobWords& words) {
+  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+    GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
+    return WaitForJob(session, daemon, job);
+  });
+}
+
+Result<int> Wait(Session& session, const JobWords& words) {
+  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+    GPUMAN_ASSIGN(const api::JobView job, daemon.Wait(ref));
+    GPUMAN_TRY(PrintJob(session, "", job));
+    session.Flush();
+    return ExitStatusOfJob(job);
+  });
+}
+
+Result<int> Release(Session& session, const std::optional<base::WallTime>& at, const JobWords& words) {
+  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+    if (at) {
+      api::JobUpdate update;
+      update.queue.emplace().begin = at;
+      GPUMAN_TRY(api::UpdateJob(daemon, ref, update));
+    }
+    return PrintJob(session, "", api::ReleaseJob(daemon, ref));
+  });
+}
+
+Result<int> Update(Session& session, const UpdateSettings& s, const JobWords& words) {
+  if (s.Empty())
+    return base::Fail(ErrorCode::kInvalidArgument, "there is nothing to change",
+                      fmt::format("gpuman job update {} --gpus 2 --time 4h", words.front()));
+  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+    GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
+    return PrintJob(session, "updated: ", api::UpdateJob(daemon, ref, UpdateOf(s, job)));
+  });
+}
+
+Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, const JobWords& words) {
+  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+    GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
+    GPUMAN_ASSIGN(const auto answer, api::RedoJob(daemon, ref, {UpdateOf(s, job), s.cascade}));
+    if (session.json)
+      session.PrintJson(api::ToJson(answer)["jobs"].size() == 1 ? api::ToJson(answer)["jobs"][0]
+                                                                : api::ToJson(answer));
+    else if (flavour == Flavour::kGflow)
+      for (const auto& one : answer.jobs)
+        session.Print(fmt::format("Submitted batch job {} ({})\n", one.id, Printable(one.tag)));
+    else
+      session.Print(RenderSubmitted({}, answer, {}, SystemClock().Wall()));
+    return kExitDone;
+  });
+}
+
+Command LogCommand(Flavour flavour) {
+  const auto s = std::make_shared<LogSettings>();  // shared by the options and the action
+  const auto lines = [](const std::string& text) { return ParseInteger(text, 0, 1'000'000'000); };
+  Command log{"log",
+              "Print what a job has written",
+              flavour == Flavour::kGflow ? "gjob log @ --last 50" : "gpuman job log train -f",
+              "JOB",
+              1,
+              1,
+              {},
+              [s](Session& session, const auto& words) { return Log(session, *s, words); }};
+  if (flavour == Flavour::kGflow)
+    log.options = {{"-f,--first", "LINES", "Only the first lines", TakeInto(s->first, lines)},
+                   {"-l,--last", "LINES", "Only the last lines", TakeInto(s->last, lines)}};
+  else
+    log.options = {{"-f,--follow", "", "Go on until the job ends", TakeFlag(s->follow)},
+                   {"-n,--tail,--last", "N", "Only the last N lines", TakeInto(s->last, lines)},
+                   {"--first", "N", "Only the first N lines", TakeInto(s->first, lines)}};
+  return log;
+}
+
+Command ReleaseCommand(const std::string& program) {
+  const auto at = std::make_shared<std::optional<base::WallTime>>();  // shared by the options and the action
+  return {"release",
+          "Let held jobs go on",
+          program + " release 7 --at 22:00",
+          "JOB",
+          1,
+          kAnyNumber,
+          {{"--at", "TIME", "They start no earlier: 22:00, now+1h",
+            TakeInto(*at, [](const std::string& text) { return ParseTime(text, SystemClock().Wall()); })}},
+          [at](Session& session, const auto& words) { return Release(session, *at, words); }};
+}
+
+Command UpdateCommand(Flavour flavour, const std::string& program) {
+  const auto s = std::make_shared<UpdateSettings>();  // shared by the options and the action
+  return {"update",
+          "Change what waiting jobs ask for",
+          program + (flavour == Flavour::kGflow ? " update 7 --gpus 2 --time-limit 4:00:00"
+                                                : " update train --gpus 2 --time 4h --priority 200"),
+          "JOB",
+          1,
+          kAnyNumber,
+          UpdateOptions(*s, flavour, ForWhat::kUpdate, SystemClock().Wall()),
+          [s](Session& session, const auto& words) { return Update(session, *s, words); }};
+}
+
+Command RedoCommand(Flavour flavour, const std::string& program) {
+  const auto s = std::make_shared<UpdateSettings>();  // shared by the options and the action
+  return {"redo",
+          "Queue a job once more, with changes if there are any",
+          program + " redo 7 --gpus 2",
+          "JOB",
+          1,
+          kAnyNumber,
+          UpdateOptions(*s, flavour, ForWhat::kRedo, SystemClock().Wall()),
+          [s, flavour](Session& session, const auto& words) { return Redo(session, flavour, *s, words); }};
+}
+
+}  // namespace
+
+std::vector<Command> JobCommands(Flavour flavour) {
+  const bool gflow = flavour == Flavour::kGflow;
+  const std::string program = gflow ? "gjob" : "gpuman job";
+  const auto hold = [](Session& session, const JobWords& words) {
+    return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) {
+      return PrintJob(session, "", api::HoldJob(daemon, ref));
+    });
+  };
+  std::vector<Command> commands{
+      {"show", "Show everything known of jobs", program + " show 7", "JOB", 1, kAnyNumber, {}, Show},
+      LogCommand(flavour),
+      {"attach",
+       "Show a job's output from its beginning on, and exit as it does; Ctrl-C goes to it",
+       program + " attach 7",
+       "JOB",
+       1,
+       1,
+       {},
+       Attach},
+      {"hold", "Keep waiting jobs from starting", program + " hold 7 10-12", "JOB", 1, kAnyNumber, {}, hold},
+      ReleaseCommand(program),
+      UpdateCommand(flavour, program),
+      RedoCommand(flavour, program)};
+  if (!gflow)
+    commands.push_back({"wait",
+                        "Return when jobs have ended, and exit as they did",
+                        program + " wait 7",
+                        "JOB",
+                        1,
+                        kAnyNumber,
+                        {},
+                        Wait});
+  return commands;
+}
+
+}  // namespace gpuman::cli::queue

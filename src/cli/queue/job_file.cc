@@ -1,0 +1,99 @@
+// ReadJobs of request.h.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "api/queue_json.h"
+#include "cli/command_line.h"
+#include "cli/queue/request.h"
+#include "cli/queue/script.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+
+// What the line of options alone comes to: the parser takes words, the command is the rest of the line as a
+// shell reads it.
+base::Result<SubmitSettings> ReadLine(std::string_view line, const Typed& typed, base::WallTime now) {
+  SubmitSettings settings;
+  GPUMAN_TRY(ParseOptions(SubmitOptions(settings, typed.flavour, now), typed.options, Where::kAnywhere));
+  settings.BeginSource();
+  std::vector<std::string> options;
+  std::size_t at = 0;
+  bool takes_value = false;
+  const auto table = SubmitOptions(settings, typed.flavour, now);
+  for (;;) {
+    GPUMAN_ASSIGN(const auto word, NextWord(line, at));
+    if (!word) break;
+    if (word->text == "--" && !takes_value) {
+      at = word->end;
+      break;
+    }
+    if (!takes_value && (word->text.size() < 2 || word->text.front() != '-')) {
+      at = word->begin;
+      break;
+    }
+    at = word->end;
+    takes_value = !takes_value && TakesNextWord(table, word->text);
+    options.push_back(word->text);
+  }
+  GPUMAN_TRY(ParseOptions(table, options, Where::kAnywhere));
+  const auto rest = line.substr(std::min(at, line.size()));
+  if (rest.find_first_not_of(" \t\r") == std::string_view::npos)
+    return base::Fail(ErrorCode::kInvalidArgument, "there is no command on it",
+                      "a line has OPTIONS -- COMMAND, such as --gpus 1 -- python train.py");
+  GPUMAN_ASSIGN(settings.job.command, SplitCommand(rest));
+  return settings;
+}
+
+// A Submission of JSON goes through the codec, so that it is held to the same as in a request.
+base::Result<std::vector<SubmitSettings>> ReadJson(std::string_view text) {
+  GPUMAN_ASSIGN(api::Json list, api::ParseJson(text));
+  if (list.is_object()) list = api::Json::array({std::move(list)});
+  api::Json request = api::Json::object();
+  request["jobs"] = std::move(list);
+  GPUMAN_ASSIGN(auto parsed, api::FromJson<api::SubmitRequest>(request));
+  std::vector<SubmitSettings> jobs;
+  for (auto& job : parsed.jobs) jobs.emplace_back().job = std::move(job);
+  return jobs;
+}
+
+}  // namespace
+
+base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
+                                                   const Typed& typed, base::WallTime now) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos)
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{}: there is no job in it", name));
+  if (text[first] == '[') {
+    auto jobs = ReadJson(text);
+    if (!jobs) return base::Fail(std::move(jobs.error()).In(name));
+    return jobs;
+  }
+  std::vector<SubmitSettings> jobs;
+  for (int number = 1; !text.empty(); ++number) {
+    const auto end = text.find('\n');
+    const auto line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    const auto begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string_view::npos || line[begin] == '#') continue;
+    const auto where = fmt::format("{}:{}", name, number);
+    if (line[begin] == '{') {
+      auto read = ReadJson(line);
+      if (!read) return base::Fail(std::move(read.error()).In(where));
+      jobs.push_back(std::move(read->front()));
+      continue;
+    }
+    auto settings = ReadLine(line, typed, now);
+    if (!settings) return base::Fail(std::move(settings.error()).In(where));
+    if (auto checked = api::Check(settings->job); !checked)
+      return base::Fail(std::move(checked.error()).In(where));
+    jobs.push_back(std::move(*settings));
+  }
+  if (jobs.empty())
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{}: there is no job in it", name));
+  return jobs;
+}
+
+}  // namespace gpuman::cli::queue

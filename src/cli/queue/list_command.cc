@@ -1,0 +1,261 @@
+// queue, gqueue: the list of jobs.
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "api/queue_client.h"
+#include "api/queue_json.h"
+#include "cli/queue/commands.h"
+#include "cli/queue/listing.h"
+#include "cli/queue/values.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+using base::SystemClock;
+
+struct ListSettings {
+  Flavour flavour = Flavour::kGpuman;
+  api::QueueFilter filter;
+  bool all = false, completed = false, watch = false;
+  SortBy sort = SortBy::kQueue;
+  TableForm form;
+  std::string output = "table";
+  std::optional<base::WallTime> since;
+  std::optional<int> limit;  // negative: the last ones
+  base::Millis interval{2000};
+};
+
+Result<> TakeStates(const std::string& text, api::QueueFilter& filter) {
+  GPUMAN_ASSIGN(const auto words, SplitList(text));
+  for (const auto& word : words) {
+    const auto states = StatesOf(word);
+    if (!states)
+      return base::Fail(
+          ErrorCode::kInvalidArgument, fmt::format("'{}' is no state", word),
+          "queued, held, running, suspended, finished, failed, cancelled, timeout, killed, or all");
+    filter.states.insert(filter.states.end(), states->begin(), states->end());
+  }
+  return {};
+}
+
+// What is asked of the daemon: the rest is chosen here.
+api::QueueFilter FilterOf(const ListSettings& s) {
+  api::QueueFilter filter = s.filter;
+  if (std::find(filter.users.begin(), filter.users.end(), "all") != filter.users.end()) filter.users.clear();
+  for (auto& user : filter.users)
+    if (user == "me") user = CallersName();
+  if (s.completed && filter.states.empty())
+    filter.states = {"finished", "failed", "cancelled", "timeout", "killed"};
+  if ((s.all || !filter.jobs.empty()) && filter.states.empty()) filter.states = {"all"};
+  return filter;
+}
+
+Result<std::vector<Listed>> Fetch(const api::Client& daemon, const ListSettings& s) {
+  std::vector<Listed> jobs;
+  if (s.form.tree) {
+    GPUMAN_ASSIGN(const auto list, api::ListQueue(daemon, FilterOf(s)));
+    const auto gpus = daemon.Gpus().value_or(api::GpuList{}).gpus;
+    for (const auto& job : list.jobs) jobs.push_back(ListedOf(job, gpus));
+  } else {
+    GPUMAN_ASSIGN(auto rows, api::ListQueueRows(daemon, FilterOf(s)));
+    jobs.reserve(rows.size());
+    for (auto& row : rows) jobs.push_back({std::move(row), {}});
+  }
+  if (s.since) std::erase_if(jobs, [&](const Listed& job) { return job.row.submitted_at < *s.since; });
+  Sort(jobs, s.sort, SystemClock().Wall());
+  const auto most = s.limit ? static_cast<std::size_t>(std::abs(*s.limit)) : 0;
+  if (most > 0 && most < jobs.size()) {
+    const auto cut = static_cast<std::ptrdiff_t>(*s.limit > 0 ? most : jobs.size() - most);
+    if (*s.limit > 0)
+      jobs.erase(jobs.begin() + cut, jobs.end());
+    else
+      jobs.erase(jobs.begin(), jobs.begin() + cut);
+  }
+  return jobs;
+}
+
+api::Json GflowJson(const std::vector<Listed>& jobs, base::WallTime now) {
+  api::Json list = api::Json::array();
+  for (const auto& [row, after] : jobs) {
+    api::Json one = api::Json::object();
+    one["id"] = row.id;
+    one["name"] = row.tag;
+    one["state"] = std::string(GflowState(row.state));
+    const auto time = RunTime(row, now);
+    one["time"] = time ? api::Json(static_cast<double>(time->count()) / 1000) : api::Json(nullptr);
+    one["gpus"] = row.gpus;
+    one["user"] = row.user;
+    one["project"] = row.project.empty() ? api::Json(nullptr) : api::Json(row.project);
+    one["submitted_at"] = base::FormatIso8601(row.submitted_at);
+    one["reason"] = row.reason.empty() ? api::Json(nullptr) : api::Json(GflowReason(row.reason));
+    list.push_back(std::move(one));
+  }
+  api::Json whole = api::Json::object();
+  whole["total"] = list.size();
+  whole["timestamp"] = base::FormatIso8601(now);
+  whole["jobs"] = std::move(list);
+  return whole;
+}
+
+Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettings& s) {
+  const auto now = SystemClock().Wall();
+  const bool json = session.json || s.output == "json";
+  if (json && s.flavour == Flavour::kGpuman) {
+    GPUMAN_ASSIGN(auto text, api::ListQueueJson(daemon, FilterOf(s)));
+    while (text.ends_with('\n')) text.pop_back();
+    session.Print(text + "\n");
+    return {};
+  }
+  GPUMAN_ASSIGN(const auto jobs, Fetch(daemon, s));
+  if (json)
+    session.PrintJson(GflowJson(jobs, now));
+  else if (s.output == "csv")
+    session.Print(RenderCsv(jobs, now));
+  else if (s.output == "yaml")
+    session.Print(RenderYaml(jobs, now));
+  else if (jobs.empty() && s.flavour == Flavour::kGpuman)
+    session.Print("No jobs.\n");
+  else
+    session.Print(RenderTable(jobs, s.form, session.look(), now));
+  return {};
+}
+
+Result<int> List(Session& session, const ListSettings& s) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  for (;;) {
+    if (s.watch && session.look().terminal) session.Print("\033[H\033[2J");
+    GPUMAN_TRY(PrintOnce(session, daemon, s));
+    session.Flush();
+    if (!s.watch) return kExitDone;
+    std::this_thread::sleep_for(s.interval);
+  }
+}
+
+std::function<Result<>(const std::string&)> TakeList(std::vector<std::string>& list) {
+  return [&list](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(const auto parts, SplitList(text));
+    list.insert(list.end(), parts.begin(), parts.end());
+    return {};
+  };
+}
+
+std::function<Result<>(const std::string&)> TakeJobs(std::vector<std::string>& list) {
+  return [&list](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(const auto jobs, ParseJobs(text));
+    list.insert(list.end(), jobs.begin(), jobs.end());
+    return {};
+  };
+}
+
+std::function<Result<>(const std::string&)> TakeSort(SortBy& sort) {
+  return [&sort](const std::string& text) -> Result<> {
+    const auto by = SortByFromString(text);
+    if (!by)
+      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no order", text),
+                        "id, state, time, name, gpus, priority or queue");
+    sort = *by;
+    return {};
+  };
+}
+
+Options ListOptions(ListSettings& s, base::WallTime now) {
+  const bool gflow = s.flavour == Flavour::kGflow;
+  return {
+      {"-s,--states,--state", "STATES",
+       "Only these: queued,held,running,suspended,finished,failed,… or PD,R,CD,…",
+       [&s](const std::string& text) { return TakeStates(text, s.filter); }},
+      {"-u,--user,--users", "USERS",
+       gflow ? "Of these users (default: you), or all" : "Of these users; me: yours",
+       [&s, first = true](const std::string& text) mutable -> Result<> {
+         if (std::exchange(first, false)) s.filter.users.clear();
+         return TakeList(s.filter.users)(text);
+       }},
+      {"-j,--jobs,--job", "JOBS", "Only these: 7,train,10-19", TakeJobs(s.filter.jobs)},
+      {"-N,--names", "NAMES", "Only of these names", TakeList(s.filter.names)},
+      {"-P,--project,--projects", "NAMES", "Only of these projects", TakeList(s.filter.projects)},
+      {"-a,--all", "", "Ended jobs too", TakeFlag(s.all)},
+      {"-c,--completed", "", "Only ended jobs", TakeFlag(s.completed)},
+      {"--since", "TIME", "Submitted since 1h, 2d, today, yesterday, 2026-02-01",
+       TakeInto(s.since, [now](const std::string& text) { return ParseSince(text, now); })},
+      {"-n,--limit", "N", "The first N; -N: the last N",
+       TakeInto(s.limit, [](const std::string& text) { return ParseInteger(text, -1'000'000, 1'000'000); })},
+      {"-r,--sort", "ORDER", "id, state, time, name, gpus or priority", TakeSort(s.sort)},
+      {"-f,--format", "COLUMNS",
+       "These columns: JOBID,NAME,ST,TIME,TIMELIMIT,MEMORY,NODES,NODELIST(REASON),USER,…",
+       TakeInto(s.form.columns, [](const std::string& text) { return ParseColumns(text); })},
+      {"-t,--tree", "", "Jobs below those they wait for", TakeFlag(s.form.tree)},
+      {"-g,--group", "", "A table for each state", TakeFlag(s.form.group)},
+      {"-o,--output", "table|json|csv|yaml", "How it is printed",
+       TakeWord(s.output, {"table", "json", "csv", "yaml"})},
+      {"-w,--watch", "", "Print it again and again", TakeFlag(s.watch)},
+      {"--interval", "TIME", "So often (default: 2s)",
+       TakeInto(s.interval, [](const std::string& text) -> Result<base::Millis> {
+         GPUMAN_ASSIGN(const auto interval, base::ParseDuration(text));
+         return std::max(interval, base::Millis(100));
+       })}};
+}
+
+}  // namespace
+
+std::function<Result<>(const std::string&)> TakeWord(std::string& target, std::vector<std::string> allowed) {
+  return [&target, allowed = std::move(allowed)](const std::string& text) -> Result<> {
+    if (std::find(allowed.begin(), allowed.end(), text) == allowed.end())
+      return base::Fail(ErrorCode::kInvalidArgument,
+                        fmt::format("'{}' is none of {}", text, fmt::join(allowed, ", ")));
+    target = text;
+    return {};
+  };
+}
+
+std::string CallersName() {
+  std::array<char, 4096> buffer;
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+    return found->pw_name;
+  return std::to_string(::geteuid());
+}
+
+Result<std::vector<std::string>> JobsOf(const std::vector<std::string>& words) {
+  std::vector<std::string> jobs;
+  for (const auto& word : words) {
+    GPUMAN_ASSIGN(const auto some, ParseJobs(word));
+    jobs.insert(jobs.end(), some.begin(), some.end());
+  }
+  return jobs;
+}
+
+Command ListCommand(Flavour flavour) {
+  const auto s = std::make_shared<ListSettings>();  // shared by the options and the action
+  s->flavour = flavour;
+  const bool gflow = flavour == Flavour::kGflow;
+  s->form.gflow = gflow;
+  s->form.columns = gflow ? GflowColumns() : UsualColumns();
+  if (gflow) s->filter.users = {"me"};
+  Command command{gflow ? "gqueue" : "queue",
+                  "List the jobs that run and wait, with why, and when they are expected to start",
+                  gflow ? "gqueue -s Running,Queued -f 'JOBID,NAME,ST,NODES,NODELIST(REASON)'"
+                        : "gpuman queue -u me --tree",
+                  "",
+                  0,
+                  0,
+                  ListOptions(*s, SystemClock().Wall()),
+                  [s](Session& session, const auto&) { return List(session, *s); }};
+  if (gflow) {
+    const auto ignored = [](const std::string&) -> Result<> { return {}; };
+    command.options.push_back({"-T,--tmux", "", "", ignored});
+    command.options.push_back({"--config", "FILE", "", ignored});
+  }
+  return command;
+}
+
+}  // namespace gpuman::cli::queue

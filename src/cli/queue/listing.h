@@ -1,0 +1,63 @@
+// The list of jobs: `gpuman queue` and gflow's `gqueue`, in their columns. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/queue_rows.h"
+#include "api/types.h"
+#include "cli/text.h"
+
+namespace gpuman::cli::queue {
+
+enum class SortBy { kQueue, kId, kState, kTime, kName, kGpus, kPriority };
+std::optional<SortBy> SortByFromString(std::string_view word);
+
+// A job and what a tree shows above it.
+struct Listed {
+  api::QueueRow row;
+  std::vector<std::int64_t> after;  // jobs it depends on, and the one it does again
+};
+
+// What the table shows of a job; `gpus` are those of the machine.
+api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gpus);
+Listed ListedOf(const api::JobView& job, const std::vector<api::GpuView>& gpus);
+
+void Sort(std::vector<Listed>& jobs, SortBy by, base::WallTime now);
+
+// Columns by their names: JOBID NAME ST STATE TIME TIMELIMIT MEMORY GPUMEM NODES GPUS NODELIST(REASON) USER
+// PROJECT PRIORITY START SUBMIT, in any case; NODELIST alone serves as well. kInvalidArgument names the one
+// that is unknown.
+base::Result<std::vector<std::string>> ParseColumns(std::string_view text);
+std::vector<std::string> UsualColumns();
+std::vector<std::string> GflowColumns();
+
+struct TableForm {
+  std::vector<std::string> columns;
+  bool tree = false;
+  bool group = false;  // by state
+  bool gflow = false;  // reasons in gflow's words
+};
+std::string RenderTable(const std::vector<Listed>& jobs, const TableForm& form, const Look& look,
+                        base::WallTime now);
+
+// One record a job under fixed names: id name state … (docs/queue.md).
+std::string RenderCsv(const std::vector<Listed>& jobs, base::WallTime now);
+std::string RenderYaml(const std::vector<Listed>& jobs, base::WallTime now);
+
+// gflow's letters and words: PD "Queued", "JobHeldUser" for held_by_user.
+std::string_view ShortState(api::JobState state);
+std::string_view GflowState(api::JobState state);
+std::string GflowReason(std::string_view reason);
+// Words of either kind: "running" is that state, gflow's "Running" and "R", in any case, every one between
+// start and end; nullopt for what is neither.
+std::optional<std::vector<std::string>> StatesOf(std::string_view word);
+
+// How long it runs or ran.
+std::optional<base::Millis> RunTime(const api::QueueRow& row, base::WallTime now);
+// "7", or "7_3" for a task of an array.
+std::string IdOf(const api::QueueRow& row);
+
+}  // namespace gpuman::cli::queue

@@ -1,0 +1,400 @@
+// The queue's commands and the programs under gflow's names, with a server that answers what it is told to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "api/queue_json.h"
+#include "api/queue_rows.h"
+#include "api/test_server.h"
+#include "cli/app.h"
+#include "cli/queue/gflow.h"
+#include "cli/queue/listing.h"
+
+namespace gpuman::cli {
+namespace {
+
+using api::TestServer;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+template <typename Call>
+Outcome Captured(Call call) {
+  std::ostringstream out;
+  std::ostringstream err;
+  Outcome outcome;
+  outcome.status = call(Surroundings{out, err, {}, {}});
+  outcome.out = out.str();
+  outcome.err = err.str();
+  return outcome;
+}
+
+Outcome Gpuman(const TestServer& server, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"--socket", server.socket().string()});
+  return Captured([&](const Surroundings& surroundings) { return RunCli(arguments, surroundings); });
+}
+
+Outcome Gflow(const TestServer* server, std::string_view program, const std::vector<std::string>& arguments) {
+  const std::string socket = server != nullptr ? server->socket().string() : "/nonexistent/s";
+  std::ostringstream out;
+  std::ostringstream err;
+  const Surroundings surroundings{out, err, {}, {}, [&](const char* name) -> std::optional<std::string> {
+                                    return std::string_view(name) == "GPUMAN_SOCKET" ? std::optional(socket)
+                                                                                     : std::nullopt;
+                                  }};
+  Outcome outcome;
+  outcome.status = RunGflow(program, arguments, surroundings);
+  outcome.out = out.str();
+  outcome.err = err.str();
+  return outcome;
+}
+
+std::string BodyOf(const std::string& request) { return request.substr(request.find("\r\n\r\n") + 4); }
+
+constexpr std::string_view kQueued =
+    R"({"jobs":[{"id":7,"tag":"train","state":"queued","reason":"resources","reason_detail":"no GPU is free"}]})";
+constexpr std::string_view kJob =
+    R"({"id":7,"tag":"train","user":"ada","state":"queued","reason":"resources","command":["x"],
+        "queue":{"gpus":{"count":2,"model":"h200"},"retries":{"count":3,"delay_s":5},"depends":{"list":[{"job":"3"}]}}})";
+constexpr std::string_view kInfo =
+    R"({"gpus":[{"index":0,"uuid":"GPU-a","model":"H200","state":"idle"},
+                {"index":1,"uuid":"GPU-b","model":"H200","state":"allocated","jobs":[5],"tags":["train-resnet"]},
+                {"index":2,"uuid":"GPU-c","model":"H200","state":"unmanaged",
+                 "processes":[{"pid":77,"user":"bob","name":"python","memory":1073741824,"age_s":60}]}],
+        "settings":{"choice":"sequential","paused":false,"allowed":["GPU-a","GPU-b"]}})";
+
+TEST(Submit, SendsTheCommandAndSaysWhatBecameOfIt) {
+  const TestServer server({TestServer::Answer(201, kQueued)});
+  const auto outcome = Gpuman(server, {"submit", "--gpus", "2", "--name", "train", "--", "true", "--json"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "job 7 'train' is queued: no GPU is free\n");
+  const auto request = api::Decode<api::SubmitRequest>(BodyOf(server.requests().at(0)));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_THAT(server.requests().at(0), StartsWith("POST /v1/submissions "));
+  EXPECT_THAT(request->jobs.at(0).command, ElementsAre("true", "--json"));
+  EXPECT_EQ(request->jobs.at(0).gpus.count, 2);
+  EXPECT_EQ(request->environment.at("PATH"), ::getenv("PATH"));
+}
+
+TEST(Submit, TakesACommandWithoutDashes) {
+  const TestServer server({TestServer::Answer(201, kQueued)});
+  EXPECT_EQ(Gpuman(server, {"submit", "-g1", "sh", "-c", "true", "--gpus", "3", "--", "x"}).status, 0);
+  const auto request = api::Decode<api::SubmitRequest>(BodyOf(server.requests().at(0)));
+  EXPECT_THAT(request->jobs.at(0).command, ElementsAre("sh", "-c", "true", "--gpus", "3", "--", "x"));
+  EXPECT_EQ(request->jobs.at(0).gpus.count, 1);
+}
+
+TEST(Submit, PrintsTheJobOrAllOfThemAsJson) {
+  const TestServer one({TestServer::Answer(201, kQueued)});
+  EXPECT_THAT(Gpuman(one, {"submit", "--json", "true"}).out,
+              StartsWith(R"({"id":7,"tag":"train","state":"queued")"));
+  const TestServer array(
+      {TestServer::Answer(201, R"({"jobs":[{"id":7,"tag":"a","state":"queued","tasks":[7,8]}]})")});
+  EXPECT_THAT(Gpuman(array, {"submit", "--json", "--array", "0-1", "true"}).out,
+              HasSubstr(R"("tasks":[7,8]})"));
+  const TestServer two({TestServer::Answer(
+      201, R"({"jobs":[{"id":7,"tag":"a","state":"queued"},{"id":8,"tag":"b","state":"queued"}]})")});
+  EXPECT_THAT(Gpuman(two, {"submit", "--json", "--param", "x=1,2", "echo", "{x}"}).out,
+              StartsWith(R"({"jobs":[{"id":7)"));
+}
+
+TEST(Submit, ExitsWithSixWhereItCanNeverRun) {
+  const TestServer server({TestServer::Answer(
+      422,
+      R"({"error":{"code":"unsatisfiable","message":"9 GPUs are asked for, and there are 2","hint":null}})")});
+  const auto outcome = Gpuman(server, {"submit", "--gpus", "9", "true"});
+  EXPECT_EQ(outcome.status, 6);
+  EXPECT_THAT(outcome.err, HasSubstr("there are 2"));
+}
+
+TEST(Submit, SaysWhatADryRunWouldDo) {
+  const TestServer server(
+      {TestServer::Answer(200, R"({"jobs":[{"id":0,"tag":"t","state":"starting","gpus":["GPU-a"]}]})"),
+       TestServer::Answer(200, R"({"gpus":[{"index":3,"uuid":"GPU-a"}]})")});
+  const auto outcome = Gpuman(server, {"submit", "--dry-run", "--name=t", "true"});
+  EXPECT_EQ(outcome.out, "job 't' would start at once on GPU 3\n");
+  EXPECT_THAT(server.requests().at(0), HasSubstr(R"("dry_run":true)"));
+}
+
+TEST(Submit, NamesTheOptionThatWasMeant) {
+  const TestServer server({TestServer::Answer(500, "")});
+  const auto outcome = Gpuman(server, {"submit", "--retires", "3", "true"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("unknown option '--retires'"), HasSubstr("did you mean --retries?")));
+  EXPECT_THAT(server.requests(), IsEmpty());
+}
+
+TEST(SubmitWait, ShowsTheOutputAndExitsAsTheJobDid) {
+  const TestServer server(
+      {TestServer::Answer(201, kQueued), TestServer::Answer(200, kJob),
+       TestServer::Answer(200, "hello\n", "text/plain"),
+       TestServer::Answer(200, R"({"id":7,"tag":"train","state":"failed","exit_code":3})")});
+  const auto outcome = Gpuman(server, {"submit", "--wait", "true"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(outcome.out, "hello\n");
+}
+
+TEST(RunGpus, GoesThroughTheQueueAndStays) {
+  const TestServer server(
+      {TestServer::Answer(201, kQueued), TestServer::Answer(200, kJob),
+       TestServer::Answer(200, "hello\n", "text/plain"),
+       TestServer::Answer(200, R"({"id":7,"tag":"train","state":"finished","exit_code":0})")});
+  const auto outcome = Gpuman(server, {"run", "--gpus", "1", "--memory", "1G", "--", "true"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "hello\n");
+  EXPECT_THAT(outcome.err, HasSubstr("no GPU is free"));
+  const auto request = api::Decode<api::SubmitRequest>(BodyOf(server.requests().at(0)));
+  EXPECT_EQ(request->jobs.at(0).gpus.count, 1);
+  EXPECT_EQ(request->jobs.at(0).memory->bytes, base::GiB(1));
+  EXPECT_FALSE(request->jobs.at(0).name);
+  EXPECT_EQ(Gpuman(server, {"run", "--pty", "--tag", "t", "--", "true"}).status, 2);
+  EXPECT_EQ(Gpuman(server, {"run", "--gpus", "1", "--restart", "always", "--", "true"}).status, 2);
+}
+
+api::QueueRow Row(std::int64_t id, const char* tag, api::JobState state, const char* reason,
+                  const char* gpus) {
+  api::QueueRow row;
+  row.id = id;
+  row.tag = tag;
+  row.user = "ada";
+  row.state = state;
+  row.reason = reason;
+  row.gpus = gpus;
+  row.gpus_asked = 1;
+  return row;
+}
+
+std::string Rows() {
+  std::string text = api::QueueRowTitles();
+  auto running = Row(5, "a", api::JobState::kRunning, "", "0,1");
+  running.started_at = base::SystemClock().Wall();
+  api::AppendQueueRow(text, running);
+  auto task = Row(9, "b", api::JobState::kQueued, "held_by_user", "");
+  task.array_id = 8;
+  task.array_task = 1;
+  api::AppendQueueRow(text, task);
+  return text;
+}
+
+TEST(Queue, ListsJobsInTheColumnsThatAreAskedFor) {
+  const TestServer server({TestServer::Answer(200, Rows(), "text/tab-separated-values")});
+  EXPECT_EQ(Gpuman(server, {"queue", "-f", "jobid,name,state,gpus,nodelist"}).out,
+            "JOBID  NAME  STATE    GPUS  NODELIST(REASON)\n"
+            "5      a     running     1  0,1\n"
+            "8_1    b     queued      1  (held_by_user)\n");
+  EXPECT_THAT(Gpuman(server, {"queue", "-s", "PD,running", "-u", "ada,bob", "-j", "1-3"}).out,
+              StartsWith("JOBID"));
+  EXPECT_THAT(server.requests().at(1),
+              StartsWith("GET /v1/queue/rows?states=queued%2Crunning&users=ada%2Cbob&jobs=1%2C2%2C3 "));
+  EXPECT_THAT(
+      Gpuman(server, {"queue", "-o", "csv"}).out,
+      AllOf(StartsWith("id,array_id,array_task,name,"), HasSubstr("\n5,,,a,ada,,running,,128,1,\"0,1\",")));
+  EXPECT_THAT(Gpuman(server, {"queue", "-o", "yaml"}).out,
+              AllOf(StartsWith("jobs:\n  - id: 5\n"), HasSubstr("    name: \"b\"\n"),
+                    HasSubstr("    project: null\n")));
+  EXPECT_EQ(Gpuman(server, {"queue", "-s", "asleep"}).status, 2);
+  EXPECT_EQ(Gpuman(server, {"queue", "-r", "beauty"}).status, 2);
+}
+
+TEST(Queue, ShowsWhatWaitsForWhatAsATree) {
+  const TestServer server({TestServer::Answer(200, R"({"jobs":[{"id":1,"tag":"prep","state":"running"},
+         {"id":2,"tag":"train","state":"queued","queue":{"depends":{"list":[{"job":"1"}]}}},
+         {"id":3,"tag":"eval","state":"queued","queue":{"depends":{"list":[{"job":"1"},{"job":"2"}]}}},
+         {"id":4,"tag":"other","state":"queued","queue":{"depends":{"list":[]}}}]})"),
+                           TestServer::Answer(200, R"({"gpus":[]})")});
+  EXPECT_EQ(Gpuman(server, {"queue", "--tree", "-f", "JOBID,NAME"}).out,
+            "JOBID  NAME\n1      prep\n└─2    train\n  └─3  eval\n4      other\n");
+}
+
+TEST(Queue, PrintsJobsAsJson) {
+  const TestServer server({TestServer::Answer(200, R"({"jobs":[]})")});
+  EXPECT_EQ(Gpuman(server, {"queue", "--json"}).out, "{\"jobs\":[]}\n");
+}
+
+TEST(Cancel, SaysOfEachJobWhatBecameOfIt) {
+  const TestServer server({TestServer::Answer(200, R"({"jobs":[{"job":"7","id":7,"state":"cancelled"},
+      {"job":"nine","id":0,"state":null,"error":"there is no job 'nine'","error_code":"not_found"}]})")});
+  const auto outcome = Gpuman(server, {"cancel", "7", "nine"});
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_EQ(outcome.out, "Job 7 cancelled.\n");
+  EXPECT_THAT(outcome.err, HasSubstr("nine: there is no job"));
+  EXPECT_THAT(server.requests().at(0), HasSubstr(R"({"jobs":["7","nine"]})"));
+}
+
+TEST(JobUpdate, ChangesPartsAndKeepsTheRest) {
+  const TestServer server({TestServer::Answer(200, kJob)});
+  const auto outcome = Gpuman(
+      server, {"job", "update", "7", "--gpus", "4", "--retries=1", "--time", "none", "--priority", "9"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(BodyOf(server.requests().at(1)),
+            R"({"priority":9,"queue":{"gpus":{"count":4,"model":"h200"},"time_limit_s":null,)"
+            R"("retries":{"count":1,"delay_s":5,"on_exit_codes":[]}}})");
+  EXPECT_EQ(Gpuman(server, {"job", "update", "7"}).status, 2);
+  EXPECT_EQ(Gpuman(server, {"job", "update", "7", "--cpus", "0"}).status, 2);
+}
+
+TEST(JobShow, HasWhatTheQueueKnows) {
+  const TestServer server({TestServer::Answer(200, kJob), TestServer::Answer(200, R"({"gpus":[]})")});
+  EXPECT_THAT(Gpuman(server, {"job", "show", "7"}).out,
+              AllOf(HasSubstr("GPUs asked      2, model h200\n"), HasSubstr("After           afterok 3\n")));
+}
+
+TEST(JobRelease, MayComeWithATime) {
+  const TestServer server({TestServer::Answer(200, kJob)});
+  EXPECT_EQ(Gpuman(server, {"job", "release", "7", "--at", "2026-12-01T08:00Z"}).status, 0);
+  EXPECT_THAT(server.requests().at(0), HasSubstr(R"({"queue":{"begin":"2026-12-01T08:00:00.000Z"}})"));
+  EXPECT_THAT(server.requests().at(1), StartsWith("POST /v1/jobs/7/release "));
+}
+
+TEST(JobLog, MayBeItsFirstLines) {
+  const TestServer server({TestServer::Answer(200, "a\nb\nc\n", "text/plain")});
+  EXPECT_EQ(Gpuman(server, {"job", "log", "7", "--first", "2"}).out, "a\nb\n");
+}
+
+TEST(JobHold, GoesOnAfterAnError) {
+  const TestServer server(
+      {TestServer::Answer(404, R"({"error":{"code":"not_found","message":"no","hint":null}})"),
+       TestServer::Answer(200, R"({"jobs":[]})"), TestServer::Answer(200, kJob)});
+  const auto outcome = Gpuman(server, {"job", "hold", "6,7"});
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_THAT(outcome.out, StartsWith("job 7 'train' is queued"));
+}
+
+TEST(Info, ShowsWhatKeepsEachGpu) {
+  const TestServer server({TestServer::Answer(200, kInfo)});
+  EXPECT_THAT(Gpuman(server, {"info"}).out,
+              AllOf(HasSubstr("5 (train-resnet)"), HasSubstr("GPU 2: pid 77 of bob, python, 1GiB, for 1m"),
+                    HasSubstr("The queue uses only GPU 0,1.")));
+}
+
+TEST(GpuAllow, AddsToWhatIsAllowedAndRestrictTakesAway) {
+  const TestServer server({TestServer::Answer(200, kInfo),
+                           TestServer::Answer(200, R"({"choice":"sequential"})"),
+                           TestServer::Answer(200, kInfo)});
+  EXPECT_EQ(Gpuman(server, {"gpu", "restrict", "1"}).status, 0);
+  EXPECT_EQ(BodyOf(server.requests().at(1)), R"({"allowed":["GPU-a"]})");
+  EXPECT_EQ(Gpuman(server, {"gpu", "allow", "9"}).status, 4);
+}
+
+TEST(Quota, IsOfOneSubject) {
+  const TestServer server({TestServer::Answer(
+      200, R"({"subject":"user","name":"ada","limits":{"gpus":4},"used":{"gpus":1,"running_jobs":1}})")});
+  EXPECT_EQ(Gpuman(server, {"quota", "set", "--user", "ada", "--gpus", "4", "--gpu-hours", "none"}).status,
+            0);
+  EXPECT_THAT(server.requests().at(0),
+              AllOf(StartsWith("PUT /v1/quotas/user/ada "), HasSubstr(R"({"gpus":4,"gpu_hours":null})")));
+  EXPECT_EQ(Gpuman(server, {"quota", "set", "--user", "ada", "--default-user", "--gpus", "4"}).status, 2);
+  EXPECT_EQ(Gpuman(server, {"quota", "set", "--user", "ada"}).status, 2);
+}
+
+// --- gflow's names
+
+TEST(Ginfo, HasGflowsColumns) {
+  const TestServer server({TestServer::Answer(200, kInfo)});
+  EXPECT_EQ(Gflow(&server, "ginfo", {}).out,
+            "PARTITION  GPUS  NODES  STATE      JOB(REASON)\n"
+            "gpu        1     0      idle\n"
+            "gpu        1     1      allocated  5 (train-resnet)\n"
+            "gpu        1     2      allocated  (Unmanaged)\n");
+}
+
+TEST(Gqueue, HasGflowsColumnsStatesAndReasons) {
+  const TestServer server({TestServer::Answer(200, Rows(), "text/tab-separated-values")});
+  EXPECT_EQ(
+      Gflow(&server, "gqueue", {"-s", "Running,Queued", "-f", "JOBID,NAME,ST,NODES,NODELIST(REASON)"}).out,
+      "JOBID  NAME  ST  NODES  NODELIST(REASON)\n"
+      "5      a     R       1  0,1\n"
+      "8_1    b     PD      1  (JobHeldUser)\n");
+  EXPECT_THAT(server.requests().at(0), HasSubstr("states=starting%2Crunning%2Cstopping%2Cqueued"));
+  EXPECT_THAT(Gflow(&server, "gqueue", {"-o", "json", "-u", "all"}).out,
+              StartsWith(R"({"total":2,"timestamp":)"));
+  EXPECT_THAT(server.requests().at(1), Not(HasSubstr("users=")));
+}
+
+TEST(Gbatch, SubmitsAndSaysItAsGflowDoes) {
+  const TestServer server({TestServer::Answer(201, kQueued)});
+  const auto outcome =
+      Gflow(&server, "gbatch", {"--gpus", "1", "--shared", "--gpu-memory", "20G", "true", "--lr", "1"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "Submitted batch job 7 (train)\n");
+  const auto request = api::Decode<api::SubmitRequest>(BodyOf(server.requests().at(0)));
+  EXPECT_THAT(request->jobs.at(0).command, ElementsAre("true", "--lr", "1"));
+  EXPECT_EQ(request->jobs.at(0).memory->bytes, base::GiB(20));
+}
+
+TEST(Gbatch, GivesANumberToANameThatIsTaken) {
+  const TestServer server(
+      {TestServer::Answer(409, R"({"error":{"code":"already_exists","message":"taken","hint":null}})"),
+       TestServer::Answer(201, kQueued)});
+  EXPECT_EQ(Gflow(&server, "gbatch", {"--name", "x", "true"}).status, 0);
+  EXPECT_EQ(api::Decode<api::SubmitRequest>(BodyOf(server.requests().at(1)))->jobs.at(0).name, "x-2");
+}
+
+TEST(Gctl, ShowsAndRestrictsGpus) {
+  const TestServer server({TestServer::Answer(200, kInfo)});
+  EXPECT_EQ(Gflow(&server, "gctl", {"show-gpus"}).out,
+            "0\tavailable\n1\tin_use\n2\tin_use\trestricted\tUnmanaged\n");
+  const TestServer setter({TestServer::Answer(200, kInfo),
+                           TestServer::Answer(200, R"({"allowed":["GPU-a","GPU-c"]})"),
+                           TestServer::Answer(200, kInfo)});
+  const auto outcome = Gflow(&setter, "gctl", {"set-gpus", "0,2,7"});
+  EXPECT_EQ(outcome.out, "GPU restriction set: only GPU 0,2 is used from now on.\n");
+  EXPECT_THAT(outcome.err, HasSubstr("there is no GPU 7"));
+  EXPECT_EQ(BodyOf(setter.requests().at(1)), R"({"allowed":["GPU-a","GPU-c"]})");
+}
+
+TEST(Gflowd, SetsWhatItIsStartedWith) {
+  const TestServer server({TestServer::Answer(200, R"({"choice":"random"})")});
+  EXPECT_EQ(Gflow(&server, "gflowd", {"up", "--gpu-allocation-strategy", "random"}).out,
+            "gflowd is already running.\n");
+  EXPECT_EQ(BodyOf(server.requests().back()), R"({"choice":"random"})");
+  EXPECT_EQ(Gflow(&server, "gflowd", {"up", "--gpu-allocation-strategy", "best"}).status, 2);
+}
+
+TEST(GflowNames, AnswerMisuseWithTwoAndWhatToDo) {
+  for (const auto& [program, arguments, says] :
+       std::vector<std::tuple<const char*, std::vector<std::string>, const char*>>{
+           {"gqueue", {"--stats", "R"}, "unknown option '--stats'"},
+           {"gctl", {"set-gps", "0"}, "did you mean 'set-gpus'?"},
+           {"gctl", {}, "what is to be done"},
+           {"gctl", {"set-gpus"}, "GPUS is missing"},
+           {"gcancel", {}, "JOB is missing"},
+           {"ginfo", {"x"}, "unexpected argument 'x'"},
+           {"gjob", {"show"}, "JOB is missing"},
+           {"gbatch", {"--time", "soon", "true"}, "--time: 'soon' is not a time"},
+           {"gqueue", {"completion", "tcsh"}, "'tcsh' is no shell"}}) {
+    const auto outcome = Gflow(nullptr, program, arguments);
+    EXPECT_EQ(outcome.status, 2) << program << says;
+    EXPECT_THAT(outcome.err, HasSubstr(says)) << program;
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+}
+
+TEST(GflowNames, HaveHelpVersionsAndCompletion) {
+  for (const char* program : {"gbatch", "gqueue", "ginfo", "gjob", "gcancel", "gctl", "gstats", "gflowd"}) {
+    EXPECT_TRUE(IsGflowName(program));
+    EXPECT_THAT(Gflow(nullptr, program, {"--help"}).out, HasSubstr(std::string("Usage: ") + program));
+    EXPECT_THAT(Gflow(nullptr, program, {"--version"}).out, StartsWith(std::string(program) + " (gpuman "));
+    EXPECT_THAT(Gflow(nullptr, program, {"completion", "bash"}).out,
+                HasSubstr(std::string("complete -F _") + program));
+  }
+  EXPECT_FALSE(IsGflowName("gpuman"));
+  EXPECT_THAT(Gflow(nullptr, "gjob", {"update", "--help"}).out, HasSubstr("--time-limit"));
+  EXPECT_THAT(Gflow(nullptr, "gctl", {"__complete", "res"}).out, HasSubstr("reserve\t"));
+  EXPECT_THAT(Gflow(nullptr, "gctl", {"__complete", "reserve", "cr"}).out, StartsWith("create\t"));
+  EXPECT_THAT(Gflow(nullptr, "gqueue", {"__complete", "--sta"}).out, StartsWith("--states\t"));
+}
+
+}  // namespace
+}  // namespace gpuman::cli

@@ -1,0 +1,298 @@
+#include "cli/queue/queue_views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/command_line.h"
+#include "cli/queue/listing.h"
+#include "cli/queue/when.h"
+#include "cli/table.h"
+#include "cli/views.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+std::string IndexOf(const api::QueueGpu& gpu) {
+  return gpu.index ? std::to_string(*gpu.index) : gpu.uuid.substr(0, 12);
+}
+
+std::string JobsOf(const api::QueueGpu& gpu) {
+  std::string text;
+  for (std::size_t i = 0; i < gpu.jobs.size(); ++i)
+    text += fmt::format("{}{}{}", i == 0 ? "" : ", ", gpu.jobs[i],
+                        i < gpu.tags.size() ? fmt::format(" ({})", gpu.tags[i]) : "");
+  return text;
+}
+
+std::string ProcessText(const api::QueueProcess& process) {
+  std::string text = fmt::format("pid {}", process.pid);
+  if (process.user) text += fmt::format(" of {}", *process.user);
+  if (process.name) text += fmt::format(", {}", *process.name);
+  if (process.memory) text += fmt::format(", {}", base::FormatBytes(*process.memory));
+  if (process.age) text += fmt::format(", for {}", base::FormatDuration(*process.age));
+  if (process.idle) text += fmt::format(", idle for {}", base::FormatDuration(*process.idle));
+  if (process.ignored) text += ", ignored";
+  return text;
+}
+
+Color StateColor(std::string_view state) {
+  return state == "idle"                              ? Color::kGreen
+         : state == "unmanaged" || state == "drained" ? Color::kRed
+         : state == "restricted"                      ? Color::kDim
+                                                      : Color::kYellow;
+}
+
+std::string Capital(std::string_view word) {
+  std::string text(word);
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+// "3/8": what is used of what is allowed; "-" for no limit.
+template <typename T>
+std::string Of(const std::optional<T>& used, const std::optional<T>& limit) {
+  const auto number = [](const std::optional<T>& value) {
+    if constexpr (std::is_floating_point_v<T>)
+      return value ? fmt::format("{:.1f}", *value) : std::string("-");
+    else
+      return value ? fmt::to_string(*value) : std::string("-");
+  };
+  return number(used) + "/" + number(limit);
+}
+
+std::string DependencyText(const api::Dependencies& depends) {
+  std::string text;
+  for (const auto& [kind, job] : depends.list)
+    text += fmt::format("{}{} {}",
+                        text.empty()                                ? ""
+                        : depends.mode == api::DependencyMode::kAny ? " or "
+                                                                    : " and ",
+                        api::ToString(kind), job);
+  return text;
+}
+
+std::string GpuRequestText(const api::GpuRequest& gpus) {
+  std::string text =
+      gpus.devices.empty() ? std::to_string(gpus.count) : fmt::format("{}", fmt::join(gpus.devices, ","));
+  if (gpus.model) text += fmt::format(", model {}", *gpus.model);
+  if (gpus.free_memory)
+    text += gpus.free_memory->IsRelative()
+                ? fmt::format(", {}% free", gpus.free_memory->percent)
+                : fmt::format(", {} free", base::FormatBytes(gpus.free_memory->bytes));
+  return text;
+}
+
+Table StatsTable(const std::string& by) {
+  return Table({{by == "user"      ? "USER"
+                 : by == "project" ? "PROJECT"
+                                   : "GPU",
+                 Align::kLeft, 8},
+                {"JOBS", Align::kRight},
+                {"FINISHED", Align::kRight},
+                {"FAILED", Align::kRight},
+                {"CANCELLED", Align::kRight},
+                {"TIMEOUT", Align::kRight},
+                {"RUNNING", Align::kRight},
+                {"QUEUED", Align::kRight},
+                {"WAIT", Align::kRight},
+                {"RUN", Align::kRight},
+                {"GPU-HOURS", Align::kRight},
+                {"GIB-HOURS", Align::kRight},
+                {"SUCCESS", Align::kRight},
+                {"ENERGY", Align::kRight}});
+}
+
+std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) {
+  constexpr double kGiB = static_cast<double>(std::uint64_t{1} << 30);
+  constexpr double kJoulesOfKwh = 3.6e6;
+  const auto number = [](std::int64_t value) { return Cell(std::to_string(value)); };
+  return {name,
+          number(row.jobs),
+          number(row.finished),
+          number(row.failed + row.killed),
+          number(row.cancelled),
+          number(row.timeout),
+          number(row.running),
+          number(row.queued),
+          FormatClock(row.wait_mean),
+          FormatClock(row.run_mean),
+          fmt::format("{:.2f}", row.gpu_hours),
+          fmt::format("{:.2f}", row.gpu_byte_hours / kGiB),
+          row.success ? fmt::format("{:.0f}%", *row.success * 100) : "n/a",
+          row.energy ? fmt::format("{:.2f}kWh", *row.energy / kJoulesOfKwh) : "n/a"};
+}
+
+}  // namespace
+
+std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<api::QueueGpu>& gpus) {
+  std::string text;
+  for (const auto& uuid : uuids) {
+    const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
+    text += text.empty() ? "" : ",";
+    text += it != gpus.end() ? IndexOf(*it) : uuid.substr(0, 12);
+  }
+  return text;
+}
+
+std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus, const Look& look,
+                      base::WallTime now) {
+  const api::QueueRow row = RowOf(job, gpus);
+  std::string text;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    if (!value.empty())
+      text += fmt::format("{}{}\n", Paint(look, Color::kBold, fmt::format("{:<16}", name)), Printable(value));
+  };
+  const auto when = [&](std::string_view name, const std::optional<base::WallTime>& time) {
+    if (time) line(name, FormatLocal(*time));
+  };
+  line("Job", IdOf(row) == std::to_string(job.id) ? IdOf(row) : fmt::format("{} ({})", IdOf(row), job.id));
+  line("Name", job.tag);
+  line("User", job.user);
+  line("State", StateText(job));
+  line("Reason", job.reason_detail.value_or(job.reason.value_or("")));
+  line("Command", JoinCommand(job.command));
+  line("Directory", job.directory);
+  line("Priority", std::to_string(job.priority));
+  line("GPUs", row.gpus.empty() ? "" : row.gpus);
+  if (job.memory.limit)
+    line("GPU memory", fmt::format("at most {} on each", base::FormatBytes(*job.memory.limit)));
+  if (job.memory.peak) line("GPU peak", base::FormatBytes(*job.memory.peak));
+  if (job.queue) {
+    const auto& queue = *job.queue;
+    line("GPUs asked", GpuRequestText(queue.gpus) + (job.share ? ", shared" : ""));
+    line("Project", queue.project.value_or(""));
+    if (queue.host_memory) line("Host memory", base::FormatBytes(*queue.host_memory));
+    if (queue.cpus) line("CPUs", std::to_string(*queue.cpus));
+    if (queue.time_limit) line("Time limit", base::FormatDuration(*queue.time_limit));
+    when("Begin", queue.begin);
+    line("After", DependencyText(queue.depends));
+    line("Group", queue.group.value_or(""));
+    if (queue.max_concurrent) line("At once", std::to_string(*queue.max_concurrent));
+    if (queue.retries.count > 0 || queue.attempts > 1)
+      line("Runs", fmt::format("{} of {}", queue.attempts, queue.retries.count + 1));
+    line("Conda", queue.conda_env.value_or(""));
+    if (queue.preemptible) line("Preemptible", "yes");
+    if (queue.position) line("Position", std::to_string(*queue.position));
+    when("Expected start", queue.estimated_start);
+  }
+  when("Submitted", job.submitted_at);
+  when("Started", job.started_at);
+  when("Ended", job.ended_at);
+  if (const auto time = RunTime(row, now)) line("Run time", FormatClock(*time));
+  if (job.exit_code) line("Exit code", std::to_string(*job.exit_code));
+  if (job.signal) line("Signal", std::to_string(*job.signal));
+  line("Log", job.log_path);
+  return text;
+}
+
+std::string RenderInfo(const api::QueueInfo& info, const Look& look) {
+  Table table({{"GPU"},
+               {"MODEL", Align::kLeft, 10},
+               {"MEMORY FREE", Align::kRight},
+               {"STATE"},
+               {"JOBS", Align::kLeft, 8}});
+  std::string notes;
+  for (const auto& gpu : info.gpus) {
+    const auto free = gpu.memory ? std::optional(gpu.memory->free) : std::nullopt;
+    table.Add({IndexOf(gpu), gpu.model, SizeText(free), Cell(gpu.state, StateColor(gpu.state)), JobsOf(gpu)});
+    for (const auto& process : gpu.processes)
+      notes += fmt::format("GPU {}: {}\n", IndexOf(gpu), Printable(ProcessText(process)));
+  }
+  std::string text = info.gpus.empty() ? "No GPUs.\n" : table.Render(look);
+  if (!notes.empty()) text += "\nNot managed by gpuman:\n" + notes;
+  const auto& settings = info.settings;
+  if (settings.paused) text += "\nThe queue is paused: nothing new is started.\n";
+  if (settings.allowed)
+    text += fmt::format("\nThe queue uses only GPU {}.\n", IndicesOf(*settings.allowed, info.gpus));
+  if (settings.choice != "sequential")
+    text += fmt::format("\nOf several free GPUs it takes: {}.\n", settings.choice);
+  return text;
+}
+
+std::string RenderGflowInfo(const api::QueueInfo& info, const Look& look) {
+  struct Line {
+    std::string state, job;
+    std::vector<std::string> gpus;
+  };
+  std::vector<Line> lines;
+  for (const auto& gpu : info.gpus) {
+    const bool idle = gpu.state == "idle";
+    std::string job = JobsOf(gpu);
+    if (!idle && job.empty()) job = fmt::format("({})", Capital(gpu.state));
+    const std::string state = idle ? "idle" : "allocated";
+    auto it = std::find_if(lines.begin(), lines.end(),
+                           [&](const Line& line) { return line.state == state && line.job == job; });
+    if (it == lines.end()) it = lines.insert(lines.end(), Line{state, job, {}});
+    it->gpus.push_back(IndexOf(gpu));
+  }
+  std::stable_partition(lines.begin(), lines.end(), [](const Line& line) { return line.state == "idle"; });
+  Table table({{"PARTITION"}, {"GPUS"}, {"NODES"}, {"STATE"}, {"JOB(REASON)"}});
+  for (const auto& [state, job, gpus] : lines)
+    table.Add({"gpu", std::to_string(gpus.size()), fmt::format("{}", fmt::join(gpus, ",")), state, job});
+  return table.Render(look);
+}
+
+std::string RenderReservations(const std::vector<api::Reservation>& list,
+                               const std::vector<api::QueueGpu>& gpus, const Look& look, base::WallTime now) {
+  if (list.empty()) return "No reservations.\n";
+  Table table({{"ID"}, {"USER"}, {"GPUS"}, {"FROM"}, {"TO"}, {"STATE"}, {"BY"}});
+  for (const auto& r : list)
+    table.Add({std::to_string(r.id), r.user,
+               r.devices.empty() ? std::to_string(r.count)
+                                 : fmt::format("{} (GPU {})", r.devices.size(), IndicesOf(r.devices, gpus)),
+               FormatWhen(r.start, now), FormatWhen(r.end, now),
+               Cell(r.state, r.state == "active" ? Color::kGreen : Color::kNone),
+               r.created_by.value_or("-")});
+  return table.Render(look);
+}
+
+std::string RenderQuotas(const std::vector<api::Quota>& quotas, const Look& look) {
+  if (quotas.empty()) return "No quotas.\n";
+  Table table({{"WHO"},
+               {"NAME", Align::kLeft, 8},
+               {"RUNNING", Align::kRight},
+               {"GPUS", Align::kRight},
+               {"QUEUED", Align::kRight},
+               {"GPU-HOURS", Align::kRight}});
+  for (const auto& [subject, name, limits, used] : quotas)
+    table.Add({subject, name == "*" ? "(each other)" : name, Of(used.running_jobs, limits.running_jobs),
+               Of(used.gpus, limits.gpus), Of(used.queued_jobs, limits.queued_jobs),
+               Of(used.gpu_hours, limits.gpu_hours)});
+  return table.Render(look);
+}
+
+std::string RenderStats(const api::StatsView& stats, const Look& look) {
+  Table table = StatsTable(stats.by);
+  for (const auto& row : stats.rows) table.Add(StatsCells(row, row.name.empty() ? "-" : row.name));
+  if (stats.rows.size() != 1) table.Add(StatsCells(stats.total, "all"));
+  return table.Render(look);
+}
+
+std::string RenderStatsCsv(const api::StatsView& stats) {
+  std::string text =
+      stats.by +
+      ",jobs,finished,failed,cancelled,timeout,killed,running,queued,wait_mean_s,run_mean_s,gpu_hours,"
+      "gpu_byte_hours,success,energy_j\n";
+  const auto seconds = [](base::Millis value) { return static_cast<double>(value.count()) / 1000; };
+  const auto maybe = [](const std::optional<double>& value) {
+    return value ? fmt::to_string(*value) : std::string();
+  };
+  for (const auto& row : stats.rows)
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name, row.jobs, row.finished,
+                        row.failed, row.cancelled, row.timeout, row.killed, row.running, row.queued,
+                        seconds(row.wait_mean), seconds(row.run_mean), row.gpu_hours, row.gpu_byte_hours,
+                        maybe(row.success), maybe(row.energy));
+  return text;
+}
+
+std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules, const Look& look) {
+  if (rules.empty()) return "No process is ignored.\n";
+  Table table({{"ID"}, {"PID"}, {"USER"}, {"NAME"}, {"GPU"}});
+  for (const auto& rule : rules)
+    table.Add({std::to_string(rule.id), rule.pid ? std::to_string(*rule.pid) : "any",
+               rule.user.value_or("any"), rule.name.value_or("any"), rule.gpu.value_or("any")});
+  return table.Render(look);
+}
+
+}  // namespace gpuman::cli::queue

@@ -1,0 +1,28 @@
+// What people see of the queue's other answers: pure functions from a value to text, ended by a line end.
+#pragma once
+
+#include <string>
+
+#include "api/queue_types.h"
+#include "cli/text.h"
+
+namespace gpuman::cli::queue {
+
+// Everything known of one job.
+std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus, const Look& look,
+                      base::WallTime now);
+// GPUs with what keeps each of them, then settings that are not the usual ones.
+std::string RenderInfo(const api::QueueInfo& info, const Look& look);
+// gflow's table: PARTITION GPUS NODES STATE JOB(REASON), a line for all GPUs of one state and job.
+std::string RenderGflowInfo(const api::QueueInfo& info, const Look& look);
+std::string RenderReservations(const std::vector<api::Reservation>& list,
+                               const std::vector<api::QueueGpu>& gpus, const Look& look, base::WallTime now);
+std::string RenderQuotas(const std::vector<api::Quota>& quotas, const Look& look);
+std::string RenderStats(const api::StatsView& stats, const Look& look);
+std::string RenderStatsCsv(const api::StatsView& stats);
+std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules, const Look& look);
+
+// Indices of GPUs, or the beginning of a UUID that is not there any more: "0,2".
+std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<api::QueueGpu>& gpus);
+
+}  // namespace gpuman::cli::queue

@@ -1,0 +1,288 @@
+#include "cli/queue/request.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+
+#include "api/queue_json.h"
+#include "base/file.h"
+#include "cli/command_line.h"
+#include "cli/queue/script.h"
+#include "cli/queue/sweep.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+using Variables = std::map<std::string, std::string>;
+
+constexpr std::size_t kLargestFile = std::size_t{64} << 20;
+
+Result<std::string> ReadText(const std::string& path, std::string_view what) {
+  auto text = base::ReadFile(path, kLargestFile);
+  if (!text) return base::Fail(std::move(text.error()).In(what));
+  if (!api::IsUtf8(*text))
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{} {} is not UTF-8", what, path));
+  return text;
+}
+
+Result<std::string> ReadStandardInput(const Place& place, std::string_view why) {
+  if (!place.standard_input)
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{}", why),
+                      "gpuman submit --gpus 1 -- COMMAND ARGUMENTS…, or gpuman submit SCRIPT");
+  GPUMAN_ASSIGN(auto text, place.standard_input());
+  if (!api::IsUtf8(text)) return base::Fail(ErrorCode::kInvalidArgument, "standard input is not UTF-8");
+  return text;
+}
+
+// The text of the file that the first word names, if a shell runs it or its first line names what does.
+std::optional<std::string> ScriptAt(const std::string& word, const std::string& directory) {
+  const auto path = std::filesystem::path(directory) / word;
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  constexpr std::size_t kLargestScript = std::size_t{8} << 20;
+  if (static_cast<std::size_t>(info.st_size) > kLargestScript) return std::nullopt;
+  const auto text = base::ReadFile(path, kLargestScript);
+  if (!text || !api::IsUtf8(*text) || text->find('\0') != std::string::npos) return std::nullopt;
+  if (text->starts_with("#!") || path.extension() == ".sh") return *text;
+  return std::nullopt;
+}
+
+// A script, named for errors; a text that a shell runs is taken along, else it runs where it is.
+struct Script {
+  std::string name;
+  std::string text;
+  bool in_place = false;
+};
+
+Result<std::optional<Script>> FindScript(const Typed& typed, const Place& place,
+                                         const SubmitSettings& typed_settings) {
+  if (typed_settings.command || typed.trailing) return std::optional<Script>();
+  if (typed.words.empty() || typed.words.front() == "-") {
+    GPUMAN_ASSIGN(auto text, ReadStandardInput(place, "there is no command to run"));
+    if (text.find_first_not_of(" \t\r\n") == std::string::npos)
+      return base::Fail(ErrorCode::kInvalidArgument,
+                        "there is no command to run, and standard input is empty",
+                        "gpuman submit --gpus 1 -- COMMAND ARGUMENTS…, or gpuman submit SCRIPT");
+    return std::optional(Script{"standard input", std::move(text), false});
+  }
+  const auto& word = typed.words.front();
+  auto text = ScriptAt(word, place.origin.directory);
+  if (!text) return std::optional<Script>();
+  const bool in_place = !IsShellScript(*text);
+  return std::optional(Script{word, std::move(*text), in_place});
+}
+
+Result<> TakeCommand(SubmitSettings& settings, const Typed& typed, const std::optional<Script>& script) {
+  auto& job = settings.job;
+  if (script && !script->in_place) {
+    job.script = script->text;
+    if (!typed.words.empty()) job.arguments.assign(typed.words.begin() + 1, typed.words.end());
+    return {};
+  }
+  if (settings.command) {
+    if (typed.trailing || !typed.words.empty())
+      return base::Fail(ErrorCode::kInvalidArgument, "the command is given twice: with --command and without",
+                        "give one of them");
+    auto words = SplitCommand(*settings.command);
+    if (!words) return base::Fail(std::move(words.error()).In("--command"));
+    job.command = std::move(*words);
+    return {};
+  }
+  job.command = typed.words;
+  if (typed.trailing) {
+    if (!job.command.empty()) job.command.emplace_back("--");
+    job.command.insert(job.command.end(), typed.trailing->begin(), typed.trailing->end());
+  }
+  // A script that its own interpreter runs stays where it is; without a slash it would be looked for in PATH.
+  if (script && job.command.front().find('/') == std::string::npos) job.command.front().insert(0, "./");
+  if (job.command.empty() || job.command.front().empty())
+    return base::Fail(ErrorCode::kInvalidArgument, "there is no command to run",
+                      "gpuman submit --gpus 1 -- COMMAND ARGUMENTS…");
+  return {};
+}
+
+// What --export says of the shell's variables.
+Result<Variables> EnvironmentOf(const std::vector<std::string>& parts, const Variables& whole) {
+  constexpr std::array<const char*, 8> kAlways{"HOME",  "LANG", "LOGNAME", "PATH",
+                                               "SHELL", "TERM", "TZ",      "USER"};
+  Variables variables;
+  const auto keep = [&](const std::string& name) {
+    if (const auto it = whole.find(name); it != whole.end()) variables.insert(*it);
+  };
+  if (std::find(parts.begin(), parts.end(), "all") != parts.end() ||
+      std::find(parts.begin(), parts.end(), "ALL") != parts.end())
+    variables = whole;
+  else
+    for (const char* name : kAlways) keep(name);
+  for (const auto& part : parts) {
+    if (part == "all" || part == "ALL" || part == "none" || part == "NONE") continue;
+    const auto equals = part.find('=');
+    if (equals == 0)
+      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("--export: '{}' has no name", part));
+    if (equals == std::string::npos)
+      keep(part);
+    else
+      variables[part.substr(0, equals)] = part.substr(equals + 1);
+  }
+  return variables;
+}
+
+Result<> RequireUtf8(const api::Submission& job) {
+  for (const auto* words : {&job.command, &job.arguments})
+    for (const auto& word : *words)
+      if (!api::IsUtf8(word))
+        return base::Fail(ErrorCode::kInvalidArgument, "an argument of the command is not UTF-8",
+                          "put it into a script and run that");
+  for (const auto* text : {&job.name, &job.project, &job.group, &job.conda_env, &job.stdin_file,
+                           &job.stdout_file, &job.stderr_file})
+    if (*text && !api::IsUtf8(**text))
+      return base::Fail(ErrorCode::kInvalidArgument, "the value of an option is not UTF-8");
+  return {};
+}
+
+// A command that cannot be executed now will hardly be later; sooner and plainer than the job's failure says
+// it.
+Result<> CheckPrograms(const MadeSubmission& made) {
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const auto& job : made.request.jobs) {
+    if (job.script || job.conda_env || job.command.empty()) continue;
+    const auto& directory = job.directory.empty() ? made.request.directory : job.directory;
+    if (!seen.emplace(job.command.front(), directory).second) continue;
+    api::RunRequest probe;
+    probe.command = {job.command.front()};
+    probe.directory = directory;
+    probe.environment = job.environment ? *job.environment : made.request.environment;
+    GPUMAN_TRY(CheckProgram(probe));
+  }
+  return {};
+}
+
+// The jobs of one set of options: a sweep, or the one.
+Result<> AddJobs(MadeSubmission& made, SubmitSettings settings, const Place& place, const Variables& whole,
+                 const std::vector<std::string>& common_export) {
+  auto& job = settings.job;
+  if (!job.directory.empty() && job.directory.front() != '/')
+    job.directory =
+        (std::filesystem::path(place.origin.directory) / job.directory).lexically_normal().string();
+  if (settings.export_parts != common_export) {
+    GPUMAN_ASSIGN(job.environment, EnvironmentOf(settings.export_parts, whole));
+  }
+  GPUMAN_TRY(RequireUtf8(job));
+  std::vector<Combination> table;
+  if (settings.parameter_file) {
+    GPUMAN_ASSIGN(const auto text, ReadText(*settings.parameter_file, "--param-file"));
+    auto read = ReadCsv(text);
+    if (!read) return base::Fail(std::move(read.error()).In(*settings.parameter_file));
+    table = std::move(*read);
+  }
+  const bool sweep = !settings.parameters.empty() || !table.empty();
+  if (job.max_concurrent && !job.group)
+    job.group = fmt::format("{}-{:x}", job.name.value_or("submit"),
+                            static_cast<std::uint64_t>(place.now.time_since_epoch().count()));
+  if (!sweep) {
+    if (settings.name_template)
+      return base::Fail(ErrorCode::kInvalidArgument,
+                        "--name-template: there is no --param and no --param-file");
+    made.request.jobs.push_back(std::move(job));
+    return {};
+  }
+  GPUMAN_ASSIGN(const auto combinations, Combine(settings.parameters, table));
+  GPUMAN_ASSIGN(auto jobs, MakeSweep(job, combinations, settings.name_template));
+  std::move(jobs.begin(), jobs.end(), std::back_inserter(made.request.jobs));
+  return {};
+}
+
+// gflow takes limits of GPUs for a job without any.
+void ForgiveAsGflow(api::Submission& job) {
+  if (job.gpus.count > 0 || !job.gpus.devices.empty()) return;
+  job.memory.reset();
+  job.share = false;
+}
+
+Variables TakeEnvironment(MadeSubmission& made, const Origin& origin) {
+  Variables whole;
+  for (const auto& entry : origin.environment) {
+    const auto equals = entry.find('=');
+    if (equals == 0 || equals == std::string::npos) continue;
+    if (api::IsUtf8(entry))
+      whole.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+    else
+      made.left_out.push_back(entry.substr(0, equals));
+  }
+  return whole;
+}
+
+}  // namespace
+
+Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
+  MadeSubmission made;
+  made.request.directory = place.origin.directory;
+  made.request.umask = place.origin.umask;
+  if (!api::IsUtf8(place.origin.directory))
+    return base::Fail(ErrorCode::kInvalidArgument, "the current directory's name is not UTF-8");
+  const Variables whole = TakeEnvironment(made, place.origin);
+
+  // Once to know what is to run, once more on top of what the script says.
+  SubmitSettings settings;
+  GPUMAN_TRY(
+      ParseOptions(SubmitOptions(settings, typed.flavour, place.now), typed.options, Where::kAnywhere));
+  made.wait = settings.wait;
+  made.request.dry_run = settings.dry_run;
+  if (settings.wait && settings.dry_run)
+    return base::Fail(ErrorCode::kInvalidArgument, "--wait and --dry-run exclude each other");
+  GPUMAN_ASSIGN(made.request.environment, EnvironmentOf(settings.export_parts, whole));
+
+  if (settings.jobs_file) {
+    if (settings.command || typed.trailing || !typed.words.empty())
+      return base::Fail(ErrorCode::kInvalidArgument, "--jobs: the commands stand in the file",
+                        "leave the one of the command line out");
+    const bool piped = *settings.jobs_file == "-";
+    const std::string name = piped ? "standard input" : *settings.jobs_file;
+    GPUMAN_ASSIGN(const auto text, piped ? ReadStandardInput(place, "--jobs -: standard input is a terminal")
+                                         : ReadText(*settings.jobs_file, "--jobs"));
+    GPUMAN_ASSIGN(auto jobs, ReadJobs(text, name, typed, place.now));
+    for (auto& job : jobs) GPUMAN_TRY(AddJobs(made, std::move(job), place, whole, settings.export_parts));
+  } else {
+    GPUMAN_ASSIGN(const auto script, FindScript(typed, place, settings));
+    if (script) {
+      auto directives = ReadDirectives(script->text);
+      if (!directives) return base::Fail(std::move(directives.error()).In(script->name));
+      for (const int line : directives->too_late)
+        made.notes.push_back(
+            fmt::format("{}:{}: this line stands below the first command and is not read; move it up",
+                        script->name, line));
+      SubmitSettings both;
+      GPUMAN_TRY(ApplyDirectives(*directives, script->name, both, place.now));
+      both.BeginSource();
+      GPUMAN_TRY(
+          ParseOptions(SubmitOptions(both, typed.flavour, place.now), typed.options, Where::kAnywhere));
+      if (both.export_parts != settings.export_parts) {
+        GPUMAN_ASSIGN(made.request.environment, EnvironmentOf(both.export_parts, whole));
+      }
+      made.request.dry_run = both.dry_run;
+      settings = std::move(both);
+    }
+    GPUMAN_TRY(TakeCommand(settings, typed, script));
+    const auto parts = settings.export_parts;
+    GPUMAN_TRY(AddJobs(made, std::move(settings), place, whole, parts));
+  }
+  const auto is_told = [](const api::Submission& job) { return !(job.notify == api::NotifyRequest{}); };
+  if (std::any_of(made.request.jobs.begin(), made.request.jobs.end(), is_told))
+    made.notes.emplace_back(
+        "who is to be told is kept with the job; this version sends no mail and calls no webhook");
+  for (auto& job : made.request.jobs) {
+    if (typed.flavour == Flavour::kGflow) ForgiveAsGflow(job);
+    GPUMAN_TRY(api::Check(job));
+  }
+  GPUMAN_TRY(CheckPrograms(made));
+  return made;
+}
+
+}  // namespace gpuman::cli::queue

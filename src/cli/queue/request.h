@@ -1,0 +1,49 @@
+// From what was typed to what the daemon gets: a command, a script, or a file of many jobs, with its options.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "api/queue_types.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "cli/queue/settings.h"
+#include "cli/run_request.h"
+
+namespace gpuman::cli::queue {
+
+// A command line, taken apart.
+struct Typed {
+  Flavour flavour = Flavour::kGpuman;
+  std::vector<std::string> options;                  // as ParseOptions takes them
+  std::vector<std::string> words;                    // SCRIPT ARGUMENTS, COMMAND ARGUMENTS, or "-"
+  std::optional<std::vector<std::string>> trailing;  // behind "--": a command, whatever it looks like
+};
+
+// What surrounds it; tests have their own.
+struct Place {
+  Origin origin;
+  base::WallTime now{};
+  // The whole of standard input; absent: it is a terminal, and nothing is read from that.
+  std::function<base::Result<std::string>()> standard_input;
+};
+
+struct MadeSubmission {
+  api::SubmitRequest request;
+  bool wait = false;
+  std::vector<std::string> left_out;  // variables that are not UTF-8
+  std::vector<std::string> notes;
+};
+
+// Reads the script, the file of jobs or the file of parameters that are named. kInvalidArgument names the
+// option, or the file and its line; kNotFound and kPermissionDenied for files and programs.
+base::Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place);
+
+// The jobs of a file, one a line ("--gpus 1 --name a -- python train.py"), or JSON: one Submission a line, or
+// an array of them. `typed.options` hold for each, what a line says comes before. Reads no file; `name` is
+// for errors.
+base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::string_view name,
+                                                   const Typed& typed, base::WallTime now);
+
+}  // namespace gpuman::cli::queue

@@ -1,0 +1,276 @@
+#include "cli/queue/request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/temp_dir.h"
+#include "cli/queue/script.h"
+#include "cli/queue/sweep.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// --- scripts
+
+TEST(Script, HasOptionsInItsFirstLines) {
+  const auto directives = ReadDirectives(
+      "#!/bin/bash\n"
+      "# GPUMAN --gpus 2 --name 'a b'  # why\n"
+      "#GPUMAN --time=4h\n"
+      "\n"
+      "# GPUMANIAC --x\n"
+      "python train.py\n"
+      "# GPUMAN --gpus 3\n"
+      "  # GFLOW --memory=4G\n");
+  ASSERT_TRUE(directives) << directives.error().message;
+  ASSERT_THAT(directives->list, SizeIs(3));
+  EXPECT_THAT(directives->list[0].words, ElementsAre("--gpus", "2", "--name", "a b"));
+  EXPECT_EQ(directives->list[1].line, 3);
+  EXPECT_EQ(directives->list[2].flavour, Flavour::kGflow);
+  EXPECT_THAT(directives->too_late, ElementsAre(7));
+}
+
+TEST(Script, NamesTheLineThatIsWrong) {
+  for (const auto& [text, says] : std::vector<std::pair<const char*, const char*>>{
+           {"#!/bin/sh\n# GPUMAN --gpsu 2\n", "s.sh:2: unknown option '--gpsu'"},
+           {"# GFLOW --time=soon\n", "s.sh:1: --time: 'soon' is not a time"},
+           {"\n\n# GPUMAN --gpus 1 train\n", "s.sh:3: 'train' is no option"},
+           {"# GPUMAN --gpus\n", "s.sh:1: --gpus: its value is missing"},
+           {"# GPUMAN --wait\n", "--wait, --command and --jobs are for the command line"}}) {
+    SubmitSettings settings;
+    const auto directives = ReadDirectives(text);
+    ASSERT_TRUE(directives) << text;
+    const auto applied = ApplyDirectives(*directives, "s.sh", settings, {});
+    ASSERT_FALSE(applied) << text;
+    EXPECT_THAT(applied.error().message, HasSubstr(says));
+  }
+  EXPECT_THAT(ReadDirectives("x\n# GFLOW --name 'a\n").error().message,
+              HasSubstr("line 2: a ' is never closed"));
+}
+
+TEST(Script, IsForAShellOrForAnotherProgram) {
+  EXPECT_TRUE(IsShellScript("echo\n"));
+  EXPECT_TRUE(IsShellScript("#!/bin/bash -e\n"));
+  EXPECT_TRUE(IsShellScript("#! /usr/bin/env -S bash -e\n"));
+  EXPECT_FALSE(IsShellScript("#!/usr/bin/env python3\n"));
+  EXPECT_FALSE(IsShellScript("#!/usr/bin/perl"));
+}
+
+// --- sweeps
+
+TEST(Parameters, AreListsAndRanges) {
+  EXPECT_THAT(ParseParameter("lr=0.1,0.01")->values, ElementsAre("0.1", "0.01"));
+  EXPECT_THAT(ParseParameter("seed=1:3")->values, ElementsAre("1", "2", "3"));
+  EXPECT_THAT(ParseParameter("x=0:1:0.25")->values, ElementsAre("0.00", "0.25", "0.50", "0.75", "1.00"));
+  EXPECT_THAT(ParseParameter("x=-1:1")->values, ElementsAre("-1", "0", "1"));
+  EXPECT_THAT(ParseParameter("u=http://a:b")->values, ElementsAre("http://a:b"));
+  for (const char* text : {"lr", "=1", "lr=", "l r=1", "x=3:1", "x=1:2:0", "x=0:99999999", "x=1,,2"})
+    EXPECT_FALSE(ParseParameter(text)) << text;
+}
+
+TEST(Templates, LeaveTheShellsBracesAndUnknownWordsAlone) {
+  const Combination values{{"lr", "0.1"}, {"bs", "32"}};
+  EXPECT_EQ(Substitute("--lr {lr} -b{bs}", values), "--lr 0.1 -b32");
+  EXPECT_EQ(Substitute("${lr} {a,b} {} { {unknown} awk '{print $1}' {lr", values),
+            "${lr} {a,b} {} { {unknown} awk '{print $1}' {lr");
+  EXPECT_EQ(Substitute("{{lr}} {x{bs}", values), "{0.1} {x32");
+}
+
+TEST(Csv, HasQuotesAndNamesTheLineThatIsWrong) {
+  const auto table = ReadCsv("id,text\r\n1,\"a,\"\"b\"\"\nc\"\n\n2,x\n");
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_THAT(*table, ElementsAre(Combination{{"id", "1"}, {"text", "a,\"b\"\nc"}},
+                                  Combination{{"id", "2"}, {"text", "x"}}));
+  EXPECT_THAT(ReadCsv("a,b\n1\n").error().message, HasSubstr("line 2 has 1 values for 2 names"));
+  EXPECT_THAT(ReadCsv("a,a\n1,2\n").error().message,
+              HasSubstr("line 1: the name 'a' is empty or there twice"));
+  EXPECT_THAT(ReadCsv("a\n\"x\n").error().message, HasSubstr("line 2: a quote is never closed"));
+  EXPECT_THAT(ReadCsv("a\n").error().message, HasSubstr("no line of values"));
+}
+
+TEST(Sweep, IsAProductOverEachLineOfTheTable) {
+  const auto combinations = Combine({{"b", {"1", "2"}}}, {{{"a", "x"}}, {{"a", "y"}}});
+  ASSERT_TRUE(combinations);
+  api::Submission job;
+  job.command = {"run", "{a}{b}"};
+  job.name = "t";
+  const auto jobs = MakeSweep(job, *combinations, std::nullopt);
+  ASSERT_TRUE(jobs) << jobs.error().message;
+  ASSERT_THAT(*jobs, SizeIs(4));
+  EXPECT_EQ(jobs->at(1).command[1], "x2");
+  EXPECT_EQ(jobs->at(2).command[1], "y1");
+  EXPECT_EQ(jobs->at(3).name, "t-4");
+  EXPECT_EQ(MakeSweep(job, *combinations, "n-{a}-{b}")->at(3).name, "n-y-2");
+  job.command = {"run", "{a}"};
+  EXPECT_THAT(MakeSweep(job, *combinations, std::nullopt).error().message, HasSubstr("'b' stands nowhere"));
+  EXPECT_FALSE(Combine({{"a", {"1"}}}, {{{"a", "x"}}}));
+  EXPECT_FALSE(
+      Combine({{"a", std::vector<std::string>(1000, "1")}, {"b", std::vector<std::string>(101, "1")}}, {}));
+}
+
+// --- whole command lines
+
+class Request : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    place_.origin = {directory_.path().string(), {"PATH=/usr/bin:/bin", "HOME=/h", "SECRET=s"}, 027};
+    place_.now = base::WallTime(base::Millis(1'800'000'000'000));
+  }
+  std::string Write(const char* name, const std::string& text) {
+    std::ofstream(directory_.path() / name) << text;
+    return (directory_.path() / name).string();
+  }
+  base::Result<MadeSubmission> Make(std::vector<std::string> options, std::vector<std::string> words,
+                                    std::optional<std::vector<std::string>> trailing = std::nullopt,
+                                    Flavour flavour = Flavour::kGpuman) {
+    return MakeSubmission({flavour, std::move(options), std::move(words), std::move(trailing)}, place_);
+  }
+  std::string ErrorOf(std::vector<std::string> options, std::vector<std::string> words) {
+    const auto made = Make(std::move(options), std::move(words));
+    return made ? "it was taken" : made.error().message;
+  }
+  base::TempDir directory_;
+  Place place_;
+};
+
+TEST_F(Request, TakesACommandWithWhatItNeeds) {
+  const auto made = Make({"--gpus", "2", "--time=2h", "--name", "t", "--depends", "7", "--array=0-3%2",
+                          "--wait", "--retries", "2", "--retry-on=75", "--warn", "TERM@60s"},
+                         {}, std::vector<std::string>{"true", "--gpus", "9"});
+  ASSERT_TRUE(made) << made.error().message;
+  ASSERT_THAT(made->request.jobs, SizeIs(1));
+  const auto& job = made->request.jobs[0];
+  EXPECT_THAT(job.command, ElementsAre("true", "--gpus", "9"));
+  EXPECT_EQ(job.gpus.count, 2);
+  EXPECT_EQ(job.time_limit, base::Millis(7'200'000));
+  EXPECT_EQ(job.array->limit, 2);
+  EXPECT_EQ(job.retries, (api::Retries{2, {}, {75}}));
+  EXPECT_EQ(job.warn_signal, "TERM");
+  EXPECT_TRUE(made->wait);
+  EXPECT_EQ(made->request.directory, directory_.path().string());
+  EXPECT_EQ(made->request.umask, 027U);
+  EXPECT_EQ(made->request.environment.at("SECRET"), "s");
+}
+
+TEST_F(Request, TakesAShellScriptAlongAndLetsTheCommandLineHaveTheLastWord) {
+  Write("train.sh",
+        "#!/bin/bash\n# GPUMAN --gpus 1 --name a --depends 1,2\n# GFLOW --memory=4G --time=30\necho $1\n");
+  const auto made = Make({"--gpus=2", "--depends=3"}, {"train.sh", "x", "--y"});
+  ASSERT_TRUE(made) << made.error().message;
+  const auto& job = made->request.jobs[0];
+  EXPECT_THAT(*job.script, HasSubstr("echo $1"));
+  EXPECT_THAT(job.arguments, ElementsAre("x", "--y"));
+  EXPECT_EQ(job.gpus.count, 2);
+  EXPECT_EQ(job.name, "a");
+  EXPECT_EQ(job.host_memory, base::GiB(4));
+  EXPECT_EQ(job.time_limit, base::Millis(1'800'000));
+  ASSERT_THAT(job.depends.list, SizeIs(1));
+  EXPECT_EQ(job.depends.list[0].job, "3");
+}
+
+TEST_F(Request, LetsOtherScriptsRunWhereTheyAre) {
+  const auto path = Write("train.py", "#!/usr/bin/env python3\n# GPUMAN --gpus 3\n");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  const auto made = Make({}, {"train.py", "x"});
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_THAT(made->request.jobs[0].command, ElementsAre("./train.py", "x"));
+  EXPECT_EQ(made->request.jobs[0].gpus.count, 3);
+  EXPECT_FALSE(made->request.jobs[0].script);
+}
+
+TEST_F(Request, ReadsAScriptFromStandardInput) {
+  place_.standard_input = [] { return base::Result<std::string>("# GFLOW --gpus=1\necho hello\n"); };
+  const auto made = Make({}, {});
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->request.jobs[0].gpus.count, 1);
+  place_.standard_input = [] { return base::Result<std::string>(" \n"); };
+  EXPECT_THAT(ErrorOf({}, {}), HasSubstr("standard input is empty"));
+  place_.standard_input = nullptr;
+  EXPECT_THAT(ErrorOf({}, {}), HasSubstr("there is no command to run"));
+}
+
+TEST_F(Request, ReadsAFileOfManyJobs) {
+  const auto path = Write("jobs",
+                          "# comment\n\n--name a -- true x\n--gpus 1 --name b true 'y z' | cat\n"
+                          R"({"name":"c","command":["true"]})"
+                          "\n");
+  const auto made = Make({"--jobs", path, "--gpus=2"}, {});
+  ASSERT_TRUE(made) << made.error().message;
+  ASSERT_THAT(made->request.jobs, SizeIs(3));
+  EXPECT_THAT(made->request.jobs[0].command, ElementsAre("true", "x"));
+  EXPECT_EQ(made->request.jobs[0].gpus.count, 2);
+  EXPECT_EQ(made->request.jobs[1].gpus.count, 1);
+  EXPECT_THAT(made->request.jobs[1].command, ElementsAre("/bin/sh", "-c", "true 'y z' | cat"));
+  EXPECT_EQ(made->request.jobs[2].name, "c");
+}
+
+TEST_F(Request, NamesTheLineOfAFileOfManyJobs) {
+  for (const auto& [text, says] : std::vector<std::pair<const char*, const char*>>{
+           {"true\n--gpsu 1 -- true\n", "jobs:2: unknown option '--gpsu'"},
+           {"--gpus 1 --\n", "jobs:1: there is no command"},
+           {"--name 7 -- true\n", "jobs:1: name: '7' could be"},
+           {"\n{\"command\":[]}\n", "jobs:2: jobs[0].command"},
+           {"[{\"command\":[\"x\"],\"gpu\":1}]", "unknown field 'gpu'"},
+           {"--name 'a true\n", "jobs:1: a ' is never closed"},
+           {"# nothing\n", "there is no job in it"}}) {
+    const auto path = Write("jobs", text);
+    EXPECT_THAT(ErrorOf({"--jobs", path}, {}), HasSubstr(says)) << text;
+  }
+}
+
+TEST_F(Request, SweepsInTemplates) {
+  const auto made = Make(
+      {"--param", "lr=0.1,0.01", "--param=seed=1:2", "--max-concurrent=2", "--name-template=r-{seed}-{lr}"},
+      {"echo", "{lr}", "{seed}"});
+  ASSERT_TRUE(made) << made.error().message;
+  ASSERT_THAT(made->request.jobs, SizeIs(4));
+  EXPECT_THAT(made->request.jobs[1].command, ElementsAre("echo", "0.1", "2"));
+  EXPECT_EQ(made->request.jobs[1].name, "r-2-0.1");
+  EXPECT_EQ(made->request.jobs[0].group, made->request.jobs[3].group);
+  EXPECT_TRUE(made->request.jobs[0].group.has_value());
+}
+
+TEST_F(Request, CapturesAsMuchOfTheEnvironmentAsIsAskedFor) {
+  const auto made = Make({"--export", "none,A=1"}, {"true"});
+  ASSERT_TRUE(made) << made.error().message;
+  const std::map<std::string, std::string> expected{{"A", "1"}, {"HOME", "/h"}, {"PATH", "/usr/bin:/bin"}};
+  EXPECT_EQ(made->request.environment, expected);
+}
+
+TEST_F(Request, SaysWhatIsWrong) {
+  EXPECT_THAT(ErrorOf({}, {"no-such-program-anywhere"}), HasSubstr("command not found"));
+  EXPECT_THAT(ErrorOf({"--command", "a"}, {"b"}), HasSubstr("given twice"));
+  EXPECT_THAT(ErrorOf({"--command", "a 'b"}, {}), HasSubstr("--command: "));
+  EXPECT_THAT(ErrorOf({"--share", "--gpus=1"}, {"true"}), HasSubstr("memory: a job that shares"));
+  EXPECT_THAT(ErrorOf({"--wait", "--dry-run"}, {"true"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(ErrorOf({"--param-file", "/nonexistent"}, {"true"}), HasSubstr("--param-file"));
+  EXPECT_THAT(ErrorOf({"--name-template", "x"}, {"true"}), HasSubstr("--name-template"));
+  EXPECT_THAT(ErrorOf({}, {"true", "\xff"}), HasSubstr("not UTF-8"));
+}
+
+TEST_F(Request, HasGflowsOptionsWithGflowsMeaning) {
+  const auto made =
+      Make({"--gpus", "1", "--shared", "--gpu-memory", "20G", "-t", "30", "-m", "512", "--nice=50", "--name",
+            "my run", "--dependency", "5", "--notify-email", "a@b.c", "--notify-on", "job_failed"},
+           {"true", "-x"}, std::nullopt, Flavour::kGflow);
+  ASSERT_TRUE(made) << made.error().message;
+  const auto& job = made->request.jobs[0];
+  EXPECT_EQ(job.memory->bytes, base::GiB(20));
+  EXPECT_TRUE(job.share);
+  EXPECT_EQ(job.time_limit, base::Millis(1'800'000));
+  EXPECT_EQ(job.host_memory, base::MiB(512));
+  EXPECT_EQ(job.priority, 50);
+  EXPECT_EQ(job.name, "my-run");
+  EXPECT_THAT(job.notify.on, ElementsAre("failed"));
+  EXPECT_THAT(job.command, ElementsAre("true", "-x"));
+}
+
+}  // namespace
+}  // namespace gpuman::cli::queue

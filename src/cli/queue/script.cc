@@ -1,0 +1,123 @@
+#include "cli/queue/script.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+
+constexpr std::string_view kBlanks = " \t\r";
+
+std::string_view Trim(std::string_view text) {
+  const auto first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+// What stands behind "# MARK" in a trimmed line.
+std::optional<std::string_view> Behind(std::string_view line, std::string_view mark) {
+  if (!line.starts_with('#')) return std::nullopt;
+  line = Trim(line.substr(1));
+  if (!line.starts_with(mark)) return std::nullopt;
+  line.remove_prefix(mark.size());
+  if (!line.empty() && kBlanks.find(line.front()) == std::string_view::npos) return std::nullopt;
+  return line;
+}
+
+base::Result<std::vector<std::string>> WordsOf(std::string_view line) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0;;) {
+    GPUMAN_ASSIGN(auto word, NextWord(line, at));
+    if (!word) return words;
+    at = word->end;
+    words.push_back(std::move(word->text));
+  }
+}
+
+}  // namespace
+
+base::Result<std::optional<Word>> NextWord(std::string_view line, std::size_t at) {
+  at = line.find_first_not_of(kBlanks, at);
+  if (at == std::string_view::npos || line[at] == '#') return std::optional<Word>();
+  Word word;
+  word.begin = at;
+  char quote = 0;
+  for (; at < line.size(); ++at) {
+    const char c = line[at];
+    if (quote == 0 && kBlanks.find(c) != std::string_view::npos) break;
+    const bool escapes = c == '\\' && quote != '\'' && at + 1 < line.size() &&
+                         (quote == 0 || line[at + 1] == '"' || line[at + 1] == '\\');
+    if (escapes)
+      word.text += line[++at];
+    else if (quote != 0 ? c == quote : c == '\'' || c == '"')
+      quote = quote != 0 ? '\0' : c;
+    else
+      word.text += c;
+  }
+  if (quote != 0) return base::Fail(ErrorCode::kInvalidArgument, fmt::format("a {} is never closed", quote));
+  word.end = at;
+  return std::optional(std::move(word));
+}
+
+base::Result<Directives> ReadDirectives(std::string_view text) {
+  Directives directives;
+  bool header = true;
+  int number = 0;
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    const auto line = Trim(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    ++number;
+    if (!line.empty() && !line.starts_with('#')) header = false;
+    const auto ours = Behind(line, "GPUMAN");
+    const auto theirs = Behind(line, "GFLOW");
+    if (!ours && !theirs) continue;
+    if (ours && !header) {
+      directives.too_late.push_back(number);
+      continue;
+    }
+    auto words = WordsOf(ours ? *ours : *theirs);
+    if (!words) return base::Fail(std::move(words.error()).In(fmt::format("line {}", number)));
+    directives.list.push_back({number, ours ? Flavour::kGpuman : Flavour::kGflow, std::move(*words)});
+  }
+  return directives;
+}
+
+base::Result<> ApplyDirectives(const Directives& directives, std::string_view name, SubmitSettings& settings,
+                               base::WallTime now) {
+  for (const auto& [line, flavour, words] : directives.list) {
+    const auto where = fmt::format("{}:{}", name, line);
+    auto rest = ParseOptions(SubmitOptions(settings, flavour, now), words, Where::kAnywhere);
+    if (!rest) return base::Fail(std::move(rest.error()).In(where));
+    if (!rest->empty())
+      return base::Fail(ErrorCode::kInvalidArgument,
+                        fmt::format("{}: '{}' is no option", where, rest->front()),
+                        "such a line has options alone; what is to run stands below");
+  }
+  if (settings.wait || settings.command || settings.jobs_file)
+    return base::Fail(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: --wait, --command and --jobs are for the command line", name));
+  return {};
+}
+
+bool IsShellScript(std::string_view text) {
+  if (!text.starts_with("#!")) return text.find('\0') == std::string_view::npos;
+  constexpr std::array<std::string_view, 7> kShells{"sh", "bash", "dash", "ash", "ksh", "zsh", "fish"};
+  std::string_view line = Trim(text.substr(2, text.find('\n') - 2));
+  // The interpreter is the last part of the path, or behind env and its options the first word.
+  while (!line.empty()) {
+    const auto end = std::min(line.find_first_of(kBlanks), line.size());
+    std::string_view word = line.substr(0, end);
+    word = word.substr(word.rfind('/') + 1);
+    line = Trim(line.substr(end));
+    if (word == "env" || word.starts_with('-')) continue;
+    return std::find(kShells.begin(), kShells.end(), word) != kShells.end();
+  }
+  return false;
+}
+
+}  // namespace gpuman::cli::queue

@@ -1,0 +1,287 @@
+#include "cli/queue/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "cli/queue/values.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+using Take = std::function<Result<>(const std::string&)>;
+
+constexpr int kMost = 1'000'000;
+
+// Into `target` what `parse` makes of the text.
+template <typename Target, typename Parse>
+Take Into(Target& target, Parse parse) {
+  return [&target, parse](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(target, parse(text));
+    return {};
+  };
+}
+template <typename Target>
+Take Text(Target& target) {
+  return [&target](const std::string& text) -> Result<> {
+    target = text;
+    return {};
+  };
+}
+Take Flag(bool& target, bool value = true) {
+  return [&target, value](const std::string&) -> Result<> {
+    target = value;
+    return {};
+  };
+}
+template <typename Target>
+Take Number(Target& target, int least, int most) {
+  return Into(target, [=](const std::string& text) { return ParseInteger(text, least, most); });
+}
+
+// A list that the first mention of a source begins anew.
+void Begin(SubmitSettings& s, const char* list, std::vector<std::string>& values) {
+  if (s.touched.insert(list).second) values.clear();
+}
+Take List(SubmitSettings& s, const char* name, std::vector<std::string>& list) {
+  return [&s, name, &list](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(auto parts, SplitList(text));
+    Begin(s, name, list);
+    list.insert(list.end(), parts.begin(), parts.end());
+    return {};
+  };
+}
+
+Take Depends(SubmitSettings& s, std::optional<api::DependencyMode> mode) {
+  return [&s, mode](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(auto more, ParseDependencies(text));
+    auto& depends = s.job.depends;
+    if (s.touched.insert("depends").second) depends = {};
+    if (mode) more.mode = *mode;
+    if (!depends.list.empty() && depends.mode != more.mode)
+      return base::Fail(ErrorCode::kInvalidArgument, "all of some jobs and any of others is not possible",
+                        "let a job of its own wait for the one part");
+    depends.mode = more.mode;
+    depends.list.insert(depends.list.end(), more.list.begin(), more.list.end());
+    return {};
+  };
+}
+
+Take Count(SubmitSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(s.job.gpus.count, ParseInteger(text, 0, 1024));
+    if (!s.touched.contains("devices")) s.job.gpus.devices.clear();
+    s.touched.insert("count");
+    return {};
+  };
+}
+Take Devices(SubmitSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(const auto gpus, ParseGpus(text));
+    if (s.touched.insert("devices").second) s.job.gpus.devices.clear();
+    if (!s.touched.contains("count")) s.job.gpus.count = 0;
+    s.job.gpus.devices.insert(s.job.gpus.devices.end(), gpus.begin(), gpus.end());
+    return {};
+  };
+}
+
+Take Warn(SubmitSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(const Warning warning, ParseWarning(text));
+    s.job.warn_signal = warning.signal;
+    s.job.warn_before = warning.before;
+    return {};
+  };
+}
+
+Take ExitCodes(SubmitSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(const auto parts, SplitList(text));
+    if (s.touched.insert("retry-on").second) s.job.retries.on_exit_codes.clear();
+    for (const auto& part : parts) {
+      GPUMAN_ASSIGN(const int code, ParseInteger(part, 1, 255));
+      s.job.retries.on_exit_codes.push_back(code);
+    }
+    return {};
+  };
+}
+
+Take Parameters(SubmitSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(Parameter parameter, ParseParameter(text));
+    if (s.touched.insert("param").second) s.parameters.clear();
+    for (const auto& known : s.parameters)
+      if (known.name == parameter.name)
+        return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is there twice", parameter.name));
+    s.parameters.push_back(std::move(parameter));
+    return {};
+  };
+}
+
+// gflow tells of job_completed where gpuman has finished.
+Take NotifyOn(SubmitSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(const auto parts, SplitList(text));
+    Begin(s, "notify-on", s.job.notify.on);
+    for (std::string word : parts) {
+      if (word.starts_with("job_")) word.erase(0, 4);
+      if (word == "completed") word = "finished";
+      s.job.notify.on.push_back(word);
+    }
+    return {};
+  };
+}
+
+Take Size(std::optional<base::SizeSpec>& target) {
+  return Into(target, [](const std::string& text) { return base::ParseSize(text); });
+}
+Take MebibytesOnGpu(std::optional<base::SizeSpec>& target) {
+  return [&target](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(const base::Bytes bytes, ParseMebibytes(text));
+    target = base::SizeSpec{bytes, 0};
+    return {};
+  };
+}
+
+// What both flavours have under the same names.
+void AddCommon(Options& table, SubmitSettings& s, base::WallTime now) {
+  auto& job = s.job;
+  table.insert(
+      table.end(),
+      {{"-g,--gpus,--gres", "N", "So many GPUs (default: none)", Count(s)},
+       {"-P,--project", "NAME", "What its GPU time is counted for", Text(job.project)},
+       {"-p,--priority,--nice", "N", "0 to 255, 128 is usual, higher is sooner",
+        Number(job.priority, 0, 255)},
+       {"-b,--begin", "TIME", "Not before 22:00, 2026-02-01T08:00, now+2h, tomorrow",
+        Into(job.begin, [now](const std::string& text) { return ParseTime(text, now); })},
+       {"-d,--depends,--depends-on,--dependency", "JOBS",
+        "After these have finished: 7,train,@ or afterok:7,afterany:8,afternotok:9,after:10", Depends(s, {})},
+       {"--depends-on-all", "JOBS", "", Depends(s, api::DependencyMode::kAll)},
+       {"--depends-any,--depends-on-any", "JOBS", "The same, one of them is enough",
+        Depends(s, api::DependencyMode::kAny)},
+       {"--no-auto-cancel", "", "Stay in the queue when a dependency cannot come true",
+        Flag(job.auto_cancel, false)},
+       {"-a,--array", "INDICES", "A task for each: 0-99, 0-99:2, 1,3,5; %4 behind: four at once",
+        Into(job.array, [](const std::string& text) { return ParseArray(text); })},
+       {"--param", "NAME=VALUES", "A job for each value, {NAME} stands for it: lr=0.1,0.01 seed=1:10",
+        Parameters(s)},
+       {"--param-file", "FILE", "A job for each line of a CSV file, whose first line has the names",
+        Text(s.parameter_file)},
+       {"--name-template", "TEXT", "The name of each of them: run-{lr}-{seed}", Text(s.name_template)},
+       {"--max-concurrent", "N", "So many of these jobs, or of the group, at once",
+        Number(job.max_concurrent, 1, kMost)},
+       {"--group", "NAME", "The group that --max-concurrent counts", Text(job.group)},
+       {"--retries,--max-retries", "N", "Run it so many times more when it fails",
+        Number(job.retries.count, 0, 1000)},
+       {"--retry-delay", "TIME", "Wait so long before",
+        Into(job.retries.delay, [](const std::string& text) { return base::ParseDuration(text); })},
+       {"--retry-on", "CODES", "Only after these exit codes: 1,75", ExitCodes(s)},
+       {"--conda-env", "NAME", "Run it in this conda environment", Text(job.conda_env)},
+       {"--notify-mail,--notify-email", "ADDRESS", "Write to this address; repeat for more",
+        List(s, "notify-mail", job.notify.mails)},
+       {"--notify-url", "URL", "Post to this address; repeat for more",
+        List(s, "notify-url", job.notify.webhooks)},
+       {"--notify-on", "WORDS", "started,finished,failed,timeout,cancelled,killed,suspended,requeued or all",
+        NotifyOn(s)},
+       {"--dry-run", "", "Say what would happen and when; queue nothing", Flag(s.dry_run)}});
+}
+
+Result<double> ParseWeight(const std::string& text) {
+  double weight = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
+  if (error != std::errc{} || end != text.data() + text.size() || !(weight >= 0.001 && weight <= 1000))
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no weight", text),
+                      "write 0.001 to 1000");
+  return weight;
+}
+
+void AddGpuman(Options& table, SubmitSettings& s) {
+  auto& job = s.job;
+  table.insert(
+      table.end(),
+      {{"-n,--name,--tag,--job-name", "NAME", "Its tag (default: job-ID)", Text(job.name)},
+       {"--gpu", "GPU", "Exactly this GPU, by index or UUID; repeat for more", Devices(s)},
+       {"--gpu-model", "TEXT", "Only GPUs whose name has this in it: h200", Text(job.gpus.model)},
+       {"--gpu-free", "SIZE", "Only GPUs with so much free memory", Size(job.gpus.free_memory)},
+       {"--share", "", "Share its GPUs with other jobs that do; needs --memory", Flag(job.share)},
+       {"-m,--memory,--gpu-memory", "SIZE", "Limit on each of its GPUs: 512MiB, 8G, 50%", Size(job.memory)},
+       {"--soft", "SIZE", "Warn from here on", Size(job.soft)},
+       {"--host-memory", "SIZE", "Of the machine's memory, where cgroups can hold it",
+        Into(job.host_memory, [](const std::string& text) { return base::ParseBytes(text); })},
+       {"--cpus", "N", "So many CPUs", Number(job.cpus, 1, kMost)},
+       {"--time,--time-limit,--timelimit", "TIME", "End it after this: 90s, 30m, 2h, 1d, H:M:S",
+        Into(job.time_limit, [](const std::string& text) { return base::ParseDuration(text); })},
+       {"--warn", "[SIGNAL@]TIME", "So long before that, send it a signal: USR1@60s", Warn(s)},
+       {"-H,--hold", "", "Queue it held; gpuman job release lets it go", Flag(job.hold)},
+       {"--preemptible", "", "More urgent jobs may take its GPUs; it goes on later", Flag(job.preemptible)},
+       {"-D,--directory", "DIR", "Where it runs (default: here)", Text(job.directory)},
+       {"--export", "LIST", "Its environment: all (default), none, NAMES, NAME=VALUE",
+        List(s, "export", s.export_parts)},
+       {"-i,--input", "FILE", "Its standard input (default: none)", Text(job.stdin_file)},
+       {"-o,--output", "FILE", "Its output instead of its log; %j id, %A array, %a task, %x name",
+        Text(job.stdout_file)},
+       {"-e,--error", "FILE", "Its errors, if elsewhere", Text(job.stderr_file)},
+       {"--grace", "TIME", "Between SIGTERM and SIGKILL when it is stopped",
+        Into(job.grace, [](const std::string& text) { return base::ParseDuration(text); })},
+       {"--no-preload", "", "Preload nothing into it: the guard alone watches it", Flag(job.preload, false)},
+       {"--weight", "N", "Of its turns on a shared GPU, against the others' there",
+        Into(job.weight, ParseWeight)},
+       {"--oversubscribe", "", "One process may have more memory than its GPU, slowly",
+        Flag(job.oversubscribe)},
+       {"-c,--command", "STRING", "The command as one string, as /bin/sh reads it", Text(s.command)},
+       {"--jobs", "FILE", "Many jobs, all or none: a line each, OPTIONS -- COMMAND, or JSON",
+        Text(s.jobs_file)},
+       {"-w,--wait", "", "Show its output, and exit as it does", Flag(s.wait)}});
+}
+
+// gflow takes any name; what is no tag becomes one.
+Take GflowName(SubmitSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    std::string name;
+    for (const char c : text.substr(0, 64)) {
+      const bool fine = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' ||
+                        c == '-' || c == '+' || c == ':';
+      name += fine ? c : '-';
+    }
+    const bool is_number = name.find_first_not_of("0123456789_") == std::string::npos;
+    if (is_number) name.insert(0, "job-");
+    s.job.name = name;
+    return {};
+  };
+}
+
+void AddGflow(Options& table, SubmitSettings& s) {
+  auto& job = s.job;
+  const auto ignored = [](const std::string&) -> Result<> { return {}; };
+  table.insert(
+      table.end(),
+      {{"-n,--name,--job-name,-J", "NAME", "Its name", GflowName(s)},
+       {"--shared", "", "Share its GPUs with other shared jobs; needs --gpu-memory", Flag(job.share)},
+       {"--gpu-memory,--max-gpu-mem,--max-gpu-memory", "MEMORY", "Limit on each of its GPUs: 24G, 8192 (MiB)",
+        MebibytesOnGpu(job.memory)},
+       {"-m,--memory,--max-mem,--max-memory", "MEMORY", "Limit of host memory: 8G, 512 (MiB)",
+        Into(job.host_memory, [](const std::string& text) { return ParseMebibytes(text); })},
+       {"-t,--time,--time-limit,--timelimit", "TIME", "End it after this: 30 (minutes), 5:30, 2:00:00",
+        Into(job.time_limit, [](const std::string& text) { return ParseMinutes(text); })},
+       {"-c", "NAME", "", Text(job.conda_env)},
+       {"--auto-close", "", "", ignored},
+       {"--config", "FILE", "", ignored}});
+}
+
+}  // namespace
+
+Options SubmitOptions(SubmitSettings& settings, Flavour flavour, base::WallTime now) {
+  Options table;
+  if (flavour == Flavour::kGpuman)
+    AddGpuman(table, settings);
+  else
+    AddGflow(table, settings);
+  AddCommon(table, settings, now);
+  return table;
+}
+
+}  // namespace gpuman::cli::queue

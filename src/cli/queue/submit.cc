@@ -1,0 +1,207 @@
+#include "cli/queue/submit.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "api/queue_client.h"
+#include "api/queue_json.h"
+#include "cli/queue/terminal.h"
+#include "cli/queue/when.h"
+#include "cli/wait.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+
+constexpr std::size_t kMostLines = 20;  // of jobs that are told of one by one
+constexpr std::size_t kLargestInput = std::size_t{64} << 20;
+
+Result<std::string> ReadAll(int fd) {
+  std::string text;
+  std::array<char, 65536> buffer;
+  for (;;) {
+    const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+    if (n == 0) return text;
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return base::FailSystem(errno, "reading standard input");
+    text.append(buffer.data(), static_cast<std::size_t>(n));
+    if (text.size() > kLargestInput)
+      return base::Fail(ErrorCode::kInvalidArgument, "standard input is larger than 64MiB");
+  }
+}
+
+void TellNotes(Session& session, const MadeSubmission& made) {
+  for (const auto& name : made.left_out)
+    session.Note(fmt::format("the variable {} is not UTF-8; the job does not get it", Printable(name)));
+  for (const auto& note : made.notes) session.Note(note);
+}
+
+std::string GpuNames(const std::vector<std::string>& uuids, const std::vector<api::GpuView>& gpus) {
+  std::string text;
+  for (const auto& uuid : uuids) {
+    const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
+    text += text.empty() ? "" : ",";
+    text += it != gpus.end() && it->index ? std::to_string(*it->index) : uuid.substr(0, 12);
+  }
+  return text;
+}
+
+std::string SentenceOf(const api::SubmittedJob& job, bool dry_run, const std::vector<api::GpuView>& gpus,
+                       base::WallTime now) {
+  std::string text;
+  if (!job.tasks.empty())
+    text = fmt::format("array {} '{}' of {} tasks", job.id, job.tag, job.tasks.size());
+  else if (dry_run)
+    text = job.tag.empty() ? std::string("the job") : fmt::format("job '{}'", job.tag);
+  else
+    text = fmt::format("job {} '{}'", job.id, job.tag);
+  const bool starts = job.state == api::JobState::kStarting || job.state == api::JobState::kRunning;
+  if (dry_run)
+    text +=
+        starts ? std::string(" would start at once") : fmt::format(" would be {}", api::ToString(job.state));
+  else
+    text += fmt::format(" is {}", api::ToString(job.state));
+  if (!job.gpus.empty()) text += fmt::format(" on GPU {}", GpuNames(job.gpus, gpus));
+  if (!starts && (job.reason_detail || job.reason))
+    text += ": " + (job.reason_detail ? *job.reason_detail : *job.reason);
+  if (!starts && job.estimated_start)
+    text += fmt::format("; expected to start at {}", FormatWhen(*job.estimated_start, now));
+  return text;
+}
+
+Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::SubmissionAnswer& answer) {
+  std::vector<std::int64_t> ids;
+  for (const auto& job : answer.jobs) {
+    if (job.tasks.empty())
+      ids.push_back(job.id);
+    else
+      ids.insert(ids.end(), job.tasks.begin(), job.tasks.end());
+  }
+  if (ids.size() == 1) {
+    GPUMAN_ASSIGN(const api::JobView job, daemon.Job(std::to_string(ids.front())));
+    return WaitForJob(session, daemon, job);
+  }
+  int worst = kExitDone;
+  for (const auto id : ids) {
+    GPUMAN_ASSIGN(const api::JobView ended, daemon.Wait(std::to_string(id)));
+    if (session.json)
+      session.PrintJson(api::ToJson(ended));
+    else
+      session.Print(
+          fmt::format("job {} '{}' {}\n", ended.id, Printable(ended.tag), api::ToString(ended.state)));
+    session.Flush();
+    worst = std::max(worst, ExitStatusOfJob(ended));
+  }
+  return worst;
+}
+
+void PrintAnswer(Session& session, const api::Client& daemon, const api::SubmitRequest& request,
+                 const api::SubmissionAnswer& answer) {
+  if (session.json) {
+    api::Json json = api::ToJson(answer);
+    session.PrintJson(answer.jobs.size() == 1 ? json["jobs"][0] : json);
+    return;
+  }
+  std::vector<api::GpuView> gpus;
+  if (request.dry_run)
+    if (auto list = daemon.Gpus()) gpus = std::move(list->gpus);
+  session.Print(RenderSubmitted(request, answer, gpus, base::SystemClock().Wall()));
+}
+
+// "train" to "train-2", "train-2" to "train-3".
+std::string NextName(const std::string& name, int number) {
+  const std::string suffix = fmt::format("-{}", number);
+  return name.substr(0, 64 - suffix.size()) + suffix;
+}
+
+}  // namespace
+
+std::string RenderSubmitted(const api::SubmitRequest& request, const api::SubmissionAnswer& answer,
+                            const std::vector<api::GpuView>& gpus, base::WallTime now) {
+  std::string text;
+  const std::size_t shown = answer.jobs.size() <= kMostLines ? answer.jobs.size() : 1;
+  for (std::size_t i = 0; i < shown; ++i)
+    text += Printable(SentenceOf(answer.jobs[i], request.dry_run, gpus, now)) + "\n";
+  if (shown == answer.jobs.size()) return text;
+  if (request.dry_run) return text + fmt::format("and {} more\n", answer.jobs.size() - 1);
+  return text +
+         fmt::format("and {} more, the last of them job {}\n", answer.jobs.size() - 1, answer.jobs.back().id);
+}
+
+Result<Place> PlaceOfThisProcess() {
+  Place place;
+  GPUMAN_ASSIGN(place.origin, OriginOfThisProcess());
+  place.now = base::SystemClock().Wall();
+  if (::isatty(STDIN_FILENO) == 0) place.standard_input = [] { return ReadAll(STDIN_FILENO); };
+  return place;
+}
+
+Result<int> Submit(Session& session, const Typed& typed) {
+  GPUMAN_ASSIGN(const Place place, PlaceOfThisProcess());
+  GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, place));
+  TellNotes(session, made);
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto answer, api::Submit(daemon, made.request));
+  if (made.wait) return WaitForAll(session, daemon, answer);
+  PrintAnswer(session, daemon, made.request, answer);
+  return kExitDone;
+}
+
+Result<int> SubmitAsGflow(Session& session, const Typed& typed) {
+  GPUMAN_ASSIGN(const Place place, PlaceOfThisProcess());
+  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(typed, place));
+  TellNotes(session, made);
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  auto answer = api::Submit(daemon, made.request);
+  constexpr int kMostNames = 1000;
+  auto& jobs = made.request.jobs;
+  const auto name = jobs.front().name;
+  for (int i = 2; i < kMostNames && !answer && jobs.size() == 1 && name &&
+                  answer.error().code == ErrorCode::kAlreadyExists;
+       ++i) {
+    jobs.front().name = NextName(*name, i);
+    answer = api::Submit(daemon, made.request);
+  }
+  if (!answer) return base::Fail(std::move(answer.error()));
+  if (made.request.dry_run) {
+    PrintAnswer(session, daemon, made.request, *answer);
+    return kExitDone;
+  }
+  const auto& first = answer->jobs.front();
+  const std::size_t count = std::max(answer->jobs.size(), first.tasks.size());
+  if (count == 1)
+    session.Print(fmt::format("Submitted batch job {} ({})\n", first.id, Printable(first.tag)));
+  else
+    session.Print(fmt::format("Submitted {} batch jobs with group_id: {}\n", count,
+                              jobs.front().group.value_or(std::to_string(first.id))));
+  return kExitDone;
+}
+
+Result<int> RunInQueue(Session& session, const QueuedRun& run) {
+  GPUMAN_ASSIGN(const Place place, PlaceOfThisProcess());
+  Typed typed;
+  typed.options = run.typed;
+  typed.trailing = session.trailing;
+  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(typed, place));
+  TellNotes(session, made);
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  if (run.pty && ::isatty(STDIN_FILENO) == 1) return RunOnTerminal(session, daemon, made.request);
+  GPUMAN_ASSIGN(const auto answer, api::Submit(daemon, made.request));
+  if (run.detach) {
+    PrintAnswer(session, daemon, made.request, answer);
+    return kExitDone;
+  }
+  const auto& first = answer.jobs.front();
+  if (first.state == api::JobState::kQueued && first.reason)
+    session.Note(SentenceOf(first, /*dry_run=*/false, {}, place.now));
+  GPUMAN_ASSIGN(const api::JobView job, daemon.Job(std::to_string(first.id)));
+  return WaitForJob(session, daemon, job, Interrupted::kCancelsWaiting);
+}
+
+}  // namespace gpuman::cli::queue

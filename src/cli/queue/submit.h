@@ -1,0 +1,34 @@
+// `gpuman submit`, `gbatch`, `gpuman run --gpus`: sends jobs to the queue, says what became of them, and
+// stays with them where that is asked for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/queue/request.h"
+#include "cli/run_request.h"
+#include "cli/session.h"
+
+namespace gpuman::cli::queue {
+
+// The place that this process is in.
+base::Result<Place> PlaceOfThisProcess();
+
+base::Result<int> Submit(Session& session, const Typed& typed);
+// In gflow's words; a name that is taken gets a number behind it.
+base::Result<int> SubmitAsGflow(Session& session, const Typed& typed);
+
+struct QueuedRun {
+  std::vector<std::string> typed;  // options of submit
+  bool detach = false;
+  bool pty = false;
+};
+// Queues the command, shows its output when it runs, and exits as it does. Ctrl-C takes it out of the queue
+// while it waits there.
+base::Result<int> RunInQueue(Session& session, const QueuedRun& run);
+
+// "job 7 'train' is queued: no GPU is free; expected to start at 14:03"
+std::string RenderSubmitted(const api::SubmitRequest& request, const api::SubmissionAnswer& answer,
+                            const std::vector<api::GpuView>& gpus, base::WallTime now);
+
+}  // namespace gpuman::cli::queue

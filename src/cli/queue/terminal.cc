@@ -1,0 +1,249 @@
+// The caller's side of terminal.h.
+#include "cli/queue/terminal.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+
+#include "api/queue_client.h"
+#include "base/fd.h"
+#include "base/file.h"
+#include "cli/wait.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using base::Result;
+
+// A directory with a listening socket in it, for nobody else.
+class Listener {
+ public:
+  static Result<Listener> Make() {
+    const auto runtime = base::LookUpEnvironment("XDG_RUNTIME_DIR");
+    std::string pattern = runtime.value_or("/tmp") + "/gpuman-pty-XXXXXX";
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      pattern = "/tmp/gpuman-pty-XXXXXX";
+      if (::mkdtemp(pattern.data()) == nullptr) return base::FailSystem(errno, "making a directory in /tmp");
+    }
+    Listener listener(pattern);
+    GPUMAN_TRY(base::CheckSocketPath(listener.socket()));
+    listener.fd_ = base::Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, listener.socket().c_str(), sizeof address.sun_path - 1);
+    if (::bind(listener.fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(listener.fd_.get(), 1) != 0)
+      return base::FailSystem(errno, "waiting for the job's terminal");
+    return listener;
+  }
+  Listener(Listener&& other) noexcept : directory_(std::move(other.directory_)), fd_(std::move(other.fd_)) {
+    other.directory_.clear();
+  }
+  Listener& operator=(Listener&&) = delete;
+  ~Listener() {
+    std::error_code ignored;
+    if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
+  }
+
+  std::string socket() const { return directory_ + "/s"; }
+  int fd() const { return fd_.get(); }
+
+ private:
+  explicit Listener(std::string directory) : directory_(std::move(directory)) {}
+  std::string directory_;
+  base::Fd fd_;
+};
+
+// The terminal passes every key on, until it is destroyed.
+class RawTerminal {
+ public:
+  RawTerminal() {
+    if (::tcgetattr(STDIN_FILENO, &before_) != 0) return;
+    termios raw = before_;
+    ::cfmakeraw(&raw);
+    set_ = ::tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+  }
+  RawTerminal(const RawTerminal&) = delete;
+  RawTerminal& operator=(const RawTerminal&) = delete;
+  ~RawTerminal() {
+    if (set_) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+  }
+
+ private:
+  termios before_{};
+  bool set_ = false;
+};
+
+class Signals {
+ public:
+  Signals() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signal : {SIGWINCH, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+    ::sigprocmask(SIG_BLOCK, &set, &before_);
+    fd_ = base::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+  ~Signals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  int fd() const { return fd_.get(); }
+  int Take() {
+    signalfd_siginfo info{};
+    return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_{};
+  base::Fd fd_;
+};
+
+// Between the caller's terminal and the job's, fed with what is ready.
+class Relay {
+ public:
+  Relay(Session& session, const Listener& listener, std::function<void(int)> interrupted)
+      : session_(session), listener_(listener), interrupted_(std::move(interrupted)) {
+    epoll_ = base::Fd(::epoll_create1(EPOLL_CLOEXEC));
+    Watch(listener_.fd());
+    Watch(signals_.fd());
+  }
+
+  int fd() const { return epoll_.get(); }
+
+  void HandleReady() {
+    std::array<epoll_event, 4> events;
+    const int n = ::epoll_wait(epoll_.get(), events.data(), events.size(), 0);
+    for (int i = 0; i < n; ++i) {
+      const int fd = events[static_cast<std::size_t>(i)].data.fd;
+      if (fd == listener_.fd())
+        Accept();
+      else if (fd == signals_.fd())
+        HandleSignal();
+      else if (fd == STDIN_FILENO)
+        PassInput();
+      else if (connection_.ok())
+        PassOutput();
+    }
+  }
+
+  // What the job wrote last; it has ended, so the other side closes.
+  void Drain() {
+    while (connection_.ok()) PassOutput();
+    raw_.reset();
+  }
+
+ private:
+  void Watch(int fd) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  }
+
+  void Accept() {
+    base::Fd peer(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!peer.ok() || connection_.ok() || api::PeerUser(peer.get()) != ::getuid()) return;
+    connection_ = std::move(peer);
+    Watch(connection_.get());
+    Watch(STDIN_FILENO);
+    raw_.emplace();
+    SendSize();
+  }
+
+  void HandleSignal() {
+    const int signal = signals_.Take();
+    if (signal == SIGWINCH)
+      SendSize();
+    else if (signal != 0)
+      interrupted_(signal);
+  }
+
+  void Send(char kind, const void* data, std::uint32_t size) {
+    std::string frame(1, kind);
+    frame.append(reinterpret_cast<const char*>(&size), sizeof size);
+    frame.append(static_cast<const char*>(data), size);
+    if (connection_.ok() && ::send(connection_.get(), frame.data(), frame.size(), MSG_NOSIGNAL) < 0) Close();
+  }
+
+  void SendSize() {
+    winsize size{};
+    if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0) Send('w', &size, sizeof size);
+  }
+
+  void PassInput() {
+    std::array<char, 4096> buffer;
+    const ssize_t n = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (n > 0)
+      Send('d', buffer.data(), static_cast<std::uint32_t>(n));
+    else
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, STDIN_FILENO, nullptr);
+  }
+
+  void PassOutput() {
+    std::array<char, 65536> buffer;
+    const ssize_t n = ::read(connection_.get(), buffer.data(), buffer.size());
+    if (n <= 0) return Close();
+    session_.Print(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
+    session_.Flush();
+  }
+
+  void Close() {
+    connection_ = base::Fd();
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, STDIN_FILENO, nullptr);
+    raw_.reset();
+  }
+
+  Session& session_;
+  const Listener& listener_;
+  std::function<void(int)> interrupted_;
+  Signals signals_;
+  base::Fd epoll_;
+  base::Fd connection_;
+  std::optional<RawTerminal> raw_;
+};
+
+}  // namespace
+
+Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::SubmitRequest request) {
+  GPUMAN_ASSIGN(const Listener listener, Listener::Make());
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return base::Fail(base::SystemError(error.value(), "finding this program"));
+  auto& command = request.jobs.front().command;
+  command.insert(command.begin(), {self.string(), kTerminalWord, listener.socket()});
+  GPUMAN_ASSIGN(const auto answer, api::Submit(daemon, request));
+  const auto& first = answer.jobs.front();
+  const std::string id = std::to_string(first.id);
+  if (first.state == api::JobState::kQueued)
+    session.Note(fmt::format("job {} waits: {}", first.id,
+                             first.reason_detail.value_or(first.reason.value_or("it is not its turn yet"))));
+
+  int last_signal = 0;
+  Relay relay(session, listener, [&](int signal) {
+    last_signal = signal;
+    if (!api::CancelJob(daemon, id)) session.Note(fmt::format("job {} cannot be cancelled", first.id));
+  });
+  api::Wake wake;
+  wake.fd = relay.fd();
+  wake.on_wake = [&] {
+    relay.HandleReady();
+    return true;
+  };
+  GPUMAN_ASSIGN(const api::JobView ended, daemon.Wait(id, wake));
+  relay.Drain();
+  if (ended.state == api::JobState::kCancelled && last_signal != 0) return 128 + last_signal;
+  if (ended.state != api::JobState::kFinished && ended.reason_detail) session.Note(*ended.reason_detail);
+  return ExitStatusOfJob(ended);
+}
+
+}  // namespace gpuman::cli::queue

@@ -1,0 +1,248 @@
+#include "cli/queue/update.h"
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "cli/command_line.h"
+#include "cli/queue/values.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::Result;
+using Take = std::function<Result<>(const std::string&)>;
+
+api::QueueUpdate& QueueOf(UpdateSettings& s) {
+  if (!s.update.queue) s.update.queue.emplace();
+  return *s.update.queue;
+}
+
+// Sets a member of the queue's part; "none" takes it away where `clear` is given.
+template <typename T, typename Parse>
+Take Set(UpdateSettings& s, std::optional<T> api::QueueUpdate::*member, Parse parse,
+         bool api::QueueUpdate::*clear = nullptr) {
+  return [&s, member, parse, clear](const std::string& text) -> Result<> {
+    auto& queue = QueueOf(s);
+    if (clear != nullptr && text == "none") {
+      queue.*clear = true;
+      return {};
+    }
+    GPUMAN_ASSIGN(queue.*member, parse(text));
+    return {};
+  };
+}
+Take Clear(UpdateSettings& s, bool api::QueueUpdate::*clear) {
+  return [&s, clear](const std::string&) -> Result<> {
+    QueueOf(s).*clear = true;
+    return {};
+  };
+}
+Take SetTo(UpdateSettings& s, std::optional<bool> api::QueueUpdate::*member, bool value) {
+  return [&s, member, value](const std::string&) -> Result<> {
+    QueueOf(s).*member = value;
+    return {};
+  };
+}
+
+auto Integer(int least, int most) {
+  return [=](const std::string& text) { return ParseInteger(text, least, most); };
+}
+Result<std::string> AsText(const std::string& text) { return text; }
+Result<base::Bytes> AsBytes(const std::string& text) { return base::ParseBytes(text); }
+Result<base::Millis> AsDuration(const std::string& text) { return base::ParseDuration(text); }
+
+Take Memory(UpdateSettings& s, Flavour flavour) {
+  return [&s, flavour](const std::string& text) -> Result<> {
+    if (text == "none") {
+      s.update.job.clear_memory = true;
+    } else if (flavour == Flavour::kGflow) {
+      GPUMAN_ASSIGN(const auto bytes, ParseMebibytes(text));
+      s.update.job.memory = base::SizeSpec{bytes, 0};
+    } else {
+      GPUMAN_ASSIGN(s.update.job.memory, base::ParseSize(text));
+    }
+    return {};
+  };
+}
+
+Take Depends(UpdateSettings& s, std::optional<api::DependencyMode> mode) {
+  return [&s, mode](const std::string& text) -> Result<> {
+    api::Dependencies depends;
+    if (text != "none") {
+      GPUMAN_ASSIGN(depends, ParseDependencies(text));
+    }
+    if (mode) depends.mode = *mode;
+    QueueOf(s).depends = std::move(depends);
+    return {};
+  };
+}
+
+Take Count(UpdateSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(const int count, ParseInteger(text, 0, 1024));
+    s.gpus.push_back([count](api::GpuRequest& gpus) {
+      gpus.count = count;
+      gpus.devices.clear();
+    });
+    return {};
+  };
+}
+Take Devices(UpdateSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(auto devices, ParseGpus(text));
+    s.gpus.push_back([devices = std::move(devices)](api::GpuRequest& gpus) {
+      gpus.count = 0;
+      gpus.devices = devices;
+    });
+    return {};
+  };
+}
+Take Model(UpdateSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    s.gpus.push_back(
+        [text](api::GpuRequest& gpus) { gpus.model = text == "none" ? std::nullopt : std::optional(text); });
+    return {};
+  };
+}
+Take RetryCount(UpdateSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(const int count, ParseInteger(text, 0, 1000));
+    s.retries.push_back([count](api::Retries& retries) { retries.count = count; });
+    return {};
+  };
+}
+Take RetryDelay(UpdateSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(const auto delay, base::ParseDuration(text));
+    s.retries.push_back([delay](api::Retries& retries) { retries.delay = delay; });
+    return {};
+  };
+}
+
+Take ScriptFile(UpdateSettings& s) {
+  return [&s](const std::string& path) -> Result<> {
+    constexpr std::size_t kLargest = std::size_t{8} << 20;
+    GPUMAN_ASSIGN(QueueOf(s).script, base::ReadFile(path, kLargest));
+    return {};
+  };
+}
+
+Result<std::vector<std::string>> AsCommand(const std::string& text) { return SplitCommand(text); }
+
+Take Priority(UpdateSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(s.update.job.priority, ParseInteger(text, 0, 255));
+    return {};
+  };
+}
+
+using Q = api::QueueUpdate;
+
+Options GpumanOptions(UpdateSettings& s) {
+  return {
+      {"-n,--name,--tag", "NAME", "Another name", Set(s, &Q::name, AsText)},
+      {"--gpu", "GPUS", "Exactly these GPUs: 0,2", Devices(s)},
+      {"--gpu-model", "TEXT", "Only GPUs whose name has this in it, or none", Model(s)},
+      {"-m,--memory,--gpu-memory", "SIZE", "Limit on each of its GPUs, or none", Memory(s, Flavour::kGpuman)},
+      {"--host-memory", "SIZE", "Limit of host memory, or none",
+       Set(s, &Q::host_memory, AsBytes, &Q::clear_host_memory)},
+      {"--cpus", "N", "So many CPUs", Set(s, &Q::cpus, Integer(1, 1'000'000))},
+      {"-t,--time,--time-limit", "TIME", "Time limit, or none",
+       Set(s, &Q::time_limit, AsDuration, &Q::clear_time_limit)},
+      {"--conda-env", "NAME", "Conda environment, or none",
+       Set(s, &Q::conda_env, AsText, &Q::clear_conda_env)},
+      {"--auto-cancel", "", "Cancel it when a dependency cannot come true", SetTo(s, &Q::auto_cancel, true)},
+      {"--no-auto-cancel", "", "Keep it then", SetTo(s, &Q::auto_cancel, false)},
+      {"--array-limit", "N", "So many tasks of the array at once, or none",
+       Set(s, &Q::array_limit, Integer(1, api::kMaxArrayTasks), &Q::clear_array_limit)},
+      {"--retry-delay", "TIME", "Wait so long before the next run", RetryDelay(s)},
+      {"--preemptible", "", "More urgent jobs may take its GPUs", SetTo(s, &Q::preemptible, true)},
+      {"--no-preemptible", "", "They may not", SetTo(s, &Q::preemptible, false)}};
+}
+
+Options GflowOptions(UpdateSettings& s) {
+  const auto minutes = [](const std::string& text) { return ParseMinutes(text); };
+  const auto mebibytes = [](const std::string& text) { return ParseMebibytes(text); };
+  return {{"-e,--conda-env", "NAME", "Conda environment", Set(s, &Q::conda_env, AsText)},
+          {"--clear-conda-env", "", "None", Clear(s, &Q::clear_conda_env)},
+          {"-t,--time-limit,--time", "TIME", "Time limit", Set(s, &Q::time_limit, minutes)},
+          {"--clear-time-limit", "", "None", Clear(s, &Q::clear_time_limit)},
+          {"-m,--memory-limit,--memory,--max-mem", "MEMORY", "Limit of host memory",
+           Set(s, &Q::host_memory, mebibytes)},
+          {"--clear-memory-limit", "", "None", Clear(s, &Q::clear_host_memory)},
+          {"--gpu-memory,--max-gpu-mem", "MEMORY", "Limit on each of its GPUs", Memory(s, Flavour::kGflow)},
+          {"--clear-gpu-memory-limit", "", "None",
+           [&s](const std::string&) -> Result<> {
+             s.update.job.clear_memory = true;
+             return {};
+           }},
+          {"--auto-cancel-on-dep-failure", "", "Cancel it when a dependency fails",
+           SetTo(s, &Q::auto_cancel, true)},
+          {"--no-auto-cancel-on-dep-failure", "", "Keep it then", SetTo(s, &Q::auto_cancel, false)},
+          {"--clear-max-concurrent", "", "As many as wish", Clear(s, &Q::clear_max_concurrent)},
+          {"--clear-max-retries", "", "No retries",
+           [&s](const std::string&) -> Result<> {
+             s.retries.push_back([](api::Retries& retries) { retries.count = 0; });
+             return {};
+           }},
+          {"--param", "NAME=VALUE", "", [](const std::string& text) -> Result<> {
+             return base::Fail(base::ErrorCode::kNotSupported,
+                               fmt::format("'{}': a job's parameters are in its command already", text),
+                               "change the command with -c");
+           }}};
+}
+
+}  // namespace
+
+bool UpdateSettings::Empty() const {
+  const auto& job = update.job;
+  return !update.queue && gpus.empty() && retries.empty() && !job.memory && !job.clear_memory &&
+         !job.priority;
+}
+
+Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::WallTime now) {
+  Options table = flavour == Flavour::kGflow ? GflowOptions(s) : GpumanOptions(s);
+  const auto time = [now](const std::string& text) { return ParseTime(text, now); };
+  const Options common{
+      {"-c,--command", "STRING", "Another command", Set(s, &Q::command, AsCommand)},
+      {"-s,--script", "FILE", "A script instead of the command", ScriptFile(s)},
+      {"-g,--gpus", "N", "So many GPUs", Count(s)},
+      {"-p,--priority", "N", "0 to 255", Priority(s)},
+      {"-d,--depends,--depends-on", "JOBS", "After these instead of those it has, or none", Depends(s, {})},
+      {"--depends-on-all", "JOBS", "", Depends(s, api::DependencyMode::kAll)},
+      {"--depends-any,--depends-on-any", "JOBS", "After one of these", Depends(s, api::DependencyMode::kAny)},
+      {"--begin", "TIME", "Not before, or none", Set(s, &Q::begin, time, &Q::clear_begin)},
+      {"--max-concurrent", "N", "So many of its group at once, or none",
+       Set(s, &Q::max_concurrent, Integer(1, 1'000'000), &Q::clear_max_concurrent)},
+      {"--retries,--max-retries", "N", "Run it so many times more when it fails", RetryCount(s)}};
+  table.insert(table.end(), common.begin(), common.end());
+  if (what == ForWhat::kRedo) {
+    table.push_back({"--cascade", "", "Also the jobs that were cancelled because it did not finish",
+                     [&s](const std::string&) -> Result<> {
+                       s.cascade = true;
+                       return {};
+                     }});
+    table.push_back({"--clear-deps", "", "Without its dependencies", [&s](const std::string&) -> Result<> {
+                       QueueOf(s).depends.emplace();
+                       return {};
+                     }});
+  }
+  return table;
+}
+
+api::JobUpdate UpdateOf(const UpdateSettings& s, const api::JobView& job) {
+  api::JobUpdate update = s.update;
+  if (s.gpus.empty() && s.retries.empty()) return update;
+  if (!update.queue) update.queue.emplace();
+  if (!s.gpus.empty()) {
+    update.queue->gpus = job.queue ? job.queue->gpus : api::GpuRequest{};
+    for (const auto& change : s.gpus) change(*update.queue->gpus);
+  }
+  if (!s.retries.empty()) {
+    update.queue->retries = job.queue ? job.queue->retries : api::Retries{};
+    for (const auto& change : s.retries) change(*update.queue->retries);
+  }
+  return update;
+}
+
+}  // namespace gpuman::cli::queue

@@ -1,0 +1,309 @@
+#include "cli/queue/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <ctime>
+
+#include "api/queue_json.h"
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+using std::chrono::hours;
+using std::chrono::seconds;
+
+constexpr std::size_t kMostRefs = 100'000;
+
+tl::unexpected<base::Error> Bad(std::string_view text, std::string_view what, std::string_view write) {
+  return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' {}", text, what),
+                    fmt::format("write {}", write));
+}
+
+template <typename T>
+std::optional<T> Number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return value;
+}
+
+struct Ends {
+  int first = 0;
+  int last = 0;
+};
+// "5" and "5-9" of numbers that are not negative.
+std::optional<Ends> ReadRange(std::string_view text) {
+  const auto dash = text.find('-');
+  const auto first = Number<int>(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : Number<int>(text.substr(dash + 1));
+  if (!first || !last || *first < 0 || *last < 0) return std::nullopt;
+  return Ends{*first, *last};
+}
+
+// Local civil time to an instant; mktime takes a time that the clocks skip for the one an hour later.
+base::WallTime FromLocal(std::tm local) {
+  local.tm_isdst = -1;
+  return std::chrono::time_point_cast<base::Millis>(
+      std::chrono::system_clock::from_time_t(std::mktime(&local)));
+}
+std::tm ToLocal(base::WallTime time) {
+  const auto seconds_since = std::chrono::system_clock::to_time_t(time);
+  std::tm local{};
+  ::localtime_r(&seconds_since, &local);
+  return local;
+}
+base::WallTime Midnight(base::WallTime now, int days) {
+  std::tm local = ToLocal(now);
+  local.tm_mday += days;
+  local.tm_hour = local.tm_min = local.tm_sec = 0;
+  return FromLocal(local);
+}
+
+// "22:00" or "22:00:30" into the fields of `local`.
+bool ReadClock(std::string_view text, std::tm& local) {
+  std::vector<int> parts;
+  while (true) {
+    const auto colon = text.find(':');
+    const auto part = text.substr(0, colon);
+    const auto value = Number<int>(part);
+    if (!value || part.size() > 2 || *value < 0) return false;
+    parts.push_back(*value);
+    if (colon == std::string_view::npos) break;
+    text.remove_prefix(colon + 1);
+  }
+  if (parts.size() < 2 || parts.size() > 3 || parts[0] > 23 || parts[1] > 59 ||
+      (parts.size() == 3 && parts[2] > 59))
+    return false;
+  local.tm_hour = parts[0];
+  local.tm_min = parts[1];
+  local.tm_sec = parts.size() == 3 ? parts[2] : 0;
+  return true;
+}
+
+bool ReadDate(std::string_view text, std::tm& local) {
+  if (text.size() != 10 || text[4] != '-' || text[7] != '-') return false;
+  const auto year = Number<int>(text.substr(0, 4));
+  const auto month = Number<int>(text.substr(5, 2));
+  const auto day = Number<int>(text.substr(8, 2));
+  if (!year || !month || !day) return false;
+  const std::chrono::year_month_day date{std::chrono::year(*year), std::chrono::month(unsigned(*month)),
+                                         std::chrono::day(unsigned(*day))};
+  if (*month < 1 || *day < 1 || !date.ok()) return false;
+  local = {};
+  local.tm_year = *year - 1900;
+  local.tm_mon = *month - 1;
+  local.tm_mday = *day;
+  return true;
+}
+
+base::Result<base::Millis> ReadOffset(std::string_view text) {
+  if (const auto minutes = Number<std::int64_t>(text); minutes && *minutes >= 0 && *minutes < 500'000'000)
+    return base::Millis(std::chrono::minutes(*minutes));
+  return base::ParseDuration(text);
+}
+
+}  // namespace
+
+base::Result<std::vector<std::string>> SplitList(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const auto end = std::min(text.find(separator, at), text.size());
+    if (end == at)
+      return base::Fail(ErrorCode::kInvalidArgument,
+                        fmt::format("'{}' has an empty part between its '{}'", text, separator));
+    parts.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+base::Result<int> ParseInteger(std::string_view text, int least, int most) {
+  const auto value = Number<int>(text);
+  if (!value || *value < least || *value > most)
+    return Bad(text, "is not a number that serves here", fmt::format("{} to {}", least, most));
+  return *value;
+}
+
+base::Result<api::ArrayRequest> ParseArray(std::string_view text) {
+  constexpr std::string_view kWrite =
+      "indices such as 0-99, 0-99:2 or 1,3,5-9, with %4 behind for four at once";
+  api::ArrayRequest array;
+  std::string_view rest = text;
+  if (const auto percent = rest.find('%'); percent != std::string_view::npos) {
+    const auto limit = Number<int>(rest.substr(percent + 1));
+    if (!limit || *limit < 1) return Bad(text, "has no number of at least 1 behind its %", kWrite);
+    array.limit = *limit;
+    rest = rest.substr(0, percent);
+  }
+  GPUMAN_ASSIGN(const auto parts, SplitList(rest));
+  for (const auto& part : parts) {
+    const auto colon = part.find(':');
+    const auto ends = ReadRange(std::string_view(part).substr(0, colon));
+    const auto step =
+        colon == std::string::npos ? std::optional(1) : Number<int>(std::string_view(part).substr(colon + 1));
+    if (!ends) return Bad(part, "is not an index or a range of them", kWrite);
+    if (!step || *step < 1) return Bad(part, "has no step of at least 1 behind its colon", kWrite);
+    if (ends->last < ends->first) return Bad(part, "runs backwards", kWrite);
+    array.indices.push_back({ends->first, ends->last, *step});
+  }
+  std::sort(array.indices.begin(), array.indices.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t i = 1; i < array.indices.size(); ++i)
+    if (array.indices[i].first <= array.indices[i - 1].last)
+      return Bad(text, fmt::format("has {} twice, or ranges that overlap", array.indices[i].first), kWrite);
+  if (api::CountTasks(array) > api::kMaxArrayTasks)
+    return Bad(text, fmt::format("is {} tasks", api::CountTasks(array)),
+               fmt::format("at most {} of them", api::kMaxArrayTasks));
+  return array;
+}
+
+base::Result<api::Dependencies> ParseDependencies(std::string_view text, api::DependencyKind kind) {
+  constexpr std::string_view kWrite =
+      "jobs such as 7, train or @, or afterok:7:8,afterany:prep; ? for , means any";
+  api::Dependencies depends;
+  const bool any = text.find('?') != std::string_view::npos;
+  if (any && text.find(',') != std::string_view::npos)
+    return Bad(text, "has both , (all of them) and ? (any of them)", kWrite);
+  depends.mode = any ? api::DependencyMode::kAny : api::DependencyMode::kAll;
+  GPUMAN_ASSIGN(const auto parts, SplitList(text, any ? '?' : ','));
+  for (const auto& part : parts) {
+    GPUMAN_ASSIGN(const auto words, SplitList(part, ':'));
+    const auto named = api::DependencyKindFromString(words.front());
+    if (words.size() > 1 && !named && words.front().starts_with("after"))
+      return Bad(words.front(), "is not a kind of dependency", "afterok, afterany, afternotok or after");
+    if (named && words.size() == 1) return Bad(part, "names no job", kWrite);
+    if (named) {
+      for (std::size_t i = 1; i < words.size(); ++i) depends.list.push_back({*named, words[i]});
+    } else {
+      depends.list.push_back({kind, part});  // a tag may have a colon
+    }
+  }
+  return depends;
+}
+
+base::Result<base::WallTime> ParseTime(std::string_view text, base::WallTime now) {
+  constexpr std::string_view kWrite = "22:00, 2026-02-01T08:00, 2026-02-01, now+2h or tomorrow";
+  if (text == "now") return now;
+  if (text == "midnight" || text == "tomorrow") return Midnight(now, 1);
+  if (text.starts_with("now+")) {
+    const auto offset = ReadOffset(text.substr(4));
+    if (!offset) return Bad(text, "has no time behind now+", kWrite);
+    return now + *offset;
+  }
+  if (text.size() > 10 && text.ends_with('Z')) {
+    std::string whole(text.substr(0, text.size() - 1));
+    if (whole.size() == 16) whole += ":00";
+    if (whole.size() == 19) whole += ".000";
+    auto time = base::ParseIso8601(whole + "Z");
+    if (!time) return Bad(text, "is not a time", kWrite);
+    return time;
+  }
+  std::tm local = ToLocal(now);
+  const bool noon = text == "noon";
+  if (ReadClock(noon ? "12:00" : text, local)) {
+    const auto today = FromLocal(local);
+    if (today > now) return today;
+    ++local.tm_mday;
+    return FromLocal(local);
+  }
+  if (!ReadDate(text.substr(0, 10), local)) return Bad(text, "is not a time", kWrite);
+  if (text.size() == 10) return FromLocal(local);
+  if ((text[10] != 'T' && text[10] != ' ') || !ReadClock(text.substr(11), local))
+    return Bad(text, "is not a time", kWrite);
+  return FromLocal(local);
+}
+
+base::Result<base::WallTime> ParseSince(std::string_view text, base::WallTime now) {
+  if (text == "today") return Midnight(now, 0);
+  if (text == "yesterday") return Midnight(now, -1);
+  if (text.ends_with('w')) {
+    if (const auto weeks = Number<int>(text.substr(0, text.size() - 1)); weeks && *weeks > 0 && *weeks < 5000)
+      return now - hours(24 * 7) * *weeks;
+  }
+  if (const auto back = base::ParseDuration(text); back && text.find(':') == std::string_view::npos)
+    return now - *back;
+  auto time = ParseTime(text, now);
+  if (!time) return Bad(text, "is not a time", "1h, 2d, 3w, today, yesterday or 2026-02-01T08:00");
+  return time;
+}
+
+base::Result<base::Millis> ParseMinutes(std::string_view text) {
+  constexpr std::string_view kWrite = "minutes, M:S, H:M:S or D-H:M:S, or a number with s, m, h or d";
+  if (const auto minutes = Number<std::int64_t>(text)) {
+    if (*minutes < 0 || *minutes > 500'000'000) return Bad(text, "is not a time", kWrite);
+    return base::Millis(std::chrono::minutes(*minutes));
+  }
+  base::Millis days{};
+  if (const auto dash = text.find('-'); dash != std::string_view::npos && dash > 0) {
+    const auto count = Number<int>(text.substr(0, dash));
+    if (!count || *count < 0 || *count > 100'000) return Bad(text, "is not a time", kWrite);
+    days = hours(24) * *count;
+    text.remove_prefix(dash + 1);
+    if (const auto whole = Number<int>(text); whole && *whole >= 0 && *whole < 24)
+      return days + hours(*whole);
+  }
+  const auto rest = base::ParseDuration(text);
+  if (!rest) return Bad(text, "is not a time", kWrite);
+  return days + *rest;
+}
+
+base::Result<base::Bytes> ParseMebibytes(std::string_view text) {
+  if (const auto mebibytes = Number<std::uint64_t>(text);
+      mebibytes && *mebibytes < (std::uint64_t{1} << 42)) {
+    if (*mebibytes == 0) return base::ParseBytes(text);
+    return base::MiB(*mebibytes);
+  }
+  return base::ParseBytes(text);
+}
+
+base::Result<Warning> ParseWarning(std::string_view text) {
+  constexpr std::string_view kWrite = "a time before the end, such as 60s, or with a signal: USR1@60s";
+  Warning warning{"USR1", {}};
+  const auto at = text.find('@');
+  if (at != std::string_view::npos) {
+    const auto signal = api::SignalName(text.substr(0, at));
+    if (!signal) return Bad(text.substr(0, at), "is no signal that a program can be warned with", kWrite);
+    warning.signal = *signal;
+  }
+  const auto before = base::ParseDuration(at == std::string_view::npos ? text : text.substr(at + 1));
+  if (!before) return Bad(text, "has no time", kWrite);
+  warning.before = *before;
+  return warning;
+}
+
+base::Result<std::vector<std::string>> ParseJobs(std::string_view text) {
+  GPUMAN_ASSIGN(const auto parts, SplitList(text));
+  std::vector<std::string> jobs;
+  for (const auto& part : parts) {
+    const auto ends = part.find('-') == std::string::npos ? std::nullopt : ReadRange(part);
+    if (!ends) {
+      jobs.push_back(part);
+      continue;
+    }
+    if (ends->last < ends->first || jobs.size() + std::size_t(ends->last - ends->first) >= kMostRefs)
+      return Bad(part, "is no range of ids that serves here", "ids in rising order, such as 5-7");
+    for (int id = ends->first; id <= ends->last; ++id) jobs.push_back(std::to_string(id));
+  }
+  return jobs;
+}
+
+base::Result<std::vector<std::string>> ParseGpus(std::string_view text) {
+  GPUMAN_ASSIGN(const auto parts, SplitList(text));
+  std::vector<std::string> gpus;
+  for (const auto& part : parts) {
+    if (part.starts_with("GPU-") || part.starts_with("MIG-")) {
+      gpus.push_back(part);
+      continue;
+    }
+    const auto ends = ReadRange(part);
+    if (!ends || ends->last < ends->first || ends->last > 1023)
+      return Bad(part, "is no GPU", "indices such as 0,2 or 0-3, or UUIDs");
+    for (int index = ends->first; index <= ends->last; ++index) gpus.push_back(std::to_string(index));
+  }
+  return gpus;
+}
+
+}  // namespace gpuman::cli::queue

@@ -1,0 +1,52 @@
+// Values of the queue's options, as people write them. Pure; kInvalidArgument says what is wrong and shows
+// how it is written.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/queue_types.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/units.h"
+
+namespace gpuman::cli::queue {
+
+// The parts between separators; none of them empty: "1,2" has two, "1,,2" is refused.
+base::Result<std::vector<std::string>> SplitList(std::string_view text, char separator = ',');
+
+base::Result<int> ParseInteger(std::string_view text, int least, int most);
+
+// "0-99:2%4" and "1,3,5-9": indices in rising order, with a limit of tasks at once behind "%".
+base::Result<api::ArrayRequest> ParseArray(std::string_view text);
+
+// "afterok:1:2,afterany:prep", or names alone, which mean `kind`; with "?" for "," any of them does.
+base::Result<api::Dependencies> ParseDependencies(std::string_view text,
+                                                  api::DependencyKind kind = api::DependencyKind::kAfterOk);
+
+// "22:00", "22:00:30" (the next time that the clock shows it), "2026-02-01", "2026-02-01T08:00", with a blank
+// for the T, with a Z or as in JSON for UTC, "now", "now+2h", "now+30" (minutes), "tomorrow", "midnight",
+// "noon". The local time zone decides; a time that does not exist on that day (clocks go forward) is the one
+// an hour later.
+base::Result<base::WallTime> ParseTime(std::string_view text, base::WallTime now);
+// A time that lies back: "1h", "2d", "3w", "today", "yesterday", or as ParseTime.
+base::Result<base::WallTime> ParseSince(std::string_view text, base::WallTime now);
+
+// gflow's and Slurm's way: "30" is minutes, "5:30" minutes and seconds, "2:00:00", Slurm's "1-12:00:00".
+base::Result<base::Millis> ParseMinutes(std::string_view text);
+// gflow's way: "512" is MiB.
+base::Result<base::Bytes> ParseMebibytes(std::string_view text);
+// "[USR1@]60s": what comes so long before the time limit.
+struct Warning {
+  std::string signal;  // without SIG
+  base::Millis before{};
+};
+base::Result<Warning> ParseWarning(std::string_view text);
+
+// "42", "1,3,5-7", "train", "7_3", "@": refs of jobs in their order; a range of ids is spelt out.
+base::Result<std::vector<std::string>> ParseJobs(std::string_view text);
+// "0,2", "0-3,6": indices of GPUs; UUIDs are left as they are. "all" is refused here.
+base::Result<std::vector<std::string>> ParseGpus(std::string_view text);
+
+}  // namespace gpuman::cli::queue

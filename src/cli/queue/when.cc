@@ -1,0 +1,38 @@
+#include "cli/queue/when.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+namespace gpuman::cli::queue {
+namespace {
+
+std::tm Local(base::WallTime time) {
+  const auto seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  return local;
+}
+
+bool SameDay(const std::tm& a, const std::tm& b) { return a.tm_year == b.tm_year && a.tm_yday == b.tm_yday; }
+
+}  // namespace
+
+std::string FormatWhen(base::WallTime time, base::WallTime now) {
+  const std::tm then = Local(time);
+  if (SameDay(then, Local(now))) return fmt::format("{:%H:%M}", then);
+  if (SameDay(then, Local(now + std::chrono::hours(24)))) return fmt::format("tomorrow {:%H:%M}", then);
+  return fmt::format("{:%Y-%m-%d %H:%M}", then);
+}
+
+std::string FormatLocal(base::WallTime time) { return fmt::format("{:%Y-%m-%d %H:%M:%S}", Local(time)); }
+
+std::string FormatClock(base::Millis time) {
+  const auto seconds = std::max<std::int64_t>(0, std::chrono::floor<std::chrono::seconds>(time).count());
+  const auto clock = fmt::format("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+  return seconds < 86'400 ? clock : fmt::format("{}-{}", seconds / 86'400, clock);
+}
+
+}  // namespace gpuman::cli::queue

@@ -1,0 +1,18 @@
+// Times as tables show them. Pure.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "base/units.h"
+
+namespace gpuman::cli::queue {
+
+// Local time: "14:03", "tomorrow 08:00", "2026-12-01 08:00".
+std::string FormatWhen(base::WallTime time, base::WallTime now);
+// "2026-12-01 08:00:00", local time.
+std::string FormatLocal(base::WallTime time);
+// As Slurm and gflow do: "00:02:15", "1-02:00:00".
+std::string FormatClock(base::Millis time);
+
+}  // namespace gpuman::cli::queue

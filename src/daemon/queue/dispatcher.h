@@ -1,0 +1,184 @@
+// Hands the GPUs out: keeps the queue's book in step with jobs and GPUs, lets a pass decide, and carries out
+// what it decided.
+//
+//   jobs change, GPUs sampled, settings --> book --> pass (pure) --> plan --> starts, cancels: supervisor
+//   time that the plan names ----------------^                          \--> preempts, moves, resumes: host
+//
+// A pass is made after what happened, once for all of it, and at the time that the last one named; never
+// otherwise. What could not be carried out is decided again by the next pass. What somebody asks the queue is
+// answered from the same book.
+//
+// Lives on the event loop; not thread-safe.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "daemon/queue/foreign.h"
+#include "daemon/queue/submission.h"
+#include "jobs/supervisor.h"
+#include "queue/book.h"
+#include "queue/dependencies.h"
+#include "queue/pass.h"
+#include "suspend/record.h"
+
+namespace gpuman::daemon {
+
+// What the dispatcher needs of the daemon.
+class DispatcherHost {
+ public:
+  using Done = std::function<void(base::Result<>)>;
+  virtual ~DispatcherHost() = default;
+  virtual const gpu::Inventory& GpuInventory() = 0;
+  virtual const std::map<std::string, guard::GpuStatus>& GpuStatuses() = 0;
+  virtual base::Bytes ReserveOf(const std::string& gpu) = 0;
+  virtual std::string NameOfUser(uid_t uid) = 0;
+  virtual const std::set<std::string>& ProtectedNames() = 0;
+  // It is off its GPU because another job needed the place, also where an earlier daemon took it off.
+  virtual bool IsPreempted(base::JobId job) = 0;
+  // Jobs off their GPUs and back. Done when it is there, or why it is not.
+  virtual void TakeOff(base::JobId job, const std::string& why, Done done) = 0;
+  virtual void BringBack(base::JobId job, std::optional<std::string> gpu, Done done) = 0;
+  virtual void MoveTo(base::JobId job, const std::string& gpu, Done done) = 0;
+};
+
+// What an administrator made of the queue while it ran.
+struct QueueState {
+  queue::Choice choice = queue::Choice::kSequential;
+  bool paused = false;
+  std::optional<std::set<std::string>> allowed{};  // UUIDs; nullopt: every GPU
+  std::vector<IgnoreRule> ignored{};
+};
+
+class Dispatcher {
+ public:
+  template <typename T>
+  using Done = std::function<void(base::Result<T>)>;
+
+  // All must outlive this object.
+  Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, jobs::Supervisor& jobs,
+             DispatcherHost& host);
+  ~Dispatcher();
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
+
+  // The GPUs are known and were looked at: from now on jobs are started.
+  void Begin();
+
+  // --- What happened ---
+  void OnJobChanged(const jobs::Job& job);
+  void OnJobForgotten(base::JobId job);
+  void OnInventory();
+  void OnSample(const std::string& gpu);
+  void OnPhase(base::JobId job, suspend::Phase phase);
+  // A run has ended: it counts for fair share.
+  void Charge(const jobs::RunAccount& run);
+  void SetState(const QueueState& state);
+  // `window`: of quotas of GPU-hours.
+  void SetSettings(const queue::Settings& settings, base::Millis window);
+  const QueueState& state() const { return state_; }
+  // Changed from outside (quotas, shares, reservations, settings): call Wake afterwards.
+  queue::Book& book() { return book_; }
+  void Wake();
+
+  // --- What people ask ---
+  // Refuses what could never run, then keeps all jobs or none. The answer has the ids, in order.
+  void Submit(std::vector<PreparedJob> prepared, Done<std::vector<base::JobId>> done);
+  // What would be said to these jobs now, by a pass over the queue with them in it.
+  struct Outlook {
+    std::vector<queue::Verdict> verdicts;        // of the jobs, in their order
+    std::vector<std::string> details;            // why they wait
+    std::vector<queue::WallTime> starts;         // estimated; kNever: nobody can tell
+    std::vector<std::vector<std::string>> gpus;  // UUIDs of those that would start
+  };
+  base::Result<Outlook> TryOut(const std::vector<PreparedJob>& prepared);
+  base::Result<> MayBeTaken(const std::vector<PreparedJob>& prepared);
+  // As it is now; valid until something changes.
+  struct View {
+    const queue::Snapshot& snapshot;
+    const queue::Plan& plan;
+    const std::vector<queue::WallTime>& starts;  // estimated, by place in snapshot.waiting
+    queue::WallTime now;
+  };
+  View Look();
+  queue::ReferenceLookup LookupFor(uid_t user) const;
+  // The jobs that a reference names, of any user: a task, all tasks of an array, one job.
+  base::Result<std::vector<base::JobId>> JobsOf(const std::string& reference, uid_t user) const;
+  // What the job asked for; the request of `gpuman run` as the queue sees it.
+  const queue::Request& RequestFor(const jobs::Job& job);
+  // Whether the job could wait as it is now: not in a circle, and not for what can never be.
+  base::Result<> MayBecome(const PreparedJob& changed);
+  // Those that were cancelled because they waited for `job`, and those that waited for them.
+  std::vector<base::JobId> CancelledWith(base::JobId job) const;
+  // A suspended job of the queue goes back on a GPU when its turn comes. False: it is not suspended.
+  bool WantBack(base::JobId job);
+  // Jobs that others wait for are not forgotten.
+  bool IsNeeded(base::JobId job) const { return !dependents_.Of(job).empty(); }
+  ForeignUse ForeignUseOf(const std::string& gpu) const;
+
+ private:
+  // A job that was started, by the queue or not.
+  struct Active {
+    queue::Request request;
+    queue::RunningJob row;
+    std::shared_ptr<const jobs::Terms> terms{};  // that `request` is of
+    bool unsuspendable = false;
+  };
+
+  void Pass();
+  void UpdateWindows(queue::WallTime now);
+  void Carry(const queue::Plan& plan, const queue::Snapshot& snapshot, queue::WallTime now);
+  void Start(base::JobId job, std::vector<std::string> gpus);
+  void Preempt(const queue::Preempt& order);
+  void Resume(base::JobId job, std::vector<std::string> gpus);
+  void Move(base::JobId job, std::vector<std::string> from, std::vector<std::string> to);
+  void SetTimer(std::optional<queue::WallTime> at, queue::WallTime now);
+  void PutWaiting(const jobs::Job& job);
+  void PutActive(const jobs::Job& job);
+  void Refresh(Active& active);
+  queue::Request RequestOfRun(const jobs::Job& job) const;
+  std::vector<std::string> GpusOfRun(const jobs::Job& job) const;
+  void TellDependents(base::JobId job);
+  queue::Progress ProgressOf(base::JobId job) const;
+  std::vector<base::JobId> TasksOf(base::JobId array) const;
+  void RememberRecent(const jobs::Job& job);
+
+  boost::asio::io_context& loop_;
+  const base::Clock& clock_;
+  jobs::Supervisor& jobs_;
+  DispatcherHost& host_;
+  queue::Book book_;
+  queue::Dependents dependents_;
+  QueueState state_;
+  std::map<base::JobId, Active> active_;
+  std::map<std::string, ForeignUse> foreign_;
+  base::Millis window_{std::chrono::hours(24)};
+  std::map<std::pair<queue::AccountKind, std::string>, queue::UsageWindow> windows_;
+  // Equal texts are one (jobs/shared.h): read once.
+  std::shared_ptr<const jobs::Terms> last_terms_;
+  queue::Request last_request_;
+  std::map<uid_t, std::deque<base::JobId>> recent_;  // submitted, the newest last; an array once
+  queue::Plan plan_;
+  std::vector<queue::WallTime> starts_;
+  bool begun_ = false;
+  bool dirty_ = true;      // the book is not as the plan saw it
+  bool forecast_ = false;  // starts_ is of plan_
+  bool pass_posted_ = false;
+  base::MonoTime next_pass_{};
+  base::MonoTime stuck_until_{};     // the disk took no start: no more are tried before then
+  boost::asio::steady_timer timer_;  // of the plan
+  boost::asio::steady_timer pause_;  // between passes that take long
+  // Callbacks that outlive this object find it gone.
+  std::shared_ptr<Dispatcher*> self_;
+};
+
+}  // namespace gpuman::daemon

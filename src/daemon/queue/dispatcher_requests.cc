@@ -1,0 +1,212 @@
+// What people ask the queue: to take jobs, what would become of them, which jobs they mean.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/queue/dispatcher.h"
+#include "queue/admission.h"
+#include "queue/explain.h"
+#include "queue/forecast.h"
+#include "queue/record.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::JobId;
+using base::Result;
+using queue::AccountKind;
+
+constexpr std::size_t kForecasts = 1000;
+constexpr std::size_t kRecent = 1000;  // of a user
+
+}  // namespace
+
+Result<> Dispatcher::MayBeTaken(const std::vector<PreparedJob>& prepared) {
+  std::map<std::string, int> by_user, by_project;
+  const PreparedJob* last = nullptr;
+  for (const auto& one : prepared) {
+    const auto& user = one.job.owner.user;
+    const auto& project = one.request.project;
+    ++by_user[user];
+    if (!project.empty()) ++by_project[project];
+    // Tasks of an array ask for the same.
+    if (last && last->job.terms.pointer() == one.job.terms.pointer()) continue;
+    last = &one;
+    const auto account = book_.AccountOf(AccountKind::kUser, user);
+    const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
+    GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(one.request), account, its_project));
+  }
+  for (const auto& [user, count] : by_user) {
+    const auto row = book_.AccountOf(AccountKind::kUser, user);
+    GPUMAN_TRY(
+        queue::MayQueue(book_.snapshot().users[row], "user", book_.Queued(AccountKind::kUser, user), count));
+  }
+  for (const auto& [project, count] : by_project) {
+    const auto row = book_.AccountOf(AccountKind::kProject, project);
+    GPUMAN_TRY(queue::MayQueue(book_.snapshot().projects[row], "project",
+                               book_.Queued(AccountKind::kProject, project), count));
+  }
+  return {};
+}
+
+Result<> Dispatcher::MayBecome(const PreparedJob& changed) {
+  const auto& job = changed.job;
+  const auto& project = changed.request.project;
+  const auto account = book_.AccountOf(AccountKind::kUser, job.owner.user);
+  const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
+  GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(changed.request), account, its_project));
+  const auto circle = queue::FindCircle(job.id, changed.request.depends,
+                                        [this](JobId other) { return dependents_.DependenciesOf(other); });
+  if (circle.empty()) return {};
+  std::string way;
+  for (const JobId id : circle) way += fmt::format("{}{}", way.empty() ? "" : " -> ", id.value);
+  return Fail(ErrorCode::kInvalidArgument, "depends: jobs would wait for each other: " + way);
+}
+
+std::vector<JobId> Dispatcher::CancelledWith(JobId job) const {
+  std::vector<JobId> found{job};
+  // A job waits for earlier ones, so one look at each is enough, from the first to the last.
+  for (const auto* const one : jobs_.All()) {
+    if (one->state != jobs::JobState::kCancelled || one->reason != ToString(queue::Reason::kDependencyNever))
+      continue;
+    const auto request = queue::ParseRequest(one->terms->request);
+    if (!request) continue;
+    const auto& list = request->depends.list;
+    if (std::any_of(list.begin(), list.end(), [&](const queue::Dependency& depends) {
+          return std::find(found.begin(), found.end(), depends.job) != found.end();
+        }))
+      found.push_back(one->id);
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+void Dispatcher::Submit(std::vector<PreparedJob> prepared, Done<std::vector<JobId>> done) {
+  if (auto may = MayBeTaken(prepared); !may) return done(Fail(may.error()));
+  std::vector<jobs::Job> jobs;
+  jobs.reserve(prepared.size());
+  for (auto& one : prepared) jobs.push_back(std::move(one.job));
+  jobs_.Enqueue(std::move(jobs), std::move(done));
+}
+
+// Over a copy of the book: nothing of it stays.
+Result<Dispatcher::Outlook> Dispatcher::TryOut(const std::vector<PreparedJob>& prepared) {
+  GPUMAN_TRY(MayBeTaken(prepared));
+  queue::Book book = book_;
+  const auto now = clock_.Wall();
+  JobId id = jobs_.NextId();
+  std::map<JobId, std::size_t> places;
+  for (const auto& one : prepared) {
+    queue::WaitingJob row{id, one.job.owner.user, now};
+    row.held = one.job.state == jobs::JobState::kHeld;
+    row.dependency =
+        one.request.depends.list.empty()
+            ? queue::DependencyState::kMet
+            : queue::Judge(one.request.depends, [this](JobId other) { return ProgressOf(other); });
+    if (row.dependency == queue::DependencyState::kImpossible &&
+        std::any_of(one.request.depends.list.begin(), one.request.depends.list.end(),
+                    [&](const auto& depends) { return depends.job >= jobs_.NextId(); }))
+      row.dependency = queue::DependencyState::kWaits;  // for one of this submission
+    book.PutWaiting(row, one.request);
+    places.emplace(id, places.size());
+    ++id.value;
+  }
+  const auto& snapshot = book.View(clock_.Mono());
+  const auto plan = queue::Pass(snapshot, now);
+  const auto starts = queue::Forecast(snapshot, plan, now, kForecasts);
+  const queue::Explainer explainer(snapshot, plan, now);
+  Outlook outlook;
+  outlook.verdicts.resize(prepared.size());
+  outlook.details.resize(prepared.size());
+  outlook.starts.assign(prepared.size(), queue::kNever);
+  outlook.gpus.resize(prepared.size());
+  for (std::size_t row = 0; row < snapshot.waiting.size(); ++row) {
+    const auto place = places.find(snapshot.waiting[row].id);
+    if (place == places.end()) continue;
+    outlook.verdicts[place->second] = plan.verdicts[row];
+    outlook.details[place->second] = explainer.Of(static_cast<queue::Index>(row));
+    outlook.starts[place->second] = starts[row];
+  }
+  for (const auto& start : plan.starts) {
+    const auto place = places.find(start.job);
+    if (place == places.end()) continue;
+    for (std::size_t i = 0; i < snapshot.gpus.size(); ++i)
+      if (start.gpus.test(i)) outlook.gpus[place->second].push_back(snapshot.gpus[i].uuid);
+  }
+  return outlook;
+}
+
+Dispatcher::View Dispatcher::Look() {
+  const auto now = clock_.Wall();
+  const auto& snapshot = book_.View(clock_.Mono());
+  if (dirty_ || plan_.verdicts.size() != snapshot.waiting.size()) {
+    plan_ = queue::Pass(snapshot, now);
+    dirty_ = forecast_ = false;
+    // What it would start is started by the pass that is on its way.
+  }
+  if (!forecast_) starts_ = queue::Forecast(snapshot, plan_, now, kForecasts);
+  forecast_ = true;
+  return {snapshot, plan_, starts_, now};
+}
+
+// --- Which jobs are meant ---
+
+void Dispatcher::RememberRecent(const jobs::Job& job) {
+  if (!job.queued || (job.array.array.value != 0 && job.array.array != job.id)) return;
+  auto& mine = recent_[job.owner.uid];
+  if (!mine.empty() && mine.back() >= job.id) return;
+  mine.push_back(job.id);
+  if (mine.size() > kRecent) mine.pop_front();
+}
+
+// Tasks have consecutive ids.
+std::vector<JobId> Dispatcher::TasksOf(JobId head) const {
+  std::vector<JobId> ids;
+  for (JobId id = head;; ++id.value) {
+    const auto* const job = jobs_.Find(id);
+    if (!job || (id != head && job->array.array != head)) return ids;
+    ids.push_back(id);
+    if (job->array.array != head) return ids;
+  }
+}
+
+queue::ReferenceLookup Dispatcher::LookupFor(uid_t user) const {
+  return [this, user](const queue::Reference& reference) -> std::vector<JobId> {
+    using Kind = queue::Reference::Kind;
+    switch (reference.kind) {
+      case Kind::kId:
+        return TasksOf(reference.id);
+      case Kind::kTask:
+        for (const JobId id : TasksOf(reference.id))
+          if (const auto* const job = jobs_.Find(id); job && job->array.task == reference.task) return {id};
+        return {};
+      case Kind::kRecent: {
+        const auto mine = recent_.find(user);
+        if (mine == recent_.end() || static_cast<std::size_t>(reference.back) >= mine->second.size())
+          return {};
+        return TasksOf(mine->second[mine->second.size() - 1 - static_cast<std::size_t>(reference.back)]);
+      }
+      case Kind::kTag: {
+        const auto id = jobs_.Resolve(reference.tag);
+        if (!id) return {};
+        const auto* const job = jobs_.Find(*id);
+        return job && job->array.array.value != 0 ? TasksOf(job->array.array) : std::vector{*id};
+      }
+    }
+    return {};
+  };
+}
+
+Result<std::vector<JobId>> Dispatcher::JobsOf(const std::string& text, uid_t user) const {
+  GPUMAN_ASSIGN(const auto reference, queue::ParseReference(text));
+  auto ids = LookupFor(user)(reference);
+  if (ids.empty())
+    return Fail(ErrorCode::kNotFound, fmt::format("there is no job {}", text),
+                "`gpuman queue` and `gpuman status --all` list them");
+  return ids;
+}
+
+}  // namespace gpuman::daemon

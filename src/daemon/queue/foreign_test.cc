@@ -1,0 +1,75 @@
+#include "daemon/queue/foreign.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::daemon {
+namespace {
+
+gpu::OwnedProcess Process(pid_t pid, const char* name, uid_t uid) {
+  gpu::OwnedProcess process;
+  process.id = {pid, 7};
+  process.uid = uid;
+  process.name = name;
+  process.memory = base::MiB(100);
+  return process;
+}
+
+std::string NameOf(uid_t uid) { return uid == 1 ? "ann" : "bob"; }
+
+class ForeignTest : public ::testing::Test {
+ protected:
+  ForeignUse Use() const {
+    return ForeignOn(status, rules, {"Xorg"}, NameOf,
+                     [this](const base::ProcessId& id) { return id != dead; });
+  }
+  guard::GpuStatus status{{0, "GPU-a", "H200", "", base::GiB(80)}, {}, {}};
+  std::vector<IgnoreRule> rules;
+  base::ProcessId dead{};
+};
+
+TEST_F(ForeignTest, AProcessOfNobodysJobTakesTheGpu) {
+  status.processes = {Process(10, "python", 1)};
+  const ForeignUse use = Use();
+  EXPECT_TRUE(use.unmanaged);
+  EXPECT_EQ(use.memory, base::MiB(100));
+  EXPECT_EQ(use.holder, "pid 10 (python, user ann)");
+}
+
+TEST_F(ForeignTest, JobsDisplayServersAndWhatHasEndedDoNot) {
+  status.processes = {Process(10, "python", 1), Process(11, "Xorg", 0), Process(12, "python", 2),
+                      Process(13, "gpuman-mover", 0)};
+  status.processes[0].job = base::JobId{3};
+  dead = {12, 7};
+  const ForeignUse use = Use();
+  EXPECT_FALSE(use.unmanaged) << use.holder;
+  EXPECT_EQ(use.memory, base::MiB(200)) << "the display server's and the mover's is gone all the same";
+}
+
+TEST_F(ForeignTest, ARuleIgnoresWhatAllOfItFits) {
+  const auto process = Process(10, "python", 1);
+  struct Row {
+    const char* what;
+    IgnoreRule rule;
+    bool ignored;
+  };
+  const std::vector<Row> table{
+      {"nothing said", {}, false},
+      {"only a GPU", {.gpu = "GPU-a"}, false},
+      {"the process", {.process = base::ProcessId{10, 7}}, true},
+      {"another of the same number", {.process = base::ProcessId{10, 8}}, false},
+      {"the user", {.user = "ann"}, true},
+      {"another user", {.user = "bob"}, false},
+      {"the name", {.name = "python"}, true},
+      {"the name on another GPU", {.name = "python", .gpu = "GPU-b"}, false},
+      {"the name of another user", {.user = "bob", .name = "python"}, false},
+  };
+  for (const Row& row : table)
+    EXPECT_EQ(Ignores({row.rule}, process, "GPU-a", NameOf), row.ignored) << row.what;
+  status.processes = {process};
+  rules = {{.name = "python"}};
+  EXPECT_FALSE(Use().unmanaged);
+  EXPECT_EQ(Use().memory, base::MiB(100)) << "what it has is not to be given to others";
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

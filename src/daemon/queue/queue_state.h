@@ -1,0 +1,47 @@
+// What administrators make of the queue while it runs (settings, ignore rules, quotas, reservations) as the
+// store's settings, one text each, and back. Pure; never throws.
+//
+//   "queue"                  {"choice":"sequential","paused":false,"allowed":["GPU-…"]}
+//   "ignore/3"               {"pid":1,"start_time":2,"user":"ann","name":"python","gpu":"GPU-…"}
+//   "quota/user/ann"         {"running_jobs":1,"gpus":2,"queued_jobs":3,"gpu_hours":4.5}
+//   "reservation/5"          {"user":"ann","count":2,"devices":["GPU-…"],"start":…,"end":…,"by":"root"}
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/queue_types.h"
+#include "daemon/queue/dispatcher.h"
+#include "jobs/store.h"
+
+namespace gpuman::daemon {
+
+// A user or a project; the name "*": each that has no limits of its own.
+struct QuotaKey {
+  std::string subject;  // "user", "project"
+  std::string name;
+  friend auto operator<=>(const QuotaKey&, const QuotaKey&) = default;
+};
+
+struct QueueBooks {
+  QueueState state;
+  std::map<QuotaKey, api::QuotaLimits> quotas;
+  std::map<std::int64_t, api::Reservation> reservations;
+  std::int64_t last_number = 0;  // of rules and reservations
+};
+
+// Entries that cannot be read are left out.
+QueueBooks ReadBooks(const jobs::Settings& settings);
+
+jobs::Settings::value_type Entry(const QueueState& state);
+jobs::Settings::value_type Entry(const IgnoreRule& rule);
+jobs::Settings::value_type Entry(const QuotaKey& key, const api::QuotaLimits& limits);
+jobs::Settings::value_type Entry(const api::Reservation& reservation);
+// The name under which each is kept.
+std::string KeyOf(const IgnoreRule& rule);
+std::string KeyOf(const QuotaKey& key);
+std::string KeyOfReservation(std::int64_t id);
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,63 @@
+#include "daemon/queue/queue_state.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::daemon {
+namespace {
+
+TEST(QueueState, ComesBackAsItWasKept) {
+  QueueState state;
+  state.choice = queue::Choice::kTopology;
+  state.paused = true;
+  state.allowed = {"GPU-a"};
+  IgnoreRule rule;
+  rule.id = 4;
+  rule.process = base::ProcessId{10, 7};
+  rule.gpu = "GPU-a";
+  IgnoreRule other;
+  other.id = 2;
+  other.user = "ann";
+  other.name = "a\"b";
+  const QuotaKey key{"project", "a/b"};
+  api::QuotaLimits limits;
+  limits.gpus = 3;
+  limits.gpu_hours = 1.5;
+  api::Reservation reservation;
+  reservation.id = 9;
+  reservation.user = "ann";
+  reservation.count = 1;
+  reservation.devices = {"GPU-b"};
+  reservation.start = base::WallTime(base::Millis(5));
+  reservation.end = base::WallTime(base::Millis(6));
+  reservation.created_by = "root";
+  const jobs::Settings kept{Entry(state), Entry(rule), Entry(other), Entry(key, limits), Entry(reservation)};
+
+  const QueueBooks books = ReadBooks(kept);
+  EXPECT_EQ(books.state.choice, state.choice);
+  EXPECT_TRUE(books.state.paused);
+  EXPECT_EQ(books.state.allowed, state.allowed);
+  EXPECT_EQ(books.state.ignored, (std::vector{other, rule}));
+  ASSERT_TRUE(books.quotas.contains(key));
+  EXPECT_EQ(books.quotas.at(key).gpus, 3);
+  EXPECT_EQ(books.quotas.at(key).gpu_hours, 1.5);
+  EXPECT_EQ(books.quotas.at(key).running_jobs, std::nullopt);
+  ASSERT_TRUE(books.reservations.contains(9));
+  EXPECT_EQ(books.reservations.at(9).devices, reservation.devices);
+  EXPECT_EQ(books.reservations.at(9).end, reservation.end);
+  EXPECT_EQ(books.last_number, 9);
+}
+
+TEST(QueueState, WhatCannotBeReadIsLeftOut) {
+  const QueueBooks books = ReadBooks({{"queue", "{"},
+                                      {"ignore/x", "{}"},
+                                      {"quota/user", "{}"},
+                                      {"reservation/1", "{}"},
+                                      {"from_the_future", "1"},
+                                      {"quota/user/ann", R"({"gpus":2})"}});
+  EXPECT_FALSE(books.state.paused);
+  EXPECT_TRUE(books.reservations.empty());
+  EXPECT_EQ(books.quotas.size(), 1U);
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

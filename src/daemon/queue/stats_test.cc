@@ -1,0 +1,62 @@
+#include "daemon/queue/stats.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::daemon {
+namespace {
+
+jobs::RunAccount Took(const char* user, const char* project, std::vector<std::string> gpus, int seconds,
+                      const char* outcome) {
+  jobs::RunAccount run;
+  run.user = user;
+  run.project = project;
+  run.gpus = std::move(gpus);
+  run.memory = base::Bytes{10};
+  run.waited = base::Millis(1000);
+  run.ran = base::Millis(1000 * seconds);
+  run.outcome = outcome;
+  return run;
+}
+
+TEST(Stats, AddsUpByUserProjectOrGpu) {
+  for (const auto& [by, names] : {std::pair{StatsBy::kUser, std::vector<std::string>{"ann", "bob"}},
+                                  std::pair{StatsBy::kProject, std::vector<std::string>{"", "vision"}},
+                                  std::pair{StatsBy::kGpu, std::vector<std::string>{"GPU-a", "GPU-b"}}}) {
+    Stats stats(by);
+    stats.Add(Took("ann", "vision", {"GPU-a", "GPU-b"}, 3600, "finished"));
+    stats.Add(Took("bob", "", {"GPU-a"}, 1800, "failed"));
+    const auto view = stats.View();
+    ASSERT_EQ(view.rows.size(), 2U);
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(view.rows[i].name, names[i]);
+    double hours = 0;
+    for (const auto& row : view.rows) hours += row.gpu_hours;
+    EXPECT_DOUBLE_EQ(hours, 2.5) << "no GPU-hour is counted twice";
+    EXPECT_DOUBLE_EQ(view.total.gpu_hours, 2.5);
+    EXPECT_DOUBLE_EQ(view.total.gpu_byte_hours, 25);
+    EXPECT_EQ(view.total.success, 0.5);
+    EXPECT_EQ(view.total.wait_mean, base::Millis(1000));
+  }
+}
+
+TEST(Stats, WhatHasNotEndedIsCountedAndSaysNothingOfSuccess) {
+  Stats stats(StatsBy::kUser);
+  jobs::Job job;
+  job.owner.user = "ann";
+  job.state = jobs::JobState::kHeld;
+  stats.Add(job);
+  job.state = jobs::JobState::kRunning;
+  stats.Add(job);
+  const auto view = stats.View();
+  ASSERT_EQ(view.rows.size(), 1U);
+  EXPECT_EQ(view.rows[0].queued, 1);
+  EXPECT_EQ(view.rows[0].running, 1);
+  EXPECT_EQ(view.rows[0].success, std::nullopt);
+}
+
+TEST(Stats, KnowsThreeWaysToAddUp) {
+  EXPECT_TRUE(ParseStatsBy("gpu"));
+  EXPECT_FALSE(ParseStatsBy("moon"));
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

@@ -1,0 +1,276 @@
+#include "daemon/queue/submission.h"
+
+#include <fmt/format.h>
+#include <string.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "api/queue_json.h"
+#include "daemon/job_request.h"
+#include "queue/record.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+constexpr const char* kUsualWarning = "USR1";
+constexpr base::Millis kUsualWarningTime{60'000};
+
+int SignalNumber(const std::string& text) {
+  const auto name = api::SignalName(text);
+  for (int number = 1; name && number <= 31; ++number)
+    if (const char* known = ::sigabbrev_np(number); known && *name == known) return number;
+  return 0;
+}
+
+std::map<std::string, std::string> EnvironmentOf(const std::map<std::string, std::string>& asked,
+                                                 const SubmissionContext& context) {
+  auto environment = asked;
+  for (const auto& [name, value] : context.driver_environment) {
+    auto& mine = environment[name];
+    if (mine.empty())
+      mine = value;
+    else if (name == "LD_LIBRARY_PATH" && mine.find(value) == std::string::npos)
+      mine = value + ":" + mine;
+  }
+  return environment;
+}
+
+queue::NotifyOn KindOf(const std::string& word) {
+  if (const auto known = queue::NotifyOnFromString(word)) return *known;
+  return queue::NotifyOn::kFinished;
+}
+
+queue::Notify NotifyOf(const api::NotifyRequest& asked) {
+  queue::Notify notify{asked.webhooks, asked.mails, {}};
+  for (const auto& word : asked.on)
+    if (queue::NotifyOnFromString(word)) notify.on.push_back(KindOf(word));
+  return notify;
+}
+
+Result<queue::Request> RequestFrom(const api::Submission& asked, const SubmissionContext& context,
+                                   const queue::ReferenceLookup& lookup) {
+  queue::Request request;
+  request.project = asked.project.value_or("");
+  request.standard_input = asked.stdin_file.value_or("");
+  request.standard_output = asked.stdout_file.value_or("");
+  request.standard_error = asked.stderr_file.value_or("");
+  request.conda_env = asked.conda_env.value_or("");
+  request.device_profile = asked.device_profile.value_or("");
+  GPUMAN_ASSIGN(request.gpus, GpusOf(asked.gpus, context.inventory));
+  request.share = asked.share;
+  GPUMAN_ASSIGN(request.memory, OnEachGpu(asked.memory, request.gpus, context.inventory));
+  request.host_memory = asked.host_memory;
+  request.cpus = asked.cpus.value_or(0);
+  request.time_limit = asked.time_limit;
+  if (asked.time_limit && (asked.warn_signal || asked.warn_before)) {
+    request.warn_signal = SignalNumber(asked.warn_signal.value_or(kUsualWarning));
+    request.warn_before = asked.warn_before.value_or(std::min(kUsualWarningTime, *asked.time_limit));
+  }
+  request.begin = asked.begin;
+  request.priority = asked.priority;
+  request.hold = asked.hold;
+  request.preemptible = asked.preemptible;
+  GPUMAN_ASSIGN(request.depends, DependenciesOf(asked.depends, asked.auto_cancel, lookup));
+  if (asked.group) request.group = {*asked.group, asked.max_concurrent.value_or(1)};
+  request.retries = {asked.retries.count, asked.retries.delay, asked.retries.on_exit_codes};
+  request.notify = NotifyOf(asked.notify);
+  GPUMAN_TRY(queue::Validate(request));
+  return request;
+}
+
+Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest& all,
+                          const jobs::Environment& common, const SubmissionContext& context) {
+  jobs::Job job;
+  job.queued = true;
+  job.state = asked.hold ? jobs::JobState::kHeld : jobs::JobState::kQueued;
+  if (asked.hold) {
+    job.reason = "held_by_user";
+    job.reason_detail = "submitted on hold by " + context.caller.user;
+  }
+  job.owner = {context.caller.uid, context.caller.gid, context.caller.groups, context.caller.user};
+  job.command = asked.script ? CommandOfScript(*asked.script, asked.arguments) : asked.command;
+  if (asked.conda_env) job.command = InConda(*asked.conda_env, std::move(job.command));
+  job.directory = asked.directory.empty() ? all.directory : asked.directory;
+  if (job.directory.empty() || job.directory.front() != '/')
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("directory: '{}' is not absolute", job.directory));
+  job.environment =
+      asked.environment ? jobs::Environment(EnvironmentOf(*asked.environment, context)) : common;
+  job.umask = asked.umask.value_or(all.umask);
+  job.resource_limits = context.resource_limits;
+  job.memory = asked.memory;
+  job.soft = asked.soft;
+  job.priority = asked.priority;
+  job.grace = asked.grace;
+  job.preload = asked.preload;
+  job.share = asked.share;
+  job.weight = asked.weight;
+  job.oversubscribe = asked.oversubscribe;
+  return job;
+}
+
+// The caller's jobs with those of this submission in front, the newest first.
+queue::ReferenceLookup WithOwn(const queue::ReferenceLookup& before, const std::vector<base::JobId>& heads,
+                               const std::vector<PreparedJob>& own, base::JobId first) {
+  return [&before, &heads, &own, first](const queue::Reference& reference) -> std::vector<base::JobId> {
+    using Kind = queue::Reference::Kind;
+    const auto tasks_of = [&](base::JobId head) {
+      std::vector<base::JobId> ids{head};
+      for (auto at = static_cast<std::size_t>(head.value - first.value) + 1; at < own.size(); ++at) {
+        if (own[at].job.array.array != head) break;
+        ids.push_back({first.value + static_cast<std::int64_t>(at)});
+      }
+      return ids;
+    };
+    if (reference.kind == Kind::kRecent) {
+      const auto back = static_cast<std::size_t>(reference.back);
+      if (back < heads.size()) return tasks_of(heads[heads.size() - 1 - back]);
+      queue::Reference earlier = reference;
+      earlier.back -= static_cast<int>(heads.size());
+      return before(earlier);
+    }
+    if (reference.kind == Kind::kTag)
+      for (auto head = heads.rbegin(); head != heads.rend(); ++head)
+        if (own[static_cast<std::size_t>(head->value - first.value)].job.tag == reference.tag)
+          return tasks_of(*head);
+    return before(reference);
+  };
+}
+
+}  // namespace
+
+std::vector<std::string> InConda(const std::string& name, std::vector<std::string> command) {
+  std::vector<std::string> wrapped{
+      "/bin/sh", "-c",
+      R"sh(eval "$("${CONDA_EXE:-conda}" shell.posix hook)" && conda activate "$1" && shift && exec "$@")sh",
+      "gpuman", name};
+  wrapped.insert(wrapped.end(), command.begin(), command.end());
+  return wrapped;
+}
+
+Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>& size,
+                                             const queue::GpuRequest& gpus, const gpu::Inventory& inventory) {
+  if (!size) return std::optional<base::Bytes>{};
+  if (!size->IsRelative()) return std::optional(size->bytes);
+  std::optional<base::Bytes> least;
+  for (const auto& gpu : inventory.gpus) {
+    const bool named = std::find(gpus.devices.begin(), gpus.devices.end(), gpu.uuid) != gpus.devices.end();
+    if (gpus.devices.empty() || named) least = least ? std::min(*least, gpu.memory) : gpu.memory;
+  }
+  if (!least)
+    return Fail(ErrorCode::kUnsatisfiable, "memory: a percentage of a GPU, and there is no GPU here");
+  return std::optional(size->Of(*least));
+}
+
+Result<queue::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory) {
+  queue::GpuRequest gpus;
+  gpus.count = asked.count;
+  gpus.model = asked.model.value_or("");
+  if (!asked.devices.empty()) {
+    auto devices = gpu::SelectAll(inventory.gpus, asked.devices);
+    if (!devices) return Fail(std::move(devices.error()).In("gpus.devices"));
+    for (const auto& gpu : *devices) gpus.devices.push_back(gpu.uuid);
+    gpus.count = static_cast<int>(gpus.devices.size());
+  } else if (gpus.count == 0 && (!gpus.model.empty() || asked.free_memory)) {
+    gpus.count = 1;
+  }
+  GPUMAN_ASSIGN(gpus.free_memory, OnEachGpu(asked.free_memory, gpus, inventory));
+  return gpus;
+}
+
+Result<queue::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
+                                           const queue::ReferenceLookup& lookup) {
+  queue::NamedDependencies named;
+  named.mode =
+      asked.mode == api::DependencyMode::kAny ? queue::DependencyMode::kAny : queue::DependencyMode::kAll;
+  for (const auto& one : asked.list) {
+    const auto kind = queue::DependencyKindFromString(api::ToString(one.kind));
+    GPUMAN_ASSIGN(auto reference, queue::ParseReference(one.job));
+    named.list.push_back({kind.value_or(queue::DependencyKind::kAfterOk), std::move(reference)});
+  }
+  GPUMAN_ASSIGN(auto depends, queue::Resolve(named, lookup));
+  depends.auto_cancel = auto_cancel;
+  return depends;
+}
+
+std::vector<std::string> CommandOfScript(const std::string& script,
+                                         const std::vector<std::string>& arguments) {
+  std::vector<std::string> command;
+  if (script.starts_with("#!")) {
+    std::istringstream words(script.substr(2, script.find('\n') - 2));
+    for (std::string word; words >> word;) command.push_back(word);
+  }
+  if (command.empty()) command = {"/bin/sh"};
+  command.emplace_back(keeper::kScriptArgument);
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+jobs::Shared<jobs::Terms> TermsOf(const queue::Request& request, const jobs::Terms& before) {
+  jobs::Terms terms;
+  queue::Request text = request;
+  text.array.reset();  // the job's own: all tasks have one text
+  text.script.clear();
+  terms.request = queue::SerializeRequest(text);
+  terms.script = before.script;
+  terms.project = request.project;
+  terms.retries = {request.retries.count, request.retries.delay, request.retries.on_exit_codes};
+  terms.time_limit = request.time_limit;
+  terms.warn_signal = request.warn_signal;
+  terms.warn_before = request.warn_before;
+  terms.standard_input = request.standard_input;
+  terms.standard_output = request.standard_output;
+  terms.standard_error = request.standard_error;
+  return terms;
+}
+
+Result<queue::Request> RequestOf(const jobs::Job& job) {
+  GPUMAN_ASSIGN(auto request, queue::ParseRequest(job.terms->request));
+  if (job.array.array.value != 0)
+    request.array = queue::ArrayTask{job.array.array, job.array.task, job.array.limit};
+  request.priority = job.priority;
+  return request;
+}
+
+Result<Prepared> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context) {
+  Prepared prepared;
+  std::vector<base::JobId> heads;
+  const jobs::Environment common(EnvironmentOf(submitted.environment, context));
+  const auto lookup = WithOwn(context.lookup, heads, prepared.jobs, context.first_id);
+  for (std::size_t i = 0; i < submitted.jobs.size(); ++i) {
+    const api::Submission& asked = submitted.jobs[i];
+    const auto one = [&]() -> Result<> {
+      GPUMAN_ASSIGN(auto request, RequestFrom(asked, context, lookup));
+      GPUMAN_ASSIGN(auto job, JobFrom(asked, submitted, common, context));
+      jobs::Terms script;
+      script.script = asked.script.value_or("");
+      job.terms = TermsOf(request, script);
+      const base::JobId head{context.first_id.value + static_cast<std::int64_t>(prepared.jobs.size())};
+      job.tag = asked.name.value_or(fmt::format("job-{}", head.value));
+      prepared.heads.push_back(prepared.jobs.size());
+      if (!asked.array) {
+        prepared.jobs.push_back({std::move(job), std::move(request)});
+      } else {
+        for (const auto& range : asked.array->indices)
+          for (std::int64_t index = range.first; index <= range.last; index += range.step) {
+            job.array = {head, index, asked.array->limit.value_or(0)};
+            request.array = queue::ArrayTask{head, index, asked.array->limit.value_or(0)};
+            prepared.jobs.push_back({job, request});
+          }
+      }
+      heads.push_back(head);
+      return {};
+    }();
+    if (!one && submitted.jobs.size() > 1)
+      return Fail(base::Error{one.error().code, fmt::format("jobs[{}].{}", i, one.error().message),
+                              one.error().hint});
+    if (!one) return Fail(one.error());
+  }
+  return prepared;
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,66 @@
+// From what a client submits to jobs and what the queue is asked for each of them. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/queue_types.h"
+#include "base/result.h"
+#include "daemon/authorization.h"
+#include "gpu/inventory.h"
+#include "jobs/job.h"
+#include "queue/dependencies.h"
+#include "queue/request.h"
+
+namespace gpuman::daemon {
+
+// What a submission is read against.
+struct SubmissionContext {
+  const Caller& caller;
+  const gpu::Inventory& inventory;
+  const std::map<std::string, std::string>& driver_environment;  // as for JobFromRequest
+  const jobs::Shared<jobs::ResourceLimits>& resource_limits;
+  base::JobId first_id;  // of the first job
+  base::WallTime now;
+  // The caller's jobs, by how they are named; of recent ones those before this submission.
+  const queue::ReferenceLookup& lookup;
+};
+
+struct PreparedJob {
+  jobs::Job job;
+  queue::Request request;
+};
+
+// The jobs in the order of their ids, an array's tasks one by one. `heads`: where each of the request's jobs
+// begins. Nothing is checked against the state of the queue.
+struct Prepared {
+  std::vector<PreparedJob> jobs;
+  std::vector<std::size_t> heads;
+};
+
+// The error names the job ("jobs[3].gpus.devices: …") where the request has several.
+base::Result<Prepared> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context);
+
+// The request that goes with a job, from the text in its terms; its place in an array comes from the job.
+base::Result<queue::Request> RequestOf(const jobs::Job& job);
+// The terms that say the same as `request` and `before` together; `before` gives what a request does not
+// have.
+jobs::Shared<jobs::Terms> TermsOf(const queue::Request& request, const jobs::Terms& before);
+
+base::Result<queue::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory);
+base::Result<queue::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
+                                                 const queue::ReferenceLookup& lookup);
+// Of a size on each GPU: the smallest of those that would do counts.
+base::Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>& size,
+                                                   const queue::GpuRequest& gpus,
+                                                   const gpu::Inventory& inventory);
+// The command in the conda environment of that name: kCondaWords in front of it.
+inline constexpr int kCondaWords = 5;
+std::vector<std::string> InConda(const std::string& name, std::vector<std::string> command);
+// A command that runs the text of a script, by what its first line names.
+std::vector<std::string> CommandOfScript(const std::string& script,
+                                         const std::vector<std::string>& arguments);
+
+}  // namespace gpuman::daemon

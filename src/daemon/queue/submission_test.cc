@@ -1,0 +1,155 @@
+#include "daemon/queue/submission.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+namespace gpuman::daemon {
+namespace {
+
+using base::JobId;
+
+class SubmissionTest : public ::testing::Test {
+ protected:
+  SubmissionTest() {
+    inventory.gpus = {{0, "GPU-aaaa", "NVIDIA H200", "", base::GiB(100)},
+                      {1, "GPU-bbbb", "NVIDIA A100", "", base::GiB(40)}};
+    request.directory = "/home/ann";
+    request.environment = {{"PATH", "/bin"}};
+  }
+
+  api::Submission& Add(std::vector<std::string> command = {"true"}) {
+    api::Submission job;
+    job.command = std::move(command);
+    request.jobs.push_back(job);
+    return request.jobs.back();
+  }
+  base::Result<Prepared> Read() {
+    return Prepare(request, {caller, inventory, driver, limits, JobId{11}, base::WallTime{}, lookup});
+  }
+  Prepared Fine() {
+    auto prepared = Read();
+    EXPECT_TRUE(prepared) << prepared.error().message;
+    return prepared ? std::move(*prepared) : Prepared{};
+  }
+
+  api::SubmitRequest request;
+  Caller caller{1000, 1000, {1000}, "ann"};
+  gpu::Inventory inventory;
+  std::map<std::string, std::string> driver;
+  jobs::Shared<jobs::ResourceLimits> limits;
+  // Job 5 is the one of "before"; @ is 9, @~1 is 5.
+  queue::ReferenceLookup lookup = [](const queue::Reference& reference) -> std::vector<JobId> {
+    using Kind = queue::Reference::Kind;
+    if (reference.kind == Kind::kTag && reference.tag == "before") return {{5}};
+    if (reference.kind == Kind::kRecent && reference.back < 2) return {{reference.back == 0 ? 9 : 5}};
+    if (reference.kind == Kind::kId && reference.id.value < 11) return {reference.id};
+    return {};
+  };
+};
+
+TEST_F(SubmissionTest, AJobHasWhatItWasSubmittedWith) {
+  auto& asked = Add({"python", "train.py"});
+  asked.gpus.count = 2;
+  asked.project = "vision";
+  asked.time_limit = base::Millis(7'200'000);
+  asked.warn_before = base::Millis(1000);
+  asked.priority = 200;
+  asked.retries = {2, base::Millis(500), {75}};
+  const auto prepared = Fine();
+  ASSERT_EQ(prepared.jobs.size(), 1U);
+  const auto& [job, asked_for] = prepared.jobs[0];
+  EXPECT_EQ(job.tag, "job-11");
+  EXPECT_EQ(job.owner.user, "ann");
+  EXPECT_EQ(job.directory, "/home/ann");
+  EXPECT_EQ(job.state, jobs::JobState::kQueued);
+  EXPECT_EQ(job.priority, 200);
+  EXPECT_EQ(job.terms->project, "vision");
+  EXPECT_EQ(job.terms->retries, (jobs::Retries{2, base::Millis(500), {75}}));
+  EXPECT_EQ(job.terms->warn_signal, SIGUSR1);
+  EXPECT_EQ(asked_for.gpus.count, 2);
+  const auto back = RequestOf(job);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(*back, asked_for) << "what is kept says the same";
+}
+
+TEST_F(SubmissionTest, TasksOfAnArrayHaveConsecutiveIdsAndOneText) {
+  Add();
+  auto& asked = Add();
+  asked.array = api::ArrayRequest{{{0, 4, 2}, {9, 9, 1}}, 2};
+  const auto prepared = Fine();
+  EXPECT_EQ(prepared.heads, (std::vector<std::size_t>{0, 1}));
+  ASSERT_EQ(prepared.jobs.size(), 5U);
+  const std::vector<std::int64_t> indices{0, 2, 4, 9};
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const auto& job = prepared.jobs[i + 1].job;
+    EXPECT_EQ(job.array, (jobs::ArrayTask{{12}, indices[i], 2}));
+    EXPECT_EQ(job.terms.pointer(), prepared.jobs[1].job.terms.pointer());
+    EXPECT_EQ(RequestOf(job)->array, prepared.jobs[i + 1].request.array);
+  }
+}
+
+TEST_F(SubmissionTest, ReferencesReachOverTheSubmissionToWhatCameBefore) {
+  Add().name = "first";
+  Add().array = api::ArrayRequest{{{0, 1, 1}}, {}};
+  auto& last = Add();
+  const auto depends = [&](const char* on) {
+    last.depends.list = {{api::DependencyKind::kAfterOk, on}};
+    std::vector<std::int64_t> ids;
+    const auto prepared = Fine();
+    for (const auto& one : prepared.jobs.back().request.depends.list) ids.push_back(one.job.value);
+    return ids;
+  };
+  using Ids = std::vector<std::int64_t>;
+  EXPECT_EQ(depends("first"), Ids{11});
+  EXPECT_EQ(depends("@"), (Ids{12, 13})) << "all tasks of the array";
+  EXPECT_EQ(depends("@~1"), Ids{11});
+  EXPECT_EQ(depends("@~2"), Ids{9}) << "submitted before";
+  EXPECT_EQ(depends("before"), Ids{5});
+  EXPECT_EQ(depends("7"), Ids{7});
+  last.depends.list = {{api::DependencyKind::kAfterOk, "nobody"}};
+  const auto refused = Read();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, base::ErrorCode::kNotFound);
+  EXPECT_NE(refused.error().message.find("jobs[2]"), std::string::npos) << refused.error().message;
+}
+
+TEST_F(SubmissionTest, AScriptIsRunByWhatItsFirstLineNames) {
+  const auto command = [](const char* script) { return CommandOfScript(script, {"a"}); };
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(command("echo hi\n"), (Words{"/bin/sh", "{script}", "a"}));
+  EXPECT_EQ(command("#!/bin/bash\necho hi\n"), (Words{"/bin/bash", "{script}", "a"}));
+  EXPECT_EQ(command("#!/usr/bin/env python3\nprint(1)\n"),
+            (Words{"/usr/bin/env", "python3", "{script}", "a"}));
+  EXPECT_EQ(command("#!/bin/bash"), (Words{"/bin/bash", "{script}", "a"}));
+}
+
+TEST_F(SubmissionTest, SharesOfAGpuAreOfTheSmallestThatWouldDo) {
+  auto& asked = Add();
+  asked.gpus.count = 1;
+  asked.share = true;
+  asked.memory = base::SizeSpec{{}, 50};
+  EXPECT_EQ(Fine().jobs[0].request.memory, base::GiB(20));
+  asked.gpus = {0, {"0"}, {}, {}};
+  const auto prepared = Fine();
+  EXPECT_EQ(prepared.jobs[0].request.memory, base::GiB(50));
+  EXPECT_EQ(prepared.jobs[0].request.gpus.devices, std::vector<std::string>{"GPU-aaaa"});
+  EXPECT_EQ(prepared.jobs[0].request.gpus.count, 1);
+}
+
+TEST_F(SubmissionTest, AJobOnHoldSaysWhoHoldsIt) {
+  Add().hold = true;
+  const auto prepared = Fine();
+  EXPECT_EQ(prepared.jobs[0].job.state, jobs::JobState::kHeld);
+  EXPECT_EQ(prepared.jobs[0].job.reason, "held_by_user");
+}
+
+TEST_F(SubmissionTest, RefusesWhatItCannotMakeSenseOf) {
+  Add().gpus.devices = {"7"};
+  EXPECT_EQ(Read().error().code, base::ErrorCode::kNotFound);
+  request.jobs.clear();
+  Add().directory = "relative";
+  EXPECT_EQ(Read().error().code, base::ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

@@ -1,0 +1,13 @@
+// Changes of a job of the queue: while it waits, of nearly all; while it runs, of what still matters. Pure.
+#pragma once
+
+#include "api/queue_types.h"
+#include "daemon/queue/submission.h"
+
+namespace gpuman::daemon {
+
+// kConflict for what cannot change any more, since the job runs. `lookup`: of the caller's jobs.
+base::Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
+                                const queue::ReferenceLookup& lookup, PreparedJob& job);
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,144 @@
+#include "daemon/queue/views.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace gpuman::daemon {
+namespace {
+
+api::Dependencies DependenciesView(const queue::Dependencies& depends) {
+  api::Dependencies view;
+  view.mode =
+      depends.mode == queue::DependencyMode::kAny ? api::DependencyMode::kAny : api::DependencyMode::kAll;
+  for (const auto& one : depends.list) view.list.push_back({KindOf(one.kind), std::to_string(one.job.value)});
+  return view;
+}
+
+template <typename T>
+std::optional<T> Unless(const T& value, const T& none) {
+  return value == none ? std::nullopt : std::optional(value);
+}
+
+std::optional<base::Millis> AgeOf(const base::ProcessId& process) {
+  timespec up{};
+  const auto ticks = ::sysconf(_SC_CLK_TCK);
+  if (ticks <= 0 || ::clock_gettime(CLOCK_BOOTTIME, &up) != 0) return std::nullopt;
+  const auto now = std::chrono::seconds(up.tv_sec) + std::chrono::nanoseconds(up.tv_nsec);
+  const base::Millis started(static_cast<std::int64_t>(process.start_time) * 1000 / ticks);
+  return std::max(std::chrono::duration_cast<base::Millis>(now) - started, base::Millis{0});
+}
+
+// idle allocated shared unmanaged restricted drained
+std::string StateOf(const queue::Gpu& gpu, const queue::Snapshot& snapshot, std::size_t place) {
+  bool taken = false, shared = false;
+  for (const auto& row : snapshot.running) {
+    if (row.phase == queue::Phase::kSuspended || !row.gpus.test(place)) continue;
+    taken = true;
+    shared = shared || snapshot.needs[row.need].share;
+  }
+  if (gpu.lost || gpu.drained) return "drained";
+  if (gpu.restricted) return "restricted";
+  if (gpu.unmanaged) return "unmanaged";
+  return taken ? (shared ? "shared" : "allocated") : "idle";
+}
+
+}  // namespace
+
+api::DependencyKind KindOf(queue::DependencyKind kind) {
+  return api::DependencyKindFromString(ToString(kind)).value_or(api::DependencyKind::kAfterOk);
+}
+
+api::QueueFields QueueFieldsOf(const jobs::Job& job, const queue::Request& request) {
+  api::QueueFields fields;
+  fields.project = Unless<std::string>(request.project, "");
+  fields.gpus.count = request.gpus.count;
+  fields.gpus.devices = request.gpus.devices;
+  fields.gpus.model = Unless<std::string>(request.gpus.model, "");
+  if (request.gpus.free_memory) fields.gpus.free_memory = base::SizeSpec{*request.gpus.free_memory, 0};
+  fields.host_memory = request.host_memory;
+  fields.cpus = Unless(request.cpus, 0);
+  fields.time_limit = request.time_limit;
+  fields.begin = request.begin;
+  fields.depends = DependenciesView(request.depends);
+  fields.auto_cancel = request.depends.auto_cancel;
+  if (job.array.array.value != 0) {
+    fields.array_id = job.array.array.value;
+    fields.array_task = static_cast<int>(job.array.task);
+  }
+  fields.attempts = job.runs;
+  fields.retries = {request.retries.count, request.retries.delay, request.retries.on_exit_codes};
+  if (request.group.limit > 0) {
+    fields.group = request.group.name;
+    fields.max_concurrent = request.group.limit;
+  }
+  fields.preemptible = request.preemptible;
+  fields.conda_env = Unless<std::string>(request.conda_env, "");
+  if (job.suspended.count() > 0) fields.suspended_total = job.suspended;
+  return fields;
+}
+
+queue::Index RowOf(const queue::Snapshot& snapshot, base::JobId job) {
+  const auto it = std::find_if(snapshot.waiting.begin(), snapshot.waiting.end(),
+                               [&](const queue::Waiting& row) { return row.id == job; });
+  return it == snapshot.waiting.end() ? queue::kNone
+                                      : static_cast<queue::Index>(it - snapshot.waiting.begin());
+}
+
+void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer, queue::Index row,
+                 api::JobView& view) {
+  if (row == queue::kNone) return;
+  const auto& verdict = look.plan.verdicts[row];
+  if (const auto word = ToString(verdict.reason); !word.empty() && verdict.reason != queue::Reason::kHeld) {
+    view.reason = word;
+    view.reason_detail = explainer.Of(row);
+  }
+  if (!view.queue) return;
+  if (verdict.position > 0) view.queue->position = static_cast<int>(verdict.position);
+  if (look.starts[row] != queue::kNever) view.queue->estimated_start = look.starts[row];
+}
+
+api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
+                      const jobs::Supervisor& jobs, const NameOfUid& name_of) {
+  const auto look = dispatcher.Look();
+  const auto& state = dispatcher.state();
+  api::QueueInfo info;
+  info.settings.choice = ToString(state.choice);
+  info.settings.paused = state.paused;
+  if (state.allowed) info.settings.allowed.emplace(state.allowed->begin(), state.allowed->end());
+  for (std::size_t place = 0; place < look.snapshot.gpus.size(); ++place) {
+    const auto& gpu = look.snapshot.gpus[place];
+    api::QueueGpu view;
+    view.index = static_cast<int>(gpu.index);
+    view.uuid = gpu.uuid;
+    view.model = gpu.model;
+    view.state = StateOf(gpu, look.snapshot, place);
+    for (const auto& row : look.snapshot.running)
+      if (row.phase != queue::Phase::kSuspended && row.gpus.test(place)) view.jobs.push_back(row.id.value);
+    std::sort(view.jobs.begin(), view.jobs.end());
+    for (const auto id : view.jobs) {
+      const auto* const job = jobs.Find({id});
+      view.tags.push_back(job ? job->tag : std::string());
+    }
+    if (const auto it = statuses.find(gpu.uuid); it != statuses.end()) {
+      if (const auto& memory = it->second.sample.memory)
+        view.memory = api::MemoryView{memory->total, memory->used, memory->free, memory->reserved};
+      for (const auto& process : it->second.processes) {
+        if (process.job || !base::IsAlive(process.id)) continue;
+        api::QueueProcess shown;
+        shown.pid = process.id.pid;
+        if (process.uid) shown.user = name_of(*process.uid);
+        if (!process.name.empty()) shown.name = process.name;
+        shown.memory = process.memory;
+        shown.age = AgeOf(process.id);
+        shown.ignored = Ignores(state.ignored, process, gpu.uuid, name_of);
+        view.processes.push_back(std::move(shown));
+      }
+    }
+    info.gpus.push_back(std::move(view));
+  }
+  return info;
+}
+
+}  // namespace gpuman::daemon

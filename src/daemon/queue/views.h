@@ -1,0 +1,29 @@
+// What the API shows of the queue, from the dispatcher's book and the jobs' records.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/queue_types.h"
+#include "api/types.h"
+#include "daemon/queue/dispatcher.h"
+#include "jobs/job.h"
+#include "queue/explain.h"
+
+namespace gpuman::daemon {
+
+api::QueueFields QueueFieldsOf(const jobs::Job& job, const queue::Request& request);
+
+// Why a waiting job waits, when it will start, its place: into the view of the job.
+void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer, queue::Index row,
+                 api::JobView& view);
+// Its row in snapshot.waiting; kNone: it does not wait.
+queue::Index RowOf(const queue::Snapshot& snapshot, base::JobId job);
+
+api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
+                      const jobs::Supervisor& jobs, const NameOfUid& name_of);
+
+api::DependencyKind KindOf(queue::DependencyKind kind);
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,48 @@
+// The part of the store that keeps what jobs have in common: one row for each different environment, set of
+// limits and terms, which the rows of jobs name. Not thread-safe; throws what SQLiteCpp throws.
+//
+// Values are known again by where they are in memory (shared.h makes equal ones one), so nothing is compared
+// and a text is made once for many jobs.
+#pragma once
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace gpuman::jobs {
+
+class SharedTexts {
+ public:
+  explicit SharedTexts(SQLite::Database& db);
+
+  // The row of this value, written now where there is none yet. Within a transaction.
+  std::int64_t RowOf(const std::shared_ptr<const void>& value, const std::function<std::string()>& text);
+  // The value was read from this row.
+  void Learn(const std::shared_ptr<const void>& value, std::int64_t row);
+
+  // The transaction did not come about: rows written since the last Committed are not there.
+  void RolledBack();
+  void Committed() { fresh_.clear(); }
+
+  // Deletes the rows that no job names. Within a transaction of its own.
+  void Sweep();
+
+ private:
+  struct Known {
+    std::weak_ptr<const void> value;
+    std::int64_t row = 0;
+  };
+
+  SQLite::Database& db_;
+  SQLite::Statement insert_;
+  std::unordered_map<const void*, Known> known_;
+  std::vector<const void*> fresh_;
+  std::size_t forget_at_ = 256;
+};
+
+}  // namespace gpuman::jobs

@@ -1,0 +1,94 @@
+// Jobs that are forgotten, and what is left of them on the disk.
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "base/remove_tree.h"
+#include "jobs/supervisor.h"
+#include "keeper/client.h"
+
+namespace gpuman::jobs {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+void Supervisor::Forget(JobId id) {
+  Batch batch;
+  batch.erase = {id};
+  store_.Submit(std::move(batch), [self = self_, id](const Result<>& stored) {
+    if (!*self) return;
+    Supervisor& me = **self;
+    auto it = me.entries_.find(id);
+    if (it == me.entries_.end()) return;
+    const auto removals = std::exchange(it->second.removals, {});
+    if (!stored) {
+      me.Trouble(id, "it could not be removed: " + stored.error().message);
+      for (const auto& done : removals) done(Fail(stored.error()));
+      return;
+    }
+    const Job job = it->second.job;
+    std::vector<std::filesystem::path> files{JobDirectory(me.options_.jobs_dir, job)};
+    const std::filesystem::path log = me.LogPathOf(id);
+    files.push_back(log);
+    for (std::uint32_t i = 1; i <= me.options_.launch.log_files; ++i)
+      files.push_back(log.string() + "." + std::to_string(i));
+    me.Vanish(id);
+    me.DeleteFiles(std::move(files));
+    for (const auto& done : removals) done(job);
+  });
+}
+
+void Supervisor::Vanish(JobId id) {
+  auto it = entries_.find(id);
+  if (it == entries_.end()) return;
+  if (it->second.link) it->second.link->Stop();
+  entries_.erase(it);
+  active_.erase(id);
+  ended_.erase(id);
+  dirty_.erase(id);
+  host_.OnJobForgotten(id);
+}
+
+void Supervisor::ForgetOldOnes() {
+  std::vector<const Job*> ended;
+  for (const JobId id : ended_) ended.push_back(&entries_.at(id).job);
+  // What ended in the future did so before the clock was set back, and so before what ended since.
+  const base::WallTime now = clock_.Wall();
+  const auto age = [now](const Job* job) {
+    const base::WallTime at = job->ended_at.value_or(base::WallTime{});
+    return std::pair(at > now ? base::WallTime{} : at, job->id);
+  };
+  std::sort(ended.begin(), ended.end(), [&](const Job* a, const Job* b) { return age(a) < age(b); });
+  const base::WallTime oldest = now - options_.keep_ended_for;
+  std::size_t left = ended.size();
+  for (const Job* job : ended) {
+    if (left <= options_.keep_ended && job->ended_at && *job->ended_at >= oldest) break;
+    --left;
+    if (!host_.IsNeeded(job->id)) Forget(job->id);
+  }
+}
+
+// Directories that belong to no job: of a request whose commit failed or never happened, or of jobs that
+// were removed or let go. Those whose keeper still lives stay. Before anything is created: a number whose
+// commit never happened is given again, and must not find the directory of its predecessor.
+void Supervisor::SweepDirectories() {
+  std::set<std::filesystem::path> wanted;
+  for (const auto& [id, entry] : entries_)
+    if (!IsWaiting(entry.job)) wanted.insert(JobDirectory(options_.jobs_dir, entry.job));
+  std::vector<std::filesystem::path> unwanted;
+  std::error_code error;
+  for (const auto& item : std::filesystem::directory_iterator(options_.jobs_dir, error))
+    if (!wanted.contains(item.path())) unwanted.push_back(item.path());
+  for (const auto& path : unwanted)
+    if (!keeper::KeeperLives(path)) (void)base::RemoveTree(path);
+}
+
+void Supervisor::DeleteFiles(std::vector<std::filesystem::path> paths) {
+  boost::asio::post(workers_, [paths = std::move(paths)] {
+    // What stays is swept at the next start.
+    for (const auto& path : paths) (void)base::RemoveTree(path);
+  });
+}
+
+}  // namespace gpuman::jobs

@@ -1,0 +1,155 @@
+// Keepers: starting and following them, and what is said to them.
+#include <csignal>
+#include <utility>
+
+#include "jobs/supervisor.h"
+#include "keeper/process_tree.h"
+
+namespace gpuman::jobs {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+keeper::UpdateSettings Supervisor::SettingsOf(const Job& job) {
+  keeper::UpdateSettings settings;
+  settings.restart = keeper::RestartPolicy{};
+  settings.restart->mode = job.restart;
+  settings.stop_grace = job.grace;
+  if (job.queued) settings.time_limit = job.terms->time_limit.value_or(base::Millis{0});
+  return settings;
+}
+
+Result<Supervisor::Entry*> Supervisor::Existing(JobId id) {
+  auto it = entries_.find(id);
+  if (it == entries_.end()) return Fail(NoSuchJob(std::to_string(id.value)));
+  return &it->second;
+}
+
+void Supervisor::MakeLink(Entry& entry) {
+  if (entry.link) entry.link->Stop();
+  const JobId id = entry.job.id;
+  // What a link of an earlier incarnation still has to say is of no interest.
+  const auto with_me = [self = self_, id, incarnation = entry.job.incarnation](auto body) {
+    if (!*self) return;
+    const Job* const job = (*self)->Find(id);
+    if (job && job->incarnation == incarnation) body(**self);
+  };
+  KeeperLink::Callbacks callbacks;
+  callbacks.on_record = [with_me, id](const keeper::Record& record) {
+    with_me([&](Supervisor& me) { me.OnRecord(id, record); });
+  };
+  callbacks.on_connected = [with_me, id] { with_me([&](Supervisor& me) { me.OnConnected(id); }); };
+  callbacks.on_failed = [with_me, id](const base::Error& error, bool prepared) {
+    with_me([&](Supervisor& me) { me.OnFailed(id, error, prepared); });
+  };
+  callbacks.on_trouble = [with_me, id](const std::string& what) {
+    with_me([&](Supervisor& me) { me.Trouble(id, what); });
+  };
+  entry.link = std::make_shared<KeeperLink>(loop_, workers_, options_.keeper_program,
+                                            JobDirectory(options_.jobs_dir, entry.job), std::move(callbacks));
+}
+
+void Supervisor::Launch(Entry& entry) {
+  MakeLink(entry);
+  LaunchSettings settings = options_.launch;
+  settings.all_gpus = host_.AllGpus();
+  entry.link->Prepare(PlanLaunch(entry.job, settings));
+}
+
+// What Launch began. The link is gone already where preparing failed.
+void Supervisor::Discard(Entry& entry) {
+  if (entry.link)
+    entry.link->Discard();
+  else
+    DeleteFiles({JobDirectory(options_.jobs_dir, entry.job)});
+}
+
+// Whatever state the job was left in: preparing again leaves a prepared directory alone, and starting a
+// keeper finds out whether one is needed.
+void Supervisor::PickUp(Entry& entry) {
+  Launch(entry);
+  entry.link->Start();
+}
+
+void Supervisor::OnRecord(JobId id, const keeper::Record& record) {
+  auto it = entries_.find(id);
+  if (it == entries_.end()) return;
+  Entry& entry = it->second;
+  if (const auto* started = std::get_if<keeper::KeeperStarted>(&record.body))
+    entry.runtime.key = started->key;
+  if (std::holds_alternative<keeper::RunStarted>(record.body))
+    entry.runtime.run_started = base::MonoTime(record.mono);
+  if (std::holds_alternative<keeper::StopOrdered>(record.body)) entry.stop_in_journal = true;
+  if (const auto* changed = std::get_if<keeper::SettingsChanged>(&record.body))
+    entry.settings_in_journal = changed->settings;
+  Happen(id, Recorded{record});
+}
+
+void Supervisor::OnConnected(JobId id) {
+  auto it = entries_.find(id);
+  if (it == entries_.end() || IsEnded(it->second.job)) return;
+  Entry& entry = it->second;
+  host_.OnJobChanged(entry.job, entry.runtime);
+  if (entry.job.updated) SendSettings(entry);
+  if (entry.job.stop_wanted && !entry.stop_in_journal) {
+    SendStop(entry);
+  } else if (entry.job.state == JobState::kStopping && !entry.job.verdict && entry.job.reason &&
+             !entry.stop_in_journal) {
+    // The guard had ordered this end and we were killed before it was carried out.
+    (void)entry.link->Send(
+        keeper::AnnounceReason{0, {*entry.job.reason, entry.job.reason_detail.value_or("")}, false});
+    (void)Signal(id, SIGKILL);
+  }
+}
+
+void Supervisor::OnFailed(JobId id, const base::Error& error, bool prepared) {
+  auto it = entries_.find(id);
+  if (it == entries_.end()) return;
+  Trouble(id, "starting the keeper: " + error.message);
+  // One that ran before may have left processes, and what became of its run is not known yet.
+  if (it->second.job.keeper && prepared) return it->second.link->TryAgain();
+  Happen(id, CannotStart{error.message, clock_.Wall()});
+}
+
+void Supervisor::Trouble(JobId id, const std::string& what) {
+  if (const Job* job = Find(id)) host_.OnTrouble(*job, what);
+}
+
+void Supervisor::SendStop(Entry& entry) {
+  if (!entry.link) return;
+  (void)entry.link->Send(keeper::StopJob{
+      {entry.job.reason.value_or("stopped"), entry.job.reason_detail.value_or("")}, {}, entry.job.grace});
+}
+
+void Supervisor::SendSettings(Entry& entry) {
+  if (!entry.link || IsEnded(entry.job)) return;
+  keeper::UpdateSettings settings = SettingsOf(entry.job);
+  const RestartMode mode = settings.restart->mode;
+  settings.restart = options_.launch.restart;
+  settings.restart->mode = mode;
+  if (keeper::SerializeSettings(settings) != entry.settings_in_journal) (void)entry.link->Send(settings);
+}
+
+void Supervisor::Announce(JobId id, const keeper::Reason& reason) {
+  auto it = entries_.find(id);
+  if (it == entries_.end() || IsEnded(it->second.job)) return;
+  // Told first: the signal comes next. A keeper that cannot be told finds the reason in our record.
+  if (it->second.link) (void)it->second.link->Send(keeper::AnnounceReason{0, reason, false});
+  Happen(id, GuardOrdered{reason});
+}
+
+Result<std::size_t> Supervisor::Signal(JobId id, int signal) {
+  GPUMAN_ASSIGN(Entry * entry, Existing(id));
+  if (!entry->job.keeper) return Fail(ErrorCode::kConflict, "the job has no keeper yet");
+  const keeper::ProcessTree tree{*entry->job.keeper, entry->job.cgroup};
+  if (signal != SIGKILL) return keeper::SignalTree(tree, signal, table_);
+  return keeper::KillTree(tree, table_).killed;
+}
+
+void Supervisor::Note(JobId id, const std::string& line) {
+  auto it = entries_.find(id);
+  if (it != entries_.end() && it->second.link) (void)it->second.link->Send(keeper::WriteNote{line});
+}
+
+}  // namespace gpuman::jobs

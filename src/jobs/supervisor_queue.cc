@@ -1,0 +1,152 @@
+// Jobs that wait for their start: taken in, started, held, cancelled, sent back.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "jobs/supervisor.h"
+
+namespace gpuman::jobs {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+namespace {
+constexpr std::size_t kFew = 64;
+}  // namespace
+
+void Supervisor::Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done) {
+  const base::WallTime now = clock_.Wall();
+  for (Job& job : jobs) {
+    job.id = {++last_id_};
+    job.submitted_at = now;
+    job.waiting_since = now;
+    job.queued = true;
+    ShareParts(job);
+  }
+  Batch batch;
+  const auto added = std::make_shared<std::vector<Job>>(std::move(jobs));
+  // A few share a commit with whatever else waits for one.
+  if (added->size() <= kFew)
+    batch.put = *added;
+  else
+    batch.add = added;
+  store_.Submit(std::move(batch), [self = self_, added, done = std::move(done)](const Result<>& stored) {
+    if (!*self) return;
+    if (!stored) return done(Fail(stored.error()));
+    Supervisor& me = **self;
+    std::vector<JobId> ids;
+    ids.reserve(added->size());
+    for (Job& job : *added) {
+      ids.push_back(job.id);
+      Entry& entry = me.entries_.emplace_hint(me.entries_.end(), job.id, Entry{})->second;
+      entry.job = std::move(job);
+      me.File(entry);
+      me.host_.OnJobChanged(entry.job, entry.runtime);
+    }
+    done(std::move(ids));
+  });
+}
+
+void Supervisor::Start(JobId id, std::vector<std::string> gpus, Done<Job> done) {
+  auto found = Existing(id);
+  if (!found) return done(Fail(found.error()));
+  Entry& entry = **found;
+  Transition t = Apply(entry.job, StartOrdered{std::move(gpus)});
+  if (!t.changed) return done(Fail(ErrorCode::kConflict, fmt::format("job {} does not wait", id.value)));
+  const Job before = std::exchange(entry.job, std::move(t.job));
+  File(entry);
+  // The directory is made while the record is committed; nothing starts before that is done.
+  Launch(entry);
+  Batch batch;
+  batch.put = {entry.job};
+  store_.Submit(std::move(batch), [self = self_, id, before, done = std::move(done)](const Result<>& stored) {
+    if (!*self) return;
+    Supervisor& me = **self;
+    auto it = me.entries_.find(id);
+    if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    Entry& now = it->second;
+    if (!stored && !IsEnded(now.job)) {
+      me.Discard(now);
+      now.link.reset();
+      // The number is used up: its directory is being deleted.
+      const int incarnation = now.job.incarnation + 1;
+      const bool unwanted = now.job.stop_wanted;
+      now.job = before;
+      now.job.incarnation = incarnation;
+      me.File(now);
+      me.host_.OnJobChanged(now.job, now.runtime);
+      if (unwanted) me.Happen(id, CancelAsked{{std::string(kCancelledWord), ""}, me.clock_.Wall()});
+      return done(Fail(stored.error()));
+    }
+    // Preparing may have failed meanwhile: then it has ended, or waits again.
+    if (now.link && !IsEnded(now.job)) now.link->Start();
+    me.host_.OnJobChanged(now.job, now.runtime);
+    done(now.job);
+  });
+}
+
+void Supervisor::Decide(JobId id, const JobEvent& event, Done<Job> done) {
+  auto found = Existing(id);
+  if (!found) return done(Fail(found.error()));
+  if (!Apply((*found)->job, event).changed)
+    return done(Fail(ErrorCode::kConflict, fmt::format("job {} '{}' is {}", id.value, (*found)->job.tag,
+                                                       ToString((*found)->job.state))));
+  Happen(id, event, [self = self_, id, done = std::move(done)](const Result<>& stored) {
+    if (!stored) return done(Fail(stored.error()));
+    const Job* const job = *self ? (*self)->Find(id) : nullptr;
+    if (!job) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    done(*job);
+  });
+}
+
+void Supervisor::Hold(JobId id, const keeper::Reason& reason, Done<Job> done) {
+  Decide(id, HoldAsked{reason}, std::move(done));
+}
+
+void Supervisor::Unhold(JobId id, Done<Job> done) { Decide(id, ReleaseAsked{}, std::move(done)); }
+
+void Supervisor::Cancel(JobId id, const keeper::Reason& reason, Done<Job> done) {
+  Decide(id, CancelAsked{reason, clock_.Wall()}, std::move(done));
+}
+
+void Supervisor::Requeue(JobId id, const keeper::Reason& reason) {
+  if (entries_.contains(id)) Happen(id, RequeueAsked{reason});
+}
+
+void Supervisor::Change(JobId id, const std::function<void(Job&)>& change, Done<Job> done) {
+  auto found = Existing(id);
+  if (!found) return done(Fail(found.error()));
+  Entry& entry = **found;
+  if (!IsWaiting(entry.job))
+    return done(Fail(ErrorCode::kConflict, fmt::format("job {} does not wait any more: it is {}", id.value,
+                                                       ToString(entry.job.state))));
+  const Job before = entry.job;
+  change(entry.job);
+  ShareParts(entry.job);
+  Batch batch;
+  batch.put = {entry.job};
+  store_.Submit(std::move(batch), [self = self_, id, before, done = std::move(done)](const Result<>& stored) {
+    if (!*self) return;
+    Supervisor& me = **self;
+    auto it = me.entries_.find(id);
+    if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    Job& job = it->second.job;
+    if (!stored && IsWaiting(job)) {
+      const JobState state = job.state;
+      job = before;
+      job.state = state;
+    }
+    me.host_.OnJobChanged(job, it->second.runtime);
+    if (!stored) return done(Fail(stored.error()));
+    done(job);
+  });
+}
+
+void Supervisor::SetOffGpu(JobId id, bool off) {
+  const auto it = entries_.find(id);
+  if (it == entries_.end() || !it->second.link) return;
+  (void)it->second.link->Send(keeper::PauseClock{off});
+}
+
+}  // namespace gpuman::jobs

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""The queue's commands as a user types them, with a daemon on the simulated driver (2 GPUs).
+
+Usage: queue_cli_test.py [UNITTEST ARGUMENTS]
+"""
+
+import json
+import os
+import pathlib
+import pty
+import select
+import signal
+import sys
+import subprocess
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+
+from daemon_case import DaemonTest, PATIENCE, until  # noqa: E402
+from machine import program  # noqa: E402
+
+
+class QueueCliTest(DaemonTest):
+    profile, gpus = "rtx4050", 2
+
+    def tearDown(self):
+        (self.m.dir / "go").touch()
+        for job in self.request("GET", "/v1/queue").json()["jobs"]:
+            self.request("POST", f"/v1/jobs/{job['id']}/cancel")
+        super().tearDown()
+        (self.m.dir / "go").unlink()
+
+    def gpuman(self, *arguments, status=0, **options):
+        if "input" not in options:
+            options["stdin"] = subprocess.DEVNULL
+        done = self.m.run(*arguments, timeout=PATIENCE, cwd=self.m.dir, **options)
+        self.assertEqual(done.returncode, status, f"gpuman {arguments}: {done.stdout}{done.stderr}")
+        return done.stdout if status == 0 else done.stderr
+
+    def submit(self, *arguments, **options):
+        return json.loads(self.gpuman("submit", "--json", *arguments, **options))
+
+    def until_gone_on(self):
+        return f"while [ ! -e {self.m.dir / 'go'} ]; do sleep 0.05; done"
+
+    def wait_for(self, job, *states):
+        return until(f"job {job} is {states}", lambda: (now := self.job(job))["state"] in states and now)
+
+    def test_a_command_runs_when_its_gpus_are_free(self):
+        first = self.submit("--gpus", "2", "--name", "first", "sh", "-c", self.until_gone_on())
+        second = self.submit("--gpus", "1", "--name", "second", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        self.wait_for(first["id"], "running")
+        self.assertEqual((second["state"], second["reason"]), ("queued", "resources"))
+        shown = self.gpuman("queue")
+        self.assertRegex(shown, r"first .* running .* 0,1 ")
+        self.assertRegex(shown, r"second .* queued .*\(resources\)")
+        (self.m.dir / "go").touch()
+        self.assertIn("finished", self.gpuman("job", "wait", "second"))
+        self.assertRegex(self.gpuman("job", "log", "second"), r"^GPU-[0-9a-f-]+\n$")
+
+    def test_wait_shows_the_output_and_exits_as_the_job_does(self):
+        quiet = {"timeout": PATIENCE, "stdin": subprocess.DEVNULL}
+        done = self.m.run("submit", "--wait", "--gpus", "1", "--", "sh", "-c", "echo hello; exit 7", **quiet)
+        self.assertEqual((done.returncode, done.stdout), (7, "hello\n"), done.stderr)
+        done = self.m.run("run", "--gpus", "1", "--", "sh", "-c", "echo hi; kill -9 $$", **quiet)
+        self.assertEqual((done.returncode, done.stdout), (137, "hi\n"), done.stderr)
+
+    def test_scripts_from_files_and_standard_input(self):
+        script = self.m.dir / "job.sh"
+        script.write_text("#!/bin/sh\n# GPUMAN --gpus 1 --name scripted\necho \"$1 on $CUDA_VISIBLE_DEVICES\"\n")
+        self.submit(str(script), "argument")
+        script.write_text("#!/bin/sh\nexit 1\n")  # a change comes too late
+        self.gpuman("job", "wait", "scripted")
+        self.assertRegex(self.gpuman("job", "log", "scripted"), r"^argument on GPU-")
+        job = json.loads(self.gpuman("submit", "--json", "--name", "piped", input="echo from a pipe\n"))
+        self.gpuman("job", "wait", str(job["id"]))
+        self.assertEqual(self.gpuman("job", "log", "piped"), "from a pipe\n")
+        script.write_text("# GPUMAN --gpsu 1\ntrue\n")
+        self.assertIn(f"{script}:1: unknown option '--gpsu'", self.gpuman("submit", str(script), status=2))
+
+    def test_arrays_sweeps_and_files_of_jobs(self):
+        array = self.submit("--array", "0-4:2", "--gpus", "1", "--name", "array", "sh", "-c",
+                            "echo $GPUMAN_ARRAY_TASK_ID of $GPUMAN_ARRAY_JOB_ID")
+        self.assertEqual(len(array["tasks"]), 3)
+        for task, index in zip(array["tasks"], (0, 2, 4)):
+            self.wait_for(task, "finished")
+            self.assertEqual(self.gpuman("job", "log", f"{array['id']}_{index}"), f"{index} of {array['id']}\n")
+        sweep = self.submit("--param", "x=1:2", "--param", "y=a,b", "--name-template", "s-{x}-{y}", "echo", "{x}", "{y}", "${x}")
+        self.assertEqual([job["tag"] for job in sweep["jobs"]], ["s-1-a", "s-1-b", "s-2-a", "s-2-b"])
+        self.wait_for("s-2-a", "finished")
+        self.assertEqual(self.gpuman("job", "log", "s-2-a"), "2 a ${x}\n")
+        jobs = self.m.dir / "jobs"
+        jobs.write_text("--name one -- true\n--name two --depends one -- echo 'a b'\n")
+        self.submit("--jobs", str(jobs))
+        self.wait_for("two", "finished")
+        self.assertEqual(self.gpuman("job", "log", "two"), "a b\n")
+        jobs.write_text("--name three -- true\n--name four --gpus 99 -- true\n")
+        self.gpuman("submit", "--jobs", str(jobs), status=6)
+        self.gpuman("job", "show", "three", status=4)
+
+    def test_jobs_are_held_changed_and_cancelled(self):
+        job = str(self.submit("--hold", "--gpus", "1", "--name", "held", "true")["id"])
+        self.assertRegex(self.gpuman("queue", "-f", "JOBID,ST,NODELIST"), rf"\n{job} +H +\(held_by_user\)")
+        self.gpuman("job", "update", job, "--gpus", "2", "--time", "90s", "--priority", "200")
+        shown = self.job(job)
+        self.assertEqual((shown["queue"]["gpus"]["count"], shown["queue"]["time_limit_s"], shown["priority"]), (2, 90, 200))
+        self.gpuman("job", "release", job)
+        self.wait_for(job, "finished")
+        again = json.loads(self.gpuman("job", "redo", job, "--gpus", "1", "--json"))
+        self.assertNotEqual(again["id"], int(job))
+        self.assertEqual(self.wait_for(again["id"], "finished")["queue"]["gpus"]["count"], 1)
+        waiting = [str(self.submit("--hold", "true")["id"]) for _ in range(3)]
+        self.assertEqual(self.gpuman("cancel", f"{waiting[0]}-{waiting[2]}"),
+                         "".join(f"Job {job} cancelled.\n" for job in waiting))
+        self.gpuman("cancel", "nothing", status=4)
+
+    def test_what_can_never_run_is_refused(self):
+        self.assertIn("2", self.gpuman("submit", "--gpus", "3", "true", status=6))
+        self.gpuman("submit", "--depends", "no-such-job", "true", status=4)
+        self.assertRegex(self.gpuman("submit", "--dry-run", "--gpus", "1", "true"), "would start at once on GPU [01]")
+        self.assertEqual(json.loads(self.gpuman("queue", "--json"))["jobs"], [])
+
+    def test_lists_come_in_each_form(self):
+        self.submit("--hold", "--name", "one", "--project", "p", "true")
+        self.assertIn("one,", self.gpuman("queue", "-o", "csv").splitlines()[1])
+        self.assertIn('name: "one"', self.gpuman("queue", "-o", "yaml"))
+        self.assertEqual(json.loads(self.gpuman("queue", "--json", "-P", "p"))["jobs"][0]["tag"], "one")
+        self.assertEqual(self.gpuman("queue", "-P", "other"), "No jobs.\n")
+
+    def test_gpus_quotas_and_reservations(self):
+        self.assertIn("The queue uses only GPU 0.", self.gpuman("gpu", "restrict", "1"))
+        self.assertIn("restricted", self.gpuman("info"))
+        self.gpuman("gpu", "allow", "all")
+        self.assertNotIn("restricted", self.gpuman("info"))
+        self.gpuman("quota", "set", "--project", "small", "--running-jobs", "1")
+        self.submit("--project", "small", "sh", "-c", self.until_gone_on())
+        job = self.submit("--project", "small", "true")
+        self.assertEqual(job["reason"], "quota")
+        self.gpuman("quota", "remove", "--project", "small")
+        self.wait_for(job["id"], "finished")
+        made = json.loads(self.gpuman("reserve", "create", "--user", "nobody", "--gpus", "1", "--start", "2031-01-01T10:00Z",
+                                      "--duration", "2h", "--json"))
+        self.assertEqual(made["end"], "2031-01-01T12:00:00.000Z")
+        self.assertIn("nobody", self.gpuman("reserve", "list"))
+        self.gpuman("reserve", "cancel", str(made["id"]))
+        self.assertRegex(self.gpuman("stats"), r"^USER ")
+
+    def test_ctrl_c_takes_a_waiting_job_out(self):
+        blocker = self.submit("--gpus", "2", "sh", "-c", self.until_gone_on())
+        self.wait_for(blocker["id"], "running")
+        waits = self.m.popen("run", "--gpus", "1", "--tag", "mine", "--", "true", stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        until("it is queued", lambda: self.request("GET", "/v1/jobs/mine", checked=False).status == 200)
+        until("it listens", lambda: "SigBlk:\t0000000000004002" in pathlib.Path(f"/proc/{waits.pid}/status").read_text())
+        waits.send_signal(signal.SIGINT)
+        waits.communicate(timeout=PATIENCE)
+        self.assertNotEqual(waits.returncode, 0)
+        self.assertEqual(self.job("mine")["state"], "cancelled")
+
+    def test_a_shell_on_the_callers_terminal(self):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.environ.clear()
+            os.environ.update(self.m.env, PS1="READY> ", TERM="dumb")
+            os.execv(program("gpuman"), ["gpuman", "run", "--gpus", "1", "--pty", "--", "bash", "--norc", "-i"])
+        self.addCleanup(os.close, terminal)
+        shown = b""
+
+        def read_until(text):
+            nonlocal shown
+            deadline = time.monotonic() + PATIENCE
+            while text not in shown and time.monotonic() < deadline:
+                if select.select([terminal], [], [], 1)[0]:
+                    try:
+                        shown += os.read(terminal, 4096)
+                    except OSError:
+                        break
+            self.assertIn(text, shown)
+
+        read_until(b"READY> ")
+        os.write(terminal, b"tty; echo gpus=$CUDA_VISIBLE_DEVICES\r")
+        read_until(b"/dev/pts/")
+        read_until(b"\r\ngpus=GPU-")
+        os.write(terminal, b"exit 5\r")
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        self.assertEqual(status, 5)
+
+
+if __name__ == "__main__":
+    unittest.main()
