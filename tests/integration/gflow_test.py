@@ -128,8 +128,10 @@ class GflowTest(unittest.TestCase):
         self.assertEqual(self.m.job(jobs[0])["memory"]["limit"], 20 << 30)
         alone = self.m.submit("gbatch --gpus 1 python train.py")
         self.assertNotEqual(self.m.becomes(alone, "running")["gpus"], gpus[0])
-        self.assertIn("memory", subprocess.run(["gbatch", "--gpus", "1", "--shared", "python", "train.py"], env=self.m.env,
-                                               cwd=self.m.home, capture_output=True, text=True).stderr)
+        refused = subprocess.run(["gbatch", "--gpus", "1", "--shared", "python", "train.py"], env=self.m.env,
+                                 cwd=self.m.home, capture_output=True, text=True)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("memory", refused.stderr)
         self.m.submit("gbatch --gpus 1 --shared --max-gpu-mem 20G python train.py")
 
     def test_a_script_sees_its_gpus(self):
