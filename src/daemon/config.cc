@@ -175,7 +175,9 @@ void ReadQueue(TomlReader& in, Config& config) {
   in.Time("queue.fair_share", pass.fair_share, Millis(0), 3650 * kDay);
   in.Time("queue.presumed_time", pass.presumed, Millis(1000), 3650 * kDay);
   in.Time("queue.patience", pass.patience, Millis(0), 3650 * kDay);
+  in.Time("queue.slack", pass.slack, Millis(0), 3650 * kDay);
   in.Flag("queue.preempt", pass.preempt);
+  in.Time("queue.preempt_wait", pass.preempt_wait, Millis(0), 3650 * kDay);
   in.Time("queue.preempt_after", pass.preempt_after, Millis(0), kDay);
   in.Flag("queue.move", pass.move);
   in.Flag("queue.share_unmanaged", pass.share_unmanaged);

@@ -8,6 +8,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
 #include "base/file.h"
 #include "base/paths.h"
 
@@ -70,10 +74,30 @@ Result<Fd> Listen(const ListenOptions& options) {
   return fd;
 }
 
+namespace {
+
+// False with errno where it is held. A keeper that was just being started when its daemon was killed has the
+// lock until it executes: that is waited for, a daemon that lives is not.
+bool LockSoon(int fd, const std::filesystem::path& path) {
+  constexpr int kTries = 200;
+  constexpr useconds_t kPause = 10'000;
+  for (int i = 0;; ++i) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+    const int error = errno;
+    const pid_t holder = std::atoi(base::ReadFile(path, 64).value_or("").c_str());
+    const bool gone = holder > 0 && ::kill(holder, 0) != 0 && errno == ESRCH;
+    errno = error;
+    if (error != EWOULDBLOCK || !gone || i == kTries) return false;
+    ::usleep(kPause);
+  }
+}
+
+}  // namespace
+
 Result<Fd> ClaimDirectory(const std::filesystem::path& directory) {
   const auto path = directory / "lock";
   GPUMAN_ASSIGN(Fd fd, base::OpenFile(path, O_RDWR | O_CREAT, 0600));
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!LockSoon(fd.get(), path)) {
     if (errno != EWOULDBLOCK) return base::FailSystem(errno, "locking " + path.string());
     const auto holder = base::ReadFile(path, 64).value_or("");
     return Fail(ErrorCode::kAlreadyExists,

@@ -198,7 +198,7 @@ void Sharer::Settle() {
 
 bool Sharer::IsBusy(const Entry& entry) const {
   return entry.mode == Entry::Mode::kTaking || entry.close || entry.opening || !entry.evicting.empty() ||
-         !entry.promised.empty() || entry.deny_at || entry.denied;
+         !entry.promised.empty() || entry.deny_at || entry.denied.count > 0;
 }
 
 void Sharer::SetTimers() {

@@ -115,7 +115,7 @@ class Sharer {
     base::MonoTime offered{};
     bool offer = false;  // room that waits to be offered
     std::optional<base::MonoTime> deny_at;
-    bool denied = false;
+    base::Bytes denied{};  // allocations of so much or more fail
     std::map<std::string, Pinned> pinned;
     int fruitless = 0;  // grants for an allocation since the job last grew
     base::Bytes counted_at_grant;
@@ -180,6 +180,7 @@ class Sharer {
   // --- sharer_demand.cc
   void Look(Entry& entry);
   using Demands = std::map<std::string, share::Demand>;  // by GPU
+  base::Bytes MostWanted(const Entry& entry) const;
   void LookAtDemand(Entry& entry, const std::vector<ledger::Standing>& standings);
   std::set<std::string> LookAtPromises(Entry& entry, Demands& demand);
   Demands DemandOf(const Entry& entry, const std::vector<ledger::Standing>& standings) const;

@@ -129,7 +129,7 @@ void Sharer::GrantRoom(Entry& entry, const share::action::Grant& grant) {
   entry.fruitless = counted == entry.counted_at_grant ? entry.fruitless + 1 : 0;
   entry.counted_at_grant = counted;
   // The driver has less than it should.
-  if (entry.fruitless > kMostFruitless) entry.denied = true;
+  if (entry.fruitless > kMostFruitless) entry.denied = MostWanted(entry);
   entry.promised[grant.gpu] = {grant.bytes, counted};
   entry.wants_fell.reset();
   entry.deny_at.reset();

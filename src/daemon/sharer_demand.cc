@@ -136,9 +136,9 @@ void Sharer::LookAtDemand(Entry& entry, const std::vector<ledger::Standing>& sta
     const auto before = entry.demand.find(gpu);
     const bool same = before != entry.demand.end() && before->second.wants == part.wants;
     if (!same || taken.contains(gpu)) entry.promised.erase(gpu);
+    if (!same) entry.denied = {};  // other allocations wait now: what is said of them is said anew
   }
   if (!entry.bringing) entry.granted.clear();
-  entry.denied = entry.denied && wants;
   if (!wants) entry.deny_at.reset();
   entry.stale = false;
   entry.demand = demand;
@@ -153,9 +153,16 @@ void Sharer::Look(Entry& entry) {
   TellActivity(entry, standings);
   if (entry.deny_at && clock_.Mono() >= *entry.deny_at) {
     entry.deny_at.reset();
-    entry.denied = scheduler_.IsDenied(entry.job.id);
+    if (scheduler_.IsDenied(entry.job.id)) entry.denied = MostWanted(entry);
   }
-  if (entry.offer || entry.denied) TellRoom();
+  if (entry.offer || entry.denied.count > 0) TellRoom();
+}
+
+// By one of its processes: that one gives an allocation up, and the others may find room then.
+base::Bytes Sharer::MostWanted(const Entry& entry) const {
+  base::Bytes most;
+  for (const auto& one : shims_.StandingsOf(entry.job.id)) most = std::max(most, one.wants);
+  return most;
 }
 
 void Sharer::TellActivity(Entry& entry, const std::vector<ledger::Standing>& standings) {
@@ -230,10 +237,9 @@ void Sharer::TellSharing(Entry& entry) {
   const bool contended = std::any_of(entry.demand.begin(), entry.demand.end(),
                                      [this](const auto& part) { return scheduler_.IsContended(part.first); });
   const base::Millis idle = std::min(scheduler_.settings().idle, kToldIdle);
-  const ledger::Sharing sharing{contended ? idle : base::Millis(0),
-                                entry.denied ? base::Millis(0) : kRoomPatience};
+  const ledger::Sharing sharing{contended ? idle : base::Millis(0), kRoomPatience, entry.denied};
   if (entry.told != sharing) {
-    entry.offer = entry.offer || entry.denied;
+    entry.offer = entry.offer || entry.denied.count > 0;
     entry.told = sharing;
     shims_.SetSharing(entry.job.id, sharing);
   }

@@ -37,7 +37,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
 
   void TearDown() override {
     // One that is just being started would be left to itself.
-    const auto starting = [](const Job* job) { return !IsEnded(*job) && !job->keeper; };
+    const auto starting = [](const Job* job) { return !IsEnded(*job) && !IsWaiting(*job) && !job->keeper; };
     (void)Until([&] {
       const auto jobs = supervisor->All();
       return std::none_of(jobs.begin(), jobs.end(), starting);

@@ -48,6 +48,7 @@ struct Sharing {
   base::Millis watched{
       0};  // above 0: its shims tell what their programs do; idle after so long without a call
   base::Millis room_patience{0};  // how long an allocation that finds no room waits for some; 0: not at all
+  base::Bytes denied{};  // an allocation of so much or more gets none and does not wait; 0: no such size
   friend bool operator==(const Sharing&, const Sharing&) = default;
 };
 

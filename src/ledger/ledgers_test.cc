@@ -261,9 +261,10 @@ TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
   EXPECT_FALSE(wire::HasRoom(*mapped, 0));
   ledgers.SetRoom(kJob, kFirst, std::nullopt);
   EXPECT_TRUE(wire::HasRoom(*mapped, 0));
-  ledgers.SetSharing(kJob, {base::Millis{50}, base::Millis{2000}});
+  ledgers.SetSharing(kJob, {base::Millis{50}, base::Millis{2000}, base::Bytes{8192}});
   EXPECT_EQ((*mapped).watched_ms, 50u);
   EXPECT_EQ((*mapped).room_patience_ms, 2000u);
+  EXPECT_EQ((*mapped).denied, 8192u);
   ledgers.OfferRoom(kJob);
   EXPECT_EQ((*mapped).offers, 1u);
 }

@@ -101,6 +101,7 @@ void Ledgers::Tell(Entry& entry, unsigned slot, Member& member, const Command& c
 void Ledgers::WriteSharing(Entry& entry) {
   wire::Ledger& ledger = *entry.page;
   wire::Store(ledger.room_patience_ms, Milliseconds(entry.sharing.room_patience));
+  wire::Store(ledger.denied, entry.sharing.denied.count);
   wire::Store(ledger.watched_ms, Milliseconds(entry.sharing.watched));
   for (unsigned gpu = 0; gpu < std::min(ledger.gpus, wire::kMostGpus); ++gpu) {
     const auto set = entry.room.find(gpu);

@@ -8,20 +8,22 @@ namespace gpuman::queue {
 namespace {
 
 // A preemptible job is no obstacle for one that may preempt it.
-bool Yields(const Room& room, const Holder& holder, const Wish& wish) {
+bool Yields(const Room& room, const Ranks& ranks, const Holder& holder, const Wish& wish) {
   const Snapshot& snapshot = room.snapshot();
   if (holder.running == kNone || wish.need.preemptible || !snapshot.settings.preempt) return false;
-  return snapshot.needs[snapshot.running[holder.running].need].preemptible;
+  const Running& job = snapshot.running[holder.running];
+  return snapshot.needs[job.need].preemptible &&
+         ranks.Of(room.now(), job.user, job.need, job.priority) > wish.rank;
 }
 
 // When so much of this GPU is free that the job can be there.
-WallTime FreeAt(const Room& room, std::size_t gpu, const Wish& wish) {
+WallTime FreeAt(const Room& room, const Ranks& ranks, std::size_t gpu, const Wish& wish) {
   const Slot& slot = room.slots()[gpu];
   std::vector<std::pair<WallTime, base::Bytes>> ends;
   WallTime last = room.now();
   base::Bytes held;
   for (const Holder& holder : slot.holders) {
-    const WallTime end = Yields(room, holder, wish) ? room.now() : holder.end;
+    const WallTime end = Yields(room, ranks, holder, wish) ? room.now() : holder.end;
     if (!holder.share || !wish.need.share) last = std::max(last, end);
     if (!holder.share) continue;
     ends.emplace_back(end, holder.memory);
@@ -69,12 +71,12 @@ bool HostSuffices(const Room& room, const Wish& wish, WallTime time) {
 
 }  // namespace
 
-std::optional<Ahead> Earliest(const Room& room, const Wish& wish) {
+std::optional<Ahead> Earliest(const Room& room, const Ranks& ranks, const Wish& wish) {
   const auto count = static_cast<std::size_t>(wish.need.gpus);
   std::vector<Timed> gpus;
   for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu)
     if (wish.need.possible.test(gpu) && room.IsUsable(gpu, wish.need))
-      gpus.push_back({FreeAt(room, gpu, wish), gpu});
+      gpus.push_back({FreeAt(room, ranks, gpu, wish), gpu});
   if (gpus.size() < count) return std::nullopt;
   std::stable_sort(gpus.begin(), gpus.end(), [](const Timed& a, const Timed& b) { return a.at > b.at; });
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "queue/priority.h"
 #include "queue/room.h"
 
 namespace gpuman::queue {
@@ -14,6 +15,6 @@ struct Ahead {
 
 // From the time limits of who runs and from reservations. Of the GPUs that are free by then those that are
 // busy longest, so that the others can be used meanwhile. nullopt: not with the GPUs that can be used today.
-std::optional<Ahead> Earliest(const Room& room, const Wish& wish);
+std::optional<Ahead> Earliest(const Room& room, const Ranks& ranks, const Wish& wish);
 
 }  // namespace gpuman::queue

@@ -27,14 +27,14 @@ std::string QuotaText(std::string_view kind, const Account& account, const Held&
   if (quota.gpus && held.gpus + more.gpus > *quota.gpus)
     return fmt::format("{} has {} and this job wants {}; the quota allows {}", who,
                        Count(static_cast<std::size_t>(held.gpus), "GPU"), more.gpus, *quota.gpus);
-  if (std::isinf(more.gpu_seconds))
+  if (std::isinf(more.gpu_millis))
     return fmt::format("{} has a quota of {:g} GPU-hours, and this job has no time limit to count", who,
                        *quota.gpu_hours);
   return fmt::format(
       "{} used {:.1f} GPU-hours within {}, what runs may use {:.1f} more and this job {:.1f}; the quota "
       "allows {:g}",
-      who, account.window_gpu_seconds / 3600, base::FormatDuration(quota.window), held.gpu_seconds / 3600,
-      more.gpu_seconds / 3600, *quota.gpu_hours);
+      who, account.window_gpu_seconds / 3600, base::FormatDuration(quota.window), held.GpuHours(),
+      more.GpuHours(), *quota.gpu_hours);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Lab {
       machine.push_back(
           {.index = static_cast<unsigned>(i), .uuid = Uuid(i), .model = model, .memory = base::GiB(80)});
     book.SetGpus(machine);
-    settings.patience = Millis(0);
+    settings.patience = settings.preempt_wait = settings.slack = Millis(0);
   }
 
   static std::string Uuid(std::size_t gpu) { return "GPU-" + std::to_string(gpu); }

@@ -79,8 +79,10 @@ bool MoveAway(Room& trial, const Wish& wish, std::size_t gpu, const GpuSet& kept
   Ground ground = Survey(trial, gpu, wish, [&](const Running& job) {
     return job.movable && job.gpus.count() == 1 && HasSettled(trial, job);
   });
-  std::stable_sort(ground.may_go.begin(), ground.may_go.end(),
-                   [&](Index a, Index b) { return MemoryOf(trial, a) < MemoryOf(trial, b); });
+  const auto& running = trial.snapshot().running;
+  std::sort(ground.may_go.begin(), ground.may_go.end(), [&](Index a, Index b) {
+    return std::tuple(MemoryOf(trial, a), running[a].id) < std::tuple(MemoryOf(trial, b), running[b].id);
+  });
   const auto going = WhoGoes(trial, wish, ground);
   if (!going) return false;
   if (!going->empty() && !trial.Find(Elsewhere(trial, going->back(), gpu, kept)))
@@ -123,12 +125,15 @@ std::optional<Making> MakeRoomByMoving(const Room& room, const Wish& wish) {
   return making;
 }
 
-std::optional<Making> MakeRoomByPreempting(const Room& room, const Wish& wish, WallTime& again) {
+std::optional<Making> MakeRoomByPreempting(const Room& room, const Ranks& ranks, const Wish& wish,
+                                           WallTime& again) {
   const Snapshot& snapshot = room.snapshot();
   if (!room.HostFits(wish) || wish.need.gpus == 0) return std::nullopt;
   const auto yields = [&](const Running& job) {
-    return snapshot.settings.preempt && snapshot.needs[job.need].preemptible &&
-           (!wish.need.preemptible || job.priority < wish.priority) && job.phase == Phase::kRunning;
+    const bool urgent = job.priority < wish.priority ||
+                        (!wish.need.preemptible && room.now() >= wish.since + snapshot.settings.preempt_wait);
+    return snapshot.settings.preempt && snapshot.needs[job.need].preemptible && urgent &&
+           job.phase == Phase::kRunning && ranks.Of(room.now(), job.user, job.need, job.priority) > wish.rank;
   };
   std::vector<std::pair<std::size_t, std::vector<Index>>> candidates;
   for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu) {

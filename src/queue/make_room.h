@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "queue/priority.h"
 #include "queue/room.h"
 
 namespace gpuman::queue {
@@ -20,10 +21,13 @@ struct Making {
 // GPUs that are free for the job already are not filled by that. nullopt: no such moves are enough.
 std::optional<Making> MakeRoomByMoving(const Room& room, const Wish& wish);
 
-// Preemptible jobs leave: for a job that is not preemptible itself any of them, else those of lower priority;
-// each after Settings::preempt_after on its GPU. As few as possible, those first that lose nothing
-// (suspendable), then of lower priority, then newer. With nobody named: all that is in the way is leaving
-// already. nullopt: they are not enough. `again`: when it may be worth trying again, if time alone helps.
-std::optional<Making> MakeRoomByPreempting(const Room& room, const Wish& wish, WallTime& again);
+// Preemptible jobs leave: for a job of higher priority, or one that is not preemptible and has waited for
+// Settings::preempt_wait; each after Settings::preempt_after on its GPU, and only if it would come after that
+// job if it waited from now on: else it would be back first. As few as possible, those first that lose
+// nothing (suspendable), then of lower priority, then newer. With nobody named: all that is in the way is
+// leaving already. nullopt: they are not enough. `again`: when it may be worth trying again, if time alone
+// helps.
+std::optional<Making> MakeRoomByPreempting(const Room& room, const Ranks& ranks, const Wish& wish,
+                                           WallTime& again);
 
 }  // namespace gpuman::queue

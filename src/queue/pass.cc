@@ -47,6 +47,7 @@ class Passing {
   Passing(const Snapshot& snapshot, WallTime now)
       : snapshot_(snapshot),
         now_(now),
+        ranks_(snapshot, now),
         room_(snapshot, now),
         tally_(snapshot),
         refused_(snapshot.needs.size(), Reason::kStarts),
@@ -87,7 +88,6 @@ class Passing {
 
   // Those that want to run, ranked; what keeps the others is said here.
   std::vector<Ranked> Sift() {
-    const Ranks ranks(snapshot_, now_);
     std::vector<Ranked> ranked;
     ranked.reserve(snapshot_.waiting.size());
     for (std::uint32_t i = 0; i < snapshot_.waiting.size(); ++i) {
@@ -95,7 +95,7 @@ class Passing {
       const Reason reason = ReasonToWait(job);
       if (reason == Reason::kStarts) {
         const bool plain = tally_.IsFree(job) && !snapshot_.paused && !room_.IsPrivileged(job.user);
-        ranked.push_back({ranks.Of(std::max(job.since, job.begin), job.user, job.need, job.priority), i,
+        ranked.push_back({ranks_.Of(std::max(job.since, job.begin), job.user, job.need, job.priority), i,
                           plain ? job.need : kNone});
         continue;
       }
@@ -106,7 +106,7 @@ class Passing {
     for (std::uint32_t i = 0; i < snapshot_.running.size(); ++i) {
       const Running& job = snapshot_.running[i];
       if (job.phase == Phase::kSuspended && job.wants_back)
-        ranked.push_back({ranks.Of(job.since, job.user, job.need, job.priority),
+        ranked.push_back({ranks_.Of(job.since, job.user, job.need, job.priority),
                           static_cast<std::uint32_t>(snapshot_.waiting.size()) + i, kNone});
     }
     std::sort(plan_.cancels.begin(), plan_.cancels.end(),
@@ -137,6 +137,8 @@ class Passing {
         break;
       }
     }
+    std::sort(plan_.preempts.begin(), plan_.preempts.end(),
+              [](const auto& a, const auto& b) { return a.job < b.job; });
   }
 
   void Preempted(Index running, JobId for_job) {
@@ -166,7 +168,7 @@ class Passing {
   }
 
   void Start(Index waiting, const Waiting& job) {
-    const Wish wish = WishOf(snapshot_.needs[job.need], job.user, job.id, job.priority, job.since);
+    const Wish wish = WishOf(job);
     const bool alike = !room_.IsPrivileged(job.user);  // what is said to it is said to all with its need
     if (alike && !MayAttempt(job.need)) refused_[job.need] = refusals_.Of(wish);
     if (alike && refused_[job.need] != Reason::kStarts && !MayAttempt(job.need))
@@ -196,9 +198,9 @@ class Passing {
   void ConsiderSuspended(Index running) {
     const Running& job = snapshot_.running[running];
     if (snapshot_.paused || tally_.Refuses(job) != Reason::kStarts) return;
-    Wish wish = WishOf(snapshot_.needs[job.need], job.user, job.id, job.priority, job.since);
+    Wish wish = WishOf(job);
     if (wish.need.time_limit.count() > 0) wish.end = room_.EndOf(job);
-    wish.host_counted = true;
+    wish.host_counted = wish.resumes = true;
     if (!job.movable) {
       wish.need.possible = job.gpus;
       wish.need.exact = true;
@@ -214,9 +216,14 @@ class Passing {
     }
   }
 
-  Wish WishOf(const Need& need, Index user, JobId job, std::int16_t priority, WallTime since) const {
-    Wish wish{.need = need, .user = user, .job = job, .priority = priority, .since = since};
-    if (need.time_limit.count() > 0) wish.end = now_ + need.time_limit;
+  // Of a waiting or a running job.
+  template <typename Job>
+  Wish WishOf(const Job& job) const {
+    Wish wish{.need = snapshot_.needs[job.need], .user = job.user, .job = job.id, .priority = job.priority};
+    wish.since = job.since;
+    if constexpr (requires { job.begin; }) wish.since = std::max(job.since, job.begin);
+    wish.rank = ranks_.Of(wish.since, job.user, job.need, job.priority);
+    if (wish.need.time_limit.count() > 0) wish.end = now_ + wish.need.time_limit;
     return wish;
   }
 
@@ -230,8 +237,9 @@ class Passing {
     --attempts_;
     WallTime again = kNever;
     auto making = MakeRoomByMoving(room_, wish);
-    if (!making) making = MakeRoomByPreempting(room_, wish, again);
+    if (!making) making = MakeRoomByPreempting(room_, ranks_, wish, again);
     if (!making) {
+      if (!wish.need.preemptible) WakeAt(wish.since + snapshot_.settings.preempt_wait);
       if (need != kNone) attempted_[need] = true;
       WakeAt(again);
       return false;
@@ -239,7 +247,7 @@ class Passing {
     for (const auto& [running, to] : making->moves) {
       const Running& job = snapshot_.running[running];
       plan_.moves.push_back({job.id, job.gpus, to, wish.job});
-      Wish moved = WishOf(snapshot_.needs[job.need], job.user, job.id, job.priority, job.since);
+      Wish moved = WishOf(job);
       moved.end = room_.EndOf(job);
       moved.host_counted = true;
       room_.Take(moved, to);
@@ -254,13 +262,14 @@ class Passing {
   // known.
   WallTime KeepFor(const Wish& wish) {
     if (kept_) return kNever;
-    const auto ahead = Earliest(room_, wish);
+    const auto ahead = Earliest(room_, ranks_, wish);
     if (!ahead) return kNever;
     kept_ = true;
-    if (ahead->at == kNever && now_ < wish.since + snapshot_.settings.patience)
-      WakeAt(wish.since + snapshot_.settings.patience);
-    else
-      room_.Claim(wish, ahead->gpus, ahead->at == kNever ? now_ : ahead->at);
+    if (const WallTime keep = wish.since + snapshot_.settings.patience; now_ < keep) {
+      WakeAt(keep);
+      return kNever;
+    }
+    room_.Claim(wish, ahead->gpus, ahead->at == kNever ? now_ + snapshot_.settings.slack : ahead->at);
     return ahead->at;
   }
 
@@ -272,6 +281,7 @@ class Passing {
   const Snapshot& snapshot_;
   WallTime now_;
   Plan plan_{};
+  Ranks ranks_;
   Room room_;
   Tally tally_;
   std::vector<Reason> refused_;  // of each need: why there is no room for it any more in this pass

@@ -386,6 +386,40 @@ TEST(QueuePass, AJobKeepsItsGpuForAWhileBeforeItIsPreempted) {
   EXPECT_EQ(plan.wake_at, kStart + 40s);
 }
 
+TEST(QueuePass, WithoutHigherPriorityAJobPreemptsAfterItHasWaited) {
+  Lab lab(1);
+  lab.settings.preempt_wait = 2h;
+  lab.Runs(Preemptible(Lab::Gpus(1)), {0});
+  const JobId job = lab.Waits(Lab::Gpus(1));
+  const Plan plan = lab.Decide();
+  EXPECT_TRUE(plan.preempts.empty());
+  ASSERT_TRUE(plan.wake_at);
+  lab.now = *plan.wake_at;
+  EXPECT_EQ(lab.Decide().preempts.size(), 1u);
+  lab.now = kStart;
+  lab.book.Erase(job);
+  lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.priority = 129; }));
+  EXPECT_EQ(lab.Decide().preempts.size(), 1u);
+}
+
+TEST(QueuePass, NobodyIsPreemptedWhoWouldBeBackFirst) {
+  Lab lab(1);
+  lab.settings.priority_step = 1h;
+  lab.Runs(With(Preemptible(Lab::Gpus(1)), [](Request& r) { r.priority = 200; }), {0});
+  lab.Waits(Lab::Gpus(1));
+  EXPECT_TRUE(lab.Decide().preempts.empty());
+}
+
+TEST(QueuePass, WhereNoEndIsKnownShortJobsStillStart) {
+  Lab lab(2);
+  lab.settings.slack = 1h;
+  lab.Runs(Lab::Gpus(1), {0});
+  lab.Waits(Lab::Gpus(2));
+  lab.Waits(Lab::Gpus(1, 2h));
+  lab.Waits(Lab::Gpus(1, 1h));
+  EXPECT_EQ(Text(lab.Decide().starts), "4:1");
+}
+
 TEST(QueuePass, PreemptibleJobsPreemptOnlyThoseOfLowerPriority) {
   Lab lab(1);
   lab.Runs(Preemptible(Lab::Gpus(1)), {0});

@@ -9,6 +9,7 @@ namespace gpuman::queue {
 namespace {
 
 constexpr double kFloorSeconds = 3600;
+constexpr std::size_t kFew = 1000;  // below, comparing is quicker than counting
 
 JobId IdOf(const Snapshot& snapshot, std::uint32_t entry) {
   const std::size_t waiting = snapshot.waiting.size();
@@ -19,15 +20,18 @@ JobId IdOf(const Snapshot& snapshot, std::uint32_t entry) {
 void RadixSort(std::vector<Ranked>& ranked) {
   constexpr unsigned kBits = 11;
   constexpr std::size_t kBuckets = std::size_t{1} << kBits;
+  const auto digit = [](const Ranked& each, unsigned shift) {
+    return (static_cast<std::uint64_t>(each.rank) >> shift) % kBuckets;
+  };
   std::uint64_t most = 0;
-  for (const Ranked& each : ranked) most = std::max(most, each.rank);
+  for (const Ranked& each : ranked) most = std::max(most, static_cast<std::uint64_t>(each.rank));
   std::vector<Ranked> other(ranked.size());
   for (unsigned shift = 0; shift < 64 && (most >> shift) != 0; shift += kBits) {
     std::array<std::uint32_t, kBuckets> starts{};
-    for (const Ranked& each : ranked) ++starts[(each.rank >> shift) % kBuckets];
+    for (const Ranked& each : ranked) ++starts[digit(each, shift)];
     std::uint32_t sum = 0;
     for (auto& start : starts) sum += std::exchange(start, sum);
-    for (const Ranked& each : ranked) other[starts[(each.rank >> shift) % kBuckets]++] = each;
+    for (const Ranked& each : ranked) other[starts[digit(each, shift)]++] = each;
     ranked.swap(other);
   }
 }
@@ -58,7 +62,12 @@ std::vector<double> FairShares(const Snapshot& snapshot, WallTime now) {
   std::vector<Usage> usage;
   for (const Account& user : snapshot.users) usage.push_back(user.usage);
   std::vector<bool> active(usage.size(), false);
-  for (const Running& job : snapshot.running) {
+  // By id: sums of floating point numbers depend on the order.
+  std::vector<const Running*> running;
+  for (const Running& job : snapshot.running) running.push_back(&job);
+  std::sort(running.begin(), running.end(), [](const Running* a, const Running* b) { return a->id < b->id; });
+  for (const Running* each : running) {
+    const Running& job = *each;
     usage[job.user].Add(RateOf(snapshot, snapshot.needs[job.need]), now - job.ran, now, settings.half_life);
     active[job.user] = true;
   }
@@ -99,9 +108,12 @@ Ranks::Ranks(const Snapshot& snapshot, WallTime now) : step_(snapshot.settings.p
 
 void Sort(const Snapshot& snapshot, std::vector<Ranked>& ranked) {
   std::int64_t first = INT64_MAX;
-  for (const Ranked& each : ranked) first = std::min(first, static_cast<std::int64_t>(each.rank));
-  for (Ranked& each : ranked) each.rank -= static_cast<std::uint64_t>(first);
-  RadixSort(ranked);
+  for (const Ranked& each : ranked) first = std::min(first, each.rank);
+  for (Ranked& each : ranked) each.rank -= first;
+  if (ranked.size() < kFew)
+    std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.rank < b.rank; });
+  else
+    RadixSort(ranked);
   SortEqualsById(snapshot, ranked);
 }
 

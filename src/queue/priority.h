@@ -28,7 +28,7 @@ std::vector<double> FairShares(const Snapshot& snapshot, WallTime now);
 
 // A job among those that want to run.
 struct Ranked {
-  std::uint64_t rank = 0;  // from Ranks; after Sort milliseconds after the first
+  std::int64_t rank = 0;  // from Ranks; after Sort milliseconds after the first
   std::uint32_t entry =
       0;  // a place in Snapshot::waiting or, counted on from there, in Snapshot::running (to be resumed)
   Index need = kNone;  // of a waiting job that no quota, throttle or reservation is about; else kNone
@@ -38,9 +38,9 @@ struct Ranked {
 class Ranks {
  public:
   Ranks(const Snapshot& snapshot, WallTime now);
-  std::uint64_t Of(WallTime since, Index user, Index need, int priority) const {
-    return static_cast<std::uint64_t>(since.time_since_epoch().count() - (priority - kUsualPriority) * step_ -
-                                      of_user_[user] - of_need_[need]);
+  std::int64_t Of(WallTime since, Index user, Index need, int priority) const {
+    return (since.time_since_epoch().count() - (priority - kUsualPriority) * step_ - of_user_[user] -
+            of_need_[need]);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "queue/record.h"
 #include "queue/simulator.h"
 #include "queue/tally.h"
 
@@ -119,7 +120,7 @@ void CheckQuotas(const Snapshot& snapshot, const Plan& plan) {
   for (const Start& start : plan.starts) tally.Start(snapshot.waiting[start.waiting]);
   for (Index user = 0; user < snapshot.users.size(); ++user) {
     if (snapshot.users[user].name == "ann") RC_ASSERT(tally.user(user).gpus <= kGpuQuota);
-    if (snapshot.users[user].name == "bob") RC_ASSERT(tally.user(user).gpu_seconds <= kHoursQuota * 3600);
+    if (snapshot.users[user].name == "bob") RC_ASSERT(tally.user(user).GpuHours() <= kHoursQuota);
   }
   for (Index project = 0; project < snapshot.projects.size(); ++project)
     RC_ASSERT(tally.project(project).running <= kRunningQuota);
@@ -164,6 +165,14 @@ TEST(QueueProperties, NoGpuIsOversoldNoQuotaPassedNoReservationBroken) {
 TEST(QueueProperties, EveryJobThatMayRunEnds) {
   EXPECT_TRUE(rc::check([] {
     Simulator world = MakeWorld();
+    std::map<JobId, std::string> why;
+    world.set_check([&](const Snapshot& snapshot, const Plan& plan, WallTime now) {
+      why.clear();
+      const Explainer explainer(snapshot, plan, now);
+      for (Index i = 0; i < snapshot.waiting.size(); ++i) why[snapshot.waiting[i].id] = explainer.Of(i);
+      for (const Running& job : snapshot.running)
+        why[job.id] = std::to_string(int(job.phase)) + " on " + job.gpus.to_string();
+    });
     world.Run(kStart + 24h * 30);
     for (const SimulatedJob& job : world.jobs()) {
       const bool too_wide = job.user == "ann" && job.request.gpus.count > kGpuQuota;
@@ -172,6 +181,12 @@ TEST(QueueProperties, EveryJobThatMayRunEnds) {
           std::chrono::duration<double, std::ratio<3600>>(job.request.time_limit.value_or(0ms)).count();
       const bool uncounted =
           job.user == "bob" && job.request.gpus.count > 0 && (!job.request.time_limit || hours > kHoursQuota);
+      if (job.ended.has_value() != !(too_wide || uncounted))
+        for (const auto& [id, text] : why) RC_LOG() << id.value << " started: " << text << "\n";
+      if (job.ended.has_value() != !(too_wide || uncounted))
+        RC_LOG() << job.user << " " << SerializeRequest(job.request) << " started " << job.started.has_value()
+                 << " preempted " << job.preemptions << " moved " << job.moves << " run " << job.run.count()
+                 << "\n";
       RC_ASSERT(job.ended.has_value() == !(too_wide || uncounted));
     }
   }));

@@ -95,7 +95,7 @@ bool Room::MayHold(std::size_t gpu, const Wish& wish, const Bars& bars) const {
   const Slot& slot = slots_[gpu];
   const bool leaves =
       wish.need.preemptible && snapshot_->settings.preempt;  // when somebody else's time comes
-  if (bars.claims && wish.end > slot.claimed && (!leaves || slot.claimed_firmly) &&
+  if (bars.claims && !wish.resumes && wish.end > slot.claimed && (!leaves || slot.claimed_firmly) &&
       !(wish.need.share && wish.need.memory <= slot.spare))
     return false;
   if (!bars.reservations) return true;

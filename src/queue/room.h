@@ -19,9 +19,11 @@ struct Wish {
   Index user = 0;
   JobId job{};
   std::int16_t priority = kUsualPriority;
+  std::int64_t rank = 0;      // priority.h
   WallTime since{};           // in the queue since
   WallTime end = kNever;      // if it starts now
-  bool host_counted = false;  // suspended: its host memory and processors are its own already
+  bool host_counted = false;  // it runs or is suspended: its host memory and processors are its own already
+  bool resumes = false;       // not bound by claims: who they are for may wait for what it holds
 };
 
 // Who holds a GPU, or a part of it.

@@ -31,8 +31,10 @@ base::Result<> Validate(const Settings& settings) {
   GPUMAN_TRY(CheckSpan("queue.short_job", settings.short_job, Millis(0)));
   GPUMAN_TRY(CheckSpan("queue.short_scale", settings.short_scale, Millis(1)));
   GPUMAN_TRY(CheckSpan("queue.half_life", settings.half_life, Millis(1000)));
-  GPUMAN_TRY(CheckSpan("queue.presumed", settings.presumed, Millis(1000)));
+  GPUMAN_TRY(CheckSpan("queue.presumed_time", settings.presumed, Millis(1000)));
   GPUMAN_TRY(CheckSpan("queue.patience", settings.patience, Millis(0)));
+  GPUMAN_TRY(CheckSpan("queue.slack", settings.slack, Millis(0)));
+  GPUMAN_TRY(CheckSpan("queue.preempt_wait", settings.preempt_wait, Millis(0)));
   GPUMAN_TRY(CheckSpan("queue.preempt_after", settings.preempt_after, Millis(0)));
   if (!(settings.memory_weight >= 0 && settings.memory_weight <= 1))
     return Fail(ErrorCode::kInvalidArgument, "queue.memory_weight must be from 0 to 1");

@@ -18,20 +18,23 @@ struct Settings {
   Choice choice = Choice::kSequential;
   std::uint64_t seed = 1;  // of kRandom
 
-  // The order, in waiting time (priority.h): what each of these is worth.
-  base::Millis priority_step{std::chrono::hours(1)};   // one step of priority, 0 to 255
-  base::Millis fair_share{std::chrono::hours(24)};     // between who used nothing and who used far too much
-  base::Millis short_job{std::chrono::hours(6)};       // between a job of no time and one of many hours
-  base::Millis short_scale{std::chrono::hours(1)};     // the time limit at which half of that is left
-  base::Millis half_life{std::chrono::hours(24 * 7)};  // of what was used
+  // The order, in waiting time (priority.h): what each of these is worth. docs/scheduler.md says why so much.
+  base::Millis priority_step{std::chrono::minutes(15)};  // one step of priority, 0 to 255
+  base::Millis fair_share{std::chrono::hours(4)};        // between who used nothing and who used far too much
+  base::Millis short_job{std::chrono::hours(24)};        // between a job of no time and one of many hours
+  base::Millis short_scale{std::chrono::hours(4)};       // the time limit at which half of that is left
+  base::Millis half_life{std::chrono::hours(24 * 7)};    // of what was used
   double memory_weight = 0.5;  // of GPU-byte-seconds in what was used, the rest GPU-seconds; 0 to 1
 
   // Taken for the length of a job without a time limit where an estimate needs one.
   base::Millis presumed{std::chrono::hours(24)};
-  // GPUs are kept free for the first job that does not fit: at once where it is known when it will, else
-  // after it has waited so long.
-  base::Millis patience{std::chrono::minutes(15)};
-  base::Millis preempt_after{std::chrono::minutes(1)};  // a preemptible job keeps its GPU so long at least
+  // The first job that does not fit has waited so long when GPUs are kept for it. 0: at once.
+  base::Millis patience{std::chrono::hours(6)};
+  // Where nobody knows when it will fit, jobs with a time limit up to this still start on those GPUs.
+  base::Millis slack{std::chrono::hours(4)};
+  // Preemptible jobs leave for jobs of higher priority, and for others that have waited so long.
+  base::Millis preempt_wait{std::chrono::hours(24)};
+  base::Millis preempt_after{std::chrono::minutes(1)};  // each keeps its GPU so long at least
   bool preempt = true;
   bool move = true;
   bool share_unmanaged = false;  // shared jobs may have what is free on a GPU with foreign processes

@@ -110,7 +110,7 @@ class Simulator {
     const SimulatedJob& what = jobs_[job];
     const Active& state = state_[job];
     if (state.state == State::kWaiting) {
-      lab_.book.PutWaiting({.id = IdOf(job), .user = what.user, .since = what.submit}, what.request);
+      lab_.book.PutWaiting({.id = IdOf(job), .user = what.user, .since = state.since}, what.request);
       return;
     }
     RunningJob row{
@@ -158,6 +158,7 @@ class Simulator {
     Active& state = state_[event.job];
     if (event.kind == Kind::kSubmit) {
       state.state = State::kWaiting;
+      state.since = now_;
     } else if (event.version != state.version) {
       return;
     } else if (event.kind == Kind::kEnd) {

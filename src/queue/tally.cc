@@ -9,9 +9,9 @@ Held HeldBy(const Need& need, Millis ran, bool suspended) {
   Held held{.running = 1, .gpus = suspended ? 0 : need.gpus};
   if (need.gpus == 0) return held;
   const double whole = need.time_limit.count() > 0
-                           ? std::chrono::duration<double>(std::max(need.time_limit, ran)).count()
+                           ? static_cast<double>(std::max(need.time_limit, ran).count())
                            : std::numeric_limits<double>::infinity();
-  held.gpu_seconds = need.gpus * whole;
+  held.gpu_millis = need.gpus * whole;
   return held;
 }
 
@@ -19,8 +19,8 @@ bool Allows(const Account& account, const Held& held, const Held& more) {
   const Quota& quota = account.quota;
   if (quota.running && held.running + more.running > *quota.running) return false;
   if (quota.gpus && more.gpus > 0 && held.gpus + more.gpus > *quota.gpus) return false;
-  if (!quota.gpu_hours || !(more.gpu_seconds > 0)) return true;
-  return account.window_gpu_seconds + held.gpu_seconds + more.gpu_seconds <= *quota.gpu_hours * 3600;
+  if (!quota.gpu_hours || !(more.gpu_millis > 0)) return true;
+  return account.window_gpu_seconds / 3600 + held.GpuHours() + more.GpuHours() <= *quota.gpu_hours;
 }
 
 Tally::Tally(const Snapshot& snapshot)
@@ -42,7 +42,7 @@ void Tally::Add(Index user, Index project, const Held& more) {
   const auto add = [&](Held& held) {
     held.running += more.running;
     held.gpus += more.gpus;
-    held.gpu_seconds += more.gpu_seconds;
+    held.gpu_millis += more.gpu_millis;
   };
   add(users_[user]);
   if (project != kNone) add(projects_[project]);

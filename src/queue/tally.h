@@ -13,8 +13,10 @@ namespace gpuman::queue {
 struct Held {
   int running = 0;  // jobs, suspended ones too
   int gpus = 0;     // without suspended ones
-  double gpu_seconds =
-      0;  // used by those that run, and what their time limits still allow; unlimited is infinity
+  // Used by those that run, and what their time limits still allow; infinity without a limit. Whole numbers,
+  // so sums are exact.
+  double gpu_millis = 0;
+  double GpuHours() const { return gpu_millis / 3'600'000; }
 };
 // Of one job.
 Held HeldBy(const Need& need, Millis ran, bool suspended);

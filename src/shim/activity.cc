@@ -80,6 +80,12 @@ bool IsDrained(Guest& guest) {
   return drained;
 }
 
+// Whether there will be no room for `bytes`; with `all`, for what all threads of the process wait for.
+bool IsDenied(const Guest& guest, std::uint64_t bytes, bool all) {
+  const std::uint64_t least = wire::Load(guest.ledger->denied);
+  return least != 0 && (bytes >= least || (all && wire::Load(guest.ledger->slot[guest.slot].wants) >= least));
+}
+
 }  // namespace
 
 AtGate::AtGate(Guest& guest) : guest_(guest) {
@@ -129,7 +135,7 @@ bool AwaitRoom(Guest& guest, std::uint64_t bytes, std::uint32_t offers, RoomWait
   const std::uint32_t patience = Joined(guest) ? wire::Load(guest.ledger->room_patience_ms) : 0;
   // A program may overwrite what its ledger says: nothing that the daemon writes is so long.
   constexpr std::uint32_t kMostMs = 3'600'000;
-  if (patience == 0 || patience > kMostMs || !MayStepAside()) return false;
+  if (patience == 0 || patience > kMostMs || !MayStepAside() || IsDenied(guest, bytes, false)) return false;
   if (wait.began == 0) wait.began = NowNs();
   const int before = errno;
   Tell(guest, [&](Watch& watch) {
@@ -145,7 +151,7 @@ bool AwaitRoom(Guest& guest, std::uint64_t bytes, std::uint32_t offers, RoomWait
       const std::uint64_t end =
           wait.began + std::uint64_t{wire::Load(guest.ledger->room_patience_ms)} * 1'000'000;
       const std::uint64_t now = NowNs();
-      if (offered || now >= end) break;
+      if (offered || now >= end || IsDenied(guest, bytes, true)) break;
       const std::uint64_t left_ms = (end - now) / 1'000'000 + 1;
       wire::WaitOn(guest.ledger->offers, offers,
                    static_cast<int>(left_ms < kLookEveryMs ? left_ms : kLookEveryMs));

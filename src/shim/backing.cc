@@ -94,7 +94,7 @@ std::uint64_t UnmapPiece(Guest& guest, const Piece& piece) {
 void TellImported(Guest& guest) {
   if (guest.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
   const Locked lock(guest.books);
-  const bool any = guest.imported != 0 || guest.foreign != 0;
+  const bool any = guest.imported != 0 || guest.foreign != 0 || wire::Load(guest.ipc.exports) != 0;
   wire::Store(guest.ledger->slot[guest.slot].flags, any ? wire::kHoldsImported : 0);
 }
 

@@ -29,16 +29,24 @@ bool FreeBacked(Guest& guest, driver::abi::CUdeviceptr pointer, driver::abi::CUr
 // All of a context that is gone.
 void DropBackedOf(Guest& guest, std::uint64_t context);
 // What was allocated where the pointer is, of what the shim allocates: its address, size and context.
-// `number` is that of a small allocation, else 0. False: the shim has nothing there; where that is a slab's,
-// nobody has.
+// `number` is that of a small allocation or of one of a pool, else 0. False: the shim has nothing there;
+// where that is a slab's, or a pool's, nobody has. For who does not hold guest.pools.
 struct Found {
   Region region;
   std::uint64_t number;
   bool slab;
+  driver::abi::CUmemoryPool handle;  // the pool that has it, while there is one
 };
 bool FindBacked(Guest& guest, driver::abi::CUdeviceptr pointer, Found& found);
 // For who holds the books: others can reach it, so it stays on the device.
 void PinRegion(Guest& guest, const Region& region);
+
+// A segment of the pool with that number: a region that goes with no context. In whole granules.
+driver::abi::CUresult MakeSegment(Guest& guest, const Where& where, unsigned pool, std::uint64_t bytes,
+                                  std::uint64_t& address);
+void GiveUpSegment(Guest& guest, std::uint64_t address);
+// Lets more devices use what segments of that pool there are.
+void OpenSegments(Guest& guest, unsigned pool, std::uint64_t readers, std::uint64_t writers);
 
 // Puts memory behind the pieces of the region that have none, and marks them so. What was done stays where it
 // fails.

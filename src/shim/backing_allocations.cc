@@ -3,6 +3,7 @@
 #include "shim/backing.h"
 #include "shim/drain.h"
 #include "shim/driver.h"
+#include "shim/stream_memory.h"
 
 namespace gpuman::shim {
 namespace {
@@ -32,7 +33,23 @@ CUresult WaitForWork(Guest& guest, std::uint64_t context) {
   return result;
 }
 
+// Memory of a pool goes with no context.
+CUresult WaitForAllWork(Guest& guest) {
+  std::uint64_t contexts[kMostDevices];
+  unsigned count = 0;
+  {
+    const Locked lock(guest.contexts);
+    guest.context.ForEach([&](std::uint64_t context, const Context&) {
+      if (count < kMostDevices) contexts[count++] = context;
+    });
+  }
+  CUresult result = CUDA_SUCCESS;
+  for (unsigned i = 0; i < count && result == CUDA_SUCCESS; ++i) result = WaitForContext(contexts[i]);
+  return result;
+}
+
 void GiveUp(Guest& guest, const Region& region) {
+  Unshare(guest, region);
   UnmapRegion(guest, region);
   auto* const free = GPUMAN_REAL(cuMemAddressFree);
   if (free != nullptr) free(region.address, region.bytes);
@@ -40,7 +57,7 @@ void GiveUp(Guest& guest, const Region& region) {
 
 // A region with memory behind it and `enter(region)` true of it, which is called with the books held.
 template <typename Enter>
-CUresult MakeRegion(Guest& guest, const Where& where, std::uint64_t bytes, Enter enter) {
+CUresult MakeRegion(Guest& guest, const Where& where, std::uint64_t bytes, Enter enter, unsigned pool = 0) {
   auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
   if (reserve == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   StartAttendant(guest);
@@ -50,6 +67,7 @@ CUresult MakeRegion(Guest& guest, const Where& where, std::uint64_t bytes, Enter
   CUresult result = reserve(&address, region.bytes, 0, 0, 0);
   if (result != CUDA_SUCCESS) return result;
   region.address = address;
+  region.pool = pool;
   region.readers = region.writers = DeviceBit(where.device);
   {
     const Locked lock(guest.books);
@@ -137,6 +155,12 @@ CUresult AllocateBacked(Guest& guest, const Where& where, CUdeviceptr* pointer, 
 bool FreeBacked(Guest& guest, CUdeviceptr pointer, CUresult& result) {
   Found found{};
   if (!FindBacked(guest, pointer, found) || found.region.address != pointer) return false;
+  if (found.region.pool != 0) {
+    result = WaitForAllWork(guest);
+    if (result == CUDA_SUCCESS && !FreeOfPool(guest, found.region.pool, pointer))
+      result = CUDA_ERROR_INVALID_VALUE;
+    return true;
+  }
   if (found.number != 0) {
     result = FreeSmall(guest, found);
     return true;
@@ -172,18 +196,62 @@ void DropBackedOf(Guest& guest, std::uint64_t context) {
 bool FindBacked(Guest& guest, CUdeviceptr pointer, Found& found) {
   found = {};
   if (!IsBacked(guest)) return false;
-  const Locked lock(guest.books);
-  const Region* const known = guest.regions.Find(pointer);
-  if (known == nullptr || known->token != 0) return false;
-  found.region = *known;
-  found.slab = guest.slabs.Has(known->address);
-  if (!found.slab) return true;
-  Small small{};
-  if (!guest.slabs.Find(known->address, pointer, small)) return false;
-  found.region.address = small.address;
-  found.region.size = small.size;
-  found.number = small.number;
-  return true;
+  {
+    const Locked lock(guest.books);
+    const Region* const known = guest.regions.Find(pointer);
+    if (known == nullptr || known->token != 0) return false;
+    found.region = *known;
+    found.slab = known->pool != 0 || guest.slabs.Has(known->address);
+    if (!found.slab) return true;
+    Small small{};
+    if (known->pool == 0) {
+      if (!guest.slabs.Find(known->address, pointer, small)) return false;
+      found.region.address = small.address;
+      found.region.size = small.size;
+      found.number = small.number;
+      return true;
+    }
+  }
+  return FindInPool(guest, found.region, pointer, found);
+}
+
+CUresult MakeSegment(Guest& guest, const Where& where, unsigned pool, std::uint64_t bytes,
+                     std::uint64_t& address) {
+  const auto enter = [&](const Region& region) {
+    address = region.address;
+    return true;
+  };
+  return MakeRegion(guest, where, bytes, enter, pool);
+}
+
+void GiveUpSegment(Guest& guest, std::uint64_t address) {
+  Region region{};
+  {
+    const Locked lock(guest.books);
+    if (!guest.regions.Take(address, region)) return;
+  }
+  GiveUp(guest, region);
+  TellEvictable(guest);
+}
+
+void OpenSegments(Guest& guest, unsigned pool, std::uint64_t readers, std::uint64_t writers) {
+  for (std::uint64_t from = 0;;) {
+    Region region{};
+    {
+      const Locked lock(guest.books);
+      for (std::size_t i = 0; i < guest.regions.size() && region.bytes == 0; ++i) {
+        const Region& one = guest.regions.at(i);
+        if (one.pool == pool && one.address > from) region = one;
+      }
+      if (region.bytes == 0) return;
+      from = region.address;
+    }
+    region.readers |= readers;
+    region.writers |= writers;
+    if (GiveAccess(region) != CUDA_SUCCESS) continue;
+    const Locked lock(guest.books);
+    guest.regions.SetAccess(region.address, region.readers, region.writers);
+  }
 }
 
 }  // namespace gpuman::shim

@@ -63,7 +63,7 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(nvmlDeviceGetMemoryInfo_v2, kQuery)
 
 // Replaced only in a process whose memory can leave the GPU, since only there they have something to say; all
-// behind the gate (gate.h).
+// behind the gate (gate.h). What opens another process's memory allocates nothing here: who made it counts it.
 #define GPUMAN_SHIM_BACKED(X) \
   X(cuMemGetAddressRange_v2, kQuery, NONE) \
   X(cuPointerGetAttribute, kQuery, NONE) \
@@ -71,6 +71,13 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMemGetAllocationPropertiesFromHandle, kQuery, NONE) \
   X(cuMemExportToShareableHandle, kPass, NONE) \
   X(cuMemGetHandleForAddressRange, kPass, NONE) \
+  X(cuMemPoolGetAttribute, kQuery, NONE) \
+  X(cuMemPoolSetAttribute, kPass, NONE) \
+  X(cuMemPoolSetAccess, kPass, NONE) \
+  X(cuIpcGetMemHandle, kPass, NONE) \
+  X(cuIpcOpenMemHandle, kAllocate, NONE) \
+  X(cuIpcOpenMemHandle_v2, kAllocate, NONE) \
+  X(cuIpcCloseMemHandle, kFree, NONE) \
   X(cuMulticastBindMem, kPass, NONE) \
   X(cuMulticastBindAddr, kPass, NONE) \
   X(cuStreamBeginCapture, kPass, PTSZ) \
@@ -79,7 +86,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
 
 // The driver's own, behind the gate in such a process: what submits work, and what allocates, frees or asks with
 // no body of the shim's. Everywhere else a program gets the driver's address.
-//   - What opens another process's memory allocates nothing here: who made it counts it.
 //   - What loads code or instantiates a graph takes bytes that nobody tells: the daemon sees them in the driver's
 //     own count and takes them from the limit (`outside` in the ledger).
 #define GPUMAN_SHIM_GATED(X) \
@@ -90,8 +96,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuLibraryLoadData, kAllocate, NONE) \
   X(cuLibraryLoadFromFile, kAllocate, NONE) \
   X(cuFuncLoad, kAllocate, NONE) \
-  X(cuIpcOpenMemHandle, kAllocate, NONE) \
-  X(cuIpcOpenMemHandle_v2, kAllocate, NONE) \
   X(cuGraphInstantiate, kAllocate, NONE) \
   X(cuGraphInstantiate_v2, kAllocate, NONE) \
   X(cuGraphInstantiateWithFlags, kAllocate, NONE) \
@@ -99,7 +103,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuDeviceGraphMemTrim, kFree, NONE) \
   X(cuModuleUnload, kFree, NONE) \
   X(cuLibraryUnload, kFree, NONE) \
-  X(cuIpcCloseMemHandle, kFree, NONE) \
   X(cuGraphExecDestroy, kFree, NONE) \
   X(cuLaunchKernel, kSubmit, PTSZ) \
   X(cuLaunchKernelEx, kSubmit, PTSZ) \
@@ -183,13 +186,17 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuDeviceGetUuid) \
   X(cuDeviceGetUuid_v2) \
   X(cuDevicePrimaryCtxGetState) \
+  X(cuEventCreate) \
+  X(cuEventDestroy_v2) \
+  X(cuEventQuery) \
   X(cuMemAddressReserve) \
   X(cuMemGetAllocationGranularity) \
-  X(cuMemPoolGetAttribute) \
   X(cuMipmappedArrayGetMemoryRequirements) \
   X(cuStreamGetCtx) \
+  X(cuStreamGetId) \
   X(cuStreamIsCapturing) \
   X(cuStreamQuery) \
+  X(cuStreamWaitEvent) \
   X(cuThreadExchangeStreamCaptureMode) \
   X(nvmlDeviceGetUUID)
 
@@ -199,7 +206,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuDevicePrimaryCtxGetState, kQuery) \
   X(cuMemRangeGetAttribute, kQuery) \
   X(cuMemRangeGetAttributes, kQuery) \
-  X(cuMemPoolGetAttribute, kQuery) \
   X(cuMemGetAllocationGranularity, kQuery) \
   X(cuArrayGetMemoryRequirements, kQuery) \
   X(cuMipmappedArrayGetMemoryRequirements, kQuery) \
@@ -286,9 +292,6 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuMemHostRegister, kPass) \
   X(cuMemHostRegister_v2, kPass) \
   X(cuMemHostUnregister, kPass) \
-  X(cuIpcGetMemHandle, kPass) \
-  X(cuMemPoolSetAttribute, kPass) \
-  X(cuMemPoolSetAccess, kPass) \
   X(cuMemPoolGetAccess, kPass) \
   X(cuMemAddressReserve, kPass) \
   X(cuArrayGetDescriptor_v2, kPass) \

@@ -2,8 +2,8 @@
 //
 // All of it lies in memory that a fork wipes (MADV_WIPEONFORK): a child starts with zeros, which is a guest
 // that has not been anywhere yet, with every mutex free. That is how the driver sees it too: contexts do not
-// survive a fork. No mutex is held while the driver is called, except `pools` and `contexts`, each around
-// calls of its own kind. Order: contexts or pools, then books, then meter.
+// survive a fork. No mutex is held while the driver is called, except `pools`, `contexts` and `ipc.mutex`,
+// each around calls of its own kind. Order: contexts, pools, ipc, books, meter.
 //
 // What can leave the device is changed by calls that have passed the gate, under `books`, and by the
 // attendant while the gate is closed.
@@ -27,7 +27,10 @@
 #include "shim/attendant.h"
 #include "shim/drain.h"
 #include "shim/gate.h"
+#include "shim/ipc.h"
+#include "shim/ipc_server.h"
 #include "shim/kept_file.h"
+#include "shim/stream_pools.h"
 #include "shim/vault.h"
 
 namespace gpuman::shim {
@@ -110,6 +113,7 @@ struct Guest {
   std::uint64_t spare[kMostDevices];   // counted, for a pool that grows at the limit
   std::uint64_t ending[kMostDevices];  // of pools that were destroyed while work went on
   bool pools_used;                     // atomic
+  StreamMemory streams;
   pthread_mutex_t contexts;
   Table<Context> context;
   std::uint64_t primary[kMostDevices];
@@ -138,6 +142,8 @@ struct Guest {
   Drain drain;
   Attendant attendant;
   Vault vault;
+  Ipc ipc;
+  IpcServer ipc_server;
   unsigned segments;  // of host memory that has the data that is away; the attendant's own
   int segment[ledger::wire::kMostSegments];  // in the vault
 };

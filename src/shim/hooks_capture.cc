@@ -3,6 +3,7 @@
 #include "ledger/wire/orders.h"
 #include "shim/guest.h"
 #include "shim/hooks.h"
+#include "shim/streams.h"
 
 namespace gpuman::shim {
 namespace {
@@ -13,8 +14,6 @@ bool Captures(CUstream queried) {
   CUstreamCaptureStatus status{};
   return ask != nullptr && ask(queried, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
-
-CUstream PerThread(CUstream stream) { return stream == nullptr ? CU_STREAM_PER_THREAD : stream; }
 
 template <typename Begin>
 CUresult BeginIn(Begin begin) {

@@ -17,6 +17,8 @@ void Gone(Guest& guest, std::uint64_t context) {
   Context entry{};
   if (guest.context.Take(context, entry)) GiveBack(guest, entry.device, entry.held);
   DropBackedOf(guest, context);
+  CloseSharedOf(guest, context);
+  PoolsWithoutContext(guest, context);
   constexpr unsigned kBatch = 256;
   Allocation taken[kBatch];
   for (unsigned count = kBatch; count == kBatch;) {

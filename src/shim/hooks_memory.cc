@@ -4,6 +4,8 @@
 #include "shim/meter.h"
 #include "shim/paging.h"
 #include "shim/pools.h"
+#include "shim/stream_memory.h"
+#include "shim/streams.h"
 
 namespace gpuman::shim {
 namespace {
@@ -91,6 +93,9 @@ CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allo
     return allocate(nullptr, where);
   const std::uint64_t reserved = RoundUp(asked, where.granule);
   return WithRoom(&*visit, reserved, [&](bool& full) {
+    const CUresult result = TryWithin(*visit, where, pointer, reserved, allocate, made, full);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || !TrimForOthers(*visit, where.device)) return result;
+    full = false;
     return TryWithin(*visit, where, pointer, reserved, allocate, made, full);
   });
 }
@@ -133,6 +138,23 @@ CUresult FreeAt(CUdeviceptr pointer, Free free) {
   if (allocation.managed) TellManaged(*visit);
   GiveBack(*visit, allocation.device, bytes);
   return result;
+}
+
+// In the order of a stream, as calls without the per-thread default stream name it.
+template <typename Free>
+CUresult FreeIn(CUstream queried, CUdeviceptr pointer, Free free) {
+  if (const Visit visit; visit && pointer != 0) {
+    CUresult result{};
+    switch (FreeInOrder(*visit, pointer, queried, result)) {
+      case FreedInOrder::kDone:
+        return result;
+      case FreedInOrder::kDriver:
+        return free();
+      case FreedInOrder::kNotOfPools:
+        break;
+    }
+  }
+  return FreeAt(pointer, free);
 }
 
 }  // namespace
@@ -198,13 +220,13 @@ CUresult cuMemFree_v2(CUdeviceptr pointer) {
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
   auto* const real = GPUMAN_REAL(cuMemFreeAsync);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  return FreeAt(pointer, [&] { return real(pointer, stream); });
+  return FreeIn(stream, pointer, [&] { return real(pointer, stream); });
 }
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
   auto* const real = GPUMAN_REAL_TWIN(cuMemFreeAsync, _ptsz);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  return FreeAt(pointer, [&] { return real(pointer, stream); });
+  return FreeIn(PerThread(stream), pointer, [&] { return real(pointer, stream); });
 }
 
 }  // namespace hook

@@ -12,8 +12,12 @@ void Answer(void* data, T value) {
   __builtin_memcpy(data, &value, sizeof(T));
 }
 
+struct Seen : Found {
+  bool own;
+};
+
 // The driver's answer in `data` becomes that of plain memory.
-void Mend(const Found& found, CUpointer_attribute attribute, void* data) {
+void Mend(const Seen& found, CUpointer_attribute attribute, void* data) {
   const Region& region = found.region;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -30,6 +34,11 @@ void Mend(const Found& found, CUpointer_attribute attribute, void* data) {
       return;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return Answer(data, std::uint64_t{CU_MEM_HANDLE_TYPE_NONE});
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      return Answer(data, static_cast<unsigned>(found.own && region.pool == 0));
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      if (region.pool != 0) Answer(data, found.handle);
+      return;
     default:
       return;
   }
@@ -44,6 +53,17 @@ void MendTypes(Guest& guest, CUpointer_attribute attribute, void* data, CUdevice
   Answer(data, types & TypesAt(guest, pointer));
 }
 
+// What is there: allocated here, or opened of another process.
+bool FindAny(Guest& guest, CUdeviceptr pointer, Seen& seen) {
+  seen.own = FindBacked(guest, pointer, seen);
+  if (seen.own || seen.slab) return seen.own;
+  Opened opened{};
+  if (!FindShared(guest, pointer, seen.region.address, opened)) return false;
+  seen.region.size = opened.bytes;
+  seen.region.context = opened.context;
+  return true;
+}
+
 }  // namespace
 
 namespace hook {
@@ -53,9 +73,9 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr po
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(base, size, pointer);
   const Visit visit;
-  Found found{};
+  Seen found{};
   if (!visit || result != CUDA_SUCCESS) return result;
-  if (!FindBacked(*visit, pointer, found)) return found.slab ? CUDA_ERROR_NOT_FOUND : result;
+  if (!FindAny(*visit, pointer, found)) return found.slab ? CUDA_ERROR_NOT_FOUND : result;
   if (base != nullptr) *base = found.region.address;
   if (size != nullptr) *size = found.region.size;
   return result;
@@ -66,10 +86,10 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(data, attribute, ptr);
   const Visit visit;
-  Found found{};
+  Seen found{};
   if (!visit || result != CUDA_SUCCESS) return result;
   MendTypes(*visit, attribute, data, ptr);
-  if (FindBacked(*visit, ptr, found)) Mend(found, attribute, data);
+  if (FindAny(*visit, ptr, found)) Mend(found, attribute, data);
   return found.slab && found.number == 0 ? CUDA_ERROR_INVALID_VALUE : result;
 }
 
@@ -79,9 +99,9 @@ CUresult cuPointerGetAttributes(unsigned int num_attributes, CUpointer_attribute
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(num_attributes, attributes, data, ptr);
   const Visit visit;
-  Found found{};
+  Seen found{};
   if (!visit || result != CUDA_SUCCESS) return result;
-  const bool backed = FindBacked(*visit, ptr, found);
+  const bool backed = FindAny(*visit, ptr, found);
   for (unsigned i = 0; i < num_attributes; ++i) {
     MendTypes(*visit, attributes[i], data[i], ptr);
     if (backed) Mend(found, attributes[i], data[i]);

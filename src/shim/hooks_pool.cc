@@ -2,40 +2,12 @@
 #include "shim/hooks.h"
 #include "shim/meter.h"
 #include "shim/pools.h"
+#include "shim/stream_memory.h"
+#include "shim/stream_pools.h"
+#include "shim/streams.h"
 
 namespace gpuman::shim {
 namespace {
-
-bool IsCapturing(CUstream stream) {
-  auto* const ask = GPUMAN_REAL(cuStreamIsCapturing);
-  CUstreamCaptureStatus status{};
-  return ask == nullptr || ask(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-// The device of the stream.
-bool WhereOf(Guest& guest, CUstream stream, Where& where) {
-  if (!CurrentWhere(guest, where)) return false;
-  if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) return true;
-  auto* const ask = GPUMAN_REAL(cuStreamGetCtx);
-  CUcontext context = nullptr;
-  if (ask == nullptr || ask(stream, &context) != CUDA_SUCCESS) return false;
-  const std::uint64_t number = reinterpret_cast<std::uintptr_t>(context);
-  if (number == where.context) return true;
-  {
-    const Locked lock(guest.contexts);
-    if (const Context* const known = guest.context.Find(number)) {
-      where = {known->device, number, GranuleOf(guest, known->device)};
-      return where.granule != 0;
-    }
-  }
-  // Made where the shim did not see it.
-  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
-  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
-  if (push == nullptr || pop == nullptr || push(context) != CUDA_SUCCESS) return false;
-  const bool found = CurrentWhere(guest, where);
-  pop(&context);
-  return found;
-}
 
 // Where the bytes came from; null where the driver does not tell.
 CUmemoryPool PoolOf(CUdeviceptr pointer) {
@@ -44,12 +16,6 @@ CUmemoryPool PoolOf(CUdeviceptr pointer) {
   if (ask == nullptr || ask(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, pointer) != CUDA_SUCCESS)
     return nullptr;
   return pool;
-}
-
-CUmemoryPool CurrentPool(int device) {
-  auto* const ask = GPUMAN_REAL(cuDeviceGetMemPool);
-  CUmemoryPool pool = nullptr;
-  return ask != nullptr && ask(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
 }
 
 // Waits for the frees of this stream, until which pools cannot give their memory back. Only this stream's:
@@ -112,6 +78,9 @@ CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream qu
   // Captured, it is a node of a graph: the graph takes memory when it runs.
   if (!visit || pointer == nullptr || bytes == 0 || IsCapturing(queried) || !WhereOf(*visit, queried, where))
     return source.allocate();
+  CUresult answer{};
+  if (IsBacked(*visit) && AllocateInOrder(*visit, {where, source.pool, queried, bytes}, pointer, answer))
+    return answer;
   return WithRoom(&*visit, bytes, [&](bool& full) {
     bool refused = false;
     const CUresult result = TryFromPool(*visit, where.device, pointer, bytes, source, refused, full);
@@ -120,14 +89,16 @@ CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream qu
   });
 }
 
-CUstream PerThread(CUstream stream) { return stream == nullptr ? CU_STREAM_PER_THREAD : stream; }
-
 // After a wait: pools may have less now.
 CUresult Waited(CUresult result) {
   const Visit visit;
-  if (!visit || !__atomic_load_n(&(*visit).pools_used, __ATOMIC_ACQUIRE)) return result;
+  if (!visit) return result;
+  const bool drivers = __atomic_load_n(&(*visit).pools_used, __ATOMIC_ACQUIRE);
+  const bool own = __atomic_load_n(&(*visit).streams.any, __ATOMIC_ACQUIRE) != 0;
+  if (!drivers && !own) return result;
   const Locked lock((*visit).pools);
-  RefreshPools(*visit);
+  if (drivers) RefreshPools(*visit);
+  if (own) ReleaseAfterWait(*visit);
   return result;
 }
 
@@ -207,7 +178,9 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* pool_props) {
   if (!visit || pool == nullptr || pool_props == nullptr) return real(pool, pool_props);
   const Locked lock((*visit).pools);
   const CUresult result = real(pool, pool_props);
-  if (result == CUDA_SUCCESS) PoolMade(*visit, *pool, pool_props->location);
+  if (result != CUDA_SUCCESS) return result;
+  PoolMade(*visit, *pool, pool_props->location);
+  ServePool(*visit, *pool, *pool_props);
   return result;
 }
 
@@ -219,13 +192,25 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   const Locked lock((*visit).pools);
   const Leaving leaving = BeforeDestroy(*visit, pool);
   const CUresult result = real(pool);
-  if (result == CUDA_SUCCESS) AfterDestroy(*visit, pool, leaving);
+  if (result != CUDA_SUCCESS) return result;
+  AfterDestroy(*visit, pool, leaving);
+  PoolDestroyed(*visit, pool);
   return result;
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t min_bytes_to_keep) {
   auto* const real = GPUMAN_REAL(cuMemPoolTrimTo);
-  return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : Waited(real(pool, min_bytes_to_keep));
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const CUresult result = real(pool, min_bytes_to_keep);
+  if (const Visit visit; visit && result == CUDA_SUCCESS) {
+    const Locked lock((*visit).pools);
+    if (StreamPool* const own = KnownPool(*visit, pool)) {
+      const Relaxed relaxed;
+      SettleBlocks(*visit, *own);
+      ReleaseSegments(*visit, *own, min_bytes_to_keep);
+    }
+  }
+  return Waited(result);
 }
 
 CUresult cuCtxSynchronize() {

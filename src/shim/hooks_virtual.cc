@@ -2,6 +2,7 @@
 #include "shim/backing.h"
 #include "shim/hooks.h"
 #include "shim/meter.h"
+#include "shim/pools.h"
 #include "shim/program_memory.h"
 
 namespace gpuman::shim {
@@ -34,7 +35,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
   const std::uint64_t granule = GranuleOf(*visit, device);
   if (granule == 0) return real(handle, size, prop, flags);
   const std::uint64_t bytes = RoundUp(size, granule);
-  const CUresult result = WithRoom(&*visit, bytes, [&](bool& full) {
+  const auto create = [&](bool& full) {
     if (!Reserve(*visit, device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
     const bool room = IsWithinRoom(*visit, device);
     const CUresult created =
@@ -42,6 +43,12 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
     full = created == CUDA_ERROR_OUT_OF_MEMORY;
     if (created != CUDA_SUCCESS) GiveBack(*visit, device, bytes);
     return created;
+  };
+  const CUresult result = WithRoom(&*visit, bytes, [&](bool& full) {
+    const CUresult created = create(full);
+    if (created != CUDA_ERROR_OUT_OF_MEMORY || !TrimForOthers(*visit, device)) return created;
+    full = false;
+    return create(full);
   });
   if (result != CUDA_SUCCESS) return result;
   const Locked lock((*visit).books);

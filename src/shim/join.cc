@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -16,6 +15,7 @@
 
 #include "ledger/wire/messages.h"
 #include "ledger/wire/transfer.h"
+#include "shim/threads.h"
 
 namespace gpuman::shim {
 namespace {
@@ -160,18 +160,6 @@ Reply Ask(const char* path, Path kind, Place& place, const Ends& ends) {
   }
   return Reply::kNoDaemon;
 }
-
-// A thread that is cancelled in here would leave the shim's mutexes taken.
-class NoCancellation {
- public:
-  NoCancellation() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~NoCancellation() { ::pthread_setcancelstate(before_, nullptr); }
-  NoCancellation(const NoCancellation&) = delete;
-  NoCancellation& operator=(const NoCancellation&) = delete;
-
- private:
-  int before_ = 0;
-};
 
 }  // namespace
 

@@ -1,7 +1,10 @@
 #include "shim/pools.h"
 
+#include "shim/backing.h"
+#include "shim/drain.h"
 #include "shim/driver.h"
 #include "shim/meter.h"
+#include "shim/stream_pools.h"
 
 namespace gpuman::shim {
 namespace {
@@ -92,13 +95,30 @@ void RefreshPools(Guest& guest) {
 
 bool TrimPools(Guest& guest, int device) {
   const std::uint64_t before = HeldOn(guest, device);
-  if (before == 0) return false;
   const Relaxed relaxed;
+  const bool released = ReleaseSegmentsOn(guest, device) != 0;
+  if (before == 0) return released;
   guest.pool.ForEach([&](std::uint64_t number, const Pool& pool) {
     if (pool.device == device && pool.held != 0) Trim(PoolOf(number));
   });
   RefreshPools(guest);
-  return HeldOn(guest, device) < before;
+  return HeldOn(guest, device) < before || released;
+}
+
+bool TrimForOthers(Guest& guest, int device) {
+  if (!IsBacked(guest)) return false;
+  {
+    const Locked lock(guest.pools);
+    if (TrimPools(guest, device)) return true;
+    if (!HasPendingFrees(guest, device)) return false;
+  }
+  const Relaxed relaxed;
+  Where where{};
+  if (__atomic_load_n(&guest.captures, __ATOMIC_ACQUIRE) != 0 || !CurrentWhere(guest, where) ||
+      SynchronizeContext(where.context) != CUDA_SUCCESS)
+    return false;
+  const Locked lock(guest.pools);
+  return TrimPools(guest, device);
 }
 
 bool CoverGrowth(Guest& guest, int device, std::uint64_t bytes, std::uint64_t& reserved) {
@@ -153,6 +173,12 @@ void PoolMade(Guest& guest, CUmemoryPool pool, const CUmemLocation& location) {
                        location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
   if (!on_host && location.type != CU_MEM_LOCATION_TYPE_DEVICE) return;
   if (Pool* const entry = guest.pool.Insert(NumberOf(pool))) *entry = {on_host ? kNoDevice : location.id, 0};
+}
+
+CUmemoryPool CurrentPool(int device) {
+  auto* const ask = GPUMAN_REAL(cuDeviceGetMemPool);
+  CUmemoryPool pool = nullptr;
+  return ask != nullptr && ask(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
 }
 
 int DeviceOfPool(Guest& guest, CUmemoryPool pool, int of_stream) {

@@ -39,8 +39,12 @@ class Relaxed {
 // while the limit is near; the spare ends with the last memory of pools.
 void RefreshPools(Guest& guest);
 
-// Takes from the device's pools what nobody uses. False: nothing came back.
+// Takes from the device's pools, the driver's and the shim's, what nobody uses. False: nothing came back.
 bool TrimPools(Guest& guest, int device);
+
+// The same where an allocation found no memory, of a process whose memory can leave; waits for frees that are
+// not done yet. For who does not hold guest.pools.
+bool TrimForOthers(Guest& guest, int device);
 
 // Before an allocation of `bytes`: reserves what a pool can grow by, or finds that the spare covers it, then
 // `reserved` is 0. False: neither.
@@ -56,6 +60,8 @@ Grown SettlePool(Guest& guest, driver::abi::CUmemoryPool pool, int device, std::
 
 // A pool was made: it counts where its memory is, whoever allocates from it.
 void PoolMade(Guest& guest, driver::abi::CUmemoryPool pool, const driver::abi::CUmemLocation& location);
+// The one that cuMemAllocAsync takes memory from on the device; null where the driver does not tell.
+driver::abi::CUmemoryPool CurrentPool(int device);
 // The device of a pool; kNoDevice: its memory is the host's. What nobody made here and is no device's default
 // is taken to be the stream's device's.
 int DeviceOfPool(Guest& guest, driver::abi::CUmemoryPool pool, int of_stream);

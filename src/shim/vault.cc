@@ -1,15 +1,14 @@
 #include "shim/vault.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
 #include "shim/guest.h"
+#include "shim/own_descriptors.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -25,20 +24,6 @@ constexpr int kLowestEnd = 600;  // as join.cc
 
 // What a process leaves to a child of its fork, which does not know of it.
 KeptFile left_end{-1, 0, 0};
-
-// By close_range where that can be: containers that forbid unshare allow it.
-bool OwnTable(int socket) {
-  constexpr unsigned kUnshare = 2;  // CLOSE_RANGE_UNSHARE
-  const auto above = static_cast<unsigned>(socket) + 1;
-  return ::syscall(SYS_close_range, above, ~0u, kUnshare) == 0 || ::unshare(CLONE_FILES) == 0;
-}
-
-void CloseOthers() {
-  if (::syscall(SYS_close_range, kSocket + 1, ~0u, 0) == 0) return;
-  rlimit limit{};  // before Linux 5.9
-  const rlim_t most = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : 65536;
-  for (int i = kSocket + 1; i < static_cast<int>(most < 65536 ? most : 65536); ++i) ::close(i);
-}
 
 int Receive() {
   char byte = 0;
@@ -83,8 +68,8 @@ int ReceiveBeside(rlim_t held) {
 void* Guard(void* word) {
   Vault& vault = *static_cast<Vault*>(word);
   const int socket = vault.number;
-  const bool own = OwnTable(socket) && ::dup2(socket, kSocket) == kSocket;
-  if (own) CloseOthers();
+  const bool own = OwnDescriptors(socket) && ::dup2(socket, kSocket) == kSocket;
+  if (own) CloseAbove(kSocket);
   vault.number = own ? 0 : -1;
   rlim_t held = 0;
   for (;;) {

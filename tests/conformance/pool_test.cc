@@ -94,6 +94,43 @@ TEST_F(Pools, FreeingAcrossKinds) {
   EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuMemAllocAsync, nullptr, kMiB, stream.get()));
 }
 
+// What the shim's own pools answer in the same way.
+TEST_F(Pools, WhatTheyGiveOutIsNotForLegacyIpcAndTellsItsPool) {
+  Stream stream;
+  abi::CUdeviceptr small = 0, large = 0;
+  ASSERT_OK(CU(cuMemAllocAsync, &small, std::size_t{100}, stream.get()));
+  EXPECT_OK(CU(cuStreamSynchronize, stream.get()));
+  Fact("pool.used_after_100_bytes", Attribute(Default(), abi::CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+  ASSERT_OK(CU(cuMemAllocAsync, &large, 4 * kMiB, stream.get()));
+  EXPECT_OK(CU(cuStreamSynchronize, stream.get()));
+  abi::CUipcMemHandle handle{};
+  const auto shared = CU(cuIpcGetMemHandle, &handle, large);
+  Fact("ipc.of_pool_memory", shared);
+  EXPECT_NE(shared, abi::CUDA_SUCCESS);
+  abi::CUmemoryPool pool = nullptr;
+  EXPECT_OK(CU(cuPointerGetAttribute, static_cast<void*>(&pool), abi::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+               large + kMiB));
+  EXPECT_EQ(pool, Default());
+  unsigned capable = 7;
+  EXPECT_OK(CU(cuPointerGetAttribute, static_cast<void*>(&capable),
+               abi::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, large));
+  EXPECT_EQ(capable & 0xff, 0u);
+  abi::CUcontext context = nullptr;
+  Fact("pool.context_of_its_memory",
+       CU(cuPointerGetAttribute, static_cast<void*>(&context), abi::CU_POINTER_ATTRIBUTE_CONTEXT, large));
+  Fact("pool.memory_has_a_context", std::uint64_t{context != nullptr});
+  for (const abi::CUdeviceptr at : {small, large}) {
+    abi::CUdeviceptr base = 0;
+    std::size_t size = 0;
+    EXPECT_OK(CU(cuMemGetAddressRange_v2, &base, &size, at + 50));
+    EXPECT_EQ(base, at);
+    Fact(at == small ? "pool.range_of_100_bytes" : "pool.range_of_4_mib", size);
+    EXPECT_OK(CU(cuMemFreeAsync, at, stream.get()));
+  }
+  EXPECT_OK(CU(cuStreamSynchronize, stream.get()));
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, CU(cuMemFreeAsync, large, stream.get())) << "twice";
+}
+
 class Pitch : public WithContext {};
 
 TEST_F(Pitch, RowsAreAligned) {

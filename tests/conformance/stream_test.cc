@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "conformance.h"
@@ -24,6 +25,36 @@ TEST_F(Streams, WorkIsAsynchronousAndInOrder) {
   unsigned char byte = 0;
   EXPECT_OK(CU(cuMemcpyDtoH_v2, &byte, memory.get() + kMiB - 1, std::size_t{1}));
   EXPECT_EQ(byte, 7);
+}
+
+// By these the shim knows whether two are the same, where a handle may have become another stream's.
+TEST_F(Streams, HaveNumbersThatAreNeverUsedAgain) {
+  std::set<unsigned long long> numbers;
+  for (int i = 0; i < 100; ++i) {
+    Stream stream;
+    unsigned long long number = 0, again = 0;
+    ASSERT_OK(CU(cuStreamGetId, stream.get(), &number));
+    ASSERT_OK(CU(cuStreamGetId, stream.get(), &again));
+    EXPECT_EQ(number, again);
+    EXPECT_TRUE(numbers.insert(number).second) << number;
+  }
+  Fact("stream.number", *numbers.rbegin());
+}
+
+// An event of a stream that is gone says when its work is done, and others can wait for it.
+TEST_F(Streams, AnEventOutlivesItsStream) {
+  abi::CUevent event = nullptr;
+  ASSERT_OK(CU(cuEventCreate, &event, unsigned{abi::CU_EVENT_DISABLE_TIMING}));
+  Stream other;
+  {
+    Stream stream;
+    ASSERT_OK(Spin(module_, kLong, stream.get()));
+    ASSERT_OK(CU(cuEventRecord, event, stream.get()));
+  }
+  EXPECT_OK(CU(cuStreamWaitEvent, other.get(), event, 0u));
+  EXPECT_OK(CU(cuStreamSynchronize, other.get()));
+  EXPECT_OK(CU(cuEventQuery, event));
+  EXPECT_OK(CU(cuEventDestroy_v2, event));
 }
 
 TEST_F(Streams, AnEventMarksAPlace) {

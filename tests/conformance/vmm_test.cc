@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cstring>
+
 #include "conformance.h"
 #include "kernels.h"
 #include "probe.h"
@@ -260,6 +262,19 @@ TEST_F(Vmm, MapsThatAreRefused) {
     }
   }
   EXPECT_OK(CU(cuMemRelease, handle));
+}
+
+// So a handle of the shim's is harmless where there is no shim.
+TEST_F(Vmm, LegacyIpcRefusesHandlesThatNoDriverMade) {
+  abi::CUipcMemHandle handle{};
+  std::memcpy(&handle, "gpumIPC1", 8);
+  abi::CUdeviceptr pointer = 0;
+  const auto refused =
+      CU(cuIpcOpenMemHandle_v2, &pointer, handle, unsigned{abi::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS});
+  Fact("ipc.handle_of_nobody", refused);
+  EXPECT_NE(refused, abi::CUDA_SUCCESS);
+  EXPECT_EQ(pointer, 0u);
+  EXPECT_OK(CU(cuCtxSynchronize)) << "the context is none the worse for it";
 }
 
 TEST_F(Vmm, LegacyIpcRefusesVirtualMemory) {

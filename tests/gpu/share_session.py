@@ -15,6 +15,7 @@ Usage: share_session.py [--gpu N] [--capacity 16GiB] [--phase 10] [--phases 3] [
   interactive          one that works for 50 ms every 8 s beside one that works all the time, two of 90 %: from launch to result
   workloads            the shapes of nvshare's tests, small (30 %) and large (90 %), two at a time: PASS
   allocators           two PyTorch jobs of 90 % in turns, with each of PyTorch's allocators: what leaves the GPU
+  ipc                  a PyTorch job whose processes pass tensors to each other (legacy IPC), with a job of 90 % beside it
   thousand             three jobs whose turns are short, until there were 1,000 hand-overs: data checked
 
 The memory is taken by PyTorch (frameworks/torch_phases.py), within the capacity that `gpuman share set` gives: the device is not
@@ -78,7 +79,7 @@ class Session:
         done = self.said(tag, "done")
         if job["state"] != "finished" or not done or done.get("wrong"):
             self.bad = True
-            print(f"{tag}: {job['state']} {job['reason_detail']} {done}", flush=True)
+            print(f"{tag}: {job['state']} {job['reason_detail']} {done}", *self.text(tag).splitlines()[-4:], sep="\n  ", flush=True)
         return done or {"seconds": float("nan"), "iterations": 0, "time": 0}
 
     def gpu(self):
@@ -246,10 +247,11 @@ class Session:
                  f"{', '.join(f'{one:.1f}' for one in plain)} s without gpuman, {', '.join(f'{one:.1f}' for one in both)} s", "bar 2 %")
 
     def workloads(self):
+        device = next(gpu["memory"]["total"] for gpu in self.m.api("GET", "/v1/gpus")["gpus"] if gpu["index"] == self.o.gpu)
         for load in ("torch-add", "jax-matmul"):
             for name, part in (("small", 0.3), ("large", 0.9)):
                 before = self.gpu()["hand_overs"]
-                tags = [self.start(None, load, "--size", self.size(part), "--seconds", 20, program="pass_load.py") for _ in range(2)]
+                tags = [self.start(None, load, "--size", self.size(part), "--seconds", 20, "--device-size", device, program="pass_load.py") for _ in range(2)]
                 done = [self.finish(tag) for tag in tags]
                 said = ["PASS" if "PASS" in self.text(tag) else "FAIL" for tag in tags]
                 self.results[f"{load}-{name}"] = {"said": said, "done": done}
@@ -269,6 +271,14 @@ class Session:
             self.row(f"PyTorch, {name} allocator, two of 90 %", f"{over} hand-overs, {moved:.0f} GiB out",
                      f"{', '.join(str(one['wrong']) if 'wrong' in one else '?' for one in done)} wrong, pinned {pinned}", "bar 0 wrong")
 
+    def ipc(self):
+        neighbour = self.start(self.size(0.9), "--seconds", 15)
+        time.sleep(5)
+        done = self.finish(self.start(GIB, "--rounds", 20, program="torch_ipc.py"))
+        self.finish(neighbour)
+        self.results["ipc"] = done
+        self.row("tensors between processes, 1 GiB, 20 times", f"{done['seconds']:.1f} s", f"{done.get('wrong', '?')} wrong", "bar 0 wrong")
+
     def thousand(self):
         self.set(capacity="4GiB", quantum_min=0.05, quantum_max=0.05)
         tags = [self.start(GIB, "--seconds", self.o.seconds) for _ in range(3)]
@@ -286,6 +296,7 @@ class Session:
                 "load50": lambda: self.phases("load50", 0.9, 0.5, "1.8", "load"),
                 "handover": self.handover, "partial": self.partial, "weights": self.weights, "fit": self.fit,
                 "compute": self.compute, "interactive": self.interactive, "workloads": self.workloads, "allocators": self.allocators,
+                "ipc": self.ipc,
                 "thousand": self.thousand}
         for name, act in todo.items():
             if not self.o.only or name in self.o.only:

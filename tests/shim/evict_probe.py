@@ -240,6 +240,15 @@ def allocates():
     return {}
 
 
+def takes_less():
+    """Takes so many MiB, else half of that, and so on, at once, as the frameworks' allocators do; tells what it got."""
+    start()
+    size = int(sys.argv[2])
+    while size > 0 and allocate(size * MIB)[0] != OK:
+        size //= 2
+    return {"got": size}
+
+
 def waits_for_itself():
     """A stream whose work waits for a word that this program writes at the first line; 0: the default stream."""
     start()

@@ -28,7 +28,7 @@ class EvictCase(ShimCase):
         return self.serve(limit, CONTEXT, "--evictable", budget, patience, "--mover", MOVER, *options)
 
     def around(self):
-        return [SIM, "exec", "--dir", self.dir + "/machine", "--"]
+        return self.on_driver()
 
     def command(self, *words, preload=True):
         command = super().command(*words, preload=preload)

@@ -406,6 +406,28 @@ class Room(LeaseCase):
         ledger("offer")
         self.assertEqual(json.loads(process.stdout.readline()), {"status": 0})
 
+    def test_that_is_denied_is_denied_by_its_size(self):
+        ledger = self.sharing()
+        ledger("patience", 60_000)
+        process = self.start_probe("allocates", "malloc", 64)
+        ledger("room", self.uuid, self.only(ledger)["held"])
+        process.stdin.write("\n\n")
+        process.stdin.flush()
+        self.until(lambda: self.only(ledger)["activity"] == FOR_ROOM)
+        ledger("denied", 65 * MIB)
+        ledger("offer")
+        self.assertEqual(self.only(ledger)["activity"], FOR_ROOM, "it wants less")
+        ledger("denied", 64 * MIB)
+        self.assertEqual(json.loads(process.stdout.readline()), {"status": 2})
+        self.assertEqual(json.loads(process.stdout.readline()), {"status": 2}, "the next of that size does not wait")
+        ledger("denied", 0)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.until(lambda: self.only(ledger)["activity"] == FOR_ROOM)
+        ledger("room", self.uuid, "-")
+        ledger("offer")
+        self.assertEqual(json.loads(process.stdout.readline()), {"status": 0})
+
     def test_is_not_waited_for_at_the_jobs_own_limit_nor_in_a_job_that_does_not_share(self):
         ledger = self.sharing(limit=CONTEXT + 256 * MIB)
         ledger("patience", 60_000)

@@ -311,6 +311,9 @@ class Test {
     if (command == "watch" || command == "patience") {
       (command == "watch" ? sharing_.watched : sharing_.room_patience) = base::Millis{std::stoll(word)};
       ledgers_.SetSharing(options_.job, sharing_);
+    } else if (command == "denied") {
+      sharing_.denied = base::Bytes{std::stoull(word)};
+      ledgers_.SetSharing(options_.job, sharing_);
     } else if (command == "room") {
       ledgers_.SetRoom(options_.job, word, bytes(value));
     } else if (command == "offer") {

@@ -25,6 +25,7 @@ SIM, LOAD = str(BUILD / "bin/gpuman-sim"), str(BUILD / "bin/gpuman-load")
 SHIM, SERVER = str(BUILD / "lib/libgpuman.so"), str(BUILD / "tests/ledger_server")
 MIB, GIB = 1 << 20, 1 << 30
 CONTEXT = 518 * MIB  # of the simulated H200
+ON_DEVICE = os.environ.get("GPUMAN_TEST_ON_DEVICE") == "1"  # the machine's own driver instead, for async and ipc
 
 
 class Ledger:
@@ -71,7 +72,12 @@ class ShimCase(unittest.TestCase):
         environment = ["env", "XDG_RUNTIME_DIR=" + self.dir]
         if preload:
             environment += ["LD_PRELOAD=" + SHIM, "GPUMAN_SHIM_SOCKET=" + self.socket, "GPUMAN_JOB_ID=1"]
-        return [SIM, "exec", "--dir", self.dir + "/machine", *self.machine_options, "--", *environment, *words]
+        return [*self.on_driver(), *environment, *words]
+
+    def on_driver(self):
+        if ON_DEVICE:
+            return []
+        return [SIM, "exec", "--dir", self.dir + "/machine", *self.machine_options, "--"]
 
     def start(self, *words, preload=True):
         process = subprocess.Popen(self.command(*words, preload=preload), stdin=subprocess.PIPE,

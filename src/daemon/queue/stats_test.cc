@@ -6,7 +6,7 @@ namespace gpuman::daemon {
 namespace {
 
 jobs::RunAccount Took(const char* user, const char* project, std::vector<std::string> gpus, int seconds,
-                     const char* outcome) {
+                      const char* outcome) {
   jobs::RunAccount run;
   run.user = user;
   run.project = project;

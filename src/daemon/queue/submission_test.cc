@@ -95,7 +95,8 @@ TEST_F(SubmissionTest, ReferencesReachOverTheSubmissionToWhatCameBefore) {
   const auto depends = [&](const char* on) {
     last.depends.list = {{api::DependencyKind::kAfterOk, on}};
     std::vector<std::int64_t> ids;
-    for (const auto& one : Fine().jobs.back().request.depends.list) ids.push_back(one.job.value);
+    const auto prepared = Fine();
+    for (const auto& one : prepared.jobs.back().request.depends.list) ids.push_back(one.job.value);
     return ids;
   };
   using Ids = std::vector<std::int64_t>;

@@ -88,7 +88,10 @@ struct Ledger {
   std::uint32_t room_patience_ms;  // how long an allocation waits for room; 0: it does not
   std::uint8_t reserved0[4];
   Gpu gpu[kMostGpus];
-  std::uint8_t reserved1[4096 - 64 - kMostGpus * sizeof(Gpu)];
+  // No room comes for so many bytes or more, with all that the process waits for: such an allocation fails
+  // without waiting. 0: there is no such size.
+  std::uint64_t denied;
+  std::uint8_t reserved1[4096 - 64 - kMostGpus * sizeof(Gpu) - 8];
   Slot slot[kSlots];
 };
 
@@ -108,7 +111,7 @@ static_assert(offsetof(Ledger, job) == 8 && offsetof(Ledger, gpus) == 16 && offs
               offsetof(Ledger, host_budget) == 32 && offsetof(Ledger, host_total) == 40 &&
               offsetof(Ledger, watched_ms) == 48 && offsetof(Ledger, offers) == 52 &&
               offsetof(Ledger, room_patience_ms) == 56 && offsetof(Ledger, gpu) == 64 &&
-              offsetof(Ledger, slot) == 4096);
+              offsetof(Ledger, denied) == 64 + kMostGpus * sizeof(Gpu) && offsetof(Ledger, slot) == 4096);
 static_assert(sizeof(Ledger) == 4096 + kSlots * 384);
 
 }  // namespace gpuman::ledger::wire

@@ -21,6 +21,7 @@ struct Region {
   std::uint64_t writers = 0;  // and write it
   std::uint64_t token = 0;    // 0: the shim backs it; else of the program's own memory
   unsigned char direct = 0;   // that is made for devices beside the GPU
+  unsigned pool = 0;          // above 0: a segment of that pool (stream_pools.h)
 };
 
 constexpr std::uint64_t DeviceBit(int device) { return std::uint64_t{1} << device; }

@@ -3,7 +3,8 @@
 
 Usage: pass_load.py torch-add|jax-matmul --size BYTES [--seconds S]
 
-Three square matrices take --size in all; one operation after the other for so long. Ends with PASS or FAIL and one JSON line,
+Three square matrices take --size in all (JAX: a quarter of it, which it takes at once of the device, as is its way); one operation after
+the other for so long. Ends with PASS or FAIL and one JSON line,
 done {seconds, iterations, wrong, time}.
 """
 
@@ -18,23 +19,22 @@ def torch_add(side, keep_on):
     import torch
     a, b = (torch.full((side, side), float(value), device="cuda") for value in (1, 2))
     total, iterations = torch.zeros_like(a), 0
-    while keep_on():
+    while iterations == 0 or keep_on():
         for _ in range(100):
             torch.add(a, b, out=total)
         torch.cuda.synchronize()
         iterations += 100
-    return iterations, int((total != 3).sum())
+    return iterations, sum(int(torch.count_nonzero(row - 3)) for row in total.split(1024))  # little memory besides
 
 
 def jax_matmul(side, keep_on):
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
     import jax.numpy as jnp
     # Each row of the product is the sum over a column: exact in float32.
     a, b = jnp.eye(side, dtype=jnp.float32), jnp.full((side, side), 3, dtype=jnp.float32)
     multiply = jax.jit(lambda x, y, old: x @ y, donate_argnums=2)
     product, iterations = jnp.zeros_like(b), 0
-    while keep_on():
+    while iterations == 0 or keep_on():
         product = multiply(a, b, product).block_until_ready()
         iterations += 1
     return iterations, int((product != 3).sum())
@@ -45,10 +45,13 @@ def main():
     options.add_argument("load", choices=("torch-add", "jax-matmul"))
     options.add_argument("--size", type=int, required=True)
     options.add_argument("--seconds", type=float, default=20)
+    options.add_argument("--device-size", type=int, help="what JAX takes for the device's memory")
     o = options.parse_args()
     begin = time.monotonic()
-    load = {"torch-add": torch_add, "jax-matmul": jax_matmul}[o.load]
-    iterations, wrong = load(math.isqrt(o.size // 12), lambda: time.monotonic() < begin + o.seconds)
+    load, matrices = {"torch-add": (torch_add, 3), "jax-matmul": (jax_matmul, 12)}[o.load]
+    if o.device_size:
+        os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = str(o.size / o.device_size)
+    iterations, wrong = load(math.isqrt(o.size // (4 * matrices)), lambda: time.monotonic() < begin + o.seconds)
     print("FAIL" if wrong else "PASS")
     print(json.dumps({"event": "done", "seconds": time.monotonic() - begin, "iterations": iterations, "wrong": wrong,
                       "time": time.time()}), flush=True)

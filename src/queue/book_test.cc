@@ -1,0 +1,226 @@
+#include "queue/book.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <map>
+
+#include "queue/admission.h"
+#include "queue/forecast.h"
+#include "queue/lab.h"
+#include "queue/placement.h"
+
+namespace gpuman::queue {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(QueueBook, EqualNeedsAndNamesStandOnce) {
+  Lab lab(2);
+  for (int i = 0; i < 3; ++i) lab.Waits(Lab::Gpus(1, 1h));
+  lab.Waits(Lab::Gpus(1, 2h), "cat");
+  const Snapshot& snapshot = lab.View();
+  EXPECT_EQ(snapshot.waiting.size(), 4u);
+  EXPECT_EQ(snapshot.needs.size(), 2u);
+  EXPECT_EQ(snapshot.users.size(), 2u);
+  EXPECT_EQ(lab.book.Queued(AccountKind::kUser, "ann"), 3);
+  lab.book.Erase({4});
+  EXPECT_EQ(lab.book.Queued(AccountKind::kUser, "cat"), 0);
+  lab.Waits(Lab::Part(5));  // takes the place of the need that nobody has any more
+  EXPECT_EQ(lab.View().needs.size(), 2u);
+}
+
+TEST(QueueBook, HowLongAJobRanGrowsWithTheClock) {
+  Book book;
+  book.PutRunning({.id = {1}, .user = "ann", .ran_before = 10s, .on_since = base::MonoTime{} + 5s},
+                  Lab::Gpus(0));
+  EXPECT_EQ(book.View(base::MonoTime{} + 25s).running[0].ran, 30s);
+  EXPECT_EQ(book.View(base::MonoTime{} + 25s).running[0].settled, 20s);
+  EXPECT_EQ(book.View(base::MonoTime{}).running[0].settled, 0s);
+}
+
+TEST(QueueBook, GpusThatComeAndGoAreFoundAgainByTheirUuid) {
+  Lab lab(3);
+  lab.Runs(Lab::Gpus(1), {2});
+  lab.Waits(Lab::Exactly({1}));
+  std::vector<Gpu> fewer{lab.machine[2], lab.machine[1]};
+  lab.book.SetGpus(fewer);
+  const Snapshot& snapshot = lab.View();
+  EXPECT_EQ(snapshot.running[0].gpus, Set({0}));
+  EXPECT_EQ(snapshot.needs[snapshot.waiting[0].need].possible, Set({1}));
+}
+
+// Whatever is put in and taken out in whatever order, the snapshot is what one made from scratch would be.
+TEST(QueueBook, ChangesAddUpToWhatThereIs) {
+  EXPECT_TRUE(rc::check([] {
+    Lab lab(4);
+    std::map<std::int64_t, std::pair<bool, Request>> jobs;
+    const auto steps = *rc::gen::inRange(0, 80);
+    for (int i = 0; i < steps; ++i) {
+      const JobId id{*rc::gen::inRange<std::int64_t>(1, 12)};
+      Request request = Lab::Gpus(*rc::gen::inRange(0, 3), std::chrono::minutes(*rc::gen::inRange(0, 3)));
+      if (*rc::gen::arbitrary<bool>()) request.group = {*rc::gen::element<std::string>("a", "b"), 2};
+      if (*rc::gen::arbitrary<bool>()) request.array = ArrayTask{{*rc::gen::inRange(1, 3)}, 1, 1};
+      switch (*rc::gen::inRange(0, 3)) {
+        case 0:
+          lab.book.Erase(id);
+          jobs.erase(id.value);
+          break;
+        case 1:
+          lab.book.PutWaiting({.id = id, .user = "ann", .since = kStart}, request);
+          jobs[id.value] = {false, request};
+          break;
+        default:
+          lab.book.PutRunning({.id = id, .user = "ann"}, request);
+          jobs[id.value] = {true, request};
+      }
+    }
+    const Snapshot& snapshot = lab.View();
+    RC_ASSERT(snapshot.waiting.size() + snapshot.running.size() == jobs.size());
+    const auto check = [&](const auto& row, bool runs) {
+      const auto& [running, request] = jobs.at(row.id.value);
+      RC_ASSERT(running == runs);
+      RC_ASSERT(snapshot.needs[row.need] == lab.book.NeedOf(request));
+      RC_ASSERT((row.group == kNone) == (request.group.limit == 0));
+      if (row.group != kNone) RC_ASSERT(snapshot.groups[row.group].name == request.group.name);
+      if (row.array != kNone)
+        RC_ASSERT(snapshot.arrays[row.array].name == std::to_string(request.array->array.value));
+    };
+    for (const Waiting& row : snapshot.waiting) check(row, false);
+    for (const Running& row : snapshot.running) check(row, true);
+    RC_ASSERT(lab.book.Queued(AccountKind::kUser, "ann") == static_cast<int>(snapshot.waiting.size()));
+  }));
+}
+
+TEST(QueueAdmission, WhatNoWaitingHelpsIsRefusedWithTheNumbers) {
+  Lab lab(4);
+  lab.machine[0].drained = true;  // comes back
+  lab.book.SetGpus(lab.machine);
+  lab.book.SetHost({base::GiB(100), 16});
+  lab.book.SetQuota(AccountKind::kUser, "ann", {.gpus = 2});
+  lab.book.SetQuota(AccountKind::kUser, "cat", {.gpu_hours = 10});
+  struct Row {
+    Request request;
+    const char* user;
+    const char* said;  // null: taken
+  };
+  Request model = Lab::Gpus(1), host = Lab::Gpus(1), cpus = Lab::Gpus(1), unknown = Lab::Gpus(1);
+  model.gpus.model = "H200";
+  host.host_memory = base::GiB(101);
+  cpus.cpus = 17;
+  unknown.gpus.devices = {"GPU-gone"};
+  const std::vector<Row> rows{
+      {Lab::Gpus(4), "bob", nullptr},
+      {Lab::Gpus(5), "bob", "it asks for 5 GPUs; of the 4 GPUs of this machine 4 would do"},
+      {model, "bob", "of the 4 GPUs of this machine 0 would do"},
+      {unknown, "bob", "it asks for 1 GPU that it names; of the 4 GPUs of this machine 0 would do"},
+      {Lab::Part(81), "bob", "it asks for 81GiB of a GPU, shared"},
+      {host, "bob", "it asks for 101GiB of the machine's memory, which has 100GiB"},
+      {cpus, "bob", "it asks for 17 processors; this machine has 16"},
+      {Lab::Gpus(2), "ann", nullptr},
+      {Lab::Gpus(3), "ann", "it asks for 3 GPUs, and the quota of user ann is 2"},
+      {Lab::Gpus(2, 5h), "cat", nullptr},
+      {Lab::Gpus(2, 6h), "cat", "it may use 12.0 GPU-hours, and the quota of user cat is 10 within 1d00h"},
+      {Lab::Gpus(1), "cat", "a job needs a time limit"},
+      {Lab::Gpus(0), "cat", nullptr},
+  };
+  for (const Row& row : rows) {
+    const Index user = lab.book.AccountOf(AccountKind::kUser, row.user);
+    const auto said = CanEverRun(lab.View(), lab.book.NeedOf(row.request), user, kNone);
+    ASSERT_EQ(said.has_value(), row.said == nullptr) << row.said;
+    if (said) continue;
+    EXPECT_EQ(said.error().code, base::ErrorCode::kUnsatisfiable);
+    EXPECT_NE(said.error().message.find(row.said), std::string::npos) << said.error().message;
+  }
+}
+
+TEST(QueueAdmission, TheQuotaOfWaitingJobsCountsABatchWhole) {
+  const Account account{.name = "ann", .quota = {.queued = 10}};
+  EXPECT_TRUE(MayQueue(account, "user", 4, 6));
+  const auto refused = MayQueue(account, "user", 4, 7);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "user ann has 4 waiting jobs; with 7 more that passes the quota of 10");
+  EXPECT_TRUE(MayQueue(Account{}, "user", 1'000'000, 1));
+}
+
+TEST(QueueAdmission, AReservationTakesGpusThatAreFreeThen) {
+  Lab lab(4);
+  lab.Runs(Lab::Gpus(1), {3});
+  lab.Runs(Lab::Gpus(1, 2h), {2});  // an hour left
+  lab.book.SetReservations({{1, "other", {Lab::Uuid(1)}, kStart + 2h, kStart + 4h, {"bob"}}});
+  EXPECT_EQ(PickReserved(lab.View(), 2, kStart + 3h, kStart + 5h, kStart).value(), Set({2, 0}));
+  EXPECT_EQ(PickReserved(lab.View(), 3, kStart + 3h, kStart + 5h, kStart).value(), Set({2, 0, 3}));
+  EXPECT_EQ(PickReserved(lab.View(), 4, kStart + 4h, kStart + 5h, kStart).value(), Set({0, 1, 2, 3}));
+  EXPECT_FALSE(PickReserved(lab.View(), 4, kStart + 3h, kStart + 5h, kStart));
+}
+
+TEST(QueuePlacement, TopologyTakesTheBestLinkedAndLeavesThemTogether) {
+  Lab lab(4);
+  lab.settings.choice = Choice::kTopology;
+  std::vector<Link> links(16, Link::kSystem);  // 0-3 and 1-2 are pairs
+  for (const auto& [a, b] : {std::pair(0, 3), std::pair(1, 2)})
+    links[a * 4 + b] = links[b * 4 + a] = Link::kNvLink;
+  lab.book.SetGpus(lab.machine, links);
+  lab.Runs(Lab::Gpus(1), {0});
+  const JobId one = lab.Waits(Lab::Gpus(1));
+  EXPECT_EQ(Text(lab.Decide().starts), "2:3");  // not out of the pair
+  lab.book.Erase(one);
+  lab.Waits(Lab::Gpus(2));
+  EXPECT_EQ(Text(lab.Decide().starts), "3:1,2");
+}
+
+TEST(QueuePlacement, RandomIsTheSameForTheSameJobAndSeed) {
+  std::vector<Candidate> candidates;
+  for (std::size_t gpu = 0; gpu < 8; ++gpu) candidates.push_back({.gpu = gpu});
+  Lab lab(8);
+  lab.settings.choice = Choice::kRandom;
+  std::map<std::size_t, int> counts;
+  for (std::int64_t job = 1; job <= 800; ++job) {
+    const GpuSet set = Choose(lab.View(), candidates, 1, false, {job});
+    EXPECT_EQ(Choose(lab.View(), candidates, 1, false, {job}), set);
+    ForEach(set, [&](std::size_t gpu) { ++counts[gpu]; });
+  }
+  for (std::size_t gpu = 0; gpu < 8; ++gpu) EXPECT_NEAR(counts[gpu], 100, 40);
+}
+
+TEST(QueueForecast, JobsAreOneAfterTheOtherOnTheGpusThatAreFreeFirst) {
+  Lab lab(2);
+  lab.settings.short_job = 0ms;
+  lab.Runs(Lab::Gpus(1, 3h), {0});  // 2 h left
+  lab.Runs(Lab::Gpus(1, 2h), {1});  // 1 h left
+  const JobId wide = lab.Waits(Lab::Gpus(2, 1h));
+  const JobId next = lab.Waits(Lab::Gpus(1, 4h));
+  const JobId last = lab.Waits(Lab::Gpus(1));
+  const JobId after = lab.Waits(Lab::Gpus(1));
+  Request late = Lab::Gpus(1), held = Lab::Gpus(1);
+  late.begin = kStart + 9h;
+  held.hold = true;
+  const JobId begins = lab.Waits(late), never = lab.Waits(held);
+  const Plan plan = lab.Decide();
+  const auto starts = Forecast(lab.View(), plan, lab.now, SIZE_MAX);
+  const auto of = [&](JobId job) { return starts[*lab.book.RowOfWaiting(job)]; };
+  EXPECT_EQ(of(wide), kStart + 2h);
+  EXPECT_EQ(of(next), kStart + 3h);
+  EXPECT_EQ(of(last), kStart + 3h);
+  EXPECT_EQ(of(after), kStart + 7h);
+  EXPECT_EQ(of(begins), kStart + 9h);
+  EXPECT_EQ(of(never), kNever);
+  EXPECT_EQ(Forecast(lab.View(), plan, lab.now, 1)[*lab.book.RowOfWaiting(next)], kNever);
+}
+
+TEST(QueueForecast, ThrottlesAndQuotasCount) {
+  Lab lab(8);
+  lab.settings.short_job = 0ms;
+  lab.book.SetQuota(AccountKind::kUser, "ann", {.gpus = 1});
+  const JobId first = lab.Waits(Lab::Gpus(1, 1h));
+  const JobId second = lab.Waits(Lab::Gpus(1, 1h));
+  const JobId third = lab.Waits(Lab::Gpus(1, 1h));
+  const Plan plan = lab.Decide();
+  const auto starts = Forecast(lab.View(), plan, lab.now, SIZE_MAX);
+  EXPECT_EQ(starts[*lab.book.RowOfWaiting(first)], kStart);
+  EXPECT_EQ(starts[*lab.book.RowOfWaiting(second)], kStart + 1h);
+  EXPECT_EQ(starts[*lab.book.RowOfWaiting(third)], kStart + 2h);
+}
+
+}  // namespace
+}  // namespace gpuman::queue

@@ -1,0 +1,219 @@
+#include "shim/stream_pools.h"
+
+#include "ledger/wire/orders.h"
+#include "shim/backing.h"
+#include "shim/driver.h"
+#include "shim/guest.h"
+#include "shim/meter.h"
+#include "shim/pools.h"
+
+namespace gpuman::shim {
+namespace {
+
+namespace wire = ledger::wire;
+using namespace driver::abi;  // the vendor's names
+
+bool IsPlain(const CUmemPoolProps& props) {
+  return props.allocType == CU_MEM_ALLOCATION_TYPE_PINNED && props.handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+         props.location.type == CU_MEM_LOCATION_TYPE_DEVICE && props.win32SecurityAttributes == nullptr &&
+         props.maxSize == 0 && props.usage == 0 && props.gpuDirectRDMACapable == 0;
+}
+
+StreamPool* Enter(Guest& guest, CUmemoryPool handle, int device) {
+  for (StreamPool& pool : guest.streams.pool) {
+    if (pool.known) continue;
+    pool = {};
+    pool.handle = handle;
+    pool.device = device;
+    pool.known = pool.serves = true;
+    return &pool;
+  }
+  return nullptr;
+}
+
+void Recycle(Guest& guest, StreamPool& pool) {
+  for (Behind spent{}; pool.blocks.TakeSpent(spent);) PutEvent(guest, spent);
+}
+
+// A destroyed one that has nothing left.
+void ForgetEmpty(StreamPool& pool) {
+  if (pool.handle != nullptr || pool.blocks.reserved() != 0) return;
+  pool.blocks.Reset();
+  pool = {};
+}
+
+std::uint64_t ThresholdOf(const StreamPool& pool) {
+  auto* const ask = GPUMAN_REAL(cuMemPoolGetAttribute);
+  cuuint64_t threshold = 0;
+  if (pool.handle == nullptr || ask == nullptr ||
+      ask(pool.handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) != CUDA_SUCCESS)
+    return 0;
+  return threshold;
+}
+
+}  // namespace
+
+void ServePool(Guest& guest, CUmemoryPool handle, const CUmemPoolProps& props) {
+  PoolDestroyed(guest, handle);  // one that had the handle before
+  if (IsPlain(props) && IsBacked(guest)) Enter(guest, handle, props.location.id);
+}
+
+StreamPool* KnownPool(Guest& guest, CUmemoryPool handle) {
+  for (StreamPool& pool : guest.streams.pool) {
+    if (pool.known && handle != nullptr && pool.handle == handle) return &pool;
+  }
+  return nullptr;
+}
+
+StreamPool* ServingPool(Guest& guest, CUmemoryPool handle, int device) {
+  StreamPool* pool = KnownPool(guest, handle);
+  if (pool == nullptr) {
+    auto* const ask = GPUMAN_REAL(cuDeviceGetDefaultMemPool);
+    CUmemoryPool its = nullptr;
+    if (ask == nullptr || ask(&its, device) != CUDA_SUCCESS || its != handle || !IsBackedOn(guest, device))
+      return nullptr;
+    pool = Enter(guest, handle, device);
+  }
+  return pool != nullptr && pool->serves && pool->device == device && IsBackedOn(guest, device) ? pool
+                                                                                                : nullptr;
+}
+
+void OpenPoolTo(Guest& guest, CUmemoryPool handle, const CUmemAccessDesc* access, std::size_t count) {
+  StreamPool* const pool = KnownPool(guest, handle);
+  if (pool == nullptr) return;
+  std::uint64_t readers = 0, writers = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const CUmemLocation& where = access[i].location;
+    if (where.type != CU_MEM_LOCATION_TYPE_DEVICE || where.id == pool->device || where.id < 0 ||
+        where.id >= kMostDevices || access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+      continue;
+    readers |= DeviceBit(where.id);
+    if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) writers |= DeviceBit(where.id);
+  }
+  if (readers == 0) return;
+  pool->serves = false;
+  OpenSegments(guest, static_cast<unsigned>(pool - guest.streams.pool) + 1, readers, writers);
+}
+
+void PoolDestroyed(Guest& guest, CUmemoryPool handle) {
+  StreamPool* const pool = KnownPool(guest, handle);
+  if (pool == nullptr) return;
+  const Relaxed relaxed;
+  pool->handle = nullptr;
+  pool->serves = false;
+  SettleBlocks(guest, *pool);
+  ReleaseSegments(guest, *pool, 0);
+}
+
+CUresult AddSegment(Guest& guest, StreamPool& pool, std::uint64_t bytes, std::uint64_t granule) {
+  std::uint64_t address = 0;
+  const auto number = static_cast<unsigned>(&pool - guest.streams.pool) + 1;
+  const CUresult result = MakeSegment(guest, {pool.device, 0, granule}, number, bytes, address);
+  if (result != CUDA_SUCCESS) return result;
+  if (!pool.blocks.AddSegment(address, bytes)) {
+    GiveUpSegment(guest, address);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (pool.blocks.reserved() > pool.reserved_high) pool.reserved_high = pool.blocks.reserved();
+  wire::Store(guest.streams.any, 1);
+  return CUDA_SUCCESS;
+}
+
+void SettleBlocks(Guest& guest, StreamPool& pool) {
+  auto* const query = GPUMAN_REAL(cuEventQuery);
+  if (query == nullptr || pool.blocks.pending() == 0) return;
+  pool.blocks.Settle([&](const Behind& behind) {
+    return query(reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(behind.event))) == CUDA_SUCCESS;
+  });
+  Recycle(guest, pool);
+}
+
+std::uint64_t ReleaseSegments(Guest& guest, StreamPool& pool, std::uint64_t keep) {
+  std::uint64_t released = 0;
+  while (pool.blocks.reserved() > keep) {
+    std::uint64_t bytes = 0;
+    const std::uint64_t address = pool.blocks.TakeIdle(bytes);
+    if (address == 0) break;
+    GiveUpSegment(guest, address);
+    GiveBack(guest, pool.device, bytes);
+    released += bytes;
+  }
+  Recycle(guest, pool);
+  ForgetEmpty(pool);
+  return released;
+}
+
+std::uint64_t ReleaseSegmentsOn(Guest& guest, int device) {
+  std::uint64_t released = 0;
+  for (StreamPool& pool : guest.streams.pool) {
+    if (!pool.known || pool.device != device || pool.blocks.reserved() == pool.blocks.used()) continue;
+    SettleBlocks(guest, pool);
+    released += ReleaseSegments(guest, pool, 0);
+  }
+  return released;
+}
+
+bool HasPendingFrees(Guest& guest, int device) {
+  bool any = false;
+  for (const StreamPool& pool : guest.streams.pool)
+    any = any || (pool.known && pool.device == device && pool.blocks.pending() != 0);
+  return any;
+}
+
+void ReleaseAfterWait(Guest& guest) {
+  for (StreamPool& pool : guest.streams.pool) {
+    if (!pool.known || pool.blocks.reserved() == pool.blocks.used()) continue;
+    const Relaxed relaxed;
+    const std::uint64_t threshold = ThresholdOf(pool);
+    if (pool.blocks.reserved() <= threshold) continue;
+    SettleBlocks(guest, pool);
+    ReleaseSegments(guest, pool, threshold);
+  }
+}
+
+Behind TakeEvent(Guest& guest, std::uint64_t context) {
+  StreamMemory& streams = guest.streams;
+  for (unsigned i = streams.events; i-- > 0;) {
+    if (streams.event[i].context != context) continue;
+    const Behind taken = streams.event[i];
+    streams.event[i] = streams.event[--streams.events];
+    return taken;
+  }
+  auto* const create = GPUMAN_REAL(cuEventCreate);
+  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
+  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
+  CUcontext of = reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context));
+  if (create == nullptr || push == nullptr || pop == nullptr || push(of) != CUDA_SUCCESS) return {};
+  const Relaxed relaxed;
+  CUevent event = nullptr;
+  const CUresult made = create(&event, CU_EVENT_DISABLE_TIMING);
+  pop(&of);
+  return made == CUDA_SUCCESS ? Behind{reinterpret_cast<std::uintptr_t>(event), context} : Behind{};
+}
+
+void PutEvent(Guest& guest, const Behind& behind) {
+  StreamMemory& streams = guest.streams;
+  if (streams.events < StreamMemory::kMostEvents) {
+    streams.event[streams.events++] = behind;
+    return;
+  }
+  if (auto* const destroy = GPUMAN_REAL(cuEventDestroy_v2))
+    destroy(reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(behind.event)));
+}
+
+void PoolsWithoutContext(Guest& guest, std::uint64_t context) {
+  StreamMemory& streams = guest.streams;
+  if (wire::Load(streams.any) == 0) return;
+  const Locked lock(guest.pools);
+  for (StreamPool& pool : streams.pool) {
+    if (!pool.known) continue;
+    Recycle(guest, pool);
+    pool.blocks.Settle([&](const Behind& behind) { return behind.context == context; });
+    Recycle(guest, pool);
+  }
+  for (unsigned i = streams.events; i-- > 0;) {
+    if (streams.event[i].context == context) streams.event[i] = streams.event[--streams.events];
+  }
+}
+
+}  // namespace gpuman::shim

@@ -1,0 +1,50 @@
+#include "shim/streams.h"
+
+#include "shim/driver.h"
+#include "shim/gate.h"
+
+namespace gpuman::shim {
+
+using namespace driver::abi;  // the vendor's names
+
+bool IsCapturing(CUstream stream) {
+  auto* const ask = GPUMAN_REAL(cuStreamIsCapturing);
+  CUstreamCaptureStatus status{};
+  return ask == nullptr || ask(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool WhereOf(Guest& guest, CUstream stream, Where& where) {
+  if (!CurrentWhere(guest, where)) return false;
+  if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) return true;
+  auto* const ask = GPUMAN_REAL(cuStreamGetCtx);
+  CUcontext context = nullptr;
+  if (ask == nullptr || ask(stream, &context) != CUDA_SUCCESS) return false;
+  const std::uint64_t number = reinterpret_cast<std::uintptr_t>(context);
+  if (number == where.context) return true;
+  {
+    const Locked lock(guest.contexts);
+    if (const Context* const known = guest.context.Find(number)) {
+      where = {known->device, number, GranuleOf(guest, known->device)};
+      return where.granule != 0;
+    }
+  }
+  // Made where the shim did not see it.
+  auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
+  auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
+  if (push == nullptr || pop == nullptr || push(context) != CUDA_SUCCESS) return false;
+  const bool found = CurrentWhere(guest, where);
+  pop(&context);
+  return found;
+}
+
+StreamKey KeyOf(std::uint64_t context, CUstream stream) {
+  // Contexts are aligned, and the driver's numbers of streams small.
+  if (stream == nullptr || stream == CU_STREAM_LEGACY) return {context + 1, true};
+  if (stream == CU_STREAM_PER_THREAD) return {reinterpret_cast<std::uintptr_t>(&passenger), false};
+  auto* const ask = GPUMAN_REAL(cuStreamGetId);
+  unsigned long long number = 0;
+  if (ask != nullptr && ask(stream, &number) == CUDA_SUCCESS) return {number, true};
+  return {reinterpret_cast<std::uintptr_t>(stream), false};
+}
+
+}  // namespace gpuman::shim

@@ -1,0 +1,248 @@
+"""Memory of shared jobs that programs share by legacy IPC: libgpuman.so in programs on the simulated driver. As
+evict_test.py.
+
+Usage: ipc_test.py [NAME…]; GPUMAN_BUILD_DIR names the build. With GPUMAN_TEST_ON_DEVICE=1 on the machine's own
+GPU, which nobody else may use meanwhile.
+"""
+
+import json
+import os
+import pathlib
+import resource
+import signal
+import sys
+import unittest
+
+from evict_test import EVICTED, ON_GPU
+from lease_test import LeaseCase
+from shim_test import CONTEXT, HERE, MIB
+
+INVALID_VALUE, INVALID_CONTEXT = 1, 201
+SIZES = [4 * MIB, 1000, 300 * MIB + 512, 70_000]  # two share a slab, one has several of the driver's handles
+
+
+class IpcCase(LeaseCase):
+    def probe_command(self, *words):
+        return [sys.executable, str(HERE / "ipc_probe.py"), *map(str, words)]
+
+    def ask(self, process, *words):
+        process.stdin.write(" ".join(map(str, words)) + "\n")
+        process.stdin.flush()
+        return json.loads(process.stdout.readline())
+
+    def shared(self, exporter):
+        answers = self.ask(exporter, "share")
+        self.assertEqual({status for status, _ in answers}, {0})
+        return [handle for _, handle in answers]
+
+    def open_all(self, importer, handles, sizes):
+        for handle, size in zip(handles, sizes):
+            self.assertEqual(self.ask(importer, "open", handle, size), 0)
+
+    def pair(self, sizes):
+        """An exporter and an importer that has opened all of it."""
+        exporter = self.start_probe("exports", *sizes)
+        importer = self.start_probe("imports")
+        self.open_all(importer, self.shared(exporter), sizes)
+        return exporter, importer
+
+    def assert_all(self, answers):
+        self.assertTrue(answers and all(answers), answers)
+
+
+class SharedMemory(IpcCase):
+    def test_has_the_same_bytes_for_both(self):
+        ledger = self.evictable()
+        exporter, importer = self.pair(SIZES)
+        self.assert_all(self.ask(importer, "holds", 1))
+        self.ask(importer, "fill", 11)
+        self.assert_all(self.ask(exporter, "holds", 11))
+        self.assertEqual(self.ask(importer, "close"), [0] * len(SIZES))
+        self.assert_all(self.ask(exporter, "holds", 11))
+        self.assertEqual(self.ask(exporter, "free"), [0] * len(SIZES))
+
+    def test_is_one_range_for_who_opened_it(self):
+        ledger = self.evictable()
+        exporter, importer = self.pair([600 * MIB])
+        self.assertEqual(self.ask(importer, "whole", 77), 0)
+        self.assert_all(self.ask(exporter, "holds", 77))
+        self.assertEqual(self.ask(exporter, "range"), [[0, 600 * MIB, 1]])
+
+    def test_counts_once_and_stays_while_the_rest_leaves(self):
+        ledger = self.evictable()
+        exporter = self.start_probe("exports", *SIZES)
+        only = self.only(ledger)
+        pid, evictable, used = only["pid"], only["evictable"], int(ledger("used", self.uuid))
+        self.assertEqual(used, CONTEXT + evictable)
+        rest = self.start_probe("holds", 16, 8)
+        before = self.device_used()
+        importer = self.start_probe("imports")
+        other = self.device_used() - before
+        self.open_all(importer, self.shared(exporter), SIZES)
+        self.assertEqual(self.device_used(), before + other)
+        self.assertEqual(int(ledger("used", self.uuid)), used + 2 * CONTEXT + 16 * MIB)
+        self.assertEqual({one["pid"]: one["evictable"] for one in self.stages(ledger)}[pid], 0)
+        away = self.order(ledger, pid, True)
+        self.assert_stands(away, EVICTED)
+        self.assertEqual(away["evicted"], 0)
+        self.assert_all(self.ask(importer, "holds", 1))
+        self.ask(importer, "fill", 31)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assert_all(self.ask(exporter, "holds", 31))
+        self.assert_good(rest)
+
+    def test_leaves_in_part_where_a_part_is_shared(self):
+        ledger = self.evictable()
+        process = self.start_probe("shares_one_of_two")
+        pid = self.only(ledger)["pid"]
+        self.assertEqual(self.only(ledger)["evictable"], 8 * MIB)
+        for _ in range(3):
+            away = self.order(ledger, pid, True)
+            self.assert_stands(away, EVICTED)
+            self.assertEqual(away["evicted"], 8 * MIB)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+            self.assert_good(process)
+
+    def test_that_was_away_can_be_shared_and_then_stays(self):
+        ledger = self.evictable()
+        exporter = self.start_probe("exports", *SIZES)
+        pid = self.only(ledger)["pid"]
+        for _ in range(2):
+            self.assert_stands(self.order(ledger, pid, True), EVICTED)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        importer = self.start_probe("imports")
+        self.open_all(importer, self.shared(exporter), SIZES)
+        self.assert_all(self.ask(importer, "holds", 1))
+        self.assertEqual(self.order(ledger, pid, True)["evicted"], 0)
+
+    def test_is_opened_by_a_child_of_a_fork(self):
+        self.evictable()
+        self.assertEqual(self.probe("shares_with_a_child"), {"child": 0, "good": True, "freed": 0})
+
+    def test_is_shared_again_by_the_same_handle(self):
+        self.evictable()
+        exporter = self.start_probe("exports", *SIZES)
+        first = self.shared(exporter)
+        self.assertEqual(self.shared(exporter), first)
+        self.assertEqual(self.ask(exporter, "inside"), [[0, handle] for handle in first])
+
+
+class AHandle(IpcCase):
+    def test_is_not_for_its_own_process(self):
+        self.evictable()
+        exporter = self.start_probe("exports", 4 * MIB)
+        self.assertEqual(self.ask(exporter, "open", self.shared(exporter)[0]), INVALID_CONTEXT)
+
+    def test_opened_twice_is_one_mapping_that_is_closed_twice(self):
+        ledger = self.evictable()
+        exporter, importer = self.pair([4 * MIB])
+        handle = self.shared(exporter)[0]
+        self.assertEqual(self.ask(importer, "again", handle), [True, 0])
+        self.assert_all(self.ask(importer, "holds", 1))
+        self.assertEqual(self.ask(importer, "close"), [0])
+        self.assertEqual(self.ask(importer, "flags", handle), INVALID_VALUE)
+
+    def test_fails_in_a_process_without_the_shim(self):
+        self.evictable()
+        exporter = self.start_probe("exports", 4 * MIB)
+        handle = self.shared(exporter)[0]
+        without = self.start_probe("imports", preload=False)
+        self.assertNotEqual(self.ask(without, "open", handle, 4 * MIB), 0)
+
+    def test_of_the_driver_is_the_drivers(self):
+        self.evictable()
+        exporter = self.start_probe("exports", 4 * MIB, preload=False)
+        importer = self.start_probe("imports")
+        self.open_all(importer, self.shared(exporter), [4 * MIB])
+        self.assert_all(self.ask(importer, "holds", 1))
+        self.assertEqual(self.ask(importer, "close"), [0])
+
+    def test_of_other_memory_is_the_drivers_answer(self):
+        without = self.probe("shares_what_others_made", preload=False)
+        self.evictable()
+        self.assertEqual(self.probe("shares_what_others_made"), without)
+
+    def test_of_what_is_freed_opens_nothing_and_who_has_it_open_keeps_it(self):
+        ledger = self.evictable()
+        exporter, importer = self.pair(SIZES)
+        handles, used = self.shared(exporter), self.device_used()
+        self.assertEqual(self.ask(exporter, "free"), [0] * len(SIZES))
+        self.assertEqual(self.device_used(), used)
+        self.assert_all(self.ask(importer, "holds", 1))
+        late = self.start_probe("imports")
+        for handle, size in zip(handles, SIZES):
+            self.assertEqual(self.ask(late, "open", handle, size), INVALID_VALUE)
+        with_late = self.device_used()
+        self.assertEqual(self.ask(importer, "close"), [0] * len(SIZES))
+        self.assertEqual(with_late - self.device_used(), (4 + 2 + 302) * MIB)
+
+    def test_of_the_dead_opens_nothing_and_who_has_it_open_keeps_it(self):
+        ledger = self.evictable()
+        at_start = self.device_used()
+        exporter, importer = self.pair(SIZES)
+        handles = self.shared(exporter)
+        os.killpg(exporter.pid, signal.SIGKILL)
+        exporter.wait()
+        self.until(lambda: ledger("reclaim") == "1")
+        self.assertEqual(int(ledger("used", self.uuid)), CONTEXT)
+        self.assert_all(self.ask(importer, "holds", 1))
+        late = self.start_probe("imports")
+        self.assertEqual(self.ask(late, "open", handles[0], SIZES[0]), INVALID_VALUE)
+        self.assertEqual(self.ask(importer, "destroy"), 0)
+        self.assertEqual(self.ask(late, "destroy"), 0)
+        self.assertLessEqual(self.device_used() - at_start, 8 * MIB)
+
+    def test_that_nobody_made_is_refused(self):
+        self.evictable()
+        exporter = self.start_probe("exports", 4 * MIB)
+        handle = self.shared(exporter)[0]
+        importer = self.start_probe("imports")
+        for wrong in ("00" * 64, handle[:48] + "ff" * 8 + handle[64:], handle[:80] + "00" * 8 + handle[96:],
+                      handle[:64] + "ff" * 8 + handle[80:], handle[:96] + "11" * 16):
+            self.assertEqual(len(wrong), len(handle))
+            self.assertNotEqual(self.ask(importer, "open", wrong, 4 * MIB), 0)
+        self.open_all(importer, [handle], [4 * MIB])
+        self.assertEqual(self.ask(importer, "free"), [INVALID_VALUE])
+        self.assert_all(self.ask(importer, "holds", 1))
+
+
+class Descriptors(IpcCase):
+    def test_that_are_used_up_refuse_handles_that_can_be_had_later(self):
+        ledger = self.evictable()
+        exporter = self.start_probe("exports", *SIZES)
+        pid = self.only(ledger)["pid"]
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        for beside in (0, 1, 2):  # none at all; some, but not for all pieces
+            held = set(map(int, os.listdir(f"/proc/{pid}/fd")))
+            few = min(set(range(100)) - held) + beside
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, hard))
+            statuses = [status for status, _ in self.ask(exporter, "share")]
+            self.assertNotEqual(statuses, [0] * len(SIZES))
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        importer = self.start_probe("imports")
+        self.open_all(importer, self.shared(exporter), SIZES)
+        self.assert_all(self.ask(importer, "holds", 1))
+
+
+class ManyTimes(IpcCase):
+    def test_shared_opened_closed_and_freed_leave_nothing(self):
+        ledger = self.evictable()
+        exporter, importer = self.start_probe("exports"), self.start_probe("imports")
+
+        def descriptors_of(pid):
+            """How many each thread has: the one that serves has a table of its own."""
+            tables = pathlib.Path(f"/proc/{pid}/task").glob("*/fd")
+            return tuple(sorted({len(list(table.iterdir())) for table in tables}))
+        pids, seen = [one["pid"] for one in self.stages(ledger)], set()
+        self.assertEqual(len(pids), 2)
+        for _ in range(30):
+            self.assertEqual(self.ask(exporter, "make", *SIZES), None)
+            self.open_all(importer, self.shared(exporter), SIZES)
+            self.assertEqual(self.ask(importer, "close"), [0] * len(SIZES))
+            self.assertEqual(self.ask(exporter, "free"), [0] * len(SIZES))
+            seen.add((*map(descriptors_of, pids), self.device_used(), ledger("used", self.uuid)))
+        self.assertEqual(len(seen), 1, seen)
+
+
+if __name__ == "__main__":
+    unittest.main()
