@@ -130,6 +130,16 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
                                                   {"gpu", "list"},
                                                   {"gpu", "show"},
                                                   {"config", "check"},
+                                                  {"submit"},
+                                                  {"queue"},
+                                                  {"job", "show"},
+                                                  {"job", "update"},
+                                                  {"cancel"},
+                                                  {"info"},
+                                                  {"stats"},
+                                                  {"reserve", "create"},
+                                                  {"quota", "set"},
+                                                  {"gpu", "allow"},
                                                   {"completion"}}) {
     auto arguments = command;
     arguments.push_back("--help");
@@ -145,8 +155,9 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
 // Only the command that is asked for is set up, so its name in that list must be its own.
 TEST(CommandLine, SetsUpEachCommandThatItsHelpLists) {
   const std::string help = Gpuman({"--help"}).out;
-  for (const char* name : {"run", "status", "proclist", "update", "restart", "remove", "logs", "events",
-                           "gpu", "config", "completion"}) {
+  for (const char* name :
+       {"run", "status", "proclist", "update", "restart", "remove", "logs", "events", "gpu", "config",
+        "completion", "submit", "queue", "job", "cancel", "info", "stats", "reserve", "quota"}) {
     EXPECT_THAT(help, HasSubstr(std::string("\n  ") + name + " "));
     const auto outcome = Gpuman({name, "--help"});
     EXPECT_EQ(outcome.status, 0) << name;

@@ -86,6 +86,7 @@ std::string Age(const api::JobView& job, base::WallTime now) {
 
 // The indices of a job's GPUs, or the beginning of the UUID of one that is not there any more.
 std::string GpusOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
+  if (job.gpus.empty() && job.queue) return "none";
   if (job.gpus.empty() || (gpus.size() > 1 && job.gpus.size() == gpus.size())) return "all";
   std::string text;
   for (const auto& uuid : job.gpus) {

@@ -128,8 +128,10 @@ class GflowTest(unittest.TestCase):
         self.assertEqual(self.m.job(jobs[0])["memory"]["limit"], 20 << 30)
         alone = self.m.submit("gbatch --gpus 1 python train.py")
         self.assertNotEqual(self.m.becomes(alone, "running")["gpus"], gpus[0])
-        self.assertIn("memory", subprocess.run(["gbatch", "--gpus", "1", "--shared", "python", "train.py"], env=self.m.env,
-                                               cwd=self.m.home, capture_output=True, text=True).stderr)
+        refused = subprocess.run(["gbatch", "--gpus", "1", "--shared", "python", "train.py"], env=self.m.env,
+                                 cwd=self.m.home, capture_output=True, text=True)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("memory", refused.stderr)
         self.m.submit("gbatch --gpus 1 --shared --max-gpu-mem 20G python train.py")
 
     def test_a_script_sees_its_gpus(self):
@@ -188,8 +190,10 @@ class GflowTest(unittest.TestCase):
         after = self.m.submit("gbatch --depends-on @ python y.py")
         self.assertRegex(self.m.type(f"gqueue -j {after}"), r"\(Dependency\)\n")
         self.assertIn(f"{after}\tQueued\tblocked\t{job}\n", self.m.type(f"gcancel --dry-run {job}"))
-        array = self.m.type("gbatch --array 1-3 --gpus 1 python z.py")
-        self.assertRegex(array, r"Submitted 3 batch jobs with group_id: \d+\n")
+        array = re.fullmatch(r"Submitted 3 batch jobs with group_id: (\d+)\n",
+                             self.m.type("gbatch --array 1-3 echo task '$GFLOW_ARRAY_TASK_ID'")).group(1)
+        self.m.becomes(f"{array}_2", "finished")
+        self.assertEqual(self.m.type(f"gjob log {array}_2"), "task 2\n")
         self.assertIn("total_jobs", self.m.type("gstats --output csv"))
         self.m.type("gctl quota set --user nobody --max-running-gpus 4")
         self.assertIn("nobody", self.m.type("gctl quota list"))

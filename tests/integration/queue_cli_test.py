@@ -86,7 +86,8 @@ class QueueCliTest(DaemonTest):
         for task, index in zip(array["tasks"], (0, 2, 4)):
             self.wait_for(task, "finished")
             self.assertEqual(self.gpuman("job", "log", f"{array['id']}_{index}"), f"{index} of {array['id']}\n")
-        sweep = self.submit("--param", "x=1:2", "--param", "y=a,b", "--name-template", "s-{x}-{y}", "echo", "{x}", "{y}", "${x}")
+        sweep = self.submit("--param", "x=1:2", "--param", "y=a,b", "--name-template", "s-{x}-{y}",
+                            "echo", "{x}", "{y}", "${x}")
         self.assertEqual([job["tag"] for job in sweep["jobs"]], ["s-1-a", "s-1-b", "s-2-a", "s-2-b"])
         self.wait_for("s-2-a", "finished")
         self.assertEqual(self.gpuman("job", "log", "s-2-a"), "2 a ${x}\n")
@@ -104,7 +105,8 @@ class QueueCliTest(DaemonTest):
         self.assertRegex(self.gpuman("queue", "-f", "JOBID,ST,NODELIST"), rf"\n{job} +H +\(held_by_user\)")
         self.gpuman("job", "update", job, "--gpus", "2", "--time", "90s", "--priority", "200")
         shown = self.job(job)
-        self.assertEqual((shown["queue"]["gpus"]["count"], shown["queue"]["time_limit_s"], shown["priority"]), (2, 90, 200))
+        queue = shown["queue"]
+        self.assertEqual((queue["gpus"]["count"], queue["time_limit_s"], shown["priority"]), (2, 90, 200))
         self.gpuman("job", "release", job)
         self.wait_for(job, "finished")
         again = json.loads(self.gpuman("job", "redo", job, "--gpus", "1", "--json"))
@@ -139,8 +141,8 @@ class QueueCliTest(DaemonTest):
         self.assertEqual(job["reason"], "quota")
         self.gpuman("quota", "remove", "--project", "small")
         self.wait_for(job["id"], "finished")
-        made = json.loads(self.gpuman("reserve", "create", "--user", "nobody", "--gpus", "1", "--start", "2031-01-01T10:00Z",
-                                      "--duration", "2h", "--json"))
+        made = json.loads(self.gpuman("reserve", "create", "--user", "nobody", "--gpus", "1", "--start",
+                                      "2031-01-01T10:00Z", "--duration", "2h", "--json"))
         self.assertEqual(made["end"], "2031-01-01T12:00:00.000Z")
         self.assertIn("nobody", self.gpuman("reserve", "list"))
         self.gpuman("reserve", "cancel", str(made["id"]))
@@ -152,7 +154,8 @@ class QueueCliTest(DaemonTest):
         waits = self.m.popen("run", "--gpus", "1", "--tag", "mine", "--", "true", stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True)
         until("it is queued", lambda: self.request("GET", "/v1/jobs/mine", checked=False).status == 200)
-        until("it listens", lambda: "SigBlk:\t0000000000004002" in pathlib.Path(f"/proc/{waits.pid}/status").read_text())
+        status = pathlib.Path(f"/proc/{waits.pid}/status")
+        until("it listens", lambda: "SigBlk:\t0000000000004002" in status.read_text())
         waits.send_signal(signal.SIGINT)
         waits.communicate(timeout=PATIENCE)
         self.assertNotEqual(waits.returncode, 0)

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -54,9 +55,15 @@ Result<int> Cancel(Session& session, const CancelSettings& s, const std::vector<
   if (s.dry_run) return PreviewCancel(session, daemon, refs);
   GPUMAN_ASSIGN(const auto answer, api::CancelJobs(daemon, {refs}));
   int status = kExitDone;
+  std::map<std::string, int> tasks;  // cancelled under one name: an array's
+  for (const auto& job : answer.jobs)
+    if (job.state) ++tasks[job.job];
   for (const auto& job : answer.jobs) {
     if (job.state) {
-      if (!session.json) session.Print(fmt::format("Job {} cancelled.\n", Printable(job.job)));
+      const int count = std::exchange(tasks[job.job], 0);
+      if (count > 0 && !session.json)
+        session.Print(fmt::format("Job {} cancelled{}.\n", Printable(job.job),
+                                  count > 1 ? fmt::format(": {} tasks", count) : std::string()));
       continue;
     }
     const auto code = base::ErrorCodeFromString(job.error_code.value_or(""));

@@ -230,6 +230,9 @@ TEST(Cancel, SaysOfEachJobWhatBecameOfIt) {
   EXPECT_EQ(outcome.out, "Job 7 cancelled.\n");
   EXPECT_THAT(outcome.err, HasSubstr("nine: there is no job"));
   EXPECT_THAT(server.requests().at(0), HasSubstr(R"({"jobs":["7","nine"]})"));
+  const TestServer array({TestServer::Answer(
+      200, R"({"jobs":[{"job":"a","id":7,"state":"cancelled"},{"job":"a","id":8,"state":"cancelled"}]})")});
+  EXPECT_EQ(Gpuman(array, {"cancel", "a"}).out, "Job a cancelled: 2 tasks.\n");
 }
 
 TEST(JobUpdate, ChangesPartsAndKeepsTheRest) {
@@ -269,6 +272,13 @@ TEST(JobHold, GoesOnAfterAnError) {
   const auto outcome = Gpuman(server, {"job", "hold", "6,7"});
   EXPECT_EQ(outcome.status, 4);
   EXPECT_THAT(outcome.out, StartsWith("job 7 'train' is queued"));
+}
+
+TEST(Status, ShowsThatAQueuedJobHasNoGpu) {
+  const TestServer server({TestServer::Answer(
+      200,
+      R"({"gpus":[{"index":0,"uuid":"GPU-a"}],"jobs":[{"id":7,"tag":"t","state":"queued","gpus":[],"queue":{}}]})")});
+  EXPECT_THAT(Gpuman(server, {"status"}).out, AllOf(HasSubstr("none"), Not(HasSubstr("  all "))));
 }
 
 TEST(Info, ShowsWhatKeepsEachGpu) {

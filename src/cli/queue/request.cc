@@ -206,6 +206,29 @@ void ForgiveAsGflow(api::Submission& job) {
   job.share = false;
 }
 
+// gflow's tasks find their index under its own name, also where it stands in quotes in the command's words.
+void NameTaskAsGflow(api::Submission& job) {
+  if (!job.array) return;
+  constexpr std::string_view kName = "$GFLOW_ARRAY_TASK_ID";
+  const std::string line = "export GFLOW_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"";
+  if (job.script) {
+    const bool marked = job.script->starts_with("#!");
+    const auto end = marked ? job.script->find('\n') : std::string::npos;
+    job.script->insert(end == std::string::npos ? (marked ? job.script->size() : 0) : end + 1, line + "\n");
+    return;
+  }
+  std::string text = line + "; exec";
+  for (const auto& word : job.command) {
+    text += ' ';
+    std::size_t at = 0;
+    for (std::size_t found = 0; (found = word.find(kName, at)) != std::string::npos;
+         at = found + kName.size())
+      text += JoinCommand({word.substr(at, found - at)}) + fmt::format("\"{}\"", kName);
+    text += JoinCommand({word.substr(at)});
+  }
+  job.command = {"/bin/sh", "-c", text};
+}
+
 Variables TakeEnvironment(MadeSubmission& made, const Origin& origin) {
   Variables whole;
   for (const auto& entry : origin.environment) {
@@ -282,6 +305,8 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
     GPUMAN_TRY(api::Check(job));
   }
   GPUMAN_TRY(CheckPrograms(made));
+  if (typed.flavour == Flavour::kGflow)
+    for (auto& job : made.request.jobs) NameTaskAsGflow(job);
   return made;
 }
 

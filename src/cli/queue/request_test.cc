@@ -272,5 +272,19 @@ TEST_F(Request, HasGflowsOptionsWithGflowsMeaning) {
   EXPECT_THAT(job.command, ElementsAre("true", "-x"));
 }
 
+TEST_F(Request, TellsGflowsTasksTheirIndexUnderItsName) {
+  const auto made =
+      Make({"--array", "1-3"}, {"echo", "a b", "--i=$GFLOW_ARRAY_TASK_ID."}, std::nullopt, Flavour::kGflow);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_THAT(made->request.jobs[0].command,
+              ElementsAre("/bin/sh", "-c",
+                          "export GFLOW_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"; exec echo 'a b' "
+                          "--i=\"$GFLOW_ARRAY_TASK_ID\"."));
+  Write("a.sh", "#!/bin/bash\n# GFLOW --array=1-3\necho\n");
+  const auto script = Make({"--array=1-3"}, {"a.sh"}, std::nullopt, Flavour::kGflow);
+  ASSERT_TRUE(script) << script.error().message;
+  EXPECT_THAT(*script->request.jobs[0].script, HasSubstr("#!/bin/bash\nexport GFLOW_ARRAY_TASK_ID="));
+}
+
 }  // namespace
 }  // namespace gpuman::cli::queue

@@ -70,7 +70,8 @@ std::string SentenceOf(const api::SubmittedJob& job, bool dry_run, const std::ve
   if (!job.gpus.empty()) text += fmt::format(" on GPU {}", GpuNames(job.gpus, gpus));
   if (!starts && (job.reason_detail || job.reason))
     text += ": " + (job.reason_detail ? *job.reason_detail : *job.reason);
-  if (!starts && job.estimated_start)
+  // Without a reason it starts as soon as the queue gets to it.
+  if (!starts && job.reason && job.estimated_start)
     text += fmt::format("; expected to start at {}", FormatWhen(*job.estimated_start, now));
   return text;
 }

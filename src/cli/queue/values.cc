@@ -43,14 +43,14 @@ std::optional<Ends> ReadRange(std::string_view text) {
   return Ends{*first, *last};
 }
 
-// Local civil time to an instant; mktime takes a time that the clocks skip for the one an hour later.
+// Local civil time to an instant; mktime takes a time that the clocks skip for the one an hour later. Not
+// through the system clock's nanoseconds, which end in the year 2262.
 base::WallTime FromLocal(std::tm local) {
   local.tm_isdst = -1;
-  return std::chrono::time_point_cast<base::Millis>(
-      std::chrono::system_clock::from_time_t(std::mktime(&local)));
+  return base::WallTime(seconds(std::mktime(&local)));
 }
 std::tm ToLocal(base::WallTime time) {
-  const auto seconds_since = std::chrono::system_clock::to_time_t(time);
+  const std::time_t seconds_since = std::chrono::floor<seconds>(time.time_since_epoch()).count();
   std::tm local{};
   ::localtime_r(&seconds_since, &local);
   return local;

@@ -10,7 +10,7 @@ namespace gpuman::cli::queue {
 namespace {
 
 std::tm Local(base::WallTime time) {
-  const auto seconds = std::chrono::system_clock::to_time_t(time);
+  const std::time_t seconds = std::chrono::floor<std::chrono::seconds>(time.time_since_epoch()).count();
   std::tm local{};
   ::localtime_r(&seconds, &local);
   return local;
