@@ -7,12 +7,13 @@
 namespace gpuman::daemon {
 
 // `service` must outlive the router.
-void AddViewRoutes(http::Router& router, Service& service);   // version, status, gpus
-void AddJobRoutes(http::Router& router, Service& service);    // jobs and their logs
-void AddShareRoutes(http::Router& router, Service& service);  // who takes turns on which GPU
-void AddQueueRoutes(http::Router& router, Service& service);  // submissions, the queue and what it is told
-void AddQueueBookRoutes(http::Router& router, Service& service);  // reservations, quotas, rules, statistics
-void AddEventRoutes(http::Router& router, Service& service);      // events
+void AddViewRoutes(http::Router& router, Service& service);        // version, status, gpus
+void AddJobRoutes(http::Router& router, Service& service);         // jobs and their logs
+void AddShareRoutes(http::Router& router, Service& service);       // who takes turns on which GPU
+void AddSubmissionRoutes(http::Router& router, Service& service);  // into the queue
+void AddQueueRoutes(http::Router& router, Service& service);       // the queue, and what is done to its jobs
+void AddQueueBookRoutes(http::Router& router, Service& service);   // reservations, quotas, rules, statistics
+void AddEventRoutes(http::Router& router, Service& service);       // events
 
 // Every route of the daemon, in the order they are tried.
 void AddAllRoutes(http::Router& router, Service& service);
@@ -21,6 +22,10 @@ void AddAllRoutes(http::Router& router, Service& service);
 base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::string_view name,
                                             std::uint64_t otherwise);
 bool FlagParameter(const http::Request& request, std::string_view name);
+
+// The jobs that a reference names (one, a task, all of an array), if the caller may act on all of them.
+base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::ExchangePtr& exchange,
+                                               const std::string& reference);
 
 void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status = 200);
 void SendError(const http::ExchangePtr& exchange, const base::Error& error);

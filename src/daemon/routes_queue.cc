@@ -1,4 +1,4 @@
-// Submissions, the queue as people see it, and what they do to jobs that wait.
+// The queue as people see it, and what they do to jobs that wait.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,82 +19,6 @@ using http::ExchangePtr;
 using http::PathParameters;
 
 std::string UserOf(const ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
-
-// --- Submissions ---
-
-// What was taken, as the queue sees it a moment later.
-api::SubmissionAnswer AnswerFor(Service& service, const std::vector<std::size_t>& heads,
-                                const std::vector<base::JobId>& ids) {
-  api::SubmissionAnswer answer;
-  const bool few = heads.size() <= 16;  // looking at each costs time: of many nobody reads the reason
-  for (std::size_t i = 0; i < heads.size(); ++i) {
-    const std::size_t end = i + 1 < heads.size() ? heads[i + 1] : ids.size();
-    api::SubmittedJob one;
-    one.id = ids[heads[i]].value;
-    const auto* const job = service.jobs().Find(ids[heads[i]]);
-    if (job) {
-      const auto view = few ? service.ViewWithQueue(*job) : service.View(*job);
-      one.tag = job->tag;
-      one.state = view.state;
-      one.reason = view.reason;
-      one.reason_detail = view.reason_detail;
-      if (view.queue) one.estimated_start = view.queue->estimated_start;
-      if (job->array.array.value != 0)
-        for (std::size_t at = heads[i]; at < end; ++at) one.tasks.push_back(ids[at].value);
-    }
-    answer.jobs.push_back(std::move(one));
-  }
-  return answer;
-}
-
-void TryOut(Service& service, const ExchangePtr& exchange, const Prepared& prepared) {
-  const auto outlook = service.queue().TryOut(prepared.jobs);
-  if (!outlook) return SendError(exchange, outlook.error());
-  api::SubmissionAnswer answer;
-  for (const std::size_t head : prepared.heads) {
-    api::SubmittedJob one;
-    one.tag = prepared.jobs[head].job.tag;
-    const bool held = prepared.jobs[head].job.state == jobs::JobState::kHeld;
-    one.gpus = outlook->gpus[head];
-    const auto reason = outlook->verdicts[head].reason;
-    one.state = held                               ? api::JobState::kHeld
-                : reason == queue::Reason::kStarts ? api::JobState::kStarting
-                                                   : api::JobState::kQueued;
-    if (reason != queue::Reason::kStarts) {
-      one.reason = ToString(reason);
-      one.reason_detail = outlook->details[head];
-    }
-    if (outlook->starts[head] != queue::kNever) one.estimated_start = outlook->starts[head];
-    answer.jobs.push_back(std::move(one));
-  }
-  SendJson(exchange, api::Encode(answer));
-}
-
-base::Result<Prepared> Read(Service& service, const ExchangePtr& exchange,
-                            const api::SubmitRequest& submitted) {
-  const auto& peer = exchange->request().peer;
-  const Caller caller = CallerOf(peer);
-  const jobs::Shared<jobs::ResourceLimits> limits(ResourceLimitsOf(peer.pid));
-  const auto lookup = service.queue().LookupFor(peer.uid);
-  service.ApplyUsualQuota(caller.user);
-  return Prepare(submitted, {caller, service.inventory(), DriverEnvironment(), limits,
-                             service.jobs().NextId(), service.Now(), lookup});
-}
-
-void Submit(Service& service, const ExchangePtr& exchange) {
-  const auto& request = exchange->request();
-  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
-  const auto submitted = api::Decode<api::SubmitRequest>(request.body);
-  if (!submitted) return SendError(exchange, submitted.error());
-  auto prepared = Read(service, exchange, *submitted);
-  if (!prepared) return SendError(exchange, prepared.error());
-  if (submitted->dry_run) return TryOut(service, exchange, *prepared);
-  service.queue().Submit(std::move(prepared->jobs), [&service, exchange, heads = std::move(prepared->heads)](
-                                                        const base::Result<std::vector<base::JobId>>& ids) {
-    if (!ids) return SendError(exchange, ids.error());
-    SendJson(exchange, api::Encode(AnswerFor(service, heads, *ids)), 201);
-  });
-}
 
 // --- The queue ---
 
@@ -239,16 +163,6 @@ void ShowRows(Service& service, const ExchangePtr& exchange) {
 
 // --- Jobs ---
 
-base::Result<std::vector<base::JobId>> JobsFor(Service& service, const ExchangePtr& exchange,
-                                               const std::string& reference) {
-  const auto& peer = exchange->request().peer;
-  GPUMAN_ASSIGN(auto ids, service.queue().JobsOf(reference, peer.uid));
-  for (const auto id : ids)
-    if (const auto* const job = service.jobs().Find(id))
-      GPUMAN_TRY(service.Check(peer, Act::kControl, job->owner.uid));
-  return ids;
-}
-
 // One change of one or of all tasks of an array. Answers with the first when all are done; where none could
 // be changed, with why.
 using ChangeJob = std::function<void(base::JobId, std::function<void(base::Result<>)>)>;
@@ -336,75 +250,6 @@ void CancelMany(Service& service, const ExchangePtr& exchange) {
   }
 }
 
-// A new job that asks for what the old one asked for.
-PreparedJob Anew(Service& service, const jobs::Job& old) {
-  PreparedJob again{old, service.queue().RequestFor(old)};
-  jobs::Job fresh;
-  fresh.tag = old.tag;
-  fresh.owner = old.owner;
-  fresh.command = old.command;
-  fresh.directory = old.directory;
-  fresh.environment = old.environment;
-  fresh.umask = old.umask;
-  fresh.resource_limits = old.resource_limits;
-  fresh.memory = old.memory;
-  fresh.soft = old.soft;
-  fresh.priority = old.priority;
-  fresh.grace = old.grace;
-  fresh.preload = old.preload;
-  fresh.share = old.share;
-  fresh.weight = old.weight;
-  fresh.oversubscribe = old.oversubscribe;
-  fresh.queued = true;
-  fresh.state = jobs::JobState::kQueued;
-  fresh.terms = old.terms;
-  again.job = std::move(fresh);
-  again.request.array.reset();
-  return again;
-}
-
-// What the jobs waited for they wait for again where it is queued again; the first waits for nobody, unless
-// it is told to.
-void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base::JobId>& ids) {
-  const auto& request = exchange->request();
-  const auto asked = api::Decode<api::RedoRequest>(request.body.empty() ? "{}" : request.body);
-  if (!asked) return SendError(exchange, asked.error());
-  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
-  std::vector<base::JobId> old = ids;
-  if (asked->cascade)
-    for (const auto id : ids)
-      for (const auto other : service.queue().CancelledWith(id)) old.push_back(other);
-  std::map<base::JobId, base::JobId> numbers;
-  std::vector<PreparedJob> prepared;
-  std::vector<std::size_t> heads;
-  const auto lookup = service.queue().LookupFor(request.peer.uid);
-  for (std::size_t i = 0; i < old.size(); ++i) {
-    const auto* const job = service.jobs().Find(old[i]);
-    if (!job || !job->queued)
-      return SendError(
-          exchange, {base::ErrorCode::kConflict, fmt::format("job {} was never in the queue", old[i].value),
-                     "gpuman restart starts it again"});
-    auto again = Anew(service, *job);
-    if (i < ids.size()) {
-      again.request.depends.list.clear();
-      if (auto fine = ApplyQueueUpdate(asked->changes, service.inventory(), lookup, again); !fine)
-        return SendError(exchange, fine.error());
-    }
-    for (auto& depends : again.request.depends.list)
-      if (const auto number = numbers.find(depends.job); number != numbers.end())
-        depends.job = number->second;
-    again.job.terms = TermsOf(again.request, *again.job.terms);
-    numbers[old[i]] = {service.jobs().NextId().value + static_cast<std::int64_t>(prepared.size())};
-    heads.push_back(prepared.size());
-    prepared.push_back(std::move(again));
-  }
-  service.queue().Submit(std::move(prepared), [&service, exchange, heads = std::move(heads)](
-                                                  const base::Result<std::vector<base::JobId>>& done) {
-    if (!done) return SendError(exchange, done.error());
-    SendJson(exchange, api::Encode(AnswerFor(service, heads, *done)), 201);
-  });
-}
-
 void SetSettings(Service& service, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
   if (auto may = service.Check(request.peer, Act::kManage); !may) return SendError(exchange, may.error());
@@ -447,9 +292,6 @@ void AddQueueRoutes(http::Router& router, Service& service) {
       service.WhenReady([&service, exchange, show] { show(service, exchange); });
     };
   };
-  router.Add("POST", "/v1/submissions", [&service](const ExchangePtr& exchange, const PathParameters&) {
-    service.WhenReady([&service, exchange] { Submit(service, exchange); });
-  });
   router.Add("GET", "/v1/queue", seen(ShowQueue));
   router.Add("GET", "/v1/queue/rows", seen(ShowRows));
   router.Add("GET", "/v1/queue/info", seen([](Service& of, const ExchangePtr& exchange) {
@@ -477,10 +319,6 @@ void AddQueueRoutes(http::Router& router, Service& service) {
                          [&service, user = UserOf(exchange)](base::JobId id, auto done) {
                            CancelOne(service, id, user, done);
                          });
-             }));
-  router.Add("POST", "/v1/jobs/{ref}/redo",
-             OnJobs(service, [&service](const ExchangePtr& exchange, const auto& ids) {
-               Redo(service, exchange, ids);
              }));
   router.Add("POST", "/v1/cancellations", [&service](const ExchangePtr& exchange, const PathParameters&) {
     CancelMany(service, exchange);

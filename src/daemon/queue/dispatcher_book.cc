@@ -1,0 +1,293 @@
+// What happened to jobs and GPUs, into the queue's book.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/queue/dispatcher.h"
+#include "queue/record.h"
+
+namespace gpuman::daemon {
+
+using base::JobId;
+using queue::WallTime;
+
+void Dispatcher::OnJobChanged(const jobs::Job& job) {
+  if (jobs::IsWaiting(job)) {
+    active_.erase(job.id);
+    PutWaiting(job);
+    RememberRecent(job);
+  } else if (jobs::IsEnded(job)) {
+    active_.erase(job.id);
+    dependents_.Erase(job.id);
+    book_.Erase(job.id);
+    RememberRecent(job);
+  } else {
+    const bool known = active_.contains(job.id);
+    PutActive(job);
+    if (known) return;
+    dependents_.Erase(job.id);
+    RememberRecent(job);
+  }
+  TellDependents(job.id);
+  Wake();
+}
+
+void Dispatcher::OnJobForgotten(JobId job) {
+  active_.erase(job);
+  dependents_.Erase(job);
+  book_.Erase(job);
+  TellDependents(job);
+  Wake();
+}
+
+const queue::Request& Dispatcher::RequestFor(const jobs::Job& job) {
+  if (!job.queued) {
+    last_terms_.reset();
+    last_request_ = RequestOfRun(job);
+    return last_request_;
+  }
+  if (last_terms_ != job.terms.pointer()) {
+    // A request that cannot be read asks for nothing: the job is shown, and can be cancelled.
+    last_request_ = queue::ParseRequest(job.terms->request).value_or(queue::Request{});
+    last_terms_ = job.terms.pointer();
+  }
+  last_request_.array.reset();
+  if (job.array.array.value != 0)
+    last_request_.array = queue::ArrayTask{job.array.array, job.array.task, job.array.limit};
+  last_request_.priority = job.priority;
+  return last_request_;
+}
+
+void Dispatcher::PutWaiting(const jobs::Job& job) {
+  const queue::Request& request = RequestFor(job);
+  queue::WaitingJob row{job.id, job.owner.user, job.waiting_since};
+  if (job.not_before) row.not_before = *job.not_before;
+  row.held = job.state == jobs::JobState::kHeld;
+  if (!request.depends.list.empty())
+    row.dependency = queue::Judge(request.depends, [this](JobId id) { return ProgressOf(id); });
+  dependents_.Set(job.id, request.depends);
+  book_.PutWaiting(row, request);
+}
+
+// `gpuman run` takes GPUs without asking the queue: what has a limit can be joined by jobs that share.
+queue::Request Dispatcher::RequestOfRun(const jobs::Job& job) const {
+  queue::Request request;
+  request.priority = job.priority;
+  request.gpus.devices = GpusOfRun(job);
+  request.gpus.count = static_cast<int>(request.gpus.devices.size());
+  if (!job.memory || request.gpus.devices.empty()) return request;
+  base::Bytes least{UINT64_MAX};
+  for (const auto& gpu : host_.GpuInventory().gpus)
+    if (std::count(request.gpus.devices.begin(), request.gpus.devices.end(), gpu.uuid) > 0)
+      least = std::min(least, job.memory->Of(gpu.memory));
+  request.share = true;
+  request.memory = least;
+  return request;
+}
+
+// Those it was given; where it may use all, those that it uses.
+std::vector<std::string> Dispatcher::GpusOfRun(const jobs::Job& job) const {
+  if (!job.gpus.empty()) return job.gpus;
+  std::vector<std::string> used;
+  for (const auto& [uuid, status] : host_.GpuStatuses())
+    if (std::any_of(status.processes.begin(), status.processes.end(),
+                    [&](const gpu::OwnedProcess& process) { return process.job == job.id; }))
+      used.push_back(uuid);
+  return used;
+}
+
+void Dispatcher::PutActive(const jobs::Job& job) {
+  const auto [it, fresh] = active_.try_emplace(job.id);
+  Active& active = it->second;
+  if (!job.queued || fresh || active.terms != job.terms.pointer()) active.request = RequestFor(job);
+  active.terms = job.terms.pointer();
+  active.row.id = job.id;
+  active.row.user = job.owner.user;
+  if (fresh) {
+    active.row.gpus = job.queued ? job.gpus : active.request.gpus.devices;
+    active.row.on_since = clock_.Mono();
+    if (job.started_at) {
+      const auto ran = clock_.Wall() - *job.started_at - job.suspended;
+      active.row.ran_before = std::max(ran, base::Millis{0});
+    }
+  } else if (!job.queued) {
+    active.row.gpus = active.request.gpus.devices;
+  }
+  const bool stops = job.state == jobs::JobState::kStopping;
+  if (stops && active.row.phase == queue::Phase::kRunning) active.row.phase = queue::Phase::kLeaving;
+  active.row.suspendable = job.queued && job.state == jobs::JobState::kRunning && !active.unsuspendable;
+  active.row.movable = active.row.suspendable && active.row.gpus.size() == 1;
+  Refresh(active);
+}
+
+void Dispatcher::Refresh(Active& active) {
+  const auto* const job = jobs_.Find(active.row.id);
+  if (!job) return;
+  active.row.user = job->owner.user;
+  book_.PutRunning(active.row, active.request);
+  dirty_ = true;
+}
+
+void Dispatcher::OnPhase(JobId id, suspend::Phase phase) {
+  const auto it = active_.find(id);
+  if (it == active_.end()) return;
+  queue::RunningJob& row = it->second.row;
+  switch (phase) {
+    case suspend::Phase::kSuspending:
+    case suspend::Phase::kRetreating:
+      if (row.phase == queue::Phase::kRunning) row.phase = queue::Phase::kLeaving;
+      break;
+    case suspend::Phase::kSuspended:
+      if (row.phase == queue::Phase::kMoving) break;
+      row.phase = queue::Phase::kSuspended;
+      if (row.on_since)
+        row.ran_before += std::chrono::duration_cast<base::Millis>(clock_.Mono() - *row.on_since);
+      row.on_since.reset();
+      row.since = clock_.Wall();
+      row.wants_back = row.wants_back || host_.IsPreempted(id);
+      break;
+    case suspend::Phase::kResuming:
+    case suspend::Phase::kUndoing:
+      break;
+    default:
+      if (row.phase == queue::Phase::kMoving || row.phase == queue::Phase::kRunning) break;
+      if (const auto* const job = jobs_.Find(id); !job || job->state != jobs::JobState::kRunning) break;
+      row.phase = queue::Phase::kRunning;
+      row.wants_back = false;
+      if (!row.on_since) row.on_since = clock_.Mono();
+  }
+  jobs_.SetOffGpu(id, phase == suspend::Phase::kSuspended);
+  Refresh(it->second);
+  Wake();
+}
+
+bool Dispatcher::WantBack(JobId id) {
+  const auto it = active_.find(id);
+  if (it == active_.end() || it->second.row.phase != queue::Phase::kSuspended) return false;
+  it->second.row.wants_back = true;
+  Refresh(it->second);
+  Wake();
+  return true;
+}
+
+// --- GPUs ---
+
+void Dispatcher::OnInventory() {
+  std::vector<queue::Gpu> gpus;
+  for (const auto& known : host_.GpuInventory().gpus) {
+    queue::Gpu gpu;
+    gpu.index = known.index;
+    gpu.uuid = known.uuid;
+    gpu.model = known.name;
+    gpu.memory = known.memory - host_.ReserveOf(known.uuid);
+    gpu.restricted = state_.allowed && !state_.allowed->contains(known.uuid);
+    const auto use = foreign_.find(known.uuid);
+    if (use != foreign_.end()) {
+      gpu.foreign = use->second.memory;
+      gpu.unmanaged = use->second.unmanaged;
+      gpu.holder = use->second.holder;
+    }
+    const auto status = host_.GpuStatuses().find(known.uuid);
+    gpu.lost = status != host_.GpuStatuses().end() && status->second.sample.state != gpu::GpuState::kOk;
+    gpus.push_back(std::move(gpu));
+  }
+  book_.SetGpus(std::move(gpus));
+  // Rows name GPUs by their place.
+  for (auto& [id, active] : active_) Refresh(active);
+  Wake();
+}
+
+void Dispatcher::OnSample(const std::string& uuid) {
+  const auto status = host_.GpuStatuses().find(uuid);
+  if (status == host_.GpuStatuses().end()) return;
+  const bool lost = status->second.sample.state != gpu::GpuState::kOk;
+  const auto& gpus = book_.snapshot().gpus;
+  const auto row = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
+  if (row != gpus.end() && row->lost != lost) OnInventory();
+  for (auto& [id, active] : active_) {
+    const auto* const job = jobs_.Find(id);
+    if (!job || job->queued || !job->gpus.empty()) continue;
+    const auto used = GpusOfRun(*job);
+    if (used == active.row.gpus) continue;
+    PutActive(*job);
+    Wake();
+  }
+  auto use = ForeignOn(
+      status->second, state_.ignored, host_.ProtectedNames(),
+      [this](uid_t uid) { return host_.NameOfUser(uid); },
+      [](const base::ProcessId& process) { return base::IsAlive(process); });
+  auto& known = foreign_[uuid];
+  if (use == known) return;
+  // Memory that comes and goes is no reason to look again; room that appears is.
+  const bool matters = use.unmanaged != known.unmanaged || use.memory < known.memory;
+  known = std::move(use);
+  book_.SetForeign(uuid, known.memory, known.unmanaged, known.holder);
+  dirty_ = true;
+  if (matters) Wake();
+}
+
+ForeignUse Dispatcher::ForeignUseOf(const std::string& gpu) const {
+  const auto it = foreign_.find(gpu);
+  return it == foreign_.end() ? ForeignUse{} : it->second;
+}
+
+void Dispatcher::SetState(const QueueState& state) {
+  state_ = state;
+  book_.SetPaused(state.paused);
+  auto settings = book_.snapshot().settings;
+  settings.choice = state.choice;
+  book_.SetSettings(settings);
+  OnInventory();
+  for (const auto& gpu : host_.GpuInventory().gpus) OnSample(gpu.uuid);
+}
+
+void Dispatcher::SetSettings(const queue::Settings& settings, base::Millis window) {
+  auto pass = settings;
+  pass.choice = state_.choice;
+  book_.SetSettings(pass);
+  window_ = window;
+}
+
+void Dispatcher::UpdateWindows(WallTime now) {
+  for (auto& [account, window] : windows_) {
+    window.Forget(now);
+    book_.SetWindow(account.first, account.second, window.GpuSeconds(), window.Relief());
+  }
+}
+
+void Dispatcher::Charge(const jobs::RunAccount& run) {
+  queue::Rate rate;
+  rate.gpus = static_cast<double>(run.gpus.size());
+  for (const auto& gpu : host_.GpuInventory().gpus)
+    if (std::count(run.gpus.begin(), run.gpus.end(), gpu.uuid) > 0 && gpu.memory.count > 0)
+      rate.memory +=
+          std::min(1.0, static_cast<double>(run.memory.count) / static_cast<double>(gpu.memory.count));
+  using Kind = queue::AccountKind;
+  const auto from = run.ended - run.ran;
+  windows_.try_emplace({Kind::kUser, run.user}, window_).first->second.Add(rate.gpus, from, run.ended);
+  if (!run.project.empty())
+    windows_.try_emplace({Kind::kProject, run.project}, window_)
+        .first->second.Add(rate.gpus, from, run.ended);
+  book_.Charge(run.user, run.project, rate, run.ended - run.ran, run.ended);
+}
+
+// --- Dependencies ---
+
+queue::Progress Dispatcher::ProgressOf(JobId id) const {
+  const auto* const job = jobs_.Find(id);
+  if (!job) return queue::Progress::kUnknown;
+  if (jobs::IsWaiting(*job)) return job->runs > 0 ? queue::Progress::kBegan : queue::Progress::kWaits;
+  if (!jobs::IsEnded(*job)) return queue::Progress::kBegan;
+  if (job->state == jobs::JobState::kFinished) return queue::Progress::kOk;
+  return job->runs > 0                              ? queue::Progress::kNotOk
+         : job->state == jobs::JobState::kCancelled ? queue::Progress::kCancelled
+                                                    : queue::Progress::kNotOk;
+}
+
+void Dispatcher::TellDependents(JobId id) {
+  for (const JobId dependent : dependents_.Of(id))
+    if (const auto* const depends = dependents_.DependenciesOf(dependent))
+      book_.SetDependency(dependent,
+                          queue::Judge(*depends, [this](JobId other) { return ProgressOf(other); }));
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,185 @@
+// Jobs that come into the queue: submitted, tried out, done once more.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "api/queue_json.h"
+#include "daemon/job_request.h"
+#include "daemon/queue/update.h"
+#include "daemon/queue/views.h"
+#include "daemon/routes.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using http::ExchangePtr;
+using http::PathParameters;
+
+// What was taken, as the queue sees it a moment later.
+api::SubmissionAnswer AnswerFor(Service& service, const std::vector<std::size_t>& heads,
+                                const std::vector<base::JobId>& ids) {
+  api::SubmissionAnswer answer;
+  const bool few = heads.size() <= 16;  // looking at each costs time: of many nobody reads the reason
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const std::size_t end = i + 1 < heads.size() ? heads[i + 1] : ids.size();
+    api::SubmittedJob one;
+    one.id = ids[heads[i]].value;
+    const auto* const job = service.jobs().Find(ids[heads[i]]);
+    if (job) {
+      const auto view = few ? service.ViewWithQueue(*job) : service.View(*job);
+      one.tag = job->tag;
+      one.state = view.state;
+      one.reason = view.reason;
+      one.reason_detail = view.reason_detail;
+      if (view.queue) one.estimated_start = view.queue->estimated_start;
+      if (job->array.array.value != 0)
+        for (std::size_t at = heads[i]; at < end; ++at) one.tasks.push_back(ids[at].value);
+    }
+    answer.jobs.push_back(std::move(one));
+  }
+  return answer;
+}
+
+void TryOut(Service& service, const ExchangePtr& exchange, const Prepared& prepared) {
+  const auto outlook = service.queue().TryOut(prepared.jobs);
+  if (!outlook) return SendError(exchange, outlook.error());
+  api::SubmissionAnswer answer;
+  for (const std::size_t head : prepared.heads) {
+    api::SubmittedJob one;
+    one.tag = prepared.jobs[head].job.tag;
+    const bool held = prepared.jobs[head].job.state == jobs::JobState::kHeld;
+    one.gpus = outlook->gpus[head];
+    const auto reason = outlook->verdicts[head].reason;
+    one.state = held                               ? api::JobState::kHeld
+                : reason == queue::Reason::kStarts ? api::JobState::kStarting
+                                                   : api::JobState::kQueued;
+    if (reason != queue::Reason::kStarts) {
+      one.reason = ToString(reason);
+      one.reason_detail = outlook->details[head];
+    }
+    if (outlook->starts[head] != queue::kNever) one.estimated_start = outlook->starts[head];
+    answer.jobs.push_back(std::move(one));
+  }
+  SendJson(exchange, api::Encode(answer));
+}
+
+base::Result<Prepared> Read(Service& service, const ExchangePtr& exchange,
+                            const api::SubmitRequest& submitted) {
+  const auto& peer = exchange->request().peer;
+  const Caller caller = CallerOf(peer);
+  const jobs::Shared<jobs::ResourceLimits> limits(ResourceLimitsOf(peer.pid));
+  const auto lookup = service.queue().LookupFor(peer.uid);
+  service.ApplyUsualQuota(caller.user);
+  return Prepare(submitted, {caller, service.inventory(), DriverEnvironment(), limits,
+                             service.jobs().NextId(), service.Now(), lookup});
+}
+
+void Submit(Service& service, const ExchangePtr& exchange) {
+  const auto& request = exchange->request();
+  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
+  const auto submitted = api::Decode<api::SubmitRequest>(request.body);
+  if (!submitted) return SendError(exchange, submitted.error());
+  auto prepared = Read(service, exchange, *submitted);
+  if (!prepared) return SendError(exchange, prepared.error());
+  if (submitted->dry_run) return TryOut(service, exchange, *prepared);
+  service.queue().Submit(std::move(prepared->jobs), [&service, exchange, heads = std::move(prepared->heads)](
+                                                        const base::Result<std::vector<base::JobId>>& ids) {
+    if (!ids) return SendError(exchange, ids.error());
+    SendJson(exchange, api::Encode(AnswerFor(service, heads, *ids)), 201);
+  });
+}
+
+// A new job that asks for what the old one asked for.
+PreparedJob Anew(Service& service, const jobs::Job& old) {
+  PreparedJob again{old, service.queue().RequestFor(old)};
+  jobs::Job fresh;
+  fresh.tag = old.tag;
+  fresh.owner = old.owner;
+  fresh.command = old.command;
+  fresh.directory = old.directory;
+  fresh.environment = old.environment;
+  fresh.umask = old.umask;
+  fresh.resource_limits = old.resource_limits;
+  fresh.memory = old.memory;
+  fresh.soft = old.soft;
+  fresh.priority = old.priority;
+  fresh.grace = old.grace;
+  fresh.preload = old.preload;
+  fresh.share = old.share;
+  fresh.weight = old.weight;
+  fresh.oversubscribe = old.oversubscribe;
+  fresh.queued = true;
+  fresh.state = jobs::JobState::kQueued;
+  fresh.terms = old.terms;
+  again.job = std::move(fresh);
+  again.request.array.reset();
+  return again;
+}
+
+// What the jobs waited for they wait for again where it is queued again; the first waits for nobody, unless
+// it is told to.
+void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base::JobId>& ids) {
+  const auto& request = exchange->request();
+  const auto asked = api::Decode<api::RedoRequest>(request.body.empty() ? "{}" : request.body);
+  if (!asked) return SendError(exchange, asked.error());
+  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
+  std::vector<base::JobId> old = ids;
+  if (asked->cascade)
+    for (const auto id : ids)
+      for (const auto other : service.queue().CancelledWith(id)) old.push_back(other);
+  std::map<base::JobId, base::JobId> numbers;
+  std::vector<PreparedJob> prepared;
+  std::vector<std::size_t> heads;
+  const auto lookup = service.queue().LookupFor(request.peer.uid);
+  for (std::size_t i = 0; i < old.size(); ++i) {
+    const auto* const job = service.jobs().Find(old[i]);
+    if (!job || !job->queued)
+      return SendError(
+          exchange, {base::ErrorCode::kConflict, fmt::format("job {} was never in the queue", old[i].value),
+                     "gpuman restart starts it again"});
+    auto again = Anew(service, *job);
+    if (i < ids.size()) {
+      again.request.depends.list.clear();
+      if (auto fine = ApplyQueueUpdate(asked->changes, service.inventory(), lookup, again); !fine)
+        return SendError(exchange, fine.error());
+    }
+    for (auto& depends : again.request.depends.list)
+      if (const auto number = numbers.find(depends.job); number != numbers.end())
+        depends.job = number->second;
+    again.job.terms = TermsOf(again.request, *again.job.terms);
+    numbers[old[i]] = {service.jobs().NextId().value + static_cast<std::int64_t>(prepared.size())};
+    heads.push_back(prepared.size());
+    prepared.push_back(std::move(again));
+  }
+  service.queue().Submit(std::move(prepared), [&service, exchange, heads = std::move(heads)](
+                                                  const base::Result<std::vector<base::JobId>>& done) {
+    if (!done) return SendError(exchange, done.error());
+    SendJson(exchange, api::Encode(AnswerFor(service, heads, *done)), 201);
+  });
+}
+
+}  // namespace
+
+base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::ExchangePtr& exchange,
+                                               const std::string& reference) {
+  const auto& peer = exchange->request().peer;
+  GPUMAN_ASSIGN(auto ids, service.queue().JobsOf(reference, peer.uid));
+  for (const auto id : ids)
+    if (const auto* const job = service.jobs().Find(id))
+      GPUMAN_TRY(service.Check(peer, Act::kControl, job->owner.uid));
+  return ids;
+}
+
+void AddSubmissionRoutes(http::Router& router, Service& service) {
+  router.Add("POST", "/v1/submissions", [&service](const ExchangePtr& exchange, const PathParameters&) {
+    service.WhenReady([&service, exchange] { Submit(service, exchange); });
+  });
+  router.Add("POST", "/v1/jobs/{ref}/redo",
+             [&service](const ExchangePtr& exchange, const PathParameters& parameters) {
+               const auto ids = JobsFor(service, exchange, parameters.at("ref"));
+               if (!ids) return SendError(exchange, ids.error());
+               Redo(service, exchange, *ids);
+             });
+}
+
+}  // namespace gpuman::daemon
