@@ -78,8 +78,8 @@ enum class Outcome {
   // No answer yet:
   kHolding,  // descriptors of what kTake took over come with it, for another mover's kHold; without any:
              // those are not needed any more
-  kTaken,   // of a kTake that is to be whole: the process has given it up
-  kMoving,  // so many bytes more have left the GPU, or have come to it; every 20 s at least
+  kTaken,    // of a kTake that is to be whole: the process has given it up
+  kMoving,   // so many bytes more have left the GPU, or have come to it; every 20 s at least
   // The last word again:
   kLost,  // it may have been done or not: the helper died or took too long, or the driver cannot say
 };
