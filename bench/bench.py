@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
-Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run] [shim]
+Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run] [queue [--gflow DIRECTORY]] [shim]
        bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
 (all of them when none is named)
 
@@ -22,6 +22,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "harness"))
 import machine  # noqa: E402
+import queue_bench  # noqa: E402
 import shim_bench  # noqa: E402
 
 MIB = 1 << 20
@@ -202,6 +203,12 @@ def bench_run(arguments):
     row("gpuman run until the command executes", spread(times), "median at most 30 ms")
 
 
+def bench_queue(arguments):
+    print("queue: through the daemon's socket, on simulated GPUs")
+    for what, figure, bar in queue_bench.measure(arguments.gflow):
+        row(what, figure, bar)
+
+
 def bench_shim(arguments):
     print(f"shim: {arguments.rounds} processes of each kind in turns, "
           f"{'the real driver' if arguments.real else 'a driver that does nothing'}; median, and the middle half")
@@ -224,11 +231,12 @@ def main():
     parser.add_argument("--blocks", type=int, default=100, help="blocks of 10,000 launches in each, for shim")
     parser.add_argument("--peer", action="append", default=[], type=shim_bench.parse_peer, metavar="NAME=LIBRARY[,SERVER]",
                         help="another preloaded library to measure, and the program that must run beside it, for shim")
+    parser.add_argument("--gflow", metavar="DIRECTORY", help="where gflow's programs are (PyPI: runqd), to run beside queue")
     parser.add_argument("--json", metavar="FILE", help="where to append the figures of shim")
-    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "shim"], default=[])
+    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "queue", "shim"], default=[])
     arguments = parser.parse_args()
     benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run,
-               "shim": bench_shim}
+               "queue": bench_queue, "shim": bench_shim}
     for name in arguments.which or list(benches):
         benches[name](arguments)
     print(f"\n{time.strftime('%Y-%m-%d')}, {platform.node()}, {os.cpu_count()} processors, Linux {platform.release()}, "

@@ -43,10 +43,9 @@ class PressureCase(DaemonTest):
     def said(self, ref):
         return [json.loads(line) for line in self.log(ref).splitlines() if line.startswith("{")]
 
-    def verified(self, tag, size, iterations=0, **more):
-        """A job that works on its memory, and verifies it at the end. Returns once it holds it."""
-        how = ["--iterations", str(iterations)] if iterations else ["--hold", "1h"]
-        job = self.start(tag, "exec " + self.load(size, "--verify", "--kernel-time", "1ms", "--json", *how), **more)
+    def verified(self, tag, size, hold="1h", **more):
+        """A job that works on its memory for so long, and verifies it then. Returns once it holds it."""
+        job = self.start(tag, "exec " + self.load(size, "--verify", "--kernel-time", "1ms", "--json", "--hold", hold), **more)
         until("it holds memory", lambda: any(e["event"] == "alloc" for e in self.said(tag)))
         return job
 
@@ -68,7 +67,7 @@ class PressureCase(DaemonTest):
 
 class SuspendTest(PressureCase):
     def test_the_least_important_job_leaves_and_comes_back_with_its_data(self):
-        low = self.verified("low", "256MiB", iterations=20, priority=10, share=True)  # it is let be for 10 s
+        low = self.verified("low", "256MiB", hold="40s", priority=10, share=True)  # it is let be for 10 s
         high = self.verified("high", "256MiB", priority=200)
         other = self.foreign("300MiB")
         job = self.becomes("low", "suspended")

@@ -21,8 +21,6 @@ using base::JobId;
 using base::Result;
 using queue::WallTime;
 
-// A pass takes no more than this part of the time, however much happens.
-constexpr int kRestPerPass = 4;
 constexpr base::Millis kAfterTrouble{5'000};
 constexpr base::Millis kLongestSleep{3'600'000};  // the wall clock may be set meanwhile
 

@@ -110,6 +110,8 @@ class Dispatcher {
     queue::WallTime now;
   };
   View Look();
+  // False: a look would cost a pass, and passes for those who ask took enough of the time already.
+  bool IsLookCheap() const;
   queue::ReferenceLookup LookupFor(uid_t user) const;
   // The jobs that a reference names, of any user: a task, all tasks of an array, one job.
   base::Result<std::vector<base::JobId>> JobsOf(const std::string& reference, uid_t user) const;
@@ -126,6 +128,10 @@ class Dispatcher {
   ForeignUse ForeignUseOf(const std::string& gpu) const;
 
  private:
+  // After a pass so many times as long goes to other things, however much happens; the same for those that
+  // answer questions.
+  static constexpr int kRestPerPass = 4;
+
   // A job that was started, by the queue or not.
   struct Active {
     queue::Request request;
@@ -174,6 +180,7 @@ class Dispatcher {
   bool forecast_ = false;  // starts_ is of plan_
   bool pass_posted_ = false;
   base::MonoTime next_pass_{};
+  base::MonoTime next_look_{};
   base::MonoTime stuck_until_{};     // the disk took no start: no more are tried before then
   boost::asio::steady_timer timer_;  // of the plan
   boost::asio::steady_timer pause_;  // between passes that take long

@@ -139,8 +139,12 @@ Result<Dispatcher::Outlook> Dispatcher::TryOut(const std::vector<PreparedJob>& p
   return outlook;
 }
 
+bool Dispatcher::IsLookCheap() const { return (!dirty_ && forecast_) || clock_.Mono() >= next_look_; }
+
 Dispatcher::View Dispatcher::Look() {
+  const auto began = clock_.Mono();
   const auto now = clock_.Wall();
+  const bool known = !dirty_ && forecast_;
   const auto& snapshot = book_.View(clock_.Mono());
   if (dirty_ || plan_.verdicts.size() != snapshot.waiting.size()) {
     plan_ = queue::Pass(snapshot, now);
@@ -149,6 +153,8 @@ Dispatcher::View Dispatcher::Look() {
   }
   if (!forecast_) starts_ = queue::Forecast(snapshot, plan_, now, kForecasts);
   forecast_ = true;
+  const auto ended = clock_.Mono();
+  if (!known) next_look_ = ended + kRestPerPass * (ended - began);
   return {snapshot, plan_, starts_, now};
 }
 

@@ -1,0 +1,148 @@
+"""The queue end to end, through the daemon's socket and real keepers, for bench.py. gflow runs beside it where its
+programs are given (`--gflow DIRECTORY`, of the PyPI package runqd): the same jobs through the same two GPUs.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+import machine
+
+
+class Client:
+    """One connection, which stays."""
+
+    def __init__(self, m):
+        self.connection = machine.UnixConnection(m.env["GPUMAN_SOCKET"], timeout=120)
+        self.common = {"directory": str(m.dir), "environment": {"PATH": os.environ["PATH"]}}
+
+    def ask(self, method, path, body=None):
+        self.connection.request(method, path, json.dumps(body) if body is not None else None,
+                                {"Content-Type": "application/json"})
+        answer = self.connection.getresponse()
+        text = answer.read()
+        if answer.status >= 300:
+            raise SystemExit(f"bench: {method} {path}: {answer.status} {text[:300]}")
+        return json.loads(text)
+
+    def submit(self, jobs):
+        return self.ask("POST", "/v1/submissions", {"jobs": jobs, **self.common})["jobs"]
+
+
+def waiting(number, script="true"):
+    return {"name": f"w{number}", "command": ["/bin/sh", "-c", script], "gpus": {"count": 1}}
+
+
+def rate(count, act):
+    begin = time.monotonic()
+    act()
+    return count / (time.monotonic() - begin)
+
+
+def measure_submissions(rows):
+    with machine.Machine(gpus=2) as m:
+        client = Client(m)
+        client.ask("PATCH", "/v1/queue/settings", {"paused": True})
+        one = rate(2000, lambda: [client.submit([waiting(n)]) for n in range(2000)])
+        rows.append(("submissions one by one, from one client", f"{one:.0f} a second, n=2000", "1,000 a second"))
+        for batch in range(8):
+            client.submit([waiting(f"b{batch}_{n}") for n in range(1000)])
+        times = []
+        for _ in range(10):
+            begin = time.monotonic()
+            subprocess.run([machine.program("gpuman"), "queue"], env=m.env, stdout=subprocess.DEVNULL, check=True)
+            times.append((time.monotonic() - begin) * 1e3)
+        rows.append(("gpuman queue, 10,000 waiting jobs", f"median {statistics.median(times):.0f} ms, max {max(times):.0f}", "at most 50 ms"))
+
+
+def resident_mib(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise SystemExit("bench: no VmRSS")
+
+
+def measure_start(rows):
+    with machine.Machine(gpus=2) as m:
+        client = Client(m)
+        client.ask("PATCH", "/v1/queue/settings", {"paused": True})
+        batches = [[waiting(f"b{batch}_{n}") for n in range(1000)] for batch in range(100)]
+        texts = rate(100_000, lambda: [client.submit(batch) for batch in batches])
+        rows.append(("submissions in batches of 1,000", f"{texts:.0f} a second, n=100,000", "20,000 a second"))
+        rows.append(("daemon with 100,000 jobs that were submitted", f"{resident_mib(m.daemon.pid):.0f} MiB resident", "150 MB"))
+        m.stop_daemon()
+        begin = time.monotonic()
+        m.start_daemon()
+        took = time.monotonic() - begin
+        rows.append(("daemon start with 100,000 jobs, until it answers", f"{took:.2f} s", "1 s"))
+        rows.append(("the same, memory", f"{resident_mib(m.daemon.pid):.0f} MiB resident", "150 MB"))
+
+
+def measure_throughput(rows, count):
+    with machine.Machine(gpus=2) as m:
+        client = Client(m)
+        begin = time.monotonic()
+        jobs = client.submit([waiting(n) for n in range(count)])
+        for job in jobs:
+            client.ask("GET", f"/v1/jobs/{job['id']}/wait")
+        ours = count / (time.monotonic() - begin)
+        rows.append(("short jobs through two GPUs, submit to end", f"{ours:.0f} a second, n={count}", "100 a second"))
+    return ours
+
+
+def measure_gaps(rows, count=100):
+    """From the moment a job's command is done until the next one's executes, on one GPU."""
+    with machine.Machine(gpus=1) as m:
+        client = Client(m)
+        jobs = client.submit([waiting(n, "date +%s%N; sleep 0.05; date +%s%N") for n in range(count)])
+        times = [list(map(int, pathlib.Path(client.ask("GET", f"/v1/jobs/{job['id']}/wait")["log_path"]).read_text().split()[:2]))
+                 for job in jobs]
+    gaps = [(after[0] - before[1]) / 1e6 for before, after in zip(sorted(times), sorted(times)[1:])]
+    rows.append(("a GPU freed until the next job's command executes", f"median {statistics.median(gaps):.1f} ms, max {max(gaps):.1f}, n={len(gaps)}",
+                 "median at most 30 ms"))
+
+
+def measure_gflow(rows, programs, ours, count=10):
+    """gflow with a home of its own; it needs tmux."""
+    with machine.Machine(gpus=2) as m, tempfile.TemporaryDirectory() as home:
+        env = {**m.env, "HOME": home, "XDG_CONFIG_HOME": home + "/config", "XDG_DATA_HOME": home + "/data",
+               "XDG_STATE_HOME": home + "/state", "XDG_RUNTIME_DIR": home, "TMUX_TMPDIR": home,
+               "PATH": f"{programs}:{os.environ['PATH']}"}
+        def gflow(*words):
+            return subprocess.run(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False).stdout
+        try:
+            gflow("gflowd", "up")
+            time.sleep(3)
+            begin = time.monotonic()
+            for _ in range(count):
+                gflow("gbatch", "--gpus", "1", "true")
+            while time.monotonic() < begin + 300:
+                done = gflow("gqueue", "-s", "Finished", "-f", "JOBID,ST")
+                if done.count("CD") >= count:
+                    break
+                time.sleep(0.2)
+            else:
+                rows.append(("gflow: the same", f"did not end in 300 s: {gflow('gqueue', '-a')[-200:]!r}", "none"))
+                return
+            theirs = count / (time.monotonic() - begin)
+            rows.append(("gflow: the same", f"{theirs:.2f} a second, n={count}", f"ours at least 50 times that: {ours / theirs:.0f}"))
+        finally:
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                gflow("gflowd", "down")
+                gflow("tmux", "kill-server")
+
+
+def measure(gflow, jobs=400):
+    rows = []
+    measure_submissions(rows)
+    measure_start(rows)
+    ours = measure_throughput(rows, jobs)
+    measure_gaps(rows)
+    if gflow:
+        measure_gflow(rows, gflow, ours)
+    return rows
