@@ -205,8 +205,7 @@ def bench_run(arguments):
 
 def bench_queue(arguments):
     print("queue: through the daemon's socket, on simulated GPUs")
-    for what, figure, bar in queue_bench.measure(arguments.gflow):
-        row(what, figure, bar)
+    queue_bench.measure(arguments.gflow, row)
 
 
 def bench_shim(arguments):

@@ -44,12 +44,12 @@ def rate(count, act):
     return count / (time.monotonic() - begin)
 
 
-def measure_submissions(rows):
+def measure_submissions(tell):
     with machine.Machine(gpus=2) as m:
         client = Client(m)
         client.ask("PATCH", "/v1/queue/settings", {"paused": True})
         one = rate(2000, lambda: [client.submit([waiting(n)]) for n in range(2000)])
-        rows.append(("submissions one by one, from one client", f"{one:.0f} a second, n=2000", "1,000 a second"))
+        tell("submissions one by one, from one client", f"{one:.0f} a second, n=2000", "1,000 a second")
         for batch in range(8):
             client.submit([waiting(f"b{batch}_{n}") for n in range(1000)])
         times = []
@@ -57,7 +57,8 @@ def measure_submissions(rows):
             begin = time.monotonic()
             subprocess.run([machine.program("gpuman"), "queue"], env=m.env, stdout=subprocess.DEVNULL, check=True)
             times.append((time.monotonic() - begin) * 1e3)
-        rows.append(("gpuman queue, 10,000 waiting jobs", f"median {statistics.median(times):.0f} ms, max {max(times):.0f}", "at most 50 ms"))
+        tell("gpuman queue, 10,000 waiting jobs", f"median {statistics.median(times):.0f} ms, max {max(times):.0f}", "at most 50 ms")
+        m.stop_daemon()  # before it is asked to remove each of them
 
 
 def resident_mib(pid):
@@ -67,23 +68,24 @@ def resident_mib(pid):
     raise SystemExit("bench: no VmRSS")
 
 
-def measure_start(rows):
+def measure_start(tell):
     with machine.Machine(gpus=2) as m:
         client = Client(m)
         client.ask("PATCH", "/v1/queue/settings", {"paused": True})
         batches = [[waiting(f"b{batch}_{n}") for n in range(1000)] for batch in range(100)]
         texts = rate(100_000, lambda: [client.submit(batch) for batch in batches])
-        rows.append(("submissions in batches of 1,000", f"{texts:.0f} a second, n=100,000", "20,000 a second"))
-        rows.append(("daemon with 100,000 jobs that were submitted", f"{resident_mib(m.daemon.pid):.0f} MiB resident", "150 MB"))
+        tell("submissions in batches of 1,000", f"{texts:.0f} a second, n=100,000", "20,000 a second")
+        tell("daemon with 100,000 jobs that were submitted", f"{resident_mib(m.daemon.pid):.0f} MiB resident", "150 MB")
         m.stop_daemon()
         begin = time.monotonic()
         m.start_daemon()
         took = time.monotonic() - begin
-        rows.append(("daemon start with 100,000 jobs, until it answers", f"{took:.2f} s", "1 s"))
-        rows.append(("the same, memory", f"{resident_mib(m.daemon.pid):.0f} MiB resident", "150 MB"))
+        tell("daemon start with 100,000 jobs, until it answers", f"{took:.2f} s", "1 s")
+        tell("the same, memory", f"{resident_mib(m.daemon.pid):.0f} MiB resident", "150 MB")
+        m.stop_daemon()
 
 
-def measure_throughput(rows, count):
+def measure_throughput(tell, count):
     with machine.Machine(gpus=2) as m:
         client = Client(m)
         begin = time.monotonic()
@@ -91,11 +93,11 @@ def measure_throughput(rows, count):
         for job in jobs:
             client.ask("GET", f"/v1/jobs/{job['id']}/wait")
         ours = count / (time.monotonic() - begin)
-        rows.append(("short jobs through two GPUs, submit to end", f"{ours:.0f} a second, n={count}", "100 a second"))
+        tell("short jobs through two GPUs, submit to end", f"{ours:.0f} a second, n={count}", "100 a second")
     return ours
 
 
-def measure_gaps(rows, count=100):
+def measure_gaps(tell, count=100):
     """From the moment a job's command is done until the next one's executes, on one GPU."""
     with machine.Machine(gpus=1) as m:
         client = Client(m)
@@ -103,11 +105,11 @@ def measure_gaps(rows, count=100):
         times = [list(map(int, pathlib.Path(client.ask("GET", f"/v1/jobs/{job['id']}/wait")["log_path"]).read_text().split()[:2]))
                  for job in jobs]
     gaps = [(after[0] - before[1]) / 1e6 for before, after in zip(sorted(times), sorted(times)[1:])]
-    rows.append(("a GPU freed until the next job's command executes", f"median {statistics.median(gaps):.1f} ms, max {max(gaps):.1f}, n={len(gaps)}",
-                 "median at most 30 ms"))
+    tell("a GPU freed until the next job's command executes", f"median {statistics.median(gaps):.1f} ms, max {max(gaps):.1f}, n={len(gaps)}",
+                 "median at most 30 ms")
 
 
-def measure_gflow(rows, programs, ours, count=10):
+def measure_gflow(tell, programs, ours, count=10):
     """gflow with a home of its own; it needs tmux."""
     with machine.Machine(gpus=2) as m, tempfile.TemporaryDirectory() as home:
         env = {**m.env, "HOME": home, "XDG_CONFIG_HOME": home + "/config", "XDG_DATA_HOME": home + "/data",
@@ -127,22 +129,21 @@ def measure_gflow(rows, programs, ours, count=10):
                     break
                 time.sleep(0.2)
             else:
-                rows.append(("gflow: the same", f"did not end in 300 s: {gflow('gqueue', '-a')[-200:]!r}", "none"))
+                tell("gflow: the same", f"did not end in 300 s: {gflow('gqueue', '-a')[-200:]!r}", "none")
                 return
             theirs = count / (time.monotonic() - begin)
-            rows.append(("gflow: the same", f"{theirs:.2f} a second, n={count}", f"ours at least 50 times that: {ours / theirs:.0f}"))
+            tell("gflow: the same", f"{theirs:.2f} a second, n={count}", f"ours at least 50 times that: {ours / theirs:.0f}")
         finally:
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 gflow("gflowd", "down")
                 gflow("tmux", "kill-server")
 
 
-def measure(gflow, jobs=400):
-    rows = []
-    measure_submissions(rows)
-    measure_start(rows)
-    ours = measure_throughput(rows, jobs)
-    measure_gaps(rows)
+def measure(gflow, tell, jobs=400):
+    """tell(what, figure, bar) for each figure."""
+    measure_submissions(tell)
+    measure_start(tell)
+    ours = measure_throughput(tell, jobs)
+    measure_gaps(tell)
     if gflow:
-        measure_gflow(rows, gflow, ours)
-    return rows
+        measure_gflow(tell, gflow, ours)
