@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
-Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run] [queue [--gflow DIRECTORY]] [shim]
+Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run] [queue] [shim]
        bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
 (all of them when none is named)
 
@@ -205,7 +205,7 @@ def bench_run(arguments):
 
 def bench_queue(arguments):
     print("queue: through the daemon's socket, on simulated GPUs")
-    queue_bench.measure(arguments.gflow, row)
+    queue_bench.measure(row)
 
 
 def bench_shim(arguments):
@@ -230,7 +230,6 @@ def main():
     parser.add_argument("--blocks", type=int, default=100, help="blocks of 10,000 launches in each, for shim")
     parser.add_argument("--peer", action="append", default=[], type=shim_bench.parse_peer, metavar="NAME=LIBRARY[,SERVER]",
                         help="another preloaded library to measure, and the program that must run beside it, for shim")
-    parser.add_argument("--gflow", metavar="DIRECTORY", help="where gflow's programs are (PyPI: runqd), to run beside queue")
     parser.add_argument("--json", metavar="FILE", help="where to append the figures of shim")
     parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "queue", "shim"], default=[])
     arguments = parser.parse_args()

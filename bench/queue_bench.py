@@ -1,14 +1,10 @@
-"""The queue end to end, through the daemon's socket and real keepers, for bench.py. gflow runs beside it where its
-programs are given (`--gflow DIRECTORY`, of the PyPI package runqd): the same jobs through the same two GPUs.
-"""
+"""The queue end to end, through the daemon's socket and real keepers, for bench.py."""
 
-import contextlib
 import json
 import os
 import pathlib
 import statistics
 import subprocess
-import tempfile
 import time
 
 import machine
@@ -92,9 +88,7 @@ def measure_throughput(tell, count):
         jobs = client.submit([waiting(n) for n in range(count)])
         for job in jobs:
             client.ask("GET", f"/v1/jobs/{job['id']}/wait")
-        ours = count / (time.monotonic() - begin)
-        tell("short jobs through two GPUs, submit to end", f"{ours:.0f} a second, n={count}", "100 a second")
-    return ours
+        tell("short jobs through two GPUs, submit to end", f"{count / (time.monotonic() - begin):.0f} a second, n={count}", "100 a second")
 
 
 def measure_gaps(tell, count=100):
@@ -109,41 +103,9 @@ def measure_gaps(tell, count=100):
                  "median at most 30 ms")
 
 
-def measure_gflow(tell, programs, ours, count=10):
-    """gflow with a home of its own; it needs tmux."""
-    with machine.Machine(gpus=2) as m, tempfile.TemporaryDirectory() as home:
-        env = {**m.env, "HOME": home, "XDG_CONFIG_HOME": home + "/config", "XDG_DATA_HOME": home + "/data",
-               "XDG_STATE_HOME": home + "/state", "XDG_RUNTIME_DIR": home, "TMUX_TMPDIR": home,
-               "PATH": f"{programs}:{os.environ['PATH']}"}
-        def gflow(*words):
-            return subprocess.run(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False).stdout
-        try:
-            gflow("gflowd", "up")
-            time.sleep(3)
-            begin = time.monotonic()
-            for _ in range(count):
-                gflow("gbatch", "--gpus", "1", "true")
-            while time.monotonic() < begin + 300:
-                done = gflow("gqueue", "-s", "Finished", "-f", "JOBID,ST")
-                if done.count("CD") >= count:
-                    break
-                time.sleep(0.2)
-            else:
-                tell("gflow: the same", f"did not end in 300 s: {gflow('gqueue', '-a')[-200:]!r}", "none")
-                return
-            theirs = count / (time.monotonic() - begin)
-            tell("gflow: the same", f"{theirs:.2f} a second, n={count}", f"ours at least 50 times that: {ours / theirs:.0f}")
-        finally:
-            with contextlib.suppress(OSError, subprocess.SubprocessError):
-                gflow("gflowd", "down")
-                gflow("tmux", "kill-server")
-
-
-def measure(gflow, tell, jobs=400):
+def measure(tell, jobs=400):
     """tell(what, figure, bar) for each figure."""
     measure_submissions(tell)
     measure_start(tell)
-    ours = measure_throughput(tell, jobs)
+    measure_throughput(tell, jobs)
     measure_gaps(tell)
-    if gflow:
-        measure_gflow(tell, gflow, ours)
