@@ -3,43 +3,15 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "api/queue_client.h"
-#include "base/fd.h"
+#include "cli/signal_watch.h"
 #include "cli/views.h"
 
 namespace gpuman::cli {
 namespace {
-
-// While it lives, SIGINT and SIGTERM come as readable bytes instead of ending the program.
-class SignalWatch {
- public:
-  SignalWatch() {
-    sigset_t set;
-    ::sigemptyset(&set);
-    ::sigaddset(&set, SIGINT);
-    ::sigaddset(&set, SIGTERM);
-    ::sigprocmask(SIG_BLOCK, &set, &before_);
-    fd_ = base::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  SignalWatch(const SignalWatch&) = delete;
-  SignalWatch& operator=(const SignalWatch&) = delete;
-  ~SignalWatch() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-
-  int fd() const { return fd_.get(); }
-  int Take() {
-    signalfd_siginfo info{};
-    return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t before_{};
-  base::Fd fd_;
-};
 
 // To the job's whole process group, as a terminal would.
 bool PassOn(const api::Client& daemon, const std::string& job, int signal) {
@@ -65,7 +37,7 @@ int ExitStatusOfJob(const api::JobView& job) {
 base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job,
                              Interrupted interrupted) {
   const std::string id = std::to_string(job.id);
-  SignalWatch signals;
+  SignalWatch signals{SIGINT, SIGTERM};
   int first_signal = 0;
   int last_signal = 0;
   api::Wake wake;

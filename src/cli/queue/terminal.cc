@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <termios.h>
@@ -18,6 +17,7 @@
 #include "api/queue_client.h"
 #include "base/fd.h"
 #include "base/file.h"
+#include "cli/signal_watch.h"
 #include "cli/wait.h"
 
 namespace gpuman::cli::queue {
@@ -83,29 +83,6 @@ class RawTerminal {
  private:
   termios before_{};
   bool set_ = false;
-};
-
-class Signals {
- public:
-  Signals() {
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (const int signal : {SIGWINCH, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
-    ::sigprocmask(SIG_BLOCK, &set, &before_);
-    fd_ = base::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-  ~Signals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  int fd() const { return fd_.get(); }
-  int Take() {
-    signalfd_siginfo info{};
-    return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t before_{};
-  base::Fd fd_;
 };
 
 // Between the caller's terminal and the job's, fed with what is ready.
@@ -206,7 +183,7 @@ class Relay {
   Session& session_;
   const Listener& listener_;
   std::function<void(int)> interrupted_;
-  Signals signals_;
+  SignalWatch signals_{SIGWINCH, SIGINT, SIGTERM, SIGHUP};
   base::Fd epoll_;
   base::Fd connection_;
   std::optional<RawTerminal> raw_;

@@ -1,0 +1,40 @@
+// Signals as something to wait for beside sockets. Not thread-safe; for programs with one thread.
+#pragma once
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <initializer_list>
+
+#include "base/fd.h"
+
+namespace gpuman::cli {
+
+// While it lives, these signals come as readable bytes instead of what they do otherwise.
+class SignalWatch {
+ public:
+  explicit SignalWatch(std::initializer_list<int> signals) {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signal : signals) ::sigaddset(&set, signal);
+    ::sigprocmask(SIG_BLOCK, &set, &before_);
+    fd_ = base::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+  ~SignalWatch() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  int fd() const { return fd_.get(); }
+  // The next that came; 0: none.
+  int Take() {
+    signalfd_siginfo info{};
+    return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_{};
+  base::Fd fd_;
+};
+
+}  // namespace gpuman::cli
