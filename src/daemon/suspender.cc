@@ -232,6 +232,7 @@ void Suspender::AskDriver(base::JobId job, suspend::Request request) {
   const auto process = request.process;
   const auto answer = [self = self_, job, process](const suspend::Answer& got) {
     if (!*self) return;
+    (*self)->Observe(job);  // what it had in the end, before it counts as taken
     (*self)->Feed(job, suspend::event::Answered{process, got});
     (*self)->Observe(job);
   };

@@ -148,6 +148,7 @@ void Machine::Handle(const event::Observed& observed, MonoTime now) {
     member.seen = view;
     if (known == members_.end()) Meet(member, now);
     if (!IsAway(member)) member.place = Place::kUnknown;
+    HoldWhatCameLast(member);
     members.emplace(view.id, std::move(member));
   }
   members_ = std::move(members);

@@ -287,6 +287,7 @@ class Machine {
   static bool MayBegin(const Member& member);
   bool IsWorthEvicting(const Member& member) const;
   void Hold(Member& member);
+  void HoldWhatCameLast(const Member& member);
   void TellOfNewcomer(Member& member, base::MonoTime now);
   // It failed for this process: turns back, or leaves the process where it is.
   void FailOut(Member& member, const std::string& why, base::MonoTime now);

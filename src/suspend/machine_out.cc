@@ -17,6 +17,11 @@ using base::MonoTime;
 // More than what the driver leaves of a checkpointed process (4 MiB on an H200).
 constexpr Bytes kResidue = base::MiB(16);
 
+// What it has by its shim's count, which is of now, where the driver's is of the last sample.
+Bytes Counted(const GpuShare& share) {
+  return share.evictable.count > 0 ? share.evictable + share.context : Bytes{};
+}
+
 }  // namespace
 
 // What it needs to come back is read off before it goes: not from a sample of before it allocated.
@@ -227,9 +232,23 @@ void Machine::Hold(Member& member) {
   const auto [held, fresh] = record_.held.try_emplace(member.seen.id);
   if (!fresh) return;
   for (const auto& [gpu, share] : member.seen.gpus) {
-    const Bytes counted = share.evictable.count > 0 ? share.evictable + share.context : Bytes{};
-    const Bytes bytes = std::max(share.used, counted) + share.evicted;
+    const Bytes bytes = std::max(share.used, Counted(share)) + share.evicted;
     if (bytes.count > 0) held->second[gpu] = bytes;
+  }
+}
+
+// But for calls that were in flight when it was asked for: the driver lets them end before it takes anything. What
+// the shim counted then stays, for its process stands still.
+void Machine::HoldWhatCameLast(const Member& member) {
+  const auto held = record_.held.find(member.seen.id);
+  if (held == record_.held.end() || member.order != Order::kNone) return;
+  const bool goes = pending_ && pending_->process == member.seen.id && pending_->verb == Verb::kCheckpoint;
+  if (!goes && member.saved != Saved::kCheckpointed) return;
+  for (const auto& [gpu, share] : member.seen.gpus) {
+    const auto known = held->second.find(gpu);
+    const Bytes bytes = goes ? std::max(share.used, Counted(share)) : Counted(share);
+    if (share.evicted.count > 0 || bytes.count == 0 || (!goes && known == held->second.end())) continue;
+    held->second[gpu] = std::max(bytes, held->second[gpu]);
   }
 }
 

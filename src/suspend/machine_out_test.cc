@@ -206,6 +206,34 @@ TEST(SuspendOutFailure, AHelperThatCannotBeStartedChangesNothing) {
   EXPECT_EQ(s.Detail(), "no such file");
 }
 
+TEST(SuspendOut, WhatACallInFlightTookBeforeTheDriverHeldItIsNeededToComeBack) {
+  Story s;
+  s.Process(11, MiB(106), MiB(0));
+  s.Look();
+  s.Suspend();
+  EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
+  s.At(11).gpus["a"] = {MiB(106), MiB(128), {}, MiB(106)};
+  s.Look();
+  EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), MiB(234));
+  s.Checkpointed(11);
+  s.Resume();
+  EXPECT_THAT(s.Room(MiB(200)), ::testing::Not(::testing::Contains("restore 11")));
+  EXPECT_THAT(s.Room(MiB(240)), ::testing::Contains("restore 11"));
+}
+
+TEST(SuspendOut, WhatTheShimGaveAwayCountsOnce) {
+  Story s;
+  s.Process(11, GiB(2), GiB(1));
+  s.Look();
+  s.Suspend();
+  s.Evicted(11);
+  EXPECT_THAT(s.Can(true), ElementsAre("checkpoint 11"));
+  s.At(11).gpus["a"] = {GiB(2), {}, GiB(1), {}};  // by an older sample
+  s.Look();
+  s.Checkpointed(11);
+  EXPECT_EQ(s.machine.record().held.at(Story::IdOf(11)).at("a"), GiB(2));
+}
+
 TEST(SuspendOutFailure, ResumeOnTheWayOutTurnsBack) {
   Story s;
   s.Process(11, GiB(1));

@@ -45,6 +45,12 @@ class SuspendCase(DaemonTest):
     def resume(self, ref, **place):
         return self.request("POST", f"/v1/jobs/{ref}/resume", place)
 
+    def resumed(self, ref, **place):
+        """What the daemon says of the job that it was asked to bring back."""
+        answer = self.resume(ref, **place)
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json()
+
     def processes_on(self, index):
         return [p["pid"] for p in self.request("GET", f"/v1/gpus/{index}").json()["processes"]]
 
@@ -187,7 +193,7 @@ class SuspendTest(SuspendCase):
             self.assertIn(self.job("kept")["state"], ("running", "suspended"))
             moved += self.job("kept")["state"] == ("suspended" if out else "running")
         self.assertGreater(moved, 6)
-        until("it is back", lambda: self.resume("kept").json()["state"] == "running")
+        until("it is back", lambda: self.resumed("kept")["state"] == "running")
         self.finishes_with_its_data("kept")
 
     def test_daemons_that_are_killed_at_any_moment_lose_nothing(self):
@@ -205,7 +211,7 @@ class SuspendTest(SuspendCase):
             self.m.start_daemon()
             until("it has come to rest",
                   lambda: self.job("kept")["reason"] in (None, "held_by_user", "suspend_failed", "resume_failed"))
-        until("it is back", lambda: self.resume("kept").json()["state"] == "running")
+        until("it is back", lambda: self.resumed("kept")["state"] == "running")
         self.finishes_with_its_data("kept")
 
     def test_the_events_say_what_took_how_long(self):
@@ -240,7 +246,7 @@ class SuspendTest(SuspendCase):
             until("it holds memory", lambda: (self.job(tag)["memory"]["used"] or 0) > 150 * MIB)
         until("none of them has room", lambda: self.request("GET", "/v1/gpus/0").json()["memory"]["free"] < 200 * MIB)
         for name in ("late", "early", "first"):
-            answer = self.resume(name).json()
+            answer = self.resumed(name)
             self.assertEqual((answer["state"], answer["reason"]), ("suspended", "resources"), answer)
         for i, name in enumerate(["first", "late", "early"]):
             self.request("DELETE", f"/v1/jobs/small{i}")
@@ -268,7 +274,7 @@ class StraightTest(SuspendCase):
         self.assertEqual(self.suspend("moved").json()["state"], "suspended")
         self.start("wall", self.load("2GiB", "--hold", "1h", "--json"), gpus=["0"])
         until("it holds memory", lambda: (self.job("wall")["memory"]["used"] or 0) > 2048 * MIB)
-        self.assertEqual(self.resume("moved").json()["state"], "running")
+        self.assertEqual(self.resumed("moved")["state"], "running")
         self.assertEqual(self.job("moved")["gpus"], [self.request("GET", "/v1/gpus/1").json()["uuid"]])
         self.finishes_with_its_data("moved")
         self.request("DELETE", "/v1/jobs/wall")
@@ -307,7 +313,7 @@ class StraightTest(SuspendCase):
             self.assertIn(self.job("kept")["state"], ("running", "suspended"))
             moved += self.job("kept")["state"] == "running"
         self.assertGreater(moved, 4)
-        until("it is back", lambda: self.resume("kept").json()["state"] == "running")
+        until("it is back", lambda: self.resumed("kept")["state"] == "running")
         here = self.request("GET", "/v1/jobs/kept").json()["gpus"][0]
         other = next(gpu["index"] for gpu in self.request("GET", "/v1/gpus").json()["gpus"] if gpu["uuid"] != here)
         until("nothing of it is kept on the other GPU, a mover's context aside", lambda: self.used(other) < 560 * MIB)
@@ -328,7 +334,7 @@ class StraightTest(SuspendCase):
             self.m.start_daemon()
             until("it has come to rest", lambda: self.job("kept")["reason"] in (
                 None, "held_by_user", "suspend_failed", "resume_failed", "move_failed"))
-        until("it is back", lambda: self.resume("kept").json()["state"] == "running")
+        until("it is back", lambda: self.resumed("kept")["state"] == "running")
         self.finishes_with_its_data("kept")
 
 

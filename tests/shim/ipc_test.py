@@ -235,6 +235,8 @@ class ManyTimes(IpcCase):
             return tuple(sorted({len(list(table.iterdir())) for table in tables}))
         pids, seen = [one["pid"] for one in self.stages(ledger)], set()
         self.assertEqual(len(pids), 2)
+        # A thread that serves begins with its process's table.
+        self.until(lambda: all(len(descriptors_of(pid)) == 2 for pid in pids))
         for _ in range(30):
             self.assertEqual(self.ask(exporter, "make", *SIZES), None)
             self.open_all(importer, self.shared(exporter), SIZES)
