@@ -116,6 +116,7 @@ struct JobView {
   // Processes on a GPU that do not count their memory, so that only the guard holds the limit; null: none is
   // asked to.
   std::optional<std::vector<int>> unshimmed;
+  std::vector<std::string> notes;    // of its current or last run: what it could not be given, as sentences
   std::optional<QueueFields> queue;  // null: it never was in the queue
 };
 

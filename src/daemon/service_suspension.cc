@@ -8,6 +8,7 @@
 #include "daemon/service.h"
 #include "daemon/sharer.h"
 #include "daemon/suspension_views.h"
+#include "keeper/host_limits.h"
 
 namespace gpuman::daemon {
 
@@ -112,7 +113,21 @@ void Service::SaveSuspension(base::JobId job, std::string record, std::function<
   supervisor_->SetSuspension(job, std::move(record), std::move(done));
 }
 
+namespace {
+
+// What leaves the GPU comes into the memory of the job's own processes, and nobody's limit was meant for it.
+void LiftHostLimit(const jobs::Job& job, suspend::Phase phase) {
+  const auto& limit = job.terms->host_memory;
+  if (!job.queued || !limit || job.cgroup.empty() || phase == suspend::Phase::kEnded) return;
+  const bool on_gpu = phase == suspend::Phase::kRunning;
+  // A cgroup that does not limit has no such file; the job's notes say so.
+  (void)keeper::LimitMemory(job.cgroup, on_gpu ? limit : std::nullopt).has_value();
+}
+
+}  // namespace
+
 void Service::OnPhase(base::JobId job, suspend::Phase phase) {
+  if (const auto* const known = supervisor_->Find(job)) LiftHostLimit(*known, phase);
   guard_->SetPlace(job, PlaceOf(phase));
   dispatcher_->OnPhase(job, phase);
   if (sharer_) sharer_->Reconcile();

@@ -109,6 +109,7 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   view.ended_at = job.ended_at;
   view.restarts = job.restarts;
   view.log_path = log_path.string();
+  view.notes = job.notes;
   return view;
 }
 

@@ -112,6 +112,7 @@ struct Job {
   bool queued = false;
   Shared<Terms> terms;
   ArrayTask array;
+  JobId redo_of;  // the job that this one does again; 0: none
 
   // How far it got.
   JobState state = JobState::kStarting;
@@ -125,6 +126,11 @@ struct Job {
   std::optional<int> signal;
   std::optional<JobState> verdict;  // what the last end makes of the job, unless it runs again
   std::optional<base::Bytes> peak;
+  std::vector<std::string> notes;  // of the current or last run: what it could not be given
+  // What its GPUs had used since the driver was loaded, in millijoules by UUID, when it came on them; empty:
+  // it is on none. What the run used before that; absent: it is not measured.
+  std::map<std::string, std::uint64_t> energy_before;
+  std::optional<std::uint64_t> energy_used;
   base::WallTime submitted_at{};
   std::optional<base::WallTime> started_at;  // of the current or last run
   std::optional<base::WallTime> ended_at;

@@ -96,6 +96,7 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
     const Terms& terms = *job.terms;
     spec.script = terms.script;
     spec.time_limit = {terms.time_limit, terms.warn_signal, terms.warn_before};
+    spec.host = {terms.host_memory, terms.cpus};
     spec.standard_input = terms.standard_input;
     spec.standard_output = ExpandFile(terms.standard_output, job);
     spec.standard_error = ExpandFile(terms.standard_error, job);

@@ -126,6 +126,8 @@ TEST(LaunchPlan, TimeLimitAndFilesAreThoseOfTheTerms) {
   terms.time_limit = base::Millis(5000);
   terms.warn_signal = 10;
   terms.warn_before = base::Millis(100);
+  terms.host_memory = base::GiB(8);
+  terms.cpus = 4;
   terms.standard_output = "out-%A_%a-%j-%x-100%%-%q%";
   job.terms = terms;
   const keeper::Spec spec = PlanLaunch(job, OnTwoGpus());

@@ -119,6 +119,9 @@ void OnRecord(Transition& t, const keeper::Record& record, const keeper::RunStar
   }
   job.process = started.process;
   job.started_at = record.wall;
+  job.notes = started.notes;
+  job.energy_before.clear();
+  job.energy_used.reset();
   job.suspended = base::Millis{0};
   job.off_since.reset();
   ++job.runs;

@@ -97,6 +97,7 @@ void PutRequest(Json& json, const Job& job, const Job& usual) {
   PutUnless(json, "array", job.array.array.value, usual.array.array.value);
   PutUnless(json, "array_task", job.array.task, usual.array.task);
   PutUnless(json, "array_limit", job.array.limit, usual.array.limit);
+  PutUnless(json, "redo_of", job.redo_of.value, usual.redo_of.value);
 }
 
 void PutProgress(Json& json, const Job& job, const Job& usual) {
@@ -115,6 +116,9 @@ void PutProgress(Json& json, const Job& job, const Job& usual) {
   PutTime(json, "started_at", job.started_at);
   PutTime(json, "ended_at", job.ended_at);
   PutUnless(json, "suspension", job.suspension, usual.suspension);
+  PutUnless(json, "notes", job.notes, usual.notes);
+  PutUnless(json, "energy_before", job.energy_before, usual.energy_before);
+  Put(json, "energy_used", job.energy_used);
   PutUnless(json, "runs", job.runs, usual.runs);
   PutUnless(json, "restarts", job.restarts, usual.restarts);
   PutUnless(json, "attempts", job.attempts, usual.attempts);
@@ -165,6 +169,7 @@ void GetRequest(const Json& json, Job& job) {
   Get(json, "array", job.array.array.value);
   Get(json, "array_task", job.array.task);
   Get(json, "array_limit", job.array.limit);
+  Get(json, "redo_of", job.redo_of.value);
 }
 
 void GetProgress(const Json& json, Job& job) {
@@ -183,6 +188,9 @@ void GetProgress(const Json& json, Job& job) {
   GetTime(json, "started_at", job.started_at);
   GetTime(json, "ended_at", job.ended_at);
   Get(json, "suspension", job.suspension);
+  Get(json, "notes", job.notes);
+  Get(json, "energy_before", job.energy_before);
+  Get(json, "energy_used", job.energy_used);
   Get(json, "runs", job.runs);
   Get(json, "restarts", job.restarts);
   Get(json, "attempts", job.attempts);
@@ -226,6 +234,8 @@ Json TermsToJson(const Terms& terms) {
   if (terms.time_limit) json["time_limit_ms"] = terms.time_limit->count();
   PutUnless(json, "warn_signal", terms.warn_signal, kUsual.warn_signal);
   PutUnless(json, "warn_before_ms", terms.warn_before.count(), kUsual.warn_before.count());
+  if (terms.host_memory) json["host_memory"] = terms.host_memory->count;
+  PutUnless(json, "cpus", terms.cpus, kUsual.cpus);
   PutUnless(json, "stdin", terms.standard_input, kUsual.standard_input);
   PutUnless(json, "stdout", terms.standard_output, kUsual.standard_output);
   PutUnless(json, "stderr", terms.standard_error, kUsual.standard_error);
@@ -246,6 +256,9 @@ Terms TermsFromJson(const Json& json) {
     terms.time_limit = base::Millis(it->get<std::int64_t>());
   Get(json, "warn_signal", terms.warn_signal);
   terms.warn_before = base::Millis(json.value("warn_before_ms", std::int64_t{0}));
+  if (auto it = json.find("host_memory"); it != json.end())
+    terms.host_memory = base::Bytes{it->get<std::uint64_t>()};
+  Get(json, "cpus", terms.cpus);
   Get(json, "stdin", terms.standard_input);
   Get(json, "stdout", terms.standard_output);
   Get(json, "stderr", terms.standard_error);

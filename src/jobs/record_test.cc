@@ -54,6 +54,10 @@ Job Full() {
   job.off_since = base::WallTime(base::Millis(7));
   job.requeue_when_ended = true;
   job.cancel_wanted = true;
+  job.redo_of = {3};
+  job.notes = {"its host memory is not limited"};
+  job.energy_before = {{"GPU-a", 12'345'678'901}};
+  job.energy_used = 0;
   return job;
 }
 
@@ -74,6 +78,10 @@ TEST(JobRecord, ComesBackAsItWasWritten) {
     EXPECT_EQ(back->grace, job.grace);
     EXPECT_EQ(back->verdict, job.verdict);
     EXPECT_EQ(back->ended_at, job.ended_at);
+    EXPECT_EQ(back->redo_of, job.redo_of);
+    EXPECT_EQ(back->notes, job.notes);
+    EXPECT_EQ(back->energy_before, job.energy_before);
+    EXPECT_EQ(back->energy_used, job.energy_used);
   }
 }
 
@@ -95,6 +103,8 @@ TEST(JobRecord, PartsThatJobsHaveInCommonAreTextsOfTheirOwn) {
   terms.time_limit = base::Millis(7200);
   terms.warn_signal = 10;
   terms.warn_before = base::Millis(60);
+  terms.host_memory = base::GiB(8);
+  terms.cpus = 4;
   terms.standard_input = "in";
   terms.standard_output = "out-%j";
   terms.standard_error = "err";

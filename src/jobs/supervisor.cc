@@ -95,6 +95,8 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
       if (stored) stored(outcome);
     };
   }
+  if (const auto* const recorded = std::get_if<Recorded>(&event))
+    host_.OnRecorded(entry.job, recorded->record);
   if (t.run) host_.OnRunEnded(entry.job, *t.run);
   Save(id, std::move(stored), std::move(t.run));
   for (const Notice& notice : t.notices) host_.OnNotice(entries_.at(id).job, notice);

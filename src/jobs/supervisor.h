@@ -47,6 +47,8 @@ class SupervisorHost {
   // The job is not gpuman's any more: removed, forgotten or let go.
   virtual void OnJobForgotten(JobId job) = 0;
   virtual void OnNotice(const Job& job, const Notice& notice) = 0;
+  // A keeper's record is about to be written into the job's; may add what is known at this moment.
+  virtual void OnRecorded([[maybe_unused]] Job& job, [[maybe_unused]] const keeper::Record& record) {}
   // A run has ended: its account is written with the job's record. May complete it.
   virtual void OnRunEnded(const Job& job, RunAccount& run) = 0;
   // Others wait for what becomes of it: it is not forgotten because it is old.

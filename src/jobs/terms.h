@@ -28,9 +28,11 @@ struct Terms {
   std::optional<base::Millis> time_limit;  // of a run, without the time it is suspended
   int warn_signal = 0;                     // sent `warn_before` the time limit; 0: none
   base::Millis warn_before{0};
-  std::string standard_input;   // file; empty: none
-  std::string standard_output;  // file; empty: the job's log
-  std::string standard_error;   // file; empty: where standard output goes
+  std::optional<base::Bytes> host_memory;  // of all its processes together
+  int cpus = 0;                            // 0: no limit
+  std::string standard_input;              // file; empty: none
+  std::string standard_output;             // file; empty: the job's log
+  std::string standard_error;              // file; empty: where standard output goes
   friend bool operator==(const Terms&, const Terms&) = default;
 };
 

@@ -105,6 +105,11 @@ base::Result<std::filesystem::path> OwnCgroupDirectory() {
   return *directory;
 }
 
+std::filesystem::path TopCgroupDirectory() {
+  const auto mount = FindCgroup2Mount(base::ReadFile("/proc/self/mountinfo").value_or(""));
+  return mount ? mount->mount_point : std::filesystem::path();
+}
+
 base::Result<std::filesystem::path> MakeCgroup(const std::filesystem::path& parent, const std::string& name) {
   GPUMAN_TRY(base::MakeDirectories(parent));
   const auto directory = parent / name;

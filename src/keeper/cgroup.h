@@ -31,6 +31,8 @@ std::optional<std::filesystem::path> CgroupDirectory(const CgroupMount& mount,
 
 // The directory of this process's own cgroup; kNotSupported without cgroup v2.
 base::Result<std::filesystem::path> OwnCgroupDirectory();
+// Where the tree is mounted; empty without cgroup v2.
+std::filesystem::path TopCgroupDirectory();
 
 // Makes `parent`/`name`, and `parent` where it is missing. kAlreadyExists when `name` is there.
 base::Result<std::filesystem::path> MakeCgroup(const std::filesystem::path& parent, const std::string& name);

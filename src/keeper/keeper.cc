@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "keeper/cgroup.h"
 #include "keeper/client.h"
+#include "keeper/host_limits.h"
 #include "keeper/job_dir.h"
 #include "keeper/recovery.h"
 #include "keeper/supervisor.h"
@@ -62,13 +63,44 @@ base::Result<> MakeOutputPipe(const Spec& spec, base::Fd& out, base::Fd& in) {
   return {};
 }
 
-base::Result<std::filesystem::path> MakeJobCgroup(const Spec& spec, const std::string& key) {
-  auto parent = spec.cgroup_parent;
+base::Result<std::filesystem::path> MakeJobCgroup(const Spec& spec, const std::filesystem::path& limiting,
+                                                  const std::string& key) {
+  auto parent = limiting.empty() ? spec.cgroup_parent : limiting;
   if (parent.empty()) {
     GPUMAN_ASSIGN(parent, OwnCgroupDirectory());
     parent /= "gpuman";
   }
   return MakeCgroup(parent, fmt::format("job-{}-{}", spec.job_id, key.substr(0, 8)));
+}
+
+// The cgroup of the job, and with it what the job may have of the host.
+void MakeHome(Post& post) {
+  const HostLimits& limits = post.spec.host;
+  HostHold hold;
+  if (limits.Any() && post.spec.use_cgroup) {
+    const auto own = post.spec.cgroup_parent.empty() ? OwnCgroupDirectory() : post.spec.cgroup_parent;
+    hold = PlanHostLimits(limits, own, TopCgroupDirectory());
+    post.notes.insert(post.notes.end(), hold.notes.begin(), hold.notes.end());
+  }
+  if (post.spec.use_cgroup) {
+    auto cgroup = MakeJobCgroup(post.spec, hold.parent, post.key);
+    if (cgroup)
+      post.tree.cgroup = std::move(*cgroup);
+    else
+      post.notes.push_back("the job has no cgroup: " + cgroup.error().message);
+  }
+  const auto& cgroup = post.tree.cgroup;
+  const auto held = [&](bool planned, const char* what, const base::Result<>& done) {
+    if (planned && !done) post.notes.push_back(fmt::format("{} not limited: {}", what, done.error().message));
+    return planned && done.has_value();
+  };
+  hold.memory = hold.memory && !cgroup.empty();
+  hold.processors = hold.processors && !cgroup.empty();
+  post.memory_held = held(hold.memory, "its host memory is",
+                          hold.memory ? LimitMemory(cgroup, limits.memory) : base::Result<>{});
+  const bool by_cgroup = held(hold.processors, "its processors' time is",
+                              hold.processors ? LimitProcessors(cgroup, limits.cpus) : base::Result<>{});
+  post.pin_processors = limits.cpus > 0 && !by_cgroup;
 }
 
 // A machine short of memory is to end the job, not the one who writes down that it ended. The child starts
@@ -95,26 +127,20 @@ base::Result<Post> TakePost(const std::filesystem::path& job_dir, Spec spec, Jou
   OutputLog log(spec.log, spec.uid, spec.gid, clock);
   if (auto opened = log.Open(); !opened) notes.push_back("output is lost: " + opened.error().message);
   const std::string key = MakeKey();
-  ProcessTree tree{base::SelfId(), {}};
-  if (spec.use_cgroup) {
-    auto cgroup = MakeJobCgroup(spec, key);
-    if (cgroup)
-      tree.cgroup = std::move(*cgroup);
-    else
-      notes.push_back("the job has no cgroup: " + cgroup.error().message);
-  }
-  return Post{job_dir,
-              std::move(spec),
-              std::move(journal),
-              std::move(log),
-              std::move(control),
-              std::move(tree),
-              key,
-              std::move(epoll),
-              std::move(signals),
-              std::move(output),
-              std::move(output_in),
-              std::move(notes)};
+  Post post{.job_dir = job_dir,
+            .spec = std::move(spec),
+            .journal = std::move(journal),
+            .log = std::move(log),
+            .control = std::move(control),
+            .tree = {base::SelfId(), {}},
+            .key = key,
+            .epoll = std::move(epoll),
+            .signals = std::move(signals),
+            .output = std::move(output),
+            .output_in = std::move(output_in),
+            .notes = std::move(notes)};
+  MakeHome(post);
+  return post;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -58,6 +59,7 @@ class Child {
     if (!request_.cgroup.empty())
       if (auto joined = base::WriteControl(request_.cgroup / "cgroup.procs", "0"); !joined)
         notes_.push_back(fmt::format("the job has no cgroup: {}", joined.error().message));
+    StayOnProcessors();
     if (auto taken = TakeDescriptors(); !taken) return taken;
     ApplyLimits(request_.spec, notes_);
     ::umask(request_.spec.umask & 0777);
@@ -81,6 +83,19 @@ class Child {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Failed("setup", errno, "tying the job to its keeper");
     if (::getppid() != keeper_) ::_exit(127);
     return {};
+  }
+
+  void StayOnProcessors() {
+    if (request_.processors.empty()) return;
+    const auto room = static_cast<std::size_t>(request_.processors.back()) + 1;
+    cpu_set_t* const set = CPU_ALLOC(room);
+    if (set == nullptr) return notes_.push_back("its processors are not limited: no memory");
+    CPU_ZERO_S(CPU_ALLOC_SIZE(room), set);
+    for (const int processor : request_.processors)
+      CPU_SET_S(static_cast<std::size_t>(processor), CPU_ALLOC_SIZE(room), set);
+    if (::sched_setaffinity(0, CPU_ALLOC_SIZE(room), set) != 0)
+      notes_.push_back(fmt::format("its processors are not limited: {}", std::strerror(errno)));
+    CPU_FREE(set);
   }
 
   SetupResult TakeDescriptors() {

@@ -21,6 +21,7 @@ struct LaunchRequest {
   RunNumber run = 0;
   std::vector<std::string> extra_environment;  // laid over the spec's
   std::filesystem::path cgroup;                // empty: none
+  std::vector<int> processors;                 // to run on alone; empty: as it comes
   int output_fd = -1;                          // becomes stdout and stderr
   int journal_fd = -1;                         // where the child writes its RunStarted
   std::uint64_t seq = 0;                       // its number there

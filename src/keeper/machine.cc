@@ -105,8 +105,9 @@ Actions Machine::OnMainEnded(const MainEnd& end, bool tree_empty, MonoTime now) 
                                                .core_dumped = end.core_dumped,
                                                .lasted = lasted,
                                                .usage = end.usage,
-                                               .ordered = expected_}});
+                                               .ordered = expected_ ? expected_ : end.cause}});
   outcome_ = {end.kind == EndKind::kExited && end.code == 0, lasted};
+  if (!expected_ && end.cause) actions.emplace_back(action::Note{end.cause->detail});
   process_.reset();
   if (tree_empty) {
     AfterRun(actions, now);

@@ -60,6 +60,7 @@ struct MainEnd {
   int code = 0;
   bool core_dumped = false;
   Usage usage;
+  std::optional<Reason> cause{};  // known by more than its status; counts unless the end was ordered
 };
 
 class Machine {

@@ -75,6 +75,19 @@ TEST(Machine, EndsTheJobWithItsCommand) {
   EXPECT_EQ(machine.phase(), Phase::kEnded);
 }
 
+TEST(Machine, TellsWhyARunEndedUnlessTheEndWasOrdered) {
+  auto machine = Running(ExampleSpec(RestartMode::kOnFailure));
+  MainEnd end = Killed(SIGKILL);
+  end.cause = Reason{"host_memory_limit", "it wanted too much"};
+  EXPECT_THAT(Words(machine.OnMainEnded(end, true, At(10))),
+              ElementsAre("exit 9 host_memory_limit", "note", "restart in 100", "note"))
+      << "what it is ended for is no reason not to run it again";
+  auto stopped = Running(ExampleSpec());
+  (void)stopped.OnCommand(StopJob{{"stopped", ""}, {}, {}}, At(5));
+  EXPECT_THAT(Words(stopped.OnMainEnded(end, true, At(10))),
+              ElementsAre("exit 9 stopped", "end stopped", "leave"));
+}
+
 Spec Limited() {
   Spec spec = ExampleSpec(RestartMode::kAlways);
   spec.time_limit = {milliseconds(1000), SIGUSR1, milliseconds(300)};

@@ -128,6 +128,10 @@ base::Result<> Validate(const Spec& spec) {
     return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is no signal", spec.time_limit.warn_signal));
   for (const auto* file : {&spec.standard_input, &spec.standard_output, &spec.standard_error})
     GPUMAN_TRY(CheckText(file->native(), "the name of a file"));
+  if (spec.host.memory && spec.host.memory->count == 0)
+    return Fail(ErrorCode::kInvalidArgument, "a job cannot do with no host memory");
+  if (spec.host.cpus < 0)
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{} is no number of processors", spec.host.cpus));
   GPUMAN_TRY(CheckRotations(spec.log.rotations));
   return CheckPolicy(spec.restart);
 }
@@ -163,6 +167,8 @@ std::string SerializeSpec(const Spec& spec) {
   if (!spec.standard_input.empty()) json["stdin"] = ToJson(spec.standard_input);
   if (!spec.standard_output.empty()) json["stdout"] = ToJson(spec.standard_output);
   if (!spec.standard_error.empty()) json["stderr"] = ToJson(spec.standard_error);
+  Put(json, "host_memory", spec.host.memory);
+  if (spec.host.cpus > 0) json["cpus"] = spec.host.cpus;
   Put(json, "nice", spec.nice);
   Put(json, "oom_score_adj", spec.oom_score_adj);
   if (!spec.cgroup_parent.empty()) json["cgroup_parent"] = ToJson(spec.cgroup_parent);
@@ -202,6 +208,8 @@ base::Result<Spec> ParseSpec(std::string_view text) {
   fields.Take("time_limit_ms", spec.time_limit.limit);
   fields.Take("warn_signal", spec.time_limit.warn_signal);
   fields.Take("warn_before_ms", spec.time_limit.warn_before);
+  fields.Take("host_memory", spec.host.memory);
+  fields.Take("cpus", spec.host.cpus);
   fields.Take("stdin", spec.standard_input);
   fields.Take("stdout", spec.standard_output);
   fields.Take("stderr", spec.standard_error);

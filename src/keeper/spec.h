@@ -52,6 +52,15 @@ struct TimeLimit {
   friend bool operator==(const TimeLimit&, const TimeLimit&) = default;
 };
 
+// What all processes of the job together may have of the host. Where it cannot be held the job runs without,
+// and a note of the run says so.
+struct HostLimits {
+  std::optional<base::Bytes> memory;
+  int cpus = 0;  // so many processors' time; 0: no limit
+  bool Any() const { return memory || cpus > 0; }
+  friend bool operator==(const HostLimits&, const HostLimits&) = default;
+};
+
 struct Spec {
   std::int64_t job_id = 0;
   std::string tag;
@@ -76,6 +85,7 @@ struct Spec {
   base::Millis stop_grace{10'000};
   Leftovers leftovers = Leftovers::kEnd;
   TimeLimit time_limit;
+  HostLimits host;
 
   // Files of the job's, opened as its user; relative ones from `cwd`. Input empty: none (/dev/null). Output
   // empty: the log; appended to. Errors empty: where output goes.

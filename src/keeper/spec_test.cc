@@ -32,6 +32,7 @@ Spec Example() {
   spec.stop_signal = 2;
   spec.stop_grace = base::Millis{1500};
   spec.leftovers = Leftovers::kWait;
+  spec.host = {base::GiB(8), 4};
   spec.cgroup_parent = "/sys/fs/cgroup/gpuman";
   return spec;
 }
@@ -84,6 +85,8 @@ TEST(Spec, SaysWhatIsWrongWithIt) {
       {"/stop_grace_ms", -1, "between"},
       {"/stop_grace_ms", INT64_MAX, "between"},
       {"/leftovers", "feed", "leftovers"},
+      {"/host_memory", 0, "no host memory"},
+      {"/cpus", -1, "processors"},
       {"/job", nullptr, "job is missing"},
   };
   for (const auto& c : cases) {

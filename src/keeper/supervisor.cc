@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 
+#include "keeper/host_limits.h"
 #include "keeper/recovery.h"
 
 namespace gpuman::keeper {
@@ -31,6 +32,11 @@ MainEnd EndFrom(int status, const rusage& usage) {
   end.usage = {Micros(usage.ru_utime), Micros(usage.ru_stime),
                base::KiB(static_cast<std::uint64_t>(std::max(0L, usage.ru_maxrss)))};
   return end;
+}
+
+std::vector<int> ProcessorsOf(const Post& post) {
+  if (!post.pin_processors) return {};
+  return FreestProcessors(static_cast<std::size_t>(post.spec.host.cpus), post.spec.job_id);
 }
 
 pid_t WaitFor(pid_t pid, int& status, rusage& usage) {
@@ -133,10 +139,12 @@ void Supervisor::StartLaunch() {
   while (to_launch_ && !post_.journal.Pending()) {
     const RunNumber run = *std::exchange(to_launch_, std::nullopt);
     post_.journal.Hold();
+    memory_kills_ = OutOfMemoryKills(post_.tree.cgroup).value_or(0);
     const LaunchRequest request{.spec = post_.spec,
                                 .run = run,
                                 .extra_environment = {fmt::format("{}={}", kKeyVariable, post_.key)},
                                 .cgroup = post_.tree.cgroup,
+                                .processors = ProcessorsOf(post_),
                                 .output_fd = post_.output_in.get(),
                                 .journal_fd = post_.journal.fd(),
                                 .seq = post_.journal.NextSeq(),
@@ -232,7 +240,16 @@ void Supervisor::ReapMain() {
   WaitFor(main_, status, usage);
   main_ = 0;
   const bool empty = ReapOthers();
-  Perform(machine_.OnMainEnded(EndFrom(status, usage), empty, clock_.Mono()));
+  auto end = EndFrom(status, usage);
+  end.cause = CauseOf(end);
+  Perform(machine_.OnMainEnded(end, empty, clock_.Mono()));
+}
+
+// One that went on without the process that the kernel ended, and finished, has finished.
+std::optional<Reason> Supervisor::CauseOf(const MainEnd& end) const {
+  if (!post_.memory_held || (end.kind == EndKind::kExited && end.code == 0)) return std::nullopt;
+  if (OutOfMemoryKills(post_.tree.cgroup).value_or(0) <= memory_kills_) return std::nullopt;
+  return HostMemoryReason(*post_.spec.host.memory, PeakMemory(post_.tree.cgroup));
 }
 
 bool Supervisor::ReapOthers() {

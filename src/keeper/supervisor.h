@@ -42,6 +42,8 @@ struct Post {
   base::Fd output;   // read end of the pipe that is every run's stdout and stderr
   base::Fd output_in;
   std::vector<std::string> notes;  // for the first run: what could not be had
+  bool memory_held = false;        // the cgroup limits the host memory
+  bool pin_processors = false;     // nothing but affinity limits the processors
 };
 
 class Supervisor {
@@ -74,6 +76,7 @@ class Supervisor {
   void DrainControl();
   bool MainHasEnded() const;
   void ReapMain();
+  std::optional<Reason> CauseOf(const MainEnd& end) const;
   // Reaps adopted children; true when no child is left at all.
   bool ReapOthers();
   void DrainSignals();
@@ -90,6 +93,7 @@ class Supervisor {
   std::optional<RunNumber> to_launch_;
   bool leaving_ = false;
   bool turn_again_ = false;
+  std::uint64_t memory_kills_ = 0;          // by the limit of host memory, before this run
   std::optional<base::MonoTime> retry_at_;  // for a journal that could not be written
 };
 

@@ -222,6 +222,8 @@ jobs::Shared<jobs::Terms> TermsOf(const queue::Request& request, const jobs::Ter
   terms.time_limit = request.time_limit;
   terms.warn_signal = request.warn_signal;
   terms.warn_before = request.warn_before;
+  terms.host_memory = request.host_memory;
+  terms.cpus = request.cpus;
   terms.standard_input = request.standard_input;
   terms.standard_output = request.standard_output;
   terms.standard_error = request.standard_error;
