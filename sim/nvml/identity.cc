@@ -127,6 +127,34 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, nvmlEn
   });
 }
 
+// The simulated links lead to switches, whose addresses are nobody's here.
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned, nvmlPciInfo_t*) {
+  return OnDevice(__func__, device, [](const Gpu&) { return NVML_ERROR_NOT_SUPPORTED; });
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device, nvmlDevice_t other, nvmlGpuP2PCapsIndex_t what,
+                                    nvmlGpuP2PStatus_t* status) {
+  return OnDevice(__func__, device, [&](const Gpu& gpu) {
+    const auto peer = Session::Current()->IndexOf(other);
+    if (!peer) return NVML_ERROR_INVALID_ARGUMENT;
+    const bool linked = (gpu.fixed.nvlink_peers >> *peer & 1) != 0 && *peer < gpu.shared.gpus;
+    const bool there = what == NVML_P2P_CAPS_INDEX_NVLINK ? linked : gpu.Has(kFeaturePeerAccess);
+    return Give(status, there ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_NOT_SUPPORTED);
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device, nvmlDevice_t other,
+                                                 nvmlGpuTopologyLevel_t* level) {
+  return OnDevice(__func__, device, [&](const Gpu& gpu) {
+    const auto peer = Session::Current()->IndexOf(other);
+    if (!peer) return NVML_ERROR_INVALID_ARGUMENT;
+    const GpuStatic& there = gpu.shared.gpu_static[*peer];
+    if (*peer == gpu.index) return Give(level, NVML_TOPOLOGY_INTERNAL);
+    if (there.pcie_switch == gpu.fixed.pcie_switch) return Give(level, NVML_TOPOLOGY_SINGLE);
+    return Give(level, there.numa_node == gpu.fixed.numa_node ? NVML_TOPOLOGY_NODE : NVML_TOPOLOGY_SYSTEM);
+  });
+}
+
 nvmlReturn_t nvmlDeviceGetNumFans(nvmlDevice_t device, unsigned* fans) {
   return NumberOf(__func__, device, fans, &GpuStatic::fans);
 }

@@ -119,6 +119,29 @@ TEST_F(SimulatedNvml, SaysWhatALaptopLacks) {
   EXPECT_EQ(mig.error().code, base::ErrorCode::kNotSupported);
 }
 
+TEST_F(SimulatedNvml, TellsHowDevicesAreConnected) {
+  Boot({.profile = "h200", .gpus = 8, .nvlink = "0-3,1-2"});
+  const auto at = [&](unsigned index) { return nvml_->DeviceAt(index).value(); };
+  EXPECT_TRUE(nvml_->HaveNvLink(at(0), at(3)).value());
+  EXPECT_TRUE(nvml_->HaveNvLink(at(2), at(1)).value());
+  EXPECT_FALSE(nvml_->HaveNvLink(at(0), at(1)).value());
+  EXPECT_EQ(nvml_->CommonAncestor(at(0), at(1)).value(), abi::NVML_TOPOLOGY_SINGLE);
+  EXPECT_EQ(nvml_->CommonAncestor(at(0), at(2)).value(), abi::NVML_TOPOLOGY_NODE);
+  EXPECT_EQ(nvml_->CommonAncestor(at(3), at(4)).value(), abi::NVML_TOPOLOGY_SYSTEM);
+  Boot({.profile = "a100", .gpus = 2});
+  EXPECT_TRUE(nvml_->HaveNvLink(at(0), at(1)).value()) << "as the profile has it";
+  Boot({.profile = "rtx4050", .gpus = 2});
+  EXPECT_FALSE(nvml_->HaveNvLink(at(0), at(1)).value());
+}
+
+TEST_F(SimulatedNvml, TellsWhoHadTheDeviceWorking) {
+  Boot();
+  EXPECT_TRUE(nvml_->BusyProcesses(device_, 0).value().empty());
+  EXPECT_GT(nvml_->EnergyMillijoules(device_).value(), 0u);
+  Boot({.profile = "rtx4050"});
+  EXPECT_FALSE(nvml_->EnergyMillijoules(device_));
+}
+
 TEST_F(SimulatedNvml, IsNotThereOutsideOfAMachine) {
   Boot();
   nvml_.reset();

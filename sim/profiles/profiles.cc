@@ -29,6 +29,13 @@ void SetIdentity(GpuStatic& gpu, const char* first, unsigned index, std::uint32_
   gpu.board_id = gpu.pci_bus << 8 | gpu.pci_device;
 }
 
+// In an eight-way server: all joined by NVLink, two to a PCIe switch, four to a socket.
+void SetServerPlace(GpuStatic& gpu, unsigned index) {
+  gpu.nvlink_peers = ~(1u << index);
+  gpu.pcie_switch = index / 2;
+  gpu.numa_node = index / 4;
+}
+
 void NoThresholds(GpuStatic& gpu) { gpu.thresholds_c.fill(kNoThreshold); }
 
 constexpr std::uint64_t kDataCentre =
@@ -48,6 +55,7 @@ void FillH200(GpuStatic& gpu, unsigned index) {
   gpu.pci_bus = 0;
   SetIdentity(gpu, "GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b6", index, 6);
   gpu.module_id = 4 + index;
+  SetServerPlace(gpu, index);
   gpu.features = kDataCentre | kFeatureLockedMemoryClocks | kFeatureTemperatureLimit;
   gpu.memory_total = 143771 * kMiB;
   gpu.memory_reserved = 9841 * 64 * 1024;  // shown rounded up: 616 MiB, and 143156 MiB free
@@ -106,6 +114,7 @@ void FillA100(GpuStatic& gpu, unsigned index) {
   Copy(gpu.inforom_ecc, "6.16");
   gpu.pci_bus = 7;
   SetIdentity(gpu, "GPU-5d0a1b7c-93e4-4d2f-8b61-c07e2f9a4410", index, 0);
+  SetServerPlace(gpu, index);
   gpu.features = kDataCentre;
   gpu.memory_total = 81920 * kMiB;
   gpu.memory_reserved = 614 * kMiB;
@@ -155,6 +164,7 @@ void FillRtx4050(GpuStatic& gpu, unsigned index) {
   Copy(gpu.inforom_image, "G001.0000.94.01");
   gpu.pci_bus = 1;
   SetIdentity(gpu, "GPU-2f6d8e10-7b94-5c3a-9e02-6a41d85f3c70", index, 0);
+  gpu.pcie_switch = index;
   gpu.features = kFeaturePowerReading | kFeatureLockedGpuClocks | kFeatureLockedMemoryClocks | kFeatureVmm |
                  kFeatureManagedFaults | kFeatureAccounting;
   gpu.memory_total = 6141 * kMiB;

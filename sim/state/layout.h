@@ -14,7 +14,7 @@
 namespace gpuman::sim {
 
 inline constexpr std::uint64_t kStateMagic = 0x4d49534d55504721;  // "!GPUMSIM"
-inline constexpr std::uint32_t kStateVersion = 2;
+inline constexpr std::uint32_t kStateVersion = 3;
 inline constexpr unsigned kMaxGpus = 16;
 inline constexpr unsigned kMaxProcesses = 4096;
 inline constexpr unsigned kMaxShared = 8192;
@@ -93,7 +93,9 @@ struct GpuStatic {
   std::uint32_t pcie_max_gen, pcie_max_width, pcie_max_speed_mbps;
   std::uint32_t fans;
   std::uint32_t nvlinks;
-  std::uint32_t mig_slices;  // most GPU instances; 0 without MIG
+  std::uint32_t nvlink_peers;            // bits: the GPUs, by index, that this one reaches by NVLink
+  std::uint32_t pcie_switch, numa_node;  // numbers; those of one switch, or node, have the same
+  std::uint32_t mig_slices;              // most GPU instances; 0 without MIG
   std::array<std::uint32_t, kClockKinds> clock_max_mhz;
   std::array<std::uint32_t, kClockKinds> clock_idle_mhz;
   std::array<std::uint32_t, 8> memory_clocks_mhz;  // supported, highest first, 0 ends

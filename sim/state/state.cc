@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <sstream>
 #include <utility>
 
 #include "sim/profiles/profiles.h"
@@ -37,6 +39,28 @@ void CopyText(char (&to)[N], std::string_view from) {
   const std::size_t size = std::min(from.size(), N - 1);
   std::memcpy(to, from.data(), size);
   to[size] = '\0';
+}
+
+// "0-3,1-2": who reaches whom. What is wrong with it, or nothing.
+Expected<void> JoinByNvlink(Shared& shared, const std::string& groups) {
+  for (GpuStatic& gpu : shared.gpu_static) gpu.nvlink_peers = 0;
+  if (groups == "none") return {};
+  std::istringstream list(groups);
+  for (std::string group; std::getline(list, group, ',');) {
+    std::uint32_t members = 0;
+    std::istringstream numbers(group);
+    for (std::string number; std::getline(numbers, number, '-');) {
+      unsigned index = kMaxGpus;
+      const auto end = number.data() + number.size();
+      if (const auto [stopped, error] = std::from_chars(number.data(), end, index);
+          error != std::errc{} || stopped != end || index >= shared.gpus)
+        return tl::unexpected("nvlink must look like 0-3,1-2 with indices of GPUs, got " + groups);
+      members |= 1u << index;
+    }
+    for (unsigned gpu = 0; gpu < shared.gpus; ++gpu)
+      if ((members >> gpu & 1) != 0) shared.gpu_static[gpu].nvlink_peers |= members & ~(1u << gpu);
+  }
+  return {};
 }
 
 // The memory is zeroed pages of a new file: atomics start at 0, which is what their zeroed representation
@@ -80,6 +104,8 @@ Expected<void> Fill(Shared& shared, const CreateOptions& options) {
     }
     PowerOn(shared, gpu);
   }
+  if (!options.nvlink.empty())
+    if (auto joined = JoinByNvlink(shared, options.nvlink); !joined) return joined;
   shared.ready.store(1);
   return {};
 }

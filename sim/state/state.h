@@ -27,6 +27,8 @@ struct CreateOptions {
   std::uint64_t memory_total = 0;  // of each GPU; 0 = the profile's
   std::uint64_t bus_to_device = 0, bus_to_host = 0;
   std::uint64_t checkpoint_speed = 0, restore_speed = 0;
+  // Groups of GPUs joined by NVLink, as "0-3,1-2"; "none". Empty: as the profile has it.
+  std::string nvlink{};
 };
 
 // A mapping of the shared state. Movable; the mapping ends with the object. All reads and writes through it

@@ -47,6 +47,8 @@ void DeclareExec(CLI::App& app, sim::ExecOptions& o) {
   AddSize(app, "--bus-to-host", o.machine.bus_to_host, "Bytes a second device to host (default: unlimited)");
   AddSize(app, "--checkpoint-speed", o.machine.checkpoint_speed, "Bytes a second of the process checkpoint");
   AddSize(app, "--restore-speed", o.machine.restore_speed, "Bytes a second of its restore");
+  app.add_option("--nvlink", o.machine.nvlink,
+                 "GPUs joined by NVLink, as 0-3,1-2: two pairs; none (default: the profile's)");
   app.add_flag("!--no-vmm", o.virtual_memory, "GPUs without the CUDA virtual memory calls");
   app.add_option("--dir", o.directory,
                  "Use the machine in this directory, or make it there, and leave it there");

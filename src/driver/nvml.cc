@@ -111,7 +111,7 @@ bool HasLongProcessEntries(std::string_view driver_version) {
 
 // Asks for the number of entries until as many came as there is room for.
 template <typename Entry, typename Function>
-NvmlResult<std::vector<Entry>> Fill(std::string_view call, Function* function, NvmlDevice device) {
+NvmlResult<std::vector<Entry>> Fill(std::string_view call, const Function& function, NvmlDevice device) {
   std::vector<Entry> entries(32);
   for (int attempt = 0; attempt < 8; ++attempt) {
     auto count = static_cast<unsigned>(entries.size());
@@ -315,6 +315,64 @@ NvmlResult<unsigned> Nvml::PowerMilliwatts(NvmlDevice device) const {
   unsigned milliwatts = 0;
   auto called = Invoke("nvmlDeviceGetPowerUsage", calls_.nvmlDeviceGetPowerUsage, device, &milliwatts);
   return std::move(called).map([&] { return milliwatts; });
+}
+
+NvmlResult<std::uint64_t> Nvml::EnergyMillijoules(NvmlDevice device) const {
+  unsigned long long millijoules = 0;
+  auto called = Invoke("nvmlDeviceGetTotalEnergyConsumption", calls_.nvmlDeviceGetTotalEnergyConsumption,
+                       device, &millijoules);
+  return std::move(called).map([&] { return static_cast<std::uint64_t>(millijoules); });
+}
+
+NvmlResult<std::vector<NvmlBusyProcess>> Nvml::BusyProcesses(NvmlDevice device,
+                                                             std::uint64_t since_us) const {
+  constexpr const char* kCall = "nvmlDeviceGetProcessUtilization";
+  auto* const function = calls_.nvmlDeviceGetProcessUtilization;
+  if (function == nullptr) return Failed(kCall, abi::NVML_ERROR_FUNCTION_NOT_FOUND);
+  const auto ask = [&](NvmlDevice of, unsigned* count, abi::nvmlProcessUtilizationSample_t* samples) {
+    return function(of, samples, count, since_us);
+  };
+  auto samples = Fill<abi::nvmlProcessUtilizationSample_t>(kCall, ask, device);
+  std::vector<NvmlBusyProcess> busy;
+  // How the driver says that nobody did anything.
+  if (!samples && samples.error().status == abi::NVML_ERROR_NOT_FOUND) return busy;
+  if (!samples) return tl::unexpected(std::move(samples.error()));
+  for (const auto& sample : *samples)
+    if (sample.pid != 0 && (sample.smUtil | sample.memUtil | sample.encUtil | sample.decUtil) != 0)
+      busy.push_back({static_cast<int>(sample.pid), sample.timeStamp});
+  return busy;
+}
+
+NvmlResult<abi::nvmlGpuTopologyLevel_t> Nvml::CommonAncestor(NvmlDevice a, NvmlDevice b) const {
+  auto level = abi::NVML_TOPOLOGY_SYSTEM;
+  auto called =
+      Invoke("nvmlDeviceGetTopologyCommonAncestor", calls_.nvmlDeviceGetTopologyCommonAncestor, a, b, &level);
+  return std::move(called).map([&] { return level; });
+}
+
+// The answer about peers covers links through switches. A driver that does not give it is asked what each
+// link leads to.
+NvmlResult<bool> Nvml::HaveNvLink(NvmlDevice a, NvmlDevice b) const {
+  constexpr unsigned kMostLinks = 18;
+  auto status = abi::NVML_P2P_STATUS_UNKNOWN;
+  if (Invoke("nvmlDeviceGetP2PStatus", calls_.nvmlDeviceGetP2PStatus, a, b, abi::NVML_P2P_CAPS_INDEX_NVLINK,
+             &status))
+    return status == abi::NVML_P2P_STATUS_OK;
+  abi::nvmlPciInfo_t there{};
+  GPUMAN_TRY(Invoke("nvmlDeviceGetPciInfo_v3", calls_.nvmlDeviceGetPciInfo_v3, b, &there));
+  for (unsigned link = 0; link < kMostLinks; ++link) {
+    auto state = abi::NVML_FEATURE_DISABLED;
+    auto asked = Invoke("nvmlDeviceGetNvLinkState", calls_.nvmlDeviceGetNvLinkState, a, link, &state);
+    if (!asked && link == 0) return tl::unexpected(std::move(asked.error()));
+    if (!asked) break;
+    if (state != abi::NVML_FEATURE_ENABLED) continue;
+    abi::nvmlPciInfo_t remote{};
+    GPUMAN_TRY(Invoke("nvmlDeviceGetNvLinkRemotePciInfo_v2", calls_.nvmlDeviceGetNvLinkRemotePciInfo_v2, a,
+                      link, &remote));
+    if (remote.domain == there.domain && remote.bus == there.bus && remote.device == there.device)
+      return true;
+  }
+  return false;
 }
 
 NvmlResult<NvmlMigMode> Nvml::MigMode(NvmlDevice device) const {

@@ -66,6 +66,12 @@ struct NvmlUtilization {
   unsigned gpu = 0, memory = 0;  // percent of the driver's last sampling period (1/6 to 1 s)
 };
 
+// A process that had the device working: computing, copying, encoding or decoding.
+struct NvmlBusyProcess {
+  int pid = 0;
+  std::uint64_t time_us = 0;  // CLOCK_REALTIME, of the driver's sample
+};
+
 struct NvmlMigMode {
   bool enabled = false, pending = false;
 };
@@ -109,7 +115,15 @@ class Nvml {
   NvmlResult<NvmlUtilization> Utilization(NvmlDevice device) const;
   NvmlResult<int> Temperature(NvmlDevice device) const;  // degrees Celsius
   NvmlResult<unsigned> PowerMilliwatts(NvmlDevice device) const;
+  // Since the driver was loaded.
+  NvmlResult<std::uint64_t> EnergyMillijoules(NvmlDevice device) const;
+  // Those of the driver's samples that are newer than `since_us`. It keeps some seconds of them.
+  NvmlResult<std::vector<NvmlBusyProcess>> BusyProcesses(NvmlDevice device, std::uint64_t since_us) const;
   NvmlResult<NvmlMigMode> MigMode(NvmlDevice device) const;
+
+  // Between two devices.
+  NvmlResult<abi::nvmlGpuTopologyLevel_t> CommonAncestor(NvmlDevice a, NvmlDevice b) const;
+  NvmlResult<bool> HaveNvLink(NvmlDevice a, NvmlDevice b) const;
 
   // Event types that the device can report, and a set that waits for some of them.
   NvmlResult<std::uint64_t> SupportedEvents(NvmlDevice device) const;

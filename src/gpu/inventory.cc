@@ -47,6 +47,24 @@ std::optional<unsigned long long> ParseIndex(std::string_view what) {
 
 }  // namespace
 
+std::string_view ToString(Link link) {
+  switch (link) {
+    case Link::kNvLink:
+      return "nvlink";
+    case Link::kSwitch:
+      return "switch";
+    case Link::kHostBridge:
+      return "host_bridge";
+    case Link::kNode:
+      return "node";
+    case Link::kSystem:
+      return "system";
+    case Link::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
 base::Result<Gpu> Select(std::span<const Gpu> gpus, std::string_view what) {
   if (what.empty()) return Fail(ErrorCode::kInvalidArgument, "the name of a GPU is empty", Known(gpus));
   if (const auto index = ParseIndex(what)) {

@@ -24,8 +24,15 @@ struct Gpu {
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
+// How well two GPUs are connected: more is better.
+enum class Link : std::uint8_t { kUnknown = 0, kSystem, kNode, kHostBridge, kSwitch, kNvLink };
+
+// "nvlink", "switch" (of PCIe), "host_bridge", "node" (of memory), "system", "unknown".
+std::string_view ToString(Link link);
+
 struct Inventory {
   std::vector<Gpu> gpus;       // ordered by index
+  std::vector<Link> links;     // gpus.size() squared, row by row; empty: not asked
   std::string driver_version;  // "580.159.04"; empty when there is no driver
   std::string problem;         // why there are no GPUs, as a sentence; empty when there are some
   friend bool operator==(const Inventory&, const Inventory&) = default;

@@ -11,6 +11,8 @@ namespace {
 using driver::NvmlError;
 using driver::NvmlFailure;
 
+constexpr unsigned kSlowReadsPerBusy = 10;
+
 // The device is fine, it just does not tell.
 bool IsMerelyUntold(const NvmlError& error) {
   return error.failure == NvmlFailure::kNotSupported || error.failure == NvmlFailure::kNoFunction ||
@@ -45,8 +47,41 @@ std::optional<int> Whole(const driver::NvmlResult<T>& value) {
 
 }  // namespace
 
+namespace {
+
+Link LinkBetween(const driver::Nvml& nvml, driver::NvmlDevice a, driver::NvmlDevice b) {
+  if (nvml.HaveNvLink(a, b).value_or(false)) return Link::kNvLink;
+  const auto level = nvml.CommonAncestor(a, b);
+  if (!level) return Link::kUnknown;
+  switch (*level) {
+    case driver::abi::NVML_TOPOLOGY_INTERNAL:
+    case driver::abi::NVML_TOPOLOGY_SINGLE:
+    case driver::abi::NVML_TOPOLOGY_MULTIPLE:
+      return Link::kSwitch;
+    case driver::abi::NVML_TOPOLOGY_HOSTBRIDGE:
+      return Link::kHostBridge;
+    case driver::abi::NVML_TOPOLOGY_NODE:
+      return Link::kNode;
+    case driver::abi::NVML_TOPOLOGY_SYSTEM:
+      return Link::kSystem;
+  }
+  return Link::kUnknown;
+}
+
+std::vector<Link> LinksAmong(const driver::Nvml& nvml, const std::vector<driver::NvmlDevice>& devices) {
+  const std::size_t count = devices.size();
+  std::vector<Link> links(count * count, Link::kUnknown);
+  for (std::size_t a = 0; a < count; ++a)
+    for (std::size_t b = a + 1; b < count; ++b)
+      links[a * count + b] = links[b * count + a] = LinkBetween(nvml, devices[a], devices[b]);
+  return links;
+}
+
+}  // namespace
+
 Inventory ReadInventory(const driver::Nvml& nvml) {
   Inventory inventory;
+  std::vector<driver::NvmlDevice> devices;
   inventory.driver_version = nvml.DriverVersion().value_or("");
   const auto count = nvml.DeviceCount();
   if (!count) {
@@ -57,12 +92,15 @@ Inventory ReadInventory(const driver::Nvml& nvml) {
   for (unsigned i = 0; i < *count; ++i) {
     const auto device = nvml.DeviceAt(i);
     auto info = device ? nvml.Info(*device) : tl::unexpected(device.error());
-    if (info)
-      inventory.gpus.push_back({info->index, std::move(info->uuid), std::move(info->name),
-                                std::move(info->pci_bus_id), info->memory});
-    else
+    if (!info) {
       inventory.problem = fmt::format("GPU {} cannot be used: {}", i, info.error().message);
+      continue;
+    }
+    inventory.gpus.push_back({info->index, std::move(info->uuid), std::move(info->name),
+                              std::move(info->pci_bus_id), info->memory});
+    devices.push_back(*device);
   }
+  inventory.links = LinksAmong(nvml, devices);
   return inventory;
 }
 
@@ -103,7 +141,12 @@ std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth) {
   last_.error.clear();
   last_.memory = memory;
   last_.processes = std::move(processes);
-  if (readings) last_.slow = ReadSlow();
+  last_.busy.reset();
+  if (readings) {
+    last_.slow = ReadSlow(now);
+    const bool somebody = last_.processes && !last_.processes->empty();
+    if (slow_reads_++ % kSlowReadsPerBusy == 0 && somebody) last_.busy = ReadBusy();
+  }
   failure_.reset();
   return last_;
 }
@@ -139,7 +182,18 @@ bool Reader::ReadProcesses(base::MonoTime now, std::optional<std::vector<GpuProc
   return true;
 }
 
-SlowReadings Reader::ReadSlow() const {
+std::optional<std::vector<pid_t>> Reader::ReadBusy() {
+  const auto told = nvml_->BusyProcesses(device_, busy_since_us_);
+  if (!told) return std::nullopt;
+  std::vector<pid_t> busy;
+  for (const auto& process : *told) {
+    busy.push_back(process.pid);
+    busy_since_us_ = std::max(busy_since_us_, process.time_us);
+  }
+  return busy;
+}
+
+SlowReadings Reader::ReadSlow(base::MonoTime now) const {
   SlowReadings slow;
   if (const auto utilization = nvml_->Utilization(device_)) {
     slow.utilization_gpu = static_cast<int>(utilization->gpu);
@@ -147,6 +201,7 @@ SlowReadings Reader::ReadSlow() const {
   }
   slow.temperature_c = Whole(nvml_->Temperature(device_));
   if (const auto power = nvml_->PowerMilliwatts(device_)) slow.power_w = *power / 1000.0;
+  if (const auto energy = nvml_->EnergyMillijoules(device_)) slow.energy = {*energy, now};
   return slow;
 }
 

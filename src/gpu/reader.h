@@ -48,13 +48,16 @@ class Reader {
   // False and `error` set when the GPU cannot be talked to.
   bool ReadProcesses(base::MonoTime now, std::optional<std::vector<GpuProcess>>& processes,
                      driver::NvmlError& error);
-  SlowReadings ReadSlow() const;
+  SlowReadings ReadSlow(base::MonoTime now) const;
+  std::optional<std::vector<pid_t>> ReadBusy();
 
   std::shared_ptr<const driver::Nvml> nvml_;
   driver::NvmlDevice device_ = nullptr;  // nullptr: to be asked for
   Sample last_;
   std::optional<driver::NvmlFailure> failure_;
   Listing listing_;
+  unsigned slow_reads_ = 0;
+  std::uint64_t busy_since_us_ = 0;  // the newest of the driver's samples that was read
 };
 
 }  // namespace gpuman::gpu

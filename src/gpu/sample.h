@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,12 +36,20 @@ struct MemoryUse {
   friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
 };
 
+// What the GPU has used since the driver was loaded.
+struct EnergyReading {
+  std::uint64_t millijoules = 0;
+  base::MonoTime at{};
+  friend bool operator==(const EnergyReading&, const EnergyReading&) = default;
+};
+
 // Read about once a second; the fast ones (memory, processes) every round.
 struct SlowReadings {
   std::optional<int> utilization_gpu;     // percent of time
   std::optional<int> utilization_memory;  // percent of time
   std::optional<int> temperature_c;
   std::optional<double> power_w;
+  std::optional<EnergyReading> energy;
   friend bool operator==(const SlowReadings&, const SlowReadings&) = default;
 };
 
@@ -54,6 +63,9 @@ struct Sample {
   std::optional<MemoryUse> memory;
   // Ordered by pid, one entry a process. nullopt: the driver would not tell.
   std::optional<std::vector<GpuProcess>> processes;
+  // Processes that had the GPU working since the last time that this was read: with every tenth of the slow
+  // readings. nullopt: it was not read now, or the driver does not tell.
+  std::optional<std::vector<pid_t>> busy;
   SlowReadings slow;
 };
 

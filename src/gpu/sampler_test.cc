@@ -149,6 +149,19 @@ TEST_F(SimulatedSampler, TellsTheInventoryFirstAndThenEveryGpu) {
   EXPECT_TRUE(first.slow.power_w);
 }
 
+TEST_F(SimulatedSampler, TellsHowTheGpusAreConnectedAndWhatTheyUsed) {
+  Start();
+  ASSERT_TRUE(reports_.AwaitInventory([](const Inventory& inventory) {
+    using enum Link;
+    return inventory.links ==
+           std::vector{kUnknown, kNvLink, kNvLink, kNvLink, kUnknown, kNvLink, kNvLink, kNvLink, kUnknown};
+  }));
+  ASSERT_TRUE(reports_.Await([](const Sample& sample) {
+    return sample.slow.energy && sample.slow.energy->millijoules > 0 &&
+           sample.slow.energy->at == sample.taken_at;
+  }));
+}
+
 TEST_F(SimulatedSampler, SeesMemoryComeAndGoWithTheProcessThatHoldsIt) {
   sim::Client client(machine_.state());
   Start();

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/inventory.h"
 #include "queue/gpu_set.h"
 #include "queue/request.h"
 #include "queue/settings.h"
@@ -38,8 +39,7 @@ struct Gpu {
   std::string holder{};     // who the foreign process is, for reasons: "pid 4711 (python, user ann)"
 };
 
-// How well two GPUs are connected: more is better.
-enum class Link : std::uint8_t { kUnknown = 0, kSystem, kNode, kHostBridge, kSwitch, kNvLink };
+using gpu::Link;
 
 // What jobs need of the machine. Jobs with the same needs share one.
 struct Need {

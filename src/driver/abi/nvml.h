@@ -154,6 +154,30 @@ enum nvmlValueType_t : unsigned {
   NVML_VALUE_TYPE_SIGNED_INT = 5,
 };
 
+// How far up the way from one device to another goes.
+enum nvmlGpuTopologyLevel_t : unsigned {
+  NVML_TOPOLOGY_INTERNAL = 0,     // one board
+  NVML_TOPOLOGY_SINGLE = 10,      // one PCIe switch
+  NVML_TOPOLOGY_MULTIPLE = 20,    // several switches, no host bridge
+  NVML_TOPOLOGY_HOSTBRIDGE = 30,  // a host bridge
+  NVML_TOPOLOGY_NODE = 40,        // one NUMA node
+  NVML_TOPOLOGY_SYSTEM = 50,
+};
+
+enum nvmlGpuP2PCapsIndex_t : unsigned {
+  NVML_P2P_CAPS_INDEX_READ = 0,
+  NVML_P2P_CAPS_INDEX_WRITE = 1,
+  NVML_P2P_CAPS_INDEX_NVLINK = 2,
+};
+
+enum nvmlGpuP2PStatus_t : unsigned {
+  NVML_P2P_STATUS_OK = 0,
+  NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED = 1,
+  NVML_P2P_STATUS_GPU_NOT_SUPPORTED = 2,
+  NVML_P2P_STATUS_NOT_SUPPORTED = 5,
+  NVML_P2P_STATUS_UNKNOWN = 6,
+};
+
 using nvmlDeviceArchitecture_t = unsigned;
 inline constexpr unsigned NVML_DEVICE_ARCH_AMPERE = 7;
 inline constexpr unsigned NVML_DEVICE_ARCH_ADA = 8;
@@ -455,6 +479,9 @@ struct nvmlEventData_t {
   X(0, nvmlEventSetFree, (nvmlEventSet_t)) \
   X(0, nvmlDeviceGetFieldValues, (nvmlDevice_t, int, nvmlFieldValue_t*)) \
   X(0, nvmlDeviceGetNvLinkState, (nvmlDevice_t, unsigned, nvmlEnableState_t*)) \
+  X(0, nvmlDeviceGetNvLinkRemotePciInfo_v2, (nvmlDevice_t, unsigned, nvmlPciInfo_t*)) \
+  X(0, nvmlDeviceGetP2PStatus, (nvmlDevice_t, nvmlDevice_t, nvmlGpuP2PCapsIndex_t, nvmlGpuP2PStatus_t*)) \
+  X(0, nvmlDeviceGetTopologyCommonAncestor, (nvmlDevice_t, nvmlDevice_t, nvmlGpuTopologyLevel_t*)) \
   X(550, nvmlDeviceGetNumaNodeId, (nvmlDevice_t, unsigned*)) \
   X(570, nvmlDeviceGetModuleId, (nvmlDevice_t, unsigned*))
 // clang-format on
