@@ -162,6 +162,7 @@ void Fields(V& v, T& x) {
   v("idle_s", x.idle);
   v("job", x.job);
   v("ignored", x.ignored);
+  v("hoarding", x.hoarding);
 }
 
 template <typename V, typename T>
@@ -175,6 +176,7 @@ void Fields(V& v, T& x) {
   v("jobs", x.jobs);
   v("tags", x.tags);
   v("processes", x.processes);
+  v("links", x.links);
 }
 
 template <typename V, typename T>

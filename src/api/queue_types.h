@@ -177,6 +177,7 @@ struct QueueProcess {
   std::optional<base::Millis> idle;  // since it used the GPU; null: not known
   std::optional<std::int64_t> job;   // null: gpuman does not manage it
   bool ignored = false;              // a rule says that the GPU is handed out all the same
+  bool hoarding = false;             // suspected of holding the GPU for nothing: idle for queue.hoarder_idle
 };
 
 struct QueueGpu {
@@ -188,6 +189,8 @@ struct QueueGpu {
   std::vector<std::int64_t> jobs;
   std::vector<std::string> tags;        // of `jobs`, in their order
   std::vector<QueueProcess> processes;  // of others; those of jobs are in /v1/gpus
+  // To each GPU of the list, in its order: nvlink switch host_bridge node system unknown; self.
+  std::vector<std::string> links;
 };
 
 struct QueueSettings {

@@ -183,6 +183,7 @@ void ReadQueue(TomlReader& in, Config& config) {
   in.Flag("queue.share_unmanaged", pass.share_unmanaged);
   in.Time("queue.quota_window", config.queue.quota_window, Millis(3'600'000), 3650 * kDay);
   in.Time("queue.keep_accounts", config.queue.keep_accounts, kDay, 36'500 * kDay);
+  in.Time("queue.hoarder_idle", config.queue.hoarder_idle, Millis(0), 3650 * kDay);
 }
 
 void ReadHttp(TomlReader& in, Config& config) {

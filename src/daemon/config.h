@@ -91,6 +91,7 @@ struct Config {
     queue::Settings pass;                            // of those its keys, the rest as they are
     base::Millis quota_window{86'400'000};           // of GPU-hours
     base::Millis keep_accounts{366LL * 86'400'000};  // of runs, for statistics
+    base::Millis hoarder_idle{3'600'000};            // unmanaged processes: suspected then; 0: never
   } queue;
 
   struct {

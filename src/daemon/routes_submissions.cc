@@ -94,6 +94,7 @@ void Submit(Service& service, const ExchangePtr& exchange) {
 PreparedJob Anew(Service& service, const jobs::Job& old) {
   PreparedJob again{old, service.queue().RequestFor(old)};
   jobs::Job fresh;
+  fresh.redo_of = old.id;
   fresh.tag = old.tag;
   fresh.owner = old.owner;
   fresh.command = old.command;

@@ -140,6 +140,7 @@ class Service final : private jobs::SupervisorHost,
   void OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) override;
   void OnJobForgotten(base::JobId job) override;
   void OnNotice(const jobs::Job& job, const jobs::Notice& notice) override;
+  void OnRecorded(jobs::Job& job, const keeper::Record& record) override;
   void OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) override;
   bool IsNeeded(base::JobId job) override { return dispatcher_ && dispatcher_->IsNeeded(job); }
   void OnTrouble(const jobs::Job& job, const std::string& what) override;
@@ -172,6 +173,7 @@ class Service final : private jobs::SupervisorHost,
   void MoveTo(base::JobId job, const std::string& gpu, Done done) override;
   void BeginQueue(const jobs::Settings& settings);
   void TellQueueBooks();
+  void ChangeGpu(base::JobId job, const std::string& gpu, const Done& done);
   void ChargePast();
 
   // SharerHost

@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "daemon/queue/energy.h"
 #include "daemon/queue/views.h"
 #include "daemon/service.h"
 #include "guard/policy.h"
@@ -16,6 +17,7 @@ using base::Fail;
 
 namespace {
 constexpr const char* kPreempted = "preempted";
+constexpr base::Millis kFresh{5'000};
 }  // namespace
 
 void Service::BeginQueue(const jobs::Settings& settings) {
@@ -124,7 +126,9 @@ void Service::AddUp(StatsBy by, base::WallTime since, base::WallTime until,
 }
 
 api::QueueInfo Service::QueueInfo() {
-  return InfoOf(*dispatcher_, guard_->Statuses(), *supervisor_, [this](uid_t uid) { return names_.Of(uid); });
+  return InfoOf(*dispatcher_, guard_->Statuses(), *supervisor_,
+                {[this](uid_t uid) { return names_.Of(uid); }, protected_names_, config_.queue.hoarder_idle,
+                 clock_.Mono(), guard_->inventory().links});
 }
 
 api::JobView Service::ViewWithQueue(const jobs::Job& job) {
@@ -137,8 +141,20 @@ api::JobView Service::ViewWithQueue(const jobs::Job& job) {
   return view;
 }
 
+// What was written while no daemon looked is of a time whose readings nobody has.
+void Service::OnRecorded(jobs::Job& job, const keeper::Record& record) {
+  const bool fresh = std::chrono::abs(clock_.Wall() - record.wall) < kFresh;
+  const auto readings = fresh ? EnergyAt(guard_->Statuses(), clock_.Mono()) : EnergyReadings{};
+  if (std::holds_alternative<keeper::RunStarted>(record.body)) BeginEnergy(job, readings);
+  const auto* const clock = std::get_if<keeper::ClockPaused>(&record.body);
+  if (clock && clock->paused) SettleEnergy(job, readings);
+  if (clock && !clock->paused) ContinueEnergy(job, readings);
+}
+
 void Service::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
   if (run.gpus.empty() && !job.queued) return;
+  if (std::chrono::abs(clock_.Wall() - run.ended) < kFresh)
+    run.energy = EnergyOf(job, EnergyAt(guard_->Statuses(), clock_.Mono()));
   // A job without a limit, or alone on its GPUs, had all of their memory.
   base::Bytes least{UINT64_MAX};
   for (const auto& gpu : guard_->inventory().gpus)
@@ -146,6 +162,16 @@ void Service::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
       least = std::min(least, job.memory && job.share ? job.memory->Of(gpu.memory) : gpu.memory);
   if (!run.gpus.empty() && least.count != UINT64_MAX) run.memory = least;
   dispatcher_->Charge(run);
+}
+
+void Service::ChangeGpu(base::JobId id, const std::string& gpu, const Done& done) {
+  const auto readings = EnergyAt(guard_->Statuses(), clock_.Mono());
+  const auto change = [&](jobs::Job& stored) {
+    SettleEnergy(stored, readings);
+    stored.gpus = {gpu};
+    ContinueEnergy(stored, readings);
+  };
+  supervisor_->Update(id, change, [done](const base::Result<jobs::Job>&) { done({}); });
 }
 
 bool Service::IsPreempted(base::JobId id) {
@@ -166,8 +192,7 @@ void Service::BringBack(base::JobId id, std::optional<std::string> gpu, Done don
   if (!suspender) return done(Fail(ErrorCode::kConflict, "it does not run"));
   suspender->Resume(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
     if (!there || !gpu) return done(std::move(there));
-    const auto moved = [gpu](jobs::Job& stored) { stored.gpus = {*gpu}; };
-    supervisor_->Update(id, moved, [done](const base::Result<jobs::Job>&) { done({}); });
+    ChangeGpu(id, *gpu, done);
   });
 }
 
@@ -177,8 +202,7 @@ void Service::MoveTo(base::JobId id, const std::string& gpu, Done done) {
   if (!suspender) return done(Fail(ErrorCode::kConflict, "it does not run"));
   suspender->Move(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
     if (!there) return done(std::move(there));
-    const auto moved = [gpu](jobs::Job& stored) { stored.gpus = {gpu}; };
-    supervisor_->Update(id, moved, [done](const base::Result<jobs::Job>&) { done({}); });
+    ChangeGpu(id, gpu, done);
   });
 }
 

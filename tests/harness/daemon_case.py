@@ -119,12 +119,12 @@ class Answer:
 
 
 class DaemonTest(unittest.TestCase):
-    profile, gpus, memory, config, real, driver, bus, vmm = "rtx4050", 1, None, "", False, None, None, True
+    profile, gpus, memory, config, real, driver, bus, vmm, nvlink = "rtx4050", 1, None, "", False, None, None, True, None
 
     @classmethod
     def setUpClass(cls):
         cls.m = Machine(profile=cls.profile, gpus=cls.gpus, memory=cls.memory, config=cls.config, real=cls.real,
-                        driver=cls.driver, bus=cls.bus, vmm=cls.vmm)
+                        driver=cls.driver, bus=cls.bus, vmm=cls.vmm, nvlink=cls.nvlink)
         cls.addClassCleanup(cls.m.__exit__)
         cls.prepare()
         cls.m.__enter__()

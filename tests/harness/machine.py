@@ -44,10 +44,11 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Machine:
-    def __init__(self, profile="h200", gpus=1, memory=None, real=False, config="", driver=None, bus=None, vmm=True):
+    def __init__(self, profile="h200", gpus=1, memory=None, real=False, config="", driver=None, bus=None, vmm=True, nvlink=None):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-test-"))
         self.real = real
         self.profile, self.gpus, self.memory, self.driver, self.vmm = profile, gpus, memory, driver, vmm
+        self.nvlink = nvlink  # groups of GPUs that it joins, as gpuman-sim has them; None: the profile's
         self.bus = bus  # bytes a second each way; unlimited
         self.daemon = None
         self.sim = None
@@ -92,6 +93,8 @@ class Machine:
             command += ["--driver", self.driver]
         if self.bus:
             command += ["--bus-to-device", self.bus, "--bus-to-host", self.bus]
+        if self.nvlink:
+            command += ["--nvlink", self.nvlink]
         if not self.vmm:
             command.append("--no-vmm")
         command += ["--", "sh", "-c", "env -0; printf '\\0END\\0'; exec cat"]

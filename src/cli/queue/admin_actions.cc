@@ -21,10 +21,11 @@ using Words = std::vector<std::string>;
 
 // --- info, stats
 
-Result<int> Info(Session& session, Flavour flavour) {
+Result<int> Info(Session& session, Flavour flavour, bool topology = false) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
   return Show(session, info, [&] {
+    if (topology) return RenderTopology(info, session.look());
     return flavour == Flavour::kGflow ? RenderGflowInfo(info, session.look())
                                       : RenderInfo(info, session.look());
   });
@@ -177,14 +178,17 @@ auto AsSince(base::WallTime now) {
 
 Command InfoCommand(Flavour flavour) {
   const bool gflow = flavour == Flavour::kGflow;
-  Command info{gflow ? "ginfo" : "info",
-               "Show the GPUs as the queue sees them: who has them, what keeps them",
-               gflow ? "ginfo" : "gpuman info",
-               "",
-               0,
-               0,
-               {},
-               [flavour](Session& session, const Words&) { return Info(session, flavour); }};
+  const auto topology = std::make_shared<bool>(false);  // shared by the option and the action
+  Command info{
+      gflow ? "ginfo" : "info",
+      "Show the GPUs as the queue sees them: who has them, what keeps them",
+      gflow ? "ginfo" : "gpuman info",
+      "",
+      0,
+      0,
+      {},
+      [flavour, topology](Session& session, const Words&) { return Info(session, flavour, *topology); }};
+  info.options = {{"--topology", "", "How the GPUs are connected to each other", TakeFlag(*topology)}};
   if (gflow) info.options = {{"--config", "FILE", "", [](const std::string&) -> Result<> { return {}; }}};
   return info;
 }

@@ -175,7 +175,9 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
     if (queue.preemptible) line("Preemptible", "yes");
     if (queue.position) line("Position", std::to_string(*queue.position));
     when("Expected start", queue.estimated_start);
+    if (queue.redo_of) line("Does again", fmt::format("job {}", *queue.redo_of));
   }
+  for (const auto& note : job.notes) line("Note", note);
   when("Submitted", job.submitted_at);
   when("Started", job.started_at);
   when("Ended", job.ended_at);
@@ -192,15 +194,19 @@ std::string RenderInfo(const api::QueueInfo& info, const Look& look) {
                {"MEMORY FREE", Align::kRight},
                {"STATE"},
                {"JOBS", Align::kLeft, 8}});
-  std::string notes;
+  std::string notes, hoarders;
   for (const auto& gpu : info.gpus) {
     const auto free = gpu.memory ? std::optional(gpu.memory->free) : std::nullopt;
     table.Add({IndexOf(gpu), gpu.model, SizeText(free), Cell(gpu.state, StateColor(gpu.state)), JobsOf(gpu)});
-    for (const auto& process : gpu.processes)
-      notes += fmt::format("GPU {}: {}\n", IndexOf(gpu), Printable(ProcessText(process)));
+    for (const auto& process : gpu.processes) {
+      const auto line = fmt::format("GPU {}: {}\n", IndexOf(gpu), Printable(ProcessText(process)));
+      notes += line;
+      if (process.hoarding) hoarders += line;
+    }
   }
   std::string text = info.gpus.empty() ? "No GPUs.\n" : table.Render(look);
   if (!notes.empty()) text += "\nNot managed by gpuman:\n" + notes;
+  if (!hoarders.empty()) text += "\nSuspected of holding a GPU for nothing:\n" + hoarders;
   const auto& settings = info.settings;
   if (settings.paused) text += "\nThe queue is paused: nothing new is started.\n";
   if (settings.allowed)
@@ -208,6 +214,20 @@ std::string RenderInfo(const api::QueueInfo& info, const Look& look) {
   if (settings.choice != "sequential")
     text += fmt::format("\nOf several free GPUs it takes: {}.\n", settings.choice);
   return text;
+}
+
+std::string RenderTopology(const api::QueueInfo& info, const Look& look) {
+  if (info.gpus.empty()) return "No GPUs.\n";
+  std::vector<Column> columns{{"GPU"}};
+  for (const auto& gpu : info.gpus) columns.push_back({IndexOf(gpu)});
+  Table table(std::move(columns));
+  for (const auto& gpu : info.gpus) {
+    std::vector<Cell> cells{IndexOf(gpu)};
+    for (const auto& link : gpu.links)
+      cells.emplace_back(link == "self" ? "-" : link, link == "nvlink" ? Color::kGreen : Color::kNone);
+    table.Add(std::move(cells));
+  }
+  return table.Render(look);
 }
 
 std::string RenderGflowInfo(const api::QueueInfo& info, const Look& look) {

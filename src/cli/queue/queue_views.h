@@ -14,6 +14,8 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
 // GPUs with what keeps each of them, then settings that are not the usual ones.
 std::string RenderInfo(const api::QueueInfo& info, const Look& look);
 // gflow's table: PARTITION GPUS NODES STATE JOB(REASON), a line for all GPUs of one state and job.
+// How each GPU is connected to each other.
+std::string RenderTopology(const api::QueueInfo& info, const Look& look);
 std::string RenderGflowInfo(const api::QueueInfo& info, const Look& look);
 std::string RenderReservations(const std::vector<api::Reservation>& list,
                                const std::vector<api::QueueGpu>& gpus, const Look& look, base::WallTime now);

@@ -126,6 +126,7 @@ class Dispatcher {
   // Jobs that others wait for are not forgotten.
   bool IsNeeded(base::JobId job) const { return !dependents_.Of(job).empty(); }
   ForeignUse ForeignUseOf(const std::string& gpu) const;
+  const IdleWatch& idle() const { return idle_; }
 
  private:
   // After a pass so many times as long goes to other things, however much happens; the same for those that
@@ -167,6 +168,7 @@ class Dispatcher {
   QueueState state_;
   std::map<base::JobId, Active> active_;
   std::map<std::string, ForeignUse> foreign_;
+  IdleWatch idle_;
   base::Millis window_{std::chrono::hours(24)};
   std::map<std::pair<queue::AccountKind, std::string>, queue::UsageWindow> windows_;
   // Equal texts are one (jobs/shared.h): read once.

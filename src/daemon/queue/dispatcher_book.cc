@@ -190,7 +190,7 @@ void Dispatcher::OnInventory() {
     gpu.lost = status != host_.GpuStatuses().end() && status->second.sample.state != gpu::GpuState::kOk;
     gpus.push_back(std::move(gpu));
   }
-  book_.SetGpus(std::move(gpus));
+  book_.SetGpus(std::move(gpus), host_.GpuInventory().links);
   // Rows name GPUs by their place.
   for (auto& [id, active] : active_) Refresh(active);
   Wake();
@@ -199,6 +199,7 @@ void Dispatcher::OnInventory() {
 void Dispatcher::OnSample(const std::string& uuid) {
   const auto status = host_.GpuStatuses().find(uuid);
   if (status == host_.GpuStatuses().end()) return;
+  idle_.Observe(status->second);
   const bool lost = status->second.sample.state != gpu::GpuState::kOk;
   const auto& gpus = book_.snapshot().gpus;
   const auto row = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });

@@ -47,4 +47,32 @@ ForeignUse ForeignOn(const guard::GpuStatus& status, const std::vector<IgnoreRul
   return use;
 }
 
+void IdleWatch::Observe(const guard::GpuStatus& status) {
+  const auto& busy = status.sample.busy;
+  if (!busy) return;
+  auto& before = worked_[status.gpu.uuid];
+  std::map<base::ProcessId, base::MonoTime> now;
+  for (const auto& process : status.processes) {
+    const bool works = std::find(busy->begin(), busy->end(), process.id.pid) != busy->end();
+    const auto known = before.find(process.id);
+    now[process.id] = works || known == before.end() ? status.sample.taken_at : known->second;
+  }
+  before = std::move(now);
+}
+
+std::optional<base::Millis> IdleWatch::IdleOf(const std::string& gpu, const base::ProcessId& process,
+                                              base::MonoTime now) const {
+  const auto on = worked_.find(gpu);
+  if (on == worked_.end()) return std::nullopt;
+  const auto it = on->second.find(process);
+  if (it == on->second.end()) return std::nullopt;
+  return std::max(std::chrono::duration_cast<base::Millis>(now - it->second), base::Millis{0});
+}
+
+bool IsHoarding(const gpu::OwnedProcess& process, std::optional<base::Millis> idle, base::Millis patience,
+                const std::set<std::string>& protected_names) {
+  return !process.job && !IsInNobodysWay(process, protected_names) && patience.count() > 0 && idle &&
+         *idle >= patience;
+}
+
 }  // namespace gpuman::daemon

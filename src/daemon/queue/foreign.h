@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,5 +40,24 @@ struct ForeignUse {
 ForeignUse ForeignOn(const guard::GpuStatus& status, const std::vector<IgnoreRule>& rules,
                      const std::set<std::string>& protected_names, const NameOfUid& name_of,
                      const std::function<bool(const base::ProcessId&)>& lives);
+
+// For how long processes on GPUs have not had them working, as far as this daemon has seen: from its first
+// look on. Not thread-safe.
+class IdleWatch {
+ public:
+  // To be told of every sample; those that say nothing of it change nothing.
+  void Observe(const guard::GpuStatus& status);
+  // nullopt: not known, as where the driver does not tell.
+  std::optional<base::Millis> IdleOf(const std::string& gpu, const base::ProcessId& process,
+                                     base::MonoTime now) const;
+
+ private:
+  std::map<std::string, std::map<base::ProcessId, base::MonoTime>> worked_;  // by GPU: when last
+};
+
+// Whether a process that no job has, idle for so long, is suspected of holding its GPU for nothing. Zero
+// `patience`: nobody ever is.
+bool IsHoarding(const gpu::OwnedProcess& process, std::optional<base::Millis> idle, base::Millis patience,
+                const std::set<std::string>& protected_names);
 
 }  // namespace gpuman::daemon

@@ -71,5 +71,43 @@ TEST_F(ForeignTest, ARuleIgnoresWhatAllOfItFits) {
   EXPECT_EQ(Use().memory, base::MiB(100)) << "what it has is not to be given to others";
 }
 
+base::MonoTime At(int seconds) { return base::MonoTime(std::chrono::seconds(seconds)); }
+
+TEST_F(ForeignTest, AProcessIsIdleSinceItWasLastSeenWorking) {
+  const base::ProcessId first{10, 7}, second{11, 7};
+  IdleWatch idle;
+  const auto look = [&](int at, std::optional<std::vector<pid_t>> busy) {
+    status.sample.taken_at = At(at);
+    status.sample.busy = std::move(busy);
+    idle.Observe(status);
+  };
+  status.processes = {Process(10, "python", 1), Process(11, "python", 2)};
+  look(0, std::nullopt);
+  EXPECT_FALSE(idle.IdleOf("GPU-a", first, At(50))) << "nobody looked";
+  look(100, {{10}});
+  look(110, {{11}});
+  look(120, std::nullopt);
+  EXPECT_EQ(idle.IdleOf("GPU-a", first, At(130)), std::chrono::seconds(30));
+  EXPECT_EQ(idle.IdleOf("GPU-a", second, At(130)), std::chrono::seconds(20));
+  EXPECT_FALSE(idle.IdleOf("GPU-b", first, At(130)));
+  status.processes = {Process(10, "python", 1)};
+  look(140, std::vector<pid_t>{});
+  EXPECT_EQ(idle.IdleOf("GPU-a", first, At(140)), std::chrono::seconds(40));
+  EXPECT_FALSE(idle.IdleOf("GPU-a", second, At(140))) << "it has gone";
+}
+
+TEST_F(ForeignTest, WhoIsIdleForLongIsSuspected) {
+  const std::chrono::hours patience{1}, longer{2};
+  const base::Millis shorter = std::chrono::minutes(5);
+  auto process = Process(10, "python", 1);
+  EXPECT_TRUE(IsHoarding(process, longer, patience, {}));
+  EXPECT_FALSE(IsHoarding(process, shorter, patience, {}));
+  EXPECT_FALSE(IsHoarding(process, std::nullopt, patience, {})) << "nobody knows";
+  EXPECT_FALSE(IsHoarding(process, longer, base::Millis{0}, {})) << "nobody wants to know";
+  EXPECT_FALSE(IsHoarding(Process(11, "Xorg", 0), longer, patience, {"Xorg"}));
+  process.job = base::JobId{3};
+  EXPECT_FALSE(IsHoarding(process, longer, patience, {}));
+}
+
 }  // namespace
 }  // namespace gpuman::daemon

@@ -44,6 +44,15 @@ std::string StateOf(const queue::Gpu& gpu, const queue::Snapshot& snapshot, std:
   return taken ? (shared ? "shared" : "allocated") : "idle";
 }
 
+std::vector<std::string> LinksOf(const std::vector<gpu::Link>& links, std::size_t place, std::size_t gpus) {
+  std::vector<std::string> words;
+  for (std::size_t other = 0; other < gpus; ++other) {
+    const auto link = links.size() == gpus * gpus ? links[place * gpus + other] : gpu::Link::kUnknown;
+    words.emplace_back(other == place ? "self" : gpu::ToString(link));
+  }
+  return words;
+}
+
 }  // namespace
 
 api::DependencyKind KindOf(queue::DependencyKind kind) {
@@ -75,6 +84,7 @@ api::QueueFields QueueFieldsOf(const jobs::Job& job, const queue::Request& reque
   }
   fields.preemptible = request.preemptible;
   fields.conda_env = Unless<std::string>(request.conda_env, "");
+  if (job.redo_of.value != 0) fields.redo_of = job.redo_of.value;
   if (job.suspended.count() > 0) fields.suspended_total = job.suspended;
   return fields;
 }
@@ -100,7 +110,8 @@ void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer
 }
 
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
-                      const jobs::Supervisor& jobs, const NameOfUid& name_of) {
+                      const jobs::Supervisor& jobs, const InfoContext& context) {
+  const auto& name_of = context.name_of;
   const auto look = dispatcher.Look();
   const auto& state = dispatcher.state();
   api::QueueInfo info;
@@ -132,10 +143,14 @@ api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard:
         if (!process.name.empty()) shown.name = process.name;
         shown.memory = process.memory;
         shown.age = AgeOf(process.id);
+        shown.idle = dispatcher.idle().IdleOf(gpu.uuid, process.id, context.now);
         shown.ignored = Ignores(state.ignored, process, gpu.uuid, name_of);
+        shown.hoarding =
+            !shown.ignored && IsHoarding(process, shown.idle, context.hoarder_idle, context.protected_names);
         view.processes.push_back(std::move(shown));
       }
     }
+    view.links = LinksOf(context.links, place, look.snapshot.gpus.size());
     info.gpus.push_back(std::move(view));
   }
   return info;

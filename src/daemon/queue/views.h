@@ -21,8 +21,16 @@ void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer
 // Its row in snapshot.waiting; kNone: it does not wait.
 queue::Index RowOf(const queue::Snapshot& snapshot, base::JobId job);
 
+// What is said of the machine's GPUs and of processes on them that no job has.
+struct InfoContext {
+  NameOfUid name_of;
+  const std::set<std::string>& protected_names;
+  base::Millis hoarder_idle{};  // IsHoarding's patience
+  base::MonoTime now{};
+  const std::vector<gpu::Link>& links;  // as in the inventory
+};
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
-                      const jobs::Supervisor& jobs, const NameOfUid& name_of);
+                      const jobs::Supervisor& jobs, const InfoContext& context);
 
 api::DependencyKind KindOf(queue::DependencyKind kind);
 
