@@ -225,6 +225,7 @@ std::string RenderTopology(const api::QueueInfo& info, const Look& look) {
     std::vector<Cell> cells{IndexOf(gpu)};
     for (const auto& link : gpu.links)
       cells.emplace_back(link == "self" ? "-" : link, link == "nvlink" ? Color::kGreen : Color::kNone);
+    cells.resize(info.gpus.size() + 1, "");  // a daemon before this version tells nothing
     table.Add(std::move(cells));
   }
   return table.Render(look);

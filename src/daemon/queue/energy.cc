@@ -4,6 +4,9 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr std::chrono::seconds kOldest{10};
+// Millijoules: what a kilowatt that ended right after it was read makes of kOldest. More than that below the
+// reading before, and the counter has begun anew.
+constexpr std::uint64_t kReckonedTooHigh = 10'000'000;
 
 void Take(jobs::Job& job, const EnergyReadings& now) {
   job.energy_before.clear();
@@ -44,11 +47,11 @@ void ContinueEnergy(jobs::Job& job, const EnergyReadings& now) {
 void SettleEnergy(jobs::Job& job, const EnergyReadings& now) {
   for (const auto& [gpu, before] : std::exchange(job.energy_before, {})) {
     const auto reading = now.find(gpu);
-    if (reading == now.end() || reading->second < before || !job.energy_used) {
+    if (reading == now.end() || reading->second + kReckonedTooHigh < before || !job.energy_used) {
       job.energy_used.reset();
       return;
     }
-    *job.energy_used += reading->second - before;
+    *job.energy_used += std::max(reading->second, before) - before;
   }
 }
 

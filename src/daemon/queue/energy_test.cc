@@ -56,7 +56,8 @@ TEST(Energy, GoesWithAJobThatIsMoved) {
 
 TEST(Energy, IsNotToldWhereTheCounterBeganAnewOrNobodyLooked) {
   auto job = Exclusive({kA});
-  BeginEnergy(job, {{kA, 1'000}});
+  BeginEnergy(job, {{kA, 1'000'000'000}});
+  EXPECT_DOUBLE_EQ(*EnergyOf(job, {{kA, 999'999'000}}), 0) << "it was reckoned too high";
   EXPECT_FALSE(EnergyOf(job, {{kA, 10}}));
   EXPECT_FALSE(EnergyOf(job, {}));
   SettleEnergy(job, {});
