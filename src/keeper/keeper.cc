@@ -90,16 +90,15 @@ void MakeHome(Post& post) {
       post.notes.push_back("the job has no cgroup: " + cgroup.error().message);
   }
   const auto& cgroup = post.tree.cgroup;
-  const auto held = [&](bool planned, const char* what, const base::Result<>& done) {
-    if (planned && !done) post.notes.push_back(fmt::format("{} not limited: {}", what, done.error().message));
-    return planned && done.has_value();
-  };
-  hold.memory = hold.memory && !cgroup.empty();
-  hold.processors = hold.processors && !cgroup.empty();
-  post.memory_held = held(hold.memory, "its host memory is",
-                          hold.memory ? LimitMemory(cgroup, limits.memory) : base::Result<>{});
-  const bool by_cgroup = held(hold.processors, "its processors' time is",
-                              hold.processors ? LimitProcessors(cgroup, limits.cpus) : base::Result<>{});
+  const base::Result<> without = base::Fail(base::ErrorCode::kNotSupported, "it has no cgroup");
+  if (hold.memory) {
+    const auto held = cgroup.empty() ? without : LimitMemory(cgroup, limits.memory);
+    post.memory_held = held.has_value();
+    if (!held)
+      post.notes.push_back(fmt::format("its host memory is not limited to {}: {}",
+                                       base::FormatBytes(*limits.memory), held.error().message));
+  }
+  const bool by_cgroup = hold.processors && !cgroup.empty() && LimitProcessors(cgroup, limits.cpus);
   post.pin_processors = limits.cpus > 0 && !by_cgroup;
 }
 

@@ -58,7 +58,9 @@ class Child {
     ::setsid();
     if (!request_.cgroup.empty())
       if (auto joined = base::WriteControl(request_.cgroup / "cgroup.procs", "0"); !joined)
-        notes_.push_back(fmt::format("the job has no cgroup: {}", joined.error().message));
+        notes_.push_back(fmt::format("the job has no cgroup{}: {}",
+                                     request_.spec.host.Any() ? ", and its host memory is not limited" : "",
+                                     joined.error().message));
     StayOnProcessors();
     if (auto taken = TakeDescriptors(); !taken) return taken;
     ApplyLimits(request_.spec, notes_);

@@ -139,7 +139,7 @@ void Supervisor::StartLaunch() {
   while (to_launch_ && !post_.journal.Pending()) {
     const RunNumber run = *std::exchange(to_launch_, std::nullopt);
     post_.journal.Hold();
-    memory_kills_ = OutOfMemoryKills(post_.tree.cgroup).value_or(0);
+    HoldMemory();
     const LaunchRequest request{.spec = post_.spec,
                                 .run = run,
                                 .extra_environment = {fmt::format("{}={}", kKeyVariable, post_.key)},
@@ -243,6 +243,13 @@ void Supervisor::ReapMain() {
   auto end = EndFrom(status, usage);
   end.cause = CauseOf(end);
   Perform(machine_.OnMainEnded(end, empty, clock_.Mono()));
+}
+
+// Also where the run before ended off its GPU, with its limit lifted.
+void Supervisor::HoldMemory() {
+  if (!post_.memory_held) return;
+  (void)LimitMemory(post_.tree.cgroup, post_.spec.host.memory).has_value();
+  memory_kills_ = OutOfMemoryKills(post_.tree.cgroup).value_or(0);
 }
 
 // One that went on without the process that the kernel ended, and finished, has finished.

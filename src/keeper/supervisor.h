@@ -76,6 +76,7 @@ class Supervisor {
   void DrainControl();
   bool MainHasEnded() const;
   void ReapMain();
+  void HoldMemory();
   std::optional<Reason> CauseOf(const MainEnd& end) const;
   // Reaps adopted children; true when no child is left at all.
   bool ReapOthers();
