@@ -21,7 +21,8 @@ def limiting_cgroup():
     """A cgroup v2 below which this process may make ones with a limit of memory; None: there is none."""
     mounts = [line.split() for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
     tops = [pathlib.Path(words[4]) for words in mounts if words[words.index("-") + 1] == "cgroup2"]
-    own = next((line[3:].strip() for line in open("/proc/self/cgroup") if line.startswith("0::/")), None)
+    lines = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
+    own = next((line[3:] for line in lines if line.startswith("0::/")), None)
     if not tops or own is None:
         return None
     place = tops[0] / own.lstrip("/")
@@ -165,7 +166,7 @@ class UnmeasuredTest(QueueCase):
 
 
 class HoarderTest(QueueCase):
-    gpus, config = 1, '[sampling]\nslow = "50ms"\n[queue]\nhoarder_idle = "200ms"\n'
+    gpus, config = 1, '[sampling]\nslow = "100ms"\n[queue]\nhoarder_idle = "200ms"\n'
 
     def foreign(self, pid):
         processes = self.request("GET", "/v1/queue/info").json()["gpus"][0]["processes"]
@@ -211,15 +212,16 @@ class AgainTest(QueueCase):
     def test_gpu_hours_are_a_quota(self):
         first = self.submit("sleep 0.1")
         user = self.wait(first)["user"]
-        put = self.request("PUT", f"/v1/quotas/user/{user}", {"gpu_hours": 1e-7})
+        put = self.request("PUT", f"/v1/quotas/user/{user}", {"gpu_hours": 0.002})
         self.assertEqual(put.status, 200, put.body)
         self.addCleanup(self.request, "DELETE", f"/v1/quotas/user/{user}")
         used = self.request("GET", "/v1/quotas").json()["quotas"][0]["used"]["gpu_hours"]
         self.assertGreaterEqual(used, 0.1 / 3600)
-        waits = self.submit("true")
+        self.assertIn("time limit", self.refused(self.shell("true")))
+        waits = self.submit("true", time_limit_s=7.15)  # of 7.2 s, less what the first one had
         view = self.waits_for(waits, "quota")
         self.assertIn("GPU", view["reason_detail"])
-        self.assertEqual(self.wait(self.submit("true", 0))["state"], "finished", "what has no GPU takes no GPU-hours")
+        self.assertEqual(self.wait(self.submit("true", 0, time_limit_s=60))["state"], "finished", "what has no GPU takes no GPU-hours")
         self.request("PUT", f"/v1/quotas/user/{user}", {"gpu_hours": 1000})
         self.assertEqual(self.wait(waits)["state"], "finished")
 
@@ -255,13 +257,11 @@ class RequeueTest(QueueCase):
         until("it began", lambda: (self.dir / "began").exists())
         urgent = self.submit(self.gate("end"), priority=250)
         self.becomes(urgent, "running")
-        view = self.job(low)
-        self.assertIn(view["state"], ("queued", "suspended"), view)
+        self.becomes(low, "queued")
         (self.dir / "done").touch()
         self.open("end")
         self.assertEqual(self.wait(low)["state"], "finished")
-        times = (self.dir / "began").read_text().count("began")
-        self.assertEqual(times, 2 if view["state"] == "queued" else 1)
+        self.assertEqual((self.dir / "began").read_text(), "began\n" * 2)
 
 
 class MoveTest(QueueCase):
