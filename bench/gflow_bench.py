@@ -2,7 +2,8 @@
 
 It gets a virtual environment below the build tree, made when it is missing, and for each measurement a home, configuration,
 state, port and tmux server of its own: a gflow of the user's is neither seen nor touched. Its GPUs are the simulated ones.
-Needs tmux, and the network once.
+It looks at them each second, as often as it can; as it comes, each 10 s, jobs shorter than that stall it: a GPU that was free
+at two looks is no news to it, whatever ran in between. Needs tmux, and the network once.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ import time
 import machine
 
 PACKAGE = "runqd==0.4.18"
-PATIENCE = 600  # seconds for all jobs of a measurement
+PATIENCE = 180  # seconds for all jobs of a measurement
 
 
 def programs():
@@ -40,7 +41,7 @@ def free_port():
 
 
 class Gflow:
-    """A gflowd on the simulated GPUs of `m`. `executor`: "tmux" as it comes, or "process"."""
+    """A gflowd on the simulated GPUs of `m`. `executor`: "tmux", which it has by itself, or "process"."""
 
     def __init__(self, m, executor):
         self.bin, self.port = programs(), free_port()
@@ -55,7 +56,7 @@ class Gflow:
         (self.dir / ".bash_profile").write_text(f"export PATH={self.env['PATH']}\n")
         (self.dir / "config" / "gflow").mkdir()
         (self.dir / "config" / "gflow" / "gflow.toml").write_text(
-            f'[daemon]\nhost = "127.0.0.1"\nport = {self.port}\n[executor]\ntype = "{executor}"\n')
+            f'[daemon]\nhost = "127.0.0.1"\nport = {self.port}\ngpu_poll_interval_secs = 1\n[executor]\ntype = "{executor}"\n')
 
     def __enter__(self):
         with open(self.dir / "gflowd.log", "wb") as log:
@@ -100,16 +101,16 @@ class Gflow:
             "reason": None, "scheduled_at": None})
 
     def wait_for(self, count):
-        """Until so many jobs have finished."""
+        """Until so many jobs have finished, or nobody waits any longer; how many have."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             states = [job["state"] for job in self.ask("GET", "/jobs")]
             if "Failed" in states:
                 raise SystemExit(f"bench: gflow: a job failed: {states}")
             if states.count("Finished") >= count:
-                return
+                break
             time.sleep(0.05)
-        raise SystemExit(f"bench: gflow: {count} jobs did not end within {PATIENCE} s: {states}")
+        return states.count("Finished")
 
 
 def measure_jobs(tell, m, executor, count):
@@ -119,15 +120,16 @@ def measure_jobs(tell, m, executor, count):
         begin = time.monotonic()
         for number in range(count):
             gflow.submit(f"w{number}", f"{stamp}; {stamp}")
-        gflow.wait_for(count)
-        rate = count / (time.monotonic() - begin)
+        done = gflow.wait_for(count)
+        rate = done / (time.monotonic() - begin)
         gaps = []
         for file in gflow.dir.glob("times.*"):
             stamps = [int(line) / 1e9 for line in file.read_text().split()]
             gaps += [after - before for before, after in zip(stamps[1::2], stamps[2::2])]
-    tell(f"gflow, executor {executor}: the same", f"{rate:.2f} a second, n={count}", "ours at least 50 times")
-    tell(f"gflow, executor {executor}: a GPU freed until the next job's command",
-         f"median {statistics.median(gaps):.1f} s, max {max(gaps):.1f}, n={len(gaps)}", "")
+    tell(f"gflow, executor {executor}: the same", f"{rate:.2f} a second, {done} of {count} ended", "ours at least 50 times")
+    if gaps:
+        tell(f"gflow, executor {executor}: a GPU freed until the next job's command",
+             f"median {statistics.median(gaps):.1f} s, max {max(gaps):.1f}, n={len(gaps)}", "")
 
 
 def measure_submissions(tell, m, count):

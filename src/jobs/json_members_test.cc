@@ -12,7 +12,8 @@ TEST(JsonMembers, HasTheValuesOfTheObjectAsTheLibraryReadsThem) {
       R"({"a":1,"b":-2,"c":2.5,"d":"\u00e4\n","e":null,"f":true,"g":[1,[2,{"h":[]}],"x"],"i":{"j":{"k":[{}]}}})";
   const auto members = JsonMembers::Parse(text);
   ASSERT_TRUE(members) << members.error().message;
-  for (const auto& [name, value] : Json::parse(text).items()) {
+  const Json whole = Json::parse(text);
+  for (const auto& [name, value] : whole.items()) {
     ASSERT_TRUE(members->contains(name)) << name;
     EXPECT_EQ(*members->find(name), value) << name;
   }
