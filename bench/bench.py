@@ -2,6 +2,7 @@
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
 Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run] [queue] [shim]
+       bench.py queue [--with-gflow]
        bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
 (all of them when none is named)
 
@@ -21,6 +22,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "harness"))
+import gflow_bench  # noqa: E402
 import machine  # noqa: E402
 import queue_bench  # noqa: E402
 import shim_bench  # noqa: E402
@@ -206,6 +208,8 @@ def bench_run(arguments):
 def bench_queue(arguments):
     print("queue: through the daemon's socket, on simulated GPUs")
     queue_bench.measure(row)
+    if arguments.with_gflow:
+        gflow_bench.measure(row)
 
 
 def bench_shim(arguments):
@@ -231,6 +235,8 @@ def main():
     parser.add_argument("--peer", action="append", default=[], type=shim_bench.parse_peer, metavar="NAME=LIBRARY[,SERVER]",
                         help="another preloaded library to measure, and the program that must run beside it, for shim")
     parser.add_argument("--json", metavar="FILE", help="where to append the figures of shim")
+    parser.add_argument("--with-gflow", action="store_true",
+                        help="measure gflow as well, for queue; it is installed below the build tree the first time")
     parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "queue", "shim"], default=[])
     arguments = parser.parse_args()
     benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run,

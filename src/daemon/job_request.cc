@@ -19,6 +19,22 @@ using base::Result;
 
 constexpr std::size_t kLongestTag = 64;
 constexpr int kLargestPriority = 255;
+// Of a job's process, as /proc/PID/limits calls them.
+constexpr std::array<std::pair<std::string_view, int>, 14> kLimitNames{
+    {{"Max cpu time", RLIMIT_CPU},
+     {"Max file size", RLIMIT_FSIZE},
+     {"Max data size", RLIMIT_DATA},
+     {"Max stack size", RLIMIT_STACK},
+     {"Max core file size", RLIMIT_CORE},
+     {"Max resident set", RLIMIT_RSS},
+     {"Max processes", RLIMIT_NPROC},
+     {"Max open files", RLIMIT_NOFILE},
+     {"Max locked memory", RLIMIT_MEMLOCK},
+     {"Max address space", RLIMIT_AS},
+     {"Max file locks", RLIMIT_LOCKS},
+     {"Max nice priority", RLIMIT_NICE},
+     {"Max realtime priority", RLIMIT_RTPRIO},
+     {"Max msgqueue size", RLIMIT_MSGQUEUE}}};
 
 jobs::RestartMode ModeOf(api::RestartPolicy policy) {
   switch (policy) {
@@ -193,27 +209,13 @@ std::map<std::string, std::string> DriverEnvironment() {
 }
 
 jobs::ResourceLimits ParseResourceLimits(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, int>, 14> kNames{{{"Max cpu time", RLIMIT_CPU},
-                                                                     {"Max file size", RLIMIT_FSIZE},
-                                                                     {"Max data size", RLIMIT_DATA},
-                                                                     {"Max stack size", RLIMIT_STACK},
-                                                                     {"Max core file size", RLIMIT_CORE},
-                                                                     {"Max resident set", RLIMIT_RSS},
-                                                                     {"Max processes", RLIMIT_NPROC},
-                                                                     {"Max open files", RLIMIT_NOFILE},
-                                                                     {"Max locked memory", RLIMIT_MEMLOCK},
-                                                                     {"Max address space", RLIMIT_AS},
-                                                                     {"Max file locks", RLIMIT_LOCKS},
-                                                                     {"Max nice priority", RLIMIT_NICE},
-                                                                     {"Max realtime priority", RLIMIT_RTPRIO},
-                                                                     {"Max msgqueue size", RLIMIT_MSGQUEUE}}};
   const auto value = [](const std::string& word) -> std::uint64_t {
     return word == "unlimited" ? RLIM_INFINITY : std::strtoull(word.c_str(), nullptr, 10);
   };
   jobs::ResourceLimits limits;
   std::istringstream lines{std::string(text)};
   for (std::string line; std::getline(lines, line);) {
-    for (const auto& [name, resource] : kNames) {
+    for (const auto& [name, resource] : kLimitNames) {
       if (!line.starts_with(name)) continue;
       std::istringstream words(line.substr(name.size()));
       std::string soft, hard;
@@ -224,6 +226,14 @@ jobs::ResourceLimits ParseResourceLimits(std::string_view text) {
 }
 
 jobs::ResourceLimits ResourceLimitsOf(pid_t pid) {
+  jobs::ResourceLimits limits;
+  for (const auto& [name, resource] : kLimitNames) {
+    rlimit64 limit{};
+    const auto which = static_cast<__rlimit_resource>(resource);
+    if (::prlimit64(pid, which, nullptr, &limit) == 0) limits[resource] = {limit.rlim_cur, limit.rlim_max};
+  }
+  if (limits.size() == kLimitNames.size()) return limits;
+  // Of another user's process the system may not tell us in numbers.
   const auto text = base::ReadFile(fmt::format("/proc/{}/limits", pid));
   return text ? ParseResourceLimits(*text) : jobs::ResourceLimits{};
 }

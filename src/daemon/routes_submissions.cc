@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <memory>
+#include <optional>
 
 #include "api/queue_json.h"
 #include "daemon/job_request.h"
 #include "daemon/queue/update.h"
 #include "daemon/queue/views.h"
+#include "daemon/recent_callers.h"
 #include "daemon/routes.h"
 
 namespace gpuman::daemon {
@@ -14,6 +17,8 @@ namespace {
 
 using http::ExchangePtr;
 using http::PathParameters;
+
+constexpr std::size_t kReadAtOnce = 256u << 10;  // bytes; more is read while the loop does other things
 
 // What was taken, as the queue sees it a moment later.
 api::SubmissionAnswer AnswerFor(Service& service, const std::vector<std::size_t>& heads,
@@ -64,10 +69,9 @@ void TryOut(Service& service, const ExchangePtr& exchange, const Prepared& prepa
   SendJson(exchange, api::Encode(answer));
 }
 
-base::Result<Prepared> Read(Service& service, const ExchangePtr& exchange,
+base::Result<Prepared> Read(Service& service, const ExchangePtr& exchange, const Caller& caller,
                             const api::SubmitRequest& submitted) {
   const auto& peer = exchange->request().peer;
-  const Caller caller = CallerOf(peer);
   const jobs::Shared<jobs::ResourceLimits> limits(ResourceLimitsOf(peer.pid));
   const auto lookup = service.queue().LookupFor(peer.uid);
   service.ApplyUsualQuota(caller.user);
@@ -75,12 +79,12 @@ base::Result<Prepared> Read(Service& service, const ExchangePtr& exchange,
                              service.jobs().NextId(), service.Now(), lookup});
 }
 
-void Submit(Service& service, const ExchangePtr& exchange) {
+using Submitted = base::Result<api::SubmitRequest>;
+
+void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers, const Submitted& submitted) {
   const auto& request = exchange->request();
-  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
-  const auto submitted = api::Decode<api::SubmitRequest>(request.body);
   if (!submitted) return SendError(exchange, submitted.error());
-  auto prepared = Read(service, exchange, *submitted);
+  auto prepared = Read(service, exchange, callers.Of(request.peer), *submitted);
   if (!prepared) return SendError(exchange, prepared.error());
   if (submitted->dry_run) return TryOut(service, exchange, *prepared);
   service.queue().Submit(std::move(prepared->jobs), [&service, exchange, heads = std::move(prepared->heads)](
@@ -88,6 +92,17 @@ void Submit(Service& service, const ExchangePtr& exchange) {
     if (!ids) return SendError(exchange, ids.error());
     SendJson(exchange, api::Encode(AnswerFor(service, heads, *ids)), 201);
   });
+}
+
+void Submit(Service& service, const ExchangePtr& exchange, const std::shared_ptr<RecentCallers>& callers) {
+  const auto& request = exchange->request();
+  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
+  if (request.body.size() <= kReadAtOnce)
+    return Take(service, exchange, *callers, api::Decode<api::SubmitRequest>(request.body));
+  const auto submitted = std::make_shared<std::optional<Submitted>>();
+  service.Aside(
+      [exchange, submitted] { *submitted = api::Decode<api::SubmitRequest>(exchange->request().body); },
+      [&service, exchange, callers, submitted] { Take(service, exchange, *callers, **submitted); });
 }
 
 // A new job that asks for what the old one asked for.
@@ -173,8 +188,9 @@ base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::Exc
 }
 
 void AddSubmissionRoutes(http::Router& router, Service& service) {
-  router.Add("POST", "/v1/submissions", [&service](const ExchangePtr& exchange, const PathParameters&) {
-    service.WhenReady([&service, exchange] { Submit(service, exchange); });
+  const auto callers = std::make_shared<RecentCallers>(service.clock());
+  router.Add("POST", kSubmissions, [&service, callers](const ExchangePtr& exchange, const PathParameters&) {
+    service.WhenReady([&service, callers, exchange] { Submit(service, exchange, callers); });
   });
   router.Add("POST", "/v1/jobs/{ref}/redo",
              [&service](const ExchangePtr& exchange, const PathParameters& parameters) {

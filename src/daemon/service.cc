@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t kEventsInMemory = 10'000;
 constexpr std::chrono::seconds kTrimEvery{30};
+constexpr std::size_t kBodiesOfASubmission = 8;  // times http.max_body
 constexpr std::chrono::seconds kReadyAtLast{8};  // loading a driver that sleeps takes some seconds
 
 SuspenderSettings SuspenderSettingsOf(const Config& config) {
@@ -153,6 +154,8 @@ base::Result<> Service::Begin() {
   AddAllRoutes(router_, *this);
   http::Limits limits;
   limits.body_bytes = config_.http.max_body.count;
+  limits.large_path = kSubmissions;
+  limits.large_body_bytes = kBodiesOfASubmission * limits.body_bytes;
   limits.connections = config_.http.connections;
   limits.request = config_.http.request_timeout;
   limits.idle = config_.http.idle_timeout;
@@ -222,6 +225,13 @@ void Service::WhenReady(std::function<void()> then) {
   when_ready_.push_back(std::move(then));
 }
 
+void Service::Aside(std::function<void()> work, std::function<void()> then) {
+  boost::asio::post(workers_, [this, work = std::move(work), then = std::move(then)]() mutable {
+    work();
+    boost::asio::post(loop_, [work = std::move(work), then = std::move(then)] { then(); });
+  });
+}
+
 void Service::Tick() {
   sampler_->CheckWatchdog();
   auto period = std::chrono::duration_cast<std::chrono::microseconds>(config_.sampling.call_limit / 2);
@@ -273,9 +283,10 @@ void Service::Reconfigure(const Config& config) {
 
 base::Result<> Service::Check(const http::Peer& peer, Act act, std::optional<uid_t> owner) const {
   const bool groups_matter = peer.uid != 0 && !access_.only_user && act != Act::kSee && owner != peer.uid;
-  const Caller caller = groups_matter
-                            ? CallerOf(peer)
-                            : Caller{peer.uid, peer.gid, {}, access_.only_user ? UserName(peer.uid) : ""};
+  // A refusal says the name.
+  const bool name_matters = access_.only_user && peer.uid != 0 && peer.uid != *access_.only_user;
+  const Caller caller =
+      groups_matter ? CallerOf(peer) : Caller{peer.uid, peer.gid, {}, name_matters ? UserName(peer.uid) : ""};
   return Authorize(access_, caller, act, owner);
 }
 

@@ -111,6 +111,10 @@ class Service final : private jobs::SupervisorHost,
   std::string NameOf(uid_t uid) { return names_.Of(uid); }
   jobs::StoreWorker& store() { return *store_; }
   base::WallTime Now() const { return clock_.Wall(); }
+  const base::Clock& clock() const { return clock_; }
+  // `work` off the loop, then `then` on it: for what would hold everything else up. Both are let go of on the
+  // loop.
+  void Aside(std::function<void()> work, std::function<void()> then);
 
   // Limits have changed: look now instead of at the next round.
   void LookNow() { sampler_->PokeAll(); }

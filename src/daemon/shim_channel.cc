@@ -64,6 +64,9 @@ base::Result<> ShimChannel::SetJob(base::JobId job, base::ProcessId keeper,
 base::Result<> ShimChannel::Begin(base::JobId job, base::ProcessId keeper,
                                   const std::vector<ledger::GpuLimit>& limits,
                                   const ledger::Eviction& eviction) {
+  // An earlier daemon can have made one only for a keeper older than this daemon. Looking is dear: through
+  // all processes of the machine.
+  if (keeper.start_time > self_.start_time) return ledgers_.Create(job, limits, eviction);
   std::vector<pid_t> pids;
   for (const auto& process : base::Descendants(table_.List(), keeper.pid)) pids.push_back(process.id.pid);
   if (auto file = ledger::FindLedger(job, pids)) {

@@ -120,6 +120,7 @@ class ShimChannel {
 
   const std::filesystem::path socket_;
   const base::ProcessTable& table_;
+  const base::ProcessId self_ = base::SelfId();
   ledger::Ledgers ledgers_;
   std::optional<ledger::Server> server_;
   boost::asio::posix::stream_descriptor ready_;  // a duplicate of the server's

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "jobs/json_members.h"
+
 namespace gpuman::jobs {
 namespace {
 
@@ -30,27 +32,28 @@ void PutTime(Json& json, const char* name, const std::optional<base::WallTime>& 
   if (time) json[name] = time->time_since_epoch().count();
 }
 
-template <typename T>
-void Get(const Json& json, const char* name, T& value) {
-  if (auto it = json.find(name); it != json.end()) value = it->get<T>();
+// `Object`: Json, or JsonMembers.
+template <typename Object, typename T>
+void Get(const Object& json, const char* name, T& value) {
+  if (auto it = json.find(name); it != json.end()) value = it->template get<T>();
 }
-template <typename T>
-void Get(const Json& json, const char* name, std::optional<T>& value) {
-  if (auto it = json.find(name); it != json.end()) value = it->get<T>();
+template <typename Object, typename T>
+void Get(const Object& json, const char* name, std::optional<T>& value) {
+  if (auto it = json.find(name); it != json.end()) value = it->template get<T>();
 }
-void GetSize(const Json& json, const char* name, std::optional<base::SizeSpec>& size) {
+void GetSize(const JsonMembers& json, const char* name, std::optional<base::SizeSpec>& size) {
   auto it = json.find(name);
   if (it == json.end()) return;
   size.emplace();
   Get(*it, "bytes", size->bytes.count);
   Get(*it, "percent", size->percent);
 }
-void GetProcess(const Json& json, const char* name, std::optional<base::ProcessId>& process) {
+void GetProcess(const JsonMembers& json, const char* name, std::optional<base::ProcessId>& process) {
   auto it = json.find(name);
   if (it == json.end()) return;
   process = base::ProcessId{it->at("pid").get<pid_t>(), it->at("start_time").get<std::uint64_t>()};
 }
-void GetTime(const Json& json, const char* name, std::optional<base::WallTime>& time) {
+void GetTime(const JsonMembers& json, const char* name, std::optional<base::WallTime>& time) {
   if (auto it = json.find(name); it != json.end())
     time = base::WallTime(base::Millis(it->get<std::int64_t>()));
 }
@@ -144,7 +147,7 @@ Json ToJson(const Job& job) {
   return json;
 }
 
-void GetRequest(const Json& json, Job& job) {
+void GetRequest(const JsonMembers& json, Job& job) {
   Get(json, "tag", job.tag);
   Get(json, "uid", job.owner.uid);
   Get(json, "gid", job.owner.gid);
@@ -172,7 +175,7 @@ void GetRequest(const Json& json, Job& job) {
   Get(json, "redo_of", job.redo_of.value);
 }
 
-void GetProgress(const Json& json, Job& job) {
+void GetProgress(const JsonMembers& json, Job& job) {
   Get(json, "reason", job.reason);
   Get(json, "reason_detail", job.reason_detail);
   GetProcess(json, "process", job.process);
@@ -209,13 +212,16 @@ void GetProgress(const Json& json, Job& job) {
   Get(json, "updated", job.updated);
 }
 
-base::Result<Job> FromJson(const Json& json) {
+base::Result<Job> FromJson(const JsonMembers& json) {
   Job job;
-  job.id.value = json.at("id").get<std::int64_t>();
+  const auto id = json.find("id"), state_word = json.find("state");
+  if (id == json.end() || state_word == json.end())
+    return Fail(ErrorCode::kCorrupt, "it has no id, or no state");
+  job.id.value = id->get<std::int64_t>();
   GetRequest(json, job);
-  GPUMAN_ASSIGN(job.restart, keeper::ParseRestartMode(json.value("restart", "no")));
-  const auto state = JobStateFromString(json.at("state").get<std::string>());
-  if (!state) return Fail(ErrorCode::kCorrupt, "unknown state " + json.at("state").dump());
+  GPUMAN_ASSIGN(job.restart, keeper::ParseRestartMode(json.value<std::string>("restart", "no")));
+  const auto state = JobStateFromString(state_word->get<std::string>());
+  if (!state) return Fail(ErrorCode::kCorrupt, "unknown state " + state_word->dump());
   job.state = *state;
   GetProgress(json, job);
   return job;
@@ -285,7 +291,8 @@ std::string Serialize(const Terms& terms) { return Text(TermsToJson(terms)); }
 
 base::Result<Job> ParseJob(std::string_view text) {
   try {
-    return FromJson(Json::parse(text));
+    GPUMAN_ASSIGN(const auto members, JsonMembers::Parse(text));
+    return FromJson(members);
   } catch (const Json::exception& error) {
     return Fail(ErrorCode::kCorrupt, error.what());
   }

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <nlohmann/json.hpp>
@@ -26,7 +27,11 @@ using base::Result;
 // "gpum": marks the file as ours (PRAGMA application_id).
 constexpr int kApplicationId = 0x6770756d;
 constexpr int kBusyTimeoutMs = 2000;
-constexpr std::size_t kSweepAfter = 1000;  // jobs erased: what only they had is deleted
+// Of the write-ahead log: what SQLite lets it grow to before it begins at its start again (1,000 pages), and
+// room for the commit that gets it there.
+constexpr std::size_t kLogBytes = 1100 * (4096 + 24);
+constexpr std::uintmax_t kRoomForLog = 16 * kLogBytes;  // free on the disk; with less it stays short
+constexpr std::size_t kSweepAfter = 1000;               // jobs erased: what only they had is deleted
 
 // Step n brings schema n to n + 1. Steps that were released are never changed.
 constexpr std::array<const char*, kStoreVersion> kMigrations{
@@ -101,6 +106,23 @@ Result<> CheckIntegrity(SQLite::Database& db, const std::filesystem::path& file)
   return {};
 }
 
+// A commit that makes the log longer waits for a commit of the file system's own as well, some milliseconds
+// more than one that writes over what is there. To SQLite zeros are the end of a log. Without the room
+// nothing but time is lost.
+void LengthenLog(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto space = std::filesystem::space(file, error);
+  if (error || space.available < kRoomForLog) return;
+  const auto log = base::OpenFile(file.string() + "-wal", O_WRONLY, 0600);
+  struct stat status {};
+  if (!log || ::fstat(log->get(), &status) != 0) return;
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size >= kLogBytes || ::lseek(log->get(), 0, SEEK_END) < 0) return;
+  if (!base::WriteAll(log->get(), std::string(kLogBytes - size, '\0')))
+    (void)!::ftruncate(log->get(), status.st_size);
+  (void)::fsync(log->get());
+}
+
 Result<> Migrate(SQLite::Database& db, const std::filesystem::path& file) {
   const int version = db.execAndGet("PRAGMA user_version").getInt();
   const int application = db.execAndGet("PRAGMA application_id").getInt();
@@ -152,6 +174,7 @@ class SqliteStore final : public Store {
       db_.exec("PRAGMA synchronous=FULL");
       db_.exec("PRAGMA cache_size=-512");  // KiB; the daemon itself keeps what it needs
       GPUMAN_TRY(Migrate(db_, file_));
+      LengthenLog(file_);
       shared_.emplace(db_);
       put_.emplace(db_,
                    "INSERT INTO jobs(id,tag,user,state,record,environment,limits,terms) "
@@ -284,6 +307,7 @@ class SqliteStore final : public Store {
     Parts<Shared<Terms>> terms(
         *this, [](std::string_view text) -> Result<Shared<Terms>> { return ParseTerms(text); });
     std::vector<Job> jobs;
+    jobs.reserve(static_cast<std::size_t>(db_.execAndGet("SELECT count(*) FROM jobs").getInt64()));
     SQLite::Statement rows(db_, "SELECT id,record,environment,limits,terms FROM jobs ORDER BY id");
     while (rows.executeStep()) {
       auto read = [&]() -> Result<Job> {

@@ -221,6 +221,29 @@ TEST_F(StoreTest, LoadsTheNewestEventsWhenThereAreMore) {
   EXPECT_EQ(contents->events, (std::vector{Numbered(8), Numbered(9)}));
 }
 
+// Commits write over it. What an earlier daemon wrote there ends in zeros when that one was killed.
+TEST_F(StoreTest, ALogThatHasItsLengthAlreadyIsReadUpToWhatWasWritten) {
+  const auto log = file.string() + "-wal";
+  auto store = Opened();
+  if (std::filesystem::space(file).available < (1u << 30)) GTEST_SKIP() << "little room on the disk";
+  const auto length = std::filesystem::file_size(log);
+  EXPECT_GT(length, 4'000'000U);
+  Batch batch;
+  batch.put = {Named(1, "a"), Named(2, "b")};
+  ASSERT_TRUE(store->Write(batch));
+  EXPECT_EQ(std::filesystem::file_size(log), length);
+
+  const auto left = dir.path() / "left.db";
+  std::filesystem::copy_file(file, left);
+  std::filesystem::copy_file(log, left.string() + "-wal");
+  auto again = Store::Open(left);
+  ASSERT_TRUE(again) << again.error().message;
+  const auto contents = (*again)->Load(10);
+  ASSERT_TRUE(contents) << contents.error().message;
+  ASSERT_EQ(contents->jobs.size(), 2U);
+  EXPECT_EQ(contents->jobs[1].tag, "b");
+}
+
 TEST_F(StoreTest, IsReadableForItsOwnerAlone) {
   auto store = Opened();
   struct stat status {};

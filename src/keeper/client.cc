@@ -105,16 +105,35 @@ base::Result<SpawnOutcome> OutcomeOf(int exit_status, std::string said) {
 
 }  // namespace
 
+namespace {
+
+// In place before it is synced, where nobody can be reading it: one sync then does for the file and for all
+// names made so far, on file systems with a journal. A keeper may be reading one that is there already.
+base::Result<> PutSpec(const std::filesystem::path& job_dir, const Spec& spec) {
+  const auto path = job_dir / kSpecFile;
+  const std::string text = SerializeSpec(spec);
+  const base::Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.ok()) return base::ReplaceFile(path, text, 0600);
+  if (auto written = base::WriteAll(fd.get(), text); !written) {
+    ::unlink(path.c_str());
+    return Fail(std::move(written.error()).In(path.string()));
+  }
+  if (::fsync(fd.get()) != 0) return FailSystem(errno, fmt::format("syncing {}", path.string()));
+  return SyncPath(job_dir, O_RDONLY | O_DIRECTORY);
+}
+
+}  // namespace
+
 base::Result<> PrepareJob(const std::filesystem::path& job_dir, const Spec& spec) {
   GPUMAN_TRY(Validate(spec));
   if (::mkdir(job_dir.c_str(), 0700) != 0 && errno != EEXIST)
     return FailSystem(errno, fmt::format("making {}", job_dir.string()));
-  // The journal first: the directory is synced once, after both names are in it.
+  // The journal first: the directory is synced after both names are in it.
   GPUMAN_ASSIGN(const base::Fd journal, base::OpenFile(job_dir / kJournalFile, O_WRONLY | O_CREAT, 0600));
   struct stat status {};
   if (::fstat(journal.get(), &status) != 0 || status.st_size > 0)
     return Fail(ErrorCode::kAlreadyExists, fmt::format("{} holds the journal of a job", job_dir.string()));
-  GPUMAN_TRY(base::ReplaceFile(job_dir / kSpecFile, SerializeSpec(spec), 0600));
+  GPUMAN_TRY(PutSpec(job_dir, spec));
   const auto parent = job_dir.parent_path();
   return SyncPath(parent.empty() ? std::filesystem::path(".") : parent, O_RDONLY | O_DIRECTORY);
 }

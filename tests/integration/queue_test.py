@@ -78,6 +78,16 @@ class QueueCase(DaemonTest):
 
 
 class QueueTest(QueueCase):
+    def test_a_submission_may_be_larger_than_other_requests(self):
+        self.request("PATCH", "/v1/queue/settings", {"paused": True})
+        word = "x" * 50_000  # what Linux lets one argument have is a little more
+        jobs = self.submit_all(*({"command": ["/bin/true", word, str(n)]} for n in range(100)))
+        self.assertEqual(len(jobs), 100)
+        last = self.job(jobs[-1]["id"])
+        self.assertEqual((last["state"], last["command"][1:]), ("queued", [word, "99"]))
+        other = self.request("PATCH", "/v1/queue/settings", {"paused": True, "padding": word * 100}, checked=False)
+        self.assertEqual(other.status, 413)
+
     def test_a_job_gets_a_gpu_of_its_own_and_ends(self):
         job = self.submit("echo on $CUDA_VISIBLE_DEVICES as $GPUMAN_JOB_ID")
         ended = self.wait(job)

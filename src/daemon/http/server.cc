@@ -61,7 +61,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     const auto place = sessions_.emplace(sessions_.end());
     // The session refers to limits and handler of this object, and so keeps it alive.
     auto session =
-        std::make_shared<Session>(std::move(socket), *peer, limits_, handler_,
+        std::make_shared<Session>(std::move(socket), *peer, limits_, large_, handler_,
                                   [self = shared_from_this(), place] { self->sessions_.erase(place); });
     *place = session;
     session->Start();
@@ -88,6 +88,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   asio::local::stream_protocol::acceptor acceptor_;
   asio::steady_timer retry_;
   const Limits limits_;
+  bool large_ = false;  // a large body is on its way, or being answered
   const Handler handler_;
   std::list<std::weak_ptr<Session>> sessions_;  // in the order they came
   bool stopped_ = false;

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -19,6 +20,10 @@ namespace gpuman::daemon::http {
 struct Limits {
   std::size_t header_bytes = 16u << 10;
   std::size_t body_bytes = 4u << 20;
+  // Requests to this path may have more, where they say how much; one at a time, from its header until it is
+  // answered, so that the memory for it is there once. The next one is told to come again.
+  std::string large_path{};
+  std::size_t large_body_bytes = 0;
   std::size_t connections = 256;
   std::size_t unsent_bytes = 8u << 20;  // of one stream
   std::chrono::milliseconds request{

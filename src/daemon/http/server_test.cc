@@ -103,6 +103,53 @@ TEST_F(ServerTest, RefusesWhatIsTooLargeOrNoHttp) {
   EXPECT_EQ(ask("GET nowhere HTTP/1.1\r\nHost: x\r\n\r\n"), "HTTP/1.1 400");
 }
 
+TEST_F(ServerTest, OnePathTakesLargerBodies) {
+  Start({.body_bytes = 100, .large_path = "/large", .large_body_bytes = 1000}, Echo);
+  const auto ask = [&](const std::string& path, std::size_t size) {
+    const auto fd = Connect();
+    Send(fd, "POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(size) +
+                 "\r\nConnection: close\r\n\r\n" + std::string(size, 'x'));
+    return Receive(fd).substr(0, 12);
+  };
+  EXPECT_EQ(ask("/large", 1000), "HTTP/1.1 200");
+  EXPECT_EQ(ask("/large?a=b", 101), "HTTP/1.1 200");
+  EXPECT_EQ(ask("/large", 1001), "HTTP/1.1 413");
+  EXPECT_EQ(ask("/larger", 101), "HTTP/1.1 413");
+  const auto fd = Connect();  // does not say how much comes
+  Send(fd, "POST /large HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n80\r\n" +
+               std::string(0x80, 'x') + "\r\n0\r\n\r\n");
+  EXPECT_EQ(Receive(fd).substr(0, 12), "HTTP/1.1 413");
+}
+
+TEST_F(ServerTest, OneLargeBodyIsReadAtATime) {
+  Start({.body_bytes = 100, .large_path = "/", .large_body_bytes = 1000}, Echo);
+  const std::string request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200\r\n\r\n";
+  const auto whole = [&] {
+    const auto fd = Connect();
+    Send(fd, request + std::string(200, 'x'));
+    return Receive(fd, "\r\n\r\n").substr(0, 12);
+  };
+  auto first = Connect();
+  Send(first, request + std::string(10, 'x'));
+  while (whole() != "HTTP/1.1 503") {
+  }
+  const auto small = Connect();
+  Send(small, "GET /small HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(Receive(small, "[]").find("GET /small"), std::string::npos);
+  Send(first, std::string(190, 'x'));
+  EXPECT_EQ(Receive(first, "\r\n\r\n").substr(0, 12), "HTTP/1.1 200");
+  while (whole() != "HTTP/1.1 200") {
+  }
+  // One that goes away in the middle is in nobody's way.
+  first = Connect();
+  Send(first, request + std::string(10, 'x'));
+  while (whole() != "HTTP/1.1 503") {
+  }
+  first.Close();
+  while (whole() != "HTTP/1.1 200") {
+  }
+}
+
 TEST_F(ServerTest, AClientThatSendsEverythingBeforeItReadsLearnsWhyItWasRefused) {
   Start({.body_bytes = 100}, Echo);
   const auto fd = Connect();

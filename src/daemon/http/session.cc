@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/write.hpp>
+#include <utility>
 
 namespace gpuman::daemon::http {
 namespace beast = boost::beast;
@@ -43,16 +45,18 @@ class Session::Answer final : public Exchange {
   bool complete_ = false;
 };
 
-Session::Session(Socket socket, Peer peer, const Limits& limits, const Handler& handler,
+Session::Session(Socket socket, Peer peer, const Limits& limits, bool& large, const Handler& handler,
                  std::function<void()> on_closed)
     : stream_(std::move(socket)),
       peer_(peer),
       limits_(limits),
+      large_(large),
       handler_(handler),
       on_closed_(std::move(on_closed)) {}
 
 void Session::Close() {
   if (std::exchange(closed_, true)) return;
+  LetGoOfLarge();
   beast::error_code ignored;
   stream_.socket().close(ignored);
   if (auto gone = std::exchange(gone_, nullptr)) gone();
@@ -66,23 +70,67 @@ void Session::Abandon() {
 
 void Session::Read(bool first) {
   answering_ = false;
+  LetGoOfLarge();
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
-  parser_->body_limit(limits_.body_bytes);
+  parser_->body_limit(std::max(limits_.body_bytes, limits_.large_body_bytes));
   stream_.expires_after(first ? limits_.request : limits_.idle);
+  beast::http::async_read_header(
+      stream_, buffer_, *parser_,
+      [self = shared_from_this()](beast::error_code error, std::size_t) { self->OnHeader(error); });
+}
+
+void Session::OnHeader(beast::error_code header_error) {
+  if (header_error) return OnRead(header_error);
+  if (!Admit()) return;
+  if (parser_->is_done()) return Dispatch();
   beast::http::async_read(
       stream_, buffer_, *parser_,
       [self = shared_from_this()](beast::error_code error, std::size_t) { self->OnRead(error); });
+}
+
+// Whether the body may come, as far as the header tells; where it may not, that is answered.
+bool Session::Admit() {
+  const auto length = parser_->content_length();
+  const bool large = length && *length > limits_.body_bytes;
+  if (!large) {
+    parser_->body_limit(limits_.body_bytes);
+    return true;
+  }
+  const auto target = parser_->get().target();
+  const std::string_view path(target.data(), target.size());
+  if (path.substr(0, path.find('?')) != limits_.large_path) {
+    RefuseSize(limits_.body_bytes);
+    return false;
+  }
+  if (large_) {
+    Refuse(503, {base::ErrorCode::kUnavailable, "another request of this size is being read",
+                 "try again in a moment"});
+    return false;
+  }
+  large_ = is_large_ = true;
+  return true;
+}
+
+void Session::LetGoOfLarge() {
+  if (std::exchange(is_large_, false)) large_ = false;
+}
+
+void Session::RefuseSize(std::size_t limit) {
+  Refuse(413, {base::ErrorCode::kInvalidArgument,
+               fmt::format("the request's body is larger than {} bytes", limit),
+               {}});
 }
 
 void Session::OnRead(beast::error_code error) {
   namespace http = beast::http;
   using base::ErrorCode;
   if (!error) return Dispatch();
-  if (error == http::error::body_limit)
-    return Refuse(413, {ErrorCode::kInvalidArgument,
-                        fmt::format("the request's body is larger than {} bytes", limits_.body_bytes),
-                        {}});
+  if (error == http::error::body_limit) {
+    // Found while the header was read: more than any path may have.
+    const bool whole = parser_->is_header_done();
+    return RefuseSize(whole ? limits_.body_bytes : std::max(limits_.body_bytes, limits_.large_body_bytes));
+  }
   if (error == http::error::header_limit)
     return Refuse(431, {ErrorCode::kInvalidArgument,
                         fmt::format("the request's header is larger than {} bytes", limits_.header_bytes),

@@ -21,7 +21,8 @@ using Socket = boost::asio::local::stream_protocol::socket;
 // Owned by its pending operations; the server keeps weak pointers to close it.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Socket socket, Peer peer, const Limits& limits, const Handler& handler,
+  // `large` says whether a session of the server reads a large body, or answers one.
+  Session(Socket socket, Peer peer, const Limits& limits, bool& large, const Handler& handler,
           std::function<void()> on_closed);
   ~Session() { Close(); }
 
@@ -38,7 +39,11 @@ class Session : public std::enable_shared_from_this<Session> {
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
   void Read(bool first);
+  void OnHeader(boost::beast::error_code error);
   void OnRead(boost::beast::error_code error);
+  bool Admit();
+  void LetGoOfLarge();
+  void RefuseSize(std::size_t limit);
   void Refuse(unsigned status, base::Error error);
   void Dispatch();
   void WatchForGone();
@@ -55,12 +60,14 @@ class Session : public std::enable_shared_from_this<Session> {
   Stream stream_;
   const Peer peer_;
   const Limits& limits_;
+  bool& large_;
   const Handler& handler_;
   std::function<void()> on_closed_;
 
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   bool closed_ = false;
+  bool is_large_ = false;  // the request being read or answered
   bool answering_ = false;
   bool keep_alive_ = false;
   bool watching_ = false;

@@ -88,8 +88,11 @@ void Dispatcher::Pass() {
   const WallTime now = clock_.Wall();
   UpdateWindows(now);
   const auto& snapshot = book_.View(began);
-  plan_ = queue::Pass(snapshot, now);
-  dirty_ = forecast_ = false;
+  // One who asked meanwhile had a plan of the same book made.
+  if (dirty_) {
+    plan_ = queue::Pass(snapshot, now);
+    dirty_ = forecast_ = false;
+  }
   SetTimer(plan_.wake_at, now);
   Carry(plan_, snapshot, now);
   const auto ended = clock_.Mono();
