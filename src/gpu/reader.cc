@@ -70,6 +70,7 @@ void Reader::SetNvml(std::shared_ptr<const driver::Nvml> nvml) {
   nvml_ = std::move(nvml);
   device_ = nullptr;
   listing_.Forget();
+  health_.Forget();
 }
 
 std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth) {
@@ -103,7 +104,10 @@ std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth) {
   last_.error.clear();
   last_.memory = memory;
   last_.processes = std::move(processes);
-  if (readings) last_.slow = ReadSlow();
+  if (readings) {
+    last_.slow = ReadSlow();
+    last_.health = health_.Read(*nvml_, device_, now);
+  }
   failure_.reset();
   return last_;
 }

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "driver/nvml.h"
+#include "gpu/health_reader.h"
 #include "gpu/inventory.h"
 #include "gpu/listing.h"
 #include "gpu/sample.h"
@@ -55,6 +56,7 @@ class Reader {
   Sample last_;
   std::optional<driver::NvmlFailure> failure_;
   Listing listing_;
+  HealthReader health_;
 };
 
 }  // namespace gpuman::gpu

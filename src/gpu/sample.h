@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "gpu/health_reading.h"
 
 namespace gpuman::gpu {
 
@@ -55,6 +56,7 @@ struct Sample {
   // Ordered by pid, one entry a process. nullopt: the driver would not tell.
   std::optional<std::vector<GpuProcess>> processes;
   SlowReadings slow;
+  HealthReading health;  // as of the last slow tick
 };
 
 }  // namespace gpuman::gpu

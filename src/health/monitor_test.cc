@@ -44,25 +44,36 @@ struct Example {
   std::function<Reading(int)> bad, good;
 };
 
+Reading Lost(const char* why) {
+  Reading reading;
+  reading.lost = why;
+  return reading;
+}
+Reading Missing() {
+  Reading reading;
+  reading.missing = true;
+  return reading;
+}
+
 Reading Fine() {
-  return {.recovery = Recovery::kNone,
-          .double_bit_errors = 0,
-          .pcie_replays = 0,
-          .nvlink_crc_errors = 0,
-          .remap_failed = false,
-          .remap_pending = false,
-          .uncorrectable_remaps = 0,
-          .retirement_pending = false,
-          .retired_pages = 0,
-          .sram_threshold_exceeded = false,
-          .pcie_generation = 4,
-          .pcie_lanes = 16,
-          .nvlinks_down = 0,
-          .hardware_slowdown = false};
+  return {{.recovery = Recovery::kNone,
+           .double_bit_errors = 0,
+           .pcie_replays = 0,
+           .nvlink_crc_errors = 0,
+           .remap_failed = false,
+           .remap_pending = false,
+           .uncorrectable_remaps = 0,
+           .retirement_pending = false,
+           .retired_pages = 0,
+           .sram_threshold_exceeded = false,
+           .pcie_generation = 4,
+           .pcie_lanes = 16,
+           .nvlinks_down = 0,
+           .hardware_slowdown = false}};
 }
 
 template <typename Value>
-Example Of(std::optional<Value> Reading::*field, Value bad) {
+Example Of(std::optional<Value> gpu::HealthReading::*field, Value bad) {
   return {[=](int) {
             Reading reading = Fine();
             reading.*field = bad;
@@ -71,7 +82,7 @@ Example Of(std::optional<Value> Reading::*field, Value bad) {
           [](int) { return Fine(); }};
 }
 
-Example Counter(std::optional<std::uint64_t> Reading::*field, std::uint64_t per_second) {
+Example Counter(std::optional<std::uint64_t> gpu::HealthReading::*field, std::uint64_t per_second) {
   return {[=](int at) {
             Reading reading = Fine();
             reading.*field = per_second * static_cast<std::uint64_t>(at);
@@ -86,8 +97,8 @@ Example Counter(std::optional<std::uint64_t> Reading::*field, std::uint64_t per_
 
 const std::map<std::string_view, Example>& Examples() {
   static const std::map<std::string_view, Example> examples = {
-      {"lost", {[](int) { return Reading{.lost = "gone"}; }, [](int) { return Fine(); }}},
-      {"missing", {[](int) { return Reading{.missing = true}; }, [](int) { return Fine(); }}},
+      {"lost", {[](int) { return Lost("gone"); }, [](int) { return Fine(); }}},
+      {"missing", {[](int) { return Missing(); }, [](int) { return Fine(); }}},
       {"recovery_reset", Of(&Reading::recovery, Recovery::kReset)},
       {"recovery_reboot", Of(&Reading::recovery, Recovery::kReboot)},
       {"recovery_drain_peers", Of(&Reading::recovery, Recovery::kDrainPeers)},
@@ -294,7 +305,7 @@ TEST(Health, AGpuThatFellOffTheBusStaysSoWhateverTheDriverSays) {
 TEST(Health, OneThatComesBackAfterItWasLostWasReset) {
   Monitor monitor;
   Strike(monitor, 79, 0);
-  Feed(monitor, {.lost = "the GPU fell off the bus"}, 1);
+  Feed(monitor, Lost("the GPU fell off the bus"), 1);
   EXPECT_THAT(Feed(monitor, Fine(), 2), ElementsAre("cleared xid_79", "cleared lost"));
 }
 

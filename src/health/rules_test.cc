@@ -39,7 +39,7 @@ TEST(Rules, ReplaysDependOnTheLink) {
 
 TEST(Rules, ReplaysWithinWhatIsAllowedAreNone) {
   Watch watch;
-  Reading reading{.pcie_replays = 1000, .pcie_generation = 5, .pcie_lanes = 16};
+  Reading reading{{.pcie_replays = 1000, .pcie_generation = 5, .pcie_lanes = 16}};
   watch.Look(At(0), reading);
   reading.pcie_replays = 1031;
   EXPECT_EQ(Holds(watch, At(60), reading, "pcie_replays"), std::nullopt);
@@ -50,28 +50,29 @@ TEST(Rules, ReplaysWithinWhatIsAllowedAreNone) {
 
 TEST(Rules, ThresholdsAreWhereTheTableHasThem) {
   Watch watch;
-  EXPECT_EQ(Holds(watch, At(0), {.retired_pages = 62}, "retired_pages"), std::nullopt);
-  EXPECT_EQ(Holds(watch, At(0), {.retired_pages = 63}, "retired_pages"),
+  EXPECT_EQ(Holds(watch, At(0), {{.retired_pages = 62}}, "retired_pages"), std::nullopt);
+  EXPECT_EQ(Holds(watch, At(0), {{.retired_pages = 63}}, "retired_pages"),
             "63 pages of its memory are retired");
-  EXPECT_EQ(Holds(watch, At(0), {.uncorrectable_remaps = 511}, "row_remaps"), std::nullopt);
-  EXPECT_NE(Holds(watch, At(0), {.uncorrectable_remaps = 512}, "row_remaps"), std::nullopt);
-  EXPECT_EQ(Holds(watch, At(0), {.double_bit_errors = 0}, "double_bit_ecc"), std::nullopt);
-  EXPECT_NE(Holds(watch, At(0), {.double_bit_errors = 1}, "double_bit_ecc"), std::nullopt);
+  EXPECT_EQ(Holds(watch, At(0), {{.uncorrectable_remaps = 511}}, "row_remaps"), std::nullopt);
+  EXPECT_NE(Holds(watch, At(0), {{.uncorrectable_remaps = 512}}, "row_remaps"), std::nullopt);
+  EXPECT_EQ(Holds(watch, At(0), {{.double_bit_errors = 0}}, "double_bit_ecc"), std::nullopt);
+  EXPECT_NE(Holds(watch, At(0), {{.double_bit_errors = 1}}, "double_bit_ecc"), std::nullopt);
 }
 
 TEST(Rules, SlowdownHasToLastMinutes) {
   Watch watch;
   for (int minute = 0; minute < 5; ++minute)
-    EXPECT_EQ(Holds(watch, At(minute * 60), {.hardware_slowdown = true}, "hardware_slowdown"), std::nullopt);
-  EXPECT_EQ(Holds(watch, At(300), {.hardware_slowdown = true}, "hardware_slowdown"),
+    EXPECT_EQ(Holds(watch, At(minute * 60), {{.hardware_slowdown = true}}, "hardware_slowdown"),
+              std::nullopt);
+  EXPECT_EQ(Holds(watch, At(300), {{.hardware_slowdown = true}}, "hardware_slowdown"),
             "slowed by temperature or power in 6 of the last 10 minutes");
 }
 
 TEST(Rules, LinkErrorsAreCountedBySecond) {
   Watch watch;
-  watch.Look(At(0), {.nvlink_crc_errors = 0});
-  EXPECT_EQ(Holds(watch, At(5), {.nvlink_crc_errors = 499}, "nvlink_crc"), std::nullopt);
-  EXPECT_EQ(Holds(watch, At(10), {.nvlink_crc_errors = 1000}, "nvlink_crc"),
+  watch.Look(At(0), {{.nvlink_crc_errors = 0}});
+  EXPECT_EQ(Holds(watch, At(5), {{.nvlink_crc_errors = 499}}, "nvlink_crc"), std::nullopt);
+  EXPECT_EQ(Holds(watch, At(10), {{.nvlink_crc_errors = 1000}}, "nvlink_crc"),
             "100 errors a second on its links");
 }
 
@@ -83,7 +84,9 @@ TEST(Rules, WhatWasNotReadIsNotLookedAt) {
 
 TEST(Rules, OfALostGpuNothingElseIsKnown) {
   Watch watch;
-  const auto looked = watch.Look(At(0), {.lost = "the GPU fell off the bus", .double_bit_errors = 0});
+  Reading reading{{.double_bit_errors = 0}};
+  reading.lost = "the GPU fell off the bus";
+  const auto looked = watch.Look(At(0), reading);
   EXPECT_EQ(looked.at("lost"), "the GPU fell off the bus");
   EXPECT_FALSE(looked.contains("double_bit_ecc"));
 }
