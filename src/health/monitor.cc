@@ -45,10 +45,11 @@ void Monitor::ClearThose(Predicate over, const std::string& why, Notices& notice
 Notices Monitor::On(const Reading& reading, Now now) {
   Notices notices;
   const bool is_lost = reading.missing || !reading.lost.empty();
+  const bool is_known = !is_lost && reading.silent.empty();
   const bool counts_anew = double_bit_errors_ && reading.double_bit_errors < double_bit_errors_ &&
                            reading.double_bit_errors.has_value();
-  if (!is_lost && (std::exchange(was_lost_, false) || counts_anew)) notices = OnReset(now);
-  was_lost_ = is_lost;
+  if (is_known && (std::exchange(was_lost_, false) || counts_anew)) notices = OnReset(now);
+  was_lost_ = was_lost_ || is_lost;
   if (reading.double_bit_errors) double_bit_errors_ = reading.double_bit_errors;
   HeedDriver(reading, now, notices);
   for (const auto& [code, found] : watch_.Look(now.mono, reading))
@@ -84,8 +85,8 @@ void Monitor::Consider(const Rule& rule, const std::optional<std::string>& found
 
 // Where the driver says what it needs, its word outranks the table of Xids.
 void Monitor::HeedDriver(const Reading& reading, Now now, Notices& notices) {
-  if (reading.recovery != Recovery::kNone || reading.missing || !reading.lost.empty())
-    return driver_quiet_since_.reset();
+  const bool is_known = !reading.missing && reading.lost.empty() && reading.silent.empty();
+  if (reading.recovery != Recovery::kNone || !is_known) return driver_quiet_since_.reset();
   if (!driver_quiet_since_) driver_quiet_since_ = now.mono;
   if (now.mono < *driver_quiet_since_ + settings_.driver_quiet) return;
   ClearThose(IsForDriverToSay, "the driver asks for no recovery of the GPU", notices);

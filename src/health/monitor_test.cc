@@ -49,6 +49,11 @@ Reading Lost(const char* why) {
   reading.lost = why;
   return reading;
 }
+Reading Silent() {
+  Reading reading;
+  reading.silent = "a driver call has not come back for 2s";
+  return reading;
+}
 Reading Missing() {
   Reading reading;
   reading.missing = true;
@@ -98,6 +103,7 @@ Example Counter(std::optional<std::uint64_t> gpu::HealthReading::*field, std::ui
 const std::map<std::string_view, Example>& Examples() {
   static const std::map<std::string_view, Example> examples = {
       {"lost", {[](int) { return Lost("gone"); }, [](int) { return Fine(); }}},
+      {"silent", {[](int) { return Silent(); }, [](int) { return Fine(); }}},
       {"missing", {[](int) { return Missing(); }, [](int) { return Fine(); }}},
       {"recovery_reset", Of(&Reading::recovery, Recovery::kReset)},
       {"recovery_reboot", Of(&Reading::recovery, Recovery::kReboot)},
@@ -168,7 +174,8 @@ TEST_P(EachRule, HoldsAndIsToldOnce) {
 
 TEST_P(EachRule, HoldsWhenItCannotBeRead) {
   Raise();
-  if (rule_.code == "lost" || rule_.code == "missing") GTEST_SKIP() << "that can always be said";
+  if (rule_.code == "lost" || rule_.code == "silent" || rule_.code == "missing")
+    GTEST_SKIP() << "that can always be said";
   for (int more = 1; more < 20 * kMinute; ++more)
     EXPECT_THAT(Feed(monitor_, Reading{}, at_ + more), IsEmpty());
   EXPECT_TRUE(IsListed());
@@ -307,6 +314,14 @@ TEST(Health, OneThatComesBackAfterItWasLostWasReset) {
   Strike(monitor, 79, 0);
   Feed(monitor, Lost("the GPU fell off the bus"), 1);
   EXPECT_THAT(Feed(monitor, Fine(), 2), ElementsAre("cleared xid_79", "cleared lost"));
+}
+
+TEST(Health, OneThatWasSilentWasNotReset) {
+  Monitor monitor;
+  Strike(monitor, 79, 0);
+  Feed(monitor, Silent(), 1);
+  EXPECT_THAT(Feed(monitor, Fine(), 2), ElementsAre("cleared silent"));
+  EXPECT_EQ(monitor.verdict().action, Action::kPowerCycle);
 }
 
 TEST(Health, CountersThatBeginAnewTellOfAReset) {

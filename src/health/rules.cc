@@ -19,6 +19,8 @@ constexpr Millis kTenMinutes{600'000};
 
 constexpr auto kRules = std::to_array<Rule>({
     {"lost", State::kUnhealthy, Action::kReset, kAtOnce, kAtOnce, "NVML cannot talk to the GPU"},
+    {"silent", State::kUnhealthy, Action::kReset, kAtOnce, kAtOnce,
+     "a driver call about the GPU does not come back"},
     {"missing", State::kUnhealthy, Action::kReboot, kAtOnce, kAtOnce,
      "a GPU that this machine had is not among the driver's"},
     {"recovery_reset", State::kUnhealthy, Action::kReset, kAtOnce, kSoon,
@@ -115,7 +117,8 @@ Looked Watch::Look(base::MonoTime now, const Reading& r) {
       r.missing ? Found("it was in this machine, and the driver does not show it") : std::nullopt;
   if (r.missing) return looked;
   looked["lost"] = r.lost.empty() ? Found() : Found(r.lost);
-  if (!r.lost.empty()) return looked;
+  looked["silent"] = r.silent.empty() ? Found() : Found(r.silent);
+  if (!r.lost.empty() || !r.silent.empty()) return looked;
   LookAtRecovery(looked, r.recovery);
   LookAtMemory(looked, r);
 

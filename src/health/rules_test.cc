@@ -79,7 +79,7 @@ TEST(Rules, LinkErrorsAreCountedBySecond) {
 TEST(Rules, WhatWasNotReadIsNotLookedAt) {
   Watch watch;
   const auto looked = watch.Look(At(0), {});
-  EXPECT_EQ(looked.size(), 2U);  // lost and missing: that can always be said
+  EXPECT_EQ(looked.size(), 3U);  // lost, silent, missing: that can always be said
 }
 
 TEST(Rules, OfALostGpuNothingElseIsKnown) {
