@@ -33,18 +33,20 @@ void Show(Session& session, const api::HealthReport& report) {
     session.Print(RenderHealth(report, session.look()));
 }
 
-base::Result<int> Health(Session& session, const HealthOptions& o) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto report, daemon.Health());
-  Show(session, report);
-  return StatusOf(report, o.strict);
-}
-
 base::Result<int> Acknowledge(Session& session, const HealthOptions& o) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto report, daemon.AcknowledgeHealth({o.gpu, o.code}));
   Show(session, report);
   return kExitDone;
+}
+
+// The parser chooses the command after the one below it.
+base::Result<int> Health(Session& session, const HealthOptions& o) {
+  if (!o.gpu.empty()) return Acknowledge(session, o);
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto report, daemon.Health());
+  Show(session, report);
+  return StatusOf(report, o.strict);
 }
 
 base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, bool drain) {
@@ -72,7 +74,7 @@ void AddHealth(const Registry& registry) {
   health->add_flag("--strict", o->strict, "Exit with 1 for degraded and unknown GPUs as well");
   auto* acknowledge = registry.Add(
       "acknowledge", "Say that a fault is known: it stays listed, and its GPU gets jobs again",
-      "gpuman health acknowledge 0 xid_74", [o](Session& session) { return Acknowledge(session, *o); },
+      "gpuman health acknowledge 0 xid_74", [o](Session& session) { return Health(session, *o); },
       health);
   acknowledge->add_option("gpu", o->gpu, "Index, UUID, or the beginning of a UUID")
       ->type_name(kGpuValue)

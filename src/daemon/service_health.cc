@@ -103,12 +103,11 @@ void Service::LeaveUnhealthy(const guard::GpuStatus& status, const std::string& 
       continue;
     }
     const auto other = HealthyBeside(status.gpu);
-    auto* const suspender = SuspenderFor(*job);
-    if (!other || !suspender) {
+    if (!other) {
       supervisor_->Note(id, "there is no other healthy GPU of its kind to go to");
       continue;
     }
-    suspender->Move(id, *other, [this, id](base::Result<> moved) {
+    MoveTo(id, *other, [this, id](base::Result<> moved) {
       if (!moved) supervisor_->Note(id, "it stays on the unhealthy GPU: " + moved.error().message);
     });
   }
