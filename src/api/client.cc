@@ -75,6 +75,12 @@ base::Result<GpuView> Client::Gpu(std::string_view gpu) const {
   return Ask<GpuView>({"GET", "/v1/gpus/" + PercentEncode(gpu), {}});
 }
 
+base::Result<HealthReport> Client::Health() const { return Ask<HealthReport>({"GET", "/v1/health", {}}); }
+
+base::Result<HealthReport> Client::AcknowledgeHealth(const HealthAcknowledgement& what) const {
+  return Ask<HealthReport>({"POST", "/v1/health/acknowledge", Encode(what)});
+}
+
 base::Result<ShareView> Client::Share() const { return Ask<ShareView>({"GET", "/v1/share", {}}); }
 
 base::Result<ShareView> Client::SetShare(const ShareUpdate& update) const {

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/health_types.h"
 #include "api/http.h"
 #include "api/share_types.h"
 #include "api/types.h"
@@ -49,6 +50,8 @@ class Client {
   base::Result<GpuList> Gpus() const;
   base::Result<ShareView> Share() const;
   base::Result<ShareView> SetShare(const ShareUpdate& update) const;
+  base::Result<HealthReport> Health() const;
+  base::Result<HealthReport> AcknowledgeHealth(const HealthAcknowledgement& what) const;
   base::Result<GpuView> Gpu(std::string_view gpu) const;
   base::Result<JobList> Jobs(bool all) const;
   base::Result<JobView> Job(std::string_view job) const;

@@ -6,6 +6,7 @@
 
 #include "api/json_codec.h"
 #include "api/json_fields.h"
+#include "api/json_health.h"
 #include "api/json_share.h"
 #include "api/json_types.h"
 
@@ -172,6 +173,8 @@ Json ToJson(const JobList& value) { return fields::Write(value); }
 Json ToJson(const GpuList& value) { return fields::Write(value); }
 Json ToJson(const EventList& value) { return fields::Write(value); }
 Json ToJson(const VersionView& value) { return fields::Write(value); }
+Json ToJson(const HealthReport& value) { return fields::Write(value); }
+Json ToJson(const HealthAcknowledgement& value) { return fields::Write(value); }
 Json ToJson(const ShareUpdate& value) { return fields::Write(value); }
 Json ToJson(const ShareView& value) { return fields::Write(value); }
 
@@ -210,6 +213,8 @@ GPUMAN_CODEC(EventList);
 GPUMAN_CODEC(VersionView);
 GPUMAN_CODEC(ShareUpdate);
 GPUMAN_CODEC(ShareView);
+GPUMAN_CODEC(HealthReport);
+GPUMAN_CODEC(HealthAcknowledgement);
 #undef GPUMAN_CODEC
 template std::string Encode<base::Error>(const base::Error&);
 

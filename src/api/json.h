@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/health_types.h"
 #include "api/share_types.h"
 #include "api/types.h"
 #include "base/result.h"
@@ -42,6 +43,8 @@ Json ToJson(const EventList& value);
 Json ToJson(const VersionView& value);
 Json ToJson(const ShareUpdate& value);
 Json ToJson(const ShareView& value);
+Json ToJson(const HealthReport& value);
+Json ToJson(const HealthAcknowledgement& value);
 Json ToJson(const base::Error& error);  // {"error":{"code":…,"message":…,"hint":…}}
 
 // For T any of the above except base::Error and ProcessView. kInvalidArgument with the path.

@@ -185,6 +185,7 @@ void Fields(V& v, T& x) {
   v("choice", x.choice);
   v("paused", x.paused);
   v("allowed", x.allowed);
+  v("drained", x.drained);
 }
 
 template <typename V, typename T>
@@ -193,6 +194,8 @@ void Fields(V& v, T& x) {
   v.Option("choice", x.choice);
   v.Option("paused", x.paused);
   v.Clearable("allowed", x.allowed, x.clear_allowed);
+  v("drain", x.drain);
+  v("undrain", x.undrain);
 }
 
 template <typename V, typename T>

@@ -197,6 +197,7 @@ struct QueueSettings {
   std::string choice = "sequential";                // sequential random topology
   bool paused = false;                              // nothing new is started
   std::optional<std::vector<std::string>> allowed;  // UUIDs; null: every GPU
+  std::vector<std::string> drained;                 // UUIDs: nothing new starts there
 };
 // PATCH /v1/queue/settings. For administrators.
 struct QueueSettingsUpdate {
@@ -204,6 +205,7 @@ struct QueueSettingsUpdate {
   std::optional<bool> paused;
   std::optional<std::vector<std::string>> allowed;  // index, UUID or UUID prefix
   bool clear_allowed = false;
+  std::vector<std::string> drain, undrain;  // index, UUID or UUID prefix
 };
 
 struct QueueInfo {

@@ -27,7 +27,7 @@ constexpr std::array kCommands{
     Command{"suspend", &AddSuspend}, Command{"resume", &AddResume},   Command{"move", &AddMove},
     Command{"submit", &AddSubmit},   Command{"queue", &AddQueue},     Command{"job", &AddJob},
     Command{"cancel", &AddCancel},   Command{"info", &AddInfo},       Command{"stats", &AddStats},
-    Command{"reserve", &AddReserve}, Command{"quota", &AddQuota},
+    Command{"reserve", &AddReserve}, Command{"quota", &AddQuota},     Command{"health", &AddHealth},
 };
 
 // The command that is asked for, or all of them for help, completion and misspellings: setting up options is

@@ -139,6 +139,9 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
                                                   {"stats"},
                                                   {"reserve", "create"},
                                                   {"quota", "set"},
+                                                  {"health"},
+                                                  {"health", "acknowledge"},
+                                                  {"gpu", "drain"},
                                                   {"gpu", "allow"},
                                                   {"completion"}}) {
     auto arguments = command;
@@ -155,9 +158,9 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
 // Only the command that is asked for is set up, so its name in that list must be its own.
 TEST(CommandLine, SetsUpEachCommandThatItsHelpLists) {
   const std::string help = Gpuman({"--help"}).out;
-  for (const char* name :
-       {"run", "status", "proclist", "update", "restart", "remove", "logs", "events", "gpu", "config",
-        "completion", "submit", "queue", "job", "cancel", "info", "stats", "reserve", "quota"}) {
+  for (const char* name : {"run",    "status", "proclist", "update",     "restart", "remove", "logs",
+                           "events", "gpu",    "config",   "completion", "submit",  "queue",  "job",
+                           "cancel", "info",   "stats",    "reserve",    "quota",   "health"}) {
     EXPECT_THAT(help, HasSubstr(std::string("\n  ") + name + " "));
     const auto outcome = Gpuman({name, "--help"});
     EXPECT_EQ(outcome.status, 0) << name;

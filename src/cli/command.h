@@ -39,6 +39,7 @@ void AddMove(const Registry& registry);
 void AddLogs(const Registry& registry);
 void AddEvents(const Registry& registry);
 void AddShare(const Registry& registry);
+void AddHealth(const Registry& registry);
 void AddGpu(const Registry& registry);
 void AddConfig(const Registry& registry);
 void AddCompletion(const Registry& registry);
@@ -52,6 +53,8 @@ void AddReserve(const Registry& registry);
 void AddQuota(const Registry& registry);
 // allow, restrict, ignore-process, choice: below `gpu`.
 void AddQueueOfGpus(const Registry& registry, CLI::App* gpu);
+// drain, undrain: below `gpu`.
+void AddDrain(const Registry& registry, CLI::App* gpu);
 
 // What an option's value is, for help and completion. Alternatives are written "no|yes".
 inline constexpr const char* kJobValue = "JOB";

@@ -88,6 +88,7 @@ void AddGpu(const Registry& registry) {
       [name](Session& session) { return ShowGpu(session, *name); }, gpu);
   show->add_option("gpu", *name, "Index, UUID, or the beginning of a UUID")->type_name(kGpuValue)->required();
   AddQueueOfGpus(registry, gpu);
+  AddDrain(registry, gpu);
 }
 
 }  // namespace gpuman::cli

@@ -52,13 +52,6 @@ Color MemoryColor(const api::GpuView& gpu) {
   return part >= 0.95 ? Color::kRed : part >= 0.8 ? Color::kYellow : Color::kGreen;
 }
 
-Color HealthColor(std::string_view state) {
-  return state == "healthy"     ? Color::kGreen
-         : state == "degraded"  ? Color::kYellow
-         : state == "unhealthy" ? Color::kRed
-                                : Color::kDim;
-}
-
 Color StateColor(api::JobState state) {
   switch (state) {
     case api::JobState::kRunning:
@@ -152,6 +145,13 @@ Table JobTable(const Look& look) {
 }
 
 }  // namespace
+
+Color HealthColor(std::string_view state) {
+  return state == "healthy"     ? Color::kGreen
+         : state == "degraded"  ? Color::kYellow
+         : state == "unhealthy" ? Color::kRed
+                                : Color::kDim;
+}
 
 std::string SizeText(const std::optional<base::Bytes>& size) {
   return size ? base::FormatBytes(*size) : std::string(kUnknown);

@@ -29,6 +29,7 @@ std::string StateText(const api::JobView& job);
 // "job 3 'train' is running (pid 77), at most 8GiB on each GPU"
 std::string JobSentence(const api::JobView& job);
 // "n/a" for what is not known.
+Color HealthColor(std::string_view state);
 std::string SizeText(const std::optional<base::Bytes>& size);
 
 }  // namespace gpuman::cli

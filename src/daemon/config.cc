@@ -186,6 +186,32 @@ void ReadQueue(TomlReader& in, Config& config) {
   in.Time("queue.hoarder_idle", config.queue.hoarder_idle, Millis(0), 3650 * kDay);
 }
 
+void ReadHealth(TomlReader& in, Config& config) {
+  std::string log = config.health.kernel_log.string();
+  in.Text("health.kernel_log", log, true);
+  config.health.kernel_log = log;
+  std::string word;
+  in.Text("health.on_unhealthy", word);
+  if (word == "tell" || word == "move" || word == "end")
+    config.health.on_unhealthy = word == "tell"   ? OnUnhealthy::kTell
+                                 : word == "move" ? OnUnhealthy::kMove
+                                                  : OnUnhealthy::kEnd;
+  else if (!word.empty())
+    in.Problem(in.Take("health.on_unhealthy"), "health.on_unhealthy",
+               fmt::format("'{}' is none of tell, move, end", word));
+  const auto* const node = in.Take("health.ignored_xids");
+  if (!node) return;
+  const auto* const list = node->as_array();
+  if (!list) return in.Problem(node, "health.ignored_xids", "takes a list of numbers such as [13, 31]");
+  config.health.monitor.ignored_xids.clear();
+  for (const auto& entry : *list) {
+    const auto xid = entry.value_exact<std::int64_t>();
+    if (!xid || *xid < 1 || *xid > 100'000)
+      return in.Problem(&entry, "health.ignored_xids", "takes Xids, whole numbers from 1");
+    config.health.monitor.ignored_xids.insert(static_cast<unsigned>(*xid));
+  }
+}
+
 void ReadHttp(TomlReader& in, Config& config) {
   in.Size("http.max_body", config.http.max_body, base::KiB(64), base::GiB(1));
   in.Count("http.connections", config.http.connections, 8, 100'000);
@@ -207,6 +233,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadShare(in, config);
   ReadJobs(in, config);
   ReadQueue(in, config);
+  ReadHealth(in, config);
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);
   ReadHttp(in, config);

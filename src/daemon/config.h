@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "health/monitor.h"
 #include "queue/settings.h"
 #include "share/settings.h"
 
@@ -29,6 +30,9 @@ struct UnmanagedLimit {
   base::SizeSpec ceiling;    // of the user's unmanaged processes on one GPU, together
   bool enforce = false;      // false: a warning
 };
+
+// What becomes of jobs on a GPU that turns unhealthy.
+enum class OnUnhealthy { kTell, kMove, kEnd };
 
 struct Config {
   std::filesystem::path socket;
@@ -93,6 +97,12 @@ struct Config {
     base::Millis keep_accounts{366LL * 86'400'000};  // of runs, for statistics
     base::Millis hoarder_idle{3'600'000};            // unmanaged processes: suspected then; 0: never
   } queue;
+
+  struct {
+    health::Settings monitor;                        // of those its keys, the rest as they are
+    std::filesystem::path kernel_log = "/dev/kmsg";  // empty: not read
+    OnUnhealthy on_unhealthy = OnUnhealthy::kTell;
+  } health;
 
   struct {
     base::Millis initial_delay{1000};

@@ -11,6 +11,7 @@ inline constexpr const char* kSubmissions = "/v1/submissions";
 // `service` must outlive the router.
 void AddViewRoutes(http::Router& router, Service& service);        // version, status, gpus
 void AddJobRoutes(http::Router& router, Service& service);         // jobs and their logs
+void AddHealthRoutes(http::Router& router, Service& service);      // what is wrong with the GPUs
 void AddShareRoutes(http::Router& router, Service& service);       // who takes turns on which GPU
 void AddSubmissionRoutes(http::Router& router, Service& service);  // into the queue
 void AddQueueRoutes(http::Router& router, Service& service);       // the queue, and what is done to its jobs

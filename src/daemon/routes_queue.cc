@@ -269,6 +269,11 @@ void SetSettings(Service& service, const ExchangePtr& exchange) {
     state.allowed.emplace();
     for (const auto& gpu : *gpus) state.allowed->insert(gpu.uuid);
   }
+  const auto drain = gpu::SelectAll(service.inventory().gpus, update->drain);
+  const auto undrain = gpu::SelectAll(service.inventory().gpus, update->undrain);
+  if (!drain || !undrain) return SendError(exchange, drain ? undrain.error() : drain.error());
+  for (const auto& gpu : *drain) state.drained.insert(gpu.uuid);
+  for (const auto& gpu : *undrain) state.drained.erase(gpu.uuid);
   service.ChangeBooks(
       Entry(state),
       [state](QueueBooks& books) {

@@ -117,6 +117,7 @@ void AddViewRoutes(http::Router& router, Service& service) {
 void AddAllRoutes(http::Router& router, Service& service) {
   AddViewRoutes(router, service);
   AddJobRoutes(router, service);
+  AddHealthRoutes(router, service);
   AddShareRoutes(router, service);
   AddSubmissionRoutes(router, service);
   AddQueueRoutes(router, service);

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/heap.h"
 #include "daemon/guard_settings.h"
+#include "daemon/health/views.h"
 #include "daemon/ledger_limits.h"
 #include "daemon/listen.h"
 #include "daemon/notify.h"
@@ -147,6 +148,7 @@ base::Result<> Service::Begin() {
   supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
                                                    SupervisorOptionsOf(config_));
   BeginSharing();
+  BeginHealth(contents.settings);
   BeginQueue(contents.settings);
   BeginSampling();
   supervisor_->Adopt(std::move(contents));
@@ -175,6 +177,8 @@ void Service::BeginSampling() {
       else
         spdlog::info("{} GPUs, driver {}", inventory.gpus.size(), inventory.driver_version);
       guard_->SetInventory(inventory);
+      health_->OnInventory(inventory);
+      ReadKernelLog();
       ExpectContexts();
       for (const auto* job : supervisor_->Active()) SetLedger(*job);
       dispatcher_->OnInventory();
@@ -186,6 +190,7 @@ void Service::BeginSampling() {
     boost::asio::post(loop_, [this, sample = std::move(sample)] {
       if (shims_) guard_->SetManaged(sample.uuid, shims_->ManagedOn(sample.uuid));
       guard_->OnSample(sample);
+      health_->OnSample(sample);
       if (const auto* status = guard_->Find(sample.uuid)) LookAtLedgers(*status);
       guard_->Judge(sample.uuid);
       suspender_->OnSample();
@@ -194,6 +199,9 @@ void Service::BeginSampling() {
       AfterGuard();
       if (!ready_ && AllSampled()) BecomeReady();
     });
+  };
+  callbacks.on_xid = [this](const gpu::XidSeen& seen) {
+    boost::asio::post(loop_, [this, seen] { health_->OnXid(seen.uuid, seen.xid); });
   };
   sampler_ = std::make_unique<gpu::Sampler>(SamplerSettingsOf(config_), std::move(callbacks));
   sampler_->Start();
@@ -274,6 +282,7 @@ void Service::Reconfigure(const Config& config) {
   supervisor_->SetOptions(SupervisorOptionsOf(config_));
   events_->SetSettings(EventSettingsOf(config_));
   suspender_->SetSettings(SuspenderSettingsOf(config_));
+  health_->SetSettings(config_.health.monitor);
   if (sharer_) sharer_->SetSettings(config_.share);
   for (const auto* job : supervisor_->Active()) SetLedger(*job);
   TellQueueBooks();
@@ -309,8 +318,8 @@ api::JobView Service::View(const jobs::Job& job) const {
 
 api::GpuView Service::View(const guard::GpuStatus& status) {
   return GpuViewOf(
-      status, table_, [this](uid_t uid) { return names_.Of(uid); },
-      [this](base::JobId id) { return TagOf(id); });
+      status, HealthViewOf(health_->Find(status.gpu.uuid), status.sample), table_,
+      [this](uid_t uid) { return names_.Of(uid); }, [this](base::JobId id) { return TagOf(id); });
 }
 
 void Service::StopWatching(base::JobId job) {

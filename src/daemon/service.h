@@ -26,6 +26,7 @@
 #include "daemon/config.h"
 #include "daemon/context_costs.h"
 #include "daemon/event_log.h"
+#include "daemon/health/monitors.h"
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
 #include "daemon/queue/dispatcher.h"
@@ -56,7 +57,8 @@ class Service final : private jobs::SupervisorHost,
                       private guard::Hands,
                       private SuspenderHost,
                       private DispatcherHost,
-                      private SharerHost {
+                      private SharerHost,
+                      private HealthHost {
  public:
   // Claims the state directory, opens the store, listens, picks up the jobs, and begins to sample.
   static base::Result<std::unique_ptr<Service>> Start(boost::asio::io_context& loop, const Config& config,
@@ -84,6 +86,7 @@ class Service final : private jobs::SupervisorHost,
   // For a job that runs or is suspended; nullptr: it does neither, NotRunning says so.
   Suspender* SuspenderFor(const jobs::Job& job);
   static base::Error NotRunning(const jobs::Job& job);
+  HealthMonitors& health() { return *health_; }
   Sharer* sharer() { return sharer_.get(); }  // null: there is no shim
   // Only where there is a sharer. Until the next start, or reload.
   void SetShare(share::Settings settings);
@@ -167,8 +170,18 @@ class Service final : private jobs::SupervisorHost,
   void TellSuspension(base::JobId job, const suspend::action::Emit& event) override;
   void OnPhase(base::JobId job, suspend::Phase phase) override;
 
+  // HealthHost
+  void KeepHealth(jobs::Settings entries) override;
+  void OnHealth(const std::string& gpu, const health::Notice& notice) override;
+  void BeginHealth(const jobs::Settings& settings);
+  void ReadKernelLog();
+  std::vector<base::JobId> JobsOn(const guard::GpuStatus& status) const;
+  void LeaveUnhealthy(const guard::GpuStatus& status, const std::string& why);
+  std::optional<std::string> HealthyBeside(const gpu::Gpu& gpu) const;
+
   // DispatcherHost
   const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }
+  bool IsUnhealthy(const std::string& gpu) override { return health_->IsUnhealthy(gpu); }
   std::string NameOfUser(uid_t uid) override { return names_.Of(uid); }
   const std::set<std::string>& ProtectedNames() override { return protected_names_; }
   bool IsPreempted(base::JobId job) override;
@@ -217,6 +230,8 @@ class Service final : private jobs::SupervisorHost,
   std::unique_ptr<ShimChannel> shims_;                                 // null: no shim, or no socket for it
   std::map<base::JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU, where all processes count
   std::unique_ptr<Suspender> suspender_;
+  std::unique_ptr<HealthMonitors> health_;
+  bool kernel_log_read_ = false;
   std::unique_ptr<Dispatcher> dispatcher_;
   QueueBooks books_;
   base::WallTime began_ = clock_.Wall();

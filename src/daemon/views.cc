@@ -64,19 +64,6 @@ std::optional<base::Bytes> Resolve(const std::optional<base::SizeSpec>& spec,
   return least;
 }
 
-api::HealthView HealthOf(const gpu::Sample& sample) {
-  if (sample.taken_at == base::MonoTime{}) return {"unknown", {}};
-  switch (sample.state) {
-    case gpu::GpuState::kOk:
-      return {"healthy", {}};
-    case gpu::GpuState::kLost:
-      return {"unhealthy", {sample.error.empty() ? "the GPU is lost" : sample.error}};
-    case gpu::GpuState::kUnresponsive:
-      return {"unhealthy", {sample.error.empty() ? "the driver does not answer" : sample.error}};
-  }
-  return {"unknown", {}};
-}
-
 }  // namespace
 
 api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const gpu::Inventory& inventory,
@@ -113,13 +100,13 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   return view;
 }
 
-api::GpuView GpuViewOf(const guard::GpuStatus& status, const base::ProcessTable& table,
-                       const NameOfUser& user_name, const TagOfJob& tag_of) {
+api::GpuView GpuViewOf(const guard::GpuStatus& status, api::HealthView health,
+                       const base::ProcessTable& table, const NameOfUser& user_name, const TagOfJob& tag_of) {
   api::GpuView view;
   view.index = static_cast<int>(status.gpu.index);
   view.uuid = status.gpu.uuid;
   view.name = status.gpu.name;
-  view.health = HealthOf(status.sample);
+  view.health = std::move(health);
   if (status.sample.state != gpu::GpuState::kOk) return view;
   if (const auto& memory = status.sample.memory)
     view.memory = api::MemoryView{memory->total, memory->used, memory->free, memory->reserved};

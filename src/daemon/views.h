@@ -21,8 +21,8 @@ using TagOfJob = std::function<std::optional<std::string>(base::JobId)>;
 api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const gpu::Inventory& inventory,
                        const std::filesystem::path& log_path);
 
-api::GpuView GpuViewOf(const guard::GpuStatus& status, const base::ProcessTable& table,
-                       const NameOfUser& user_name, const TagOfJob& tag_of);
+api::GpuView GpuViewOf(const guard::GpuStatus& status, api::HealthView health,
+                       const base::ProcessTable& table, const NameOfUser& user_name, const TagOfJob& tag_of);
 
 api::EventView EventViewOf(const jobs::Event& event);
 

@@ -55,14 +55,14 @@ class NoProcesses final : public base::ProcessTable {
 
 api::GpuView View(const guard::GpuStatus& status) {
   return GpuViewOf(
-      status, NoProcesses(), [](uid_t uid) { return std::to_string(uid); },
+      status, {"unhealthy", {"the GPU has fallen off the bus"}}, NoProcesses(),
+      [](uid_t uid) { return std::to_string(uid); },
       [](base::JobId) { return std::optional<std::string>("tag"); });
 }
 
 TEST(GpuView, AGpuThatWasNotSampledYetIsUnknown) {
   guard::GpuStatus status;
   const auto view = View(status);
-  EXPECT_EQ(view.health.state, "unknown");
   EXPECT_EQ(view.memory, std::nullopt);
   EXPECT_EQ(view.temperature_c, std::nullopt);
 }

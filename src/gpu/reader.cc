@@ -108,6 +108,7 @@ void Reader::SetNvml(std::shared_ptr<const driver::Nvml> nvml) {
   nvml_ = std::move(nvml);
   device_ = nullptr;
   listing_.Forget();
+  health_.Forget();
 }
 
 std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth) {
@@ -144,6 +145,7 @@ std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth) {
   last_.busy.reset();
   if (readings) {
     last_.slow = ReadSlow(now);
+    last_.health = health_.Read(*nvml_, device_, now);
     const bool somebody = last_.processes && !last_.processes->empty();
     if (slow_reads_++ % kSlowReadsPerBusy == 0 && somebody) last_.busy = ReadBusy();
   }

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "driver/nvml.h"
+#include "gpu/health_reader.h"
 #include "gpu/inventory.h"
 #include "gpu/listing.h"
 #include "gpu/sample.h"
@@ -58,6 +59,7 @@ class Reader {
   Listing listing_;
   unsigned slow_reads_ = 0;
   std::uint64_t busy_since_us_ = 0;  // the newest of the driver's samples that was read
+  HealthReader health_;
 };
 
 }  // namespace gpuman::gpu

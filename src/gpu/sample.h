@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "gpu/health_reading.h"
 
 namespace gpuman::gpu {
 
@@ -67,6 +68,7 @@ struct Sample {
   // readings. nullopt: it was not read now, or the driver does not tell.
   std::optional<std::vector<pid_t>> busy;
   SlowReadings slow;
+  HealthReading health;  // as of the last slow tick
 };
 
 }  // namespace gpuman::gpu

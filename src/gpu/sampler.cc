@@ -86,6 +86,7 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   void Run(const LanePtr& lane);
   void RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task, MonoTime now);
   void LoadDriver(Lock& lock, const LanePtr& lane);
+  void PollXids(Lock& lock, const LanePtr& lane);
   void TakeInventory(const Inventory& inventory, std::shared_ptr<const driver::Nvml> nvml, bool same_driver,
                      Lane& lane);
   static TaskPtr MostOverdue(const Lane& lane, MonoTime now);
@@ -96,9 +97,11 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   void Rejoin(Lane& lane, const TaskPtr& task);
   std::vector<std::thread> TakeFinishedLanes();
   void Wake(const Task& task);
+  bool WantsXids() const { return nvml_ && !driver_gone_ && !polling_ && callbacks_.on_xid; }
   bool WantsDriver() const { return !nvml_ || driver_gone_ || incomplete_; }
 
   void Deliver(Sample sample);
+  void Deliver(const XidSeen& xid);
   void Deliver(const Inventory& inventory);
 
   const SamplerSettings settings_;
@@ -114,6 +117,9 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   bool driver_gone_ = false;  // it was there, and must be loaded anew
   bool incomplete_ = false;   // some device could not be asked for its name
   MonoTime load_due_{};
+  std::shared_ptr<XidPoll> xids_;  // nullptr: to be made anew
+  MonoTime xids_due_{};
+  bool polling_ = false;  // by one lane, which may be stuck in it
 
   std::mutex delivery_mutex_;  // held around callbacks; never taken with mutex_ held
   bool closed_ = false;
@@ -212,6 +218,10 @@ void Sampler::Core::Run(const LanePtr& lane) {
       LoadDriver(lock, lane);
       continue;
     }
+    if (lane->loads_driver && WantsXids() && xids_due_ <= now) {
+      PollXids(lock, lane);
+      continue;
+    }
     if (const TaskPtr task = MostOverdue(*lane, now)) {
       RunTask(lock, lane, task, now);
       continue;
@@ -237,6 +247,7 @@ std::shared_ptr<Task> Sampler::Core::MostOverdue(const Lane& lane, MonoTime now)
 std::optional<MonoTime> Sampler::Core::NextWake(const Lane& lane) const {
   std::optional<MonoTime> wake;
   if (lane.loads_driver && WantsDriver()) wake = load_due_;
+  if (lane.loads_driver && WantsXids() && (!wake || xids_due_ < *wake)) wake = xids_due_;
   for (const auto& task : lane.tasks)
     if (!wake || task->due < *wake) wake = task->due;
   return wake;
@@ -291,11 +302,43 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
   lock.lock();
 }
 
+void Sampler::Core::PollXids(Lock& lock, const LanePtr& lane) {
+  const MonoTime now = Now();
+  xids_due_ = NextMultiple(now, settings_.rest_period);
+  auto poll = xids_;
+  const auto nvml = nvml_;
+  std::vector<std::string> uuids;
+  if (!poll)
+    for (const auto& [uuid, task] : tasks_) uuids.push_back(uuid);
+  polling_ = true;
+  lane->in_call_since = now;
+  lock.unlock();
+
+  if (!poll) poll = XidPoll::Make(nvml, uuids);
+  const auto seen = poll ? poll->Take() : std::nullopt;
+
+  lock.lock();
+  polling_ = false;
+  lane->in_call_since.reset();
+  lane->stuck = false;
+  if (stopping_) return;
+  if (nvml == nvml_ && !driver_gone_) xids_ = seen ? poll : nullptr;
+  if (!seen) {
+    xids_due_ = now + settings_.retry_period;
+    return;
+  }
+  lock.unlock();
+  for (const auto& xid : *seen) Deliver(xid);
+  lock.lock();
+}
+
 void Sampler::Core::LoadDriver(Lock& lock, const LanePtr& lane) {
   load_due_ = Now() + settings_.retry_period;
   std::shared_ptr<const driver::Nvml> nvml = nvml_;
   const bool anew = driver_gone_;
   std::vector<TaskPtr> dropping;
+  xids_.reset();
+  xids_due_ = {};
   if (anew) {
     nvml_.reset();
     for (const auto& [uuid, task] : tasks_) {
@@ -413,6 +456,10 @@ void Sampler::Core::CheckWatchdog() {
         continue;
       }
       const TaskPtr task = lane->current;
+      if (!task) {  // asking for errors: what else it did goes on without it
+        AddLane(std::exchange(lane->tasks, {}), std::exchange(lane->loads_driver, false));
+        continue;
+      }
       task->unresponsive = true;
       Isolate(*lane, task);
       Sample sample;
@@ -440,6 +487,11 @@ void Sampler::Core::CheckWatchdog() {
 void Sampler::Core::Deliver(Sample sample) {
   const Lock delivery(delivery_mutex_);
   if (!closed_) callbacks_.on_sample(std::move(sample));
+}
+
+void Sampler::Core::Deliver(const XidSeen& xid) {
+  const Lock delivery(delivery_mutex_);
+  if (!closed_) callbacks_.on_xid(xid);
 }
 
 void Sampler::Core::Deliver(const Inventory& inventory) {

@@ -5,13 +5,15 @@
 // reports it unresponsive, and moves the lane's other GPUs to a fresh thread. When the call comes back, the
 // GPU is reported again as what it is, and its own thread goes on with it. A GPU whose rounds keep taking
 // longer than `slow_round` gets a lane of its own too. So no GPU waits for another's driver call for longer
-// than the limit, and there are never more threads than GPUs and one.
+// than the limit, and there are never more threads than GPUs and one,
+// and one that is stuck in asking for errors.
 //
 // What is read: memory each round; processes when the memory in use changed and some rounds after, each round
 // while the period is below `rest_period`, and with each slow tick; utilization, temperature and power with
 // each slow tick. A round that saw nothing new is not reported, a slow tick always is. Rounds are aligned to
-// multiples of their period, so that GPUs at rest cost one wake-up together. Without driver or devices the
-// sampler says so once and tries again each `retry_period`.
+// multiples of their period, so that GPUs at rest cost one wake-up together, and with it the driver is asked
+// for errors (Xids) that came since. Without driver or devices the sampler says so once and tries again each
+// `retry_period`.
 //
 // All methods from one thread (the event loop), but not from a callback. The callbacks run on the worker
 // threads, one at a time (on the caller's from within CheckWatchdog), and never after Stop returned. They
@@ -27,6 +29,7 @@
 #include "base/units.h"
 #include "gpu/inventory.h"
 #include "gpu/sample.h"
+#include "gpu/xid_poll.h"
 
 namespace gpuman::driver {
 class Nvml;
@@ -45,6 +48,7 @@ struct SamplerSettings {
 struct SamplerCallbacks {
   std::function<void(Inventory)> on_inventory;  // first, and whenever it changed
   std::function<void(Sample)> on_sample;        // of a GPU that was in an inventory before
+  std::function<void(XidSeen)> on_xid{};        // empty: nobody asks the driver for its errors
 };
 
 class Sampler {

@@ -38,7 +38,16 @@ class Reports {
               const std::lock_guard lock(mutex_);
               samples_.push_back(std::move(sample));
               changed_.notify_all();
+            },
+            [this](const XidSeen& xid) {
+              const std::lock_guard lock(mutex_);
+              xids_.push_back(xid);
+              changed_.notify_all();
             }};
+  }
+  bool AwaitXid(const std::function<bool(const XidSeen&)>& fits,
+                const std::function<void()>& meanwhile = {}) {
+    return AwaitIn(xids_, fits, meanwhile);
   }
   // The first sample at or after `from` that fits; `meanwhile` is called now and then.
   bool Await(const std::function<bool(const Sample&)>& fits, const std::function<void()>& meanwhile = {}) {
@@ -53,6 +62,7 @@ class Reports {
     forgotten_ += samples_.size();
     samples_.clear();
     inventories_.clear();
+    xids_.clear();
   }
   // Samples since the beginning, forgotten ones too.
   std::size_t total() const {
@@ -89,6 +99,7 @@ class Reports {
   std::vector<Sample> samples_;
   std::size_t forgotten_ = 0;
   std::vector<Inventory> inventories_;
+  std::vector<XidSeen> xids_;
 };
 
 class SimulatedSampler : public ::testing::Test {
@@ -249,6 +260,76 @@ TEST_F(SimulatedSampler, TellsALostGpuAndTakesItBack) {
   EXPECT_TRUE(reports_.Await(Of(1))) << "its neighbours go on";
   machine_.shared().gpu[0].lost.store(0);
   EXPECT_TRUE(reports_.Await(Of(0)));
+}
+
+TEST_F(SimulatedSampler, TellsTheDriversErrorsAsTheyCome) {
+  Start();
+  ASSERT_TRUE(reports_.Await(Of(2)));
+  // The driver tells those who listen: whether it does by now shows in that it tells.
+  const auto strike = [&](unsigned gpu, unsigned xid) {
+    sim::PostEvent(machine_.shared(), gpu, driver::abi::nvmlEventTypeXidCriticalError, xid);
+  };
+  const auto is = [&](unsigned gpu, unsigned xid) {
+    return [this, gpu, xid](const XidSeen& seen) { return seen == XidSeen{uuids_[gpu], xid}; };
+  };
+  ASSERT_TRUE(reports_.AwaitXid(is(1, 31), [&] { strike(1, 31); }));
+  strike(2, 79);
+  strike(0, 48);
+  EXPECT_TRUE(reports_.AwaitXid(is(2, 79)));
+  EXPECT_TRUE(reports_.AwaitXid(is(0, 48)));
+}
+
+TEST_F(SimulatedSampler, TellsTheErrorsOfOthersWhenOneIsLost) {
+  Start();
+  ASSERT_TRUE(reports_.Await(Of(2)));
+  machine_.shared().gpu[0].lost.store(1);
+  EXPECT_TRUE(reports_.AwaitXid(
+      [&](const XidSeen& seen) { return seen.uuid == uuids_[1]; },
+      [&] { sim::PostEvent(machine_.shared(), 1, driver::abi::nvmlEventTypeXidCriticalError, 13); }));
+}
+
+TEST_F(SimulatedSampler, GoesOnWhenTheDriverHangsWhereItIsAskedForErrors) {
+  Break("nvmlEventSetWait_v2", sim::kAllGpus, 0);
+  Start();
+  for (int round = 0; round < 3; ++round) {
+    reports_.Forget();
+    for (unsigned gpu = 0; gpu < 3; ++gpu) ASSERT_TRUE(reports_.Await(Of(gpu), Watch()));
+  }
+  for (const auto& inventory : reports_.inventories()) EXPECT_EQ(inventory.problem, "");
+  sim::ClearFaults(machine_.shared(), sim::kAllGpus);
+  EXPECT_TRUE(reports_.AwaitXid([&](const XidSeen& seen) { return seen.xid == 13; },
+                                [&] {
+                                  sampler_->CheckWatchdog();
+                                  sim::PostEvent(machine_.shared(), 1,
+                                                 driver::abi::nvmlEventTypeXidCriticalError, 13);
+                                }));
+}
+
+TEST_F(SimulatedSampler, ReadsWhatIsBroken) {
+  auto& gpu = machine_.shared().gpu[1];
+  gpu.remapped_uncorrectable.store(600);
+  gpu.remap_failed.store(1);
+  gpu.recovery_action.store(4);
+  gpu.ecc[0][1][2].store(3);
+  gpu.throttle_reasons.store(0x40);
+  gpu.pcie_replays.store(17);
+  Start();
+  ASSERT_TRUE(reports_.Await(Of(1)));
+  ASSERT_TRUE(reports_.Await(Of(0)));
+  const auto samples = reports_.samples();
+  const auto sick = std::find_if(samples.begin(), samples.end(), Of(1))->health;
+  EXPECT_EQ(sick.uncorrectable_remaps, 600U);
+  EXPECT_EQ(sick.remap_failed, true);
+  EXPECT_EQ(sick.remap_pending, false);
+  EXPECT_EQ(sick.recovery, Recovery::kDrainAndReset);
+  EXPECT_EQ(sick.double_bit_errors, 3U);
+  EXPECT_EQ(sick.hardware_slowdown, true);
+  EXPECT_EQ(sick.pcie_replays, 17U);
+  const auto well = std::find_if(samples.begin(), samples.end(), Of(0))->health;
+  EXPECT_EQ(well.recovery, Recovery::kNone);
+  EXPECT_EQ(well.double_bit_errors, 0U);
+  EXPECT_EQ(well.hardware_slowdown, false);
+  EXPECT_EQ(well.retired_pages, std::nullopt) << "an H200 remaps rows";
 }
 
 TEST_F(SimulatedSampler, MarksOnlyTheGpuWhoseCallHangsAndTakesItBack) {

@@ -41,6 +41,7 @@ class DispatcherHost {
   virtual const gpu::Inventory& GpuInventory() = 0;
   virtual const std::map<std::string, guard::GpuStatus>& GpuStatuses() = 0;
   virtual base::Bytes ReserveOf(const std::string& gpu) = 0;
+  virtual bool IsUnhealthy(const std::string& gpu) = 0;
   virtual std::string NameOfUser(uid_t uid) = 0;
   virtual const std::set<std::string>& ProtectedNames() = 0;
   // It is off its GPU because another job needed the place, also where an earlier daemon took it off.
@@ -56,6 +57,7 @@ struct QueueState {
   queue::Choice choice = queue::Choice::kSequential;
   bool paused = false;
   std::optional<std::set<std::string>> allowed{};  // UUIDs; nullopt: every GPU
+  std::set<std::string> drained{};                 // UUIDs: nothing new starts there
   std::vector<IgnoreRule> ignored{};
 };
 

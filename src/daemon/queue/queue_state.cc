@@ -37,6 +37,8 @@ QueueState StateFrom(const Json& json) {
   state.paused = json.value("paused", false);
   if (const auto it = json.find("allowed"); it != json.end())
     state.allowed = it->get<std::set<std::string>>();
+  if (const auto it = json.find("drained"); it != json.end())
+    state.drained = it->get<std::set<std::string>>();
   return state;
 }
 
@@ -113,6 +115,7 @@ QueueBooks ReadBooks(const jobs::Settings& settings) {
 jobs::Settings::value_type Entry(const QueueState& state) {
   Json json{{"choice", ToString(state.choice)}, {"paused", state.paused}};
   if (state.allowed) json["allowed"] = *state.allowed;
+  if (!state.drained.empty()) json["drained"] = state.drained;
   return {std::string(kState), Text(json)};
 }
 

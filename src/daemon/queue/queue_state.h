@@ -1,7 +1,7 @@
 // What administrators make of the queue while it runs (settings, ignore rules, quotas, reservations) as the
 // store's settings, one text each, and back. Pure; never throws.
 //
-//   "queue"                  {"choice":"sequential","paused":false,"allowed":["GPU-…"]}
+//   "queue"                  {"choice":"sequential","paused":false,"allowed":["GPU-…"],"drained":["GPU-…"]}
 //   "ignore/3"               {"pid":1,"start_time":2,"user":"ann","name":"python","gpu":"GPU-…"}
 //   "quota/user/ann"         {"running_jobs":1,"gpus":2,"queued_jobs":3,"gpu_hours":4.5}
 //   "reservation/5"          {"user":"ann","count":2,"devices":["GPU-…"],"start":…,"end":…,"by":"root"}

@@ -10,6 +10,7 @@ TEST(QueueState, ComesBackAsItWasKept) {
   state.choice = queue::Choice::kTopology;
   state.paused = true;
   state.allowed = {"GPU-a"};
+  state.drained = {"GPU-b"};
   IgnoreRule rule;
   rule.id = 4;
   rule.process = base::ProcessId{10, 7};
@@ -36,6 +37,7 @@ TEST(QueueState, ComesBackAsItWasKept) {
   EXPECT_EQ(books.state.choice, state.choice);
   EXPECT_TRUE(books.state.paused);
   EXPECT_EQ(books.state.allowed, state.allowed);
+  EXPECT_EQ(books.state.drained, state.drained);
   EXPECT_EQ(books.state.ignored, (std::vector{other, rule}));
   ASSERT_TRUE(books.quotas.contains(key));
   EXPECT_EQ(books.quotas.at(key).gpus, 3);

@@ -118,6 +118,7 @@ api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard:
   info.settings.choice = ToString(state.choice);
   info.settings.paused = state.paused;
   if (state.allowed) info.settings.allowed.emplace(state.allowed->begin(), state.allowed->end());
+  info.settings.drained.assign(state.drained.begin(), state.drained.end());
   for (std::size_t place = 0; place < look.snapshot.gpus.size(); ++place) {
     const auto& gpu = look.snapshot.gpus[place];
     api::QueueGpu view;

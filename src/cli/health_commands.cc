@@ -1,0 +1,102 @@
+// health, health acknowledge, gpu drain|undrain: what is wrong with the GPUs, and which get no new jobs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "api/json.h"
+#include "api/queue_client.h"
+#include "api/queue_json.h"
+#include "cli/command.h"
+#include "cli/health_views.h"
+
+namespace gpuman::cli {
+namespace {
+
+struct HealthOptions {
+  bool strict = false;
+  std::string gpu;
+  std::optional<std::string> code;
+};
+
+int StatusOf(const api::HealthReport& report, bool strict) {
+  const bool bad = std::any_of(report.gpus.begin(), report.gpus.end(), [&](const api::GpuHealth& gpu) {
+    return gpu.health.state == "unhealthy" || (strict && gpu.health.state != "healthy");
+  });
+  return bad ? kExitFailed : kExitDone;
+}
+
+void Show(Session& session, const api::HealthReport& report) {
+  if (session.json)
+    session.PrintJson(api::ToJson(report));
+  else
+    session.Print(RenderHealth(report, session.look()));
+}
+
+base::Result<int> Acknowledge(Session& session, const HealthOptions& o) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto report, daemon.AcknowledgeHealth({o.gpu, o.code}));
+  Show(session, report);
+  return kExitDone;
+}
+
+// The parser chooses the command after the one below it.
+base::Result<int> Health(Session& session, const HealthOptions& o) {
+  if (!o.gpu.empty()) return Acknowledge(session, o);
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto report, daemon.Health());
+  Show(session, report);
+  return StatusOf(report, o.strict);
+}
+
+base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, bool drain) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  api::QueueSettingsUpdate update;
+  (drain ? update.drain : update.undrain) = gpus;
+  GPUMAN_ASSIGN(const auto settings, api::SetQueueSettings(daemon, update));
+  if (session.json) {
+    session.PrintJson(api::ToJson(settings));
+    return kExitDone;
+  }
+  session.Print(settings.drained.empty() ? std::string("No GPU is drained.\n")
+                                         : fmt::format("Drained, nothing new starts there: {}\n",
+                                                       fmt::join(settings.drained, ", ")));
+  return kExitDone;
+}
+
+}  // namespace
+
+void AddHealth(const Registry& registry) {
+  const auto o = std::make_shared<HealthOptions>();  // shared by the parser's bindings and the action
+  auto* health =
+      registry.Add("health", "Show what is wrong with the GPUs, and what to do about it",
+                   "gpuman health || echo broken", [o](Session& session) { return Health(session, *o); });
+  health->add_flag("--strict", o->strict, "Exit with 1 for degraded and unknown GPUs as well");
+  auto* acknowledge = registry.Add(
+      "acknowledge", "Say that a fault is known: it stays listed, and its GPU gets jobs again",
+      "gpuman health acknowledge 0 xid_74", [o](Session& session) { return Health(session, *o); },
+      health);
+  acknowledge->add_option("gpu", o->gpu, "Index, UUID, or the beginning of a UUID")
+      ->type_name(kGpuValue)
+      ->required();
+  acknowledge->add_option("code", o->code, "This fault alone; all of the GPU's where there is none")
+      ->type_name("CODE");
+}
+
+void AddDrain(const Registry& registry, CLI::App* gpu) {
+  for (const bool drain : {true, false}) {
+    const auto gpus =
+        std::make_shared<std::vector<std::string>>();  // shared by the parser's bindings and the action
+    auto* command = registry.Add(
+        drain ? "drain" : "undrain",
+        drain ? "Start nothing new on a GPU; what runs there goes on"
+              : "Let the queue use a drained GPU again",
+        drain ? "gpuman gpu drain 2" : "gpuman gpu undrain 2",
+        [gpus, drain](Session& session) { return Drain(session, *gpus, drain); }, gpu);
+    command->add_option("gpus", *gpus, "Index, UUID, or the beginning of a UUID")
+        ->type_name(kGpuValue)
+        ->required();
+  }
+}
+
+}  // namespace gpuman::cli

@@ -1,0 +1,41 @@
+#include "cli/health_views.h"
+
+#include <fmt/format.h>
+
+#include "cli/text.h"
+#include "cli/views.h"
+
+namespace gpuman::cli {
+namespace {
+
+std::string NameOf(const api::GpuHealth& gpu) { return gpu.index ? std::to_string(*gpu.index) : gpu.uuid; }
+
+std::string Faults(const api::GpuHealth& gpu) {
+  std::string text;
+  for (const auto& fault : gpu.faults) {
+    text += fmt::format("GPU {}: {}: {} (since {}", NameOf(gpu), fault.code, Printable(fault.text),
+                        base::FormatIso8601(fault.since));
+    if (fault.count > 1)
+      text += fmt::format(", {} times, last {}", fault.count, base::FormatIso8601(fault.last));
+    text += fault.acknowledged ? ", acknowledged)\n" : ")\n";
+  }
+  if (!gpu.advice.empty()) text += fmt::format("GPU {}: {}\n", NameOf(gpu), gpu.advice);
+  return text;
+}
+
+}  // namespace
+
+std::string RenderHealth(const api::HealthReport& report, const Look& look) {
+  if (report.gpus.empty()) return "No GPUs.\n";
+  Table table({{"GPU"}, {"NAME", Align::kLeft, 10}, {"HEALTH"}, {"ACTION"}, {"FAULTS", Align::kRight}});
+  std::string faults;
+  for (const auto& gpu : report.gpus) {
+    table.Add({gpu.index ? std::to_string(*gpu.index) : "gone", gpu.name.empty() ? gpu.uuid : gpu.name,
+               Cell(gpu.health.state, HealthColor(gpu.health.state)), gpu.action,
+               std::to_string(gpu.faults.size())});
+    faults += Faults(gpu);
+  }
+  return table.Render(look) + (faults.empty() ? "" : "\n" + faults);
+}
+
+}  // namespace gpuman::cli

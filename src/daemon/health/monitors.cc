@@ -1,0 +1,169 @@
+#include "daemon/health/monitors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "daemon/health/kernel_log.h"
+#include "health/record.h"
+
+namespace gpuman::daemon {
+namespace {
+
+//   "health/GPU-…"     {"boot":"6c3f…","faults":[…],"v":1}
+//   "health_log"       {"boot":"6c3f…","us":98765432}: the kernel's log was read so far
+constexpr std::string_view kKey = "health/";
+constexpr const char* kLogKey = "health_log";
+
+std::string KeyOf(const std::string& uuid) { return std::string(kKey) + uuid; }
+
+}  // namespace
+
+void HealthMonitors::Recall(const jobs::Settings& settings) {
+  for (const auto& [key, text] : settings) {
+    if (!text) continue;
+    if (key == kLogKey) {
+      const auto json = nlohmann::json::parse(*text, nullptr, false);
+      if (json.is_object() && json.value("boot", "") == boot_ && json.contains("us") &&
+          json["us"].is_number_integer())
+        log_read_to_ = std::chrono::microseconds(json["us"].get<std::int64_t>());
+      continue;
+    }
+    if (!key.starts_with(kKey)) continue;
+    auto record = health::ParseRecord(*text);
+    if (!record) continue;  // begun anew with the first sample
+    const auto uuid = key.substr(kKey.size());
+    Patient& patient = PatientOf(uuid);
+    patient.is_stored = record->boot == boot_;
+    patient.stored = record->faults;
+    Tell(uuid, patient.monitor.Restore(std::move(record->faults), record->boot != boot_, Now()));
+  }
+}
+
+void HealthMonitors::SetSettings(const health::Settings& settings) {
+  settings_ = settings;
+  for (auto& [uuid, patient] : patients_) patient.monitor.SetSettings(settings);
+}
+
+HealthMonitors::Patient& HealthMonitors::PatientOf(const std::string& uuid) {
+  return patients_.try_emplace(uuid, settings_).first->second;
+}
+
+void HealthMonitors::OnInventory(const gpu::Inventory& inventory) {
+  const bool whole = !inventory.gpus.empty() && inventory.problem.empty();
+  for (const auto& gpu : inventory.gpus) Tell(gpu.uuid, (PatientOf(gpu.uuid), health::Notices{}));
+  std::vector<std::string> known;
+  for (const auto& [uuid, patient] : patients_) known.push_back(uuid);
+  for (const auto& uuid : known) {
+    const bool here = std::any_of(inventory.gpus.begin(), inventory.gpus.end(),
+                                  [&](const gpu::Gpu& gpu) { return gpu.uuid == uuid; });
+    Patient& patient = patients_.at(uuid);
+    // Without a driver, or with devices that it could not name, nobody knows.
+    if (!here && !whole) continue;
+    patient.missing = !here;
+    if (here) continue;
+    health::Reading reading;
+    reading.missing = true;
+    Tell(uuid, patient.monitor.On(reading, Now()));
+  }
+}
+
+void HealthMonitors::OnSample(const gpu::Sample& sample) {
+  health::Reading reading;
+  static_cast<gpu::HealthReading&>(reading) = sample.health;
+  if (sample.state == gpu::GpuState::kLost)
+    reading.lost = sample.error.empty() ? "the GPU is lost" : sample.error;
+  if (sample.state == gpu::GpuState::kUnresponsive)
+    reading.silent = sample.error.empty() ? "the driver does not answer" : sample.error;
+  Patient& patient = PatientOf(sample.uuid);
+  patient.missing = false;
+  Tell(sample.uuid, patient.monitor.On(reading, Now()));
+}
+
+void HealthMonitors::OnXid(const std::string& uuid, unsigned xid) {
+  const auto now = Now();
+  Tell(uuid, PatientOf(uuid).monitor.On(health::Xid{xid, {}, {}, now.wall}, now));
+  KeepLogTime();  // the log has it as well
+}
+
+void HealthMonitors::OnKernelLog(const std::vector<KernelXid>& xids, const gpu::Inventory& inventory) {
+  const auto now = Now();
+  const auto booted = now.wall - std::chrono::duration_cast<base::Millis>(SinceBoot());
+  for (const auto& one : xids) {
+    if (one.since_boot <= log_read_to_) continue;
+    const auto gpu = std::find_if(inventory.gpus.begin(), inventory.gpus.end(), [&](const gpu::Gpu& each) {
+      return health::IsSameDevice(each.pci_bus_id, one.logged.pci);
+    });
+    if (gpu == inventory.gpus.end()) continue;
+    const auto at = booted + std::chrono::duration_cast<base::Millis>(one.since_boot);
+    Tell(gpu->uuid, PatientOf(gpu->uuid).monitor.On(
+                        health::Xid{one.logged.xid, one.logged.pid, one.logged.text, at}, now));
+  }
+  KeepLogTime();
+}
+
+std::chrono::microseconds HealthMonitors::SinceBoot() const {
+  return std::chrono::duration_cast<std::chrono::microseconds>(clock_.Mono().time_since_epoch());
+}
+
+void HealthMonitors::KeepLogTime() {
+  log_read_to_ = SinceBoot();
+  host_.KeepHealth({{kLogKey, nlohmann::json{{"boot", boot_}, {"us", log_read_to_.count()}}.dump()}});
+}
+
+base::Result<> HealthMonitors::Acknowledge(const std::string& uuid, const std::string& code,
+                                           const std::string& by) {
+  const auto it = patients_.find(uuid);
+  const auto notices =
+      it == patients_.end() ? health::Notices{} : it->second.monitor.Acknowledge(code, by, Now());
+  if (notices.empty()) {
+    return base::Fail(base::ErrorCode::kNotFound,
+                      code.empty()
+                          ? "there is nothing on this GPU that is not acknowledged"
+                          : fmt::format("there is no fault '{}' on this GPU that is not acknowledged", code),
+                      "gpuman health shows what there is");
+  }
+  Tell(uuid, notices);
+  if (!it->second.missing) return {};
+  patients_.erase(it);
+  host_.KeepHealth({{KeyOf(uuid), std::nullopt}});
+  return {};
+}
+
+void HealthMonitors::Tell(const std::string& uuid, const health::Notices& notices) {
+  Patient& patient = patients_.at(uuid);
+  const auto faults = patient.monitor.faults();
+  // Every second's figures are not worth a write.
+  const bool is_same =
+      std::equal(faults.begin(), faults.end(), patient.stored.begin(), patient.stored.end(),
+                 [](const auto& a, const auto& b) {
+                   return a.code == b.code && a.count == b.count && a.acknowledged == b.acknowledged;
+                 });
+  if (!patient.is_stored || !is_same) {
+    patient.is_stored = true;
+    patient.stored = faults;
+    host_.KeepHealth({{KeyOf(uuid), health::SerializeRecord({boot_, faults})}});
+  }
+  for (const auto& notice : notices) host_.OnHealth(uuid, notice);
+}
+
+const health::Monitor* HealthMonitors::Find(const std::string& uuid) const {
+  const auto it = patients_.find(uuid);
+  return it == patients_.end() ? nullptr : &it->second.monitor;
+}
+
+bool HealthMonitors::IsUnhealthy(const std::string& uuid) const {
+  const auto* const monitor = Find(uuid);
+  return monitor && monitor->verdict().state == health::State::kUnhealthy;
+}
+
+std::vector<std::string> HealthMonitors::Missing() const {
+  std::vector<std::string> missing;
+  for (const auto& [uuid, patient] : patients_)
+    if (patient.missing) missing.push_back(uuid);
+  return missing;
+}
+
+}  // namespace gpuman::daemon

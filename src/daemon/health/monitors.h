@@ -1,0 +1,84 @@
+// The health of every GPU that this machine has or had: feeds the monitors, keeps what they know on the disk,
+// and says what became of it.
+//
+//   samples, Xids, kernel's log --> a monitor for each GPU (pure) --> records: store; notices: host
+//
+// Lives on the event loop; not thread-safe.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "gpu/inventory.h"
+#include "gpu/sample.h"
+#include "health/monitor.h"
+#include "jobs/store.h"
+
+namespace gpuman::daemon {
+
+struct KernelXid;
+
+class HealthHost {
+ public:
+  virtual ~HealthHost() = default;
+  // nullopt: to be deleted.
+  virtual void KeepHealth(jobs::Settings entries) = 0;
+  // After the monitor has changed.
+  virtual void OnHealth(const std::string& gpu, const health::Notice& notice) = 0;
+};
+
+class HealthMonitors {
+ public:
+  // All must outlive this object. `boot`: names this boot of the machine.
+  HealthMonitors(const base::Clock& clock, HealthHost& host, std::string boot)
+      : clock_(clock), host_(host), boot_(std::move(boot)) {}
+
+  // What an earlier daemon kept. Call once, before anything else.
+  void Recall(const jobs::Settings& settings);
+  void SetSettings(const health::Settings& settings);
+
+  void OnInventory(const gpu::Inventory& inventory);
+  void OnSample(const gpu::Sample& sample);
+  void OnXid(const std::string& uuid, unsigned xid);
+  // Of the time since this was done last, in this boot; those of GPUs that are not in the inventory are left
+  // out.
+  void OnKernelLog(const std::vector<KernelXid>& xids, const gpu::Inventory& inventory);
+
+  // `code` empty: all of them. kNotFound: there is none. A GPU that is missing is forgotten by it.
+  base::Result<> Acknowledge(const std::string& uuid, const std::string& code, const std::string& by);
+
+  // nullptr: never seen.
+  const health::Monitor* Find(const std::string& uuid) const;
+  bool IsUnhealthy(const std::string& uuid) const;
+  // Those that were here and are not.
+  std::vector<std::string> Missing() const;
+
+ private:
+  struct Patient {
+    explicit Patient(const health::Settings& settings) : monitor(settings) {}
+    health::Monitor monitor;
+    std::vector<health::Fault> stored;
+    bool is_stored = false;
+    bool missing = false;
+  };
+
+  health::Now Now() const { return {clock_.Mono(), clock_.Wall()}; }
+  std::chrono::microseconds SinceBoot() const;
+  Patient& PatientOf(const std::string& uuid);
+  void Tell(const std::string& uuid, const health::Notices& notices);
+  void KeepLogTime();
+
+  const base::Clock& clock_;
+  HealthHost& host_;
+  const std::string boot_;
+  health::Settings settings_;
+  std::map<std::string, Patient> patients_;  // by UUID
+  std::chrono::microseconds log_read_to_{0};
+};
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,181 @@
+#include "health/monitor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "health/xid.h"
+
+namespace gpuman::health {
+namespace {
+
+constexpr std::string_view kXid = "xid_";
+constexpr std::string_view kRecovery = "recovery_";
+
+bool IsXid(const Fault& fault) { return fault.code.starts_with(kXid); }
+
+// The driver would ask for these itself, where it can tell what it needs.
+bool IsForDriverToSay(const Fault& fault) {
+  return IsXid(fault) && (fault.action == Action::kReset || fault.action == Action::kDrainAndReset ||
+                          fault.action == Action::kReboot);
+}
+
+std::string TextOf(const XidClass& kind, const Xid& xid) {
+  auto text = fmt::format("Xid {}: {}", kind.xid, kind.name);
+  if (xid.pid) text += fmt::format(", by process {}", *xid.pid);
+  return text;
+}
+
+}  // namespace
+
+template <typename Predicate>
+void Monitor::ClearThose(Predicate over, const std::string& why, Notices& notices) {
+  for (auto it = faults_.begin(); it != faults_.end();) {
+    if (!over(it->second)) {
+      ++it;
+      continue;
+    }
+    conditions_.erase(RuleOf(it->first) ? RuleOf(it->first)->code : std::string_view());
+    notices.push_back({Change::kCleared, std::move(it->second), {}, why});
+    it = faults_.erase(it);
+  }
+}
+
+Notices Monitor::On(const Reading& reading, Now now) {
+  Notices notices;
+  const bool is_lost = reading.missing || !reading.lost.empty();
+  const bool is_known = !is_lost && reading.silent.empty();
+  const bool counts_anew = double_bit_errors_ && reading.double_bit_errors < double_bit_errors_ &&
+                           reading.double_bit_errors.has_value();
+  if (is_known && (std::exchange(was_lost_, false) || counts_anew)) notices = OnReset(now);
+  was_lost_ = was_lost_ || is_lost;
+  if (reading.double_bit_errors) double_bit_errors_ = reading.double_bit_errors;
+  HeedDriver(reading, now, notices);
+  for (const auto& [code, found] : watch_.Look(now.mono, reading))
+    Consider(*RuleOf(code), found, now, notices);
+  return notices;
+}
+
+void Monitor::Consider(const Rule& rule, const std::optional<std::string>& found, Now now, Notices& notices) {
+  Condition& condition = conditions_[rule.code];
+  const auto known = faults_.find(std::string(rule.code));
+  if (found) {
+    condition.over_since.reset();
+    if (!condition.holds_since) condition.holds_since = now.mono;
+    if (known != faults_.end()) {
+      known->second.text = *found;
+      known->second.last = now.wall;
+      return;
+    }
+    if (now.mono < *condition.holds_since + rule.raise_after) return;
+    const Fault fault{std::string(rule.code), rule.state, rule.action, *found, now.wall, now.wall, 1, false};
+    faults_.emplace(fault.code, fault);
+    notices.push_back({Change::kRaised, fault, {}, {}});
+    return;
+  }
+  condition.holds_since.reset();
+  if (known == faults_.end()) return;
+  if (!condition.over_since) condition.over_since = now.mono;
+  if (now.mono < *condition.over_since + rule.clear_after) return;
+  condition.over_since.reset();
+  notices.push_back({Change::kCleared, std::move(known->second), {}, "it is the case no more"});
+  faults_.erase(known);
+}
+
+// Where the driver says what it needs, its word outranks the table of Xids.
+void Monitor::HeedDriver(const Reading& reading, Now now, Notices& notices) {
+  const bool is_known = !reading.missing && reading.lost.empty() && reading.silent.empty();
+  if (reading.recovery != Recovery::kNone || !is_known) return driver_quiet_since_.reset();
+  if (!driver_quiet_since_) driver_quiet_since_ = now.mono;
+  if (now.mono < *driver_quiet_since_ + settings_.driver_quiet) return;
+  ClearThose(IsForDriverToSay, "the driver asks for no recovery of the GPU", notices);
+}
+
+Notices Monitor::On(const Xid& xid, Now now) {
+  XidClass kind = ClassOf(xid.number);
+  if (settings_.ignored_xids.contains(xid.number))
+    kind = {kind.xid, kind.name, State::kHealthy, Action::kNone};
+  Fault fault{fmt::format("{}{}", kXid, xid.number),
+              kind.state,
+              kind.action,
+              TextOf(kind, xid),
+              xid.at,
+              xid.at,
+              1,
+              false};
+  if (kind.state == State::kHealthy) {
+    const auto [told, first] = told_.try_emplace(xid.number, xid.at);
+    if (!first && xid.at < std::exchange(told->second, xid.at) + settings_.xid_repeat) return {};
+    return {{Change::kTold, std::move(fault), xid.pid, {}}};
+  }
+  driver_quiet_since_ = driver_quiet_since_ ? std::optional(now.mono) : std::nullopt;
+  const auto [known, fresh] = faults_.try_emplace(fault.code, fault);
+  if (fresh) return {{Change::kRaised, std::move(fault), xid.pid, {}}};
+  ++known->second.count;
+  known->second.text = fault.text;
+  known->second.last = xid.at;
+  if (!std::exchange(known->second.acknowledged, false)) return {};
+  return {{Change::kRaised, known->second, xid.pid, {}}};
+}
+
+Notices Monitor::OnReset(Now) {
+  Notices notices;
+  double_bit_errors_.reset();
+  watch_ = {};
+  ClearThose(
+      [](const Fault& fault) {
+        return IsXid(fault) && (IsEndedByReset(fault.action) || fault.action == Action::kPowerCycle);
+      },
+      "the GPU was reset", notices);
+  return notices;
+}
+
+Notices Monitor::Acknowledge(const std::string& code, const std::string& by, Now) {
+  Notices notices;
+  for (auto& [known, fault] : faults_) {
+    if ((!code.empty() && known != code) || std::exchange(fault.acknowledged, true)) continue;
+    notices.push_back({Change::kAcknowledged, fault, {}, "by " + by});
+  }
+  return notices;
+}
+
+Verdict Monitor::verdict() const {
+  Verdict verdict;
+  bool driver_says = false;
+  for (const auto& [code, fault] : faults_) {
+    if (fault.acknowledged) continue;
+    verdict.state = std::max(verdict.state, fault.state);
+    if (driver_says) continue;
+    driver_says = code.starts_with(kRecovery);
+    verdict.action = driver_says ? fault.action : std::max(verdict.action, fault.action);
+  }
+  return verdict;
+}
+
+std::vector<Fault> Monitor::faults() const {
+  std::vector<Fault> faults;
+  for (const auto& [code, fault] : faults_) faults.push_back(fault);
+  std::stable_sort(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) {
+    return std::pair(b.state, a.since) < std::pair(a.state, b.since);
+  });
+  return faults;
+}
+
+Notices Monitor::Restore(std::vector<Fault> faults, bool rebooted, Now) {
+  for (auto& fault : faults) {
+    // A rule of an earlier version.
+    if (!IsXid(fault) && RuleOf(fault.code) == nullptr) continue;
+    faults_.insert_or_assign(fault.code, std::move(fault));
+  }
+  Notices notices;
+  if (rebooted)
+    ClearThose(
+        [](const Fault& fault) {
+          return IsXid(fault) || IsEndedByReset(fault.action) || fault.action == Action::kReboot;
+        },
+        "the machine was rebooted", notices);
+  return notices;
+}
+
+}  // namespace gpuman::health

@@ -1,0 +1,28 @@
+// What is stored of the health of one GPU: one JSON object on one line, with its version.
+//
+//   {"boot":"6c3f…","faults":[{"acknowledged":false,"action":"reset","code":"xid_119","count":2,…}],"v":1}
+//
+// Pure functions; thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "health/monitor.h"
+
+namespace gpuman::health {
+
+struct Record {
+  std::string boot;  // the kernel's boot id when it was written
+  std::vector<Fault> faults;
+  friend bool operator==(const Record&, const Record&) = default;
+};
+
+std::string SerializeRecord(const Record& record);
+
+// kCorrupt for what SerializeRecord of this version did not write.
+base::Result<Record> ParseRecord(std::string_view text);
+
+}  // namespace gpuman::health

@@ -1,0 +1,95 @@
+#include "health/rules.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::health {
+namespace {
+
+using base::MonoTime;
+
+MonoTime At(int seconds) { return MonoTime(std::chrono::seconds(seconds)); }
+
+std::optional<std::string> Holds(Watch& watch, MonoTime now, const Reading& reading, std::string_view code) {
+  const auto looked = watch.Look(now, reading);
+  const auto it = looked.find(code);
+  return it == looked.end() ? std::optional<std::string>("not looked at") : it->second;
+}
+
+TEST(Rules, HaveACodeAMeaningAndSomethingToDo) {
+  for (const Rule& rule : Rules()) {
+    EXPECT_EQ(RuleOf(rule.code), &rule);
+    EXPECT_FALSE(rule.meaning.empty()) << rule.code;
+    EXPECT_NE(rule.state, State::kHealthy) << rule.code;
+    EXPECT_NE(rule.action, Action::kNone) << rule.code;
+  }
+  EXPECT_EQ(RuleOf("nothing"), nullptr);
+}
+
+// Lanes times errors a minute at the bit error rate that PCIe allows.
+TEST(Rules, ReplaysDependOnTheLink) {
+  EXPECT_EQ(ReplaysAllowed(1, 16), 3U);
+  EXPECT_EQ(ReplaysAllowed(3, 16), 8U);
+  EXPECT_EQ(ReplaysAllowed(4, 16), 16U);
+  EXPECT_EQ(ReplaysAllowed(5, 16), 31U);
+  EXPECT_EQ(ReplaysAllowed(6, 16), 62U);
+  EXPECT_EQ(ReplaysAllowed(5, 1), 2U);
+  EXPECT_EQ(ReplaysAllowed(0, 16), std::nullopt);
+  EXPECT_EQ(ReplaysAllowed(7, 16), std::nullopt);
+}
+
+TEST(Rules, ReplaysWithinWhatIsAllowedAreNone) {
+  Watch watch;
+  Reading reading{{.pcie_replays = 1000, .pcie_generation = 5, .pcie_lanes = 16}};
+  watch.Look(At(0), reading);
+  reading.pcie_replays = 1031;
+  EXPECT_EQ(Holds(watch, At(60), reading, "pcie_replays"), std::nullopt);
+  reading.pcie_replays = 1064;
+  EXPECT_EQ(Holds(watch, At(120), reading, "pcie_replays"),
+            "33 transfers a minute were repeated on the bus; PCIe 5 x16 may have 31");
+}
+
+TEST(Rules, ThresholdsAreWhereTheTableHasThem) {
+  Watch watch;
+  EXPECT_EQ(Holds(watch, At(0), {{.retired_pages = 62}}, "retired_pages"), std::nullopt);
+  EXPECT_EQ(Holds(watch, At(0), {{.retired_pages = 63}}, "retired_pages"),
+            "63 pages of its memory are retired");
+  EXPECT_EQ(Holds(watch, At(0), {{.uncorrectable_remaps = 511}}, "row_remaps"), std::nullopt);
+  EXPECT_NE(Holds(watch, At(0), {{.uncorrectable_remaps = 512}}, "row_remaps"), std::nullopt);
+  EXPECT_EQ(Holds(watch, At(0), {{.double_bit_errors = 0}}, "double_bit_ecc"), std::nullopt);
+  EXPECT_NE(Holds(watch, At(0), {{.double_bit_errors = 1}}, "double_bit_ecc"), std::nullopt);
+}
+
+TEST(Rules, SlowdownHasToLastMinutes) {
+  Watch watch;
+  for (int minute = 0; minute < 5; ++minute)
+    EXPECT_EQ(Holds(watch, At(minute * 60), {{.hardware_slowdown = true}}, "hardware_slowdown"),
+              std::nullopt);
+  EXPECT_EQ(Holds(watch, At(300), {{.hardware_slowdown = true}}, "hardware_slowdown"),
+            "slowed by temperature or power in 6 of the last 10 minutes");
+}
+
+TEST(Rules, LinkErrorsAreCountedBySecond) {
+  Watch watch;
+  watch.Look(At(0), {{.nvlink_crc_errors = 0}});
+  EXPECT_EQ(Holds(watch, At(5), {{.nvlink_crc_errors = 499}}, "nvlink_crc"), std::nullopt);
+  EXPECT_EQ(Holds(watch, At(10), {{.nvlink_crc_errors = 1000}}, "nvlink_crc"),
+            "100 errors a second on its links");
+}
+
+TEST(Rules, WhatWasNotReadIsNotLookedAt) {
+  Watch watch;
+  const auto looked = watch.Look(At(0), {});
+  EXPECT_EQ(looked.size(), 3U);  // lost, silent, missing: that can always be said
+}
+
+TEST(Rules, OfALostGpuNothingElseIsKnown) {
+  Watch watch;
+  Reading reading{{.double_bit_errors = 0}};
+  reading.lost = "the GPU fell off the bus";
+  const auto looked = watch.Look(At(0), reading);
+  EXPECT_EQ(looked.at("lost"), "the GPU fell off the bus");
+  EXPECT_FALSE(looked.contains("double_bit_ecc"));
+}
+
+}  // namespace
+}  // namespace gpuman::health

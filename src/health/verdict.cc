@@ -1,0 +1,79 @@
+#include "health/verdict.h"
+
+#include "base/words.h"
+
+namespace gpuman::health {
+namespace {
+
+constexpr base::Words<State, 3> kStates = {{
+    {State::kHealthy, "healthy"},
+    {State::kDegraded, "degraded"},
+    {State::kUnhealthy, "unhealthy"},
+}};
+
+constexpr base::Words<Action, 12> kActions = {{
+    {Action::kNone, "none"},
+    {Action::kRestartProgram, "restart_program"},
+    {Action::kInspectCooling, "inspect_cooling"},
+    {Action::kInspectLink, "inspect_link"},
+    {Action::kResetWhenIdle, "reset_when_idle"},
+    {Action::kDrainPeers, "drain_peers"},
+    {Action::kReset, "reset"},
+    {Action::kDrainAndReset, "drain_and_reset"},
+    {Action::kReboot, "reboot"},
+    {Action::kPowerCycle, "power_cycle"},
+    {Action::kCheckPowerCable, "check_power_cable"},
+    {Action::kFieldDiagnostics, "field_diagnostics"},
+}};
+
+}  // namespace
+
+std::string_view ToString(State state) { return base::WordOf(kStates, state); }
+std::string_view ToString(Action action) { return base::WordOf(kActions, action); }
+std::optional<State> StateFromString(std::string_view word) { return base::ValueOf(kStates, word); }
+std::optional<Action> ActionFromString(std::string_view word) { return base::ValueOf(kActions, word); }
+
+std::string_view AdviceOf(Action action) {
+  switch (action) {
+    case Action::kNone:
+      return "";
+    case Action::kRestartProgram:
+      return "the program that ran has to be started again; the GPU is fine";
+    case Action::kInspectCooling:
+      return "look at the machine's cooling and power supply";
+    case Action::kInspectLink:
+      return "look at the slot, the riser and the cables, and at the bridge or the switch of NVLink";
+    case Action::kResetWhenIdle:
+      return "reset the GPU when nothing runs on it: nvidia-smi --gpu-reset";
+    case Action::kDrainPeers:
+      return "let the jobs on the GPUs that are linked to it come to their end";
+    case Action::kReset:
+      return "reset the GPU: end what runs on it, then nvidia-smi --gpu-reset";
+    case Action::kDrainAndReset:
+      return "let what runs on it come to its end, then nvidia-smi --gpu-reset";
+    case Action::kReboot:
+      return "reboot the machine";
+    case Action::kPowerCycle:
+      return "switch the machine off and on again";
+    case Action::kCheckPowerCable:
+      return "check the GPU's power cable and its plugs";
+    case Action::kFieldDiagnostics:
+      return "run NVIDIA's field diagnostics: they decide whether the GPU has to be replaced";
+  }
+  return "";
+}
+
+bool IsEndedByReset(Action action) {
+  switch (action) {
+    case Action::kResetWhenIdle:
+    case Action::kReset:
+    case Action::kDrainAndReset:
+    case Action::kDrainPeers:
+    case Action::kInspectLink:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace gpuman::health

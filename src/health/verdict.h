@@ -1,0 +1,46 @@
+// What health says of a GPU: a state, and what a person is to do about it. Values; thread-safe.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace gpuman::health {
+
+// In order of severity: the state of a GPU is the worst of its faults.
+enum class State {
+  kHealthy,
+  kDegraded,   // works; something wants a look, or a reset when it is idle
+  kUnhealthy,  // gets no new jobs
+};
+
+// What mends a fault, in the order of trying: replacing a GPU is never among them, what finds out whether it
+// is needed is. Of several faults the later one counts.
+enum class Action {
+  kNone,
+  kRestartProgram,
+  kInspectCooling,  // and power
+  kInspectLink,     // PCIe slot, riser and cable; NVLink bridge or fabric
+  kResetWhenIdle,
+  kDrainPeers,
+  kReset,
+  kDrainAndReset,
+  kReboot,
+  kPowerCycle,
+  kCheckPowerCable,
+  kFieldDiagnostics,
+};
+
+// "healthy", "degraded", "unhealthy"; "reset_when_idle", …
+std::string_view ToString(State state);
+std::string_view ToString(Action action);
+std::optional<State> StateFromString(std::string_view word);
+std::optional<Action> ActionFromString(std::string_view word);
+
+// A sentence for people: "reset the GPU when no job uses it: gpuman gpu drain 0, then nvidia-smi
+// --gpu-reset".
+std::string_view AdviceOf(Action action);
+
+// A fault that is over with a reset of the GPU, and one that only a reboot of the machine ends.
+bool IsEndedByReset(Action action);
+
+}  // namespace gpuman::health

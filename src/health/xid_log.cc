@@ -1,0 +1,80 @@
+#include "health/xid_log.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace gpuman::health {
+namespace {
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
+  return text;
+}
+
+template <typename Number>
+std::optional<Number> NumberOf(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// The part up to the next comma, which is taken off `rest` with it.
+std::string_view TakeField(std::string_view& rest) {
+  const auto comma = rest.find(',');
+  const auto field = Trimmed(rest.substr(0, comma));
+  rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+  return field;
+}
+
+// "0000:3b:00" and "0000:3b:00.0" are the same: the driver leaves the function out.
+std::string Whole(std::string_view pci) {
+  std::string whole(pci);
+  std::transform(whole.begin(), whole.end(), whole.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (whole.find('.') == std::string::npos) whole += ".0";
+  return whole;
+}
+
+}  // namespace
+
+std::optional<LoggedXid> ParseXidLine(std::string_view line) {
+  constexpr std::string_view kBegin = "NVRM: Xid (PCI:";
+  const auto at = line.find(kBegin);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view rest = line.substr(at + kBegin.size());
+  const auto close = rest.find("): ");
+  if (close == std::string_view::npos || close == 0) return std::nullopt;
+  LoggedXid logged;
+  logged.pci = Whole(rest.substr(0, close));
+  rest.remove_prefix(close + 3);
+  const auto xid = NumberOf<unsigned>(TakeField(rest));
+  if (!xid) return std::nullopt;
+  logged.xid = *xid;
+  rest = Trimmed(rest);
+  if (constexpr std::string_view kPid = "pid="; rest.starts_with(kPid)) {
+    auto field = TakeField(rest);
+    field.remove_prefix(kPid.size());
+    if (field.size() >= 2 && field.front() == '\'' && field.back() == '\'')
+      field = field.substr(1, field.size() - 2);
+    logged.pid = NumberOf<pid_t>(field);
+    if (logged.pid && *logged.pid <= 0) logged.pid.reset();
+  }
+  logged.text = Trimmed(rest);
+  return logged;
+}
+
+bool IsSameDevice(std::string_view nvml_bus_id, std::string_view logged) {
+  const auto nvml = Whole(nvml_bus_id), other = Whole(logged);
+  const auto colon = nvml.find(':'), other_colon = other.find(':');
+  if (colon == std::string::npos || other_colon == std::string::npos) return false;
+  // NVML writes the domain with eight digits, the kernel with four.
+  const auto domain = [](std::string text) {
+    return text.erase(0, std::min(text.find_first_not_of('0'), text.size()));
+  };
+  return domain(nvml.substr(0, colon)) == domain(other.substr(0, other_colon)) &&
+         nvml.substr(colon) == other.substr(other_colon);
+}
+
+}  // namespace gpuman::health

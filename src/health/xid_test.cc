@@ -1,0 +1,61 @@
+#include "health/xid.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+namespace gpuman::health {
+namespace {
+
+std::vector<unsigned> Those(State state, Action action) {
+  std::vector<unsigned> numbers;
+  for (const auto& kind : XidClasses())
+    if (kind.state == state && kind.action == action) numbers.push_back(kind.xid);
+  return numbers;
+}
+
+// NVIDIA's catalogue, by what is to be done.
+TEST(Xids, AreOfTheKindThatTheCatalogueSays) {
+  using ::testing::ElementsAre;
+  EXPECT_THAT(Those(State::kHealthy, Action::kRestartProgram),
+              ElementsAre(8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 80, 94));
+  EXPECT_THAT(Those(State::kHealthy, Action::kNone),
+              ElementsAre(37, 38, 43, 44, 45, 63, 66, 67, 92, 93, 121, 137, 154));
+  EXPECT_THAT(Those(State::kUnhealthy, Action::kReset),
+              ElementsAre(46, 48, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158));
+  EXPECT_THAT(Those(State::kDegraded, Action::kInspectLink),
+              ElementsAre(74, 144, 145, 146, 147, 148, 149, 150));
+  EXPECT_THAT(Those(State::kUnhealthy, Action::kPowerCycle), ElementsAre(79));
+  EXPECT_THAT(Those(State::kUnhealthy, Action::kCheckPowerCable), ElementsAre(54));
+}
+
+TEST(Xids, HaveNames) {
+  for (const auto& kind : XidClasses()) EXPECT_FALSE(kind.name.empty()) << kind.xid;
+}
+
+TEST(Xids, ThatAreNotKnownAreToldOfAndChangeNothing) {
+  for (const unsigned xid : {0U, 1U, 7U, 151U, 100'000U}) {
+    EXPECT_EQ(ClassOf(xid).xid, xid);
+    EXPECT_EQ(ClassOf(xid).state, State::kHealthy);
+    EXPECT_EQ(ClassOf(xid).action, Action::kNone);
+  }
+}
+
+TEST(Verdict, WordsReadBack) {
+  std::set<std::string_view> words;
+  for (int i = 0; i <= static_cast<int>(Action::kFieldDiagnostics); ++i) {
+    const auto action = static_cast<Action>(i);
+    EXPECT_EQ(ActionFromString(ToString(action)), action);
+    EXPECT_TRUE(words.insert(ToString(action)).second);
+    EXPECT_EQ(AdviceOf(action).empty(), action == Action::kNone);
+  }
+  for (const State state : {State::kHealthy, State::kDegraded, State::kUnhealthy})
+    EXPECT_EQ(StateFromString(ToString(state)), state);
+  EXPECT_EQ(StateFromString("ill"), std::nullopt);
+  EXPECT_EQ(ActionFromString(""), std::nullopt);
+}
+
+}  // namespace
+}  // namespace gpuman::health

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Faults of GPUs: seen, told, drained from the queue, acknowledged, kept. On the simulated driver.
+
+Usage: health_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, until  # noqa: E402
+from machine import program  # noqa: E402
+
+
+class HealthCase(DaemonTest):
+    gpus, memory, profile = 2, "4GiB", "h200"
+    config = '[sampling]\nrest = "20ms"\nslow = "100ms"\nretry = "200ms"\n[health]\nkernel_log = ""\n'
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.state(), "healthy")  # once it is looked at, the driver's errors are listened to
+
+    def tearDown(self):
+        self.inject("clear", "--counters")
+        for gpu in (0, 1):
+            if self.codes(gpu):
+                self.reset(gpu)
+        self.request("PATCH", "/v1/queue/settings", {"undrain": ["0", "1"]})
+        super().tearDown()
+
+    def reset(self, gpu):
+        """The GPU is away for a moment, as during a reset."""
+        self.inject("lost", "--gpu", str(gpu))
+        until("it cannot be talked to", lambda: "lost" in self.codes(gpu))
+        self.inject("clear", "--gpu", str(gpu))
+        until("it is well", lambda: not self.codes(gpu))
+
+    def inject(self, *arguments):
+        done = subprocess.run([program("gpuman-sim"), "inject", *arguments], env=self.m.env, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def health(self, index=0):
+        answer = self.request("GET", "/v1/health")
+        self.assertEqual(answer.status, 200, answer.body)
+        return next(gpu for gpu in answer.json()["gpus"] if gpu["index"] == index)
+
+    def state(self, index=0):
+        return self.health(index)["health"]["state"]
+
+    def codes(self, index=0):
+        return [fault["code"] for fault in self.health(index)["faults"]]
+
+    def last_event(self):
+        return max((event["id"] for event in self.events()), default=0)
+
+    def told_since(self, last):
+        return [(event["kind"], event["gpu"]) for event in self.events() if event["id"] > last]
+
+    def uuid(self, index=0):
+        return self.request("GET", f"/v1/gpus/{index}").json()["uuid"]
+
+    def submit(self, command, **more):
+        job = {"command": ["/bin/sh", "-c", command], "gpus": {"count": 1}, **more}
+        answer = self.request("POST", "/v1/submissions", {"jobs": [job], "directory": str(self.m.dir), "environment": {}})
+        self.assertEqual(answer.status, 201, answer.body)
+        return answer.json()["jobs"][0]["id"]
+
+
+class HealthTest(HealthCase):
+    def test_an_error_that_breaks_the_gpu_drains_it_and_a_reset_brings_it_back(self):
+        before = self.last_event()
+        self.inject("xid", "62", "--gpu", "0")
+        until("it is unhealthy", lambda: self.state() == "unhealthy")
+        self.assertEqual(self.codes(), ["xid_62"])
+        self.assertEqual(self.health()["action"], "reset")
+        self.assertEqual(self.state(1), "healthy")
+        self.assertIn(("gpu_fault", self.uuid()), self.told_since(before))
+        self.assertEqual(self.request("GET", "/v1/gpus/0").json()["health"]["state"], "unhealthy")
+        jobs = [self.submit("exec sleep 1000") for _ in range(2)]
+        until("the first has the healthy GPU", lambda: self.job(jobs[0])["state"] == "running")
+        self.assertEqual(self.job(jobs[0])["gpus"], [self.uuid(1)])
+        waits = self.job(jobs[1])
+        self.assertEqual(waits["state"], "queued")
+        self.assertIn("drained", waits["reason_detail"])
+        self.reset(0)
+        self.assertEqual(self.state(), "healthy")
+        until("the second runs there", lambda: self.job(jobs[1])["state"] == "running")
+        self.assertIn(("gpu_fault_over", self.uuid()), self.told_since(before))
+        for job in jobs:
+            self.request("DELETE", f"/v1/jobs/{job}")
+
+    def test_a_program_s_own_error_is_told_to_its_job_and_breaks_nothing(self):
+        self.start("faulty", self.load("128MiB", "--hold", "1h"), gpus=["0"])
+        until("it holds memory", lambda: self.job("faulty")["memory"]["used"])
+        before = self.last_event()
+        self.inject("xid", "31", "--gpu", "0")
+        until("it is told", lambda: ("gpu_xid", self.uuid()) in self.told_since(before))
+        self.assertEqual(self.state(), "healthy")
+        until("its log has it", lambda: "Xid 31: GPU memory page fault" in self.log("faulty"))
+        self.request("DELETE", "/v1/jobs/faulty")
+
+    def test_what_the_counters_say_is_a_fault_with_its_figures(self):
+        self.inject("row-remap", "--count", "3", "--pending", "--gpu", "0")
+        until("it is degraded", lambda: self.state() == "degraded")
+        self.assertEqual((self.codes(), self.health()["action"]), (["row_remap_pending"], "reset_when_idle"))
+        self.inject("ecc", "--uncorrected", "--count", "2", "--gpu", "0")
+        until("it is unhealthy", lambda: self.state() == "unhealthy")
+        self.assertEqual(self.codes(), ["double_bit_ecc", "row_remap_pending"])
+        self.assertIn("2 uncorrected memory errors", self.health()["health"]["reasons"][0])
+
+    def test_what_is_acknowledged_counts_for_nothing_until_it_comes_again(self):
+        self.inject("xid", "74", "--gpu", "0")
+        until("it is degraded", lambda: self.state() == "degraded")
+        self.assertEqual(self.request("POST", "/v1/health/acknowledge", {"gpu": "0", "code": "xid_79"}).status, 404)
+        answer = self.request("POST", "/v1/health/acknowledge", {"gpu": "0", "code": "xid_74"})
+        self.assertEqual(answer.status, 200, answer.body)
+        self.assertEqual((self.state(), self.codes()), ("healthy", ["xid_74"]))
+        self.inject("xid", "74", "--gpu", "0")
+        until("it is degraded again", lambda: self.state() == "degraded")
+        self.assertEqual(self.health()["faults"][0]["count"], 2)
+
+    def test_a_daemon_that_is_killed_forgets_nothing(self):
+        self.inject("xid", "79", "--gpu", "0")
+        until("it is unhealthy", lambda: self.state() == "unhealthy")
+        since = self.health()["faults"][0]["since"]
+        # What is acknowledged is written after what was written before.
+        self.start("written", "true")
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        self.assertEqual((self.state(), self.health()["faults"][0]["since"]), ("unhealthy", since))
+
+    def test_what_nobody_knows_is_refused(self):
+        for body in ({}, {"gpu": 0}, {"gpu": "0", "cod": "x"}, {"gpu": "7"}):
+            answer = self.request("POST", "/v1/health/acknowledge", body)
+            self.assertIn(answer.status, (400, 404), answer.body)
+
+    def test_the_command_line_shows_it_and_says_it_by_its_exit_status(self):
+        self.assertEqual(self.m.run("health").returncode, 0)
+        self.inject("xid", "48", "--gpu", "0")
+        until("it is unhealthy", lambda: self.state() == "unhealthy")
+        shown = self.m.run("health")
+        self.assertEqual(shown.returncode, 1)
+        self.assertIn("xid_48: Xid 48: double-bit ECC error", shown.stdout)
+        self.assertIn("nvidia-smi --gpu-reset", shown.stdout)
+        said = json.loads(self.m.run("health", "--json").stdout)
+        self.assertEqual(said["gpus"][0]["health"]["state"], "unhealthy")
+        self.assertEqual(self.m.run("health", "acknowledge", "0").returncode, 0)
+        self.assertEqual(self.m.run("health").returncode, 0)
+        self.assertEqual(self.m.run("health", "acknowledge", "0").returncode, 4)
+        self.assertEqual(self.m.run("health", "acknowledge", "9").returncode, 4)
+
+    def test_a_gpu_is_drained_by_hand_and_stays_so(self):
+        self.assertIn(self.uuid(), self.m.run("gpu", "drain", "0").stdout)
+        job = self.submit("exec sleep 1000")
+        until("it runs on the other", lambda: self.job(job)["gpus"] == [self.uuid(1)])
+        waits = self.submit("exec sleep 1000")
+        self.assertEqual(self.job(waits)["state"], "queued")
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        self.assertEqual(self.job(waits)["state"], "queued")
+        self.assertEqual(self.m.run("gpu", "undrain", "0").returncode, 0)
+        until("it runs there", lambda: self.job(waits)["gpus"] == [self.uuid(0)])
+        self.assertEqual(self.m.run("gpu", "drain", "7").returncode, 4)
+        for one in (job, waits):
+            self.request("DELETE", f"/v1/jobs/{one}")
+
+
+class LeavingTest(HealthCase):
+    config = HealthCase.config + 'on_unhealthy = "end"\n'
+
+    def test_jobs_on_a_gpu_that_turns_unhealthy_are_ended_where_that_is_asked_for(self):
+        self.start("ends", self.load("128MiB", "--hold", "1h"), gpus=["0"])
+        self.start("stays", self.load("128MiB", "--hold", "1h"), gpus=["1"])
+        for tag in ("ends", "stays"):
+            until("it holds memory", lambda: self.job(tag)["memory"]["used"])
+        self.inject("xid", "48", "--gpu", "0")
+        ended = self.wait("ends")
+        self.assertEqual((ended["state"], ended["reason"]), ("killed", "gpu_unhealthy"))
+        self.assertIn("Xid 48", ended["reason_detail"])
+        self.assertEqual(self.job("stays")["state"], "running")
+        self.request("DELETE", "/v1/jobs/stays")
+
+
+class MovingTest(HealthCase):
+    config = HealthCase.config + 'on_unhealthy = "move"\n[suspend]\npatience = "1m"\n'
+
+    def test_jobs_on_a_gpu_that_turns_unhealthy_are_moved_where_that_is_asked_for(self):
+        self.start("moves", self.load("128MiB", "--verify", "--kernel-time", "1ms", "--hold", "1h"), gpus=["0"])
+        until("it holds memory", lambda: self.job("moves")["memory"]["used"])
+        self.inject("xid", "48", "--gpu", "0")
+        until("it is on the other", lambda: self.job("moves")["gpus"] == [self.uuid(1)])
+        self.assertEqual(self.job("moves")["state"], "running")
+        self.request("DELETE", "/v1/jobs/moves")
+
+
+class KernelLogTest(HealthCase):
+    def test_errors_of_before_the_start_are_found_in_the_kernels_log_once(self):
+        bus = "0000:00:06"  # of the first simulated H200
+        log = self.m.dir / "kmsg"
+        log.write_text(f"4,1,1000000,-;NVRM: Xid (PCI:{bus}): 79, pid='<unknown>', GPU has fallen off the bus.\n")
+        self.m.stop_daemon(signal.SIGTERM)
+        config = self.m.dir / "gpumand.toml"
+        config.write_text(config.read_text().replace('kernel_log = ""', f'kernel_log = "{log}"'))
+        self.m.start_daemon()
+        until("it is unhealthy", lambda: self.state() == "unhealthy")
+        self.assertEqual(self.codes(), ["xid_79"])
+        self.request("POST", "/v1/health/acknowledge", {"gpu": "0"})
+        self.m.stop_daemon(signal.SIGTERM)
+        self.m.start_daemon()
+        until("it was looked at", lambda: self.state() != "unknown")
+        self.assertEqual((self.state(), self.health()["faults"][0]["count"]), ("healthy", 1))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
