@@ -131,7 +131,7 @@ api::Quota QuotaView(Service& service, const QuotaKey& key, const api::QuotaLimi
   queued = book.Queued(kind, key.name);
   const auto& accounts = project ? book.snapshot().projects : book.snapshot().users;
   const auto row = book.AccountOf(kind, key.name);
-  view.used = {running, gpus, queued, accounts[row].window_gpu_seconds / 3600};
+  view.used = {running, gpus, queued, accounts[row].window_gpu_seconds / 3600, std::nullopt};
   return view;
 }
 
@@ -170,12 +170,15 @@ void SetQuota(Service& service, const ExchangePtr& exchange, const PathParameter
   if (!key) return SendError(exchange, key.error());
   const auto update = api::Decode<api::QuotaUpdate>(request.body);
   if (!update) return SendError(exchange, update.error());
+  if (update->shares && !(*update->shares > 0))
+    return SendError(exchange, {ErrorCode::kInvalidArgument, "shares: must be more than 0", {}});
   const auto it = service.queue_books().quotas.find(*key);
   api::QuotaLimits limits = it == service.queue_books().quotas.end() ? api::QuotaLimits{} : it->second;
   Change(limits.running_jobs, update->running_jobs, update->clear_running_jobs);
   Change(limits.gpus, update->gpus, update->clear_gpus);
   Change(limits.queued_jobs, update->queued_jobs, update->clear_queued_jobs);
   Change(limits.gpu_hours, update->gpu_hours, update->clear_gpu_hours);
+  Change(limits.shares, update->shares, update->clear_shares);
   service.ChangeBooks(
       Entry(*key, limits), [key = *key, limits](QueueBooks& books) { books.quotas[key] = limits; },
       [&service, exchange, key = *key, limits](const Result<>& stored) {

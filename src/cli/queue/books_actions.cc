@@ -104,9 +104,9 @@ Result<int> SetQuota(Session& session, const QuotaSettings& s) {
   GPUMAN_ASSIGN(const auto subject, SubjectOf(s));
   const auto& u = s.update;
   if (!u.running_jobs && !u.gpus && !u.queued_jobs && !u.gpu_hours && !u.clear_running_jobs &&
-      !u.clear_gpus && !u.clear_queued_jobs && !u.clear_gpu_hours)
+      !u.clear_gpus && !u.clear_queued_jobs && !u.clear_gpu_hours && !u.shares && !u.clear_shares)
     return base::Fail(ErrorCode::kInvalidArgument, "there is nothing to limit",
-                      "give --running-jobs, --gpus, --queued-jobs or --gpu-hours");
+                      "give --running-jobs, --gpus, --queued-jobs, --gpu-hours or --shares");
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto quota, api::SetQuota(daemon, subject.kind, subject.name, s.update));
   return Show(session, quota, [&] { return RenderQuotas({quota}, session.look()); });
@@ -151,6 +151,15 @@ Result<double> ParseHours(const std::string& text) {
     return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number of hours", text),
                       "write 100 or 0.5");
   return hours;
+}
+
+Result<double> ParseShares(const std::string& text) {
+  char* end = nullptr;
+  const double shares = std::strtod(text.c_str(), &end);
+  if (text.empty() || end != text.c_str() + text.size() || !(shares > 0 && shares < 1e9))
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number of shares", text),
+                      "write 2 or 0.5");
+  return shares;
 }
 
 }  // namespace
@@ -220,7 +229,9 @@ std::vector<Command> QuotaCommands() {
        {"-g,--gpus,--max-running-gpus", "N", "On so many GPUs", Limit(u.gpus, u.clear_gpus, integer)},
        {"--queued-jobs,--max-queued-jobs", "N", "So many wait",
         Limit(u.queued_jobs, u.clear_queued_jobs, integer)},
-       {"--gpu-hours", "HOURS", "So much time of GPUs", Limit(u.gpu_hours, u.clear_gpu_hours, ParseHours)}});
+       {"--gpu-hours", "HOURS", "So much time of GPUs", Limit(u.gpu_hours, u.clear_gpu_hours, ParseHours)},
+       {"--shares", "N", "No limit: so many shares of fair share, where others have one",
+        Limit(u.shares, u.clear_shares, ParseShares)}});
   return {
       {"set", "Limit what a user or a project may have",
        "gpuman quota set --user ada --gpus 4 --gpu-hours 500", "", 0, 0, std::move(set),

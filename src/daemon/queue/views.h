@@ -21,6 +21,11 @@ void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer
 // Its row in snapshot.waiting; kNone: it does not wait.
 queue::Index RowOf(const queue::Snapshot& snapshot, base::JobId job);
 
+// What it is in front by. Looks at all jobs: for one job, not for lists.
+void ShowAdvantage(const Dispatcher::View& look, queue::Index row, api::JobView& view);
+// Into the rows of users and of projects.
+void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::StatsView& view);
+
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
                       const jobs::Supervisor& jobs, const NameOfUid& name_of);
 
