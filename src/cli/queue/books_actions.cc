@@ -21,7 +21,7 @@ using Words = std::vector<std::string>;
 
 struct ReserveSettings {
   api::ReservationRequest request;
-  std::optional<base::WallTime> start;
+  std::optional<std::string> start, zone;
   std::optional<base::Millis> duration;
   bool all = false, active = false, timeline = false;
   std::optional<std::string> user, status, range;
@@ -41,7 +41,8 @@ Result<int> CreateReservation(Session& session, ReserveSettings s) {
   if (!s.start || !s.duration || s.request.user.empty())
     return base::Fail(ErrorCode::kInvalidArgument, "a reservation needs --user, --start and --duration",
                       "gpuman reserve create --user ada --gpus 2 --start 14:00 --duration 2h");
-  s.request.start = *s.start;
+  const auto now = SystemClock().Wall();
+  GPUMAN_ASSIGN(s.request.start, s.zone ? ParseTimeIn(*s.zone, *s.start, now) : ParseTime(*s.start, now));
   s.request.duration = *s.duration;
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto made, api::CreateReservation(daemon, s.request));
@@ -166,7 +167,6 @@ Result<double> ParseShares(const std::string& text) {
 
 std::vector<Command> ReserveCommands() {
   const auto s = std::make_shared<ReserveSettings>();  // shared by the options and the actions
-  const auto now = SystemClock().Wall();
   auto& request = s->request;
   return {
       {"create",
@@ -180,10 +180,9 @@ std::vector<Command> ReserveCommands() {
          TakeInto(request.count, [](const std::string& t) { return ParseInteger(t, 1, 1024); })},
         {"--gpu,--gpu-spec", "GPUS", "Or exactly these: 0,2 or 0-3",
          TakeInto(request.devices, [](const std::string& t) { return ParseGpus(t); })},
-        {"--start", "TIME", "From: 14:00, '2026-01-28 14:00', now",
-         TakeInto(s->start, [now](const std::string& t) { return ParseTime(t, now); })},
+        {"--start", "TIME", "From: 14:00, '2026-01-28 14:00', now", TakeText(s->start)},
         {"--duration", "TIME", "So long: 2h, 30m, 1h30m", TakeInto(s->duration, ParseSpan)},
-        {"--timezone", "ZONE", "", [](const std::string&) -> Result<> { return {}; }}},
+        {"--timezone", "ZONE", "The start is local time there: Europe/Berlin", TakeText(s->zone)}},
        [s](Session& session, const Words&) { return CreateReservation(session, *s); }},
       {"list",
        "List reservations",

@@ -22,7 +22,7 @@ using base::Result;
 using queue::WallTime;
 
 constexpr base::Millis kAfterTrouble{5'000};
-constexpr base::Millis kLongestSleep{3'600'000};  // the wall clock may be set meanwhile
+constexpr base::Millis kLongestSleep{60'000};  // the wall clock may be set meanwhile
 
 std::vector<std::string> NamesOf(const queue::GpuSet& set, const queue::Snapshot& snapshot) {
   std::vector<std::string> names;
@@ -98,11 +98,18 @@ void Dispatcher::Pass() {
 
 void Dispatcher::SetTimer(std::optional<WallTime> at, WallTime now) {
   timer_.cancel();
+  wake_at_ = at;
   if (!at) return;
   timer_.expires_after(std::clamp(*at - now, base::Millis{1}, kLongestSleep));
   timer_.async_wait([self = self_](boost::system::error_code error) {
-    if (!error && *self) (*self)->Wake();
+    if (!error && *self) (*self)->OnTimer();
   });
+}
+
+void Dispatcher::OnTimer() {
+  const WallTime now = clock_.Wall();
+  if (wake_at_ && now < *wake_at_) return SetTimer(wake_at_, now);
+  Wake();
 }
 
 // Orders change the book: what they need of the snapshot is taken out of it first.

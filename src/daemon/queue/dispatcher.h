@@ -157,6 +157,7 @@ class Dispatcher {
   void Moved(base::JobId job, const std::vector<std::string>& gpus, bool there);
   base::Result<> MayGoTo(base::JobId job, const std::string& gpu);
   void SetTimer(std::optional<queue::WallTime> at, queue::WallTime now);
+  void OnTimer();
   void PutWaiting(const jobs::Job& job);
   void PutActive(const jobs::Job& job);
   void Refresh(Active& active);
@@ -190,9 +191,10 @@ class Dispatcher {
   bool pass_posted_ = false;
   base::MonoTime next_pass_{};
   base::MonoTime next_look_{};
-  base::MonoTime stuck_until_{};     // the disk took no start: no more are tried before then
-  boost::asio::steady_timer timer_;  // of the plan
-  boost::asio::steady_timer pause_;  // between passes that take long
+  base::MonoTime stuck_until_{};            // the disk took no start: no more are tried before then
+  std::optional<queue::WallTime> wake_at_;  // named by the plan
+  boost::asio::steady_timer timer_;         // for that
+  boost::asio::steady_timer pause_;         // between passes that take long
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Dispatcher*> self_;
 };
