@@ -170,8 +170,6 @@ void SetQuota(Service& service, const ExchangePtr& exchange, const PathParameter
   if (!key) return SendError(exchange, key.error());
   const auto update = api::Decode<api::QuotaUpdate>(request.body);
   if (!update) return SendError(exchange, update.error());
-  if (update->shares && !(*update->shares > 0))
-    return SendError(exchange, {ErrorCode::kInvalidArgument, "shares: must be more than 0", {}});
   const auto it = service.queue_books().quotas.find(*key);
   api::QuotaLimits limits = it == service.queue_books().quotas.end() ? api::QuotaLimits{} : it->second;
   Change(limits.running_jobs, update->running_jobs, update->clear_running_jobs);

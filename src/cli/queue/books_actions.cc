@@ -157,7 +157,7 @@ Result<double> ParseHours(const std::string& text) {
 Result<double> ParseShares(const std::string& text) {
   char* end = nullptr;
   const double shares = std::strtod(text.c_str(), &end);
-  if (text.empty() || end != text.c_str() + text.size() || !(shares > 0 && shares < 1e9))
+  if (text.empty() || end != text.c_str() + text.size() || !(shares >= 0.001 && shares <= 1e9))
     return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number of shares", text),
                       "write 2 or 0.5");
   return shares;
