@@ -36,7 +36,7 @@ void SetLimits(queue::Book& book, const QueueBooks& books, base::Millis window, 
   const auto kind = key.subject == "project" ? queue::AccountKind::kProject : queue::AccountKind::kUser;
   book.SetQuota(kind, key.name,
                 {limits.running_jobs, limits.gpus, limits.queued_jobs, limits.gpu_hours, window});
-  book.SetShares(kind, key.name, limits.shares.value_or(1));
+  book.SetShares(kind, key.name, limits.shares.value_or(kind == queue::AccountKind::kUser ? 1 : 0));
 }
 
 }  // namespace

@@ -56,10 +56,10 @@ void ReleaseName(auto& names, Index row) {
 }
 
 Index RowOf(std::unordered_map<std::string, Index>& names, std::vector<Account>& table,
-            std::vector<int>& queued, std::string_view name) {
+            std::vector<int>& queued, std::string_view name, double shares) {
   const auto [at, made] = names.emplace(std::string(name), static_cast<Index>(table.size()));
   if (made) {
-    table.push_back(Account{.name = std::string(name)});
+    table.push_back(Account{.name = std::string(name), .shares = shares});
     queued.push_back(0);
   }
   return at->second;
@@ -247,9 +247,9 @@ std::optional<Index> Book::RowOfRunning(JobId id) const {
 }
 
 Index Book::AccountOf(AccountKind kind, std::string_view name) {
-  if (kind == AccountKind::kUser) return RowOf(users_, snapshot_.users, queued_by_user_, name);
+  if (kind == AccountKind::kUser) return RowOf(users_, snapshot_.users, queued_by_user_, name, 1);
   if (name.empty()) return kNone;
-  return RowOf(projects_, snapshot_.projects, queued_by_project_, name);
+  return RowOf(projects_, snapshot_.projects, queued_by_project_, name, 0);
 }
 
 Index Book::MemberOf(Index user, Index project) {

@@ -256,6 +256,8 @@ TEST(QueuePass, AProjectThatUsedLessGoesFirst) {
   lab.book.Charge("ann", "speech", {1, 1}, kStart - 24h, kStart - 1h);
   lab.Waits(Of("vision"), "ann");
   lab.Waits(Of("speech"), "ann");
+  EXPECT_EQ(Text(lab.Decide().starts), "1:0") << "names that nobody gave shares mean nothing";
+  for (const char* project : {"vision", "speech"}) lab.book.SetShares(AccountKind::kProject, project, 1);
   EXPECT_EQ(Text(lab.Decide().starts), "2:0");
 }
 
@@ -264,6 +266,7 @@ TEST(QueuePass, WithinAProjectWhoUsedLessGoesFirst) {
   lab.book.Charge("ann", "vision", {4, 4}, kStart - 24h, kStart - 1h);
   lab.book.Charge("cat", "vision", {1, 1}, kStart - 24h, kStart - 1h);
   lab.book.Charge("ann", "speech", {1, 1}, kStart - 24h, kStart - 1h);
+  for (const char* project : {"vision", "speech"}) lab.book.SetShares(AccountKind::kProject, project, 1);
   lab.Waits(Of("vision"), "ann");
   lab.Waits(Of("vision"), "cat");
   EXPECT_EQ(Text(lab.Decide().starts), "2:0");
@@ -274,6 +277,7 @@ TEST(QueuePass, SharesOfAProjectSayWhatIsMuchForIt) {
   lab.book.Charge("ann", "vision", {2, 2}, kStart - 24h, kStart - 1h);
   lab.book.Charge("cat", "speech", {1, 1}, kStart - 24h, kStart - 1h);
   lab.book.SetShares(AccountKind::kProject, "vision", 4);
+  lab.book.SetShares(AccountKind::kProject, "speech", 1);
   lab.Waits(Of("speech"), "cat");
   lab.Waits(Of("vision"), "ann");
   EXPECT_EQ(Text(lab.Decide().starts), "2:0");
@@ -288,6 +292,7 @@ TEST(QueuePass, FairSharesArePartsOfPartsAndAMeanOfBothLevels) {
   lab.book.Charge("bob", "vision", {1, 1}, kStart - 20h, kStart);
   lab.book.Charge("cat", "speech", {1, 1}, kStart - 20h, kStart);
   lab.book.SetShares(AccountKind::kProject, "vision", 3);
+  lab.book.SetShares(AccountKind::kProject, "speech", 1);
   for (const auto& [user, project] : {std::pair("ann", "vision"), {"bob", "vision"}, {"cat", "speech"}})
     lab.Waits(Of(project), user);
   const FairShares fair = FairSharesOf(lab.View(), kStart);
@@ -299,6 +304,15 @@ TEST(QueuePass, FairSharesArePartsOfPartsAndAMeanOfBothLevels) {
   EXPECT_NEAR(fair.members[0].used, 0.6, kNear);
   EXPECT_NEAR(fair.members[0].factor, (std::exp2(-0.8 / 0.75) + std::exp2(-1.5)) / 2, kNear);
   EXPECT_NEAR(fair.members[2].factor, (std::exp2(-0.8) + std::exp2(-1.0)) / 2, kNear);
+}
+
+TEST(QueuePass, ANameMadeUpForEachJobIsWorthNothing) {
+  Lab lab(1);
+  lab.book.Charge("ann", "a", {1, 1}, kStart - 48h, kStart);
+  lab.book.Charge("bob", "", {1, 1}, kStart - 24h, kStart);
+  lab.Waits(Of("new"), "ann");
+  lab.Waits(Of(""), "bob");
+  EXPECT_EQ(Text(lab.Decide().starts), "2:0");
 }
 
 TEST(QueuePass, AJobWithoutATimeLimitStandsLikeOneOfHours) {

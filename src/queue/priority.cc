@@ -104,30 +104,47 @@ Rate RateOf(const Snapshot& snapshot, const Need& need) {
   return {gpus, gpus * std::min(1.0, static_cast<double>(need.memory.count) / whole)};
 }
 
+Index LevelOf(const Snapshot& snapshot, const Member& member) {
+  return member.project != kNone && snapshot.projects[member.project].shares > 0 ? member.project : kNone;
+}
+
 FairShares FairSharesOf(const Snapshot& snapshot, WallTime now) {
   const auto [used, active] = UsedBy(snapshot, now);
-  const std::size_t nobodys = snapshot.projects.size();
-  const auto project_of = [&](const Member& member) {
-    return member.project == kNone ? nobodys : member.project;
+  const std::size_t rest = snapshot.projects.size();
+  const auto level_of = [&](const Member& member) {
+    const Index project = LevelOf(snapshot, member);
+    return project == kNone ? rest : project;
   };
-  std::vector<Level> within(nobodys + 1);
+  std::vector<Level> within(rest + 1);
   Level among;
-  for (std::size_t i = 0; i < used.size(); ++i)
-    within[project_of(snapshot.members[i])].Add(snapshot.users[snapshot.members[i].user].shares, used[i],
-                                                active[i]);
+  // Whose projects have no shares is one user there, whatever the names.
+  std::vector<double> rest_used(snapshot.users.size(), 0), rest_active(snapshot.users.size(), 0);
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    const Member& member = snapshot.members[i];
+    if (const std::size_t level = level_of(member); level != rest) {
+      within[level].Add(snapshot.users[member.user].shares, used[i], active[i]);
+      continue;
+    }
+    rest_used[member.user] += used[i];
+    rest_active[member.user] = std::max(rest_active[member.user], active[i]);
+  }
+  for (std::size_t user = 0; user < rest_used.size(); ++user)
+    within[rest].Add(snapshot.users[user].shares, rest_used[user], rest_active[user]);
   const auto shares_of = [&](std::size_t project) {
-    return project == nobodys ? 1 : snapshot.projects[project].shares;
+    return project == rest ? 1 : snapshot.projects[project].shares;
   };
-  for (std::size_t project = 0; project <= nobodys; ++project)
+  for (std::size_t project = 0; project <= rest; ++project)
     among.Add(shares_of(project), within[project].used, within[project].active);
 
   FairShares fair;
-  for (std::size_t project = 0; project <= nobodys; ++project)
+  for (std::size_t project = 0; project <= rest; ++project)
     fair.projects.push_back(among.Of(shares_of(project), within[project].used));
   for (std::size_t i = 0; i < used.size(); ++i) {
     const Member& member = snapshot.members[i];
-    const FairShare& project = fair.projects[project_of(member)];
-    FairShare own = within[project_of(member)].Of(snapshot.users[member.user].shares, used[i]);
+    const std::size_t level = level_of(member);
+    const FairShare& project = fair.projects[level];
+    FairShare own = within[level].Of(snapshot.users[member.user].shares,
+                                     level == rest ? rest_used[member.user] : used[i]);
     own.entitled *= project.entitled;
     own.used = among.Part(used[i]);
     if (among.count > 1) own.factor = (project.factor + own.factor) / 2;

@@ -9,7 +9,7 @@
 // limit is Settings::unlimited_as for a job without one. f says how much of their share its user and its
 // project used lately: 2^(-use / share), 1 for nothing, 1/2 for just the share, towards 0 for more. It is the
 // mean of the project's among the projects and the user's among those of the project; the user's alone where
-// there is one project, or none. All advantages are bounded and waiting is not: a job is overtaken only by
+// no project has shares. All advantages are bounded and waiting is not: a job is overtaken only by
 // those that come within 255 * priority_step + fair_share + short_job after it, so it becomes the first some
 // day whatever else is submitted.
 #pragma once
@@ -34,8 +34,11 @@ struct FairShare {
 // counts. What running jobs used so far counts in.
 struct FairShares {
   std::vector<FairShare> members{};   // of Snapshot::members
-  std::vector<FairShare> projects{};  // of Snapshot::projects; the last one: of jobs without a project
+  std::vector<FairShare> projects{};  // of Snapshot::projects; the last one: of those without shares
 };
+// The project that counts for a member; kNone: all those without shares (0) together. A name made up for each
+// job would be as good as having used nothing otherwise.
+Index LevelOf(const Snapshot& snapshot, const Member& member);
 FairShares FairSharesOf(const Snapshot& snapshot, WallTime now);
 
 // What a job is in front by, in waiting time.

@@ -330,7 +330,7 @@ TEST(Quota, IsOfOneSubject) {
 }
 
 TEST(Reserve, RefusesAZoneThatThereIsNot) {
-  const TestServer server({});
+  const TestServer server({TestServer::Answer(200, "{}")});
   const auto outcome = Gpuman(server, {"reserve", "create", "--user", "ada", "--gpus", "1", "--start",
                                        "14:00", "--duration", "2h", "--timezone", "No/Where"});
   EXPECT_EQ(outcome.status, 2);

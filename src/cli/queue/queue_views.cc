@@ -279,7 +279,8 @@ std::string RenderQuotas(const std::vector<api::Quota>& quotas, const Look& look
   for (const auto& [subject, name, limits, used] : quotas)
     table.Add({subject, name == "*" ? "(each other)" : name, Of(used.running_jobs, limits.running_jobs),
                Of(used.gpus, limits.gpus), Of(used.queued_jobs, limits.queued_jobs),
-               Of(used.gpu_hours, limits.gpu_hours), fmt::format("{:g}", limits.shares.value_or(1))});
+               Of(used.gpu_hours, limits.gpu_hours),
+               limits.shares ? fmt::format("{:g}", *limits.shares) : "-"});
   return table.Render(look);
 }
 

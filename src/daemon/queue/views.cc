@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "queue/priority.h"
 
@@ -121,11 +123,18 @@ void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::S
   };
   if (view.by == "project") {
     for (std::size_t i = 0; i < snapshot.projects.size(); ++i)
-      add(snapshot.projects[i].name, fair.projects[i]);
+      if (snapshot.projects[i].shares > 0) add(snapshot.projects[i].name, fair.projects[i]);
     add("", fair.projects.back());
   } else {
-    for (std::size_t i = 0; i < snapshot.members.size(); ++i)
-      add(snapshot.users[snapshot.members[i].user].name, fair.members[i]);
+    std::set<std::pair<queue::Index, queue::Index>> seen;
+    for (std::size_t i = 0; i < snapshot.members.size(); ++i) {
+      const auto& member = snapshot.members[i];
+      const auto& name = snapshot.users[member.user].name;
+      if (seen.emplace(member.user, queue::LevelOf(snapshot, member)).second)
+        add(name, fair.members[i]);
+      else
+        shown[name].used += fair.members[i].used;
+    }
   }
   for (auto& row : view.rows)
     if (const auto it = shown.find(row.name); it != shown.end()) row.fair_share = it->second;
