@@ -82,8 +82,8 @@ class BadSubmissionsTest(QueueCase):
 
     def test_malformed_scripts_and_directives_name_their_line(self):
         script = self.dir / "job.sh"
-        for text, words in (("#!/bin/sh\n# GPUMAN --gpsu 2\ntrue\n", "job.sh:2"), ("#!/bin/sh\n\n# GPUMAN --time 'x\ntrue\n", "job.sh:3"),
-                            ("#!/bin/sh\n# GFLOW --gpus many\ntrue\n", "job.sh:2")):
+        for text, words in (("#!/bin/sh\n# GPUMAN --gpsu 2\ntrue\n", "job.sh:2: "), ("#!/bin/sh\n\n# GPUMAN --time 'x\ntrue\n", "job.sh: line 3: "),
+                            ("#!/bin/sh\n# GFLOW --gpus many\ntrue\n", "job.sh:2: ")):
             script.write_text(text)
             done = self.m.run("submit", str(script))
             self.assertEqual(done.returncode, 2, done.stderr)
