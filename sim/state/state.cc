@@ -24,6 +24,9 @@ namespace {
 
 std::string StatePath(const std::string& directory) { return directory + "/state"; }
 
+// What profiles.h knows the CUDA version of.
+constexpr std::uint32_t kOldestDriver = 470, kNewestDriver = 599;
+
 std::string Failure(const std::string& what, const std::string& path) {
   return "cannot " + what + " " + path + ": " + std::strerror(errno);
 }
@@ -69,6 +72,9 @@ Expected<void> Fill(Shared& shared, const CreateOptions& options) {
   const auto version = ParseDriverVersion(options.driver_version);
   if (!version)
     return tl::unexpected("driver version must look like 580.159.04, got " + options.driver_version);
+  if (version->major < kOldestDriver || version->major > kNewestDriver)
+    return tl::unexpected("driver " + options.driver_version + " is not simulated; " +
+                          std::to_string(kOldestDriver) + " to " + std::to_string(kNewestDriver) + " are");
   if (options.gpus > kMaxGpus) {
     return tl::unexpected("number of GPUs must be 0 to " + std::to_string(kMaxGpus) + ", got " +
                           std::to_string(options.gpus));

@@ -26,6 +26,8 @@ TEST(CreateState, RefusesWhatMakesNoMachine) {
   EXPECT_FALSE(State::Create(directory, {.gpus = kMaxGpus + 1}).has_value());
   EXPECT_FALSE(State::Create(directory, {.memory_total = 1 << 20}).has_value());
   EXPECT_FALSE(State::Create(directory, {.driver_version = "new"}).has_value());
+  EXPECT_FALSE(State::Create(directory, {.driver_version = "469.1"}).has_value());
+  EXPECT_FALSE(State::Create(directory, {.driver_version = "600.1"}).has_value());
   EXPECT_FALSE(State::Create(directory + "/none", {}).has_value());
   EXPECT_TRUE(std::filesystem::is_empty(directory)) << "a refused creation leaves nothing behind";
 }

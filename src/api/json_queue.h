@@ -239,6 +239,7 @@ void Fields(V& v, T& x) {
   v("gpus", x.gpus);
   v("queued_jobs", x.queued_jobs);
   v("gpu_hours", x.gpu_hours);
+  v("shares", x.shares);
 }
 
 template <typename V, typename T>
@@ -248,6 +249,7 @@ void Fields(V& v, T& x) {
   v.Clearable("gpus", x.gpus, x.clear_gpus);
   v.Clearable("queued_jobs", x.queued_jobs, x.clear_queued_jobs);
   v.Clearable("gpu_hours", x.gpu_hours, x.clear_gpu_hours);
+  v.Clearable("shares", x.shares, x.clear_shares);
 }
 
 template <typename V, typename T>
@@ -278,6 +280,14 @@ requires std::same_as<std::remove_const_t<T>, IgnoredProcessList>
 void Fields(V& v, T& x) { v.Required("ignored", x.ignored); }
 
 template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, FairShare>
+void Fields(V& v, T& x) {
+  v("entitled", x.entitled);
+  v("used", x.used);
+  v("factor", x.factor);
+}
+
+template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, StatsRow>
 void Fields(V& v, T& x) {
   v("name", x.name);
@@ -295,6 +305,7 @@ void Fields(V& v, T& x) {
   v("gpu_byte_hours", x.gpu_byte_hours);
   v("success", x.success);
   v("energy_j", x.energy);
+  v("fair_share", x.fair_share);
 }
 
 template <typename V, typename T>

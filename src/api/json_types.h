@@ -75,6 +75,14 @@ void Fields(V& v, T& x) {
 }
 
 template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, Advantage>
+void Fields(V& v, T& x) {
+  v("priority_s", x.priority);
+  v("fair_share_s", x.fair_share);
+  v("short_job_s", x.short_job);
+}
+
+template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, QueueFields>
 void Fields(V& v, T& x) {
   v("project", x.project);
@@ -95,6 +103,7 @@ void Fields(V& v, T& x) {
   v("conda_env", x.conda_env);
   v("estimated_start", x.estimated_start);
   v("position", x.position);
+  v("advantage", x.advantage);
   v("redo_of", x.redo_of);
   v("suspended_s", x.suspended_total);
 }

@@ -334,6 +334,7 @@ void Check(fields::Reading& r, const QuotaUpdate& update) {
   c.Range("gpus", update.gpus, 0, kMost);
   c.Range("queued_jobs", update.queued_jobs, 0, kMost);
   c.Range("gpu_hours", update.gpu_hours, 0.0, 1e12);
+  c.Range("shares", update.shares, 0.001, 1e9);
 }
 
 void Check(fields::Reading& r, const IgnoredProcess& rule) {

@@ -54,6 +54,12 @@ struct Retries {
   friend bool operator==(const Retries&, const Retries&) = default;
 };
 
+// What a waiting job is in front by, each in waiting time.
+struct Advantage {
+  base::Millis priority{}, fair_share{}, short_job{};
+  friend bool operator==(const Advantage&, const Advantage&) = default;
+};
+
 // The `queue` of a job in the API's answers; null for a job of `gpuman run` that never was in the queue.
 struct QueueFields {
   std::optional<std::string> project;
@@ -75,6 +81,7 @@ struct QueueFields {
   // Of a job that waits; null where nothing can be said.
   std::optional<base::WallTime> estimated_start;
   std::optional<int> position;                  // 1 is the next one
+  std::optional<Advantage> advantage;           // null also in lists
   std::optional<std::int64_t> redo_of;          // the job that this one does again
   std::optional<base::Millis> suspended_total;  // does not count for the time limit
 };

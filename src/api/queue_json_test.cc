@@ -193,6 +193,7 @@ TEST(QueueRequests, RefuseWhatMakesNoSense) {
                   .message,
               HasSubstr("count: no GPU is reserved"));
   EXPECT_THAT(Decode<QuotaUpdate>(R"({"gpus":-1})").error().message, HasSubstr("gpus: -1"));
+  EXPECT_THAT(Decode<QuotaUpdate>(R"({"shares":0})").error().message, HasSubstr("shares: 0"));
   EXPECT_THAT(Decode<IgnoredProcess>(R"({"gpu":"0"})").error().message, HasSubstr("by pid, user or name"));
 }
 

@@ -241,11 +241,13 @@ struct QuotaLimits {
   std::optional<int> gpus;  // of running jobs
   std::optional<int> queued_jobs;
   std::optional<double> gpu_hours;  // used since the window began, see [queue] quota_window
+  std::optional<double> shares{};   // no limit: of fair share; null: one
 };
 struct QuotaUpdate {  // PUT: absent fields stay, null takes the limit away
   std::optional<int> running_jobs, gpus, queued_jobs;
-  std::optional<double> gpu_hours;
-  bool clear_running_jobs = false, clear_gpus = false, clear_queued_jobs = false, clear_gpu_hours = false;
+  std::optional<double> gpu_hours, shares;
+  bool clear_running_jobs = false, clear_gpus = false, clear_queued_jobs = false, clear_gpu_hours = false,
+       clear_shares = false;
 };
 struct Quota {
   std::string subject;  // user, project
@@ -269,6 +271,13 @@ struct IgnoredProcessList {
   std::vector<IgnoredProcess> ignored;
 };
 
+// Parts of all, 0 to 1, and what they are worth: 1 for who used nothing lately, 1/2 for just their part.
+struct FairShare {
+  double entitled = 0;
+  double used = 0;
+  std::optional<double> factor;  // null: a user of several projects has one in each
+};
+
 // GET /v1/stats: one row for each user, project or GPU.
 struct StatsRow {
   std::string name;  // "": jobs without a project
@@ -278,8 +287,9 @@ struct StatsRow {
   base::Millis wait_mean{}, run_mean{};
   double gpu_hours = 0;
   double gpu_byte_hours = 0;
-  std::optional<double> success;  // finished of those that ran to an end, 0 to 1
-  std::optional<double> energy;   // joules; null: not measured
+  std::optional<double> success;          // finished of those that ran to an end, 0 to 1
+  std::optional<double> energy;           // joules; null: not measured
+  std::optional<FairShare> fair_share{};  // as of now; null: of a GPU, or of who has nothing in the queue
 };
 struct StatsView {
   std::string by = "user";

@@ -173,8 +173,13 @@ void ReadQueue(TomlReader& in, Config& config) {
   auto& pass = config.queue.pass;
   in.Time("queue.half_life", pass.half_life, Millis(3'600'000), 3650 * kDay);
   in.Time("queue.fair_share", pass.fair_share, Millis(0), 3650 * kDay);
+  in.Time("queue.priority_step", pass.priority_step, Millis(0), kDay);
+  in.Time("queue.short_job", pass.short_job, Millis(0), 3650 * kDay);
+  in.Time("queue.short_scale", pass.short_scale, Millis(1000), 3650 * kDay);
+  in.Time("queue.unlimited_as", pass.unlimited_as, Millis(1000), 3650 * kDay);
   in.Time("queue.presumed_time", pass.presumed, Millis(1000), 3650 * kDay);
   in.Time("queue.patience", pass.patience, Millis(0), 3650 * kDay);
+  in.Count("queue.keep_ratio", pass.keep_ratio, 0, 1000);
   in.Time("queue.slack", pass.slack, Millis(0), 3650 * kDay);
   in.Flag("queue.preempt", pass.preempt);
   in.Time("queue.preempt_wait", pass.preempt_wait, Millis(0), 3650 * kDay);

@@ -152,6 +152,8 @@ void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   // Its GPU may be another's by now: its turn comes by the queue.
   if (job.queued && !*place && service.queue().WantBack(job.id))
     return SendJson(exchange, api::Encode(service.ViewWithQueue(job)));
+  if (job.queued && *place)
+    return service.queue().BringTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
   auto answer =
       *place ? AnswerWhenOn(service, exchange, job.id, **place) : AnswerWhenThere(service, exchange, job.id);
   suspender->Resume(job.id, std::move(*place), std::move(answer));
@@ -164,6 +166,7 @@ void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
     return SendError(exchange, {base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?", {}});
   auto* suspender = service.SuspenderFor(job);
   if (!suspender) return SendError(exchange, Service::NotRunning(job));
+  if (job.queued) return service.queue().MoveTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
   suspender->Move(job.id, **place, AnswerWhenOn(service, exchange, job.id, **place));
 }
 
@@ -197,7 +200,7 @@ void AddJobRoutes(http::Router& router, Service& service) {
   });
   router.Add("GET", "/v1/jobs/{ref}",
              OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
-               SendJson(exchange, api::Encode(service.ViewWithQueue(job)));
+               SendJson(exchange, api::Encode(service.ViewInFull(job)));
              }));
   router.Add("PATCH", "/v1/jobs/{ref}",
              OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {

@@ -131,7 +131,7 @@ api::Quota QuotaView(Service& service, const QuotaKey& key, const api::QuotaLimi
   queued = book.Queued(kind, key.name);
   const auto& accounts = project ? book.snapshot().projects : book.snapshot().users;
   const auto row = book.AccountOf(kind, key.name);
-  view.used = {running, gpus, queued, accounts[row].window_gpu_seconds / 3600};
+  view.used = {running, gpus, queued, accounts[row].window_gpu_seconds / 3600, std::nullopt};
   return view;
 }
 
@@ -176,6 +176,7 @@ void SetQuota(Service& service, const ExchangePtr& exchange, const PathParameter
   Change(limits.gpus, update->gpus, update->clear_gpus);
   Change(limits.queued_jobs, update->queued_jobs, update->clear_queued_jobs);
   Change(limits.gpu_hours, update->gpu_hours, update->clear_gpu_hours);
+  Change(limits.shares, update->shares, update->clear_shares);
   service.ChangeBooks(
       Entry(*key, limits), [key = *key, limits](QueueBooks& books) { books.quotas[key] = limits; },
       [&service, exchange, key = *key, limits](const Result<>& stored) {

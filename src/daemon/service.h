@@ -111,6 +111,8 @@ class Service final : private jobs::SupervisorHost,
   void ApplyUsualQuota(const std::string& user);
   // With what the queue says of it. Where many are shown, look at the queue once (queue/views.h).
   api::JobView ViewWithQueue(const jobs::Job& job);
+  // The same, and what a waiting job is in front by.
+  api::JobView ViewInFull(const jobs::Job& job);
   std::string NameOf(uid_t uid) { return names_.Of(uid); }
   jobs::StoreWorker& store() { return *store_; }
   base::WallTime Now() const { return clock_.Wall(); }

@@ -31,25 +31,20 @@ void Service::BeginQueue(const jobs::Settings& settings) {
 
 namespace {
 
-queue::Quota QuotaOf(const QueueBooks& books, base::Millis window, const std::string& subject,
-                     const std::string& name) {
-  auto it = books.quotas.find({subject, name});
-  if (it == books.quotas.end()) it = books.quotas.find({subject, "*"});
-  if (it == books.quotas.end()) return {};
-  queue::Quota quota;
-  quota.running = it->second.running_jobs;
-  quota.gpus = it->second.gpus;
-  quota.queued = it->second.queued_jobs;
-  quota.gpu_hours = it->second.gpu_hours;
-  quota.window = window;
-  return quota;
+void SetLimits(queue::Book& book, const QueueBooks& books, base::Millis window, const QuotaKey& key) {
+  auto it = books.quotas.find(key);
+  if (it == books.quotas.end()) it = books.quotas.find({key.subject, "*"});
+  const auto limits = it == books.quotas.end() ? api::QuotaLimits{} : it->second;
+  const auto kind = key.subject == "project" ? queue::AccountKind::kProject : queue::AccountKind::kUser;
+  book.SetQuota(kind, key.name,
+                {limits.running_jobs, limits.gpus, limits.queued_jobs, limits.gpu_hours, window});
+  book.SetShares(kind, key.name, limits.shares.value_or(kind == queue::AccountKind::kUser ? 1 : 0));
 }
 
 }  // namespace
 
 void Service::ApplyUsualQuota(const std::string& user) {
-  dispatcher_->book().SetQuota(queue::AccountKind::kUser, user,
-                               QuotaOf(books_, config_.queue.quota_window, "user", user));
+  SetLimits(dispatcher_->book(), books_, config_.queue.quota_window, {"user", user});
 }
 
 void Service::TellQueueBooks() {
@@ -60,9 +55,7 @@ void Service::TellQueueBooks() {
   for (const auto& account : book.snapshot().projects) accounts.insert({"project", account.name});
   for (const auto& [key, limits] : books_.quotas)
     if (key.name != "*") accounts.insert(key);
-  for (const auto& key : accounts)
-    book.SetQuota(key.subject == "project" ? queue::AccountKind::kProject : queue::AccountKind::kUser,
-                  key.name, QuotaOf(books_, config_.queue.quota_window, key.subject, key.name));
+  for (const auto& key : accounts) SetLimits(book, books_, config_.queue.quota_window, key);
   std::vector<queue::ReservationOf> reservations;
   for (const auto& [id, kept] : books_.reservations)
     reservations.push_back(
@@ -118,9 +111,11 @@ void Service::AddUp(StatsBy by, base::WallTime since, base::WallTime until,
     if (!jobs::IsEnded(*job)) stats->Add(*job);
   store_->Read([this, stats, since, until, done = std::move(done)](jobs::Store& store) {
     auto read = store.EachRun(since, until, [&](const jobs::RunAccount& run) { stats->Add(run); });
-    boost::asio::post(loop_, [stats, read, done] {
+    boost::asio::post(loop_, [this, stats, read, done] {
       if (!read) return done(Fail(read.error()));
-      done(stats->View());
+      auto view = stats->View();
+      ShowFairShares(dispatcher_->book().View(clock_.Mono()), clock_.Wall(), view);
+      done(std::move(view));
     });
   });
 }
@@ -149,6 +144,14 @@ void Service::OnRecorded(jobs::Job& job, const keeper::Record& record) {
   const auto* const clock = std::get_if<keeper::ClockPaused>(&record.body);
   if (clock && clock->paused) SettleEnergy(job, readings);
   if (clock && !clock->paused) ContinueEnergy(job, readings);
+}
+
+api::JobView Service::ViewInFull(const jobs::Job& job) {
+  auto view = ViewWithQueue(job);
+  if (!view.queue || !jobs::IsWaiting(job)) return view;
+  const auto look = dispatcher_->Look();
+  ShowAdvantage(look, RowOf(look.snapshot, job.id), view);
+  return view;
 }
 
 void Service::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {

@@ -69,6 +69,42 @@ base::Result<> MayQueue(const Account& account, std::string_view what, int queue
                            account.name, queued, more, *account.quota.queued));
 }
 
+base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu, WallTime now) {
+  const Running& job = snapshot.running[running];
+  const Gpu& info = snapshot.gpus[gpu];
+  const auto no = [&](std::string why) {
+    return Fail(ErrorCode::kConflict,
+                fmt::format("job {} cannot go to GPU {} now: {}", job.id.value, info.index, why),
+                job.phase == Phase::kSuspended ? "without --gpu it comes back by itself when its turn comes"
+                                               : "`gpuman info` shows who has which GPU");
+  };
+  if (job.gpus.count() != 1) return no(fmt::format("it has {} GPUs, not one", job.gpus.count()));
+  if (job.phase == Phase::kSuspended && Tally(snapshot).Refuses(job) != Reason::kStarts)
+    return no("the quota of its user or project allows it no GPU beside the others");
+  const Room room(snapshot, now);
+  Wish wish{.need = snapshot.needs[job.need], .user = job.user, .job = job.id, .host_counted = true};
+  wish.need.gpus = 1;
+  wish.need.exact = false;
+  wish.need.possible = GpuSet().set(gpu);
+  wish.end = room.EndOf(job);
+  if (room.Find(wish)) return {};
+  switch (room.WhyNot(wish)) {
+    case Reason::kReservation:
+      return no("it is reserved for others while the job may run");
+    case Reason::kUnmanaged:
+      return no("it is in use by " + info.holder);
+    case Reason::kUnavailable:
+      return no(info.lost ? "it is lost" : info.drained ? "it is drained" : "the queue does not use it");
+    default:
+      break;
+  }
+  std::string others;
+  for (const Holder& holder : room.slots()[gpu].holders)
+    if (holder.running != kNone)
+      others += fmt::format("{}{}", others.empty() ? "" : ", ", snapshot.running[holder.running].id.value);
+  return no(others.empty() ? "too little of its memory is free" : "it has no room beside job " + others);
+}
+
 base::Result<GpuSet> PickReserved(const Snapshot& snapshot, int count, WallTime start, WallTime end,
                                   WallTime now) {
   const Room room(snapshot, now);

@@ -17,6 +17,11 @@ base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, Index user
 // kUnsatisfiable where `more` jobs beside the `queued` ones that wait would pass a quota of queued jobs.
 base::Result<> MayQueue(const Account& account, std::string_view what, int queued, int more);
 
+// kConflict, with who is in the way, where a job that runs or is suspended cannot go to this GPU now:
+// somebody asks for it by name, so what the job asked for itself does not matter. Not for jobs on several
+// GPUs.
+base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu, WallTime now);
+
 // `count` GPUs to keep from `start` to `end`: those that are free first then, and of those the ones with the
 // highest index. kUnsatisfiable where other reservations leave too few.
 base::Result<GpuSet> PickReserved(const Snapshot& snapshot, int count, WallTime start, WallTime end,

@@ -13,7 +13,7 @@ bool Yields(const Room& room, const Ranks& ranks, const Holder& holder, const Wi
   if (holder.running == kNone || wish.need.preemptible || !snapshot.settings.preempt) return false;
   const Running& job = snapshot.running[holder.running];
   return snapshot.needs[job.need].preemptible &&
-         ranks.Of(room.now(), job.user, job.need, job.priority) > wish.rank;
+         ranks.Of(room.now(), job.member, job.need, job.priority) > wish.rank;
 }
 
 // When so much of this GPU is free that the job can be there.

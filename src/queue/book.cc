@@ -56,10 +56,10 @@ void ReleaseName(auto& names, Index row) {
 }
 
 Index RowOf(std::unordered_map<std::string, Index>& names, std::vector<Account>& table,
-            std::vector<int>& queued, std::string_view name) {
+            std::vector<int>& queued, std::string_view name, double shares) {
   const auto [at, made] = names.emplace(std::string(name), static_cast<Index>(table.size()));
   if (made) {
-    table.push_back(Account{.name = std::string(name)});
+    table.push_back(Account{.name = std::string(name), .shares = shares});
     queued.push_back(0);
   }
   return at->second;
@@ -70,6 +70,7 @@ void SetCommon(Row& row, const auto& common) {
   row.need = common.need;
   row.user = common.user;
   row.project = common.project;
+  row.member = common.member;
   row.array = common.array;
   row.group = common.group;
 }
@@ -135,11 +136,8 @@ void Book::SetWindow(AccountKind kind, std::string_view name, double gpu_seconds
 void Book::Charge(std::string_view user, std::string_view project, const Rate& rate, WallTime from,
                   WallTime to) {
   const Millis half_life = snapshot_.settings.half_life;
-  const Index row = AccountOf(AccountKind::kUser, user);
-  snapshot_.users[row].usage.Add(rate, from, to, half_life);
-  if (project.empty()) return;
-  const Index other = AccountOf(AccountKind::kProject, project);
-  snapshot_.projects[other].usage.Add(rate, from, to, half_life);
+  const Index row = MemberOf(AccountOf(AccountKind::kUser, user), AccountOf(AccountKind::kProject, project));
+  snapshot_.members[row].usage.Add(rate, from, to, half_life);
 }
 
 void Book::PutWaiting(const WaitingJob& job, const Request& request) {
@@ -195,7 +193,7 @@ void Book::EraseWaiting(Index row) {
   snapshot_.waiting.pop_back();
   if (row < snapshot_.waiting.size()) places_[snapshot_.waiting[row].id.value].row = row;
   CountQueued(old, -1);
-  Release({old.need, old.user, old.project, old.array, old.group});
+  Release({old.need, old.user, old.project, old.member, old.array, old.group});
 }
 
 void Book::EraseRunning(Index row) {
@@ -205,7 +203,7 @@ void Book::EraseRunning(Index row) {
   clocks_[row] = clocks_.back();
   clocks_.pop_back();
   if (row < snapshot_.running.size()) places_[snapshot_.running[row].id.value].row = row;
-  Release({old.need, old.user, old.project, old.array, old.group});
+  Release({old.need, old.user, old.project, old.member, old.array, old.group});
 }
 
 void Book::SetDependency(JobId id, DependencyState state) {
@@ -242,10 +240,23 @@ std::optional<Index> Book::RowOfWaiting(JobId id) const {
   return at->second.row;
 }
 
+std::optional<Index> Book::RowOfRunning(JobId id) const {
+  const auto at = places_.find(id.value);
+  if (at == places_.end() || !at->second.runs) return std::nullopt;
+  return at->second.row;
+}
+
 Index Book::AccountOf(AccountKind kind, std::string_view name) {
-  if (kind == AccountKind::kUser) return RowOf(users_, snapshot_.users, queued_by_user_, name);
+  if (kind == AccountKind::kUser) return RowOf(users_, snapshot_.users, queued_by_user_, name, 1);
   if (name.empty()) return kNone;
-  return RowOf(projects_, snapshot_.projects, queued_by_project_, name);
+  return RowOf(projects_, snapshot_.projects, queued_by_project_, name, 0);
+}
+
+Index Book::MemberOf(Index user, Index project) {
+  const auto key = std::uint64_t{project} << 32 | user;
+  const auto [at, made] = members_.emplace(key, static_cast<Index>(snapshot_.members.size()));
+  if (made) snapshot_.members.push_back({user, project, {}});
+  return at->second;
 }
 
 Need Book::NeedOf(const Request& request) const {
@@ -301,6 +312,7 @@ Book::Common Book::Acquire(std::string_view user, const Request& request) {
   common.need = AcquireNeed(request);
   common.user = AccountOf(AccountKind::kUser, user);
   common.project = AccountOf(AccountKind::kProject, request.project);
+  common.member = MemberOf(common.user, common.project);
   if (request.array) {
     const std::string name = std::to_string(request.array->array.value);
     common.array = AcquireName(arrays_, snapshot_.arrays, name, {name, request.array->limit});

@@ -65,7 +65,7 @@ class Book {
   void SetShares(AccountKind kind, std::string_view name, double shares);
   void SetQuota(AccountKind kind, std::string_view name, const Quota& quota);
   void SetWindow(AccountKind kind, std::string_view name, double gpu_seconds, WallTime relief);
-  // A run that ended: for fair share, of its user and project.
+  // A run that ended: for the fair share of its user within its project.
   void Charge(std::string_view user, std::string_view project, const Rate& rate, WallTime from, WallTime to);
 
   // Of a job that waits or runs already: replaces it. A job is one or the other.
@@ -84,8 +84,12 @@ class Book {
   int Queued(AccountKind kind, std::string_view name) const;
   // Its place in Snapshot::waiting, and so in Plan::verdicts; nullopt: it does not wait.
   std::optional<Index> RowOfWaiting(JobId id) const;
+  // Its place in Snapshot::running; nullopt: it was not started, or has ended.
+  std::optional<Index> RowOfRunning(JobId id) const;
   // The account's row, made where there is none; kNone for the project without a name.
   Index AccountOf(AccountKind kind, std::string_view name);
+  // The same for a user within a project, by their rows.
+  Index MemberOf(Index user, Index project);
   // What a request needs of this machine.
   Need NeedOf(const Request& request) const;
 
@@ -114,7 +118,7 @@ class Book {
   };
   // What a waiting and a running row have in common.
   struct Common {
-    Index need = kNone, user = kNone, project = kNone, array = kNone, group = kNone;
+    Index need = kNone, user = kNone, project = kNone, member = kNone, array = kNone, group = kNone;
   };
 
   Common Acquire(std::string_view user, const Request& request);
@@ -136,6 +140,7 @@ class Book {
   std::unordered_multimap<std::size_t, Index> needs_by_hash_{};
   std::vector<Index> free_needs_{};
   std::unordered_map<std::string, Index> users_{}, projects_{};
+  std::unordered_map<std::uint64_t, Index> members_{};  // by project and user
   Names arrays_{}, groups_{};
   std::vector<int> queued_by_user_{}, queued_by_project_{};
 };

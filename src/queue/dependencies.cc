@@ -38,10 +38,10 @@ std::string Describe(const Reference& reference) {
     case Reference::Kind::kTask:
       return fmt::format("task {} of array {}", reference.task, reference.id.value);
     case Reference::Kind::kRecent:
-      return reference.back == 0 ? std::string("an earlier job of yours (@)")
-                                 : fmt::format("an earlier job of yours (@~{})", reference.back);
+      return reference.back == 0 ? std::string("earlier job of yours (@)")
+                                 : fmt::format("earlier job of yours (@~{})", reference.back);
     case Reference::Kind::kTag:
-      return fmt::format("a job with the tag '{}'", reference.tag);
+      return fmt::format("job with the tag '{}'", reference.tag);
   }
   return {};
 }

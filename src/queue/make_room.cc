@@ -133,7 +133,8 @@ std::optional<Making> MakeRoomByPreempting(const Room& room, const Ranks& ranks,
     const bool urgent = job.priority < wish.priority ||
                         (!wish.need.preemptible && room.now() >= wish.since + snapshot.settings.preempt_wait);
     return snapshot.settings.preempt && snapshot.needs[job.need].preemptible && urgent &&
-           job.phase == Phase::kRunning && ranks.Of(room.now(), job.user, job.need, job.priority) > wish.rank;
+           job.phase == Phase::kRunning &&
+           ranks.Of(room.now(), job.member, job.need, job.priority) > wish.rank;
   };
   std::vector<std::pair<std::size_t, std::vector<Index>>> candidates;
   for (std::size_t gpu = 0; gpu < room.slots().size(); ++gpu) {

@@ -76,7 +76,7 @@ class Passing {
       const Reason reason = ReasonToWait(job);
       if (reason == Reason::kStarts) {
         const bool plain = tally_.IsFree(job) && !snapshot_.paused && !room_.IsPrivileged(job.user);
-        ranked.push_back({ranks_.Of(std::max(job.since, job.begin), job.user, job.need, job.priority), i,
+        ranked.push_back({ranks_.Of(std::max(job.since, job.begin), job.member, job.need, job.priority), i,
                           plain ? job.need : kNone});
         continue;
       }
@@ -87,7 +87,7 @@ class Passing {
     for (std::uint32_t i = 0; i < snapshot_.running.size(); ++i) {
       const Running& job = snapshot_.running[i];
       if (job.phase == Phase::kSuspended && job.wants_back)
-        ranked.push_back({ranks_.Of(job.since, job.user, job.need, job.priority),
+        ranked.push_back({ranks_.Of(job.since, job.member, job.need, job.priority),
                           static_cast<std::uint32_t>(snapshot_.waiting.size()) + i, kNone});
     }
     std::sort(plan_.cancels.begin(), plan_.cancels.end(),
@@ -203,7 +203,7 @@ class Passing {
     Wish wish{.need = snapshot_.needs[job.need], .user = job.user, .job = job.id, .priority = job.priority};
     wish.since = job.since;
     if constexpr (requires { job.begin; }) wish.since = std::max(job.since, job.begin);
-    wish.rank = ranks_.Of(wish.since, job.user, job.need, job.priority);
+    wish.rank = ranks_.Of(wish.since, job.member, job.need, job.priority);
     if (wish.need.time_limit.count() > 0) wish.end = now_ + wish.need.time_limit;
     return wish;
   }
@@ -246,12 +246,21 @@ class Passing {
     const auto ahead = Earliest(room_, ranks_, wish);
     if (!ahead) return kNever;
     kept_ = true;
-    if (const WallTime keep = wish.since + snapshot_.settings.patience; now_ < keep) {
+    if (const WallTime keep = KeptFrom(wish, *ahead); now_ < keep) {
       WakeAt(keep);
       return kNever;
     }
     room_.Claim(wish, ahead->gpus, ahead->at == kNever ? now_ + snapshot_.settings.slack : ahead->at);
     return ahead->at;
+  }
+
+  // When its patience ends: the sooner, the less the others have to wait for it.
+  WallTime KeptFrom(const Wish& wish, const Ahead& ahead) const {
+    const WallTime last = wish.since + snapshot_.settings.patience;
+    const double ratio = snapshot_.settings.keep_ratio;
+    if (ahead.at == kNever || ratio == 0) return last;
+    const double waits = static_cast<double>((ahead.at - wish.since).count());
+    return std::min(last, wish.since + Millis(static_cast<std::int64_t>(waits * ratio / (1 + ratio))));
   }
 
   void WakeAtRelief(const Waiting& job) {

@@ -6,9 +6,9 @@
 //      placement.h).
 //   4. Where the machine has no room, others make it by moving or by leaving (make_room.h), for at most
 //      Settings::attempts jobs a pass.
-//   5. For the first that still has none (EASY backfill), and that has waited for Settings::patience, the
-//   GPUs
-//      that will be free for it first are kept from then on (ahead.h). Who comes after it starts there only
+//   5. For the first that still has none (EASY backfill), when it has waited for Settings::patience or is
+//      nearly there (Settings::keep_ratio), the GPUs that will be free for it first are kept from then on
+//      (ahead.h). Who comes after it starts there only
 //      if its time limit ends before, or if it can be made to leave: a wide job never waits for a stream of
 //      small ones.
 //

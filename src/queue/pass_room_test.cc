@@ -49,6 +49,26 @@ TEST(QueuePassRoom, WhereNoEndIsKnownGpusAreKeptAfterTheFirstHasWaitedLong) {
   EXPECT_TRUE(lab.Decide().starts.empty());
 }
 
+// It has waited for an hour; one GPU will be free for it in half an hour, or in two.
+TEST(QueuePassRoom, GpusAreKeptEarlierForAJobThatIsNearlyThere) {
+  for (const bool near : {true, false}) {
+    Lab lab(2);
+    lab.settings.patience = 48h;
+    lab.settings.keep_ratio = 1;
+    lab.Runs(Lab::Gpus(1, near ? 90min : 3h), {0});
+    const JobId wide = lab.Waits(Lab::Gpus(2, 1h));
+    lab.Waits(Lab::Gpus(1, 150min));
+    const Plan plan = lab.Decide();
+    EXPECT_EQ(Text(plan.starts), near ? "" : "3:1");
+    EXPECT_EQ(lab.Of(wide).start, near ? kStart + 30min : kNever);
+    if (near) continue;
+    ASSERT_TRUE(plan.wake_at);
+    EXPECT_EQ(*plan.wake_at, kStart + 30min + 1s);
+    lab.settings.keep_ratio = 0;
+    EXPECT_EQ(*lab.Decide().wake_at, kStart + 47h + 2s);
+  }
+}
+
 TEST(QueuePassRoom, ASharedJobMayStartBesideTheOneThatTheGpuIsKeptFor) {
   Lab lab(1);
   lab.Runs(Lab::Part(50, 3h), {0});

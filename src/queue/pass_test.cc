@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "queue/lab.h"
+#include "queue/priority.h"
 
 namespace gpuman::queue {
 namespace {
@@ -241,6 +244,84 @@ TEST(QueuePass, SharesSayWhoseUseIsMuch) {
   lab.Waits(Lab::Gpus(1), "cat");
   lab.Waits(Lab::Gpus(1), "ann");
   EXPECT_EQ(Text(lab.Decide().starts), "2:0");
+}
+
+Request Of(std::string project) {
+  return With(Lab::Gpus(1), [&](Request& request) { request.project = std::move(project); });
+}
+
+TEST(QueuePass, AProjectThatUsedLessGoesFirst) {
+  Lab lab(1);
+  lab.book.Charge("ann", "vision", {4, 4}, kStart - 24h, kStart - 1h);
+  lab.book.Charge("ann", "speech", {1, 1}, kStart - 24h, kStart - 1h);
+  lab.Waits(Of("vision"), "ann");
+  lab.Waits(Of("speech"), "ann");
+  EXPECT_EQ(Text(lab.Decide().starts), "1:0") << "names that nobody gave shares mean nothing";
+  for (const char* project : {"vision", "speech"}) lab.book.SetShares(AccountKind::kProject, project, 1);
+  EXPECT_EQ(Text(lab.Decide().starts), "2:0");
+}
+
+TEST(QueuePass, WithinAProjectWhoUsedLessGoesFirst) {
+  Lab lab(1);
+  lab.book.Charge("ann", "vision", {4, 4}, kStart - 24h, kStart - 1h);
+  lab.book.Charge("cat", "vision", {1, 1}, kStart - 24h, kStart - 1h);
+  lab.book.Charge("ann", "speech", {1, 1}, kStart - 24h, kStart - 1h);
+  for (const char* project : {"vision", "speech"}) lab.book.SetShares(AccountKind::kProject, project, 1);
+  lab.Waits(Of("vision"), "ann");
+  lab.Waits(Of("vision"), "cat");
+  EXPECT_EQ(Text(lab.Decide().starts), "2:0");
+}
+
+TEST(QueuePass, SharesOfAProjectSayWhatIsMuchForIt) {
+  Lab lab(1);
+  lab.book.Charge("ann", "vision", {2, 2}, kStart - 24h, kStart - 1h);
+  lab.book.Charge("cat", "speech", {1, 1}, kStart - 24h, kStart - 1h);
+  lab.book.SetShares(AccountKind::kProject, "vision", 4);
+  lab.book.SetShares(AccountKind::kProject, "speech", 1);
+  lab.Waits(Of("speech"), "cat");
+  lab.Waits(Of("vision"), "ann");
+  EXPECT_EQ(Text(lab.Decide().starts), "2:0");
+}
+
+// The example of docs/scheduler.md.
+TEST(QueuePass, FairSharesArePartsOfPartsAndAMeanOfBothLevels) {
+  Lab lab(1);
+  lab.settings.half_life = 24h * 36500;
+  lab.View();
+  lab.book.Charge("ann", "vision", {1, 1}, kStart - 60h, kStart);
+  lab.book.Charge("bob", "vision", {1, 1}, kStart - 20h, kStart);
+  lab.book.Charge("cat", "speech", {1, 1}, kStart - 20h, kStart);
+  lab.book.SetShares(AccountKind::kProject, "vision", 3);
+  lab.book.SetShares(AccountKind::kProject, "speech", 1);
+  for (const auto& [user, project] : {std::pair("ann", "vision"), {"bob", "vision"}, {"cat", "speech"}})
+    lab.Waits(Of(project), user);
+  const FairShares fair = FairSharesOf(lab.View(), kStart);
+  constexpr double kNear = 1e-3;
+  EXPECT_NEAR(fair.projects[0].entitled, 0.75, kNear);
+  EXPECT_NEAR(fair.projects[0].used, 0.8, kNear);
+  EXPECT_NEAR(fair.projects[0].factor, std::exp2(-0.8 / 0.75), kNear);
+  EXPECT_NEAR(fair.members[0].entitled, 0.375, kNear);
+  EXPECT_NEAR(fair.members[0].used, 0.6, kNear);
+  EXPECT_NEAR(fair.members[0].factor, (std::exp2(-0.8 / 0.75) + std::exp2(-1.5)) / 2, kNear);
+  EXPECT_NEAR(fair.members[2].factor, (std::exp2(-0.8) + std::exp2(-1.0)) / 2, kNear);
+}
+
+TEST(QueuePass, ANameMadeUpForEachJobIsWorthNothing) {
+  Lab lab(1);
+  lab.book.Charge("ann", "a", {1, 1}, kStart - 48h, kStart);
+  lab.book.Charge("bob", "", {1, 1}, kStart - 24h, kStart);
+  lab.Waits(Of("new"), "ann");
+  lab.Waits(Of(""), "bob");
+  EXPECT_EQ(Text(lab.Decide().starts), "2:0");
+}
+
+TEST(QueuePass, AJobWithoutATimeLimitStandsLikeOneOfHours) {
+  Lab lab(1);
+  lab.Waits(Lab::Gpus(1, 24h));
+  lab.Waits(Lab::Gpus(1));
+  lab.Waits(Lab::Gpus(1, 10min));
+  EXPECT_EQ(Text(lab.Decide().starts), "3:0");
+  EXPECT_EQ(lab.Of({2}).position, 1U);
 }
 
 TEST(QueuePass, ShortJobsGoBeforeLongOnes) {

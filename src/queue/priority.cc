@@ -48,6 +48,53 @@ void SortEqualsById(const Snapshot& snapshot, std::vector<Ranked>& ranked) {
   }
 }
 
+// Those that have to share something: users of a project, or projects.
+struct Level {
+  double shares = 0;  // of those that count
+  double used = 0;
+  double active = 0;  // how many users run or want something
+  int count = 0;
+
+  void Add(double share, double use, double users) {
+    used += use;
+    active += users;
+    if (users == 0 && use < 1) return;
+    shares += share;
+    ++count;
+  }
+  double Part(double use) const { return use / std::max(used, kFloorSeconds * std::max(1.0, active)); }
+  FairShare Of(double share, double use) const {
+    const double entitled = shares > 0 ? std::min(1.0, share / shares) : 1;
+    return {entitled, Part(use), entitled > 0 ? std::exp2(-Part(use) / entitled) : 0};
+  }
+};
+
+struct Use {
+  std::vector<double> seconds{};  // of Snapshot::members
+  std::vector<double> active{};   // 1: they run or want something
+};
+
+Use UsedBy(const Snapshot& snapshot, WallTime now) {
+  const Settings& settings = snapshot.settings;
+  std::vector<Usage> usage;
+  usage.reserve(snapshot.members.size());
+  for (const Member& member : snapshot.members) usage.push_back(member.usage);
+  Use use{{}, std::vector<double>(usage.size(), 0)};
+  // By id: sums of floating point numbers depend on the order.
+  std::vector<const Running*> running;
+  for (const Running& job : snapshot.running) running.push_back(&job);
+  std::sort(running.begin(), running.end(), [](const Running* a, const Running* b) { return a->id < b->id; });
+  for (const Running* each : running) {
+    const Running& job = *each;
+    usage[job.member].Add(RateOf(snapshot, snapshot.needs[job.need]), now - job.ran, now, settings.half_life);
+    use.active[job.member] = 1;
+  }
+  for (const Waiting& job : snapshot.waiting) use.active[job.member] = 1;
+  for (const Usage& each : usage)
+    use.seconds.push_back(each.At(now, settings.half_life, settings.memory_weight));
+  return use;
+}
+
 }  // namespace
 
 Rate RateOf(const Snapshot& snapshot, const Need& need) {
@@ -57,36 +104,51 @@ Rate RateOf(const Snapshot& snapshot, const Need& need) {
   return {gpus, gpus * std::min(1.0, static_cast<double>(need.memory.count) / whole)};
 }
 
-std::vector<double> FairShares(const Snapshot& snapshot, WallTime now) {
-  const Settings& settings = snapshot.settings;
-  std::vector<Usage> usage;
-  for (const Account& user : snapshot.users) usage.push_back(user.usage);
-  std::vector<bool> active(usage.size(), false);
-  // By id: sums of floating point numbers depend on the order.
-  std::vector<const Running*> running;
-  for (const Running& job : snapshot.running) running.push_back(&job);
-  std::sort(running.begin(), running.end(), [](const Running* a, const Running* b) { return a->id < b->id; });
-  for (const Running* each : running) {
-    const Running& job = *each;
-    usage[job.user].Add(RateOf(snapshot, snapshot.needs[job.need]), now - job.ran, now, settings.half_life);
-    active[job.user] = true;
-  }
-  for (const Waiting& job : snapshot.waiting) active[job.user] = true;
+Index LevelOf(const Snapshot& snapshot, const Member& member) {
+  return member.project != kNone && snapshot.projects[member.project].shares > 0 ? member.project : kNone;
+}
 
-  std::vector<double> used;
-  double shares = 0, sum = 0;
-  for (std::size_t i = 0; i < usage.size(); ++i) {
-    used.push_back(usage[i].At(now, settings.half_life, settings.memory_weight));
-    sum += used[i];
-    if (!active[i] && used[i] < 1) continue;
-    shares += snapshot.users[i].shares;
-  }
-  const auto users = static_cast<double>(std::count(active.begin(), active.end(), true));
-  sum = std::max(sum, kFloorSeconds * std::max(1.0, users));
-  std::vector<double> fair;
+FairShares FairSharesOf(const Snapshot& snapshot, WallTime now) {
+  const auto [used, active] = UsedBy(snapshot, now);
+  const std::size_t rest = snapshot.projects.size();
+  const auto level_of = [&](const Member& member) {
+    const Index project = LevelOf(snapshot, member);
+    return project == kNone ? rest : project;
+  };
+  std::vector<Level> within(rest + 1);
+  Level among;
+  // Whose projects have no shares is one user there, whatever the names.
+  std::vector<double> rest_used(snapshot.users.size(), 0), rest_active(snapshot.users.size(), 0);
   for (std::size_t i = 0; i < used.size(); ++i) {
-    const double share = shares > 0 ? snapshot.users[i].shares / shares : 1;
-    fair.push_back(share > 0 ? std::exp2(-used[i] / sum / share) : 0);
+    const Member& member = snapshot.members[i];
+    if (const std::size_t level = level_of(member); level != rest) {
+      within[level].Add(snapshot.users[member.user].shares, used[i], active[i]);
+      continue;
+    }
+    rest_used[member.user] += used[i];
+    rest_active[member.user] = std::max(rest_active[member.user], active[i]);
+  }
+  for (std::size_t user = 0; user < rest_used.size(); ++user)
+    within[rest].Add(snapshot.users[user].shares, rest_used[user], rest_active[user]);
+  const auto shares_of = [&](std::size_t project) {
+    return project == rest ? 1 : snapshot.projects[project].shares;
+  };
+  for (std::size_t project = 0; project <= rest; ++project)
+    among.Add(shares_of(project), within[project].used, within[project].active);
+
+  FairShares fair;
+  for (std::size_t project = 0; project <= rest; ++project)
+    fair.projects.push_back(among.Of(shares_of(project), within[project].used));
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    const Member& member = snapshot.members[i];
+    const std::size_t level = level_of(member);
+    const FairShare& project = fair.projects[level];
+    FairShare own = within[level].Of(snapshot.users[member.user].shares,
+                                     level == rest ? rest_used[member.user] : used[i]);
+    own.entitled *= project.entitled;
+    own.used = among.Part(used[i]);
+    if (among.count > 1) own.factor = (project.factor + own.factor) / 2;
+    fair.members.push_back(own);
   }
   return fair;
 }
@@ -94,14 +156,15 @@ std::vector<double> FairShares(const Snapshot& snapshot, WallTime now) {
 Ranks::Ranks(const Snapshot& snapshot, WallTime now) : step_(snapshot.settings.priority_step.count()) {
   const Settings& settings = snapshot.settings;
   const auto fair_share = static_cast<double>(settings.fair_share.count());
-  for (const double fair : FairShares(snapshot, now))
-    of_user_.push_back(static_cast<std::int64_t>(fair_share * fair));
+  for (const FairShare& fair : FairSharesOf(snapshot, now).members)
+    of_member_.push_back(static_cast<std::int64_t>(fair_share * fair.factor));
   const auto short_job = static_cast<double>(settings.short_job.count());
   of_need_.reserve(snapshot.needs.size());
   for (const Need& need : snapshot.needs) {
+    const Millis limit = need.time_limit.count() > 0 ? need.time_limit : settings.unlimited_as;
     const double halvings =
-        static_cast<double>(need.time_limit.count()) / static_cast<double>(settings.short_scale.count());
-    const double worth = need.time_limit.count() > 0 ? short_job * std::exp2(-halvings) : 0;
+        static_cast<double>(limit.count()) / static_cast<double>(settings.short_scale.count());
+    const double worth = short_job * std::exp2(-halvings);
     of_need_.push_back(static_cast<std::int64_t>(worth));
   }
 }

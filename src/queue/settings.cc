@@ -15,6 +15,7 @@ constexpr Words<Choice, 3> kChoices{
     {{Choice::kSequential, "sequential"}, {Choice::kRandom, "random"}, {Choice::kTopology, "topology"}}};
 
 constexpr Millis kMost = std::chrono::hours(24 * 366);
+constexpr std::uint32_t kMostRatio = 1000;
 
 base::Result<> CheckSpan(std::string_view name, Millis value, Millis least) {
   if (value >= least && value <= kMost) return {};
@@ -30,6 +31,7 @@ base::Result<> Validate(const Settings& settings) {
   GPUMAN_TRY(CheckSpan("queue.fair_share", settings.fair_share, Millis(0)));
   GPUMAN_TRY(CheckSpan("queue.short_job", settings.short_job, Millis(0)));
   GPUMAN_TRY(CheckSpan("queue.short_scale", settings.short_scale, Millis(1)));
+  GPUMAN_TRY(CheckSpan("queue.unlimited_as", settings.unlimited_as, Millis(1)));
   GPUMAN_TRY(CheckSpan("queue.half_life", settings.half_life, Millis(1000)));
   GPUMAN_TRY(CheckSpan("queue.presumed_time", settings.presumed, Millis(1000)));
   GPUMAN_TRY(CheckSpan("queue.patience", settings.patience, Millis(0)));
@@ -38,6 +40,8 @@ base::Result<> Validate(const Settings& settings) {
   GPUMAN_TRY(CheckSpan("queue.preempt_after", settings.preempt_after, Millis(0)));
   if (!(settings.memory_weight >= 0 && settings.memory_weight <= 1))
     return Fail(ErrorCode::kInvalidArgument, "queue.memory_weight must be from 0 to 1");
+  if (settings.keep_ratio > kMostRatio)
+    return Fail(ErrorCode::kInvalidArgument, "queue.keep_ratio must be from 0 to 1000");
   if (settings.attempts < 0 || settings.attempts > 1000)
     return Fail(ErrorCode::kInvalidArgument, "queue.attempts must be from 0 to 1000");
   return {};

@@ -69,11 +69,17 @@ struct Quota {
 // A user or a project.
 struct Account {
   std::string name{};
-  double shares = 1;  // of fair share
-  Usage usage{};      // decayed, of runs that ended
+  double shares = 1;  // of fair share: a project's among projects, a user's among those of each project
   Quota quota{};
   double window_gpu_seconds = 0;    // of runs that ended, within the quota's window
   WallTime window_relief = kNever;  // when the window next forgets some of it
+};
+
+// A user within a project: whose fair share is looked at.
+struct Member {
+  Index user = 0;
+  Index project = kNone;
+  Usage usage{};  // decayed, of runs that ended
 };
 
 // A limit on how many of some jobs run at a time: an array's throttle, a group. 0: none.
@@ -93,6 +99,7 @@ struct alignas(64) Waiting {
   Index need = 0;
   Index user = 0;
   Index project = kNone;
+  Index member = 0;
   Index array = kNone;
   Index group = kNone;
   std::int16_t priority = kUsualPriority;
@@ -115,6 +122,7 @@ struct Running {
   Index need = 0;
   Index user = 0;
   Index project = kNone;
+  Index member = 0;
   Index array = kNone;
   Index group = kNone;
   std::int16_t priority = kUsualPriority;
@@ -152,6 +160,7 @@ struct Snapshot {
   Host host{};
   std::vector<Need> needs{};
   std::vector<Account> users{}, projects{};
+  std::vector<Member> members{};
   std::vector<Throttle> arrays{}, groups{};
   std::vector<Waiting> waiting{};  // in any order
   std::vector<Running> running{};

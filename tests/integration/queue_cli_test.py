@@ -146,7 +146,14 @@ class QueueCliTest(DaemonTest):
         self.assertEqual(made["end"], "2031-01-01T12:00:00.000Z")
         self.assertIn("nobody", self.gpuman("reserve", "list"))
         self.gpuman("reserve", "cancel", str(made["id"]))
-        self.assertRegex(self.gpuman("stats"), r"^USER ")
+        self.assertRegex(self.gpuman("stats"), r"^USER .* FAIR\n")
+        self.gpuman("quota", "set", "--project", "small", "--shares", "3")
+        job = self.submit("--project", "small", "--hold", "true")
+        rows = json.loads(self.gpuman("stats", "--by", "project", "--json"))["rows"]
+        parts = {row["name"]: row["fair_share"]["entitled"] for row in rows}
+        self.assertEqual(parts["small"], max(parts.values()))
+        self.assertIn("In front by", self.gpuman("job", "show", str(job["id"])))
+        self.gpuman("quota", "remove", "--project", "small")
 
     def test_ctrl_c_takes_a_waiting_job_out(self):
         blocker = self.submit("--gpus", "2", "sh", "-c", self.until_gone_on())

@@ -21,7 +21,7 @@ using Words = std::vector<std::string>;
 
 struct ReserveSettings {
   api::ReservationRequest request;
-  std::optional<base::WallTime> start;
+  std::optional<std::string> start, zone;
   std::optional<base::Millis> duration;
   bool all = false, active = false, timeline = false;
   std::optional<std::string> user, status, range;
@@ -41,7 +41,8 @@ Result<int> CreateReservation(Session& session, ReserveSettings s) {
   if (!s.start || !s.duration || s.request.user.empty())
     return base::Fail(ErrorCode::kInvalidArgument, "a reservation needs --user, --start and --duration",
                       "gpuman reserve create --user ada --gpus 2 --start 14:00 --duration 2h");
-  s.request.start = *s.start;
+  const auto now = SystemClock().Wall();
+  GPUMAN_ASSIGN(s.request.start, s.zone ? ParseTimeIn(*s.zone, *s.start, now) : ParseTime(*s.start, now));
   s.request.duration = *s.duration;
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto made, api::CreateReservation(daemon, s.request));
@@ -104,9 +105,9 @@ Result<int> SetQuota(Session& session, const QuotaSettings& s) {
   GPUMAN_ASSIGN(const auto subject, SubjectOf(s));
   const auto& u = s.update;
   if (!u.running_jobs && !u.gpus && !u.queued_jobs && !u.gpu_hours && !u.clear_running_jobs &&
-      !u.clear_gpus && !u.clear_queued_jobs && !u.clear_gpu_hours)
+      !u.clear_gpus && !u.clear_queued_jobs && !u.clear_gpu_hours && !u.shares && !u.clear_shares)
     return base::Fail(ErrorCode::kInvalidArgument, "there is nothing to limit",
-                      "give --running-jobs, --gpus, --queued-jobs or --gpu-hours");
+                      "give --running-jobs, --gpus, --queued-jobs, --gpu-hours or --shares");
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto quota, api::SetQuota(daemon, subject.kind, subject.name, s.update));
   return Show(session, quota, [&] { return RenderQuotas({quota}, session.look()); });
@@ -153,11 +154,19 @@ Result<double> ParseHours(const std::string& text) {
   return hours;
 }
 
+Result<double> ParseShares(const std::string& text) {
+  char* end = nullptr;
+  const double shares = std::strtod(text.c_str(), &end);
+  if (text.empty() || end != text.c_str() + text.size() || !(shares >= 0.001 && shares <= 1e9))
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number of shares", text),
+                      "write 2 or 0.5");
+  return shares;
+}
+
 }  // namespace
 
 std::vector<Command> ReserveCommands() {
   const auto s = std::make_shared<ReserveSettings>();  // shared by the options and the actions
-  const auto now = SystemClock().Wall();
   auto& request = s->request;
   return {
       {"create",
@@ -171,10 +180,9 @@ std::vector<Command> ReserveCommands() {
          TakeInto(request.count, [](const std::string& t) { return ParseInteger(t, 1, 1024); })},
         {"--gpu,--gpu-spec", "GPUS", "Or exactly these: 0,2 or 0-3",
          TakeInto(request.devices, [](const std::string& t) { return ParseGpus(t); })},
-        {"--start", "TIME", "From: 14:00, '2026-01-28 14:00', now",
-         TakeInto(s->start, [now](const std::string& t) { return ParseTime(t, now); })},
+        {"--start", "TIME", "From: 14:00, '2026-01-28 14:00', now", TakeText(s->start)},
         {"--duration", "TIME", "So long: 2h, 30m, 1h30m", TakeInto(s->duration, ParseSpan)},
-        {"--timezone", "ZONE", "", [](const std::string&) -> Result<> { return {}; }}},
+        {"--timezone", "ZONE", "The start is local time there: Europe/Berlin", TakeText(s->zone)}},
        [s](Session& session, const Words&) { return CreateReservation(session, *s); }},
       {"list",
        "List reservations",
@@ -220,7 +228,9 @@ std::vector<Command> QuotaCommands() {
        {"-g,--gpus,--max-running-gpus", "N", "On so many GPUs", Limit(u.gpus, u.clear_gpus, integer)},
        {"--queued-jobs,--max-queued-jobs", "N", "So many wait",
         Limit(u.queued_jobs, u.clear_queued_jobs, integer)},
-       {"--gpu-hours", "HOURS", "So much time of GPUs", Limit(u.gpu_hours, u.clear_gpu_hours, ParseHours)}});
+       {"--gpu-hours", "HOURS", "So much time of GPUs", Limit(u.gpu_hours, u.clear_gpu_hours, ParseHours)},
+       {"--shares", "N", "No limit: so many shares of fair share, where others have one",
+        Limit(u.shares, u.clear_shares, ParseShares)}});
   return {
       {"set", "Limit what a user or a project may have",
        "gpuman quota set --user ada --gpus 4 --gpu-hours 500", "", 0, 0, std::move(set),

@@ -253,6 +253,24 @@ TEST(JobShow, HasWhatTheQueueKnows) {
               AllOf(HasSubstr("GPUs asked      2, model h200\n"), HasSubstr("After           afterok 3\n")));
 }
 
+TEST(JobShow, SaysWhatAWaitingJobIsInFrontBy) {
+  const TestServer server(
+      {TestServer::Answer(
+           200,
+           R"({"id":7,"tag":"t","state":"queued","queue":{"advantage":{"priority_s":-900,"fair_share_s":9000,"short_job_s":86399}}})"),
+       TestServer::Answer(200, R"({"gpus":[]})")});
+  EXPECT_THAT(Gpuman(server, {"job", "show", "7"}).out,
+              HasSubstr("In front by     priority -0:15, fair share 2:30, short job 23:59 (hours)\n"));
+}
+
+TEST(Stats, ShowsTheFairShareOfEach) {
+  const TestServer server({TestServer::Answer(
+      200,
+      R"({"by":"user","rows":[{"name":"ann","fair_share":{"entitled":0.375,"used":0.6,"factor":0.415}}],"total":{}})")});
+  EXPECT_THAT(Gpuman(server, {"stats"}).out,
+              AllOf(HasSubstr("SHARE  USED  FAIR"), HasSubstr("  38%   60%  0.4")));
+}
+
 TEST(JobRelease, MayComeWithATime) {
   const TestServer server({TestServer::Answer(200, kJob)});
   EXPECT_EQ(Gpuman(server, {"job", "release", "7", "--at", "2026-12-01T08:00Z"}).status, 0);
@@ -306,6 +324,17 @@ TEST(Quota, IsOfOneSubject) {
               AllOf(StartsWith("PUT /v1/quotas/user/ada "), HasSubstr(R"({"gpus":4,"gpu_hours":null})")));
   EXPECT_EQ(Gpuman(server, {"quota", "set", "--user", "ada", "--default-user", "--gpus", "4"}).status, 2);
   EXPECT_EQ(Gpuman(server, {"quota", "set", "--user", "ada"}).status, 2);
+  EXPECT_EQ(Gpuman(server, {"quota", "set", "--user", "ada", "--shares", "0"}).status, 2);
+  EXPECT_THAT(Gpuman(server, {"quota", "set", "--user", "ada", "--shares", "2"}).out, HasSubstr("SHARES"));
+  EXPECT_EQ(BodyOf(server.requests().back()), R"({"shares":2.0})");
+}
+
+TEST(Reserve, RefusesAZoneThatThereIsNot) {
+  const TestServer server({TestServer::Answer(200, "{}")});
+  const auto outcome = Gpuman(server, {"reserve", "create", "--user", "ada", "--gpus", "1", "--start",
+                                       "14:00", "--duration", "2h", "--timezone", "No/Where"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("'No/Where' is no time zone"));
 }
 
 // --- gflow's names

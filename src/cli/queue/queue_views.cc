@@ -100,13 +100,20 @@ Table StatsTable(const std::string& by) {
                 {"GPU-HOURS", Align::kRight},
                 {"GIB-HOURS", Align::kRight},
                 {"SUCCESS", Align::kRight},
-                {"ENERGY", Align::kRight}});
+                {"ENERGY", Align::kRight},
+                {"SHARE", Align::kRight},
+                {"USED", Align::kRight},
+                {"FAIR", Align::kRight}});
 }
 
 std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) {
   constexpr double kGiB = static_cast<double>(std::uint64_t{1} << 30);
   constexpr double kJoulesOfKwh = 3.6e6;
   const auto number = [](std::int64_t value) { return Cell(std::to_string(value)); };
+  const auto part = [](const std::optional<double>& value) {
+    return Cell(value ? fmt::format("{:.0f}%", *value * 100) : "-");
+  };
+  const auto fair = row.fair_share ? row.fair_share->factor : std::nullopt;
   return {name,
           number(row.jobs),
           number(row.finished),
@@ -120,7 +127,19 @@ std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) 
           fmt::format("{:.2f}", row.gpu_hours),
           fmt::format("{:.2f}", row.gpu_byte_hours / kGiB),
           row.success ? fmt::format("{:.0f}%", *row.success * 100) : "n/a",
-          row.energy ? fmt::format("{:.2f}kWh", *row.energy / kJoulesOfKwh) : "n/a"};
+          row.energy ? fmt::format("{:.2f}kWh", *row.energy / kJoulesOfKwh) : "n/a",
+          part(row.fair_share ? std::optional(row.fair_share->entitled) : std::nullopt),
+          part(row.fair_share ? std::optional(row.fair_share->used) : std::nullopt),
+          fair ? fmt::format("{:.2f}", *fair) : "-"};
+}
+
+std::string AdvantageText(const api::Advantage& advantage) {
+  const auto minutes = [](base::Millis time) {
+    const auto whole = std::chrono::duration_cast<std::chrono::minutes>(time).count();
+    return fmt::format("{}{}:{:02}", whole < 0 ? "-" : "", std::abs(whole) / 60, std::abs(whole) % 60);
+  };
+  return fmt::format("priority {}, fair share {}, short job {} (hours)", minutes(advantage.priority),
+                     minutes(advantage.fair_share), minutes(advantage.short_job));
 }
 
 }  // namespace
@@ -174,6 +193,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
     line("Conda", queue.conda_env.value_or(""));
     if (queue.preemptible) line("Preemptible", "yes");
     if (queue.position) line("Position", std::to_string(*queue.position));
+    if (queue.advantage) line("In front by", AdvantageText(*queue.advantage));
     when("Expected start", queue.estimated_start);
     if (queue.redo_of) line("Does again", fmt::format("job {}", *queue.redo_of));
   }
@@ -275,11 +295,13 @@ std::string RenderQuotas(const std::vector<api::Quota>& quotas, const Look& look
                {"RUNNING", Align::kRight},
                {"GPUS", Align::kRight},
                {"QUEUED", Align::kRight},
-               {"GPU-HOURS", Align::kRight}});
+               {"GPU-HOURS", Align::kRight},
+               {"SHARES", Align::kRight}});
   for (const auto& [subject, name, limits, used] : quotas)
     table.Add({subject, name == "*" ? "(each other)" : name, Of(used.running_jobs, limits.running_jobs),
                Of(used.gpus, limits.gpus), Of(used.queued_jobs, limits.queued_jobs),
-               Of(used.gpu_hours, limits.gpu_hours)});
+               Of(used.gpu_hours, limits.gpu_hours),
+               limits.shares ? fmt::format("{:g}", *limits.shares) : "-"});
   return table.Render(look);
 }
 
@@ -294,16 +316,19 @@ std::string RenderStatsCsv(const api::StatsView& stats) {
   std::string text =
       stats.by +
       ",jobs,finished,failed,cancelled,timeout,killed,running,queued,wait_mean_s,run_mean_s,gpu_hours,"
-      "gpu_byte_hours,success,energy_j\n";
+      "gpu_byte_hours,success,energy_j,fair_share_entitled,fair_share_used,fair_share_factor\n";
   const auto seconds = [](base::Millis value) { return static_cast<double>(value.count()) / 1000; };
   const auto maybe = [](const std::optional<double>& value) {
     return value ? fmt::to_string(*value) : std::string();
   };
   for (const auto& row : stats.rows)
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name, row.jobs, row.finished,
-                        row.failed, row.cancelled, row.timeout, row.killed, row.running, row.queued,
-                        seconds(row.wait_mean), seconds(row.run_mean), row.gpu_hours, row.gpu_byte_hours,
-                        maybe(row.success), maybe(row.energy));
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name, row.jobs,
+                        row.finished, row.failed, row.cancelled, row.timeout, row.killed, row.running,
+                        row.queued, seconds(row.wait_mean), seconds(row.run_mean), row.gpu_hours,
+                        row.gpu_byte_hours, maybe(row.success), maybe(row.energy),
+                        maybe(row.fair_share ? std::optional(row.fair_share->entitled) : std::nullopt),
+                        maybe(row.fair_share ? std::optional(row.fair_share->used) : std::nullopt),
+                        maybe(row.fair_share ? row.fair_share->factor : std::nullopt));
   return text;
 }
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <ctime>
+#include <filesystem>
 
 #include "api/queue_json.h"
 
@@ -43,11 +45,18 @@ std::optional<Ends> ReadRange(std::string_view text) {
   return Ends{*first, *last};
 }
 
-// Local civil time to an instant; mktime takes a time that the clocks skip for the one an hour later. Not
+// Local civil time to an instant; mktime takes a time that the clocks skip for the one an hour later. Of a
+// time that comes twice, when the clocks go back, the first is meant: the one that is summer time. Not
 // through the system clock's nanoseconds, which end in the year 2262.
 base::WallTime FromLocal(std::tm local) {
+  std::tm summer = local;
+  summer.tm_isdst = 1;
+  const std::time_t first = std::mktime(&summer);
   local.tm_isdst = -1;
-  return base::WallTime(seconds(std::mktime(&local)));
+  const std::time_t either = std::mktime(&local);
+  const bool same = summer.tm_isdst > 0 && summer.tm_hour == local.tm_hour && summer.tm_min == local.tm_min &&
+                    summer.tm_mday == local.tm_mday;
+  return base::WallTime(seconds(same ? first : either));
 }
 std::tm ToLocal(base::WallTime time) {
   const std::time_t seconds_since = std::chrono::floor<seconds>(time.time_since_epoch()).count();
@@ -81,6 +90,22 @@ bool ReadClock(std::string_view text, std::tm& local) {
   local.tm_min = parts[1];
   local.tm_sec = parts.size() == 3 ? parts[2] : 0;
   return true;
+}
+
+struct Zoned {
+  std::string_view time;
+  std::chrono::minutes ahead;  // of UTC
+};
+// A date and time with "Z" or "+02:00" at its end.
+std::optional<Zoned> ReadZone(std::string_view text) {
+  constexpr std::size_t kDate = 10, kOffset = 6;
+  if (text.size() > kDate && text.ends_with('Z')) return Zoned{text.substr(0, text.size() - 1), {}};
+  if (text.size() <= kDate + kOffset) return std::nullopt;
+  const auto offset = text.substr(text.size() - kOffset);
+  std::tm clock{};
+  if ((offset[0] != '+' && offset[0] != '-') || !ReadClock(offset.substr(1), clock)) return std::nullopt;
+  const std::chrono::minutes ahead(clock.tm_hour * 60 + clock.tm_min);
+  return Zoned{text.substr(0, text.size() - kOffset), offset[0] == '-' ? -ahead : ahead};
 }
 
 bool ReadDate(std::string_view text, std::tm& local) {
@@ -184,6 +209,26 @@ base::Result<api::Dependencies> ParseDependencies(std::string_view text, api::De
   return depends;
 }
 
+base::Result<base::WallTime> ParseTimeIn(const std::string& zone, std::string_view text, base::WallTime now) {
+  const char* const set = std::getenv("TZDIR");
+  const std::filesystem::path zones = set ? set : "/usr/share/zoneinfo";
+  std::error_code ignored;
+  if (zone.empty() || zone.front() == '/' || zone.find("..") != std::string::npos ||
+      !std::filesystem::is_regular_file(zones / zone, ignored))
+    return Bad(zone, "is no time zone that this machine knows", "one as in Europe/Berlin or UTC");
+  const char* const old = std::getenv("TZ");
+  const std::optional<std::string> before = old ? std::optional<std::string>(old) : std::nullopt;
+  ::setenv("TZ", (":" + zone).c_str(), 1);
+  ::tzset();
+  auto time = ParseTime(text, now);
+  if (before)
+    ::setenv("TZ", before->c_str(), 1);
+  else
+    ::unsetenv("TZ");
+  ::tzset();
+  return time;
+}
+
 base::Result<base::WallTime> ParseTime(std::string_view text, base::WallTime now) {
   constexpr std::string_view kWrite = "22:00, 2026-02-01T08:00, 2026-02-01, now+2h or tomorrow";
   if (text == "now") return now;
@@ -193,13 +238,13 @@ base::Result<base::WallTime> ParseTime(std::string_view text, base::WallTime now
     if (!offset) return Bad(text, "has no time behind now+", kWrite);
     return now + *offset;
   }
-  if (text.size() > 10 && text.ends_with('Z')) {
-    std::string whole(text.substr(0, text.size() - 1));
+  if (const auto zoned = ReadZone(text)) {
+    std::string whole(zoned->time);
     if (whole.size() == 16) whole += ":00";
     if (whole.size() == 19) whole += ".000";
-    auto time = base::ParseIso8601(whole + "Z");
+    const auto time = base::ParseIso8601(whole + "Z");
     if (!time) return Bad(text, "is not a time", kWrite);
-    return time;
+    return *time - zoned->ahead;
   }
   std::tm local = ToLocal(now);
   const bool noon = text == "noon";

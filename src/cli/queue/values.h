@@ -30,6 +30,8 @@ base::Result<api::Dependencies> ParseDependencies(std::string_view text,
 // "noon". The local time zone decides; a time that does not exist on that day (clocks go forward) is the one
 // an hour later.
 base::Result<base::WallTime> ParseTime(std::string_view text, base::WallTime now);
+// The same with the local time of a zone ("Europe/Berlin"). Sets TZ for a moment: for programs of one thread.
+base::Result<base::WallTime> ParseTimeIn(const std::string& zone, std::string_view text, base::WallTime now);
 // A time that lies back: "1h", "2d", "3w", "today", "yesterday", or as ParseTime.
 base::Result<base::WallTime> ParseSince(std::string_view text, base::WallTime now);
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 
+#include "base/temp_dir.h"
 #include "cli/queue/options.h"
 #include "cli/queue/when.h"
 
@@ -42,7 +44,11 @@ TEST_F(Times, AreReadAsPeopleWriteThem) {
            {"2026-12-01T08:00Z", "2026-12-01T08:00:00.000Z"},
            {"2026-12-01T08:00:00.500Z", "2026-12-01T08:00:00.500Z"},
            {"2900-01-01", "2899-12-31T23:00:00.000Z"},
+           {"2026-12-01T08:00+02:00", "2026-12-01T06:00:00.000Z"},
+           {"2026-07-01 08:00:30-05:30", "2026-07-01T13:30:30.000Z"},
            {"2027-03-28T02:30", "2027-03-28T01:30:00.000Z"},  // is skipped: an hour later
+           {"2027-10-31T02:30", "2027-10-31T00:30:00.000Z"},  // comes twice: the first time
+           {"2027-10-31T03:00", "2027-10-31T02:00:00.000Z"},
        }) {
     const auto time = ParseTime(text, now_);
     ASSERT_TRUE(time) << text << ": " << time.error().message;
@@ -51,13 +57,36 @@ TEST_F(Times, AreReadAsPeopleWriteThem) {
 }
 
 TEST_F(Times, ThatMakeNoSenseAreRefused) {
-  for (const char* text : {"", "soon", "25:00", "12", "12:60", "2026-13-01", "2026-02-30", "2026-12-01X08:00",
-                           "now+", "now+x", "-1:00", "2026-12-01T", "2026-12-01T99:00Z"}) {
+  for (const char* text :
+       {"", "soon", "25:00", "12", "12:60", "2026-13-01", "2026-02-30", "2026-12-01X08:00", "now+", "now+x",
+        "-1:00", "2026-12-01T", "2026-12-01T99:00Z", "2026-12-01T08:00+2:00", "2026-12-01T08:00+25:00"}) {
     const auto time = ParseTime(text, now_);
     EXPECT_FALSE(time) << text;
     if (time) continue;
     EXPECT_THAT(time.error().message, HasSubstr(std::string("'") + text + "'"));
   }
+}
+
+// "At 8" is at 8 before and after the clocks change.
+TEST_F(Times, OfTheNextDayAreOnTheClockOfThatDay) {
+  EXPECT_EQ(*ParseTime("8:00", Utc("2026-03-28T12:00:00.000Z")), Utc("2026-03-29T06:00:00.000Z"));
+  EXPECT_EQ(*ParseTime("8:00", Utc("2026-10-24T12:00:00.000Z")), Utc("2026-10-25T07:00:00.000Z"));
+  EXPECT_EQ(*ParseTime("tomorrow", Utc("2026-10-25T12:00:00.000Z")), Utc("2026-10-25T23:00:00.000Z"));
+}
+
+// A file of zones as its format (RFC 8536) has it: no changes in the past, a rule for the future.
+TEST_F(Times, MayBeOfAnotherZone) {
+  const base::TempDir zones;
+  const std::string block = std::string("TZif2", 5) + std::string(15, '\0') + std::string(16, '\0') +
+                            std::string("\0\0\0\1\0\0\0\4", 8) + std::string(6, '\0') +
+                            std::string("UTC\0", 4);
+  std::ofstream(zones.path() / "East") << block << block << "\nJST-9\n";
+  ::setenv("TZDIR", zones.path().c_str(), 1);
+  EXPECT_EQ(*ParseTimeIn("East", "2026-12-01T08:00", now_), Utc("2026-11-30T23:00:00.000Z"));
+  EXPECT_EQ(*ParseTime("2026-12-01T08:00", now_), Utc("2026-12-01T07:00:00.000Z"));
+  for (const char* zone : {"", "Nowhere", "../East", "/etc/passwd"})
+    EXPECT_FALSE(ParseTimeIn(zone, "now", now_));
+  ::unsetenv("TZDIR");
 }
 
 TEST_F(Times, OfThePastAreReadForFilters) {

@@ -22,7 +22,7 @@ using base::Result;
 using queue::WallTime;
 
 constexpr base::Millis kAfterTrouble{5'000};
-constexpr base::Millis kLongestSleep{3'600'000};  // the wall clock may be set meanwhile
+constexpr base::Millis kLongestSleep{60'000};  // the wall clock may be set meanwhile
 
 std::vector<std::string> NamesOf(const queue::GpuSet& set, const queue::Snapshot& snapshot) {
   std::vector<std::string> names;
@@ -101,11 +101,18 @@ void Dispatcher::Pass() {
 
 void Dispatcher::SetTimer(std::optional<WallTime> at, WallTime now) {
   timer_.cancel();
+  wake_at_ = at;
   if (!at) return;
   timer_.expires_after(std::clamp(*at - now, base::Millis{1}, kLongestSleep));
   timer_.async_wait([self = self_](boost::system::error_code error) {
-    if (!error && *self) (*self)->Wake();
+    if (!error && *self) (*self)->OnTimer();
   });
+}
+
+void Dispatcher::OnTimer() {
+  const WallTime now = clock_.Wall();
+  if (wake_at_ && now < *wake_at_) return SetTimer(wake_at_, now);
+  Wake();
 }
 
 // Orders change the book: what they need of the snapshot is taken out of it first.
@@ -162,10 +169,11 @@ void Dispatcher::Preempt(const queue::Preempt& order) {
   });
 }
 
-void Dispatcher::Resume(JobId id, std::vector<std::string> gpus) {
+void Dispatcher::Resume(JobId id, std::vector<std::string> gpus, DispatcherHost::Done done) {
   const auto it = active_.find(id);
   if (it == active_.end()) return;
   Active& active = it->second;
+  const auto before = active.row.gpus;
   active.row.phase = queue::Phase::kRunning;
   active.row.gpus = gpus;
   active.row.on_since = clock_.Mono();
@@ -173,19 +181,30 @@ void Dispatcher::Resume(JobId id, std::vector<std::string> gpus) {
   const auto* const job = jobs_.Find(id);
   const bool elsewhere = gpus.size() == 1 && job && job->gpus != gpus;
   host_.BringBack(id, elsewhere ? std::optional(gpus.front()) : std::nullopt,
-                  [self = self_, id](const Result<>& there) {
-                    if (!*self) return;
-                    const auto found = (*self)->active_.find(id);
-                    if (found == (*self)->active_.end()) return;
-                    if (there) found->second.row.wants_back = false;
-                    if (!there) found->second.row.phase = queue::Phase::kSuspended;
-                    (*self)->Refresh(found->second);
-                    // One that failed is tried again when something happens.
-                    if (there) (*self)->Wake();
+                  [self = self_, id, before, done = std::move(done)](const Result<>& there) {
+                    if (*self) (*self)->Resumed(id, before, there.has_value());
+                    if (done) done(there);
                   });
 }
 
-void Dispatcher::Move(JobId id, std::vector<std::string> from, std::vector<std::string> to) {
+// One that could not come back is tried again when something happens.
+void Dispatcher::Resumed(JobId id, const std::vector<std::string>& before, bool there) {
+  const auto it = active_.find(id);
+  if (it == active_.end()) return;
+  queue::RunningJob& row = it->second.row;
+  if (there) {
+    row.wants_back = false;
+  } else {
+    row.phase = queue::Phase::kSuspended;
+    row.gpus = before;
+    row.on_since.reset();
+  }
+  Refresh(it->second);
+  if (there) Wake();
+}
+
+void Dispatcher::Move(JobId id, std::vector<std::string> from, std::vector<std::string> to,
+                      DispatcherHost::Done done) {
   const auto it = active_.find(id);
   if (it == active_.end() || to.size() != 1) return;
   queue::RunningJob& row = it->second.row;
@@ -195,17 +214,22 @@ void Dispatcher::Move(JobId id, std::vector<std::string> from, std::vector<std::
   row.gpus.insert(row.gpus.end(), to.begin(), to.end());
   row.leaving = from;
   Refresh(it->second);
-  host_.MoveTo(id, to.front(), [self = self_, id, before, to](const Result<>& there) {
-    if (!*self) return;
-    const auto found = (*self)->active_.find(id);
-    if (found == (*self)->active_.end()) return;
-    found->second.row.phase = queue::Phase::kRunning;
-    found->second.row.gpus = there ? to : before;
-    found->second.row.leaving.clear();
-    found->second.unsuspendable = found->second.unsuspendable || !there;
-    (*self)->Refresh(found->second);
-    (*self)->Wake();
+  host_.MoveTo(id, to.front(), [self = self_, id, before, to, done = std::move(done)](const Result<>& there) {
+    if (*self) (*self)->Moved(id, there ? to : before, there.has_value());
+    if (done) done(there);
   });
+}
+
+void Dispatcher::Moved(JobId id, const std::vector<std::string>& gpus, bool there) {
+  const auto it = active_.find(id);
+  if (it == active_.end()) return;
+  Active& active = it->second;
+  active.row.phase = queue::Phase::kRunning;
+  active.row.gpus = gpus;
+  active.row.leaving.clear();
+  active.unsuspendable = active.unsuspendable || !there;
+  Refresh(active);
+  Wake();
 }
 
 }  // namespace gpuman::daemon

@@ -125,6 +125,10 @@ class Dispatcher {
   std::vector<base::JobId> CancelledWith(base::JobId job) const;
   // A suspended job of the queue goes back on a GPU when its turn comes. False: it is not suspended.
   bool WantBack(base::JobId job);
+  // A job of the queue to this GPU, out of suspension or from another one. kConflict, and nothing happens,
+  // where the book has no room for it there.
+  void BringTo(base::JobId job, const std::string& gpu, DispatcherHost::Done done);
+  void MoveTo(base::JobId job, const std::string& gpu, DispatcherHost::Done done);
   // Jobs that others wait for are not forgotten.
   bool IsNeeded(base::JobId job) const { return !dependents_.Of(job).empty(); }
   ForeignUse ForeignUseOf(const std::string& gpu) const;
@@ -148,9 +152,15 @@ class Dispatcher {
   void Carry(const queue::Plan& plan, const queue::Snapshot& snapshot, queue::WallTime now);
   void Start(base::JobId job, std::vector<std::string> gpus);
   void Preempt(const queue::Preempt& order);
-  void Resume(base::JobId job, std::vector<std::string> gpus);
-  void Move(base::JobId job, std::vector<std::string> from, std::vector<std::string> to);
+  // `done`: somebody waits for it.
+  void Resume(base::JobId job, std::vector<std::string> gpus, DispatcherHost::Done done = {});
+  void Move(base::JobId job, std::vector<std::string> from, std::vector<std::string> to,
+            DispatcherHost::Done done = {});
+  void Resumed(base::JobId job, const std::vector<std::string>& before, bool there);
+  void Moved(base::JobId job, const std::vector<std::string>& gpus, bool there);
+  base::Result<> MayGoTo(base::JobId job, const std::string& gpu);
   void SetTimer(std::optional<queue::WallTime> at, queue::WallTime now);
+  void OnTimer();
   void PutWaiting(const jobs::Job& job);
   void PutActive(const jobs::Job& job);
   void Refresh(Active& active);
@@ -185,9 +195,10 @@ class Dispatcher {
   bool pass_posted_ = false;
   base::MonoTime next_pass_{};
   base::MonoTime next_look_{};
-  base::MonoTime stuck_until_{};     // the disk took no start: no more are tried before then
-  boost::asio::steady_timer timer_;  // of the plan
-  boost::asio::steady_timer pause_;  // between passes that take long
+  base::MonoTime stuck_until_{};            // the disk took no start: no more are tried before then
+  std::optional<queue::WallTime> wake_at_;  // named by the plan
+  boost::asio::steady_timer timer_;         // for that
+  boost::asio::steady_timer pause_;         // between passes that take long
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Dispatcher*> self_;
 };

@@ -59,6 +59,7 @@ api::QuotaLimits LimitsFrom(const Json& json) {
   Get(json, "gpus", limits.gpus);
   Get(json, "queued_jobs", limits.queued_jobs);
   Get(json, "gpu_hours", limits.gpu_hours);
+  Get(json, "shares", limits.shares);
   return limits;
 }
 
@@ -137,6 +138,7 @@ jobs::Settings::value_type Entry(const QuotaKey& key, const api::QuotaLimits& li
   Put(json, "gpus", limits.gpus);
   Put(json, "queued_jobs", limits.queued_jobs);
   Put(json, "gpu_hours", limits.gpu_hours);
+  Put(json, "shares", limits.shares);
   return {KeyOf(key), Text(json)};
 }
 

@@ -23,6 +23,7 @@ TEST(QueueState, ComesBackAsItWasKept) {
   api::QuotaLimits limits;
   limits.gpus = 3;
   limits.gpu_hours = 1.5;
+  limits.shares = 2.5;
   api::Reservation reservation;
   reservation.id = 9;
   reservation.user = "ann";
@@ -42,6 +43,7 @@ TEST(QueueState, ComesBackAsItWasKept) {
   ASSERT_TRUE(books.quotas.contains(key));
   EXPECT_EQ(books.quotas.at(key).gpus, 3);
   EXPECT_EQ(books.quotas.at(key).gpu_hours, 1.5);
+  EXPECT_EQ(books.quotas.at(key).shares, 2.5);
   EXPECT_EQ(books.quotas.at(key).running_jobs, std::nullopt);
   ASSERT_TRUE(books.reservations.contains(9));
   EXPECT_EQ(books.reservations.at(9).devices, reservation.devices);

@@ -4,6 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "queue/priority.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -107,6 +112,42 @@ void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer
   if (!view.queue) return;
   if (verdict.position > 0) view.queue->position = static_cast<int>(verdict.position);
   if (look.starts[row] != queue::kNever) view.queue->estimated_start = look.starts[row];
+}
+
+void ShowAdvantage(const Dispatcher::View& look, queue::Index row, api::JobView& view) {
+  if (row == queue::kNone || !view.queue) return;
+  const auto& job = look.snapshot.waiting[row];
+  const auto parts = queue::Ranks(look.snapshot, look.now).Of(job.member, job.need, job.priority);
+  view.queue->advantage = api::Advantage{parts.priority, parts.fair_share, parts.short_job};
+}
+
+void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::StatsView& view) {
+  if (view.by != "user" && view.by != "project") return;
+  const auto fair = queue::FairSharesOf(snapshot, now);
+  std::map<std::string, api::FairShare> shown;
+  const auto add = [&](const std::string& name, const queue::FairShare& part) {
+    const auto [it, fresh] = shown.try_emplace(name, api::FairShare{0, 0, part.factor});
+    it->second.entitled += part.entitled;
+    it->second.used += part.used;
+    if (!fresh) it->second.factor.reset();
+  };
+  if (view.by == "project") {
+    for (std::size_t i = 0; i < snapshot.projects.size(); ++i)
+      if (snapshot.projects[i].shares > 0) add(snapshot.projects[i].name, fair.projects[i]);
+    add("", fair.projects.back());
+  } else {
+    std::set<std::pair<queue::Index, queue::Index>> seen;
+    for (std::size_t i = 0; i < snapshot.members.size(); ++i) {
+      const auto& member = snapshot.members[i];
+      const auto& name = snapshot.users[member.user].name;
+      if (seen.emplace(member.user, queue::LevelOf(snapshot, member)).second)
+        add(name, fair.members[i]);
+      else
+        shown[name].used += fair.members[i].used;
+    }
+  }
+  for (auto& row : view.rows)
+    if (const auto it = shown.find(row.name); it != shown.end()) row.fair_share = it->second;
 }
 
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,

@@ -29,6 +29,11 @@ struct InfoContext {
   base::MonoTime now{};
   const std::vector<gpu::Link>& links;  // as in the inventory
 };
+// What it is in front by. Looks at all jobs: for one job, not for lists.
+void ShowAdvantage(const Dispatcher::View& look, queue::Index row, api::JobView& view);
+// Into the rows of users and of projects.
+void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::StatsView& view);
+
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
                       const jobs::Supervisor& jobs, const InfoContext& context);
 

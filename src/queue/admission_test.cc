@@ -1,0 +1,72 @@
+// Whether somebody's word can send a job to a GPU. (What submissions are refused for: src/daemon/queue and
+// tests/integration/queue_test.py.)
+#include "queue/admission.h"
+
+#include <gtest/gtest.h>
+
+#include "queue/lab.h"
+
+namespace gpuman::queue {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string Answer(Lab& lab, JobId job, std::size_t gpu) {
+  const auto may = MayGoTo(lab.View(), *lab.book.RowOfRunning(job), gpu, lab.now);
+  if (may) return "may";
+  EXPECT_EQ(may.error().code, base::ErrorCode::kConflict);
+  return may.error().message;
+}
+
+void Suspended(RunningJob& job) { job.phase = Phase::kSuspended; }
+
+TEST(QueuePlaces, ASuspendedJobComesBackToAGpuThatNobodyHas) {
+  Lab lab(2);
+  const JobId job = lab.Runs(Lab::Exactly({0}), {0}, "ann", Suspended);
+  EXPECT_EQ(Answer(lab, job, 0), "may");
+  EXPECT_EQ(Answer(lab, job, 1), "may");
+  lab.Runs(Lab::Gpus(1), {0});
+  EXPECT_EQ(Answer(lab, job, 0), "job 1 cannot go to GPU 0 now: it has no room beside job 2");
+}
+
+TEST(QueuePlaces, SharedJobsGoWhereTheirMemoryFits) {
+  Lab lab(2);
+  const JobId job = lab.Runs(Lab::Part(40), {0}, "ann");
+  lab.Runs(Lab::Part(40), {1});
+  EXPECT_EQ(Answer(lab, job, 1), "may");
+  lab.Runs(Lab::Part(10), {1});
+  EXPECT_EQ(Answer(lab, job, 1), "job 1 cannot go to GPU 1 now: it has no room beside job 2, 3");
+}
+
+TEST(QueuePlaces, ReservedDrainedAndUnmanagedGpusAreNotForIt) {
+  Lab lab(4);
+  const JobId job = lab.Runs(Lab::Gpus(1), {0}, "ann", Suspended);
+  lab.machine[2].drained = true;
+  lab.machine[3].unmanaged = true;
+  lab.machine[3].holder = "pid 7 (x, user y)";
+  lab.book.SetGpus(lab.machine);
+  lab.book.SetReservations({{1, "demo", {Lab::Uuid(1)}, kStart + 1h, kStart + 2h, {"cat"}}});
+  const std::string no = "job 1 cannot go to GPU ";
+  EXPECT_EQ(Answer(lab, job, 1), no + "1 now: it is reserved for others while the job may run");
+  EXPECT_EQ(Answer(lab, job, 2), no + "2 now: it is drained");
+  EXPECT_EQ(Answer(lab, job, 3), no + "3 now: it is in use by pid 7 (x, user y)");
+}
+
+TEST(QueuePlaces, AQuotaHoldsForAJobThatComesBack) {
+  Lab lab(2);
+  const JobId job = lab.Runs(Lab::Gpus(1), {0}, "ann", Suspended);
+  lab.Runs(Lab::Gpus(1), {1}, "ann");
+  lab.book.SetQuota(AccountKind::kUser, "ann", {.gpus = 1});
+  EXPECT_EQ(
+      Answer(lab, job, 0),
+      "job 1 cannot go to GPU 0 now: the quota of its user or project allows it no GPU beside the others");
+}
+
+TEST(QueuePlaces, AJobOfSeveralGpusStaysWithThem) {
+  Lab lab(3);
+  const JobId job = lab.Runs(Lab::Gpus(2), {0, 1}, "ann", Suspended);
+  EXPECT_EQ(Answer(lab, job, 2), "job 1 cannot go to GPU 2 now: it has 2 GPUs, not one");
+}
+
+}  // namespace
+}  // namespace gpuman::queue
