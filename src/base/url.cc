@@ -74,6 +74,17 @@ Result<HttpUrl> ParseHttpUrl(std::string_view text) {
   return url;
 }
 
+bool IsMailAddress(std::string_view text) {
+  constexpr std::size_t kLongest = 254;  // RFC 5321 has a path of 256 with its brackets
+  const auto at = text.rfind('@');
+  if (at == std::string_view::npos || at == 0 || text.size() > kLongest || text.front() == '-') return false;
+  const std::string_view local = text.substr(0, at);
+  return IsHostName(text.substr(at + 1)) && std::all_of(local.begin(), local.end(), [](char c) {
+           return IsAlphanumeric(c) ||
+                  std::string_view("!#$%&'*+-/=?^_`{|}~.").find(c) != std::string_view::npos;
+         });
+}
+
 std::string UrlWithoutSecrets(std::string_view text) {
   const auto url = ParseHttpUrl(text);
   if (!url) return "…";

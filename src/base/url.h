@@ -1,5 +1,5 @@
-// Addresses that something is posted to: http and https alone, taken apart strictly. What is odd is refused,
-// so that nobody who reads such an address later sees another host in it than we do.
+// Addresses that something is sent to: http, https and mail alone, taken apart strictly. What is odd is
+// refused, so that nobody who reads such an address later sees another host in it than we do.
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -27,5 +27,8 @@ Result<HttpUrl> ParseHttpUrl(std::string_view text);
 // Without user, path and query, in which people keep passwords: "https://host:8080/…". A text that is no such
 // address becomes "…".
 std::string UrlWithoutSecrets(std::string_view text);
+
+// Whether it is one address as mail servers and headers take it, in ASCII: "ada@example.org".
+bool IsMailAddress(std::string_view text);
 
 }  // namespace gpuman::base

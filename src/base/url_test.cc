@@ -48,6 +48,15 @@ TEST(HttpUrl, SaysWhatIsWrongWithIt) {
   EXPECT_FALSE(ParseHttpUrl("http://a/" + std::string(kLongestUrl, 'x')));
 }
 
+TEST(MailAddress, IsOneInAscii) {
+  for (const char* const text : {"a@b", "ada.l+gpu@example.org", "o'neill@mail-1.example.org"})
+    EXPECT_TRUE(IsMailAddress(text)) << text;
+  for (const char* const text : {"", "ada", "@b", "a@", "a b@c", "a@b\r\nBcc: x", "a,c@b", "<a@b>", "-a@b",
+                                 "a@b@c", "\"a\"@b", "a@[1.2.3.4]", "ad\xc3\xa9@b", "a@b/c"})
+    EXPECT_FALSE(IsMailAddress(text)) << text;
+  EXPECT_FALSE(IsMailAddress(std::string(250, 'a') + "@b.cd"));
+}
+
 TEST(HttpUrl, IsShownWithoutItsPathAndPassword) {
   EXPECT_EQ(UrlWithoutSecrets("https://u:p@hooks.example.org/T0/secret?k=v"), "https://hooks.example.org/…");
   EXPECT_EQ(UrlWithoutSecrets("http://[::1]:81/x"), "http://[::1]:81/…");

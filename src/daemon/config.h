@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "notify/settings.h"
 #include "queue/settings.h"
 #include "share/settings.h"
 
@@ -103,6 +104,8 @@ struct Config {
     base::Millis keep{30LL * 86'400'000};
     std::uint32_t keep_count = 100'000;
   } events;
+
+  notify::Settings notify;
 
   struct {
     base::Bytes max_body = base::MiB(4);

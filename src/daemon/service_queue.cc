@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "daemon/notifications.h"
 #include "daemon/queue/views.h"
 #include "daemon/service.h"
 #include "guard/policy.h"
@@ -131,6 +132,7 @@ api::JobView Service::ViewWithQueue(const jobs::Job& job) {
   auto view = View(job);
   if (!job.queued) return view;
   view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
+  view.queue->notifications = notifications_->Of(job.id);
   if (!jobs::IsWaiting(job)) return view;
   const auto look = dispatcher_->Look();
   ShowWaiting(look, {look.snapshot, look.plan, look.now}, RowOf(look.snapshot, job.id), view);

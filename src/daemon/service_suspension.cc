@@ -108,10 +108,6 @@ base::Bytes Service::HostMemoryOf(base::JobId job) {
   return shims_ ? shims_->HostMemoryOf(job) : base::Bytes{};
 }
 
-void Service::SaveSuspension(base::JobId job, std::string record, std::function<void()> done) {
-  supervisor_->SetSuspension(job, std::move(record), std::move(done));
-}
-
 void Service::OnPhase(base::JobId job, suspend::Phase phase) {
   guard_->SetPlace(job, PlaceOf(phase));
   dispatcher_->OnPhase(job, phase);

@@ -105,7 +105,7 @@ std::string Folded(const std::string& base64) {
 
 }  // namespace
 
-std::string MailOf(const News& news, const std::string& delivery, const Addresses& addresses) {
+std::string MailOf(const News& news, const std::string& delivery, const std::string& to) {
   const std::string subject = fmt::format("[gpuman] {} {}: {}", *news.job,
                                           Shortened(OneLine(news.name), kLongestName), OneLine(news.event));
   const std::string text = TextOf(news);
@@ -120,8 +120,7 @@ std::string MailOf(const News& news, const std::string& delivery, const Addresse
   const auto header = [&](const char* name, const std::string& value) {
     mail += fmt::format("{}: {}\r\n", name, value);
   };
-  header("From", OneLine(addresses.from));
-  header("To", OneLine(addresses.to));
+  header("To", OneLine(to));
   header("Subject", HeaderText(subject));
   header("Date", Date(news.at));
   header("Message-ID", fmt::format("<{}@{}>", delivery, OneLine(news.host)));

@@ -101,7 +101,12 @@ std::string BodyOf(const News& news, const std::string& delivery) {
   Json json{{"version", 1},        {"delivery", delivery},
             {"event", news.event}, {"at", base::FormatIso8601(news.at)},
             {"host", news.host},   {"message", Cut(news.message)}};
+  if (news.state.empty() && !news.gpus.empty()) json["gpu"] = news.gpus.front();
   if (!news.job) return Dump(json);
+  if (news.state.empty()) {
+    json["job"] = {{"id", *news.job}, {"name", Cut(news.name)}};
+    return Dump(json);
+  }
   json["job"] = {{"id", *news.job},
                  {"name", Cut(news.name)},
                  {"user", news.user},

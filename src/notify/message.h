@@ -26,7 +26,7 @@ struct Message {
   Channel channel = Channel::kWebhook;
   std::string target;   // URL, or mail address
   std::string event;    // started, finished, …; of the administrators' an event's kind
-  std::string content;  // JSON, or a whole mail
+  std::string content;  // JSON, or a mail without its From
   base::WallTime made{};
   int attempts = 0;
   base::WallTime next{};  // not tried before
@@ -56,6 +56,7 @@ struct News {
   std::string name;  // of the job
   std::string user;
   std::string project;
+  // Empty: only what an event has is known, that is the job's id and name and a GPU.
   std::string state;
   std::optional<std::string> reason;
   std::optional<int> exit_code, signal;
@@ -68,11 +69,8 @@ struct News {
 // The body of a webhook: one JSON object, docs/notifications.md describes it. At most some KiB long.
 std::string BodyOf(const News& news, const std::string& delivery);
 
-struct Addresses {
-  std::string from, to;
-};
-// A whole mail (RFC 5322) with CRLF at the ends of its lines, in ASCII. Nothing in `news` can add a header or
-// end one.
-std::string MailOf(const News& news, const std::string& delivery, const Addresses& addresses);
+// A mail (RFC 5322) with CRLF at the ends of its lines, in ASCII, but for its header From, which whoever
+// sends it puts in front. Nothing in `news` can add a header or end one. Of news of a job.
+std::string MailOf(const News& news, const std::string& delivery, const std::string& to);
 
 }  // namespace gpuman::notify

@@ -135,6 +135,19 @@ std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<a
   return text;
 }
 
+namespace {
+
+std::string NotificationText(const api::NotificationView& message) {
+  std::string text = fmt::format("'{}' to {}", message.event, message.to);
+  if (message.attempts > 0)
+    text += fmt::format(", {} {}", message.attempts, message.attempts == 1 ? "attempt" : "attempts");
+  if (message.problem) text += ": " + *message.problem;
+  if (message.next_attempt) text += fmt::format("; next at {}", FormatLocal(*message.next_attempt));
+  return message.state == "failed" ? text + "; given up" : text;
+}
+
+}  // namespace
+
 std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus, const Look& look,
                       base::WallTime now) {
   const api::QueueRow row = RowOf(job, gpus);
@@ -175,6 +188,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
     if (queue.preemptible) line("Preemptible", "yes");
     if (queue.position) line("Position", std::to_string(*queue.position));
     when("Expected start", queue.estimated_start);
+    for (const auto& message : queue.notifications) line("Not delivered", NotificationText(message));
   }
   when("Submitted", job.submitted_at);
   when("Started", job.started_at);
