@@ -193,6 +193,65 @@ TEST_F(StoreTest, TakesOverTheDatabaseOfTheFirstVersion) {
   EXPECT_EQ(*again->jobs.at(0).resource_limits, (ResourceLimits{{7, {1024, 2048}}}));
 }
 
+TEST_F(StoreTest, TakesOverADatabaseFromBeforeTheOutbox) {
+  {
+    Batch batch;
+    batch.put = {Named(5, "train")};
+    batch.settings["queue"] = "{}";
+    ASSERT_TRUE(Opened()->Write(batch));
+    SQLite::Database db(file.string(), SQLite::OPEN_READWRITE);
+    db.exec("DROP TABLE outbox; PRAGMA user_version=2;");
+  }
+  auto store = Opened();
+  EXPECT_EQ(SQLite::Database(file.string()).execAndGet("PRAGMA user_version").getInt(), kStoreVersion);
+  Batch batch;
+  batch.outbox = {{1, 5, "ann", "r"}};
+  ASSERT_TRUE(store->Write(batch));
+  const auto contents = store->Load(10);
+  ASSERT_TRUE(contents) << contents.error().message;
+  EXPECT_EQ(contents->jobs.at(0).tag, "train");
+  EXPECT_EQ(contents->settings.at("queue"), "{}");
+  EXPECT_EQ(contents->outbox, batch.outbox);
+}
+
+TEST_F(StoreTest, KeepsMessagesUntilTheyAreErased) {
+  const OutboxRow first{1, 7, "ann", "one"}, second{2, std::nullopt, "", "two"};
+  {
+    auto store = Opened();
+    Batch batch;
+    batch.outbox = {first, second};
+    ASSERT_TRUE(store->Write(batch));
+    batch = {};
+    batch.outbox = {{1, 7, "ann", "one, again"}};
+    ASSERT_TRUE(store->Write(batch));
+  }
+  {
+    auto store = Opened();
+    const auto contents = store->Load(10);
+    EXPECT_EQ(contents->outbox, (std::vector<OutboxRow>{{1, 7, "ann", "one, again"}, second}));
+    Batch batch;
+    batch.outbox_erase = {1, 2, 9};
+    ASSERT_TRUE(store->Write(batch));
+  }
+  const auto contents = Opened()->Load(10);
+  EXPECT_TRUE(contents->outbox.empty());
+  EXPECT_EQ(contents->last_outbox_number, 2);
+}
+
+TEST_F(StoreTest, WritesAMessageWithTheChangeItTellsOfOrNeither) {
+  auto store = Opened();
+  Batch batch;
+  batch.put = {Named(1, "a")};
+  batch.outbox = {{1, 1, "ann", std::string(100'000, 'x')}};
+  store->SetFull(true);
+  EXPECT_FALSE(store->Write(batch));
+  store->SetFull(false);
+  EXPECT_TRUE(store->Load(10)->jobs.empty());
+  ASSERT_TRUE(store->Write(batch));
+  EXPECT_EQ(store->Load(10)->jobs.size(), 1U);
+  EXPECT_EQ(store->Load(10)->outbox, batch.outbox);
+}
+
 TEST_F(StoreTest, NeverGivesAnIdTwice) {
   auto store = Opened();
   Batch batch;
