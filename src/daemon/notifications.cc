@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/url.h"
-#include "daemon/config_notify.h"
 #include "queue/record.h"
 
 namespace gpuman::daemon {
@@ -20,10 +19,6 @@ namespace {
 using base::ErrorCode;
 using base::Fail;
 using base::Result;
-
-constexpr std::chrono::seconds kIdle{10};      // the notifier is kept for so long with nothing to do
-constexpr std::chrono::seconds kPatience{30};  // with it, beyond the time-out that it keeps itself
-constexpr const char* kFailedKind = "notification_failed";
 
 std::string HostName() {
   std::array<char, 256> name{};
@@ -68,18 +63,17 @@ notify::News NewsOf(const jobs::Job& job, std::string_view word, const std::stri
   return news;
 }
 
-// Without what a URL has of secrets: everybody may see a job.
+}  // namespace
+
 std::string ReceiverOf(const notify::Message& message) {
   return message.channel == notify::Channel::kMail ? message.target : base::UrlWithoutSecrets(message.target);
 }
 
-std::string Describe(const notify::Message& message) {
+std::string TitleOf(const notify::Message& message) {
   return fmt::format("the {} to {} about '{}'",
                      message.channel == notify::Channel::kMail ? "mail" : "webhook", ReceiverOf(message),
                      message.event);
 }
-
-}  // namespace
 
 Notifications::Notifications(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
                              const base::Clock& clock, jobs::StoreWorker& store, Options options,
@@ -158,10 +152,10 @@ bool Notifications::MakeRoom(const notify::Message& message) {
   if (!full_.insert(message.user).second) return false;
   jobs::Event event;
   event.at = clock_.Wall();
-  event.kind = kFailedKind;
+  event.kind = kNotificationFailed;
   event.job = message.job;
   event.message = fmt::format("{} is dropped, and so is what comes until others are delivered: too many wait",
-                              Describe(message));
+                              TitleOf(message));
   boost::asio::post(loop_, [self = self_, event] {
     if (*self) (*self)->tell_(event);
   });
@@ -175,13 +169,20 @@ jobs::OutboxRow Notifications::Keep(notify::Message message) {
   return row;
 }
 
+const queue::Notify& Notifications::AskedFor(const jobs::Job& job) {
+  if (const auto last = read_.lock(); last && last == job.terms.pointer()) return asked_;
+  read_ = job.terms.pointer();
+  auto request = queue::ParseRequest(job.terms->request);
+  asked_ = request ? std::move(request->notify) : queue::Notify{};
+  return asked_;
+}
+
 std::vector<jobs::OutboxRow> Notifications::About(const jobs::Job& job,
                                                   const std::vector<jobs::Notice>& notices) {
   // Of most jobs nobody is told, and their requests need not be read.
   if (notices.empty() || job.terms->request.find("\"notify\"") == std::string::npos) return {};
-  const auto request = queue::ParseRequest(job.terms->request);
-  if (!request) return {};
-  const auto words = WordsOf(request->notify.on);
+  const queue::Notify& asked = AskedFor(job);
+  const auto words = WordsOf(asked.on);
   std::vector<jobs::OutboxRow> rows;
   for (const auto& notice : notices) {
     const auto word = notify::WordOf(notice.kind);
@@ -200,13 +201,12 @@ std::vector<jobs::OutboxRow> Notifications::About(const jobs::Job& job,
       message.made = news.at;
       message.next = news.at;
       if (!MakeRoom(message)) return;
-      message.content = channel == notify::Channel::kMail
-                            ? notify::MailOf(news, message.delivery, target)
-                            : notify::BodyOf(news, message.delivery);
+      message.content = channel == notify::Channel::kMail ? notify::MailOf(news, message.delivery, target)
+                                                          : notify::BodyOf(news, message.delivery);
       rows.push_back(Keep(std::move(message)));
     };
-    for (const auto& url : request->notify.webhooks) add(notify::Channel::kWebhook, url);
-    for (const auto& mail : request->notify.mails) add(notify::Channel::kMail, mail);
+    for (const auto& url : asked.webhooks) add(notify::Channel::kWebhook, url);
+    for (const auto& mail : asked.mails) add(notify::Channel::kMail, mail);
   }
   return rows;
 }
@@ -217,7 +217,7 @@ std::vector<jobs::OutboxRow> Notifications::About(const jobs::Event& event) {
   const bool wanted = std::find(kinds.begin(), kinds.end(), event.kind) != kinds.end() ||
                       std::find(kinds.begin(), kinds.end(), "all") != kinds.end();
   // That one of their own was given up is not sent to them as well.
-  if (!wanted || (event.kind == kFailedKind && !event.job)) return {};
+  if (!wanted || (event.kind == kNotificationFailed && !event.job)) return {};
   notify::News news;
   news.event = event.kind;
   news.message = event.message;
@@ -260,139 +260,6 @@ std::vector<api::NotificationView> Notifications::Of(base::JobId job) const {
     views.push_back(std::move(view));
   }
   return views;
-}
-
-void Notifications::PumpSoon() {
-  boost::asio::post(loop_, [self = self_] {
-    if (*self) (*self)->Pump();
-  });
-}
-
-void Notifications::Pump() {
-  const auto now = clock_.Wall();
-  if (auto gone = outbox_.Prune(now); !gone.empty()) {
-    jobs::Batch batch;
-    batch.outbox_erase = std::move(gone);
-    store_.Submit(std::move(batch), [](const Result<>&) {});
-  }
-  for (const auto& message : outbox_.TakeDue(now)) Send(message);
-  const auto next = outbox_.NextDue(now);
-  if (!next) {
-    due_.cancel();
-    return;
-  }
-  due_.expires_after(*next - now);
-  due_.async_wait([self = self_](boost::system::error_code error) {
-    if (!error && *self) (*self)->Pump();
-  });
-}
-
-Result<std::string> Notifications::SecretOf(const std::string& user) const {
-  const bool name = !user.empty() && user.front() != '.' && user.find('/') == std::string::npos;
-  std::error_code error;
-  if (name && !settings_.secrets.empty() && std::filesystem::exists(settings_.secrets / user, error))
-    return ReadSecret(settings_.secrets / user);
-  if (settings_.secret_file.empty()) return std::string();
-  return ReadSecret(settings_.secret_file);
-}
-
-Result<notify::Order> Notifications::OrderFor(const notify::Message& message) const {
-  notify::Order order;
-  order.number = message.number;
-  order.timeout = settings_.timeout;
-  order.agent = options_.agent;
-  order.ca_file = settings_.ca_file.string();
-  if (message.channel == notify::Channel::kWebhook) {
-    GPUMAN_ASSIGN(std::string secret, SecretOf(message.user));
-    order.what = notify::Post{message.target,    message.delivery, message.event,  message.content,
-                              std::move(secret), settings_.allow,  settings_.proxy};
-    return order;
-  }
-  const auto& smtp = settings_.smtp;
-  if (smtp.server.empty())
-    return Fail(ErrorCode::kNotSupported, "this machine sends no mail: notify.smtp.server is not set");
-  notify::SendMail mail;
-  mail.server = smtp.server;
-  mail.port = smtp.port;
-  mail.tls = smtp.tls;
-  mail.user = smtp.user;
-  if (!smtp.password_file.empty()) {
-    GPUMAN_ASSIGN(mail.password, ReadSecret(smtp.password_file));
-  }
-  mail.from = smtp.from;
-  mail.to = message.target;
-  mail.text = fmt::format("From: {}\r\n{}", smtp.from, message.content);
-  order.what = std::move(mail);
-  return order;
-}
-
-void Notifications::Send(const notify::Message& message) {
-  const auto order = OrderFor(message);
-  if (!order) {
-    boost::asio::post(loop_, [self = self_, number = message.number, why = order.error().message] {
-      if (*self) (*self)->Settle(number, {0, why, false, {}});
-    });
-    return;
-  }
-  if (!link_) {
-    link_ = std::make_shared<NotifierLink>(
-        loop_, workers_,
-        NotifierLink::Callbacks{
-            [this](const notify::Report& report) { Settle(report.number, report.attempt); },
-            [this](const base::Error& error) { OnGone(error); }});
-    link_->Start(options_.program);
-  }
-  link_->Send(*order);
-  Watch();
-}
-
-// Whether the notifier has something to do, or has had nothing for too long.
-void Notifications::Watch() {
-  const bool busy = !outbox_.InFlight().empty();
-  watch_.expires_after(busy ? settings_.timeout + kPatience : std::chrono::milliseconds(kIdle));
-  watch_.async_wait([self = self_, busy](boost::system::error_code error) {
-    if (error || !*self || !(*self)->link_) return;
-    (*self)->link_->Stop();
-    (*self)->link_.reset();
-    if (busy) (*self)->OnGone({ErrorCode::kTimeout, "gpuman-notifier does not answer"});
-  });
-}
-
-void Notifications::OnGone(const base::Error& error) {
-  link_.reset();
-  for (const std::int64_t number : outbox_.InFlight()) Settle(number, {0, error.message, false, {}});
-}
-
-void Notifications::Settle(std::int64_t number, const notify::Attempt& attempt) {
-  const auto settled = outbox_.Settle(number, attempt, clock_.Wall());
-  if (!settled) return;
-  const notify::Message& message = settled->message;
-  jobs::Batch batch;
-  if (settled->verdict == notify::Verdict::kDelivered)
-    batch.outbox_erase = {number};
-  else
-    batch.outbox = {{number, message.job, message.user, notify::SerializeMessage(message)}};
-  store_.Submit(std::move(batch), [](const Result<>& stored) {
-    if (!stored)
-      spdlog::warn("what became of a notification could not be stored: {}", stored.error().message);
-  });
-  if (settled->verdict == notify::Verdict::kAgain)
-    spdlog::info("{} was not delivered and is tried again: {}", Describe(message), message.problem);
-  if (settled->verdict == notify::Verdict::kGivenUp) TellGivenUp(message);
-  if (link_) Watch();
-  PumpSoon();
-}
-
-void Notifications::TellGivenUp(const notify::Message& message) {
-  jobs::Event event;
-  event.at = clock_.Wall();
-  event.kind = kFailedKind;
-  event.job = message.job;
-  event.message = fmt::format("{} is given up after {} {}: {}", Describe(message), message.attempts,
-                              message.attempts == 1 ? "attempt" : "attempts", message.problem);
-  event.data["attempts"] = message.attempts;
-  spdlog::warn("{}", event.message);
-  tell_(std::move(event));
 }
 
 }  // namespace gpuman::daemon

@@ -35,6 +35,14 @@
 
 namespace gpuman::daemon {
 
+// The kind of event that tells of a message that was given up or dropped.
+inline constexpr const char* kNotificationFailed = "notification_failed";
+
+// For people, without what a URL has of secrets: everybody may see a job. A mail address or "https://host/…";
+// "the webhook to https://host/… about 'failed'".
+std::string ReceiverOf(const notify::Message& message);
+std::string TitleOf(const notify::Message& message);
+
 class Notifications {
  public:
   struct Options {
@@ -69,6 +77,7 @@ class Notifications {
   std::vector<api::NotificationView> Of(base::JobId job) const;
 
  private:
+  const queue::Notify& AskedFor(const jobs::Job& job);
   jobs::OutboxRow Keep(notify::Message message);
   bool MakeRoom(const notify::Message& message);
   void Pump();
@@ -92,7 +101,9 @@ class Notifications {
   Tell tell_;
   notify::Outbox outbox_;
   std::int64_t last_number_ = 0;
-  std::set<std::string> full_;  // users of whom messages were dropped, until one is taken again
+  std::set<std::string> full_;             // users of whom messages were dropped, until one is taken again
+  std::weak_ptr<const jobs::Terms> read_;  // whose request was read last: an array's tasks have one
+  queue::Notify asked_;                    // there
   std::shared_ptr<NotifierLink> link_;
   boost::asio::steady_timer due_;
   boost::asio::steady_timer watch_;  // that it answers, and that it is not kept for nothing
