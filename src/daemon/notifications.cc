@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/post.hpp>
+#include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "base/url.h"
@@ -28,7 +30,11 @@ std::string HostName() {
 
 std::string RandomId() {
   std::array<unsigned char, 16> bytes{};
-  (void)::getentropy(bytes.data(), bytes.size());
+  // Only kernels from before 2014 have none.
+  if (::getentropy(bytes.data(), bytes.size()) != 0) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+    std::memcpy(bytes.data(), &now, sizeof(now));
+  }
   std::string id;
   for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
   return id;
