@@ -143,11 +143,11 @@ class NotifyCase(DaemonTest):
         self.m.daemon.send_signal(signal.SIGHUP)
         until("the configuration is read", lambda: log.read_text().count("configuration read again") > before)
 
-    def submit(self, script, *, status=201, name=None, **notify):
-        job = {"command": ["/bin/sh", "-c", script], "notify": notify}
-        if name:
-            job["name"] = name
-        body = {"jobs": [job], "directory": "/", "environment": {"PATH": os.environ["PATH"]}}
+    def submit(self, script, *, status=201, more=None, **notify):
+        job = {"command": ["/bin/sh", "-c", script], "notify": notify, **(more or {})}
+        environment = {name: value for name, value in self.m.env.items()
+                       if name.startswith("GPUMAN_SIM") or name in ("LD_LIBRARY_PATH", "PATH")}
+        body = {"jobs": [job], "directory": "/", "environment": environment}
         answer = self.request("POST", "/v1/submissions", body)
         self.assertEqual(answer.status, status, answer.body)
         return answer.json()["jobs"][0]["id"] if status == 201 else answer.json()["error"]
@@ -167,7 +167,7 @@ class NotifyCase(DaemonTest):
 
 class WebhookTest(NotifyCase):
     def test_each_end_is_told_signed_and_once_and_nothing_is_left(self):
-        job = self.submit("exit 3", name="train", webhooks=[self.receiver.url + "/end"])
+        job = self.submit("exit 3", more={"name": "train"}, webhooks=[self.receiver.url + "/end"])
         (headers, body), = self.told("/end")
         until("the message is deleted", lambda: self.left(job) == [])
         told = json.loads(body)
@@ -198,6 +198,26 @@ class WebhookTest(NotifyCase):
         self.request("POST", "/v1/cancellations", {"jobs": [str(killed)]})
         self.assertEqual(json.loads(self.told("/cancelled")[0][1])["job"]["state"], "cancelled")
         self.assertEqual(self.receiver.at("/quiet"), [])
+
+    def test_every_kind_of_event_is_told(self):
+        url = self.receiver.url
+        self.submit("exit 1", webhooks=[url + "/retried"], on=["all"], more={"retries": {"count": 1}})
+        self.submit("exec sleep 1000", webhooks=[url + "/limited"], more={"time_limit_s": 0.2})
+        held = self.submit("exec " + self.load("64MiB", "--hold", "1h"), webhooks=[url + "/suspended"], on=["suspended", "killed"],
+                           more={"gpus": {"count": 1}})
+        until("it has its memory", lambda: self.job(held)["memory"]["used"])
+        self.assertEqual(self.request("POST", f"/v1/jobs/{held}/suspend").status, 200)
+        told = json.loads(self.told("/suspended")[0][1])
+        self.assertEqual((told["event"], told["job"]["state"]), ("suspended", "suspended"))
+        self.assertEqual(len(told["job"]["gpus"]), 1)
+        self.assertEqual(self.request("POST", f"/v1/jobs/{held}/resume").status, 200)
+        self.becomes(held, "running")
+        self.request("DELETE", f"/v1/jobs/{held}")
+        events = lambda path, count: [json.loads(body)["event"] for _, body in self.told(path, count)]  # noqa: E731
+        # The job is forgotten by now; what there was to tell of it is not.
+        self.assertEqual(events("/suspended", 2), ["suspended", "killed"])
+        self.assertEqual(events("/retried", 4), ["started", "requeued", "started", "failed"])
+        self.assertEqual(events("/limited", 1), ["timeout"])
 
     def test_a_receiver_that_fails_is_tried_again_with_the_same_id_and_those_behind_wait(self):
         self.receiver.plan["/flaky"] = [500, "close", 503, (429, {"Retry-After": "1"}), 408]
@@ -358,7 +378,7 @@ class AdministratorTest(NotifyCase):
     def test_events_are_told_to_administrators(self):
         self.receiver.plan["/gone"] = [410]
         self.receiver.plan["/ops"] = [500]
-        job = self.submit("exit 1", name="train", webhooks=[self.receiver.url + "/gone"])
+        job = self.submit("exit 1", more={"name": "train"}, webhooks=[self.receiver.url + "/gone"])
         told = {}
         until("both are told", lambda: told.update({json.loads(b)["event"]: json.loads(b) for _, b in self.receiver.at("/ops")})
               or len(told) == 2)
@@ -393,7 +413,7 @@ class MailTest(NotifyCase):
                           if more is None else more)
 
     def test_a_mail_is_sent(self):
-        self.submit("exit 3", name="train", mails=["ada@example.org"])
+        self.submit("exit 3", more={"name": "train"}, mails=["ada@example.org"])
         sender, receivers, text = until("the mail is there", lambda: self.mailbox.mails and self.mailbox.mails.pop())
         self.assertEqual((sender, receivers), ("<gpuman@example.org>", ["<ada@example.org>"]))
         mail = email.message_from_bytes(text, policy=email.policy.default)
