@@ -122,7 +122,8 @@ base::Result<> Service::Begin() {
         batch.outbox = notifications_->About(event);
         store_->Submit(std::move(batch), [this, messages = batch.outbox](base::Result<> written) {
           if (!written) spdlog::warn("an event could not be stored: {}", written.error().message);
-          if (written && !messages.empty()) notifications_->OnStored(messages);
+          // What the disk does not take is told all the same.
+          if (!messages.empty()) notifications_->OnStored(messages);
         });
       });
   GPUMAN_ASSIGN(auto listener,

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <fstream>
+#include <future>
 #include <mutex>
 
 #include "base/temp_dir.h"
@@ -399,6 +400,50 @@ TEST(StoreWorker, AnswersEachBatchForItselfAndInOrder) {
   }
   EXPECT_EQ(written, (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(answers, (std::vector<std::string>{"a+", "bad-", "b+", "c+"}));
+}
+
+// Holds its first write until it is let go, so that what comes meanwhile is written together.
+class HeldStore final : public Store {
+ public:
+  HeldStore(std::future<void> go, std::vector<Batch>& written) : go_(std::move(go)), written_(written) {}
+  base::Result<StoreContents> Load(std::size_t) override { return StoreContents{}; }
+  base::Result<> Write(const Batch& batch) override {
+    if (go_.valid()) go_.get();
+    written_.push_back(batch);
+    return {};
+  }
+  base::Result<> EachRun(base::WallTime, base::WallTime,
+                         const std::function<void(const RunAccount&)>&) override {
+    return {};
+  }
+  void SetFull(bool) override {}
+
+ private:
+  std::future<void> go_;
+  std::vector<Batch>& written_;
+};
+
+TEST(StoreWorker, LosesNoMessageOfBatchesThatItWritesTogether) {
+  std::vector<Batch> written;
+  std::promise<void> go;
+  {
+    StoreWorker worker(std::make_unique<HeldStore>(go.get_future(), written), [](auto task) { task(); });
+    for (std::int64_t i = 1; i <= 4; ++i) {
+      Batch batch;
+      batch.outbox = {{i, i, "ann", "r"}};
+      batch.outbox_erase = {100 + i};
+      worker.Submit(std::move(batch), {});
+    }
+    go.set_value();
+  }
+  std::vector<std::int64_t> put, erased;
+  for (const Batch& batch : written) {
+    for (const OutboxRow& row : batch.outbox) put.push_back(row.number);
+    erased.insert(erased.end(), batch.outbox_erase.begin(), batch.outbox_erase.end());
+  }
+  EXPECT_EQ(put, (std::vector<std::int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(erased, (std::vector<std::int64_t>{101, 102, 103, 104}));
+  EXPECT_LT(written.size(), 4U);
 }
 
 }  // namespace

@@ -141,7 +141,9 @@ void Supervisor::Save(JobId id, Done<void> stored, Enclosed enclosed) {
                                    enclosed = std::move(enclosed)](const Result<>& outcome) {
     if (!*self) return;
     Supervisor& me = **self;
-    if (outcome && !enclosed.messages.empty()) me.host_.OnMessagesStored(enclosed.messages);
+    // Of a job that is gone nothing is written any more; what there was to tell of it is told.
+    if (!enclosed.messages.empty() && (outcome || !me.entries_.contains(id)))
+      me.host_.OnMessagesStored(enclosed.messages);
     if (!outcome && me.entries_.contains(id)) {
       me.Trouble(id, "its record could not be written: " + outcome.error().message);
       Enclosed& unwritten = me.dirty_[id];

@@ -54,7 +54,7 @@ class SupervisorHost {
   virtual std::vector<OutboxRow> MessagesAbout(const Job& /*job*/, const std::vector<Notice>& /*notices*/) {
     return {};
   }
-  virtual void OnMessagesStored(const std::vector<OutboxRow>& /*rows*/) {}
+  virtual void OnMessagesStored(const std::vector<OutboxRow>& /*rows*/) {}  // or never will be: to be sent
   // Others wait for what becomes of it: it is not forgotten because it is old.
   virtual bool IsNeeded(JobId job) = 0;
   // For the daemon's own log.

@@ -50,7 +50,11 @@ void Supervisor::Vanish(JobId id) {
   entries_.erase(it);
   active_.erase(id);
   ended_.erase(id);
-  dirty_.erase(id);
+  if (const auto unwritten = dirty_.find(id); unwritten != dirty_.end()) {
+    const auto messages = std::move(unwritten->second.messages);
+    dirty_.erase(unwritten);
+    if (!messages.empty()) host_.OnMessagesStored(messages);
+  }
   host_.OnJobForgotten(id);
 }
 
