@@ -18,7 +18,7 @@ import pathlib
 import re
 import sys
 
-CAPABILITIES = ("guard", "ledger", "share", "jobs", "queue", "suspend", "device", "health", "metrics")
+CAPABILITIES = ("guard", "ledger", "share", "jobs", "queue", "suspend", "device", "health", "metrics", "notify")
 
 # Capabilities do not see each other's insides; these headers are a capability's public face.
 KEEPER_FACE = tuple("keeper/%s.h" % name for name in ("spec", "journal", "client", "process_tree"))
@@ -34,6 +34,8 @@ LAYERS = {
     "jobs": ("gpu", "driver", "base") + KEEPER_FACE,
     # The other side of suspend, in a process of its own.
     "mover": ("driver", "base", "ledger/wire/", "suspend/request.h", "suspend/helper.h"),
+    # Sends what notify says, in a process of its own.
+    "notifier": ("notify", "base"),
     "keeper": ("base",),
     "api": ("base",),
     "cli": ("api", "base"),

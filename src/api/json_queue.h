@@ -96,7 +96,10 @@ void Fields(V& v, T& x) {
 
 template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, SubmissionAnswer>
-void Fields(V& v, T& x) { v.Required("jobs", x.jobs); }
+void Fields(V& v, T& x) {
+  v.Required("jobs", x.jobs);
+  v.Changed("notes", x.notes, {});
+}
 
 template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, QueueUpdate>

@@ -83,6 +83,18 @@ void Fields(V& v, T& x) {
 }
 
 template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, NotificationView>
+void Fields(V& v, T& x) {
+  v("delivery", x.delivery);
+  v("event", x.event);
+  v("to", x.to);
+  v("state", x.state);
+  v("attempts", x.attempts);
+  v("next_attempt", x.next_attempt);
+  v("problem", x.problem);
+}
+
+template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, QueueFields>
 void Fields(V& v, T& x) {
   v("project", x.project);
@@ -106,6 +118,7 @@ void Fields(V& v, T& x) {
   v("advantage", x.advantage);
   v("redo_of", x.redo_of);
   v("suspended_s", x.suspended_total);
+  v.Changed("notifications", x.notifications, {});
 }
 
 template <typename V, typename T>

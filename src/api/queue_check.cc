@@ -8,6 +8,7 @@
 #include <set>
 
 #include "api/queue_json.h"
+#include "base/url.h"
 
 namespace gpuman::api {
 namespace {
@@ -16,6 +17,7 @@ constexpr int kMostGpus = 1024;
 constexpr int kMostCpus = 1'000'000;
 constexpr int kMostRetries = 1000;
 constexpr std::size_t kLongestName = 64;
+constexpr std::size_t kMostReceivers = 10;  // webhooks, and mails, of a job
 constexpr std::size_t kMostJobs = 100'000;  // of one request
 constexpr std::size_t kLargestScript = std::size_t{8} << 20;
 
@@ -189,15 +191,17 @@ void CheckRetries(Checker& c, std::string_view field, const Retries& retries) {
 void CheckNotify(Checker& c, const NotifyRequest& notify) {
   constexpr std::array<std::string_view, 9> kWords{"started", "finished",  "failed",   "timeout", "cancelled",
                                                    "killed",  "suspended", "requeued", "all"};
-  for (const auto& url : notify.webhooks)
-    c.Require(url.starts_with("http://") || url.starts_with("https://"), "notify.webhooks",
-              fmt::format("'{}' does not begin with http:// or https://", url));
-  for (const auto& mail : notify.mails) {
-    const auto at = mail.find('@');
-    c.Require(at != std::string::npos && at > 0 && at + 1 < mail.size() &&
-                  mail.find_first_of(" \t\r\n<>,") == std::string::npos && !mail.starts_with('-'),
-              "notify.mails", fmt::format("'{}' is not an address such as ada@example.org", mail));
+  for (const auto& url : notify.webhooks) {
+    const auto parsed = base::ParseHttpUrl(url);
+    c.Require(parsed.has_value(), "notify.webhooks", parsed ? "" : parsed.error().message);
   }
+  for (const auto& mail : notify.mails)
+    c.Require(base::IsMailAddress(mail), "notify.mails",
+              fmt::format("'{}' is not an address such as ada@example.org", mail));
+  for (const auto& [name, count] :
+       {std::pair("notify.webhooks", notify.webhooks.size()), std::pair("notify.mails", notify.mails.size())})
+    c.Require(count <= kMostReceivers, name,
+              fmt::format("there are {}; {} are the most", count, kMostReceivers));
   for (const auto& word : notify.on)
     c.Require(std::find(kWords.begin(), kWords.end(), word) != kWords.end(), "notify.on",
               fmt::format("'{}' is none of {}", word, fmt::join(kWords, ", ")));

@@ -60,6 +60,18 @@ struct Advantage {
   friend bool operator==(const Advantage&, const Advantage&) = default;
 };
 
+// A message about a job that is not delivered.
+struct NotificationView {
+  std::string delivery;  // the id that the receiver sees
+  std::string event;     // started, finished, …
+  std::string to;        // a mail address, or a URL without its path
+  std::string state;     // waiting failed
+  int attempts = 0;
+  std::optional<base::WallTime> next_attempt;  // null: as soon as it can be, or none
+  std::optional<std::string> problem;          // of the last attempt
+  friend bool operator==(const NotificationView&, const NotificationView&) = default;
+};
+
 // The `queue` of a job in the API's answers; null for a job of `gpuman run` that never was in the queue.
 struct QueueFields {
   std::optional<std::string> project;
@@ -84,6 +96,7 @@ struct QueueFields {
   std::optional<Advantage> advantage;           // null also in lists
   std::optional<std::int64_t> redo_of;          // the job that this one does again
   std::optional<base::Millis> suspended_total;  // does not count for the time limit
+  std::vector<NotificationView> notifications;  // of one job that is asked for; left out when there are none
 };
 
 }  // namespace gpuman::api

@@ -111,6 +111,7 @@ struct SubmittedJob {
 
 struct SubmissionAnswer {
   std::vector<SubmittedJob> jobs;  // in the order of the request
+  std::vector<std::string> notes;  // what the submitter should know, in sentences
 };
 
 // `queue` of PATCH /v1/jobs/{ref} and of redo: absent fields stay, null takes away what can be taken away.

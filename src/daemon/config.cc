@@ -3,6 +3,7 @@
 #include <pwd.h>
 
 #include "base/file.h"
+#include "daemon/config_notify.h"
 #include "daemon/toml_reader.h"
 
 namespace gpuman::daemon {
@@ -241,6 +242,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadHealth(in, config);
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);
+  ReadNotify(in, config.notify);
   ReadHttp(in, config);
 }
 
@@ -286,7 +288,11 @@ tl::expected<Config, std::vector<ConfigProblem>> LoadConfig(const std::filesyste
   auto text = base::ReadFile(file, 1u << 20);
   if (!text && text.error().code == base::ErrorCode::kNotFound && !required) return defaults;
   if (!text) return tl::unexpected(std::vector<ConfigProblem>{{file.string(), 0, "", text.error().message}});
-  return ParseConfig(*text, file.string(), defaults);
+  auto config = ParseConfig(*text, file.string(), defaults);
+  if (!config) return config;
+  if (auto problems = ProblemsOfFiles(config->notify, file.string()); !problems.empty())
+    return tl::unexpected(std::move(problems));
+  return config;
 }
 
 std::vector<std::string> ConfigKeys() {

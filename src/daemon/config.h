@@ -18,6 +18,7 @@
 
 #include "base/units.h"
 #include "health/monitor.h"
+#include "notify/settings.h"
 #include "queue/settings.h"
 #include "share/settings.h"
 
@@ -114,6 +115,8 @@ struct Config {
     base::Millis keep{30LL * 86'400'000};
     std::uint32_t keep_count = 100'000;
   } events;
+
+  notify::Settings notify;
 
   struct {
     base::Bytes max_body = base::MiB(4);

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "api/queue_json.h"
 #include "daemon/job_request.h"
@@ -86,12 +87,20 @@ void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
   if (!submitted) return SendError(exchange, submitted.error());
   auto prepared = Read(service, exchange, callers.Of(request.peer), *submitted);
   if (!prepared) return SendError(exchange, prepared.error());
+  std::set<std::string> notes;
+  for (const auto& job : prepared->jobs) {
+    if (auto fine = service.CheckNotify(job.request.notify); !fine) return SendError(exchange, fine.error());
+    if (auto note = service.NoteOnNotify(job.request.notify); !note.empty()) notes.insert(std::move(note));
+  }
   if (submitted->dry_run) return TryOut(service, exchange, *prepared);
-  service.queue().Submit(std::move(prepared->jobs), [&service, exchange, heads = std::move(prepared->heads)](
-                                                        const base::Result<std::vector<base::JobId>>& ids) {
-    if (!ids) return SendError(exchange, ids.error());
-    SendJson(exchange, api::Encode(AnswerFor(service, heads, *ids)), 201);
-  });
+  service.queue().Submit(std::move(prepared->jobs),
+                         [&service, exchange, heads = std::move(prepared->heads),
+                          notes = std::move(notes)](const base::Result<std::vector<base::JobId>>& ids) {
+                           if (!ids) return SendError(exchange, ids.error());
+                           auto answer = AnswerFor(service, heads, *ids);
+                           answer.notes.assign(notes.begin(), notes.end());
+                           SendJson(exchange, api::Encode(answer), 201);
+                         });
 }
 
 void Submit(Service& service, const ExchangePtr& exchange, const std::shared_ptr<RecentCallers>& callers) {

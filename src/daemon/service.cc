@@ -13,6 +13,7 @@
 #include "daemon/health/views.h"
 #include "daemon/ledger_limits.h"
 #include "daemon/listen.h"
+#include "daemon/notifications.h"
 #include "daemon/notify.h"
 #include "daemon/routes.h"
 #include "daemon/suspension_views.h"
@@ -68,6 +69,7 @@ Service::~Service() {
   shims_.reset();
   if (sampler_) sampler_->Stop();
   supervisor_.reset();
+  notifications_.reset();
   workers_.join();
   store_.reset();
 }
@@ -112,14 +114,18 @@ base::Result<> Service::Begin() {
   store_ = std::make_unique<jobs::StoreWorker>(
       std::move(store), [this](std::function<void()> act) { boost::asio::post(loop_, std::move(act)); });
 
+  BeginNotifications();
   events_ = std::make_unique<EventLog>(
       EventSettingsOf(config_), std::move(contents.events), contents.last_event_id,
       [this](const jobs::Event& event, std::optional<std::int64_t> first_kept) {
         jobs::Batch batch;
         batch.events.push_back(event);
         batch.first_event_kept = first_kept;
-        store_->Submit(std::move(batch), [](base::Result<> written) {
+        batch.outbox = notifications_->About(event);
+        store_->Submit(std::move(batch), [this, messages = batch.outbox](base::Result<> written) {
           if (!written) spdlog::warn("an event could not be stored: {}", written.error().message);
+          // What the disk does not take is told all the same.
+          if (!messages.empty()) notifications_->OnStored(messages);
         });
       });
   GPUMAN_ASSIGN(auto listener,
@@ -151,6 +157,7 @@ base::Result<> Service::Begin() {
   BeginHealth(contents.settings);
   BeginQueue(contents.settings);
   BeginSampling();
+  notifications_->Begin(std::exchange(contents.outbox, {}), contents.last_outbox_number);
   supervisor_->Adopt(std::move(contents));
 
   AddAllRoutes(router_, *this);
@@ -281,6 +288,7 @@ void Service::Reconfigure(const Config& config) {
   guard_->SetSettings(GuardSettingsOf(config_));
   supervisor_->SetOptions(SupervisorOptionsOf(config_));
   events_->SetSettings(EventSettingsOf(config_));
+  notifications_->SetSettings(config_.notify);
   suspender_->SetSettings(SuspenderSettingsOf(config_));
   health_->SetSettings(config_.health.monitor);
   if (sharer_) sharer_->SetSettings(config_.share);

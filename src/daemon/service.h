@@ -48,9 +48,11 @@ struct ServiceOptions {
   std::filesystem::path keeper_program;
   std::filesystem::path shim_library;  // empty: there is none
   std::filesystem::path checkpoint_program;
+  std::filesystem::path notifier_program;
   std::string version;
 };
 
+class Notifications;
 class Sharer;
 
 class Service final : private jobs::SupervisorHost,
@@ -113,6 +115,9 @@ class Service final : private jobs::SupervisorHost,
   api::JobView ViewWithQueue(const jobs::Job& job);
   // The same, and what a waiting job is in front by.
   api::JobView ViewInFull(const jobs::Job& job);
+  // kInvalidArgument: nothing is sent there. What the asker should know, else: empty, nothing.
+  base::Result<> CheckNotify(const queue::Notify& asked) const;
+  std::string NoteOnNotify(const queue::Notify& asked) const;
   std::string NameOf(uid_t uid) { return names_.Of(uid); }
   jobs::StoreWorker& store() { return *store_; }
   base::WallTime Now() const { return clock_.Wall(); }
@@ -128,6 +133,7 @@ class Service final : private jobs::SupervisorHost,
   Service(boost::asio::io_context& loop, const Config& config, ServiceOptions options);
   base::Result<> Begin();
   void BeginSampling();
+  void BeginNotifications();
   void Tick();
   void AfterGuard();
   void StopWatching(base::JobId job);
@@ -151,6 +157,9 @@ class Service final : private jobs::SupervisorHost,
   void OnNotice(const jobs::Job& job, const jobs::Notice& notice) override;
   void OnRecorded(jobs::Job& job, const keeper::Record& record) override;
   void OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) override;
+  std::vector<jobs::OutboxRow> MessagesAbout(const jobs::Job& job,
+                                             const std::vector<jobs::Notice>& notices) override;
+  void OnMessagesStored(const std::vector<jobs::OutboxRow>& rows) override;
   bool IsNeeded(base::JobId job) override { return dispatcher_ && dispatcher_->IsNeeded(job); }
   void OnTrouble(const jobs::Job& job, const std::string& what) override;
   std::optional<base::Bytes> PeakOf(base::JobId job) override;
@@ -224,6 +233,7 @@ class Service final : private jobs::SupervisorHost,
   base::Fd claim_;  // on the state directory
   boost::asio::thread_pool workers_{2};
   std::unique_ptr<jobs::StoreWorker> store_;
+  std::unique_ptr<Notifications> notifications_;
   std::unique_ptr<EventLog> events_;
   std::unique_ptr<guard::Guard> guard_;
   std::unique_ptr<jobs::Supervisor> supervisor_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/queue/energy.h"
+#include "daemon/notifications.h"
 #include "daemon/queue/views.h"
 #include "daemon/service.h"
 #include "guard/policy.h"
@@ -130,6 +131,7 @@ api::JobView Service::ViewWithQueue(const jobs::Job& job) {
   auto view = View(job);
   if (!job.queued) return view;
   view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
+  view.queue->notifications = notifications_->Of(job.id);
   if (!jobs::IsWaiting(job)) return view;
   const auto look = dispatcher_->Look();
   ShowWaiting(look, {look.snapshot, look.plan, look.now}, RowOf(look.snapshot, job.id), view);

@@ -109,10 +109,6 @@ base::Bytes Service::HostMemoryOf(base::JobId job) {
   return shims_ ? shims_->HostMemoryOf(job) : base::Bytes{};
 }
 
-void Service::SaveSuspension(base::JobId job, std::string record, std::function<void()> done) {
-  supervisor_->SetSuspension(job, std::move(record), std::move(done));
-}
-
 namespace {
 
 // What leaves the GPU comes into the memory of the job's own processes, and nobody's limit was meant for it.

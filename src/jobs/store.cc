@@ -53,6 +53,9 @@ constexpr std::array<const char*, kStoreVersion> kMigrations{
                                outcome TEXT NOT NULL, energy_j REAL);
        CREATE INDEX accounting_by_end ON accounting(ended_ms);
        CREATE TABLE setting(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;)",
+    // Messages that are not delivered yet.
+    R"(CREATE TABLE outbox(number INTEGER PRIMARY KEY AUTOINCREMENT, job INTEGER, user TEXT NOT NULL,
+                           record TEXT NOT NULL);)",
 };
 
 // What to do when the file cannot be used as it is.
@@ -191,6 +194,8 @@ class SqliteStore final : public Store {
       event_.emplace(db_,
                      "INSERT INTO events(id,at_ms,kind,job,tag,gpu,message,data) VALUES(?,?,?,?,?,?,?,?)");
       trim_.emplace(db_, "DELETE FROM events WHERE id<?");
+      message_.emplace(db_, "INSERT OR REPLACE INTO outbox(number,job,user,record) VALUES(?,?,?,?)");
+      delivered_.emplace(db_, "DELETE FROM outbox WHERE number=?");
       return {};
     });
   }
@@ -209,6 +214,9 @@ class SqliteStore final : public Store {
       SQLite::Statement settings(db_, "SELECT key,value FROM setting");
       while (settings.executeStep())
         contents.settings[settings.getColumn(0).getString()] = settings.getColumn(1).getString();
+      SQLite::Statement outbox(db_, "SELECT number,job,user,record FROM outbox ORDER BY number");
+      while (outbox.executeStep()) contents.outbox.push_back(ReadMessage(outbox));
+      contents.last_outbox_number = LastId(db_, "outbox");
       return contents;
     });
   }
@@ -339,6 +347,9 @@ class SqliteStore final : public Store {
       Run(*trim_runs_, [&](auto& s) {
         s.bind(1, static_cast<std::int64_t>(batch.first_run_kept->time_since_epoch().count()));
       });
+    for (const OutboxRow& row : batch.outbox) Put(row);
+    for (const std::int64_t number : batch.outbox_erase)
+      Run(*delivered_, [&](auto& s) { s.bind(1, number); });
     for (const auto& [key, value] : batch.settings) {
       if (!value) Run(*unset_, [&](auto& s) { s.bind(1, key); });
       if (!value) continue;
@@ -422,6 +433,24 @@ class SqliteStore final : public Store {
     });
   }
 
+  void Put(const OutboxRow& row) {
+    Run(*message_, [&](auto& s) {
+      s.bind(1, row.number);
+      BindOptional(s, 2, row.job);
+      s.bind(3, row.user);
+      s.bind(4, row.record);
+    });
+  }
+
+  static OutboxRow ReadMessage(SQLite::Statement& row) {
+    OutboxRow message;
+    message.number = row.getColumn(0).getInt64();
+    if (!row.isColumnNull(1)) message.job = row.getColumn(1).getInt64();
+    message.user = row.getColumn(2).getString();
+    message.record = row.getColumn(3).getString();
+    return message;
+  }
+
   static Event ReadEvent(SQLite::Statement& row) {
     Event event;
     event.id = row.getColumn(0).getInt64();
@@ -441,7 +470,8 @@ class SqliteStore final : public Store {
   std::filesystem::path file_;
   SQLite::Database db_;
   std::optional<SharedTexts> shared_;
-  std::optional<SQLite::Statement> put_, erase_, event_, trim_, run_, trim_runs_, set_, unset_;
+  std::optional<SQLite::Statement> put_, erase_, event_, trim_, run_, trim_runs_, set_, unset_, message_,
+      delivered_;
   std::size_t erased_ = kSweepAfter;  // jobs, since the last sweep: the first is at the first write
 };
 

@@ -19,11 +19,12 @@
 #include "jobs/accounting.h"
 #include "jobs/event.h"
 #include "jobs/job.h"
+#include "jobs/outbox.h"
 
 namespace gpuman::jobs {
 
 // Schema this program writes; older ones are brought up to it, newer ones refused.
-inline constexpr int kStoreVersion = 2;
+inline constexpr int kStoreVersion = 3;
 
 // Texts by name ("queue", "quota/user/ann"); what is in them is their owner's business.
 using Settings = std::map<std::string, std::optional<std::string>>;
@@ -37,6 +38,8 @@ struct Batch {
   std::vector<RunAccount> runs;
   std::optional<base::WallTime> first_run_kept;  // those that ended before are deleted
   Settings settings;                             // nullopt: deleted
+  std::vector<OutboxRow> outbox;                 // inserted or replaced by number
+  std::vector<std::int64_t> outbox_erase;        // after that; one that is not there is no error
 };
 
 struct StoreContents {
@@ -44,6 +47,8 @@ struct StoreContents {
   std::vector<Event> events;  // by id, the newest `event_limit`
   std::int64_t last_job_id = 0;
   std::int64_t last_event_id = 0;
+  std::vector<OutboxRow> outbox;  // by number
+  std::int64_t last_outbox_number = 0;
   Settings settings;
 };
 

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <fstream>
+#include <future>
 #include <mutex>
 
 #include "base/temp_dir.h"
@@ -193,6 +194,65 @@ TEST_F(StoreTest, TakesOverTheDatabaseOfTheFirstVersion) {
   EXPECT_EQ(*again->jobs.at(0).resource_limits, (ResourceLimits{{7, {1024, 2048}}}));
 }
 
+TEST_F(StoreTest, TakesOverADatabaseFromBeforeTheOutbox) {
+  {
+    Batch batch;
+    batch.put = {Named(5, "train")};
+    batch.settings["queue"] = "{}";
+    ASSERT_TRUE(Opened()->Write(batch));
+    SQLite::Database db(file.string(), SQLite::OPEN_READWRITE);
+    db.exec("DROP TABLE outbox; PRAGMA user_version=2;");
+  }
+  auto store = Opened();
+  EXPECT_EQ(SQLite::Database(file.string()).execAndGet("PRAGMA user_version").getInt(), kStoreVersion);
+  Batch batch;
+  batch.outbox = {{1, 5, "ann", "r"}};
+  ASSERT_TRUE(store->Write(batch));
+  const auto contents = store->Load(10);
+  ASSERT_TRUE(contents) << contents.error().message;
+  EXPECT_EQ(contents->jobs.at(0).tag, "train");
+  EXPECT_EQ(contents->settings.at("queue"), "{}");
+  EXPECT_EQ(contents->outbox, batch.outbox);
+}
+
+TEST_F(StoreTest, KeepsMessagesUntilTheyAreErased) {
+  const OutboxRow first{1, 7, "ann", "one"}, second{2, std::nullopt, "", "two"};
+  {
+    auto store = Opened();
+    Batch batch;
+    batch.outbox = {first, second};
+    ASSERT_TRUE(store->Write(batch));
+    batch = {};
+    batch.outbox = {{1, 7, "ann", "one, again"}};
+    ASSERT_TRUE(store->Write(batch));
+  }
+  {
+    auto store = Opened();
+    const auto contents = store->Load(10);
+    EXPECT_EQ(contents->outbox, (std::vector<OutboxRow>{{1, 7, "ann", "one, again"}, second}));
+    Batch batch;
+    batch.outbox_erase = {1, 2, 9};
+    ASSERT_TRUE(store->Write(batch));
+  }
+  const auto contents = Opened()->Load(10);
+  EXPECT_TRUE(contents->outbox.empty());
+  EXPECT_EQ(contents->last_outbox_number, 2);
+}
+
+TEST_F(StoreTest, WritesAMessageWithTheChangeItTellsOfOrNeither) {
+  auto store = Opened();
+  Batch batch;
+  batch.put = {Named(1, "a")};
+  batch.outbox = {{1, 1, "ann", std::string(100'000, 'x')}};
+  store->SetFull(true);
+  EXPECT_FALSE(store->Write(batch));
+  store->SetFull(false);
+  EXPECT_TRUE(store->Load(10)->jobs.empty());
+  ASSERT_TRUE(store->Write(batch));
+  EXPECT_EQ(store->Load(10)->jobs.size(), 1U);
+  EXPECT_EQ(store->Load(10)->outbox, batch.outbox);
+}
+
 TEST_F(StoreTest, NeverGivesAnIdTwice) {
   auto store = Opened();
   Batch batch;
@@ -363,6 +423,50 @@ TEST(StoreWorker, AnswersEachBatchForItselfAndInOrder) {
   }
   EXPECT_EQ(written, (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(answers, (std::vector<std::string>{"a+", "bad-", "b+", "c+"}));
+}
+
+// Holds its first write until it is let go, so that what comes meanwhile is written together.
+class HeldStore final : public Store {
+ public:
+  HeldStore(std::future<void> go, std::vector<Batch>& written) : go_(std::move(go)), written_(written) {}
+  base::Result<StoreContents> Load(std::size_t) override { return StoreContents{}; }
+  base::Result<> Write(const Batch& batch) override {
+    if (go_.valid()) go_.get();
+    written_.push_back(batch);
+    return {};
+  }
+  base::Result<> EachRun(base::WallTime, base::WallTime,
+                         const std::function<void(const RunAccount&)>&) override {
+    return {};
+  }
+  void SetFull(bool) override {}
+
+ private:
+  std::future<void> go_;
+  std::vector<Batch>& written_;
+};
+
+TEST(StoreWorker, LosesNoMessageOfBatchesThatItWritesTogether) {
+  std::vector<Batch> written;
+  std::promise<void> go;
+  {
+    StoreWorker worker(std::make_unique<HeldStore>(go.get_future(), written), [](auto task) { task(); });
+    for (std::int64_t i = 1; i <= 4; ++i) {
+      Batch batch;
+      batch.outbox = {{i, i, "ann", "r"}};
+      batch.outbox_erase = {100 + i};
+      worker.Submit(std::move(batch), {});
+    }
+    go.set_value();
+  }
+  std::vector<std::int64_t> put, erased;
+  for (const Batch& batch : written) {
+    for (const OutboxRow& row : batch.outbox) put.push_back(row.number);
+    erased.insert(erased.end(), batch.outbox_erase.begin(), batch.outbox_erase.end());
+  }
+  EXPECT_EQ(put, (std::vector<std::int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(erased, (std::vector<std::int64_t>{101, 102, 103, 104}));
+  EXPECT_LT(written.size(), 4U);
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ void Append(Batch& to, const Batch& from) {
   to.events.insert(to.events.end(), from.events.begin(), from.events.end());
   to.runs.insert(to.runs.end(), from.runs.begin(), from.runs.end());
   if (from.first_run_kept) to.first_run_kept = from.first_run_kept;
+  to.outbox.insert(to.outbox.end(), from.outbox.begin(), from.outbox.end());
+  to.outbox_erase.insert(to.outbox_erase.end(), from.outbox_erase.begin(), from.outbox_erase.end());
   for (const auto& [key, value] : from.settings) to.settings[key] = value;
   if (from.first_event_kept) to.first_event_kept = from.first_event_kept;
 }

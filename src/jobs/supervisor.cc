@@ -98,7 +98,10 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
   if (const auto* const recorded = std::get_if<Recorded>(&event))
     host_.OnRecorded(entry.job, recorded->record);
   if (t.run) host_.OnRunEnded(entry.job, *t.run);
-  Save(id, std::move(stored), std::move(t.run));
+  Enclosed enclosed;
+  enclosed.messages = host_.MessagesAbout(entry.job, t.notices);
+  if (t.run) enclosed.runs.push_back(std::move(*t.run));
+  Save(id, std::move(stored), std::move(enclosed));
   for (const Notice& notice : t.notices) host_.OnNotice(entries_.at(id).job, notice);
   if (run_over) {
     // The link may be the caller.
@@ -131,18 +134,23 @@ void Supervisor::Carry(JobId id, const std::vector<Effect>& effects) {
   }
 }
 
-void Supervisor::Save(JobId id, Done<void> stored, std::optional<RunAccount> run) {
+void Supervisor::Save(JobId id, Done<void> stored, Enclosed enclosed) {
   Batch batch;
   batch.put = {entries_.at(id).job};
-  if (run) batch.runs = {*run};
+  batch.runs = enclosed.runs;
+  batch.outbox = enclosed.messages;
   store_.Submit(std::move(batch), [self = self_, id, stored = std::move(stored),
-                                   run = std::move(run)](const Result<>& outcome) {
+                                   enclosed = std::move(enclosed)](const Result<>& outcome) {
     if (!*self) return;
     Supervisor& me = **self;
+    // Of a job that is gone nothing is written any more; what there was to tell of it is told.
+    if (!enclosed.messages.empty() && (outcome || !me.entries_.contains(id)))
+      me.host_.OnMessagesStored(enclosed.messages);
     if (!outcome && me.entries_.contains(id)) {
       me.Trouble(id, "its record could not be written: " + outcome.error().message);
-      auto& unwritten = me.dirty_[id];
-      if (run) unwritten.push_back(*run);
+      Enclosed& unwritten = me.dirty_[id];
+      unwritten.runs.insert(unwritten.runs.end(), enclosed.runs.begin(), enclosed.runs.end());
+      unwritten.messages.insert(unwritten.messages.end(), enclosed.messages.begin(), enclosed.messages.end());
       me.SaveDirtyLater();
     }
     if (stored) stored(outcome);
@@ -154,11 +162,8 @@ void Supervisor::SaveDirtyLater() {
   retry_.expires_after(kSaveAgain);
   retry_.async_wait([self = self_](const boost::system::error_code& error) {
     if (error || !*self) return;
-    for (auto& [id, runs] : std::exchange((*self)->dirty_, {})) {
-      if (!(*self)->entries_.contains(id)) continue;
-      for (auto& run : runs) (*self)->Save(id, {}, std::move(run));
-      if (runs.empty()) (*self)->Save(id, {});
-    }
+    for (auto& [id, enclosed] : std::exchange((*self)->dirty_, {}))
+      if ((*self)->entries_.contains(id)) (*self)->Save(id, {}, std::move(enclosed));
   });
 }
 

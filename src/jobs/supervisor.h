@@ -27,6 +27,7 @@
 #include "jobs/keeper_link.h"
 #include "jobs/launch_plan.h"
 #include "jobs/lifecycle.h"
+#include "jobs/outbox.h"
 #include "jobs/store.h"
 #include "jobs/store_worker.h"
 
@@ -51,6 +52,11 @@ class SupervisorHost {
   virtual void OnRecorded([[maybe_unused]] Job& job, [[maybe_unused]] const keeper::Record& record) {}
   // A run has ended: its account is written with the job's record. May complete it.
   virtual void OnRunEnded(const Job& job, RunAccount& run) = 0;
+  // What is to be sent of these notices: it is stored with the record that they are about.
+  virtual std::vector<OutboxRow> MessagesAbout(const Job& /*job*/, const std::vector<Notice>& /*notices*/) {
+    return {};
+  }
+  virtual void OnMessagesStored(const std::vector<OutboxRow>& /*rows*/) {}  // or never will be: to be sent
   // Others wait for what becomes of it: it is not forgotten because it is old.
   virtual bool IsNeeded(JobId job) = 0;
   // For the daemon's own log.
@@ -91,9 +97,10 @@ class Supervisor {
   void Create(Job job, Done<Job> done);
   // Applies `change` to the settings (limits, priority, restart, grace) and tells the keeper.
   void Update(JobId id, const std::function<void(Job&)>& change, Done<Job> done);
-  // Keeps what the daemon knows of the job's way off the GPU. `done` once it is on the disk, or cannot be; a
-  // job that is gone is not kept.
-  void SetSuspension(JobId id, std::string record, std::function<void()> done);
+  // Keeps what the daemon knows of the job's way off the GPU, and what is to be sent of that. `done` once it
+  // is on the disk, or cannot be; a job that is gone is not kept.
+  void SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
+                     std::function<void()> done);
   // A new run of a running or an ended job. `change` may renew what it will see (its GPUs).
   void Restart(JobId id, const keeper::Reason& reason, Done<Job> done);
   // Ends the job and forgets it; done when it is gone, with the job as it ended.
@@ -149,6 +156,11 @@ class Supervisor {
     std::string settings_in_journal;
     std::vector<Done<Job>> removals;  // answered when the job is gone
   };
+  // What is written with a job's record.
+  struct Enclosed {
+    std::vector<RunAccount> runs;
+    std::vector<OutboxRow> messages;
+  };
   struct Waiter {
     JobId job;
     std::function<void(const Job&)> ended;
@@ -173,7 +185,7 @@ class Supervisor {
   void Trouble(JobId id, const std::string& what);
   void Happen(JobId id, const JobEvent& event, Done<void> stored = {});
   void Carry(JobId id, const std::vector<Effect>& effects);
-  void Save(JobId id, Done<void> stored, std::optional<RunAccount> run = {});
+  void Save(JobId id, Done<void> stored, Enclosed enclosed = {});
   void SaveDirtyLater();
   void SendStop(Entry& entry);
   void SendSettings(Entry& entry);
@@ -200,7 +212,7 @@ class Supervisor {
   std::int64_t last_id_ = 0;
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_waiter_ = 0;
-  std::map<JobId, std::vector<RunAccount>> dirty_;  // records the disk did not take, and runs
+  std::map<JobId, Enclosed> dirty_;  // records the disk did not take
   boost::asio::steady_timer retry_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Supervisor*> self_;

@@ -16,9 +16,13 @@ using base::Result;
 void Supervisor::Forget(JobId id) {
   Batch batch;
   batch.erase = {id};
-  store_.Submit(std::move(batch), [self = self_, id](const Result<>& stored) {
+  // What the disk did not take before is told all the same.
+  if (const auto unwritten = dirty_.find(id); unwritten != dirty_.end())
+    batch.outbox = unwritten->second.messages;
+  store_.Submit(std::move(batch), [self = self_, id, messages = batch.outbox](const Result<>& stored) {
     if (!*self) return;
     Supervisor& me = **self;
+    if (stored && !messages.empty()) me.host_.OnMessagesStored(messages);
     auto it = me.entries_.find(id);
     if (it == me.entries_.end()) return;
     const auto removals = std::exchange(it->second.removals, {});
@@ -46,7 +50,11 @@ void Supervisor::Vanish(JobId id) {
   entries_.erase(it);
   active_.erase(id);
   ended_.erase(id);
-  dirty_.erase(id);
+  if (const auto unwritten = dirty_.find(id); unwritten != dirty_.end()) {
+    const auto messages = std::move(unwritten->second.messages);
+    dirty_.erase(unwritten);
+    if (!messages.empty()) host_.OnMessagesStored(messages);
+  }
   host_.OnJobForgotten(id);
 }
 

@@ -89,11 +89,15 @@ void Supervisor::Update(JobId id, const std::function<void(Job&)>& change, Done<
   });
 }
 
-void Supervisor::SetSuspension(JobId id, std::string record, std::function<void()> done) {
+void Supervisor::SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
+                               std::function<void()> done) {
   const auto it = entries_.find(id);
   if (it == entries_.end()) return;
   it->second.job.suspension = std::move(record);
-  Save(id, [done = std::move(done)](const Result<>&) { done(); });
+  Enclosed enclosed;
+  enclosed.messages = host_.MessagesAbout(it->second.job, notices);
+  Save(
+      id, [done = std::move(done)](const Result<>&) { done(); }, std::move(enclosed));
 }
 
 void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done) {

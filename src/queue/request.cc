@@ -18,12 +18,14 @@ constexpr Words<DependencyKind, 4> kKinds{{{DependencyKind::kAfterOk, "afterok"}
                                            {DependencyKind::kAfterAny, "afterany"},
                                            {DependencyKind::kAfter, "after"}}};
 constexpr Words<DependencyMode, 2> kModes{{{DependencyMode::kAll, "all"}, {DependencyMode::kAny, "any"}}};
-constexpr Words<NotifyOn, 6> kEvents{{{NotifyOn::kStarted, "started"},
+constexpr Words<NotifyOn, 8> kEvents{{{NotifyOn::kStarted, "started"},
                                       {NotifyOn::kFinished, "finished"},
                                       {NotifyOn::kFailed, "failed"},
                                       {NotifyOn::kTimeout, "timeout"},
                                       {NotifyOn::kCancelled, "cancelled"},
-                                      {NotifyOn::kRequeued, "requeued"}}};
+                                      {NotifyOn::kRequeued, "requeued"},
+                                      {NotifyOn::kKilled, "killed"},
+                                      {NotifyOn::kSuspended, "suspended"}}};
 
 // Ten years: sums of waiting times and lengths stay far from overflow.
 constexpr Millis kLongest = std::chrono::hours(24 * 366 * 10);

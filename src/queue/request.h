@@ -78,7 +78,16 @@ struct Retries {
   friend bool operator==(const Retries&, const Retries&) = default;
 };
 
-enum class NotifyOn : std::uint8_t { kStarted, kFinished, kFailed, kTimeout, kCancelled, kRequeued };
+enum class NotifyOn : std::uint8_t {
+  kStarted,
+  kFinished,
+  kFailed,
+  kTimeout,
+  kCancelled,
+  kRequeued,
+  kKilled,
+  kSuspended
+};
 
 struct Notify {
   std::vector<std::string> webhooks{};
@@ -121,7 +130,7 @@ struct Request {
 base::Result<> Validate(const Request& request);
 
 // "afterok", "afternotok", "afterany", "after"; "all", "any"; "started", "finished", "failed", "timeout",
-// "cancelled", "requeued". nullopt for other words.
+// "cancelled", "requeued", "killed", "suspended". nullopt for other words.
 std::string_view ToString(DependencyKind kind);
 std::string_view ToString(DependencyMode mode);
 std::string_view ToString(NotifyOn event);

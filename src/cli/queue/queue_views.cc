@@ -154,6 +154,19 @@ std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<a
   return text;
 }
 
+namespace {
+
+std::string NotificationText(const api::NotificationView& message) {
+  std::string text = fmt::format("'{}' to {}", message.event, message.to);
+  if (message.attempts > 0)
+    text += fmt::format(", {} {}", message.attempts, message.attempts == 1 ? "attempt" : "attempts");
+  if (message.problem) text += ": " + *message.problem;
+  if (message.next_attempt) text += fmt::format("; next at {}", FormatLocal(*message.next_attempt));
+  return message.state == "failed" ? text + "; given up" : text;
+}
+
+}  // namespace
+
 std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus, const Look& look,
                       base::WallTime now) {
   const api::QueueRow row = RowOf(job, gpus);
@@ -196,6 +209,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
     if (queue.advantage) line("In front by", AdvantageText(*queue.advantage));
     when("Expected start", queue.estimated_start);
     if (queue.redo_of) line("Does again", fmt::format("job {}", *queue.redo_of));
+    for (const auto& message : queue.notifications) line("Not delivered", NotificationText(message));
   }
   for (const auto& note : job.notes) line("Note", note);
   when("Submitted", job.submitted_at);

@@ -296,10 +296,6 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
     const auto parts = settings.export_parts;
     GPUMAN_TRY(AddJobs(made, std::move(settings), place, whole, parts));
   }
-  const auto is_told = [](const api::Submission& job) { return !(job.notify == api::NotifyRequest{}); };
-  if (std::any_of(made.request.jobs.begin(), made.request.jobs.end(), is_told))
-    made.notes.emplace_back(
-        "who is to be told is kept with the job; this version sends no mail and calls no webhook");
   for (auto& job : made.request.jobs) {
     if (typed.flavour == Flavour::kGflow) ForgiveAsGflow(job);
     GPUMAN_TRY(api::Check(job));

@@ -56,6 +56,15 @@ Take List(SubmitSettings& s, const char* name, std::vector<std::string>& list) {
   };
 }
 
+// Not taken apart at commas: a URL may have some.
+Take Whole(SubmitSettings& s, const char* name, std::vector<std::string>& list) {
+  return [&s, name, &list](const std::string& text) -> Result<> {
+    Begin(s, name, list);
+    list.push_back(text);
+    return {};
+  };
+}
+
 Take Depends(SubmitSettings& s, std::optional<api::DependencyMode> mode) {
   return [&s, mode](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(auto more, ParseDependencies(text));
@@ -184,7 +193,7 @@ void AddCommon(Options& table, SubmitSettings& s, base::WallTime now) {
        {"--notify-mail,--notify-email", "ADDRESS", "Write to this address; repeat for more",
         List(s, "notify-mail", job.notify.mails)},
        {"--notify-url", "URL", "Post to this address; repeat for more",
-        List(s, "notify-url", job.notify.webhooks)},
+        Whole(s, "notify-url", job.notify.webhooks)},
        {"--notify-on", "WORDS", "started,finished,failed,timeout,cancelled,killed,suspended,requeued or all",
         NotifyOn(s)},
        {"--dry-run", "", "Say what would happen and when; queue nothing", Flag(s.dry_run)}});

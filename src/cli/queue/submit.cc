@@ -104,6 +104,7 @@ Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::S
 
 void PrintAnswer(Session& session, const api::Client& daemon, const api::SubmitRequest& request,
                  const api::SubmissionAnswer& answer) {
+  for (const auto& note : answer.notes) session.Note(note);
   if (session.json) {
     api::Json json = api::ToJson(answer);
     session.PrintJson(answer.jobs.size() == 1 ? json["jobs"][0] : json);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <array>
 #include <sstream>
 
 #include "api/queue_json.h"
@@ -40,15 +41,14 @@ std::map<std::string, std::string> EnvironmentOf(const std::map<std::string, std
   return environment;
 }
 
-queue::NotifyOn KindOf(const std::string& word) {
-  if (const auto known = queue::NotifyOnFromString(word)) return *known;
-  return queue::NotifyOn::kFinished;
-}
-
 queue::Notify NotifyOf(const api::NotifyRequest& asked) {
+  constexpr std::array kAll{"started",   "finished", "failed",    "timeout",
+                            "cancelled", "killed",   "suspended", "requeued"};
   queue::Notify notify{asked.webhooks, asked.mails, {}};
-  for (const auto& word : asked.on)
-    if (queue::NotifyOnFromString(word)) notify.on.push_back(KindOf(word));
+  const bool all = std::find(asked.on.begin(), asked.on.end(), "all") != asked.on.end();
+  const auto words = all ? std::vector<std::string>(kAll.begin(), kAll.end()) : asked.on;
+  for (const auto& word : words)
+    if (const auto known = queue::NotifyOnFromString(word)) notify.on.push_back(*known);
   return notify;
 }
 

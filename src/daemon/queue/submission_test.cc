@@ -72,6 +72,18 @@ TEST_F(SubmissionTest, AJobHasWhatItWasSubmittedWith) {
   EXPECT_EQ(*back, asked_for) << "what is kept says the same";
 }
 
+TEST_F(SubmissionTest, WhoIsToldOfWhatIsKept) {
+  using On = queue::NotifyOn;
+  Add().notify = {{"https://x/"}, {"a@b"}, {"killed", "suspended"}};
+  Add().notify = {{}, {"a@b"}, {"failed", "all"}};
+  const auto prepared = Fine();
+  ASSERT_EQ(prepared.jobs.size(), 2U);
+  EXPECT_EQ(prepared.jobs[0].request.notify,
+            (queue::Notify{{"https://x/"}, {"a@b"}, {On::kKilled, On::kSuspended}}));
+  EXPECT_EQ(prepared.jobs[1].request.notify.on.size(), 8U);
+  EXPECT_EQ(RequestOf(prepared.jobs[0].job)->notify, prepared.jobs[0].request.notify);
+}
+
 TEST_F(SubmissionTest, TasksOfAnArrayHaveConsecutiveIdsAndOneText) {
   Add();
   auto& asked = Add();

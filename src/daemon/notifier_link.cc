@@ -1,0 +1,160 @@
+#include "daemon/notifier_link.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+namespace gpuman::daemon {
+namespace {
+
+using base::FailSystem;
+using base::Result;
+
+class Setup {
+ public:
+  explicit Setup(int socket) {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawn_file_actions_adddup2(&actions_, socket, notify::kNotifierSocket);
+    ::posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
+    ::posix_spawn_file_actions_addopen(&actions_, 2, "/dev/null", O_WRONLY, 0);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_, 3);
+    ::posix_spawnattr_init(&attributes_);
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::posix_spawnattr_setsigmask(&attributes_, &signals);
+    ::sigfillset(&signals);
+    ::posix_spawnattr_setsigdefault(&attributes_, &signals);
+    ::posix_spawnattr_setflags(&attributes_,
+                               POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  Setup(const Setup&) = delete;
+  Setup& operator=(const Setup&) = delete;
+  ~Setup() {
+    ::posix_spawn_file_actions_destroy(&actions_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+  const posix_spawn_file_actions_t* actions() const { return &actions_; }
+  const posix_spawnattr_t* attributes() const { return &attributes_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+};
+
+}  // namespace
+
+NotifierLink::NotifierLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
+                           Callbacks callbacks)
+    : loop_(loop), workers_(workers), callbacks_(std::move(callbacks)), socket_(loop) {}
+
+Result<NotifierLink::Spawned> NotifierLink::Spawn(const std::filesystem::path& program) {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    return FailSystem(errno, "making a socket for gpuman-notifier");
+  Spawned spawned;
+  spawned.socket = base::Fd(pair[0]);
+  const base::Fd theirs(pair[1]);
+  std::string word = program.string();
+  std::vector<std::string> kept;
+  for (const char* const name : {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"})
+    if (const char* const value = ::getenv(name)) kept.push_back(fmt::format("{}={}", name, value));
+  // Nothing else: proxies and the like are the configuration's.
+  std::vector<char*> environment;
+  for (auto& entry : kept) environment.push_back(entry.data());
+  environment.push_back(nullptr);
+  char* const words[] = {word.data(), nullptr};
+  const Setup setup(theirs.get());
+  const int error = ::posix_spawn(&spawned.pid, program.c_str(), setup.actions(), setup.attributes(), words,
+                                  environment.data());
+  if (error != 0) return FailSystem(error, fmt::format("starting {}", program.string()));
+  spawned.process = base::Fd(static_cast<int>(::syscall(SYS_pidfd_open, spawned.pid, 0)));
+  if (!spawned.process.ok()) return FailSystem(errno, "opening gpuman-notifier's process");
+  return spawned;
+}
+
+void NotifierLink::Start(const std::filesystem::path& program) {
+  boost::asio::post(workers_, [self = shared_from_this(), program] {
+    auto spawned = std::make_shared<Result<Spawned>>(Spawn(program));
+    boost::asio::post(self->loop_, [self, spawned] { self->OnSpawned(std::move(*spawned)); });
+  });
+}
+
+void NotifierLink::OnSpawned(Result<Spawned> spawned) {
+  if (!spawned) return Gone(std::move(spawned.error()));
+  // Whatever becomes of this object: its end is waited for.
+  auto process = std::make_shared<boost::asio::posix::stream_descriptor>(loop_, spawned->process.Release());
+  process_ = process->native_handle();
+  process->async_wait(
+      boost::asio::posix::stream_descriptor::wait_read,
+      [self = shared_from_this(), process, pid = spawned->pid](boost::system::error_code error) {
+        if (error) return;
+        ::waitpid(pid, nullptr, WNOHANG);
+        self->process_ = -1;
+      });
+  socket_.assign(spawned->socket.Release());
+  if (stopped_) return Stop();
+  Read();
+  Write();
+}
+
+void NotifierLink::Send(const notify::Order& order) {
+  waiting_ += notify::Serialize(order);
+  if (socket_.is_open()) Write();
+}
+
+void NotifierLink::Write() {
+  if (!writing_.empty() || waiting_.empty()) return;
+  writing_ = std::exchange(waiting_, {});
+  boost::asio::async_write(socket_, boost::asio::buffer(writing_),
+                           [self = shared_from_this()](boost::system::error_code error, std::size_t) {
+                             self->writing_.clear();
+                             // That it is gone is seen where it is read from.
+                             if (!error && !self->stopped_) self->Write();
+                           });
+}
+
+void NotifierLink::Read() {
+  socket_.async_read_some(boost::asio::buffer(chunk_), [self = shared_from_this()](
+                                                           boost::system::error_code error, std::size_t got) {
+    if (self->stopped_) return;
+    if (error) return self->Gone({base::ErrorCode::kUnavailable, "gpuman-notifier has ended"});
+    self->read_.append(self->chunk_.data(), got);
+    for (std::string line; !self->stopped_ && notify::TakeLine(self->read_, line);) {
+      const auto report = notify::ParseReport(line);
+      if (!report) return self->Gone(report.error());
+      self->callbacks_.on_report(*report);
+    }
+    if (self->stopped_) return;
+    if (self->read_.size() > notify::kLongestLine)
+      return self->Gone({base::ErrorCode::kCorrupt, "gpuman-notifier writes a line without end"});
+    self->Read();
+  });
+}
+
+void NotifierLink::Gone(base::Error error) {
+  if (stopped_) return;
+  const auto on_gone = callbacks_.on_gone;
+  Stop();
+  on_gone(error);
+}
+
+void NotifierLink::Stop() {
+  stopped_ = true;
+  if (process_ >= 0) (void)::syscall(SYS_pidfd_send_signal, process_, SIGKILL, nullptr, 0);
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  callbacks_ = {};
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,166 @@
+#include "notifier/transfer.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+
+#include "notifier/signature.h"
+
+namespace gpuman::notifier {
+namespace {
+
+constexpr std::size_t kMostOfAnAnswer = 64 * 1024;  // nobody reads it
+
+template <typename T>
+bool Set(CURL* handle, CURLoption option, T value) {
+  return ::curl_easy_setopt(handle, option, value) == CURLE_OK;
+}
+
+std::uint32_t UsualPort(notify::Tls tls) {
+  switch (tls) {
+    case notify::Tls::kStart:
+      return 587;
+    case notify::Tls::kWhole:
+      return 465;
+    case notify::Tls::kNone:
+      return 25;
+  }
+  return 25;
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Transfer>> Transfer::Begin(notify::Order order) {
+  std::unique_ptr<Transfer> transfer(new Transfer(std::move(order)));
+  transfer->handle_ = ::curl_easy_init();
+  if (!transfer->handle_)
+    return base::Fail(base::ErrorCode::kExhausted, "libcurl has no room for a transfer");
+  if (!transfer->SetUp())
+    return base::Fail(base::ErrorCode::kInvalidArgument, "libcurl does not take what is to be sent");
+  return transfer;
+}
+
+Transfer::~Transfer() {
+  ::curl_easy_cleanup(handle_);
+  ::curl_slist_free_all(headers_);
+  ::curl_slist_free_all(receivers_);
+}
+
+bool Transfer::SetUp() {
+  const auto timeout = static_cast<long>(order_.timeout.count());
+  return Set(handle_, CURLOPT_PRIVATE, this) && Set(handle_, CURLOPT_NOSIGNAL, 1L) &&
+         Set(handle_, CURLOPT_ERRORBUFFER, problem_) && Set(handle_, CURLOPT_TIMEOUT_MS, timeout) &&
+         Set(handle_, CURLOPT_CONNECTTIMEOUT_MS, timeout) && Set(handle_, CURLOPT_FOLLOWLOCATION, 0L) &&
+         Set(handle_, CURLOPT_FORBID_REUSE, 1L) && Set(handle_, CURLOPT_SSL_VERIFYPEER, 1L) &&
+         Set(handle_, CURLOPT_SSL_VERIFYHOST, 2L) && Set(handle_, CURLOPT_NOPROXY, "") &&
+         (order_.ca_file.empty() || Set(handle_, CURLOPT_CAINFO, order_.ca_file.c_str())) &&
+         Set(handle_, CURLOPT_WRITEFUNCTION, &Transfer::TakeAnswer) &&
+         Set(handle_, CURLOPT_WRITEDATA, this) &&
+         std::visit([this](const auto& what) { return SetUp(what); }, order_.what);
+}
+
+bool Transfer::AddHeader(const std::string& line) {
+  curl_slist* const longer = ::curl_slist_append(headers_, line.c_str());
+  if (longer) headers_ = longer;
+  return longer != nullptr;
+}
+
+bool Transfer::SetUp(const notify::Post& post) {
+  for (const auto& text : post.allow)
+    if (auto network = notify::ParseNetwork(text)) allowed_.push_back(*network);
+  bool fine = AddHeader("Content-Type: application/json") && AddHeader("Expect:") &&
+              AddHeader("Gpuman-Delivery: " + post.delivery) && AddHeader("Gpuman-Event: " + post.event);
+  if (!post.secret.empty()) {
+    const auto signature = SignatureOf(post.secret, static_cast<std::int64_t>(std::time(nullptr)), post.body);
+    fine = fine && !signature.empty() && AddHeader("Gpuman-Signature: " + signature);
+  }
+  // What a proxy may reach is the proxy's business; without one each address is looked at.
+  if (post.proxy.empty())
+    fine = fine && Set(handle_, CURLOPT_OPENSOCKETFUNCTION, &Transfer::Open) &&
+           Set(handle_, CURLOPT_OPENSOCKETDATA, this);
+  return fine && Set(handle_, CURLOPT_PROTOCOLS_STR, "http,https") &&
+         Set(handle_, CURLOPT_URL, post.url.c_str()) && Set(handle_, CURLOPT_PROXY, post.proxy.c_str()) &&
+         Set(handle_, CURLOPT_HTTPHEADER, headers_) &&
+         Set(handle_, CURLOPT_USERAGENT, order_.agent.c_str()) &&
+         Set(handle_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1)) &&
+         Set(handle_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(post.body.size())) &&
+         Set(handle_, CURLOPT_POSTFIELDS, post.body.c_str());
+}
+
+bool Transfer::SetUp(const notify::SendMail& mail) {
+  receivers_ = ::curl_slist_append(nullptr, fmt::format("<{}>", mail.to).c_str());
+  const bool whole = mail.tls == notify::Tls::kWhole;
+  const std::string host = mail.server.find(':') == std::string::npos ? mail.server : "[" + mail.server + "]";
+  const std::string url = fmt::format("{}://{}:{}", whole ? "smtps" : "smtp", host,
+                                      mail.port != 0 ? mail.port : UsualPort(mail.tls));
+  const long tls = mail.tls == notify::Tls::kNone ? CURLUSESSL_NONE : CURLUSESSL_ALL;
+  return receivers_ && Set(handle_, CURLOPT_PROTOCOLS_STR, "smtp,smtps") &&
+         Set(handle_, CURLOPT_URL, url.c_str()) && Set(handle_, CURLOPT_PROXY, "") &&
+         Set(handle_, CURLOPT_USE_SSL, tls) &&
+         Set(handle_, CURLOPT_MAIL_FROM, fmt::format("<{}>", mail.from).c_str()) &&
+         Set(handle_, CURLOPT_MAIL_RCPT, receivers_) &&
+         (mail.user.empty() || (Set(handle_, CURLOPT_USERNAME, mail.user.c_str()) &&
+                                Set(handle_, CURLOPT_PASSWORD, mail.password.c_str()))) &&
+         Set(handle_, CURLOPT_UPLOAD, 1L) && Set(handle_, CURLOPT_READFUNCTION, &Transfer::GiveMail) &&
+         Set(handle_, CURLOPT_READDATA, this);
+}
+
+curl_socket_t Transfer::Open(void* self, curlsocktype, curl_sockaddr* address) {
+  auto& me = *static_cast<Transfer*>(self);
+  const auto where = notify::AddressOf(&address->addr);
+  const auto refusal = where ? notify::RefusalOf(*where, me.allowed_)
+                             : std::optional<std::string>("it is no address of the internet");
+  if (refusal) {
+    me.refused_ = *refusal;
+    return CURL_SOCKET_BAD;
+  }
+  me.opened_ = true;
+  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+std::size_t Transfer::TakeAnswer(char*, std::size_t size, std::size_t count, void* self) {
+  auto& me = *static_cast<Transfer*>(self);
+  me.taken_ += size * count;
+  return me.taken_ > kMostOfAnAnswer ? 0 : size * count;
+}
+
+std::size_t Transfer::GiveMail(char* data, std::size_t size, std::size_t count, void* self) {
+  auto& me = *static_cast<Transfer*>(self);
+  const std::string& text = std::get<notify::SendMail>(me.order_.what).text;
+  const std::size_t some = std::min(size * count, text.size() - me.given_);
+  std::memcpy(data, text.data() + me.given_, some);
+  me.given_ += some;
+  return some;
+}
+
+notify::Report Transfer::ReportOf(CURLcode outcome) const {
+  notify::Report report;
+  report.number = order_.number;
+  auto& attempt = report.attempt;
+  long status = 0;
+  ::curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
+  attempt.status = static_cast<int>(status);
+  const bool post = std::holds_alternative<notify::Post>(order_.what);
+  // An answer that is too long, or was cut off, has said what it had to say.
+  if (outcome == CURLE_OK || (post && status >= 200 && outcome != CURLE_PEER_FAILED_VERIFICATION)) {
+    curl_off_t seconds = 0;
+    ::curl_easy_getinfo(handle_, CURLINFO_RETRY_AFTER, &seconds);
+    constexpr curl_off_t kMost = 366LL * 86'400;
+    if (seconds > 0) attempt.retry_after = base::Millis(1000 * std::min(seconds, kMost));
+    return report;
+  }
+  attempt.problem = problem_[0] != '\0' ? problem_ : ::curl_easy_strerror(outcome);
+  if (!opened_ && !refused_.empty()) {
+    attempt.problem = refused_;
+    attempt.hopeless = true;
+  }
+  if (outcome == CURLE_URL_MALFORMAT || outcome == CURLE_UNSUPPORTED_PROTOCOL) attempt.hopeless = true;
+  // The administrator's account is wrong, not the message.
+  if (outcome == CURLE_LOGIN_DENIED) attempt.status = 0;
+  return report;
+}
+
+}  // namespace gpuman::notifier

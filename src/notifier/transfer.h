@@ -1,0 +1,53 @@
+// One attempt to deliver one message, as libcurl carries it out.
+//
+// Only http, https, smtp and smtps; certificates are checked; redirects are not followed; neither ~/.netrc
+// nor proxies of the environment are used; a connection goes to no address that notify/address.h refuses, and
+// is not used twice. Not thread-safe; does not block.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "notify/address.h"
+#include "notify/wire.h"
+
+namespace gpuman::notifier {
+
+class Transfer {
+ public:
+  // kInvalidArgument: libcurl does not take it.
+  static base::Result<std::unique_ptr<Transfer>> Begin(notify::Order order);
+  ~Transfer();
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  // Its private pointer is this object.
+  CURL* handle() const { return handle_; }
+  notify::Report ReportOf(CURLcode outcome) const;
+
+ private:
+  explicit Transfer(notify::Order order) : order_(std::move(order)) {}
+  bool SetUp();
+  bool SetUp(const notify::Post& post);
+  bool SetUp(const notify::SendMail& mail);
+  bool AddHeader(const std::string& line);
+  static curl_socket_t Open(void* self, curlsocktype purpose, curl_sockaddr* address);
+  static std::size_t TakeAnswer(char* data, std::size_t size, std::size_t count, void* self);
+  static std::size_t GiveMail(char* data, std::size_t size, std::size_t count, void* self);
+
+  notify::Order order_;
+  CURL* handle_ = nullptr;
+  curl_slist* headers_ = nullptr;
+  curl_slist* receivers_ = nullptr;
+  std::vector<notify::Network> allowed_;
+  std::string refused_;  // why an address was not connected to
+  bool opened_ = false;  // another one was
+  std::size_t given_ = 0, taken_ = 0;
+  char problem_[CURL_ERROR_SIZE] = {};
+};
+
+}  // namespace gpuman::notifier

@@ -1,0 +1,135 @@
+// Mails as RFC 5322, 2045 and 2047 have them: ASCII, whatever the text is.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <string>
+
+#include "notify/message.h"
+
+namespace gpuman::notify {
+namespace {
+
+constexpr std::size_t kLongestName = 100;  // bytes of a job's name in a subject
+constexpr std::size_t kWordBytes = 42;     // of text in one encoded word: 56 characters of base64, under 75
+constexpr std::size_t kBodyLine = 76;      // RFC 2045, 6.8
+constexpr const char* kEnd = "\r\n";
+
+std::string Base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const auto at = [&](std::size_t k) {
+      return i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U;
+    };
+    const unsigned three = at(0) << 16 | at(1) << 8 | at(2);
+    for (unsigned k = 0; k < 4; ++k)
+      text += i + k > bytes.size() ? '=' : kDigits[(three >> (18 - 6 * k)) & 63];
+  }
+  return text;
+}
+
+bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+bool IsPrintable(char c) { return c >= ' ' && c < 0x7f; }
+
+// Characters that end a line or are not for eyes become spaces.
+std::string OneLine(std::string_view text) {
+  std::string line(text);
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, ' ');
+  return line;
+}
+
+std::string Shortened(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::size_t end = most;
+  while (end > 0 && IsContinuation(text[end])) --end;
+  return text.substr(0, end) + "...";
+}
+
+// Words of RFC 2047 where it is not ASCII, or could be taken for such words.
+std::string HeaderText(const std::string& text) {
+  if (std::all_of(text.begin(), text.end(), IsPrintable) && text.find("=?") == std::string::npos) return text;
+  std::string words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = std::min(begin + kWordBytes, text.size());
+    while (end < text.size() && end > begin + 1 && IsContinuation(text[end])) --end;
+    if (!words.empty()) words += "\r\n ";
+    words += fmt::format("=?UTF-8?B?{}?=", Base64(std::string_view(text).substr(begin, end - begin)));
+    begin = end;
+  }
+  return words;
+}
+
+// RFC 5322, 3.3. Not by strftime: its names of days and months are the locale's.
+std::string Date(base::WallTime at) {
+  constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const std::time_t seconds = std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count();
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} +0000", kDays[utc.tm_wday], utc.tm_mday,
+                     kMonths[utc.tm_mon], utc.tm_year + 1900, utc.tm_hour, utc.tm_min, utc.tm_sec);
+}
+
+std::string TextOf(const News& news) {
+  std::string text = fmt::format("Job {} '{}' of {} on {}: {}\r\n", *news.job, OneLine(news.name),
+                                 OneLine(news.user), news.host, news.event);
+  if (!news.message.empty()) text += fmt::format("\r\n{}\r\n", OneLine(news.message));
+  text += kEnd;
+  const auto line = [&](const char* name, const std::string& value) {
+    text += fmt::format("{:<11}{}\r\n", name, OneLine(value));
+  };
+  const auto time = [&](const char* name, const std::optional<base::WallTime>& at) {
+    if (at) line(name, base::FormatIso8601(*at));
+  };
+  line("state", news.state);
+  if (news.exit_code) line("exit", std::to_string(*news.exit_code));
+  if (news.signal) line("signal", std::to_string(*news.signal));
+  if (!news.project.empty()) line("project", news.project);
+  for (const auto& gpu : news.gpus) line("GPU", gpu);
+  time("submitted", news.submitted);
+  time("started", news.started);
+  time("ended", news.ended);
+  text += fmt::format("\r\ngpuman job show {0}\r\ngpuman job log {0}\r\n", *news.job);
+  return text;
+}
+
+std::string Folded(const std::string& base64) {
+  std::string lines;
+  for (std::size_t begin = 0; begin < base64.size(); begin += kBodyLine)
+    lines += base64.substr(begin, kBodyLine) + kEnd;
+  return lines;
+}
+
+}  // namespace
+
+std::string MailOf(const News& news, const std::string& delivery, const std::string& to) {
+  const std::string subject = fmt::format("[gpuman] {} {}: {}", *news.job,
+                                          Shortened(OneLine(news.name), kLongestName), OneLine(news.event));
+  const std::string text = TextOf(news);
+  constexpr std::size_t kLongestLine = 900;  // RFC 5322 has 998
+  std::size_t longest = 0, begin = 0;
+  for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    longest = std::max(longest, end - begin);
+  const bool plain = longest <= kLongestLine && std::all_of(text.begin(), text.end(), [](char c) {
+                       return IsPrintable(c) || c == '\r' || c == '\n';
+                     });
+  std::string mail;
+  const auto header = [&](const char* name, const std::string& value) {
+    mail += fmt::format("{}: {}\r\n", name, value);
+  };
+  header("To", OneLine(to));
+  header("Subject", HeaderText(subject));
+  header("Date", Date(news.at));
+  header("Message-ID", fmt::format("<{}@{}>", delivery, OneLine(news.host)));
+  header("Auto-Submitted", "auto-generated");
+  header("Gpuman-Delivery", delivery);
+  header("MIME-Version", "1.0");
+  header("Content-Type", "text/plain; charset=utf-8");
+  header("Content-Transfer-Encoding", plain ? "7bit" : "base64");
+  return mail + kEnd + (plain ? text : Folded(Base64(text)));
+}
+
+}  // namespace gpuman::notify

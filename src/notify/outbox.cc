@@ -1,0 +1,153 @@
+#include "notify/outbox.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace gpuman::notify {
+namespace {
+
+constexpr std::size_t kUsersWorth = 10;    // all users together, of one user's room
+constexpr std::size_t kMostFailed = 1000;  // kept to be looked at
+
+}  // namespace
+
+bool Outbox::HasRoom(const std::string& user) const {
+  const auto it = of_user_.find(user);
+  const std::size_t waiting = entries_.size() - failed_.size();
+  return (it == of_user_.end() || it->second < settings_.per_user) &&
+         waiting < kUsersWorth * settings_.per_user;
+}
+
+void Outbox::Add(Message message, bool stored) {
+  const std::int64_t number = message.number;
+  const auto [it, fresh] = entries_.try_emplace(number, Entry{std::move(message), stored});
+  if (!fresh) return;
+  const Message& mine = it->second.message;
+  if (mine.job) of_job_[*mine.job].insert(number);
+  if (mine.failed) {
+    failed_.insert(number);
+    return;
+  }
+  lanes_[LaneOf(mine)].insert(number);
+  ++of_user_[mine.user];
+}
+
+void Outbox::Stored(std::int64_t number) {
+  if (const auto it = entries_.find(number); it != entries_.end()) it->second.stored = true;
+}
+
+base::WallTime Outbox::DueOf(const Message& message, base::WallTime now) const {
+  return message.next > now + settings_.retry.longest ? now : message.next;
+}
+
+// Its first is stored and not on its way.
+bool Outbox::MayGo(const std::set<std::int64_t>& lane) const {
+  return entries_.at(*lane.begin()).stored && !in_flight_.contains(*lane.begin());
+}
+
+std::vector<Message> Outbox::TakeDue(base::WallTime now) {
+  std::vector<std::pair<base::WallTime, std::int64_t>> due;
+  if (in_flight_.size() >= settings_.in_flight) return {};
+  for (const auto& [name, lane] : lanes_) {
+    if (!MayGo(lane)) continue;
+    if (const auto at = DueOf(entries_.at(*lane.begin()).message, now); at <= now)
+      due.emplace_back(at, *lane.begin());
+  }
+  std::sort(due.begin(), due.end());
+  std::map<std::string, std::size_t> flying;
+  for (const std::int64_t number : in_flight_) ++flying[entries_.at(number).message.user];
+  const std::size_t most = std::max<std::size_t>(1, settings_.in_flight / 2);
+  std::vector<Message> taken;
+  for (const auto& [at, number] : due) {
+    if (in_flight_.size() >= settings_.in_flight) break;
+    const Message& message = entries_.at(number).message;
+    if (flying[message.user] >= most) continue;
+    ++flying[message.user];
+    in_flight_.insert(number);
+    taken.push_back(message);
+  }
+  return taken;
+}
+
+std::optional<base::WallTime> Outbox::NextDue(base::WallTime now) const {
+  if (in_flight_.size() >= settings_.in_flight) return std::nullopt;
+  std::optional<base::WallTime> next;
+  for (const auto& [name, lane] : lanes_) {
+    if (!MayGo(lane)) continue;
+    const auto at = DueOf(entries_.at(*lane.begin()).message, now);
+    // What is due and was not taken waits for one of its user's to come back.
+    if (at > now && (!next || at < *next)) next = at;
+  }
+  return next;
+}
+
+void Outbox::Leave(const Message& message) {
+  const auto lane = lanes_.find(LaneOf(message));
+  lane->second.erase(message.number);
+  if (lane->second.empty()) lanes_.erase(lane);
+  const auto user = of_user_.find(message.user);
+  if (--user->second == 0) of_user_.erase(user);
+}
+
+std::optional<Outbox::Settled> Outbox::Settle(std::int64_t number, const Attempt& attempt,
+                                              base::WallTime now) {
+  if (in_flight_.erase(number) == 0) return std::nullopt;
+  const auto it = entries_.find(number);
+  Message& message = it->second.message;
+  Settled settled;
+  settled.verdict = Judge(message, attempt);
+  ++message.attempts;
+  message.problem = ProblemOf(message, attempt);
+  const auto seed = std::hash<std::string>()(message.delivery);
+  message.next = now + DelayOf(settings_.retry, message.attempts, seed, attempt.retry_after);
+  if (settled.verdict == Verdict::kAgain && now - message.made >= settings_.retry.give_up)
+    settled.verdict = Verdict::kGivenUp;
+  if (settled.verdict != Verdict::kAgain) Leave(message);
+  message.failed = settled.verdict == Verdict::kGivenUp;
+  // How long a failed one is kept counts from its end.
+  if (message.failed) {
+    message.next = now;
+    failed_.insert(number);
+  }
+  settled.message = message;
+  if (settled.verdict == Verdict::kDelivered) {
+    if (message.job)
+      if (auto job = of_job_.find(*message.job);
+          job != of_job_.end() && job->second.erase(number) > 0 && job->second.empty())
+        of_job_.erase(job);
+    entries_.erase(it);
+  }
+  return settled;
+}
+
+std::vector<std::int64_t> Outbox::Prune(base::WallTime now) {
+  std::vector<std::int64_t> gone;
+  std::size_t left = failed_.size();
+  for (const std::int64_t number : failed_) {
+    if (left > kMostFailed || entries_.at(number).message.next + settings_.keep_failed <= now) {
+      gone.push_back(number);
+      --left;
+    }
+  }
+  for (const std::int64_t number : gone) {
+    const auto it = entries_.find(number);
+    if (const auto& job = it->second.message.job) {
+      auto& numbers = of_job_[*job];
+      numbers.erase(number);
+      if (numbers.empty()) of_job_.erase(*job);
+    }
+    entries_.erase(it);
+    failed_.erase(number);
+  }
+  return gone;
+}
+
+std::vector<const Message*> Outbox::OfJob(std::int64_t job) const {
+  std::vector<const Message*> messages;
+  if (const auto it = of_job_.find(job); it != of_job_.end())
+    for (const std::int64_t number : it->second) messages.push_back(&entries_.at(number).message);
+  return messages;
+}
+
+}  // namespace gpuman::notify

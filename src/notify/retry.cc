@@ -1,0 +1,57 @@
+#include "notify/retry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace gpuman::notify {
+namespace {
+
+constexpr int kRequestTimeout = 408, kTooManyRequests = 429;
+
+// SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds give numbers that are far apart.
+std::uint64_t Mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+bool Succeeded(const Message& message, const Attempt& attempt) {
+  if (!attempt.problem.empty()) return false;
+  if (message.channel == Channel::kMail) return true;
+  return attempt.status >= 200 && attempt.status < 300;
+}
+
+}  // namespace
+
+Verdict Judge(const Message& message, const Attempt& attempt) {
+  if (Succeeded(message, attempt)) return Verdict::kDelivered;
+  if (attempt.hopeless) return Verdict::kGivenUp;
+  const int status = attempt.status;
+  if (message.channel == Channel::kMail) return status >= 500 ? Verdict::kGivenUp : Verdict::kAgain;
+  const bool again = status == 0 || status >= 500 || status == kRequestTimeout || status == kTooManyRequests;
+  return again ? Verdict::kAgain : Verdict::kGivenUp;
+}
+
+std::string ProblemOf(const Message& message, const Attempt& attempt) {
+  if (Succeeded(message, attempt)) return {};
+  if (!attempt.problem.empty()) return attempt.problem;
+  if (attempt.status >= 300 && attempt.status < 400)
+    return fmt::format("the receiver answered {}, and redirects are not followed", attempt.status);
+  return fmt::format("the receiver answered {}", attempt.status);
+}
+
+base::Millis DelayOf(const RetrySettings& settings, int attempts, std::uint64_t seed,
+                     const std::optional<base::Millis>& retry_after) {
+  constexpr int kMostDoublings = 40;
+  base::Millis delay = std::min(settings.first, settings.longest);
+  for (int i = 1; i < std::min(attempts, kMostDoublings) && delay < settings.longest; ++i)
+    delay = std::min(2 * delay, settings.longest);
+  const auto fifth = static_cast<std::uint64_t>(delay.count()) / 5;
+  if (fifth > 0) delay -= base::Millis(Mixed(seed ^ static_cast<std::uint64_t>(attempts)) % fifth);
+  if (retry_after) delay = std::max(delay, std::min(*retry_after, settings.longest));
+  return delay;
+}
+
+}  // namespace gpuman::notify

@@ -1,0 +1,55 @@
+// What the administrator says about notifications: [notify] of the configuration (docs/notifications.md).
+// Plain values; thread-compatible.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace gpuman::notify {
+
+// How often a message is tried.
+struct RetrySettings {
+  base::Millis first{10'000};         // after the first failure; then twice as long each time,
+  base::Millis longest{3'600'000};    // up to this
+  base::Millis give_up{259'200'000};  // a message that is older is not tried again
+  friend bool operator==(const RetrySettings&, const RetrySettings&) = default;
+};
+
+struct OutboxSettings {
+  RetrySettings retry;
+  std::size_t in_flight = 4;     // at a time
+  std::size_t per_user = 1'000;  // messages of one user that wait
+  base::Millis keep_failed{604'800'000};
+};
+
+enum class Tls { kStart, kWhole, kNone };  // STARTTLS, a connection that is TLS from its beginning, none
+
+struct Smtp {
+  std::string server;      // empty: no mail is sent
+  std::uint32_t port = 0;  // 0: as usual, 587, 465 or 25
+  Tls tls = Tls::kStart;
+  std::string from;
+  std::string user;  // empty: without
+  std::filesystem::path password_file;
+};
+
+struct Settings {
+  std::vector<std::string> webhooks;  // of the administrators
+  std::vector<std::string> events;    // kinds that these are told
+  std::filesystem::path secret_file;  // signs what is posted; empty: only what `secrets` has
+  std::filesystem::path secrets;      // a directory with a file for each user who has a secret of their own
+  std::vector<std::string>
+      allow;          // networks that are not public and may be posted to, as ParseNetwork reads them
+  std::string proxy;  // URL; empty: none
+  std::filesystem::path ca_file;  // certificate authorities; empty: those of the system
+  base::Millis timeout{10'000};   // of one attempt
+  OutboxSettings outbox;
+  Smtp smtp;
+};
+
+}  // namespace gpuman::notify
