@@ -154,10 +154,10 @@ base::Result<> Service::Begin() {
   supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
                                                    SupervisorOptionsOf(config_));
   BeginSharing();
-  BeginHealth(contents.settings);
   BeginQueue(contents.settings);
   BeginSampling();
   notifications_->Begin(std::exchange(contents.outbox, {}), contents.last_outbox_number);
+  BeginHealth(contents.settings);  // a reboot ends faults, which is told
   supervisor_->Adopt(std::move(contents));
 
   AddAllRoutes(router_, *this);
