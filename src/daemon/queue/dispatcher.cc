@@ -152,6 +152,7 @@ void Dispatcher::Preempt(const queue::Preempt& order) {
     if (found == (*self)->active_.end()) return;
     // It stays where it is; the next one that needs room ends it.
     found->second.unsuspendable = true;
+    found->second.row.suspendable = found->second.row.movable = false;
     found->second.row.wants_back = false;
     found->second.row.phase = queue::Phase::kRunning;
     (*self)->Refresh(found->second);
@@ -199,7 +200,10 @@ void Dispatcher::Move(JobId id, std::vector<std::string> from, std::vector<std::
     found->second.row.phase = queue::Phase::kRunning;
     found->second.row.gpus = there ? to : before;
     found->second.row.leaving.clear();
-    found->second.unsuspendable = found->second.unsuspendable || !there;
+    if (!there) {
+      found->second.unsuspendable = true;
+      found->second.row.suspendable = found->second.row.movable = false;
+    }
     (*self)->Refresh(found->second);
     (*self)->Wake();
   });
