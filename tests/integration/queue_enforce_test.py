@@ -251,17 +251,14 @@ class RequeueTest(QueueCase):
     gpus, driver, config = 1, "550.54.15", '[queue]\npreempt_after = "0s"\n'
 
     def test_a_job_that_cannot_be_suspended_makes_room_by_starting_again_later(self):
-        low = self.submit(f"echo began >> {self.dir}/began; until [ -e {self.dir}/done ]; do sleep 0.01; done; exec "
-                          + self.load("256MiB"), preemptible=True, priority=10, preload=False)
-        self.becomes(low, "running")
-        until("it began", lambda: (self.dir / "began").exists())
+        low = self.submit(f"[ -e {self.dir}/began ] && exit 7; touch {self.dir}/began; exec " + self.load("256MiB", "--hold", "1h"),
+                          preemptible=True, priority=10, preload=False)
+        until("it holds memory", lambda: self.job(low)["memory"]["used"])
         urgent = self.submit(self.gate("end"), priority=250)
         self.becomes(urgent, "running")
         self.becomes(low, "queued")
-        (self.dir / "done").touch()
         self.open("end")
-        self.assertEqual(self.wait(low)["state"], "finished")
-        self.assertEqual((self.dir / "began").read_text(), "began\n" * 2)
+        self.assertEqual(self.wait(low)["exit_code"], 7, "it began anew")
 
 
 class MoveTest(QueueCase):

@@ -162,6 +162,7 @@ void Dispatcher::Preempt(const queue::Preempt& order) {
     if (found == (*self)->active_.end()) return;
     // It stays where it is; the next one that needs room ends it.
     found->second.unsuspendable = true;
+    found->second.row.suspendable = found->second.row.movable = false;
     found->second.row.wants_back = false;
     found->second.row.phase = queue::Phase::kRunning;
     (*self)->Refresh(found->second);
@@ -227,7 +228,10 @@ void Dispatcher::Moved(JobId id, const std::vector<std::string>& gpus, bool ther
   active.row.phase = queue::Phase::kRunning;
   active.row.gpus = gpus;
   active.row.leaving.clear();
-  active.unsuspendable = active.unsuspendable || !there;
+  if (!there) {
+    active.unsuspendable = true;
+    active.row.suspendable = active.row.movable = false;
+  }
   Refresh(active);
   Wake();
 }
