@@ -14,6 +14,8 @@ using base::Fail;
 using base::Result;
 
 void Supervisor::Forget(JobId id) {
+  // Not again while it is on its way: of many that end at once each would ask for all before it.
+  ended_.erase(id);
   Batch batch;
   batch.erase = {id};
   // What the disk did not take before is told all the same.
@@ -27,6 +29,7 @@ void Supervisor::Forget(JobId id) {
     if (it == me.entries_.end()) return;
     const auto removals = std::exchange(it->second.removals, {});
     if (!stored) {
+      if (IsEnded(it->second.job)) me.ended_.insert(id);
       me.Trouble(id, "it could not be removed: " + stored.error().message);
       for (const auto& done : removals) done(Fail(stored.error()));
       return;
