@@ -152,9 +152,9 @@ int Serve(const Options& options, const Config& config) {
   }
   boost::asio::io_context loop(1);
   boost::asio::signal_set signals(loop, SIGTERM, SIGINT, SIGHUP);
-  auto service = Service::Start(
-      loop, config,
-      {options.user, Helper("gpuman-keeper"), ShimLibrary(), Helper("gpuman-mover"), Helper("gpuman-notifier"), GPUMAN_VERSION});
+  auto service = Service::Start(loop, config,
+                                {options.user, Helper("gpuman-keeper"), ShimLibrary(), Helper("gpuman-mover"),
+                                 Helper("gpuman-notifier"), GPUMAN_VERSION});
   if (!service) return Complain(service.error());
   // This thread alone: keepers are started by others and must not inherit it.
   (void)::setpriority(PRIO_PROCESS, 0, kUrgency);
