@@ -219,7 +219,8 @@ TEST(QueueAnswers, ReadBackAndPassOverFieldsNobodyKnows) {
                        "unmanaged",
                        {},
                        {},
-                       {{7, "bob", "python", base::GiB(1), base::Millis(60'000), std::nullopt, {}, false}}});
+                       {{7, "bob", "python", base::GiB(1), base::Millis(60'000), std::nullopt, {}, false}},
+                       {}});
   info.settings.allowed = {"GPU-1"};
   EXPECT_EQ(Encode(*Decode<QueueInfo>(Encode(info))), Encode(info));
   const auto answer = Decode<SubmissionAnswer>(R"({"jobs":[{"id":7,"tag":"a","tasks":[7,8],"new":1}]})");

@@ -242,7 +242,7 @@ struct QuotaLimits {
   std::optional<int> gpus;  // of running jobs
   std::optional<int> queued_jobs;
   std::optional<double> gpu_hours;  // used since the window began, see [queue] quota_window
-  std::optional<double> shares{};   // no limit: of fair share; null: one
+  std::optional<double> shares{};   // no limit: of fair share; null: one of a user, none of a project
 };
 struct QuotaUpdate {  // PUT: absent fields stay, null takes the limit away
   std::optional<int> running_jobs, gpus, queued_jobs;

@@ -110,10 +110,13 @@ std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) 
   constexpr double kGiB = static_cast<double>(std::uint64_t{1} << 30);
   constexpr double kJoulesOfKwh = 3.6e6;
   const auto number = [](std::int64_t value) { return Cell(std::to_string(value)); };
-  const auto part = [](const std::optional<double>& value) {
-    return Cell(value ? fmt::format("{:.0f}%", *value * 100) : "-");
-  };
-  const auto fair = row.fair_share ? row.fair_share->factor : std::nullopt;
+  const auto part = [](double value) { return fmt::format("{:.0f}%", value * 100); };
+  std::string entitled = "-", used = "-", fair = "-";
+  if (const auto& share = row.fair_share) {
+    entitled = part(share->entitled);
+    used = part(share->used);
+    if (share->factor) fair = fmt::format("{:.2f}", *share->factor);
+  }
   return {name,
           number(row.jobs),
           number(row.finished),
@@ -128,9 +131,9 @@ std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) 
           fmt::format("{:.2f}", row.gpu_byte_hours / kGiB),
           row.success ? fmt::format("{:.0f}%", *row.success * 100) : "n/a",
           row.energy ? fmt::format("{:.2f}kWh", *row.energy / kJoulesOfKwh) : "n/a",
-          part(row.fair_share ? std::optional(row.fair_share->entitled) : std::nullopt),
-          part(row.fair_share ? std::optional(row.fair_share->used) : std::nullopt),
-          fair ? fmt::format("{:.2f}", *fair) : "-"};
+          entitled,
+          used,
+          fair};
 }
 
 std::string AdvantageText(const api::Advantage& advantage) {
