@@ -134,7 +134,9 @@ TEST_F(HealthMonitorsTest, AGpuThatIsNotThereAnyMoreIsMissing) {
 TEST_F(HealthMonitorsTest, WithoutADriverNobodyIsMissing) {
   const auto monitors = Start();
   monitors->OnInventory(Two());
-  monitors->OnInventory({{}, "", "no NVIDIA driver is loaded"});
+  gpu::Inventory none;
+  none.problem = "no NVIDIA driver is loaded";
+  monitors->OnInventory(none);
   auto half = Two();
   half.gpus.pop_back();
   half.problem = "GPU 1 cannot be used";
