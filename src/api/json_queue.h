@@ -197,8 +197,8 @@ void Fields(V& v, T& x) {
   v.Option("choice", x.choice);
   v.Option("paused", x.paused);
   v.Clearable("allowed", x.allowed, x.clear_allowed);
-  v("drain", x.drain);
-  v("undrain", x.undrain);
+  v.Changed("drain", x.drain, {});
+  v.Changed("undrain", x.undrain, {});
 }
 
 template <typename V, typename T>

@@ -54,9 +54,9 @@ struct Retries {
   friend bool operator==(const Retries&, const Retries&) = default;
 };
 
-// What a waiting job is in front by, each in waiting time.
+// What a waiting job is in front by, each in seconds of waiting time; below 0 it is behind.
 struct Advantage {
-  base::Millis priority{}, fair_share{}, short_job{};
+  double priority = 0, fair_share = 0, short_job = 0;
   friend bool operator==(const Advantage&, const Advantage&) = default;
 };
 

@@ -74,8 +74,7 @@ void AddHealth(const Registry& registry) {
   health->add_flag("--strict", o->strict, "Exit with 1 for degraded and unknown GPUs as well");
   auto* acknowledge = registry.Add(
       "acknowledge", "Say that a fault is known: it stays listed, and its GPU gets jobs again",
-      "gpuman health acknowledge 0 xid_74", [o](Session& session) { return Health(session, *o); },
-      health);
+      "gpuman health acknowledge 0 xid_74", [o](Session& session) { return Health(session, *o); }, health);
   acknowledge->add_option("gpu", o->gpu, "Index, UUID, or the beginning of a UUID")
       ->type_name(kGpuValue)
       ->required();

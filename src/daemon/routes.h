@@ -6,8 +6,6 @@
 
 namespace gpuman::daemon {
 
-inline constexpr const char* kSubmissions = "/v1/submissions";
-
 // `service` must outlive the router.
 void AddViewRoutes(http::Router& router, Service& service);        // version, status, gpus
 void AddJobRoutes(http::Router& router, Service& service);         // jobs and their logs

@@ -198,9 +198,10 @@ base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::Exc
 
 void AddSubmissionRoutes(http::Router& router, Service& service) {
   const auto callers = std::make_shared<RecentCallers>(service.clock());
-  router.Add("POST", kSubmissions, [&service, callers](const ExchangePtr& exchange, const PathParameters&) {
-    service.WhenReady([&service, callers, exchange] { Submit(service, exchange, callers); });
-  });
+  router.Add("POST", "/v1/submissions",
+             [&service, callers](const ExchangePtr& exchange, const PathParameters&) {
+               service.WhenReady([&service, callers, exchange] { Submit(service, exchange, callers); });
+             });
   router.Add("POST", "/v1/jobs/{ref}/redo",
              [&service](const ExchangePtr& exchange, const PathParameters& parameters) {
                const auto ids = JobsFor(service, exchange, parameters.at("ref"));

@@ -163,7 +163,7 @@ base::Result<> Service::Begin() {
   AddAllRoutes(router_, *this);
   http::Limits limits;
   limits.body_bytes = config_.http.max_body.count;
-  limits.large_path = kSubmissions;
+  limits.large_path = "/v1/submissions";
   limits.large_body_bytes = kBodiesOfASubmission * limits.body_bytes;
   limits.connections = config_.http.connections;
   limits.request = config_.http.request_timeout;

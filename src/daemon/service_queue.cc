@@ -5,8 +5,8 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
-#include "daemon/queue/energy.h"
 #include "daemon/notifications.h"
+#include "daemon/queue/energy.h"
 #include "daemon/queue/views.h"
 #include "daemon/service.h"
 #include "guard/policy.h"

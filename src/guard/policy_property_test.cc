@@ -78,8 +78,8 @@ void Move(World& world, std::int64_t now) {
       if (*rc::gen::inRange(0, 12) == 0) process.memory.reset();
       used += process.memory.value_or(base::Bytes{});
     }
-    gpu.used = used;
-    gpu.free = gpu.total - used;
+    gpu.used = std::min(used, gpu.total);  // what processes tell may overlap
+    gpu.free = gpu.total - gpu.used;
   }
 }
 

@@ -237,8 +237,8 @@ void Machine::Hold(Member& member) {
   }
 }
 
-// But for calls that were in flight when it was asked for: the driver lets them end before it takes anything. What
-// the shim counted then stays, for its process stands still.
+// But for calls that were in flight when it was asked for: the driver lets them end before it takes anything.
+// What the shim counted then stays, for its process stands still.
 void Machine::HoldWhatCameLast(const Member& member) {
   const auto held = record_.held.find(member.seen.id);
   if (held == record_.held.end() || member.order != Order::kNone) return;

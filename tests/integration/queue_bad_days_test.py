@@ -60,7 +60,7 @@ class BadSubmissionsTest(QueueCase):
                      good.replace('"/bin/sh"', '"\\ud800"'), "[" * 100_000):
             answer = self.request("POST", "/v1/submissions", body)
             self.assertEqual((answer.status, answer.code()), (400, "invalid_argument"), body[:40])
-        self.assertEqual(self.request("POST", "/v1/submissions", "x" * (5 * MIB)).status, 413)
+        self.assertEqual(self.request("POST", "/v1/submissions", "x" * (33 * MIB)).status, 413)
         self.assertEqual(self.queue("?states=all"), [])
 
     def test_dependencies_on_jobs_that_there_are_not(self):

@@ -137,9 +137,9 @@ std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) 
 }
 
 std::string AdvantageText(const api::Advantage& advantage) {
-  const auto minutes = [](base::Millis time) {
-    const auto whole = std::chrono::duration_cast<std::chrono::minutes>(time).count();
-    return fmt::format("{}{}:{:02}", whole < 0 ? "-" : "", std::abs(whole) / 60, std::abs(whole) % 60);
+  const auto minutes = [](double seconds) {
+    const auto whole = static_cast<std::int64_t>(std::abs(seconds)) / 60;
+    return fmt::format("{}{}:{:02}", seconds <= -60 ? "-" : "", whole / 60, whole % 60);
   };
   return fmt::format("priority {}, fair share {}, short job {} (hours)", minutes(advantage.priority),
                      minutes(advantage.fair_share), minutes(advantage.short_job));

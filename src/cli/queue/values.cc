@@ -240,6 +240,7 @@ base::Result<base::WallTime> ParseTime(std::string_view text, base::WallTime now
   }
   if (const auto zoned = ReadZone(text)) {
     std::string whole(zoned->time);
+    if (whole[10] == ' ') whole[10] = 'T';
     if (whole.size() == 16) whole += ":00";
     if (whole.size() == 19) whole += ".000";
     const auto time = base::ParseIso8601(whole + "Z");

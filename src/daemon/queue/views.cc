@@ -118,7 +118,9 @@ void ShowAdvantage(const Dispatcher::View& look, queue::Index row, api::JobView&
   if (row == queue::kNone || !view.queue) return;
   const auto& job = look.snapshot.waiting[row];
   const auto parts = queue::Ranks(look.snapshot, look.now).Of(job.member, job.need, job.priority);
-  view.queue->advantage = api::Advantage{parts.priority, parts.fair_share, parts.short_job};
+  const auto seconds = [](base::Millis time) { return static_cast<double>(time.count()) / 1000; };
+  view.queue->advantage =
+      api::Advantage{seconds(parts.priority), seconds(parts.fair_share), seconds(parts.short_job)};
 }
 
 void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::StatsView& view) {
