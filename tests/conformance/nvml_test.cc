@@ -206,6 +206,7 @@ TEST_F(NvmlTest, AWaitForEventsTimesOut) {
   EXPECT_ML(NVML_SUCCESS, ML(nvmlDeviceRegisterEvents, nvml_, abi::nvmlEventTypeXidCriticalError, set));
   abi::nvmlEventData_t event{};
   EXPECT_ML(NVML_ERROR_TIMEOUT, ML(nvmlEventSetWait_v2, set, &event, 20u));
+  EXPECT_ML(NVML_ERROR_TIMEOUT, ML(nvmlEventSetWait_v2, set, &event, 0u));  // a look, without a wait
   Fact("nvml.register_unsupported", ML(nvmlDeviceRegisterEvents, nvml_, 1ull << 40, set));
   EXPECT_ML(NVML_SUCCESS, ML(nvmlEventSetFree, set));
 }
