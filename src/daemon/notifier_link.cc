@@ -15,42 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/spawn_setup.h"
+
 namespace gpuman::daemon {
 namespace {
 
 using base::FailSystem;
 using base::Result;
-
-class Setup {
- public:
-  explicit Setup(int socket) {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawn_file_actions_adddup2(&actions_, socket, notify::kNotifierSocket);
-    ::posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
-    ::posix_spawn_file_actions_addopen(&actions_, 2, "/dev/null", O_WRONLY, 0);
-    ::posix_spawn_file_actions_addclosefrom_np(&actions_, 3);
-    ::posix_spawnattr_init(&attributes_);
-    sigset_t signals;
-    ::sigemptyset(&signals);
-    ::posix_spawnattr_setsigmask(&attributes_, &signals);
-    ::sigfillset(&signals);
-    ::posix_spawnattr_setsigdefault(&attributes_, &signals);
-    ::posix_spawnattr_setflags(&attributes_,
-                               POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  Setup(const Setup&) = delete;
-  Setup& operator=(const Setup&) = delete;
-  ~Setup() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-  const posix_spawn_file_actions_t* actions() const { return &actions_; }
-  const posix_spawnattr_t* attributes() const { return &attributes_; }
-
- private:
-  posix_spawn_file_actions_t actions_;
-  posix_spawnattr_t attributes_;
-};
 
 }  // namespace
 
@@ -74,7 +45,11 @@ Result<NotifierLink::Spawned> NotifierLink::Spawn(const std::filesystem::path& p
   for (auto& entry : kept) environment.push_back(entry.data());
   environment.push_back(nullptr);
   char* const words[] = {word.data(), nullptr};
-  const Setup setup(theirs.get());
+  base::SpawnSetup setup;
+  setup.Give(theirs.get(), notify::kNotifierSocket);
+  setup.GiveNull(1, O_WRONLY);
+  setup.GiveNull(2, O_WRONLY);
+  setup.CloseFrom(3);
   const int error = ::posix_spawn(&spawned.pid, program.c_str(), setup.actions(), setup.attributes(), words,
                                   environment.data());
   if (error != 0) return FailSystem(error, fmt::format("starting {}", program.string()));

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/spawn_setup.h"
 #include "keeper/job_dir.h"
 
 namespace gpuman::keeper {
@@ -46,37 +47,6 @@ base::Result<std::string> ReadUntilClosed(int fd, Deadline deadline) {
     if (n < 0 && errno != EINTR) return FailSystem(errno, "reading from the keeper");
   }
 }
-
-class SpawnSetup {
- public:
-  explicit SpawnSetup(int error_fd) {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&actions_, error_fd, 2);
-    ::posix_spawn_file_actions_addclosefrom_np(&actions_, 3);
-    ::posix_spawnattr_init(&attributes_);
-    sigset_t signals;
-    ::sigemptyset(&signals);
-    ::posix_spawnattr_setsigmask(&attributes_, &signals);
-    ::sigfillset(&signals);
-    ::posix_spawnattr_setsigdefault(&attributes_, &signals);
-    ::posix_spawnattr_setflags(&attributes_,
-                               POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  SpawnSetup(const SpawnSetup&) = delete;
-  SpawnSetup& operator=(const SpawnSetup&) = delete;
-  ~SpawnSetup() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-  const posix_spawn_file_actions_t* actions() const { return &actions_; }
-  const posix_spawnattr_t* attributes() const { return &attributes_; }
-
- private:
-  posix_spawn_file_actions_t actions_;
-  posix_spawnattr_t attributes_;
-};
 
 base::Result<int> ExitStatusOf(pid_t pid) {
   int status = 0;
@@ -155,7 +125,11 @@ base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options) {
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 
-  const SpawnSetup setup(errors_in.get());
+  base::SpawnSetup setup;
+  setup.GiveNull(0, O_RDONLY);
+  setup.GiveNull(1, O_WRONLY);
+  setup.Give(errors_in.get(), 2);
+  setup.CloseFrom(3);
   pid_t pid = 0;
   const int error = ::posix_spawn(&pid, options.program.c_str(), setup.actions(), setup.attributes(),
                                   argv.data(), ::environ);

@@ -1,11 +1,11 @@
 #include "queue/plan.h"
 
-#include "queue/words.h"
+#include "base/words.h"
 
 namespace gpuman::queue {
 namespace {
 
-constexpr Words<Reason, 16> kReasons{{
+constexpr base::Words<Reason, 16> kReasons{{
     {Reason::kStarts, ""},
     {Reason::kHeld, "held_by_user"},
     {Reason::kPaused, "paused"},
@@ -26,6 +26,6 @@ constexpr Words<Reason, 16> kReasons{{
 
 }  // namespace
 
-std::string_view ToString(Reason reason) { return WordOf(kReasons, reason); }
+std::string_view ToString(Reason reason) { return base::WordOf(kReasons, reason); }
 
 }  // namespace gpuman::queue

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "queue/words.h"
+#include "base/words.h"
 
 namespace gpuman::queue {
 namespace {
@@ -13,19 +13,20 @@ namespace {
 using base::ErrorCode;
 using base::Fail;
 
-constexpr Words<DependencyKind, 4> kKinds{{{DependencyKind::kAfterOk, "afterok"},
-                                           {DependencyKind::kAfterNotOk, "afternotok"},
-                                           {DependencyKind::kAfterAny, "afterany"},
-                                           {DependencyKind::kAfter, "after"}}};
-constexpr Words<DependencyMode, 2> kModes{{{DependencyMode::kAll, "all"}, {DependencyMode::kAny, "any"}}};
-constexpr Words<NotifyOn, 8> kEvents{{{NotifyOn::kStarted, "started"},
-                                      {NotifyOn::kFinished, "finished"},
-                                      {NotifyOn::kFailed, "failed"},
-                                      {NotifyOn::kTimeout, "timeout"},
-                                      {NotifyOn::kCancelled, "cancelled"},
-                                      {NotifyOn::kRequeued, "requeued"},
-                                      {NotifyOn::kKilled, "killed"},
-                                      {NotifyOn::kSuspended, "suspended"}}};
+constexpr base::Words<DependencyKind, 4> kKinds{{{DependencyKind::kAfterOk, "afterok"},
+                                                 {DependencyKind::kAfterNotOk, "afternotok"},
+                                                 {DependencyKind::kAfterAny, "afterany"},
+                                                 {DependencyKind::kAfter, "after"}}};
+constexpr base::Words<DependencyMode, 2> kModes{
+    {{DependencyMode::kAll, "all"}, {DependencyMode::kAny, "any"}}};
+constexpr base::Words<NotifyOn, 8> kEvents{{{NotifyOn::kStarted, "started"},
+                                            {NotifyOn::kFinished, "finished"},
+                                            {NotifyOn::kFailed, "failed"},
+                                            {NotifyOn::kTimeout, "timeout"},
+                                            {NotifyOn::kCancelled, "cancelled"},
+                                            {NotifyOn::kRequeued, "requeued"},
+                                            {NotifyOn::kKilled, "killed"},
+                                            {NotifyOn::kSuspended, "suspended"}}};
 
 // Ten years: sums of waiting times and lengths stay far from overflow.
 constexpr Millis kLongest = std::chrono::hours(24 * 366 * 10);
@@ -124,15 +125,15 @@ base::Result<> Validate(const Request& request) {
   return CheckDependencies(request.depends);
 }
 
-std::string_view ToString(DependencyKind kind) { return WordOf(kKinds, kind); }
-std::string_view ToString(DependencyMode mode) { return WordOf(kModes, mode); }
-std::string_view ToString(NotifyOn event) { return WordOf(kEvents, event); }
+std::string_view ToString(DependencyKind kind) { return base::WordOf(kKinds, kind); }
+std::string_view ToString(DependencyMode mode) { return base::WordOf(kModes, mode); }
+std::string_view ToString(NotifyOn event) { return base::WordOf(kEvents, event); }
 std::optional<DependencyKind> DependencyKindFromString(std::string_view word) {
-  return ValueOf(kKinds, word);
+  return base::ValueOf(kKinds, word);
 }
 std::optional<DependencyMode> DependencyModeFromString(std::string_view word) {
-  return ValueOf(kModes, word);
+  return base::ValueOf(kModes, word);
 }
-std::optional<NotifyOn> NotifyOnFromString(std::string_view word) { return ValueOf(kEvents, word); }
+std::optional<NotifyOn> NotifyOnFromString(std::string_view word) { return base::ValueOf(kEvents, word); }
 
 }  // namespace gpuman::queue

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "queue/words.h"
+#include "base/words.h"
 
 namespace gpuman::queue {
 namespace {
@@ -11,7 +11,7 @@ using base::ErrorCode;
 using base::Fail;
 using base::Millis;
 
-constexpr Words<Choice, 3> kChoices{
+constexpr base::Words<Choice, 3> kChoices{
     {{Choice::kSequential, "sequential"}, {Choice::kRandom, "random"}, {Choice::kTopology, "topology"}}};
 
 constexpr Millis kMost = std::chrono::hours(24 * 366);
@@ -47,10 +47,10 @@ base::Result<> Validate(const Settings& settings) {
   return {};
 }
 
-std::string_view ToString(Choice choice) { return WordOf(kChoices, choice); }
+std::string_view ToString(Choice choice) { return base::WordOf(kChoices, choice); }
 
 base::Result<Choice> ParseChoice(std::string_view word) {
-  if (const auto choice = ValueOf(kChoices, word)) return *choice;
+  if (const auto choice = base::ValueOf(kChoices, word)) return *choice;
   return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no way to choose GPUs", word),
               "sequential, random or topology");
 }

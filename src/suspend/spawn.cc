@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/spawn_setup.h"
 #include "suspend/helper_link.h"
 
 namespace gpuman::suspend {
@@ -40,38 +41,6 @@ std::vector<std::string> Words(const HelperProgram& program, const HelperUser& u
   if (!program.lock_file.empty()) words.push_back("--lock");
   return words;
 }
-
-class Setup {
- public:
-  Setup(int socket, int lock) {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawn_file_actions_adddup2(&actions_, socket, kHelperSocket);
-    ::posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
-    ::posix_spawn_file_actions_addopen(&actions_, 2, "/dev/null", O_WRONLY, 0);
-    if (lock >= 0) ::posix_spawn_file_actions_adddup2(&actions_, lock, kHelperLock);
-    ::posix_spawn_file_actions_addclosefrom_np(&actions_, lock >= 0 ? kHelperLock + 1 : kHelperLock);
-    ::posix_spawnattr_init(&attributes_);
-    sigset_t signals;
-    ::sigemptyset(&signals);
-    ::posix_spawnattr_setsigmask(&attributes_, &signals);
-    ::sigfillset(&signals);
-    ::posix_spawnattr_setsigdefault(&attributes_, &signals);
-    ::posix_spawnattr_setflags(&attributes_,
-                               POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  Setup(const Setup&) = delete;
-  Setup& operator=(const Setup&) = delete;
-  ~Setup() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-  const posix_spawn_file_actions_t* actions() const { return &actions_; }
-  const posix_spawnattr_t* attributes() const { return &attributes_; }
-
- private:
-  posix_spawn_file_actions_t actions_;
-  posix_spawnattr_t attributes_;
-};
 
 // Above the numbers that the child takes, so that one dup2 does not close what another needs.
 Result<base::Fd> Lifted(base::Fd fd) {
@@ -111,7 +80,12 @@ Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser
     if (IsPassedOn(*entry)) environment.emplace_back(*entry);
   const auto argv = Pointers(words);
   const auto envp = Pointers(environment);
-  const Setup setup(theirs.get(), lock.get());
+  base::SpawnSetup setup;
+  setup.Give(theirs.get(), kHelperSocket);
+  setup.GiveNull(1, O_WRONLY);
+  setup.GiveNull(2, O_WRONLY);
+  if (lock.ok()) setup.Give(lock.get(), kHelperLock);
+  setup.CloseFrom(lock.ok() ? kHelperLock + 1 : kHelperLock);
   const int error = ::posix_spawn(&helper.pid, program.path.c_str(), setup.actions(), setup.attributes(),
                                   argv.data(), envp.data());
   if (error != 0) return FailSystem(error, fmt::format("starting {}", program.path.string()));
