@@ -1,0 +1,41 @@
+// Sets what a plan says through NVML, looks whether it is so, and undoes what it did when something fails.
+//
+// Calls may hang: for a worker thread.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "device/plan.h"
+#include "driver/nvml.h"
+
+namespace gpuman::device {
+
+struct GpuSteps {
+  std::string uuid;
+  std::vector<Step> steps;
+};
+
+struct Failure {
+  std::string uuid;
+  std::optional<Setting> setting;  // nullopt: the GPU as a whole
+  base::Error error;
+};
+
+struct Outcome {
+  std::vector<Failure> failures;    // the first ends the work, unless it goes on
+  std::vector<GpuSteps> undone;     // put back after the failure
+  std::vector<Failure> not_undone;  // could not be
+  bool Succeeded() const { return failures.empty(); }
+};
+
+enum class OnFailure { kUndo, kGoOn };
+
+// `abandoned`: nobody waits any more; what was done so far is undone before the next step.
+Outcome Apply(const driver::Nvml& nvml, const std::vector<GpuSteps>& work, OnFailure on_failure,
+              const std::atomic<bool>& abandoned);
+
+base::Result<> ClearEccErrors(const driver::Nvml& nvml, const std::string& uuid, bool aggregate);
+
+}  // namespace gpuman::device
