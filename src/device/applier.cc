@@ -90,19 +90,21 @@ void Undo(const driver::Nvml& nvml, const std::vector<GpuSteps>& done, Outcome& 
 }  // namespace
 
 Outcome Apply(const driver::Nvml& nvml, const std::vector<GpuSteps>& work, OnFailure on_failure,
-              const std::atomic<bool>& abandoned) {
+              Progress& progress) {
   Outcome outcome;
   std::vector<GpuSteps> done;
-  for (const auto& gpu : work) {
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    const auto& gpu = work[i];
+    progress.gpu = i;
     done.push_back({gpu.uuid, {}});
     for (const auto& step : gpu.steps) {
       auto set = SetAndLook(nvml, gpu.uuid, step.setting, step.to);
       // One that shows something else has changed something.
       if (set || set.error().code == ErrorCode::kConflict) done.back().steps.push_back(step);
-      if (set && abandoned) set = base::Fail(ErrorCode::kTimeout, "the driver took too long");
+      if (set && progress.abandoned) set = base::Fail(ErrorCode::kTimeout, "the driver took too long");
       if (set) continue;
       outcome.failures.push_back({gpu.uuid, step.setting, std::move(set.error())});
-      if (on_failure == OnFailure::kGoOn && !abandoned) continue;
+      if (on_failure == OnFailure::kGoOn && !progress.abandoned) continue;
       if (on_failure == OnFailure::kUndo) Undo(nvml, done, outcome);
       return outcome;
     }

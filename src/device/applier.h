@@ -32,9 +32,14 @@ struct Outcome {
 
 enum class OnFailure { kUndo, kGoOn };
 
-// `abandoned`: nobody waits any more; what was done so far is undone before the next step.
+// What those who wait may look at, and say, while it works. Thread-safe.
+struct Progress {
+  std::atomic<bool> abandoned{false};  // nobody waits any more: what was done is undone before the next step
+  std::atomic<std::size_t> gpu{0};     // which of the work's
+};
+
 Outcome Apply(const driver::Nvml& nvml, const std::vector<GpuSteps>& work, OnFailure on_failure,
-              const std::atomic<bool>& abandoned);
+              Progress& progress);
 
 base::Result<> ClearEccErrors(const driver::Nvml& nvml, const std::string& uuid, bool aggregate);
 

@@ -62,9 +62,7 @@ class DeviceApply : public ::testing::Test {
             {Setting::kGraphicsClocks, kUnlocked, Clocks(1200, 1200)}}});
     return work;
   }
-  Outcome Do(OnFailure on_failure = OnFailure::kUndo) {
-    return Apply(*nvml_, Work(), on_failure, abandoned_);
-  }
+  Outcome Do(OnFailure on_failure = OnFailure::kUndo) { return Apply(*nvml_, Work(), on_failure, progress_); }
   bool IsUntouched(unsigned index) {
     return Now(Setting::kComputeMode, index) == Mode(ComputeMode::kDefault) &&
            Now(Setting::kPower, index) == Milliwatts(700'000) &&
@@ -73,7 +71,7 @@ class DeviceApply : public ::testing::Test {
 
   std::unique_ptr<sim::TestState> machine_;
   std::unique_ptr<driver::Nvml> nvml_;
-  std::atomic<bool> abandoned_{false};
+  Progress progress_;
 };
 
 TEST_F(DeviceApply, ReadsWhatADataCentreGpuHas) {
@@ -118,7 +116,7 @@ TEST_F(DeviceApply, SetsEverySettingAndItsOpposite) {
                                 {Setting::kMemoryClocks, {}, Clocks(2201, 2201)},
                                 {Setting::kGraphicsClocks, {}, Clocks(1200, 1500)},
                                 {Setting::kEcc, {}, Switch(false)}};
-  EXPECT_TRUE(Apply(*nvml_, {{Uuid(), there}}, OnFailure::kUndo, abandoned_).Succeeded());
+  EXPECT_TRUE(Apply(*nvml_, {{Uuid(), there}}, OnFailure::kUndo, progress_).Succeeded());
   const auto& now = machine_->shared().gpu[0];
   EXPECT_EQ(now.persistence.load(), 0U);
   EXPECT_EQ(now.compute_mode.load(), 2U);
@@ -131,7 +129,7 @@ TEST_F(DeviceApply, SetsEverySettingAndItsOpposite) {
   const std::vector<Step> back{{Setting::kPersistence, {}, Switch(true)},
                                {Setting::kMemoryClocks, {}, kUnlocked},
                                {Setting::kGraphicsClocks, {}, kUnlocked}};
-  EXPECT_TRUE(Apply(*nvml_, {{Uuid(), back}}, OnFailure::kUndo, abandoned_).Succeeded());
+  EXPECT_TRUE(Apply(*nvml_, {{Uuid(), back}}, OnFailure::kUndo, progress_).Succeeded());
   EXPECT_EQ(now.persistence.load(), 1U);
   EXPECT_EQ(now.locked_memory_max_mhz.load(), 0U);
   EXPECT_EQ(now.locked_graphics_max_mhz.load(), 0U);
@@ -193,7 +191,7 @@ TEST_F(DeviceApply, WhatGoesOnDoesTheRest) {
 }
 
 TEST_F(DeviceApply, WorkThatNobodyWaitsForIsUndone) {
-  abandoned_ = true;
+  progress_.abandoned = true;
   const auto outcome = Do();
   ASSERT_THAT(outcome.failures, SizeIs(1));
   EXPECT_EQ(outcome.failures[0].error.code, base::ErrorCode::kTimeout);
@@ -207,7 +205,7 @@ TEST_F(DeviceApply, WhatWasNotKnownBeforeCannotBeUndoneAndThatIsSaid) {
                              {{Uuid(),
                                {{Setting::kComputeMode, {}, Mode(ComputeMode::kProhibited)},
                                 {Setting::kPower, {}, Milliwatts(300'000)}}}},
-                             OnFailure::kUndo, abandoned_);
+                             OnFailure::kUndo, progress_);
   ASSERT_THAT(outcome.not_undone, SizeIs(1));
   EXPECT_THAT(outcome.not_undone[0].error.message, HasSubstr("not known"));
 }

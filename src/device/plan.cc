@@ -21,7 +21,8 @@ std::optional<Value> Readable(Setting setting, const Reading& reading) {
 
 void Uncover(Record& record, Setting setting) {
   for (auto& layer : record.layers) layer.values.erase(setting);
-  std::erase_if(record.layers, [](const Layer& layer) { return layer.values.empty(); });
+  // That of a job stays, empty as it is: the job has got what it asked for.
+  std::erase_if(record.layers, [](const Layer& layer) { return layer.values.empty() && !layer.job; });
   record.before.erase(setting);
   record.owed.erase(setting);
 }
