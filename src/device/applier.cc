@@ -20,7 +20,7 @@ base::Result<> Call(const char* name, abi::nvmlReturn_t (*function)(Parameters..
   if (error.failure == driver::NvmlFailure::kNoPermission)
     error.hint =
         "NVIDIA's driver lets only root change this: gpumand has to run as root, as the system service";
-  if (status == abi::NVML_ERROR_IN_USE) error.hint = "programs are using the GPU: gpuman proclist shows them";
+  if (status == abi::NVML_ERROR_IN_USE) error.hint = kInUseHint;
   return base::Fail(std::move(error));
 }
 #define GPUMAN_CALL(name, ...) Call(#name, calls.name, device __VA_OPT__(, ) __VA_ARGS__)

@@ -12,6 +12,9 @@
 
 namespace gpuman::device {
 
+// The hint of an error that says that programs use the GPU.
+inline constexpr const char* kInUseHint = "programs are using the GPU: gpuman proclist shows them";
+
 struct GpuSteps {
   std::string uuid;
   std::vector<Step> steps;

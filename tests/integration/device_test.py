@@ -229,7 +229,7 @@ class DeviceTest(DeviceCase):
         done = self.m.run("device", "profile", "apply", "benchmark", "--gpu", "0", "--for", "2h")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.clock(), 1485)
-        self.assertEqual(self.clock(1), self.devices()[1]["clocks_mhz"]["graphics"])
+        self.assertNotEqual(self.clock(1), 1485)
         self.assertTrue(self.setting("graphics_clocks")["because"].startswith("profile benchmark until"))
         self.kill_daemon()
         self.assertEqual(self.setting("graphics_clocks")["wanted"], "1485,1485")

@@ -119,6 +119,7 @@ void Devices::OnTime() {
     if (glance->deadline <= now) ended.push_back(id);
   for (const auto id : ended) EndGlance(id);
   EndProfiles();
+  for (const auto& [uuid, device] : devices_) FollowJobs(uuid);
   if (check_at_ > now) return;
   check_at_ = now + settings_.check;
   BeginChecks();
@@ -166,20 +167,22 @@ void Devices::FollowJobs(const std::string& uuid) {
   const auto wish = job_profiles_.find(uuid);
   const auto* const layer = device.record.JobLayer();
   const auto is = layer ? std::optional(JobProfile{*layer->job, layer->name}) : std::nullopt;
-  const auto wanted = wish == job_profiles_.end() ? std::nullopt : std::optional(wish->second);
+  auto wanted = wish == job_profiles_.end() ? std::nullopt : std::optional(wish->second);
   if (!wanted) device.refused.reset();
-  if (is == wanted || (wanted && device.refused == wanted && !is)) return;
+  if (device.refused == wanted) wanted.reset();
+  if (is == wanted) return;
   const auto* const profile = wanted ? FindProfile(wanted->profile) : nullptr;
+  const auto given = profile ? wanted : std::nullopt;
   DeviceTask task;
   task.gpus = {*device.gpu};
   task.go_on = profile == nullptr;
-  task.draft = [wanted, profile = profile ? std::optional(*profile) : std::nullopt](
+  task.draft = [given, profile = profile ? std::optional(*profile) : std::nullopt](
                    const gpu::Gpu&, const device::Record& record, const device::Reading& reading,
                    std::vector<std::string>& notes) -> base::Result<device::Record> {
     if (!profile) return WithoutLayer(record, true);
     GPUMAN_ASSIGN(auto fitted, FitProfile(*profile, reading));
     notes = std::move(fitted.left_out);
-    return WithLayer(record, {profile->name, std::move(fitted.values), {}, wanted->job}, reading);
+    return WithLayer(record, {profile->name, std::move(fitted.values), {}, given->job}, reading);
   };
   if (wanted && !profile) {
     device.refused = wanted;
@@ -187,17 +190,17 @@ void Devices::FollowJobs(const std::string& uuid) {
                              fmt::format("profile {} is not there any more", wanted->profile));
     if (!is) return;
   }
-  Run(std::move(task), [this, uuid, wanted](base::Result<DeviceReport> done) {
+  Run(std::move(task), [this, uuid, given](base::Result<DeviceReport> done) {
     if (!done) {
-      if (!wanted) return TellTrouble(uuid, done.error().message);
-      DeviceOf(uuid).refused = wanted;
-      return host_.TellProfileRefused(wanted->job, uuid,
-                                      fmt::format("profile {}: {}", wanted->profile, done.error().message));
+      if (!given) return TellTrouble(uuid, done.error().message);
+      DeviceOf(uuid).refused = given;
+      return host_.TellProfileRefused(given->job, uuid,
+                                      fmt::format("profile {}: {}", given->profile, done.error().message));
     }
-    host_.TellDevice(wanted ? "device_profile" : "device_profile_over", uuid,
-                     wanted ? fmt::format("{}: profile {} for job {}: {}", NameOf(uuid), wanted->profile,
-                                          wanted->job, TextOf(*done))
-                            : fmt::format("{}: as it was before its job: {}", NameOf(uuid), TextOf(*done)));
+    host_.TellDevice(given ? "device_profile" : "device_profile_over", uuid,
+                     given ? fmt::format("{}: profile {} for job {}: {}", NameOf(uuid), given->profile,
+                                         given->job, TextOf(*done))
+                           : fmt::format("{}: as it was before its job: {}", NameOf(uuid), TextOf(*done)));
   });
 }
 

@@ -104,7 +104,11 @@ void Devices::OnRead(std::uint64_t id) {
     if (!next) return Finish(id, base::Fail(std::move(next.error()).In(NameOf(gpu.uuid))));
     for (const auto& note : notes)
       change->report.notes.push_back(fmt::format("{}: {}", NameOf(gpu.uuid), note));
-    change->work.push_back({gpu.uuid, StepsTo(*next, former, *reading, change->task.anew)});
+    // An energy counter that began anew tells of a reset: locked clocks, which cannot be read, are lost.
+    auto& last_mj = DeviceOf(gpu.uuid).energy_mj;
+    const bool forgot = last_mj && reading->energy_mj && *reading->energy_mj < *last_mj;
+    if (reading->energy_mj) last_mj = reading->energy_mj;
+    change->work.push_back({gpu.uuid, StepsTo(*next, former, *reading, change->task.anew || forgot)});
     for (const auto& step : change->work.back().steps) change->report.steps.push_back({gpu, step});
     change->former[gpu.uuid] = former;
     change->next[gpu.uuid] = std::move(*next);
@@ -189,7 +193,7 @@ base::Error Devices::ErrorOf(const Change& change, const device::Outcome& outcom
                                 failure.error.message));
   auto error = outcome.failures.front().error;
   error.message = fmt::format("{}", fmt::join(parts, "; "));
-  if (error.code == ErrorCode::kConflict && !change.task.gpus.empty()) {
+  if (error.hint == device::kInUseHint && !change.task.gpus.empty()) {
     const auto users = host_.UsersOf(outcome.failures.front().uuid);
     if (!users.empty()) error.hint = "in use by " + users;
   }
@@ -205,12 +209,15 @@ void Devices::Finish(std::uint64_t id, base::Result<DeviceReport> result) {
       device.busy = false;
       device.stuck_since.reset();
     }
+  const bool succeeded = result && !change->given_up;
   if (change->given_up) {
     for (const auto& gpu : change->task.gpus) Reapply(gpu.uuid, "the driver answers again");
   } else {
     change->done(std::move(result));
   }
-  for (const auto& gpu : change->task.gpus) FollowJobs(gpu.uuid);
+  // What failed is not tried again at once: that would be without end.
+  if (succeeded)
+    for (const auto& gpu : change->task.gpus) FollowJobs(gpu.uuid);
   StartWaiting();
 }
 
