@@ -54,7 +54,8 @@ class Host final : public DeviceHost {
     auto act = [this, work = std::move(work), then = std::move(then)] {
       log.emplace_back("driver");
       const auto nvml = driver::Nvml::Load(GPUMAN_SIM_LIBRARIES "/libnvidia-ml.so.1");
-      const base::Error error = nvml ? base::Error{} : nvml.error();
+      base::Error error;
+      if (!nvml) error = nvml.error();
       work(nvml ? nvml->get() : nullptr, &error);
       then();
     };
