@@ -21,11 +21,13 @@ struct ChangeOptions {
 };
 using Options = std::shared_ptr<ChangeOptions>;  // shared by the parser's bindings and the action
 
-void Show(Session& session, const api::DeviceReport& report) {
+template <typename T>
+int Show(Session& session, const T& value, std::string (*render)(const T&, const Look&)) {
   if (session.json)
-    session.PrintJson(api::ToJson(report));
+    session.PrintJson(api::ToJson(value));
   else
-    session.Print(RenderDeviceReport(report, session.look()));
+    session.Print(render(value, session.look()));
+  return kExitDone;
 }
 
 base::Result<int> Change(Session& session, const ChangeOptions& o, api::DeviceChange change) {
@@ -33,8 +35,7 @@ base::Result<int> Change(Session& session, const ChangeOptions& o, api::DeviceCh
   change.dry_run = o.dry_run;
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto report, api::ChangeDevices(daemon, change));
-  Show(session, report);
-  return kExitDone;
+  return Show(session, report, RenderDeviceReport);
 }
 
 base::Result<int> SetOne(Session& session, const ChangeOptions& o, const char* setting) {
@@ -71,28 +72,21 @@ base::Result<int> ChangeProfile(Session& session, const ChangeOptions& o, bool a
   }
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto report, api::ChangeDeviceProfile(daemon, change));
-  Show(session, report);
-  return kExitDone;
+  return Show(session, report, RenderDeviceReport);
 }
 
 base::Result<int> ShowDevices(Session& session, const std::string& gpu) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto list, api::Devices(daemon, gpu));
-  if (session.json)
-    session.PrintJson(gpu.empty() ? api::ToJson(list) : api::ToJson(list.devices.at(0)));
-  else
-    session.Print(RenderDevices(list, session.look()));
+  if (!session.json || gpu.empty()) return Show(session, list, RenderDevices);
+  session.PrintJson(api::ToJson(list.devices.at(0)));
   return kExitDone;
 }
 
 base::Result<int> ListProfiles(Session& session) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto list, api::DeviceProfiles(daemon));
-  if (session.json)
-    session.PrintJson(api::ToJson(list));
-  else
-    session.Print(RenderDeviceProfiles(list, session.look()));
-  return kExitDone;
+  return Show(session, list, RenderDeviceProfiles);
 }
 
 base::Result<int> ShowProfile(Session& session, const std::string& name) {
@@ -103,11 +97,7 @@ base::Result<int> ShowProfile(Session& session, const std::string& name) {
   if (it == list.profiles.end())
     return base::Fail(base::ErrorCode::kNotFound, fmt::format("there is no device profile '{}'", name),
                       "gpuman device profile list shows them");
-  if (session.json)
-    session.PrintJson(api::ToJson(*it));
-  else
-    session.Print(RenderDeviceProfile(*it, session.look()));
-  return kExitDone;
+  return Show(session, *it, RenderDeviceProfile);
 }
 
 // Makes the commands below `gpuman device`; each gets options of its own.
@@ -146,7 +136,6 @@ class Maker {
         ->required();
   }
   const Registry& registry() const { return registry_; }
-  CLI::App* device() const { return device_; }
 
  private:
   const Registry& registry_;

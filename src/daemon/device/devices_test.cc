@@ -1,19 +1,6 @@
-// The devices of a machine on the simulated driver: what is kept, in which order, and what becomes of it when
-// the daemon, the driver or a GPU goes away in between.
-#include "daemon/device/devices.h"
-
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include <deque>
-
-#include "daemon/device/tasks.h"
-#include "driver/nvml.h"
-#include "sim/state/lifecycle.h"
-#include "sim/state/test_state.h"
+// The devices of a machine: what is kept, in which order, and what becomes of it when the daemon, the driver
+// or a GPU goes away in between.
+#include "daemon/device/devices_fixture.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -23,140 +10,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-class FakeClock final : public base::Clock {
- public:
-  base::MonoTime Mono() const override { return base::MonoTime(std::chrono::seconds(seconds)); }
-  base::WallTime Wall() const override {
-    return base::WallTime(std::chrono::seconds(1'795'000'000 + seconds));
-  }
-  int seconds = 100;
-};
-
-// A machine: a disk, a driver, ears. What the devices want done waits until Pump.
-class Host final : public DeviceHost {
- public:
-  void KeepDevices(jobs::Settings entries, std::function<void(base::Result<>)> done) override {
-    const bool full = std::exchange(disk_is_full, false);
-    log.push_back(full ? "refused to keep" : "kept");
-    for (auto& [key, value] : full ? jobs::Settings{} : entries) {
-      if (value)
-        disk[key] = value;
-      else
-        disk.erase(key);
-    }
-    todo.push_back([done, full] {
-      done(full ? base::Result<>(base::Fail(base::ErrorCode::kExhausted, "the disk is full"))
-                : base::Result<>());
-    });
-  }
-  void Drive(device::Worker::Work work, std::function<void()> then) override {
-    auto act = [this, work = std::move(work), then = std::move(then)] {
-      log.emplace_back("driver");
-      const auto nvml = driver::Nvml::Load(GPUMAN_SIM_LIBRARIES "/libnvidia-ml.so.1");
-      base::Error error;
-      if (!nvml) error = nvml.error();
-      work(nvml ? nvml->get() : nullptr, &error);
-      then();
-    };
-    (hangs ? hung : todo).push_back(std::move(act));
-  }
-  void TellDevice(const char* kind, const std::string&, const std::string& message) override {
-    told.push_back(fmt::format("{}: {}", kind, message));
-  }
-  void TellProfileRefused(std::int64_t job, const std::string&, const std::string& why) override {
-    told.push_back(fmt::format("job {} refused: {}", job, why));
-  }
-  std::string UsersOf(const std::string&) override { return "pid 71 (python, job 3)"; }
-
-  void Pump(int steps = 1'000'000) {
-    for (; steps > 0 && !todo.empty(); --steps) {
-      const auto act = std::move(todo.front());
-      todo.pop_front();
-      act();
-    }
-  }
-  std::vector<std::string> Told() { return std::exchange(told, {}); }
-
-  jobs::Settings disk;
-  bool disk_is_full = false;
-  bool hangs = false;
-  std::deque<std::function<void()>> todo, hung;
-  std::vector<std::string> told, log;
-};
-
-class DevicesTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "the driver lets only root change settings";
-    machine_ = std::make_unique<sim::TestState>(sim::CreateOptions{.profile = "h200", .gpus = 2});
-    setenv(sim::kDirectoryVariable, machine_->directory().c_str(), 1);
-    for (unsigned i = 0; i < 2; ++i)
-      inventory_.gpus.push_back({i, machine_->shared().gpu_static[i].uuid, "NVIDIA H200", "", {}});
-    Start();
-  }
-  // A daemon that was killed has left its disk, and nothing else.
-  void Start() {
-    host_.todo.clear();
-    devices_ = std::make_unique<Devices>(clock_, host_);
-    devices_->SetSettings(settings_);
-    devices_->Recall(host_.disk);
-    devices_->OnInventory(inventory_);
-  }
-  sim::GpuDynamic& Gpu(unsigned index = 0) { return machine_->shared().gpu[index]; }
-  std::string Uuid(unsigned index = 0) { return inventory_.gpus[index].uuid; }
-  bool IsStored(unsigned index = 0) { return host_.disk.contains("device/" + Uuid(index)); }
-
-  using Answer = std::optional<base::Result<DeviceReport>>;
-  std::shared_ptr<Answer> Ask(DeviceTask task) {
-    auto answer = std::make_shared<Answer>();
-    devices_->Run(std::move(task), [answer](base::Result<DeviceReport> done) { *answer = std::move(done); });
-    return answer;
-  }
-  std::vector<gpu::Gpu> Some(std::vector<unsigned> indices) {
-    std::vector<gpu::Gpu> gpus;
-    for (const auto index : indices) gpus.push_back(inventory_.gpus[index]);
-    return gpus;
-  }
-  std::shared_ptr<Answer> Set(const std::string& setting, const std::string& value,
-                              std::vector<unsigned> gpus = {0}, bool dry_run = false) {
-    api::DeviceChange change;
-    change.set[setting] = value;
-    change.dry_run = dry_run;
-    auto task = TaskOf(change, Some(std::move(gpus)), clock_.Wall());
-    EXPECT_TRUE(task);
-    return Ask(std::move(*task));
-  }
-  std::shared_ptr<Answer> Apply(const char* profile, std::optional<int> seconds = {},
-                                std::vector<unsigned> gpus = {0}) {
-    const auto until = seconds ? std::optional(clock_.Wall() + std::chrono::seconds(*seconds)) : std::nullopt;
-    return Ask(
-        TaskOf(profile ? devices_->FindProfile(profile) : nullptr, until, Some(std::move(gpus)), false));
-  }
-  void Refuse(const char* function, std::uint32_t status, unsigned gpu) {
-    auto& refusal = machine_->shared().faults.refusals[0];
-    std::snprintf(refusal.function, sizeof refusal.function, "%s", function);
-    refusal.gpu.store(gpu);
-    refusal.status.store(status);
-    refusal.nth.store(1);
-    refusal.active.store(1);
-  }
-  // A check's worth of time.
-  void Later(int seconds = 40) {
-    clock_.seconds += seconds;
-    devices_->OnTime();
-    host_.Pump();
-  }
-
-  FakeClock clock_;
-  Host host_;
-  DeviceSettings settings_;
-  std::unique_ptr<sim::TestState> machine_;
-  gpu::Inventory inventory_;
-  std::unique_ptr<Devices> devices_;
-};
-
-constexpr std::uint32_t kUnknown = 999, kInUse = 19, kLost = 15;
 
 TEST_F(DevicesTest, AChangeIsKeptBeforeItIsMadeAndAnsweredAfterwards) {
   const auto answer = Set("power", "250W");
@@ -316,54 +169,6 @@ TEST_F(DevicesTest, NobodyLooksAtAGpuOfWhichNothingIsWanted) {
   EXPECT_THAT(host_.log, IsEmpty());
 }
 
-TEST_F(DevicesTest, AProfileEndsByItself) {
-  Apply("efficiency", 3600);
-  host_.Pump();
-  EXPECT_EQ(Gpu().power_limit_mw.load(), 420'000U);
-  Later(3599);
-  EXPECT_EQ(Gpu().power_limit_mw.load(), 420'000U);
-  Later(1);
-  EXPECT_EQ(Gpu().power_limit_mw.load(), 700'000U);
-  EXPECT_THAT(host_.Told(), Contains(HasSubstr("the time of profile efficiency is over")));
-  EXPECT_FALSE(IsStored());
-}
-
-TEST_F(DevicesTest, AProfileEndsAlsoWhenTheDaemonWasNotThere) {
-  Apply("benchmark", 3600);
-  host_.Pump();
-  EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 1485U);
-  clock_.seconds += 3700;
-  Start();
-  host_.Pump();
-  Later(1);
-  EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 0U);
-  EXPECT_FALSE(IsStored());
-}
-
-TEST_F(DevicesTest, ADaemonThatDiedWhileItTookAProfileOffTakesItOffWhenItStarts) {
-  Apply("efficiency");
-  host_.Pump();
-  Apply(nullptr);
-  host_.Pump(2);
-  ASSERT_EQ(Gpu().power_limit_mw.load(), 420'000U);
-  Start();
-  host_.Pump();
-  EXPECT_EQ(Gpu().power_limit_mw.load(), 700'000U);
-  EXPECT_FALSE(IsStored());
-}
-
-TEST_F(DevicesTest, WhatCannotBePutBackNowIsPutBackLater) {
-  Apply("efficiency", 60);
-  host_.Pump();
-  Refuse("nvmlDeviceSetPowerManagementLimit_v2", kUnknown, 0);
-  Later(61);
-  EXPECT_EQ(Gpu().power_limit_mw.load(), 420'000U);
-  EXPECT_THAT(host_.Told(), Contains(HasSubstr("device_failed")));
-  Later();
-  EXPECT_EQ(Gpu().power_limit_mw.load(), 700'000U);
-  EXPECT_FALSE(IsStored());
-}
-
 TEST_F(DevicesTest, ACallThatHangsHoldsUpItsOwnGpuAlone) {
   host_.hangs = true;
   const auto stuck = Set("power", "250W", {0});
@@ -432,69 +237,6 @@ TEST_F(DevicesTest, ChangesOfOneGpuAreMadeOneAfterTheOther) {
   EXPECT_EQ((**second)->steps.at(0).step.from, device::Milliwatts(250'000));
 }
 
-TEST_F(DevicesTest, AJobHasItsProfileWhileItIsThere) {
-  devices_->SetJobProfiles({{Uuid(), {7, "efficiency"}}});
-  host_.Pump();
-  EXPECT_EQ(Gpu().power_limit_mw.load(), 420'000U);
-  EXPECT_THAT(host_.Told(), ElementsAre(HasSubstr("device_profile: GPU 0: profile efficiency for job 7")));
-  devices_->SetJobProfiles({});
-  host_.Pump();
-  EXPECT_EQ(Gpu().power_limit_mw.load(), 700'000U);
-  EXPECT_FALSE(IsStored());
-}
-
-TEST_F(DevicesTest, AJobThatEndedWhileNoDaemonWasThereLeavesNothing) {
-  devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
-  host_.Pump();
-  EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 1485U);
-  Start();
-  host_.Pump();
-  EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 0U);
-  EXPECT_FALSE(IsStored());
-}
-
-TEST_F(DevicesTest, AJobThatIsStillThereKeepsItsProfileOverARestart) {
-  devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
-  host_.Pump();
-  host_.todo.clear();
-  devices_ = std::make_unique<Devices>(clock_, host_);
-  devices_->Recall(host_.disk);
-  devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
-  devices_->OnInventory(inventory_);
-  host_.Pump();
-  EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 1485U);
-  EXPECT_TRUE(IsStored());
-}
-
-TEST_F(DevicesTest, AJobsProfileGoesBeforeAnother) {
-  Apply("benchmark");
-  host_.Pump();
-  devices_->SetJobProfiles({{Uuid(), {7, "performance"}}});
-  host_.Pump();
-  EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 0U);
-  devices_->SetJobProfiles({});
-  host_.Pump();
-  EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 1485U);
-}
-
-TEST_F(DevicesTest, AProfileThatFailsIsToldToItsJobOnceAndLeavesNothing) {
-  Refuse("nvmlDeviceSetGpuLockedClocks", kUnknown, 0);
-  devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
-  host_.Pump();
-  Later();
-  EXPECT_THAT(host_.Told(),
-              ElementsAre(HasSubstr("job 7 refused: profile benchmark: GPU 0: graphics clocks")));
-  EXPECT_FALSE(IsStored());
-  EXPECT_EQ(Gpu().locked_memory_max_mhz.load(), 0U);
-}
-
-TEST_F(DevicesTest, AProfileThatIsNotThereAnyMoreIsToldToItsJobOnce) {
-  devices_->SetJobProfiles({{Uuid(), {7, "night"}}});
-  host_.Pump();
-  Later();
-  EXPECT_THAT(host_.Told(), ElementsAre("job 7 refused: profile night is not there any more"));
-}
-
 TEST_F(DevicesTest, EccSaysWhenItTookEffect) {
   const auto answer = Set("ecc", "off");
   host_.Pump();
@@ -512,16 +254,6 @@ TEST_F(DevicesTest, WhatCannotBeReadFromTheStoreIsNotWanted) {
   Start();
   host_.Pump();
   EXPECT_THAT(host_.log, IsEmpty());
-}
-
-TEST_F(DevicesTest, AProfileOfTheConfigurationGoesBeforeABuiltInOneOfItsName) {
-  settings_.profiles = {{"benchmark", "ours", {}, false}};
-  devices_->SetSettings(settings_);
-  EXPECT_EQ(devices_->FindProfile("benchmark")->summary, "ours");
-  EXPECT_EQ(devices_->Profiles().size(), 3U);
-  const auto unknown = devices_->CheckProfile("bench");
-  ASSERT_FALSE(unknown);
-  EXPECT_THAT(unknown.error().message, HasSubstr("there are benchmark, efficiency, performance"));
 }
 
 }  // namespace
