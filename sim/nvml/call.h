@@ -6,6 +6,7 @@
 
 #include "driver/abi/nvml.h"
 #include "sim/nvml/session.h"
+#include "sim/state/lifecycle.h"
 
 namespace gpuman::sim {
 
@@ -53,8 +54,13 @@ nvmlReturn_t OnDevice(const char* function, nvmlDevice_t device, Body body) {
 // The same for a call that changes a setting: the real driver lets only root do that.
 template <typename Body>
 nvmlReturn_t ChangeDevice(const char* function, nvmlDevice_t device, Body body) {
-  return OnDevice(function, device,
-                  [&](const Gpu& gpu) { return geteuid() != 0 ? NVML_ERROR_NO_PERMISSION : body(gpu); });
+  return OnDevice(function, device, [&](const Gpu& gpu) -> nvmlReturn_t {
+    if (geteuid() != 0) return NVML_ERROR_NO_PERMISSION;
+    const auto refused = RefusalOf(gpu.shared, function, gpu.index);
+    if (!refused) return body(gpu);
+    if (*refused == NVML_ERROR_GPU_IS_LOST) gpu.now.lost.store(1);
+    return static_cast<nvmlReturn_t>(*refused);
+  });
 }
 
 // One value for one pointer.

@@ -82,9 +82,9 @@ std::uint64_t ThrottleReasons(const Gpu& gpu) {
   return limited ? nvmlClocksEventReasonApplicationsClocksSetting : 0;
 }
 
-// As if the device had been idle since boot: it grows, which is what a reader relies on.
+// As if the device had been idle since it was counted from: it grows, which is what a reader relies on.
 std::uint64_t EnergyMillijoules(const Gpu& gpu) {
-  return MonotonicNs() / 1'000'000 * gpu.fixed.power_idle_mw / 1000;
+  return (MonotonicNs() - gpu.now.energy_since_ns.load()) / 1'000'000 * gpu.fixed.power_idle_mw / 1000;
 }
 
 std::uint64_t RealtimeUs() {

@@ -14,12 +14,13 @@
 namespace gpuman::sim {
 
 inline constexpr std::uint64_t kStateMagic = 0x4d49534d55504721;  // "!GPUMSIM"
-inline constexpr std::uint32_t kStateVersion = 3;
+inline constexpr std::uint32_t kStateVersion = 4;
 inline constexpr unsigned kMaxGpus = 16;
 inline constexpr unsigned kMaxProcesses = 4096;
 inline constexpr unsigned kMaxShared = 8192;
 inline constexpr unsigned kEventRingSize = 256;
 inline constexpr unsigned kMaxSlowCalls = 16;
+inline constexpr unsigned kMaxRefusals = 8;
 inline constexpr unsigned kAllGpus = ~0u;
 inline constexpr std::uint64_t kAccountingUnit = 4096;  // bytes; memory is accounted in these
 
@@ -152,7 +153,8 @@ struct GpuDynamic {
   Word32 lost;             // every call answers GPU_IS_LOST, CUDA fails with CUDA_ERROR_DEVICE_UNAVAILABLE
   // CLOCK_MONOTONIC; until when copies of all processes have taken the bus: [0 to the device, 1 to the host].
   std::array<Word64, 2> bus_busy_until_ns;
-  Word64 spare[30];
+  Word64 energy_since_ns;  // CLOCK_MONOTONIC; the energy counter began anew, with the driver or a reset
+  Word64 spare[29];
 };
 
 // One GPU of one process.
@@ -238,10 +240,21 @@ struct SlowCall {
   char function[64];  // "" = any
 };
 
+// Calls that change a setting and are refused, or said to be done and are not.
+struct Refusal {
+  Word64 active;  // 0 = unused
+  Word32 gpu;     // kAllGpus = any
+  Word32 status;  // nvmlReturn_t; 0: the call says that it did it
+  Word64 nth;     // the n-th call from now, 1 = the next
+  Word32 for_good;
+  char function[64];  // "" = any
+};
+
 struct Faults {
   Word32 change;  // a futex word, bumped when anything here changes: ends hangs that were cleared
   Word32 slow_calls_active;
   std::array<SlowCall, kMaxSlowCalls> slow_calls;
+  std::array<Refusal, kMaxRefusals> refusals;
   // 0 = none; n = the n-th reservation from now fails (1 = the next).
   std::array<Word64, kMaxGpus> allocation_fails_in;
   // The same of copies between the GPU and page-locked host memory; for_good: the context is lost with it.

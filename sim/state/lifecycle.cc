@@ -1,5 +1,7 @@
 #include "sim/state/lifecycle.h"
 
+#include <cstring>
+
 #include "sim/state/state.h"
 
 namespace gpuman::sim {
@@ -19,6 +21,7 @@ void LoseSettings(Shared& shared, unsigned gpu) {
   now.application_graphics_mhz.store(fixed.clock_max_mhz[0]);
   now.application_memory_mhz.store(fixed.clock_max_mhz[static_cast<unsigned>(ClockKind::kMemory)]);
   now.accounting.store(0);
+  now.energy_since_ns.store(MonotonicNs());
 }
 
 void ClearVolatile(GpuDynamic& now) {
@@ -46,6 +49,7 @@ void PowerOn(Shared& shared, unsigned gpu) {
   LoseSettings(shared, gpu);
   ClearReadings(now);
   ClearCounters(shared, gpu);
+  now.energy_since_ns.store(0);
   now.persistence.store(fixed.persistence_at_boot);
   const std::uint32_t ecc = (fixed.features & kFeatureEcc) != 0 ? 1 : 0;
   now.ecc_current.store(ecc);
@@ -113,8 +117,23 @@ void ClearFaults(Shared& shared, unsigned gpu) {
     if (call.active.load() != 0) ++active;
   }
   shared.faults.slow_calls_active.store(active);
+  for (Refusal& refusal : shared.faults.refusals)
+    if (gpu == kAllGpus || refusal.gpu.load() == gpu) refusal.active.store(0);
   shared.faults.change.fetch_add(1);
   FutexWakeAll(shared.faults.change);
+}
+
+std::optional<std::uint32_t> RefusalOf(Shared& shared, const char* function, unsigned gpu) {
+  for (Refusal& refusal : shared.faults.refusals) {
+    if (refusal.active.load() == 0) continue;
+    if (refusal.gpu.load() != kAllGpus && refusal.gpu.load() != gpu) continue;
+    if (refusal.function[0] != '\0' && std::strcmp(refusal.function, function) != 0) continue;
+    if (refusal.nth.load() > 0 && !FaultStrikes(refusal.nth)) continue;
+    const std::uint32_t status = refusal.status.load();
+    if (refusal.for_good.load() == 0) refusal.active.store(0);
+    return status;
+  }
+  return std::nullopt;
 }
 
 bool FaultStrikes(Word64& countdown) {

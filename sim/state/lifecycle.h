@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "sim/state/layout.h"
 
@@ -24,6 +25,9 @@ void ResetGpu(Shared& shared, unsigned gpu);
 // are history.
 void ClearFaults(Shared& shared, unsigned gpu);  // kAllGpus = all, and the slow calls
 void ClearCounters(Shared& shared, unsigned gpu);
+
+// What a call that changes a setting is to answer instead of doing it; nullopt: no fault strikes.
+std::optional<std::uint32_t> RefusalOf(Shared& shared, const char* function, unsigned gpu);
 
 // Counts down one of Faults' numbers of what is to fail; true when this one does.
 bool FaultStrikes(Word64& countdown);

@@ -1,5 +1,6 @@
 #include "sim/tool/inject.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -206,6 +207,46 @@ void DeclareBreakage(CLI::App& parent, Injection& chosen) {
   failing->add_flag("--for-good", copy->flag, "The context of who copies is lost with it");
 }
 
+// By NVML's numbers.
+const std::map<std::string, std::uint32_t> kRefusals{
+    {"ignored", 0}, {"invalid", 2}, {"not-supported", 3}, {"no-permission", 4},
+    {"lost", 15},   {"in-use", 19}, {"unknown", 999}};
+
+Result<> Refuse(const State& state, const Arguments& a) {
+  for (Refusal& refusal : state->faults.refusals) {
+    if (refusal.active.load() != 0) continue;
+    if (a.function.size() >= sizeof refusal.function)
+      return Fail(ErrorCode::kInvalidArgument, "the name of the function is too long");
+    a.function.copy(refusal.function, sizeof refusal.function - 1);
+    refusal.function[a.function.size()] = '\0';
+    refusal.gpu.store(a.gpu);
+    refusal.status.store(kRefusals.at(a.text));
+    refusal.nth.store(static_cast<std::uint64_t>(a.number));
+    refusal.for_good.store(a.flag ? 1 : 0);
+    refusal.active.store(1);
+    return {};
+  }
+  return Fail(ErrorCode::kExhausted, "all places for refused calls are taken", "gpuman-sim inject clear");
+}
+
+void DeclareRefusals(CLI::App& parent, Injection& chosen) {
+  auto a = std::make_shared<Arguments>();
+  a->gpu = kAllGpus;
+  a->number = 1;
+  a->text = "unknown";
+  CLI::App* command =
+      Declare(parent, chosen, "refuse", "A change of a setting is refused once (default: any, on every GPU)",
+              a, Refuse);
+  command->add_option("--function", a->function, "This function alone, such as nvmlDeviceSetComputeMode");
+  command->add_option("--nth", a->number, "Which one from now; 1 is the next")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--status", a->text, "The answer; ignored: says yes and does nothing; lost: the GPU is")
+      ->check(CLI::IsMember(kRefusals))
+      ->capture_default_str();
+  command->add_flag("--for-good", a->flag, "From then on, until cleared");
+}
+
 void DeclareMending(CLI::App& parent, Injection& chosen) {
   auto clear = std::make_shared<Arguments>();
   clear->gpu = kAllGpus;
@@ -233,6 +274,7 @@ void DeclareInjections(CLI::App& parent, Injection& chosen) {
   DeclareErrors(parent, chosen);
   DeclareReadings(parent, chosen);
   DeclareBreakage(parent, chosen);
+  DeclareRefusals(parent, chosen);
   DeclareMending(parent, chosen);
 }
 

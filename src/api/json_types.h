@@ -26,6 +26,7 @@ void Fields(V& v, T& x) {
   v("share", x.share);
   v("weight", x.weight);
   v("oversubscribe", x.oversubscribe);
+  v.Option("device_profile", x.device_profile);
 }
 
 template <typename V, typename T>
@@ -138,6 +139,7 @@ void Fields(V& v, T& x) {
   v("share", x.share);
   v("weight", x.weight);
   v("oversubscribe", x.oversubscribe);
+  v("device_profile", x.device_profile);
   v("restart", x.restart);
   v.Group("memory", [&](auto& m) {
     m("limit", x.memory.limit);

@@ -61,7 +61,8 @@ struct RunRequest {
   bool preload = true;                // false: the guard alone
   bool share = false;  // its memory may leave the GPU and come back, and it takes turns where not all fit
   double weight = 1;   // of its turns, 0.001 to 1000
-  bool oversubscribe = false;  // one process may have more than its GPU, in managed memory
+  bool oversubscribe = false;                 // one process may have more than its GPU, in managed memory
+  std::optional<std::string> device_profile;  // while it has its GPUs to itself
 };
 
 // PATCH /v1/jobs/ID: absent fields stay as they are.
@@ -104,6 +105,7 @@ struct JobView {
   bool share = false;
   double weight = 1;
   bool oversubscribe = false;
+  std::optional<std::string> device_profile;
   RestartPolicy restart = RestartPolicy::kNo;
   JobMemory memory;
   std::optional<int> exit_code;

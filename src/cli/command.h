@@ -39,6 +39,7 @@ void AddMove(const Registry& registry);
 void AddLogs(const Registry& registry);
 void AddEvents(const Registry& registry);
 void AddShare(const Registry& registry);
+void AddDevice(const Registry& registry);
 void AddHealth(const Registry& registry);
 void AddGpu(const Registry& registry);
 void AddConfig(const Registry& registry);

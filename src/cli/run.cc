@@ -37,6 +37,7 @@ base::Result<std::vector<std::string>> SubmitOptionsOf(const RunFlags& flags) {
   add("--grace", o.grace);
   add("--command", o.command);
   add("--time", flags.time);
+  add("--device-profile", o.device_profile);
   for (const auto& gpu : o.gpus) add("--gpu", gpu);
   if (o.no_preload) words.emplace_back("--no-preload");
   if (o.share) words.emplace_back("--share");
@@ -132,6 +133,9 @@ void AddRun(const Registry& registry) {
       ->check(CLI::Range(0.001, 1000.0).description(""));
   run->add_flag("--oversubscribe", o.oversubscribe,
                 "Let one process have more memory than its GPU: the driver pages it, slowly");
+  run->add_option("--device-profile", o.device_profile,
+                  "Clocks and power of its GPUs while it has them to itself: gpuman device profile list")
+      ->type_name("NAME");
   run->add_option("-c,--command", o.command,
                   "The command as one string, which means what it means to /bin/sh")
       ->type_name("STRING");

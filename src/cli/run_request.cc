@@ -158,6 +158,7 @@ base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
   request.share = options.share;
   request.weight = options.weight;
   request.oversubscribe = options.oversubscribe;
+  request.device_profile = options.device_profile;
   request.directory = origin.directory;
   request.umask = origin.umask;
 

@@ -23,6 +23,7 @@ struct RunOptions {
   bool share = false;
   double weight = 1;
   bool oversubscribe = false;
+  std::optional<std::string> device_profile;
 };
 
 // What the job takes over from the shell it was started in.

@@ -3,6 +3,7 @@
 #include <pwd.h>
 
 #include "base/file.h"
+#include "daemon/config_device.h"
 #include "daemon/config_notify.h"
 #include "daemon/toml_reader.h"
 
@@ -239,6 +240,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadShare(in, config);
   ReadJobs(in, config);
   ReadQueue(in, config);
+  ReadDevice(in, config);
   ReadHealth(in, config);
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "device/profile.h"
 #include "health/monitor.h"
 #include "notify/settings.h"
 #include "queue/settings.h"
@@ -104,6 +105,13 @@ struct Config {
     std::filesystem::path kernel_log = "/dev/kmsg";  // empty: not read
     OnUnhealthy on_unhealthy = OnUnhealthy::kTell;
   } health;
+
+  struct {
+    bool mend_drift = false;  // settings that somebody changed are set again
+    base::Millis check{30'000};
+    base::Millis call_limit{10'000};        // of a change, or a look at a GPU's settings
+    std::vector<device::Profile> profiles;  // besides those that are built in
+  } device;
 
   struct {
     base::Millis initial_delay{1000};

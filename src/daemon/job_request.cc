@@ -181,6 +181,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
                 "what oversubscribes is the library, which is not to be preloaded",
                 "leave out --no-preload or --oversubscribe");
   job.oversubscribe = request.oversubscribe || AsksAsInNvshare(request);
+  job.device_profile = request.device_profile.value_or("");
   GPUMAN_TRY(CheckSizes(job, inventory));
   return job;
 }

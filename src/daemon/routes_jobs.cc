@@ -50,6 +50,9 @@ void Submit(Service& service, const ExchangePtr& exchange) {
   if (!wanted) return SendError(exchange, wanted.error());
   auto job = JobFromRequest(*wanted, CallerOf(request.peer), service.inventory(), DriverEnvironment());
   if (!job) return SendError(exchange, job.error());
+  if (!job->device_profile.empty())
+    if (auto known = service.devices().CheckProfile(job->device_profile); !known)
+      return SendError(exchange, known.error());
   job->resource_limits = ResourceLimitsOf(request.peer.pid);
   service.jobs().Create(std::move(*job), AnswerWithJob(service, exchange, 201));
 }

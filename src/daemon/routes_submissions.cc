@@ -90,6 +90,9 @@ void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
   std::set<std::string> notes;
   for (const auto& job : prepared->jobs) {
     if (auto fine = service.CheckNotify(job.request.notify); !fine) return SendError(exchange, fine.error());
+    if (const auto& profile = job.job.device_profile; !profile.empty())
+      if (auto known = service.devices().CheckProfile(profile); !known)
+        return SendError(exchange, known.error());
     if (auto note = service.NoteOnNotify(job.request.notify); !note.empty()) notes.insert(std::move(note));
   }
   if (submitted->dry_run) return TryOut(service, exchange, *prepared);

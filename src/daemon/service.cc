@@ -68,6 +68,7 @@ Service::~Service() {
   suspender_.reset();
   shims_.reset();
   if (sampler_) sampler_->Stop();
+  if (device_worker_ && !device_worker_->Stop(config_.sampling.call_limit)) left_a_thread_ = true;
   supervisor_.reset();
   notifications_.reset();
   workers_.join();
@@ -155,6 +156,7 @@ base::Result<> Service::Begin() {
                                                    SupervisorOptionsOf(config_));
   BeginSharing();
   BeginQueue(contents.settings);
+  BeginDevices(contents.settings);
   BeginSampling();
   notifications_->Begin(std::exchange(contents.outbox, {}), contents.last_outbox_number);
   BeginHealth(contents.settings);  // a reboot ends faults, which is told
@@ -185,6 +187,7 @@ void Service::BeginSampling() {
         spdlog::info("{} GPUs, driver {}", inventory.gpus.size(), inventory.driver_version);
       guard_->SetInventory(inventory);
       health_->OnInventory(inventory);
+      devices_->OnInventory(inventory);
       ReadKernelLog();
       ExpectContexts();
       for (const auto* job : supervisor_->Active()) SetLedger(*job);
@@ -198,6 +201,7 @@ void Service::BeginSampling() {
       if (shims_) guard_->SetManaged(sample.uuid, shims_->ManagedOn(sample.uuid));
       guard_->OnSample(sample);
       health_->OnSample(sample);
+      FollowAway(sample);
       if (const auto* status = guard_->Find(sample.uuid)) LookAtLedgers(*status);
       guard_->Judge(sample.uuid);
       suspender_->OnSample();
@@ -254,6 +258,8 @@ void Service::Tick() {
     NotifyAlive();
     period = std::min(period, *watchdog / 3);
   }
+  FollowJobProfiles();
+  devices_->OnTime();
   if (const auto now = clock_.Mono(); now >= trim_at_) {
     base::ReturnFreeMemory();
     trim_at_ = now + kTrimEvery;
@@ -291,6 +297,7 @@ void Service::Reconfigure(const Config& config) {
   notifications_->SetSettings(config_.notify);
   suspender_->SetSettings(SuspenderSettingsOf(config_));
   health_->SetSettings(config_.health.monitor);
+  SetUpDevices();
   if (sharer_) sharer_->SetSettings(config_.share);
   for (const auto* job : supervisor_->Active()) SetLedger(*job);
   TellQueueBooks();
@@ -321,6 +328,7 @@ api::JobView Service::View(const jobs::Job& job) const {
       return shims_->Counts(id, process);
     });
   }
+  ShowProfileNotes(job, view);
   return view;
 }
 
@@ -336,6 +344,7 @@ void Service::StopWatching(base::JobId job) {
   stopping_since_.erase(job);
   counted_.erase(job);
   runs_.erase(job);
+  profiles_refused_.erase(job);
   suspender_->End(job);
   if (shims_) shims_->RemoveJob(job);
   guard_->RemoveJob(job);

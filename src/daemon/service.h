@@ -25,6 +25,7 @@
 #include "daemon/authorization.h"
 #include "daemon/config.h"
 #include "daemon/context_costs.h"
+#include "daemon/device/devices.h"
 #include "daemon/event_log.h"
 #include "daemon/health/monitors.h"
 #include "daemon/http/router.h"
@@ -60,7 +61,8 @@ class Service final : private jobs::SupervisorHost,
                       private SuspenderHost,
                       private DispatcherHost,
                       private SharerHost,
-                      private HealthHost {
+                      private HealthHost,
+                      private DeviceHost {
  public:
   // Claims the state directory, opens the store, listens, picks up the jobs, and begins to sample.
   static base::Result<std::unique_ptr<Service>> Start(boost::asio::io_context& loop, const Config& config,
@@ -72,7 +74,7 @@ class Service final : private jobs::SupervisorHost,
   // Takes what can change without a restart: everything but paths and HTTP limits.
   void Reconfigure(const Config& config);
   // A driver call has not come back and its thread cannot be joined: the process must end by _exit.
-  bool left_a_thread() const { return sampler_->left_a_thread(); }
+  bool left_a_thread() const { return left_a_thread_ || sampler_->left_a_thread(); }
 
   // --- For the routes ---
   boost::asio::io_context& loop() { return loop_; }
@@ -89,6 +91,8 @@ class Service final : private jobs::SupervisorHost,
   Suspender* SuspenderFor(const jobs::Job& job);
   static base::Error NotRunning(const jobs::Job& job);
   HealthMonitors& health() { return *health_; }
+  Devices& devices() { return *devices_; }
+  void TellDeviceChange(const DeviceReport& report, const std::string& by);
   Sharer* sharer() { return sharer_.get(); }  // null: there is no shim
   // Only where there is a sharer. Until the next start, or reload.
   void SetShare(share::Settings settings);
@@ -190,6 +194,21 @@ class Service final : private jobs::SupervisorHost,
   void LeaveUnhealthy(const guard::GpuStatus& status, const std::string& why);
   std::optional<std::string> HealthyBeside(const gpu::Gpu& gpu) const;
 
+  // DeviceHost
+  void KeepDevices(jobs::Settings entries, std::function<void(base::Result<>)> done) override;
+  void Drive(device::Worker::Work work, std::function<void()> then) override;
+  void TellDevice(const char* kind, const std::string& gpu, const std::string& message) override;
+  void TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) override;
+  std::string UsersOf(const std::string& gpu) override;
+  void BeginDevices(const jobs::Settings& settings);
+  void SetUpDevices();
+  void FollowAway(const gpu::Sample& sample);
+  void FollowJobProfiles();
+  std::string CompanyOf(const jobs::Job& job, const std::vector<const jobs::Job*>& here,
+                        const gpu::Gpu& gpu) const;
+  void TellProfileNotGiven(base::JobId id, const std::string& why);
+  void ShowProfileNotes(const jobs::Job& job, api::JobView& view) const;
+
   // DispatcherHost
   const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }
   bool IsUnhealthy(const std::string& gpu) override { return health_->IsUnhealthy(gpu); }
@@ -244,6 +263,12 @@ class Service final : private jobs::SupervisorHost,
   std::unique_ptr<Suspender> suspender_;
   std::unique_ptr<HealthMonitors> health_;
   bool kernel_log_read_ = false;
+  std::unique_ptr<device::Worker> device_worker_;
+  std::unique_ptr<Devices> devices_;
+  bool left_a_thread_ = false;  // the device worker
+  std::set<std::string> away_;  // GPUs that could not be talked to
+  // Jobs that have not got their device profile, and why: not alone now; refused.
+  std::map<base::JobId, std::string> profiles_not_given_, profiles_refused_;
   std::unique_ptr<Dispatcher> dispatcher_;
   QueueBooks books_;
   base::WallTime began_ = clock_.Wall();

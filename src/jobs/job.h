@@ -107,6 +107,7 @@ struct Job {
   bool share = false;          // its memory may leave the GPU and come back, while it runs
   double weight = 1;           // of its turns on a shared GPU, against the others' there
   bool oversubscribe = false;  // managed memory, of which one process may have more than its GPU
+  std::string device_profile;  // its GPUs' settings while it has them to itself; empty: none
 
   // Of a job of the queue, which is started when the queue says so, on the GPUs that it says.
   bool queued = false;

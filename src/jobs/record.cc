@@ -93,6 +93,7 @@ void PutRequest(Json& json, const Job& job, const Job& usual) {
   PutUnless(json, "share", job.share, usual.share);
   PutUnless(json, "weight", job.weight, usual.weight);
   PutUnless(json, "oversubscribe", job.oversubscribe, usual.oversubscribe);
+  PutUnless(json, "device_profile", job.device_profile, usual.device_profile);
   PutSize(json, "memory", job.memory);
   PutSize(json, "soft", job.soft);
   if (job.grace) json["grace_ms"] = job.grace->count();
@@ -168,6 +169,7 @@ void GetRequest(const JsonMembers& json, Job& job) {
   Get(json, "share", job.share);
   Get(json, "weight", job.weight);
   Get(json, "oversubscribe", job.oversubscribe);
+  Get(json, "device_profile", job.device_profile);
   Get(json, "queued", job.queued);
   Get(json, "array", job.array.array.value);
   Get(json, "array_task", job.array.task);

@@ -25,6 +25,7 @@ Job Full() {
   job.share = true;
   job.weight = 2.5;
   job.oversubscribe = true;
+  job.device_profile = "benchmark";
   job.suspension = "{}";
   job.state = JobState::kStopping;
   job.reason = "memory_limit";

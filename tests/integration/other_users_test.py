@@ -84,6 +84,8 @@ class OtherUsersTest(SystemDaemonTest):
         self.assertEqual(self.ask(NOBODY, "GET", "/v1/jobs/mine")[0], 200)
         for method, path, body in (("PATCH", "/v1/jobs/mine", {"priority": 1}), ("DELETE", "/v1/jobs/mine", None),
                                    ("POST", "/v1/jobs/mine/restart", None), ("GET", "/v1/jobs/mine/log", None),
+                                   ("POST", "/v1/devices/settings", {"set": {"power": "250W"}}),
+                                   ("POST", "/v1/devices/profile", {"name": "benchmark"}),
                                    ("POST", "/v1/jobs", {"tag": "x", "command": ["true"], "directory": "/"})):
             status, answer = self.ask(NOBODY, method, path, body)
             self.assertEqual((status, answer["error"]["code"]), (403, "permission_denied"), (method, path))

@@ -241,6 +241,8 @@ void AddGpuman(Options& table, SubmitSettings& s) {
         Into(job.weight, ParseWeight)},
        {"--oversubscribe", "", "One process may have more memory than its GPU, slowly",
         Flag(job.oversubscribe)},
+       {"--device-profile", "NAME", "Clocks and power of its GPUs while it has them to itself",
+        Text(job.device_profile)},
        {"-c,--command", "STRING", "The command as one string, as /bin/sh reads it", Text(s.command)},
        {"--jobs", "FILE", "Many jobs, all or none: a line each, OPTIONS -- COMMAND, or JSON",
         Text(s.jobs_file)},

@@ -110,6 +110,7 @@ Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest
   job.share = asked.share;
   job.weight = asked.weight;
   job.oversubscribe = asked.oversubscribe;
+  job.device_profile = asked.device_profile.value_or("");
   return job;
 }
 

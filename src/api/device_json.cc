@@ -1,0 +1,69 @@
+#include "api/device_json.h"
+
+#include <fmt/format.h>
+
+#include "api/json_codec.h"
+#include "api/json_device.h"
+
+namespace gpuman::api {
+
+constexpr bool IsRequest(const DeviceChange*) { return true; }
+constexpr bool IsRequest(const DeviceProfileChange*) { return true; }
+
+static void Check(fields::Reading& r, const DeviceChange& change) {
+  if (change.set.empty() && change.reset.empty() && !change.clear_ecc)
+    r.Fail("", "it changes nothing: there is neither set, nor reset, nor clear_ecc");
+  if (change.clear_ecc && *change.clear_ecc != "volatile" && *change.clear_ecc != "aggregate")
+    r.Fail("clear_ecc", fmt::format("'{}' is neither volatile nor aggregate", *change.clear_ecc));
+}
+static void Check(fields::Reading& r, const DeviceProfileChange& change) {
+  if (change.duration && !change.name) r.Fail("for", "there is no profile that it could be for");
+  if (change.duration && change.duration->count() <= 0) r.Fail("for", "it is no time");
+}
+
+#define GPUMAN_DEVICE_CODEC(T)                                 \
+  Json ToJson(const T& value) { return fields::Write(value); } \
+  GPUMAN_CODEC(T)
+GPUMAN_DEVICE_CODEC(DeviceList);
+GPUMAN_DEVICE_CODEC(DeviceView);
+GPUMAN_DEVICE_CODEC(DeviceChange);
+GPUMAN_DEVICE_CODEC(DeviceProfileChange);
+GPUMAN_DEVICE_CODEC(DeviceReport);
+GPUMAN_DEVICE_CODEC(DeviceProfileList);
+GPUMAN_DEVICE_CODEC(DeviceProfile);
+#undef GPUMAN_DEVICE_CODEC
+
+namespace {
+
+template <typename T>
+base::Result<T> Ask(const Client& daemon, const HttpRequest& request) {
+  HttpOptions options;
+  options.patience.reset();  // drivers take their time; the daemon has a limit for them
+  GPUMAN_ASSIGN(const HttpAnswer answer, daemon.AskRaw(request, options));
+  auto value = Decode<T>(answer.body);
+  if (value) return value;
+  value.error().code = base::ErrorCode::kInternal;
+  value.error().hint = "is gpumand of the same version as gpuman?";
+  return base::Fail(std::move(value.error()).In("the daemon's answer is not understood"));
+}
+
+}  // namespace
+
+base::Result<DeviceList> Devices(const Client& daemon, const std::string& gpu) {
+  return Ask<DeviceList>(
+      daemon, {"GET", "/v1/devices" + (gpu.empty() ? std::string() : "?gpu=" + PercentEncode(gpu)), {}});
+}
+
+base::Result<DeviceReport> ChangeDevices(const Client& daemon, const DeviceChange& change) {
+  return Ask<DeviceReport>(daemon, {"POST", "/v1/devices/settings", Encode(change)});
+}
+
+base::Result<DeviceReport> ChangeDeviceProfile(const Client& daemon, const DeviceProfileChange& change) {
+  return Ask<DeviceReport>(daemon, {"POST", "/v1/devices/profile", Encode(change)});
+}
+
+base::Result<DeviceProfileList> DeviceProfiles(const Client& daemon) {
+  return Ask<DeviceProfileList>(daemon, {"GET", "/v1/devices/profiles", {}});
+}
+
+}  // namespace gpuman::api

@@ -1,0 +1,101 @@
+// Settings of GPUs, as the API has them. Values; docs/devices.md says what the settings are and cost.
+//
+// Values are words: "on", "exclusive-process", "250W", "1200,1400" (MHz), "unlocked"; those that are asked
+// for also "60%", "min", "max", "default".
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+
+namespace gpuman::api {
+
+// From the least to the most that the device takes.
+struct DeviceRange {
+  double least = 0, most = 0;
+};
+
+struct DeviceSetting {
+  std::string name;                     // persistence compute_mode power memory_clocks graphics_clocks ecc
+  std::optional<bool> supported;        // null: not known before it is tried
+  std::optional<std::string> why;       // not supported, or not known
+  std::optional<std::string> now;       // null: not known; locked clocks cannot be asked for
+  std::optional<std::string> pending;   // ECC: from the next reset on
+  std::optional<std::string> wanted;    // null: nothing
+  std::optional<std::string> because;   // why it is wanted: "asked for", "profile benchmark", …
+  std::optional<std::string> usual;     // "default" in JSON
+  std::optional<DeviceRange> range;     // W, MHz
+  std::vector<std::string> choices;     // what else can be had: words, or MHz
+  bool drift = false;                   // not as it is wanted
+  std::optional<base::WallTime> since;  // ECC: seen to be in effect as it was asked for
+};
+
+struct DeviceProfileInForce {
+  std::string name;
+  std::optional<base::WallTime> until;  // null: until it is taken off, or its job ends
+  std::optional<std::int64_t> job;
+};
+
+struct DeviceView {
+  int index = 0;
+  std::string uuid;
+  std::string name;
+  std::optional<std::string> problem;           // why its settings could not be read
+  std::optional<int> graphics_mhz, memory_mhz;  // at this moment
+  std::vector<DeviceProfileInForce> profiles;
+  std::vector<DeviceSetting> settings;
+};
+
+// GET /v1/devices
+struct DeviceList {
+  std::vector<DeviceView> devices;
+};
+
+// POST /v1/devices/settings
+struct DeviceChange {
+  std::vector<std::string> gpus;           // index, UUID or beginning of one; empty: every GPU
+  std::map<std::string, std::string> set;  // by name of the setting
+  std::vector<std::string> reset;          // names of settings: the device's default, and nothing wanted
+  std::optional<std::string> clear_ecc;    // error counters: volatile or aggregate
+  bool dry_run = false;
+};
+
+// POST /v1/devices/profile
+struct DeviceProfileChange {
+  std::vector<std::string> gpus;
+  std::optional<std::string> name;       // null: the one in force is taken off
+  std::optional<base::Millis> duration;  // "for" in JSON; it is taken off then
+  bool dry_run = false;
+};
+
+struct DeviceStep {
+  int index = 0;
+  std::string uuid;
+  std::string setting;
+  std::optional<std::string> from;  // null: not known
+  std::string to;
+};
+
+struct DeviceReport {
+  bool dry_run = false;
+  std::vector<DeviceStep> steps;  // done; in a dry run those that would be
+  std::vector<std::string> notes;
+};
+
+struct DeviceProfile {
+  std::string name;
+  std::string summary;
+  bool built_in = false;
+  std::map<std::string, std::string> settings;
+};
+
+// GET /v1/devices/profiles
+struct DeviceProfileList {
+  std::vector<DeviceProfile> profiles;
+};
+
+}  // namespace gpuman::api

@@ -1,0 +1,102 @@
+#include "cli/device_views.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "cli/table.h"
+
+namespace gpuman::cli {
+namespace {
+
+bool IsClocks(const api::DeviceSetting& setting) { return setting.name.ends_with("_clocks"); }
+
+std::string Words(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+std::string NowText(const api::DeviceSetting& setting) {
+  if (setting.supported == false && !setting.now) return "not supported";
+  if (setting.pending)
+    return fmt::format("{} ({} after a reset)", setting.now.value_or("n/a"), *setting.pending);
+  if (!setting.now && IsClocks(setting)) return "n/a (not readable)";
+  return setting.now.value_or("n/a");
+}
+
+std::string RangeText(const api::DeviceSetting& setting) {
+  if (!setting.choices.empty()) return fmt::format("{}", fmt::join(setting.choices, ", "));
+  if (setting.range)
+    return fmt::format("{} to {} {}", setting.range->least, setting.range->most,
+                       IsClocks(setting) ? "MHz" : "W");
+  return setting.why.value_or("");
+}
+
+std::string Remarks(const api::DeviceView& device) {
+  std::string text;
+  for (const auto& setting : device.settings) {
+    const auto name = Words(setting.name);
+    if (setting.drift)
+      text += fmt::format("  {} is not as it is wanted ({})\n", name, setting.because.value_or("asked for"));
+    else if (setting.because && *setting.because != "asked for")
+      text += fmt::format("  {} {} for {}\n", name, setting.wanted.value_or(""), *setting.because);
+    if (setting.since)
+      text +=
+          fmt::format("  {} in effect as asked for since {}\n", name, base::FormatIso8601(*setting.since));
+    if (setting.pending) text += fmt::format("  {} takes effect with the next reset of the GPU\n", name);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string RenderDevices(const api::DeviceList& list, const Look& look) {
+  std::string text;
+  for (const auto& device : list.devices) {
+    if (!text.empty()) text += '\n';
+    text += Paint(look, Color::kBold, fmt::format("GPU {}  {}", device.index, Printable(device.name))) + "\n";
+    if (device.problem) {
+      text += fmt::format("  {}\n", Printable(*device.problem));
+      continue;
+    }
+    Table table({{"SETTING"}, {"NOW"}, {"WANTED"}, {"DEFAULT"}, {"POSSIBLE", Align::kLeft, 10}});
+    for (const auto& setting : device.settings)
+      table.Add({Words(setting.name), Cell(NowText(setting), setting.drift ? Color::kYellow : Color::kNone),
+                 setting.wanted.value_or("-"), setting.usual.value_or("n/a"), RangeText(setting)});
+    text += table.Render(look);
+    if (device.graphics_mhz || device.memory_mhz) {
+      const auto mhz = [](const std::optional<int>& value) { return value ? std::to_string(*value) : "n/a"; };
+      text += fmt::format("  clocks at this moment: graphics {} MHz, memory {} MHz\n",
+                          mhz(device.graphics_mhz), mhz(device.memory_mhz));
+    }
+    text += Remarks(device);
+  }
+  return text.empty() ? "No GPUs.\n" : text;
+}
+
+std::string RenderDeviceReport(const api::DeviceReport& report, const Look& look) {
+  std::string text;
+  if (report.steps.empty()) text = "Everything is as it should be: nothing to change.\n";
+  for (const auto& step : report.steps)
+    text += fmt::format("{}GPU {}: {} {} -> {}\n", report.dry_run ? "would set " : "", step.index,
+                        Words(step.setting), step.from.value_or("n/a"), step.to);
+  for (const auto& note : report.notes) text += Paint(look, Color::kDim, "note: " + Printable(note)) + "\n";
+  return text;
+}
+
+std::string RenderDeviceProfiles(const api::DeviceProfileList& list, const Look& look) {
+  Table table({{"PROFILE"}, {"FROM"}, {"WHAT", Align::kLeft, 20}});
+  for (const auto& profile : list.profiles)
+    table.Add({profile.name, profile.built_in ? "built in" : "configuration", profile.summary});
+  return table.Render(look);
+}
+
+std::string RenderDeviceProfile(const api::DeviceProfile& profile, const Look& look) {
+  Table table({{"SETTING"}, {"VALUE"}});
+  for (const auto& [name, value] : profile.settings) table.Add({Words(name), value});
+  return (profile.summary.empty() ? "" : Printable(profile.summary) + "\n") + table.Render(look);
+}
+
+}  // namespace gpuman::cli

@@ -1,0 +1,39 @@
+// Internal to Devices: a change and a look that are under way.
+#pragma once
+
+#include "daemon/device/devices.h"
+
+namespace gpuman::daemon {
+
+// The entry of the settings table that keeps a record: "device/GPU-…"; an empty one is deleted.
+jobs::Settings::value_type EntryOf(const std::string& uuid, const device::Record& record);
+
+struct Devices::Change {
+  // With the worker's thread, which outlives a change that was given up.
+  struct Shared {
+    device::Progress progress;
+    std::vector<base::Result<device::Reading>> readings;  // by GPU of the task
+    device::Outcome outcome;
+  };
+  std::uint64_t id = 0;
+  DeviceTask task;
+  Done done;
+  Stage stage = Stage::kReading;
+  base::MonoTime deadline{};
+  bool owns_gpus = true;
+  bool given_up = false;
+  std::map<std::string, device::Record> former, next;
+  std::vector<device::GpuSteps> work;
+  DeviceReport report;
+  std::shared_ptr<Shared> shared = std::make_shared<Shared>();
+};
+
+struct Devices::Glance {
+  std::vector<gpu::Gpu> gpus;
+  std::vector<std::optional<base::Result<device::Reading>>> readings;
+  std::size_t missing = 0;
+  base::MonoTime deadline{};
+  std::function<void(std::vector<DeviceState>)> done;
+};
+
+}  // namespace gpuman::daemon

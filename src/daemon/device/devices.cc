@@ -1,0 +1,237 @@
+#include "daemon/device/devices.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/device/change.h"
+
+namespace gpuman::daemon {
+namespace {
+
+constexpr std::string_view kKey = "device/";
+
+std::string TextOf(const DeviceReport& report) {
+  std::vector<std::string> steps;
+  for (const auto& [gpu, step] : report.steps)
+    steps.push_back(fmt::format("{} {}", NameOf(step.setting), Format(step.setting, step.to)));
+  return fmt::format("{}", fmt::join(steps, ", "));
+}
+
+base::Result<device::Record> Unchanged(const gpu::Gpu&, const device::Record& record, const device::Reading&,
+                                       std::vector<std::string>&) {
+  return record;
+}
+
+}  // namespace
+
+jobs::Settings::value_type EntryOf(const std::string& uuid, const device::Record& record) {
+  return {std::string(kKey) + uuid,
+          record.IsEmpty() ? std::nullopt : std::optional(device::SerializeRecord(record))};
+}
+
+Devices::Devices(const base::Clock& clock, DeviceHost& host) : clock_(clock), host_(host) {}
+Devices::~Devices() = default;
+
+void Devices::Recall(const jobs::Settings& settings) {
+  for (const auto& [key, text] : settings) {
+    if (!text || !key.starts_with(kKey)) continue;
+    auto record = device::ParseRecord(*text);
+    if (!record) {
+      spdlog::error("{}: {}", key, record.error().message);
+      continue;
+    }
+    DeviceOf(key.substr(kKey.size())).record = std::move(*record);
+  }
+}
+
+// Kept and in force; what the disk does not take is told and holds until the next start.
+void Devices::Store(const std::string& uuid, const device::Record& record) {
+  auto& device = DeviceOf(uuid);
+  if (device.record == record) return;
+  device.record = record;
+  host_.KeepDevices({EntryOf(uuid, record)}, [uuid](base::Result<> kept) {
+    if (!kept) spdlog::error("the settings of {} could not be stored: {}", uuid, kept.error().message);
+  });
+}
+
+std::string Devices::NameOf(const std::string& uuid) const {
+  const auto it = devices_.find(uuid);
+  return it != devices_.end() && it->second.gpu ? fmt::format("GPU {}", it->second.gpu->index)
+                                                : "GPU " + uuid;
+}
+
+void Devices::OnInventory(const gpu::Inventory& inventory) {
+  std::set<std::string> here, fresh;
+  for (const auto& gpu : inventory.gpus) {
+    here.insert(gpu.uuid);
+    auto& device = DeviceOf(gpu.uuid);
+    if (!device.gpu) fresh.insert(gpu.uuid);
+    device.gpu = gpu;
+  }
+  for (auto& [uuid, device] : devices_)
+    if (!here.contains(uuid)) device.gpu.reset();
+  for (const auto& uuid : fresh) {
+    Reapply(uuid, "gpumand or the driver was started");
+    FollowJobs(uuid);
+  }
+}
+
+void Devices::OnBack(const std::string& uuid) { Reapply(uuid, "the GPU is back"); }
+
+// What is wanted and owed, whatever the driver says about what it cannot be asked for.
+void Devices::Reapply(const std::string& uuid, const std::string& why) {
+  auto& device = DeviceOf(uuid);
+  if (!device.gpu || device.record.IsEmpty()) return;
+  DeviceTask task{{*device.gpu}, Unchanged, {}, false, true, true};
+  Run(std::move(task), [this, uuid, why](base::Result<DeviceReport> done) {
+    if (!done) return TellTrouble(uuid, done.error().message);
+    DeviceOf(uuid).trouble.clear();
+    TellDrift(uuid, {});
+    if (done->steps.empty()) return;
+    host_.TellDevice("device_reapplied", uuid,
+                     fmt::format("{}: set again as {}: {}", NameOf(uuid), why, TextOf(*done)));
+  });
+}
+
+// The same trouble once.
+void Devices::TellTrouble(const std::string& uuid, const std::string& what) {
+  auto& device = DeviceOf(uuid);
+  if (device.trouble == what) return;
+  device.trouble = what;
+  host_.TellDevice("device_failed", uuid,
+                   fmt::format("settings that are wanted could not be made so: {}", what));
+}
+
+void Devices::OnTime() {
+  const auto now = clock_.Mono();
+  std::vector<std::shared_ptr<Change>> late;
+  for (const auto& [id, change] : changes_)
+    if (!change->given_up && change->stage != Stage::kKeeping && change->deadline <= now)
+      late.push_back(change);
+  for (const auto& change : late) GiveUp(*change);
+  std::vector<std::uint64_t> ended;
+  for (const auto& [id, glance] : glances_)
+    if (glance->deadline <= now) ended.push_back(id);
+  for (const auto id : ended) EndGlance(id);
+  EndProfiles();
+  for (const auto& [uuid, device] : devices_) FollowJobs(uuid);
+  if (check_at_ > now) return;
+  check_at_ = now + settings_.check;
+  BeginChecks();
+}
+
+void Devices::EndProfiles() {
+  std::vector<gpu::Gpu> over;
+  for (const auto& [uuid, device] : devices_) {
+    const auto* const layer = device.record.ProfileLayer();
+    if (device.gpu && !device.busy && layer && layer->until && *layer->until <= Now())
+      over.push_back(*device.gpu);
+  }
+  for (const auto& gpu : over) {
+    const auto name = DeviceOf(gpu.uuid).record.ProfileLayer()->name;
+    DeviceTask task;
+    task.gpus = {gpu};
+    task.go_on = true;
+    task.draft = [this](const gpu::Gpu&, const device::Record& record, const device::Reading&,
+                        std::vector<std::string>&) -> base::Result<device::Record> {
+      const auto* const layer = record.ProfileLayer();
+      return layer && layer->until && *layer->until <= Now() ? WithoutLayer(record, false) : record;
+    };
+    Run(std::move(task), [this, uuid = gpu.uuid, name](base::Result<DeviceReport> done) {
+      if (!done) return TellTrouble(uuid, done.error().message);
+      host_.TellDevice(
+          "device_profile_over", uuid,
+          fmt::format("{}: the time of profile {} is over: {}", NameOf(uuid), name, TextOf(*done)));
+    });
+  }
+}
+
+void Devices::SetJobProfiles(std::map<std::string, JobProfile> profiles) {
+  if (profiles == job_profiles_) return;
+  std::set<std::string> changed;
+  for (const auto& [uuid, profile] : job_profiles_) changed.insert(uuid);
+  for (const auto& [uuid, profile] : profiles) changed.insert(uuid);
+  job_profiles_ = std::move(profiles);
+  for (const auto& uuid : changed) FollowJobs(uuid);
+}
+
+// A GPU to the profile that its job wants, or back; nothing where it is so.
+void Devices::FollowJobs(const std::string& uuid) {
+  auto& device = DeviceOf(uuid);
+  if (!device.gpu || device.busy) return;
+  const auto wish = job_profiles_.find(uuid);
+  const auto* const layer = device.record.JobLayer();
+  const auto is = layer ? std::optional(JobProfile{*layer->job, layer->name}) : std::nullopt;
+  auto wanted = wish == job_profiles_.end() ? std::nullopt : std::optional(wish->second);
+  if (!wanted) device.refused.reset();
+  if (device.refused == wanted) wanted.reset();
+  if (is == wanted) return;
+  const auto* const profile = wanted ? FindProfile(wanted->profile) : nullptr;
+  const auto given = profile ? wanted : std::nullopt;
+  DeviceTask task;
+  task.gpus = {*device.gpu};
+  task.go_on = profile == nullptr;
+  task.draft = [given, profile = profile ? std::optional(*profile) : std::nullopt](
+                   const gpu::Gpu&, const device::Record& record, const device::Reading& reading,
+                   std::vector<std::string>& notes) -> base::Result<device::Record> {
+    if (!profile) return WithoutLayer(record, true);
+    GPUMAN_ASSIGN(auto fitted, FitProfile(*profile, reading));
+    notes = std::move(fitted.left_out);
+    return WithLayer(record, {profile->name, std::move(fitted.values), {}, given->job}, reading);
+  };
+  if (wanted && !profile) {
+    device.refused = wanted;
+    host_.TellProfileRefused(wanted->job, uuid,
+                             fmt::format("profile {} is not there any more", wanted->profile));
+    if (!is) return;
+  }
+  Run(std::move(task), [this, uuid, given](base::Result<DeviceReport> done) {
+    if (!done) {
+      if (!given) return TellTrouble(uuid, done.error().message);
+      DeviceOf(uuid).refused = given;
+      return host_.TellProfileRefused(given->job, uuid,
+                                      fmt::format("profile {}: {}", given->profile, done.error().message));
+    }
+    host_.TellDevice(given ? "device_profile" : "device_profile_over", uuid,
+                     given ? fmt::format("{}: profile {} for job {}: {}", NameOf(uuid), given->profile,
+                                         given->job, TextOf(*done))
+                           : fmt::format("{}: as it was before its job: {}", NameOf(uuid), TextOf(*done)));
+  });
+}
+
+const device::Profile* Devices::FindProfile(std::string_view name) const {
+  for (const auto& profile : settings_.profiles)
+    if (profile.name == name) return &profile;
+  for (const auto& profile : device::BuiltInProfiles())
+    if (profile.name == name) return &profile;
+  return nullptr;
+}
+
+std::vector<device::Profile> Devices::Profiles() const {
+  std::vector<device::Profile> all = settings_.profiles;
+  for (const auto& profile : device::BuiltInProfiles())
+    if (FindProfile(profile.name) == &profile) all.push_back(profile);
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return all;
+}
+
+base::Result<> Devices::CheckProfile(const std::string& name) const {
+  if (FindProfile(name)) return {};
+  std::vector<std::string> names;
+  for (const auto& profile : Profiles()) names.push_back(profile.name);
+  return base::Fail(
+      base::ErrorCode::kNotFound,
+      fmt::format("there is no device profile '{}'; there are {}", name, fmt::join(names, ", ")),
+      "gpuman device profile list shows what they set");
+}
+
+std::vector<device::Drift> Devices::DriftOf(const std::string& uuid) const {
+  const auto it = devices_.find(uuid);
+  return it == devices_.end() ? std::vector<device::Drift>{} : it->second.drift;
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,155 @@
+// For tests: devices on the simulated driver, with a disk and ears, and the time in the test's hand.
+#pragma once
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <deque>
+
+#include "daemon/device/devices.h"
+#include "daemon/device/tasks.h"
+#include "driver/nvml.h"
+#include "sim/state/lifecycle.h"
+#include "sim/state/test_state.h"
+
+namespace gpuman::daemon {
+
+class FakeClock final : public base::Clock {
+ public:
+  base::MonoTime Mono() const override { return base::MonoTime(std::chrono::seconds(seconds)); }
+  base::WallTime Wall() const override {
+    return base::WallTime(std::chrono::seconds(1'795'000'000 + seconds));
+  }
+  int seconds = 100;
+};
+
+// A machine: a disk, a driver, ears. What the devices want done waits until Pump.
+class Host final : public DeviceHost {
+ public:
+  void KeepDevices(jobs::Settings entries, std::function<void(base::Result<>)> done) override {
+    const bool full = std::exchange(disk_is_full, false);
+    log.push_back(full ? "refused to keep" : "kept");
+    for (auto& [key, value] : full ? jobs::Settings{} : entries) {
+      if (value)
+        disk[key] = value;
+      else
+        disk.erase(key);
+    }
+    todo.push_back([done, full] {
+      done(full ? base::Result<>(base::Fail(base::ErrorCode::kExhausted, "the disk is full"))
+                : base::Result<>());
+    });
+  }
+  void Drive(device::Worker::Work work, std::function<void()> then) override {
+    auto act = [this, work = std::move(work), then = std::move(then)] {
+      log.emplace_back("driver");
+      const auto nvml = driver::Nvml::Load(GPUMAN_SIM_LIBRARIES "/libnvidia-ml.so.1");
+      base::Error error;
+      if (!nvml) error = nvml.error();
+      work(nvml ? nvml->get() : nullptr, &error);
+      then();
+    };
+    (hangs ? hung : todo).push_back(std::move(act));
+  }
+  void TellDevice(const char* kind, const std::string&, const std::string& message) override {
+    told.push_back(fmt::format("{}: {}", kind, message));
+  }
+  void TellProfileRefused(std::int64_t job, const std::string&, const std::string& why) override {
+    told.push_back(fmt::format("job {} refused: {}", job, why));
+  }
+  std::string UsersOf(const std::string&) override { return "pid 71 (python, job 3)"; }
+
+  void Pump(int steps = 1'000'000) {
+    for (; steps > 0 && !todo.empty(); --steps) {
+      const auto act = std::move(todo.front());
+      todo.pop_front();
+      act();
+    }
+  }
+  std::vector<std::string> Told() { return std::exchange(told, {}); }
+
+  jobs::Settings disk;
+  bool disk_is_full = false;
+  bool hangs = false;
+  std::deque<std::function<void()>> todo, hung;
+  std::vector<std::string> told, log;
+};
+
+class DevicesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "the driver lets only root change settings";
+    machine_ = std::make_unique<sim::TestState>(sim::CreateOptions{.profile = "h200", .gpus = 2});
+    setenv(sim::kDirectoryVariable, machine_->directory().c_str(), 1);
+    for (unsigned i = 0; i < 2; ++i)
+      inventory_.gpus.push_back({i, machine_->shared().gpu_static[i].uuid, "NVIDIA H200", "", {}});
+    Start();
+  }
+  // A daemon that was killed has left its disk, and nothing else.
+  void Start() {
+    host_.todo.clear();
+    devices_ = std::make_unique<Devices>(clock_, host_);
+    devices_->SetSettings(settings_);
+    devices_->Recall(host_.disk);
+    devices_->OnInventory(inventory_);
+  }
+  sim::GpuDynamic& Gpu(unsigned index = 0) { return machine_->shared().gpu[index]; }
+  std::string Uuid(unsigned index = 0) { return inventory_.gpus[index].uuid; }
+  bool IsStored(unsigned index = 0) { return host_.disk.contains("device/" + Uuid(index)); }
+
+  using Answer = std::optional<base::Result<DeviceReport>>;
+  std::shared_ptr<Answer> Ask(DeviceTask task) {
+    auto answer = std::make_shared<Answer>();
+    devices_->Run(std::move(task), [answer](base::Result<DeviceReport> done) { *answer = std::move(done); });
+    return answer;
+  }
+  std::vector<gpu::Gpu> Some(std::vector<unsigned> indices) {
+    std::vector<gpu::Gpu> gpus;
+    for (const auto index : indices) gpus.push_back(inventory_.gpus[index]);
+    return gpus;
+  }
+  std::shared_ptr<Answer> Set(const std::string& setting, const std::string& value,
+                              std::vector<unsigned> gpus = {0}, bool dry_run = false) {
+    api::DeviceChange change;
+    change.set[setting] = value;
+    change.dry_run = dry_run;
+    auto task = TaskOf(change, Some(std::move(gpus)), clock_.Wall());
+    EXPECT_TRUE(task);
+    return Ask(std::move(*task));
+  }
+  std::shared_ptr<Answer> Apply(const char* profile, std::optional<int> seconds = {},
+                                std::vector<unsigned> gpus = {0}) {
+    const auto until = seconds ? std::optional(clock_.Wall() + std::chrono::seconds(*seconds)) : std::nullopt;
+    return Ask(
+        TaskOf(profile ? devices_->FindProfile(profile) : nullptr, until, Some(std::move(gpus)), false));
+  }
+  void Refuse(const char* function, std::uint32_t status, unsigned gpu) {
+    auto& refusal = machine_->shared().faults.refusals[0];
+    std::snprintf(refusal.function, sizeof refusal.function, "%s", function);
+    refusal.gpu.store(gpu);
+    refusal.status.store(status);
+    refusal.nth.store(1);
+    refusal.active.store(1);
+  }
+  // A check's worth of time.
+  void Later(int seconds = 40) {
+    clock_.seconds += seconds;
+    devices_->OnTime();
+    host_.Pump();
+  }
+
+  FakeClock clock_;
+  Host host_;
+  DeviceSettings settings_;
+  std::unique_ptr<sim::TestState> machine_;
+  gpu::Inventory inventory_;
+  std::unique_ptr<Devices> devices_;
+};
+
+// nvmlReturn_t
+inline constexpr std::uint32_t kUnknown = 999, kInUse = 19, kLost = 15;
+
+}  // namespace gpuman::daemon

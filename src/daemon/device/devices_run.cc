@@ -1,0 +1,286 @@
+// One change of GPUs' settings, from the first reading to the answer.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/device/change.h"
+#include "daemon/device/devices.h"
+#include "device/reader.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using base::ErrorCode;
+
+const char* kSlowHint =
+    "gpuman health shows whether the GPU is well; what was changed is undone when it answers";
+
+std::string StepText(const device::Step& step) {
+  return fmt::format("{} to {}", NameOf(step.setting), Format(step.setting, step.to));
+}
+
+bool Contains(const std::vector<gpu::Gpu>& gpus, const std::set<std::string>& uuids) {
+  return std::any_of(gpus.begin(), gpus.end(), [&](const gpu::Gpu& gpu) { return uuids.contains(gpu.uuid); });
+}
+
+}  // namespace
+
+void Devices::Run(DeviceTask task, Done done) {
+  auto change = std::make_unique<Change>();
+  change->id = ++last_id_;
+  change->task = std::move(task);
+  change->done = std::move(done);
+  waiting_.push_back(std::move(change));
+  StartWaiting();
+}
+
+// In the order of asking: who waits for a GPU is not overtaken there.
+void Devices::StartWaiting() {
+  std::set<std::string> taken;
+  for (const auto& [uuid, device] : devices_)
+    if (device.busy && !device.stuck_since) taken.insert(uuid);
+  std::deque<std::unique_ptr<Change>> rest;
+  for (auto& change : std::exchange(waiting_, {})) {
+    if (!Contains(change->task.gpus, taken)) {
+      for (const auto& gpu : change->task.gpus) taken.insert(gpu.uuid);
+      Begin(std::move(change));
+      continue;
+    }
+    for (const auto& gpu : change->task.gpus) taken.insert(gpu.uuid);
+    rest.push_back(std::move(change));
+  }
+  // What was begun may have asked for more.
+  std::move(waiting_.begin(), waiting_.end(), std::back_inserter(rest));
+  waiting_ = std::move(rest);
+}
+
+void Devices::Begin(std::unique_ptr<Change> owned) {
+  const auto id = owned->id;
+  const std::shared_ptr<Change> change = std::move(owned);
+  changes_[id] = change;
+  for (const auto& gpu : change->task.gpus) {
+    const auto& device = DeviceOf(gpu.uuid);
+    if (!device.stuck_since) continue;
+    const auto since = std::chrono::duration_cast<base::Millis>(clock_.Mono() - *device.stuck_since);
+    change->owns_gpus = false;
+    return Finish(id, base::Fail(ErrorCode::kUnavailable,
+                                 fmt::format("{}: a driver call of {} ago has not come back",
+                                             NameOf(gpu.uuid), base::FormatDuration(since)),
+                                 "gpuman health shows whether the GPU is well"));
+  }
+  for (const auto& gpu : change->task.gpus) DeviceOf(gpu.uuid).busy = true;
+  Read(*change);
+}
+
+void Devices::Read(Change& change) {
+  change.stage = Stage::kReading;
+  change.deadline = clock_.Mono() + settings_.call_limit;
+  host_.Drive(
+      [gpus = change.task.gpus, shared = change.shared](const driver::Nvml* nvml, const base::Error* error) {
+        for (std::size_t i = 0; i < gpus.size() && !shared->progress.abandoned; ++i) {
+          shared->progress.gpu = i;
+          if (nvml)
+            shared->readings.push_back(device::ReadDevice(*nvml, gpus[i].uuid));
+          else
+            shared->readings.push_back(base::Fail(*error));
+        }
+      },
+      [this, id = change.id] { OnRead(id); });
+}
+
+void Devices::OnRead(std::uint64_t id) {
+  const auto change = changes_.at(id);
+  if (change->given_up) return Finish(id, DeviceReport{});
+  change->report.dry_run = change->task.dry_run;
+  for (std::size_t i = 0; i < change->task.gpus.size(); ++i) {
+    const auto& gpu = change->task.gpus[i];
+    auto& reading = change->shared->readings[i];
+    if (!reading) return Finish(id, base::Fail(std::move(reading.error()).In(NameOf(gpu.uuid))));
+    const auto& former = DeviceOf(gpu.uuid).record;
+    std::vector<std::string> notes;
+    auto next = change->task.draft(gpu, former, *reading, notes);
+    if (!next) return Finish(id, base::Fail(std::move(next.error()).In(NameOf(gpu.uuid))));
+    for (const auto& note : notes)
+      change->report.notes.push_back(fmt::format("{}: {}", NameOf(gpu.uuid), note));
+    // An energy counter that began anew tells of a reset: locked clocks, which cannot be read, are lost.
+    auto& last_mj = DeviceOf(gpu.uuid).energy_mj;
+    const bool forgot = last_mj && reading->energy_mj && *reading->energy_mj < *last_mj;
+    if (reading->energy_mj) last_mj = reading->energy_mj;
+    change->work.push_back({gpu.uuid, StepsTo(*next, former, *reading, change->task.anew || forgot)});
+    for (const auto& step : change->work.back().steps) change->report.steps.push_back({gpu, step});
+    change->former[gpu.uuid] = former;
+    change->next[gpu.uuid] = std::move(*next);
+  }
+  if (change->task.dry_run) return Finish(id, std::move(change->report));
+  Keep(*change);
+}
+
+// Before the first step: whatever happens then, a daemon that starts knows what was meant.
+void Devices::Keep(Change& change) {
+  change.stage = Stage::kKeeping;
+  jobs::Settings entries;
+  for (const auto& [uuid, record] : change.next)
+    if (record != change.former.at(uuid)) entries.insert(EntryOf(uuid, record));
+  if (entries.empty()) return Set(change);
+  host_.KeepDevices(std::move(entries), [this, id = change.id](base::Result<> kept) {
+    if (!kept)
+      return Finish(id,
+                    base::Fail(std::move(kept.error()).In("nothing was changed, as it could not be stored")));
+    Set(*changes_.at(id));
+  });
+}
+
+void Devices::Set(Change& change) {
+  for (const auto& [uuid, record] : change.next) DeviceOf(uuid).record = record;
+  change.stage = Stage::kSetting;
+  change.deadline = clock_.Mono() + settings_.call_limit;
+  change.shared->progress.gpu = 0;
+  const auto on_failure = change.task.go_on ? device::OnFailure::kGoOn : device::OnFailure::kUndo;
+  host_.Drive(
+      [work = change.work, on_failure, clear = change.task.clear_ecc, shared = change.shared](
+          const driver::Nvml* nvml, const base::Error* error) {
+        if (!nvml) {
+          shared->outcome.failures.push_back({"", {}, *error});
+          return;
+        }
+        shared->outcome = device::Apply(*nvml, work, on_failure, shared->progress);
+        if (!clear) return;
+        for (const auto& gpu : work) {
+          auto cleared = device::ClearEccErrors(*nvml, gpu.uuid, *clear);
+          if (!cleared) shared->outcome.failures.push_back({gpu.uuid, {}, std::move(cleared.error())});
+        }
+      },
+      [this, id = change.id] { OnSet(id); });
+}
+
+void Devices::OnSet(std::uint64_t id) {
+  const auto change = changes_.at(id);
+  if (change->given_up) return Finish(id, DeviceReport{});
+  const auto& outcome = change->shared->outcome;
+  std::map<std::string, std::set<device::Setting>> failed;
+  for (const auto& failure : outcome.failures)
+    if (failure.setting) failed[failure.uuid].insert(*failure.setting);
+  for (auto& [uuid, record] : change->next) {
+    if (!outcome.Succeeded() && !change->task.go_on) {
+      Store(uuid, change->former.at(uuid));
+      continue;
+    }
+    // What is owed and could not be set is tried again with the next look.
+    auto settled = Settled(record);
+    for (const auto setting : failed[uuid])
+      if (record.owed.contains(setting)) settled.owed[setting] = record.owed.at(setting);
+    Store(uuid, settled);
+  }
+  if (!outcome.Succeeded()) return Finish(id, base::Fail(ErrorOf(*change, outcome)));
+  Finish(id, std::move(change->report));
+}
+
+base::Error Devices::ErrorOf(const Change& change, const device::Outcome& outcome) const {
+  std::vector<std::string> parts;
+  for (const auto& failure : outcome.failures) {
+    std::string what = failure.error.message;
+    if (failure.setting) what = fmt::format("{}: {}", device::NameOf(*failure.setting), what);
+    parts.push_back(failure.uuid.empty() ? what : fmt::format("{}: {}", NameOf(failure.uuid), what));
+  }
+  for (const auto& gpu : outcome.undone)
+    for (const auto& step : gpu.steps)
+      parts.push_back(fmt::format("{}: put back: {}", NameOf(gpu.uuid), StepText(step)));
+  for (const auto& failure : outcome.not_undone)
+    parts.push_back(fmt::format("{}: could not be put back: {}: {}", NameOf(failure.uuid),
+                                failure.setting ? device::NameOf(*failure.setting) : "",
+                                failure.error.message));
+  auto error = outcome.failures.front().error;
+  error.message = fmt::format("{}", fmt::join(parts, "; "));
+  if (error.hint == device::kInUseHint && !change.task.gpus.empty()) {
+    const auto users = host_.UsersOf(outcome.failures.front().uuid);
+    if (!users.empty()) error.hint = "in use by " + users;
+  }
+  return error;
+}
+
+void Devices::Finish(std::uint64_t id, base::Result<DeviceReport> result) {
+  const auto change = changes_.at(id);
+  changes_.erase(id);
+  if (change->owns_gpus)
+    for (const auto& gpu : change->task.gpus) {
+      auto& device = DeviceOf(gpu.uuid);
+      device.busy = false;
+      device.stuck_since.reset();
+    }
+  const bool succeeded = result && !change->given_up;
+  if (change->given_up) {
+    for (const auto& gpu : change->task.gpus) Reapply(gpu.uuid, "the driver answers again");
+  } else {
+    change->done(std::move(result));
+  }
+  // What failed is not tried again at once: that would be without end.
+  if (succeeded)
+    for (const auto& gpu : change->task.gpus) FollowJobs(gpu.uuid);
+  StartWaiting();
+}
+
+// The thread is in the driver. It has all it needs, and undoes what it did when it comes back.
+void Devices::GiveUp(Change& change) {
+  change.given_up = true;
+  change.shared->progress.abandoned = true;
+  const auto at = std::min<std::size_t>(change.shared->progress.gpu, change.task.gpus.size() - 1);
+  for (const auto& gpu : change.task.gpus)
+    DeviceOf(gpu.uuid).stuck_since = clock_.Mono() - settings_.call_limit;
+  if (change.stage == Stage::kSetting && !change.task.go_on)
+    for (const auto& [uuid, record] : change.former) Store(uuid, record);
+  const auto done = std::exchange(change.done, {});
+  done(base::Fail(ErrorCode::kTimeout,
+                  fmt::format("{}: the driver has not answered within {}", NameOf(change.task.gpus[at].uuid),
+                              base::FormatDuration(settings_.call_limit)),
+                  kSlowHint));
+  StartWaiting();
+}
+
+void Devices::Look(std::vector<gpu::Gpu> gpus, std::function<void(std::vector<DeviceState>)> done) {
+  auto glance = std::make_unique<Glance>();
+  const auto id = ++last_id_;
+  glance->deadline = clock_.Mono() + settings_.call_limit;
+  glance->missing = gpus.size();
+  glance->done = std::move(done);
+  glance->readings.resize(gpus.size());
+  glance->gpus = gpus;
+  glances_[id] = std::move(glance);
+  if (gpus.empty()) return EndGlance(id);
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const auto reading = std::make_shared<std::optional<base::Result<device::Reading>>>();
+    host_.Drive(
+        [reading, uuid = gpus[i].uuid](const driver::Nvml* nvml, const base::Error* error) {
+          reading->emplace(nvml ? device::ReadDevice(*nvml, uuid)
+                                : base::Result<device::Reading>(base::Fail(*error)));
+        },
+        [this, id, i, reading] { OnGlance(id, i, std::move(**reading)); });
+  }
+}
+
+void Devices::OnGlance(std::uint64_t id, std::size_t index, base::Result<device::Reading> reading) {
+  const auto it = glances_.find(id);
+  if (it == glances_.end()) return;
+  it->second->readings[index] = std::move(reading);
+  if (--it->second->missing == 0) EndGlance(id);
+}
+
+void Devices::EndGlance(std::uint64_t id) {
+  const auto glance = std::move(glances_.extract(id).mapped());
+  std::vector<DeviceState> states;
+  for (std::size_t i = 0; i < glance->gpus.size(); ++i) {
+    const auto& gpu = glance->gpus[i];
+    const auto& device = DeviceOf(gpu.uuid);
+    auto reading = glance->readings[i]
+                       ? std::move(*glance->readings[i])
+                       : base::Result<device::Reading>(base::Fail(
+                             ErrorCode::kTimeout, fmt::format("the driver has not answered within {}",
+                                                              base::FormatDuration(settings_.call_limit))));
+    auto drift = reading ? device::DriftOf(device.record, *reading) : device.drift;
+    states.push_back({gpu, std::move(reading), device.record, std::move(drift)});
+  }
+  glance->done(std::move(states));
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,85 @@
+// Looks now and then whether settings are as they are wanted, and what became of it when they are not.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/device/change.h"
+#include "daemon/device/devices.h"
+#include "device/reader.h"
+
+namespace gpuman::daemon {
+
+void Devices::BeginChecks() {
+  for (const auto& [uuid, device] : devices_) {
+    if (!device.gpu || device.busy || device.record.IsEmpty()) continue;
+    std::set<device::Setting> settings;
+    for (const auto& [setting, value] : Wanted(device.record)) settings.insert(setting);
+    const auto reading = std::make_shared<std::optional<base::Result<device::Reading>>>();
+    DeviceOf(uuid).busy = true;
+    auto change = std::make_shared<Change>();
+    change->id = ++last_id_;
+    change->task.gpus = {*device.gpu};
+    change->deadline = clock_.Mono() + settings_.call_limit;
+    change->done = [this, id = uuid](base::Result<DeviceReport> failed) {
+      if (!failed) TellTrouble(id, failed.error().message);
+    };
+    changes_[change->id] = change;
+    host_.Drive(
+        [reading, id = uuid, settings](const driver::Nvml* nvml, const base::Error* error) {
+          reading->emplace(nvml ? device::ReadSettings(*nvml, id, settings)
+                                : base::Result<device::Reading>(base::Fail(*error)));
+        },
+        [this, id = change->id, gpu = uuid, reading] {
+          Finish(id, DeviceReport{});
+          OnChecked(gpu, **reading);
+        });
+  }
+}
+
+void Devices::OnChecked(const std::string& uuid, const base::Result<device::Reading>& reading) {
+  auto& device = DeviceOf(uuid);
+  if (!reading || device.busy) return;  // the guard tells of GPUs that cannot be talked to
+  const auto last = std::exchange(device.energy_mj, reading->energy_mj);
+  const bool forgot = last && reading->energy_mj && *reading->energy_mj < *last;
+  const auto record = WithEccSeen(device.record, *reading, Now());
+  if (record.ecc_since && record.ecc_since != device.record.ecc_since)
+    host_.TellDevice("device_ecc", uuid,
+                     fmt::format("{}: ECC is {} since the last reset", NameOf(uuid),
+                                 Format(device::Setting::kEcc, record.base.at(device::Setting::kEcc))));
+  Store(uuid, record);
+  if (forgot) return Reapply(uuid, "the GPU was reset, or its driver loaded anew");
+  if (!record.owed.empty()) return Reapply(uuid, "it could not be set before");
+  auto drift = device::DriftOf(record, *reading);
+  const bool mend = settings_.mend_drift && !drift.empty();
+  TellDrift(uuid, std::move(drift));
+  if (mend) Reapply(uuid, "somebody had changed it");
+}
+
+void Devices::TellDrift(const std::string& uuid, std::vector<device::Drift> drift) {
+  auto& device = DeviceOf(uuid);
+  // A clock is another one with every look.
+  const bool is_same = std::equal(
+      drift.begin(), drift.end(), device.drift.begin(), device.drift.end(), [](const auto& a, const auto& b) {
+        return a.setting == b.setting && a.wanted == b.wanted && (IsClocks(a.setting) || a.found == b.found);
+      });
+  const bool was = !device.drift.empty();
+  device.drift = std::move(drift);
+  if (is_same) return;
+  if (device.drift.empty()) {
+    if (was)
+      host_.TellDevice("device_drift_over", uuid, fmt::format("{}: set as it is wanted again", NameOf(uuid)));
+    return;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [setting, wanted, found] : device.drift)
+    parts.push_back(IsClocks(setting) ? fmt::format("{} at {} MHz, locked to {}", device::NameOf(setting),
+                                                    found.high, Format(setting, wanted))
+                                      : fmt::format("{} {}, wanted {}", device::NameOf(setting),
+                                                    Format(setting, found), Format(setting, wanted)));
+  host_.TellDevice("device_drift", uuid,
+                   fmt::format("{} is not set as it is wanted: {}", NameOf(uuid), fmt::join(parts, "; ")));
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,77 @@
+#include "device/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace gpuman::device {
+namespace {
+
+constexpr Amount kMost{Amount::Kind::kMost};
+constexpr Amount Percent(double number) { return {Amount::Kind::kPercent, number}; }
+
+std::map<Setting, Wish> WishesOf(std::vector<Wish> list) {
+  std::map<Setting, Wish> wishes;
+  for (auto& wish : list) wishes.emplace(wish.setting, std::move(wish));
+  return wishes;
+}
+
+const Wish kPersistent{Setting::kPersistence, "on", {}, {Amount::Kind::kNumber, 1}};
+
+std::array<Profile, 3> MakeBuiltIn() {
+  return {{{"performance", "as fast as the device can: highest power limit, clocks left to the driver",
+            WishesOf({kPersistent,
+                      {Setting::kPower, "max", {}, kMost},
+                      {Setting::kMemoryClocks, "unlocked", {}, {}},
+                      {Setting::kGraphicsClocks, "unlocked", {}, {}}}),
+            true},
+           // A clock that the device holds under any load: near its base clock, well below the boost that
+           // temperature and power take away again.
+           {"benchmark", "the same speed every time: memory at its highest clock, graphics locked at 75%",
+            WishesOf({kPersistent,
+                      {Setting::kPower, "max", {}, kMost},
+                      {Setting::kMemoryClocks, "max", kMost, kMost},
+                      {Setting::kGraphicsClocks, "75%", Percent(75), Percent(75)}}),
+            true},
+           {"efficiency", "less power for somewhat less speed: power limit at 60%, clocks left to the driver",
+            WishesOf({kPersistent,
+                      {Setting::kPower, "60%", {}, Percent(60)},
+                      {Setting::kMemoryClocks, "unlocked", {}, {}},
+                      {Setting::kGraphicsClocks, "unlocked", {}, {}}}),
+            true}}};
+}
+
+}  // namespace
+
+std::span<const Profile> BuiltInProfiles() {
+  static const std::array<Profile, 3> profiles = MakeBuiltIn();
+  return profiles;
+}
+
+bool MayBeInProfile(Setting setting) { return setting != Setting::kEcc; }
+
+bool IsProfileName(std::string_view name) {
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return !name.empty() && name.size() <= 64 && name.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+base::Result<Fitted> FitProfile(const Profile& profile, const Reading& reading) {
+  Fitted fitted;
+  std::optional<std::uint32_t> memory_mhz;
+  for (const auto& [setting, wish] : profile.wishes) {  // memory before graphics clocks
+    auto value = Resolve(wish, reading, memory_mhz);
+    if (!value && value.error().code == base::ErrorCode::kNotSupported) {
+      fitted.left_out.push_back(value.error().message);
+      continue;
+    }
+    if (!value) return base::Fail(std::move(value.error()).In(fmt::format("profile {}", profile.name)));
+    if (setting == Setting::kMemoryClocks && *value != kUnlocked) memory_mhz = value->high;
+    fitted.values[setting] = *value;
+  }
+  if (!fitted.values.empty()) return fitted;
+  return base::Fail(base::ErrorCode::kNotSupported,
+                    fmt::format("this GPU has nothing that profile {} sets", profile.name));
+}
+
+}  // namespace gpuman::device

@@ -1,0 +1,221 @@
+#include "device/reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace gpuman::device {
+namespace {
+
+namespace abi = driver::abi;
+using driver::NvmlError;
+using driver::NvmlFailure;
+
+constexpr unsigned kVolta = 5, kAmpere = 7;  // nvmlDeviceArchitecture_t
+constexpr unsigned kMostClocks = 4096;
+
+// One GPU while it is read; the first error that means the whole GPU ends the reading.
+class Look {
+ public:
+  Look(const driver::Nvml& nvml, driver::NvmlDevice device) : calls_(nvml.calls()), device_(device) {}
+
+  void Persistence(bool full);
+  void ComputeMode(bool full);
+  void Power(bool full);
+  void Ecc(bool full);
+  void Clocks(Setting setting);
+  void SupportedClocks();
+  void ClockNow(Setting setting);
+  void Energy();
+
+  base::Result<Reading> Take() {
+    if (broken_) return base::Fail(std::move(*broken_));
+    return std::move(reading_);
+  }
+
+ private:
+  template <typename... Parameters, typename... Arguments>
+  std::optional<NvmlError> Ask(const char* name, abi::nvmlReturn_t (*function)(Parameters...),
+                               Arguments... arguments) {
+    if (broken_) return broken_;
+    const auto status = function ? function(arguments...) : abi::NVML_ERROR_FUNCTION_NOT_FOUND;
+    if (status == abi::NVML_SUCCESS) return std::nullopt;
+    auto error = driver::Nvml::Describe(name, status);
+    if (error.failure == NvmlFailure::kGpuLost || error.failure == NvmlFailure::kNoDriver) broken_ = error;
+    return error;
+  }
+  static void Excuse(Reported& reported, const NvmlError& error);
+  Reported& Of(Setting setting) { return reading_.settings[setting]; }
+
+  const driver::NvmlCalls& calls_;
+  const driver::NvmlDevice device_;
+  Reading reading_;
+  std::optional<NvmlError> broken_;
+};
+
+void Look::Excuse(Reported& reported, const NvmlError& error) {
+  if (error.failure == NvmlFailure::kNotSupported) {
+    reported.supported = false;
+    reported.why = "this kind of GPU does not have it";
+  } else if (error.failure == NvmlFailure::kNoFunction) {
+    reported.supported = false;
+    reported.why = "this driver is too old for it";
+  } else {
+    reported.why = error.message;
+  }
+}
+
+void Look::Persistence(bool full) {
+  Reported& reported = Of(Setting::kPersistence);
+  abi::nvmlEnableState_t mode{};
+  if (const auto error =
+          Ask("nvmlDeviceGetPersistenceMode", calls_.nvmlDeviceGetPersistenceMode, device_, &mode))
+    return Excuse(reported, *error);
+  reported.supported = true;
+  reported.now = Switch(mode == abi::NVML_FEATURE_ENABLED);
+  if (full) reported.usual = Switch(false);
+}
+
+void Look::ComputeMode(bool full) {
+  Reported& reported = Of(Setting::kComputeMode);
+  abi::nvmlComputeMode_t mode{};
+  if (const auto error = Ask("nvmlDeviceGetComputeMode", calls_.nvmlDeviceGetComputeMode, device_, &mode))
+    return Excuse(reported, *error);
+  reported.supported = true;
+  reported.now = Value{0, static_cast<std::uint32_t>(mode)};
+  if (full) reported.usual = Mode(device::ComputeMode::kDefault);
+}
+
+void Look::Power(bool full) {
+  Reported& reported = Of(Setting::kPower);
+  unsigned limit = 0, least = 0, most = 0, usual = 0;
+  if (const auto error =
+          Ask("nvmlDeviceGetPowerManagementLimit", calls_.nvmlDeviceGetPowerManagementLimit, device_, &limit))
+    return Excuse(reported, *error);
+  reported.now = Milliwatts(limit);
+  reported.supported = true;
+  if (!full) return;
+  if (!Ask("nvmlDeviceGetPowerManagementDefaultLimit", calls_.nvmlDeviceGetPowerManagementDefaultLimit,
+           device_, &usual))
+    reported.usual = Milliwatts(usual);
+  const auto error = Ask("nvmlDeviceGetPowerManagementLimitConstraints",
+                         calls_.nvmlDeviceGetPowerManagementLimitConstraints, device_, &least, &most);
+  if (error) {
+    reported.supported.reset();
+    reported.why = "the device does not tell its range";
+    return;
+  }
+  reading_.power = PowerRange{least, most};
+  if (least < most) return;
+  reported.supported = false;
+  reported.why = fmt::format("it is fixed at {}", Format(Setting::kPower, Milliwatts(most)));
+}
+
+void Look::Ecc(bool full) {
+  Reported& reported = Of(Setting::kEcc);
+  abi::nvmlEnableState_t current{}, pending{}, usual{};
+  if (const auto error =
+          Ask("nvmlDeviceGetEccMode", calls_.nvmlDeviceGetEccMode, device_, &current, &pending))
+    return Excuse(reported, *error);
+  reported.supported = true;
+  reported.now = Switch(current == abi::NVML_FEATURE_ENABLED);
+  reported.pending = Switch(pending == abi::NVML_FEATURE_ENABLED);
+  if (full && !Ask("nvmlDeviceGetDefaultEccMode", calls_.nvmlDeviceGetDefaultEccMode, device_, &usual))
+    reported.usual = Switch(usual == abi::NVML_FEATURE_ENABLED);
+}
+
+// Locked clocks have no getter: what can be known is whether the architecture and the driver have the setter
+// (NVML's documentation: graphics from Volta on, memory from Ampere on).
+void Look::Clocks(Setting setting) {
+  const bool memory = setting == Setting::kMemoryClocks;
+  Reported& reported = Of(setting);
+  reported.usual = kUnlocked;
+  const bool has = memory ? calls_.nvmlDeviceSetMemoryLockedClocks != nullptr
+                          : calls_.nvmlDeviceSetGpuLockedClocks != nullptr;
+  abi::nvmlDeviceArchitecture_t architecture{};
+  if (!has) {
+    reported.supported = false;
+    reported.why = "this driver is too old for it";
+  } else if (Ask("nvmlDeviceGetArchitecture", calls_.nvmlDeviceGetArchitecture, device_, &architecture)) {
+    reported.why = "the driver does not tell; it can be tried";
+  } else if (static_cast<unsigned>(architecture) < (memory ? kAmpere : kVolta)) {
+    reported.supported = false;
+    reported.why = fmt::format("this needs a GPU of the {} generation or later", memory ? "Ampere" : "Volta");
+  } else if (reading_.clocks.empty()) {
+    reported.why = "the device does not tell its clocks; it can be tried";
+  } else {
+    reported.supported = true;
+  }
+}
+
+void Look::SupportedClocks() {
+  std::vector<unsigned> memory(64);
+  auto count = static_cast<unsigned>(memory.size());
+  if (Ask("nvmlDeviceGetSupportedMemoryClocks", calls_.nvmlDeviceGetSupportedMemoryClocks, device_, &count,
+          memory.data()))
+    return;
+  memory.resize(std::min<std::size_t>(count, memory.size()));
+  std::vector<unsigned> graphics(kMostClocks);
+  for (const unsigned mhz : memory) {
+    count = kMostClocks;
+    if (Ask("nvmlDeviceGetSupportedGraphicsClocks", calls_.nvmlDeviceGetSupportedGraphicsClocks, device_, mhz,
+            &count, graphics.data()))
+      continue;
+    auto& list = reading_.clocks[mhz];
+    list.assign(graphics.begin(), graphics.begin() + std::min(count, kMostClocks));
+    std::sort(list.begin(), list.end());
+    if (list.empty()) reading_.clocks.erase(mhz);
+  }
+}
+
+void Look::ClockNow(Setting setting) {
+  const bool memory = setting == Setting::kMemoryClocks;
+  unsigned now = 0;
+  if (Ask("nvmlDeviceGetClockInfo", calls_.nvmlDeviceGetClockInfo, device_,
+          memory ? abi::NVML_CLOCK_MEM : abi::NVML_CLOCK_GRAPHICS, &now))
+    return;
+  (memory ? reading_.memory_mhz : reading_.graphics_mhz) = now;
+}
+
+void Look::Energy() {
+  unsigned long long energy = 0;
+  if (!Ask("nvmlDeviceGetTotalEnergyConsumption", calls_.nvmlDeviceGetTotalEnergyConsumption, device_,
+           &energy))
+    reading_.energy_mj = energy;
+}
+
+}  // namespace
+
+base::Result<Reading> ReadDevice(const driver::Nvml& nvml, const std::string& uuid) {
+  auto device = nvml.DeviceByUuid(uuid);
+  if (!device) return base::Fail(std::move(device).error());
+  Look look(nvml, *device);
+  look.Persistence(true);
+  look.ComputeMode(true);
+  look.Power(true);
+  look.SupportedClocks();
+  look.Clocks(Setting::kMemoryClocks);
+  look.Clocks(Setting::kGraphicsClocks);
+  look.Ecc(true);
+  look.ClockNow(Setting::kMemoryClocks);
+  look.ClockNow(Setting::kGraphicsClocks);
+  look.Energy();
+  return look.Take();
+}
+
+base::Result<Reading> ReadSettings(const driver::Nvml& nvml, const std::string& uuid,
+                                   const std::set<Setting>& settings) {
+  auto device = nvml.DeviceByUuid(uuid);
+  if (!device) return base::Fail(std::move(device).error());
+  Look look(nvml, *device);
+  if (settings.contains(Setting::kPersistence)) look.Persistence(false);
+  if (settings.contains(Setting::kComputeMode)) look.ComputeMode(false);
+  if (settings.contains(Setting::kPower)) look.Power(false);
+  if (settings.contains(Setting::kEcc)) look.Ecc(false);
+  for (const auto setting : settings)
+    if (IsClocks(setting)) look.ClockNow(setting);
+  look.Energy();
+  return look.Take();
+}
+
+}  // namespace gpuman::device
