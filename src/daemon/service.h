@@ -40,6 +40,7 @@
 #include "guard/guard.h"
 #include "jobs/store_worker.h"
 #include "jobs/supervisor.h"
+#include "metrics/snapshot.h"
 
 namespace gpuman::daemon {
 
@@ -89,6 +90,8 @@ class Service final : private jobs::SupervisorHost,
   Suspender* SuspenderFor(const jobs::Job& job);
   static base::Error NotRunning(const jobs::Job& job);
   HealthMonitors& health() { return *health_; }
+  // For Prometheus; without what is there for dcgm-exporter's dashboards unless `with_dcgm`.
+  std::string MetricsText(bool with_dcgm);
   Sharer* sharer() { return sharer_.get(); }  // null: there is no shim
   // Only where there is a sharer. Until the next start, or reload.
   void SetShare(share::Settings settings);
@@ -190,6 +193,14 @@ class Service final : private jobs::SupervisorHost,
   void LeaveUnhealthy(const guard::GpuStatus& status, const std::string& why);
   std::optional<std::string> HealthyBeside(const gpu::Gpu& gpu) const;
 
+  // service_metrics.cc
+  void BeginMetrics();
+  void ServeMetrics();
+  metrics::Device MetricsOf(const guard::GpuStatus& status);
+  metrics::Job MetricsOf(const jobs::Job& job);
+  std::vector<metrics::Shared> SharedMetrics();
+  metrics::Queue QueueMetrics() const;
+
   // DispatcherHost
   const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }
   bool IsUnhealthy(const std::string& gpu) override { return health_->IsUnhealthy(gpu); }
@@ -244,6 +255,9 @@ class Service final : private jobs::SupervisorHost,
   std::unique_ptr<Suspender> suspender_;
   std::unique_ptr<HealthMonitors> health_;
   bool kernel_log_read_ = false;
+  metrics::Tally tally_;
+  std::uint64_t scrapes_ = 0;
+  double scrape_seconds_ = 0;
   std::unique_ptr<Dispatcher> dispatcher_;
   QueueBooks books_;
   base::WallTime began_ = clock_.Wall();
@@ -260,6 +274,8 @@ class Service final : private jobs::SupervisorHost,
   std::vector<std::function<void()>> when_ready_;
   http::Router router_;
   std::unique_ptr<http::Server> server_;
+  http::Router public_router_;
+  std::unique_ptr<http::Server> public_server_;  // over TCP; null: it is not configured
 };
 
 }  // namespace gpuman::daemon

@@ -114,6 +114,14 @@ class Dispatcher {
   View Look();
   // False: a look would cost a pass, and passes for those who ask took enough of the time already.
   bool IsLookCheap() const;
+  // How many wait for what, and since when the first of those that wait for GPUs does: as the last pass had it,
+  // so that asking costs none.
+  struct Backlog {
+    std::map<queue::Reason, std::size_t> jobs{};
+    std::optional<queue::WallTime> oldest{};
+    bool paused = false;
+  };
+  Backlog LookAtBacklog() const;
   queue::ReferenceLookup LookupFor(uid_t user) const;
   // The jobs that a reference names, of any user: a task, all tasks of an array, one job.
   base::Result<std::vector<base::JobId>> JobsOf(const std::string& reference, uid_t user) const;

@@ -158,6 +158,30 @@ Dispatcher::View Dispatcher::Look() {
   return {snapshot, plan_, starts_, now};
 }
 
+namespace {
+
+bool WaitsForGpus(queue::Reason reason) {
+  using queue::Reason;
+  return reason == Reason::kReservation || reason == Reason::kUnmanaged || reason == Reason::kUnavailable ||
+         reason == Reason::kResources || reason == Reason::kPriority || reason == Reason::kMakingRoom;
+}
+
+}  // namespace
+
+Dispatcher::Backlog Dispatcher::LookAtBacklog() const {
+  Backlog backlog;
+  backlog.paused = state_.paused;
+  const auto& waiting = book_.snapshot().waiting;
+  const bool known = !dirty_ && plan_.verdicts.size() == waiting.size();
+  for (std::size_t i = 0; i < plan_.verdicts.size(); ++i) {
+    const auto reason = plan_.verdicts[i].reason;
+    ++backlog.jobs[reason];
+    if (!known || !WaitsForGpus(reason)) continue;
+    backlog.oldest = std::min(backlog.oldest.value_or(queue::kNever), waiting[i].since);
+  }
+  return backlog;
+}
+
 // --- Which jobs are meant ---
 
 void Dispatcher::RememberRecent(const jobs::Job& job) {
