@@ -65,7 +65,7 @@ std::size_t ProcessesOf(const api::StatusView& status) {
 
 void Look(const api::Client& daemon, TopView& view) {
   auto status = daemon.Status(false);
-  view.problem = status ? std::string() : status.error().message + "; this is what was seen last";
+  view.problem = status ? std::string() : "This is not of now: " + status.error().message;
   if (!status) return;
   view.status = std::move(*status);
   view.now = base::SystemClock().Wall();

@@ -469,5 +469,47 @@ TEST_F(SimulatedSamplerWithoutGpus, SaysSo) {
   EXPECT_TRUE(reports_.inventories()[0].gpus.empty());
 }
 
+TEST_F(SimulatedSampler, ReadsDetailsOnlyWhileTheyAreWanted) {
+  settings_.slow_period = Millis(20);
+  Sampler& sampler = Start();
+  ASSERT_TRUE(reports_.Await(Of(1)));
+  for (const auto& sample : reports_.samples()) EXPECT_EQ(sample.details, Details{});
+  sampler.WantDetails(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  EXPECT_TRUE(reports_.Await([&](const Sample& s) {
+    const auto& d = s.details;
+    return s.uuid == uuids_[1] && d.sm_clock_mhz && d.memory_clock_mhz && d.encoder_percent &&
+           d.decoder_percent && d.memory_temperature_c && d.pcie_sent && d.pcie_received &&
+           d.corrected_volatile && d.corrected_aggregate && d.uncorrected_aggregate && d.correctable_remaps;
+  }));
+  sampler.WantDetails({});
+  EXPECT_TRUE(reports_.Await([this, seen = false](const Sample& s) mutable {
+    if (s.uuid != uuids_[1]) return false;
+    seen = seen || s.details != Details{};
+    return seen && s.details == Details{};
+  })) << "what was read is forgotten";
+  EXPECT_GT(sampler.Rounds().count(), 0u);
+}
+
+TEST_F(SimulatedSampler, ReadsNoDetailThatTheDeviceLacks) {
+  settings_.slow_period = Millis(20);
+  machine_.shared().gpu_static[0].features &= ~(sim::kFeatureMemoryTemperature | sim::kFeatureRemappedRows);
+  Sampler& sampler = Start();
+  sampler.WantDetails(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  std::size_t with_clock = 0;
+  EXPECT_TRUE(reports_.Await([&](const Sample& s) {
+    return s.uuid == uuids_[1] && s.details.memory_temperature_c && s.details.correctable_remaps;
+  }));
+  EXPECT_TRUE(reports_.Await([&](const Sample& s) {
+    return s.uuid == uuids_[0] && s.details.sm_clock_mhz && s.details.pcie_received;
+  }));
+  for (const auto& sample : reports_.samples()) {
+    if (sample.uuid != uuids_[0]) continue;
+    with_clock += sample.details.sm_clock_mhz ? 1 : 0;
+    EXPECT_FALSE(sample.details.memory_temperature_c);
+    EXPECT_FALSE(sample.details.correctable_remaps);
+  }
+  EXPECT_GT(with_clock, 0u);
+}
+
 }  // namespace
 }  // namespace gpuman::gpu

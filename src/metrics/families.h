@@ -92,7 +92,7 @@ struct Family {
   X(kQueueJobs, "gpuman_queue_jobs", kGauge, "Jobs that wait, by what they wait for.") \
   X(kQueuePaused, "gpuman_queue_paused", kGauge, "1 while the queue starts nothing.") \
   X(kQueueWait, "gpuman_queue_wait_seconds", kHistogram, "From the submission to the first start of a job of the queue.") \
-  X(kQueueOldest, "gpuman_queue_oldest_wait_seconds", kGauge, "For how long the job that has waited longest for room has waited.") \
+  X(kQueueOldest, "gpuman_queue_oldest_wait_seconds", kGauge, "How long the first of the jobs has waited that are not held and wait for no other job and no time.") \
   X(kShareTenants, "gpuman_share_jobs", kGauge, "Jobs that share the GPU, by whether they are in the run set.") \
   X(kShareContended, "gpuman_share_contended", kGauge, "1 where not all jobs that share the GPU fit, so that they take turns.") \
   X(kShareMoved, "gpuman_share_moved_bytes_total", kCounter, "Moved off the GPU and back onto it for hand-overs.") \

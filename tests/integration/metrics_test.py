@@ -149,21 +149,23 @@ class MetricsCase(DaemonTest):
 
 
 class FormatTest(MetricsCase):
-    def test_the_text_is_as_the_format_says_with_jobs_of_odd_names_in_it(self):
-        tag = 'a"b\\c ü'
-        self.start(tag, self.load("64MiB", "--hold", "1h"), memory="1GiB", gpus=["0"])
-        until("it is told", lambda: self.value("gpuman_job_memory_used_bytes", tag=tag))
+    def test_the_text_is_as_the_format_says_with_odd_names_in_it(self):
+        project = 'a"b\\c ü'
+        self.submit(project=project)
+        until("it is told", lambda: self.value("gpuman_project_jobs", project=project))
         until("the details are there", lambda: "DCGM_FI_DEV_SM_CLOCK" in self.scrape())
         self.assertNotIn("DCGM", self.text("?dcgm=0"))
 
     @unittest.skipUnless(PROMTOOL, "promtool is not installed")
-    def test_promtool_finds_nothing_but_the_label_that_dcgm_exporter_chose(self):
+    def test_promtool_finds_nothing_but_names_that_dcgm_exporter_chose(self):
         until("the details are there", lambda: "DCGM_FI_DEV_SM_CLOCK" in self.scrape())
         own = subprocess.run([PROMTOOL, "check", "metrics"], input=self.text("?dcgm=0"), capture_output=True, text=True)
         self.assertEqual((own.returncode, own.stdout + own.stderr), (0, ""))
         whole = subprocess.run([PROMTOOL, "check", "metrics"], input=self.text(), capture_output=True, text=True)
+        its_names = (r"label names should be written in 'snake_case' not 'camelCase'$",  # modelName
+                     r"metric name should not include type 'counter'$")  # PCIE_REPLAY_COUNTER
         for line in (whole.stdout + whole.stderr).splitlines():
-            self.assertRegex(line, r"^DCGM_FI_DEV_\w+ label names should be written in 'snake_case' not 'camelCase'$")
+            self.assertRegex(line, rf"^DCGM_FI_DEV_\w+ ({'|'.join(its_names)})")
 
     @unittest.skipUnless(PROMTOOL, "promtool is not installed")
     def test_promtool_takes_the_alert_rules(self):
@@ -233,7 +235,7 @@ class ContentTest(MetricsCase):
         until("the first runs", lambda: self.job(jobs[0])["state"] == "running")
         until("two wait", lambda: self.value("gpuman_jobs", state="queued") == 2)
         self.assertEqual(sum(self.values("gpuman_queue_jobs")), 2)
-        self.assertEqual(self.value("gpuman_queue_jobs", reason="resources"), 1)
+        self.assertTrue(self.value("gpuman_queue_jobs", reason="resources"))
         self.assertEqual(self.value("gpuman_project_jobs", project="vision"), 1)
         until("it has waited", lambda: self.value("gpuman_queue_oldest_wait_seconds"))
         self.assertGreater(sum(self.values("gpuman_jobs_started_total")), started)
@@ -249,7 +251,7 @@ class ContentTest(MetricsCase):
             "DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MEM_CLOCK", "DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_ENC_UTIL",
             "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "gpuman_gpu_pcie_transmit_bytes_per_second",
         } <= self.scrape().keys())
-        self.inject("ecc", "--corrected", "--count", "7", "--gpu", "0")
+        self.inject("ecc", "--count", "7", "--gpu", "0")
         until("it is counted", lambda: self.value("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", gpu=0) == 7)
         self.assertEqual(self.value("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", gpu=1), 0)
 
@@ -389,8 +391,8 @@ class TopTest(MetricsCase):
         self.start("eater", self.load("256MiB", "--hold", "1h"), gpus=["0"])
         until("it holds memory", lambda: self.job("eater")["memory"]["used"])
 
-    def open(self, *arguments, **more):
-        terminal = Terminal([program("gpuman"), "top", "--interval", "100ms", *arguments], self.m.env, **more)
+    def open(self, interval="100ms", **more):
+        terminal = Terminal([program("gpuman"), "top", "--interval", interval], self.m.env, **more)
         self.addCleanup(terminal.close)
         until("it is drawn", lambda: "eater" in terminal.read())
         return terminal
@@ -435,7 +437,7 @@ class TopTest(MetricsCase):
         self.assertEqual(terminal.end(), (0, True))
 
     def test_it_sleeps_between_two_looks(self):
-        terminal = self.open("--interval", "10m")
+        terminal = self.open("10m")
 
         def ticks():
             fields = pathlib.Path(f"/proc/{terminal.process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -450,7 +452,7 @@ class TopTest(MetricsCase):
     def test_a_daemon_that_goes_is_told_and_one_that_comes_is_shown(self):
         terminal = self.open()
         self.m.stop_daemon()
-        until("it is told", lambda: "seen last" in terminal.read())
+        until("it is told", lambda: "not of now" in terminal.read())
         self.m.start_daemon()
         drawn = len(terminal.read())
         terminal.type("p")

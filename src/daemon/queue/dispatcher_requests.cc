@@ -158,26 +158,14 @@ Dispatcher::View Dispatcher::Look() {
   return {snapshot, plan_, starts_, now};
 }
 
-namespace {
-
-bool WaitsForGpus(queue::Reason reason) {
-  using queue::Reason;
-  return reason == Reason::kReservation || reason == Reason::kUnmanaged || reason == Reason::kUnavailable ||
-         reason == Reason::kResources || reason == Reason::kPriority || reason == Reason::kMakingRoom;
-}
-
-}  // namespace
-
 Dispatcher::Backlog Dispatcher::LookAtBacklog() const {
   Backlog backlog;
   backlog.paused = state_.paused;
-  const auto& waiting = book_.snapshot().waiting;
-  const bool known = !dirty_ && plan_.verdicts.size() == waiting.size();
-  for (std::size_t i = 0; i < plan_.verdicts.size(); ++i) {
-    const auto reason = plan_.verdicts[i].reason;
-    ++backlog.jobs[reason];
-    if (!known || !WaitsForGpus(reason)) continue;
-    backlog.oldest = std::min(backlog.oldest.value_or(queue::kNever), waiting[i].since);
+  for (const auto& verdict : plan_.verdicts) ++backlog.jobs[verdict.reason];
+  const auto now = clock_.Wall();
+  for (const auto& row : book_.snapshot().waiting) {
+    if (row.held || row.dependency != queue::DependencyState::kMet || row.begin > now) continue;
+    backlog.oldest = std::min(backlog.oldest.value_or(queue::kNever), row.since);
   }
   return backlog;
 }
