@@ -1,6 +1,7 @@
 #include "metrics/self.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,6 +39,18 @@ std::optional<double> StartedSeconds() {
   return Now(CLOCK_REALTIME) - Now(CLOCK_BOOTTIME) + ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
+// Since Linux 6.2 the folder's size is their number; before, they have to be counted.
+std::optional<std::size_t> OpenFiles() {
+  struct stat folder {};
+  if (::stat("/proc/self/fd", &folder) == 0 && folder.st_size > 0)
+    return static_cast<std::size_t>(folder.st_size);
+  std::error_code error;
+  std::filesystem::directory_iterator files("/proc/self/fd", error);
+  std::size_t count = 0;
+  for (const std::filesystem::directory_iterator end; !error && files != end; files.increment(error)) ++count;
+  return error ? std::nullopt : std::optional(count);
+}
+
 }  // namespace
 
 SelfCost ReadSelfCost() {
@@ -54,14 +67,7 @@ SelfCost ReadSelfCost() {
       cost.resident = base::Bytes{resident_pages * page};
     }
   }
-  std::error_code error;
-  std::filesystem::directory_iterator files("/proc/self/fd", error);
-  if (!error) {
-    std::size_t count = 0;
-    for (const std::filesystem::directory_iterator end; !error && files != end; files.increment(error))
-      ++count;
-    cost.open_files = count;
-  }
+  cost.open_files = OpenFiles();
   // It does not change, and the clocks drift.
   static const auto started = StartedSeconds();
   cost.started_seconds = started;
