@@ -152,7 +152,10 @@ struct GpuDynamic {
   Word32 lost;             // every call answers GPU_IS_LOST, CUDA fails with CUDA_ERROR_DEVICE_UNAVAILABLE
   // CLOCK_MONOTONIC; until when copies of all processes have taken the bus: [0 to the device, 1 to the host].
   std::array<Word64, 2> bus_busy_until_ns;
-  Word64 spare[30];
+  Word64 nvlink_crc_errors;
+  Word64 nvlinks_down;    // bits
+  Word64 sram_threshold;  // 1: NVIDIA's threshold of errors in on-chip memory is passed
+  Word64 spare[27];
 };
 
 // One GPU of one process.

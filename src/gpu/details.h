@@ -1,13 +1,9 @@
-// What is read of a GPU only while somebody wants to see it: it costs the driver up to a millisecond each.
-//
-// A value; an absent optional is unknown or not supported, never zero.
+// What is read of a GPU only while somebody wants to see it. A value; an absent optional is unknown or not
+// supported, never zero.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-
-#include "driver/nvml.h"
 
 namespace gpuman::gpu {
 
@@ -20,23 +16,6 @@ struct Details {
   std::optional<std::uint64_t> corrected_volatile{}, corrected_aggregate{}, uncorrected_aggregate{};
   std::optional<std::uint64_t> correctable_remaps{};
   friend bool operator==(const Details&, const Details&) = default;
-};
-
-// Reads a part with each call, and so all of it in kParts calls: no look at a GPU takes long because of it.
-// One thread at a time.
-class DetailReader {
- public:
-  static constexpr std::size_t kParts = 8;
-
-  // `wanted` false: nothing is read, and what was read is forgotten.
-  const Details& Read(const driver::Nvml& nvml, driver::NvmlDevice device, bool wanted);
-
-  // As after the driver was loaded anew.
-  void Forget() { *this = {}; }
-
- private:
-  Details details_;
-  std::size_t next_ = 0;
 };
 
 }  // namespace gpuman::gpu

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "driver/nvml.h"
-#include "gpu/details.h"
+#include "gpu/detail_reader.h"
 #include "gpu/health_reader.h"
 #include "gpu/inventory.h"
 #include "gpu/listing.h"

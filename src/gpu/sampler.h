@@ -80,7 +80,7 @@ class Sampler {
   void Poke(const std::string& uuid);
   void PokeAll();
 
-  // Until then the slow ticks read details too (details.h): somebody looks at them.
+  // Until then the slow ticks read details too (detail_reader.h): somebody looks at them.
   void WantDetails(base::MonoTime until);
   // How long the rounds so far took, in seconds; rounds in which the driver could not be asked left out.
   base::Histogram Rounds() const;

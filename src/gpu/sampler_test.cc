@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "driver/nvml.h"
+#include "gpu/health_reader.h"
 #include "sim/state/lifecycle.h"
 #include "sim/state/test_state.h"
 
@@ -509,6 +510,47 @@ TEST_F(SimulatedSampler, ReadsNoDetailThatTheDeviceLacks) {
     EXPECT_FALSE(sample.details.correctable_remaps);
   }
   EXPECT_GT(with_clock, 0u);
+}
+
+// The reader asks for links with the bus, every ten seconds; so it is given its own times here.
+class SimulatedHealth : public SimulatedSampler {
+ protected:
+  HealthReading Look() {
+    now_ += std::chrono::seconds(10);
+    const auto device = nvml_->DeviceByUuid(uuids_[0]);
+    EXPECT_TRUE(device);
+    return reader_.Read(*nvml_, device.value_or(nullptr), now_);
+  }
+  std::shared_ptr<const driver::Nvml> nvml_ = Load().value();
+  HealthReader reader_;
+  base::MonoTime now_{std::chrono::hours(1)};
+};
+
+TEST_F(SimulatedHealth, ALinkIsDownWhenItWasUpBefore) {
+  EXPECT_EQ(Look().nvlinks_down, std::nullopt) << "it has none";
+  EXPECT_EQ(Look().nvlink_crc_errors, std::nullopt);
+  machine_.shared().gpu_static[0].nvlinks = 4;
+  auto& now = machine_.shared().gpu[0];
+  now.nvlinks_down.store(0b1000);
+  EXPECT_EQ(Look().nvlinks_down, 0u) << "the last leads nowhere";
+  now.nvlinks_down.store(0b1011);
+  EXPECT_EQ(Look().nvlinks_down, 2u);
+  now.nvlinks_down.store(0);
+  EXPECT_EQ(Look().nvlinks_down, 0u);
+  now.nvlinks_down.store(0b1000);
+  EXPECT_EQ(Look().nvlinks_down, 1u);
+  reader_.Forget();
+  EXPECT_EQ(Look().nvlinks_down, 0u) << "the driver was loaded anew";
+  now.nvlink_crc_errors.store(7);
+  EXPECT_EQ(Look().nvlink_crc_errors, 7u);
+}
+
+TEST_F(SimulatedHealth, TheThresholdOfOnChipMemoryIsToldByDevicesThatHaveOne) {
+  EXPECT_EQ(Look().sram_threshold_exceeded, false);
+  machine_.shared().gpu[0].sram_threshold.store(1);
+  EXPECT_EQ(Look().sram_threshold_exceeded, true);
+  machine_.shared().gpu_static[0].features &= ~sim::kFeatureEcc;
+  EXPECT_EQ(Look().sram_threshold_exceeded, std::nullopt);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "gpu/details.h"
+#include "gpu/detail_reader.h"
 
 #include <array>
 
