@@ -1,6 +1,7 @@
 // top, metrics: what the machine does, for people who watch and for Prometheus.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -57,19 +58,12 @@ bool Obey(TopKey key, TopView& view) {
   return true;
 }
 
-std::size_t ProcessesOf(const api::StatusView& status) {
-  std::size_t count = 0;
-  for (const auto& gpu : status.gpus) count += gpu.processes.size();
-  return count;
-}
-
-void Look(const api::Client& daemon, TopView& view) {
+void LookAgain(const api::Client& daemon, TopView& view) {
   auto status = daemon.Status(false);
   view.problem = status ? std::string() : "This is not of now: " + status.error().message;
   if (!status) return;
   view.status = std::move(*status);
   view.now = base::SystemClock().Wall();
-  view.skip = std::min(view.skip, ProcessesOf(view.status));
 }
 
 base::Result<int> Watch(Session& session, const api::Client& daemon, TopView view, base::Millis interval) {
@@ -77,11 +71,12 @@ base::Result<int> Watch(Session& session, const api::Client& daemon, TopView vie
   GPUMAN_ASSIGN(const auto screen, TopScreen::Open(session.look().color));
   auto next = clock.Mono() + interval;
   for (;;) {
+    view.skip = std::min(view.skip, LastPage(view, screen->size()));
     screen->Show(TopLines(view, screen->size()));
     const auto key = screen->Wait(next);
     if (!Obey(key, view)) break;
     if (key != TopKey::kRefresh && clock.Mono() < next) continue;
-    Look(daemon, view);
+    LookAgain(daemon, view);
     next = clock.Mono() + interval;
   }
   return screen->signal() == 0 ? kExitDone : 128 + screen->signal();

@@ -158,6 +158,24 @@ std::vector<TopLine> ProcessLines(const std::vector<Process>& processes, std::si
   return lines;
 }
 
+// Everything above the processes.
+std::vector<TopLine> HeadLines(const TopView& view, std::size_t columns) {
+  std::vector<TopLine> lines{
+      {fmt::format("gpuman top  {:%H:%M:%S} UTC  processes by {}",
+                   std::chrono::floor<std::chrono::seconds>(view.now), ToString(view.order)),
+       Color::kBold}};
+  if (!view.problem.empty()) lines.push_back({view.problem, Color::kRed});
+  for (auto& line : GpuLines(view.status, columns)) lines.push_back(std::move(line));
+  lines.push_back({JobsSummary(view.status), Color::kNone});
+  return lines;
+}
+
+// For processes, below the head and their title.
+std::size_t RoomFor(std::size_t head, const TopSize& size, std::size_t processes) {
+  if (!size.rows) return processes;
+  return *size.rows > head + 1 ? *size.rows - head - 1 : 0;
+}
+
 }  // namespace
 
 std::string_view ToString(TopOrder order) {
@@ -172,20 +190,16 @@ std::optional<TopOrder> TopOrderFromString(std::string_view word) {
   return std::nullopt;
 }
 
-std::vector<TopLine> TopLines(const TopView& view, const TopSize& size) {
-  std::vector<TopLine> lines{
-      {fmt::format("gpuman top  {:%H:%M:%S} UTC  processes by {}",
-                   std::chrono::floor<std::chrono::seconds>(view.now), ToString(view.order)),
-       Color::kBold}};
-  if (!view.problem.empty()) lines.push_back({view.problem, Color::kRed});
-  for (auto& line : GpuLines(view.status, size.columns)) lines.push_back(std::move(line));
-  lines.push_back({JobsSummary(view.status), Color::kNone});
+std::size_t LastPage(const TopView& view, const TopSize& size) {
+  const auto processes = Sorted(view.status, view.order).size();
+  return processes - std::min(processes, RoomFor(HeadLines(view, size.columns).size(), size, processes));
+}
 
+std::vector<TopLine> TopLines(const TopView& view, const TopSize& size) {
+  auto lines = HeadLines(view, size.columns);
   auto processes = Sorted(view.status, view.order);
-  std::size_t room = processes.size();
-  if (size.rows) room = *size.rows > lines.size() + 1 ? *size.rows - lines.size() - 1 : 0;
-  const std::size_t last_page = processes.size() > room ? processes.size() - room : 0;
-  const auto skip = static_cast<std::ptrdiff_t>(std::min(view.skip, last_page));
+  const auto room = RoomFor(lines.size(), size, processes.size());
+  const auto skip = static_cast<std::ptrdiff_t>(std::min(view.skip, LastPage(view, size)));
   processes.erase(processes.begin(), processes.begin() + skip);
   if (processes.size() > room) processes.resize(room);
   if (!processes.empty())

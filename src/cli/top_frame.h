@@ -39,6 +39,9 @@ struct TopSize {
   std::optional<std::size_t> rows{};  // nullopt: as many as it takes
 };
 
+// The most that can be scrolled past: the last page shows the last process.
+std::size_t LastPage(const TopView& view, const TopSize& size);
+
 // Title, GPUs, what waits, processes; with fewer rows than that takes, fewer processes, and then less of the
 // rest.
 std::vector<TopLine> TopLines(const TopView& view, const TopSize& size);

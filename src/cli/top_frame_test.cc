@@ -106,6 +106,9 @@ TEST(Top, ScrollsNoFurtherThanTheLastPage) {
   EXPECT_THAT(Pids(view, TopOrder::kPid, size), ElementsAre("10", "20"));
   view.skip = 1;
   EXPECT_THAT(Pids(view, TopOrder::kPid, size), ElementsAre("20", "30"));
+  EXPECT_EQ(LastPage(view, size), 1u);
+  EXPECT_EQ(LastPage(view, {100, {}}), 0u);
+  EXPECT_EQ(LastPage(view, {100, 3}), 3u) << "no room at all";
   view.skip = 1000;
   EXPECT_THAT(Pids(view, TopOrder::kPid, size), ElementsAre("20", "30"));
 }
