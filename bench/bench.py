@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
-Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run] [queue] [shim]
+Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run] [metrics] [queue] [shim]
        bench.py queue [--with-gflow]
        bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
 (all of them when none is named)
@@ -12,10 +12,13 @@ shim are over a driver that does nothing then.
 """
 
 import argparse
+import contextlib
+import http.client
 import json
 import os
 import pathlib
 import platform
+import socket
 import statistics
 import subprocess
 import sys
@@ -205,6 +208,43 @@ def bench_run(arguments):
     row("gpuman run until the command executes", spread(times), "median at most 30 ms")
 
 
+def bench_metrics(arguments):
+    gpus, jobs, scrapes = arguments.gpus or (1 if arguments.real else 8), 200, 200
+    print(f"metrics: a scrape with {gpus} GPUs and {jobs} jobs, over TCP")
+    with contextlib.closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with machine.Machine(gpus=gpus, real=arguments.real, config=f'[metrics]\nlisten = "127.0.0.1:{port}"\n') as m:
+        for i in range(jobs):
+            m.run_json("run", "--tag", f"m{i}", "--memory", "1GiB", "--soft", "512MiB", "--gpu", str(i % gpus), "--detach", "--",
+                       machine.program("gpuman-load"), "--alloc", "32MiB", "--hold", "1h")
+
+        def scrape():
+            connection = http.client.HTTPConnection("127.0.0.1", port)
+            with contextlib.closing(connection):
+                connection.request("GET", "/metrics")
+                return connection.getresponse().read().decode()
+
+        def all_seen():
+            return scrape().count("\ngpuman_job_memory_used_bytes{") >= jobs
+        wait_for(all_seen, 300)
+        times = []
+        for _ in range(scrapes):
+            start = time.monotonic()
+            text = scrape()
+            times.append((time.monotonic() - start) * 1e3)
+            time.sleep(0.02)
+        row("a scrape", spread(times), "at most 10 ms", f"{len(text) / 1024:.0f} KiB, {text.count(chr(10))} lines")
+        figures = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        made = float(figures["gpuman_scrape_render_seconds_total"]) / (float(figures["gpuman_scrapes_total"]) - 1)
+        row("of that, making the text", f"mean {made * 1e3:.2f} ms", "at most 10 ms")
+        bounds = [(float(name.split('le="')[1].split('"')[0]), float(value)) for name, value in figures.items()
+                  if name.startswith("gpuman_sampler_round_seconds_bucket")]
+        rounds = bounds[-1][1]
+        worst = next(bound for bound, below in bounds if below >= 0.99 * rounds)
+        row("a sampling round, details included", f"99 of 100 below {worst * 1e3:g} ms, n={rounds:.0f}", "at most 2 ms on an H200")
+
+
 def bench_queue(arguments):
     print("queue: through the daemon's socket, on simulated GPUs")
     queue_bench.measure(row)
@@ -237,10 +277,10 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="where to append the figures of shim")
     parser.add_argument("--with-gflow", action="store_true",
                         help="measure gflow as well, for queue; it is installed below the build tree the first time")
-    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "queue", "shim"], default=[])
+    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "queue", "shim"], default=[])
     arguments = parser.parse_args()
     benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run,
-               "queue": bench_queue, "shim": bench_shim}
+               "metrics": bench_metrics, "queue": bench_queue, "shim": bench_shim}
     for name in arguments.which or list(benches):
         benches[name](arguments)
     print(f"\n{time.strftime('%Y-%m-%d')}, {platform.node()}, {os.cpu_count()} processors, Linux {platform.release()}, "

@@ -12,6 +12,13 @@ find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(SQLiteCpp REQUIRED)
 find_package(tl-expected REQUIRED)
+# Of `gpuman top` alone. Static, so that no other command loads it.
+find_library(GPUMAN_NCURSESW libncursesw.a REQUIRED)
+find_library(GPUMAN_TINFO libtinfo.a)
+set(GPUMAN_NCURSES ${GPUMAN_NCURSESW})
+if(GPUMAN_TINFO)
+  list(APPEND GPUMAN_NCURSES ${GPUMAN_TINFO})
+endif()
 # Of gpuman-notifier alone.
 find_package(CURL 7.85 REQUIRED)
 find_package(OpenSSL 3.0 REQUIRED COMPONENTS Crypto)

@@ -83,6 +83,19 @@ nvmlReturn_t nvmlDeviceClearEccErrorCounts(nvmlDevice_t device, nvmlEccCounterTy
   });
 }
 
+nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device, nvmlEccSramErrorStatus_v1_t* status) {
+  return OnDevice(__func__, device, [&](const Gpu& gpu) {
+    if (status == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    if (status->version != nvmlEccSramErrorStatus_v1) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    // Those that replace rows count errors in on-chip memory apart.
+    if (!gpu.Has(kFeatureEcc) || !gpu.Has(kFeatureRemappedRows)) return NVML_ERROR_NOT_SUPPORTED;
+    nvmlEccSramErrorStatus_v1_t told{};
+    told.version = status->version;
+    told.bThresholdExceeded = static_cast<unsigned>(gpu.now.sram_threshold.load());
+    return Give(status, told);
+  });
+}
+
 nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned* correctable, unsigned* uncorrectable,
                                        unsigned* pending, unsigned* failed) {
   return OnDevice(__func__, device, [&](const Gpu& gpu) {

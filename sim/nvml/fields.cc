@@ -64,6 +64,8 @@ bool FeatureOf(unsigned field, std::uint64_t& feature) {
     case NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT:
       feature = kFeatureTemperatureLimit;
       return true;
+    case NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL:
+    case NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL:
     case NVML_FI_DEV_NVLINK_LINK_COUNT:
     case NVML_FI_DEV_PCIE_REPLAY_COUNTER:
     case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
@@ -94,6 +96,12 @@ nvmlReturn_t Read(const Gpu& gpu, nvmlFieldValue_t& field) {
       return Wide(field, EnergyMillijoules(gpu));
     case NVML_FI_DEV_NVLINK_LINK_COUNT:
       Unsigned(field, gpu.fixed.nvlinks);
+      return gpu.fixed.nvlinks == 0 ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
+    case NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL:
+      Wide(field, 0);
+      return gpu.fixed.nvlinks == 0 ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
+    case NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL:
+      Wide(field, gpu.now.nvlink_crc_errors.load());
       return gpu.fixed.nvlinks == 0 ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
     case NVML_FI_DEV_PCIE_REPLAY_COUNTER:
       return Unsigned(field, gpu.now.pcie_replays.load());

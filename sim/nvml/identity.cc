@@ -123,7 +123,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, nvmlEn
   return OnDevice(__func__, device, [&](const Gpu& gpu) {
     if (gpu.fixed.nvlinks == 0) return NVML_ERROR_NOT_SUPPORTED;
     if (link >= gpu.fixed.nvlinks) return NVML_ERROR_INVALID_ARGUMENT;
-    return Give(active, NVML_FEATURE_ENABLED);
+    return Give(active, Enabled((gpu.now.nvlinks_down.load() >> link & 1) == 0));
   });
 }
 

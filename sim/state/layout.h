@@ -154,7 +154,10 @@ struct GpuDynamic {
   // CLOCK_MONOTONIC; until when copies of all processes have taken the bus: [0 to the device, 1 to the host].
   std::array<Word64, 2> bus_busy_until_ns;
   Word64 energy_since_ns;  // CLOCK_MONOTONIC; the energy counter began anew, with the driver or a reset
-  Word64 spare[29];
+  Word64 nvlink_crc_errors;
+  Word64 nvlinks_down;    // bits
+  Word64 sram_threshold;  // 1: NVIDIA's threshold of errors in on-chip memory is passed
+  Word64 spare[26];
 };
 
 // One GPU of one process.

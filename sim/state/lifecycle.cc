@@ -29,6 +29,7 @@ void ClearVolatile(GpuDynamic& now) {
     for (Word64& counter : kind) counter.store(0);
   }
   now.pcie_replays.store(0);
+  now.nvlink_crc_errors.store(0);
   for (Word64& counter : now.violation_ns) counter.store(0);
 }
 
@@ -101,6 +102,7 @@ void ClearCounters(Shared& shared, unsigned gpu) {
         &now.retired_single_bit, &now.retired_double_bit, &now.retired_pending}) {
     counter->store(0);
   }
+  now.sram_threshold.store(0);
 }
 
 void ClearFaults(Shared& shared, unsigned gpu) {
@@ -108,6 +110,7 @@ void ClearFaults(Shared& shared, unsigned gpu) {
     if (gpu != kAllGpus && gpu != i) continue;
     ClearReadings(shared.gpu[i]);
     shared.gpu[i].recovery_action.store(0);
+    shared.gpu[i].nvlinks_down.store(0);
     shared.faults.allocation_fails_in[i].store(0);
     shared.faults.copy_fails_in[i].store(0);
   }

@@ -54,6 +54,7 @@ Result<> InjectEcc(const State& state, const Arguments& a) {
   if (now.ecc_current.load() == 0)
     return Fail(ErrorCode::kNotSupported, "ECC is off on this GPU, or it has none");
   for (auto& counters : now.ecc) counters[uncorrected][kDram].fetch_add(static_cast<std::uint64_t>(a.number));
+  if (a.second_flag) now.sram_threshold.store(1);
   PostEvent(state.shared(), a.gpu, a.flag ? kDoubleBitEccError : kSingleBitEccError, 0);
   return {};
 }
@@ -135,6 +136,8 @@ void DeclareErrors(CLI::App& parent, Injection& chosen) {
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   command->add_flag("--uncorrected", ecc->flag, "Double-bit errors (default: corrected ones)");
+  command->add_flag("--sram-threshold", ecc->second_flag,
+                    "On-chip memory has passed NVIDIA's threshold of errors");
 
   auto rows = std::make_shared<Arguments>();
   rows->number = 1;

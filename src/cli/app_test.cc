@@ -141,6 +141,8 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
                                                   {"quota", "set"},
                                                   {"health"},
                                                   {"health", "acknowledge"},
+                                                  {"top"},
+                                                  {"metrics"},
                                                   {"gpu", "drain"},
                                                   {"gpu", "allow"},
                                                   {"completion"}}) {
@@ -158,9 +160,10 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
 // Only the command that is asked for is set up, so its name in that list must be its own.
 TEST(CommandLine, SetsUpEachCommandThatItsHelpLists) {
   const std::string help = Gpuman({"--help"}).out;
-  for (const char* name : {"run",    "status", "proclist", "update",     "restart", "remove", "logs",
-                           "events", "gpu",    "config",   "completion", "submit",  "queue",  "job",
-                           "cancel", "info",   "stats",    "reserve",    "quota",   "health"}) {
+  for (const char* name :
+       {"run",   "status",  "proclist",   "update", "restart", "remove", "logs",   "events",
+        "gpu",   "config",  "completion", "submit", "queue",   "job",    "cancel", "info",
+        "stats", "reserve", "quota",      "health", "top",     "metrics"}) {
     EXPECT_THAT(help, HasSubstr(std::string("\n  ") + name + " "));
     const auto outcome = Gpuman({name, "--help"});
     EXPECT_EQ(outcome.status, 0) << name;

@@ -41,6 +41,8 @@ void AddEvents(const Registry& registry);
 void AddShare(const Registry& registry);
 void AddDevice(const Registry& registry);
 void AddHealth(const Registry& registry);
+void AddTop(const Registry& registry);
+void AddMetrics(const Registry& registry);
 void AddGpu(const Registry& registry);
 void AddConfig(const Registry& registry);
 void AddCompletion(const Registry& registry);

@@ -219,6 +219,15 @@ void ReadHealth(TomlReader& in, Config& config) {
   }
 }
 
+void ReadMetrics(TomlReader& in, Config& config) {
+  std::string text;
+  in.Text("metrics.listen", text, true);
+  if (text.empty()) return;
+  const auto address = ParseTcpAddress(text);
+  if (!address) return in.Problem(in.Take("metrics.listen"), "metrics.listen", address.error().message);
+  config.metrics.listen = *address;
+}
+
 void ReadHttp(TomlReader& in, Config& config) {
   in.Size("http.max_body", config.http.max_body, base::KiB(64), base::GiB(1));
   in.Count("http.connections", config.http.connections, 8, 100'000);
@@ -245,6 +254,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);
   ReadNotify(in, config.notify);
+  ReadMetrics(in, config);
   ReadHttp(in, config);
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/units.h"
 #include "device/profile.h"
+#include "daemon/tcp_address.h"
 #include "health/monitor.h"
 #include "notify/settings.h"
 #include "queue/settings.h"
@@ -118,6 +119,10 @@ struct Config {
     base::Millis max_delay{300'000};
     std::uint32_t max_restarts = 0;  // 0: without end
   } restart;
+
+  struct {
+    std::optional<TcpAddress> listen;  // /metrics and /healthz for everybody who gets there; nullopt: nobody
+  } metrics;
 
   struct {
     base::Millis keep{30LL * 86'400'000};

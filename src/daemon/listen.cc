@@ -74,6 +74,22 @@ Result<Fd> Listen(const ListenOptions& options) {
   return fd;
 }
 
+Result<Fd> Listen(const TcpAddress& address) {
+  const auto context = "listening on " + address.text;
+  Fd fd(::socket(address.socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.ok()) return base::FailSystem(errno, context);
+  const int on = 1;
+  // A daemon that is started again need not wait for the connections of the one before.
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.socket), address.size) != 0) {
+    if (errno == EADDRINUSE)
+      return Fail(ErrorCode::kAlreadyExists, "somebody else listens on " + address.text);
+    return base::FailSystem(errno, context);
+  }
+  if (::listen(fd.get(), kBacklog) != 0) return base::FailSystem(errno, context);
+  return fd;
+}
+
 namespace {
 
 // False with errno where it is held. A keeper that was just being started when its daemon was killed has the

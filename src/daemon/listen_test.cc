@@ -1,6 +1,7 @@
 #include "daemon/listen.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,6 +49,27 @@ TEST(Listen, SaysWhenThePathIsTooLong) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, base::ErrorCode::kInvalidArgument);
   EXPECT_FALSE(result.error().hint.empty());
+}
+
+TEST(ListenOnTcp, SaysWhoseTheAddressIs) {
+  // The kernel chooses a port; it is taken until this socket is closed.
+  base::Fd other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in chosen{};
+  chosen.sin_family = AF_INET;
+  chosen.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof chosen;
+  ASSERT_EQ(::bind(other.get(), reinterpret_cast<const sockaddr*>(&chosen), size), 0);
+  ASSERT_EQ(::listen(other.get(), 1), 0);
+  ASSERT_EQ(::getsockname(other.get(), reinterpret_cast<sockaddr*>(&chosen), &size), 0);
+  const auto text = "127.0.0.1:" + std::to_string(ntohs(chosen.sin_port));
+  const auto address = ParseTcpAddress(text);
+  ASSERT_TRUE(address);
+  const auto refused = Listen(*address);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, base::ErrorCode::kAlreadyExists);
+  EXPECT_NE(refused.error().message.find(text), std::string::npos) << refused.error().message;
+  other.Close();
+  EXPECT_TRUE(Listen(*address));
 }
 
 TEST(ClaimDirectory, IsForOneDaemonAtATime) {

@@ -75,6 +75,9 @@ class Notifications {
 
   // Those of the job that are not delivered.
   std::vector<api::NotificationView> Of(base::JobId job) const;
+  // Of all: those that wait or are on their way, and those that were given up and are kept.
+  std::size_t Pending() const { return outbox_.size() - outbox_.failed(); }
+  std::size_t Failed() const { return outbox_.failed(); }
 
  private:
   const queue::Notify& AskedFor(const jobs::Job& job);

@@ -7,10 +7,12 @@
 namespace gpuman::daemon {
 
 // `service` must outlive the router.
+void AddLiveRoute(http::Router& router);                           // the daemon lives
 void AddViewRoutes(http::Router& router, Service& service);        // version, status, gpus
 void AddJobRoutes(http::Router& router, Service& service);         // jobs and their logs
 void AddHealthRoutes(http::Router& router, Service& service);      // what is wrong with the GPUs
 void AddDeviceRoutes(http::Router& router, Service& service);      // settings of the GPUs
+void AddMetricsRoutes(http::Router& router, Service& service);     // for Prometheus
 void AddShareRoutes(http::Router& router, Service& service);       // who takes turns on which GPU
 void AddSubmissionRoutes(http::Router& router, Service& service);  // into the queue
 void AddQueueRoutes(http::Router& router, Service& service);       // the queue, and what is done to its jobs
@@ -19,6 +21,9 @@ void AddEventRoutes(http::Router& router, Service& service);       // events
 
 // Every route of the daemon, in the order they are tried.
 void AddAllRoutes(http::Router& router, Service& service);
+// What is served over TCP, to whoever gets there: metrics, and whether the daemon lives. Nothing is changed by
+// it.
+void AddPublicRoutes(http::Router& router, Service& service);
 
 // A query parameter that is a whole number of at least 0; absent: `otherwise`.
 base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::string_view name,

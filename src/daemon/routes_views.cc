@@ -75,6 +75,12 @@ void SendError(const http::ExchangePtr& exchange, const base::Error& error) {
   exchange->Send(http::ErrorResponse(error));
 }
 
+void AddLiveRoute(http::Router& router) {
+  router.Add("GET", "/healthz", [](const http::ExchangePtr& exchange, const http::PathParameters&) {
+    exchange->Send({200, "ok\n", "text/plain"});
+  });
+}
+
 void AddViewRoutes(http::Router& router, Service& service) {
   // Everybody may see, where the daemon serves everybody.
   const auto seen = [&service](auto show) {
@@ -84,9 +90,7 @@ void AddViewRoutes(http::Router& router, Service& service) {
       service.WhenReady([=] { show(exchange, parameters); });
     };
   };
-  router.Add("GET", "/healthz", [](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    exchange->Send({200, "ok\n", "text/plain"});
-  });
+  AddLiveRoute(router);
   router.Add("GET", "/v1/version",
              [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
                api::VersionView version;
@@ -119,6 +123,7 @@ void AddAllRoutes(http::Router& router, Service& service) {
   AddJobRoutes(router, service);
   AddHealthRoutes(router, service);
   AddDeviceRoutes(router, service);
+  AddMetricsRoutes(router, service);
   AddShareRoutes(router, service);
   AddSubmissionRoutes(router, service);
   AddQueueRoutes(router, service);

@@ -62,6 +62,7 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
       ready_timer_(loop) {}
 
 Service::~Service() {
+  public_server_.reset();
   server_.reset();
   dispatcher_.reset();
   sharer_.reset();
@@ -129,6 +130,7 @@ base::Result<> Service::Begin() {
           if (!messages.empty()) notifications_->OnStored(messages);
         });
       });
+  BeginMetrics();
   GPUMAN_ASSIGN(auto listener,
                 Listen({config_.socket, static_cast<mode_t>(options_.user_mode ? 0600 : 0666), {}}));
   guard::Hands& hands = *this;
@@ -173,6 +175,7 @@ base::Result<> Service::Begin() {
   server_ =
       std::make_unique<http::Server>(loop_, std::move(listener), limits,
                                      [this](const http::ExchangePtr& exchange) { router_.Route(exchange); });
+  ServeMetrics();
   Tick();
   return {};
 }
@@ -212,7 +215,10 @@ void Service::BeginSampling() {
     });
   };
   callbacks.on_xid = [this](const gpu::XidSeen& seen) {
-    boost::asio::post(loop_, [this, seen] { health_->OnXid(seen.uuid, seen.xid); });
+    boost::asio::post(loop_, [this, seen] {
+      tally_.OnXid(seen.uuid, seen.xid);
+      health_->OnXid(seen.uuid, seen.xid);
+    });
   };
   sampler_ = std::make_unique<gpu::Sampler>(SamplerSettingsOf(config_), std::move(callbacks));
   sampler_->Start();

@@ -41,6 +41,7 @@
 #include "guard/guard.h"
 #include "jobs/store_worker.h"
 #include "jobs/supervisor.h"
+#include "metrics/snapshot.h"
 
 namespace gpuman::daemon {
 
@@ -93,6 +94,8 @@ class Service final : private jobs::SupervisorHost,
   HealthMonitors& health() { return *health_; }
   Devices& devices() { return *devices_; }
   void TellDeviceChange(const DeviceReport& report, const std::string& by);
+  // For Prometheus; without what is there for dcgm-exporter's dashboards unless `with_dcgm`.
+  std::string MetricsText(bool with_dcgm);
   Sharer* sharer() { return sharer_.get(); }  // null: there is no shim
   // Only where there is a sharer. Until the next start, or reload.
   void SetShare(share::Settings settings);
@@ -208,6 +211,13 @@ class Service final : private jobs::SupervisorHost,
                         const gpu::Gpu& gpu) const;
   void TellProfileNotGiven(base::JobId id, const std::string& why);
   void ShowProfileNotes(const jobs::Job& job, api::JobView& view) const;
+  // service_metrics.cc
+  void BeginMetrics();
+  void ServeMetrics();
+  metrics::Device MetricsOf(const guard::GpuStatus& status);
+  metrics::Job MetricsOf(const jobs::Job& job);
+  std::vector<metrics::Shared> SharedMetrics();
+  metrics::Queue QueueMetrics() const;
 
   // DispatcherHost
   const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }
@@ -269,6 +279,9 @@ class Service final : private jobs::SupervisorHost,
   std::set<std::string> away_;  // GPUs that could not be talked to
   // Jobs that have not got their device profile, and why: not alone now; refused.
   std::map<base::JobId, std::string> profiles_not_given_, profiles_refused_;
+  metrics::Tally tally_;
+  std::uint64_t scrapes_ = 0;
+  double scrape_seconds_ = 0;
   std::unique_ptr<Dispatcher> dispatcher_;
   QueueBooks books_;
   base::WallTime began_ = clock_.Wall();
@@ -285,6 +298,8 @@ class Service final : private jobs::SupervisorHost,
   std::vector<std::function<void()>> when_ready_;
   http::Router router_;
   std::unique_ptr<http::Server> server_;
+  http::Router public_router_;
+  std::unique_ptr<http::Server> public_server_;  // over TCP; null: it is not configured
 };
 
 }  // namespace gpuman::daemon

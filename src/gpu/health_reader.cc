@@ -1,5 +1,7 @@
 #include "gpu/health_reader.h"
 
+#include <array>
+#include <bit>
 #include <chrono>
 
 namespace gpuman::gpu {
@@ -10,6 +12,7 @@ using driver::NvmlCalls;
 using driver::NvmlDevice;
 
 constexpr std::chrono::seconds kBusPeriod{10};
+constexpr unsigned kMostLinks = 36;  // NVML_NVLINK_MAX_LINKS
 
 // Clocks that hardware holds back: slowdown, temperature, power brake.
 constexpr unsigned long long kHeldBackByHardware = 0x8 | 0x40 | 0x80;
@@ -19,13 +22,28 @@ bool Ask(abi::nvmlReturn_t (*function)(Parameters...), Arguments... arguments) {
   return function != nullptr && function(arguments...) == abi::NVML_SUCCESS;
 }
 
-std::optional<Recovery> RecoveryOf(const NvmlCalls& calls, NvmlDevice device) {
-  abi::nvmlFieldValue_t field{};
-  field.fieldId = abi::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
-  if (!Ask(calls.nvmlDeviceGetFieldValues, device, 1, &field) || field.nvmlReturn != abi::NVML_SUCCESS)
-    return std::nullopt;
-  if (field.value.uiVal > static_cast<unsigned>(Recovery::kDrainAndReset)) return std::nullopt;
-  return static_cast<Recovery>(field.value.uiVal);
+// What the driver asks for, and errors on the links: one call.
+void ReadFields(const NvmlCalls& calls, NvmlDevice device, HealthReading& reading) {
+  std::array<abi::nvmlFieldValue_t, 3> fields{};
+  fields[0].fieldId = abi::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
+  fields[1].fieldId = abi::NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL;
+  fields[2].fieldId = abi::NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL;
+  if (!Ask(calls.nvmlDeviceGetFieldValues, device, static_cast<int>(fields.size()), fields.data())) return;
+  const auto told = [&](std::size_t i) { return fields[i].nvmlReturn == abi::NVML_SUCCESS; };
+  if (told(0) && fields[0].value.uiVal <= static_cast<unsigned>(Recovery::kDrainAndReset))
+    reading.recovery = static_cast<Recovery>(fields[0].value.uiVal);
+  if (told(1) && told(2)) reading.nvlink_crc_errors = fields[1].value.ullVal + fields[2].value.ullVal;
+}
+
+// nullopt: it has none, or does not tell.
+std::optional<std::uint64_t> LinksUp(const NvmlCalls& calls, NvmlDevice device) {
+  std::optional<std::uint64_t> up;
+  for (unsigned link = 0; link < kMostLinks; ++link) {
+    abi::nvmlEnableState_t state = abi::NVML_FEATURE_DISABLED;
+    if (!Ask(calls.nvmlDeviceGetNvLinkState, device, link, &state)) break;
+    up = up.value_or(0) | static_cast<std::uint64_t>(state == abi::NVML_FEATURE_ENABLED) << link;
+  }
+  return up;
 }
 
 // The count alone: with no room for addresses the driver says how many there are.
@@ -67,7 +85,7 @@ HealthReading HealthReader::Read(const driver::Nvml& nvml, NvmlDevice device, ba
     ReadBus(calls, device);
   }
   HealthReading reading = bus_;
-  reading.recovery = RecoveryOf(calls, device);
+  ReadFields(calls, device, reading);
   ReadMemoryErrors(calls, device, reading);
   unsigned long long reasons = 0;
   if (Ask(calls.nvmlDeviceGetCurrentClocksEventReasons, device, &reasons) ||
@@ -82,6 +100,14 @@ void HealthReader::ReadBus(const NvmlCalls& calls, NvmlDevice device) {
   if (Ask(calls.nvmlDeviceGetPcieReplayCounter, device, &value)) bus_.pcie_replays = value;
   if (Ask(calls.nvmlDeviceGetCurrPcieLinkGeneration, device, &value)) bus_.pcie_generation = value;
   if (Ask(calls.nvmlDeviceGetCurrPcieLinkWidth, device, &value)) bus_.pcie_lanes = value;
+  abi::nvmlEccSramErrorStatus_v1_t sram{};
+  sram.version = abi::nvmlEccSramErrorStatus_v1;
+  if (Ask(calls.nvmlDeviceGetSramEccErrorStatus, device, &sram))
+    bus_.sram_threshold_exceeded = sram.bThresholdExceeded != 0;
+  if (const auto up = LinksUp(calls, device)) {
+    links_seen_up_ |= *up;
+    bus_.nvlinks_down = static_cast<unsigned>(std::popcount(links_seen_up_ & ~*up));
+  }
 }
 
 }  // namespace gpuman::gpu

@@ -21,7 +21,8 @@ class HealthReader {
   void ReadBus(const driver::NvmlCalls& calls, driver::NvmlDevice device);
 
   base::MonoTime bus_due_{};
-  HealthReading bus_;  // what was read of the bus last
+  HealthReading bus_;                // what was read of the bus last
+  std::uint64_t links_seen_up_ = 0;  // bits: a link that never was up leads nowhere, or is switched off
 };
 
 }  // namespace gpuman::gpu

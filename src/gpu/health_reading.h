@@ -25,7 +25,7 @@ struct HealthReading {
   std::optional<bool> sram_threshold_exceeded{};
 
   std::optional<unsigned> pcie_generation{}, pcie_lanes{};  // of the link as it is now
-  std::optional<unsigned> nvlinks_down{};  // of those that the GPU has and that are not switched off
+  std::optional<unsigned> nvlinks_down{};  // of those that were up since the daemon and the driver began
   // Slowed by hardware at this moment: power brake, temperature, or both (clocks event reasons 0x8 0x40
   // 0x80).
   std::optional<bool> hardware_slowdown{};

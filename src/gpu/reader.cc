@@ -109,9 +109,10 @@ void Reader::SetNvml(std::shared_ptr<const driver::Nvml> nvml) {
   device_ = nullptr;
   listing_.Forget();
   health_.Forget();
+  details_.Forget();
 }
 
-std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth) {
+std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth, bool with_details) {
   if (!nvml_) {
     NvmlError none;
     none.message = "no NVIDIA driver is loaded";
@@ -146,6 +147,7 @@ std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth) {
   if (readings) {
     last_.slow = ReadSlow(now);
     last_.health = health_.Read(*nvml_, device_, now);
+    last_.details = details_.Read(*nvml_, device_, with_details);
     const bool somebody = last_.processes && !last_.processes->empty();
     if (slow_reads_++ % kSlowReadsPerBusy == 0 && somebody) last_.busy = ReadBusy();
   }

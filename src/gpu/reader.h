@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "driver/nvml.h"
+#include "gpu/detail_reader.h"
 #include "gpu/health_reader.h"
 #include "gpu/inventory.h"
 #include "gpu/listing.h"
@@ -34,8 +35,9 @@ class Reader {
   // The driver to ask; after it was loaded anew, another one. nullptr: there is none.
   void SetNvml(std::shared_ptr<const driver::Nvml> nvml);
 
-  // The sample when it differs from the last one in more than its time, or is always news.
-  std::optional<Sample> Read(base::MonoTime now, Depth depth);
+  // The sample when it differs from the last one in more than its time, or is always news. `with_details`:
+  // somebody wants those.
+  std::optional<Sample> Read(base::MonoTime now, Depth depth, bool with_details);
 
   // Of the last Read: it failed, and why.
   bool failed() const { return failure_.has_value(); }
@@ -60,6 +62,7 @@ class Reader {
   unsigned slow_reads_ = 0;
   std::uint64_t busy_since_us_ = 0;  // the newest of the driver's samples that was read
   HealthReader health_;
+  DetailReader details_;
 };
 
 }  // namespace gpuman::gpu

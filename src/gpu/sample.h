@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "gpu/details.h"
 #include "gpu/health_reading.h"
 
 namespace gpuman::gpu {
@@ -69,6 +70,7 @@ struct Sample {
   std::optional<std::vector<pid_t>> busy;
   SlowReadings slow;
   HealthReading health;  // as of the last slow tick
+  Details details;       // of the last slow ticks, while they are wanted
 };
 
 }  // namespace gpuman::gpu

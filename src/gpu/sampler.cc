@@ -77,6 +77,8 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   void Poke(const std::string& uuid);
   void PokeAll();
   void CheckWatchdog();
+  void WantDetails(MonoTime until);
+  base::Histogram Rounds();
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -120,6 +122,8 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   std::shared_ptr<XidPoll> xids_;  // nullptr: to be made anew
   MonoTime xids_due_{};
   bool polling_ = false;  // by one lane, which may be stuck in it
+  MonoTime details_until_{};
+  base::Histogram rounds_{{0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 1}};
 
   std::mutex delivery_mutex_;  // held around callbacks; never taken with mutex_ held
   bool closed_ = false;
@@ -263,6 +267,7 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
   task->poked = false;
   if (slow) task->slow_due = NextMultiple(now, settings_.slow_period);
   task->due = NextMultiple(now, task->period);
+  const bool with_details = now < details_until_;
   const bool change = std::exchange(task->nvml_changed, false);
   auto nvml = std::exchange(task->new_nvml, nullptr);
   lane->current = task;
@@ -270,7 +275,7 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
   lock.unlock();
 
   if (change) task->reader.SetNvml(std::move(nvml));
-  auto sample = task->reader.Read(now, depth);
+  auto sample = task->reader.Read(now, depth, with_details);
 
   lock.lock();
   lane->current.reset();
@@ -289,7 +294,9 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
       for (const auto& one : lanes_) one->wake.notify_all();
     }
   }
-  const bool was_slow = Now() - now > settings_.slow_round;
+  const MonoTime::duration took = Now() - now;
+  if (!task->failing) rounds_.Observe(std::chrono::duration<double>(took).count());
+  const bool was_slow = took > settings_.slow_round;
   task->slow_rounds = was_slow ? task->slow_rounds + 1 : 0;
   task->good_rounds = was_slow || task->failing ? 0 : task->good_rounds + 1;
   if (task->slow_rounds >= kSlowRounds && (lane->tasks.size() > 1 || lane->loads_driver))
@@ -436,6 +443,16 @@ void Sampler::Core::PokeAll() {
   for (const auto& lane : lanes_) lane->wake.notify_all();
 }
 
+void Sampler::Core::WantDetails(MonoTime until) {
+  const Lock lock(mutex_);
+  details_until_ = until;
+}
+
+base::Histogram Sampler::Core::Rounds() {
+  const Lock lock(mutex_);
+  return rounds_;
+}
+
 void Sampler::Core::CheckWatchdog() {
   std::vector<Sample> unresponsive;
   std::vector<std::thread> finished;
@@ -518,5 +535,7 @@ void Sampler::SetPeriod(const std::string& uuid, base::Millis period) { core_->S
 void Sampler::Poke(const std::string& uuid) { core_->Poke(uuid); }
 void Sampler::PokeAll() { core_->PokeAll(); }
 void Sampler::CheckWatchdog() { core_->CheckWatchdog(); }
+void Sampler::WantDetails(base::MonoTime until) { core_->WantDetails(until); }
+base::Histogram Sampler::Rounds() const { return core_->Rounds(); }
 
 }  // namespace gpuman::gpu

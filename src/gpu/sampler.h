@@ -10,10 +10,10 @@
 //
 // What is read: memory each round; processes when the memory in use changed and some rounds after, each round
 // while the period is below `rest_period`, and with each slow tick; utilization, temperature and power with
-// each slow tick. A round that saw nothing new is not reported, a slow tick always is. Rounds are aligned to
-// multiples of their period, so that GPUs at rest cost one wake-up together, and with it the driver is asked
-// for errors (Xids) that came since. Without driver or devices the sampler says so once and tries again each
-// `retry_period`.
+// each slow tick, and a part of the details while they are wanted. A round that saw nothing new is not
+// reported, a slow tick always is. Rounds are aligned to multiples of their period, so that GPUs at rest cost
+// one wake-up together, and with it the driver is asked for errors (Xids) that came since. Without driver or
+// devices the sampler says so once and tries again each `retry_period`.
 //
 // All methods from one thread (the event loop), but not from a callback. The callbacks run on the worker
 // threads, one at a time (on the caller's from within CheckWatchdog), and never after Stop returned. They
@@ -25,6 +25,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/result.h"
 #include "base/units.h"
 #include "gpu/inventory.h"
@@ -78,6 +79,11 @@ class Sampler {
   // Reads everything of this GPU, or of all, now, and reports it; when there is no GPU, looks for some.
   void Poke(const std::string& uuid);
   void PokeAll();
+
+  // Until then the slow ticks read details too (detail_reader.h): somebody looks at them.
+  void WantDetails(base::MonoTime until);
+  // How long the rounds so far took, in seconds; rounds in which the driver could not be asked left out.
+  base::Histogram Rounds() const;
 
   // To be called about every half `call_limit`. No system call while nothing is stuck.
   void CheckWatchdog();

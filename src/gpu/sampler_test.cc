@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "driver/nvml.h"
+#include "gpu/health_reader.h"
 #include "sim/state/lifecycle.h"
 #include "sim/state/test_state.h"
 
@@ -467,6 +468,89 @@ TEST_F(SimulatedSamplerWithoutGpus, SaysSo) {
   Start();
   ASSERT_TRUE(reports_.AwaitInventory([](const Inventory& i) { return !i.problem.empty(); }));
   EXPECT_TRUE(reports_.inventories()[0].gpus.empty());
+}
+
+TEST_F(SimulatedSampler, ReadsDetailsOnlyWhileTheyAreWanted) {
+  settings_.slow_period = Millis(20);
+  Sampler& sampler = Start();
+  ASSERT_TRUE(reports_.Await(Of(1)));
+  for (const auto& sample : reports_.samples()) EXPECT_EQ(sample.details, Details{});
+  sampler.WantDetails(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  EXPECT_TRUE(reports_.Await([&](const Sample& s) {
+    const auto& d = s.details;
+    return s.uuid == uuids_[1] && d.sm_clock_mhz && d.memory_clock_mhz && d.encoder_percent &&
+           d.decoder_percent && d.memory_temperature_c && d.pcie_sent && d.pcie_received &&
+           d.corrected_volatile && d.corrected_aggregate && d.uncorrected_aggregate && d.correctable_remaps;
+  }));
+  sampler.WantDetails({});
+  EXPECT_TRUE(reports_.Await([this, seen = false](const Sample& s) mutable {
+    if (s.uuid != uuids_[1]) return false;
+    seen = seen || s.details != Details{};
+    return seen && s.details == Details{};
+  })) << "what was read is forgotten";
+  EXPECT_GT(sampler.Rounds().count(), 0u);
+}
+
+TEST_F(SimulatedSampler, ReadsNoDetailThatTheDeviceLacks) {
+  settings_.slow_period = Millis(20);
+  machine_.shared().gpu_static[0].features &= ~(sim::kFeatureMemoryTemperature | sim::kFeatureRemappedRows);
+  Sampler& sampler = Start();
+  sampler.WantDetails(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  std::size_t with_clock = 0;
+  EXPECT_TRUE(reports_.Await([&](const Sample& s) {
+    return s.uuid == uuids_[1] && s.details.memory_temperature_c && s.details.correctable_remaps;
+  }));
+  EXPECT_TRUE(reports_.Await([&](const Sample& s) {
+    return s.uuid == uuids_[0] && s.details.sm_clock_mhz && s.details.pcie_received;
+  }));
+  for (const auto& sample : reports_.samples()) {
+    if (sample.uuid != uuids_[0]) continue;
+    with_clock += sample.details.sm_clock_mhz ? 1 : 0;
+    EXPECT_FALSE(sample.details.memory_temperature_c);
+    EXPECT_FALSE(sample.details.correctable_remaps);
+  }
+  EXPECT_GT(with_clock, 0u);
+}
+
+// The reader asks for links with the bus, every ten seconds; so it is given its own times here.
+class SimulatedHealth : public SimulatedSampler {
+ protected:
+  HealthReading Look() {
+    now_ += std::chrono::seconds(10);
+    const auto device = nvml_->DeviceByUuid(uuids_[0]);
+    EXPECT_TRUE(device);
+    return reader_.Read(*nvml_, device.value_or(nullptr), now_);
+  }
+  std::shared_ptr<const driver::Nvml> nvml_ = Load().value();
+  HealthReader reader_;
+  base::MonoTime now_{std::chrono::hours(1)};
+};
+
+TEST_F(SimulatedHealth, ALinkIsDownWhenItWasUpBefore) {
+  EXPECT_EQ(Look().nvlinks_down, std::nullopt) << "it has none";
+  EXPECT_EQ(Look().nvlink_crc_errors, std::nullopt);
+  machine_.shared().gpu_static[0].nvlinks = 4;
+  auto& now = machine_.shared().gpu[0];
+  now.nvlinks_down.store(0b1000);
+  EXPECT_EQ(Look().nvlinks_down, 0u) << "the last leads nowhere";
+  now.nvlinks_down.store(0b1011);
+  EXPECT_EQ(Look().nvlinks_down, 2u);
+  now.nvlinks_down.store(0);
+  EXPECT_EQ(Look().nvlinks_down, 0u);
+  now.nvlinks_down.store(0b1000);
+  EXPECT_EQ(Look().nvlinks_down, 1u);
+  reader_.Forget();
+  EXPECT_EQ(Look().nvlinks_down, 0u) << "the driver was loaded anew";
+  now.nvlink_crc_errors.store(7);
+  EXPECT_EQ(Look().nvlink_crc_errors, 7u);
+}
+
+TEST_F(SimulatedHealth, TheThresholdOfOnChipMemoryIsToldByDevicesThatHaveOne) {
+  EXPECT_EQ(Look().sram_threshold_exceeded, false);
+  machine_.shared().gpu[0].sram_threshold.store(1);
+  EXPECT_EQ(Look().sram_threshold_exceeded, true);
+  machine_.shared().gpu_static[0].features &= ~sim::kFeatureEcc;
+  EXPECT_EQ(Look().sram_threshold_exceeded, std::nullopt);
 }
 
 }  // namespace

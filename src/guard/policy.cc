@@ -34,22 +34,31 @@ std::optional<base::MonoTime> NextDeadline(const State& state) {
   return next;
 }
 
+namespace {
+
+void AddTo(Usage& usage, const gpu::OwnedProcess& process) {
+  ++usage.processes;
+  if (process.memory)
+    usage.known += *process.memory;
+  else
+    ++usage.unknown;
+}
+
+}  // namespace
+
 std::map<JobId, Usage> UsageByJob(const std::vector<gpu::OwnedProcess>& processes) {
   std::map<JobId, Usage> usages;
   for (const auto& process : processes) {
-    if (!process.job) continue;
-    Usage& usage = usages[*process.job];
-    ++usage.processes;
-    if (process.memory)
-      usage.known += *process.memory;
-    else
-      ++usage.unknown;
+    if (process.job) AddTo(usages[*process.job], process);
   }
   return usages;
 }
 
 Usage UsageOf(JobId job, const std::vector<gpu::OwnedProcess>& processes) {
-  return UsageByJob(processes)[job];
+  Usage usage;
+  for (const auto& process : processes)
+    if (process.job == job) AddTo(usage, process);
+  return usage;
 }
 
 std::set<std::string> DefaultProtectedNames() {

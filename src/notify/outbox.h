@@ -54,6 +54,7 @@ class Outbox {
   // Those that wait, are in flight or have failed, by number.
   std::vector<const Message*> OfJob(std::int64_t job) const;
   std::size_t size() const { return entries_.size(); }
+  std::size_t failed() const { return failed_.size(); }
 
  private:
   using Lane = std::tuple<std::string, Channel, std::string>;  // user, channel, target

@@ -78,6 +78,7 @@ class Scheduler {
   struct GpuTotals {
     base::Bytes out, in;
     std::uint64_t hand_overs = 0;
+    base::Histogram times{HandOverBounds()};
     Span moving{}, contended{};
   };
 

@@ -28,7 +28,10 @@ TEST_F(ManagedMemory, TakesTurnsAndNothingOfItIsMoved) {
   Tell(event::Closed{kA, close.order});
   EXPECT_EQ(One<action::Open>().tenant, kB);
   EXPECT_TRUE(Silent());
-  EXPECT_EQ(scheduler_.View(now_).gpus.at(0).hand_overs, 1u);
+  const auto shown = scheduler_.View(now_).gpus.at(0);
+  EXPECT_EQ(shown.hand_overs, 1u);
+  EXPECT_EQ(shown.hand_over_times.count(), 1u);
+  EXPECT_DOUBLE_EQ(shown.hand_over_times.sum(), std::chrono::duration<double>(shown.moving).count());
   EXPECT_EQ(scheduler_.View(now_).gpus.at(0).moved_in.count, 0u);
 }
 

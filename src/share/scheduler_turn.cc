@@ -241,6 +241,7 @@ void Scheduler::FinishHandOver(Domain& domain, State& state, base::MonoTime now)
   for (const auto& [gpu, moved] : state.moved) {
     most = std::max({most, moved.first, moved.second});
     ++totals_[gpu].hand_overs;
+    totals_[gpu].times.Observe(std::chrono::duration<double>(took).count());
   }
   state.moved.clear();
   if ((most + paged).count > 0) state.meter.Add(took, most, PagingTime(paged));

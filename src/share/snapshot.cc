@@ -58,6 +58,7 @@ Snapshot Scheduler::View(base::MonoTime now) const {
       status.moved_out = totals->second.out;
       status.moved_in = totals->second.in;
       status.hand_overs = totals->second.hand_overs;
+      status.hand_over_times = totals->second.times;
       status.moving = totals->second.moving;
       if (totals->second.contended > Span{})
         status.moving_share = std::chrono::duration<double>(totals->second.moving).count() /

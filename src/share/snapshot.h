@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/histogram.h"
 #include "share/events.h"
 
 namespace gpuman::share {
@@ -26,6 +27,9 @@ struct TenantStatus {
   int priority = 0;
 };
 
+// Of the histogram, in seconds.
+inline std::vector<double> HandOverBounds() { return {0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}; }
+
 struct GpuStatus {
   std::string gpu;
   std::optional<base::Bytes> capacity;
@@ -38,6 +42,7 @@ struct GpuStatus {
   std::optional<Span> quantum_left;  // of the turn that ends first, while somebody waits for it
   base::Bytes moved_out, moved_in;   // since the scheduler began
   std::uint64_t hand_overs = 0;
+  base::Histogram hand_over_times{HandOverBounds()};  // in seconds
   Span moving{};            // spent in hand-overs
   double moving_share = 0;  // of the time in which it was contended, from 0 to 1
 };

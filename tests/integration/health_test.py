@@ -112,6 +112,11 @@ class HealthTest(HealthCase):
         self.assertEqual(self.codes(), ["double_bit_ecc", "row_remap_pending"])
         self.assertIn("2 uncorrected memory errors", self.health()["health"]["reasons"][0])
 
+    def test_on_chip_memory_past_the_threshold_is_a_case_for_diagnostics(self):
+        self.inject("ecc", "--sram-threshold", "--gpu", "1")
+        until("it is unhealthy", lambda: self.state(1) == "unhealthy")
+        self.assertEqual((self.codes(1), self.health(1)["action"]), (["sram_threshold"], "field_diagnostics"))
+
     def test_what_is_acknowledged_counts_for_nothing_until_it_comes_again(self):
         self.inject("xid", "74", "--gpu", "0")
         until("it is degraded", lambda: self.state() == "degraded")

@@ -17,7 +17,8 @@
 
 namespace gpuman::daemon::http {
 
-// Who is at the other end, by the kernel's word (SO_PEERCRED).
+// Who is at the other end, by the kernel's word (SO_PEERCRED); over TCP that is nobody.
+inline constexpr unsigned kNobody = 65534;
 struct Peer {
   uid_t uid = 0;
   gid_t gid = 0;

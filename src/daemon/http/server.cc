@@ -1,7 +1,9 @@
 #include "daemon/http/server.h"
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <list>
 
@@ -12,7 +14,15 @@ namespace asio = boost::asio;
 
 namespace {
 
+Protocol ProtocolOf(int listener) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  return {address.ss_family, address.ss_family == AF_UNIX ? 0 : IPPROTO_TCP};
+}
+
 std::optional<Peer> PeerOf(Socket& socket) {
+  if (ProtocolOf(socket.native_handle()).family() != AF_UNIX) return Peer{kNobody, kNobody, 0};
   ucred credentials{};
   socklen_t size = sizeof credentials;
   if (::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
@@ -25,7 +35,7 @@ std::optional<Peer> PeerOf(Socket& socket) {
 class Server::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(asio::io_context& loop, base::Fd listener, Limits limits, Handler handler)
-      : acceptor_(loop, asio::local::stream_protocol(), listener.Release()),
+      : acceptor_(loop, ProtocolOf(listener.get()), listener.Release()),
         retry_(loop),
         limits_(limits),
         handler_(std::move(handler)) {}
@@ -85,7 +95,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     });
   }
 
-  asio::local::stream_protocol::acceptor acceptor_;
+  asio::basic_socket_acceptor<Protocol> acceptor_;
   asio::steady_timer retry_;
   const Limits limits_;
   bool large_ = false;  // a large body is on its way, or being answered

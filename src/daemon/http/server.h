@@ -1,4 +1,4 @@
-// HTTP/1.1 on a unix stream socket, on the caller's event loop.
+// HTTP/1.1 on a unix stream socket, or one of TCP, on the caller's event loop.
 //
 // Built for clients that are slow, silent, many or hostile: every phase of a connection has a time limit,
 // headers and bodies a size limit, and when there are too many connections the one that has been silent
@@ -34,7 +34,7 @@ struct Limits {
 
 class Server {
  public:
-  // Takes a listening unix socket. Begins to accept at once; `handler` is called on the loop.
+  // Takes a listening socket. Begins to accept at once; `handler` is called on the loop.
   Server(boost::asio::io_context& loop, base::Fd listener, Limits limits, Handler handler);
   // Closes the socket and every connection.
   ~Server();

@@ -1,6 +1,7 @@
 #include "daemon/http/server.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -86,6 +87,32 @@ TEST_F(ServerTest, AnswersSeveralRequestsOfOneConnectionAndNamesThePeer) {
   EXPECT_NE(Receive(fd, "[]").find("GET /a" + who + " []"), std::string::npos);
   Send(fd, "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi");
   EXPECT_NE(Receive(fd).find("POST /b" + who + " [hi]"), std::string::npos);
+}
+
+TEST(TcpServer, AnswersAndKnowsThePeerAsNobody) {
+  boost::asio::io_context loop;
+  base::Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener.get(), 8), 0);
+  ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  Server server(loop, std::move(listener), {}, Echo);
+  const base::Fd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
+  const std::string request = "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+  ASSERT_EQ(::send(client.get(), request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t n = -1; n != 0;) {
+    loop.run_one();
+    n = ::recv(client.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+    if (n > 0) answer.append(buffer, static_cast<std::size_t>(n));
+  }
+  EXPECT_NE(answer.find("GET /a uid 65534 []"), std::string::npos) << answer;
 }
 
 TEST_F(ServerTest, RefusesWhatIsTooLargeOrNoHttp) {

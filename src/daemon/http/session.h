@@ -1,7 +1,7 @@
 // One connection: reads a request, lets it be answered, and again, until somebody has had enough.
 #pragma once
 
-#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -16,7 +16,9 @@
 
 namespace gpuman::daemon::http {
 
-using Socket = boost::asio::local::stream_protocol::socket;
+// A unix socket, or one of TCP.
+using Protocol = boost::asio::generic::stream_protocol;
+using Socket = Protocol::socket;
 
 // Owned by its pending operations; the server keeps weak pointers to close it.
 class Session : public std::enable_shared_from_this<Session> {
@@ -35,7 +37,7 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   class Answer;
   friend class Answer;  // the face of the current request towards its handler
-  using Stream = boost::beast::basic_stream<boost::asio::local::stream_protocol>;
+  using Stream = boost::beast::basic_stream<Protocol>;
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
   void Read(bool first);

@@ -114,6 +114,14 @@ class Dispatcher {
   View Look();
   // False: a look would cost a pass, and passes for those who ask took enough of the time already.
   bool IsLookCheap() const;
+  // How many wait for what, as the last pass had it: asking costs none. And since when the one has waited that
+  // has waited longest, of those that are not held and wait for no other job and no time.
+  struct Backlog {
+    std::map<queue::Reason, std::size_t> jobs{};
+    std::optional<queue::WallTime> oldest{};
+    bool paused = false;
+  };
+  Backlog LookAtBacklog() const;
   queue::ReferenceLookup LookupFor(uid_t user) const;
   // The jobs that a reference names, of any user: a task, all tasks of an array, one job.
   base::Result<std::vector<base::JobId>> JobsOf(const std::string& reference, uid_t user) const;

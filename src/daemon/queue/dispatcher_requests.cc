@@ -158,6 +158,18 @@ Dispatcher::View Dispatcher::Look() {
   return {snapshot, plan_, starts_, now};
 }
 
+Dispatcher::Backlog Dispatcher::LookAtBacklog() const {
+  Backlog backlog;
+  backlog.paused = state_.paused;
+  for (const auto& verdict : plan_.verdicts) ++backlog.jobs[verdict.reason];
+  const auto now = clock_.Wall();
+  for (const auto& row : book_.snapshot().waiting) {
+    if (row.held || row.dependency != queue::DependencyState::kMet || row.begin > now) continue;
+    backlog.oldest = std::min(backlog.oldest.value_or(queue::kNever), row.since);
+  }
+  return backlog;
+}
+
 // --- Which jobs are meant ---
 
 void Dispatcher::RememberRecent(const jobs::Job& job) {

@@ -223,6 +223,8 @@ inline constexpr unsigned long long nvmlClocksEventReasonDisplayClockSetting = 0
 
 inline constexpr unsigned NVML_FI_DEV_ECC_CURRENT = 1;
 inline constexpr unsigned NVML_FI_DEV_ECC_PENDING = 2;
+inline constexpr unsigned NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL = 38;
+inline constexpr unsigned NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL = 45;
 inline constexpr unsigned NVML_FI_DEV_MEMORY_TEMP = 82;
 inline constexpr unsigned NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION = 83;
 inline constexpr unsigned NVML_FI_DEV_NVLINK_LINK_COUNT = 91;
@@ -308,6 +310,16 @@ struct nvmlMarginTemperature_v1_t {
   int marginTemperature;
 };
 inline constexpr unsigned nvmlMarginTemperature_v1 = StructVersion<nvmlMarginTemperature_v1_t>(1);
+
+struct nvmlEccSramErrorStatus_v1_t {
+  unsigned version;
+  unsigned long long aggregateUncParity, aggregateUncSecDed, aggregateCor;
+  unsigned long long volatileUncParity, volatileUncSecDed, volatileCor;
+  unsigned long long aggregateUncBucketL2, aggregateUncBucketSm, aggregateUncBucketPcie;
+  unsigned long long aggregateUncBucketMcu, aggregateUncBucketOther;
+  unsigned bThresholdExceeded;
+};
+inline constexpr unsigned nvmlEccSramErrorStatus_v1 = StructVersion<nvmlEccSramErrorStatus_v1_t>(1);
 
 struct nvmlPowerValue_v2_t {
   unsigned version;
@@ -442,6 +454,7 @@ struct nvmlEventData_t {
   X(0, nvmlDeviceGetTotalEccErrors, (nvmlDevice_t, nvmlMemoryErrorType_t, nvmlEccCounterType_t, unsigned long long*)) \
   X(0, nvmlDeviceGetMemoryErrorCounter, (nvmlDevice_t, nvmlMemoryErrorType_t, nvmlEccCounterType_t, nvmlMemoryLocation_t, unsigned long long*)) \
   X(0, nvmlDeviceClearEccErrorCounts, (nvmlDevice_t, nvmlEccCounterType_t)) \
+  X(550, nvmlDeviceGetSramEccErrorStatus, (nvmlDevice_t, nvmlEccSramErrorStatus_v1_t*)) \
   X(450, nvmlDeviceGetRemappedRows, (nvmlDevice_t, unsigned*, unsigned*, unsigned*, unsigned*)) \
   X(460, nvmlDeviceGetRowRemapperHistogram, (nvmlDevice_t, nvmlRowRemapperHistogramValues_t*)) \
   X(0, nvmlDeviceGetRetiredPages, (nvmlDevice_t, nvmlPageRetirementCause_t, unsigned*, unsigned long long*)) \

@@ -1,0 +1,142 @@
+// top, metrics: what the machine does, for people who watch and for Prometheus.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "cli/command.h"
+#include "cli/top_frame.h"
+#include "cli/top_screen.h"
+
+namespace gpuman::cli {
+namespace {
+
+constexpr base::Millis kShortestInterval{100};
+constexpr std::size_t kPage = 10;
+
+struct TopOptions {
+  bool once = false;
+  std::string sort = "memory";
+  std::string interval = "1s";
+};
+
+// What a key makes of the view; false: it is to be closed.
+bool Obey(TopKey key, TopView& view) {
+  const auto back = [&](std::size_t rows) { view.skip -= std::min(view.skip, rows); };
+  switch (key) {
+    case TopKey::kQuit:
+      return false;
+    case TopKey::kMemory:
+      view.order = TopOrder::kMemory;
+      break;
+    case TopKey::kUser:
+      view.order = TopOrder::kUser;
+      break;
+    case TopKey::kJob:
+      view.order = TopOrder::kJob;
+      break;
+    case TopKey::kPid:
+      view.order = TopOrder::kPid;
+      break;
+    case TopKey::kUp:
+      back(1);
+      break;
+    case TopKey::kPageUp:
+      back(kPage);
+      break;
+    case TopKey::kDown:
+      ++view.skip;
+      break;
+    case TopKey::kPageDown:
+      view.skip += kPage;
+      break;
+    case TopKey::kNone:
+    case TopKey::kRefresh:
+      break;
+  }
+  return true;
+}
+
+void LookAgain(const api::Client& daemon, TopView& view) {
+  auto status = daemon.Status(false);
+  view.problem = status ? std::string() : "This is not of now: " + status.error().message;
+  if (!status) return;
+  view.status = std::move(*status);
+  view.now = base::SystemClock().Wall();
+}
+
+base::Result<int> Watch(Session& session, const api::Client& daemon, TopView view, base::Millis interval) {
+  const base::SystemClock clock;
+  GPUMAN_ASSIGN(const auto screen, TopScreen::Open(session.look().color));
+  auto next = clock.Mono() + interval;
+  for (;;) {
+    view.skip = std::min(view.skip, LastPage(view, screen->size()));
+    screen->Show(TopLines(view, screen->size()));
+    const auto key = screen->Wait(next);
+    if (!Obey(key, view)) break;
+    if (key != TopKey::kRefresh && clock.Mono() < next) continue;
+    LookAgain(daemon, view);
+    next = clock.Mono() + interval;
+  }
+  return screen->signal() == 0 ? kExitDone : 128 + screen->signal();
+}
+
+base::Result<int> Top(Session& session, const TopOptions& o) {
+  const auto order = TopOrderFromString(o.sort);
+  if (!order)
+    return base::Fail(base::ErrorCode::kInvalidArgument,
+                      fmt::format("--sort: '{}' is none of memory, user, job, pid", o.sort));
+  GPUMAN_ASSIGN(const auto interval, base::ParseDuration(o.interval));
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  TopView view;
+  view.order = *order;
+  GPUMAN_ASSIGN(view.status, daemon.Status(false));
+  view.now = base::SystemClock().Wall();
+  if (session.json) {
+    session.PrintJson(api::ToJson(view.status));
+    return kExitDone;
+  }
+  constexpr std::size_t kWide = 160;  // of files and pipes
+  if (!o.once && session.look().terminal)
+    return Watch(session, daemon, std::move(view), std::max(interval, kShortestInterval));
+  for (const auto& line : TopLines(view, {session.look().width.value_or(kWide), {}}))
+    session.Print(Paint(session.look(), line.color, line.text) + "\n");
+  return kExitDone;
+}
+
+base::Result<int> Metrics(Session& session, bool own) {
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto answer, daemon.AskRaw({"GET", own ? "/metrics?dcgm=0" : "/metrics", {}}));
+  if (session.json)
+    session.PrintJson({{"format", "prometheus 0.0.4"}, {"text", answer.body}});
+  else
+    session.Print(answer.body);
+  return kExitDone;
+}
+
+}  // namespace
+
+void AddTop(const Registry& registry) {
+  const auto o = std::make_shared<TopOptions>();  // shared by the parser's bindings and the action
+  auto* top =
+      registry.Add("top",
+                   "Watch GPUs, processes and jobs\n\n"
+                   "Keys: q quits; m, u, j, p sort by memory, user, job, pid; space looks now; arrows and "
+                   "page keys scroll.",
+                   "gpuman top --sort user", [o](Session& session) { return Top(session, *o); });
+  top->add_flag("--once", o->once, "Print it once, as where there is no terminal");
+  top->add_option("--sort", o->sort, "Processes by memory, user, job or pid")->type_name(kTopOrderValue);
+  top->add_option("--interval", o->interval, "Look again after this (default 1s, at least 100ms)")
+      ->type_name(kTimeValue);
+}
+
+void AddMetrics(const Registry& registry) {
+  const auto own = std::make_shared<bool>(false);  // shared by the parser's bindings and the action
+  auto* metrics = registry.Add("metrics", "Print what the daemon tells to Prometheus",
+                               "gpuman metrics | grep gpuman_gpu_memory",
+                               [own](Session& session) { return Metrics(session, *own); });
+  metrics->add_flag("--own", *own, "Without the families that have dcgm-exporter's names");
+}
+
+}  // namespace gpuman::cli

@@ -1,0 +1,54 @@
+// The terminal of `gpuman top`: puts lines on it and waits for keys. A thin edge around ncurses.
+//
+// One at a time in a process, as ncurses has it. The terminal is as it was before once the object is gone.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "cli/signal_watch.h"
+#include "cli/top_frame.h"
+
+namespace gpuman::cli {
+
+enum class TopKey {
+  kNone,  // time is up, or the window has another size
+  kQuit,
+  kRefresh,
+  kMemory,
+  kUser,
+  kJob,
+  kPid,
+  kUp,
+  kDown,
+  kPageUp,
+  kPageDown,
+};
+
+class TopScreen {
+ public:
+  // kNotSupported: nothing can be drawn on this terminal.
+  static base::Result<std::unique_ptr<TopScreen>> Open(bool color);
+  ~TopScreen();
+  TopScreen(const TopScreen&) = delete;
+  TopScreen& operator=(const TopScreen&) = delete;
+
+  TopSize size() const;
+  void Show(const std::vector<TopLine>& lines);
+  // Sleeps until a key, a signal, another size of the window, or `until`.
+  TopKey Wait(base::MonoTime until);
+  // The signal that asked the program to end; 0: none.
+  int signal() const { return signal_; }
+
+ private:
+  explicit TopScreen(bool color);
+
+  SignalWatch signals_;
+  void* terminal_ = nullptr;  // ncurses' SCREEN
+  bool color_ = false;
+  int signal_ = 0;
+};
+
+}  // namespace gpuman::cli

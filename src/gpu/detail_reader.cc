@@ -1,0 +1,106 @@
+#include "gpu/detail_reader.h"
+
+#include <array>
+
+namespace gpuman::gpu {
+namespace {
+
+namespace abi = driver::abi;
+using driver::NvmlCalls;
+using driver::NvmlDevice;
+
+constexpr std::uint64_t kKilobyte = 1000;  // NVML says KB/s
+
+template <typename... Parameters, typename... Arguments>
+bool Ask(abi::nvmlReturn_t (*function)(Parameters...), Arguments... arguments) {
+  return function != nullptr && function(arguments...) == abi::NVML_SUCCESS;
+}
+
+std::optional<unsigned> ClockOf(const NvmlCalls& calls, NvmlDevice device, abi::nvmlClockType_t type) {
+  unsigned mhz = 0;
+  return Ask(calls.nvmlDeviceGetClockInfo, device, type, &mhz) ? std::optional(mhz) : std::nullopt;
+}
+
+std::optional<unsigned> BusyPercent(abi::fn::nvmlDeviceGetEncoderUtilization* call, NvmlDevice device) {
+  unsigned percent = 0, period_us = 0;
+  return Ask(call, device, &percent, &period_us) ? std::optional(percent) : std::nullopt;
+}
+
+std::optional<std::uint64_t> OverPcie(const NvmlCalls& calls, NvmlDevice device,
+                                      abi::nvmlPcieUtilCounter_t direction) {
+  unsigned kilobytes = 0;
+  if (!Ask(calls.nvmlDeviceGetPcieThroughput, device, direction, &kilobytes)) return std::nullopt;
+  return kilobytes * kKilobyte;
+}
+
+std::optional<std::uint64_t> MemoryErrors(const NvmlCalls& calls, NvmlDevice device,
+                                          abi::nvmlMemoryErrorType_t type, abi::nvmlEccCounterType_t since) {
+  unsigned long long errors = 0;
+  if (!Ask(calls.nvmlDeviceGetTotalEccErrors, device, type, since, &errors)) return std::nullopt;
+  return errors;
+}
+
+void ReadVideo(const NvmlCalls& calls, NvmlDevice device, Details& details) {
+  details.encoder_percent = BusyPercent(calls.nvmlDeviceGetEncoderUtilization, device);
+  details.decoder_percent = BusyPercent(calls.nvmlDeviceGetDecoderUtilization, device);
+}
+
+void ReadMemoryTemperature(const NvmlCalls& calls, NvmlDevice device, Details& details) {
+  abi::nvmlFieldValue_t field{};
+  field.fieldId = abi::NVML_FI_DEV_MEMORY_TEMP;
+  details.memory_temperature_c.reset();
+  // A device without the sensor may say 0.
+  if (Ask(calls.nvmlDeviceGetFieldValues, device, 1, &field) && field.nvmlReturn == abi::NVML_SUCCESS &&
+      field.value.uiVal != 0)
+    details.memory_temperature_c = field.value.uiVal;
+}
+
+void ReadRemaps(const NvmlCalls& calls, NvmlDevice device, Details& details) {
+  unsigned correctable = 0, uncorrectable = 0, pending = 0, failed = 0;
+  details.correctable_remaps.reset();
+  if (Ask(calls.nvmlDeviceGetRemappedRows, device, &correctable, &uncorrectable, &pending, &failed))
+    details.correctable_remaps = correctable;
+}
+
+void ReadErrors(const NvmlCalls& calls, NvmlDevice device, Details& details) {
+  details.corrected_volatile =
+      MemoryErrors(calls, device, abi::NVML_MEMORY_ERROR_TYPE_CORRECTED, abi::NVML_VOLATILE_ECC);
+  details.corrected_aggregate =
+      MemoryErrors(calls, device, abi::NVML_MEMORY_ERROR_TYPE_CORRECTED, abi::NVML_AGGREGATE_ECC);
+  details.uncorrected_aggregate =
+      MemoryErrors(calls, device, abi::NVML_MEMORY_ERROR_TYPE_UNCORRECTED, abi::NVML_AGGREGATE_ECC);
+}
+
+using Part = void (*)(const NvmlCalls&, NvmlDevice, Details&);
+constexpr std::array<Part, DetailReader::kParts> kReadings{
+    [](const NvmlCalls& calls, NvmlDevice device, Details& details) {
+      details.sm_clock_mhz = ClockOf(calls, device, abi::NVML_CLOCK_SM);
+    },
+    [](const NvmlCalls& calls, NvmlDevice device, Details& details) {
+      details.memory_clock_mhz = ClockOf(calls, device, abi::NVML_CLOCK_MEM);
+    },
+    [](const NvmlCalls& calls, NvmlDevice device, Details& details) {
+      details.pcie_sent = OverPcie(calls, device, abi::NVML_PCIE_UTIL_TX_BYTES);
+    },
+    [](const NvmlCalls& calls, NvmlDevice device, Details& details) {
+      details.pcie_received = OverPcie(calls, device, abi::NVML_PCIE_UTIL_RX_BYTES);
+    },
+    &ReadVideo,
+    &ReadMemoryTemperature,
+    &ReadErrors,
+    &ReadRemaps,
+};
+
+}  // namespace
+
+const Details& DetailReader::Read(const driver::Nvml& nvml, NvmlDevice device, bool wanted) {
+  if (!wanted) {
+    Forget();
+    return details_;
+  }
+  kReadings[next_](nvml.calls(), device, details_);
+  next_ = (next_ + 1) % kParts;
+  return details_;
+}
+
+}  // namespace gpuman::gpu

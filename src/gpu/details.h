@@ -1,0 +1,21 @@
+// What is read of a GPU only while somebody wants to see it. A value; an absent optional is unknown or not
+// supported, never zero.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace gpuman::gpu {
+
+struct Details {
+  std::optional<unsigned> sm_clock_mhz{}, memory_clock_mhz{};
+  std::optional<unsigned> encoder_percent{}, decoder_percent{};
+  std::optional<unsigned> memory_temperature_c{};
+  std::optional<std::uint64_t> pcie_sent{}, pcie_received{};  // bytes a second, in the driver's last 20 ms
+  // Memory errors: since the driver was loaded (volatile), and in the GPU's life (aggregate).
+  std::optional<std::uint64_t> corrected_volatile{}, corrected_aggregate{}, uncorrected_aggregate{};
+  std::optional<std::uint64_t> correctable_remaps{};
+  friend bool operator==(const Details&, const Details&) = default;
+};
+
+}  // namespace gpuman::gpu

@@ -1,0 +1,60 @@
+// GPUs, under the names, labels and units of dcgm-exporter, for the dashboards that were made for it.
+#include "metrics/parts.h"
+
+namespace gpuman::metrics {
+namespace {
+
+std::uint64_t Mebibytes(base::Bytes bytes) { return bytes.count >> 20; }
+
+Labels DcgmLabels(const Snapshot& snapshot, const gpu::Gpu& gpu) {
+  const auto index = std::to_string(gpu.index);
+  return Labels("gpu", index)
+      .Add("UUID", gpu.uuid)
+      .Add("pci_bus_id", gpu.pci_bus_id)
+      .Add("device", "nvidia" + index)
+      .Add("modelName", gpu.name)
+      .Add("Hostname", snapshot.host)
+      .Add("DCGM_FI_DRIVER_VERSION", snapshot.driver_version);
+}
+
+void AddErrors(const gpu::Sample& sample, const Labels& labels, Exposition& out) {
+  out.Add(Metric::kDcgmPcieReplay, labels, sample.health.pcie_replays);
+  out.Add(Metric::kDcgmDbeVolatile, labels, sample.health.double_bit_errors);
+  out.Add(Metric::kDcgmSbeVolatile, labels, sample.details.corrected_volatile);
+  out.Add(Metric::kDcgmSbeAggregate, labels, sample.details.corrected_aggregate);
+  out.Add(Metric::kDcgmDbeAggregate, labels, sample.details.uncorrected_aggregate);
+  out.Add(Metric::kDcgmRetiredPending, labels, sample.health.retirement_pending);
+  out.Add(Metric::kDcgmUncorrectableRows, labels, sample.health.uncorrectable_remaps);
+  out.Add(Metric::kDcgmCorrectableRows, labels, sample.details.correctable_remaps);
+  out.Add(Metric::kDcgmRowRemapFailure, labels, sample.health.remap_failed);
+}
+
+}  // namespace
+
+void AddDcgm(const Snapshot& snapshot, Exposition& out) {
+  for (const auto& device : snapshot.devices) {
+    const auto& sample = *device.sample;
+    const auto labels = DcgmLabels(snapshot, device.gpu);
+    const auto* const xids = snapshot.tally.XidsOf(device.gpu.uuid);
+    out.Add(Metric::kDcgmXidErrors, labels, xids ? xids->last : 0);
+    if (sample.taken_at == base::MonoTime{} || sample.state != gpu::GpuState::kOk) continue;
+    out.Add(Metric::kDcgmGpuUtil, labels, sample.slow.utilization_gpu);
+    out.Add(Metric::kDcgmMemCopyUtil, labels, sample.slow.utilization_memory);
+    out.Add(Metric::kDcgmGpuTemp, labels, sample.slow.temperature_c);
+    out.Add(Metric::kDcgmPowerUsage, labels, sample.slow.power_w);
+    if (sample.slow.energy) out.Add(Metric::kDcgmEnergy, labels, sample.slow.energy->millijoules);
+    if (const auto& memory = sample.memory) {
+      out.Add(Metric::kDcgmFbUsed, labels, Mebibytes(memory->used));
+      out.Add(Metric::kDcgmFbFree, labels, Mebibytes(memory->free));
+      out.Add(Metric::kDcgmFbReserved, labels, Mebibytes(memory->reserved));
+    }
+    out.Add(Metric::kDcgmSmClock, labels, sample.details.sm_clock_mhz);
+    out.Add(Metric::kDcgmMemClock, labels, sample.details.memory_clock_mhz);
+    out.Add(Metric::kDcgmMemoryTemp, labels, sample.details.memory_temperature_c);
+    out.Add(Metric::kDcgmEncUtil, labels, sample.details.encoder_percent);
+    out.Add(Metric::kDcgmDecUtil, labels, sample.details.decoder_percent);
+    AddErrors(sample, labels, out);
+  }
+}
+
+}  // namespace gpuman::metrics

@@ -1,0 +1,73 @@
+// Jobs, and what their users and projects have of the machine together.
+#include "metrics/parts.h"
+
+namespace gpuman::metrics {
+namespace {
+
+struct Sum {
+  std::uint64_t jobs = 0;
+  base::Bytes used, peak, limit;
+};
+
+void AddTo(Sum& sum, const Job& job) {
+  ++sum.jobs;
+  sum.peak += job.peak.value_or(base::Bytes{});
+  for (const auto& part : job.parts) {
+    sum.used += part.used.value_or(base::Bytes{});
+    sum.limit += part.limit.value_or(base::Bytes{});
+  }
+}
+
+std::optional<std::uint64_t> CountOf(const std::optional<base::Bytes>& bytes) {
+  return bytes ? std::optional(bytes->count) : std::nullopt;
+}
+
+void AddJob(const Job& job, Exposition& out) {
+  const auto labels = Labels("job_id", std::to_string(job.id))
+                          .Add("tag", job.tag)
+                          .Add("user", job.user)
+                          .Add("project", job.project);
+  out.Add(Metric::kJobInfo, labels.With("state", job.state), 1);
+  out.Add(Metric::kJobPeak, labels, CountOf(job.peak));
+  if (job.host.count > 0) out.Add(Metric::kJobHost, labels, job.host.count);
+  out.Add(Metric::kJobRestarts, labels, job.restarts);
+  for (const auto& part : job.parts) {
+    const auto of_gpu = Labels(labels).Add("gpu", std::to_string(part.gpu)).Add("uuid", part.uuid);
+    out.Add(Metric::kJobUsed, of_gpu, CountOf(part.used));
+    out.Add(Metric::kJobLimit, of_gpu, CountOf(part.limit));
+    out.Add(Metric::kJobSoft, of_gpu, CountOf(part.soft));
+  }
+}
+
+}  // namespace
+
+void AddJobs(const Snapshot& snapshot, Exposition& out) {
+  std::map<std::string, Sum> users, projects;
+  std::map<std::string, std::size_t> states;
+  for (const auto& job : snapshot.jobs) {
+    AddJob(job, out);
+    AddTo(users[job.user], job);
+    if (!job.project.empty()) AddTo(projects[job.project], job);
+    ++states[job.state];
+  }
+  for (const auto& [user, sum] : users) {
+    const Labels labels("user", user);
+    out.Add(Metric::kUserJobs, labels, sum.jobs);
+    out.Add(Metric::kUserUsed, labels, sum.used.count);
+    out.Add(Metric::kUserPeak, labels, sum.peak.count);
+    out.Add(Metric::kUserLimit, labels, sum.limit.count);
+  }
+  for (const auto& [project, sum] : projects) {
+    const Labels labels("project", project);
+    out.Add(Metric::kProjectJobs, labels, sum.jobs);
+    out.Add(Metric::kProjectUsed, labels, sum.used.count);
+    out.Add(Metric::kProjectPeak, labels, sum.peak.count);
+    out.Add(Metric::kProjectLimit, labels, sum.limit.count);
+  }
+  for (const auto& [reason, count] : snapshot.queue.waiting)
+    states[reason == "held_by_user" ? "held" : "queued"] += count;
+  for (const char* const state : {"queued", "held", "starting", "running", "suspended", "stopping"})
+    out.Add(Metric::kJobs, Labels("state", state), states[state]);
+}
+
+}  // namespace gpuman::metrics

@@ -1,0 +1,71 @@
+#include "metrics/render.h"
+
+#include "metrics/parts.h"
+
+namespace gpuman::metrics {
+namespace {
+
+Labels LabelsOf(const Owner& owner) { return Labels("user", owner.user).Add("project", owner.project); }
+
+void AddTally(const Tally& tally, Exposition& out) {
+  for (const auto& [what, count] : tally.limit_hits())
+    out.Add(Metric::kLimitHits, LabelsOf(what.first).With("limit", what.second), count);
+  for (const auto& [owner, count] : tally.started()) out.Add(Metric::kJobsStarted, LabelsOf(owner), count);
+  for (const auto& [what, count] : tally.ended())
+    out.Add(Metric::kJobsEnded, LabelsOf(what.first).With("state", what.second), count);
+  for (const auto& [direction, count] : tally.suspensions())
+    out.Add(Metric::kSuspensions, Labels("direction", direction), count);
+  out.Add(Metric::kSuspendedBytes, {}, tally.suspended_bytes());
+  for (const auto& [kind, count] : tally.events()) out.Add(Metric::kEvents, Labels("kind", kind), count);
+  out.Add(Metric::kQueueWait, {}, tally.waits());
+}
+
+void AddQueue(const Queue& queue, Exposition& out) {
+  for (const auto& [reason, count] : queue.waiting)
+    out.Add(Metric::kQueueJobs, Labels("reason", reason), count);
+  out.Add(Metric::kQueuePaused, {}, queue.paused);
+  out.Add(Metric::kQueueOldest, {}, queue.oldest_seconds);
+}
+
+void AddShared(const Shared& shared, Exposition& out) {
+  const auto labels = metrics::LabelsOf(shared.gpu, shared.uuid);
+  out.Add(Metric::kShareTenants, labels.With("state", "run_set"), shared.in_run_set);
+  out.Add(Metric::kShareTenants, labels.With("state", "waiting"), shared.waiting);
+  out.Add(Metric::kShareContended, labels, shared.contended);
+  out.Add(Metric::kShareMoved, labels.With("direction", "out"), shared.moved_out.count);
+  out.Add(Metric::kShareMoved, labels.With("direction", "in"), shared.moved_in.count);
+  out.Add(Metric::kShareHandOver, labels, shared.hand_overs);
+  out.Add(Metric::kShareMoving, labels, shared.moving_ratio);
+  out.Add(Metric::kShareMovingSeconds, labels, shared.moving_seconds);
+}
+
+void AddDaemon(const Snapshot& snapshot, Exposition& out) {
+  const auto& self = snapshot.self;
+  out.Add(Metric::kBuildInfo, Labels("version", snapshot.version), 1);
+  out.Add(Metric::kNotificationsPending, {}, snapshot.notifications_pending);
+  out.Add(Metric::kNotificationsFailed, {}, snapshot.notifications_failed);
+  out.Add(Metric::kRounds, {}, snapshot.rounds);
+  out.Add(Metric::kScrapes, {}, snapshot.scrapes);
+  out.Add(Metric::kScrapeTime, {}, snapshot.scrape_seconds);
+  out.Add(Metric::kProcessCpu, {}, self.cpu_seconds);
+  if (self.resident) out.Add(Metric::kProcessResident, {}, self.resident->count);
+  if (self.virtual_size) out.Add(Metric::kProcessVirtual, {}, self.virtual_size->count);
+  out.Add(Metric::kProcessFds, {}, self.open_files);
+  out.Add(Metric::kProcessStart, {}, self.started_seconds);
+}
+
+}  // namespace
+
+std::string Render(const Snapshot& snapshot, bool with_dcgm) {
+  Exposition out;
+  AddDevices(snapshot, out);
+  if (with_dcgm) AddDcgm(snapshot, out);
+  AddJobs(snapshot, out);
+  AddQueue(snapshot.queue, out);
+  for (const auto& shared : snapshot.shared) AddShared(shared, out);
+  AddTally(snapshot.tally, out);
+  AddDaemon(snapshot, out);
+  return out.Text();
+}
+
+}  // namespace gpuman::metrics

@@ -1,0 +1,21 @@
+// What this process itself costs, as the kernel tells. Some system calls, none of which waits.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "base/units.h"
+
+namespace gpuman::metrics {
+
+struct SelfCost {
+  double cpu_seconds = 0;
+  std::optional<base::Bytes> resident{}, virtual_size{};
+  std::optional<std::size_t> open_files{};
+  std::optional<double> started_seconds{};  // since 1970
+};
+
+// What cannot be read is absent.
+SelfCost ReadSelfCost();
+
+}  // namespace gpuman::metrics

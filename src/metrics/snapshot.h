@@ -1,0 +1,83 @@
+// What an answer of /metrics is made of. Values, but for samples, which are borrowed while it is made.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/histogram.h"
+#include "base/units.h"
+#include "gpu/inventory.h"
+#include "gpu/sample.h"
+#include "metrics/self.h"
+#include "metrics/tally.h"
+
+namespace gpuman::metrics {
+
+// Processes of one user on a GPU that are of no job.
+struct Unmanaged {
+  base::Bytes memory{};
+  base::Bytes idle{};  // of those that have left the GPU idle for longer than operators allow
+};
+
+struct Device {
+  gpu::Gpu gpu{};
+  const gpu::Sample* sample = nullptr;  // never null in a snapshot
+  std::string health = "unknown";       // healthy, degraded, unhealthy, unknown
+  std::vector<std::string> faults{};    // codes of those that nobody has acknowledged
+  bool drained = false;
+  base::Bytes reserve{};
+  std::map<std::string, Unmanaged> unmanaged{};  // by user
+};
+
+// What a job has, and may have, of one GPU.
+struct JobPart {
+  unsigned gpu = 0;  // index
+  std::string uuid{};
+  std::optional<base::Bytes> used{}, limit{}, soft{};
+};
+
+// Started and not ended.
+struct Job {
+  std::int64_t id = 0;
+  std::string tag{}, user{}, project{}, state{};
+  std::optional<base::Bytes> peak{};
+  base::Bytes host{};
+  int restarts = 0;
+  std::vector<JobPart> parts{};
+};
+
+struct Shared {
+  unsigned gpu = 0;
+  std::string uuid{};
+  std::size_t in_run_set = 0, waiting = 0;  // jobs
+  bool contended = false;
+  base::Bytes moved_out{}, moved_in{};
+  base::Histogram hand_overs{{}};
+  double moving_ratio = 0, moving_seconds = 0;
+};
+
+struct Queue {
+  std::map<std::string, std::size_t> waiting{};  // by reason
+  std::optional<double> oldest_seconds{};
+  bool paused = false;
+};
+
+struct Snapshot {
+  std::string host{}, version{}, driver_version{};
+  std::vector<Device> devices{};
+  std::vector<Job> jobs{};
+  std::vector<Shared> shared{};
+  Queue queue{};
+  std::size_t notifications_pending = 0, notifications_failed = 0;
+  Tally tally{};
+  base::Histogram rounds{{}};  // of the sampler
+  SelfCost self{};
+  std::uint64_t scrapes = 0;
+  double scrape_seconds = 0;
+};
+
+}  // namespace gpuman::metrics

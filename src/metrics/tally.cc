@@ -1,0 +1,62 @@
+#include "metrics/tally.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace gpuman::metrics {
+namespace {
+
+std::uint64_t Number(const std::map<std::string, std::int64_t>& data, const char* name) {
+  const auto it = data.find(name);
+  return it == data.end() ? 0 : static_cast<std::uint64_t>(std::max<std::int64_t>(it->second, 0));
+}
+
+// The state that a kind of event says a job has ended in; empty: it says no such thing.
+std::string_view EndOf(std::string_view kind) {
+  for (const std::string_view state : {"finished", "failed", "cancelled", "timeout", "killed"})
+    if (kind.starts_with("job_") && kind.substr(4) == state) return state;
+  return {};
+}
+
+// Where a job went; empty: nowhere.
+std::string_view DirectionOf(std::string_view kind) {
+  if (kind == "job_suspended") return "out";
+  if (kind == "job_resumed") return "back";
+  return kind == "job_moved" ? "moved" : std::string_view();
+}
+
+}  // namespace
+
+Owner Tally::Known(const std::optional<Owner>& owner) {
+  if (!owner) return {};
+  if (owners_.contains(*owner)) return *owner;
+  if (owners_.size() >= kMostOwners) return {"other", "other"};
+  owners_.insert(*owner);
+  return *owner;
+}
+
+void Tally::On(const Happening& happening) {
+  const std::string_view kind = happening.kind;
+  ++events_[happening.kind];
+  if (kind == "soft_limit" || kind == "hard_limit")
+    ++limit_hits_[{Known(happening.owner), kind == "soft_limit" ? "soft" : "hard"}];
+  if (kind == "job_started" || kind == "job_restarted") ++started_[Known(happening.owner)];
+  if (const auto state = EndOf(kind); !state.empty()) ++ended_[{Known(happening.owner), std::string(state)}];
+  if (const auto direction = DirectionOf(kind); !direction.empty()) ++suspensions_[std::string(direction)];
+  if (kind == "job_suspended")
+    suspended_bytes_ += Number(happening.data, "evicted") + Number(happening.data, "checkpointed");
+  if (happening.waited_seconds) waits_.Observe(*happening.waited_seconds);
+}
+
+void Tally::OnXid(const std::string& uuid, unsigned xid) {
+  auto& xids = xids_[uuid];
+  xids.last = xid;
+  ++xids.by_number[xid];
+}
+
+const Tally::Xids* Tally::XidsOf(const std::string& uuid) const {
+  const auto it = xids_.find(uuid);
+  return it == xids_.end() ? nullptr : &it->second;
+}
+
+}  // namespace gpuman::metrics

@@ -1,0 +1,66 @@
+// Counts of what happened since the daemon began. Fed with events; pure.
+//
+// Labels come from a bounded set: kinds and states are words of the program, and of users with their projects
+// the first `kMostOwners` are told apart; those that come later are counted together as "other".
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/histogram.h"
+
+namespace gpuman::metrics {
+
+struct Owner {
+  std::string user{}, project{};
+  friend auto operator<=>(const Owner&, const Owner&) = default;
+};
+
+// An event of the daemon, with what is known of its job.
+struct Happening {
+  std::string kind{};
+  std::optional<Owner> owner{};  // of the job; nullopt: it is about none, or one that is gone
+  std::map<std::string, std::int64_t> data{};
+  std::optional<double> waited_seconds{};  // in the queue, where a job of it started
+};
+
+class Tally {
+ public:
+  static constexpr std::size_t kMostOwners = 1000;
+
+  void On(const Happening& happening);
+  void OnXid(const std::string& uuid, unsigned xid);
+
+  struct Xids {
+    unsigned last = 0;
+    std::map<unsigned, std::uint64_t> by_number{};
+  };
+  const std::map<std::string, std::uint64_t>& events() const { return events_; }  // by kind
+  // By owner and by "soft" or "hard".
+  const std::map<std::pair<Owner, std::string>, std::uint64_t>& limit_hits() const { return limit_hits_; }
+  const std::map<Owner, std::uint64_t>& started() const { return started_; }
+  const std::map<std::pair<Owner, std::string>, std::uint64_t>& ended() const { return ended_; }  // by state
+  const std::map<std::string, std::uint64_t>& suspensions() const { return suspensions_; }  // by direction
+  std::uint64_t suspended_bytes() const { return suspended_bytes_; }
+  const base::Histogram& waits() const { return waits_; }
+  // nullptr: none was seen.
+  const Xids* XidsOf(const std::string& uuid) const;
+
+ private:
+  Owner Known(const std::optional<Owner>& owner);
+
+  std::set<Owner> owners_;
+  std::map<std::string, std::uint64_t> events_;
+  std::map<std::pair<Owner, std::string>, std::uint64_t> limit_hits_, ended_;
+  std::map<Owner, std::uint64_t> started_;
+  std::map<std::string, std::uint64_t> suspensions_;
+  std::uint64_t suspended_bytes_ = 0;
+  base::Histogram waits_{{1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 259200}};
+  std::map<std::string, Xids> xids_;  // by UUID
+};
+
+}  // namespace gpuman::metrics
