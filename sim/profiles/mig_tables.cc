@@ -59,7 +59,7 @@ constexpr auto kH100With96 =
            {11264, 23552, 47616, 95232});
 constexpr auto kH200 =
     Hopper({"1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"},
-           {16384, 33024, 71168, 143360});
+           {16384, 33024, 71168, 143104});
 
 }  // namespace
 
