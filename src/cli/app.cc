@@ -23,6 +23,7 @@ constexpr std::array kCommands{
     Command{"run", &AddRun},         Command{"status", &AddStatus},   Command{"proclist", &AddProclist},
     Command{"update", &AddUpdate},   Command{"restart", &AddRestart}, Command{"remove", &AddRemove},
     Command{"logs", &AddLogs},       Command{"events", &AddEvents},   Command{"share", &AddShare},
+    Command{"mig", &AddMig},
     Command{"gpu", &AddGpu},         Command{"config", &AddConfig},   Command{"completion", &AddCompletion},
     Command{"suspend", &AddSuspend}, Command{"resume", &AddResume},   Command{"move", &AddMove},
     Command{"submit", &AddSubmit},   Command{"queue", &AddQueue},     Command{"job", &AddJob},

@@ -141,6 +141,9 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
                                                   {"quota", "set"},
                                                   {"health"},
                                                   {"health", "acknowledge"},
+                                                  {"mig", "plan"},
+                                                  {"mig", "apply"},
+                                                  {"mig", "clear"},
                                                   {"gpu", "drain"},
                                                   {"gpu", "allow"},
                                                   {"completion"}}) {
@@ -160,7 +163,7 @@ TEST(CommandLine, SetsUpEachCommandThatItsHelpLists) {
   const std::string help = Gpuman({"--help"}).out;
   for (const char* name : {"run",    "status", "proclist", "update",     "restart", "remove", "logs",
                            "events", "gpu",    "config",   "completion", "submit",  "queue",  "job",
-                           "cancel", "info",   "stats",    "reserve",    "quota",   "health"}) {
+                           "cancel", "info",   "stats",    "reserve",    "quota",   "health", "mig"}) {
     EXPECT_THAT(help, HasSubstr(std::string("\n  ") + name + " "));
     const auto outcome = Gpuman({name, "--help"});
     EXPECT_EQ(outcome.status, 0) << name;

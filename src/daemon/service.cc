@@ -68,6 +68,7 @@ Service::~Service() {
   suspender_.reset();
   shims_.reset();
   if (sampler_) sampler_->Stop();
+  if (mig_) mig_->Stop();
   supervisor_.reset();
   notifications_.reset();
   workers_.join();
@@ -157,6 +158,7 @@ base::Result<> Service::Begin() {
   BeginQueue(contents.settings);
   BeginSampling();
   notifications_->Begin(std::exchange(contents.outbox, {}), contents.last_outbox_number);
+  BeginMig(contents.settings);
   BeginHealth(contents.settings);  // a reboot ends faults, which is told
   supervisor_->Adopt(std::move(contents));
 
@@ -185,6 +187,7 @@ void Service::BeginSampling() {
         spdlog::info("{} GPUs, driver {}", inventory.gpus.size(), inventory.driver_version);
       guard_->SetInventory(inventory);
       health_->OnInventory(inventory);
+      mig_->OnInventory();
       ReadKernelLog();
       ExpectContexts();
       for (const auto* job : supervisor_->Active()) SetLedger(*job);
@@ -220,7 +223,7 @@ void Service::BeginSampling() {
 
 bool Service::AllSampled() const {
   const auto& gpus = guard_->inventory().gpus;
-  return std::all_of(gpus.begin(), gpus.end(), [&](const gpu::Gpu& gpu) {
+  return mig_->has_looked() && std::all_of(gpus.begin(), gpus.end(), [&](const gpu::Gpu& gpu) {
     const auto* status = guard_->Find(gpu.uuid);
     return status && status->sample.taken_at != base::MonoTime{};
   });
@@ -291,6 +294,7 @@ void Service::Reconfigure(const Config& config) {
   notifications_->SetSettings(config_.notify);
   suspender_->SetSettings(SuspenderSettingsOf(config_));
   health_->SetSettings(config_.health.monitor);
+  mig_->SetPeriod(config_.mig.check);
   if (sharer_) sharer_->SetSettings(config_.share);
   for (const auto* job : supervisor_->Active()) SetLedger(*job);
   TellQueueBooks();

@@ -233,6 +233,12 @@ base::Result<Plan> MakePlan(const Device& device, const Wanted& wanted) {
   return plan;
 }
 
+bool IsLost(const Device& device, const Wanted& wanted) {
+  if (!wanted.enabled) return false;
+  if (!device.enabled) return !device.pending;
+  return device.instances.empty() && !wanted.items.empty();
+}
+
 std::string Describe(const Geometry& geometry, const Step& step) {
   const auto name = [&] { return geometry[step.profile].name; };
   const auto part = [&] {

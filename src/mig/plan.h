@@ -46,6 +46,10 @@ struct Plan {
 // An error says why no device of this kind can be that.
 base::Result<Plan> MakePlan(const Device& device, const Wanted& wanted);
 
+// Whether a reset, a reboot or a reload of the driver took what was wanted: the mode, or every instance. What
+// somebody changed by hand is not lost, and a mode that waits for a reset comes by itself.
+bool IsLost(const Device& device, const Wanted& wanted);
+
 // "create 3g.71gb at slice 4 of 8", for people.
 std::string Describe(const Geometry& geometry, const Step& step);
 

@@ -155,6 +155,20 @@ TEST(MigPlan, SaysWhyADeviceCannotBeThat) {
   EXPECT_EQ(MakePlan(DeviceWith({}), {true, Items({"3g.40gb"})}).error().code, base::ErrorCode::kNotFound);
 }
 
+TEST(MigLost, IsWhatAResetTakesAndNotWhatSomebodyChanged) {
+  const Wanted wanted{true, Items({"2x3g.71gb"})};
+  EXPECT_TRUE(IsLost(DeviceWith({}), wanted));
+  EXPECT_FALSE(IsLost(DeviceWith({{"3g.71gb", 0, {}}}), wanted));
+  EXPECT_FALSE(IsLost(DeviceWith({}), {true, {}}));
+  Device off = DeviceWith({});
+  off.enabled = false;
+  EXPECT_FALSE(IsLost(off, wanted));  // it comes with the reset
+  off.pending = false;
+  EXPECT_TRUE(IsLost(off, wanted));
+  EXPECT_TRUE(IsLost(off, {true, {}}));
+  EXPECT_FALSE(IsLost(off, {false, {}}));
+}
+
 // Carries the steps out on a list, as strictly as the driver does.
 class Replay {
  public:
