@@ -11,6 +11,10 @@ endif()
 find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(SQLiteCpp REQUIRED)
+# For `gpuman mig` alone: static where there is such a library, so that no other command loads it.
+find_library(GPUMAN_YAML NAMES libyaml-cpp.a yaml-cpp REQUIRED)
+add_library(gpuman_yaml INTERFACE)
+target_link_libraries(gpuman_yaml INTERFACE ${GPUMAN_YAML})
 find_package(tl-expected REQUIRED)
 # Of `gpuman top` alone. Static, so that no other command loads it.
 find_library(GPUMAN_NCURSESW libncursesw.a REQUIRED)

@@ -113,7 +113,9 @@ class Service {
   // The bytes stay where they are, in the host's memory; what they held on the device is given back.
   CUresult Save() {
     if (!Is(CheckpointState::kLocked)) return CUDA_ERROR_ILLEGAL_STATE;
-    if (driver_.UsesManaged() || driver_.uses_ipc) return CUDA_ERROR_NOT_SUPPORTED;
+    bool is_mig = false;
+    ForDevices([&](Device& device) { is_mig = is_mig || device.IsMig(); });
+    if (driver_.UsesManaged() || driver_.uses_ipc || is_mig) return CUDA_ERROR_NOT_SUPPORTED;
     TakeTime(driver_.state()->checkpoint_speed.load());
     ForDevices([](Device& device) { device.Suspend(); });
     Become(CheckpointState::kCheckpointed);

@@ -46,9 +46,29 @@ std::vector<unsigned> VisibleGpus(const Shared& shared, const char* variable) {
   }
 }
 
+std::vector<Visible> VisibleDevices(const Shared& shared, const char* variable) {
+  const std::string_view words = variable == nullptr ? "" : variable;
+  if (words.starts_with("MIG-")) {
+    const auto mig = FindMigDevice(shared, words.substr(0, words.find(',')));
+    return mig ? std::vector<Visible>{{mig->instance.device(), mig}} : std::vector<Visible>{};
+  }
+  std::vector<Visible> whole;
+  std::optional<MigDevice> first;
+  for (const unsigned gpu : VisibleGpus(shared, variable)) {
+    if (shared.gpu[gpu].mig_current.load() == 0) {
+      whole.push_back({gpu});
+      continue;
+    }
+    const auto devices = MigDevices(shared, gpu);
+    if (!first && !devices.empty()) first = devices.front();
+  }
+  if (whole.empty() && first) whole.push_back({first->instance.device(), first});
+  return whole;
+}
+
 CUuuid ParseUuid(std::string_view text) {
   CUuuid uuid{};
-  if (text.starts_with("GPU-")) text.remove_prefix(4);
+  if (text.starts_with("GPU-") || text.starts_with("MIG-")) text.remove_prefix(4);
   unsigned digits = 0;
   for (const char c : text) {
     if (c == '-') continue;
@@ -59,6 +79,19 @@ CUuuid ParseUuid(std::string_view text) {
     ++digits;
   }
   return digits == 32 ? uuid : CUuuid{};
+}
+
+std::string Device::uuid() const {
+  return mig_ ? MigUuid(state_.shared(), mig_->instance, mig_->compute.id) : info().uuid;
+}
+
+unsigned Device::multiprocessors() const {
+  if (!mig_) return info().multiprocessors;
+  return info().multiprocessors * mig_->compute.slices / ProfileOf(state_.shared(), mig_->instance).slices;
+}
+
+bool Device::IsLost() const {
+  return dynamic().lost.load() != 0 || (mig_ && state_->gpu[mig_->instance.gpu].lost.load() != 0);
 }
 
 std::uint64_t Device::Free() const {
@@ -94,6 +127,8 @@ void Device::SharedEnded(std::uint64_t inode, bool imported) {
 void Device::ContextCreated() {
   const std::lock_guard lock(mutex_);
   ++contexts_;
+  ProcessSlot* const slot = mig_ ? client_.Slot() : nullptr;
+  if (slot != nullptr) slot->gpu[gpu_].compute_instance.store(mig_->compute.id);
   client_.ContextCreated(gpu_);
 }
 

@@ -6,11 +6,13 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "driver/abi/cuda.h"
+#include "sim/state/mig.h"
 #include "sim/state/state.h"
 
 namespace gpuman::sim::cuda {
@@ -28,27 +30,44 @@ inline constexpr std::uint64_t kCheckpointResidue = 4 * kMiB;
 // twice gives an empty list, as the real driver does. Pure.
 std::vector<unsigned> VisibleGpus(const Shared& shared, const char* variable);
 
+// The devices that a process with this CUDA_VISIBLE_DEVICES has. A MIG device ("MIG-…") is the only one where
+// it comes first; GPUs in MIG mode are none themselves, and where nothing else is visible the first MIG
+// device of the first of them is the one. As of CUDA 13: a process uses one MIG device.
+struct Visible {
+  unsigned device = 0;  // in the state's arrays of devices
+  std::optional<MigDevice> mig = {};
+};
+std::vector<Visible> VisibleDevices(const Shared& shared, const char* variable);
+
 // 16 bytes from "GPU-xxxxxxxx-xxxx-…"; zero where it is malformed.
 CUuuid ParseUuid(std::string_view text);
 
 // Thread-safe.
 class Device {
  public:
-  Device(State& state, Client& client, int ordinal, unsigned gpu)
-      : state_(state), client_(client), ordinal_(ordinal), home_(gpu), gpu_(gpu) {}
+  Device(State& state, Client& client, int ordinal, const Visible& visible)
+      : state_(state),
+        client_(client),
+        ordinal_(ordinal),
+        home_(visible.device),
+        mig_(visible.mig),
+        gpu_(visible.device) {}
 
   int ordinal() const { return ordinal_; }
   // Index in the state; a restore may change it.
   unsigned gpu() const { return gpu_.load(); }
   bool IsAtHome() const { return gpu() == home_; }
   const GpuStatic& info() const { return state_->gpu_static[gpu()]; }
+  bool IsMig() const { return mig_.has_value(); }
+  std::string uuid() const;
+  unsigned multiprocessors() const;
   GpuDynamic& dynamic() const { return state_->gpu[gpu()]; }
   Client& client() const { return client_; }
   State& state() const { return state_; }
   bool CanAccess(const Device& other) const {
     return ordinal_ != other.ordinal_ && (info().features & other.info().features & kFeaturePeerAccess) != 0;
   }
-  bool IsLost() const { return dynamic().lost.load() != 0; }
+  bool IsLost() const;
   std::uint64_t Capacity() const { return DeviceCapacity(state_.shared(), gpu()); }
   std::uint64_t Free() const;
 
@@ -78,6 +97,7 @@ class Device {
   Client& client_;
   const int ordinal_;
   const unsigned home_;  // where it was at first
+  const std::optional<MigDevice> mig_;
   std::atomic<unsigned> gpu_;
   std::mutex mutex_;  // orders changes of held_ and contexts_ with Suspend and Resume
   std::atomic<std::uint64_t> held_{0};

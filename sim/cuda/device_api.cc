@@ -53,7 +53,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   const DeviceCall call(__func__, device);
   if (call.error != CUDA_SUCCESS) return call.error;
   if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *uuid = ParseUuid(call.device->info().uuid);
+  *uuid = ParseUuid(call.device->uuid());
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid_v2(uuid, device); }

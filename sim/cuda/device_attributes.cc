@@ -42,7 +42,7 @@ CUresult DeviceAttribute(const Device& device, CUdevice_attribute attribute, int
       value = Clock(info, ClockKind::kMemory);
       break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-      value = static_cast<int>(info.multiprocessors);
+      value = static_cast<int>(device.multiprocessors());
       break;
     case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
       value = static_cast<int>(info.memory_bus_width);

@@ -55,11 +55,11 @@ CUresult Driver::Init() {
     state_.emplace(std::move(*opened));
   }
   if (!client_) client_ = std::make_unique<Client>(*state_);
-  const std::vector<unsigned> visible = VisibleGpus(state_->shared(), std::getenv("CUDA_VISIBLE_DEVICES"));
+  const std::vector<Visible> visible = VisibleDevices(state_->shared(), std::getenv("CUDA_VISIBLE_DEVICES"));
   if (visible.empty()) return CUDA_ERROR_NO_DEVICE;
   if (client_->Slot() == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   current_pools_ = std::vector<std::atomic<MemoryPool*>>(visible.size());
-  for (const unsigned gpu : visible) {
+  for (const Visible& gpu : visible) {
     const auto ordinal = static_cast<int>(devices_.size());
     devices_.push_back(std::make_unique<Device>(*state_, *client_, ordinal, gpu));
     primaries_.push_back(std::make_unique<Primary>());

@@ -148,7 +148,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* min_grid_size, int* bloc
   const int most = static_cast<int>(call.function->kernel->max_threads);
   *block_size = block_size_limit > 0 ? std::min(block_size_limit, most) : most;
   const GpuStatic& info = call.call.device().info();
-  *min_grid_size = static_cast<int>(info.multiprocessors) *
+  *min_grid_size = static_cast<int>(call.call.device().multiprocessors()) *
                    std::max(1, static_cast<int>(info.max_threads_per_multiprocessor) / *block_size);
   return CUDA_SUCCESS;
 }

@@ -20,6 +20,7 @@ struct Gpu {
   const GpuStatic& fixed;
   GpuDynamic& now;
   Client& client;
+  std::optional<MigDevice> mig{};  // a MIG device: `index`, `fixed` and `now` are those of its GPU instance
 
   bool Has(std::uint64_t features) const { return (fixed.features & features) == features; }
 };
@@ -49,6 +50,20 @@ nvmlReturn_t OnDevice(const char* function, nvmlDevice_t device, Body body) {
   ObeySlowCalls(shared, function, *index);
   if (shared.gpu[*index].lost.load() != 0) return NVML_ERROR_GPU_IS_LOST;
   return body(Gpu{shared, *index, shared.gpu_static[*index], shared.gpu[*index], session->client()});
+}
+
+// The same for a call that takes MIG devices as well: `body` is given the GPU instance as the GPU.
+template <typename Body>
+nvmlReturn_t OnDeviceOrInstance(const char* function, nvmlDevice_t device, Body body) {
+  Session* session = Session::Current();
+  if (session == nullptr) return NVML_ERROR_UNINITIALIZED;
+  const std::optional<MigDevice> mig = session->MigDeviceOf(device);
+  if (!mig) return OnDevice(function, device, body);
+  Shared& shared = session->shared();
+  ObeySlowCalls(shared, function, mig->instance.gpu);
+  if (shared.gpu[mig->instance.gpu].lost.load() != 0) return NVML_ERROR_GPU_IS_LOST;
+  const unsigned index = mig->instance.device();
+  return body(Gpu{shared, index, shared.gpu_static[index], shared.gpu[index], session->client(), mig});
 }
 
 // The same for a call that changes a setting: the real driver lets only root do that.

@@ -28,10 +28,14 @@ nvmlReturn_t NumberOf(const char* function, nvmlDevice_t device, To* to, From Gp
 extern "C" {
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* to, unsigned size) {
-  return TextOf(__func__, device, to, size, [](const GpuStatic& gpu) -> const char* { return gpu.name; });
+  return OnDeviceOrInstance(__func__, device,
+                            [&](const Gpu& gpu) { return GiveText(to, size, gpu.fixed.name); });
 }
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* to, unsigned size) {
-  return TextOf(__func__, device, to, size, [](const GpuStatic& gpu) -> const char* { return gpu.uuid; });
+  return OnDeviceOrInstance(__func__, device, [&](const Gpu& gpu) {
+    if (!gpu.mig) return GiveText(to, size, gpu.fixed.uuid);
+    return GiveText(to, size, MigUuid(gpu.shared, gpu.mig->instance, gpu.mig->compute.id).c_str());
+  });
 }
 nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char* to, unsigned size) {
   return TextOf(__func__, device, to, size, [](const GpuStatic& gpu) -> const char* { return gpu.serial; });

@@ -34,6 +34,8 @@ unsigned CeilingMhz(const Gpu& gpu, ClockKind kind) {
 bool HasContexts(const Gpu& gpu) {
   for (const ProcessSlot* slot : gpu.client.LiveSlots()) {
     if (slot->gpu[gpu.index].contexts.load() != 0) return true;
+    for (const MigInstance& instance : MigInstances(gpu.shared, gpu.index))
+      if (slot->gpu[instance.device()].contexts.load() != 0) return true;
   }
   return false;
 }

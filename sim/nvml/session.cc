@@ -60,6 +60,46 @@ std::optional<unsigned> Session::IndexOf(nvmlDevice_t handle) const {
   return std::nullopt;
 }
 
+nvmlDevice_t Session::HandleOf(const MigDevice& device) {
+  return reinterpret_cast<nvmlDevice_t>(&mig_devices_[device.instance.index * kComputes + device.compute.id]);
+}
+nvmlGpuInstance_t Session::HandleOf(const MigInstance& instance) {
+  return reinterpret_cast<nvmlGpuInstance_t>(&instances_[instance.index]);
+}
+nvmlComputeInstance_t Session::HandleOf(const MigInstance& instance, unsigned compute_id) {
+  return reinterpret_cast<nvmlComputeInstance_t>(&computes_[instance.index * kComputes + compute_id]);
+}
+
+std::optional<MigDevice> Session::At(std::size_t place) const {
+  const auto instance = MigInstanceAt(state_.shared(), static_cast<unsigned>(place / kComputes));
+  const auto compute = instance ? instance->Compute(static_cast<unsigned>(place % kComputes)) : std::nullopt;
+  return compute ? std::optional(MigDevice{*instance, *compute}) : std::nullopt;
+}
+
+namespace {
+
+template <std::size_t N>
+std::optional<std::size_t> PlaceOf(const std::array<char, N>& handles, const void* handle) {
+  for (std::size_t i = 0; i < N; ++i)
+    if (handle == &handles[i]) return i;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<MigDevice> Session::MigDeviceOf(nvmlDevice_t handle) const {
+  const auto place = PlaceOf(mig_devices_, handle);
+  return place ? At(*place) : std::nullopt;
+}
+std::optional<MigDevice> Session::ComputeOf(nvmlComputeInstance_t handle) const {
+  const auto place = PlaceOf(computes_, handle);
+  return place ? At(*place) : std::nullopt;
+}
+std::optional<MigInstance> Session::InstanceOf(nvmlGpuInstance_t handle) const {
+  const auto place = PlaceOf(instances_, handle);
+  return place ? MigInstanceAt(state_.shared(), static_cast<unsigned>(*place)) : std::nullopt;
+}
+
 nvmlReturn_t GiveText(char* to, unsigned size, const char* text) {
   if (to == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   const std::size_t length = std::strlen(text) + 1;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "driver/abi/nvml.h"
+#include "sim/state/mig.h"
 #include "sim/state/state.h"
 
 namespace gpuman::sim {
@@ -27,6 +28,14 @@ class Session {
   driver::abi::nvmlDevice_t HandleOf(unsigned index);
   std::optional<unsigned> IndexOf(driver::abi::nvmlDevice_t handle) const;
 
+  // The same of MIG. A handle names a place among the instances; nullopt: nothing is there any more.
+  driver::abi::nvmlDevice_t HandleOf(const MigDevice& device);
+  driver::abi::nvmlGpuInstance_t HandleOf(const MigInstance& instance);
+  driver::abi::nvmlComputeInstance_t HandleOf(const MigInstance& instance, unsigned compute_id);
+  std::optional<MigDevice> MigDeviceOf(driver::abi::nvmlDevice_t handle) const;
+  std::optional<MigInstance> InstanceOf(driver::abi::nvmlGpuInstance_t handle) const;
+  std::optional<MigDevice> ComputeOf(driver::abi::nvmlComputeInstance_t handle) const;
+
  private:
   Session(State state, std::string directory, Session* earlier)
       : state_(std::move(state)), directory_(std::move(directory)), client_(state_), earlier_(earlier) {}
@@ -35,7 +44,12 @@ class Session {
   std::string directory_;
   Client client_;
   Session* earlier_;  // of another directory; kept, since a thread may still be inside a call
-  std::array<char, kMaxGpus> handles_{};  // their addresses are the handles
+  // Their addresses are the handles.
+  static constexpr unsigned kComputes = 8;
+  std::array<char, kMaxGpus> handles_{};
+  std::array<char, kMaxInstances> instances_{};
+  std::array<char, kMaxInstances * kComputes> computes_{}, mig_devices_{};
+  std::optional<MigDevice> At(std::size_t place) const;
 };
 
 }  // namespace gpuman::sim

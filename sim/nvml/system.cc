@@ -107,6 +107,12 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t* device) {
 }
 
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
+  if (uuid != nullptr && std::strncmp(uuid, "MIG-", 4) == 0) {
+    return OnSystem(__func__, [&](Session& session) {
+      const auto mig = FindMigDevice(session.shared(), uuid);
+      return mig ? Give(device, session.HandleOf(*mig)) : NVML_ERROR_NOT_FOUND;
+    });
+  }
   return FindDevice(__func__, uuid, device,
                     [&](const GpuStatic& gpu) { return std::strcmp(gpu.uuid, uuid) == 0; });
 }

@@ -19,33 +19,49 @@ struct User {
   unsigned pid;
   std::uint64_t bytes;
   const ProcessSlot* slot;
+  unsigned instance = kNoInstance, compute = kNoInstance;  // of MIG
 };
 
-// Processes with a context on the GPU; one that was checkpointed is off it.
-std::vector<User> UsersOf(const Gpu& gpu, ClientKind kind) {
-  std::vector<User> users;
-  for (const ProcessSlot* slot : gpu.client.LiveSlots()) {
-    const ProcessGpu& entry = slot->gpu[gpu.index];
+// Processes with a context on one of the devices of the state; one that was checkpointed is off it.
+void AddUsers(const Gpu& gpu, unsigned device, ClientKind kind, const std::vector<ProcessSlot*>& slots,
+              const MigInstance* instance, std::vector<User>& users) {
+  for (const ProcessSlot* slot : slots) {
+    const ProcessGpu& entry = slot->gpu[device];
     const bool there =
         kind == ClientKind::kGraphics ? entry.graphics.load() != 0 : entry.contexts.load() != 0;
     const bool away =
         slot->checkpoint.state.load() == static_cast<std::uint32_t>(CheckpointState::kCheckpointed);
     const std::uint64_t owner = slot->owner.load();
-    if (there && !away && owner != 0)
-      users.push_back({PidOf(owner), HeldBy(gpu.shared, *slot, gpu.index), slot});
+    if (!there || away || owner == 0) continue;
+    User user{PidOf(owner), HeldBy(gpu.shared, *slot, device), slot};
+    if (instance != nullptr) {
+      user.instance = instance->id;
+      user.compute = static_cast<unsigned>(entry.compute_instance.load());
+      if (gpu.mig && gpu.mig->compute.id != user.compute) continue;
+    }
+    users.push_back(user);
   }
+}
+
+// Those of a GPU that is split are those of its instances.
+std::vector<User> UsersOf(const Gpu& gpu, ClientKind kind) {
+  std::vector<User> users;
+  const auto slots = gpu.client.LiveSlots();
+  AddUsers(gpu, gpu.index, kind, slots, gpu.mig ? &gpu.mig->instance : nullptr, users);
+  for (const MigInstance& instance : MigInstances(gpu.shared, gpu.index))
+    AddUsers(gpu, instance.device(), kind, slots, &instance, users);
   return users;
 }
 
 void Fill(nvmlProcessInfo_v1_t& info, const User& user) { info = {user.pid, user.bytes}; }
 void Fill(nvmlProcessInfo_v2_t& info, const User& user) {
-  info = {user.pid, user.bytes, kNoInstance, kNoInstance};
+  info = {user.pid, user.bytes, user.instance, user.compute};
 }
 
 template <typename Info>
 nvmlReturn_t Processes(const char* function, nvmlDevice_t device, ClientKind kind, unsigned* count,
                        Info* infos) {
-  return OnDevice(function, device, [&](const Gpu& gpu) {
+  return OnDeviceOrInstance(function, device, [&](const Gpu& gpu) {
     if (count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     const std::vector<User> users = UsersOf(gpu, kind);
     const unsigned room = *count;
@@ -67,7 +83,7 @@ std::uint64_t SweptUse(const Gpu& gpu) {
 extern "C" {
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
-  return OnDevice(__func__, device, [&](const Gpu& gpu) {
+  return OnDeviceOrInstance(__func__, device, [&](const Gpu& gpu) {
     if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     const std::uint64_t used = SweptUse(gpu) + gpu.fixed.memory_reserved;
     *memory = {gpu.fixed.memory_total, gpu.fixed.memory_total - used, used};
@@ -76,7 +92,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) 
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
-  return OnDevice(__func__, device, [&](const Gpu& gpu) {
+  return OnDeviceOrInstance(__func__, device, [&](const Gpu& gpu) {
     if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     if (memory->version != nvmlMemory_v2) return NVML_ERROR_FUNCTION_NOT_FOUND;  // what an H200 on 580 says
     const std::uint64_t used = SweptUse(gpu);

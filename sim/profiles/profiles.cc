@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "sim/profiles/mig_tables.h"
+
 namespace gpuman::sim {
 namespace {
 
@@ -77,6 +79,7 @@ void FillH200(GpuStatic& gpu, unsigned index) {
   gpu.pcie_max_width = 16;
   gpu.pcie_max_speed_mbps = 32000;
   gpu.mig_slices = 7;
+  gpu.mig_kind = static_cast<std::uint32_t>(MigKind::kH200);
   gpu.clock_max_mhz = {1980, 1980, 3201, 1545};
   gpu.clock_idle_mhz = {345, 345, 3201, 765};
   gpu.memory_clocks_mhz = {3201, 2201};
@@ -136,6 +139,7 @@ void FillA100(GpuStatic& gpu, unsigned index) {
   gpu.pcie_max_width = 16;
   gpu.pcie_max_speed_mbps = 16000;
   gpu.mig_slices = 7;
+  gpu.mig_kind = static_cast<std::uint32_t>(MigKind::kA100With80);
   gpu.clock_max_mhz = {1410, 1410, 1593, 1290};
   gpu.clock_idle_mhz = {210, 210, 1593, 585};
   gpu.memory_clocks_mhz = {1593};

@@ -44,6 +44,7 @@ void ClearSlot(ProcessSlot& slot) {
     gpu.last_activity_ns.store(0);
     gpu.context_created_us.store(0);
     gpu.managed.store(0);
+    gpu.compute_instance.store(0);
     for (Word64& bucket : gpu.busy) bucket.store(0);
   }
 }
@@ -80,7 +81,7 @@ struct Client::Local {
   unsigned index = 0;
   bool accounts = false;
   std::uint64_t identity = 0;
-  std::array<std::uint32_t, kMaxGpus> kernels{};
+  std::array<std::uint32_t, kMaxDevices> kernels{};
   Liveness liveness;
   std::vector<std::uint64_t> watched;  // by slot: the owner at the last sweep
   unsigned sweeps = 0;

@@ -14,8 +14,11 @@
 namespace gpuman::sim {
 
 inline constexpr std::uint64_t kStateMagic = 0x4d49534d55504721;  // "!GPUMSIM"
-inline constexpr std::uint32_t kStateVersion = 4;
+inline constexpr std::uint32_t kStateVersion = 5;
 inline constexpr unsigned kMaxGpus = 16;
+inline constexpr unsigned kMaxInstances = 16;  // MIG instances, of all GPUs together
+// GPUs, then MIG instances: what has memory and processes of its own.
+inline constexpr unsigned kMaxDevices = kMaxGpus + kMaxInstances;
 inline constexpr unsigned kMaxProcesses = 4096;
 inline constexpr unsigned kMaxShared = 8192;
 inline constexpr unsigned kEventRingSize = 256;
@@ -97,6 +100,7 @@ struct GpuStatic {
   std::uint32_t nvlink_peers;            // bits: the GPUs, by index, that this one reaches by NVLink
   std::uint32_t pcie_switch, numa_node;  // numbers; those of one switch, or node, have the same
   std::uint32_t mig_slices;              // most GPU instances; 0 without MIG
+  std::uint32_t mig_kind;                // MigKind: what it can be split into (profiles/mig_tables.h)
   std::array<std::uint32_t, kClockKinds> clock_max_mhz;
   std::array<std::uint32_t, kClockKinds> clock_idle_mhz;
   std::array<std::uint32_t, 8> memory_clocks_mhz;  // supported, highest first, 0 ends
@@ -155,9 +159,13 @@ struct GpuDynamic {
   std::array<Word64, 2> bus_busy_until_ns;
   Word64 energy_since_ns;  // CLOCK_MONOTONIC; the energy counter began anew, with the driver or a reset
   Word64 nvlink_crc_errors;
-  Word64 nvlinks_down;    // bits
-  Word64 sram_threshold;  // 1: NVIDIA's threshold of errors in on-chip memory is passed
-  Word64 spare[26];
+  Word64 nvlinks_down;               // bits
+  Word64 sram_threshold;             // 1: NVIDIA's threshold of errors in on-chip memory is passed
+  Word32 mig_needs_reset;            // a change of the MIG mode takes effect with the next reset alone
+  Word32 mig_create_fails_in;        // 0 = never; n = the n-th GPU instance from now cannot be made
+  Word32 mig_create_fails_for_good;  // and all after it
+  Word32 unused;
+  Word64 spare[24];
 };
 
 // One GPU of one process.
@@ -170,8 +178,9 @@ struct ProcessGpu {
   Word64 last_activity_ns;                // CLOCK_MONOTONIC
   Word64 context_created_us;              // CLOCK_REALTIME
   std::array<Word64, kBusyBuckets> busy;  // bucket number << 32 | busy microseconds in it
-  Signed64 managed;  // bytes of managed memory on the GPU, as far as there is room; not in `held`
-  Word64 spare[3];
+  Signed64 managed;         // bytes of managed memory on the GPU, as far as there is room; not in `held`
+  Word64 compute_instance;  // of a MIG instance: the one that this process uses
+  Word64 spare[2];
 };
 
 enum class CheckpointState : std::uint32_t { kRunning = 0, kLocked = 1, kCheckpointed = 2, kFailed = 3 };
@@ -210,7 +219,7 @@ struct ProcessSlot {
   Word32 euid;
   char name[64];  // comm
   Checkpoint checkpoint;
-  std::array<ProcessGpu, kMaxGpus> gpu;
+  std::array<ProcessGpu, kMaxDevices> gpu;
 };
 
 // Memory that several processes hold (sharing.h).
@@ -259,10 +268,19 @@ struct Faults {
   std::array<SlowCall, kMaxSlowCalls> slow_calls;
   std::array<Refusal, kMaxRefusals> refusals;
   // 0 = none; n = the n-th reservation from now fails (1 = the next).
-  std::array<Word64, kMaxGpus> allocation_fails_in;
+  std::array<Word64, kMaxDevices> allocation_fails_in;
   // The same of copies between the GPU and page-locked host memory; for_good: the context is lost with it.
-  std::array<Word64, kMaxGpus> copy_fails_in;
-  std::array<Word32, kMaxGpus> copy_fails_for_good;
+  std::array<Word64, kMaxDevices> copy_fails_in;
+  std::array<Word32, kMaxDevices> copy_fails_for_good;
+};
+
+// A MIG GPU instance (mig.h). Its memory, processes and so on are at kMaxGpus and its index in the arrays of
+// devices.
+struct MigSlot {
+  Word64 what;     // 0: free; else gpu, row of the table, first slice of the memory and id
+  Word32 compute;  // four bits for each slice of the multiprocessors: size of the compute instance that
+                   // begins there
+  Word32 unused;
 };
 
 struct Shared {
@@ -288,9 +306,12 @@ struct Shared {
   Word64 event_next;  // number of the next event
   std::array<Event, kEventRingSize> events;
 
-  std::array<GpuStatic, kMaxGpus> gpu_static;
-  std::array<GpuDynamic, kMaxGpus> gpu;
+  std::array<GpuStatic, kMaxDevices> gpu_static;  // those of instances: written before they are there
+  std::array<GpuDynamic, kMaxDevices> gpu;
   std::array<ProcessSlot, kMaxProcesses> processes;
+
+  Word64 mig_lock;  // who changes the instances, as ProcessSlot's owner; 0: nobody
+  std::array<MigSlot, kMaxInstances> mig;
 
   Word32 sharing_limit;  // entries at or above this were never used
   std::array<SharedMemory, kMaxShared> sharing;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "sim/state/mig.h"
 #include "sim/state/state.h"
 
 namespace gpuman::sim {
@@ -71,6 +72,7 @@ void LoadDriverIfUnused(Shared& shared, std::uint32_t loads) {
     GpuDynamic& now = shared.gpu[gpu];
     if (now.persistence.load() != 0) continue;
     LoseSettings(shared, gpu);
+    RemoveMigInstances(shared, gpu);
     // On Ampere the MIG mode is kept in the device's InfoROM; on Hopper it ends with the driver.
     if (shared.gpu_static[gpu].architecture >= kHopper) {
       now.mig_current.store(0);
@@ -82,6 +84,7 @@ void LoadDriverIfUnused(Shared& shared, std::uint32_t loads) {
 void ResetGpu(Shared& shared, unsigned gpu) {
   GpuDynamic& now = shared.gpu[gpu];
   LoseSettings(shared, gpu);
+  RemoveMigInstances(shared, gpu);
   ClearVolatile(now);
   now.ecc_current.store(now.ecc_pending.load());
   now.mig_current.store(now.mig_pending.load());
@@ -111,6 +114,9 @@ void ClearFaults(Shared& shared, unsigned gpu) {
     ClearReadings(shared.gpu[i]);
     shared.gpu[i].recovery_action.store(0);
     shared.gpu[i].nvlinks_down.store(0);
+    shared.gpu[i].mig_needs_reset.store(0);
+    shared.gpu[i].mig_create_fails_in.store(0);
+    shared.gpu[i].mig_create_fails_for_good.store(0);
     shared.faults.allocation_fails_in[i].store(0);
     shared.faults.copy_fails_in[i].store(0);
   }

@@ -80,7 +80,8 @@ bool ChangeHeld(Shared& shared, unsigned gpu, unsigned slot, std::int64_t units,
 }
 
 void GiveBackAll(Shared& shared, unsigned slot, std::uint64_t owner) {
-  for (unsigned gpu = 0; gpu < shared.gpus; ++gpu) {
+  for (unsigned gpu = 0; gpu < kMaxDevices; ++gpu) {
+    if (gpu >= shared.gpus && gpu < kMaxGpus) continue;
     ProcessGpu& entry = shared.processes[slot].gpu[gpu];
     for (;;) {
       LoadCompleted(shared, gpu);

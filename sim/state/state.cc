@@ -17,6 +17,7 @@
 #include "sim/profiles/profiles.h"
 #include "sim/state/lifecycle.h"
 #include "sim/state/memory.h"
+#include "sim/state/mig.h"
 #include "sim/state/sharing.h"
 
 namespace gpuman::sim {
@@ -202,7 +203,10 @@ std::uint64_t DeviceUsed(const Shared& shared, unsigned gpu) {
   const std::uint64_t accounted = UsedUnits(shared, gpu);
   const std::uint64_t held = (accounted - std::min(accounted, CountedAgain(shared, gpu))) * kAccountingUnit;
   const std::uint64_t capacity = DeviceCapacity(shared, gpu);
-  return held + std::min(ManagedBytes(shared, gpu), capacity - std::min(capacity, held));
+  std::uint64_t split = 0;  // of the instances of a GPU
+  for (const MigInstance& instance : MigInstances(shared, gpu))
+    split += DeviceUsed(shared, instance.device());
+  return split + held + std::min(ManagedBytes(shared, gpu), capacity - std::min(capacity, held));
 }
 
 std::uint64_t HeldBy(const Shared& shared, const ProcessSlot& slot, unsigned gpu) {

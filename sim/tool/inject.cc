@@ -160,6 +160,29 @@ void DeclareErrors(CLI::App& parent, Injection& chosen) {
       ->capture_default_str();
 }
 
+void DeclareMig(CLI::App& parent, Injection& chosen) {
+  Declare(parent, chosen, "mig-needs-reset",
+          "A change of the MIG mode takes effect with the next reset alone", std::make_shared<Arguments>(),
+          [](const State& state, const Arguments& given) -> Result<> {
+            state->gpu[given.gpu].mig_needs_reset.store(1);
+            return {};
+          });
+
+  auto fail = std::make_shared<Arguments>();
+  CLI::App* failing =
+      Declare(parent, chosen, "mig-create-fail", "A MIG instance cannot be made, for want of resources", fail,
+              [](const State& state, const Arguments& given) -> Result<> {
+                GpuDynamic& now = state->gpu[given.gpu];
+                now.mig_create_fails_for_good.store(given.flag ? 1 : 0);
+                now.mig_create_fails_in.store(static_cast<std::uint32_t>(given.number));
+                return {};
+              });
+  failing->add_option("--nth", fail->number, "Which one from now; 1 is the next")
+      ->required()
+      ->check(CLI::Range(1, 1000));
+  failing->add_flag("--for-good", fail->flag, "And all after it, until cleared");
+}
+
 void DeclareBreakage(CLI::App& parent, Injection& chosen) {
   Declare(parent, chosen, "lost", "The GPU falls off the bus", std::make_shared<Arguments>(),
           [](const State& state, const Arguments& given) -> Result<> {
@@ -208,6 +231,7 @@ void DeclareBreakage(CLI::App& parent, Injection& chosen) {
       ->required()
       ->check(CLI::PositiveNumber);
   failing->add_flag("--for-good", copy->flag, "The context of who copies is lost with it");
+  DeclareMig(parent, chosen);
 }
 
 // By NVML's numbers.

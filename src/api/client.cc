@@ -81,6 +81,19 @@ base::Result<HealthReport> Client::AcknowledgeHealth(const HealthAcknowledgement
   return Ask<HealthReport>({"POST", "/v1/health/acknowledge", Encode(what)});
 }
 
+base::Result<MigReport> Client::Mig(std::string_view gpu) const {
+  const std::string query = gpu.empty() ? "" : "?gpu=" + PercentEncode(gpu);
+  return Ask<MigReport>({"GET", "/v1/mig" + query, {}}, Patient());
+}
+
+base::Result<MigChanges> Client::PlanMig(const MigRequest& request) const {
+  return Ask<MigChanges>({"POST", "/v1/mig/plan", Encode(request)}, Patient());
+}
+
+base::Result<MigChanges> Client::ApplyMig(const MigRequest& request) const {
+  return Ask<MigChanges>({"POST", "/v1/mig/apply", Encode(request)}, Patient());
+}
+
 base::Result<ShareView> Client::Share() const { return Ask<ShareView>({"GET", "/v1/share", {}}); }
 
 base::Result<ShareView> Client::SetShare(const ShareUpdate& update) const {

@@ -14,6 +14,7 @@
 
 #include "api/health_types.h"
 #include "api/http.h"
+#include "api/mig_types.h"
 #include "api/share_types.h"
 #include "api/types.h"
 #include "base/fd.h"
@@ -52,6 +53,11 @@ class Client {
   base::Result<ShareView> SetShare(const ShareUpdate& update) const;
   base::Result<HealthReport> Health() const;
   base::Result<HealthReport> AcknowledgeHealth(const HealthAcknowledgement& what) const;
+  // Empty: all GPUs.
+  base::Result<MigReport> Mig(std::string_view gpu) const;
+  base::Result<MigChanges> PlanMig(const MigRequest& request) const;
+  // Returns when it is done, which takes seconds for each GPU.
+  base::Result<MigChanges> ApplyMig(const MigRequest& request) const;
   base::Result<GpuView> Gpu(std::string_view gpu) const;
   base::Result<JobList> Jobs(bool all) const;
   base::Result<JobView> Job(std::string_view job) const;

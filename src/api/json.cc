@@ -7,6 +7,7 @@
 #include "api/json_codec.h"
 #include "api/json_fields.h"
 #include "api/json_health.h"
+#include "api/json_mig.h"
 #include "api/json_share.h"
 #include "api/json_types.h"
 
@@ -175,6 +176,9 @@ Json ToJson(const EventList& value) { return fields::Write(value); }
 Json ToJson(const VersionView& value) { return fields::Write(value); }
 Json ToJson(const HealthReport& value) { return fields::Write(value); }
 Json ToJson(const HealthAcknowledgement& value) { return fields::Write(value); }
+Json ToJson(const MigReport& value) { return fields::Write(value); }
+Json ToJson(const MigRequest& value) { return fields::Write(value); }
+Json ToJson(const MigChanges& value) { return fields::Write(value); }
 Json ToJson(const ShareUpdate& value) { return fields::Write(value); }
 Json ToJson(const ShareView& value) { return fields::Write(value); }
 
@@ -215,6 +219,9 @@ GPUMAN_CODEC(ShareUpdate);
 GPUMAN_CODEC(ShareView);
 GPUMAN_CODEC(HealthReport);
 GPUMAN_CODEC(HealthAcknowledgement);
+GPUMAN_CODEC(MigReport);
+GPUMAN_CODEC(MigRequest);
+GPUMAN_CODEC(MigChanges);
 #undef GPUMAN_CODEC
 template std::string Encode<base::Error>(const base::Error&);
 

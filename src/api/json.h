@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "api/health_types.h"
+#include "api/mig_types.h"
 #include "api/share_types.h"
 #include "api/types.h"
 #include "base/result.h"
@@ -45,6 +46,9 @@ Json ToJson(const ShareUpdate& value);
 Json ToJson(const ShareView& value);
 Json ToJson(const HealthReport& value);
 Json ToJson(const HealthAcknowledgement& value);
+Json ToJson(const MigReport& value);
+Json ToJson(const MigRequest& value);
+Json ToJson(const MigChanges& value);
 Json ToJson(const base::Error& error);  // {"error":{"code":…,"message":…,"hint":…}}
 
 // For T any of the above except base::Error and ProcessView. kInvalidArgument with the path.

@@ -28,7 +28,8 @@ constexpr std::array kCommands{
     Command{"submit", &AddSubmit},   Command{"queue", &AddQueue},     Command{"job", &AddJob},
     Command{"cancel", &AddCancel},   Command{"info", &AddInfo},       Command{"stats", &AddStats},
     Command{"reserve", &AddReserve}, Command{"quota", &AddQuota},     Command{"health", &AddHealth},
-    Command{"device", &AddDevice},   Command{"top", &AddTop},         Command{"metrics", &AddMetrics},
+    Command{"device", &AddDevice},   Command{"mig", &AddMig},         Command{"top", &AddTop},
+    Command{"metrics", &AddMetrics},
 };
 
 // The command that is asked for, or all of them for help, completion and misspellings: setting up options is

@@ -143,6 +143,9 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
                                                   {"health", "acknowledge"},
                                                   {"top"},
                                                   {"metrics"},
+                                                  {"mig", "plan"},
+                                                  {"mig", "apply"},
+                                                  {"mig", "clear"},
                                                   {"gpu", "drain"},
                                                   {"gpu", "allow"},
                                                   {"completion"}}) {
@@ -161,9 +164,9 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
 TEST(CommandLine, SetsUpEachCommandThatItsHelpLists) {
   const std::string help = Gpuman({"--help"}).out;
   for (const char* name :
-       {"run",   "status",  "proclist",   "update", "restart", "remove", "logs",   "events",
-        "gpu",   "config",  "completion", "submit", "queue",   "job",    "cancel", "info",
-        "stats", "reserve", "quota",      "health", "top",     "metrics"}) {
+       {"run",   "status",  "proclist",   "update", "restart", "remove",  "logs",   "events",
+        "gpu",   "config",  "completion", "submit", "queue",   "job",     "cancel", "info",
+        "stats", "reserve", "quota",      "health", "top",     "metrics", "mig"}) {
     EXPECT_THAT(help, HasSubstr(std::string("\n  ") + name + " "));
     const auto outcome = Gpuman({name, "--help"});
     EXPECT_EQ(outcome.status, 0) << name;

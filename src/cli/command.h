@@ -43,6 +43,7 @@ void AddDevice(const Registry& registry);
 void AddHealth(const Registry& registry);
 void AddTop(const Registry& registry);
 void AddMetrics(const Registry& registry);
+void AddMig(const Registry& registry);
 void AddGpu(const Registry& registry);
 void AddConfig(const Registry& registry);
 void AddCompletion(const Registry& registry);

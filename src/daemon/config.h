@@ -115,6 +115,10 @@ struct Config {
   } device;
 
   struct {
+    base::Millis check{30'000};  // between two looks at the GPUs that something was asked of
+  } mig;
+
+  struct {
     base::Millis initial_delay{1000};
     base::Millis max_delay{300'000};
     std::uint32_t max_restarts = 0;  // 0: without end

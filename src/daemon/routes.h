@@ -13,6 +13,7 @@ void AddJobRoutes(http::Router& router, Service& service);         // jobs and t
 void AddHealthRoutes(http::Router& router, Service& service);      // what is wrong with the GPUs
 void AddDeviceRoutes(http::Router& router, Service& service);      // settings of the GPUs
 void AddMetricsRoutes(http::Router& router, Service& service);     // for Prometheus
+void AddMigRoutes(http::Router& router, Service& service);         // what the GPUs are split into
 void AddShareRoutes(http::Router& router, Service& service);       // who takes turns on which GPU
 void AddSubmissionRoutes(http::Router& router, Service& service);  // into the queue
 void AddQueueRoutes(http::Router& router, Service& service);       // the queue, and what is done to its jobs

@@ -124,6 +124,7 @@ void AddAllRoutes(http::Router& router, Service& service) {
   AddHealthRoutes(router, service);
   AddDeviceRoutes(router, service);
   AddMetricsRoutes(router, service);
+  AddMigRoutes(router, service);
   AddShareRoutes(router, service);
   AddSubmissionRoutes(router, service);
   AddQueueRoutes(router, service);

@@ -70,6 +70,7 @@ Service::~Service() {
   shims_.reset();
   if (sampler_) sampler_->Stop();
   if (device_worker_ && !device_worker_->Stop(config_.sampling.call_limit)) left_a_thread_ = true;
+  if (mig_) mig_->Stop();
   supervisor_.reset();
   notifications_.reset();
   workers_.join();
@@ -161,6 +162,7 @@ base::Result<> Service::Begin() {
   BeginDevices(contents.settings);
   BeginSampling();
   notifications_->Begin(std::exchange(contents.outbox, {}), contents.last_outbox_number);
+  BeginMig(contents.settings);
   BeginHealth(contents.settings);  // a reboot ends faults, which is told
   supervisor_->Adopt(std::move(contents));
 
@@ -191,6 +193,7 @@ void Service::BeginSampling() {
       guard_->SetInventory(inventory);
       health_->OnInventory(inventory);
       devices_->OnInventory(inventory);
+      mig_->OnInventory();
       ReadKernelLog();
       ExpectContexts();
       for (const auto* job : supervisor_->Active()) SetLedger(*job);
@@ -230,10 +233,10 @@ void Service::BeginSampling() {
 
 bool Service::AllSampled() const {
   const auto& gpus = guard_->inventory().gpus;
-  return std::all_of(gpus.begin(), gpus.end(), [&](const gpu::Gpu& gpu) {
-    const auto* status = guard_->Find(gpu.uuid);
-    return status && status->sample.taken_at != base::MonoTime{};
-  });
+  return mig_->has_looked() && std::all_of(gpus.begin(), gpus.end(), [&](const gpu::Gpu& gpu) {
+           const auto* status = guard_->Find(gpu.uuid);
+           return status && status->sample.taken_at != base::MonoTime{};
+         });
 }
 
 void Service::BecomeReady() {
@@ -304,6 +307,7 @@ void Service::Reconfigure(const Config& config) {
   suspender_->SetSettings(SuspenderSettingsOf(config_));
   health_->SetSettings(config_.health.monitor);
   SetUpDevices();
+  mig_->SetPeriod(config_.mig.check);
   if (sharer_) sharer_->SetSettings(config_.share);
   for (const auto* job : supervisor_->Active()) SetLedger(*job);
   TellQueueBooks();

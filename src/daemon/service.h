@@ -30,6 +30,7 @@
 #include "daemon/health/monitors.h"
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
+#include "daemon/mig/manager.h"
 #include "daemon/queue/dispatcher.h"
 #include "daemon/queue/queue_state.h"
 #include "daemon/queue/stats.h"
@@ -63,7 +64,8 @@ class Service final : private jobs::SupervisorHost,
                       private DispatcherHost,
                       private SharerHost,
                       private HealthHost,
-                      private DeviceHost {
+                      private DeviceHost,
+                      private MigHost {
  public:
   // Claims the state directory, opens the store, listens, picks up the jobs, and begins to sample.
   static base::Result<std::unique_ptr<Service>> Start(boost::asio::io_context& loop, const Config& config,
@@ -75,7 +77,9 @@ class Service final : private jobs::SupervisorHost,
   // Takes what can change without a restart: everything but paths and HTTP limits.
   void Reconfigure(const Config& config);
   // A driver call has not come back and its thread cannot be joined: the process must end by _exit.
-  bool left_a_thread() const { return left_a_thread_ || sampler_->left_a_thread(); }
+  bool left_a_thread() const {
+    return left_a_thread_ || sampler_->left_a_thread() || (mig_ && mig_->left_a_thread());
+  }
 
   // --- For the routes ---
   boost::asio::io_context& loop() { return loop_; }
@@ -96,6 +100,7 @@ class Service final : private jobs::SupervisorHost,
   void TellDeviceChange(const DeviceReport& report, const std::string& by);
   // For Prometheus; without what is there for dcgm-exporter's dashboards unless `with_dcgm`.
   std::string MetricsText(bool with_dcgm);
+  MigManager& mig() { return *mig_; }
   Sharer* sharer() { return sharer_.get(); }  // null: there is no shim
   // Only where there is a sharer. Until the next start, or reload.
   void SetShare(share::Settings settings);
@@ -218,10 +223,19 @@ class Service final : private jobs::SupervisorHost,
   metrics::Job MetricsOf(const jobs::Job& job);
   std::vector<metrics::Shared> SharedMetrics();
   metrics::Queue QueueMetrics() const;
+  // MigHost
+  void KeepMig(jobs::Settings entries, std::function<void(base::Result<>)> done) override;
+  void TellMig(const gpu::Gpu& gpu, const char* kind, const std::string& text) override;
+  const gpu::Inventory& GpusToSplit() override { return guard_->inventory(); }
+  void OnSplit() override;
+  void BeginMig(const jobs::Settings& settings);
 
   // DispatcherHost
   const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }
-  bool IsUnhealthy(const std::string& gpu) override { return health_->IsUnhealthy(gpu); }
+  // Nothing new starts on it.
+  bool IsUnhealthy(const std::string& gpu) override {
+    return health_->IsUnhealthy(gpu) || mig_->IsSplit(gpu);
+  }
   std::string NameOfUser(uid_t uid) override { return names_.Of(uid); }
   const std::set<std::string>& ProtectedNames() override { return protected_names_; }
   bool IsPreempted(base::JobId job) override;
@@ -272,6 +286,7 @@ class Service final : private jobs::SupervisorHost,
   std::map<base::JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU, where all processes count
   std::unique_ptr<Suspender> suspender_;
   std::unique_ptr<HealthMonitors> health_;
+  std::unique_ptr<MigManager> mig_;
   bool kernel_log_read_ = false;
   std::unique_ptr<device::Worker> device_worker_;
   std::unique_ptr<Devices> devices_;

@@ -119,7 +119,7 @@ std::optional<std::string> Service::HealthyBeside(const gpu::Gpu& gpu) const {
   base::Bytes most{};
   for (const auto& [uuid, status] : guard_->Statuses()) {
     if (uuid == gpu.uuid || status.gpu.name != gpu.name || status.sample.state != gpu::GpuState::kOk ||
-        health_->IsUnhealthy(uuid) || !JobsOn(status).empty() || books_.state.drained.contains(uuid))
+        IsUnhealthy(uuid) || !JobsOn(status).empty() || books_.state.drained.contains(uuid))
       continue;
     const base::Bytes free = status.sample.memory ? status.sample.memory->free : base::Bytes{};
     if (free <= most) continue;

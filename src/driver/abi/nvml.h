@@ -11,8 +11,12 @@ namespace gpuman::driver::abi {
 
 struct nvmlDevice_st;
 struct nvmlEventSet_st;
+struct nvmlGpuInstance_st;
+struct nvmlComputeInstance_st;
 using nvmlDevice_t = nvmlDevice_st*;
 using nvmlEventSet_t = nvmlEventSet_st*;
+using nvmlGpuInstance_t = nvmlGpuInstance_st*;
+using nvmlComputeInstance_t = nvmlComputeInstance_st*;
 
 // The numbers of nvmlReturn_t, with what nvmlErrorString says.
 #define GPUMAN_NVML_RETURNS(X)                                                     \
@@ -189,6 +193,29 @@ inline constexpr unsigned NVML_INIT_FLAG_NO_ATTACH = 2;
 inline constexpr unsigned NVML_DEVICE_MIG_DISABLE = 0;
 inline constexpr unsigned NVML_DEVICE_MIG_ENABLE = 1;
 
+// What a profile of a GPU instance is asked for by; what it is created by is nvmlGpuInstanceProfileInfo_t::id.
+inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_1_SLICE = 0;
+inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_2_SLICE = 1;
+inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_3_SLICE = 2;
+inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_4_SLICE = 3;
+inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_7_SLICE = 4;
+inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_8_SLICE = 5;
+inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_6_SLICE = 6;
+inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1 = 7;  // with media engines
+inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_2_SLICE_REV1 = 8;
+inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV2 = 9;  // with twice the memory
+
+// The same of compute instances.
+inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE = 0;
+inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_2_SLICE = 1;
+inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_3_SLICE = 2;
+inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_4_SLICE = 3;
+inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_7_SLICE = 4;
+inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_8_SLICE = 5;
+inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_6_SLICE = 6;
+inline constexpr unsigned NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1 = 7;
+inline constexpr unsigned NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED = 0;
+
 // Memory of a process that the driver cannot tell.
 inline constexpr unsigned long long NVML_VALUE_NOT_AVAILABLE = ~0ull;
 // Instance ids of a process on a device without MIG.
@@ -360,6 +387,65 @@ struct nvmlEventData_t {
   unsigned gpuInstanceId, computeInstanceId;
 };
 
+struct nvmlGpuInstancePlacement_t {
+  unsigned start, size;  // slices of memory
+};
+
+struct nvmlGpuInstanceProfileInfo_t {
+  unsigned id;
+  unsigned isP2pSupported;
+  unsigned sliceCount;     // of the multiprocessors
+  unsigned instanceCount;  // most that a device can have
+  unsigned multiprocessorCount;
+  unsigned copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
+  unsigned long long memorySizeMB;
+};
+
+struct nvmlGpuInstanceProfileInfo_v2_t {
+  unsigned version;
+  unsigned id;
+  unsigned isP2pSupported;
+  unsigned sliceCount;
+  unsigned instanceCount;
+  unsigned multiprocessorCount;
+  unsigned copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
+  unsigned long long memorySizeMB;
+  char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];  // "MIG 1g.10gb"
+};
+inline constexpr unsigned nvmlGpuInstanceProfileInfo_v2 = StructVersion<nvmlGpuInstanceProfileInfo_v2_t>(2);
+
+struct nvmlGpuInstanceInfo_t {
+  nvmlDevice_t device;
+  unsigned id, profileId;
+  nvmlGpuInstancePlacement_t placement;
+};
+
+struct nvmlComputeInstancePlacement_t {
+  unsigned start, size;  // slices of multiprocessors, within the GPU instance
+};
+
+struct nvmlComputeInstanceProfileInfo_t {
+  unsigned id;
+  unsigned sliceCount;
+  unsigned instanceCount;
+  unsigned multiprocessorCount;
+  unsigned sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+};
+
+struct nvmlComputeInstanceInfo_t {
+  nvmlDevice_t device;
+  nvmlGpuInstance_t gpuInstance;
+  unsigned id, profileId;
+  nvmlComputeInstancePlacement_t placement;
+};
+
+struct nvmlDeviceAttributes_t {  // of a MIG device
+  unsigned multiprocessorCount;
+  unsigned sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+  unsigned gpuInstanceSliceCount, computeInstanceSliceCount;
+  unsigned long long memorySizeMB;
+};
+
 // Every function, as X(since, name, parameters): the first driver branch that exports it (0: any that
 // matters, from the change log of the NVML documentation), its symbol and its parameter types. All return
 // nvmlReturn_t. One line each: the build reads names and branches from here.
@@ -484,6 +570,22 @@ struct nvmlEventData_t {
   X(450, nvmlDeviceGetMaxMigDeviceCount, (nvmlDevice_t, unsigned*)) \
   X(450, nvmlDeviceGetMigDeviceHandleByIndex, (nvmlDevice_t, unsigned, nvmlDevice_t*)) \
   X(450, nvmlDeviceGetDeviceHandleFromMigDeviceHandle, (nvmlDevice_t, nvmlDevice_t*)) \
+  X(450, nvmlDeviceGetAttributes_v2, (nvmlDevice_t, nvmlDeviceAttributes_t*)) \
+  X(450, nvmlDeviceGetGpuInstanceProfileInfo, (nvmlDevice_t, unsigned, nvmlGpuInstanceProfileInfo_t*)) \
+  X(510, nvmlDeviceGetGpuInstanceProfileInfoV, (nvmlDevice_t, unsigned, nvmlGpuInstanceProfileInfo_v2_t*)) \
+  X(470, nvmlDeviceGetGpuInstancePossiblePlacements_v2, (nvmlDevice_t, unsigned, nvmlGpuInstancePlacement_t*, unsigned*)) \
+  X(450, nvmlDeviceGetGpuInstanceRemainingCapacity, (nvmlDevice_t, unsigned, unsigned*)) \
+  X(450, nvmlDeviceCreateGpuInstance, (nvmlDevice_t, unsigned, nvmlGpuInstance_t*)) \
+  X(470, nvmlDeviceCreateGpuInstanceWithPlacement, (nvmlDevice_t, unsigned, const nvmlGpuInstancePlacement_t*, nvmlGpuInstance_t*)) \
+  X(450, nvmlGpuInstanceDestroy, (nvmlGpuInstance_t)) \
+  X(450, nvmlDeviceGetGpuInstances, (nvmlDevice_t, unsigned, nvmlGpuInstance_t*, unsigned*)) \
+  X(450, nvmlDeviceGetGpuInstanceById, (nvmlDevice_t, unsigned, nvmlGpuInstance_t*)) \
+  X(450, nvmlGpuInstanceGetInfo, (nvmlGpuInstance_t, nvmlGpuInstanceInfo_t*)) \
+  X(450, nvmlGpuInstanceGetComputeInstanceProfileInfo, (nvmlGpuInstance_t, unsigned, unsigned, nvmlComputeInstanceProfileInfo_t*)) \
+  X(450, nvmlGpuInstanceCreateComputeInstance, (nvmlGpuInstance_t, unsigned, nvmlComputeInstance_t*)) \
+  X(450, nvmlComputeInstanceDestroy, (nvmlComputeInstance_t)) \
+  X(450, nvmlGpuInstanceGetComputeInstances, (nvmlGpuInstance_t, unsigned, nvmlComputeInstance_t*, unsigned*)) \
+  X(460, nvmlComputeInstanceGetInfo_v2, (nvmlComputeInstance_t, nvmlComputeInstanceInfo_t*)) \
   X(0, nvmlEventSetCreate, (nvmlEventSet_t*)) \
   X(0, nvmlDeviceRegisterEvents, (nvmlDevice_t, unsigned long long, nvmlEventSet_t)) \
   X(0, nvmlDeviceGetSupportedEventTypes, (nvmlDevice_t, unsigned long long*)) \

@@ -1,0 +1,153 @@
+#include "daemon/mig/manager.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "mig/record.h"
+
+namespace gpuman::daemon {
+namespace {
+
+//   "mig/GPU-…"     {"enabled":true,"instances":["3g.71gb"],"v":1}
+constexpr std::string_view kKey = "mig/";
+
+std::string TextOf(const mig::Wanted& wanted) {
+  if (!wanted.enabled) return "MIG mode off";
+  if (wanted.items.empty()) return "MIG mode on, no instances";
+  std::vector<std::string> items;
+  for (const auto& item : wanted.items) items.push_back(mig::FormatItem(item));
+  return fmt::format("{}", fmt::join(items, " "));
+}
+
+}  // namespace
+
+void MigManager::Recall(const jobs::Settings& settings) {
+  for (const auto& [key, text] : settings) {
+    if (!text || !key.starts_with(kKey)) continue;
+    auto wanted = mig::ParseRecord(*text);
+    if (!wanted) {
+      spdlog::warn("{}: {}", key, wanted.error().message);
+      continue;
+    }
+    wanted_[key.substr(kKey.size())] = std::move(*wanted);
+  }
+}
+
+void MigManager::SetPeriod(base::Millis period) {
+  period_ = period;
+  Wait();
+}
+
+void MigManager::Wait() {
+  timer_.expires_after(period_);
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
+    Check();
+    Wait();
+  });
+}
+
+void MigManager::Look(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigLook>&)> then) {
+  const auto looks = std::make_shared<std::vector<MigLook>>();  // shared by the thread's work and the loop's
+  thread_.Run([looks, gpus = std::move(gpus)] { *looks = LookAt(gpus); },
+              [looks, then = std::move(then)] { then(*looks); });
+}
+
+void MigManager::Plan(std::vector<MigOrder> orders, Answer then) {
+  const auto plans = std::make_shared<base::Result<std::vector<MigOutcome>>>();  // as above
+  thread_.Run([plans, orders = std::move(orders)] { *plans = PlanOrders(orders); },
+              [plans, then = std::move(then)] { then(std::move(*plans)); });
+}
+
+void MigManager::Apply(std::vector<MigOrder> orders, bool forget, Answer then) {
+  const auto done = std::make_shared<base::Result<std::vector<MigOutcome>>>();  // as above
+  thread_.Run([done, orders = std::move(orders)] { *done = ApplyOrders(orders); },
+              [this, done, forget, then = std::move(then)] {
+                if (!*done) return then(std::move(*done));
+                Keep(std::move(**done), forget, then);
+              });
+}
+
+void MigManager::Keep(std::vector<MigOutcome> outcomes, bool forget, Answer then) {
+  jobs::Settings entries;
+  for (const auto& outcome : outcomes) {
+    if (!outcome.done) continue;
+    told_.erase(outcome.gpu.uuid);
+    if (outcome.needs_reset.empty()) split_[outcome.gpu.uuid] = outcome.wanted.enabled;
+    const std::string key = std::string(kKey) + outcome.gpu.uuid;
+    if (forget) {
+      wanted_.erase(outcome.gpu.uuid);
+      entries[key] = std::nullopt;
+    } else {
+      wanted_[outcome.gpu.uuid] = outcome.wanted;
+      entries[key] = mig::SerializeRecord(outcome.wanted);
+    }
+    if (!outcome.needs_reset.empty())
+      host_.TellMig(outcome.gpu, "mig_needs_reset", outcome.needs_reset);
+    else if (!outcome.plan.steps.empty())
+      host_.TellMig(outcome.gpu, "mig_changed", TextOf(outcome.wanted));
+  }
+  if (entries.empty()) return then(std::move(outcomes));
+  host_.OnSplit();
+  host_.KeepMig(std::move(entries), [outcomes = std::move(outcomes),
+                                     then = std::move(then)](base::Result<> written) mutable {
+    if (!written)
+      return then(base::Fail(std::move(written.error()).In("it is done, and will not outlast a reset")));
+    then(std::move(outcomes));
+  });
+}
+
+const mig::Wanted* MigManager::WantedOf(const std::string& uuid) const {
+  const auto it = wanted_.find(uuid);
+  return it == wanted_.end() ? nullptr : &it->second;
+}
+
+bool MigManager::IsSplit(const std::string& uuid) const {
+  const auto it = split_.find(uuid);
+  return it != split_.end() && it->second;
+}
+
+void MigManager::Check() {
+  if (checking_) return;
+  const auto& gpus = host_.GpusToSplit().gpus;
+  if (gpus.empty()) has_looked_ = true;
+  if (gpus.empty()) return;
+  std::vector<MigOrder> orders;
+  for (const auto& gpu : gpus)
+    if (const auto* wanted = WantedOf(gpu.uuid); wanted && wanted->enabled)
+      orders.push_back({gpu, {}, *wanted});
+  checking_ = true;
+  const auto check = std::make_shared<MigCheck>();  // shared by the thread's work and the loop's
+  thread_.Run([check, gpus, orders = std::move(orders)] { *check = CheckGpus(gpus, orders); },
+              [this, check] { OnChecked(*check); });
+}
+
+void MigManager::OnChecked(const MigCheck& check) {
+  checking_ = false;
+  OnRestored(check.lost);
+  const bool is_news = !has_looked_ || split_ != check.split;
+  has_looked_ = true;
+  split_ = check.split;
+  if (is_news) host_.OnSplit();
+}
+
+void MigManager::OnRestored(const std::vector<MigOutcome>& outcomes) {
+  for (const auto& outcome : outcomes) {
+    const auto& uuid = outcome.gpu.uuid;
+    if (outcome.done && outcome.needs_reset.empty()) {
+      told_.erase(uuid);
+      host_.TellMig(outcome.gpu, "mig_restored", TextOf(outcome.wanted));
+      continue;
+    }
+    const bool waits = outcome.error && outcome.error->code == base::ErrorCode::kConflict;
+    const std::string text = outcome.error ? outcome.error->message : outcome.needs_reset;
+    if (std::exchange(told_[uuid], text) == text) continue;
+    host_.TellMig(outcome.gpu, waits ? "mig_waits" : outcome.error ? "mig_failed" : "mig_needs_reset", text);
+  }
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,75 @@
+// What the GPUs are split into and are to be split into: asks the driver on a thread of its own, keeps what
+// was asked for on the disk, and makes it again after a reset, a reboot or a reload of the driver took it.
+//
+// Lives on the event loop; not thread-safe.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/mig/driver_thread.h"
+#include "daemon/mig/orders.h"
+#include "jobs/store.h"
+
+namespace gpuman::daemon {
+
+class MigHost {
+ public:
+  virtual ~MigHost() = default;
+  // nullopt: to be deleted. `done` when it is on the disk, or cannot be.
+  virtual void KeepMig(jobs::Settings entries, std::function<void(base::Result<>)> done) = 0;
+  // kind: mig_changed, mig_needs_reset, mig_restored, mig_waits, mig_failed.
+  virtual void TellMig(const gpu::Gpu& gpu, const char* kind, const std::string& text) = 0;
+  virtual const gpu::Inventory& GpusToSplit() = 0;
+  // It is known which GPUs are in MIG mode, or known anew.
+  virtual void OnSplit() = 0;
+};
+
+class MigManager {
+ public:
+  // `host` must outlive this object.
+  MigManager(boost::asio::io_context& loop, MigHost& host) : host_(host), thread_(loop), timer_(loop) {}
+
+  // What an earlier daemon kept. Call once, before anything else.
+  void Recall(const jobs::Settings& settings);
+  // Between two looks at the GPUs.
+  void SetPeriod(base::Millis period);
+  void OnInventory() { Check(); }
+  void Stop() { thread_.Stop(); }
+  // Whether it is in MIG mode, as far as is known: such a GPU takes no program as a whole.
+  bool IsSplit(const std::string& uuid) const;
+  bool has_looked() const { return has_looked_; }
+  bool left_a_thread() const { return thread_.left_a_thread(); }
+
+  void Look(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigLook>&)> then);
+  using Answer = std::function<void(base::Result<std::vector<MigOutcome>>)>;
+  void Plan(std::vector<MigOrder> orders, Answer then);
+  // Answers when it is done and what is to be kept up is on the disk. `forget`: nothing is.
+  void Apply(std::vector<MigOrder> orders, bool forget, Answer then);
+
+  // nullptr: nothing was asked for.
+  const mig::Wanted* WantedOf(const std::string& uuid) const;
+
+ private:
+  void Check();
+  void Wait();
+  void OnChecked(const MigCheck& check);
+  void OnRestored(const std::vector<MigOutcome>& outcomes);
+  void Keep(std::vector<MigOutcome> outcomes, bool forget, Answer then);
+
+  MigHost& host_;
+  DriverThread thread_;
+  boost::asio::steady_timer timer_;
+  base::Millis period_{30'000};
+  bool checking_ = false;
+  bool has_looked_ = false;
+  std::map<std::string, bool> split_;          // by UUID
+  std::map<std::string, mig::Wanted> wanted_;  // by UUID
+  std::map<std::string, std::string> told_;    // of what waits or fails, once
+};
+
+}  // namespace gpuman::daemon

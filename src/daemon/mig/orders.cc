@@ -1,0 +1,155 @@
+#include "daemon/mig/orders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <set>
+
+#include "mig/reader.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using base::ErrorCode;
+
+// Loaded anew each time: after a reload of the driver an older one is of no use, and while the sampler has
+// it, it costs nothing.
+base::Result<std::unique_ptr<driver::Nvml>> Load() {
+  auto nvml = driver::Nvml::Load();
+  if (!nvml) return base::Fail(nvml.error());
+  return std::move(*nvml);
+}
+
+std::optional<unsigned> ParseHex(std::string_view text) {
+  if (text.starts_with("0x") || text.starts_with("0X")) text.remove_prefix(2);
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+base::Result<bool> IsFor(const driver::Nvml& nvml, const MigOrder& order) {
+  if (order.filters.empty()) return true;
+  GPUMAN_ASSIGN(auto* const device, nvml.DeviceByUuid(order.gpu.uuid));
+  driver::abi::nvmlPciInfo_t pci{};
+  GPUMAN_TRY(GPUMAN_MIG_CALL(nvml, nvmlDeviceGetPciInfo_v3, device, &pci));
+  for (const auto& filter : order.filters) {
+    const auto id = ParseHex(filter);
+    if (!id)
+      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no PCI device id", filter),
+                        "such as 0x233510DE, of an H200");
+    if (*id == pci.pciDeviceId) return true;
+  }
+  return false;
+}
+
+base::Result<std::vector<MigOutcome>> Plan(const driver::Nvml& nvml, const std::vector<MigOrder>& orders) {
+  std::vector<MigOutcome> outcomes;
+  std::set<std::string> seen;
+  for (const auto& order : orders) {
+    GPUMAN_ASSIGN(const bool is_for_it, IsFor(nvml, order));
+    if (!is_for_it) continue;
+    if (!seen.insert(order.gpu.uuid).second)
+      return base::Fail(ErrorCode::kInvalidArgument,
+                        fmt::format("two entries are for GPU {}", order.gpu.index));
+    MigOutcome outcome{order.gpu, order.wanted, {}, {}, false, "", {}};
+    if (auto device = mig::ReadDevice(nvml, order.gpu.uuid)) {
+      outcome.before = std::move(*device);
+      auto plan = mig::MakePlan(outcome.before, order.wanted);
+      if (plan)
+        outcome.plan = std::move(*plan);
+      else
+        outcome.error = std::move(plan.error());
+    } else {
+      outcome.error = std::move(device.error());
+    }
+    outcomes.push_back(std::move(outcome));
+  }
+  if (outcomes.empty())
+    return base::Fail(ErrorCode::kNotFound, "no GPU of this machine is what an entry is for");
+  std::sort(outcomes.begin(), outcomes.end(),
+            [](const auto& a, const auto& b) { return a.gpu.index < b.gpu.index; });
+  return outcomes;
+}
+
+bool IsHeldUp(const MigOutcome& outcome) {
+  return !outcome.plan.steps.empty() && !outcome.plan.in_the_way.empty();
+}
+
+void Carry(const driver::Nvml& nvml, MigOutcome& outcome) {
+  auto applied = mig::Apply(nvml, outcome.gpu.uuid, outcome.wanted);
+  if (!applied) {
+    outcome.error = std::move(applied.error());
+    return;
+  }
+  outcome.done = true;
+  outcome.needs_reset = std::move(applied->needs_reset);
+}
+
+}  // namespace
+
+std::vector<MigLook> LookAt(const std::vector<gpu::Gpu>& gpus) {
+  std::vector<MigLook> looks;
+  auto nvml = Load();
+  for (const auto& gpu : gpus)
+    looks.push_back({gpu, nvml ? mig::ReadDevice(**nvml, gpu.uuid)
+                               : base::Result<mig::Device>(tl::unexpected(nvml.error()))});
+  return looks;
+}
+
+base::Result<std::vector<MigOutcome>> PlanOrders(const std::vector<MigOrder>& orders) {
+  GPUMAN_ASSIGN(const auto nvml, Load());
+  return Plan(*nvml, orders);
+}
+
+base::Result<std::vector<MigOutcome>> ApplyOrders(const std::vector<MigOrder>& orders) {
+  GPUMAN_ASSIGN(const auto nvml, Load());
+  GPUMAN_ASSIGN(auto outcomes, Plan(*nvml, orders));
+  bool may = true;
+  for (auto& outcome : outcomes) {
+    if (!outcome.error && IsHeldUp(outcome)) outcome.error = mig::InTheWay(outcome.plan);
+    may = may && !outcome.error;
+  }
+  for (auto& outcome : outcomes) {
+    if (!may) break;
+    Carry(*nvml, outcome);
+    may = outcome.done;
+  }
+  return outcomes;
+}
+
+namespace {
+
+std::vector<MigOutcome> RestoreLost(const driver::Nvml& nvml, const std::vector<MigOrder>& orders) {
+  auto outcomes =
+      orders.empty() ? std::vector<MigOutcome>() : Plan(nvml, orders).value_or(std::vector<MigOutcome>());
+  std::vector<MigOutcome> lost;
+  for (auto& outcome : outcomes) {
+    if (outcome.error || !mig::IsLost(outcome.before, outcome.wanted)) continue;
+    if (IsHeldUp(outcome))
+      outcome.error = mig::InTheWay(outcome.plan);
+    else
+      Carry(nvml, outcome);
+    lost.push_back(std::move(outcome));
+  }
+  return lost;
+}
+
+}  // namespace
+
+MigCheck CheckGpus(const std::vector<gpu::Gpu>& gpus, const std::vector<MigOrder>& orders) {
+  MigCheck check;
+  auto nvml = Load();
+  if (!nvml) return check;
+  check.lost = RestoreLost(**nvml, orders);
+  for (const auto& gpu : gpus) {
+    const auto device = (*nvml)->DeviceByUuid(gpu.uuid);
+    if (!device) continue;
+    if (const auto mode = (*nvml)->MigMode(*device)) check.split[gpu.uuid] = mode->enabled;
+  }
+  return check;
+}
+
+}  // namespace gpuman::daemon

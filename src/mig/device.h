@@ -1,0 +1,78 @@
+// What a GPU says about splitting itself into instances (MIG), and what it is split into now. Values.
+//
+// A GPU instance takes slices of the memory, at places that its profile allows, and slices of the
+// multiprocessors with them. Compute instances share the multiprocessors of one GPU instance out; programs
+// run in those. Words and rules are NVIDIA's (Multi-Instance GPU User Guide).
+#pragma once
+
+#include <sys/types.h>
+
+#include <compare>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace gpuman::mig {
+
+struct Placement {
+  unsigned start = 0, size = 0;  // slices of memory
+  unsigned End() const { return start + size; }
+  friend auto operator<=>(const Placement&, const Placement&) = default;
+};
+
+struct Engines {
+  unsigned decoders = 0, encoders = 0, jpegs = 0, ofas = 0;
+  friend auto operator<=>(const Engines&, const Engines&) = default;
+};
+
+struct Profile {
+  std::string name;  // "3g.40gb", "1g.10gb+me"
+  unsigned id = 0;   // what the driver creates it by
+  unsigned slices = 0;
+  unsigned most = 0;  // instances of it that a device can have
+  unsigned multiprocessors = 0;
+  base::Bytes memory;
+  Engines engines;
+  std::vector<Placement> placements;
+  friend bool operator==(const Profile&, const Profile&) = default;
+};
+
+// The profiles of one device. What they say is all that is known of it, so a kind of device that nobody has
+// seen yet is planned for like the others.
+using Geometry = std::vector<Profile>;
+
+struct ComputeInstance {
+  unsigned id = 0;
+  unsigned slices = 0;
+  std::string uuid;  // "MIG-…"; empty: not known
+  friend bool operator==(const ComputeInstance&, const ComputeInstance&) = default;
+};
+
+struct GpuInstance {
+  unsigned id = 0;
+  std::size_t profile = 0;  // index into the geometry
+  Placement placement;
+  std::vector<ComputeInstance> compute;
+  friend bool operator==(const GpuInstance&, const GpuInstance&) = default;
+};
+
+struct Process {
+  pid_t pid = 0;
+  std::string name;                    // empty: not known
+  std::optional<unsigned> instance{};  // the GPU instance that it runs in
+  std::optional<unsigned> compute{};   // the compute instance of that
+  friend bool operator==(const Process&, const Process&) = default;
+};
+
+struct Device {
+  bool enabled = false;  // MIG mode, as it is and as it will be after the next reset
+  bool pending = false;
+  Geometry geometry;
+  std::vector<GpuInstance> instances;
+  std::vector<Process> processes;
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+}  // namespace gpuman::mig

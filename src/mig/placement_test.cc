@@ -1,0 +1,184 @@
+// Held against an enumeration that shares nothing with the search: it walks the slices of the memory from the
+// first to the last and puts down, at each, nothing or what may start there.
+#include "mig/placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "mig/tables_test.h"
+
+namespace gpuman::mig {
+namespace {
+
+using sim::MigKind;
+using sim::MigProfile;
+using testing::HasSubstr;
+
+constexpr unsigned kMemorySlices = 8;
+constexpr std::size_t kMostInstances = 7;
+
+struct Arrangement {
+  std::vector<unsigned> counts;                      // by profile
+  std::uint32_t taken = 0;                           // bits: slices of the memory
+  std::vector<std::pair<unsigned, unsigned>> seats;  // profile, start
+};
+
+bool IsWithin(std::span<const MigProfile> rows, const std::vector<unsigned>& counts) {
+  unsigned decoders = 0, jpegs = 0, ofas = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (counts[i] > rows[i].most) return false;
+    decoders += counts[i] * rows[i].decoders;
+    jpegs += counts[i] * rows[i].jpegs;
+    ofas += counts[i] * rows[i].ofas;
+  }
+  const auto& whole = rows.back();
+  return decoders <= whole.decoders && jpegs <= whole.jpegs && ofas <= whole.ofas;
+}
+
+void Walk(std::span<const MigProfile> rows, unsigned slice, Arrangement& now, std::vector<Arrangement>& all) {
+  if (slice >= kMemorySlices) {
+    if (IsWithin(rows, now.counts)) all.push_back(now);
+    return;
+  }
+  Walk(rows, slice + 1, now, all);
+  for (unsigned i = 0; i < rows.size(); ++i) {
+    if ((rows[i].starts >> slice & 1) == 0) continue;
+    ++now.counts[i];
+    now.seats.emplace_back(i, slice);
+    Walk(rows, slice + rows[i].size, now, all);
+    now.seats.pop_back();
+    --now.counts[i];
+  }
+}
+
+std::vector<Arrangement> Arrangements(std::span<const MigProfile> rows) {
+  Arrangement none{std::vector<unsigned>(rows.size()), 0, {}};
+  std::vector<Arrangement> all;
+  Walk(rows, 0, none, all);
+  return all;
+}
+
+// Every multiset of at most `left` more profiles from `first` on.
+template <typename Visit>
+void EachMultiset(std::size_t profiles, std::size_t first, std::size_t left, std::vector<std::size_t>& chosen,
+                  const Visit& visit) {
+  visit(chosen);
+  for (std::size_t i = first; left > 0 && i < profiles; ++i) {
+    chosen.push_back(i);
+    EachMultiset(profiles, i, left - 1, chosen, visit);
+    chosen.pop_back();
+  }
+}
+
+std::vector<unsigned> CountsOf(const std::vector<std::size_t>& chosen, std::size_t profiles) {
+  std::vector<unsigned> counts(profiles);
+  for (const auto i : chosen) ++counts[i];
+  return counts;
+}
+
+void ExpectValid(const Geometry& geometry, const std::vector<std::size_t>& chosen,
+                 const std::vector<Seat>& seats) {
+  ASSERT_EQ(seats.size(), chosen.size());
+  std::uint32_t taken = 0;
+  for (std::size_t i = 0; i < seats.size(); ++i) {
+    EXPECT_EQ(seats[i].profile, chosen[i]);
+    EXPECT_THAT(geometry[chosen[i]].placements, testing::Contains(seats[i].placement));
+    const std::uint32_t bits = ((1u << seats[i].placement.size) - 1) << seats[i].placement.start;
+    EXPECT_EQ(taken & bits, 0u);
+    taken |= bits;
+  }
+}
+
+class EveryMultiset : public testing::TestWithParam<MigKind> {};
+
+TEST_P(EveryMultiset, IsPlacedExactlyWhereTheTablesHaveAnArrangementOfIt) {
+  const auto rows = sim::MigProfiles(GetParam());
+  const Geometry geometry = GeometryOf(GetParam());
+  std::set<std::vector<unsigned>> possible;
+  for (const auto& each : Arrangements(rows)) possible.insert(each.counts);
+  std::size_t found = 0, refused = 0;
+  std::vector<std::size_t> chosen;
+  EachMultiset(rows.size(), 0, kMostInstances, chosen, [&](const std::vector<std::size_t>& profiles) {
+    const auto seats = Place(geometry, {}, profiles);
+    ASSERT_EQ(seats.has_value(), possible.contains(CountsOf(profiles, rows.size())))
+        << testing::PrintToString(profiles);
+    ++(seats ? found : refused);
+    if (seats)
+      ExpectValid(geometry, profiles, *seats);
+    else
+      EXPECT_EQ(WhyNot(geometry, profiles).code, base::ErrorCode::kUnsatisfiable);
+  });
+  // Nothing that has an arrangement was left out for being too long.
+  EXPECT_EQ(found, possible.size());
+  EXPECT_GT(refused, found);
+}
+
+TEST_P(EveryMultiset, IsPlacedBesideWhatIsThereExactlyWhereSomeArrangementHasBoth) {
+  const auto rows = sim::MigProfiles(GetParam());
+  const Geometry geometry = GeometryOf(GetParam());
+  // What can be added to each instance at each of its places.
+  std::map<std::pair<unsigned, unsigned>, std::set<std::vector<unsigned>>> beside;
+  for (const auto& each : Arrangements(rows)) {
+    for (const auto& seat : each.seats) {
+      auto counts = each.counts;
+      --counts[seat.first];
+      beside[seat].insert(counts);
+    }
+  }
+  for (const auto& [seat, possible] : beside) {
+    const std::vector<Seat> taken = {{seat.first, {seat.second, rows[seat.first].size}}};
+    std::vector<std::size_t> chosen;
+    EachMultiset(rows.size(), 0, 4, chosen, [&](const std::vector<std::size_t>& profiles) {
+      ASSERT_EQ(Place(geometry, taken, profiles).has_value(),
+                possible.contains(CountsOf(profiles, rows.size())))
+          << rows[seat.first].name << " at " << seat.second << ", " << testing::PrintToString(profiles);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Geometries, EveryMultiset,
+                         testing::Values(MigKind::kA30, MigKind::kA100With40, MigKind::kA100With80,
+                                         MigKind::kH100With80, MigKind::kH100With94, MigKind::kH100With96,
+                                         MigKind::kH200));
+
+// NVIDIA's guide draws the ways to split an A100 fully with its five plain profiles.
+TEST(Arrangements, OfAnA100AreTheNineteenThatAreKnown) {
+  std::vector<MigProfile> plain;
+  for (const auto& row : sim::MigProfiles(MigKind::kA100With40))
+    if (std::string_view(row.name) != "1g.5gb+me" && std::string_view(row.name) != "1g.10gb")
+      plain.push_back(row);
+  const auto all = Arrangements(plain);
+  const auto is_part = [](const Arrangement& a, const Arrangement& b) {
+    return a.seats.size() < b.seats.size() &&
+           std::includes(b.seats.begin(), b.seats.end(), a.seats.begin(), a.seats.end());
+  };
+  std::vector<Arrangement> sorted = all;
+  for (auto& each : sorted) std::sort(each.seats.begin(), each.seats.end());
+  const auto full = std::count_if(sorted.begin(), sorted.end(), [&](const Arrangement& each) {
+    return std::none_of(sorted.begin(), sorted.end(),
+                        [&](const Arrangement& other) { return is_part(each, other); });
+  });
+  EXPECT_EQ(full, 19);
+}
+
+std::string Why(MigKind kind, const std::vector<std::size_t>& profiles) {
+  const Geometry geometry = GeometryOf(kind);
+  EXPECT_FALSE(Place(geometry, {}, profiles));
+  return WhyNot(geometry, profiles).message;
+}
+
+TEST(WhyNot, SaysWhatThereIsTooMuchOf) {
+  EXPECT_EQ(Why(MigKind::kH200, {4, 4, 4}), "3 of 3g.71gb are too many: a GPU takes 2");
+  EXPECT_EQ(Why(MigKind::kH200, {1, 1}), "2 of 1g.18gb+me are too many: a GPU takes 1");
+  EXPECT_EQ(Why(MigKind::kH200, {6, 0}), "the instances need 9 slices of memory, and the GPU has 8");
+  EXPECT_THAT(Why(MigKind::kA30, {1, 3}), HasSubstr("they need 2 OFA engines and the GPU has 1"));
+  EXPECT_THAT(Why(MigKind::kA100With40, {5, 0, 0, 0, 0}), HasSubstr("wherever each of them is put"));
+}
+
+TEST(Place, ADeviceWithoutProfilesTakesNothing) { EXPECT_EQ(Place({}, {}, {})->size(), 0u); }
+
+}  // namespace
+}  // namespace gpuman::mig

@@ -1,0 +1,278 @@
+#include "mig/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <tuple>
+
+#include "base/words.h"
+#include "mig/placement.h"
+
+namespace gpuman::mig {
+namespace {
+
+constexpr base::Words<StepKind, 6> kKinds{{{StepKind::kDestroyCompute, "destroy_compute"},
+                                           {StepKind::kDestroyGpu, "destroy_gpu"},
+                                           {StepKind::kDisable, "disable"},
+                                           {StepKind::kEnable, "enable"},
+                                           {StepKind::kCreateGpu, "create_gpu"},
+                                           {StepKind::kCreateCompute, "create_compute"}}};
+
+using Mask = std::uint32_t;
+constexpr std::size_t kMostInstances = 16;  // of a device; the biggest of today takes 7
+
+bool IsBusy(const Device& device, const GpuInstance& instance) {
+  return std::any_of(device.processes.begin(), device.processes.end(),
+                     [&](const Process& process) { return process.instance == instance.id; });
+}
+
+bool IsBusy(const Device& device, const GpuInstance& instance, const ComputeInstance& compute) {
+  return std::any_of(device.processes.begin(), device.processes.end(), [&](const Process& process) {
+    return process.instance == instance.id && process.compute.value_or(compute.id) == compute.id;
+  });
+}
+
+// What becomes of the compute instances of a GPU instance that stays.
+struct ComputeChange {
+  std::vector<ComputeInstance> gone;
+  std::vector<unsigned> missing;  // slices, the biggest first
+  unsigned busy = 0;              // of those that go
+  auto Cost() const { return std::tuple(busy, gone.size(), missing.size()); }
+};
+
+ComputeChange ChangeCompute(const Device& device, const GpuInstance& instance, std::vector<unsigned> wanted) {
+  ComputeChange change;
+  auto now = instance.compute;
+  // Those in use are the first to be kept.
+  std::stable_partition(now.begin(), now.end(),
+                        [&](const ComputeInstance& each) { return IsBusy(device, instance, each); });
+  for (const auto& each : now) {
+    const auto same = std::find(wanted.begin(), wanted.end(), each.slices);
+    if (same != wanted.end()) {
+      wanted.erase(same);
+      continue;
+    }
+    change.busy += IsBusy(device, instance, each) ? 1 : 0;
+    change.gone.push_back(each);
+  }
+  std::sort(wanted.begin(), wanted.end(), std::greater<>());
+  change.missing = std::move(wanted);
+  return change;
+}
+
+// A way to get there: which instances stay and as what, and where the others come to lie.
+struct Way {
+  std::vector<std::pair<std::size_t, ComputeChange>> kept;  // instances of the device, by index
+  std::vector<std::size_t> gone;
+  std::vector<std::pair<WantedInstance, Placement>> made;
+  using Cost = std::tuple<unsigned, std::size_t, std::size_t>;
+  Cost cost;  // busy ones that go; GPU instances destroyed; compute instances changed
+};
+
+class Planner {
+ public:
+  Planner(const Device& device, std::vector<WantedInstance> wanted)
+      : device_(device), wanted_(std::move(wanted)) {}
+
+  std::optional<Way> Best() {
+    std::optional<Way> best;
+    const std::size_t count = std::min(device_.instances.size(), kMostInstances);
+    for (Mask kept = 0; kept < Mask{1} << count; ++kept) {
+      auto way = Try(kept);
+      if (way && (!best || way->cost < best->cost)) best = std::move(way);
+    }
+    return best;
+  }
+
+ private:
+  // Of the wanted ones with this profile, the one that changes the compute instances the least.
+  std::optional<std::pair<std::size_t, ComputeChange>> Match(const GpuInstance& instance,
+                                                             const std::vector<bool>& matched) const {
+    std::optional<std::pair<std::size_t, ComputeChange>> best;
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      if (matched[i] || wanted_[i].profile != instance.profile) continue;
+      auto change = ChangeCompute(device_, instance, wanted_[i].compute);
+      if (!best || change.Cost() < best->second.Cost()) best = {i, std::move(change)};
+    }
+    return best;
+  }
+
+  std::optional<Way> Try(Mask mask) const {
+    Way way;
+    std::vector<bool> matched(wanted_.size());
+    std::vector<Seat> seats;
+    unsigned busy = 0;
+    std::size_t compute = 0;
+    for (std::size_t i = 0; i < device_.instances.size(); ++i) {
+      const auto& instance = device_.instances[i];
+      if (i >= kMostInstances || (mask >> i & 1) == 0) {
+        way.gone.push_back(i);
+        busy += IsBusy(device_, instance) ? 1 : 0;
+        continue;
+      }
+      auto match = Match(instance, matched);
+      if (!match) return std::nullopt;
+      matched[match->first] = true;
+      busy += match->second.busy;
+      compute += match->second.gone.size() + match->second.missing.size();
+      seats.push_back({instance.profile, instance.placement});
+      way.kept.emplace_back(i, std::move(match->second));
+    }
+    std::vector<WantedInstance> rest;
+    std::vector<std::size_t> profiles;
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      if (matched[i]) continue;
+      rest.push_back(wanted_[i]);
+      profiles.push_back(wanted_[i].profile);
+    }
+    const auto places = Place(device_.geometry, seats, profiles);
+    if (!places) return std::nullopt;
+    for (std::size_t i = 0; i < rest.size(); ++i) way.made.emplace_back(rest[i], (*places)[i].placement);
+    way.cost = {busy, way.gone.size(), compute};
+    return way;
+  }
+
+  const Device& device_;
+  const std::vector<WantedInstance> wanted_;
+};
+
+void DestroyCompute(const GpuInstance& instance, const ComputeInstance& compute, Plan& plan) {
+  plan.steps.push_back({StepKind::kDestroyCompute, instance.profile, instance.placement, instance.id,
+                        compute.id, compute.slices});
+}
+
+void DestroyGpu(const GpuInstance& instance, Plan& plan) {
+  for (const auto& compute : instance.compute) DestroyCompute(instance, compute, plan);
+  plan.steps.push_back({StepKind::kDestroyGpu, instance.profile, instance.placement, instance.id});
+}
+
+void CreateCompute(std::size_t profile, const Placement& placement, std::span<const unsigned> compute,
+                   Plan& plan) {
+  for (const unsigned slices : compute)
+    plan.steps.push_back({StepKind::kCreateCompute, profile, placement, 0, 0, slices});
+}
+
+void AddInTheWay(const Device& device, const std::function<bool(const Process&)>& is_hit, Plan& plan) {
+  for (const auto& process : device.processes)
+    if (is_hit(process)) plan.in_the_way.push_back(process);
+}
+
+Plan PlanOf(const Device& device, Way way) {
+  Plan plan;
+  std::set<std::pair<unsigned, unsigned>> gone;  // compute instances, by GPU instance
+  std::set<unsigned> gone_whole;
+  // Compute instances first, wherever they are.
+  for (const auto& [index, change] : way.kept) {
+    const auto& instance = device.instances[index];
+    plan.kept.push_back(instance.id);
+    for (const auto& compute : change.gone) {
+      DestroyCompute(instance, compute, plan);
+      gone.emplace(instance.id, compute.id);
+    }
+  }
+  for (const auto index : way.gone) {
+    gone_whole.insert(device.instances[index].id);
+    DestroyGpu(device.instances[index], plan);
+  }
+  AddInTheWay(
+      device,
+      [&](const Process& process) {
+        if (!process.instance) return false;
+        if (gone_whole.contains(*process.instance)) return true;
+        return std::any_of(gone.begin(), gone.end(), [&](const auto& each) {
+          return each.first == *process.instance && process.compute.value_or(each.second) == each.second;
+        });
+      },
+      plan);
+  for (const auto& [index, change] : way.kept)
+    CreateCompute(device.instances[index].profile, device.instances[index].placement, change.missing, plan);
+  std::stable_sort(way.made.begin(), way.made.end(), [](const auto& a, const auto& b) {
+    return std::pair(b.second.size, a.second.start) < std::pair(a.second.size, b.second.start);
+  });
+  for (const auto& [wanted, placement] : way.made) {
+    plan.steps.push_back({StepKind::kCreateGpu, wanted.profile, placement});
+    CreateCompute(wanted.profile, placement, wanted.compute, plan);
+  }
+  return plan;
+}
+
+Plan PlanToDisable(const Device& device) {
+  Plan plan;
+  for (const auto& instance : device.instances) DestroyGpu(instance, plan);
+  if (device.enabled || device.pending) {
+    plan.steps.push_back({StepKind::kDisable});
+    AddInTheWay(
+        device, [](const Process&) { return true; }, plan);
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::string_view ToString(StepKind kind) { return base::WordOf(kKinds, kind); }
+
+base::Result<Plan> MakePlan(const Device& device, const Wanted& wanted) {
+  if (!wanted.enabled) {
+    if (!wanted.items.empty())
+      return base::Fail(base::ErrorCode::kInvalidArgument, "instances need MIG mode on");
+    return PlanToDisable(device);
+  }
+  GPUMAN_ASSIGN(auto instances, Resolve(device.geometry, wanted.items));
+  std::vector<std::size_t> profiles;
+  for (const auto& instance : instances) profiles.push_back(instance.profile);
+  auto way = Planner(device, std::move(instances)).Best();
+  // Without any that stays there are the most places: what fits then is found by keeping none.
+  if (!way) return base::Fail(WhyNot(device.geometry, profiles));
+  Plan plan = PlanOf(device, std::move(*way));
+  if (!device.enabled || !device.pending) {
+    plan.steps.insert(plan.steps.begin(), {StepKind::kEnable});
+    plan.in_the_way = device.processes;
+  }
+  return plan;
+}
+
+bool IsLost(const Device& device, const Wanted& wanted) {
+  if (!wanted.enabled) return false;
+  if (!device.enabled) return !device.pending;
+  return device.instances.empty() && !wanted.items.empty();
+}
+
+std::string Describe(const Geometry& geometry, const Step& step) {
+  const auto name = [&] { return geometry[step.profile].name; };
+  const auto part = [&] {
+    const bool is_whole = step.slices == geometry[step.profile].slices;
+    return is_whole ? std::string("the compute instance")
+                    : fmt::format("a compute instance of {} slice(s)", step.slices);
+  };
+  const auto where = [&] { return fmt::format("{} at slice {}", name(), step.placement.start); };
+  switch (step.kind) {
+    case StepKind::kDestroyCompute:
+      return fmt::format("destroy {} of {}", part(), where());
+    case StepKind::kDestroyGpu:
+      return fmt::format("destroy {}", where());
+    case StepKind::kDisable:
+      return "turn MIG mode off";
+    case StepKind::kEnable:
+      return "turn MIG mode on";
+    case StepKind::kCreateGpu:
+      return fmt::format("create {}", where());
+    case StepKind::kCreateCompute:
+      return fmt::format("create {} of {}", part(), where());
+  }
+  return "";
+}
+
+base::Error InTheWay(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const auto& process : plan.in_the_way)
+    names.push_back(process.name.empty() ? std::to_string(process.pid)
+                                         : fmt::format("{} ({})", process.pid, process.name));
+  return {base::ErrorCode::kConflict,
+          fmt::format("{} process(es) run where something has to change: {}", names.size(),
+                      fmt::join(names, ", ")),
+          "end them, or wait until they have ended; gpuman mig plan shows the steps"};
+}
+
+}  // namespace gpuman::mig

@@ -1,0 +1,47 @@
+// Reads through NVML what a GPU can be split into and what it is split into. An edge: calls may hang.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "driver/nvml.h"
+#include "mig/device.h"
+
+namespace gpuman::mig {
+
+// kNotSupported: it cannot be split. kPermissionDenied: the driver tells this to root alone.
+base::Result<Device> ReadDevice(const driver::Nvml& nvml, const std::string& uuid);
+
+// The handle of the GPU instance at this place; kNotFound: there is none.
+base::Result<driver::abi::nvmlGpuInstance_t> FindInstance(const driver::Nvml& nvml, driver::NvmlDevice device,
+                                                          const Profile& profile, const Placement& placement);
+
+// A kind of compute instance that a GPU instance can have.
+struct ComputeProfile {
+  unsigned id = 0;
+  unsigned slices = 0;
+  unsigned most = 0;
+  unsigned multiprocessors = 0;
+};
+base::Result<std::vector<ComputeProfile>> ComputeProfilesOf(const driver::Nvml& nvml,
+                                                            driver::abi::nvmlGpuInstance_t instance);
+base::Result<std::vector<driver::abi::nvmlComputeInstance_t>> ComputesOf(
+    const driver::Nvml& nvml, driver::abi::nvmlGpuInstance_t instance, const ComputeProfile& profile);
+
+// The result of a call that has none but its status; a function that this driver lacks is null.
+template <typename... Parameters, typename... Arguments>
+base::Result<> Call(const char* name, driver::abi::nvmlReturn_t (*function)(Parameters...),
+                    Arguments... arguments) {
+  const auto status =
+      function == nullptr ? driver::abi::NVML_ERROR_FUNCTION_NOT_FOUND : function(arguments...);
+  if (status == driver::abi::NVML_SUCCESS) return {};
+  return base::Fail(driver::Nvml::Describe(name, status));
+}
+#define GPUMAN_MIG_CALL(nvml, function, ...) \
+  ::gpuman::mig::Call(#function, (nvml).calls().function __VA_OPT__(, ) __VA_ARGS__)
+
+// What the tools name a profile where the driver does not say it: its slices, and its eighths of the GPU's
+// memory in GiB. `special`: what comes after, "+me".
+std::string NameOf(unsigned slices, base::Bytes memory, base::Bytes whole, const std::string& special);
+
+}  // namespace gpuman::mig

@@ -1,0 +1,21 @@
+// What is stored of what a GPU is to be split into: one JSON object on one line, with its version.
+//
+//   {"enabled":true,"instances":["3g.71gb","2x1g.18gb"],"v":1}
+//
+// Pure functions; thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "mig/layout.h"
+
+namespace gpuman::mig {
+
+std::string SerializeRecord(const Wanted& wanted);
+
+// kCorrupt for what SerializeRecord of this version did not write.
+base::Result<Wanted> ParseRecord(std::string_view text);
+
+}  // namespace gpuman::mig
