@@ -81,6 +81,24 @@ base::Result<HealthReport> Client::AcknowledgeHealth(const HealthAcknowledgement
   return Ask<HealthReport>({"POST", "/v1/health/acknowledge", Encode(what)});
 }
 
+base::Result<MpsReport> Client::Mps() const { return Ask<MpsReport>({"GET", "/v1/mps", {}}); }
+
+base::Result<MpsReport> Client::StartMps(const MpsOrder& order) const {
+  return Ask<MpsReport>({"POST", "/v1/mps/start", Encode(order)}, Patient());
+}
+
+base::Result<MpsReport> Client::StopMps(const MpsStop& order) const {
+  return Ask<MpsReport>({"POST", "/v1/mps/stop", Encode(order)}, Patient());
+}
+
+base::Result<MpsReport> Client::LimitMps(const MpsOrder& order) const {
+  return Ask<MpsReport>({"POST", "/v1/mps/limit", Encode(order)}, Patient());
+}
+
+base::Result<MpsReport> Client::TerminateMps(const MpsTermination& order) const {
+  return Ask<MpsReport>({"POST", "/v1/mps/terminate", Encode(order)}, Patient());
+}
+
 base::Result<ShareView> Client::Share() const { return Ask<ShareView>({"GET", "/v1/share", {}}); }
 
 base::Result<ShareView> Client::SetShare(const ShareUpdate& update) const {

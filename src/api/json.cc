@@ -7,6 +7,7 @@
 #include "api/json_codec.h"
 #include "api/json_fields.h"
 #include "api/json_health.h"
+#include "api/json_mps.h"
 #include "api/json_share.h"
 #include "api/json_types.h"
 
@@ -175,6 +176,10 @@ Json ToJson(const EventList& value) { return fields::Write(value); }
 Json ToJson(const VersionView& value) { return fields::Write(value); }
 Json ToJson(const HealthReport& value) { return fields::Write(value); }
 Json ToJson(const HealthAcknowledgement& value) { return fields::Write(value); }
+Json ToJson(const MpsReport& value) { return fields::Write(value); }
+Json ToJson(const MpsOrder& value) { return fields::Write(value); }
+Json ToJson(const MpsStop& value) { return fields::Write(value); }
+Json ToJson(const MpsTermination& value) { return fields::Write(value); }
 Json ToJson(const ShareUpdate& value) { return fields::Write(value); }
 Json ToJson(const ShareView& value) { return fields::Write(value); }
 
@@ -215,6 +220,10 @@ GPUMAN_CODEC(ShareUpdate);
 GPUMAN_CODEC(ShareView);
 GPUMAN_CODEC(HealthReport);
 GPUMAN_CODEC(HealthAcknowledgement);
+GPUMAN_CODEC(MpsReport);
+GPUMAN_CODEC(MpsOrder);
+GPUMAN_CODEC(MpsStop);
+GPUMAN_CODEC(MpsTermination);
 #undef GPUMAN_CODEC
 template std::string Encode<base::Error>(const base::Error&);
 

@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "api/health_types.h"
+#include "api/mps_types.h"
 #include "api/share_types.h"
 #include "api/types.h"
 #include "base/result.h"
@@ -45,6 +46,10 @@ Json ToJson(const ShareUpdate& value);
 Json ToJson(const ShareView& value);
 Json ToJson(const HealthReport& value);
 Json ToJson(const HealthAcknowledgement& value);
+Json ToJson(const MpsReport& value);
+Json ToJson(const MpsOrder& value);
+Json ToJson(const MpsStop& value);
+Json ToJson(const MpsTermination& value);
 Json ToJson(const base::Error& error);  // {"error":{"code":…,"message":…,"hint":…}}
 
 // For T any of the above except base::Error and ProcessView. kInvalidArgument with the path.

@@ -26,6 +26,8 @@ void Fields(V& v, T& x) {
   v("share", x.share);
   v("weight", x.weight);
   v("oversubscribe", x.oversubscribe);
+  v.Changed("mps", x.mps, false);
+  v.Option("mps_threads", x.mps_threads);
 }
 
 template <typename V, typename T>
@@ -138,6 +140,8 @@ void Fields(V& v, T& x) {
   v("share", x.share);
   v("weight", x.weight);
   v("oversubscribe", x.oversubscribe);
+  v("mps", x.mps);
+  v("mps_threads", x.mps_threads);
   v("restart", x.restart);
   v.Group("memory", [&](auto& m) {
     m("limit", x.memory.limit);

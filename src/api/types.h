@@ -61,7 +61,9 @@ struct RunRequest {
   bool preload = true;                // false: the guard alone
   bool share = false;  // its memory may leave the GPU and come back, and it takes turns where not all fit
   double weight = 1;   // of its turns, 0.001 to 1000
-  bool oversubscribe = false;  // one process may have more than its GPU, in managed memory
+  bool oversubscribe = false;         // one process may have more than its GPU, in managed memory
+  bool mps = false;                   // its programs are clients of its GPU's MPS server
+  std::optional<double> mps_threads;  // of the GPU's threads, percent, for each of them
 };
 
 // PATCH /v1/jobs/ID: absent fields stay as they are.
@@ -104,6 +106,8 @@ struct JobView {
   bool share = false;
   double weight = 1;
   bool oversubscribe = false;
+  bool mps = false;
+  std::optional<double> mps_threads;
   RestartPolicy restart = RestartPolicy::kNo;
   JobMemory memory;
   std::optional<int> exit_code;

@@ -28,6 +28,7 @@ constexpr std::array kCommands{
     Command{"submit", &AddSubmit},   Command{"queue", &AddQueue},     Command{"job", &AddJob},
     Command{"cancel", &AddCancel},   Command{"info", &AddInfo},       Command{"stats", &AddStats},
     Command{"reserve", &AddReserve}, Command{"quota", &AddQuota},     Command{"health", &AddHealth},
+    Command{"mps", &AddMps},         Command{"doctor", &AddDoctor},
 };
 
 // The command that is asked for, or all of them for help, completion and misspellings: setting up options is

@@ -40,6 +40,8 @@ void AddLogs(const Registry& registry);
 void AddEvents(const Registry& registry);
 void AddShare(const Registry& registry);
 void AddHealth(const Registry& registry);
+void AddMps(const Registry& registry);
+void AddDoctor(const Registry& registry);
 void AddGpu(const Registry& registry);
 void AddConfig(const Registry& registry);
 void AddCompletion(const Registry& registry);

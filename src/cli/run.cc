@@ -41,6 +41,8 @@ base::Result<std::vector<std::string>> SubmitOptionsOf(const RunFlags& flags) {
   if (o.no_preload) words.emplace_back("--no-preload");
   if (o.share) words.emplace_back("--share");
   if (o.oversubscribe) words.emplace_back("--oversubscribe");
+  if (o.mps) words.emplace_back("--mps");
+  add("--mps-threads", o.mps_threads);
   return words;
 }
 
@@ -132,6 +134,12 @@ void AddRun(const Registry& registry) {
       ->check(CLI::Range(0.001, 1000.0).description(""));
   run->add_flag("--oversubscribe", o.oversubscribe,
                 "Let one process have more memory than its GPU: the driver pages it, slowly");
+  run->add_flag(
+      "--mps", o.mps,
+      "Make its programs clients of its GPU's MPS server, beside those of other jobs (gpuman mps start)");
+  run->add_option("--mps-threads", o.mps_threads,
+                  "The same, and each of them may use so much of the GPU's threads: 25%")
+      ->type_name("PERCENT");
   run->add_option("-c,--command", o.command,
                   "The command as one string, which means what it means to /bin/sh")
       ->type_name("STRING");

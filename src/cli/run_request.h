@@ -23,6 +23,8 @@ struct RunOptions {
   bool share = false;
   double weight = 1;
   bool oversubscribe = false;
+  bool mps = false;
+  std::optional<std::string> mps_threads;  // "25%"
 };
 
 // What the job takes over from the shell it was started in.

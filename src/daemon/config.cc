@@ -218,6 +218,15 @@ void ReadHealth(TomlReader& in, Config& config) {
   }
 }
 
+void ReadMps(TomlReader& in, MpsSettings& mps) {
+  in.Text("mps.control", mps.control, true);
+  if (!mps.control.empty() && mps.control.front() != '/')
+    in.Problem(in.Take("mps.control"), "mps.control", "takes the whole path of nvidia-cuda-mps-control");
+  in.Flag("mps.auto_start", mps.auto_start);
+  in.Flag("mps.restart", mps.restart);
+  in.Time("mps.look", mps.look, Millis(100), Millis(600'000));
+}
+
 void ReadHttp(TomlReader& in, Config& config) {
   in.Size("http.max_body", config.http.max_body, base::KiB(64), base::GiB(1));
   in.Count("http.connections", config.http.connections, 8, 100'000);
@@ -240,6 +249,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadJobs(in, config);
   ReadQueue(in, config);
   ReadHealth(in, config);
+  ReadMps(in, config.mps);
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);
   ReadNotify(in, config.notify);

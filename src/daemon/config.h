@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "daemon/config_mps.h"
 #include "health/monitor.h"
 #include "notify/settings.h"
 #include "queue/settings.h"
@@ -104,6 +105,8 @@ struct Config {
     std::filesystem::path kernel_log = "/dev/kmsg";  // empty: not read
     OnUnhealthy on_unhealthy = OnUnhealthy::kTell;
   } health;
+
+  MpsSettings mps;
 
   struct {
     base::Millis initial_delay{1000};

@@ -10,6 +10,7 @@ namespace gpuman::daemon {
 void AddViewRoutes(http::Router& router, Service& service);        // version, status, gpus
 void AddJobRoutes(http::Router& router, Service& service);         // jobs and their logs
 void AddHealthRoutes(http::Router& router, Service& service);      // what is wrong with the GPUs
+void AddMpsRoutes(http::Router& router, Service& service);         // MPS servers and their clients
 void AddShareRoutes(http::Router& router, Service& service);       // who takes turns on which GPU
 void AddSubmissionRoutes(http::Router& router, Service& service);  // into the queue
 void AddQueueRoutes(http::Router& router, Service& service);       // the queue, and what is done to its jobs

@@ -118,6 +118,7 @@ void AddAllRoutes(http::Router& router, Service& service) {
   AddViewRoutes(router, service);
   AddJobRoutes(router, service);
   AddHealthRoutes(router, service);
+  AddMpsRoutes(router, service);
   AddShareRoutes(router, service);
   AddSubmissionRoutes(router, service);
   AddQueueRoutes(router, service);

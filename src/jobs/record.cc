@@ -93,6 +93,8 @@ void PutRequest(Json& json, const Job& job, const Job& usual) {
   PutUnless(json, "share", job.share, usual.share);
   PutUnless(json, "weight", job.weight, usual.weight);
   PutUnless(json, "oversubscribe", job.oversubscribe, usual.oversubscribe);
+  PutUnless(json, "mps", job.mps, usual.mps);
+  PutUnless(json, "mps_threads", job.mps_threads, usual.mps_threads);
   PutSize(json, "memory", job.memory);
   PutSize(json, "soft", job.soft);
   if (job.grace) json["grace_ms"] = job.grace->count();
@@ -168,6 +170,8 @@ void GetRequest(const JsonMembers& json, Job& job) {
   Get(json, "share", job.share);
   Get(json, "weight", job.weight);
   Get(json, "oversubscribe", job.oversubscribe);
+  Get(json, "mps", job.mps);
+  Get(json, "mps_threads", job.mps_threads);
   Get(json, "queued", job.queued);
   Get(json, "array", job.array.array.value);
   Get(json, "array_task", job.array.task);

@@ -1,13 +1,16 @@
 #include "mps/control.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <sstream>
+#include <string_view>
 #include <thread>
 
 #include "base/file.h"
+#include "base/run_command.h"
 #include "mps/answers.h"
-#include "mps/command.h"
 #include "mps/rivals.h"
 
 namespace gpuman::mps {
@@ -24,13 +27,27 @@ constexpr int kDevice = 0;  // each daemon has one GPU
 // A server of clients that do not leave is ended after this.
 constexpr const char *kQuit = "quit", *kQuitNow = "quit -t 5";
 
+// How programs and libraries are found, and the places; nothing that would make it a client of something
+// else.
+std::vector<std::string> EnvironmentOf(const Places& places, const std::string& uuid) {
+  std::vector<std::string> environment;
+  for (char** entry = ::environ; entry && *entry; ++entry) {
+    const std::string_view text(*entry);
+    const auto name = text.substr(0, text.find('='));
+    if (name == "PATH" || name == "LD_LIBRARY_PATH" || name == "HOME" || name.starts_with("GPUMAN_SIM_") ||
+        name.ends_with("SAN_OPTIONS"))
+      environment.emplace_back(text);
+  }
+  for (const auto& [name, value] : DaemonVariables(places, uuid)) environment.push_back(name + "=" + value);
+  return environment;
+}
+
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 
 Result<std::string> Control::Ask(const std::string& uuid, const std::string& command) const {
-  Command asked{program_, {}, DaemonVariables(PlacesFor(uuid), uuid), command + "\n"};
-  auto answer = RunCommand(asked);
+  auto answer = base::RunCommand({program_, {}, EnvironmentOf(PlacesFor(uuid), uuid), command + "\n"});
   if (!answer) return Fail(std::move(answer.error()).In(command));
   if (answer->status != 0)
     return Fail(ErrorCode::kUnavailable,
@@ -53,7 +70,7 @@ Result<base::ProcessId> Control::Start(const std::string& uuid, const Limits& li
   for (const auto& directory : {places.pipe, places.logs}) GPUMAN_TRY(base::MakeDirectories(directory, 0755));
   std::string said;
   if (!ControlAt(FindControls(table_), places.pipe)) {
-    GPUMAN_ASSIGN(const auto started, RunCommand({program_, {"-d"}, DaemonVariables(places, uuid)}));
+    GPUMAN_ASSIGN(const auto started, base::RunCommand({program_, {"-d"}, EnvironmentOf(places, uuid), {}}));
     said = FirstLine(started.output);
     if (started.status != 0)
       return Fail(ErrorCode::kUnavailable,
@@ -148,6 +165,17 @@ Result<> Control::Stop(const std::string& uuid, base::ProcessId daemon, bool for
               fmt::format("the control daemon (pid {}) was told to end and has not yet: it waits for clients",
                           daemon.pid),
               "gpuman mps status shows them; gpuman mps stop --force ends them");
+}
+
+Result<std::filesystem::path> FindControl(const std::string& search_path) {
+  std::istringstream folders(search_path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const auto path = std::filesystem::path(folder) / "nvidia-cuda-mps-control";
+    if (!folder.empty() && ::access(path.c_str(), X_OK) == 0) return path;
+  }
+  return Fail(ErrorCode::kNotSupported, "there is no nvidia-cuda-mps-control in the daemon's PATH",
+              "it comes with the driver (Debian: nvidia-cuda-mps, Ubuntu: nvidia-compute-utils); or set "
+              "mps.control in gpumand.toml");
 }
 
 }  // namespace gpuman::mps

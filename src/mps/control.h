@@ -66,4 +66,7 @@ class Control {
   const base::ProcessTable& table_;
 };
 
+// The first in PATH; kNotSupported where it is in none of its folders.
+base::Result<std::filesystem::path> FindControl(const std::string& search_path);
+
 }  // namespace gpuman::mps

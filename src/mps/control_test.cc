@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
 
 #include "base/temp_dir.h"
 #include "mps/rivals.h"
@@ -63,6 +66,16 @@ TEST_F(MpsControl, ARefusedTerminationSaysWhatWasAnswered) {
   const auto refused = control_.Terminate(kUuid, 1, 2);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("not found"));
+}
+
+TEST(MpsControlProgram, IsTheFirstInThePath) {
+  const base::TempDir dir;
+  EXPECT_EQ(FindControl(dir.path().string() + ":/nowhere").error().code, base::ErrorCode::kNotSupported);
+  const auto program = dir.path() / "nvidia-cuda-mps-control";
+  std::ofstream(program) << "#!/bin/sh\n";
+  EXPECT_FALSE(FindControl(dir.path().string()));  // it cannot be executed
+  ASSERT_EQ(::chmod(program.c_str(), 0755), 0);
+  EXPECT_EQ(*FindControl("/nowhere::" + dir.path().string()), program);
 }
 
 }  // namespace

@@ -110,6 +110,7 @@ Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest
   job.share = asked.share;
   job.weight = asked.weight;
   job.oversubscribe = asked.oversubscribe;
+  GPUMAN_TRY(TakeMps(asked.mps, asked.mps_threads, job));
   return job;
 }
 

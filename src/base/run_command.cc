@@ -1,4 +1,4 @@
-#include "mps/command.h"
+#include "base/run_command.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,28 +13,18 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <sstream>
+#include <optional>
 #include <string_view>
 
 #include "base/fd.h"
 #include "base/spawn_setup.h"
 
-namespace gpuman::mps {
+namespace gpuman::base {
 namespace {
 
-using base::ErrorCode;
-using base::Fail;
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kMostOutput = std::size_t{1} << 20;
-constexpr const char* kControl = "nvidia-cuda-mps-control";
-
-// How programs and libraries are found; nothing that would make it a client of something else.
-bool IsPassedOn(std::string_view entry) {
-  const auto name = entry.substr(0, entry.find('='));
-  return name == "PATH" || name == "LD_LIBRARY_PATH" || name == "HOME" || name.starts_with("GPUMAN_SIM_") ||
-         name.ends_with("SAN_OPTIONS");
-}
 
 std::vector<char*> Pointers(std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -43,29 +33,26 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-base::Result<pid_t> Spawn(const Command& command, int theirs) {
-  std::vector<std::string> words{command.program.string()}, environment;
+Result<pid_t> Spawn(const Command& command, int theirs) {
+  std::vector<std::string> words{command.program.string()}, environment = command.environment;
   words.insert(words.end(), command.arguments.begin(), command.arguments.end());
-  for (char** entry = ::environ; entry && *entry; ++entry)
-    if (IsPassedOn(*entry)) environment.emplace_back(*entry);
-  for (const auto& [name, value] : command.variables) environment.push_back(name + "=" + value);
   const auto argv = Pointers(words);
   const auto envp = Pointers(environment);
-  base::SpawnSetup setup;
+  SpawnSetup setup;
   for (int number = 0; number < 3; ++number) setup.Give(theirs, number);
   setup.CloseFrom(3);
   pid_t pid = 0;
   const int error = ::posix_spawn(&pid, command.program.c_str(), setup.actions(), setup.attributes(),
                                   argv.data(), envp.data());
-  if (error != 0) return base::FailSystem(error, fmt::format("starting {}", command.program.string()));
+  if (error != 0) return FailSystem(error, fmt::format("starting {}", command.program.string()));
   return pid;
 }
 
 // Reads until `pid` has ended and what it wrote is there, or the time is over.
-std::optional<int> Collect(pid_t pid, int ours, Clock::time_point until, std::string& output) {
+std::optional<int> Collect(pid_t pid, int ours, Steady::time_point until, std::string& output) {
   constexpr int kStep = 5;  // ms: a program in the background may keep the other end open
   std::array<char, 4096> buffer{};
-  for (std::optional<int> ended; Clock::now() < until;) {
+  for (std::optional<int> ended; Steady::now() < until;) {
     pollfd wait{ours, POLLIN, 0};
     ::poll(&wait, 1, ended ? 0 : kStep);
     const auto got = ::recv(ours, buffer.data(), buffer.size(), MSG_DONTWAIT);
@@ -85,42 +72,31 @@ std::optional<int> Collect(pid_t pid, int ours, Clock::time_point until, std::st
 
 }  // namespace
 
-base::Result<Finished> RunCommand(const Command& command) {
+Result<Finished> RunCommand(const Command& command) {
   std::array<int, 2> pair{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
-    return base::FailSystem(errno, "making a socket");
-  const base::Fd ours(pair[0]);
+    return FailSystem(errno, "making a socket");
+  const Fd ours(pair[0]);
   // Above the numbers that the child takes.
-  base::Fd theirs(::fcntl(pair[1], F_DUPFD_CLOEXEC, 3));
+  Fd theirs(::fcntl(pair[1], F_DUPFD_CLOEXEC, 3));
   ::close(pair[1]);
-  if (!theirs.ok()) return base::FailSystem(errno, "duplicating a descriptor");
+  if (!theirs.ok()) return FailSystem(errno, "duplicating a descriptor");
   GPUMAN_ASSIGN(const pid_t pid, Spawn(command, theirs.get()));
   theirs.Close();
   (void)::send(ours.get(), command.input.data(), command.input.size(), MSG_NOSIGNAL);
   ::shutdown(ours.get(), SHUT_WR);
   Finished finished;
-  const auto status = Collect(pid, ours.get(), Clock::now() + command.limit, finished.output);
+  const auto status = Collect(pid, ours.get(), Steady::now() + command.limit, finished.output);
   if (!status) {
     ::kill(pid, SIGKILL);
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }
     return Fail(ErrorCode::kTimeout,
                 fmt::format("{} took longer than {}", command.program.filename().string(),
-                            base::FormatDuration(command.limit)));
+                            FormatDuration(command.limit)));
   }
   finished.status = *status;
   return finished;
 }
 
-base::Result<std::filesystem::path> FindControl(const std::string& search_path) {
-  std::istringstream folders(search_path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const auto path = std::filesystem::path(folder) / kControl;
-    if (!folder.empty() && ::access(path.c_str(), X_OK) == 0) return path;
-  }
-  return Fail(ErrorCode::kNotSupported, "there is no nvidia-cuda-mps-control in the daemon's PATH",
-              "it comes with the driver (Debian: nvidia-cuda-mps, Ubuntu: nvidia-compute-utils); or set "
-              "mps.control in gpumand.toml");
-}
-
-}  // namespace gpuman::mps
+}  // namespace gpuman::base

@@ -7,16 +7,15 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "mps/places.h"
 
-namespace gpuman::mps {
+namespace gpuman::base {
 
 struct Command {
   std::filesystem::path program;
-  std::vector<std::string> arguments{};  // after its name
-  Variables variables{};                 // on top of how programs and libraries are found
+  std::vector<std::string> arguments{};    // after its name
+  std::vector<std::string> environment{};  // "NAME=value", all of it
   std::string input{};
-  base::Millis limit{10'000};  // then it is killed
+  Millis limit{10'000};  // then it is killed
 };
 
 struct Finished {
@@ -26,9 +25,6 @@ struct Finished {
 
 // Blocks. What the program leaves behind in the background does not hold it up. kNotFound: there is no such
 // program; kTimeout: it took too long. Thread-safe.
-base::Result<Finished> RunCommand(const Command& command);
+Result<Finished> RunCommand(const Command& command);
 
-// The first in PATH; kNotSupported where it is in none of its folders.
-base::Result<std::filesystem::path> FindControl(const std::string& search_path);
-
-}  // namespace gpuman::mps
+}  // namespace gpuman::base
