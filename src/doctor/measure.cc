@@ -1,5 +1,6 @@
 #include "doctor/measure.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
