@@ -137,7 +137,7 @@ TEST(Doctor, PersistenceThatIsOffIsAWarningWithWhatItCosts) {
   EXPECT_FINDS(facts, "persistence", kWarning, "the first CUDA call");
   EXPECT_EQ(Of(facts, "persistence").remedy, "gpuman device persistence on --gpu 0");
   facts.cold_start = ColdStart{0, base::Millis(2800), base::Millis(300), ""};
-  EXPECT_FINDS(facts, "persistence", kWarning, "save 2500ms each time");
+  EXPECT_FINDS(facts, "persistence", kWarning, "save 2.5s each time");
 }
 
 TEST(Doctor, EccThatIsOffOrWaitsForAResetIsAWarning) {

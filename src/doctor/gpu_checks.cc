@@ -90,7 +90,9 @@ Findings CheckVersions(const Facts& facts) {
     return One(driver.problem.empty() ? kError : kUnknown,
                "libcuda cannot be used: " + (driver.libcuda_problem.empty() ? "n/a" : driver.libcuda_problem),
                "install the driver's compute libraries (Debian: libcuda1, Ubuntu: libnvidia-compute)");
-  return One(kFine, "kernel module and libraries agree, up to " + CudaName(*driver.libcuda));
+  return One(kFine, fmt::format("{} agree, up to {}",
+                                driver.kernel ? "kernel module, NVML and libcuda" : "NVML and libcuda",
+                                CudaName(*driver.libcuda)));
 }
 
 Findings CheckGpus(const Facts& facts) {
@@ -100,7 +102,10 @@ Findings CheckGpus(const Facts& facts) {
       findings.push_back({"", kError, fmt::format("GPU {}", gpu.index),
                           "it cannot be talked to: " + gpu.problem, "gpuman health says what to do"});
   if (!findings.empty()) return findings;
-  if (facts.gpus.empty()) return One(facts.driver.problem.empty() ? kError : kUnknown, "there is no GPU");
+  if (facts.gpus.empty())
+    return One(
+        facts.driver.problem.empty() ? kError : kUnknown, "there is no GPU",
+        "lspci -d 10de: shows whether the machine sees one; dmesg | grep -i nvidia says why it is not used");
   return One(kFine, fmt::format("{} GPU{} answer{}", facts.gpus.size(), facts.gpus.size() == 1 ? "" : "s",
                                 facts.gpus.size() == 1 ? "s" : ""));
 }

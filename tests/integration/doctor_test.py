@@ -36,7 +36,7 @@ class DoctorTest(DaemonTest):
             self.assertEqual([f["severity"] for f in self.findings(check)], ["ok"], self.findings(check))
 
     def test_throttling_is_found_with_its_gpu_and_a_way_out(self):
-        self.inject("throttle", "0x40", "--gpu", "0")
+        self.inject("throttle", "--gpu", "0")
         found = until("it is held back", lambda: [f for f in self.findings("throttling") if f["severity"] == "error"])
         self.assertEqual(found[0]["subject"], "GPU 0")
         self.assertIn("heat", found[0]["text"])
