@@ -59,7 +59,7 @@ std::string RenderFindings(const doctor::Findings& findings,
     return std::count_if(findings.begin(), findings.end(),
                          [&](const doctor::Finding& finding) { return finding.severity == severity; });
   };
-  return text + fmt::format("{} errors, {} warnings, {} notes.\n", count(Severity::kError),
+  return text + fmt::format("Errors: {}, warnings: {}, notes: {}.\n", count(Severity::kError),
                             count(Severity::kWarning), count(Severity::kNote));
 }
 

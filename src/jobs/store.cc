@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "jobs/record.h"
 #include "jobs/shared_texts.h"
+#include "jobs/write_ahead_log.h"
 
 namespace gpuman::jobs {
 namespace {
@@ -28,12 +29,8 @@ using base::Result;
 // "gpum": marks the file as ours (PRAGMA application_id).
 constexpr int kApplicationId = 0x6770756d;
 constexpr int kBusyTimeoutMs = 2000;
-// Of the write-ahead log: what SQLite lets it grow to before it begins at its start again (1,000 pages), and
-// room for the commit that gets it there.
-constexpr std::size_t kLogBytes = 1100 * (4096 + 24);
-constexpr std::uintmax_t kRoomForLog = 16 * kLogBytes;  // free on the disk; with less it stays short
-constexpr std::size_t kRowsAtOnce = 1000;               // of jobs, while they are read
-constexpr std::size_t kSweepAfter = 1000;               // jobs erased: what only they had is deleted
+constexpr std::size_t kRowsAtOnce = 1000;  // of jobs, while they are read
+constexpr std::size_t kSweepAfter = 1000;  // jobs erased: what only they had is deleted
 
 // Step n brings schema n to n + 1. Steps that were released are never changed.
 constexpr std::array<const char*, kStoreVersion> kMigrations{
@@ -111,23 +108,6 @@ Result<> CheckIntegrity(SQLite::Database& db, const std::filesystem::path& file)
   return {};
 }
 
-// A commit that makes the log longer waits for a commit of the file system's own as well, some milliseconds
-// more than one that writes over what is there. To SQLite zeros are the end of a log. Without the room
-// nothing but time is lost.
-void LengthenLog(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto space = std::filesystem::space(file, error);
-  if (error || space.available < kRoomForLog) return;
-  const auto log = base::OpenFile(file.string() + "-wal", O_WRONLY, 0600);
-  struct stat status {};
-  if (!log || ::fstat(log->get(), &status) != 0) return;
-  const auto size = static_cast<std::size_t>(status.st_size);
-  if (size >= kLogBytes || ::lseek(log->get(), 0, SEEK_END) < 0) return;
-  if (!base::WriteAll(log->get(), std::string(kLogBytes - size, '\0')))
-    (void)!::ftruncate(log->get(), status.st_size);
-  (void)::fsync(log->get());
-}
-
 Result<> Migrate(SQLite::Database& db, const std::filesystem::path& file) {
   const int version = db.execAndGet("PRAGMA user_version").getInt();
   const int application = db.execAndGet("PRAGMA application_id").getInt();
@@ -179,7 +159,8 @@ class SqliteStore final : public Store {
       db_.exec("PRAGMA synchronous=FULL");
       db_.exec("PRAGMA cache_size=-512");  // KiB; the daemon itself keeps what it needs
       GPUMAN_TRY(Migrate(db_, file_));
-      LengthenLog(file_);
+      log_.emplace(db_.getHandle(), file_);
+      log_->Lengthen();
       shared_.emplace(db_);
       put_.emplace(db_,
                    "INSERT INTO jobs(id,tag,user,state,record,environment,limits,terms) "
@@ -232,6 +213,7 @@ class SqliteStore final : public Store {
     });
     if (!written) {
       shared_->RolledBack();
+      if (written.error().code == ErrorCode::kExhausted) log_->GiveRoomBack();
       return written;
     }
     shared_->Committed();
@@ -503,6 +485,7 @@ class SqliteStore final : public Store {
 
   std::filesystem::path file_;
   SQLite::Database db_;
+  std::optional<WriteAheadLog> log_;
   std::optional<SharedTexts> shared_;
   std::optional<SQLite::Statement> put_, erase_, event_, trim_, run_, trim_runs_, set_, unset_, message_,
       delivered_;

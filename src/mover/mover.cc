@@ -99,12 +99,13 @@ class Mover {
       std::unique_lock lock(mutex_);
       ending_ = true;
       changed_.notify_all();
-      // Nobody is left to grant room, or to go on with what stayed on a GPU.
-      for (const auto& [process, parcel] : parcels_) {
-        parcel->CallOff();
-        Work([one = parcel] { one->Finish({}); });
+      // Nobody is left to grant room, or to go on with what stayed on a GPU: neither what is here now, nor
+      // what requests that are still being carried out leave there.
+      for (const auto& [process, parcel] : parcels_) parcel->CallOff();
+      for (int round = 0; round < 2; ++round) {
+        for (const auto& [process, parcel] : parcels_) Work([one = parcel] { one->Finish({}); });
+        changed_.wait(lock, [this] { return at_work_ == 0; });
       }
-      changed_.wait(lock, [this] { return at_work_ == 0; });
     }
     checkpoints.join();
     sweeper.join();

@@ -291,17 +291,29 @@ class FullStoreTest(QueueCase):
         # Class cleanups run last in, first out: the machine's own comes before these.
         cls.addClassCleanup(cls.m.__exit__)
 
-    def test_a_batch_that_the_store_has_no_room_for_is_refused_whole(self):
-        kept = self.submit("true", hold=True)
+    def refuse_a_batch(self):
         batch = self.body(*[self.shell(f"echo {number} {'x' * 1500}", hold=True) for number in range(2500)])
         full = self.request("POST", "/v1/submissions", batch)
         self.assertGreaterEqual(full.status, 500, full.body[:200])
         self.assertIn("full", full.json()["error"]["message"])
+
+    def test_a_batch_that_the_store_has_no_room_for_is_refused_whole(self):
+        kept = self.submit("true", hold=True)
+        self.refuse_a_batch()
         self.assertEqual([job["id"] for job in self.queue()], [kept])
         self.m.stop_daemon()
         self.m.start_daemon()
         self.assertEqual([job["id"] for job in self.queue("?states=all")], [kept])
         self.assertEqual(self.request("DELETE", f"/v1/jobs/{kept}").status, 200)
+
+    def test_what_is_small_is_taken_after_a_batch_that_was_not(self):
+        for how in (None, signal.SIGKILL, signal.SIGTERM):
+            with self.subTest(daemon=how and how.name):
+                self.refuse_a_batch()
+                if how:
+                    self.m.stop_daemon(how)
+                    self.m.start_daemon()
+                self.assertEqual(self.wait(self.submit("true"))["state"], "finished")
 
 
 class OtherUsersOfTheQueueTest(other_users_test.SystemDaemonTest):
