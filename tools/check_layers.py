@@ -18,7 +18,8 @@ import pathlib
 import re
 import sys
 
-CAPABILITIES = ("guard", "ledger", "share", "jobs", "queue", "suspend", "device", "mig", "health", "metrics", "notify")
+CAPABILITIES = ("guard", "ledger", "share", "jobs", "queue", "suspend", "device", "mig", "mps", "health", "metrics",
+                "notify")
 
 # Capabilities do not see each other's insides; these headers are a capability's public face.
 KEEPER_FACE = tuple("keeper/%s.h" % name for name in ("spec", "journal", "client", "process_tree"))
@@ -38,7 +39,8 @@ LAYERS = {
     "notifier": ("notify", "base"),
     "keeper": ("base",),
     "api": ("base",),
-    "cli": ("api", "base"),
+    "doctor": ("driver", "base"),
+    "cli": ("api", "base", "doctor"),
     "web": ("api", "base"),
     "daemon": ("api", "gpu", "driver", "base", "keeper") + CAPABILITIES,
     "shim": ("driver/abi/", "ledger/wire/"),

@@ -101,8 +101,13 @@ std::uint64_t Device::Free() const {
   return used < capacity ? capacity - used : 0;
 }
 
+void Device::Limit(std::uint64_t bytes) {
+  if (bytes != 0) limit_ = std::min(limit_, bytes);
+}
+
 bool Device::Reserve(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
+  if (bytes > limit_ || held_ > limit_ - bytes) return false;
   if (!client_.ReserveDeviceBytes(gpu_, bytes)) return false;
   held_ += bytes;
   return true;

@@ -71,6 +71,9 @@ class Device {
   std::uint64_t Capacity() const { return DeviceCapacity(state_.shared(), gpu()); }
   std::uint64_t Free() const;
 
+  // Of MPS: at most so many bytes for this process; the smallest of several holds, 0 is none. Before the
+  // device is used.
+  void Limit(std::uint64_t bytes);
   bool Reserve(std::uint64_t bytes);
   void Return(std::uint64_t bytes);
   // Memory that passes between processes, exported or imported, and is held here.
@@ -102,6 +105,7 @@ class Device {
   std::mutex mutex_;  // orders changes of held_ and contexts_ with Suspend and Resume
   std::atomic<std::uint64_t> held_{0};
   std::atomic<int> imported_{0};
+  std::uint64_t limit_ = UINT64_MAX;
   unsigned contexts_ = 0;
   bool suspended_ = false;
 };

@@ -13,6 +13,7 @@
 #include "sim/cuda/library.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/module.h"
+#include "sim/cuda/mps_client.h"
 #include "sim/cuda/pool.h"
 #include "sim/cuda/virtual_memory.h"
 
@@ -58,10 +59,15 @@ CUresult Driver::Init() {
   const std::vector<Visible> visible = VisibleDevices(state_->shared(), std::getenv("CUDA_VISIBLE_DEVICES"));
   if (visible.empty()) return CUDA_ERROR_NO_DEVICE;
   if (client_->Slot() == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  const auto mps = JoinMps(*this);
   current_pools_ = std::vector<std::atomic<MemoryPool*>>(visible.size());
   for (const Visible& gpu : visible) {
     const auto ordinal = static_cast<int>(devices_.size());
     devices_.push_back(std::make_unique<Device>(*state_, *client_, ordinal, gpu));
+    if (mps) {
+      devices_.back()->Limit(*mps);
+      devices_.back()->Limit(MpsLimitOf(std::getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), ordinal));
+    }
     primaries_.push_back(std::make_unique<Primary>());
     default_pools_.push_back(std::make_shared<MemoryPool>(*this, *devices_.back(), true));
     pools.Add(default_pools_.back());

@@ -133,6 +133,8 @@ Result<int> Exec(const ExecOptions& options) {
   const std::string search = SearchPath(libraries, state->driver_major);
   ::setenv("LD_LIBRARY_PATH", WithFirst(search, std::getenv("LD_LIBRARY_PATH")).c_str(), 1);
 
+  ::setenv("PATH", WithFirst((libraries / "bin").string(), std::getenv("PATH")).c_str(), 1);
+
   if (directory.temporary()) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const sigset_t waited = WaitedSignals();
   sigset_t before;

@@ -94,6 +94,24 @@ base::Result<MigChanges> Client::ApplyMig(const MigRequest& request) const {
   return Ask<MigChanges>({"POST", "/v1/mig/apply", Encode(request)}, Patient());
 }
 
+base::Result<MpsReport> Client::Mps() const { return Ask<MpsReport>({"GET", "/v1/mps", {}}); }
+
+base::Result<MpsReport> Client::StartMps(const MpsOrder& order) const {
+  return Ask<MpsReport>({"POST", "/v1/mps/start", Encode(order)}, Patient());
+}
+
+base::Result<MpsReport> Client::StopMps(const MpsStop& order) const {
+  return Ask<MpsReport>({"POST", "/v1/mps/stop", Encode(order)}, Patient());
+}
+
+base::Result<MpsReport> Client::LimitMps(const MpsOrder& order) const {
+  return Ask<MpsReport>({"POST", "/v1/mps/limit", Encode(order)}, Patient());
+}
+
+base::Result<MpsReport> Client::TerminateMps(const MpsTermination& order) const {
+  return Ask<MpsReport>({"POST", "/v1/mps/terminate", Encode(order)}, Patient());
+}
+
 base::Result<ShareView> Client::Share() const { return Ask<ShareView>({"GET", "/v1/share", {}}); }
 
 base::Result<ShareView> Client::SetShare(const ShareUpdate& update) const {

@@ -15,6 +15,7 @@
 #include "api/health_types.h"
 #include "api/http.h"
 #include "api/mig_types.h"
+#include "api/mps_types.h"
 #include "api/share_types.h"
 #include "api/types.h"
 #include "base/fd.h"
@@ -58,6 +59,12 @@ class Client {
   base::Result<MigChanges> PlanMig(const MigRequest& request) const;
   // Returns when it is done, which takes seconds for each GPU.
   base::Result<MigChanges> ApplyMig(const MigRequest& request) const;
+  base::Result<MpsReport> Mps() const;
+  // These wait for the control daemons, some seconds for each GPU at most.
+  base::Result<MpsReport> StartMps(const MpsOrder& order) const;
+  base::Result<MpsReport> StopMps(const MpsStop& order) const;
+  base::Result<MpsReport> LimitMps(const MpsOrder& order) const;
+  base::Result<MpsReport> TerminateMps(const MpsTermination& order) const;
   base::Result<GpuView> Gpu(std::string_view gpu) const;
   base::Result<JobList> Jobs(bool all) const;
   base::Result<JobView> Job(std::string_view job) const;

@@ -8,6 +8,7 @@
 #include "api/json_fields.h"
 #include "api/json_health.h"
 #include "api/json_mig.h"
+#include "api/json_mps.h"
 #include "api/json_share.h"
 #include "api/json_types.h"
 
@@ -179,6 +180,10 @@ Json ToJson(const HealthAcknowledgement& value) { return fields::Write(value); }
 Json ToJson(const MigReport& value) { return fields::Write(value); }
 Json ToJson(const MigRequest& value) { return fields::Write(value); }
 Json ToJson(const MigChanges& value) { return fields::Write(value); }
+Json ToJson(const MpsReport& value) { return fields::Write(value); }
+Json ToJson(const MpsOrder& value) { return fields::Write(value); }
+Json ToJson(const MpsStop& value) { return fields::Write(value); }
+Json ToJson(const MpsTermination& value) { return fields::Write(value); }
 Json ToJson(const ShareUpdate& value) { return fields::Write(value); }
 Json ToJson(const ShareView& value) { return fields::Write(value); }
 
@@ -222,6 +227,10 @@ GPUMAN_CODEC(HealthAcknowledgement);
 GPUMAN_CODEC(MigReport);
 GPUMAN_CODEC(MigRequest);
 GPUMAN_CODEC(MigChanges);
+GPUMAN_CODEC(MpsReport);
+GPUMAN_CODEC(MpsOrder);
+GPUMAN_CODEC(MpsStop);
+GPUMAN_CODEC(MpsTermination);
 #undef GPUMAN_CODEC
 template std::string Encode<base::Error>(const base::Error&);
 

@@ -21,6 +21,7 @@
 
 #include "api/health_types.h"
 #include "api/mig_types.h"
+#include "api/mps_types.h"
 #include "api/share_types.h"
 #include "api/types.h"
 #include "base/result.h"
@@ -49,6 +50,10 @@ Json ToJson(const HealthAcknowledgement& value);
 Json ToJson(const MigReport& value);
 Json ToJson(const MigRequest& value);
 Json ToJson(const MigChanges& value);
+Json ToJson(const MpsReport& value);
+Json ToJson(const MpsOrder& value);
+Json ToJson(const MpsStop& value);
+Json ToJson(const MpsTermination& value);
 Json ToJson(const base::Error& error);  // {"error":{"code":…,"message":…,"hint":…}}
 
 // For T any of the above except base::Error and ProcessView. kInvalidArgument with the path.

@@ -69,6 +69,8 @@ void Fields(V& v, T& x) {
   v.Changed("preload", x.preload, true);
   v.Changed("weight", x.weight, 1);
   v.Changed("oversubscribe", x.oversubscribe, false);
+  v.Changed("mps", x.mps, false);
+  v.Option("mps_threads", x.mps_threads);
 }
 
 template <typename V, typename T>

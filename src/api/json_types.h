@@ -27,6 +27,8 @@ void Fields(V& v, T& x) {
   v("weight", x.weight);
   v("oversubscribe", x.oversubscribe);
   v.Option("device_profile", x.device_profile);
+  v.Changed("mps", x.mps, false);
+  v.Option("mps_threads", x.mps_threads);
 }
 
 template <typename V, typename T>
@@ -140,6 +142,8 @@ void Fields(V& v, T& x) {
   v("weight", x.weight);
   v("oversubscribe", x.oversubscribe);
   v("device_profile", x.device_profile);
+  v("mps", x.mps);
+  v("mps_threads", x.mps_threads);
   v("restart", x.restart);
   v.Group("memory", [&](auto& m) {
     m("limit", x.memory.limit);

@@ -86,6 +86,8 @@ struct Submission {
   bool preload = true;
   double weight = 1;
   bool oversubscribe = false;
+  bool mps = false;
+  std::optional<double> mps_threads;
 };
 
 // POST /v1/submissions: all of the jobs are accepted, or none.

@@ -63,6 +63,8 @@ struct RunRequest {
   double weight = 1;   // of its turns, 0.001 to 1000
   bool oversubscribe = false;                 // one process may have more than its GPU, in managed memory
   std::optional<std::string> device_profile;  // while it has its GPUs to itself
+  bool mps = false;                           // its programs are clients of its GPU's MPS server
+  std::optional<double> mps_threads;          // of the GPU's threads, percent, for each of them
 };
 
 // PATCH /v1/jobs/ID: absent fields stay as they are.
@@ -106,6 +108,8 @@ struct JobView {
   double weight = 1;
   bool oversubscribe = false;
   std::optional<std::string> device_profile;
+  bool mps = false;
+  std::optional<double> mps_threads;
   RestartPolicy restart = RestartPolicy::kNo;
   JobMemory memory;
   std::optional<int> exit_code;

@@ -29,7 +29,7 @@ constexpr std::array kCommands{
     Command{"cancel", &AddCancel},   Command{"info", &AddInfo},       Command{"stats", &AddStats},
     Command{"reserve", &AddReserve}, Command{"quota", &AddQuota},     Command{"health", &AddHealth},
     Command{"device", &AddDevice},   Command{"mig", &AddMig},         Command{"top", &AddTop},
-    Command{"metrics", &AddMetrics},
+    Command{"metrics", &AddMetrics}, Command{"mps", &AddMps},         Command{"doctor", &AddDoctor},
 };
 
 // The command that is asked for, or all of them for help, completion and misspellings: setting up options is

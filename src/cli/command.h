@@ -44,6 +44,8 @@ void AddHealth(const Registry& registry);
 void AddTop(const Registry& registry);
 void AddMetrics(const Registry& registry);
 void AddMig(const Registry& registry);
+void AddMps(const Registry& registry);
+void AddDoctor(const Registry& registry);
 void AddGpu(const Registry& registry);
 void AddConfig(const Registry& registry);
 void AddCompletion(const Registry& registry);

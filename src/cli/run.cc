@@ -42,6 +42,8 @@ base::Result<std::vector<std::string>> SubmitOptionsOf(const RunFlags& flags) {
   if (o.no_preload) words.emplace_back("--no-preload");
   if (o.share) words.emplace_back("--share");
   if (o.oversubscribe) words.emplace_back("--oversubscribe");
+  if (o.mps) words.emplace_back("--mps");
+  add("--mps-threads", o.mps_threads);
   return words;
 }
 
@@ -136,6 +138,12 @@ void AddRun(const Registry& registry) {
   run->add_option("--device-profile", o.device_profile,
                   "Clocks and power of its GPUs while it has them to itself: gpuman device profile list")
       ->type_name("NAME");
+  run->add_flag(
+      "--mps", o.mps,
+      "Make its programs clients of its GPU's MPS server, beside those of other jobs (gpuman mps start)");
+  run->add_option("--mps-threads", o.mps_threads,
+                  "The same, and each of them may use so much of the GPU's threads: 25%")
+      ->type_name("PERCENT");
   run->add_option("-c,--command", o.command,
                   "The command as one string, which means what it means to /bin/sh")
       ->type_name("STRING");

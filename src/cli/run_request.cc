@@ -9,6 +9,7 @@
 
 #include "api/json.h"
 #include "cli/command_line.h"
+#include "cli/percentage.h"
 
 namespace gpuman::cli {
 namespace {
@@ -159,6 +160,12 @@ base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
   request.weight = options.weight;
   request.oversubscribe = options.oversubscribe;
   request.device_profile = options.device_profile;
+  request.mps = options.mps || options.mps_threads;
+  if (options.mps_threads) {
+    auto threads = ParsePercentage(*options.mps_threads);
+    if (!threads) return base::Fail(std::move(threads.error()).In("--mps-threads"));
+    request.mps_threads = *threads;
+  }
   request.directory = origin.directory;
   request.umask = origin.umask;
 

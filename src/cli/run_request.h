@@ -24,6 +24,8 @@ struct RunOptions {
   double weight = 1;
   bool oversubscribe = false;
   std::optional<std::string> device_profile;
+  bool mps = false;
+  std::optional<std::string> mps_threads;  // "25%"
 };
 
 // What the job takes over from the shell it was started in.

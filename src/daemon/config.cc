@@ -228,6 +228,15 @@ void ReadMetrics(TomlReader& in, Config& config) {
   config.metrics.listen = *address;
 }
 
+void ReadMps(TomlReader& in, MpsSettings& mps) {
+  in.Text("mps.control", mps.control, true);
+  if (!mps.control.empty() && mps.control.front() != '/')
+    in.Problem(in.Take("mps.control"), "mps.control", "takes the whole path of nvidia-cuda-mps-control");
+  in.Flag("mps.auto_start", mps.auto_start);
+  in.Flag("mps.restart", mps.restart);
+  in.Time("mps.look", mps.look, Millis(100), Millis(600'000));
+}
+
 void ReadHttp(TomlReader& in, Config& config) {
   in.Size("http.max_body", config.http.max_body, base::KiB(64), base::GiB(1));
   in.Count("http.connections", config.http.connections, 8, 100'000);
@@ -252,6 +261,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadDevice(in, config);
   ReadHealth(in, config);
   in.Time("mig.check", config.mig.check, Millis(100), kDay);
+  ReadMps(in, config.mps);
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);
   ReadNotify(in, config.notify);

@@ -17,8 +17,9 @@
 #include <vector>
 
 #include "base/units.h"
-#include "device/profile.h"
+#include "daemon/config_mps.h"
 #include "daemon/tcp_address.h"
+#include "device/profile.h"
 #include "health/monitor.h"
 #include "notify/settings.h"
 #include "queue/settings.h"
@@ -106,6 +107,8 @@ struct Config {
     std::filesystem::path kernel_log = "/dev/kmsg";  // empty: not read
     OnUnhealthy on_unhealthy = OnUnhealthy::kTell;
   } health;
+
+  MpsSettings mps;
 
   struct {
     bool mend_drift = false;  // settings that somebody changed are set again

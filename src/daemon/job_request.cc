@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "mps/limits.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -149,6 +150,15 @@ Result<> CheckTag(const std::string& tag) {
   return {};
 }
 
+Result<> TakeMps(bool mps, const std::optional<double>& threads, jobs::Job& job) {
+  if (threads && !mps)
+    return Fail(ErrorCode::kInvalidArgument, "mps_threads: the job does not ask for MPS", "add --mps");
+  if (threads) GPUMAN_TRY(mps::ValidateThreads(*threads));
+  job.mps = mps;
+  job.mps_threads = threads.value_or(0);
+  return {};
+}
+
 Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& caller,
                                  const gpu::Inventory& inventory,
                                  const std::map<std::string, std::string>& driver_environment) {
@@ -182,6 +192,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
                 "leave out --no-preload or --oversubscribe");
   job.oversubscribe = request.oversubscribe || AsksAsInNvshare(request);
   job.device_profile = request.device_profile.value_or("");
+  GPUMAN_TRY(TakeMps(request.mps, request.mps_threads, job));
   GPUMAN_TRY(CheckSizes(job, inventory));
   return job;
 }

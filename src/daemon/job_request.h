@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "api/types.h"
@@ -21,6 +22,9 @@ base::Result<> CheckTag(const std::string& tag);
 base::Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& caller,
                                        const gpu::Inventory& inventory,
                                        const std::map<std::string, std::string>& driver_environment);
+
+// What a job asks of MPS. kInvalidArgument: threads without it, or out of range.
+base::Result<> TakeMps(bool mps, const std::optional<double>& threads, jobs::Job& job);
 
 // What an update makes of a job; the same rules for sizes and priority.
 base::Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inventory, jobs::Job& job);

@@ -14,6 +14,7 @@ void AddHealthRoutes(http::Router& router, Service& service);      // what is wr
 void AddDeviceRoutes(http::Router& router, Service& service);      // settings of the GPUs
 void AddMetricsRoutes(http::Router& router, Service& service);     // for Prometheus
 void AddMigRoutes(http::Router& router, Service& service);         // what the GPUs are split into
+void AddMpsRoutes(http::Router& router, Service& service);         // MPS servers and their clients
 void AddShareRoutes(http::Router& router, Service& service);       // who takes turns on which GPU
 void AddSubmissionRoutes(http::Router& router, Service& service);  // into the queue
 void AddQueueRoutes(http::Router& router, Service& service);       // the queue, and what is done to its jobs
@@ -22,8 +23,8 @@ void AddEventRoutes(http::Router& router, Service& service);       // events
 
 // Every route of the daemon, in the order they are tried.
 void AddAllRoutes(http::Router& router, Service& service);
-// What is served over TCP, to whoever gets there: metrics, and whether the daemon lives. Nothing is changed by
-// it.
+// What is served over TCP, to whoever gets there: metrics, and whether the daemon lives. Nothing is changed
+// by it.
 void AddPublicRoutes(http::Router& router, Service& service);
 
 // A query parameter that is a whole number of at least 0; absent: `otherwise`.

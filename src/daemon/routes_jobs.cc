@@ -54,7 +54,14 @@ void Submit(Service& service, const ExchangePtr& exchange) {
     if (auto known = service.devices().CheckProfile(job->device_profile); !known)
       return SendError(exchange, known.error());
   job->resource_limits = ResourceLimitsOf(request.peer.pid);
-  service.jobs().Create(std::move(*job), AnswerWithJob(service, exchange, 201));
+  if (!job->mps) return service.jobs().Create(std::move(*job), AnswerWithJob(service, exchange, 201));
+  const auto gpu = service.ChooseMps(job->gpus);
+  if (!gpu) return SendError(exchange, gpu.error());
+  job->gpus = {*gpu};
+  service.ReadyMps({*gpu}, [&service, exchange, job = std::move(*job)](const base::Result<>& ready) mutable {
+    if (!ready) return SendError(exchange, ready.error());
+    service.jobs().Create(std::move(job), AnswerWithJob(service, exchange, 201));
+  });
 }
 
 // Of a job that never was in the queue.

@@ -82,6 +82,37 @@ base::Result<Prepared> Read(Service& service, const ExchangePtr& exchange, const
 
 using Submitted = base::Result<api::SubmitRequest>;
 
+// Jobs that ask for MPS wait for one GPU each, on which it runs. The GPUs of all of them.
+base::Result<std::set<std::string>> BindToMps(Service& service, Prepared& prepared) {
+  std::set<std::string> gpus;
+  for (auto& [job, request] : prepared.jobs) {
+    if (!job.mps) continue;
+    if (request.gpus.count != 1)
+      return base::Fail(
+          base::ErrorCode::kInvalidArgument,
+          fmt::format("mps: a client of MPS works on one GPU, and {} are asked for", request.gpus.count),
+          "ask for --gpus 1");
+    auto gpu = service.ChooseMps(request.gpus.devices);
+    if (!gpu) return base::Fail(std::move(gpu.error()));
+    request.gpus.devices = {*gpu};
+    job.terms = TermsOf(request, *job.terms);
+    gpus.insert(std::move(*gpu));
+  }
+  return gpus;
+}
+
+void Enqueue(Service& service, const ExchangePtr& exchange, Prepared prepared,
+             const std::set<std::string>& notes) {
+  service.queue().Submit(std::move(prepared.jobs),
+                         [&service, exchange, heads = std::move(prepared.heads),
+                          notes](const base::Result<std::vector<base::JobId>>& ids) {
+                           if (!ids) return SendError(exchange, ids.error());
+                           auto answer = AnswerFor(service, heads, *ids);
+                           answer.notes.assign(notes.begin(), notes.end());
+                           SendJson(exchange, api::Encode(answer), 201);
+                         });
+}
+
 void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers, const Submitted& submitted) {
   const auto& request = exchange->request();
   if (!submitted) return SendError(exchange, submitted.error());
@@ -95,15 +126,16 @@ void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
         return SendError(exchange, known.error());
     if (auto note = service.NoteOnNotify(job.request.notify); !note.empty()) notes.insert(std::move(note));
   }
+  const auto mps = BindToMps(service, *prepared);
+  if (!mps) return SendError(exchange, mps.error());
   if (submitted->dry_run) return TryOut(service, exchange, *prepared);
-  service.queue().Submit(std::move(prepared->jobs),
-                         [&service, exchange, heads = std::move(prepared->heads),
-                          notes = std::move(notes)](const base::Result<std::vector<base::JobId>>& ids) {
-                           if (!ids) return SendError(exchange, ids.error());
-                           auto answer = AnswerFor(service, heads, *ids);
-                           answer.notes.assign(notes.begin(), notes.end());
-                           SendJson(exchange, api::Encode(answer), 201);
-                         });
+  if (mps->empty()) return Enqueue(service, exchange, std::move(*prepared), notes);
+  const auto kept = std::make_shared<Prepared>(std::move(*prepared));  // until the servers are there
+  service.ReadyMps({mps->begin(), mps->end()},
+                   [&service, exchange, kept, notes](const base::Result<>& ready) {
+                     if (!ready) return SendError(exchange, ready.error());
+                     Enqueue(service, exchange, std::move(*kept), notes);
+                   });
 }
 
 void Submit(Service& service, const ExchangePtr& exchange, const std::shared_ptr<RecentCallers>& callers) {
@@ -137,6 +169,8 @@ PreparedJob Anew(Service& service, const jobs::Job& old) {
   fresh.share = old.share;
   fresh.weight = old.weight;
   fresh.oversubscribe = old.oversubscribe;
+  fresh.mps = old.mps;
+  fresh.mps_threads = old.mps_threads;
   fresh.queued = true;
   fresh.state = jobs::JobState::kQueued;
   fresh.terms = old.terms;

@@ -125,6 +125,7 @@ void AddAllRoutes(http::Router& router, Service& service) {
   AddDeviceRoutes(router, service);
   AddMetricsRoutes(router, service);
   AddMigRoutes(router, service);
+  AddMpsRoutes(router, service);
   AddShareRoutes(router, service);
   AddSubmissionRoutes(router, service);
   AddQueueRoutes(router, service);

@@ -64,6 +64,7 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
 Service::~Service() {
   public_server_.reset();
   server_.reset();
+  mps_.reset();
   dispatcher_.reset();
   sharer_.reset();
   suspender_.reset();
@@ -164,6 +165,7 @@ base::Result<> Service::Begin() {
   notifications_->Begin(std::exchange(contents.outbox, {}), contents.last_outbox_number);
   BeginMig(contents.settings);
   BeginHealth(contents.settings);  // a reboot ends faults, which is told
+  BeginMps(contents.settings);
   supervisor_->Adopt(std::move(contents));
 
   AddAllRoutes(router_, *this);
@@ -308,6 +310,7 @@ void Service::Reconfigure(const Config& config) {
   health_->SetSettings(config_.health.monitor);
   SetUpDevices();
   mig_->SetPeriod(config_.mig.check);
+  mps_->SetSettings(config_.mps);
   if (sharer_) sharer_->SetSettings(config_.share);
   for (const auto* job : supervisor_->Active()) SetLedger(*job);
   TellQueueBooks();
@@ -371,7 +374,7 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
   guarded.run = static_cast<std::uint64_t>(job.runs) + (static_cast<std::uint64_t>(job.incarnation) << 32);
   guarded.started_at = runtime.run_started;
   guarded.priority = job.priority;
-  guarded.shares = job.share && job.preload && shims_;
+  guarded.shares = job.share && !job.mps && job.preload && shims_;
   guarded.hard = job.memory;
   guarded.soft = job.soft;
   guarded.gpus = job.gpus;

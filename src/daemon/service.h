@@ -31,6 +31,7 @@
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
 #include "daemon/mig/manager.h"
+#include "daemon/mps/manager.h"
 #include "daemon/queue/dispatcher.h"
 #include "daemon/queue/queue_state.h"
 #include "daemon/queue/stats.h"
@@ -56,6 +57,7 @@ struct ServiceOptions {
 };
 
 class Notifications;
+struct MpsSurroundings;
 class Sharer;
 
 class Service final : private jobs::SupervisorHost,
@@ -65,7 +67,8 @@ class Service final : private jobs::SupervisorHost,
                       private SharerHost,
                       private HealthHost,
                       private DeviceHost,
-                      private MigHost {
+                      private MigHost,
+                      private MpsHost {
  public:
   // Claims the state directory, opens the store, listens, picks up the jobs, and begins to sample.
   static base::Result<std::unique_ptr<Service>> Start(boost::asio::io_context& loop, const Config& config,
@@ -101,6 +104,15 @@ class Service final : private jobs::SupervisorHost,
   // For Prometheus; without what is there for dcgm-exporter's dashboards unless `with_dcgm`.
   std::string MetricsText(bool with_dcgm);
   MigManager& mig() { return *mig_; }
+  // --- MPS ---
+  MpsManager& mps() { return *mps_; }
+  MpsSurroundings MpsView();
+  // The GPU on which a client of MPS is to work: the one that is named, else the one where MPS runs, and of
+  // several the one with the fewest clients.
+  base::Result<std::string> ChooseMps(const std::vector<std::string>& named);
+  // Calls when MPS runs on all of these, or with why not: where it does not it is started if mps.auto_start
+  // says so.
+  void ReadyMps(std::vector<std::string> gpus, std::function<void(base::Result<>)> then);
   Sharer* sharer() { return sharer_.get(); }  // null: there is no shim
   // Only where there is a sharer. Until the next start, or reload.
   void SetShare(share::Settings settings);
@@ -198,6 +210,14 @@ class Service final : private jobs::SupervisorHost,
   void OnHealth(const std::string& gpu, const health::Notice& notice) override;
   void BeginHealth(const jobs::Settings& settings);
   void ReadKernelLog();
+  // MpsHost
+  void KeepMps(jobs::Settings entries) override;
+  void TellMps(const std::string& kind, const std::string& gpu, const std::string& message,
+               std::map<std::string, std::int64_t> data) override;
+  std::vector<pid_t> MpsProcessesOn(const std::string& gpu) override;
+  std::string DescribeMpsClient(pid_t pid) override;
+  std::vector<std::string> MpsVariablesOf(const jobs::Job& job) override;
+  void BeginMps(const jobs::Settings& settings);
   std::vector<base::JobId> JobsOn(const guard::GpuStatus& status) const;
   void LeaveUnhealthy(const guard::GpuStatus& status, const std::string& why);
   std::optional<std::string> HealthyBeside(const gpu::Gpu& gpu) const;
@@ -297,6 +317,7 @@ class Service final : private jobs::SupervisorHost,
   metrics::Tally tally_;
   std::uint64_t scrapes_ = 0;
   double scrape_seconds_ = 0;
+  std::unique_ptr<MpsManager> mps_;
   std::unique_ptr<Dispatcher> dispatcher_;
   QueueBooks books_;
   base::WallTime began_ = clock_.Wall();

@@ -36,7 +36,7 @@ std::vector<SharedJob> Service::SharedJobs() {
   for (const auto* const job : supervisor_->Active()) {
     // One that is being stopped needs its turn to come to its end.
     const bool stops = job->state == jobs::JobState::kStopping;
-    if (!job->share || !job->preload || (job->state != jobs::JobState::kRunning && !stops) ||
+    if (!job->share || job->mps || !job->preload || (job->state != jobs::JobState::kRunning && !stops) ||
         !shims_->Has(job->id) || released_.contains(job->id))
       continue;
     const auto owner = OwnerOf(job->id);

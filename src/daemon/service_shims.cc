@@ -25,7 +25,7 @@ void Service::SetLedger(const jobs::Job& job) {
   const bool is_new = !shims_->Has(job.id);
   const auto limits = LedgerLimitsOf(job, guard_->inventory());
   ledger::Eviction eviction;
-  eviction.possible = job.share;
+  eviction.possible = job.share && !job.mps;
   eviction.patience = config_.suspend.patience;
   if (const auto memory = suspend::ReadHostMemory())
     eviction.host_budget = config_.suspend.host_memory.Of(memory->total);

@@ -131,7 +131,7 @@ void Service::OnPhase(base::JobId job, suspend::Phase phase) {
 
 bool Service::TakesTurns(base::JobId id) {
   const auto* const job = supervisor_->Find(id);
-  if (!sharer_ || !job || !job->share || !job->preload) return false;
+  if (!sharer_ || !job || !job->share || job->mps || !job->preload) return false;
   const auto gpus = job->gpus.empty() ? AllGpus() : job->gpus;
   const auto meets = [&](const SharedJob& other) {
     return other.id != id && std::find_first_of(other.gpus.begin(), other.gpus.end(), gpus.begin(),

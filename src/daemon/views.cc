@@ -83,6 +83,8 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   view.share = job.share;
   view.weight = job.weight;
   view.oversubscribe = job.oversubscribe;
+  view.mps = job.mps;
+  if (job.mps_threads > 0) view.mps_threads = job.mps_threads;
   view.restart = PolicyOf(job.restart);
   view.memory.limit = Resolve(job.memory, view.gpus, inventory);
   view.memory.soft = Resolve(job.soft, view.gpus, inventory);

@@ -108,6 +108,8 @@ struct Job {
   double weight = 1;           // of its turns on a shared GPU, against the others' there
   bool oversubscribe = false;  // managed memory, of which one process may have more than its GPU
   std::string device_profile;  // its GPUs' settings while it has them to itself; empty: none
+  bool mps = false;            // its programs are clients of its GPU's MPS server
+  double mps_threads = 0;      // percent of the GPU's threads for each of them; 0: as the server has it
 
   // Of a job of the queue, which is started when the queue says so, on the GPUs that it says.
   bool queued = false;

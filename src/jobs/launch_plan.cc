@@ -75,6 +75,7 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
     spec.extra_environment.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
   }
 
+  for (const auto& variable : settings.mps) spec.extra_environment.push_back(variable);
   if (job.preload && !settings.shim.empty()) {
     const auto& variables = job.environment.variables();
     const auto before = variables.find("LD_PRELOAD");
@@ -82,7 +83,8 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
     spec.extra_environment.push_back("LD_PRELOAD=" + settings.shim.string() +
                                      (some ? ":" + before->second : ""));
     spec.extra_environment.push_back("GPUMAN_SHIM_SOCKET=" + settings.shim_socket.string());
-    if (job.share) spec.extra_environment.push_back("GPUMAN_SHIM_EVICTABLE=1");
+    // The driver takes no client of MPS off its GPU.
+    if (job.share && !job.mps) spec.extra_environment.push_back("GPUMAN_SHIM_EVICTABLE=1");
     const std::string memory = job.oversubscribe ? "oversubscribe" : job.share ? settings.shared_memory : "";
     if (!memory.empty()) spec.extra_environment.push_back("GPUMAN_SHIM_MEMORY=" + memory);
   }

@@ -28,7 +28,8 @@ struct LaunchSettings {
   std::vector<std::string> all_gpus;  // UUIDs of what the machine has now
   std::filesystem::path shim;         // libgpuman.so, preloaded into jobs that want it; empty: into none
   std::filesystem::path shim_socket;
-  std::string shared_memory;  // what shims make memory of jobs that share of; empty: as they find best
+  std::vector<std::string> mps;  // "NAME=value": what makes this job a client of its GPU's MPS server
+  std::string shared_memory;     // what shims make memory of jobs that share of; empty: as they find best
 };
 
 keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings);

@@ -94,6 +94,8 @@ void PutRequest(Json& json, const Job& job, const Job& usual) {
   PutUnless(json, "weight", job.weight, usual.weight);
   PutUnless(json, "oversubscribe", job.oversubscribe, usual.oversubscribe);
   PutUnless(json, "device_profile", job.device_profile, usual.device_profile);
+  PutUnless(json, "mps", job.mps, usual.mps);
+  PutUnless(json, "mps_threads", job.mps_threads, usual.mps_threads);
   PutSize(json, "memory", job.memory);
   PutSize(json, "soft", job.soft);
   if (job.grace) json["grace_ms"] = job.grace->count();
@@ -170,6 +172,8 @@ void GetRequest(const JsonMembers& json, Job& job) {
   Get(json, "weight", job.weight);
   Get(json, "oversubscribe", job.oversubscribe);
   Get(json, "device_profile", job.device_profile);
+  Get(json, "mps", job.mps);
+  Get(json, "mps_threads", job.mps_threads);
   Get(json, "queued", job.queued);
   Get(json, "array", job.array.array.value);
   Get(json, "array_task", job.array.task);

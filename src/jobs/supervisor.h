@@ -65,6 +65,8 @@ class SupervisorHost {
   virtual std::optional<base::Bytes> PeakOf(JobId job) = 0;
   // UUIDs of the machine's GPUs.
   virtual std::vector<std::string> AllGpus() = 0;
+  // LaunchSettings::mps of a job.
+  virtual std::vector<std::string> MpsVariablesOf(const Job& /*job*/) { return {}; }
 };
 
 struct SupervisorOptions {

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "cli/percentage.h"
 #include "cli/queue/values.h"
 
 namespace gpuman::cli::queue {
@@ -208,6 +209,14 @@ Result<double> ParseWeight(const std::string& text) {
   return weight;
 }
 
+Take MpsThreads(SubmitSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    GPUMAN_ASSIGN(s.job.mps_threads, ParsePercentage(text));
+    s.job.mps = true;
+    return {};
+  };
+}
+
 void AddGpuman(Options& table, SubmitSettings& s) {
   auto& job = s.job;
   table.insert(
@@ -243,6 +252,8 @@ void AddGpuman(Options& table, SubmitSettings& s) {
         Flag(job.oversubscribe)},
        {"--device-profile", "NAME", "Clocks and power of its GPUs while it has them to itself",
         Text(job.device_profile)},
+       {"--mps", "", "Make its programs clients of its GPU's MPS server", Flag(job.mps)},
+       {"--mps-threads", "PERCENT", "The same, each with so much of the GPU's threads: 25%", MpsThreads(s)},
        {"-c,--command", "STRING", "The command as one string, as /bin/sh reads it", Text(s.command)},
        {"--jobs", "FILE", "Many jobs, all or none: a line each, OPTIONS -- COMMAND, or JSON",
         Text(s.jobs_file)},

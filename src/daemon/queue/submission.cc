@@ -111,6 +111,7 @@ Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest
   job.weight = asked.weight;
   job.oversubscribe = asked.oversubscribe;
   job.device_profile = asked.device_profile.value_or("");
+  GPUMAN_TRY(TakeMps(asked.mps, asked.mps_threads, job));
   return job;
 }
 

@@ -193,7 +193,8 @@ inline constexpr unsigned NVML_INIT_FLAG_NO_ATTACH = 2;
 inline constexpr unsigned NVML_DEVICE_MIG_DISABLE = 0;
 inline constexpr unsigned NVML_DEVICE_MIG_ENABLE = 1;
 
-// What a profile of a GPU instance is asked for by; what it is created by is nvmlGpuInstanceProfileInfo_t::id.
+// What a profile of a GPU instance is asked for by; what it is created by is
+// nvmlGpuInstanceProfileInfo_t::id.
 inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_1_SLICE = 0;
 inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_2_SLICE = 1;
 inline constexpr unsigned NVML_GPU_INSTANCE_PROFILE_3_SLICE = 2;

@@ -1,0 +1,104 @@
+#include "sim/cuda/mps_client.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "sim/cuda/driver.h"
+
+namespace gpuman::sim::cuda {
+namespace {
+
+// "8192M", "8G", "4096"; 0 where it is no such thing.
+std::uint64_t SizeOf(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return 0;
+  switch (end == text.data() + text.size() ? '\0' : *end) {
+    case 'G':
+      return number << 30;
+    case 'M':
+      return number << 20;
+    case 'K':
+      return number << 10;
+    default:
+      return number;
+  }
+}
+
+int Connect() {
+  const char* const directory = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  if (directory == nullptr || *directory == '\0') return -1;
+  const std::string path = std::string(directory) + "/control";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return -1;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+// A line without its end; empty when the daemon is gone.
+std::string ReadLine(int fd) {
+  std::string line;
+  for (char letter = 0; ::recv(fd, &letter, 1, 0) == 1;) {
+    if (letter == '\n') return line;
+    line += letter;
+  }
+  return {};
+}
+
+// A control daemon that is gone leaves its clients alone; what it says last counts.
+void Listen(Driver& driver, int fd) {
+  std::istringstream last(ReadLine(fd));
+  std::string word;
+  unsigned code = 0;
+  if (last >> word >> code && word == "gone") driver.SetFault(static_cast<CUresult>(code));
+  ::close(fd);
+}
+
+}  // namespace
+
+std::uint64_t MpsLimitOf(const char* variable, int ordinal) {
+  if (variable == nullptr) return 0;
+  std::istringstream list{std::string(variable)};
+  for (std::string entry; std::getline(list, entry, ',');) {
+    const auto equals = entry.find('=');
+    if (equals != std::string::npos && entry.substr(0, equals) == std::to_string(ordinal))
+      return SizeOf(std::string_view(entry).substr(equals + 1));
+  }
+  return 0;
+}
+
+std::optional<std::uint64_t> JoinMps(Driver& driver) {
+  const int fd = Connect();
+  if (fd < 0) return std::nullopt;
+  constexpr std::string_view kJoin = "join\n";
+  (void)::send(fd, kJoin.data(), kJoin.size(), MSG_NOSIGNAL);
+  std::istringstream answer(ReadLine(fd));
+  std::string word, threads, memory;
+  if (!(answer >> word >> threads >> memory) || word != "ok") {
+    ::close(fd);
+    return std::nullopt;
+  }
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // a program's signals are for its own threads
+  std::thread([&driver, fd] { Listen(driver, fd); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return SizeOf(memory);
+}
+
+}  // namespace gpuman::sim::cuda

@@ -1,0 +1,21 @@
+// The simulated MPS control daemon: takes commands of the control program and joins of CUDA programs on one
+// socket, and starts a server (a process that only waits) for each user whose programs come.
+//
+//   command  -> "get_server_list\n"           <- the answer, then the end
+//   program  -> "join\n"                      <- "ok THREADS MEMORY\n" once its user's server serves;
+//                                             <- "gone CODE\n" when it was terminated or its server died
+//
+// What it does follows NVIDIA's documentation; docs/mps.md says what was seen of the real one. One thread.
+#pragma once
+
+#include <string>
+
+namespace gpuman::sim::mps {
+
+// Serves until it is told to quit; the exit status. `self`: the program, for servers to be started from.
+int Serve(const std::string& directory, const std::string& self);
+
+// What a server does: waits until its control daemon is gone.
+int BeServer();
+
+}  // namespace gpuman::sim::mps

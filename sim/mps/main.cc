@@ -1,0 +1,83 @@
+// nvidia-cuda-mps-control [-d | -f]: the daemon in the background or in front, or a program that passes
+// commands of its standard input to it and writes the answers. As nvidia-cuda-mps-server: a server.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <string_view>
+
+#include "sim/mps/daemon.h"
+
+namespace {
+
+std::string Directory() {
+  const char* const set = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  return set && *set ? set : "/tmp/nvidia-mps";
+}
+
+int Connect() {
+  const std::string path = Directory() + "/control";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return -1;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+// 1: nobody listens.
+int PassOn(const std::string& command) {
+  const int fd = Connect();
+  if (fd < 0) {
+    std::puts("Cannot find MPS control daemon process");
+    return 1;
+  }
+  const std::string line = command + "\n";
+  (void)::send(fd, line.data(), line.size(), MSG_NOSIGNAL);
+  std::array<char, 4096> buffer{};
+  for (ssize_t got = 0; (got = ::read(fd, buffer.data(), buffer.size())) > 0;)
+    std::fwrite(buffer.data(), 1, static_cast<std::size_t>(got), stdout);
+  ::close(fd);
+  return 0;
+}
+
+int Start(bool background) {
+  if (const int fd = Connect(); fd >= 0) {
+    std::puts("An instance of this daemon is already running");
+    return 1;
+  }
+  std::error_code error;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  if (background) {
+    if (::fork() != 0) ::_exit(0);
+    ::setsid();
+    const int null = ::open("/dev/null", O_RDWR);
+    for (const int fd : {0, 1, 2}) ::dup2(null, fd);
+  }
+  return gpuman::sim::mps::Serve(Directory(), self);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (std::string_view(argv[0]).ends_with("nvidia-cuda-mps-server")) return gpuman::sim::mps::BeServer();
+  const std::string_view option = argc > 1 ? argv[1] : "";
+  if (option == "-d" || option == "-f") return Start(option == "-d");
+  if (!option.empty()) {
+    std::puts("usage: nvidia-cuda-mps-control [-d | -f]");
+    return 1;
+  }
+  for (std::string line; std::getline(std::cin, line);)
+    if (!line.empty() && PassOn(line) != 0) return 1;
+  return 0;
+}

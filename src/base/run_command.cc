@@ -1,0 +1,102 @@
+#include "base/run_command.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <string_view>
+
+#include "base/fd.h"
+#include "base/spawn_setup.h"
+
+namespace gpuman::base {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+constexpr std::size_t kMostOutput = std::size_t{1} << 20;
+
+std::vector<char*> Pointers(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+Result<pid_t> Spawn(const Command& command, int theirs) {
+  std::vector<std::string> words{command.program.string()}, environment = command.environment;
+  words.insert(words.end(), command.arguments.begin(), command.arguments.end());
+  const auto argv = Pointers(words);
+  const auto envp = Pointers(environment);
+  SpawnSetup setup;
+  for (int number = 0; number < 3; ++number) setup.Give(theirs, number);
+  setup.CloseFrom(3);
+  pid_t pid = 0;
+  const int error = ::posix_spawn(&pid, command.program.c_str(), setup.actions(), setup.attributes(),
+                                  argv.data(), envp.data());
+  if (error != 0) return FailSystem(error, fmt::format("starting {}", command.program.string()));
+  return pid;
+}
+
+// Reads until `pid` has ended and what it wrote is there, or the time is over.
+std::optional<int> Collect(pid_t pid, int ours, Steady::time_point until, std::string& output) {
+  constexpr int kStep = 5;  // ms: a program in the background may keep the other end open
+  std::array<char, 4096> buffer{};
+  for (std::optional<int> ended; Steady::now() < until;) {
+    pollfd wait{ours, POLLIN, 0};
+    ::poll(&wait, 1, ended ? 0 : kStep);
+    const auto got = ::recv(ours, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      output.append(buffer.data(), std::min(static_cast<std::size_t>(got), kMostOutput - output.size()));
+      continue;
+    }
+    if (ended) return ended;
+    int status = 0;
+    if (::waitpid(pid, &status, WNOHANG) == pid)
+      ended = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    else if (got == 0)
+      ::poll(nullptr, 0, kStep);  // it has closed its output and still runs
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Finished> RunCommand(const Command& command) {
+  std::array<int, 2> pair{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
+    return FailSystem(errno, "making a socket");
+  const Fd ours(pair[0]);
+  // Above the numbers that the child takes.
+  Fd theirs(::fcntl(pair[1], F_DUPFD_CLOEXEC, 3));
+  ::close(pair[1]);
+  if (!theirs.ok()) return FailSystem(errno, "duplicating a descriptor");
+  GPUMAN_ASSIGN(const pid_t pid, Spawn(command, theirs.get()));
+  theirs.Close();
+  (void)::send(ours.get(), command.input.data(), command.input.size(), MSG_NOSIGNAL);
+  ::shutdown(ours.get(), SHUT_WR);
+  Finished finished;
+  const auto status = Collect(pid, ours.get(), Steady::now() + command.limit, finished.output);
+  if (!status) {
+    ::kill(pid, SIGKILL);
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    return Fail(ErrorCode::kTimeout,
+                fmt::format("{} took longer than {}", command.program.filename().string(),
+                            FormatDuration(command.limit)));
+  }
+  finished.status = *status;
+  return finished;
+}
+
+}  // namespace gpuman::base

@@ -1,0 +1,161 @@
+// doctor: what is right and wrong on this machine, and what mends it.
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "api/json.h"
+#include "api/queue_client.h"
+#include "cli/check_config.h"
+#include "cli/command.h"
+#include "cli/doctor_views.h"
+#include "doctor/gather.h"
+#include "doctor/measure.h"
+
+namespace gpuman::cli {
+namespace {
+
+constexpr const char* kGroup = "gpuman";  // access.submit_group, by default
+constexpr std::chrono::seconds kDriverPatience{30};
+
+struct DoctorOptions {
+  bool strict = false;
+  bool measure = false;
+};
+
+// On a thread of its own, which is left behind where a driver call does not come back.
+void AskDriver(doctor::Facts& facts) {
+  const auto asked = std::make_shared<std::promise<doctor::Facts>>();  // outlives whoever is faster
+  auto answer = asked->get_future();
+  std::thread([asked] {
+    doctor::Facts found;
+    doctor::GatherDriver(found);
+    asked->set_value(std::move(found));
+  }).detach();
+  if (answer.wait_for(kDriverPatience) == std::future_status::ready) {
+    auto found = answer.get();
+    facts.driver = std::move(found.driver);
+    facts.gpus = std::move(found.gpus);
+    return;
+  }
+  facts.driver.problem = fmt::format("a driver call has not come back for {} s", kDriverPatience.count());
+}
+
+std::vector<doctor::Process> IdleOf(const api::QueueInfo& info) {
+  std::vector<doctor::Process> idle;
+  for (const auto& gpu : info.gpus)
+    for (const auto& process : gpu.processes) {
+      if (!process.hoarding || !gpu.index) continue;
+      idle.push_back({static_cast<unsigned>(*gpu.index), process.pid, process.user.value_or("unknown"),
+                      process.name.value_or("unknown"), process.memory,
+                      process.idle.value_or(base::Millis(0))});
+    }
+  return idle;
+}
+
+std::vector<doctor::Fault> FaultsOf(const api::HealthReport& report) {
+  std::vector<doctor::Fault> faults;
+  for (const auto& gpu : report.gpus)
+    for (const auto& fault : gpu.faults)
+      if (!fault.acknowledged)
+        faults.push_back({gpu.index ? fmt::format("GPU {}", *gpu.index) : gpu.uuid, fault.code, fault.text,
+                          fault.state == "unhealthy"});
+  return faults;
+}
+
+std::vector<doctor::MpsOfGpu> MpsOf(const api::MpsReport& report) {
+  std::vector<doctor::MpsOfGpu> all;
+  for (const auto& gpu : report.gpus)
+    all.push_back({static_cast<unsigned>(gpu.index.value_or(0)), gpu.state, gpu.problem.value_or(""),
+                   gpu.outside.size()});
+  return all;
+}
+
+void AskDaemon(const Session& session, doctor::Facts& facts) {
+  facts.daemon.own_version = GPUMAN_VERSION;
+  const auto client = session.RunningDaemon();
+  const auto version =
+      client ? client->Version() : base::Result<api::VersionView>(base::Fail(client.error()));
+  if (!version) {
+    facts.daemon.problem = version.error().message;
+    return;
+  }
+  facts.daemon.version = version->version;
+  facts.caller.user_daemon = version->user_mode;
+  if (const auto report = client->Health()) facts.daemon.faults = FaultsOf(*report);
+  if (const auto info = api::GetQueueInfo(*client)) facts.daemon.idle = IdleOf(*info);
+  if (const auto report = client->Mps()) facts.daemon.mps = MpsOf(*report);
+}
+
+void LookAtCaller(doctor::Facts& facts) {
+  auto& caller = facts.caller;
+  caller.root = ::geteuid() == 0;
+  const passwd* const entry = ::getpwuid(::geteuid());
+  caller.user = entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
+  const group* const wanted = ::getgrnam(kGroup);
+  caller.group_exists = wanted != nullptr;
+  if (wanted == nullptr || entry == nullptr) return;
+  const gid_t gid = wanted->gr_gid;
+  std::vector<gid_t> groups(256);
+  auto count = static_cast<int>(groups.size());
+  ::getgrouplist(caller.user.c_str(), entry->pw_gid, groups.data(), &count);
+  groups.resize(std::min(groups.size(), static_cast<std::size_t>(std::max(count, 0))));
+  caller.in_group = std::find(groups.begin(), groups.end(), gid) != groups.end();
+}
+
+std::vector<std::filesystem::path> ShimPlaces() {
+  std::error_code error;
+  const auto prefix = std::filesystem::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+  std::vector<std::filesystem::path> places;
+  for (const char* place :
+       {"lib", "lib/gpuman", "lib/x86_64-linux-gnu/gpuman", "lib/aarch64-linux-gnu/gpuman"})
+    places.push_back(prefix / place / "libgpuman.so");
+  return places;
+}
+
+std::filesystem::path StateOf(const Session& session, const doctor::Facts& facts) {
+  if (const auto set = session.environment()("GPUMAN_STATE_DIR")) return *set;
+  const bool own = facts.daemon.problem.empty() ? facts.caller.user_daemon : !facts.caller.root;
+  return own ? base::UserPaths().state : base::SystemPaths().state;
+}
+
+base::Result<int> Examine(Session& session, const DoctorOptions& o) {
+  doctor::Facts facts;
+  AskDaemon(session, facts);
+  LookAtCaller(facts);
+  doctor::GatherHost(facts, StateOf(session, facts));
+  doctor::GatherShim(facts, ShimPlaces());
+  if (const auto checked = CheckConfigFile(session.environment(), std::nullopt))
+    facts.config_problem = checked->status == 0 ? "" : checked->output;
+  AskDriver(facts);
+  if (o.measure && !facts.gpus.empty()) facts.cold_start = doctor::Measure(facts.gpus.front());
+  const auto findings = doctor::Examine(facts);
+  if (session.json)
+    session.PrintJson(FindingsToJson(findings, facts.cold_start));
+  else
+    session.Print(RenderFindings(findings, facts.cold_start, session.look()));
+  return o.strict && doctor::IsWrong(findings) ? kExitFailed : kExitDone;
+}
+
+}  // namespace
+
+void AddDoctor(const Registry& registry) {
+  const auto o = std::make_shared<DoctorOptions>();  // shared by the parser's bindings and the action
+  auto* doctor = registry.Add("doctor", "Show what is right and wrong on this machine, and what mends it",
+                              "gpuman doctor --strict || echo not well",
+                              [o](Session& session) { return Examine(session, *o); });
+  doctor->add_flag("--strict", o->strict, "Exit with 1 where there is a warning or an error");
+  doctor->add_flag(
+      "--measure", o->measure,
+      "Measure a first CUDA call on the first GPU, and what persistence would save: two programs take a "
+      "context there for a moment");
+}
+
+}  // namespace gpuman::cli

@@ -1,0 +1,89 @@
+#include "cli/doctor_views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+namespace gpuman::cli {
+namespace {
+
+using doctor::Severity;
+
+Color ColorOf(Severity severity) {
+  switch (severity) {
+    case Severity::kFine:
+      return Color::kGreen;
+    case Severity::kUnknown:
+      return Color::kDim;
+    case Severity::kNote:
+      return Color::kCyan;
+    case Severity::kWarning:
+      return Color::kYellow;
+    case Severity::kError:
+      return Color::kRed;
+  }
+  return Color::kNone;
+}
+
+std::string Line(const doctor::Finding& finding, const Look& look) {
+  const std::string word = fmt::format("{:<8}", doctor::ToString(finding.severity));
+  const std::string subject = finding.subject.empty() ? "" : finding.subject + ": ";
+  std::string text = fmt::format("{} {}: {}{}\n", Paint(look, ColorOf(finding.severity), word), finding.check,
+                                 subject, Printable(finding.text));
+  if (!finding.remedy.empty()) text += fmt::format("         -> {}\n", Printable(finding.remedy));
+  return text;
+}
+
+std::string TextOf(const doctor::ColdStart& measured) {
+  if (!measured.problem.empty())
+    return fmt::format("First CUDA call on GPU {}: not measured: {}\n", measured.gpu,
+                       Printable(measured.problem));
+  return fmt::format("First CUDA call on GPU {}: {} on its own, {} beside a program that has the GPU.\n",
+                     measured.gpu, base::FormatDuration(measured.cold), base::FormatDuration(measured.warm));
+}
+
+}  // namespace
+
+std::string RenderFindings(const doctor::Findings& findings,
+                           const std::optional<doctor::ColdStart>& cold_start, const Look& look) {
+  constexpr std::array kOrder{Severity::kError, Severity::kWarning, Severity::kNote, Severity::kUnknown,
+                              Severity::kFine};
+  std::string text;
+  for (const auto severity : kOrder)
+    for (const auto& finding : findings)
+      if (finding.severity == severity) text += Line(finding, look);
+  if (cold_start) text += TextOf(*cold_start);
+  const auto count = [&](Severity severity) {
+    return std::count_if(findings.begin(), findings.end(),
+                         [&](const doctor::Finding& finding) { return finding.severity == severity; });
+  };
+  return text + fmt::format("Errors: {}, warnings: {}, notes: {}.\n", count(Severity::kError),
+                            count(Severity::kWarning), count(Severity::kNote));
+}
+
+api::Json FindingsToJson(const doctor::Findings& findings,
+                         const std::optional<doctor::ColdStart>& cold_start) {
+  api::Json list = api::Json::array();
+  for (const auto& finding : findings)
+    list.push_back({{"check", finding.check},
+                    {"severity", std::string(doctor::ToString(finding.severity))},
+                    {"subject", finding.subject.empty() ? api::Json(nullptr) : api::Json(finding.subject)},
+                    {"text", finding.text},
+                    {"remedy", finding.remedy.empty() ? api::Json(nullptr) : api::Json(finding.remedy)}});
+  api::Json json{{"ok", !doctor::IsWrong(findings)}, {"findings", std::move(list)}, {"cold_start", nullptr}};
+  if (!cold_start) return json;
+  const auto seconds = [&](base::Millis time) {
+    return cold_start->problem.empty() ? api::Json(static_cast<double>(time.count()) / 1000)
+                                       : api::Json(nullptr);
+  };
+  json["cold_start"] = {
+      {"gpu", cold_start->gpu},
+      {"cold_s", seconds(cold_start->cold)},
+      {"warm_s", seconds(cold_start->warm)},
+      {"problem", cold_start->problem.empty() ? api::Json(nullptr) : api::Json(cold_start->problem)}};
+  return json;
+}
+
+}  // namespace gpuman::cli

@@ -1,0 +1,91 @@
+#include "cli/mps_views.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/table.h"
+
+namespace gpuman::cli {
+namespace {
+
+std::string NameOf(const api::MpsGpu& gpu) { return gpu.index ? std::to_string(*gpu.index) : "gone"; }
+
+Color ColorOf(const std::string& state) {
+  if (state == "running") return Color::kGreen;
+  return state == "dead" || state == "foreign" ? Color::kRed : Color::kNone;
+}
+
+std::string Threads(const std::optional<double>& percent) {
+  return percent ? fmt::format("{}%", *percent) : "-";
+}
+std::string Memory(const std::optional<base::Bytes>& size) { return size ? base::FormatBytes(*size) : "-"; }
+std::string Number(const std::optional<int>& pid) { return pid ? std::to_string(*pid) : "-"; }
+std::string JobOf(const api::MpsProcess& process) {
+  return process.job ? fmt::format("{} {}", *process.job, process.tag.value_or("")) : "-";
+}
+
+std::size_t CountClients(const api::MpsGpu& gpu) {
+  std::size_t count = 0;
+  for (const auto& server : gpu.servers) count += server.clients.size();
+  return count;
+}
+
+// Of each server the user and the clients, with what each may take.
+std::string Clients(const api::MpsReport& report, const Look& look) {
+  Table table({{"GPU"},
+               {"SERVER", Align::kRight},
+               {"CLIENT", Align::kRight},
+               {"USER"},
+               {"NAME", Align::kLeft, 8},
+               {"JOB", Align::kLeft, 8},
+               {"THREADS", Align::kRight},
+               {"MEMORY", Align::kRight}});
+  for (const auto& gpu : report.gpus)
+    for (const auto& server : gpu.servers) {
+      if (server.clients.empty())
+        table.Add({NameOf(gpu), std::to_string(server.pid), "none", server.user.value_or("n/a"), "-", "-",
+                   Threads(server.threads), Memory(server.memory)});
+      for (const auto& client : server.clients)
+        table.Add({NameOf(gpu), std::to_string(server.pid), std::to_string(client.pid),
+                   client.user.value_or("n/a"), client.name.value_or("n/a"), JobOf(client),
+                   Threads(client.threads ? client.threads : server.threads),
+                   Memory(client.memory ? client.memory : server.memory)});
+    }
+  return table.empty() ? "" : "\n" + table.Render(look);
+}
+
+std::string Remarks(const api::MpsGpu& gpu) {
+  std::string text;
+  for (const auto& process : gpu.outside)
+    text += fmt::format(
+        "GPU {}: pid {} ({}, user {}) is no client of the server: none of its limits holds for it\n",
+        NameOf(gpu), process.pid, Printable(process.name.value_or("n/a")), process.user.value_or("n/a"));
+  if (!gpu.waiting.empty())
+    text += fmt::format("GPU {}: waits until the other user's clients are done: job {}\n", NameOf(gpu),
+                        fmt::join(gpu.waiting, ", "));
+  if (gpu.problem) text += fmt::format("GPU {}: {}\n", NameOf(gpu), Printable(*gpu.problem));
+  return text;
+}
+
+}  // namespace
+
+std::string RenderMps(const api::MpsReport& report, const Look& look) {
+  if (report.gpus.empty()) return "No GPUs.\n";
+  Table table({{"GPU"},
+               {"NAME", Align::kLeft, 10},
+               {"MPS"},
+               {"PID", Align::kRight},
+               {"THREADS", Align::kRight},
+               {"MEMORY", Align::kRight},
+               {"CLIENTS", Align::kRight}});
+  std::string remarks;
+  for (const auto& gpu : report.gpus) {
+    table.Add({NameOf(gpu), gpu.name.empty() ? gpu.uuid : gpu.name, Cell(gpu.state, ColorOf(gpu.state)),
+               Number(gpu.pid), Threads(gpu.threads), Memory(gpu.memory), std::to_string(CountClients(gpu))});
+    remarks += Remarks(gpu);
+  }
+  if (!report.program) remarks += "nvidia-cuda-mps-control is not installed: MPS cannot be started here\n";
+  return table.Render(look) + Clients(report, look) + (remarks.empty() ? "" : "\n" + remarks);
+}
+
+}  // namespace gpuman::cli

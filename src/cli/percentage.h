@@ -1,0 +1,13 @@
+// A share of a GPU's threads, as people write it.
+#pragma once
+
+#include <string_view>
+
+#include "base/result.h"
+
+namespace gpuman::cli {
+
+// "50%", "12.5%" or without the sign: 1 to 100. kInvalidArgument.
+base::Result<double> ParsePercentage(std::string_view text);
+
+}  // namespace gpuman::cli

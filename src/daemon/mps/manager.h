@@ -1,0 +1,116 @@
+// NVIDIA's MPS on the GPUs of this machine: starts and stops the control daemons, looks at their clients,
+// notices what dies and who is outside, and finds its daemons again after a restart.
+//
+//   orders --> worker: mps/control.h --> results on the loop --> records: store; events: host
+//
+// Lives on the event loop; what blocks runs on a thread of its own. Not thread-safe.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "daemon/config_mps.h"
+#include "gpu/inventory.h"
+#include "jobs/store.h"
+#include "mps/control.h"
+#include "mps/record.h"
+#include "mps/rivals.h"
+#include "mps/watch.h"
+
+namespace gpuman::daemon {
+
+class MpsHost {
+ public:
+  virtual ~MpsHost() = default;
+  // nullopt: to be deleted.
+  virtual void KeepMps(jobs::Settings entries) = 0;
+  virtual void TellMps(const std::string& kind, const std::string& gpu, const std::string& message,
+                       std::map<std::string, std::int64_t> data) = 0;
+  // That the driver shows on the GPU, as of the latest sample.
+  virtual std::vector<pid_t> MpsProcessesOn(const std::string& gpu) = 0;
+  // "pid 4711 (python, user ann, job 3)"
+  virtual std::string DescribeMpsClient(pid_t pid) = 0;
+};
+
+// Starting, stopping: an order is under way. Dead: it is wanted, and its control daemon has ended.
+enum class MpsState { kStarting, kRunning, kStopping, kDead };
+
+struct MpsUnit {
+  MpsState state = MpsState::kStarting;
+  mps::Record record;
+  mps::Watch watch;
+  std::string problem;  // why it cannot be looked at, or why it is dead; empty: nothing
+};
+
+class MpsManager {
+ public:
+  // What its caller should know, in sentences.
+  using Notes = std::vector<std::string>;
+  using Done = std::function<void(base::Result<Notes>)>;
+
+  // All must outlive this object. `root`: where the daemons' directories are made; `boot`: names this boot.
+  MpsManager(boost::asio::io_context& loop, const base::Clock& clock, const base::ProcessTable& table,
+             MpsHost& host, std::filesystem::path root, std::string boot);
+  ~MpsManager();
+
+  void SetSettings(const MpsSettings& settings);
+  // What an earlier daemon kept; its control daemons are looked for. Call once.
+  void Recall(const jobs::Settings& settings);
+
+  // Each is done when the order is, or refused. kConflict: somebody else's MPS is there, clients are, or
+  // another order is under way. kNotSupported: there is no control program.
+  void Start(const gpu::Gpu& gpu, const mps::Limits& limits, Done done);
+  void Stop(const gpu::Gpu& gpu, bool force, Done done);
+  void Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done);
+  // kNotFound: no server has such a client.
+  void Terminate(pid_t client, Done done);
+  // Looks at everything, then calls.
+  void Refresh(std::function<void()> then);
+
+  const std::map<std::string, MpsUnit>& units() const { return units_; }  // by UUID
+  bool IsRunning(const std::string& uuid) const;
+  bool auto_start() const { return settings_.auto_start; }
+  mps::Places PlacesFor(const std::string& uuid) const { return mps::PlacesOf(root_, uuid); }
+  // Of others, as of the last Refresh or Start.
+  std::optional<mps::ControlProcess> RivalOn(const std::string& uuid) const;
+  base::Result<std::filesystem::path> Program() const;
+
+ private:
+  struct Seen;
+  void Aside(std::function<void()> work, std::function<void()> then);
+  base::Result<std::shared_ptr<mps::Control>> MakeControl() const;
+  base::Result<MpsUnit*> Free(const gpu::Gpu& gpu);
+  void Launch(const std::string& uuid, const mps::Limits& limits, Done done);
+  void OnLaunched(const std::string& uuid, base::Result<base::ProcessId> started, const Done& done);
+  void Quit(const std::string& uuid, bool force, Done done);
+  void Adopt(const std::string& uuid, base::ProcessId control);
+  void OnEnded(const std::string& uuid);
+  void Keep(const std::string& uuid);
+  void Tick();
+  void Take(const std::string& uuid, const Seen& seen);
+
+  boost::asio::io_context& loop_;
+  const base::Clock& clock_;
+  const base::ProcessTable& table_;
+  MpsHost& host_;
+  const std::filesystem::path root_;
+  const std::string boot_;
+  MpsSettings settings_;
+  std::map<std::string, MpsUnit> units_;
+  std::map<std::string, boost::asio::posix::stream_descriptor> ends_;  // pidfds of control daemons
+  std::vector<mps::ControlProcess> controls_;
+  boost::asio::steady_timer timer_;
+  boost::asio::thread_pool worker_{1};
+};
+
+}  // namespace gpuman::daemon

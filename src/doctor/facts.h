@@ -1,0 +1,109 @@
+// What the doctor looks at: a snapshot of this machine. A value; what is absent is not known, never zero.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace gpuman::doctor {
+
+struct GpuFacts {
+  unsigned index = 0;
+  std::string uuid{}, name{};
+  std::string problem{};  // why it cannot be asked; empty: it can
+  base::Bytes memory{};
+  std::optional<bool> persistence{};
+  std::optional<bool> ecc{}, ecc_pending{};
+  std::optional<std::uint64_t> clock_reasons{};                  // NVML's clocks event reasons, now
+  std::optional<std::uint64_t> thermal_ns{}, power_ns{};         // held back since the driver was loaded
+  std::optional<unsigned> app_clock{}, default_app_clock{};      // MHz
+  std::optional<unsigned> power_limit{}, default_power_limit{};  // mW
+  std::optional<unsigned> link_width{}, most_link_width{};       // lanes
+  std::optional<unsigned> link_gen{}, most_link_gen{};
+  std::optional<unsigned> utilization{};  // percent
+  std::optional<bool> mig{}, mig_pending{};
+  std::optional<unsigned> mig_instances{};
+};
+
+struct Driver {
+  std::string problem{};                // why NVML cannot be used; empty: it can
+  std::optional<std::string> nvml{};    // the driver's version, as the library has it
+  std::optional<std::string> kernel{};  // as the kernel module has it
+  std::optional<int> nvml_cuda{};       // newest CUDA that NVML says, 13000 is 13.0
+  std::optional<int> libcuda{};         // that libcuda says
+  std::string libcuda_problem{};
+};
+
+struct Process {
+  unsigned gpu = 0;
+  int pid = 0;
+  std::string user{}, name{};
+  std::optional<base::Bytes> memory{};
+  base::Millis idle{0};
+};
+
+struct Fault {
+  std::string gpu{}, code{}, text{};
+  bool unhealthy = false;
+};
+
+struct MpsOfGpu {
+  unsigned gpu = 0;
+  std::string state{}, problem{};
+  std::size_t outside = 0;
+};
+
+struct Daemon {
+  std::string problem{};                 // why it cannot be asked; empty: it can
+  std::string version{}, own_version{};  // the daemon's, this program's
+  std::optional<std::vector<Process>> idle{};
+  std::optional<std::vector<Fault>> faults{};
+  std::optional<std::vector<MpsOfGpu>> mps{};
+};
+
+struct Caller {
+  std::string user{};
+  bool root = false;
+  bool user_daemon = false;  // the daemon is of --user: groups do not matter
+  bool group_exists = false, in_group = false;
+};
+
+struct Shim {
+  std::string path{};            // empty: there is none
+  std::string problem{};         // what the dynamic linker says; empty: it loads
+  std::string system_preload{};  // what stands in /etc/ld.so.preload
+};
+
+struct Host {
+  std::optional<base::Bytes> memory{};
+  std::optional<base::Bytes> shm{};
+  std::optional<base::Bytes> state_free{};
+  std::string state_dir{};
+  std::optional<std::uint64_t> memlock{};   // bytes; UINT64_MAX: no limit
+  std::optional<std::string> huge_pages{};  // always, madvise, never
+  std::optional<bool> cgroup2{};
+  std::vector<std::string> controllers{};
+};
+
+// Of a first CUDA call: on a GPU that nobody else uses, and beside a process that uses it.
+struct ColdStart {
+  unsigned gpu = 0;
+  base::Millis cold{0}, warm{0};
+  std::string problem{};
+};
+
+struct Facts {
+  Driver driver;
+  std::vector<GpuFacts> gpus;
+  Daemon daemon;
+  Caller caller;
+  Shim shim;
+  Host host;
+  std::optional<std::string> config_problem{};  // empty: none; absent: not checked
+  std::optional<ColdStart> cold_start{};
+};
+
+}  // namespace gpuman::doctor

@@ -1,0 +1,287 @@
+#include "doctor/gpu_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "driver/abi/nvml.h"
+
+namespace gpuman::doctor {
+namespace {
+
+using enum Severity;
+namespace abi = driver::abi;
+
+Findings One(Severity severity, std::string text, std::string remedy = {}) {
+  return {{"", severity, "", std::move(text), std::move(remedy)}};
+}
+
+// What `look` says of each GPU that answers; "n/a" where it says nothing of any.
+template <typename Look>
+Findings OfEach(const Facts& facts, std::string_view fine, Look look) {
+  Findings findings;
+  std::size_t told = 0;
+  for (const auto& gpu : facts.gpus) {
+    if (!gpu.problem.empty()) continue;
+    auto finding = look(gpu);
+    if (!finding) continue;
+    ++told;
+    if (finding->severity == kFine) continue;
+    finding->subject = fmt::format("GPU {}", gpu.index);
+    findings.push_back(std::move(*finding));
+  }
+  if (told == 0) return One(kUnknown, "n/a: no GPU here tells it");
+  if (findings.empty()) return One(kFine, std::string(fine));
+  return findings;
+}
+using Said = std::optional<Finding>;
+
+Finding Say(Severity severity, std::string text, std::string remedy = {}) {
+  return {"", severity, "", std::move(text), std::move(remedy)};
+}
+
+std::string Seconds(std::uint64_t nanoseconds) {
+  return base::FormatDuration(base::Millis(static_cast<std::int64_t>(nanoseconds / 1'000'000)));
+}
+
+// "CUDA 13.0" of 13000.
+std::string CudaName(int version) { return fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10); }
+
+std::string SavingOf(const Facts& facts, const GpuFacts& gpu) {
+  const auto& measured = facts.cold_start;
+  if (!measured || !measured->problem.empty() || measured->gpu != gpu.index) return "";
+  return fmt::format("; measured: {} on its own, {} beside another, so it would save {} each time",
+                     base::FormatDuration(measured->cold), base::FormatDuration(measured->warm),
+                     base::FormatDuration(std::max(measured->cold - measured->warm, base::Millis(0))));
+}
+
+}  // namespace
+
+Findings CheckDriver(const Facts& facts) {
+  if (!facts.driver.problem.empty())
+    return One(
+        kError, "the driver cannot be used: " + facts.driver.problem,
+        "install the driver, or load it: modprobe nvidia; dmesg | grep -i nvidia says why it does not load");
+  return One(kFine, "the driver answers: version " + facts.driver.nvml.value_or("n/a"));
+}
+
+Findings CheckVersions(const Facts& facts) {
+  const auto& driver = facts.driver;
+  constexpr const char* kRemedy =
+      "an upgrade is not complete: reboot, or stop all GPU programs and load the module again";
+  if (driver.nvml && driver.kernel && *driver.nvml != *driver.kernel)
+    return One(kError,
+               fmt::format("the kernel module is {}, the libraries are {}", *driver.kernel, *driver.nvml),
+               kRemedy);
+  if (!driver.problem.empty() && driver.kernel)
+    return One(
+        kError,
+        fmt::format("the kernel module {} is loaded and the libraries do not go with it", *driver.kernel),
+        kRemedy);
+  if (driver.nvml_cuda && driver.libcuda && *driver.nvml_cuda != *driver.libcuda)
+    return One(
+        kError,
+        fmt::format("libcuda is of {}, NVML of {}", CudaName(*driver.libcuda), CudaName(*driver.nvml_cuda)),
+        "another libcuda.so.1 comes first: ldconfig -p | grep libcuda, and look at LD_LIBRARY_PATH");
+  if (!driver.libcuda)
+    return One(driver.problem.empty() ? kError : kUnknown,
+               "libcuda cannot be used: " + (driver.libcuda_problem.empty() ? "n/a" : driver.libcuda_problem),
+               "install the driver's compute libraries (Debian: libcuda1, Ubuntu: libnvidia-compute)");
+  return One(kFine, fmt::format("{} agree, up to {}",
+                                driver.kernel ? "kernel module, NVML and libcuda" : "NVML and libcuda",
+                                CudaName(*driver.libcuda)));
+}
+
+Findings CheckGpus(const Facts& facts) {
+  Findings findings;
+  for (const auto& gpu : facts.gpus)
+    if (!gpu.problem.empty())
+      findings.push_back({"", kError, fmt::format("GPU {}", gpu.index),
+                          "it cannot be talked to: " + gpu.problem, "gpuman health says what to do"});
+  if (!findings.empty()) return findings;
+  if (facts.gpus.empty())
+    return One(
+        facts.driver.problem.empty() ? kError : kUnknown, "there is no GPU",
+        "lspci -d 10de: shows whether the machine sees one; dmesg | grep -i nvidia says why it is not used");
+  return One(kFine, fmt::format("{} GPU{} answer{}", facts.gpus.size(), facts.gpus.size() == 1 ? "" : "s",
+                                facts.gpus.size() == 1 ? "s" : ""));
+}
+
+Findings CheckHealth(const Facts& facts) {
+  if (!facts.daemon.faults)
+    return One(kUnknown, "n/a without the daemon, which looks for faults all the time");
+  Findings findings;
+  for (const auto& fault : *facts.daemon.faults)
+    findings.push_back({"", fault.unhealthy ? kError : kWarning, fault.gpu,
+                        fmt::format("{}: {}", fault.code, fault.text), "gpuman health"});
+  return findings.empty() ? One(kFine, "no fault of a GPU is known") : findings;
+}
+
+Findings CheckPersistence(const Facts& facts) {
+  return OfEach(facts, "persistence is on", [&](const GpuFacts& gpu) -> Said {
+    if (!gpu.persistence) return std::nullopt;
+    if (*gpu.persistence) return Say(kFine, "");
+    return Say(kWarning,
+               "persistence is off: the first CUDA call of a program waits while the driver sets the GPU up" +
+                   SavingOf(facts, gpu),
+               fmt::format("gpuman device persistence on --gpu {}", gpu.index));
+  });
+}
+
+Findings CheckEcc(const Facts& facts) {
+  return OfEach(facts, "ECC is on", [](const GpuFacts& gpu) -> Said {
+    if (!gpu.ecc) return std::nullopt;
+    if (gpu.ecc_pending && *gpu.ecc_pending != *gpu.ecc)
+      return Say(kWarning,
+                 fmt::format("ECC is {} and turns {} with the next reset", *gpu.ecc ? "on" : "off",
+                             *gpu.ecc_pending ? "on" : "off"),
+                 fmt::format("nvidia-smi --gpu-reset -i {} while nobody uses it, or reboot", gpu.index));
+    if (!*gpu.ecc)
+      return Say(kWarning, "ECC is off: errors of the memory go unnoticed",
+                 fmt::format("gpuman device ecc on --gpu {}", gpu.index));
+    return Say(kFine, "");
+  });
+}
+
+Findings CheckThrottling(const Facts& facts) {
+  struct Reason {
+    std::uint64_t bit;
+    const char* text;
+  };
+  constexpr std::array<Reason, 4> kReasons{
+      {{abi::nvmlClocksThrottleReasonHwThermalSlowdown, "heat (hardware)"},
+       {abi::nvmlClocksEventReasonSwThermalSlowdown, "heat"},
+       {abi::nvmlClocksThrottleReasonHwPowerBrakeSlowdown, "the power supply's brake"},
+       {abi::nvmlClocksThrottleReasonHwSlowdown, "the hardware's slowdown"}}};
+  return OfEach(facts, "no GPU is held back", [&](const GpuFacts& gpu) -> Said {
+    if (!gpu.clock_reasons) return std::nullopt;
+    std::vector<const char*> why;
+    for (const auto& reason : kReasons)
+      if ((*gpu.clock_reasons & reason.bit) != 0) why.push_back(reason.text);
+    if (!why.empty())
+      return Say(kError, fmt::format("its clocks are held back at this moment by {}", fmt::join(why, ", ")),
+                 "look at fans, air flow and power supply; gpuman health has it over time");
+    if ((*gpu.clock_reasons & abi::nvmlClocksEventReasonSwPowerCap) != 0)
+      return Say(kNote, "it works at its power limit, which is usual under load");
+    return Say(kFine, "");
+  });
+}
+
+Findings CheckThrottledBefore(const Facts& facts) {
+  constexpr std::uint64_t kMuch = 1'000'000'000;  // less comes with every change of load
+  return OfEach(
+      facts, "no GPU was held back by heat since the driver was loaded", [](const GpuFacts& gpu) -> Said {
+        if (!gpu.thermal_ns) return std::nullopt;
+        if (*gpu.thermal_ns < kMuch) return Say(kFine, "");
+        return Say(
+            kWarning,
+            fmt::format("heat held it back for {} since the driver was loaded", Seconds(*gpu.thermal_ns)),
+            "look at fans and air flow, or lower its power: gpuman device power set");
+      });
+}
+
+Findings CheckClocks(const Facts& facts) {
+  return OfEach(facts, "no clocks are set", [](const GpuFacts& gpu) -> Said {
+    if (!gpu.clock_reasons && !gpu.app_clock) return std::nullopt;
+    const std::string remedy = fmt::format("gpuman device clocks reset --gpu {}", gpu.index);
+    if (gpu.app_clock && gpu.default_app_clock && *gpu.app_clock != *gpu.default_app_clock)
+      return Say(kWarning,
+                 fmt::format("its application clock is {} MHz, by default it is {} MHz", *gpu.app_clock,
+                             *gpu.default_app_clock),
+                 remedy);
+    if (gpu.clock_reasons && (*gpu.clock_reasons & abi::nvmlClocksEventReasonApplicationsClocksSetting) != 0)
+      return Say(kWarning, "somebody has set its clocks, and that holds it back at this moment", remedy);
+    return Say(kFine, "");
+  });
+}
+
+Findings CheckPower(const Facts& facts) {
+  return OfEach(facts, "power limits are as by default", [](const GpuFacts& gpu) -> Said {
+    if (!gpu.power_limit || !gpu.default_power_limit) return std::nullopt;
+    if (*gpu.power_limit >= *gpu.default_power_limit) return Say(kFine, "");
+    return Say(kNote,
+               fmt::format("its power is limited to {} W, by default it is {} W", *gpu.power_limit / 1000,
+                           *gpu.default_power_limit / 1000),
+               fmt::format("gpuman device power reset --gpu {}", gpu.index));
+  });
+}
+
+// The generation falls at rest, the width does not.
+Findings CheckLink(const Facts& facts) {
+  constexpr unsigned kBusy = 50;  // percent
+  return OfEach(facts, "PCIe links are as wide as they can be", [](const GpuFacts& gpu) -> Said {
+    if (!gpu.link_width || !gpu.most_link_width) return std::nullopt;
+    constexpr const char* kRemedy =
+        "switch off, seat the card or its riser anew, and look at the slot in the board's manual";
+    if (*gpu.link_width < *gpu.most_link_width)
+      return Say(kWarning,
+                 fmt::format("its PCIe link has {} of {} lanes: memory comes and goes so much slower",
+                             *gpu.link_width, *gpu.most_link_width),
+                 kRemedy);
+    if (gpu.link_gen && gpu.most_link_gen && *gpu.link_gen < *gpu.most_link_gen &&
+        gpu.utilization.value_or(0) >= kBusy)
+      return Say(kWarning,
+                 fmt::format("its PCIe link is of generation {} while it works, and could be of {}",
+                             *gpu.link_gen, *gpu.most_link_gen),
+                 kRemedy);
+    return Say(kFine, "");
+  });
+}
+
+Findings CheckMig(const Facts& facts) {
+  return OfEach(facts, "MIG is as it was asked for", [](const GpuFacts& gpu) -> Said {
+    if (!gpu.mig) return std::nullopt;
+    if (gpu.mig_pending && *gpu.mig_pending != *gpu.mig)
+      return Say(kWarning,
+                 fmt::format("MIG is {} and turns {} with the next reset", *gpu.mig ? "on" : "off",
+                             *gpu.mig_pending ? "on" : "off"),
+                 fmt::format("nvidia-smi --gpu-reset -i {} while nobody uses it, or reboot", gpu.index));
+    if (*gpu.mig && gpu.mig_instances && *gpu.mig_instances == 0)
+      return Say(kWarning, "MIG is on and there is no instance: nothing can run on it",
+                 fmt::format("gpuman mig apply --gpu {} PROFILES, or gpuman mig clear --gpu {}", gpu.index,
+                             gpu.index));
+    return Say(kFine, "");
+  });
+}
+
+Findings CheckMps(const Facts& facts) {
+  if (!facts.daemon.mps) return One(kUnknown, "n/a without the daemon");
+  Findings findings;
+  for (const auto& mps : *facts.daemon.mps) {
+    const auto add = [&](Severity severity, std::string text, std::string remedy) {
+      findings.push_back({"", severity, fmt::format("GPU {}", mps.gpu), std::move(text), std::move(remedy)});
+    };
+    if (mps.state == "dead")
+      add(kError, "MPS is wanted and does not run: " + mps.problem,
+          fmt::format("gpuman mps start --gpu {}", mps.gpu));
+    else if (mps.state == "foreign")
+      add(kNote, "an MPS that gpuman did not start may serve it", "gpuman mps status");
+    else if (mps.state == "running" && !mps.problem.empty())
+      add(kWarning, "its MPS cannot be asked: " + mps.problem, "gpuman mps status");
+    if (mps.outside > 0)
+      add(kWarning,
+          fmt::format("{} process{} beside its MPS server, without its limits", mps.outside,
+                      mps.outside == 1 ? " runs" : "es run"),
+          "gpuman run --mps; or compute mode exclusive_process: gpuman device compute-mode "
+          "exclusive-process");
+  }
+  return findings.empty() ? One(kFine, "MPS is whole where it runs") : findings;
+}
+
+Findings CheckIdle(const Facts& facts) {
+  if (!facts.daemon.idle) return One(kUnknown, "n/a without the daemon, which looks who works all the time");
+  Findings findings;
+  for (const auto& process : *facts.daemon.idle)
+    findings.push_back({"", kWarning, fmt::format("GPU {}", process.gpu),
+                        fmt::format("pid {} ({}, user {}) has held {} for {} without using the GPU",
+                                    process.pid, process.name, process.user,
+                                    process.memory ? base::FormatBytes(*process.memory) : "memory",
+                                    base::FormatDuration(process.idle)),
+                        fmt::format("ask {}, or: kill {}", process.user, process.pid)});
+  return findings.empty() ? One(kFine, "no process holds memory without using the GPU") : findings;
+}
+
+}  // namespace gpuman::doctor

@@ -1,0 +1,163 @@
+#include "doctor/host_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace gpuman::doctor {
+namespace {
+
+using enum Severity;
+
+constexpr unsigned kUsualShare = 50;  // percent of the host's memory: suspend.host_memory
+constexpr base::Bytes kLeastShm = base::MiB(512);
+constexpr base::Bytes kLeastDisk = base::MiB(512);
+constexpr base::Bytes kLeastMemlock = base::MiB(64);
+
+Findings One(Severity severity, std::string text, std::string remedy = {}) {
+  return {{"", severity, "", std::move(text), std::move(remedy)}};
+}
+
+base::Bytes LargestOf(const Facts& facts) {
+  base::Bytes largest{};
+  for (const auto& gpu : facts.gpus) largest = std::max(largest, gpu.memory);
+  return largest;
+}
+
+}  // namespace
+
+Findings CheckDaemon(const Facts& facts) {
+  const auto& daemon = facts.daemon;
+  if (!daemon.problem.empty())
+    return One(kError, "the daemon cannot be asked: " + daemon.problem,
+               "systemctl start gpumand; or for yourself: gpumand --user");
+  if (daemon.version != daemon.own_version)
+    return One(kWarning,
+               fmt::format("the daemon is {}, this program is {}", daemon.version, daemon.own_version),
+               "systemctl restart gpumand: jobs go on meanwhile");
+  return One(kFine, "the daemon answers: version " + daemon.version);
+}
+
+Findings CheckAccess(const Facts& facts) {
+  const auto& caller = facts.caller;
+  if (caller.user_daemon) return One(kFine, "the daemon is your own");
+  if (!facts.daemon.problem.empty()) return One(kUnknown, "n/a without the daemon");
+  if (caller.root) return One(kFine, "root may do everything");
+  if (!caller.group_exists)
+    return One(kWarning, "there is no group gpuman: only root may submit",
+               "groupadd --system gpuman, or set access.submit_group");
+  if (!caller.in_group)
+    return One(kWarning, fmt::format("{} is not in the group gpuman and may not submit", caller.user),
+               fmt::format("as root: usermod -aG gpuman {}; then log in anew", caller.user));
+  return One(kFine, fmt::format("{} may submit", caller.user));
+}
+
+Findings CheckConfig(const Facts& facts) {
+  if (!facts.config_problem) return One(kUnknown, "n/a: gpumand is not found to check it");
+  if (!facts.config_problem->empty())
+    return One(kError, "the configuration is wrong: " + *facts.config_problem, "gpuman config check");
+  return One(kFine, "the configuration is valid");
+}
+
+Findings CheckShim(const Facts& facts) {
+  const auto& shim = facts.shim;
+  if (shim.path.empty())
+    return One(kWarning,
+               "there is no libgpuman.so: limits are held by the guard alone, and nothing is shared",
+               "install the package again");
+  if (!shim.problem.empty())
+    return One(kError, fmt::format("{} cannot be preloaded: {}", shim.path, shim.problem),
+               "install the package again");
+  if (!shim.system_preload.empty() && shim.system_preload.find("gpuman") == std::string::npos)
+    return One(kNote,
+               fmt::format("/etc/ld.so.preload has {}: it comes before libgpuman.so in every program",
+                           shim.system_preload),
+               "if programs behave oddly under gpuman, try without it");
+  return One(kFine, "libgpuman.so can be preloaded");
+}
+
+Findings CheckHostMemory(const Facts& facts) {
+  const auto largest = LargestOf(facts);
+  if (!facts.host.memory || largest == base::Bytes{})
+    return One(kUnknown, "n/a: host or GPU memory is not known");
+  const base::Bytes room = base::SizeSpec{{}, kUsualShare}.Of(*facts.host.memory);
+  if (room >= largest)
+    return One(kFine, fmt::format("the host has {}: half of it takes what the largest GPU holds, {}",
+                                  base::FormatBytes(*facts.host.memory), base::FormatBytes(largest)));
+  return One(
+      kNote,
+      fmt::format(
+          "the host has {}: by default half of it is for jobs that are off their GPU, less than the {} of "
+          "the largest GPU, so not every job can be suspended or take turns",
+          base::FormatBytes(*facts.host.memory), base::FormatBytes(largest)),
+      "more host memory, or a larger suspend.host_memory in gpumand.toml");
+}
+
+Findings CheckMemlock(const Facts& facts) {
+  if (!facts.host.memlock) return One(kUnknown, "n/a");
+  if (*facts.host.memlock >= kLeastMemlock.count || facts.caller.root)
+    return One(kFine, "enough memory may be locked");
+  return One(
+      kNote,
+      fmt::format("you may lock {} of memory: RDMA and some libraries want more (gpuman itself does not)",
+                  base::FormatBytes(base::Bytes{*facts.host.memlock})),
+      "ulimit -l unlimited, or memlock in /etc/security/limits.conf");
+}
+
+Findings CheckShm(const Facts& facts) {
+  if (!facts.host.shm) return One(kUnknown, "n/a: there is no /dev/shm");
+  if (*facts.host.shm >= kLeastShm)
+    return One(kFine, fmt::format("/dev/shm has {}", base::FormatBytes(*facts.host.shm)));
+  return One(
+      kWarning,
+      fmt::format("/dev/shm has {}: data loaders and NCCL run out of it", base::FormatBytes(*facts.host.shm)),
+      "mount -o remount,size=50% /dev/shm; in a container: --shm-size or --ipc=host");
+}
+
+Findings CheckHugePages(const Facts& facts) {
+  if (!facts.host.huge_pages) return One(kUnknown, "n/a: the kernel does not tell");
+  if (*facts.host.huge_pages != "never")
+    return One(kFine, fmt::format("transparent huge pages: {}", *facts.host.huge_pages));
+  return One(kNote,
+             "transparent huge pages are off: pinning the host memory that jobs leave to takes several times "
+             "as long",
+             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+}
+
+Findings CheckCgroups(const Facts& facts) {
+  if (!facts.host.cgroup2) return One(kUnknown, "n/a");
+  if (!*facts.host.cgroup2)
+    return One(
+        kWarning,
+        "there is no cgroup v2: a job's processes are told apart by ancestry alone, and host memory is not "
+        "limited",
+        "boot with systemd.unified_cgroup_hierarchy=1");
+  const auto has = [&](const char* name) {
+    const auto& all = facts.host.controllers;
+    return std::find(all.begin(), all.end(), name) != all.end();
+  };
+  if (!has("memory") || !has("cpu"))
+    return One(
+        kNote,
+        fmt::format(
+            "cgroup v2 has the controllers {}: limits of host memory and processors are not held by the "
+            "kernel",
+            facts.host.controllers.empty() ? std::string("(none)")
+                                           : fmt::format("{}", fmt::join(facts.host.controllers, " "))),
+        "boot with systemd.unified_cgroup_hierarchy=1 and without cgroup_disable");
+  return One(kFine, "cgroup v2 with memory and cpu");
+}
+
+Findings CheckDisk(const Facts& facts) {
+  if (!facts.host.state_free) return One(kUnknown, "n/a: there is no " + facts.host.state_dir);
+  if (*facts.host.state_free >= kLeastDisk)
+    return One(kFine, fmt::format("{} has {} left", facts.host.state_dir,
+                                  base::FormatBytes(*facts.host.state_free)));
+  return One(kWarning,
+             fmt::format("{} has {} left: without room no job is accepted", facts.host.state_dir,
+                         base::FormatBytes(*facts.host.state_free)),
+             "make room there, or lower jobs.keep_ended and jobs.log_size");
+}
+
+}  // namespace gpuman::doctor

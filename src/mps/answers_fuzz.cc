@@ -1,0 +1,19 @@
+// Whatever the control program answers and whatever stands in a client's environment is read without harm.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "mps/answers.h"
+#include "mps/record.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  (void)gpuman::mps::ParsePids(text).has_value();
+  (void)gpuman::mps::ParsePercentage(text).has_value();
+  (void)gpuman::mps::ParseMemoryLimit(text).has_value();
+  (void)gpuman::mps::ParseDone(text).has_value();
+  (void)gpuman::mps::MemoryVariable(text);
+  (void)gpuman::mps::ThreadsVariable(text);
+  (void)gpuman::mps::ParseRecord(text).has_value();
+  return 0;
+}

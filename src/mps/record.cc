@@ -1,0 +1,52 @@
+#include "mps/record.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace gpuman::mps {
+namespace {
+
+using Json = nlohmann::json;
+constexpr int kVersion = 1;
+
+std::optional<Record> RecordOf(const Json& json) {
+  if (json.size() != 7 || json.at("v") != kVersion) return std::nullopt;
+  Record record;
+  record.control = {json.at("pid").get<pid_t>(), json.at("start_time").get<std::uint64_t>()};
+  record.boot = json.at("boot").get<std::string>();
+  if (!json.at("threads").is_null()) record.limits.threads = json.at("threads").get<double>();
+  if (!json.at("memory").is_null())
+    record.limits.memory = base::Bytes{json.at("memory").get<std::uint64_t>()};
+  const auto since = base::ParseIso8601(json.at("since").get<std::string>());
+  if (!since || record.control.pid < 0) return std::nullopt;
+  record.since = *since;
+  return record;
+}
+
+}  // namespace
+
+std::string SerializeRecord(const Record& record) {
+  Json json = {{"v", kVersion},
+               {"pid", record.control.pid},
+               {"start_time", record.control.start_time},
+               {"boot", record.boot},
+               {"threads", nullptr},
+               {"memory", nullptr},
+               {"since", base::FormatIso8601(record.since)}};
+  if (record.limits.threads) json["threads"] = *record.limits.threads;
+  if (record.limits.memory) json["memory"] = record.limits.memory->count;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+base::Result<Record> ParseRecord(std::string_view text) {
+  std::optional<Record> record;
+  try {
+    record = RecordOf(Json::parse(text));
+  } catch (const Json::exception&) {
+    record.reset();
+  }
+  if (!record) return base::Fail(base::ErrorCode::kCorrupt, "the stored state of a GPU's MPS cannot be read");
+  return std::move(*record);
+}
+
+}  // namespace gpuman::mps

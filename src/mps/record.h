@@ -1,0 +1,30 @@
+// What is kept of a GPU's MPS over a restart of the daemon.
+//
+//   {"boot":"6c3f…","memory":8589934592,"pid":4711,"since":"2026-…","start_time":12345,"threads":50.0,"v":1}
+//
+// Pure; thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "mps/limits.h"
+
+namespace gpuman::mps {
+
+struct Record {
+  base::ProcessId control{};  // pid 0: it is wanted and does not run
+  std::string boot{};         // pids mean something within one boot
+  Limits limits{};
+  base::WallTime since{};
+  friend bool operator==(const Record&, const Record&) = default;
+};
+
+std::string SerializeRecord(const Record& record);
+// kCorrupt for what SerializeRecord did not write.
+base::Result<Record> ParseRecord(std::string_view text);
+
+}  // namespace gpuman::mps

@@ -1,0 +1,44 @@
+// What is to be told of a GPU's MPS: a server that died, and processes on the GPU that are not its clients,
+// for which none of its limits hold. Pure; not thread-safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mps/control.h"
+
+namespace gpuman::mps {
+
+struct Look {
+  std::vector<Server> servers;
+  std::vector<pid_t> on_gpu;  // processes that the driver shows; not newer than `servers`
+};
+
+struct Notice {
+  enum class Kind { kServerDied, kOutside };
+  Kind kind = Kind::kOutside;
+  pid_t pid = 0;
+  std::vector<pid_t> clients{};  // of the server
+  friend bool operator==(const Notice&, const Notice&) = default;
+};
+
+class Watch {
+ public:
+  std::vector<Notice> On(const Look& look);
+  // The daemon ended or was started: what was seen of it counts no more.
+  void Reset();
+
+  const std::vector<Server>& servers() const { return servers_; }
+  // Seen outside twice running: a program that is just joining is not.
+  const std::set<pid_t>& outside() const { return outside_; }
+
+ private:
+  std::vector<Server> servers_;
+  std::set<pid_t> suspects_;
+  std::set<pid_t> outside_;
+};
+
+}  // namespace gpuman::mps

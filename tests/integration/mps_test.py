@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""MPS: started, limited, watched and stopped, and jobs as its clients. On the simulated driver and control program.
+
+Usage: mps_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, until  # noqa: E402
+from machine import build_dir, program  # noqa: E402
+
+CONTROL = str(build_dir() / "lib/sim/bin/nvidia-cuda-mps-control")
+MPS = f'[mps]\ncontrol = "{CONTROL}"\nlook = "100ms"\n'
+SAMPLING = '[sampling]\nrest = "20ms"\nslow = "100ms"\nretry = "200ms"\n[health]\nkernel_log = ""\n'
+
+
+class MpsCase(DaemonTest):
+    gpus, memory, profile = 2, "4GiB", "h200"
+    config = SAMPLING + MPS
+
+    def tearDown(self):
+        super().tearDown()
+        until("no job is left", lambda: not [j for j in self.m.jobs() if j["ended_at"] is None])
+        if any(gpu["state"] not in ("off", "foreign") for gpu in self.report()["gpus"]):
+            answer = self.request("POST", "/v1/mps/stop", {"force": True})
+            self.assertEqual(answer.status, 200, answer.body)
+
+    def report(self):
+        answer = self.request("GET", "/v1/mps")
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json()
+
+    def gpu(self, index=0):
+        return next(gpu for gpu in self.report()["gpus"] if gpu["index"] == index)
+
+    def order(self, what, expected=200, **body):
+        answer = self.request("POST", f"/v1/mps/{what}", body)
+        self.assertEqual(answer.status, expected, answer.body)
+        return answer.json() if expected == 200 else answer.json()["error"]
+
+    def clients(self, index=0):
+        return [client for server in self.gpu(index)["servers"] for client in server["clients"]]
+
+    def kinds(self):
+        return [event["kind"] for event in self.events()]
+
+    def told(self, kind, count=1):
+        until(f"{kind} is told", lambda: self.kinds().count(kind) >= count)
+
+    def client(self, tag, size="64MiB", **more):
+        """A job that stays on GPU 0 as a client."""
+        more = {"gpus": ["0"], "mps": True, **more}
+        job = self.start(tag, f"exec {self.load(size, '--hold', '1h')}", **more)
+        until(f"{tag} is a client", lambda: tag in [client["tag"] for client in self.clients()])
+        return job
+
+    def control_pid(self, index=0):
+        return self.gpu(index)["pid"]
+
+
+class MpsTest(MpsCase):
+    def test_each_gpu_has_its_own_and_is_started_and_stopped_alone(self):
+        self.assertEqual([gpu["state"] for gpu in self.report()["gpus"]], ["off", "off"])
+        self.assertEqual(self.report()["program"], CONTROL)
+        started = self.order("start", gpus=["1"])
+        self.assertEqual([gpu["state"] for gpu in started["gpus"]], ["off", "running"])
+        self.assertIn("fault", started["notes"][0])
+        pid = self.control_pid(1)
+        self.assertIn(b"nvidia-cuda-mps-control", pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+        pipe = pathlib.Path(self.gpu(1)["pipe_directory"])
+        self.assertTrue((pipe / "control").exists())
+        self.assertIn("already", self.order("start", 409, gpus=["1"])["message"])
+        self.order("stop", gpus=["1"])
+        self.assertEqual(self.gpu(1)["state"], "off")
+        until("its process is gone", lambda: not pathlib.Path(f"/proc/{pid}").exists())
+        self.assertIn("no MPS", self.order("stop", 409, gpus=["1"])["message"])
+        self.assertIn("mps_started", self.kinds())
+        self.assertIn("mps_stopped", self.kinds())
+
+    def test_a_job_is_a_client_and_its_limits_hold(self):
+        self.order("start", gpus=["0"], memory="1GiB", threads=50)
+        job = self.client("small", mps_threads=25)
+        view = self.job(job)
+        self.assertTrue(view["mps"])
+        self.assertEqual(view["mps_threads"], 25)
+        client = self.clients()[0]
+        self.assertEqual((client["job"], client["threads"]), (job, 25))
+        server = self.gpu()["servers"][0]
+        self.assertEqual((server["threads"], server["memory"]), (50, 1 << 30))
+        big = self.start("big", f"exec {self.load('2GiB')}", gpus=["0"], mps=True)
+        self.assertEqual(self.wait(big)["exit_code"], 3)  # out of memory: the server's limit is its own
+        beside = self.start("beside", f"exec {self.load('2GiB')}", gpus=["0"])
+        self.assertEqual(self.wait(beside)["exit_code"], 0)
+
+    def test_limits_change_for_those_who_come(self):
+        self.order("start", gpus=["0"], memory="3GiB")
+        self.client("first")
+        self.order("limit", gpus=["0"], memory="512MiB", threads=10)
+        gpu = self.gpu()
+        self.assertEqual((gpu["memory"], gpu["threads"]), (512 << 20, 10))
+        self.assertEqual(gpu["servers"][0]["memory"], 512 << 20)
+        late = self.start("late", f"exec {self.load('1GiB')}", gpus=["0"], mps=True)
+        self.assertEqual(self.wait(late)["exit_code"], 3)
+
+    def test_stop_names_the_clients_in_the_way_and_force_ends_their_work(self):
+        self.order("start", gpus=["0"])
+        job = self.client("holds")
+        refused = self.order("stop", 409, gpus=["0"])
+        self.assertIn(f"job {job}", refused["message"])
+        self.assertIn("--force", refused["hint"])
+        self.assertEqual(self.gpu()["state"], "running")
+        self.order("stop", gpus=["0"], force=True)
+        self.assertEqual(self.gpu()["state"], "off")
+
+    def test_one_client_is_terminated_and_the_other_goes_on(self):
+        self.order("start", gpus=["0"])
+        self.client("stays")
+        self.client("goes")
+        pid = next(client["pid"] for client in self.clients() if client["tag"] == "goes")
+        self.order("terminate", pid=pid)
+        until("it is no client", lambda: [client["tag"] for client in self.clients()] == ["stays"])
+        self.assertEqual(self.order("terminate", 404, pid=pid)["code"], "not_found")
+        self.told("mps_client_terminated")
+
+    def test_who_is_outside_is_shown_and_told(self):
+        self.order("start", gpus=["0"])
+        self.client("inside")
+        job = self.start("outside", f"exec {self.load('64MiB', '--hold', '1h')}", gpus=["0"])
+        until("it is outside", lambda: [p["job"] for p in self.gpu()["outside"]] == [job])
+        self.told("mps_outside")
+
+    def test_a_server_that_dies_is_told_and_the_next_client_starts_another(self):
+        self.order("start", gpus=["0"])
+        job = self.client("one")
+        server = self.gpu()["servers"][0]["pid"]
+        os.kill(server, signal.SIGKILL)
+        self.told("mps_server_died")
+        self.assertIn("MPS server", self.log(job))
+        self.client("two")
+        self.assertNotEqual(self.gpu()["servers"][0]["pid"], server)
+
+    def test_a_control_daemon_that_dies_is_told_and_stays_dead_until_it_is_started(self):
+        self.order("start", gpus=["0"], threads=40)
+        os.kill(self.control_pid(), signal.SIGKILL)
+        self.told("mps_died", self.kinds().count("mps_died") + 1)
+        self.assertEqual(self.gpu()["state"], "dead")
+        refused = self.request("POST", "/v1/jobs", self.run_request("late", "true", gpus=["0"], mps=True))
+        self.assertEqual(refused.status, 409, refused.body)
+        self.order("start", gpus=["0"])
+        self.assertEqual(self.gpu()["state"], "running")
+
+    def test_a_daemon_that_was_restarted_finds_it_again(self):
+        self.order("start", gpus=["0"], threads=30)
+        self.client("goes-on")
+        before = self.control_pid()
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        until("it is looked at", lambda: [client["tag"] for client in self.clients()] == ["goes-on"])
+        gpu = self.gpu()
+        self.assertEqual((gpu["state"], gpu["pid"], gpu["threads"]), ("running", before, 30))
+
+    def test_one_that_ended_while_the_daemon_was_away_is_told(self):
+        self.order("start", gpus=["0"])
+        pid, before = self.control_pid(), self.kinds().count("mps_died")
+        self.m.stop_daemon(signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        until("it is gone", lambda: not pathlib.Path(f"/proc/{pid}").exists() or b"Z" in pathlib.Path(f"/proc/{pid}/stat").read_bytes().split(b")")[1][:3])
+        self.m.start_daemon()
+        self.assertEqual(self.gpu()["state"], "dead")
+        self.told("mps_died", before + 1)
+
+    def test_somebody_elses_is_left_alone_and_named(self):
+        pipe = self.m.dir / "theirs"
+        pipe.mkdir()
+        env = {**self.m.env, "CUDA_MPS_PIPE_DIRECTORY": str(pipe)}
+        theirs = subprocess.Popen([CONTROL, "-f"], env=env)
+        try:
+            until("it answers", lambda: (pipe / "control").exists())
+            refused = self.order("start", 409, gpus=["0"])
+            self.assertIn(f"pid {theirs.pid}", refused["message"])
+            self.assertEqual((self.gpu()["state"], self.gpu()["pid"]), ("foreign", theirs.pid))
+            self.assertIsNone(theirs.poll())
+            subprocess.run([CONTROL], input="quit\n", env=env, text=True, check=True)
+            theirs.wait(timeout=60)
+            self.order("start", gpus=["0"])
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                theirs.kill()
+            theirs.wait()
+
+    def test_a_job_of_the_queue_goes_where_mps_runs(self):
+        self.order("start", gpus=["1"])
+        job = {"command": ["/bin/sh", "-c", f"exec {self.load('64MiB', '--hold', '1h')}"], "gpus": {"count": 1},
+               "share": True, "memory": "1GiB", "mps": True}
+        body = {"jobs": [{**job, "name": "q1"}, {**job, "name": "q2"}], "directory": str(self.m.dir),
+                "environment": self.run_request("x", "true")["environment"]}
+        answer = self.request("POST", "/v1/submissions", body)
+        self.assertEqual(answer.status, 201, answer.body)
+        until("both are clients", lambda: sorted(c["tag"] for c in self.clients(1)) == ["q1", "q2"])
+        both = {**job, "gpus": {"count": 2}}
+        answer = self.request("POST", "/v1/submissions", {**body, "jobs": [both]})
+        self.assertEqual(answer.status, 400, answer.body)
+
+    def test_wrong_orders_are_refused_with_the_reason(self):
+        for body, words in [({"threads": 0}, "1% and 100%"), ({"threads": 101}, "1% and 100%"),
+                            ({"memory": "5GiB"}, "4GiB"), ({"memory": "1MiB"}, "64MiB")]:
+            answer = self.request("POST", "/v1/mps/start", {"gpus": ["0"], **body}, checked=False)
+            self.assertEqual(answer.status, 400, answer.body)
+            self.assertIn(words, answer.json()["error"]["message"])
+        self.assertEqual(self.order("start", 404, gpus=["7"])["code"], "not_found")
+        self.assertIn("no limit", self.order("limit", 400, gpus=["0"])["message"])
+        self.assertIn("no MPS", self.order("limit", 409, gpus=["0"], threads=10)["message"])
+        for more, status in [({"mps": True, "gpus": ["0", "1"]}, 400), ({"mps": True, "gpus": ["0"]}, 409),
+                             ({"mps_threads": 10, "gpus": ["0"]}, 400),
+                             ({"mps": True, "mps_threads": 0, "gpus": ["0"]}, 400)]:
+            answer = self.request("POST", "/v1/jobs", self.run_request("wrong", "true", **more), checked=False)
+            self.assertEqual(answer.status, status, answer.body)
+
+    def test_the_command_line(self):
+        done = self.m.run("mps", "start", "--gpu", "0", "--threads", "50%", "--memory", "25%")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("running", done.stdout)
+        self.assertIn("fault of one client", done.stderr)
+        run = self.m.run("run", "--tag", "cli", "--gpu", "0", "--mps-threads", "20%", "--", program("gpuman-load"),
+                         "--alloc", "64MiB", "--hold", "1h")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        until("it is a client", lambda: self.clients())
+        shown = self.m.run("mps", "status").stdout
+        self.assertRegex(shown, r"0 +\d+ +\d+ +\S+ +gpuman-load +\d+ cli +20% +1GiB")
+        self.assertEqual(self.m.run_json("mps", "status")["gpus"][0]["threads"], 50)
+        self.assertEqual(self.m.run("mps", "limit", "--gpu", "0", "--threads", "30%").returncode, 0)
+        refused = self.m.run("mps", "stop")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("clients", refused.stderr)
+        self.assertEqual(self.m.run("mps", "stop", "--gpu", "all", "--force").returncode, 0)
+        self.assertEqual(self.m.run("mps", "start", "--threads", "0%").returncode, 2)
+        self.assertEqual(self.m.run("mps", "terminate", "1").returncode, 4)
+
+
+class MpsByItselfTest(MpsCase):
+    config = SAMPLING + MPS + "auto_start = true\nrestart = true\n"
+
+    def test_a_job_that_asks_for_it_starts_it(self):
+        self.client("asks")
+        self.assertEqual(self.gpu()["state"], "running")
+
+    def test_a_control_daemon_that_died_is_started_again_with_its_limits(self):
+        self.order("start", gpus=["0"], threads=35)
+        pid = self.control_pid()
+        os.kill(pid, signal.SIGKILL)
+        until("it serves again", lambda: self.gpu()["state"] == "running" and self.control_pid() != pid)
+        self.assertEqual(self.gpu()["threads"], 35)
+
+
+class MpsMissingTest(MpsCase):
+    config = SAMPLING + '[mps]\ncontrol = "/nowhere/nvidia-cuda-mps-control"\n'
+
+    def test_without_the_program_it_is_said_so(self):
+        error = self.order("start", 404, gpus=["0"])
+        self.assertIn("/nowhere/nvidia-cuda-mps-control", error["message"])
+        self.assertEqual(self.gpu()["state"], "off")
+
+
+if __name__ == "__main__":
+    unittest.main()
