@@ -36,12 +36,16 @@ std::string RangeText(const api::DeviceSetting& setting) {
 
 std::string Remarks(const api::DeviceView& device) {
   std::string text;
+  for (const auto& profile : device.profiles) {
+    text += fmt::format("  profile {} is in force", Printable(profile.name));
+    if (profile.job) text += fmt::format(" for job {}", *profile.job);
+    if (profile.until) text += fmt::format(" until {}", base::FormatIso8601(*profile.until));
+    text += '\n';
+  }
   for (const auto& setting : device.settings) {
     const auto name = Words(setting.name);
     if (setting.drift)
       text += fmt::format("  {} is not as it is wanted ({})\n", name, setting.because.value_or("asked for"));
-    else if (setting.because && *setting.because != "asked for")
-      text += fmt::format("  {} {} for {}\n", name, setting.wanted.value_or(""), *setting.because);
     if (setting.since)
       text +=
           fmt::format("  {} in effect as asked for since {}\n", name, base::FormatIso8601(*setting.since));

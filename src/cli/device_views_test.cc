@@ -61,11 +61,13 @@ TEST(DeviceViews, AModeThatWaitsForAResetSaysSo) {
   EXPECT_THAT(text, HasSubstr("takes effect with the next reset"));
 }
 
-TEST(DeviceViews, AProfileSaysWhoseItIs) {
-  auto power = Setting("power");
-  power.wanted = "420W";
-  power.because = "job 7 (profile efficiency)";
-  EXPECT_THAT(RenderDevices(One({power}), kPlain), HasSubstr("power 420W for job 7 (profile efficiency)"));
+TEST(DeviceViews, AProfileSaysWhoseItIsAndForHowLong) {
+  auto list = One({Setting("power")});
+  list.devices[0].profiles = {{"benchmark", base::WallTime(std::chrono::seconds(1'795'000'000)), {}},
+                              {"efficiency", {}, 7}};
+  EXPECT_THAT(RenderDevices(list, kPlain),
+              HasSubstr("  profile benchmark is in force until 2026-11-18T11:06:40.000Z\n"
+                        "  profile efficiency is in force for job 7\n"));
 }
 
 TEST(DeviceViews, AGpuThatCannotBeReadSaysWhy) {
