@@ -20,8 +20,8 @@ void AddEventRoutes(http::Router& router, Service& service);       // events
 
 // Every route of the daemon, in the order they are tried.
 void AddAllRoutes(http::Router& router, Service& service);
-// What is served over TCP, to whoever gets there: metrics, and whether the daemon lives. Nothing is changed by
-// it.
+// What is served over TCP, to whoever gets there: metrics, and whether the daemon lives. Nothing is changed
+// by it.
 void AddPublicRoutes(http::Router& router, Service& service);
 
 // A query parameter that is a whole number of at least 0; absent: `otherwise`.

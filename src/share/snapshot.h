@@ -43,8 +43,8 @@ struct GpuStatus {
   base::Bytes moved_out, moved_in;   // since the scheduler began
   std::uint64_t hand_overs = 0;
   base::Histogram hand_over_times{HandOverBounds()};  // in seconds
-  Span moving{};            // spent in hand-overs
-  double moving_share = 0;  // of the time in which it was contended, from 0 to 1
+  Span moving{};                                      // spent in hand-overs
+  double moving_share = 0;                            // of the time in which it was contended, from 0 to 1
 };
 
 struct Snapshot {

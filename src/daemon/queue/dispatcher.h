@@ -114,8 +114,8 @@ class Dispatcher {
   View Look();
   // False: a look would cost a pass, and passes for those who ask took enough of the time already.
   bool IsLookCheap() const;
-  // How many wait for what, as the last pass had it: asking costs none. And since when the one has waited that
-  // has waited longest, of those that are not held and wait for no other job and no time.
+  // How many wait for what, as the last pass had it: asking costs none. And since when the one has waited
+  // that has waited longest, of those that are not held and wait for no other job and no time.
   struct Backlog {
     std::map<queue::Reason, std::size_t> jobs{};
     std::optional<queue::WallTime> oldest{};
