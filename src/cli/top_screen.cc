@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <clocale>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 
@@ -24,6 +25,12 @@ constexpr int kEscape = 27;
 void ChooseLocale() {
   std::setlocale(LC_ALL, "");
   if (std::strcmp(::nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+// A dumb one does not, and ncurses takes it all the same.
+bool MovesItsCursor() {
+  const char* const move = ::tigetstr("cup");
+  return move != nullptr && reinterpret_cast<std::intptr_t>(move) != -1;
 }
 
 attr_t AttributesOf(Color color, bool colored) {
@@ -84,11 +91,11 @@ base::Result<std::unique_ptr<TopScreen>> TopScreen::Open(bool color) {
   ChooseLocale();
   std::unique_ptr<TopScreen> screen(new TopScreen(color));
   SCREEN* const terminal = ::newterm(nullptr, stdout, stdin);
-  if (!terminal)
+  screen->terminal_ = terminal;
+  if (terminal) ::set_term(terminal);
+  if (!terminal || !MovesItsCursor())
     return base::Fail(base::ErrorCode::kNotSupported, "this terminal cannot be drawn on",
                       "set TERM to what it is, or use gpuman top --once");
-  screen->terminal_ = terminal;
-  ::set_term(terminal);
   ::set_escdelay(kEscapeDelay);
   ::cbreak();
   ::noecho();

@@ -350,11 +350,11 @@ class TcpTest(MetricsCase):
 class Terminal:
     """A program on a terminal of its own; `seen` is what it wrote."""
 
-    def __init__(self, arguments, env, columns=100, rows=30):
+    def __init__(self, arguments, env, columns=100, rows=30, name="xterm-256color"):
         self.ours, theirs = pty.openpty()
         self.resize(columns, rows)
         self.before = termios.tcgetattr(theirs)
-        self.process = subprocess.Popen(arguments, env={**env, "TERM": "xterm-256color"}, stdin=theirs, stdout=theirs,
+        self.process = subprocess.Popen(arguments, env={**env, "TERM": name}, stdin=theirs, stdout=theirs,
                                         stderr=theirs, start_new_session=True)
         self.theirs, self.seen = theirs, ""
 
@@ -435,6 +435,13 @@ class TopTest(MetricsCase):
         until("it is drawn anew", lambda: "eater" in terminal.read()[drawn:])
         terminal.type("q")
         self.assertEqual(terminal.end(), (0, True))
+
+    def test_it_says_that_a_terminal_cannot_be_drawn_on(self):
+        for name in ("dumb", "nonsense"):
+            terminal = Terminal([program("gpuman"), "top"], self.m.env, name=name)
+            self.addCleanup(terminal.close)
+            self.assertEqual(terminal.end()[0], 1)
+            self.assertIn("--once", terminal.seen)
 
     @unittest.skipUnless(os.uname().machine == "x86_64", "numbers of system calls differ")
     def test_it_sleeps_between_two_looks(self):
