@@ -143,7 +143,7 @@ class MpsTest(MpsCase):
         server = self.gpu()["servers"][0]["pid"]
         os.kill(server, signal.SIGKILL)
         self.told("mps_server_died")
-        self.assertIn("MPS server", self.log(job))
+        until("its log says so", lambda: "MPS server" in self.log(job))
         self.client("two")
         self.assertNotEqual(self.gpu()["servers"][0]["pid"], server)
 
