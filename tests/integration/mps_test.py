@@ -210,6 +210,18 @@ class MpsTest(MpsCase):
         answer = self.request("POST", "/v1/submissions", {**body, "jobs": [both]})
         self.assertEqual(answer.status, 400, answer.body)
 
+    def test_a_job_that_starts_when_mps_has_gone_is_told_so(self):
+        self.order("start", gpus=["0"])
+        job = {"name": "held", "command": ["/bin/sh", "-c", "sleep 600"], "gpus": {"count": 1}, "mps": True, "hold": True}
+        body = {"jobs": [job], "directory": str(self.m.dir), "environment": {}}
+        answer = self.request("POST", "/v1/submissions", body)
+        self.assertEqual(answer.status, 201, answer.body)
+        held = answer.json()["jobs"][0]["id"]
+        self.order("stop", gpus=["0"])
+        self.assertEqual(self.m.run("job", "release", str(held)).returncode, 0)
+        self.becomes(held, "running")
+        self.told("mps_missing")
+
     def test_wrong_orders_are_refused_with_the_reason(self):
         for body, words in [({"threads": 0}, "1% and 100%"), ({"threads": 101}, "1% and 100%"),
                             ({"memory": "5GiB"}, "4GiB"), ({"memory": "1MiB"}, "64MiB")]:
