@@ -52,6 +52,8 @@ Submission Full() {
   job.preload = false;
   job.weight = 2;
   job.oversubscribe = true;
+  job.mps = true;
+  job.mps_threads = 25;
   return job;
 }
 

@@ -83,9 +83,11 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
     spec.extra_environment.push_back("LD_PRELOAD=" + settings.shim.string() +
                                      (some ? ":" + before->second : ""));
     spec.extra_environment.push_back("GPUMAN_SHIM_SOCKET=" + settings.shim_socket.string());
-    // The driver takes no client of MPS off its GPU.
-    if (job.share && !job.mps) spec.extra_environment.push_back("GPUMAN_SHIM_EVICTABLE=1");
-    const std::string memory = job.oversubscribe ? "oversubscribe" : job.share ? settings.shared_memory : "";
+    const bool takes_turns = job.share && !job.mps;  // clients of MPS stay on their GPU
+    if (takes_turns) spec.extra_environment.push_back("GPUMAN_SHIM_EVICTABLE=1");
+    const std::string memory = job.oversubscribe ? "oversubscribe"
+                               : takes_turns     ? settings.shared_memory
+                                                 : "";
     if (!memory.empty()) spec.extra_environment.push_back("GPUMAN_SHIM_MEMORY=" + memory);
   }
 

@@ -70,6 +70,21 @@ TEST(LaunchPlan, HidesNothingOnAMachineWhoseGpusAreUnknown) {
               Not(Contains(StartsWith("CUDA_VISIBLE_DEVICES="))));
 }
 
+TEST(LaunchPlan, AClientOfMpsFindsItsServerAndStaysOnItsGpu) {
+  Job job = Asked();
+  job.share = true;
+  LaunchSettings settings = OnTwoGpus();
+  settings.shim = "/lib/libgpuman.so";
+  settings.shared_memory = "managed";
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Contains("GPUMAN_SHIM_EVICTABLE=1"));
+  job.mps = true;
+  settings.mps = {"CUDA_MPS_PIPE_DIRECTORY=/run/pipe"};
+  const auto environment = keeper::MergedEnvironment(PlanLaunch(job, settings));
+  EXPECT_THAT(environment, Contains("CUDA_MPS_PIPE_DIRECTORY=/run/pipe"));
+  EXPECT_THAT(environment, Not(Contains(StartsWith("GPUMAN_SHIM_EVICTABLE="))));
+  EXPECT_THAT(environment, Not(Contains(StartsWith("GPUMAN_SHIM_MEMORY="))));
+}
+
 TEST(LaunchPlan, TellsTheShimWhatMemoryIsToBeMadeOf) {
   Job job = Asked();
   LaunchSettings settings = OnTwoGpus();

@@ -26,6 +26,8 @@ Job Full() {
   job.weight = 2.5;
   job.oversubscribe = true;
   job.device_profile = "benchmark";
+  job.mps = true;
+  job.mps_threads = 12.5;
   job.suspension = "{}";
   job.state = JobState::kStopping;
   job.reason = "memory_limit";
@@ -80,6 +82,8 @@ TEST(JobRecord, ComesBackAsItWasWritten) {
     EXPECT_EQ(back->verdict, job.verdict);
     EXPECT_EQ(back->ended_at, job.ended_at);
     EXPECT_EQ(back->redo_of, job.redo_of);
+    EXPECT_EQ(back->mps, job.mps);
+    EXPECT_EQ(back->mps_threads, job.mps_threads);
     EXPECT_EQ(back->notes, job.notes);
     EXPECT_EQ(back->energy_before, job.energy_before);
     EXPECT_EQ(back->energy_used, job.energy_used);

@@ -82,7 +82,10 @@ Result<base::ProcessId> Control::Start(const std::string& uuid, const Limits& li
        std::this_thread::sleep_for(kPause)) {
     const auto control = ControlAt(FindControls(table_), places.pipe);
     if (!control || !Ask(uuid, "get_server_list")) continue;
-    GPUMAN_TRY(Apply(uuid, limits));
+    if (auto applied = Apply(uuid, limits); !applied) {
+      (void)Stop(uuid, control->id, true).has_value();  // without its limits nobody asked for it
+      return Fail(std::move(applied.error()));
+    }
     return control->id;
   }
   return Fail(ErrorCode::kUnavailable,

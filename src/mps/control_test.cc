@@ -61,6 +61,11 @@ TEST_F(MpsControl, LimitsAreTakenAtTheStartAndLater) {
   EXPECT_THAT(refused.error().message, HasSubstr("Invalid percentage"));
 }
 
+TEST_F(MpsControl, OneThatRefusesItsLimitsIsNotLeftRunning) {
+  EXPECT_FALSE(control_.Start(kUuid, {200.0, {}}));
+  EXPECT_FALSE(ControlAt(FindControls(table_), control_.PlacesFor(kUuid).pipe));
+}
+
 TEST_F(MpsControl, ARefusedTerminationSaysWhatWasAnswered) {
   Start();
   const auto refused = control_.Terminate(kUuid, 1, 2);

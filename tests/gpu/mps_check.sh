@@ -43,7 +43,7 @@ ask() {
 failed=0
 # expect WHAT PATTERN ANSWER: every line of the answer is like the pattern.
 expect() {
-  if [ -z "$(printf '%s\n' "$3" | grep -Ev "$2")" ]; then
+  if [ "$(printf '%s\n' "$3" | grep -Evc "$2")" -eq 0 ]; then
     echo "ok      $1"
   else
     echo "DIFFERS $1: $(printf '%s' "$3" | head -3)"
@@ -56,7 +56,16 @@ if ! nvidia-cuda-mps-control -d; then
   cat "$directory/logs/control.log" >&2
   exit 1
 fi
+for _ in $(seq 50); do
+  [ -s "$directory/pipe/nvidia-cuda-mps-control.pid" ] && break
+  sleep 0.2
+done
 pid=$(cat "$directory/pipe/nvidia-cuda-mps-control.pid" 2>/dev/null)
+if [ -z "$pid" ]; then
+  echo "mps_check.sh: there is no pid file in the pipe directory" >&2
+  ls -la "$directory/pipe" >&2
+  exit 1
+fi
 expect "pid file" '^[0-9]+$' "$pid"
 expect "command line of the daemon" 'nvidia-cuda-mps-control -d' "$(tr '\0' ' ' <"/proc/$pid/cmdline")"
 expect "name of the daemon's process" '^nvidia-cuda-mps$' "$(cat "/proc/$pid/comm")"

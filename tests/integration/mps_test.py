@@ -143,14 +143,15 @@ class MpsTest(MpsCase):
         server = self.gpu()["servers"][0]["pid"]
         os.kill(server, signal.SIGKILL)
         self.told("mps_server_died")
-        self.assertIn("MPS server", self.log(job))
+        until("its log says so", lambda: "MPS server" in self.log(job))
         self.client("two")
         self.assertNotEqual(self.gpu()["servers"][0]["pid"], server)
 
     def test_a_control_daemon_that_dies_is_told_and_stays_dead_until_it_is_started(self):
         self.order("start", gpus=["0"], threads=40)
+        before = self.kinds().count("mps_died")
         os.kill(self.control_pid(), signal.SIGKILL)
-        self.told("mps_died", self.kinds().count("mps_died") + 1)
+        self.told("mps_died", before + 1)
         self.assertEqual(self.gpu()["state"], "dead")
         refused = self.request("POST", "/v1/jobs", self.run_request("late", "true", gpus=["0"], mps=True))
         self.assertEqual(refused.status, 409, refused.body)
@@ -208,6 +209,18 @@ class MpsTest(MpsCase):
         both = {**job, "gpus": {"count": 2}}
         answer = self.request("POST", "/v1/submissions", {**body, "jobs": [both]})
         self.assertEqual(answer.status, 400, answer.body)
+
+    def test_a_job_that_starts_when_mps_has_gone_is_told_so(self):
+        self.order("start", gpus=["0"])
+        job = {"name": "held", "command": ["/bin/sh", "-c", "sleep 600"], "gpus": {"count": 1}, "mps": True, "hold": True}
+        body = {"jobs": [job], "directory": str(self.m.dir), "environment": {}}
+        answer = self.request("POST", "/v1/submissions", body)
+        self.assertEqual(answer.status, 201, answer.body)
+        held = answer.json()["jobs"][0]["id"]
+        self.order("stop", gpus=["0"])
+        self.assertEqual(self.m.run("job", "release", str(held)).returncode, 0)
+        self.becomes(held, "running")
+        self.told("mps_missing")
 
     def test_wrong_orders_are_refused_with_the_reason(self):
         for body, words in [({"threads": 0}, "1% and 100%"), ({"threads": 101}, "1% and 100%"),

@@ -1,0 +1,210 @@
+// What is ordered of it: each order does its waiting on the worker and ends on the loop.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "daemon/authorization.h"
+#include "daemon/mps/manager.h"
+
+namespace gpuman::daemon {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+namespace {
+
+base::Error NotRunning(const gpu::Gpu& gpu) {
+  return {ErrorCode::kConflict, fmt::format("no MPS of gpuman runs on GPU {}", gpu.index),
+          fmt::format("gpuman mps start --gpu {}", gpu.index)};
+}
+
+base::Error InTheWay(const mps::ControlProcess& rival, unsigned gpu) {
+  return {ErrorCode::kConflict,
+          fmt::format(
+              "an MPS that gpuman did not start may serve GPU {}: nvidia-cuda-mps-control, pid {}, user {}{}",
+              gpu, rival.id.pid, UserName(rival.uid), rival.pipe ? ", in " + *rival.pipe : ""),
+          "its owner ends it with: echo quit | nvidia-cuda-mps-control"};
+}
+
+}  // namespace
+
+// The unit of a GPU on which no order is under way; nullptr: MPS is off there.
+Result<MpsUnit*> MpsManager::Free(const gpu::Gpu& gpu) {
+  const auto it = units_.find(gpu.uuid);
+  if (it == units_.end()) return nullptr;
+  const auto state = it->second.state;
+  if (state == MpsState::kStarting || state == MpsState::kStopping)
+    return Fail(ErrorCode::kConflict, fmt::format("the MPS of GPU {} is being {} at this moment", gpu.index,
+                                                  state == MpsState::kStarting ? "started" : "stopped"));
+  return &it->second;
+}
+
+void MpsManager::Start(const gpu::Gpu& gpu, const mps::Limits& limits, Done done) {
+  const auto unit = Free(gpu);
+  if (!unit) return done(Fail(unit.error()));
+  if (*unit && (*unit)->state == MpsState::kRunning)
+    return done(
+        Fail(ErrorCode::kConflict,
+             fmt::format("MPS runs on GPU {} already (pid {})", gpu.index, (*unit)->record.control.pid),
+             "gpuman mps limit changes its limits"));
+  Launch(gpu.uuid, limits, [this, gpu, done = std::move(done)](Result<Notes> started) {
+    if (!started && started.error().code == ErrorCode::kConflict)
+      if (const auto rival = RivalOn(gpu.uuid)) return done(Fail(InTheWay(*rival, gpu.index)));
+    if (!started) return done(Fail(std::move(started.error()).In(fmt::format("GPU {}", gpu.index))));
+    done(std::move(started));
+  });
+}
+
+void MpsManager::Launch(const std::string& uuid, const mps::Limits& limits, Done done) {
+  const auto control = MakeControl();
+  if (!control) return done(Fail(control.error()));
+  const bool was_dead = units_.contains(uuid);
+  MpsUnit& unit = units_[uuid];
+  unit.state = MpsState::kStarting;
+  unit.record.limits = limits;
+  struct Outcome {
+    std::vector<mps::ControlProcess> controls;
+    Result<base::ProcessId> started = base::ProcessId{};
+  };
+  const auto outcome = std::make_shared<Outcome>();  // written on the worker, read on the loop
+  Aside(
+      [this, control = *control, uuid, limits, outcome] {
+        outcome->controls = mps::FindControls(table_);
+        if (mps::RivalFor(outcome->controls, root_, uuid))
+          outcome->started = Fail(ErrorCode::kConflict, "an MPS that gpuman did not start is in the way");
+        else
+          outcome->started = control->Start(uuid, limits);
+      },
+      [this, uuid, was_dead, outcome, done = std::move(done)] {
+        controls_ = std::move(outcome->controls);
+        if (!outcome->started && !was_dead) units_.erase(uuid);
+        OnLaunched(uuid, std::move(outcome->started), done);
+      });
+}
+
+void MpsManager::OnLaunched(const std::string& uuid, Result<base::ProcessId> started, const Done& done) {
+  if (!started) {
+    if (const auto it = units_.find(uuid); it != units_.end()) {
+      it->second.state = MpsState::kDead;
+      it->second.problem = started.error().message;
+    }
+    return done(Fail(std::move(started.error())));
+  }
+  MpsUnit& unit = units_.at(uuid);
+  unit.watch.Reset();
+  unit.record.since = clock_.Wall();
+  Adopt(uuid, *started);
+  Keep(uuid);
+  host_.TellMps("mps_started", uuid,
+                fmt::format("MPS serves this GPU (control daemon: pid {})", started->pid),
+                {{"pid", started->pid}});
+  Tick();
+  done(
+      Notes{"A fault of one client ends the work of every other client of its server: MPS is for programs "
+            "that trust "
+            "one another.",
+            "Only programs that find the server are its clients (gpuman run --mps): others run beside it, "
+            "without its "
+            "limits. In compute mode exclusive_process the driver refuses them."});
+}
+
+void MpsManager::Stop(const gpu::Gpu& gpu, bool force, Done done) {
+  const auto unit = Free(gpu);
+  if (!unit) return done(Fail(unit.error()));
+  if (!*unit) return done(Fail(NotRunning(gpu)));
+  if ((*unit)->state == MpsState::kDead) {
+    units_.erase(gpu.uuid);
+    Keep(gpu.uuid);
+    return done(Notes{fmt::format("The MPS of GPU {} had ended already.", gpu.index)});
+  }
+  if (force) return Quit(gpu.uuid, true, std::move(done));
+  const auto control = MakeControl();
+  if (!control) return done(Fail(control.error()));
+  (*unit)->state = MpsState::kStopping;
+  const auto servers = std::make_shared<Result<std::vector<mps::Server>>>();  // worker to loop
+  Aside([control = *control, uuid = gpu.uuid, servers] { *servers = control->Servers(uuid); },
+        [this, gpu, servers, done = std::move(done)]() mutable {
+          units_.at(gpu.uuid).state = MpsState::kRunning;
+          if (!*servers) return done(Fail(std::move(servers->error())));
+          std::vector<std::string> clients;
+          for (const auto& server : **servers)
+            for (const auto& client : server.clients) clients.push_back(host_.DescribeMpsClient(client.pid));
+          if (clients.empty()) return Quit(gpu.uuid, false, std::move(done));
+          done(Fail(ErrorCode::kConflict,
+                    fmt::format("the MPS of GPU {} has clients: {}", gpu.index, fmt::join(clients, ", ")),
+                    "wait for them, or end their work on the GPU with --force"));
+        });
+}
+
+void MpsManager::Quit(const std::string& uuid, bool force, Done done) {
+  const auto control = MakeControl();
+  if (!control) return done(Fail(control.error()));
+  MpsUnit& unit = units_.at(uuid);
+  unit.state = MpsState::kStopping;
+  const auto stopped = std::make_shared<Result<>>();  // worker to loop
+  Aside([control = *control, uuid, force, daemon = unit.record.control,
+         stopped] { *stopped = control->Stop(uuid, daemon, force); },
+        [this, uuid, stopped, done = std::move(done)] {
+          MpsUnit& stopping = units_.at(uuid);
+          const auto pid = stopping.record.control;
+          if (!*stopped && base::IsAlive(pid)) {
+            stopping.state = MpsState::kRunning;
+            return done(Fail(std::move(stopped->error())));
+          }
+          units_.erase(uuid);
+          ends_.erase(uuid);
+          Keep(uuid);
+          host_.TellMps("mps_stopped", uuid, "MPS serves this GPU no more", {{"pid", pid.pid}});
+          done(Notes{});
+        });
+}
+
+void MpsManager::Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done) {
+  const auto unit = Free(gpu);
+  if (!unit) return done(Fail(unit.error()));
+  if (!*unit || (*unit)->state != MpsState::kRunning) return done(Fail(NotRunning(gpu)));
+  const auto control = MakeControl();
+  if (!control) return done(Fail(control.error()));
+  const auto applied = std::make_shared<Result<>>();  // worker to loop
+  Aside(
+      [control = *control, uuid = gpu.uuid, limits, applied] { *applied = control->Apply(uuid, limits); },
+      [this, uuid = gpu.uuid, limits, applied, done = std::move(done)] {
+        if (!*applied) return done(Fail(std::move(applied->error())));
+        const auto it = units_.find(uuid);
+        if (it == units_.end()) return done(Fail(ErrorCode::kConflict, "it was stopped meanwhile"));
+        auto& kept = it->second.record.limits;
+        if (limits.threads) kept.threads = limits.threads;
+        if (limits.memory) kept.memory = limits.memory;
+        Keep(uuid);
+        done(Notes{"Clients that are there keep the limits they came with; these hold for those that come."});
+      });
+}
+
+void MpsManager::Terminate(pid_t client, Done done) {
+  Refresh([this, client, done = std::move(done)]() mutable {
+    for (const auto& [uuid, unit] : units_)
+      for (const auto& server : unit.watch.servers())
+        for (const auto& each : server.clients) {
+          if (each.pid != client || unit.state != MpsState::kRunning) continue;
+          const auto control = MakeControl();
+          if (!control) return done(Fail(control.error()));
+          const auto gone = std::make_shared<Result<>>();  // worker to loop
+          return Aside([control = *control, uuid, server = server.pid, client,
+                        gone] { *gone = control->Terminate(uuid, server, client); },
+                       [this, uuid, client, gone, done = std::move(done)] {
+                         if (!*gone) return done(Fail(std::move(gone->error())));
+                         host_.TellMps("mps_client_terminated", uuid,
+                                       fmt::format("client {} was taken off its MPS server",
+                                                   host_.DescribeMpsClient(client)),
+                                       {{"pid", client}});
+                         done(Notes{});
+                       });
+        }
+    done(Fail(ErrorCode::kNotFound, fmt::format("no MPS server has a client with pid {}", client),
+              "gpuman mps status lists them"));
+  });
+}
+
+}  // namespace gpuman::daemon
