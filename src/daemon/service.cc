@@ -224,9 +224,9 @@ void Service::BeginSampling() {
 bool Service::AllSampled() const {
   const auto& gpus = guard_->inventory().gpus;
   return mig_->has_looked() && std::all_of(gpus.begin(), gpus.end(), [&](const gpu::Gpu& gpu) {
-    const auto* status = guard_->Find(gpu.uuid);
-    return status && status->sample.taken_at != base::MonoTime{};
-  });
+           const auto* status = guard_->Find(gpu.uuid);
+           return status && status->sample.taken_at != base::MonoTime{};
+         });
 }
 
 void Service::BecomeReady() {
