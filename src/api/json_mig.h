@@ -7,6 +7,8 @@
 
 namespace gpuman::api {
 
+constexpr bool IsRequest(const MigRequest*) { return true; }
+
 template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, MigProcessView>
 void Fields(V& v, T& x) {
@@ -78,7 +80,7 @@ void Fields(V& v, T& x) {
   v.Changed("gpus", x.gpus, {});
   v.Changed("filters", x.filters, {});
   v.Changed("enabled", x.enabled, true);
-  v("instances", x.instances);
+  v.Required("instances", x.instances);
 }
 
 template <typename V, typename T>

@@ -144,7 +144,7 @@ void AddGpus(CLI::App* command, const Options& o) {
   command->add_option("-g,--gpu", o->gpus, "This GPU, by index or UUID; repeat for more (default: all)")
       ->type_name(kGpuValue)
       ->delimiter(',')
-      ->expected(1)
+      ->allow_extra_args(false)  // what follows are instances
       ->take_all();
 }
 

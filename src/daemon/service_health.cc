@@ -119,7 +119,8 @@ std::optional<std::string> Service::HealthyBeside(const gpu::Gpu& gpu) const {
   base::Bytes most{};
   for (const auto& [uuid, status] : guard_->Statuses()) {
     if (uuid == gpu.uuid || status.gpu.name != gpu.name || status.sample.state != gpu::GpuState::kOk ||
-        IsUnhealthy(uuid) || !JobsOn(status).empty() || books_.state.drained.contains(uuid))
+        health_->IsUnhealthy(uuid) || mig_->IsSplit(uuid) || !JobsOn(status).empty() ||
+        books_.state.drained.contains(uuid))
       continue;
     const base::Bytes free = status.sample.memory ? status.sample.memory->free : base::Bytes{};
     if (free <= most) continue;

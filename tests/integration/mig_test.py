@@ -77,8 +77,12 @@ class MigCase(DaemonTest):
             load.kill()
             load.wait()
 
+    def setUp(self):
+        super().setUp()
+        self.first = max((event["id"] for event in self.events()), default=0)
+
     def kinds(self):
-        return [event["kind"] for event in self.events()]
+        return [event["kind"] for event in self.events() if event["id"] > self.first]
 
 
 class MigTest(MigCase):
@@ -141,7 +145,7 @@ class MigTest(MigCase):
         self.assertFalse(self.mig()["enabled"])
 
     def test_bad_requests_are_refused(self):
-        for body in ({}, {"devices": []}, {"devices": [{"instances": "x"}]}, {"devices": [{"gpu": "0"}]},
+        for body in ({}, {"devices": []}, {"devices": [{"instances": "x"}]}, {"devices": [{"gpu": "0", "instances": []}]}, {"devices": [{}]},
                      {"devices": [{"enabled": False, "instances": ["1g.18gb"]}]},
                      {"devices": [{"filters": ["H200"], "instances": []}]},
                      {"devices": [{"instances": []}, {"gpus": ["1"], "instances": []}]}):
@@ -171,6 +175,7 @@ class MigTest(MigCase):
         self.inject("reset", "--gpu", "0")
         until("they are told", lambda: "mig_restored" in self.kinds())
         self.assertEqual(self.uuids(), before)
+        self.assertEqual(self.kinds().count("mig_restored"), 1)
 
     def test_a_daemon_that_is_killed_forgets_nothing(self):
         self.apply("2g.35gb")

@@ -65,8 +65,10 @@ void MigManager::Plan(std::vector<MigOrder> orders, Answer then) {
 
 void MigManager::Apply(std::vector<MigOrder> orders, bool forget, Answer then) {
   const auto done = std::make_shared<base::Result<std::vector<MigOutcome>>>();  // as above
+  ++applying_;
   thread_.Run([done, orders = std::move(orders)] { *done = ApplyOrders(orders); },
               [this, done, forget, then = std::move(then)] {
+                --applying_;
                 if (!*done) return then(std::move(*done));
                 Keep(std::move(**done), forget, then);
               });
@@ -112,7 +114,7 @@ bool MigManager::IsSplit(const std::string& uuid) const {
 }
 
 void MigManager::Check() {
-  if (checking_) return;
+  if (checking_ || applying_ > 0) return;
   const auto& gpus = host_.GpusToSplit().gpus;
   if (gpus.empty()) has_looked_ = true;
   if (gpus.empty()) return;

@@ -66,6 +66,7 @@ class MigManager {
   boost::asio::steady_timer timer_;
   base::Millis period_{30'000};
   bool checking_ = false;
+  unsigned applying_ = 0;  // a look that was begun meanwhile would make again what is just being removed
   bool has_looked_ = false;
   std::map<std::string, bool> split_;          // by UUID
   std::map<std::string, mig::Wanted> wanted_;  // by UUID
