@@ -57,7 +57,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
 def is_test(path):
-    return path.stem.endswith(("_test", "_fuzz", "_bench"))
+    return path.stem.endswith(("_test", "_fuzz", "_bench")) or path.stem.startswith("test_")
 
 
 def layer_of(path):

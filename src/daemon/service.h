@@ -253,7 +253,7 @@ class Service final : private jobs::SupervisorHost,
   // DispatcherHost
   const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }
   // Nothing new starts on it.
-  bool IsUnhealthy(const std::string& gpu) override {
+  bool IsOutOfUse(const std::string& gpu) override {
     return health_->IsUnhealthy(gpu) || mig_->IsSplit(gpu);
   }
   std::string NameOfUser(uid_t uid) override { return names_.Of(uid); }

@@ -1,5 +1,5 @@
 // Profiles, by hand and for jobs: put on, and taken off whatever happens in between.
-#include "daemon/device/devices_fixture.h"
+#include "daemon/device/test_devices.h"
 
 namespace gpuman::daemon {
 namespace {

@@ -1,6 +1,6 @@
 // The devices of a machine: what is kept, in which order, and what becomes of it when the daemon, the driver
 // or a GPU goes away in between.
-#include "daemon/device/devices_fixture.h"
+#include "daemon/device/test_devices.h"
 
 namespace gpuman::daemon {
 namespace {

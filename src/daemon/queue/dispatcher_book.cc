@@ -180,7 +180,7 @@ void Dispatcher::OnInventory() {
     gpu.model = known.name;
     gpu.memory = known.memory - host_.ReserveOf(known.uuid);
     gpu.restricted = state_.allowed && !state_.allowed->contains(known.uuid);
-    gpu.drained = state_.drained.contains(known.uuid) || host_.IsUnhealthy(known.uuid);
+    gpu.drained = state_.drained.contains(known.uuid) || host_.IsOutOfUse(known.uuid);
     const auto use = foreign_.find(known.uuid);
     if (use != foreign_.end()) {
       gpu.foreign = use->second.memory;
