@@ -112,7 +112,7 @@ void Reader::SetNvml(std::shared_ptr<const driver::Nvml> nvml) {
   details_.Forget();
 }
 
-std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth, bool with_details) {
+std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth, DetailsWanted details) {
   if (!nvml_) {
     NvmlError none;
     none.message = "no NVIDIA driver is loaded";
@@ -147,7 +147,7 @@ std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth, bool with_de
   if (readings) {
     last_.slow = ReadSlow(now);
     last_.health = health_.Read(*nvml_, device_, now);
-    last_.details = details_.Read(*nvml_, device_, with_details);
+    last_.details = details_.Read(*nvml_, device_, details);
     const bool somebody = last_.processes && !last_.processes->empty();
     if (slow_reads_++ % kSlowReadsPerBusy == 0 && somebody) last_.busy = ReadBusy();
   }

@@ -35,9 +35,9 @@ class Reader {
   // The driver to ask; after it was loaded anew, another one. nullptr: there is none.
   void SetNvml(std::shared_ptr<const driver::Nvml> nvml);
 
-  // The sample when it differs from the last one in more than its time, or is always news. `with_details`:
+  // The sample when it differs from the last one in more than its time, or is always news. `details`:
   // somebody wants those.
-  std::optional<Sample> Read(base::MonoTime now, Depth depth, bool with_details);
+  std::optional<Sample> Read(base::MonoTime now, Depth depth, DetailsWanted details);
 
   // Of the last Read: it failed, and why.
   bool failed() const { return failure_.has_value(); }

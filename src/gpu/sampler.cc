@@ -267,7 +267,9 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
   task->poked = false;
   if (slow) task->slow_due = NextMultiple(now, settings_.slow_period);
   task->due = NextMultiple(now, task->period);
-  const bool with_details = now < details_until_;
+  const auto details = now >= details_until_ ? DetailsWanted::kNone
+                       : close               ? DetailsWanted::kQuick
+                                             : DetailsWanted::kAll;
   const bool change = std::exchange(task->nvml_changed, false);
   auto nvml = std::exchange(task->new_nvml, nullptr);
   lane->current = task;
@@ -275,7 +277,7 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
   lock.unlock();
 
   if (change) task->reader.SetNvml(std::move(nvml));
-  auto sample = task->reader.Read(now, depth, with_details);
+  auto sample = task->reader.Read(now, depth, details);
 
   lock.lock();
   lane->current.reset();

@@ -491,6 +491,21 @@ TEST_F(SimulatedSampler, ReadsDetailsOnlyWhileTheyAreWanted) {
   EXPECT_GT(sampler.Rounds().count(), 0u);
 }
 
+TEST_F(SimulatedSampler, LeavesOutWhatTakesLongWhileTheGpuIsWatchedClosely) {
+  settings_.slow_period = Millis(20);
+  Sampler& sampler = Start();
+  sampler.WantDetails(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  ASSERT_TRUE(reports_.Await([&](const Sample& s) {
+    return s.uuid == uuids_[1] && s.details.pcie_sent && s.details.pcie_received;
+  }));
+  sampler.SetPeriod(uuids_[1], Millis(5));
+  EXPECT_TRUE(reports_.Await([&, seen = false](const Sample& s) mutable {
+    if (s.uuid != uuids_[1]) return false;
+    seen = seen || s.details.pcie_sent;
+    return seen && !s.details.pcie_sent && !s.details.pcie_received && s.details.sm_clock_mhz;
+  }));
+}
+
 TEST_F(SimulatedSampler, ReadsNoDetailThatTheDeviceLacks) {
   settings_.slow_period = Millis(20);
   machine_.shared().gpu_static[0].features &= ~(sim::kFeatureMemoryTemperature | sim::kFeatureRemappedRows);
