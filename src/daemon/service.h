@@ -201,6 +201,7 @@ class Service final : private jobs::SupervisorHost,
   int PriorityOf(base::JobId job) override;
   bool TakesTurns(base::JobId job) override;
   base::Bytes HostMemoryOf(base::JobId job) override;
+  base::Bytes HostMemoryOfTurns(base::JobId but) override;
   void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) override;
   void TellSuspension(base::JobId job, const suspend::action::Emit& event) override;
   void OnPhase(base::JobId job, suspend::Phase phase) override;

@@ -109,6 +109,16 @@ base::Bytes Service::HostMemoryOf(base::JobId job) {
   return shims_ ? shims_->HostMemoryOf(job) : base::Bytes{};
 }
 
+base::Bytes Service::HostMemoryOfTurns(base::JobId but) {
+  base::Bytes used;
+  for (const auto* const job : supervisor_->Active()) {
+    const auto* const record = suspender_->RecordOf(job->id);
+    if (job->id != but && (!record || record->phase == suspend::Phase::kRunning))
+      used += HostMemoryOf(job->id);
+  }
+  return used;
+}
+
 namespace {
 
 // What leaves the GPU comes into the memory of the job's own processes, and nobody's limit was meant for it.

@@ -66,6 +66,8 @@ class SuspenderHost {
   virtual bool TakesTurns(base::JobId job) = 0;
   // Host memory that the job's shims have already.
   virtual base::Bytes HostMemoryOf(base::JobId job) = 0;
+  // The same of all others that are not suspended: what is away while it is another's turn.
+  virtual base::Bytes HostMemoryOfTurns(base::JobId but) = 0;
   // Stores the record with the job; `done` when it is on the disk, or cannot be.
   virtual void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) = 0;
   virtual void TellSuspension(base::JobId job, const suspend::action::Emit& event) = 0;

@@ -17,6 +17,7 @@ base::Result<suspend::HostRoom> Suspender::HostRoomFor(base::JobId job) {
   if (const auto owner = host_.OwnerOf(job)) room.prepared += checkpointer_.Prepared(*owner);
   room.available = memory.available;
   room.kept_free = suspend::KeptFree(memory);
+  room.in_use = host_.HostMemoryOfTurns(job);
   for (const auto& [other, entry] : entries_) {
     if (other == job) continue;
     room.in_use += entry.machine.InHost();

@@ -23,7 +23,7 @@ base::Bytes KeptFree(const HostMemory& memory);
 
 struct HostRoom {
   base::Bytes budget;     // of all suspended jobs
-  base::Bytes in_use;     // by other suspended jobs
+  base::Bytes in_use;     // by other jobs, suspended or away for another's turn
   base::Bytes prepared;   // what the job's shims have of it already
   base::Bytes available;  // MemAvailable, less what jobs on their way out will still take
   base::Bytes kept_free;

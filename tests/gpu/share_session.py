@@ -7,7 +7,7 @@ Usage: share_session.py [--gpu N] [--capacity 16GiB] [--phase 10] [--phases 3] [
   handover             two of 16 GiB without pauses, of which only one finds room: the rate of the hand-overs against the bus's
   partial              two jobs of 60 %, without pauses: bytes that move at each hand-over
   weights              three jobs of weights 1, 2 and 4: their shares of the time, over --seconds
-  load50               phases50 with gpuman-load, whose work of a phase is one long kernel
+  load50, load90       phases50 and phases90 with gpuman-load, whose work of a phase is one long kernel
   fit                  two jobs of 45 % in phases that begin at the same moment, which fit together: against both without gpuman,
                        from that moment to the later end, and no hand-over
   compute              two trainings that fit together and both keep the GPU busy: iterations a second without gpuman, and with
@@ -294,6 +294,7 @@ class Session:
         todo = {"phases50": lambda: self.phases("phases50", 0.9, 0.5, "1.8"),
                 "phases90": lambda: self.phases("phases90", 0.9, 0.9, "1.05"),
                 "load50": lambda: self.phases("load50", 0.9, 0.5, "1.8", "load"),
+                "load90": lambda: self.phases("load90", 0.9, 0.9, "1.05", "load"),
                 "handover": self.handover, "partial": self.partial, "weights": self.weights, "fit": self.fit,
                 "compute": self.compute, "interactive": self.interactive, "workloads": self.workloads, "allocators": self.allocators,
                 "ipc": self.ipc,

@@ -89,6 +89,24 @@ idle = "20ms"
         return [event["kind"] for event in self.events()]
 
 
+class HostBudget(ShareCase):
+    config = ShareCase.config.replace("222MiB", "340MiB") + '[suspend]\nhost_memory = "200MiB"\n'
+
+    def test_what_is_away_for_anothers_turn_counts_against_what_may_be_suspended(self):
+        turns = [self.busy(tag, "120MiB", iterations=0) for tag in ("first", "second")]
+        self.start("plain", "exec " + self.load("8MiB", "--hold", "1h", "--json"), gpus=["0"])
+        until("it has memory", lambda: (self.job("plain")["memory"]["used"] or 0) > 8 * MIB)
+        # It stays there: while two change places the host's memory would have to hold both.
+        until("one is away", lambda: any(job["memory"]["away"] >= 100 * MIB for job in self.gpu()["jobs"]))
+        refused = self.request("POST", "/v1/jobs/plain/suspend")
+        self.assertEqual(refused.code(), "unsatisfiable", refused.body)
+        self.assertRegex(refused.json()["error"]["message"], r"may have 200MiB of it, and others have 1[0-9.]+MiB")
+        for job in turns:
+            self.request("DELETE", f"/v1/jobs/{job}")
+        until("there is room", lambda: self.request("POST", "/v1/jobs/plain/suspend").status == 200)
+        self.request("DELETE", "/v1/jobs/plain")
+
+
 class TakingTurns(ShareCase):
     def test_two_that_do_not_fit_together_finish_with_their_data(self):
         jobs = [self.busy("first"), self.busy("second")]
