@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "api/device_json.h"
 #include "api/json.h"
 #include "api/queue_client.h"
 #include "cli/check_config.h"
@@ -78,6 +79,21 @@ std::vector<doctor::MpsOfGpu> MpsOf(const api::MpsReport& report) {
   return all;
 }
 
+std::vector<doctor::Kept> KeptOf(const api::DeviceList& list) {
+  std::vector<doctor::Kept> all;
+  for (const auto& gpu : list.devices)
+    for (const auto& setting : gpu.settings) {
+      if (!setting.wanted) continue;
+      std::string name = setting.name;
+      std::replace(name.begin(), name.end(), '_', ' ');
+      const bool clocks = setting.name == "memory_clocks" || setting.name == "graphics_clocks";
+      all.push_back({static_cast<unsigned>(gpu.index), std::move(name), *setting.wanted,
+                     setting.because.value_or("asked for"), setting.now, setting.drift,
+                     clocks && *setting.wanted != "unlocked"});
+    }
+  return all;
+}
+
 void AskDaemon(const Session& session, doctor::Facts& facts) {
   facts.daemon.own_version = GPUMAN_VERSION;
   const auto client = session.RunningDaemon();
@@ -92,6 +108,7 @@ void AskDaemon(const Session& session, doctor::Facts& facts) {
   if (const auto report = client->Health()) facts.daemon.faults = FaultsOf(*report);
   if (const auto info = api::GetQueueInfo(*client)) facts.daemon.idle = IdleOf(*info);
   if (const auto report = client->Mps()) facts.daemon.mps = MpsOf(*report);
+  if (const auto devices = api::Devices(*client, "")) facts.daemon.kept = KeptOf(*devices);
 }
 
 void LookAtCaller(doctor::Facts& facts) {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "api/json.h"
 #include "api/queue_json.h"
 #include "daemon/job_request.h"
@@ -43,6 +45,21 @@ http::RouteHandler OnJob(Service& service, Act act, ActOn act_on) {
   };
 }
 
+// Jobs have whole GPUs.
+base::Result<> CheckWhole(Service& service, const jobs::Job& job) {
+  for (const auto& gpu : service.inventory().gpus) {
+    if (std::ranges::count(job.gpus, gpu.uuid) == 0 || !service.mig().IsSplit(gpu.uuid)) continue;
+    return base::Fail(
+        base::ErrorCode::kConflict,
+        fmt::format("GPU {} is split into instances (MIG), and a job takes a whole GPU", gpu.index),
+        fmt::format("gpuman mig clear --gpu {} --disable makes it whole; without gpuman a program takes an "
+                    "instance by "
+                    "CUDA_VISIBLE_DEVICES=MIG-… (gpuman mig show)",
+                    gpu.index));
+  }
+  return {};
+}
+
 void Submit(Service& service, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
   if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
@@ -53,6 +70,7 @@ void Submit(Service& service, const ExchangePtr& exchange) {
   if (!job->device_profile.empty())
     if (auto known = service.devices().CheckProfile(job->device_profile); !known)
       return SendError(exchange, known.error());
+  if (auto whole = CheckWhole(service, *job); !whole) return SendError(exchange, whole.error());
   job->resource_limits = ResourceLimitsOf(request.peer.pid);
   if (!job->mps) return service.jobs().Create(std::move(*job), AnswerWithJob(service, exchange, 201));
   const auto gpu = service.ChooseMps(job->gpus);

@@ -20,6 +20,7 @@ constexpr std::array kChecks{
     Check{"throttled_before", &CheckThrottledBefore},
     Check{"clocks", &CheckClocks},
     Check{"power_limit", &CheckPower},
+    Check{"settings", &CheckSettings},
     Check{"pcie_link", &CheckLink},
     Check{"mig", &CheckMig},
     Check{"mps", &CheckMps},

@@ -33,7 +33,13 @@ Facts Well() {
   gpu.utilization = 0;
   gpu.mig = gpu.mig_pending = false;
   facts.gpus = {gpu};
-  facts.daemon = {"", "1.0", "1.0", std::vector<Process>{}, std::vector<Fault>{}, std::vector<MpsOfGpu>{}};
+  facts.daemon = {"",
+                  "1.0",
+                  "1.0",
+                  std::vector<Process>{},
+                  std::vector<Fault>{},
+                  std::vector<MpsOfGpu>{},
+                  std::vector<Kept>{}};
   facts.caller = {"ann", false, false, true, true};
   facts.shim = {"/usr/lib/gpuman/libgpuman.so", "", ""};
   facts.host.memory = base::GiB(512);
@@ -176,6 +182,18 @@ TEST(Doctor, ClocksThatSomebodySetAreAWarning) {
   facts = Well();
   facts.gpus[0].clock_reasons = abi::nvmlClocksEventReasonApplicationsClocksSetting;
   EXPECT_FINDS(facts, "clocks", kWarning, "somebody has set its clocks");
+}
+
+TEST(Doctor, WhatTheDaemonKeepsIsTold) {
+  Facts facts = Well();
+  facts.daemon.kept = std::vector<Kept>{};
+  EXPECT_FINDS(facts, "settings", kFine, "as they are wanted");
+  facts.daemon.kept = std::vector<Kept>{{0, "graphics clocks", "1200,1200", "asked for", {}, false, true}};
+  EXPECT_FINDS(facts, "settings", kNote, "graphics clocks are locked to 1200,1200 MHz: asked for");
+  facts.daemon.kept = std::vector<Kept>{{0, "power", "250W", "asked for", "700W", true, false}};
+  EXPECT_FINDS(facts, "settings", kWarning, "power: 250W is wanted (asked for), and it is 700W");
+  facts.daemon.kept.reset();
+  EXPECT_FINDS(facts, "settings", kUnknown, "n/a without the daemon");
 }
 
 TEST(Doctor, APowerLimitBelowTheDefaultIsANote) {

@@ -56,12 +56,22 @@ struct MpsOfGpu {
   std::size_t outside = 0;
 };
 
+// A setting that the daemon keeps on a GPU, in words.
+struct Kept {
+  unsigned gpu = 0;
+  std::string name{}, wanted{}, because{};  // "graphics clocks", "1200,1400", "asked for"
+  std::optional<std::string> now{};
+  bool drift = false;   // it is not what is wanted
+  bool locked = false;  // clocks that do not follow the load
+};
+
 struct Daemon {
   std::string problem{};                 // why it cannot be asked; empty: it can
   std::string version{}, own_version{};  // the daemon's, this program's
   std::optional<std::vector<Process>> idle{};
   std::optional<std::vector<Fault>> faults{};
   std::optional<std::vector<MpsOfGpu>> mps{};
+  std::optional<std::vector<Kept>> kept{};
 };
 
 struct Caller {

@@ -231,6 +231,26 @@ Findings CheckLink(const Facts& facts) {
   });
 }
 
+Findings CheckSettings(const Facts& facts) {
+  if (!facts.daemon.kept) return One(kUnknown, "n/a without the daemon");
+  Findings findings;
+  for (const auto& kept : *facts.daemon.kept) {
+    const auto add = [&](Severity severity, std::string text, std::string remedy) {
+      findings.push_back({"", severity, fmt::format("GPU {}", kept.gpu), std::move(text), std::move(remedy)});
+    };
+    if (kept.drift)
+      add(kWarning,
+          fmt::format("{}: {} is wanted ({}), and it is {}", kept.name, kept.wanted, kept.because,
+                      kept.now.value_or("something else")),
+          "gpuman device show says more; device.mend_drift = true sets such settings back");
+    else if (kept.locked)
+      add(kNote, fmt::format("{} are locked to {} MHz: {}", kept.name, kept.wanted, kept.because),
+          fmt::format("gpuman device clocks reset --gpu {}", kept.gpu));
+  }
+  return findings.empty() ? One(kFine, "settings are as they are wanted, and no clocks are kept locked")
+                          : findings;
+}
+
 Findings CheckMig(const Facts& facts) {
   return OfEach(facts, "MIG is as it was asked for", [](const GpuFacts& gpu) -> Said {
     if (!gpu.mig) return std::nullopt;

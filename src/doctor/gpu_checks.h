@@ -15,6 +15,7 @@ Findings CheckThrottling(const Facts& facts);
 Findings CheckThrottledBefore(const Facts& facts);
 Findings CheckClocks(const Facts& facts);
 Findings CheckPower(const Facts& facts);
+Findings CheckSettings(const Facts& facts);
 Findings CheckLink(const Facts& facts);
 Findings CheckMig(const Facts& facts);
 Findings CheckMps(const Facts& facts);

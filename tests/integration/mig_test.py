@@ -223,6 +223,14 @@ class CommandTest(MigCase):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout if status in (0, 1) else done.stderr
 
+    def test_a_job_that_names_a_gpu_that_is_split_is_refused(self):
+        self.apply("1g.18gb")
+        refused = self.request("POST", "/v1/jobs", self.run_request("whole", "true", gpus=["0"]))
+        self.assertEqual((refused.status, refused.code()), (409, "conflict"), refused.body)
+        self.assertIn("gpuman mig clear --gpu 0 --disable", refused.json()["error"]["hint"])
+        self.start("beside", "true", gpus=["1"])
+        self.assertEqual(self.wait("beside")["state"], "finished")
+
     def test_the_commands_lead_from_a_whole_gpu_there_and_back(self):
         self.assertIn("3g.71gb", self.gpuman("mig", "profiles", "--gpu", "0"))
         self.assertIn("create 3g.71gb at slice 0", self.gpuman("mig", "plan", "--gpu", "0", "3g.71gb", "2x1g.18gb"))
