@@ -14,8 +14,6 @@ CUresult Allocate(const char* function, CUdeviceptr* pointer, std::size_t bytes,
   if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (on.context->CaptureOf(on.stream) != nullptr)
     return CUDA_ERROR_NOT_SUPPORTED;  // no allocation nodes here
-  // In a stream of no capture (measured on an H200).
-  if (call.driver().CaptureForbids(ThreadCaptureMode())) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   MemoryPool* pool = call.driver().current_pool(on.context->device());
   std::shared_ptr<MemoryPool> named;
   if (from != nullptr) {

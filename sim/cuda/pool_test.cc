@@ -53,21 +53,6 @@ TEST(SimCudaPools, APoolOfTheHostTakesNothingOfTheDevice) {
   });
 }
 
-TEST(SimCudaPools, TakingMemoryOfAPoolSpoilsACaptureInAnotherStream) {
-  OnDevice([](Cuda& cu, TestState&) {
-    CUstream captured = nullptr, other = nullptr;
-    CUgraph graph = nullptr;
-    CUdeviceptr pointer = 0;
-    ASSERT_OK(cu.cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
-    ASSERT_OK(cu.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-    ASSERT_OK(cu.cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    EXPECT_CU(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuMemAllocAsync(&pointer, kMegabyte, other));
-    EXPECT_CU(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu.cuStreamEndCapture(captured, &graph));
-    EXPECT_OK(cu.cuMemAllocAsync(&pointer, kMegabyte, other));
-    EXPECT_OK(cu.cuMemFreeAsync(pointer, other));
-  });
-}
-
 TEST(SimCudaPools, AskingAPoolSpoilsACaptureUnlessTheThreadIsRelaxed) {
   OnDevice([](Cuda& cu, TestState&) {
     CUmemoryPool pool = nullptr;

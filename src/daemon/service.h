@@ -254,9 +254,7 @@ class Service final : private jobs::SupervisorHost,
   // DispatcherHost
   const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }
   // Nothing new starts on it.
-  bool IsOutOfUse(const std::string& gpu) override {
-    return health_->IsUnhealthy(gpu) || mig_->IsSplit(gpu);
-  }
+  bool IsOutOfUse(const std::string& gpu) override { return health_->IsUnhealthy(gpu) || mig_->IsSplit(gpu); }
   std::string NameOfUser(uid_t uid) override { return names_.Of(uid); }
   const std::set<std::string>& ProtectedNames() override { return protected_names_; }
   bool IsPreempted(base::JobId job) override;
@@ -315,6 +313,7 @@ class Service final : private jobs::SupervisorHost,
   std::set<std::string> away_;  // GPUs that could not be talked to
   // Jobs that have not got their device profile, and why: not alone now; refused.
   std::map<base::JobId, std::string> profiles_not_given_, profiles_refused_;
+  std::set<std::string> doubted_;  // GPUs with a profile of a job's that had company at the last look
   metrics::Tally tally_;
   std::uint64_t scrapes_ = 0;
   double scrape_seconds_ = 0;

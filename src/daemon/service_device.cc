@@ -93,13 +93,18 @@ void Service::FollowJobProfiles() {
   }
   std::map<std::string, JobProfile> profiles;
   std::map<base::JobId, std::string> beside;
+  std::set<std::string> doubted;
   for (const auto& gpu : asked ? inventory().gpus : std::vector<gpu::Gpu>{}) {
     std::vector<const jobs::Job*> here;
     for (const auto* job : on_gpus)
       if (Uses(*job, gpu.uuid)) here.push_back(job);
     for (const auto* job : here) {
       if (job->device_profile.empty()) continue;
-      if (const auto other = CompanyOf(*job, here, gpu); !other.empty())
+      const auto other = CompanyOf(*job, here, gpu);
+      // Whose a process is may come to light only after it was seen: one look is none.
+      if (!other.empty()) doubted.insert(gpu.uuid);
+      const bool stays = devices_->ProfiledJob(gpu.uuid) == job->id.value && !doubted_.contains(gpu.uuid);
+      if (!other.empty() && !stays)
         beside[job->id] = fmt::format("device profile {} is not in force on GPU {}: {}", job->device_profile,
                                       gpu.index, other);
       else
@@ -110,6 +115,7 @@ void Service::FollowJobProfiles() {
     if (const auto it = profiles_not_given_.find(id); it == profiles_not_given_.end() || it->second != why)
       TellProfileNotGiven(id, why);
   profiles_not_given_ = std::move(beside);
+  doubted_ = std::move(doubted);
   devices_->SetJobProfiles(std::move(profiles));
 }
 

@@ -4,6 +4,7 @@
 Usage: notify_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
 
+import base64
 import email
 import email.policy
 import http.server
@@ -82,23 +83,57 @@ class Receiver:
 
 
 class Mailbox(socketserver.ThreadingTCPServer):
-    """As much of SMTP as a client needs to hand over a mail."""
+    """As much of SMTP as a client needs to hand over a mail. With a context of TLS: from the start (`whole`), or by STARTTLS; then
+    who has not logged in with `login` hands over nothing."""
 
     allow_reuse_address = daemon_threads = True
 
-    def __init__(self):
-        self.mails, self.refuse = [], []
+    def __init__(self, context=None, whole=False, login=None):
+        self.mails, self.refuse, self.lines = [], [], []
         mailbox = self
 
         class Handler(socketserver.StreamRequestHandler):
             def say(self, line):
                 self.wfile.write(line.encode() + b"\r\n")
 
+            def secure(self):
+                self.request = context.wrap_socket(self.request, server_side=True)
+                socketserver.StreamRequestHandler.setup(self)
+
+            def finish(self):
+                super().finish()
+                self.request.close()
+
             def handle(self):
+                if whole:
+                    self.secure()
                 self.say("220 mailbox")
-                sender, receivers = None, []
+                sender, receivers, known = None, [], login is None
                 while line := self.rfile.readline().decode().rstrip("\r\n"):
                     word = line.upper()
+                    secure = isinstance(self.request, ssl.SSLSocket)
+                    mailbox.lines.append((secure, line))
+                    if word.startswith("EHLO"):
+                        self.say("250-mailbox")
+                        if context and not secure:
+                            self.say("250-STARTTLS")
+                        if login and secure:
+                            self.say("250-AUTH PLAIN")
+                        self.say("250 8BITMIME")
+                        continue
+                    if word == "STARTTLS":
+                        self.say("220 go on")
+                        self.secure()
+                        continue
+                    if word.startswith("AUTH PLAIN"):
+                        self.say("334 ")
+                        _, user, password = base64.b64decode(self.rfile.readline()).decode().split("\0")
+                        known = (user, password) == login
+                        self.say("235 welcome" if known else "535 not you")
+                        continue
+                    if word.startswith("MAIL FROM:") and not known:
+                        self.say("530 log in first")
+                        continue
                     if word.startswith("MAIL FROM:"):
                         sender = line[10:].split()[0]
                     if word.startswith("RCPT TO:"):
@@ -136,6 +171,21 @@ class NotifyCase(DaemonTest):
         secret.write_text(SECRET + "\n")
         secret.chmod(0o600)
         pathlib.Path(cls.m.env["GPUMAN_CONFIG"]).write_text(CONFIG.format(secret=secret, more=cls.more + more))
+
+    def certificate(self):
+        """Of this machine, signed by itself: the file that has it, and TLS for a server with it."""
+        made = self.m.dir / "tls"
+        made.mkdir(exist_ok=True)
+        done = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x", "-addext",
+                               "subjectAltName=IP:127.0.0.1", "-keyout", made / "key", "-out", made / "cert"], capture_output=True)
+        if done.returncode != 0:
+            self.skipTest("no openssl to make a certificate with")
+        made.chmod(0o755)
+        (made / "cert").chmod(0o644)
+        self.m.dir.chmod(0o755)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(made / "cert", made / "key")
+        return made / "cert", context
 
     def reload(self):
         log = self.m.dir / "daemon.log"
@@ -257,17 +307,7 @@ class WebhookTest(NotifyCase):
         until("nothing is left", lambda: self.left(job) == [])
 
     def test_a_certificate_that_is_wrong_is_an_error_that_says_so(self):
-        made = self.m.dir / "tls"
-        made.mkdir(exist_ok=True)
-        done = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x", "-addext",
-                               "subjectAltName=IP:127.0.0.1", "-keyout", made / "key", "-out", made / "cert"], capture_output=True)
-        if done.returncode != 0:
-            self.skipTest("no openssl to make a certificate with")
-        made.chmod(0o755)
-        (made / "cert").chmod(0o644)
-        self.m.dir.chmod(0o755)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(made / "cert", made / "key")
+        made, context = self.certificate()
         server = Receiver(context)
         self.addCleanup(server.close)
         job = self.submit("exit 0", webhooks=[server.url + "/tls"])
@@ -275,7 +315,7 @@ class WebhookTest(NotifyCase):
         self.assertIn("certificate", problem)
         self.assertEqual(server.at("/tls"), [])
         # With that certificate known it arrives.
-        self.configure(f'ca_file = "{made}/cert"')
+        self.configure(f'ca_file = "{made}"')
         self.addCleanup(self.reload)
         self.addCleanup(self.configure)
         self.reload()
@@ -442,6 +482,55 @@ class MailTest(NotifyCase):
         self.reload()
         _, receivers, _ = until("the mail is there", lambda: self.mailbox.mails and self.mailbox.mails.pop())
         self.assertEqual(receivers, ["<carol@example.org>"])
+
+
+class SecureMailTest(NotifyCase):
+    login = ("gpuman", "s3cret pass")
+
+    def served(self, tls, context, password=None):
+        """A server, and the daemon that sends mail by it."""
+        mailbox = Mailbox(context, tls == "tls", self.login)
+        self.addCleanup(mailbox.server_close)
+        self.addCleanup(mailbox.shutdown)
+        file = self.m.dir / "password"
+        file.write_text((password or self.login[1]) + "\n")
+        file.chmod(0o600)
+        self.configure(f'ca_file = "{self.m.dir}/tls/cert"\n[notify.smtp]\nserver = "127.0.0.1"\nport = {mailbox.port}\ntls = "{tls}"\n'
+                       f'from = "gpuman@example.org"\nuser = "{self.login[0]}"\npassword_file = "{file}"\n')
+        self.reload()
+        return mailbox
+
+    def problem(self, job):
+        """Of a mail that is tried again, or was given up."""
+        return until("it was tried", lambda: [n["problem"] for n in self.left(job) if n["problem"]] or
+                     [e["message"] for e in self.events() if e["kind"] == "notification_failed" and e["job"] == job])[0]
+
+    def test_a_mail_goes_by_tls_and_starttls_with_a_password(self):
+        _, context = self.certificate()
+        for tls in ("starttls", "tls"):
+            with self.subTest(tls):
+                mailbox = self.served(tls, context)
+                self.submit("exit 0", mails=["ada@example.org"])
+                _, receivers, _ = until("the mail is there", lambda: mailbox.mails and mailbox.mails.pop())
+                self.assertEqual(receivers, ["<ada@example.org>"])
+                self.assertEqual([line for secure, line in mailbox.lines if not secure and not line.startswith(("EHLO", "STARTTLS"))], [])
+
+    def test_a_server_without_tls_gets_neither_password_nor_mail(self):
+        self.certificate()
+        mailbox = self.served("starttls", None)
+        job = self.submit("exit 0", mails=["bob@example.org"])
+        problem = self.problem(job)
+        self.assertRegex(problem, "STARTTLS|TLS|SSL")
+        self.assertEqual(mailbox.mails, [])
+        self.assertFalse([line for _, line in mailbox.lines if line.upper().startswith(("AUTH", "MAIL", "RCPT"))])
+
+    def test_a_password_that_is_wrong_is_an_error_that_says_so(self):
+        _, context = self.certificate()
+        mailbox = self.served("tls", context, "another")
+        job = self.submit("exit 0", mails=["carol@example.org"])
+        problem = self.problem(job)
+        self.assertRegex(problem, "535|[Ll]ogin")
+        self.assertEqual(mailbox.mails, [])
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def answers():
     told += [counters(pool)[0], allocate_in(one, 1 << 63)[0], allocate_in(one, 1 << 45)[0]]
     # Captured.
     graph, kept = pointer(), taken(one, MIB)
-    # Beside a capture, in another stream, the driver refuses and spoils the capture; the shim serves it and does not.
+    # Beside a capture, in another stream, the driver of an H200 refused memory once and spoilt the capture; the shim does not.
     told += [cuda.cuStreamBeginCapture_v2(two, 0), allocate_in(two, MIB)[0],
              cuda.cuStreamEndCapture(two, ctypes.byref(graph)), free_in(one, kept), wait(one)]
     # Ended with its context.

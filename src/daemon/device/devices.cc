@@ -151,18 +151,26 @@ void Devices::EndProfiles() {
 }
 
 void Devices::SetJobProfiles(std::map<std::string, JobProfile> profiles) {
-  if (profiles == job_profiles_) return;
+  if (profiles == job_profiles_ && jobs_are_known_) return;
   std::set<std::string> changed;
+  if (!std::exchange(jobs_are_known_, true))
+    for (const auto& [uuid, device] : devices_) changed.insert(uuid);
   for (const auto& [uuid, profile] : job_profiles_) changed.insert(uuid);
   for (const auto& [uuid, profile] : profiles) changed.insert(uuid);
   job_profiles_ = std::move(profiles);
   for (const auto& uuid : changed) FollowJobs(uuid);
 }
 
+std::optional<std::int64_t> Devices::ProfiledJob(const std::string& uuid) const {
+  const auto it = devices_.find(uuid);
+  const auto* const layer = it == devices_.end() ? nullptr : it->second.record.JobLayer();
+  return layer ? layer->job : std::nullopt;
+}
+
 // A GPU to the profile that its job wants, or back; nothing where it is so.
 void Devices::FollowJobs(const std::string& uuid) {
   auto& device = DeviceOf(uuid);
-  if (!device.gpu || device.busy) return;
+  if (!jobs_are_known_ || !device.gpu || device.busy) return;
   const auto wish = job_profiles_.find(uuid);
   const auto* const layer = device.record.JobLayer();
   const auto is = layer ? std::optional(JobProfile{*layer->job, layer->name}) : std::nullopt;

@@ -109,7 +109,7 @@ class Devices {
   void OnBack(const std::string& uuid);
   // At least once a second or so: periods, ends of profiles, calls that do not come back.
   void OnTime();
-  // By GPU; those that are missing run with none.
+  // By GPU; those that are missing run with none. Until the first time what an earlier daemon put on stays.
   void SetJobProfiles(std::map<std::string, JobProfile> profiles);
 
   // Calls `done` once, later.
@@ -123,6 +123,8 @@ class Devices {
   base::Result<> CheckProfile(const std::string& name) const;
   // Wanted and found to be otherwise, by GPU.
   std::vector<device::Drift> DriftOf(const std::string& uuid) const;
+  // The job whose profile the GPU has; nullopt: none.
+  std::optional<std::int64_t> ProfiledJob(const std::string& uuid) const;
 
  private:
   struct Device {
@@ -171,6 +173,7 @@ class Devices {
   DeviceSettings settings_;
   std::map<std::string, Device> devices_;  // by UUID
   std::map<std::string, JobProfile> job_profiles_;
+  bool jobs_are_known_ = false;
   base::MonoTime check_at_{};
   std::uint64_t last_id_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Change>> changes_;  // under way; shared with the worker

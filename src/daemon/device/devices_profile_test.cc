@@ -72,19 +72,23 @@ TEST_F(DevicesTest, AJobThatEndedWhileNoDaemonWasThereLeavesNothing) {
   host_.Pump();
   EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 1485U);
   Start();
+  devices_->SetJobProfiles({});
   host_.Pump();
   EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 0U);
   EXPECT_FALSE(IsStored());
 }
 
+// GPUs are known before jobs are: until then nobody's profile is taken off.
 TEST_F(DevicesTest, AJobThatIsStillThereKeepsItsProfileOverARestart) {
   devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
   host_.Pump();
   host_.todo.clear();
   devices_ = std::make_unique<Devices>(clock_, host_);
   devices_->Recall(host_.disk);
-  devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
   devices_->OnInventory(inventory_);
+  host_.Pump();
+  EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 1485U);
+  devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
   host_.Pump();
   EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 1485U);
   EXPECT_TRUE(IsStored());
