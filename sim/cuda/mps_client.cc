@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,6 +14,7 @@
 #include <thread>
 
 #include "sim/cuda/driver.h"
+#include "sim/mps/control_socket.h"
 
 namespace gpuman::sim::cuda {
 namespace {
@@ -38,16 +38,7 @@ std::uint64_t SizeOf(std::string_view text) {
 
 int Connect() {
   const char* const directory = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
-  if (directory == nullptr || *directory == '\0') return -1;
-  const std::string path = std::string(directory) + "/control";
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return -1;
-  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
-  ::close(fd);
-  return -1;
+  return directory == nullptr || *directory == '\0' ? -1 : mps::ConnectTo(directory);
 }
 
 // A line without its end; empty when the daemon is gone.

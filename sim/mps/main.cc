@@ -2,7 +2,6 @@
 // commands of its standard input to it and writes the answers. As nvidia-cuda-mps-server: a server.
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "sim/mps/control_socket.h"
 #include "sim/mps/daemon.h"
 
 namespace {
@@ -23,21 +23,9 @@ std::string Directory() {
   return set && *set ? set : "/tmp/nvidia-mps";
 }
 
-int Connect() {
-  const std::string path = Directory() + "/control";
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return -1;
-  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
-  ::close(fd);
-  return -1;
-}
-
 // 1: nobody listens.
 int PassOn(const std::string& command) {
-  const int fd = Connect();
+  const int fd = gpuman::sim::mps::ConnectTo(Directory());
   if (fd < 0) {
     std::puts("Cannot find MPS control daemon process");
     return 1;
@@ -52,7 +40,7 @@ int PassOn(const std::string& command) {
 }
 
 int Start(bool background) {
-  if (const int fd = Connect(); fd >= 0) {
+  if (const int fd = gpuman::sim::mps::ConnectTo(Directory()); fd >= 0) {
     std::puts("An instance of this daemon is already running");
     return 1;
   }
