@@ -7,14 +7,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <thread>
 #include <vector>
 
 #include "base/process.h"
-#include "driver/cuda.h"
+#include "gpus_fixture.h"
 #include "ledger/wire/transfer.h"
-#include "mover/gpus.h"
 #include "mover/packet.h"
 #include "suspend/helper_link.h"
 #include "suspend/request.h"
@@ -66,17 +64,8 @@ struct Connection {
   Fd ours, theirs;
 };
 
-class MoverEndTest : public testing::Test {
+class MoverEndTest : public GpusTest {
  protected:
-  void SetUp() override {
-    auto loaded = driver::CudaDriver::Load();
-    ASSERT_TRUE(loaded) << loaded.error().message;
-    cuda.emplace(std::move(*loaded));
-    ASSERT_TRUE(cuda->Init());
-    gpus.emplace(*cuda);
-    ASSERT_TRUE(gpus->Use(0));
-  }
-
   suspend::SpawnedHelper Start() {
     const auto program = std::filesystem::path(std::getenv("GPUMAN_BUILD_DIR")) / "bin/gpuman-mover";
     auto started = suspend::SpawnHelper({program, {}}, {::geteuid(), ::getegid(), {}});
@@ -141,8 +130,6 @@ class MoverEndTest : public testing::Test {
     host.clear();
   }
 
-  std::optional<driver::CudaDriver> cuda;
-  std::optional<Gpus> gpus;
   const base::ProcessId self = base::SelfId();
   std::vector<Fd> host;
 };

@@ -1,9 +1,7 @@
 // Device memory that one process has given up and the next one gets, on the simulated driver.
 #include <gtest/gtest.h>
 
-#include <optional>
-
-#include "driver/cuda.h"
+#include "gpus_fixture.h"
 #include "mover/spares.h"
 
 namespace gpuman::mover {
@@ -13,15 +11,10 @@ namespace abi = driver::abi;
 
 constexpr std::uint64_t kBytes = std::uint64_t{4} << 20;
 
-class SparesTest : public testing::Test {
+class SparesTest : public GpusTest {
  protected:
   void SetUp() override {
-    auto loaded = driver::CudaDriver::Load();
-    ASSERT_TRUE(loaded) << loaded.error().message;
-    cuda.emplace(std::move(*loaded));
-    ASSERT_TRUE(cuda->Init());
-    gpus.emplace(*cuda);
-    ASSERT_TRUE(gpus->Use(0));
+    ASSERT_NO_FATAL_FAILURE(GpusTest::SetUp());
     free_at_first = Free();
   }
   std::uint64_t Free() {
@@ -42,8 +35,6 @@ class SparesTest : public testing::Test {
   }
   void Leave(Spares::Spare spare) { spares.Leave(std::move(spare.memory), std::move(spare.file)); }
 
-  std::optional<driver::CudaDriver> cuda;
-  std::optional<Gpus> gpus;
   Spares spares;
   std::uint64_t free_at_first = 0;
 };
