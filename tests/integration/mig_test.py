@@ -206,7 +206,7 @@ class MigTest(MigCase):
         until("it is made", lambda: self.layout() == ["7g.141gb"])
 
 
-class InstanceTest(MigCase):
+class InstanceCase(MigCase):
     """Instances as devices of jobs."""
 
     def gpus_now(self):
@@ -234,6 +234,8 @@ class InstanceTest(MigCase):
         """The job's program has memory of the instance, as the driver shows it."""
         return until("it is seen", lambda: [p for p in self.gpu(uuid)["processes"] if p["job"] == job])
 
+
+class InstanceTest(InstanceCase):
     def test_instances_are_devices_behind_their_gpu(self):
         self.apply("3g.71gb", "2x1g.18gb")
         gpus = self.gpus_now()
@@ -274,7 +276,7 @@ class InstanceTest(MigCase):
     def test_the_guard_ends_what_passes_its_limit_without_the_library(self):
         self.apply("2x1g.18gb")
         self.start("greedy", self.load("300MiB", "--hold", "1h"), gpus=["0:0"], memory="256MiB", preload=False)
-        self.start("beside", self.load("200MiB", "--hold", "1h"), gpus=["0:1"], memory="256MiB", preload=False)
+        self.start("beside", self.load("64MiB", "--hold", "1h"), gpus=["0:1"], memory="256MiB", preload=False)
         ended = self.wait("greedy")
         self.assertEqual((ended["state"], ended["reason"]), ("killed", "memory_limit"))
         self.assertIn("GPU 0:0", ended["reason_detail"])
@@ -375,7 +377,7 @@ class InstanceTest(MigCase):
 
     def test_a_daemon_that_is_killed_finds_the_job_in_its_instance(self):
         self.apply("2x1g.18gb")
-        job = self.start("stays", self.load("200MiB", "--hold", "1h"), gpus=["0:1"], memory="1GiB")
+        job = self.start("stays", self.load("200MiB", "--hold", "1h"), gpus=["0:1"], memory="512MiB")
         self.holds(job, "0:1")
         self.m.stop_daemon(signal.SIGKILL)
         self.m.start_daemon()
@@ -386,6 +388,22 @@ class InstanceTest(MigCase):
         self.assertEqual(self.change("apply", [], ["0"], enabled=False).status, 409)
         self.assertEqual(self.queue_gpu(self.uuids()[1])["jobs"], [job])
 
+    def test_metrics_have_the_labels_of_dcgm_exporter(self):
+        self.apply("1g.18gb")
+        uuid, parent, part = self.uuids()[0], self.gpu("0")["uuid"], self.instance("1g.18gb")
+        job = self.start("there", self.load("64MiB", "--hold", "1h"), gpus=[uuid], memory="512MiB")
+        self.holds(job, uuid)
+        text = self.request("GET", "/metrics").body.decode()
+        rows = [line for line in text.splitlines() if line.startswith("DCGM_FI_DEV_FB_USED{") and f'UUID="{parent}"' in line]
+        self.assertEqual(len(rows), 1, rows)
+        self.assertIn(f'GPU_I_PROFILE="1g.18gb",GPU_I_ID="{part["id"]}"', rows[0])
+        used = [line for line in text.splitlines() if line.startswith("gpuman_job_memory_used_bytes{") and f'uuid="{uuid}"' in line]
+        self.assertEqual(len(used), 1, text)
+        self.assertIn('gpu="0:0"', used[0])
+        self.assertGreaterEqual(float(used[0].split()[-1]), 64 * MIB)
+
+
+class UnhealthyTest(InstanceCase):
     def test_a_fault_and_a_drain_of_the_gpu_are_its_instances_too(self):
         self.apply("2x1g.18gb")
         uuid = self.uuids()[0]
@@ -399,20 +417,6 @@ class InstanceTest(MigCase):
         until("its GPU is unhealthy", lambda: self.gpu(uuid)["health"]["state"] == "unhealthy")
         until("nothing more is given", lambda: self.queue_gpu(self.uuids()[1])["state"] == "drained")
         until("the job is told", lambda: any("Xid 79" in note for note in [self.log("there")]))
-
-    def test_metrics_have_the_labels_of_dcgm_exporter(self):
-        self.apply("1g.18gb")
-        uuid, parent, part = self.uuids()[0], self.gpu("0")["uuid"], self.instance("1g.18gb")
-        job = self.start("there", self.load("64MiB", "--hold", "1h"), gpus=[uuid], memory="1GiB")
-        self.holds(job, uuid)
-        text = self.request("GET", "/metrics").body.decode()
-        rows = [line for line in text.splitlines() if line.startswith("DCGM_FI_DEV_FB_USED{") and f'UUID="{parent}"' in line]
-        self.assertEqual(len(rows), 1, rows)
-        self.assertIn(f'GPU_I_PROFILE="1g.18gb",GPU_I_ID="{part["id"]}"', rows[0])
-        used = [line for line in text.splitlines() if line.startswith("gpuman_job_memory_used_bytes{") and f'uuid="{uuid}"' in line]
-        self.assertEqual(len(used), 1, text)
-        self.assertIn('gpu="0:0"', used[0])
-        self.assertGreaterEqual(float(used[0].split()[-1]), 64 * MIB)
 
 
 class CommandTest(MigCase):
