@@ -85,6 +85,8 @@ std::string Device::uuid() const {
   return mig_ ? MigUuid(state_.shared(), mig_->instance, mig_->compute.id) : info().uuid;
 }
 
+std::string Device::name() const { return mig_ ? MigName(state_.shared(), *mig_) : info().name; }
+
 unsigned Device::multiprocessors() const {
   if (!mig_) return info().multiprocessors;
   return info().multiprocessors * mig_->compute.slices / ProfileOf(state_.shared(), mig_->instance).slices;

@@ -60,6 +60,7 @@ class Device {
   const GpuStatic& info() const { return state_->gpu_static[gpu()]; }
   bool IsMig() const { return mig_.has_value(); }
   std::string uuid() const;
+  std::string name() const;
   unsigned multiprocessors() const;
   GpuDynamic& dynamic() const { return state_->gpu[gpu()]; }
   Client& client() const { return client_; }

@@ -45,7 +45,7 @@ CUresult cuDeviceGetName(char* name, int len, CUdevice device) {
   const DeviceCall call(__func__, device);
   if (call.error != CUDA_SUCCESS) return call.error;
   if (name == nullptr || len <= 0) return CUDA_ERROR_INVALID_VALUE;
-  CopyText(name, len, call.device->info().name);
+  CopyText(name, len, call.device->name().c_str());
   return CUDA_SUCCESS;
 }
 

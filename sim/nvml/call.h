@@ -39,13 +39,14 @@ nvmlReturn_t OnSystem(const char* function, Body body) {
   return body(*session);
 }
 
-// Runs `body(const Gpu&)` when the library is initialised and the handle's GPU is there.
+// Runs `body(const Gpu&)` when the library is initialised and the handle's GPU is there. What is of a whole
+// GPU (temperature, power, clocks) a MIG device does not have.
 template <typename Body>
 nvmlReturn_t OnDevice(const char* function, nvmlDevice_t device, Body body) {
   Session* session = Session::Current();
   if (session == nullptr) return NVML_ERROR_UNINITIALIZED;
   const std::optional<unsigned> index = session->IndexOf(device);
-  if (!index) return NVML_ERROR_INVALID_ARGUMENT;
+  if (!index) return session->MigDeviceOf(device) ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
   Shared& shared = session->shared();
   ObeySlowCalls(shared, function, *index);
   if (shared.gpu[*index].lost.load() != 0) return NVML_ERROR_GPU_IS_LOST;

@@ -28,8 +28,9 @@ nvmlReturn_t NumberOf(const char* function, nvmlDevice_t device, To* to, From Gp
 extern "C" {
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* to, unsigned size) {
-  return OnDeviceOrInstance(__func__, device,
-                            [&](const Gpu& gpu) { return GiveText(to, size, gpu.fixed.name); });
+  return OnDeviceOrInstance(__func__, device, [&](const Gpu& gpu) {
+    return GiveText(to, size, gpu.mig ? MigName(gpu.shared, *gpu.mig).c_str() : gpu.fixed.name);
+  });
 }
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* to, unsigned size) {
   return OnDeviceOrInstance(__func__, device, [&](const Gpu& gpu) {

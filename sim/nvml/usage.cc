@@ -78,6 +78,15 @@ std::uint64_t SweptUse(const Gpu& gpu) {
   return DeviceUsed(gpu.shared, gpu.index);
 }
 
+// "On MIG-enabled GPUs, querying utilization is not currently supported" (nvml.h), of devices, engines and
+// processes.
+template <typename Body>
+nvmlReturn_t OnUnsplit(const char* function, nvmlDevice_t device, Body body) {
+  return OnDevice(function, device, [&](const Gpu& gpu) {
+    return gpu.now.mig_current.load() != 0 ? NVML_ERROR_NOT_SUPPORTED : body(gpu);
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -150,14 +159,14 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, uns
 }
 
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* rates) {
-  return OnDevice(__func__, device, [&](const Gpu& gpu) {
+  return OnUnsplit(__func__, device, [&](const Gpu& gpu) {
     return Give(rates, nvmlUtilization_t{UtilizationPercent(gpu), MemoryUtilizationPercent(gpu)});
   });
 }
 
 nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t* samples,
                                              unsigned* count, unsigned long long last_seen_us) {
-  return OnDevice(__func__, device, [&](const Gpu& gpu) {
+  return OnUnsplit(__func__, device, [&](const Gpu& gpu) {
     if (count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     const std::uint64_t now_us = RealtimeUs();
     if (last_seen_us > now_us) return NVML_ERROR_NOT_FOUND;
@@ -178,7 +187,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
 }
 
 nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned* percent, unsigned* period_us) {
-  return OnDevice(__func__, device, [&](const Gpu&) {
+  return OnUnsplit(__func__, device, [&](const Gpu&) {
     if (AnyNull(percent, period_us)) return NVML_ERROR_INVALID_ARGUMENT;
     *period_us = 167'000;
     return Give(percent, 0u);

@@ -176,6 +176,13 @@ std::string MigUuid(const Shared& shared, const MigInstance& instance, unsigned 
   return text;
 }
 
+std::string MigName(const Shared& shared, const MigDevice& device) {
+  const MigProfile& profile = ProfileOf(shared, device.instance);
+  const bool whole = device.compute.slices == profile.slices;
+  return std::string(shared.gpu_static[device.instance.gpu].name) + " MIG " +
+         (whole ? "" : std::to_string(device.compute.slices) + "c.") + profile.name;
+}
+
 std::vector<MigDevice> MigDevices(const Shared& shared, unsigned gpu) {
   std::vector<MigDevice> devices;
   for (const MigInstance& instance : MigInstances(shared, gpu))

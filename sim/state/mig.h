@@ -49,6 +49,8 @@ struct MigDevice {
   MigCompute compute;
 };
 std::optional<MigDevice> FindMigDevice(const Shared& shared, std::string_view uuid);
+// "NVIDIA H200 MIG 1g.18gb"; "… MIG 1c.3g.71gb" where it has a part of its GPU instance.
+std::string MigName(const Shared& shared, const MigDevice& device);
 // The compute instances of a GPU, in the order in which the driver counts them.
 std::vector<MigDevice> MigDevices(const Shared& shared, unsigned gpu);
 

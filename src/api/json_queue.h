@@ -174,6 +174,7 @@ template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, QueueGpu>
 void Fields(V& v, T& x) {
   v("index", x.index);
+  v("number", x.number);
   v.Required("uuid", x.uuid);
   v("model", x.model);
   v("memory", x.memory);
@@ -182,6 +183,7 @@ void Fields(V& v, T& x) {
   v("tags", x.tags);
   v("processes", x.processes);
   v("links", x.links);
+  v("mig", x.mig);
 }
 
 template <typename V, typename T>

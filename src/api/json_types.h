@@ -193,9 +193,19 @@ void Fields(V& v, T& x) {
 }
 
 template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, InstancePart>
+void Fields(V& v, T& x) {
+  v.Required("parent", x.parent);
+  v("gpu_instance", x.gpu_instance);
+  v("compute_instance", x.compute_instance);
+  v("profile", x.profile);
+}
+
+template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, GpuView>
 void Fields(V& v, T& x) {
   v("index", x.index);
+  v("number", x.number);
   v.Required("uuid", x.uuid);
   v("name", x.name);
   v("memory", x.memory);
@@ -207,6 +217,8 @@ void Fields(V& v, T& x) {
   v("power_w", x.power_w);
   v("health", x.health);
   v("processes", x.processes);
+  v("split", x.split);
+  v("mig", x.mig);
 }
 
 template <typename V, typename T>

@@ -184,16 +184,18 @@ struct QueueProcess {
 };
 
 struct QueueGpu {
-  std::optional<int> index;
+  std::optional<int> index;           // null: an instance (types.h)
+  std::optional<std::string> number;  // "0", "0:1"
   std::string uuid;
   std::string model;
   std::optional<MemoryView> memory;
-  std::string state = "idle";  // idle allocated shared unmanaged restricted drained
+  std::string state = "idle";  // idle allocated shared unmanaged restricted drained split
   std::vector<std::int64_t> jobs;
   std::vector<std::string> tags;        // of `jobs`, in their order
   std::vector<QueueProcess> processes;  // of others; those of jobs are in /v1/gpus
   // To each GPU of the list, in its order: nvlink switch host_bridge node system unknown; self.
   std::vector<std::string> links;
+  std::optional<InstancePart> mig;  // null: a whole GPU
 };
 
 struct QueueSettings {

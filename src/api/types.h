@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/instance_types.h"
 #include "api/queue_fields.h"
 #include "base/clock.h"
 #include "base/units.h"
@@ -145,8 +146,10 @@ struct HealthView {
   std::vector<std::string> reasons;
 };
 
+// A GPU, or an instance of one that is split (MIG): those come behind their GPU, and are parts of it.
 struct GpuView {
-  std::optional<int> index;
+  std::optional<int> index;           // null: an instance
+  std::optional<std::string> number;  // "0", "0:1"
   std::string uuid;
   std::string name;
   std::optional<MemoryView> memory;    // null: lost or not answering
@@ -155,7 +158,9 @@ struct GpuView {
   std::optional<int> temperature_c;
   std::optional<double> power_w;
   HealthView health;
-  std::vector<ProcessView> processes;
+  std::vector<ProcessView> processes;  // of a GPU that is split: they are listed with its instances
+  bool split = false;                  // no program gets it as a whole
+  std::optional<InstancePart> mig;     // null: a whole GPU
 };
 
 struct StatusView {

@@ -128,7 +128,7 @@ int PrintCandidates(const CLI::App& root, Session& session, const std::vector<st
     return ask([](const api::Client& daemon, std::vector<Candidate>& found) {
       if (const auto list = daemon.Gpus())
         for (const auto& gpu : list->gpus)
-          if (gpu.index) found.push_back({std::to_string(*gpu.index), gpu.name});
+          if (gpu.number) found.push_back({*gpu.number, gpu.name});
     });
   };
   for (const auto& [text, description] : Complete(root, words, names))

@@ -112,7 +112,8 @@ void AddRun(const Registry& registry) {
       ->type_name(kSizeValue);
   run->add_option("--soft", o.soft, "Warn from here on, and be the first to go when memory runs short")
       ->type_name(kSizeValue);
-  run->add_option("-g,--gpu", o.gpus, "GPU it may use, by index or UUID; repeat for more (default: all)")
+  run->add_option("-g,--gpu", o.gpus,
+                  "GPU it may use, by index or UUID, or one instance (0:1); repeat for more (default: all)")
       ->type_name(kGpuValue)
       ->delimiter(',')
       ->expected(1)

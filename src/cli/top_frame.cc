@@ -53,9 +53,7 @@ std::string With(const std::optional<T>& value, std::string_view unit) {
   return value ? fmt::format("{:.0f}{}", static_cast<double>(*value), unit) : std::string(kUnknown);
 }
 
-std::string Index(const api::GpuView& gpu) {
-  return gpu.index ? std::to_string(*gpu.index) : std::string("-");
-}
+std::string Index(const api::GpuView& gpu) { return api::NumberOf(gpu); }
 
 // The lines of a table: its title, then a row each.
 std::vector<std::string> LinesOf(const Table& table, std::size_t columns) {

@@ -25,9 +25,7 @@ std::string Power(const std::optional<double>& watts) {
   return watts ? fmt::format("{:.0f}W", *watts) : std::string(kUnknown);
 }
 
-std::string Index(const api::GpuView& gpu) {
-  return gpu.index ? std::to_string(*gpu.index) : std::string("-");
-}
+std::string Index(const api::GpuView& gpu) { return api::NumberOf(gpu); }
 
 // "[#####     ]", full when the last byte is used, empty only when nothing is.
 std::string Bar(const api::MemoryView& memory, std::size_t cells) {
@@ -80,12 +78,14 @@ std::string Age(const api::JobView& job, base::WallTime now) {
 // The indices of a job's GPUs, or the beginning of the UUID of one that is not there any more.
 std::string GpusOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
   if (job.gpus.empty() && job.queue) return "none";
-  if (job.gpus.empty() || (gpus.size() > 1 && job.gpus.size() == gpus.size())) return "all";
+  const auto whole = static_cast<std::size_t>(
+      std::count_if(gpus.begin(), gpus.end(), [](const auto& gpu) { return !gpu.mig && !gpu.split; }));
+  if (job.gpus.empty() || (whole > 1 && job.gpus.size() == whole)) return "all";
   std::string text;
   for (const auto& uuid : job.gpus) {
     const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
     if (!text.empty()) text += ',';
-    text += it != gpus.end() && it->index ? std::to_string(*it->index) : uuid.substr(0, 12);
+    text += it != gpus.end() ? api::NumberOf(*it) : uuid.substr(0, 12);
   }
   return text;
 }

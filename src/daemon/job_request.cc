@@ -66,12 +66,12 @@ Result<> CheckCommand(const api::RunRequest& request) {
   return {};
 }
 
-// The smallest of the GPUs the job may use; nullptr where none is known.
-const gpu::Gpu* SmallestOf(const std::vector<std::string>& uuids, const gpu::Inventory& inventory) {
-  const gpu::Gpu* smallest = nullptr;
-  for (const auto& gpu : inventory.gpus) {
+// The smallest of the GPUs the job may use; nullopt where none is known.
+std::optional<gpu::Gpu> SmallestOf(const std::vector<std::string>& uuids, const gpu::Inventory& inventory) {
+  std::optional<gpu::Gpu> smallest;
+  for (const auto& gpu : uuids.empty() ? gpu::VisibleByDefault(inventory.gpus) : inventory.gpus) {
     const bool used = uuids.empty() || std::find(uuids.begin(), uuids.end(), gpu.uuid) != uuids.end();
-    if (used && (!smallest || gpu.memory < smallest->memory)) smallest = &gpu;
+    if (used && (!smallest || gpu.memory < smallest->memory)) smallest = gpu;
   }
   return smallest;
 }
@@ -90,7 +90,7 @@ bool AsksAsInNvshare(const api::RunRequest& request) {
 
 Result<> CheckSizes(const jobs::Job& job, const gpu::Inventory& inventory) {
   if (!job.memory && !job.soft) return {};
-  const auto* smallest = SmallestOf(job.gpus, inventory);
+  const auto smallest = SmallestOf(job.gpus, inventory);
   if (!smallest)
     return Fail(ErrorCode::kNotSupported,
                 "a memory limit cannot be held here: " +
@@ -102,7 +102,7 @@ Result<> CheckSizes(const jobs::Job& job, const gpu::Inventory& inventory) {
       return Fail(
           ErrorCode::kUnsatisfiable,
           fmt::format("the {} of {} is more than GPU {} has: {}", name, base::FormatBytes(size->bytes),
-                      smallest->index, base::FormatBytes(smallest->memory)),
+                      gpu::NumberOf(*smallest), base::FormatBytes(smallest->memory)),
           "give at most that, choose another GPU with --gpu, or add --oversubscribe");
   }
   if (job.memory && job.soft && job.soft->Of(smallest->memory) > job.memory->Of(smallest->memory))
@@ -159,6 +159,20 @@ Result<> TakeMps(bool mps, const std::optional<double>& threads, jobs::Job& job)
   return {};
 }
 
+Result<> CheckSharing(bool share, const std::vector<std::string>& gpus, const gpu::Inventory& inventory) {
+  if (!share) return {};
+  const auto none_named = gpus.empty() ? gpu::VisibleByDefault(inventory.gpus) : std::vector<gpu::Gpu>{};
+  const bool instance =
+      std::any_of(gpus.begin(), gpus.end(), gpu::IsInstance) ||
+      std::any_of(none_named.begin(), none_named.end(), [](const auto& gpu) { return gpu.mig; });
+  if (!instance) return {};
+  return Fail(
+      ErrorCode::kNotSupported,
+      "share: an instance of a GPU (MIG) cannot be shared: what moves the memory of one job out of the "
+      "other's way works on whole GPUs",
+      "leave --share out: a job in an instance has it to itself; smaller instances are for more jobs");
+}
+
 Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& caller,
                                  const gpu::Inventory& inventory,
                                  const std::map<std::string, std::string>& driver_environment) {
@@ -166,6 +180,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   GPUMAN_TRY(CheckCommand(request));
   GPUMAN_TRY(CheckPriority(request.priority));
   GPUMAN_ASSIGN(const auto gpus, gpu::SelectAll(inventory.gpus, request.gpus));
+  GPUMAN_TRY(gpu::CanBeHad(inventory.gpus, gpus));
 
   jobs::Job job;
   job.tag = request.tag;
@@ -185,6 +200,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   job.preload = request.preload;
   GPUMAN_TRY(CheckWeight(request.weight));
   job.share = request.share;
+  GPUMAN_TRY(CheckSharing(job.share, job.gpus, inventory));
   job.weight = request.weight;
   if (request.oversubscribe && !request.preload)
     return Fail(ErrorCode::kInvalidArgument,

@@ -7,9 +7,25 @@
 
 namespace gpuman::daemon {
 
+namespace {
+
+// A place in a ledger is taken for good, and instances come and go: only those that the job can have.
+std::vector<gpu::Gpu> GpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
+  std::vector<gpu::Gpu> gpus;
+  if (job.gpus.empty() && !job.queued) gpus = gpu::VisibleByDefault(inventory.gpus);
+  std::erase_if(gpus, [](const gpu::Gpu& gpu) { return !gpu.mig; });
+  for (const auto& gpu : inventory.gpus)
+    if (!gpu.mig || std::find(job.gpus.begin(), job.gpus.end(), gpu.uuid) != job.gpus.end())
+      gpus.push_back(gpu);
+  std::stable_partition(gpus.begin(), gpus.end(), [](const gpu::Gpu& gpu) { return gpu.mig.has_value(); });
+  return gpus;
+}
+
+}  // namespace
+
 std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::Inventory& inventory) {
   std::vector<ledger::GpuLimit> limits;
-  for (const auto& gpu : inventory.gpus) {
+  for (const auto& gpu : GpusOf(job, inventory)) {
     if (!ledger::ParseUuid(gpu.uuid)) continue;
     if (limits.size() == ledger::wire::kMostGpus) break;
     ledger::GpuLimit limit;

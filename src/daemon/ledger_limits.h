@@ -12,7 +12,8 @@
 namespace gpuman::daemon {
 
 // One for each GPU of the machine, with or without limits, as many as a ledger has room for: also for those
-// the job was not given, because a process that was moved goes on counting where it began.
+// the job was not given, because a process that was moved goes on counting where it began. Of instances (MIG)
+// the one that the job has, first.
 std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::Inventory& inventory);
 
 // The job's processes on any GPU that do not count their memory, by pid. `counts`: whether one does.

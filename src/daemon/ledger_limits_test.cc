@@ -35,6 +35,27 @@ TEST(LedgerLimits, OfAJobWithoutLimitsSayWhichGpusThereAre) {
   EXPECT_THAT(LedgerLimitsOf({}, Machine(17)), SizeIs(16)) << "there is room for no more";
 }
 
+TEST(LedgerLimits, OfInstancesAreThoseThatTheJobHas) {
+  auto machine = Machine(2);
+  machine.gpus[0].split = true;
+  for (unsigned number : {0u, 1u}) {
+    gpu::Gpu instance{0, fmt::format("MIG-00000000-0000-0000-0000-{:012}", number), "H200 MIG 1g.18gb", "",
+                      base::GiB(16)};
+    instance.mig = gpu::Instance{Uuid(0), number, number, 0, "1g.18gb"};
+    machine.gpus.insert(machine.gpus.begin() + 1 + number, instance);
+  }
+  jobs::Job job;
+  job.memory = base::ParseSize("50%").value();
+  job.gpus = {machine.gpus[2].uuid};
+  const auto limits = LedgerLimitsOf(job, machine);
+  ASSERT_THAT(limits, SizeIs(3));
+  EXPECT_EQ(limits[0], (ledger::GpuLimit{machine.gpus[2].uuid, base::GiB(8), {}, {}}));
+  EXPECT_EQ(limits[1].uuid, Uuid(0));
+  EXPECT_THAT(LedgerLimitsOf({}, machine), SizeIs(2)) << "it has the GPU that is whole";
+  machine.gpus.pop_back();
+  EXPECT_EQ(LedgerLimitsOf({}, machine)[0].uuid, machine.gpus[1].uuid) << "it has the first instance";
+}
+
 TEST(Unshimmed, AreTheJobsProcessesThatDoNotCount) {
   guard::GpuStatus status;
   status.processes = {{{1, 1}, base::JobId{7}}, {{2, 1}, base::JobId{7}}, {{3, 1}, base::JobId{8}}, {{4, 1}}};

@@ -8,7 +8,7 @@ namespace {
 
 // None named: all of them.
 base::Result<std::vector<gpu::Gpu>> Chosen(Service& service, const std::vector<std::string>& references) {
-  const auto& inventory = service.inventory();
+  const auto& inventory = service.whole_gpus();
   if (inventory.gpus.empty())
     return base::Fail(base::ErrorCode::kUnavailable,
                       inventory.problem.empty() ? std::string("there are no GPUs") : inventory.problem);

@@ -14,7 +14,7 @@ void Show(Service& service, const http::ExchangePtr& exchange) {
 base::Result<std::string> Choose(Service& service, const std::string& reference) {
   for (const auto& uuid : service.health().Missing())
     if (uuid == reference) return uuid;
-  GPUMAN_ASSIGN(const auto gpu, gpu::Select(service.inventory().gpus, reference));
+  GPUMAN_ASSIGN(const auto gpu, gpu::Select(service.whole_gpus().gpus, reference));
   return gpu.uuid;
 }
 

@@ -45,21 +45,6 @@ http::RouteHandler OnJob(Service& service, Act act, ActOn act_on) {
   };
 }
 
-// Jobs have whole GPUs.
-base::Result<> CheckWhole(Service& service, const jobs::Job& job) {
-  for (const auto& gpu : service.inventory().gpus) {
-    if (std::ranges::count(job.gpus, gpu.uuid) == 0 || !service.mig().IsSplit(gpu.uuid)) continue;
-    return base::Fail(
-        base::ErrorCode::kConflict,
-        fmt::format("GPU {} is split into instances (MIG), and a job takes a whole GPU", gpu.index),
-        fmt::format("gpuman mig clear --gpu {} --disable makes it whole; without gpuman a program takes an "
-                    "instance by "
-                    "CUDA_VISIBLE_DEVICES=MIG-… (gpuman mig show)",
-                    gpu.index));
-  }
-  return {};
-}
-
 void Submit(Service& service, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
   if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
@@ -70,7 +55,6 @@ void Submit(Service& service, const ExchangePtr& exchange) {
   if (!job->device_profile.empty())
     if (auto known = service.devices().CheckProfile(job->device_profile); !known)
       return SendError(exchange, known.error());
-  if (auto whole = CheckWhole(service, *job); !whole) return SendError(exchange, whole.error());
   job->resource_limits = ResourceLimitsOf(request.peer.pid);
   if (!job->mps) return service.jobs().Create(std::move(*job), AnswerWithJob(service, exchange, 201));
   const auto gpu = service.ChooseMps(job->gpus);
@@ -150,14 +134,21 @@ base::Result<std::optional<std::string>> PlaceOf(Service& service, const Exchang
   GPUMAN_ASSIGN(const auto place, api::Decode<api::PlaceRequest>(body));
   if (!place.gpu) return std::optional<std::string>{};
   GPUMAN_ASSIGN(const auto gpu, gpu::Select(service.inventory().gpus, *place.gpu));
+  GPUMAN_TRY(gpu::CanBeHad(service.inventory().gpus, std::vector{gpu}));
+  if (gpu.mig)
+    return base::Fail(base::ErrorCode::kNotSupported,
+                      fmt::format("{} is an instance of a GPU (MIG): the driver's checkpoint does not know "
+                                  "those, so a job cannot be moved there",
+                                  gpu::NumberOf(gpu)));
   return std::optional(gpu.uuid);
 }
 
 void Suspend(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
-  auto* suspender = service.SuspenderFor(job);
-  if (!suspender) return SendError(exchange, Service::NotRunning(job));
-  suspender->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(exchange)},
-                     AnswerWhenThere(service, exchange, job.id));
+  const auto suspender = service.SuspenderFor(job);
+  if (!suspender) return SendError(exchange, suspender.error());
+  (*suspender)
+      ->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(exchange)},
+                AnswerWhenThere(service, exchange, job.id));
 }
 
 // The same for a job that comes to another GPU: its limits go along, and a new run begins there.
@@ -175,8 +166,8 @@ Suspender::Done AnswerWhenOn(Service& service, const ExchangePtr& exchange, base
 void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   auto place = PlaceOf(service, exchange);
   if (!place) return SendError(exchange, place.error());
-  auto* suspender = service.SuspenderFor(job);
-  if (!suspender) return SendError(exchange, Service::NotRunning(job));
+  const auto suspender = service.SuspenderFor(job);
+  if (!suspender) return SendError(exchange, suspender.error());
   // Its GPU may be another's by now: its turn comes by the queue.
   if (job.queued && !*place && service.queue().WantBack(job.id))
     return SendJson(exchange, api::Encode(service.ViewWithQueue(job)));
@@ -184,7 +175,7 @@ void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
     return service.queue().BringTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
   auto answer =
       *place ? AnswerWhenOn(service, exchange, job.id, **place) : AnswerWhenThere(service, exchange, job.id);
-  suspender->Resume(job.id, std::move(*place), std::move(answer));
+  (*suspender)->Resume(job.id, std::move(*place), std::move(answer));
 }
 
 void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
@@ -192,10 +183,10 @@ void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   if (!place) return SendError(exchange, place.error());
   if (!*place)
     return SendError(exchange, {base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?", {}});
-  auto* suspender = service.SuspenderFor(job);
-  if (!suspender) return SendError(exchange, Service::NotRunning(job));
+  const auto suspender = service.SuspenderFor(job);
+  if (!suspender) return SendError(exchange, suspender.error());
   if (job.queued) return service.queue().MoveTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
-  suspender->Move(job.id, **place, AnswerWhenOn(service, exchange, job.id, **place));
+  (*suspender)->Move(job.id, **place, AnswerWhenOn(service, exchange, job.id, **place));
 }
 
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {

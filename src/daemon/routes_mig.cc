@@ -7,7 +7,7 @@ namespace gpuman::daemon {
 namespace {
 
 void Show(Service& service, const http::ExchangePtr& exchange) {
-  const auto& inventory = service.inventory();
+  const auto& inventory = service.whole_gpus();
   auto gpus = inventory.gpus;
   if (const auto wanted = exchange->request().Query("gpu")) {
     const auto gpu = gpu::Select(inventory.gpus, *wanted);
@@ -26,7 +26,7 @@ base::Result<std::vector<MigOrder>> Orders(Service& service, const http::Exchang
                                            bool& forget) {
   GPUMAN_ASSIGN(const auto request, api::Decode<api::MigRequest>(exchange->request().body));
   forget = request.forget;
-  return OrdersOf(request, service.inventory());
+  return OrdersOf(request, service.whole_gpus());
 }
 
 void Plan(Service& service, const http::ExchangePtr& exchange) {
@@ -44,11 +44,15 @@ void Apply(Service& service, const http::ExchangePtr& exchange) {
   bool forget = false;
   auto orders = Orders(service, exchange, forget);
   if (!orders) return SendError(exchange, orders.error());
-  service.mig().Apply(std::move(*orders), forget, [exchange](base::Result<std::vector<MigOutcome>> outcomes) {
-    if (!outcomes) return SendError(exchange, outcomes.error());
-    if (const auto why = WhyNothing(*outcomes)) return SendError(exchange, *why);
-    SendJson(exchange, api::Encode(MigChangesOf(*outcomes)));
-  });
+  service.mig().Apply(std::move(*orders), service.MigHoldersNow(), forget,
+                      [&service, exchange](base::Result<std::vector<MigOutcome>> outcomes) {
+                        if (!outcomes) return SendError(exchange, outcomes.error());
+                        if (const auto why = WhyNothing(*outcomes)) return SendError(exchange, *why);
+                        // Whoever asks for an instance next finds it.
+                        auto json = api::Encode(MigChangesOf(*outcomes));
+                        service.WhenDivided(DivisionsAfter(*outcomes),
+                                            [exchange, json = std::move(json)] { SendJson(exchange, json); });
+                      });
 }
 
 http::RouteHandler Guarded(Service& service, Act act, void (*handle)(Service&, const http::ExchangePtr&)) {

@@ -47,9 +47,9 @@ void Work(Service& service, const ExchangePtr& exchange, const std::shared_ptr<O
 }
 
 base::Result<std::vector<gpu::Gpu>> GpusFor(Service& service, const std::vector<std::string>& named) {
-  const auto& all = service.inventory().gpus;
+  const auto& all = service.whole_gpus().gpus;
   if (all.empty())
-    return base::Fail(base::ErrorCode::kUnavailable, "there are no GPUs: " + service.inventory().problem);
+    return base::Fail(base::ErrorCode::kUnavailable, "there are no GPUs: " + service.whole_gpus().problem);
   return named.empty() ? all : gpu::SelectAll(all, named);
 }
 
@@ -106,7 +106,7 @@ void Stop(Service& service, const ExchangePtr& exchange) {
   auto named = order->gpus;
   // All means those where it runs.
   if (named.empty())
-    for (const auto& gpu : service.inventory().gpus)
+    for (const auto& gpu : service.whole_gpus().gpus)
       if (service.mps().units().contains(gpu.uuid)) named.push_back(gpu.uuid);
   if (named.empty())
     return SendError(exchange, {base::ErrorCode::kConflict, "no MPS of gpuman runs on any GPU", {}});

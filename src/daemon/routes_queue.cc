@@ -120,7 +120,7 @@ std::string IndicesOf(const std::vector<std::string>& uuids, const gpu::Inventor
   std::string text;
   for (const auto& gpu : inventory.gpus)
     if (std::find(uuids.begin(), uuids.end(), gpu.uuid) != uuids.end())
-      text += (text.empty() ? "" : ",") + std::to_string(gpu.index);
+      text += (text.empty() ? "" : ",") + gpu::NumberOf(gpu);
   return text;
 }
 

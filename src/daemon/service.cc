@@ -191,10 +191,11 @@ void Service::BeginSampling() {
       if (inventory.gpus.empty())
         spdlog::warn("no GPUs: {}", inventory.problem);
       else
-        spdlog::info("{} GPUs, driver {}", inventory.gpus.size(), inventory.driver_version);
+        spdlog::info("{} GPUs and instances, driver {}", inventory.gpus.size(), inventory.driver_version);
+      whole_gpus_ = gpu::WithoutInstances(inventory);
       guard_->SetInventory(inventory);
-      health_->OnInventory(inventory);
-      devices_->OnInventory(inventory);
+      health_->OnInventory(whole_gpus_);
+      devices_->OnInventory(whole_gpus_);
       mig_->OnInventory();
       ReadKernelLog();
       ExpectContexts();
@@ -209,8 +210,10 @@ void Service::BeginSampling() {
       if (shims_) guard_->SetManaged(sample.uuid, shims_->ManagedOn(sample.uuid));
       guard_->SetOurs(suspender_->movers().HelperPids());
       guard_->OnSample(sample);
-      health_->OnSample(sample);
-      FollowAway(sample);
+      if (!gpu::IsInstance(sample.uuid)) {
+        health_->OnSample(sample);
+        FollowAway(sample);
+      }
       if (const auto* status = guard_->Find(sample.uuid)) LookAtLedgers(*status);
       guard_->Judge(sample.uuid);
       suspender_->OnSample();
@@ -348,8 +351,9 @@ api::JobView Service::View(const jobs::Job& job) const {
 
 api::GpuView Service::View(const guard::GpuStatus& status) {
   return GpuViewOf(
-      status, HealthViewOf(health_->Find(status.gpu.uuid), status.sample), table_,
-      [this](uid_t uid) { return names_.Of(uid); }, [this](base::JobId id) { return TagOf(id); });
+      status,
+      HealthViewOf(health_->Find(status.gpu.mig ? status.gpu.mig->parent : status.gpu.uuid), status.sample),
+      table_, [this](uid_t uid) { return names_.Of(uid); }, [this](base::JobId id) { return TagOf(id); });
 }
 
 void Service::StopWatching(base::JobId job) {
@@ -432,7 +436,7 @@ std::optional<base::Bytes> Service::PeakOf(base::JobId job) { return guard_->Usa
 
 std::vector<std::string> Service::AllGpus() {
   std::vector<std::string> uuids;
-  for (const auto& gpu : guard_->inventory().gpus) uuids.push_back(gpu.uuid);
+  for (const auto& gpu : gpu::VisibleByDefault(guard_->inventory().gpus)) uuids.push_back(gpu.uuid);
   return uuids;
 }
 

@@ -57,6 +57,7 @@ struct ServiceOptions {
 };
 
 class Notifications;
+struct MigDivision;
 struct MpsSurroundings;
 class Sharer;
 
@@ -90,20 +91,25 @@ class Service final : private jobs::SupervisorHost,
   jobs::Supervisor& jobs() { return *supervisor_; }
   const guard::Guard& guard() const { return *guard_; }
   const gpu::Inventory& inventory() const { return guard_->inventory(); }
+  // Without instances: what has settings, health and hardware of its own.
+  const gpu::Inventory& whole_gpus() const { return whole_gpus_; }
   EventLog& events() { return *events_; }
   // May this peer? The caller's groups are looked up only when they matter.
   base::Result<> Check(const http::Peer& peer, Act act, std::optional<uid_t> owner = {}) const;
   api::JobView View(const jobs::Job& job) const;
   api::GpuView View(const guard::GpuStatus& status);
-  // For a job that runs or is suspended; nullptr: it does neither, NotRunning says so.
-  Suspender* SuspenderFor(const jobs::Job& job);
-  static base::Error NotRunning(const jobs::Job& job);
+  // For a job that runs or is suspended. kConflict: it does neither; kNotSupported: it is in an instance
+  // (MIG).
+  base::Result<Suspender*> SuspenderFor(const jobs::Job& job);
   HealthMonitors& health() { return *health_; }
   Devices& devices() { return *devices_; }
   void TellDeviceChange(const DeviceReport& report, const std::string& by);
   // For Prometheus; without what is there for dcgm-exporter's dashboards unless `with_dcgm`.
   std::string MetricsText(bool with_dcgm);
   MigManager& mig() { return *mig_; }
+  MigHolders MigHoldersNow() const;
+  // Calls `then` once the inventory shows the GPUs so, or after some seconds without.
+  void WhenDivided(std::vector<MigDivision> divisions, std::function<void()> then, int looks = 100);
   // --- MPS ---
   MpsManager& mps() { return *mps_; }
   MpsSurroundings MpsView();
@@ -219,6 +225,7 @@ class Service final : private jobs::SupervisorHost,
   std::string DescribeMpsClient(pid_t pid) override;
   std::vector<std::string> MpsVariablesOf(const jobs::Job& job) override;
   void BeginMps(const jobs::Settings& settings);
+  // In its instances, too. `status`: one of the guard's.
   std::vector<base::JobId> JobsOn(const guard::GpuStatus& status) const;
   void LeaveUnhealthy(const guard::GpuStatus& status, const std::string& why);
   std::optional<std::string> HealthyBeside(const gpu::Gpu& gpu) const;
@@ -248,20 +255,21 @@ class Service final : private jobs::SupervisorHost,
   // MigHost
   void KeepMig(jobs::Settings entries, std::function<void(base::Result<>)> done) override;
   void TellMig(const gpu::Gpu& gpu, const char* kind, const std::string& text) override;
-  const gpu::Inventory& GpusToSplit() override { return guard_->inventory(); }
+  const gpu::Inventory& GpusToSplit() override { return whole_gpus_; }
   void OnSplit() override;
   void BeginMig(const jobs::Settings& settings);
 
   // DispatcherHost
   const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }
   // Nothing new starts on it.
-  bool IsOutOfUse(const std::string& gpu) override { return health_->IsUnhealthy(gpu) || mig_->IsSplit(gpu); }
+  bool IsOutOfUse(const gpu::Gpu& gpu) override;
   std::string NameOfUser(uid_t uid) override { return names_.Of(uid); }
   const std::set<std::string>& ProtectedNames() override { return protected_names_; }
   bool IsPreempted(base::JobId job) override;
   void TakeOff(base::JobId job, const std::string& why, Done done) override;
   void BringBack(base::JobId job, std::optional<std::string> gpu, Done done) override;
   void MoveTo(base::JobId job, const std::string& gpu, Done done) override;
+  base::Result<Suspender*> SuspenderOf(base::JobId id);
   void BeginQueue(const jobs::Settings& settings);
   void TellQueueBooks();
   void ChangeGpu(base::JobId job, const std::string& gpu, const Done& done);
@@ -305,6 +313,7 @@ class Service final : private jobs::SupervisorHost,
   std::unique_ptr<ShimChannel> shims_;                                 // null: no shim, or no socket for it
   std::map<base::JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU, where all processes count
   std::unique_ptr<Suspender> suspender_;
+  gpu::Inventory whole_gpus_;
   std::unique_ptr<HealthMonitors> health_;
   std::unique_ptr<MigManager> mig_;
   bool kernel_log_read_ = false;

@@ -66,17 +66,21 @@ std::string Service::UsersOf(const std::string& gpu) {
   const auto* const status = guard_->Find(gpu);
   if (!status) return {};
   std::vector<std::string> users;
-  for (const auto& process : status->processes)
-    users.push_back(process.job
-                        ? fmt::format("pid {} ({}, job {})", process.id.pid, process.name, process.job->value)
-                        : fmt::format("pid {} ({})", process.id.pid, process.name));
+  for (const auto& [uuid, one] : guard_->Statuses()) {
+    if (uuid != gpu && (!one.gpu.mig || one.gpu.mig->parent != gpu)) continue;
+    for (const auto& process : one.processes)
+      users.push_back(
+          process.job ? fmt::format("pid {} ({}, job {})", process.id.pid, process.name, process.job->value)
+                      : fmt::format("pid {} ({})", process.id.pid, process.name));
+  }
   return fmt::format("{}", fmt::join(users, ", "));
 }
 
 namespace {
 
 bool Uses(const jobs::Job& job, const std::string& gpu) {
-  if (job.gpus.empty()) return !job.queued;  // one of the queue without GPUs has none
+  // One of the queue without GPUs has none.
+  if (job.gpus.empty()) return !job.queued && !gpu::IsInstance(gpu);
   return std::find(job.gpus.begin(), job.gpus.end(), gpu) != job.gpus.end();
 }
 
@@ -100,6 +104,13 @@ void Service::FollowJobProfiles() {
       if (Uses(*job, gpu.uuid)) here.push_back(job);
     for (const auto* job : here) {
       if (job->device_profile.empty()) continue;
+      if (gpu.mig) {
+        beside[job->id] = fmt::format(
+            "device profile {} is not in force: GPU {} is an instance (MIG), and settings are of the whole "
+            "GPU",
+            job->device_profile, gpu::NumberOf(gpu));
+        continue;
+      }
       const auto other = CompanyOf(*job, here, gpu);
       // Whose a process is may come to light only after it was seen: one look is none.
       const auto seen = SampledAt(gpu.uuid);

@@ -45,12 +45,12 @@ void Service::BeginHealth(const jobs::Settings& settings) {
 }
 
 void Service::ReadKernelLog() {
-  if (kernel_log_read_ || inventory().gpus.empty()) return;
+  if (kernel_log_read_ || whole_gpus_.gpus.empty()) return;
   kernel_log_read_ = true;
   if (config_.health.kernel_log.empty()) return;
   const auto xids = ReadKernelXids(config_.health.kernel_log);
   if (!xids) return spdlog::info("errors of before this start are not known: {}", xids.error().message);
-  health_->OnKernelLog(*xids, inventory());
+  health_->OnKernelLog(*xids, whole_gpus_);
 }
 
 void Service::KeepHealth(jobs::Settings entries) {
@@ -87,8 +87,11 @@ void Service::OnHealth(const std::string& uuid, const health::Notice& notice) {
 
 std::vector<base::JobId> Service::JobsOn(const guard::GpuStatus& status) const {
   std::set<base::JobId> jobs;
-  for (const auto& process : status.processes)
-    if (process.job) jobs.insert(*process.job);
+  for (const auto& [uuid, one] : guard_->Statuses()) {
+    if (&one != &status && (!one.gpu.mig || one.gpu.mig->parent != status.gpu.uuid)) continue;
+    for (const auto& process : one.processes)
+      if (process.job) jobs.insert(*process.job);
+  }
   return {jobs.begin(), jobs.end()};
 }
 
@@ -119,7 +122,7 @@ std::optional<std::string> Service::HealthyBeside(const gpu::Gpu& gpu) const {
   base::Bytes most{};
   for (const auto& [uuid, status] : guard_->Statuses()) {
     if (uuid == gpu.uuid || status.gpu.name != gpu.name || status.sample.state != gpu::GpuState::kOk ||
-        health_->IsUnhealthy(uuid) || mig_->IsSplit(uuid) || !JobsOn(status).empty() ||
+        health_->IsUnhealthy(uuid) || status.gpu.split || !JobsOn(status).empty() ||
         books_.state.drained.contains(uuid))
       continue;
     const base::Bytes free = status.sample.memory ? status.sample.memory->free : base::Bytes{};

@@ -37,14 +37,13 @@ std::optional<double> WaitOf(const jobs::Job& job, std::string_view kind) {
 }
 
 // Of a job on one of its GPUs; nothing where it has nothing to do with it.
-std::optional<metrics::JobPart> PartOf(const jobs::Job& job, const gpu::Gpu& gpu,
-                                       const guard::JobUsage& usage) {
-  const bool may = (job.gpus.empty() && !job.queued) ||
-                   std::find(job.gpus.begin(), job.gpus.end(), gpu.uuid) != job.gpus.end();
+std::optional<metrics::JobPart> PartOf(const jobs::Job& job, const std::vector<std::string>& gpus,
+                                       const gpu::Gpu& gpu, const guard::JobUsage& usage) {
+  const bool may = std::find(gpus.begin(), gpus.end(), gpu.uuid) != gpus.end();
   const auto used = usage.by_gpu.find(gpu.uuid);
   if (!may && used == usage.by_gpu.end()) return std::nullopt;
   metrics::JobPart part;
-  part.gpu = gpu.index;
+  part.gpu = gpu::NumberOf(gpu);
   part.uuid = gpu.uuid;
   if (used != usage.by_gpu.end()) part.used = used->second;
   if (may && job.memory) part.limit = job.memory->Of(gpu.memory);
@@ -92,7 +91,8 @@ metrics::Device Service::MetricsOf(const guard::GpuStatus& status) {
   if (monitor)
     for (const auto& fault : monitor->faults())
       if (!fault.acknowledged) device.faults.push_back(fault.code);
-  device.drained = books_.state.drained.contains(uuid);
+  const auto& drained = books_.state.drained;
+  device.drained = drained.contains(uuid) || (device.gpu.mig && drained.contains(device.gpu.mig->parent));
   device.reserve = guard_->ReserveOf(uuid);
   const auto now = clock_.Mono();
   for (const auto& process : status.processes) {
@@ -121,8 +121,9 @@ metrics::Job Service::MetricsOf(const jobs::Job& job) {
   shown.peak = std::max(usage.peak, job.peak);
   shown.host = HostMemoryOf(job.id);
   shown.restarts = job.restarts;
+  const auto gpus = job.gpus.empty() && !job.queued ? AllGpus() : job.gpus;
   for (const auto& gpu : inventory().gpus)
-    if (auto part = PartOf(job, gpu, usage)) shown.parts.push_back(std::move(*part));
+    if (auto part = PartOf(job, gpus, gpu, usage)) shown.parts.push_back(std::move(*part));
   return shown;
 }
 

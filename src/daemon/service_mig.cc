@@ -2,9 +2,18 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <memory>
+
+#include "daemon/mig/views.h"
 #include "daemon/service.h"
 
 namespace gpuman::daemon {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenLooks{20};
+constexpr int kLooksPerPoke = 25;
+
+}  // namespace
 
 void Service::BeginMig(const jobs::Settings& settings) {
   MigHost& host = *this;
@@ -19,7 +28,31 @@ void Service::KeepMig(jobs::Settings entries, std::function<void(base::Result<>)
   store_->Submit(std::move(batch), std::move(done));
 }
 
+MigHolders Service::MigHoldersNow() const {
+  MigHolders holders;
+  for (const auto* const job : supervisor_->Active()) {
+    if (jobs::IsWaiting(*job) || jobs::IsEnded(*job)) continue;
+    for (const auto& uuid : job->gpus) {
+      auto& who = holders[uuid];
+      who += fmt::format("{}job {} '{}'", who.empty() ? "" : ", ", job->id.value, job->tag);
+    }
+  }
+  return holders;
+}
+
+// The sampler looks at once; what it does not see in some seconds it will see later.
+void Service::WhenDivided(std::vector<MigDivision> divisions, std::function<void()> then, int looks) {
+  if (looks == 0 || IsDivided(divisions, inventory())) return then();
+  if (looks % kLooksPerPoke == 0) LookNow();
+  const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kBetweenLooks);  // kept by its wait
+  timer->async_wait([this, timer, divisions = std::move(divisions), then = std::move(then),
+                     looks](boost::system::error_code error) mutable {
+    if (!error) WhenDivided(std::move(divisions), std::move(then), looks - 1);
+  });
+}
+
 void Service::OnSplit() {
+  LookNow();
   if (dispatcher_) dispatcher_->OnInventory();
   if (!ready_ && AllSampled()) BecomeReady();
 }

@@ -93,10 +93,13 @@ base::Result<std::string> Service::ChooseMps(const std::vector<std::string>& nam
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("mps: a client of MPS works on one GPU, and {} are named", named.size()),
                 "name one");
+  if (!named.empty() && gpu::IsInstance(named.front()))
+    return Fail(ErrorCode::kNotSupported, "mps: gpuman starts it for whole GPUs, not for instances (MIG)",
+                "a job in an instance has it to itself without");
   if (!named.empty()) return named.front();
   std::optional<std::string> best;
   std::size_t fewest = 0;
-  for (const auto& gpu : inventory().gpus) {
+  for (const auto& gpu : whole_gpus().gpus) {
     if (!mps_->IsRunning(gpu.uuid)) continue;
     const auto& active = supervisor_->Active();
     const auto clients =
@@ -108,7 +111,7 @@ base::Result<std::string> Service::ChooseMps(const std::vector<std::string>& nam
     fewest = clients;
   }
   if (best) return *best;
-  if (inventory().gpus.size() == 1) return inventory().gpus.front().uuid;
+  if (whole_gpus().gpus.size() == 1) return whole_gpus().gpus.front().uuid;
   return Fail(ErrorCode::kConflict, "mps: it runs on no GPU",
               "gpuman mps start --gpu 0, or name a GPU with --gpu");
 }

@@ -184,28 +184,35 @@ bool Service::IsPreempted(base::JobId id) {
   return record && record->reason == kPreempted;
 }
 
-void Service::TakeOff(base::JobId id, const std::string& why, Done done) {
+base::Result<Suspender*> Service::SuspenderOf(base::JobId id) {
   const auto* const job = supervisor_->Find(id);
-  auto* const suspender = job ? SuspenderFor(*job) : nullptr;
-  if (!suspender) return done(Fail(ErrorCode::kConflict, "it does not run"));
-  suspender->Suspend(id, {kPreempted, why}, std::move(done));
+  if (!job) return Fail(ErrorCode::kConflict, "it does not run");
+  return SuspenderFor(*job);
+}
+
+bool Service::IsOutOfUse(const gpu::Gpu& gpu) {
+  return gpu.split || health_->IsUnhealthy(gpu.mig ? gpu.mig->parent : gpu.uuid);
+}
+
+void Service::TakeOff(base::JobId id, const std::string& why, Done done) {
+  const auto suspender = SuspenderOf(id);
+  if (!suspender) return done(Fail(suspender.error()));
+  (*suspender)->Suspend(id, {kPreempted, why}, std::move(done));
 }
 
 void Service::BringBack(base::JobId id, std::optional<std::string> gpu, Done done) {
-  const auto* const job = supervisor_->Find(id);
-  auto* const suspender = job ? SuspenderFor(*job) : nullptr;
-  if (!suspender) return done(Fail(ErrorCode::kConflict, "it does not run"));
-  suspender->Resume(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
+  const auto suspender = SuspenderOf(id);
+  if (!suspender) return done(Fail(suspender.error()));
+  (*suspender)->Resume(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
     if (!there || !gpu) return done(std::move(there));
     ChangeGpu(id, *gpu, done);
   });
 }
 
 void Service::MoveTo(base::JobId id, const std::string& gpu, Done done) {
-  const auto* const job = supervisor_->Find(id);
-  auto* const suspender = job ? SuspenderFor(*job) : nullptr;
-  if (!suspender) return done(Fail(ErrorCode::kConflict, "it does not run"));
-  suspender->Move(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
+  const auto suspender = SuspenderOf(id);
+  if (!suspender) return done(Fail(suspender.error()));
+  (*suspender)->Move(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
     if (!there) return done(std::move(there));
     ChangeGpu(id, gpu, done);
   });

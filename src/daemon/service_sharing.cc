@@ -82,8 +82,8 @@ void Service::Escalate(base::JobId id, share::OnNoYield how) {
     if (!job) return;
     const std::string detail = "its work did not come to rest when its turn on the GPU was over";
     if (how == share::OnNoYield::kEnd) return EndForSharing(id, detail);
-    auto* const suspender = SuspenderFor(*job);
-    if (suspender) suspender->Suspend(id, {"share_not_yielded", detail}, [](const base::Result<>&) {});
+    const auto suspender = SuspenderFor(*job);
+    if (suspender) (*suspender)->Suspend(id, {"share_not_yielded", detail}, [](const base::Result<>&) {});
   });
 }
 

@@ -12,15 +12,20 @@
 
 namespace gpuman::daemon {
 
-Suspender* Service::SuspenderFor(const jobs::Job& job) {
-  return job.state == jobs::JobState::kRunning ? suspender_.get() : nullptr;
-}
-
-base::Error Service::NotRunning(const jobs::Job& job) {
-  return {
-      base::ErrorCode::kConflict,
-      fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, jobs::ToString(job.state)),
-      jobs::IsEnded(job) ? fmt::format("gpuman restart {} starts it again", job.tag) : std::string()};
+base::Result<Suspender*> Service::SuspenderFor(const jobs::Job& job) {
+  if (job.state != jobs::JobState::kRunning)
+    return base::Fail(
+        base::ErrorCode::kConflict,
+        fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, jobs::ToString(job.state)),
+        jobs::IsEnded(job) ? fmt::format("gpuman restart {} starts it again", job.tag) : std::string());
+  const auto gpus = job.gpus.empty() && !job.queued ? AllGpus() : job.gpus;
+  if (std::any_of(gpus.begin(), gpus.end(), gpu::IsInstance))
+    return base::Fail(
+        base::ErrorCode::kNotSupported,
+        fmt::format("job {} '{}' is in an instance of a GPU (MIG): the driver's checkpoint does "
+                    "not know those, so it can be neither suspended nor moved",
+                    job.id.value, job.tag));
+  return suspender_.get();
 }
 
 std::vector<suspend::ProcessView> Service::ProcessesOf(base::JobId id, const suspend::Record& record) {
@@ -35,7 +40,7 @@ std::vector<suspend::ProcessView> Service::ProcessesOf(base::JobId id, const sus
 
 std::vector<suspend::GpuView> Service::Gpus() {
   std::vector<suspend::GpuView> gpus;
-  for (const auto& gpu : guard_->inventory().gpus) gpus.push_back({gpu.uuid, gpu.name});
+  for (const auto& gpu : whole_gpus_.gpus) gpus.push_back({gpu.uuid, gpu.name});
   return gpus;
 }
 
@@ -162,9 +167,9 @@ void Service::SuspendJob(base::JobId id, const std::string& reason, const std::s
   };
   const auto* job = supervisor_->Find(id);
   if (!job) return refuse("it is gone");
-  auto* suspender = SuspenderFor(*job);
-  if (!suspender) return refuse(NotRunning(*job).message);
-  suspender->Suspend(id, {reason, detail, return_after}, [refuse](base::Result<> there) {
+  const auto suspender = SuspenderFor(*job);
+  if (!suspender) return refuse(suspender.error().message);
+  (*suspender)->Suspend(id, {reason, detail, return_after}, [refuse](base::Result<> there) {
     if (!there) refuse(there.error().message);
   });
 }

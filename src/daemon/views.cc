@@ -46,7 +46,7 @@ api::RestartPolicy PolicyOf(jobs::RestartMode mode) {
 std::vector<std::string> GpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
   if (!job.gpus.empty() || job.queued) return job.gpus;
   std::vector<std::string> all;
-  for (const auto& gpu : inventory.gpus) all.push_back(gpu.uuid);
+  for (const auto& gpu : gpu::VisibleByDefault(inventory.gpus)) all.push_back(gpu.uuid);
   return all;
 }
 
@@ -102,10 +102,19 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   return view;
 }
 
+std::optional<api::InstancePart> PartOf(const gpu::Gpu& gpu) {
+  if (!gpu.mig) return std::nullopt;
+  return api::InstancePart{gpu.mig->parent, gpu.mig->gpu_instance, gpu.mig->compute_instance,
+                           gpu.mig->profile};
+}
+
 api::GpuView GpuViewOf(const guard::GpuStatus& status, api::HealthView health,
                        const base::ProcessTable& table, const NameOfUser& user_name, const TagOfJob& tag_of) {
   api::GpuView view;
-  view.index = static_cast<int>(status.gpu.index);
+  view.number = gpu::NumberOf(status.gpu);
+  view.split = status.gpu.split;
+  view.mig = PartOf(status.gpu);
+  if (!view.mig) view.index = static_cast<int>(status.gpu.index);
   view.uuid = status.gpu.uuid;
   view.name = status.gpu.name;
   view.health = std::move(health);

@@ -21,6 +21,8 @@ using TagOfJob = std::function<std::optional<std::string>(base::JobId)>;
 api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const gpu::Inventory& inventory,
                        const std::filesystem::path& log_path);
 
+// nullopt: a whole GPU.
+std::optional<api::InstancePart> PartOf(const gpu::Gpu& gpu);
 api::GpuView GpuViewOf(const guard::GpuStatus& status, api::HealthView health,
                        const base::ProcessTable& table, const NameOfUser& user_name, const TagOfJob& tag_of);
 

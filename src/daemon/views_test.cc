@@ -67,6 +67,19 @@ TEST(GpuView, AGpuThatWasNotSampledYetIsUnknown) {
   EXPECT_EQ(view.temperature_c, std::nullopt);
 }
 
+TEST(GpuView, AnInstanceSaysWhatItIsAPartOf) {
+  guard::GpuStatus status;
+  status.gpu = {0, "MIG-a", "NVIDIA H200 MIG 1g.18gb", "", GiB(16)};
+  status.gpu.mig = gpu::Instance{"GPU-a", 1, 7, 0, "1g.18gb"};
+  const auto view = View(status);
+  EXPECT_EQ(view.index, std::nullopt);
+  EXPECT_EQ(view.number, "0:1");
+  ASSERT_TRUE(view.mig);
+  EXPECT_EQ(view.mig->parent, "GPU-a");
+  EXPECT_EQ(view.mig->gpu_instance, 7u);
+  EXPECT_EQ(view.mig->profile, "1g.18gb");
+}
+
 TEST(GpuView, ALostGpuShowsWhyAndNoFigures) {
   guard::GpuStatus status;
   status.sample.taken_at = base::MonoTime(std::chrono::seconds(1));

@@ -234,15 +234,23 @@ NvmlResult<NvmlDevice> Nvml::DeviceByUuid(const std::string& uuid) const {
   return std::move(called).map([&] { return device; });
 }
 
+NvmlResult<std::string> Nvml::Uuid(NvmlDevice device) const {
+  return Text("nvmlDeviceGetUUID", [&](std::string_view call, char* text, unsigned size) {
+    return Invoke(call, calls_.nvmlDeviceGetUUID, device, text, size);
+  });
+}
+
+NvmlResult<std::string> Nvml::Name(NvmlDevice device) const {
+  return Text("nvmlDeviceGetName", [&](std::string_view call, char* text, unsigned size) {
+    return Invoke(call, calls_.nvmlDeviceGetName, device, text, size);
+  });
+}
+
 NvmlResult<NvmlDeviceInfo> Nvml::Info(NvmlDevice device) const {
   NvmlDeviceInfo info;
   GPUMAN_TRY(Invoke("nvmlDeviceGetIndex", calls_.nvmlDeviceGetIndex, device, &info.index));
-  GPUMAN_ASSIGN(info.uuid, Text("nvmlDeviceGetUUID", [&](std::string_view call, char* text, unsigned size) {
-                  return Invoke(call, calls_.nvmlDeviceGetUUID, device, text, size);
-                }));
-  GPUMAN_ASSIGN(info.name, Text("nvmlDeviceGetName", [&](std::string_view call, char* text, unsigned size) {
-                  return Invoke(call, calls_.nvmlDeviceGetName, device, text, size);
-                }));
+  GPUMAN_ASSIGN(info.uuid, Uuid(device));
+  GPUMAN_ASSIGN(info.name, Name(device));
   abi::nvmlPciInfo_t pci{};
   GPUMAN_TRY(Invoke("nvmlDeviceGetPciInfo_v3", calls_.nvmlDeviceGetPciInfo_v3, device, &pci));
   pci.busId[sizeof pci.busId - 1] = '\0';
@@ -381,6 +389,33 @@ NvmlResult<NvmlMigMode> Nvml::MigMode(NvmlDevice device) const {
   return std::move(called).map([&] {
     return NvmlMigMode{current == abi::NVML_DEVICE_MIG_ENABLE, pending == abi::NVML_DEVICE_MIG_ENABLE};
   });
+}
+
+NvmlResult<unsigned> Nvml::MostInstances(NvmlDevice device) const {
+  unsigned count = 0;
+  auto called =
+      Invoke("nvmlDeviceGetMaxMigDeviceCount", calls_.nvmlDeviceGetMaxMigDeviceCount, device, &count);
+  return std::move(called).map([&] { return count; });
+}
+
+NvmlResult<NvmlDevice> Nvml::InstanceAt(NvmlDevice device, unsigned number) const {
+  NvmlDevice instance = nullptr;
+  auto called = Invoke("nvmlDeviceGetMigDeviceHandleByIndex", calls_.nvmlDeviceGetMigDeviceHandleByIndex,
+                       device, number, &instance);
+  return std::move(called).map([&] { return instance; });
+}
+
+NvmlResult<NvmlInstanceInfo> Nvml::InstanceInfo(NvmlDevice instance) const {
+  NvmlInstanceInfo info;
+  GPUMAN_ASSIGN(info.uuid, Uuid(instance));
+  GPUMAN_ASSIGN(info.name, Name(instance));
+  GPUMAN_TRY(
+      Invoke("nvmlDeviceGetGpuInstanceId", calls_.nvmlDeviceGetGpuInstanceId, instance, &info.gpu_instance));
+  GPUMAN_TRY(Invoke("nvmlDeviceGetComputeInstanceId", calls_.nvmlDeviceGetComputeInstanceId, instance,
+                    &info.compute_instance));
+  GPUMAN_ASSIGN(const NvmlMemory memory, Memory(instance));
+  info.memory = memory.total;
+  return info;
 }
 
 NvmlResult<std::uint64_t> Nvml::SupportedEvents(NvmlDevice device) const {

@@ -76,6 +76,14 @@ struct NvmlMigMode {
   bool enabled = false, pending = false;
 };
 
+// A MIG device: a compute instance of a GPU that is split.
+struct NvmlInstanceInfo {
+  std::string uuid;  // "MIG-…"
+  std::string name;  // "NVIDIA H200 MIG 1g.18gb"
+  unsigned gpu_instance = 0, compute_instance = 0;
+  base::Bytes memory;  // total, of its GPU instance
+};
+
 struct NvmlEvent {
   NvmlDevice device = nullptr;
   std::uint64_t type = 0;  // abi::nvmlEventType…
@@ -120,6 +128,11 @@ class Nvml {
   // Those of the driver's samples that are newer than `since_us`. It keeps some seconds of them.
   NvmlResult<std::vector<NvmlBusyProcess>> BusyProcesses(NvmlDevice device, std::uint64_t since_us) const;
   NvmlResult<NvmlMigMode> MigMode(NvmlDevice device) const;
+  // How many MIG devices a GPU could have at most; the one with this number, kNotFound: there is none.
+  NvmlResult<unsigned> MostInstances(NvmlDevice device) const;
+  NvmlResult<NvmlDevice> InstanceAt(NvmlDevice device, unsigned number) const;
+  NvmlResult<NvmlInstanceInfo> InstanceInfo(NvmlDevice instance) const;
+  NvmlResult<std::string> Uuid(NvmlDevice device) const;  // of a GPU or a MIG device
 
   // Between two devices.
   NvmlResult<abi::nvmlGpuTopologyLevel_t> CommonAncestor(NvmlDevice a, NvmlDevice b) const;
@@ -142,6 +155,7 @@ class Nvml {
                       Arguments... arguments) const;
   template <typename Getter>
   NvmlResult<std::string> Text(std::string_view call, Getter getter) const;
+  NvmlResult<std::string> Name(NvmlDevice device) const;
 
   using ProcessesCall = abi::fn::nvmlDeviceGetComputeRunningProcesses_v3;
   NvmlResult<std::vector<NvmlProcess>> Processes(std::string_view call, ProcessesCall* function,

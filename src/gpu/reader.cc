@@ -73,8 +73,40 @@ std::vector<Link> LinksAmong(const driver::Nvml& nvml, const std::vector<driver:
   std::vector<Link> links(count * count, Link::kUnknown);
   for (std::size_t a = 0; a < count; ++a)
     for (std::size_t b = a + 1; b < count; ++b)
-      links[a * count + b] = links[b * count + a] = LinkBetween(nvml, devices[a], devices[b]);
+      if (devices[a] && devices[b])
+        links[a * count + b] = links[b * count + a] = LinkBetween(nvml, devices[a], devices[b]);
   return links;
+}
+
+bool IsSplit(const driver::Nvml& nvml, driver::NvmlDevice device) {
+  const auto mode = nvml.MigMode(device);
+  return mode && mode->enabled;
+}
+
+// "1g.18gb" of "NVIDIA H200 MIG 1g.18gb".
+std::string ProfileIn(const std::string& name) {
+  constexpr std::string_view kMark = " MIG ";
+  const auto at = name.rfind(kMark);
+  return at == std::string::npos ? std::string() : name.substr(at + kMark.size());
+}
+
+// Numbers may have gaps: an instance that is being made, or has gone, leaves its own free.
+template <typename Body>
+void ForEachInstance(const driver::Nvml& nvml, driver::NvmlDevice device, Body body) {
+  const unsigned most = nvml.MostInstances(device).value_or(0);
+  for (unsigned number = 0; number < most; ++number)
+    if (const auto instance = nvml.InstanceAt(device, number)) body(number, *instance);
+}
+
+void AddInstances(const driver::Nvml& nvml, driver::NvmlDevice device, const Gpu& parent,
+                  std::vector<Gpu>& gpus) {
+  ForEachInstance(nvml, device, [&](unsigned number, driver::NvmlDevice instance) {
+    auto info = nvml.InstanceInfo(instance);
+    if (!info) return;  // it went this moment; what it has become is seen with the next look
+    Gpu gpu{parent.index, std::move(info->uuid), std::move(info->name), parent.pci_bus_id, info->memory};
+    gpu.mig = Instance{parent.uuid, number, info->gpu_instance, info->compute_instance, ProfileIn(gpu.name)};
+    gpus.push_back(std::move(gpu));
+  });
 }
 
 }  // namespace
@@ -96,12 +128,52 @@ Inventory ReadInventory(const driver::Nvml& nvml) {
       inventory.problem = fmt::format("GPU {} cannot be used: {}", i, info.error().message);
       continue;
     }
-    inventory.gpus.push_back({info->index, std::move(info->uuid), std::move(info->name),
-                              std::move(info->pci_bus_id), info->memory});
+    Gpu gpu{info->index, std::move(info->uuid), std::move(info->name), std::move(info->pci_bus_id),
+            info->memory};
+    gpu.split = IsSplit(nvml, *device);
+    inventory.gpus.push_back(gpu);
     devices.push_back(*device);
+    if (gpu.split) AddInstances(nvml, *device, gpu, inventory.gpus);
+    devices.resize(inventory.gpus.size(), nullptr);
   }
   inventory.links = LinksAmong(nvml, devices);
   return inventory;
+}
+
+Divisions ReadDivisions(const driver::Nvml& nvml) {
+  Divisions divisions;
+  const unsigned count = nvml.DeviceCount().value_or(0);
+  for (unsigned i = 0; i < count; ++i) {
+    const auto device = nvml.DeviceAt(i);
+    const auto mode = device ? nvml.MigMode(*device) : tl::unexpected(device.error());
+    if (!mode && !IsMerelyUntold(mode.error())) continue;
+    Division& division = divisions[i];
+    division.split = mode && mode->enabled;
+    if (!division.split) continue;
+    ForEachInstance(nvml, *device, [&](unsigned, driver::NvmlDevice instance) {
+      if (auto uuid = nvml.Uuid(instance)) division.instances.push_back(std::move(*uuid));
+    });
+  }
+  return divisions;
+}
+
+Divisions DivisionsOf(const Inventory& inventory) {
+  Divisions divisions;
+  for (const auto& gpu : inventory.gpus) {
+    Division& division = divisions[gpu.index];
+    if (gpu.mig)
+      division.instances.push_back(gpu.uuid);
+    else
+      division.split = gpu.split;
+  }
+  return divisions;
+}
+
+bool IsDividedAnew(const Divisions& before, const Divisions& seen) {
+  return std::any_of(seen.begin(), seen.end(), [&](const auto& one) {
+    const auto known = before.find(one.first);
+    return known != before.end() && known->second != one.second;
+  });
 }
 
 void Reader::SetNvml(std::shared_ptr<const driver::Nvml> nvml) {
@@ -144,7 +216,7 @@ std::optional<Sample> Reader::Read(base::MonoTime now, Depth depth, DetailsWante
   last_.memory = memory;
   last_.processes = std::move(processes);
   last_.busy.reset();
-  if (readings) {
+  if (readings && !IsInstance(last_.uuid)) {
     last_.slow = ReadSlow(now);
     last_.health = health_.Read(*nvml_, device_, now);
     last_.details = details_.Read(*nvml_, device_, details);

@@ -1,11 +1,15 @@
 // Reads one GPU through NVML and says whether anything is new. No thread, no clock: the sampler has those.
 //
+// Of an instance it reads memory and processes: the rest the driver tells of whole GPUs alone.
+//
 // One thread at a time. A call may hang: that is the sampler's business.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "driver/nvml.h"
@@ -17,8 +21,22 @@
 
 namespace gpuman::gpu {
 
-// The driver's devices. A device that does not even say its name is left out, and `problem` says so.
+// The driver's devices, with the instances of those in MIG mode. A device that does not even say its name is
+// left out, and `problem` says so.
 Inventory ReadInventory(const driver::Nvml& nvml);
+
+// What each GPU is split into, by its index. ReadDivision leaves out those that cannot be asked now; it takes
+// some microseconds where none is split, so that it can be asked for often.
+struct Division {
+  bool split = false;
+  std::vector<std::string> instances{};  // UUIDs
+  friend bool operator==(const Division&, const Division&) = default;
+};
+using Divisions = std::map<unsigned, Division>;
+Divisions ReadDivisions(const driver::Nvml& nvml);
+Divisions DivisionsOf(const Inventory& inventory);
+// Whether something of `seen` is not as it was; what is not in it is not known.
+bool IsDividedAnew(const Divisions& before, const Divisions& seen);
 
 enum class Depth {
   kMemory,     // processes only when the memory in use changed, and now and then (listing.h)

@@ -48,7 +48,9 @@ struct Task {
   bool unresponsive = false;
   std::shared_ptr<const driver::Nvml> new_nvml;  // to be given to the reader
   bool nvml_changed = false;
-  int slow_rounds = 0;  // in a row
+  bool doubted = false;  // an instance that failed once: it may be gone
+  bool dropped = false;  // it is
+  int slow_rounds = 0;   // in a row
   int good_rounds = 0;
 };
 
@@ -89,6 +91,8 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   void RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task, MonoTime now);
   void LoadDriver(Lock& lock, const LanePtr& lane);
   void PollXids(Lock& lock, const LanePtr& lane);
+  void LookAtDivision(Lock& lock, const LanePtr& lane);
+  void DropInstances(const std::map<std::string, TaskPtr>& kept);
   void TakeInventory(const Inventory& inventory, std::shared_ptr<const driver::Nvml> nvml, bool same_driver,
                      Lane& lane);
   static TaskPtr MostOverdue(const Lane& lane, MonoTime now);
@@ -100,7 +104,10 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   std::vector<std::thread> TakeFinishedLanes();
   void Wake(const Task& task);
   bool WantsXids() const { return nvml_ && !driver_gone_ && !polling_ && callbacks_.on_xid; }
-  bool WantsDriver() const { return !nvml_ || driver_gone_ || incomplete_; }
+  bool WantsDriver() const { return !nvml_ || driver_gone_ || incomplete_ || divided_anew_; }
+  // Not where only instances are others: no error of a GPU is to be missed for that.
+  bool WantsNewEvents() const { return !nvml_ || driver_gone_ || incomplete_; }
+  bool WantsDivision() const { return nvml_ && !driver_gone_ && !looking_; }
 
   void Deliver(Sample sample);
   void Deliver(const XidSeen& xid);
@@ -122,6 +129,10 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   std::shared_ptr<XidPoll> xids_;  // nullptr: to be made anew
   MonoTime xids_due_{};
   bool polling_ = false;  // by one lane, which may be stuck in it
+  Divisions divisions_;   // of the inventory (reader.h)
+  MonoTime division_due_{};
+  bool looking_ = false;       // at it; as polling_
+  bool divided_anew_ = false;  // the inventory is out of date
   MonoTime details_until_{};
   base::Histogram rounds_{{0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 1}};
 
@@ -226,6 +237,10 @@ void Sampler::Core::Run(const LanePtr& lane) {
       PollXids(lock, lane);
       continue;
     }
+    if (lane->loads_driver && WantsDivision() && division_due_ <= now) {
+      LookAtDivision(lock, lane);
+      continue;
+    }
     if (const TaskPtr task = MostOverdue(*lane, now)) {
       RunTask(lock, lane, task, now);
       continue;
@@ -252,6 +267,7 @@ std::optional<MonoTime> Sampler::Core::NextWake(const Lane& lane) const {
   std::optional<MonoTime> wake;
   if (lane.loads_driver && WantsDriver()) wake = load_due_;
   if (lane.loads_driver && WantsXids() && (!wake || xids_due_ < *wake)) wake = xids_due_;
+  if (lane.loads_driver && WantsDivision() && (!wake || division_due_ < *wake)) wake = division_due_;
   for (const auto& task : lane.tasks)
     if (!wake || task->due < *wake) wake = task->due;
   return wake;
@@ -284,9 +300,12 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
   lane->in_call_since.reset();
   lane->stuck = false;
   const bool was_unresponsive = std::exchange(task->unresponsive, false);
-  if (stopping_) return;
+  if (stopping_ || task->dropped) return;
   if (was_unresponsive && !sample) task->poked = true;
   task->failing = task->reader.failed();
+  const bool is_first_failure =
+      task->failing && IsInstance(task->reader.uuid()) && !std::exchange(task->doubted, true);
+  if (!task->failing) task->doubted = false;
   // With another driver loaded meanwhile, what this one said does not count.
   if (task->failing && !task->nvml_changed) {
     const bool gone = task->reader.driver_gone() || task->reader.device_gone();
@@ -305,10 +324,37 @@ void Sampler::Core::RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task
     Isolate(*lane, task);
   else if (task->good_rounds >= kGoodRounds && !lane->loads_driver)
     Rejoin(*lane, task);
+  if (is_first_failure && !driver_gone_) {
+    // An instance that somebody removed is no GPU that was lost: what there is now is looked at first.
+    task->due = task->slow_due = Now() + settings_.rest_period;
+    division_due_ = {};
+    for (const auto& one : lanes_) one->wake.notify_all();
+    return;
+  }
   if (!sample) return;
   lock.unlock();
   Deliver(std::move(*sample));
   lock.lock();
+}
+
+// With each slow tick: instances come and go without an event of the driver's.
+void Sampler::Core::LookAtDivision(Lock& lock, const LanePtr& lane) {
+  const MonoTime now = Now();
+  division_due_ = NextMultiple(now, settings_.slow_period);
+  const auto nvml = nvml_;
+  looking_ = true;
+  lane->in_call_since = now;
+  lock.unlock();
+
+  const auto seen = ReadDivisions(*nvml);
+
+  lock.lock();
+  looking_ = false;
+  lane->in_call_since.reset();
+  lane->stuck = false;
+  if (stopping_ || nvml != nvml_ || driver_gone_ || !IsDividedAnew(divisions_, seen)) return;
+  divided_anew_ = true;
+  load_due_ = {};
 }
 
 void Sampler::Core::PollXids(Lock& lock, const LanePtr& lane) {
@@ -346,8 +392,10 @@ void Sampler::Core::LoadDriver(Lock& lock, const LanePtr& lane) {
   std::shared_ptr<const driver::Nvml> nvml = nvml_;
   const bool anew = driver_gone_;
   std::vector<TaskPtr> dropping;
-  xids_.reset();
-  xids_due_ = {};
+  if (WantsNewEvents()) {
+    xids_.reset();
+    xids_due_ = {};
+  }
   if (anew) {
     nvml_.reset();
     for (const auto& [uuid, task] : tasks_) {
@@ -377,7 +425,8 @@ void Sampler::Core::LoadDriver(Lock& lock, const LanePtr& lane) {
   lane->stuck = false;
   load_due_ = Now() + settings_.retry_period;
   if (stopping_) return;
-  driver_gone_ = false;
+  driver_gone_ = divided_anew_ = false;
+  divisions_ = DivisionsOf(inventory);
   incomplete_ = !inventory.problem.empty();
   // A driver without devices is let go, so that a new one can be installed in its place.
   std::shared_ptr<const driver::Nvml> old = std::exchange(nvml_, nullptr);
@@ -405,11 +454,21 @@ void Sampler::Core::TakeInventory(const Inventory& inventory, std::shared_ptr<co
     task->nvml_changed = true;
     task->due = task->slow_due = {};
   }
-  // A device that is gone while the driver stays keeps its task, which reports it lost.
+  DropInstances(tasks);
+  // A GPU that is gone while the driver stays keeps its task, which reports it lost.
   for (const auto& [uuid, task] : tasks_)
-    if (!tasks.contains(uuid)) tasks[uuid] = task;
+    if (!tasks.contains(uuid) && !task->dropped) tasks[uuid] = task;
   tasks_ = std::move(tasks);
   for (const auto& one : lanes_) one->wake.notify_all();
+}
+
+// Those that are not among `kept`: nobody looks at them any more.
+void Sampler::Core::DropInstances(const std::map<std::string, TaskPtr>& kept) {
+  for (const auto& [uuid, task] : tasks_) {
+    if (!IsInstance(uuid) || kept.contains(uuid)) continue;
+    task->dropped = true;
+    for (const auto& lane : lanes_) std::erase(lane->tasks, task);
+  }
 }
 
 void Sampler::Core::Wake(const Task& task) {
@@ -441,7 +500,7 @@ void Sampler::Core::Poke(const std::string& uuid) {
 void Sampler::Core::PokeAll() {
   const Lock lock(mutex_);
   for (const auto& [uuid, task] : tasks_) task->poked = true;
-  load_due_ = {};
+  load_due_ = division_due_ = {};
   for (const auto& lane : lanes_) lane->wake.notify_all();
 }
 

@@ -15,6 +15,9 @@
 // one wake-up together, and with it the driver is asked for errors (Xids) that came since. Without driver or
 // devices the sampler says so once and tries again each `retry_period`.
 //
+// The instances of GPUs in MIG mode are read as GPUs are. Each slow tick looks whether they are still those
+// of the inventory, and reports another one where they are not; one that is gone is not reported as lost.
+//
 // All methods from one thread (the event loop), but not from a callback. The callbacks run on the worker
 // threads, one at a time (on the caller's from within CheckWatchdog), and never after Stop returned. They
 // must be quick: post and return.
@@ -76,7 +79,8 @@ class Sampler {
   // Between two reads of this GPU's memory. Takes effect at once when it makes the next read come sooner.
   // An unknown GPU is ignored.
   void SetPeriod(const std::string& uuid, base::Millis period);
-  // Reads everything of this GPU, or of all, now, and reports it; when there is no GPU, looks for some.
+  // Reads everything of this GPU, or of all, now, and reports it; when there is no GPU, looks for some. All:
+  // whether GPUs are split as they were is looked at, too.
   void Poke(const std::string& uuid);
   void PokeAll();
 

@@ -15,7 +15,9 @@
 
 #include "driver/nvml.h"
 #include "gpu/health_reader.h"
+#include "gpu/reader.h"
 #include "sim/state/lifecycle.h"
+#include "sim/state/mig.h"
 #include "sim/state/test_state.h"
 
 namespace gpuman::gpu {
@@ -566,6 +568,67 @@ TEST_F(SimulatedHealth, TheThresholdOfOnChipMemoryIsToldByDevicesThatHaveOne) {
   EXPECT_EQ(Look().sram_threshold_exceeded, true);
   machine_.shared().gpu_static[0].features &= ~sim::kFeatureEcc;
   EXPECT_EQ(Look().sram_threshold_exceeded, std::nullopt);
+}
+
+// The first instance of a GPU: 1g.18gb at the first free place.
+std::string Divide(sim::Shared& shared, unsigned gpu) {
+  shared.gpu[gpu].mig_current.store(1);
+  sim::MigInstance instance;
+  unsigned compute = 0;
+  EXPECT_EQ(sim::CreateMigInstance(shared, gpu, 0, std::nullopt, instance), sim::MigOutcome::kDone);
+  EXPECT_EQ(sim::CreateMigCompute(shared, instance.index, 1, compute), sim::MigOutcome::kDone);
+  return sim::MigUuid(shared, instance, compute);
+}
+
+TEST_F(SimulatedSampler, ReportsTheInstancesOfASplitGpuAsDevicesBehindIt) {
+  const auto first = Divide(machine_.shared(), 1);
+  const auto second = Divide(machine_.shared(), 1);
+  Start();
+  ASSERT_TRUE(reports_.AwaitInventory([](const Inventory& inventory) { return inventory.gpus.size() == 5; }));
+  const auto inventory = reports_.inventories().front();
+  EXPECT_EQ(inventory.gpus[1].uuid, uuids_[1]);
+  EXPECT_TRUE(inventory.gpus[1].split);
+  EXPECT_FALSE(inventory.gpus[0].split);
+  EXPECT_EQ(inventory.gpus[2].uuid, first);
+  EXPECT_EQ(inventory.gpus[3].uuid, second);
+  ASSERT_TRUE(inventory.gpus[3].mig);
+  EXPECT_EQ(*inventory.gpus[3].mig, (Instance{uuids_[1], 1, 2, 0, "1g.18gb"}));
+  EXPECT_EQ(inventory.gpus[3].index, 1u);
+  EXPECT_LT(inventory.gpus[3].memory, inventory.gpus[1].memory);
+  EXPECT_EQ(inventory.links.size(), 25u);
+  EXPECT_TRUE(reports_.Await([&](const Sample& sample) {
+    return sample.uuid == second && sample.state == GpuState::kOk && sample.memory && sample.processes &&
+           !sample.slow.temperature_c && sample.health == HealthReading{};
+  }));
+}
+
+TEST_F(SimulatedSampler, NoticesInstancesThatComeAndGoAndCallsNoneLost) {
+  settings_.rest_period = Millis(5);
+  settings_.slow_period = Millis(20);
+  Start();
+  ASSERT_TRUE(reports_.AwaitInventory([](const Inventory& inventory) { return inventory.gpus.size() == 3; }));
+  const auto uuid = Divide(machine_.shared(), 0);
+  ASSERT_TRUE(reports_.AwaitInventory([](const Inventory& inventory) { return inventory.gpus.size() == 4; }));
+  ASSERT_TRUE(reports_.Await([&](const Sample& sample) { return sample.uuid == uuid; }));
+  sim::RemoveMigInstances(machine_.shared(), 0);
+  machine_.shared().gpu[0].mig_current.store(0);
+  reports_.Forget();
+  ASSERT_TRUE(reports_.AwaitInventory(
+      [](const Inventory& inventory) { return inventory.gpus.size() == 3 && !inventory.gpus[0].split; }));
+  reports_.Forget();
+  ASSERT_TRUE(reports_.Await([&](const Sample& sample) { return sample.uuid == uuids_[0]; }));
+  for (const auto& sample : reports_.samples()) {
+    EXPECT_NE(sample.uuid, uuid);
+    EXPECT_EQ(sample.state, GpuState::kOk);
+  }
+}
+
+TEST(IsDividedAnew, WhatCannotBeAskedIsAsItWas) {
+  const Divisions before{{0, {true, {"MIG-a"}}}, {1, {}}};
+  EXPECT_FALSE(IsDividedAnew(before, before));
+  EXPECT_FALSE(IsDividedAnew(before, {{1, {}}}));
+  EXPECT_TRUE(IsDividedAnew(before, {{0, {true, {}}}, {1, {}}}));
+  EXPECT_TRUE(IsDividedAnew(before, {{1, {true, {}}}}));
 }
 
 }  // namespace

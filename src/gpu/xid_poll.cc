@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "gpu/inventory.h"
+
 namespace gpuman::gpu {
 namespace {
 
@@ -16,6 +18,7 @@ std::shared_ptr<XidPoll> XidPoll::Make(std::shared_ptr<const driver::Nvml> nvml,
   if (!events) return nullptr;
   const std::shared_ptr<XidPoll> poll(new XidPoll(nvml, std::move(*events)));
   for (const auto& uuid : uuids) {
+    if (IsInstance(uuid)) continue;  // its errors are told of its GPU
     const auto device = nvml->DeviceByUuid(uuid);
     const auto types = device ? nvml->SupportedEvents(*device) : tl::unexpected(device.error());
     if (types && (*types & kXid) != 0 && poll->events_.Add(*device, kXid)) poll->uuids_[*device] = uuid;

@@ -43,6 +43,9 @@ void Guard::SetInventory(const gpu::Inventory& inventory) {
     if (const auto known = gpus_.find(gpu.uuid); known != gpus_.end()) status = std::move(known->second);
     status.gpu = gpu;
     status.sample.uuid = gpu.uuid;
+    if (!gpu.split) continue;
+    status.processes.clear();
+    attribution_.Forget(gpu.uuid);
   }
   for (const auto& [uuid, status] : gpus_) {
     if (gpus.contains(uuid)) continue;
@@ -66,8 +69,7 @@ void Guard::SetJob(const GuardedJob& job) {
   if (same_root) return;
   attribution_.SetJob(job.root);
   for (auto& [uuid, status] : gpus_) {
-    if (!HasFigures(status.sample)) continue;
-    status.processes = attribution_.Attribute(uuid, *status.sample.processes);
+    Attribute(status);
     Refresh(status);
   }
 }
@@ -112,9 +114,15 @@ void Guard::OnSample(const gpu::Sample& sample) {
   auto& status = it->second;
   TellStateChange(status.gpu, status.sample, sample);
   status.sample = sample;
-  if (HasFigures(sample)) status.processes = attribution_.Attribute(sample.uuid, *sample.processes);
+  Attribute(status);
   Refresh(status);
   if (HasFigures(sample)) NotePeaks(status);
+}
+
+// What runs on a GPU that is split runs in one of its instances, and is looked at there.
+void Guard::Attribute(GpuStatus& status) {
+  if (!status.gpu.split && HasFigures(status.sample))
+    status.processes = attribution_.Attribute(status.gpu.uuid, *status.sample.processes);
 }
 
 void Guard::Judge(const std::string& uuid) {
@@ -136,7 +144,7 @@ const GpuStatus* Guard::Find(const std::string& uuid) const {
 JobUsage Guard::UsageOf(JobId job) const {
   JobUsage result;
   for (const auto& [uuid, status] : gpus_) {
-    if (!HasFigures(status.sample)) continue;
+    if (status.gpu.split || !HasFigures(status.sample)) continue;
     const Usage usage = guard::UsageOf(job, status.processes);
     if (usage.processes > 0) result.by_gpu[uuid] = usage.known;
     if (usage.processes > 0 && usage.unknown == usage.processes) continue;
@@ -176,8 +184,8 @@ base::Bytes Guard::ManagedOn(const GpuStatus& status) const {
 GpuSnapshot Guard::SnapshotOf(const GpuStatus& status) const {
   GpuSnapshot snapshot;
   snapshot.uuid = status.gpu.uuid;
-  snapshot.index = status.gpu.index;
-  snapshot.ok = HasFigures(status.sample);
+  snapshot.number = gpu::NumberOf(status.gpu);
+  snapshot.ok = !status.gpu.split && HasFigures(status.sample);
   snapshot.taken_at = status.sample.taken_at;
   if (status.sample.memory) {
     snapshot.total = status.sample.memory->total;
@@ -211,6 +219,7 @@ JobSnapshot Guard::SnapshotOf(const GuardedJob& job) const {
   }
   if (!job.hard && !job.soft) return snapshot;
   for (const auto& [uuid, status] : gpus_) {
+    if (status.gpu.split) continue;
     if (!job.gpus.empty() && std::find(job.gpus.begin(), job.gpus.end(), uuid) == job.gpus.end()) continue;
     snapshot.limits[uuid] = {Resolve(job.soft, status.gpu.memory), Resolve(job.hard, status.gpu.memory), {}};
   }
@@ -224,10 +233,13 @@ JobSnapshot Guard::SnapshotOf(const GuardedJob& job) const {
 
 void Guard::TellStateChange(const gpu::Gpu& gpu, const gpu::Sample& before, const gpu::Sample& now) {
   if (before.state == now.state) return;
+  // With a GPU its instances are away: that is told once.
+  const auto* const parent = gpu.mig ? Find(gpu.mig->parent) : nullptr;
+  if (parent && parent->sample.state != gpu::GpuState::kOk) return;
   Event event;
   event.at = clock_.Mono();
   event.gpu = gpu.uuid;
-  const std::string name = fmt::format("GPU {} ({})", gpu.index, gpu.name);
+  const std::string name = fmt::format("GPU {} ({})", gpu::NumberOf(gpu), gpu.name);
   switch (now.state) {
     case gpu::GpuState::kOk:
       event.kind = kGpuBack;

@@ -1,5 +1,8 @@
 // The guard as the daemon holds it: samples and jobs in, signals, events and sampling periods out.
 //
+// The instances of a GPU that is split are judged like GPUs, each by its own size; the GPU itself is not, and
+// what runs in them is listed with them alone.
+//
 // Puts attribution, policy, cadence and enforcer together and keeps the latest view of every GPU, which
 // `status` reads too. Not thread-safe: lives on the event loop; the daemon drives time:
 //   on every sample      -> OnSample
@@ -114,6 +117,7 @@ class Guard {
 
  private:
   void Act();
+  void Attribute(GpuStatus& status);
   GpuSnapshot* SnapshotFor(const std::string& uuid);
   void Refresh(const GpuStatus& status);
   void RefreshJobs();

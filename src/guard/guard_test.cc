@@ -128,6 +128,45 @@ TEST_F(GuardTest, EndsAJobWhoseTreePassesItsLimit) {
   EXPECT_EQ(hands.last.job, JobId{7});
 }
 
+// GPU 0 is split into one instance of 1000 MiB; the driver lists what runs there with both.
+TEST_F(GuardTest, OfAGpuThatIsSplitItJudgesTheInstancesAlone) {
+  gpu::Inventory inventory = guard.inventory();
+  inventory.gpus[0].split = true;
+  gpu::Gpu instance{0, "MIG-0", "NVIDIA H200 MIG 1g.18gb", "", MiB(1000)};
+  instance.mig = gpu::Instance{"GPU-0", 0, 1, 0, "1g.18gb"};
+  inventory.gpus.insert(inventory.gpus.begin() + 1, instance);
+  guard.SetInventory(inventory);
+  auto job = Seven();
+  job.hard = base::ParseSize("50%").value();
+  guard.SetJob(job);
+  Look(0, 0, {{701, 9000}});
+  EXPECT_THAT(hands.calls, IsEmpty());
+  EXPECT_TRUE(guard.UsageOf({7}).by_gpu.empty());
+  EXPECT_THAT(guard.Find("GPU-0")->processes, IsEmpty());
+  gpu::Sample sample;
+  sample.uuid = "MIG-0";
+  sample.taken_at = At(100);
+  clock.now = At(100);
+  sample.memory = gpu::MemoryUse{MiB(1000), MiB(501), MiB(499), {}};
+  sample.processes.emplace().push_back({701, MiB(501), gpu::ProcessKind::kCompute});
+  guard.OnSample(sample);
+  EXPECT_EQ(guard.UsageOf({7}).by_gpu, (std::map<std::string, base::Bytes>{{"MIG-0", MiB(501)}}));
+  guard.Judge("MIG-0");
+  EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
+  EXPECT_THAT(hands.last.message, HasSubstr("GPU 0:0"));
+}
+
+TEST_F(GuardTest, AnInstanceThatIsAwayWithItsGpuIsToldOnce) {
+  gpu::Inventory inventory = guard.inventory();
+  gpu::Gpu instance{0, "GPU-7", "NVIDIA H200 MIG 1g.18gb", "", MiB(1000)};
+  instance.mig = gpu::Instance{"GPU-0", 0, 1, 0, "1g.18gb"};
+  inventory.gpus.insert(inventory.gpus.begin() + 1, instance);
+  guard.SetInventory(inventory);
+  Fail(0, gpu::GpuState::kLost);
+  Fail(7, gpu::GpuState::kLost);
+  EXPECT_THAT(hands.calls, ElementsAre("emit gpu_lost"));
+}
+
 TEST_F(GuardTest, CarriesOutAGraceWithoutASample) {
   auto job = Seven();
   job.grace = base::Millis(500);

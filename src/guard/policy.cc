@@ -102,7 +102,7 @@ std::string Exactly(base::Bytes bytes) {
 
 std::string NameOf(const JobSnapshot& job) { return fmt::format("job {} '{}'", job.id.value, job.tag); }
 
-std::string NameOf(const GpuSnapshot& gpu) { return fmt::format("GPU {}", gpu.index); }
+std::string NameOf(const GpuSnapshot& gpu) { return fmt::format("GPU {}", gpu.number); }
 
 std::string NameOf(const gpu::OwnedProcess& process) {
   return fmt::format("process {} '{}'", process.id.pid, process.name);

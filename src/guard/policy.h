@@ -85,7 +85,7 @@ struct Settings {
 
 struct GpuSnapshot {
   std::string uuid;
-  unsigned index = 0;         // for messages
+  std::string number = "0";   // for messages
   bool ok = false;            // the last sampling succeeded
   base::MonoTime taken_at{};  // of the last sampling
   base::Bytes total, used, free;

@@ -29,7 +29,7 @@ inline gpu::OwnedProcess Process(pid_t pid, std::optional<std::int64_t> job,
 inline GpuSnapshot Gpu(std::int64_t at, std::vector<gpu::OwnedProcess> processes, unsigned index = 0) {
   GpuSnapshot gpu;
   gpu.uuid = fmt::format("GPU-{}", index);
-  gpu.index = index;
+  gpu.number = std::to_string(index);
   gpu.ok = true;
   gpu.taken_at = At(at);
   gpu.total = base::MiB(10'000);

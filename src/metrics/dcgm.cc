@@ -1,4 +1,7 @@
 // GPUs, under the names, labels and units of dcgm-exporter, for the dashboards that were made for it.
+#include <algorithm>
+#include <set>
+
 #include "metrics/parts.h"
 
 namespace gpuman::metrics {
@@ -29,10 +32,40 @@ void AddErrors(const gpu::Sample& sample, const Labels& labels, Exposition& out)
   out.Add(Metric::kDcgmRowRemapFailure, labels, sample.health.remap_failed);
 }
 
+void AddMemory(const gpu::Sample& sample, const Labels& labels, Exposition& out) {
+  const auto& memory = sample.memory;
+  if (!memory || sample.taken_at == base::MonoTime{} || sample.state != gpu::GpuState::kOk) return;
+  out.Add(Metric::kDcgmFbUsed, labels, Mebibytes(memory->used));
+  out.Add(Metric::kDcgmFbFree, labels, Mebibytes(memory->free));
+  out.Add(Metric::kDcgmFbReserved, labels, Mebibytes(memory->reserved));
+}
+
+// A GPU instance, under the labels of its GPU and two of its own. Compute instances that share one are one
+// here: `told` has those that were written.
+void AddInstance(const Snapshot& snapshot, const Device& device, std::set<std::string>& told,
+                 Exposition& out) {
+  const gpu::Instance& part = *device.gpu.mig;
+  const auto parent = std::find_if(snapshot.devices.begin(), snapshot.devices.end(),
+                                   [&](const Device& each) { return each.gpu.uuid == part.parent; });
+  if (parent == snapshot.devices.end()) return;
+  const auto id = std::to_string(part.gpu_instance);
+  if (!told.insert(part.parent + "/" + id).second) return;
+  // "3g.71gb" of "1c.3g.71gb".
+  const auto share = part.profile.find("c.");
+  const auto profile = share == std::string::npos ? part.profile : part.profile.substr(share + 2);
+  const auto labels = DcgmLabels(snapshot, parent->gpu).Add("GPU_I_PROFILE", profile).Add("GPU_I_ID", id);
+  AddMemory(*device.sample, labels, out);
+}
+
 }  // namespace
 
 void AddDcgm(const Snapshot& snapshot, Exposition& out) {
+  std::set<std::string> told;
   for (const auto& device : snapshot.devices) {
+    if (device.gpu.mig) {
+      AddInstance(snapshot, device, told, out);
+      continue;
+    }
     const auto& sample = *device.sample;
     const auto labels = DcgmLabels(snapshot, device.gpu);
     const auto* const xids = snapshot.tally.XidsOf(device.gpu.uuid);
@@ -43,11 +76,7 @@ void AddDcgm(const Snapshot& snapshot, Exposition& out) {
     out.Add(Metric::kDcgmGpuTemp, labels, sample.slow.temperature_c);
     out.Add(Metric::kDcgmPowerUsage, labels, sample.slow.power_w);
     if (sample.slow.energy) out.Add(Metric::kDcgmEnergy, labels, sample.slow.energy->millijoules);
-    if (const auto& memory = sample.memory) {
-      out.Add(Metric::kDcgmFbUsed, labels, Mebibytes(memory->used));
-      out.Add(Metric::kDcgmFbFree, labels, Mebibytes(memory->free));
-      out.Add(Metric::kDcgmFbReserved, labels, Mebibytes(memory->reserved));
-    }
+    if (!device.gpu.split) AddMemory(sample, labels, out);
     out.Add(Metric::kDcgmSmClock, labels, sample.details.sm_clock_mhz);
     out.Add(Metric::kDcgmMemClock, labels, sample.details.memory_clock_mhz);
     out.Add(Metric::kDcgmMemoryTemp, labels, sample.details.memory_temperature_c);

@@ -17,7 +17,24 @@ void AddHealth(const Device& device, const Labels& labels, Exposition& out) {
   for (const char* const state : {"healthy", "degraded", "unhealthy", "unknown"})
     out.Add(Metric::kGpuHealthState, labels.With("state", state), device.health == state);
   for (const auto& code : device.faults) out.Add(Metric::kGpuFault, labels.With("fault", code), 1);
-  out.Add(Metric::kGpuDrained, labels, device.drained);
+}
+
+void AddInfo(const gpu::Gpu& gpu, const Labels& labels, const std::string& driver_version, Exposition& out) {
+  auto info = Labels(labels)
+                  .Add("name", gpu.name)
+                  .Add("pci_bus_id", gpu.pci_bus_id)
+                  .Add("driver_version", driver_version);
+  if (gpu.mig) info.Add("profile", gpu.mig->profile).Add("parent", gpu.mig->parent);
+  out.Add(Metric::kGpuInfo, info, 1);
+}
+
+void AddMemory(const gpu::Sample& sample, const Labels& labels, Exposition& out) {
+  if (const auto& memory = sample.memory) {
+    out.Add(Metric::kGpuMemoryUsed, labels, memory->used.count);
+    out.Add(Metric::kGpuMemoryFree, labels, memory->free.count);
+    out.Add(Metric::kGpuMemoryReserved, labels, memory->reserved.count);
+  }
+  if (sample.processes) out.Add(Metric::kGpuProcesses, labels, sample.processes->size());
 }
 
 void AddReadings(const gpu::Sample& sample, const Labels& labels, Exposition& out) {
@@ -31,28 +48,21 @@ void AddReadings(const gpu::Sample& sample, const Labels& labels, Exposition& ou
   out.Add(Metric::kGpuMemoryClock, labels, Times(sample.details.memory_clock_mhz, kHertz));
   out.Add(Metric::kGpuPcieTransmit, labels, sample.details.pcie_sent);
   out.Add(Metric::kGpuPcieReceive, labels, sample.details.pcie_received);
-  if (const auto& memory = sample.memory) {
-    out.Add(Metric::kGpuMemoryUsed, labels, memory->used.count);
-    out.Add(Metric::kGpuMemoryFree, labels, memory->free.count);
-    out.Add(Metric::kGpuMemoryReserved, labels, memory->reserved.count);
-  }
-  if (sample.processes) out.Add(Metric::kGpuProcesses, labels, sample.processes->size());
 }
 
 }  // namespace
 
 void AddDevices(const Snapshot& snapshot, Exposition& out) {
   for (const auto& device : snapshot.devices) {
-    const auto labels = LabelsOf(device.gpu.index, device.gpu.uuid);
-    out.Add(Metric::kGpuInfo,
-            Labels(labels)
-                .Add("name", device.gpu.name)
-                .Add("pci_bus_id", device.gpu.pci_bus_id)
-                .Add("driver_version", snapshot.driver_version),
-            1);
-    out.Add(Metric::kGpuMemoryTotal, labels, device.gpu.memory.count);
-    out.Add(Metric::kGpuReserve, labels, device.reserve.count);
-    AddHealth(device, labels, out);
+    const auto labels = LabelsOf(gpu::NumberOf(device.gpu), device.gpu.uuid);
+    AddInfo(device.gpu, labels, snapshot.driver_version, out);
+    // Of a GPU that is split, memory is that of its instances: sums over all rows count it once.
+    if (!device.gpu.split) {
+      out.Add(Metric::kGpuMemoryTotal, labels, device.gpu.memory.count);
+      out.Add(Metric::kGpuReserve, labels, device.reserve.count);
+    }
+    if (!device.gpu.mig) AddHealth(device, labels, out);
+    out.Add(Metric::kGpuDrained, labels, device.drained);
     if (const auto* const xids = snapshot.tally.XidsOf(device.gpu.uuid))
       for (const auto& [number, count] : xids->by_number)
         out.Add(Metric::kGpuXids, labels.With("xid", std::to_string(number)), count);
@@ -62,7 +72,8 @@ void AddDevices(const Snapshot& snapshot, Exposition& out) {
     out.Add(Metric::kGpuUp, labels, up);
     if (!up) continue;
     AddReadings(*device.sample, labels, out);
-    out.Add(Metric::kMoversUsed, labels, device.movers.count);
+    if (!device.gpu.split) AddMemory(*device.sample, labels, out);
+    if (!device.gpu.split) out.Add(Metric::kMoversUsed, labels, device.movers.count);
     for (const auto& [user, use] : device.unmanaged) {
       out.Add(Metric::kUnmanagedUsed, labels.With("user", user), use.memory.count);
       out.Add(Metric::kIdleUsed, labels.With("user", user), use.idle.count);

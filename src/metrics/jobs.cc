@@ -32,7 +32,7 @@ void AddJob(const Job& job, Exposition& out) {
   if (job.host.count > 0) out.Add(Metric::kJobHost, labels, job.host.count);
   out.Add(Metric::kJobRestarts, labels, job.restarts);
   for (const auto& part : job.parts) {
-    const auto of_gpu = Labels(labels).Add("gpu", std::to_string(part.gpu)).Add("uuid", part.uuid);
+    const auto of_gpu = Labels(labels).Add("gpu", part.gpu).Add("uuid", part.uuid);
     out.Add(Metric::kJobUsed, of_gpu, CountOf(part.used));
     out.Add(Metric::kJobLimit, of_gpu, CountOf(part.limit));
     out.Add(Metric::kJobSoft, of_gpu, CountOf(part.soft));

@@ -6,8 +6,8 @@
 
 namespace gpuman::metrics {
 
-inline Labels LabelsOf(unsigned index, const std::string& uuid) {
-  return Labels("gpu", std::to_string(index)).Add("uuid", uuid);
+inline Labels LabelsOf(const std::string& gpu, const std::string& uuid) {
+  return Labels("gpu", gpu).Add("uuid", uuid);
 }
 
 void AddDevices(const Snapshot& snapshot, Exposition& out);

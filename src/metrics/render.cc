@@ -28,7 +28,7 @@ void AddQueue(const Queue& queue, Exposition& out) {
 }
 
 void AddShared(const Shared& shared, Exposition& out) {
-  const auto labels = metrics::LabelsOf(shared.gpu, shared.uuid);
+  const auto labels = metrics::LabelsOf(std::to_string(shared.gpu), shared.uuid);
   out.Add(Metric::kShareTenants, labels.With("state", "run_set"), shared.in_run_set);
   out.Add(Metric::kShareTenants, labels.With("state", "waiting"), shared.waiting);
   out.Add(Metric::kShareContended, labels, shared.contended);

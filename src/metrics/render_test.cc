@@ -56,11 +56,11 @@ Snapshot FullSnapshot(const gpu::Sample& sample) {
           base::GiB(2),
           base::GiB(1),
           2,
-          {{0, kUuid, base::GiB(1), base::GiB(4), base::GiB(3)}}};
+          {{"0", kUuid, base::GiB(1), base::GiB(4), base::GiB(3)}}};
   snapshot.jobs.push_back(job);
   job.id = 8;
   job.peak.reset();
-  job.parts = {{0, kUuid, base::GiB(1), {}, {}}};
+  job.parts = {{"0", kUuid, base::GiB(1), {}, {}}};
   snapshot.jobs.push_back(job);
   Shared shared;
   shared.uuid = kUuid;
@@ -159,6 +159,46 @@ TEST(Metrics, OfALostGpuAreItsNameAndThatItIsLost) {
 TEST(Metrics, OfAGpuThatWasNotLookedAtSayNotThatItIsLost) {
   const gpu::Sample none;
   EXPECT_THAT(Render(FullSnapshot(none), true), Not(HasSubstr("gpuman_gpu_up")));
+}
+
+// GPU 0 split into a whole GPU instance and one with two compute instances.
+TEST(Metrics, OfASplitGpuTellMemoryAndProcessesOfItsInstances) {
+  auto sample = FullSample();
+  gpu::Sample part;
+  part.taken_at = sample.taken_at;
+  part.memory = gpu::MemoryUse{base::GiB(2), base::GiB(1), base::GiB(1), {}};
+  part.processes.emplace();
+  Snapshot snapshot = FullSnapshot(sample);
+  snapshot.devices[0].gpu.split = true;
+  const struct {
+    unsigned gpu_instance, compute_instance;
+    const char* profile;
+  } parts[] = {{1, 0, "1g.18gb"}, {2, 0, "1c.3g.71gb"}, {2, 1, "2c.3g.71gb"}};
+  for (const auto& [gi, ci, profile] : parts) {
+    Device device;
+    const auto number = static_cast<unsigned>(snapshot.devices.size()) - 1;
+    device.gpu = {0, "MIG-" + std::to_string(number), "NVIDIA H200 MIG", "00000000:00:06.0", base::GiB(2)};
+    device.gpu.mig = gpu::Instance{kUuid, number, gi, ci, profile};
+    device.sample = &part;
+    snapshot.devices.push_back(device);
+  }
+  const auto text = Render(snapshot, true);
+  EXPECT_THAT(text, HasSubstr(R"(gpuman_gpu_memory_used_bytes{gpu="0:1",uuid="MIG-1"} 1073741824)"));
+  EXPECT_THAT(text, Not(HasSubstr(R"(gpuman_gpu_memory_used_bytes{gpu="0",)")));
+  EXPECT_THAT(text, Not(HasSubstr(R"(gpuman_gpu_memory_total_bytes{gpu="0",)")));
+  EXPECT_THAT(text, HasSubstr(R"(gpuman_gpu_temperature_celsius{gpu="0",)"));
+  EXPECT_THAT(text, Not(HasSubstr(R"(gpuman_gpu_health_state{gpu="0:0",)")));
+  EXPECT_THAT(text, HasSubstr(R"(profile="1g.18gb",parent="GPU-0"})"));
+  const std::regex framebuffer(
+      R"x(DCGM_FI_DEV_FB_USED\{gpu="0",UUID="GPU-0",[^}]*modelName="NVIDIA H200",[^}]*GPU_I_PROFILE="([^"]*)",GPU_I_ID="([^"]*)"\} 1024)x");
+  std::set<std::string> told;
+  for (std::sregex_iterator it(text.begin(), text.end(), framebuffer), end; it != end; ++it)
+    told.insert((*it)[1].str() + "/" + (*it)[2].str());
+  EXPECT_EQ(told, (std::set<std::string>{"1g.18gb/1", "3g.71gb/2"}));
+  std::istringstream lines(text);
+  std::set<std::string> seen;
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_TRUE(line.starts_with("# ") || seen.insert(line.substr(0, line.rfind(' '))).second) << line;
 }
 
 TEST(Metrics, OfJobsAreLabelledAndAddedUpByUserAndProject) {

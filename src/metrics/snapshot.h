@@ -36,7 +36,7 @@ struct Device {
 
 // What a job has, and may have, of one GPU.
 struct JobPart {
-  unsigned gpu = 0;  // index
+  std::string gpu{};  // "0"; "0:1" of an instance
   std::string uuid{};
   std::optional<base::Bytes> used{}, limit{}, soft{};
 };

@@ -211,6 +211,47 @@ TEST_F(SimulatedMig, RefusesWhatTheRealOneRefuses) {
   EXPECT_EQ(calls.nvmlGpuInstanceDestroy(instance), abi::NVML_SUCCESS);
 }
 
+TEST_F(SimulatedMig, TellsOfAnInstanceWhatIsItsOwn) {
+  Boot();
+  ASSERT_TRUE(Make({"1g.18gb", "1c.3g.71gb"}));
+  const auto before = Look();
+  ASSERT_EQ(before.geometry[before.instances[0].profile].name, "3g.71gb");
+  const auto& big = before.instances[0].compute[0].uuid;
+  const auto& small = before.instances[1].compute[0].uuid;
+  const auto busy = Compute(big);
+  ASSERT_TRUE(busy->succeeded());
+  auto* const idle = nvml_->DeviceByUuid(small).value();
+  auto* const used = nvml_->DeviceByUuid(big).value();
+  auto* const whole = nvml_->DeviceAt(0).value();
+  EXPECT_TRUE(nvml_->ComputeProcesses(idle)->empty());
+  const auto processes = nvml_->ComputeProcesses(used).value();
+  ASSERT_EQ(processes.size(), 1u);
+  EXPECT_EQ(processes[0].pid, busy->pid());
+  EXPECT_EQ(processes[0].gpu_instance, before.instances[0].id);
+  EXPECT_EQ(processes[0].compute_instance, before.instances[0].compute[0].id);
+  EXPECT_EQ(nvml_->Memory(idle)->used.count, 0u);
+  EXPECT_GE(nvml_->Memory(used)->used.count, 64u << 20);
+  EXPECT_EQ(nvml_->Memory(whole)->used, nvml_->Memory(used)->used);
+  char name[96] = "";
+  EXPECT_EQ(nvml_->calls().nvmlDeviceGetName(used, name, sizeof name), abi::NVML_SUCCESS);
+  EXPECT_STREQ(name, "NVIDIA H200 MIG 1c.3g.71gb");
+}
+
+TEST_F(SimulatedMig, OfASplitGpuTellsNoUtilizationAndOfAnInstanceNoTemperature) {
+  Boot();
+  ASSERT_TRUE(Make({"1g.18gb"}));
+  auto* const whole = nvml_->DeviceAt(0).value();
+  auto* const instance = nvml_->DeviceByUuid(Look().instances[0].compute[0].uuid).value();
+  using driver::NvmlFailure;
+  EXPECT_EQ(nvml_->Utilization(whole).error().failure, NvmlFailure::kNotSupported);
+  EXPECT_EQ(nvml_->BusyProcesses(whole, 0).error().failure, NvmlFailure::kNotSupported);
+  EXPECT_TRUE(nvml_->Temperature(whole));
+  EXPECT_TRUE(nvml_->PowerMilliwatts(whole));
+  EXPECT_EQ(nvml_->Utilization(instance).error().failure, NvmlFailure::kNotSupported);
+  EXPECT_EQ(nvml_->Temperature(instance).error().failure, NvmlFailure::kNotSupported);
+  EXPECT_EQ(nvml_->PowerMilliwatts(instance).error().failure, NvmlFailure::kNotSupported);
+}
+
 TEST_F(SimulatedMig, CannotBeHadOfALaptop) {
   Boot("rtx4050");
   EXPECT_EQ(ReadDevice(*nvml_, uuid_).error().code, base::ErrorCode::kNotSupported);

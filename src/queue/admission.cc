@@ -46,12 +46,18 @@ base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, Index user
     return Fail(ErrorCode::kInvalidArgument,
                 "a job that shares its GPUs has to say how much memory it needs on each",
                 "give it with --memory");
+  const bool has_instances =
+      std::any_of(snapshot.gpus.begin(), snapshot.gpus.end(), [](const Gpu& gpu) { return gpu.instance; });
   const std::size_t possible = need.possible.count();
   if (static_cast<std::size_t>(need.gpus) > possible)
-    return Never(fmt::format(
-        "it asks for {}{}; of the {} of this machine {} would do", Describe(need),
-        need.memory.count > 0 && !need.share ? " and " + base::FormatBytes(need.memory) : "",
-        snapshot.gpus.size() == 1 ? "1 GPU" : fmt::format("{} GPUs", snapshot.gpus.size()), possible));
+    return Never(
+        fmt::format("it asks for {}{}; of the {} of this machine {} would do", Describe(need),
+                    need.memory.count > 0 && !need.share ? " and " + base::FormatBytes(need.memory) : "",
+                    snapshot.gpus.size() == 1 ? "1 GPU" : fmt::format("{} GPUs", snapshot.gpus.size()),
+                    possible),
+        has_instances ? "instances (MIG) count as GPUs; CUDA gives a process one of them at most, and jobs "
+                        "that share get none"
+                      : "");
   if (snapshot.host.memory && need.host_memory > *snapshot.host.memory)
     return Never(fmt::format("it asks for {} of the machine's memory, which has {}",
                              base::FormatBytes(need.host_memory), base::FormatBytes(*snapshot.host.memory)));
@@ -74,7 +80,7 @@ base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu,
   const Gpu& info = snapshot.gpus[gpu];
   const auto no = [&](std::string why) {
     return Fail(ErrorCode::kConflict,
-                fmt::format("job {} cannot go to GPU {} now: {}", job.id.value, info.index, why),
+                fmt::format("job {} cannot go to GPU {} now: {}", job.id.value, NumberOf(info), why),
                 job.phase == Phase::kSuspended ? "without --gpu it comes back by itself when its turn comes"
                                                : "`gpuman info` shows who has which GPU");
   };

@@ -1,5 +1,7 @@
 #include "queue/book.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <utility>
@@ -25,10 +27,8 @@ std::size_t HashOf(const Need& need, const GpuRequest& gpus) {
   return seed;
 }
 
-bool HasPart(std::string_view name, std::string_view part) {
-  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
-  return std::search(name.begin(), name.end(), part.begin(), part.end(), same) != name.end();
-}
+// A job that shares is not for an instance: what moves memory out of its way has one as well, not all.
+bool MayHave(const Gpu& gpu, const Need& need) { return !gpu.instance || (need.gpus <= 1 && !need.share); }
 
 // The row of a name, made where there is none. Taken by one more job.
 Index AcquireName(auto& names, std::vector<Throttle>& table, const std::string& key,
@@ -76,6 +76,20 @@ void SetCommon(Row& row, const auto& common) {
 }
 
 }  // namespace
+
+std::string NumberOf(const Gpu& gpu) {
+  return gpu.instance ? fmt::format("{}:{}", gpu.index, *gpu.instance) : std::to_string(gpu.index);
+}
+
+bool IsOfModel(const Gpu& gpu, std::string_view model) {
+  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  if (model.empty()) return true;
+  const auto found = std::find_end(gpu.model.begin(), gpu.model.end(), model.begin(), model.end(), same);
+  if (found == gpu.model.end() || !gpu.instance) return found != gpu.model.end();
+  constexpr std::string_view kMark = "MIG ";
+  const auto own = static_cast<std::ptrdiff_t>(std::min(gpu.model.size(), kMark.size() + gpu.profile.size()));
+  return found + static_cast<std::ptrdiff_t>(model.size()) > gpu.model.end() - own;
+}
 
 void Book::SetGpus(std::vector<Gpu> gpus, std::vector<Link> links) {
   if (gpus.size() > kMostGpus) {
@@ -279,7 +293,8 @@ void Book::Resolve(Need& need, const GpuRequest& gpus) const {
     const Gpu& gpu = snapshot_.gpus[i];
     const bool named = gpus.devices.empty() ||
                        std::find(gpus.devices.begin(), gpus.devices.end(), gpu.uuid) != gpus.devices.end();
-    if (named && HasPart(gpu.model, gpus.model) && gpu.memory >= std::max(need.memory, need.free_memory))
+    if (named && MayHave(gpu, need) && IsOfModel(gpu, gpus.model) &&
+        gpu.memory >= std::max(need.memory, need.free_memory))
       need.possible.set(i);
   }
 }

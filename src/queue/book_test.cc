@@ -134,6 +134,73 @@ TEST(QueueAdmission, WhatNoWaitingHelpsIsRefusedWithTheNumbers) {
   }
 }
 
+// GPU 0 is split into two instances of 16 GiB, behind it; GPU 1 is whole.
+Lab WithInstances() {
+  Lab lab(2, "NVIDIA H200");
+  lab.machine[0].split = lab.machine[0].drained = true;
+  for (unsigned number : {0u, 1u}) {
+    Gpu gpu{.index = 0, .instance = number, .profile = "1g.18gb", .uuid = "MIG-" + std::to_string(number)};
+    gpu.model = "NVIDIA H200 MIG 1g.18gb";
+    gpu.memory = base::GiB(16);
+    lab.machine.insert(lab.machine.begin() + 1 + number, gpu);
+  }
+  lab.book.SetGpus(lab.machine);
+  return lab;
+}
+
+TEST(QueueInstances, AreGpusForWhoAsksForOne) {
+  Lab lab = WithInstances();
+  const struct {
+    const char* model;
+    std::uint64_t free_gib;
+    GpuSet possible;
+  } table[] = {{"", 0, Set({0, 1, 2, 3})},   {"h200", 0, Set({0, 3})},       {"1G.18", 0, Set({1, 2})},
+               {"H200 MIG", 0, Set({1, 2})}, {"", 17, Set({0, 3})},          {"a100", 0, Set({})},
+               {"1g.18gb", 17, Set({})},     {"mig 1g.18gb", 0, Set({1, 2})}};
+  for (const auto& row : table) {
+    Request request = Lab::Gpus(1);
+    request.gpus.model = row.model;
+    if (row.free_gib > 0) request.gpus.free_memory = base::GiB(row.free_gib);
+    EXPECT_EQ(lab.book.NeedOf(request).possible, row.possible) << row.model << " " << row.free_gib;
+  }
+  lab.Waits(Lab::Gpus(1));
+  lab.Waits(Lab::Gpus(1));
+  lab.Waits(Lab::Gpus(1));
+  const auto plan = lab.Decide();
+  GpuSet given;
+  for (const auto& start : plan.starts) given |= start.gpus;
+  EXPECT_EQ(given, Set({1, 2, 3})) << "the GPU that is split is given to nobody";
+}
+
+TEST(QueueInstances, AreNotForSeveralAtOnceAndNotShared) {
+  Lab lab = WithInstances();
+  EXPECT_EQ(lab.book.NeedOf(Lab::Gpus(2)).possible, Set({0, 3}));
+  EXPECT_EQ(lab.book.NeedOf(Lab::Part(1)).possible, Set({0, 3}));
+  const Index user = lab.book.AccountOf(AccountKind::kUser, "ann");
+  const auto said = CanEverRun(lab.View(), lab.book.NeedOf(Lab::Gpus(3)), user, kNone);
+  ASSERT_FALSE(said);
+  EXPECT_NE(said.error().hint.find("CUDA gives a process one of them"), std::string::npos);
+}
+
+TEST(QueueInstances, ThatAreGoneAreWaitedFor) {
+  Lab lab = WithInstances();
+  Request request = Lab::Gpus(1);
+  request.gpus.devices = {"MIG-1"};
+  const JobId job = lab.Waits(request);
+  lab.book.SetGpus({lab.machine[0], lab.machine[3]});
+  lab.Decide();
+  EXPECT_EQ(lab.Of(job).reason, Reason::kResources);
+  EXPECT_EQ(lab.Why(job), "wants 1 GPU that it names; 1 of them is not here now");
+  lab.book.SetGpus(lab.machine);
+  EXPECT_EQ(lab.Decide().starts.size(), 1u);
+}
+
+TEST(QueueInstances, AreNamedByTheNumberOfTheirGpuAndTheirOwn) {
+  Lab lab = WithInstances();
+  EXPECT_EQ(NumberOf(lab.machine[0]), "0");
+  EXPECT_EQ(NumberOf(lab.machine[2]), "0:1");
+}
+
 TEST(QueueAdmission, TheQuotaOfWaitingJobsCountsABatchWhole) {
   const Account account{.name = "ann", .quota = {.queued = 10}};
   EXPECT_TRUE(MayQueue(account, "user", 4, 6));

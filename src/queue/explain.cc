@@ -67,7 +67,7 @@ std::string Explainer::List(const Need& need, bool (*holds)(const Gpu&), std::st
   std::string numbers;
   for (std::size_t i = 0; i < snapshot_.gpus.size(); ++i)
     if (need.possible.test(i) && holds(snapshot_.gpus[i]))
-      numbers += fmt::format("{}{}", numbers.empty() ? "" : ", ", snapshot_.gpus[i].index);
+      numbers += fmt::format("{}{}", numbers.empty() ? "" : ", ", NumberOf(snapshot_.gpus[i]));
   return numbers.empty() ? "" : fmt::format("; {}: GPU {}", what, numbers);
 }
 
@@ -80,6 +80,11 @@ std::string Explainer::Resources(const Waiting& job) const {
   if (need.cpus > host_.cpus.value_or(need.cpus))
     return fmt::format("wants {}; {} are free", Count(static_cast<std::size_t>(need.cpus), "processor"),
                        *host_.cpus);
+  // Instances that somebody cleared, most of all; the same ones come back under the same names.
+  const auto wanted = static_cast<std::size_t>(need.gpus);
+  if (need.exact && need.possible.count() < wanted)
+    return fmt::format("wants {}; {} of them {} not here now", Describe(need), wanted - need.possible.count(),
+                       wanted - need.possible.count() == 1 ? "is" : "are");
   const GpuSet fitting = room_.Fitting(wish, {.claims = false, .reservations = false});
   return fmt::format("wants {}; {} of {} would do now", Describe(need), fitting.count(),
                      Count(need.possible.count(), "GPU"));

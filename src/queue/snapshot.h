@@ -28,6 +28,10 @@ inline constexpr WallTime kNever = WallTime::max();
 
 struct Gpu {
   unsigned index = 0;  // NVML's, for people
+  // A part of a GPU (MIG): its number there, and what it is called, "1g.18gb". A program has one of those and
+  // nothing beside it.
+  std::optional<unsigned> instance{};
+  std::string profile{};
   std::string uuid{};
   std::string model{};
   base::Bytes memory{};     // what jobs may have of it together: the whole less the guard's reserve
@@ -35,9 +39,16 @@ struct Gpu {
   bool unmanaged = false;   // such a process is there: exclusive jobs do not get this GPU
   bool restricted = false;  // `gpu restrict`: the queue does not use it
   bool drained = false;     // nothing new starts on it
+  bool split = false;       // into instances; drained as well
   bool lost = false;        // the driver cannot reach it
   std::string holder{};     // who the foreign process is, for reasons: "pid 4711 (python, user ann)"
 };
+
+// "0", "0:1".
+std::string NumberOf(const Gpu& gpu);
+// Whether a part of its name is `model`, in either case; empty: any. Of an instance, a part that reaches into
+// what makes it one: "h200" is whole GPUs alone, "1g.18gb" and "H200 MIG" are instances.
+bool IsOfModel(const Gpu& gpu, std::string_view model);
 
 using gpu::Link;
 

@@ -28,11 +28,13 @@ class MigCase(DaemonTest):
 
     def tearDown(self):
         self.inject("clear")
+        super().tearDown()  # a job keeps its instance
+        until("the jobs have ended", lambda: not self.request("GET", "/v1/jobs").json()["jobs"]
+              or all(job["ended_at"] for job in self.request("GET", "/v1/jobs").json()["jobs"]))
         # What a test left has to go for the next one, also where the mode only waits for a reset.
         self.change("apply", [], enabled=False, forget=True)
         for gpu in ("0", "1"):
             self.inject("reset", "--gpu", gpu)
-        super().tearDown()
 
     def inject(self, *arguments):
         done = subprocess.run([program("gpuman-sim"), "inject", *arguments], env=self.m.env, capture_output=True, text=True)
@@ -203,18 +205,218 @@ class MigTest(MigCase):
         self.inject("reset", "--gpu", "0")
         until("it is made", lambda: self.layout() == ["7g.141gb"])
 
-    def test_the_queue_starts_nothing_on_a_gpu_that_is_split(self):
-        self.apply("7g.141gb")
-        job = {"command": ["/bin/sh", "-c", "exec sleep 1000"], "gpus": {"count": 1}}
-        ids = []
-        for _ in range(2):
-            answer = self.request("POST", "/v1/submissions", {"jobs": [job], "directory": str(self.m.dir), "environment": {}})
-            ids.append(answer.json()["jobs"][0]["id"])
-        whole = self.request("GET", "/v1/gpus/1").json()["uuid"]
-        until("the first has the whole GPU", lambda: self.job(ids[0])["gpus"] == [whole])
-        self.assertEqual(self.job(ids[1])["state"], "queued")
+
+class InstanceCase(MigCase):
+    """Instances as devices of jobs."""
+
+    def gpus_now(self):
+        return self.request("GET", "/v1/gpus").json()["gpus"]
+
+    def gpu(self, name):
+        return self.request("GET", f"/v1/gpus/{name}").json()
+
+    def queue_gpu(self, uuid):
+        return next(gpu for gpu in self.request("GET", "/v1/queue/info").json()["gpus"] if gpu["uuid"] == uuid)
+
+    def submit(self, script="exec sleep 1000", status=201, **more):
+        job = {"command": ["/bin/sh", "-c", script], **more}
+        body = {"jobs": [job], "directory": str(self.m.dir), "environment": self.run_request("x", "true")["environment"]}
+        answer = self.request("POST", "/v1/submissions", body)
+        self.assertEqual(answer.status, status, answer.body)
+        return answer.json()["jobs"][0]["id"] if status == 201 else answer.json()["error"]
+
+    def refused(self, status, **more):
+        answer = self.request("POST", "/v1/jobs", self.run_request("refused", "true", **more))
+        self.assertEqual(answer.status, status, answer.body)
+        return answer.json()["error"]
+
+    def holds(self, job, uuid):
+        """The job's program has memory of the instance, as the driver shows it."""
+        return until("it is seen", lambda: [p for p in self.gpu(uuid)["processes"] if p["job"] == job])
+
+
+class InstanceTest(InstanceCase):
+    def test_instances_are_devices_behind_their_gpu(self):
+        self.apply("3g.71gb", "2x1g.18gb")
+        gpus = self.gpus_now()
+        self.assertEqual([gpu["number"] for gpu in gpus], ["0", "0:0", "0:1", "0:2", "1"])
+        self.assertEqual([gpu["split"] for gpu in gpus], [True, False, False, False, False])
+        self.assertEqual([gpu["index"] for gpu in gpus], [0, None, None, None, 1])
+        self.assertEqual([gpu["uuid"] for gpu in gpus[1:4]], self.uuids())
+        self.assertEqual(gpus[1]["name"], "NVIDIA H200 MIG 3g.71gb")
+        self.assertEqual(gpus[1]["mig"], {"parent": gpus[0]["uuid"], "gpu_instance": self.instance("3g.71gb")["id"],
+                                          "compute_instance": 0, "profile": "3g.71gb"})
+        self.assertEqual(gpus[1]["memory"]["total"], self.instance("3g.71gb")["memory"])
+        for name in ("0:2", gpus[3]["uuid"], gpus[3]["uuid"][:12]):
+            self.assertEqual(self.gpu(name)["number"], "0:2")
+        self.assertEqual(len(self.request("GET", "/v1/health").json()["gpus"]), 2)
+        self.assertEqual([d["index"] for d in self.request("GET", "/v1/devices").json()["devices"]], [0, 1])
         self.change("apply", [], ["0"], enabled=False, forget=True)
-        until("the second has the other", lambda: self.job(ids[1])["state"] == "running")
+        self.assertEqual([gpu["number"] for gpu in self.gpus_now()], ["0", "1"])
+
+    def test_a_limit_is_held_where_memory_of_the_instance_is_allocated(self):
+        self.apply("2x1g.18gb")
+        total = self.gpu("0:1")["memory"]["total"]
+        half = total // 2
+        over = self.load(half + 64 * MIB, "--json") + "; echo status $?; echo $CUDA_VISIBLE_DEVICES"
+        self.start("greedy", over, gpus=["0:1"], memory="50%")
+        self.assertEqual(self.wait("greedy")["state"], "finished")
+        self.assertIn("status 3", self.log("greedy"))
+        self.assertIn(self.uuids()[1], self.log("greedy"))
+        self.assertEqual(self.job("greedy")["memory"]["limit"], half)
+        self.assertEqual(self.job("greedy")["gpus"], [self.uuids()[1]])
+        self.assertNotIn("hard_limit", self.kinds())
+        self.start("modest", self.load(half // 2, "--hold", "1h"), gpus=["0:1"], memory="50%")
+        self.holds(self.job("modest")["id"], "0:1")
+        self.assertEqual(self.gpu("0:0")["processes"], [])
+        self.assertEqual(self.gpu("0")["processes"], [])
+        self.assertEqual(self.job("modest")["state"], "running")
+        self.assertEqual(self.job("modest")["unshimmed"], [])
+
+    def test_the_guard_ends_what_passes_its_limit_without_the_library(self):
+        self.apply("2x1g.18gb")
+        self.start("greedy", self.load("300MiB", "--hold", "1h"), gpus=["0:0"], memory="256MiB", preload=False)
+        self.start("beside", self.load("64MiB", "--hold", "1h"), gpus=["0:1"], memory="256MiB", preload=False)
+        ended = self.wait("greedy")
+        self.assertEqual((ended["state"], ended["reason"]), ("killed", "memory_limit"))
+        self.assertIn("GPU 0:0", ended["reason_detail"])
+        self.assertEqual(self.kinds().count("hard_limit"), 1)
+        self.assertEqual(self.job("beside")["state"], "running")
+
+    def test_a_limit_is_not_more_than_the_instance_has(self):
+        self.apply("1g.18gb")
+        total = self.gpu("0:0")["memory"]["total"]
+        self.assertIn("than GPU 0:0 has", self.refused(422, gpus=["0:0"], memory=total + MIB)["message"])
+
+    def test_the_queue_gives_jobs_an_instance_each_and_nobody_the_gpu_that_is_split(self):
+        self.apply("2x1g.18gb")
+        small = [self.submit(gpus={"count": 1, "model": "1g.18gb"}) for _ in range(3)]
+        for job in small[:2]:
+            self.becomes(job, "running")
+        self.assertEqual(sorted(self.job(small[0])["gpus"] + self.job(small[1])["gpus"]), sorted(self.uuids()))
+        any_one = [self.submit(gpus={"count": 1}) for _ in range(2)]
+        whole = self.gpu("1")["uuid"]
+        until("the first has the whole GPU", lambda: self.job(any_one[0])["gpus"] == [whole])
+        self.assertEqual((self.job(any_one[1])["state"], self.job(small[2])["state"]), ("queued", "queued"))
+        self.assertEqual([self.queue_gpu(uuid)["state"] for uuid in (self.gpu("0")["uuid"], self.uuids()[0], whole)],
+                         ["split", "allocated", "allocated"])
+        self.request("POST", f"/v1/jobs/{small[0]}/cancel")
+        self.becomes(small[2], "running")
+        self.assertEqual(self.job(small[2])["gpus"], self.job(small[0])["gpus"])
+        # Another one again, and the queue has a whole GPU for who waits.
+        for job in small[1:]:
+            self.request("POST", f"/v1/jobs/{job}/cancel")
+        until("the other has an instance", lambda: self.job(any_one[1])["state"] == "running")
+
+    def test_what_a_gpu_has_more_of_is_given_whole(self):
+        self.apply("1g.18gb")
+        memory = self.gpu("0:0")["memory"]["total"]
+        jobs = [self.submit(gpus={"count": 1, "model": "H200"}), self.submit(gpus={"count": 1, "free_memory": memory + MIB})]
+        self.becomes(jobs[0], "running")
+        self.assertEqual(self.job(jobs[0])["gpus"], [self.gpu("1")["uuid"]])
+        self.assertEqual(self.job(jobs[1])["state"], "queued")
+        self.assertEqual(self.queue_gpu(self.uuids()[0])["state"], "idle")
+
+    def test_one_instance_a_job_and_none_shared_suspended_or_moved(self):
+        self.apply("2x1g.18gb")
+        self.assertIn("one instance", self.refused(409, gpus=["0:0", "0:1"])["message"])
+        self.assertIn("one instance", self.refused(409, gpus=["1", "0:1"])["message"])
+        self.assertIn("0:0 (1g.18gb", self.refused(409, gpus=["0"])["message"])
+        self.assertIn("cannot be shared", self.refused(501, gpus=["0:0"], share=True, memory="1GiB")["message"])
+        self.assertIn("whole GPUs", self.refused(501, gpus=["0:0"], mps=True)["message"])
+        self.assertIn("one instance", self.submit(status=409, gpus={"devices": ["0:0", "0:1"]})["message"])
+        self.assertIn("instances (MIG) count as GPUs", self.submit(status=422, gpus={"count": 3})["hint"])
+        self.start("there", "exec sleep 1000", gpus=["0:0"])
+        self.becomes("there", "running")
+        for order, body in (("suspend", None), ("move", {"gpu": "1"})):
+            answer = self.request("POST", f"/v1/jobs/there/{order}", body)
+            self.assertEqual((answer.status, answer.code()), (501, "not_supported"), answer.body)
+            self.assertIn("instance", answer.json()["error"]["message"])
+        self.start("whole", "exec sleep 1000", gpus=["1"])
+        self.becomes("whole", "running")
+        self.assertEqual(self.request("POST", "/v1/jobs/whole/move", {"gpu": "0:1"}).status, 501)
+
+    def test_a_job_keeps_its_instance_and_is_named_to_who_wants_to_change_it(self):
+        self.apply("1g.18gb", "3g.71gb")
+        small = self.instance("1g.18gb")["compute"][0]["uuid"]
+        job = self.start("idle", "exec sleep 1000", gpus=[small])  # uses no CUDA yet
+        self.becomes("idle", "running")
+        answer = self.change("apply", ["7g.141gb"], ["0"])
+        self.assertEqual((answer.status, answer.code()), (409, "conflict"), answer.body)
+        self.assertIn(f"job {job} 'idle' has {small}", answer.json()["error"]["message"])
+        self.assertEqual(self.change("apply", [], ["0"], enabled=False).status, 409)
+        whole = self.start("whole", "exec sleep 1000", gpus=["1"])
+        self.becomes("whole", "running")
+        self.assertIn(f"job {whole} 'whole'", self.change("apply", ["7g.141gb"], ["1"]).json()["error"]["message"])
+        self.apply("1g.18gb", "2g.35gb")  # it may stay
+        self.assertIn(small, self.uuids())
+        self.request("DELETE", "/v1/jobs/idle")
+        self.wait("idle")
+        self.apply("7g.141gb")
+
+    def test_a_job_waits_for_an_instance_that_somebody_cleared(self):
+        self.apply("1g.18gb")
+        uuid = self.uuids()[0]
+        job = self.submit(gpus={"devices": [uuid]}, hold=True)
+        self.assertEqual(self.change("apply", [], ["0"]).status, 200)
+        self.request("POST", f"/v1/jobs/{job}/release")
+        until("it is said why it waits", lambda: "not here now" in (self.job(job)["reason_detail"] or ""))
+        self.assertEqual((self.job(job)["state"], self.job(job)["reason"]), ("queued", "resources"))
+        self.assertEqual(self.request("GET", f"/v1/gpus/{uuid}").status, 404)
+        self.apply("1g.18gb")  # at the same place: it has the same name
+        self.becomes(job, "running")
+        self.assertEqual(self.job(job)["gpus"], [uuid])
+
+    def test_what_a_reset_takes_is_no_gpu_that_was_lost(self):
+        self.apply("1g.18gb")
+        uuid = self.uuids()[0]
+        self.inject("reset", "--gpu", "0")
+        until("it is made again", lambda: "mig_restored" in self.kinds())
+        until("it is a device again", lambda: uuid in [gpu["uuid"] for gpu in self.gpus_now()])
+        self.assertNotIn("gpu_lost", self.kinds())
+
+    def test_a_daemon_that_is_killed_finds_the_job_in_its_instance(self):
+        self.apply("2x1g.18gb")
+        job = self.start("stays", self.load("200MiB", "--hold", "1h"), gpus=["0:1"], memory="512MiB")
+        self.holds(job, "0:1")
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        self.holds(job, "0:1")
+        self.assertEqual(self.job("stays")["state"], "running")
+        self.assertEqual(self.job("stays")["gpus"], [self.uuids()[1]])
+        self.assertEqual(self.job("stays")["unshimmed"], [])
+        self.assertEqual(self.change("apply", [], ["0"], enabled=False).status, 409)
+        self.assertEqual(self.queue_gpu(self.uuids()[1])["jobs"], [job])
+
+    def test_metrics_have_the_labels_of_dcgm_exporter(self):
+        self.apply("1g.18gb")
+        uuid, parent, part = self.uuids()[0], self.gpu("0")["uuid"], self.instance("1g.18gb")
+        job = self.start("there", self.load("64MiB", "--hold", "1h"), gpus=[uuid], memory="512MiB")
+        self.holds(job, uuid)
+        text = self.request("GET", "/metrics").body.decode()
+        rows = [line for line in text.splitlines() if line.startswith("DCGM_FI_DEV_FB_USED{") and f'UUID="{parent}"' in line]
+        self.assertEqual(len(rows), 1, rows)
+        self.assertIn(f'GPU_I_PROFILE="1g.18gb",GPU_I_ID="{part["id"]}"', rows[0])
+        used = [line for line in text.splitlines() if line.startswith("gpuman_job_memory_used_bytes{") and f'uuid="{uuid}"' in line]
+        self.assertEqual(len(used), 1, text)
+        self.assertIn('gpu="0:0"', used[0])
+        self.assertGreaterEqual(float(used[0].split()[-1]), 64 * MIB)
+
+
+class UnhealthyTest(InstanceCase):
+    def test_a_fault_and_a_drain_of_the_gpu_are_its_instances_too(self):
+        self.apply("2x1g.18gb")
+        uuid = self.uuids()[0]
+        self.request("PATCH", "/v1/queue/settings", {"drain": ["0"]})
+        until("it is drained", lambda: self.queue_gpu(uuid)["state"] == "drained")
+        self.request("PATCH", "/v1/queue/settings", {"undrain": ["0"]})
+        until("it is not", lambda: self.queue_gpu(uuid)["state"] == "idle")
+        self.start("there", self.load("64MiB", "--hold", "1h"), gpus=[uuid])
+        self.holds(self.job("there")["id"], uuid)
+        self.inject("xid", "79", "--gpu", "0")
+        until("its GPU is unhealthy", lambda: self.gpu(uuid)["health"]["state"] == "unhealthy")
+        until("nothing more is given", lambda: self.queue_gpu(self.uuids()[1])["state"] == "drained")
+        until("the job is told", lambda: any("Xid 79" in note for note in [self.log("there")]))
 
 
 class CommandTest(MigCase):
@@ -230,6 +432,22 @@ class CommandTest(MigCase):
         self.assertIn("gpuman mig clear --gpu 0 --disable", refused.json()["error"]["hint"])
         self.start("beside", "true", gpus=["1"])
         self.assertEqual(self.wait("beside")["state"], "finished")
+
+    def test_the_commands_know_instances_by_their_number(self):
+        self.gpuman("mig", "apply", "--gpu", "0", "2x1g.18gb")
+        self.assertIn("0:1", self.gpuman("status"))
+        self.assertIn("NVIDIA H200 MIG 1g.18gb", self.gpuman("gpu", "show", "0:1"))
+        self.assertIn("0:1", self.gpuman("info"))
+        self.gpuman("run", "--tag", "named", "--gpu", "0:1", "--wait", "--", "true")
+        self.assertEqual(self.job("named")["gpus"], [self.uuids()[1]])
+        self.gpuman("gpu", "restrict", "0:0")
+        states = {gpu["number"]: gpu["state"] for gpu in self.request("GET", "/v1/queue/info").json()["gpus"]}
+        self.assertEqual((states["0:0"], states["0:1"], states["1"]), ("restricted", "idle", "idle"))
+        self.gpuman("gpu", "allow", "0")
+        self.gpuman("gpu", "restrict", "0")
+        states = {gpu["number"]: gpu["state"] for gpu in self.request("GET", "/v1/queue/info").json()["gpus"]}
+        self.assertEqual((states["0:0"], states["0:1"], states["1"]), ("restricted", "restricted", "idle"))
+        self.gpuman("gpu", "allow", "all")
 
     def test_the_commands_lead_from_a_whole_gpu_there_and_back(self):
         self.assertIn("3g.71gb", self.gpuman("mig", "profiles", "--gpu", "0"))

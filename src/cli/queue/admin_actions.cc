@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "api/queue_client.h"
 #include "api/queue_json.h"
@@ -84,6 +85,38 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
 
 // --- gpu
 
+bool IsMeant(const std::string& name, const api::QueueGpu& gpu, const api::QueueInfo& info) {
+  if (api::NumberOf(gpu) == name || gpu.uuid.starts_with(name)) return true;
+  if (!gpu.mig) return false;
+  // An instance, by its GPU.
+  return std::any_of(info.gpus.begin(), info.gpus.end(), [&](const api::QueueGpu& other) {
+    return other.uuid == gpu.mig->parent && IsMeant(name, other, info);
+  });
+}
+
+// What is allowed when these are as well, or are not any more. A GPU in the list is there with all of its
+// instances, so that those to come are allowed, too. `known`: the names that fit something.
+std::vector<std::string> AllowedAfter(const api::QueueInfo& info, const std::vector<std::string>& named,
+                                      bool restrict_them, std::set<std::string>& known) {
+  const auto& before = info.settings.allowed;
+  const auto was = [&](const std::string& uuid) {
+    return !before || std::find(before->begin(), before->end(), uuid) != before->end();
+  };
+  std::set<std::string> allowed, in_part;
+  for (const auto& gpu : info.gpus) {
+    bool is_allowed = was(gpu.uuid) || (gpu.mig && was(gpu.mig->parent));
+    for (const auto& name : named) {
+      if (!IsMeant(name, gpu, info)) continue;
+      is_allowed = !restrict_them;
+      known.insert(name);
+    }
+    if (is_allowed) allowed.insert(gpu.uuid);
+    if (!is_allowed && gpu.mig) in_part.insert(gpu.mig->parent);
+  }
+  for (const auto& uuid : in_part) allowed.erase(uuid);
+  return {allowed.begin(), allowed.end()};
+}
+
 Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   api::QueueSettingsUpdate update;
@@ -100,21 +133,10 @@ Result<int> SetAllowed(Session& session, const Words& words, bool restrict_them)
       named.insert(named.end(), some.begin(), some.end());
     }
     // "allow" adds to what is allowed, "restrict" takes away from it; the daemon knows which names there are.
-    auto& allowed = update.allowed.emplace();
-    for (const auto& gpu : info.gpus) {
-      const auto& before = info.settings.allowed;
-      bool is_allowed = !before || std::find(before->begin(), before->end(), gpu.uuid) != before->end();
-      for (auto& name : named) {
-        const bool meant = !name.empty() &&
-                           ((gpu.index && std::to_string(*gpu.index) == name) || gpu.uuid.starts_with(name));
-        if (!meant) continue;
-        is_allowed = !restrict_them;
-        name.clear();
-      }
-      if (is_allowed) allowed.push_back(gpu.uuid);
-    }
+    std::set<std::string> known;
+    const auto& allowed = update.allowed.emplace(AllowedAfter(info, named, restrict_them, known));
     for (const auto& name : named)
-      if (!name.empty())
+      if (!known.contains(name))
         return base::Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", name),
                           "gpuman info shows them");
     if (allowed.size() == info.gpus.size()) {

@@ -38,8 +38,7 @@ Result<int> ShowGpus(Session& session, const Words&) {
   const auto& allowed = info.settings.allowed;
   for (const auto& gpu : info.gpus) {
     const bool free = gpu.jobs.empty() && (gpu.state == "idle" || gpu.state == "restricted");
-    std::string line = fmt::format("{}\t{}", gpu.index ? std::to_string(*gpu.index) : gpu.uuid,
-                                   free ? "available" : "in_use");
+    std::string line = fmt::format("{}\t{}", gpu.number.value_or(gpu.uuid), free ? "available" : "in_use");
     if (allowed && std::find(allowed->begin(), allowed->end(), gpu.uuid) == allowed->end())
       line += "\trestricted";
     if (gpu.state == "unmanaged") line += "\tUnmanaged";
@@ -139,7 +138,7 @@ Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, co
   std::string missing;
   for (const auto& name : names) {
     const auto it = std::find_if(info.gpus.begin(), info.gpus.end(), [&](const auto& gpu) {
-      return (gpu.index && std::to_string(*gpu.index) == name) || gpu.uuid == name;
+      return api::NumberOf(gpu) == name || gpu.uuid == name;
     });
     if (it != info.gpus.end())
       uuids.push_back(it->uuid);

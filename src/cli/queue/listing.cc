@@ -202,7 +202,7 @@ api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gp
   for (const auto& uuid : job.gpus) {
     const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
     row.gpus += row.gpus.empty() ? "" : ",";
-    row.gpus += it != gpus.end() && it->index ? std::to_string(*it->index) : uuid.substr(0, 12);
+    row.gpus += it != gpus.end() ? api::NumberOf(*it) : uuid.substr(0, 12);
   }
   row.gpus_asked = static_cast<int>(job.gpus.size());
   if (!job.queue) return row;

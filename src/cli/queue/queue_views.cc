@@ -14,7 +14,7 @@ namespace gpuman::cli::queue {
 namespace {
 
 std::string IndexOf(const api::QueueGpu& gpu) {
-  return gpu.index ? std::to_string(*gpu.index) : gpu.uuid.substr(0, 12);
+  return gpu.number || gpu.index ? api::NumberOf(gpu) : gpu.uuid.substr(0, 12);
 }
 
 std::string JobsOf(const api::QueueGpu& gpu) {

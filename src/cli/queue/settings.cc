@@ -222,7 +222,7 @@ void AddGpuman(Options& table, SubmitSettings& s) {
   table.insert(
       table.end(),
       {{"-n,--name,--tag,--job-name", "NAME", "Its tag (default: job-ID)", Text(job.name)},
-       {"--gpu", "GPU", "Exactly this GPU, by index or UUID; repeat for more", Devices(s)},
+       {"--gpu", "GPU", "Exactly this GPU, by index or UUID, or instance (0:1); repeat for more", Devices(s)},
        {"--gpu-model", "TEXT", "Only GPUs whose name has this in it: h200", Text(job.gpus.model)},
        {"--gpu-free", "SIZE", "Only GPUs with so much free memory", Size(job.gpus.free_memory)},
        {"--share", "", "Share its GPUs with other jobs that do; needs --memory", Flag(job.share)},

@@ -47,7 +47,7 @@ std::string GpuNames(const std::vector<std::string>& uuids, const std::vector<ap
   for (const auto& uuid : uuids) {
     const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
     text += text.empty() ? "" : ",";
-    text += it != gpus.end() && it->index ? std::to_string(*it->index) : uuid.substr(0, 12);
+    text += it != gpus.end() ? api::NumberOf(*it) : uuid.substr(0, 12);
   }
   return text;
 }

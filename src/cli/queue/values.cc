@@ -336,17 +336,32 @@ base::Result<std::vector<std::string>> ParseJobs(std::string_view text) {
   return jobs;
 }
 
+namespace {
+
+// "0:1": MIG device 1 of GPU 0.
+bool IsInstanceNumber(std::string_view text) {
+  const auto colon = text.find(':');
+  const auto is_number = [](std::string_view part) {
+    return !part.empty() && part.size() < 5 &&
+           std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+  };
+  return colon != std::string_view::npos && is_number(text.substr(0, colon)) &&
+         is_number(text.substr(colon + 1));
+}
+
+}  // namespace
+
 base::Result<std::vector<std::string>> ParseGpus(std::string_view text) {
   GPUMAN_ASSIGN(const auto parts, SplitList(text));
   std::vector<std::string> gpus;
   for (const auto& part : parts) {
-    if (part.starts_with("GPU-") || part.starts_with("MIG-")) {
+    if (part.starts_with("GPU-") || part.starts_with("MIG-") || IsInstanceNumber(part)) {
       gpus.push_back(part);
       continue;
     }
     const auto ends = ReadRange(part);
     if (!ends || ends->last < ends->first || ends->last > 1023)
-      return Bad(part, "is no GPU", "indices such as 0,2 or 0-3, or UUIDs");
+      return Bad(part, "is no GPU", "indices such as 0,2 or 0-3, instances such as 0:1, or UUIDs");
     for (int index = ends->first; index <= ends->last; ++index) gpus.push_back(std::to_string(index));
   }
   return gpus;

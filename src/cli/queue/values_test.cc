@@ -78,8 +78,8 @@ TEST_F(Times, OfTheNextDayAreOnTheClockOfThatDay) {
 TEST_F(Times, MayBeOfAnotherZone) {
   const base::TempDir zones;
   const std::string block = std::string("TZif2", 5) + std::string(15, '\0') + std::string(16, '\0') +
-                            std::string("\0\0\0\1\0\0\0\4", 8) +
-                            std::string("\0\0\x7e\x90\0\0", 6) + std::string("JST\0", 4);
+                            std::string("\0\0\0\1\0\0\0\4", 8) + std::string("\0\0\x7e\x90\0\0", 6) +
+                            std::string("JST\0", 4);
   std::ofstream(zones.path() / "East") << block << block << "\nJST-9\n";
   ::setenv("TZDIR", zones.path().c_str(), 1);
   EXPECT_EQ(*ParseTimeIn("East", "2026-12-01T08:00", now_), Utc("2026-11-30T23:00:00.000Z"));
@@ -168,7 +168,11 @@ TEST(Lists, SpellOutRanges) {
   EXPECT_FALSE(ParseJobs("1-999999"));
   EXPECT_THAT(*ParseGpus("0-2,5"), ElementsAre("0", "1", "2", "5"));
   EXPECT_THAT(*ParseGpus("GPU-12-ab"), ElementsAre("GPU-12-ab"));
+  EXPECT_THAT(*ParseGpus("0:1,1:0"), ElementsAre("0:1", "1:0"));
   EXPECT_FALSE(ParseGpus("x"));
+  EXPECT_FALSE(ParseGpus("0:"));
+  EXPECT_FALSE(ParseGpus(":1"));
+  EXPECT_FALSE(ParseGpus("0:1:2"));
   EXPECT_EQ(ParseWarning("TERM@90s")->before, base::Millis(90'000));
   EXPECT_EQ(ParseWarning("60s")->signal, "USR1");
   EXPECT_FALSE(ParseWarning("KILL@60s"));

@@ -39,6 +39,7 @@ api::HealthReport HealthReportOf(const HealthMonitors& monitors,
                                  const std::map<std::string, guard::GpuStatus>& gpus) {
   api::HealthReport report;
   for (const auto& [uuid, status] : gpus) {
+    if (status.gpu.mig) continue;
     api::GpuHealth view{static_cast<int>(status.gpu.index), uuid, status.gpu.name, {}, "none", "", {}};
     Fill(view, monitors.Find(uuid), status.sample);
     report.gpus.push_back(std::move(view));

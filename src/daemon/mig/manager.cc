@@ -63,10 +63,11 @@ void MigManager::Plan(std::vector<MigOrder> orders, Answer then) {
               [plans, then = std::move(then)] { then(std::move(*plans)); });
 }
 
-void MigManager::Apply(std::vector<MigOrder> orders, bool forget, Answer then) {
+void MigManager::Apply(std::vector<MigOrder> orders, MigHolders holders, bool forget, Answer then) {
   const auto done = std::make_shared<base::Result<std::vector<MigOutcome>>>();  // as above
   ++applying_;
-  thread_.Run([done, orders = std::move(orders)] { *done = ApplyOrders(orders); },
+  thread_.Run([done, orders = std::move(orders),
+               holders = std::move(holders)] { *done = ApplyOrders(orders, holders); },
               [this, done, forget, then = std::move(then)] {
                 --applying_;
                 if (!*done) return then(std::move(*done));
@@ -106,11 +107,6 @@ void MigManager::Keep(std::vector<MigOutcome> outcomes, bool forget, Answer then
 const mig::Wanted* MigManager::WantedOf(const std::string& uuid) const {
   const auto it = wanted_.find(uuid);
   return it == wanted_.end() ? nullptr : &it->second;
-}
-
-bool MigManager::IsSplit(const std::string& uuid) const {
-  const auto it = split_.find(uuid);
-  return it != split_.end() && it->second;
 }
 
 void MigManager::Check() {

@@ -40,16 +40,15 @@ class MigManager {
   void SetPeriod(base::Millis period);
   void OnInventory() { Check(); }
   void Stop() { thread_.Stop(); }
-  // Whether it is in MIG mode, as far as is known: such a GPU takes no program as a whole.
-  bool IsSplit(const std::string& uuid) const;
   bool has_looked() const { return has_looked_; }
   bool left_a_thread() const { return thread_.left_a_thread(); }
 
   void Look(std::vector<gpu::Gpu> gpus, std::function<void(const std::vector<MigLook>&)> then);
   using Answer = std::function<void(base::Result<std::vector<MigOutcome>>)>;
   void Plan(std::vector<MigOrder> orders, Answer then);
-  // Answers when it is done and what is to be kept up is on the disk. `forget`: nothing is.
-  void Apply(std::vector<MigOrder> orders, bool forget, Answer then);
+  // Answers when it is done and what is to be kept up is on the disk. `forget`: nothing is. Nothing is taken
+  // from `holders`.
+  void Apply(std::vector<MigOrder> orders, MigHolders holders, bool forget, Answer then);
 
   // nullptr: nothing was asked for.
   const mig::Wanted* WantedOf(const std::string& uuid) const;

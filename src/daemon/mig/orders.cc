@@ -78,6 +78,18 @@ bool IsHeldUp(const MigOutcome& outcome) {
   return !outcome.plan.steps.empty() && !outcome.plan.in_the_way.empty();
 }
 
+std::optional<base::Error> WhyHeldUp(const MigOutcome& outcome, const MigHolders& holders) {
+  const auto held = HeldBy(outcome, holders);
+  std::optional<base::Error> error;
+  if (IsHeldUp(outcome)) error = mig::InTheWay(outcome.plan);
+  if (held.empty()) return error;
+  const auto who = fmt::format("{}", fmt::join(held, ", "));
+  if (error) error->message += "; " + who;
+  return error ? error
+               : base::Error{ErrorCode::kConflict, "a job is in the way: " + who,
+                             "end it, or wait: `gpuman gpu drain` keeps new ones away"};
+}
+
 void Carry(const driver::Nvml& nvml, MigOutcome& outcome) {
   auto applied = mig::Apply(nvml, outcome.gpu.uuid, outcome.wanted);
   if (!applied) {
@@ -104,12 +116,30 @@ base::Result<std::vector<MigOutcome>> PlanOrders(const std::vector<MigOrder>& or
   return Plan(*nvml, orders);
 }
 
-base::Result<std::vector<MigOutcome>> ApplyOrders(const std::vector<MigOrder>& orders) {
+std::vector<std::string> HeldBy(const MigOutcome& outcome, const MigHolders& holders) {
+  std::set<std::string> held;
+  const auto add = [&](const std::string& uuid) {
+    const auto holder = holders.find(uuid);
+    if (holder != holders.end()) held.insert(fmt::format("{} has {}", holder->second, uuid));
+  };
+  for (const auto& step : outcome.plan.steps) {
+    const bool is_mode = step.kind == mig::StepKind::kEnable || step.kind == mig::StepKind::kDisable;
+    if (is_mode) add(outcome.gpu.uuid);
+    if (step.kind != mig::StepKind::kDestroyCompute) continue;
+    for (const auto& instance : outcome.before.instances)
+      for (const auto& compute : instance.compute)
+        if (instance.id == step.instance && compute.id == step.compute) add(compute.uuid);
+  }
+  return {held.begin(), held.end()};
+}
+
+base::Result<std::vector<MigOutcome>> ApplyOrders(const std::vector<MigOrder>& orders,
+                                                  const MigHolders& holders) {
   GPUMAN_ASSIGN(const auto nvml, Load());
   GPUMAN_ASSIGN(auto outcomes, Plan(*nvml, orders));
   bool may = true;
   for (auto& outcome : outcomes) {
-    if (!outcome.error && IsHeldUp(outcome)) outcome.error = mig::InTheWay(outcome.plan);
+    if (!outcome.error) outcome.error = WhyHeldUp(outcome, holders);
     may = may && !outcome.error;
   }
   for (auto& outcome : outcomes) {

@@ -35,6 +35,10 @@ struct MigOutcome {
   std::optional<base::Error> error;
 };
 
+// Who has which device, by UUID: "job 3 'train'". A job has its device from before its first CUDA call until
+// after its last.
+using MigHolders = std::map<std::string, std::string>;
+
 std::vector<MigLook> LookAt(const std::vector<gpu::Gpu>& gpus);
 
 // For the orders that are for their GPUs. An error where the orders contradict each other or nothing can be
@@ -43,7 +47,11 @@ base::Result<std::vector<MigOutcome>> PlanOrders(const std::vector<MigOrder>& or
 
 // The same, and does it: nothing where one of them cannot be done; else one after the other, up to the first
 // that fails.
-base::Result<std::vector<MigOutcome>> ApplyOrders(const std::vector<MigOrder>& orders);
+base::Result<std::vector<MigOutcome>> ApplyOrders(const std::vector<MigOrder>& orders,
+                                                  const MigHolders& holders);
+
+// Those who have what goes with the plan; pure.
+std::vector<std::string> HeldBy(const MigOutcome& outcome, const MigHolders& holders);
 
 struct MigCheck {
   std::map<std::string, bool> split;  // by UUID: in MIG mode; those of which the driver tells

@@ -100,6 +100,7 @@ api::MpsReport MpsReportOf(const MpsManager& manager, const MpsSurroundings& aro
   if (const auto program = manager.Program()) report.program = program->string();
   report.notes = std::move(notes);
   for (const auto& [uuid, status] : around.gpus) {
+    if (status.gpu.mig) continue;
     api::MpsGpu view;
     view.index = static_cast<int>(status.gpu.index);
     view.uuid = uuid;

@@ -42,8 +42,8 @@ class DispatcherHost {
   virtual const gpu::Inventory& GpuInventory() = 0;
   virtual const std::map<std::string, guard::GpuStatus>& GpuStatuses() = 0;
   virtual base::Bytes ReserveOf(const std::string& gpu) = 0;
-  // Unhealthy, or split into instances.
-  virtual bool IsOutOfUse(const std::string& gpu) = 0;
+  // Unhealthy (or a part of a GPU that is), or split into instances.
+  virtual bool IsOutOfUse(const gpu::Gpu& gpu) = 0;
   virtual std::string NameOfUser(uid_t uid) = 0;
   virtual const std::set<std::string>& ProtectedNames() = 0;
   // It is off its GPU because another job needed the place, also where an earlier daemon took it off.

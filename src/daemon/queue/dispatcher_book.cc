@@ -74,7 +74,9 @@ queue::Request Dispatcher::RequestOfRun(const jobs::Job& job) const {
   request.priority = job.priority;
   request.gpus.devices = GpusOfRun(job);
   request.gpus.count = static_cast<int>(request.gpus.devices.size());
-  if (!job.memory || request.gpus.devices.empty()) return request;
+  const auto& devices = request.gpus.devices;
+  const bool in_instance = std::any_of(devices.begin(), devices.end(), gpu::IsInstance);  // not to be joined
+  if (!job.memory || devices.empty() || in_instance) return request;
   base::Bytes least{UINT64_MAX};
   for (const auto& gpu : host_.GpuInventory().gpus)
     if (std::count(request.gpus.devices.begin(), request.gpus.devices.end(), gpu.uuid) > 0)
@@ -114,7 +116,9 @@ void Dispatcher::PutActive(const jobs::Job& job) {
   }
   const bool stops = job.state == jobs::JobState::kStopping;
   if (stops && active.row.phase == queue::Phase::kRunning) active.row.phase = queue::Phase::kLeaving;
-  active.row.suspendable = job.queued && job.state == jobs::JobState::kRunning && !active.unsuspendable;
+  const bool in_instance = std::any_of(active.row.gpus.begin(), active.row.gpus.end(), gpu::IsInstance);
+  active.row.suspendable =
+      job.queued && job.state == jobs::JobState::kRunning && !active.unsuspendable && !in_instance;
   active.row.movable = active.row.suspendable && active.row.gpus.size() == 1;
   Refresh(active);
 }
@@ -179,8 +183,17 @@ void Dispatcher::OnInventory() {
     gpu.uuid = known.uuid;
     gpu.model = known.name;
     gpu.memory = known.memory - host_.ReserveOf(known.uuid);
-    gpu.restricted = state_.allowed && !state_.allowed->contains(known.uuid);
-    gpu.drained = state_.drained.contains(known.uuid) || host_.IsOutOfUse(known.uuid);
+    if (known.mig) {
+      gpu.instance = known.mig->number;
+      gpu.profile = known.mig->profile;
+    }
+    // What holds for a GPU holds for its instances.
+    const auto names = [&](const std::set<std::string>& uuids) {
+      return uuids.contains(known.uuid) || (known.mig && uuids.contains(known.mig->parent));
+    };
+    gpu.restricted = state_.allowed && !names(*state_.allowed);
+    gpu.drained = names(state_.drained) || host_.IsOutOfUse(known);
+    gpu.split = known.split;
     const auto use = foreign_.find(known.uuid);
     if (use != foreign_.end()) {
       gpu.foreign = use->second.memory;

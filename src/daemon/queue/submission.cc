@@ -63,7 +63,10 @@ Result<queue::Request> RequestFrom(const api::Submission& asked, const Submissio
   request.device_profile = asked.device_profile.value_or("");
   GPUMAN_ASSIGN(request.gpus, GpusOf(asked.gpus, context.inventory));
   request.share = asked.share;
-  GPUMAN_ASSIGN(request.memory, OnEachGpu(asked.memory, request.gpus, context.inventory));
+  GPUMAN_TRY(CheckQueuedSharing(request, context.inventory));
+  GPUMAN_ASSIGN(request.memory,
+                OnEachGpu(asked.memory, request.gpus,
+                          asked.share ? gpu::WithoutInstances(context.inventory) : context.inventory));
   request.host_memory = asked.host_memory;
   request.cpus = asked.cpus.value_or(0);
   request.time_limit = asked.time_limit;
@@ -160,12 +163,18 @@ Result<std::optional<base::Bytes>> OnEachGpu(const std::optional<base::SizeSpec>
   if (!size->IsRelative()) return std::optional(size->bytes);
   std::optional<base::Bytes> least;
   for (const auto& gpu : inventory.gpus) {
+    if (gpu.split) continue;
     const bool named = std::find(gpus.devices.begin(), gpus.devices.end(), gpu.uuid) != gpus.devices.end();
     if (gpus.devices.empty() || named) least = least ? std::min(*least, gpu.memory) : gpu.memory;
   }
   if (!least)
     return Fail(ErrorCode::kUnsatisfiable, "memory: a percentage of a GPU, and there is no GPU here");
   return std::optional(size->Of(*least));
+}
+
+Result<> CheckQueuedSharing(const queue::Request& request, const gpu::Inventory& inventory) {
+  const auto& named = request.gpus.devices;
+  return named.empty() ? Result<>{} : CheckSharing(request.share, named, inventory);
 }
 
 Result<queue::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory) {
@@ -175,6 +184,7 @@ Result<queue::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Invent
   if (!asked.devices.empty()) {
     auto devices = gpu::SelectAll(inventory.gpus, asked.devices);
     if (!devices) return Fail(std::move(devices.error()).In("gpus.devices"));
+    GPUMAN_TRY(gpu::CanBeHad(inventory.gpus, *devices));
     for (const auto& gpu : *devices) gpus.devices.push_back(gpu.uuid);
     gpus.count = static_cast<int>(gpus.devices.size());
   } else if (gpus.count == 0 && (!gpus.model.empty() || asked.free_memory)) {

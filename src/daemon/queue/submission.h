@@ -49,6 +49,8 @@ base::Result<queue::Request> RequestOf(const jobs::Job& job);
 // have.
 jobs::Shared<jobs::Terms> TermsOf(const queue::Request& request, const jobs::Terms& before);
 
+// CheckSharing of the devices that it names; where it names none, none is given that cannot be shared.
+base::Result<> CheckQueuedSharing(const queue::Request& request, const gpu::Inventory& inventory);
 base::Result<queue::GpuRequest> GpusOf(const api::GpuRequest& asked, const gpu::Inventory& inventory);
 base::Result<queue::Dependencies> DependenciesOf(const api::Dependencies& asked, bool auto_cancel,
                                                  const queue::ReferenceLookup& lookup);

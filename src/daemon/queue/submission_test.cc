@@ -155,6 +155,26 @@ TEST_F(SubmissionTest, AJobOnHoldSaysWhoHoldsIt) {
   EXPECT_EQ(prepared.jobs[0].job.reason, "held_by_user");
 }
 
+TEST_F(SubmissionTest, AnInstanceIsAskedForAloneAndUnshared) {
+  inventory.gpus[0].split = true;
+  gpu::Gpu instance{0, "MIG-cccc", "NVIDIA H200 MIG 1g.18gb", "", base::GiB(16)};
+  instance.mig = gpu::Instance{"GPU-aaaa", 0, 1, 0, "1g.18gb"};
+  inventory.gpus.insert(inventory.gpus.begin() + 1, instance);
+  auto& asked = Add();
+  asked.gpus.devices = {"0:0"};
+  asked.memory = base::SizeSpec{{}, 50};
+  EXPECT_EQ(Fine().jobs[0].request.memory, base::GiB(8)) << "a percentage is of the instance";
+  asked.share = true;
+  EXPECT_EQ(Read().error().code, base::ErrorCode::kNotSupported);
+  asked.gpus = {1, {}, {}, {}};
+  EXPECT_EQ(Fine().jobs[0].request.memory, base::GiB(20)) << "of what could be shared";
+  asked.share = false;
+  asked.gpus.devices = {"0:0", "1"};
+  EXPECT_EQ(Read().error().code, base::ErrorCode::kConflict);
+  asked.gpus.devices = {"0"};
+  EXPECT_NE(Read().error().message.find("0:0 (1g.18gb, MIG-cccc)"), std::string::npos);
+}
+
 TEST_F(SubmissionTest, RefusesWhatItCannotMakeSenseOf) {
   Add().gpus.devices = {"7"};
   EXPECT_EQ(Read().error().code, base::ErrorCode::kNotFound);

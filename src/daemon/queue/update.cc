@@ -109,6 +109,7 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
     GPUMAN_ASSIGN(changed.request.memory, OnEachGpu(changed.job.memory, changed.request.gpus, inventory));
   }
   if (update.queue) GPUMAN_TRY(ApplyQueue(*update.queue, inventory, lookup, changed, before));
+  GPUMAN_TRY(CheckQueuedSharing(changed.request, inventory));
   GPUMAN_TRY(queue::Validate(changed.request));
   changed.job.terms = TermsOf(changed.request, before);
   job = std::move(changed);

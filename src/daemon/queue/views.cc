@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "daemon/views.h"
 #include "queue/priority.h"
 
 namespace gpuman::daemon {
@@ -43,6 +44,7 @@ std::string StateOf(const queue::Gpu& gpu, const queue::Snapshot& snapshot, std:
     taken = true;
     shared = shared || snapshot.needs[row.need].share;
   }
+  if (gpu.split) return "split";
   if (gpu.lost || gpu.drained) return "drained";
   if (gpu.restricted) return "restricted";
   if (gpu.unmanaged) return "unmanaged";
@@ -165,7 +167,8 @@ api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard:
   for (std::size_t place = 0; place < look.snapshot.gpus.size(); ++place) {
     const auto& gpu = look.snapshot.gpus[place];
     api::QueueGpu view;
-    view.index = static_cast<int>(gpu.index);
+    view.number = NumberOf(gpu);
+    if (!gpu.instance) view.index = static_cast<int>(gpu.index);
     view.uuid = gpu.uuid;
     view.model = gpu.model;
     view.state = StateOf(gpu, look.snapshot, place);
@@ -177,6 +180,7 @@ api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard:
       view.tags.push_back(job ? job->tag : std::string());
     }
     if (const auto it = statuses.find(gpu.uuid); it != statuses.end()) {
+      view.mig = PartOf(it->second.gpu);
       if (const auto& memory = it->second.sample.memory)
         view.memory = api::MemoryView{memory->total, memory->used, memory->free, memory->reserved};
       for (const auto& process : it->second.processes) {
