@@ -89,6 +89,7 @@ class Service final : private jobs::SupervisorHost,
   const ServiceOptions& options() const { return options_; }
   jobs::Supervisor& jobs() { return *supervisor_; }
   const guard::Guard& guard() const { return *guard_; }
+  const base::ProcessTable& processes() const { return table_; }
   const gpu::Inventory& inventory() const { return guard_->inventory(); }
   EventLog& events() { return *events_; }
   // May this peer? The caller's groups are looked up only when they matter.

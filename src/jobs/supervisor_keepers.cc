@@ -69,6 +69,7 @@ void Supervisor::Discard(Entry& entry) {
 // Whatever state the job was left in: preparing again leaves a prepared directory alone, and starting a
 // keeper finds out whether one is needed.
 void Supervisor::PickUp(Entry& entry) {
+  if (entry.job.attached) return WatchRoot(entry);
   Launch(entry);
   entry.link->Start();
 }
@@ -118,6 +119,7 @@ void Supervisor::Trouble(JobId id, const std::string& what) {
 }
 
 void Supervisor::SendStop(Entry& entry) {
+  if (entry.job.attached) return StopAttached(entry.job.id);
   if (!entry.link) return;
   (void)entry.link->Send(keeper::StopJob{
       {entry.job.reason.value_or("stopped"), entry.job.reason_detail.value_or("")}, {}, entry.job.grace});
