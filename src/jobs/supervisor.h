@@ -100,8 +100,9 @@ class Supervisor {
   void Create(Job job, Done<Job> done);
   // Takes what the process `root` starts, and will start, as a job, until root has ended; itself it is none
   // of it. Its processes are to have AttachedEnvironment. What is left of them when root has ended is ended.
-  // A root that is attached under this tag gives the job that it is already. kAlreadyExists: a job that has
-  // not ended has the tag; kNotFound: there is no such process.
+  // A root that is attached under this tag gives the job that it is already. A job that is ended is over when
+  // its processes are, though its root goes on. kAlreadyExists: a job that has not ended has the tag;
+  // kConflict: root is attached to another job; kNotFound: there is no such process.
   void Attach(Job job, base::ProcessId root, Done<Job> done);
   std::vector<std::string> AttachedEnvironment(const Job& job) const {
     return jobs::AttachedEnvironment(job, options_.launch);
@@ -191,6 +192,7 @@ class Supervisor {
   void WatchRoot(Entry& entry);
   void OnRootEnded(JobId id, bool another_boot);
   void StopAttached(JobId id);
+  void EndAttachedAfter(Entry& entry, base::Millis more);
   void MakeLink(Entry& entry);
   void Launch(Entry& entry);
   void Discard(Entry& entry);

@@ -100,13 +100,22 @@ void Supervisor::OnRootEnded(JobId id, bool another_boot) {
   });
 }
 
-// What waits for them sees their end and ends as well.
+// Its root ends when it sees the end of what it started, or goes on: then the job is over without it.
 void Supervisor::StopAttached(JobId id) {
   Entry& entry = entries_.at(id);
   if (!entry.root) return;
-  (void)Signal(id, SIGTERM);
-  entry.root->After(entry.job.grace.value_or(options_.launch.stop_grace), [self = self_, id] {
-    if (*self && (*self)->entries_.contains(id)) (void)(*self)->Signal(id, SIGKILL);
+  const auto reached = Signal(id, SIGTERM);
+  if (!reached || *reached == 0) return OnRootEnded(id, false);
+  EndAttachedAfter(entry, base::Millis{0});
+}
+
+void Supervisor::EndAttachedAfter(Entry& entry, base::Millis more) {
+  if (!entry.root) return;
+  const auto grace = entry.job.grace.value_or(options_.launch.stop_grace);
+  entry.root->After(grace + more, [self = self_, id = entry.job.id] {
+    if (!*self || !(*self)->entries_.contains(id)) return;
+    (void)(*self)->Signal(id, SIGKILL);
+    (*self)->OnRootEnded(id, false);
   });
 }
 

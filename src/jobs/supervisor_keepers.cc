@@ -6,6 +6,12 @@
 #include "keeper/process_tree.h"
 
 namespace gpuman::jobs {
+namespace {
+
+// The guard comes before us, also where it gives grace.
+constexpr base::Millis kGuardsLead{2000};
+
+}  // namespace
 
 using base::ErrorCode;
 using base::Fail;
@@ -139,6 +145,8 @@ void Supervisor::Announce(JobId id, const keeper::Reason& reason) {
   if (it == entries_.end() || IsEnded(it->second.job)) return;
   // Told first: the signal comes next. A keeper that cannot be told finds the reason in our record.
   if (it->second.link) (void)it->second.link->Send(keeper::AnnounceReason{0, reason, false});
+  // The guard ends its processes, within its grace time.
+  EndAttachedAfter(it->second, kGuardsLead);
   Happen(id, GuardOrdered{reason});
 }
 

@@ -545,9 +545,9 @@ class AttachedJobs : public SupervisorTest {
     ::kill(root_, SIGKILL);
     ::waitpid(std::exchange(root_, 0), nullptr, 0);
   }
-  base::Result<Job> Attach(const std::string& tag, base::ProcessId root) {
+  base::Result<Job> Attach(const std::string& tag, base::ProcessId root, const std::string& command = "") {
     std::optional<base::Result<Job>> answer;
-    Job job = Asked(tag, "");
+    Job job = Asked(tag, command);
     supervisor->Attach(std::move(job), root,
                        [&](base::Result<Job> attached) { answer = std::move(attached); });
     EXPECT_TRUE(Until([&] { return answer.has_value(); }));
@@ -607,10 +607,24 @@ TEST_F(AttachedJobs, AreEndedByAskingAndByForceWhatDoesNotHear) {
   supervisor->Attach(asked, Root("trap \"\" TERM; while :; do sleep 1; done"),
                      [&](const base::Result<Job>& job) { id = job.value().id; });
   ASSERT_TRUE(Until([&] { return id.has_value(); }));
-  const auto removed = Removed(*id);
+  const auto removed = Removed(*id);  // its root waits for what ends, and ends
   ASSERT_TRUE(removed) << removed.error().message;
   EXPECT_EQ(removed->state, JobState::kKilled);
   EXPECT_FALSE(ChildLives());
+}
+
+TEST_F(AttachedJobs, AreOverWhenTheyAreEndedThoughTheirRootGoesOn) {
+  const auto self = base::SelfId();
+  auto asked = Asked("step", "");
+  asked.grace = base::Millis(1);
+  std::optional<JobId> id;
+  supervisor->Attach(asked, self, [&](const base::Result<Job>& job) { id = job.value().id; });
+  ASSERT_TRUE(Until([&] { return id.has_value(); }));
+  const auto root = Root("exec sleep 1000");  // below this process
+  const auto removed = Removed(*id);
+  ASSERT_TRUE(removed) << removed.error().message;
+  EXPECT_FALSE(ChildLives());
+  EXPECT_FALSE(base::IsAlive(root));
 }
 
 TEST_F(AttachedJobs, LeaveNothingBehindThatHasTheirKey) {
@@ -649,7 +663,7 @@ TEST_F(AttachedJobs, CannotBeOfAProcessThatHasEnded) {
 TEST_F(AttachedJobs, AreNotThereWhereTheDiskDoesNotTakeThem) {
   const auto root = Root("exec sleep 1000");
   full_switch->SetFull(true);
-  EXPECT_FALSE(Attach("step", root));
+  EXPECT_FALSE(Attach("step", root, std::string(100'000, 'x')));
   EXPECT_TRUE(supervisor->All().empty());
   full_switch->SetFull(false);
   EXPECT_TRUE(Attach("step", root));

@@ -101,8 +101,7 @@ class AttachTest(DaemonTest):
         self.starter.start("sleep 1000", job["environment"])
         removing = self.m.popen("remove", "step", stdout=subprocess.DEVNULL)
         self.assertGreater(self.starter.status(), 128, "by a signal")
-        self.starter.end()
-        self.assertEqual(removing.wait(), 0)
+        self.assertEqual(removing.wait(), 0, "the starter lives on")
         self.assertEqual(self.request("GET", "/v1/jobs/step").status, 404)
 
     def test_asking_again_gives_the_same_job(self):
