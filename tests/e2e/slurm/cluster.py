@@ -18,6 +18,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "harness"))
 from daemon_case import PATIENCE, until  # noqa: E402
 from machine import ROOT, Machine, build_dir, program  # noqa: E402
 
+CONFIG = """
+[sampling]
+rest = "20ms"
+[share]
+capacity = "222MiB"
+quantum_min = "50ms"
+quantum_max = "200ms"
+idle = "20ms"
+"""
 SHARDS = 4  # a GPU
 GPUS = 2
 
@@ -73,7 +82,7 @@ class SystemMachine(Machine):
 
 class Cluster:
     def __init__(self):
-        self.m = SystemMachine(profile="rtx4050", gpus=GPUS, memory=f"{SHARDS}GiB", config='[sampling]\nrest = "20ms"\n')
+        self.m = SystemMachine(profile="rtx4050", gpus=GPUS, memory=f"{SHARDS}GiB", config=CONFIG)
         self.dir = self.m.dir / "slurm"
         self.dir.mkdir(mode=0o755)
         self.node = socket.gethostname().partition(".")[0]
