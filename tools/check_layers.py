@@ -22,7 +22,7 @@ CAPABILITIES = ("guard", "ledger", "share", "jobs", "queue", "suspend", "device"
                 "notify")
 
 # Capabilities do not see each other's insides; these headers are a capability's public face.
-KEEPER_FACE = tuple("keeper/%s.h" % name for name in ("spec", "journal", "client", "process_tree"))
+KEEPER_FACE = tuple("keeper/%s.h" % name for name in ("spec", "journal", "client", "process_tree", "recovery"))
 
 # Layer: what it may include besides itself. A name is a folder of src/, a name with a slash a file or a
 # folder's beginning.

@@ -11,6 +11,9 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_COMPONENTS_ALL gpuman sim)
+if(TARGET spank_gpuman)
+  list(APPEND CPACK_COMPONENTS_ALL slurm)
+endif()
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -40,13 +43,22 @@ command on a simulated NVIDIA driver (NVML and the CUDA driver API) on
 machines without a GPU, and makes faults in it; gpuman-load is a program
 that uses GPU memory and checks its data.")
 
+# The plugin fits the Slurm that it was built with: it refuses another one's programs.
+set(CPACK_DEBIAN_SLURM_PACKAGE_NAME gpuman-slurm)
+set(CPACK_DEBIAN_SLURM_PACKAGE_SECTION admin)
+set(CPACK_DEBIAN_SLURM_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_SLURM_PACKAGE_RECOMMENDS "gpuman, slurm-client")
+set(CPACK_COMPONENT_SLURM_DESCRIPTION "Limits of GPU memory in Slurm: a SPANK plugin with the options
+--gpuman-mem, --gpuman-soft and --gpuman-share of srun, sbatch and salloc,
+which holds each step, and its shards, by the node's gpumand; and an epilog.")
+
 # What Debian asks of every package.
 set(documents ${CMAKE_CURRENT_BINARY_DIR}/documents)
-foreach(package gpuman gpuman-sim)
-  if(package STREQUAL "gpuman")
-    set(component gpuman)
+foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+  if(component STREQUAL "gpuman")
+    set(package gpuman)
   else()
-    set(component sim)
+    set(package gpuman-${component})
   endif()
   install(FILES ${CMAKE_CURRENT_LIST_DIR}/copyright DESTINATION share/doc/${package} COMPONENT ${component})
   install(FILES ${documents}/changelog.Debian.gz DESTINATION share/doc/${package} COMPONENT ${component})

@@ -10,6 +10,7 @@ namespace gpuman::daemon {
 void AddLiveRoute(http::Router& router);                           // the daemon lives
 void AddViewRoutes(http::Router& router, Service& service);        // version, status, gpus
 void AddJobRoutes(http::Router& router, Service& service);         // jobs and their logs
+void AddAttachRoutes(http::Router& router, Service& service);      // jobs that somebody else started
 void AddHealthRoutes(http::Router& router, Service& service);      // what is wrong with the GPUs
 void AddDeviceRoutes(http::Router& router, Service& service);      // settings of the GPUs
 void AddMetricsRoutes(http::Router& router, Service& service);     // for Prometheus

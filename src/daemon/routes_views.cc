@@ -121,6 +121,7 @@ void AddViewRoutes(http::Router& router, Service& service) {
 void AddAllRoutes(http::Router& router, Service& service) {
   AddViewRoutes(router, service);
   AddJobRoutes(router, service);
+  AddAttachRoutes(router, service);
   AddHealthRoutes(router, service);
   AddDeviceRoutes(router, service);
   AddMetricsRoutes(router, service);

@@ -90,6 +90,7 @@ class Service final : private jobs::SupervisorHost,
   const ServiceOptions& options() const { return options_; }
   jobs::Supervisor& jobs() { return *supervisor_; }
   const guard::Guard& guard() const { return *guard_; }
+  const base::ProcessTable& processes() const { return table_; }
   const gpu::Inventory& inventory() const { return guard_->inventory(); }
   // Without instances: what has settings, health and hardware of its own.
   const gpu::Inventory& whole_gpus() const { return whole_gpus_; }

@@ -25,9 +25,10 @@
 
 namespace gpuman::jobs {
 
-// Queued, held: waits for its start; held until it is released. Finished: status 0. Failed: any other end
-// nobody ordered, or none at all. Cancelled: its owner did not want it any more, started or not. Timeout: its
-// time limit ended it. Killed: gpuman ended it, by a limit, under pressure or because it was asked to.
+// Queued, held: waits for its start; held until it is released. Finished: status 0, or nobody told. Failed:
+// any other end nobody ordered, or none at all. Cancelled: its owner did not want it any more, started or
+// not. Timeout: its time limit ended it. Killed: gpuman ended it, by a limit, under pressure or because it
+// was asked to.
 enum class JobState {
   kQueued,
   kHeld,
@@ -113,6 +114,9 @@ struct Job {
 
   // Of a job of the queue, which is started when the queue says so, on the GPUs that it says.
   bool queued = false;
+  // Somebody else started it: it is what `keeper`, a process of theirs, starts. Its environment holds the key
+  // of its processes alone.
+  bool attached = false;
   Shared<Terms> terms;
   ArrayTask array;
   JobId redo_of;  // the job that this one does again; 0: none

@@ -45,6 +45,35 @@ std::string ExpandFile(std::string_view pattern, const Job& job) {
   return name;
 }
 
+namespace {
+
+// `before`: what the job's processes preload anyway.
+void AddShim(const Job& job, const LaunchSettings& settings, const std::string& before,
+             std::vector<std::string>& environment) {
+  if (!job.preload || settings.shim.empty()) return;
+  environment.push_back("LD_PRELOAD=" + settings.shim.string() + (before.empty() ? "" : ":" + before));
+  environment.push_back("GPUMAN_SHIM_SOCKET=" + settings.shim_socket.string());
+  const bool takes_turns = job.share && !job.mps;  // clients of MPS stay on their GPU
+  if (takes_turns) environment.push_back("GPUMAN_SHIM_EVICTABLE=1");
+  const std::string memory = job.oversubscribe ? "oversubscribe" : takes_turns ? settings.shared_memory : "";
+  if (!memory.empty()) environment.push_back("GPUMAN_SHIM_MEMORY=" + memory);
+}
+
+void AddIdentity(const Job& job, std::vector<std::string>& environment) {
+  environment.push_back(fmt::format("GPUMAN_JOB_ID={}", job.id.value));
+  environment.push_back("GPUMAN_JOB_TAG=" + job.tag);
+}
+
+}  // namespace
+
+std::vector<std::string> AttachedEnvironment(const Job& job, const LaunchSettings& settings) {
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : job.environment.variables()) environment.push_back(name + "=" + value);
+  AddIdentity(job, environment);
+  AddShim(job, settings, "", environment);
+  return environment;
+}
+
 keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   keeper::Spec spec;
   spec.job_id = job.id.value;
@@ -61,8 +90,7 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   for (const auto& [resource, values] : *job.resource_limits)
     spec.limits.push_back({resource, values.first, values.second});
 
-  spec.extra_environment.push_back(fmt::format("GPUMAN_JOB_ID={}", job.id.value));
-  spec.extra_environment.push_back("GPUMAN_JOB_TAG=" + job.tag);
+  AddIdentity(job, spec.extra_environment);
   if (job.array.array.value != 0) {
     spec.extra_environment.push_back(fmt::format("GPUMAN_ARRAY_JOB_ID={}", job.array.array.value));
     spec.extra_environment.push_back(fmt::format("GPUMAN_ARRAY_TASK_ID={}", job.array.task));
@@ -76,20 +104,9 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   }
 
   for (const auto& variable : settings.mps) spec.extra_environment.push_back(variable);
-  if (job.preload && !settings.shim.empty()) {
-    const auto& variables = job.environment.variables();
-    const auto before = variables.find("LD_PRELOAD");
-    const bool some = before != variables.end() && !before->second.empty();
-    spec.extra_environment.push_back("LD_PRELOAD=" + settings.shim.string() +
-                                     (some ? ":" + before->second : ""));
-    spec.extra_environment.push_back("GPUMAN_SHIM_SOCKET=" + settings.shim_socket.string());
-    const bool takes_turns = job.share && !job.mps;  // clients of MPS stay on their GPU
-    if (takes_turns) spec.extra_environment.push_back("GPUMAN_SHIM_EVICTABLE=1");
-    const std::string memory = job.oversubscribe ? "oversubscribe"
-                               : takes_turns     ? settings.shared_memory
-                                                 : "";
-    if (!memory.empty()) spec.extra_environment.push_back("GPUMAN_SHIM_MEMORY=" + memory);
-  }
+  const auto& variables = job.environment.variables();
+  const auto before = variables.find("LD_PRELOAD");
+  AddShim(job, settings, before != variables.end() ? before->second : "", spec.extra_environment);
 
   spec.log.path = LogPath(settings.log_dir, job.id);
   spec.log.size_limit = settings.log_size;

@@ -34,6 +34,10 @@ struct LaunchSettings {
 
 keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings);
 
+// "NAME=value" for the processes of a job that gpuman does not start: who they are, and the shim. LD_PRELOAD
+// is the shim alone.
+std::vector<std::string> AttachedEnvironment(const Job& job, const LaunchSettings& settings);
+
 // The name of a file with its signs replaced: %j the job's id, %A the array's, %a the task, %x the tag, %%.
 std::string ExpandFile(std::string_view pattern, const Job& job);
 

@@ -385,6 +385,27 @@ void OnEvent(Transition& t, const RequeueAsked& asked) {
   t.job.requeue_when_ended = true;
 }
 
+void OnEvent(Transition& t, const RootEnded& ended) {
+  Job& job = t.job;
+  if (!job.attached || IsEnded(job)) return;
+  if (job.state == JobState::kStopping && job.reason) {
+    job.state = job.cancel_wanted ? JobState::kCancelled : OrderedEnd(*job.reason);
+  } else if (ended.another_boot) {
+    job.state = JobState::kFailed;
+    Explain(job, {"reboot", "the machine was started again while the job ran"});
+  } else {
+    job.state = JobState::kFinished;
+    Explain(job, {"status_unknown", "its processes have ended; how, knows who started them"});
+  }
+  job.verdict = job.state;
+  job.ended_at = ended.at;
+  t.changed = true;
+  BackOnGpu(job, ended.at);
+  if (job.started_at) t.run = AccountOf(job, ended.at);
+  t.notices.push_back({"job_" + std::string(ToString(job.state)), Because(job)});
+  if (job.remove_when_ended) t.effects.push_back(Effect::kForget);
+}
+
 void OnEvent(Transition& t, const CannotStart& cannot) {
   Job& job = t.job;
   if (IsEnded(job)) return;

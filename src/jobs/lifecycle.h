@@ -58,6 +58,13 @@ struct CannotStart {
   base::WallTime at;
 };
 
+// What an attached job's root started is gone, with it or by us. `another_boot`: so is the machine's memory
+// of it.
+struct RootEnded {
+  bool another_boot = false;
+  base::WallTime at{};
+};
+
 // The rest happens to jobs of the queue; to a job that is not in a state for it, nothing does.
 
 // A waiting job waits until it is released, and it is released.
@@ -82,8 +89,8 @@ struct RequeueAsked {
   keeper::Reason reason;
 };
 
-using JobEvent = std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, CannotStart, HoldAsked,
-                              ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
+using JobEvent = std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, CannotStart, RootEnded,
+                              HoldAsked, ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
 
 // What is worth telling people: stored, shown by `gpuman events`.
 struct Notice {

@@ -312,6 +312,45 @@ Story Queued(Retries retries = {}) {
   return story;
 }
 
+TEST(Lifecycle, AnAttachedJobEndsWithItsRootAsTheTableSays) {
+  struct Row {
+    const char* what;
+    std::optional<JobEvent> before;
+    bool another_boot;
+    JobState state;
+    const char* reason;
+  };
+  const std::vector<Row> table{
+      {"nobody tells how", {}, false, JobState::kFinished, "status_unknown"},
+      {"the machine did", {}, true, JobState::kFailed, "reboot"},
+      {"by the guard", GuardOrdered{kLimit}, false, JobState::kKilled, "memory_limit"},
+      {"by its owner", CancelAsked{{"cancelled", "by lab1"}, At(1)}, false, JobState::kCancelled,
+       "cancelled"},
+      {"by removing", StopAsked{{"removed", ""}, true, At(1)}, false, JobState::kKilled, "removed"},
+      {"by removing, then a reboot", StopAsked{{"removed", ""}, true, At(1)}, true, JobState::kKilled,
+       "removed"},
+  };
+  for (const Row& row : table) {
+    Story story;
+    story.job.attached = true;
+    story.job.state = JobState::kRunning;
+    story.job.started_at = At(0);
+    if (row.before) story.Happen(*row.before);
+    story.Happen(RootEnded{row.another_boot, At(9)});
+    EXPECT_EQ(story.job.state, row.state) << row.what;
+    EXPECT_EQ(story.job.reason, row.reason) << row.what;
+    EXPECT_EQ(story.job.ended_at, At(9)) << row.what;
+    ASSERT_TRUE(story.last.run) << row.what;
+    EXPECT_EQ(story.last.run->ran, base::Millis(9000)) << row.what;
+    EXPECT_EQ(story.last.effects.size(), story.job.remove_when_ended ? 1 : 0) << row.what;
+    story.Happen(RootEnded{false, At(10)});
+    EXPECT_FALSE(story.last.changed) << "it has ended";
+  }
+  Story other;
+  other.KeeperStarts().Runs().Happen(RootEnded{false, At(9)});
+  EXPECT_EQ(other.job.state, JobState::kRunning) << "of a job that gpuman started nothing follows";
+}
+
 struct Answer {
   const char* what;
   JobState state;

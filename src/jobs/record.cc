@@ -100,6 +100,7 @@ void PutRequest(Json& json, const Job& job, const Job& usual) {
   PutSize(json, "soft", job.soft);
   if (job.grace) json["grace_ms"] = job.grace->count();
   PutUnless(json, "queued", job.queued, usual.queued);
+  PutUnless(json, "attached", job.attached, usual.attached);
   PutUnless(json, "array", job.array.array.value, usual.array.array.value);
   PutUnless(json, "array_task", job.array.task, usual.array.task);
   PutUnless(json, "array_limit", job.array.limit, usual.array.limit);
@@ -175,6 +176,7 @@ void GetRequest(const JsonMembers& json, Job& job) {
   Get(json, "mps", job.mps);
   Get(json, "mps_threads", job.mps_threads);
   Get(json, "queued", job.queued);
+  Get(json, "attached", job.attached);
   Get(json, "array", job.array.array.value);
   Get(json, "array_task", job.array.task);
   Get(json, "array_limit", job.array.limit);

@@ -109,6 +109,7 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
       if (link) link->Stop();
     });
     entries_.at(id).link.reset();
+    entries_.at(id).root.reset();
     if (!ended_now) LeaveRun(entries_.at(id), before);
   }
   host_.OnJobChanged(entries_.at(id).job, entries_.at(id).runtime);

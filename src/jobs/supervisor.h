@@ -28,6 +28,7 @@
 #include "jobs/launch_plan.h"
 #include "jobs/lifecycle.h"
 #include "jobs/outbox.h"
+#include "jobs/root_watch.h"
 #include "jobs/store.h"
 #include "jobs/store_worker.h"
 
@@ -97,6 +98,15 @@ class Supervisor {
 
   // Gives `job` its id and starts it. kAlreadyExists: a job that has not ended has the tag.
   void Create(Job job, Done<Job> done);
+  // Takes what the process `root` starts, and will start, as a job, until root has ended; itself it is none
+  // of it. Its processes are to have AttachedEnvironment. What is left of them when root has ended is ended.
+  // A root that is attached under this tag gives the job that it is already. A job that is ended is over when
+  // its processes are, though its root goes on. kAlreadyExists: a job that has not ended has the tag;
+  // kConflict: root is attached to another job; kNotFound: there is no such process.
+  void Attach(Job job, base::ProcessId root, Done<Job> done);
+  std::vector<std::string> AttachedEnvironment(const Job& job) const {
+    return jobs::AttachedEnvironment(job, options_.launch);
+  }
   // Applies `change` to the settings (limits, priority, restart, grace) and tells the keeper.
   void Update(JobId id, const std::function<void(Job&)>& change, Done<Job> done);
   // Keeps what the daemon knows of the job's way off the GPU, and what is to be sent of that. `done` once it
@@ -153,6 +163,7 @@ class Supervisor {
     Job job;
     Runtime runtime;
     std::shared_ptr<KeeperLink> link;  // shared with its pending operations
+    std::unique_ptr<RootWatch> root;   // of an attached job, instead
     bool stop_in_journal = false;
     bool end_unwritten = false;  // it has ended, and its record says so soon
     std::string settings_in_journal;
@@ -177,6 +188,11 @@ class Supervisor {
   void LeaveRun(Entry& entry, const Job& before);
   // Stores the change that `event` makes to a job that waits, and answers with it; kConflict: it makes none.
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
+  base::Result<> TagIsFree(const std::string& tag) const;
+  void WatchRoot(Entry& entry);
+  void OnRootEnded(JobId id, bool another_boot);
+  void StopAttached(JobId id);
+  void EndAttachedAfter(Entry& entry, base::Millis more);
   void MakeLink(Entry& entry);
   void Launch(Entry& entry);
   void Discard(Entry& entry);

@@ -6,6 +6,12 @@
 #include "keeper/process_tree.h"
 
 namespace gpuman::jobs {
+namespace {
+
+// The guard comes before us, also where it gives grace.
+constexpr base::Millis kGuardsLead{2000};
+
+}  // namespace
 
 using base::ErrorCode;
 using base::Fail;
@@ -69,6 +75,7 @@ void Supervisor::Discard(Entry& entry) {
 // Whatever state the job was left in: preparing again leaves a prepared directory alone, and starting a
 // keeper finds out whether one is needed.
 void Supervisor::PickUp(Entry& entry) {
+  if (entry.job.attached) return WatchRoot(entry);
   Launch(entry);
   entry.link->Start();
 }
@@ -118,6 +125,7 @@ void Supervisor::Trouble(JobId id, const std::string& what) {
 }
 
 void Supervisor::SendStop(Entry& entry) {
+  if (entry.job.attached) return StopAttached(entry.job.id);
   if (!entry.link) return;
   (void)entry.link->Send(keeper::StopJob{
       {entry.job.reason.value_or("stopped"), entry.job.reason_detail.value_or("")}, {}, entry.job.grace});
@@ -137,6 +145,8 @@ void Supervisor::Announce(JobId id, const keeper::Reason& reason) {
   if (it == entries_.end() || IsEnded(it->second.job)) return;
   // Told first: the signal comes next. A keeper that cannot be told finds the reason in our record.
   if (it->second.link) (void)it->second.link->Send(keeper::AnnounceReason{0, reason, false});
+  // The guard ends its processes, within its grace time.
+  EndAttachedAfter(it->second, kGuardsLead);
   Happen(id, GuardOrdered{reason});
 }
 

@@ -15,13 +15,18 @@ base::Error Supervisor::NoSuchJob(std::string_view ref) {
   return {ErrorCode::kNotFound, fmt::format("there is no job {}", ref), "`gpuman status --all` lists them"};
 }
 
-void Supervisor::Create(Job job, Done<Job> done) {
+Result<> Supervisor::TagIsFree(const std::string& tag) const {
   for (const auto& [id, entry] : entries_)
-    if (entry.job.tag == job.tag && !IsEnded(entry.job))
-      return done(Fail(ErrorCode::kAlreadyExists,
-                       fmt::format("the tag {} is taken by job {}, which is {}", job.tag, id.value,
-                                   ToString(entry.job.state)),
-                       "choose another tag, or `gpuman remove` that job first"));
+    if (entry.job.tag == tag && !IsEnded(entry.job))
+      return Fail(
+          ErrorCode::kAlreadyExists,
+          fmt::format("the tag {} is taken by job {}, which is {}", tag, id.value, ToString(entry.job.state)),
+          "choose another tag, or `gpuman remove` that job first");
+  return {};
+}
+
+void Supervisor::Create(Job job, Done<Job> done) {
+  if (auto tag_is_free = TagIsFree(job.tag); !tag_is_free) return done(Fail(tag_is_free.error()));
   job.id = {++last_id_};
   job.submitted_at = clock_.Wall();
   const JobId id = job.id;
@@ -104,6 +109,9 @@ void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
   auto found = Existing(id);
   if (!found) return done(Fail(found.error()));
   Entry& entry = **found;
+  if (entry.job.attached)
+    return done(Fail(ErrorCode::kNotSupported, fmt::format("job {} was not started by gpuman", id.value),
+                     "start it again where it was started"));
   if (entry.job.remove_when_ended || entry.job.stop_wanted)
     if (!IsEnded(entry.job) || entry.job.remove_when_ended)
       return done(Fail(ErrorCode::kConflict, fmt::format("job {} is being ended", id.value)));
@@ -164,7 +172,7 @@ void Supervisor::Release(JobId id, Done<Job> done) {
   auto found = Existing(id);
   if (!found) return done(Fail(found.error()));
   if (IsEnded((*found)->job) || IsWaiting((*found)->job)) return Remove(id, {"removed", ""}, std::move(done));
-  if (!(*found)->link || !(*found)->link->connected())
+  if (!(*found)->job.attached && (!(*found)->link || !(*found)->link->connected()))
     return done(Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
                      "try again in a moment"));
   Batch batch;
@@ -176,7 +184,7 @@ void Supervisor::Release(JobId id, Done<Job> done) {
     if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
     if (!stored) return done(Fail(stored.error()));
     it->second.job.restart = RestartMode::kNo;
-    (void)it->second.link->Send(SettingsOf(it->second.job));
+    if (it->second.link) (void)it->second.link->Send(SettingsOf(it->second.job));
     const Job job = it->second.job;
     me.Vanish(id);
     me.AnswerWaiters(job);

@@ -110,10 +110,13 @@ class Machine:
             if name.startswith("GPUMAN_SIM") or name == "LD_LIBRARY_PATH":
                 self.env[name] = value
 
+    def daemon_arguments(self):
+        return ["--user"]
+
     def start_daemon(self):
         with open(self.dir / "daemon.log", "ab") as log:
             self.daemon = subprocess.Popen(
-                [program("gpumand"), "--user"], env=self.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                [program("gpumand"), *self.daemon_arguments()], env=self.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
         deadline = time.monotonic() + 20

@@ -42,7 +42,7 @@ if [ "${1:-}" = --release ]; then
 fi
 [ $# = 0 ] || release_only=yes
 started=$SECONDS
-need build test
+need build test slurm
 say "== release: every test that needs no GPU"
 build_preset release
 pass release -LE gpu "$@"

@@ -1,0 +1,167 @@
+#include "plugins/slurm/step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace gpuman::slurm {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+// Of slurm.h: steps that are no srun's.
+constexpr std::uint32_t kExtern = 0xfffffffc, kBatch = 0xfffffffb, kInteractive = 0xfffffffa;
+constexpr std::uint32_t kSpecial = 0xfffffff0;
+
+constexpr base::Millis kShortest{100}, kLongest{60'000};
+
+Result<bool> ParseYesNo(std::string_view name, std::string_view value) {
+  if (value == "yes") return true;
+  if (value == "no") return false;
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("{}={}: it is yes or no", name, value));
+}
+
+Result<> Take(std::string_view name, std::string_view value, Settings& settings) {
+  if (name == "socket") {
+    if (!value.starts_with('/'))
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("socket={}: it is an absolute path", value));
+    settings.socket = value;
+  } else if (name == "required") {
+    GPUMAN_ASSIGN(settings.required, ParseYesNo(name, value));
+  } else if (name == "preload") {
+    GPUMAN_ASSIGN(settings.preload, ParseYesNo(name, value));
+  } else if (name == "timeout") {
+    const auto time = base::ParseDuration(value);
+    if (!time || *time < kShortest || *time > kLongest)
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("timeout={}: it is a time from 100ms to 60s", value));
+    settings.patience = *time;
+  } else if (name == "shard") {
+    const auto size = base::ParseBytes(value);
+    if (!size || size->count == 0)
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("shard={}: it is a size such as 1GiB", value));
+    settings.shard = *size;
+  } else if (name == "share") {
+    if (value != "shards" && value != "whole")
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("share={}: it is shards or whole", value));
+    settings.share_whole = value == "whole";
+  } else {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: there are socket, required, timeout, shard, share and preload", name));
+  }
+  return {};
+}
+
+std::vector<std::string> Words(std::string_view list) {
+  std::vector<std::string> words;
+  while (!list.empty()) {
+    const auto end = std::min(list.find(','), list.size());
+    if (end > 0) words.emplace_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return words;
+}
+
+bool IsUuid(const std::string& word) { return word.starts_with("GPU-") || word.starts_with("MIG-"); }
+
+// CUDA_VISIBLE_DEVICES counts among what the step may see, where its devices are constrained; Slurm's own
+// list is of the node. A UUID is one everywhere.
+std::vector<std::string> GpusOf(const Step& step) {
+  const auto visible = Words(step.variable("CUDA_VISIBLE_DEVICES").value_or(""));
+  if (visible.empty() || visible.front() == "NoDevFiles") return {};
+  if (std::all_of(visible.begin(), visible.end(), IsUuid)) return visible;
+  const auto on_node = step.variable(step.step >= kSpecial ? "SLURM_JOB_GPUS" : "SLURM_STEP_GPUS");
+  return on_node ? Words(*on_node) : visible;
+}
+
+// nullopt: no shards were asked for.
+Result<std::optional<base::Bytes>> AllottedTo(const Step& step, const Settings& settings) {
+  const auto text = step.variable("SLURM_SHARDS_ON_NODE");
+  if (!text || text->empty()) return std::optional<base::Bytes>{};
+  if (step.share && settings.share_whole) return std::optional<base::Bytes>{};
+  constexpr std::uint64_t kMost = 1'000'000;
+  std::uint64_t shards = 0;
+  const char* const end = text->data() + text->size();
+  const auto parsed = std::from_chars(text->data(), end, shards);
+  if (parsed.ec != std::errc() || parsed.ptr != end || shards == 0 || shards > kMost ||
+      settings.shard.count > UINT64_MAX / kMost)
+    return Fail(ErrorCode::kInternal, fmt::format("SLURM_SHARDS_ON_NODE={} is no number of shards", *text));
+  return std::optional(base::Bytes{shards * settings.shard.count});
+}
+
+}  // namespace
+
+Result<Settings> ParseSettings(std::span<const std::string_view> words) {
+  Settings settings;
+  for (const auto word : words) {
+    const auto sign = word.find('=');
+    const auto name = word.substr(0, sign);
+    GPUMAN_TRY(Take(name, sign == std::string_view::npos ? "" : word.substr(sign + 1), settings));
+  }
+  return settings;
+}
+
+Result<base::SizeSpec> ParseLimit(std::string_view option, std::string_view text) {
+  auto size = base::ParseSize(text);
+  const bool nothing = size && !size->IsRelative() && size->bytes.count == 0;
+  if (size && !nothing) return size;
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("--{}={}: a size is expected, such as 8GiB, 512M, 8589934592 or 50%, of each GPU",
+                          option, text));
+}
+
+std::string TagOf(const Step& step) {
+  const auto name = step.step == kBatch         ? std::string("batch")
+                    : step.step == kInteractive ? std::string("interactive")
+                    : step.step == kExtern      ? std::string("extern")
+                                                : std::to_string(step.step);
+  return fmt::format("slurm-{}.{}", step.job, name);
+}
+
+Result<std::optional<api::AttachRequest>> RequestFor(const Step& step, const Settings& settings) {
+  api::AttachRequest request;
+  request.gpus = GpusOf(step);
+  if (request.gpus.empty()) return std::optional<api::AttachRequest>{};
+  request.pid = step.daemon;
+  request.tag = TagOf(step);
+  request.uid = step.uid;
+  request.command = step.command;
+  if (step.memory) {
+    GPUMAN_ASSIGN(request.memory, ParseLimit(kMemoryOption, *step.memory));
+  }
+  if (step.soft) {
+    GPUMAN_ASSIGN(request.soft, ParseLimit(kSoftOption, *step.soft));
+  }
+  GPUMAN_ASSIGN(request.at_most, AllottedTo(step, settings));
+  request.share = step.share;
+  request.preload = settings.preload;
+  return std::optional(std::move(request));
+}
+
+std::map<std::string, std::string> EnvironmentFor(const api::Attached& attached,
+                                                  const std::string& preloaded) {
+  auto environment = attached.environment;
+  const auto shim = environment.find("LD_PRELOAD");
+  if (shim == environment.end() || preloaded.empty()) return environment;
+  // A step that was started inside another has the shim already.
+  if (preloaded == shim->second || preloaded.starts_with(shim->second + ":"))
+    shim->second = preloaded;
+  else
+    shim->second += ":" + preloaded;
+  return environment;
+}
+
+Refusal OnError(const base::Error& error, const Settings& settings) {
+  const std::string hint = error.hint.empty() ? "" : " (" + error.hint + ")";
+  // What was asked for is wrong: that is to be told, not passed over.
+  if (error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kUnsatisfiable)
+    return {false, "gpuman: " + error.message + hint};
+  if (settings.required)
+    return {false, "gpuman: " + error.message + "; on this node nothing starts on a GPU without gpumand"};
+  return {true, "gpuman: " + error.message + "; this step runs without limits of its GPU memory"};
+}
+
+}  // namespace gpuman::slurm

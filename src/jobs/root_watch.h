@@ -1,0 +1,31 @@
+// Tells when a process that is nobody's child of ours has ended; and holds the time of an end that was
+// ordered. Lives on the event loop; not thread-safe. Destroying it brings no more callbacks.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+
+#include "base/process.h"
+#include "base/units.h"
+
+namespace gpuman::jobs {
+
+class RootWatch {
+ public:
+  // kNotFound: it has ended, and `ended` is not called.
+  static base::Result<std::unique_ptr<RootWatch>> Begin(boost::asio::io_context& loop,
+                                                        base::ProcessId process, std::function<void()> ended);
+  // Calls `act` so much later, unless it is asked again or the process has ended.
+  void After(base::Millis time, std::function<void()> act);
+
+ private:
+  RootWatch(boost::asio::io_context& loop, base::Fd process);
+
+  boost::asio::posix::stream_descriptor process_;  // a pidfd
+  boost::asio::steady_timer timer_;
+};
+
+}  // namespace gpuman::jobs

@@ -1,0 +1,122 @@
+// Jobs that somebody else started: what lies below a process of theirs, which stands for a keeper. There is
+// no journal: that process and the store say all there is to know.
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <csignal>
+#include <utility>
+
+#include "jobs/supervisor.h"
+#include "keeper/recovery.h"
+
+namespace gpuman::jobs {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+void Supervisor::Attach(Job job, base::ProcessId root, Done<Job> done) {
+  for (const auto& [id, entry] : entries_) {
+    if (!entry.job.attached || entry.job.keeper != root || IsEnded(entry.job)) continue;
+    if (entry.job.tag == job.tag && entry.job.owner.uid == job.owner.uid) return done(entry.job);
+    return done(Fail(ErrorCode::kConflict, fmt::format("process {} is attached to job {} '{}' already",
+                                                       root.pid, id.value, entry.job.tag)));
+  }
+  if (auto tag_is_free = TagIsFree(job.tag); !tag_is_free) return done(Fail(tag_is_free.error()));
+  if (!base::IsAlive(root))
+    return done(Fail(ErrorCode::kNotFound, fmt::format("there is no process {}", root.pid)));
+  job.id = {++last_id_};
+  job.attached = true;
+  job.environment = Environment({{keeper::kKeyVariable, keeper::MakeKey()}});
+  job.submitted_at = clock_.Wall();
+  job.started_at = job.submitted_at;
+  job.state = JobState::kRunning;
+  job.process = root;
+  job.keeper = root;
+  job.boot_id = keeper::BootId();
+  job.runs = 1;
+  const JobId id = job.id;
+  Entry& entry = entries_[id];
+  entry.job = std::move(job);
+  ShareParts(entry.job);
+  File(entry);
+  const Notice notice{"job_started", fmt::format("attached to process {}", root.pid), {{"pid", root.pid}}};
+  Batch batch;
+  batch.put = {entry.job};
+  batch.outbox = host_.MessagesAbout(entry.job, {notice});
+  store_.Submit(std::move(batch), [self = self_, id, notice, messages = batch.outbox,
+                                   done = std::move(done)](const Result<>& stored) {
+    if (!*self) return;
+    Supervisor& me = **self;
+    const auto it = me.entries_.find(id);
+    if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    if (!stored) {
+      me.active_.erase(id);
+      me.entries_.erase(it);
+      me.host_.OnJobForgotten(id);
+      return done(Fail(stored.error()));
+    }
+    if (!messages.empty()) me.host_.OnMessagesStored(messages);
+    me.host_.OnNotice(it->second.job, notice);
+    me.WatchRoot(it->second);
+    done(it->second.job);
+    me.ForgetOldOnes();
+  });
+}
+
+// Whatever became of the root meanwhile.
+void Supervisor::WatchRoot(Entry& entry) {
+  const JobId id = entry.job.id;
+  const auto& variables = entry.job.environment.variables();
+  if (const auto key = variables.find(keeper::kKeyVariable); key != variables.end())
+    entry.runtime.key = key->second;
+  entry.runtime.run_started = clock_.Mono();
+  if (entry.job.boot_id != keeper::BootId()) return OnRootEnded(id, true);
+  const auto ended = [self = self_, id] {
+    if (*self) (*self)->OnRootEnded(id, false);
+  };
+  auto watch = RootWatch::Begin(loop_, *entry.job.keeper, ended);
+  if (!watch) return boost::asio::post(loop_, ended);
+  entry.root = std::move(*watch);
+  host_.OnJobChanged(entry.job, entry.runtime);
+  // An end was ordered, and we were killed before it was carried out.
+  if (entry.job.state == JobState::kStopping) StopAttached(id);
+}
+
+void Supervisor::OnRootEnded(JobId id, bool another_boot) {
+  const auto it = entries_.find(id);
+  if (it == entries_.end() || IsEnded(it->second.job)) return;
+  // Nothing of an earlier boot is left, and its key is nobody's.
+  if (another_boot) return Happen(id, RootEnded{true, clock_.Wall()});
+  keeper::KeeperStarted root;
+  root.cgroup = it->second.job.cgroup;
+  root.key = it->second.runtime.key;
+  boost::asio::post(workers_, [self = self_, &loop = loop_, &table = table_, id, root] {
+    keeper::EndLeftoversOf(root, table);
+    boost::asio::post(loop, [self, id] {
+      if (*self && (*self)->entries_.contains(id))
+        (*self)->Happen(id, RootEnded{false, (*self)->clock_.Wall()});
+    });
+  });
+}
+
+// Its root ends when it sees the end of what it started, or goes on: then the job is over without it.
+void Supervisor::StopAttached(JobId id) {
+  Entry& entry = entries_.at(id);
+  if (!entry.root) return;
+  const auto reached = Signal(id, SIGTERM);
+  if (!reached || *reached == 0) return OnRootEnded(id, false);
+  EndAttachedAfter(entry, base::Millis{0});
+}
+
+void Supervisor::EndAttachedAfter(Entry& entry, base::Millis more) {
+  if (!entry.root) return;
+  const auto grace = entry.job.grace.value_or(options_.launch.stop_grace);
+  entry.root->After(grace + more, [self = self_, id = entry.job.id] {
+    if (!*self || !(*self)->entries_.contains(id)) return;
+    (void)(*self)->Signal(id, SIGKILL);
+    (*self)->OnRootEnded(id, false);
+  });
+}
+
+}  // namespace gpuman::jobs
