@@ -114,10 +114,7 @@ base::Result<> Plugin::Begin() {
     self.ListenAgain();
     self.RegisterAll();
   });
-  listener.on_removed = later([](Plugin& self) {
-    // A kubelet that begins removes all sockets before it makes its own, and says so by that.
-    if (self.KubeletIsThere()) self.ListenAgain();
-  });
+  listener.on_removed = later([](Plugin& self) { self.OnRemoved(); });
   listener.on_lost = later([](Plugin& self) {
     spdlog::warn("{} is gone; waiting for it", self.config_.kubelet.string());
     self.kubelet_.reset();
@@ -155,6 +152,14 @@ base::Result<> Plugin::Listen(const std::string& resource, Endpoint& endpoint) {
                                                      endpoint.service.Handle(std::move(call));
                                                    }));
   return {};
+}
+
+void Plugin::OnRemoved() {
+  if (KubeletIsThere()) return ListenAgain();
+  // A kubelet that begins removes all sockets, and tells by its own when it can be talked to. Or the
+  // directory is being removed: the kernel says that it is gone once nobody listens there.
+  for (auto& [resource, endpoint] : endpoints_)
+    if (endpoint.server && !endpoint.server->IsThere()) endpoint.server.reset();
 }
 
 void Plugin::ListenAgain() {

@@ -52,6 +52,7 @@ class Plugin {
   base::Result<> Begin();
   void BeginLater();
   base::Result<> Listen(const std::string& resource, Endpoint& endpoint);
+  void OnRemoved();
   void ListenAgain();
   void RegisterAll();
   void Register(const std::string& resource);
