@@ -82,7 +82,12 @@ base::Result<> AddNodes(const Share& share, const std::filesystem::path& root, G
     for (const auto number : capabilities)
       grant.nodes.push_back(fmt::format("/dev/nvidia-caps/nvidia-cap{}", number));
   }
-  for (auto& node : ReadCommonNodes(root)) grant.nodes.push_back(std::move(node));
+  auto common = ReadCommonNodes(root);
+  if (common.empty())
+    return base::Fail(
+        ErrorCode::kUnavailable,
+        "there is no /dev/nvidiactl: the plugin has to see the node's /dev to hand out device nodes");
+  for (auto& node : common) grant.nodes.push_back(std::move(node));
   return {};
 }
 

@@ -96,8 +96,10 @@ TEST_F(GrantTest, WholeGpusComeByCdiNames) {
 
 TEST_F(GrantTest, DeviceNodesAreThoseThatTheDriverNames) {
   handing_ = {.environment = false, .nodes = true};
-  Write("dev/nvidiactl", "");
+  EXPECT_THAT(ErrorOf({"GPU-0::0"}), Pair(ErrorCode::kUnavailable, HasSubstr("no /dev/nvidiactl")));
   Write("dev/nvidia-uvm", "");
+  EXPECT_THAT(ReadCommonNodes(root_.path()), IsEmpty());
+  Write("dev/nvidiactl", "");
   machine_.gpus[0].minor = 5;
   auto grant = Ask({"GPU-0::0"});
   ASSERT_TRUE(grant) << grant.error().message;
@@ -116,10 +118,11 @@ TEST_F(GrantTest, AMigInstanceNeedsItsCapabilities) {
   Write("proc/driver/nvidia/capabilities/gpu0/mig/gi7/access", "DeviceFileMinor: 66\nDeviceFileMode: 292\n");
   Write("proc/driver/nvidia/capabilities/gpu0/mig/gi7/ci0/access",
         "DeviceFileMinor: 67\nDeviceFileMode: 292\n");
+  Write("dev/nvidiactl", "");
   const auto grant = Ask({"MIG-a"});
   ASSERT_TRUE(grant) << grant.error().message;
-  EXPECT_THAT(grant->nodes,
-              ElementsAre("/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap66", "/dev/nvidia-caps/nvidia-cap67"));
+  EXPECT_THAT(grant->nodes, ElementsAre("/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap66",
+                                        "/dev/nvidia-caps/nvidia-cap67", "/dev/nvidiactl"));
 }
 
 TEST_F(GrantTest, TheDriversFilesTellMinorAndNumaNode) {

@@ -1,8 +1,8 @@
 #include "plugins/kubernetes/messages.h"
 
-#include <algorithm>
+#include <device_plugin.pb.h>
 
-#include "device_plugin.pb.h"
+#include <algorithm>
 
 namespace gpuman::kubernetes {
 namespace {

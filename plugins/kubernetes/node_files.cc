@@ -65,7 +65,10 @@ std::vector<std::string> ReadCommonNodes(const std::filesystem::path& root) {
   std::vector<std::string> nodes;
   for (const char* name : {"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"}) {
     std::error_code ignored;
-    if (std::filesystem::exists(root / "dev" / name, ignored)) nodes.push_back(fmt::format("/dev/{}", name));
+    if (std::filesystem::exists(root / "dev" / name, ignored))
+      nodes.push_back(fmt::format("/dev/{}", name));
+    else if (nodes.empty())
+      break;
   }
   return nodes;
 }

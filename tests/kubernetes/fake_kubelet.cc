@@ -13,6 +13,7 @@
 //   time RESOURCE SIZE COUNT     that many allocations of the preferred SIZE, timed
 //
 // Ends with its stdin.
+#include <device_plugin.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -24,8 +25,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
-
-#include "device_plugin.grpc.pb.h"
 
 namespace {
 
