@@ -32,6 +32,15 @@ A daemon, a command line, and a service for systemd.")
 set(CPACK_DEBIAN_GPUMAN_PACKAGE_CONTROL_EXTRA
   ${CMAKE_CURRENT_LIST_DIR}/postinst;${CMAKE_CURRENT_LIST_DIR}/prerm;${CMAKE_CURRENT_LIST_DIR}/postrm;${CMAKE_CURRENT_LIST_DIR}/conffiles)
 
+list(APPEND CPACK_COMPONENTS_ALL kubernetes)
+set(CPACK_DEBIAN_KUBERNETES_PACKAGE_NAME gpuman-kubernetes)
+set(CPACK_DEBIAN_KUBERNETES_PACKAGE_SECTION admin)
+set(CPACK_DEBIAN_KUBERNETES_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_KUBERNETES_PACKAGE_RECOMMENDS "gpuman")
+set(CPACK_COMPONENT_KUBERNETES_DESCRIPTION "Kubernetes' device plugin of gpuman: offers the GPUs of a node whole, by
+memory, in slices, in turns and as MIG instances, with their health from
+gpumand. With manifests and a Helm chart.")
+
 set(CPACK_DEBIAN_SIM_PACKAGE_NAME gpuman-sim)
 set(CPACK_DEBIAN_SIM_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_SIM_PACKAGE_SHLIBDEPS ON)
@@ -42,11 +51,11 @@ that uses GPU memory and checks its data.")
 
 # What Debian asks of every package.
 set(documents ${CMAKE_CURRENT_BINARY_DIR}/documents)
-foreach(package gpuman gpuman-sim)
-  if(package STREQUAL "gpuman")
-    set(component gpuman)
+foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+  if(component STREQUAL "gpuman")
+    set(package gpuman)
   else()
-    set(component sim)
+    set(package gpuman-${component})
   endif()
   install(FILES ${CMAKE_CURRENT_LIST_DIR}/copyright DESTINATION share/doc/${package} COMPONENT ${component})
   install(FILES ${documents}/changelog.Debian.gz DESTINATION share/doc/${package} COMPONENT ${component})

@@ -48,7 +48,7 @@ class Kubelet:
         since = len(self.lines)
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
         self.process.stdin.flush()
-        return self.await_line(lambda line: line["event"] not in ("devices", "registered", "ended"), since)
+        return self.await_line(lambda line: line["event"] not in ("serving", "devices", "registered", "ended"), since)
 
     def end(self, kill=False):
         if kill:

@@ -179,6 +179,38 @@ class KubePluginTest(unittest.TestCase):
         node.start_kubelet()
         self.is_whole(node)
 
+    def test_a_container_comes_to_its_gpu_as_the_configuration_says(self):
+        node = self.running(WHOLE + '[container]\ndevices = ["cdi"]\nenvironment = { MODE = "x" }\n'
+                            '[[container.mount]]\nhost = "/opt/h"\ncontainer = "/opt/c"\n')
+        node.kubelet.devices("gpuman.io/gpu", lambda line: len(line["healthy"]) == 3)
+        granted = node.kubelet.ask("allocate", "gpuman.io/gpu", self.uuids[2], self.uuids[0])
+        self.assertEqual(granted["cdi"], [f"nvidia.com/gpu={self.uuids[2]}", f"nvidia.com/gpu={self.uuids[0]}"])
+        self.assertEqual(granted["mounts"], [["/opt/h", "/opt/c", True]])
+        self.assertEqual(granted["environment"], {"MODE": "x", "GPUMAN_RESOURCE": "gpuman.io/gpu",
+                                                  "CUDA_VISIBLE_DEVICES": f"{self.uuids[2]},{self.uuids[0]}"})
+
+    @unittest.skipIf(os.geteuid() != 0, "the driver shows and changes instances for root alone")
+    def test_a_gpu_that_is_split_is_given_out_as_its_instances(self):
+        mig = "gpuman.io/mig-1g.18gb"
+        node = self.running(WHOLE + f'[[resource]]\nname = "{mig}"\nkind = "mig"\nprofile = "1g.18gb"\n')
+        node.kubelet.devices("gpuman.io/gpu", lambda line: len(line["healthy"]) == 3)
+        self.addCleanup(self.split, [], False)
+        since = len(node.kubelet.lines)
+        self.split(["1g.18gb", "1g.18gb", "3g.71gb"], True)
+        instances = node.kubelet.devices(mig, lambda line: len(line["healthy"]) == 2, since)["healthy"]
+        node.kubelet.devices("gpuman.io/gpu", lambda line: line["healthy"] == self.uuids[1:], since)
+        granted = node.kubelet.ask("allocate", mig, instances[1])
+        self.assertEqual(granted["environment"]["NVIDIA_VISIBLE_DEVICES"], instances[1])
+        self.assertIn("one MIG instance", node.kubelet.ask("allocate", mig, *instances)["message"])
+        since = len(node.kubelet.lines)
+        self.split([], False)
+        node.kubelet.devices("gpuman.io/gpu", lambda line: len(line["healthy"]) == 3, since)
+        node.kubelet.devices(mig, lambda line: not line["healthy"], since)
+
+    def split(self, instances, enabled):
+        self.m.api("POST", "/v1/mig/apply", {"devices": [{"gpus": ["0"], "enabled": enabled, "instances": instances}],
+                                             "forget": not enabled})
+
     def test_a_new_configuration_holds_without_a_restart_and_a_wrong_one_does_not(self):
         node = self.running()
         self.is_whole(node)
