@@ -83,14 +83,16 @@ base::Result<> GpuWatch::Look() {
   }
 }
 
-base::Result<Inventory> GpuWatch::Ask() const {
+base::Result<Inventory> GpuWatch::Ask() {
   const api::Client gpumand(gpumand_);
   GPUMAN_ASSIGN(const auto gpus, gpumand.Gpus());
-  auto mig = gpumand.Mig("");
-  // A GPU that is split must not be taken for whole; where there is no GPU the question itself may fail.
-  if (!mig && !gpus.gpus.empty() && mig.error().code != base::ErrorCode::kNotSupported)
+  // The driver is asked for this one, and may hang or fail at it: what was known before holds then, so that
+  // neither a split GPU is taken for whole nor every GPU for ill.
+  if (auto mig = gpumand.Mig(""))
+    mig_ = std::move(*mig);
+  else if (!mig_ && !gpus.gpus.empty() && mig.error().code != base::ErrorCode::kNotSupported)
     return base::Fail(std::move(mig.error()));
-  return InventoryOf(gpus, mig ? *mig : api::MigReport{}, ReadNodeGpus(root_));
+  return InventoryOf(gpus, mig_.value_or(api::MigReport{}), ReadNodeGpus(root_));
 }
 
 bool GpuWatch::Pause(milliseconds time) const {

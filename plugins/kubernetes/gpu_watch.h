@@ -42,7 +42,7 @@ class GpuWatch {
   void Run();
   base::Result<> Follow();
   base::Result<> Look();
-  base::Result<Inventory> Ask() const;
+  base::Result<Inventory> Ask();
   // False: the end has come.
   bool Pause(std::chrono::milliseconds time) const;
 
@@ -50,6 +50,7 @@ class GpuWatch {
   const Listener listener_;
   const base::Fd stop_;  // readable: end
   bool answered_ = false;
+  std::optional<api::MigReport> mig_;  // as it was told last
   std::thread thread_;
 };
 

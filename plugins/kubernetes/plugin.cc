@@ -137,7 +137,9 @@ base::Result<> Plugin::Begin() {
 void Plugin::BeginLater() {
   later_.expires_after(kDirectoryPause);
   later_.async_wait([this](boost::system::error_code error) {
-    if (error || !std::filesystem::is_directory(config_.kubelet)) return error ? void() : BeginLater();
+    if (error) return;
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(config_.kubelet, ignored)) return BeginLater();
     if (auto begun = Begin(); !begun) {
       spdlog::error("{}", begun.error().message);
       BeginLater();
@@ -187,7 +189,9 @@ void Plugin::RegisterAll() {
 }
 
 void Plugin::Register(const std::string& resource) {
-  endpoints_.at(resource).again.cancel();
+  const auto found = endpoints_.find(resource);
+  if (found == endpoints_.end()) return;  // not in the configuration any more
+  found->second.again.cancel();
   if (!KubeletIsThere()) return;  // the watch tells when it is
   kubernetes::Call(loop_, KubeletSocket(), kRegisterMethod, EncodeRegistration(FileOf(resource), resource),
                    kPatience, [resource, alive = std::weak_ptr(alive_)](base::Result<RpcStatus> result) {
