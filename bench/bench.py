@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
-Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run] [metrics] [health] [queue] [shim]
+Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run] [metrics] [health] [queue] [kube] [shim]
        bench.py queue [--with-gflow]
        bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
 (all of them when none is named)
@@ -26,6 +26,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "harness"))
 import gflow_bench  # noqa: E402
+import kube_bench  # noqa: E402
 import machine  # noqa: E402
 import queue_bench  # noqa: E402
 import shim_bench  # noqa: E402
@@ -285,6 +286,11 @@ def bench_queue(arguments):
         gflow_bench.measure(row)
 
 
+def bench_kube(_):
+    print("kube: gpuman-kube-plugin, with kubelet's side by the gRPC library, on simulated GPUs")
+    kube_bench.measure(row)
+
+
 def bench_shim(arguments):
     print(f"shim: {arguments.rounds} processes of each kind in turns, "
           f"{'the real driver' if arguments.real else 'a driver that does nothing'}; median, and the middle half")
@@ -310,10 +316,12 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="where to append the figures of shim")
     parser.add_argument("--with-gflow", action="store_true",
                         help="measure gflow as well, for queue; it is installed below the build tree the first time")
-    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "health", "queue", "shim"], default=[])
+    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "health", "queue", "kube", "shim"],
+                        default=[])
     arguments = parser.parse_args()
     benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run,
-               "metrics": bench_metrics, "health": bench_health, "queue": bench_queue, "shim": bench_shim}
+               "metrics": bench_metrics, "health": bench_health, "queue": bench_queue, "kube": bench_kube,
+               "shim": bench_shim}
     for name in arguments.which or list(benches):
         benches[name](arguments)
     print(f"\n{time.strftime('%Y-%m-%d')}, {platform.node()}, {os.cpu_count()} processors, Linux {platform.release()}, "

@@ -26,6 +26,9 @@ endif()
 # Of gpuman-notifier alone.
 find_package(CURL 7.85 REQUIRED)
 find_package(OpenSSL 3.0 REQUIRED COMPONENTS Crypto)
+# Of gpuman-kube-plugin alone.
+find_package(Protobuf REQUIRED)
+find_library(GPUMAN_NGHTTP2 nghttp2 REQUIRED)
 if(GPUMAN_TESTS)
   find_package(GTest REQUIRED)
   find_package(rapidcheck REQUIRED)

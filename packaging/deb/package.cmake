@@ -35,6 +35,15 @@ A daemon, a command line, and a service for systemd.")
 set(CPACK_DEBIAN_GPUMAN_PACKAGE_CONTROL_EXTRA
   ${CMAKE_CURRENT_LIST_DIR}/postinst;${CMAKE_CURRENT_LIST_DIR}/prerm;${CMAKE_CURRENT_LIST_DIR}/postrm;${CMAKE_CURRENT_LIST_DIR}/conffiles)
 
+list(APPEND CPACK_COMPONENTS_ALL kubernetes)
+set(CPACK_DEBIAN_KUBERNETES_PACKAGE_NAME gpuman-kubernetes)
+set(CPACK_DEBIAN_KUBERNETES_PACKAGE_SECTION admin)
+set(CPACK_DEBIAN_KUBERNETES_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_KUBERNETES_PACKAGE_RECOMMENDS "gpuman")
+set(CPACK_COMPONENT_KUBERNETES_DESCRIPTION "Kubernetes' device plugin of gpuman: offers the GPUs of a node whole, by
+memory, in slices, in turns and as MIG instances, with their health from
+gpumand. With manifests and a Helm chart.")
+
 set(CPACK_DEBIAN_SIM_PACKAGE_NAME gpuman-sim)
 set(CPACK_DEBIAN_SIM_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_SIM_PACKAGE_SHLIBDEPS ON)

@@ -1,0 +1,67 @@
+// What gpuman-kube-plugin is told by its configuration file (TOML; docs/kubernetes.md describes it).
+//
+// Values; parsing is a pure function. A key that nobody reads is an error, and so is what cannot be right on
+// any machine, such as one GPU in two resources.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace gpuman::kubernetes {
+
+// What one device of a resource is.
+enum class Kind {
+  kWhole,   // a GPU
+  kMemory,  // a GiB of a GPU's memory
+  kSlice,   // `size` of a GPU's memory
+  kShared,  // one of `replicas` turns on a GPU, each with all of its memory
+  kMig      // a MIG instance of `profile`
+};
+
+struct Resource {
+  std::string name;  // "gpuman.io/gpumem-gib"
+  Kind kind = Kind::kWhole;
+  // Index or UUID of those that are its own; empty: all that no other resource names.
+  std::vector<std::string> gpus;
+  base::Bytes size = base::GiB(1);  // of a device; kMemory and kSlice
+  base::Bytes reserve;              // of each GPU, not given out; kMemory and kSlice
+  std::uint32_t replicas = 0;       // kShared
+  std::string profile;              // kMig: "1g.18gb"
+  friend bool operator==(const Resource&, const Resource&) = default;
+};
+
+// How a container comes to its GPUs; several may be asked for.
+struct Handing {
+  bool environment = false;  // NVIDIA_VISIBLE_DEVICES, for NVIDIA's container runtime
+  bool cdi = false;          // names of the Container Device Interface
+  bool nodes = false;        // /dev/nvidia…
+  friend bool operator==(const Handing&, const Handing&) = default;
+};
+
+struct MountRule {
+  std::string host, container;  // absolute
+  bool writable = false;
+  friend bool operator==(const MountRule&, const MountRule&) = default;
+};
+
+struct Config {
+  std::filesystem::path kubelet = "/var/lib/kubelet/device-plugins";
+  std::filesystem::path gpumand = "/run/gpuman/gpumand.sock";
+  Handing handing{.environment = true};
+  std::string cdi_kind = "nvidia.com/gpu";
+  std::vector<MountRule> mounts;                   // of every container
+  std::map<std::string, std::string> environment;  // of every container
+  std::vector<Resource> resources;                 // at least one, no name twice
+};
+
+// kInvalidArgument; the message has a line "FILE:LINE: KEY: what" for each problem.
+base::Result<Config> ParseConfig(std::string_view text, const std::string& file);
+
+}  // namespace gpuman::kubernetes

@@ -1,0 +1,50 @@
+// The GPUs of this node, as the plugin has to know them: what gpumand says, and what the driver's files add.
+//
+// Values and a pure function; thread-compatible.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/mig_types.h"
+#include "api/types.h"
+#include "base/units.h"
+#include "plugins/kubernetes/node_files.h"
+
+namespace gpuman::kubernetes {
+
+struct Instance {
+  std::string uuid;  // "MIG-…"
+  std::string profile;
+  base::Bytes memory;
+  unsigned gpu_instance = 0, compute_instance = 0;
+  friend bool operator==(const Instance&, const Instance&) = default;
+};
+
+struct Gpu {
+  std::optional<int> index;
+  std::string uuid;
+  std::optional<base::Bytes> memory;
+  bool healthy = false;
+  bool split = false;               // in MIG mode: its instances are handed out, and not itself
+  std::vector<Instance> instances;  // ordered by UUID
+  std::optional<unsigned> minor;    // of its device node
+  std::optional<int> memory_node;   // NUMA
+  friend bool operator==(const Gpu&, const Gpu&) = default;
+};
+
+struct Inventory {
+  std::vector<Gpu> gpus;
+  // Something is not known yet and will be without an event to say so: gpumand has just been started.
+  bool incomplete = false;
+  friend bool operator==(const Inventory&, const Inventory&) = default;
+};
+
+// Degraded GPUs are healthy: they work.
+Inventory InventoryOf(const api::GpuList& gpus, const api::MigReport& mig, const std::vector<NodeGpu>& files);
+
+// What was known before and is not there any more stays, unhealthy: a container may have it.
+Inventory Merge(const Inventory& before, Inventory now);
+
+}  // namespace gpuman::kubernetes

@@ -1,0 +1,33 @@
+// The messages between kubelet and a device plugin, as values and as bytes (device_plugin.proto).
+//
+// Pure functions; thread-safe. nullopt: the bytes are no such message.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugins/kubernetes/grant.h"
+#include "plugins/kubernetes/pools.h"
+
+namespace gpuman::kubernetes {
+
+inline constexpr const char* kProtocolVersion = "v1beta1";
+inline constexpr const char* kRegisterMethod = "/v1beta1.Registration/Register";
+
+struct Preference {
+  std::vector<std::string> available, must_include;
+  std::size_t size = 0;
+};
+
+std::string EncodeRegistration(const std::string& endpoint, const std::string& resource);
+std::string EncodeOptions();
+std::string EncodeDevices(const std::vector<Device>& devices);
+std::optional<std::vector<Preference>> DecodePreferences(std::string_view bytes);
+std::string EncodePreferred(const std::vector<std::vector<std::string>>& containers);
+// Of each container the ids of its devices.
+std::optional<std::vector<std::vector<std::string>>> DecodeAllocation(std::string_view bytes);
+std::string EncodeGrants(const std::vector<Grant>& containers);
+
+}  // namespace gpuman::kubernetes

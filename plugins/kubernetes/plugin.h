@@ -1,0 +1,78 @@
+// The device plugin: a socket for each resource, registered with kubelet whenever kubelet begins anew, its
+// devices kept as gpumand says.
+//
+// Kubelet, gpumand and the plugin may start and end in any order. Lives on the event loop; not thread-safe.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "plugins/kubernetes/config.h"
+#include "plugins/kubernetes/device_service.h"
+#include "plugins/kubernetes/gpu_watch.h"
+#include "plugins/kubernetes/kubelet_watch.h"
+#include "plugins/kubernetes/rpc_server.h"
+
+namespace gpuman::kubernetes {
+
+class Plugin {
+ public:
+  // Fails where the sockets cannot be made, such as in a directory that is read-only; where there is no
+  // directory it waits for kubelet to make it. `root` is where /proc, /sys and /dev begin.
+  static base::Result<std::unique_ptr<Plugin>> Start(boost::asio::io_context& loop, Config config,
+                                                     std::filesystem::path root = "/");
+  ~Plugin();
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  // Another configuration from now on. Other directories take effect with the next start.
+  void Reload(Config config);
+
+ private:
+  struct Endpoint {
+    Endpoint(boost::asio::io_context& loop, const std::filesystem::path& root) : service(root), again(loop) {}
+    DeviceService service;
+    std::unique_ptr<RpcServer> server;
+    boost::asio::steady_timer again;  // of the registration
+    unsigned tries = 0;
+  };
+
+  Plugin(boost::asio::io_context& loop, Config config, std::filesystem::path root)
+      : loop_(loop), root_(std::move(root)), config_(std::move(config)), later_(loop) {}
+  base::Result<> WatchGpumand();
+  void OnGpus(Inventory inventory);
+  void OnAway(const base::Error& error);
+  void Tell();
+
+  base::Result<> Begin();
+  void BeginLater();
+  base::Result<> Listen(const std::string& resource, Endpoint& endpoint);
+  void OnRemoved();
+  void ListenAgain();
+  void RegisterAll();
+  void Register(const std::string& resource);
+  void OnRegistered(const std::string& resource, const base::Result<RpcStatus>& result);
+  std::filesystem::path KubeletSocket() const { return config_.kubelet / "kubelet.sock"; }
+  bool KubeletIsThere() const;
+
+  boost::asio::io_context& loop_;
+  const std::filesystem::path root_;
+  Config config_;
+  Inventory inventory_;
+  bool away_ = true;
+  std::string away_why_;
+  std::set<std::string> told_;                 // problems that are in the log
+  std::map<std::string, Endpoint> endpoints_;  // by resource
+  std::unique_ptr<KubeletWatch> kubelet_;
+  boost::asio::steady_timer later_;  // until kubelet's directory is looked for again
+  // What is posted or answered after the plugin's end finds it gone.
+  std::shared_ptr<Plugin*> alive_ = std::make_shared<Plugin*>(this);
+  std::unique_ptr<GpuWatch> gpumand_;  // last: its thread ends first
+};
+
+}  // namespace gpuman::kubernetes
