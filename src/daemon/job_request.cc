@@ -161,16 +161,17 @@ Result<> TakeMps(bool mps, const std::optional<double>& threads, jobs::Job& job)
 
 Result<> CheckSharing(bool share, const std::vector<std::string>& gpus, const gpu::Inventory& inventory) {
   if (!share) return {};
-  const auto none_named = gpus.empty() ? gpu::VisibleByDefault(inventory.gpus) : std::vector<gpu::Gpu>{};
-  const bool instance =
-      std::any_of(gpus.begin(), gpus.end(), gpu::IsInstance) ||
-      std::any_of(none_named.begin(), none_named.end(), [](const auto& gpu) { return gpu.mig; });
-  if (!instance) return {};
-  return Fail(
-      ErrorCode::kNotSupported,
-      "share: an instance of a GPU (MIG) cannot be shared: what moves the memory of one job out of the "
-      "other's way works on whole GPUs",
-      "leave --share out: a job in an instance has it to itself; smaller instances are for more jobs");
+  const auto candidates = gpus.empty() ? gpu::VisibleByDefault(inventory.gpus) : inventory.gpus;
+  const auto part = std::find_if(candidates.begin(), candidates.end(), [&](const gpu::Gpu& gpu) {
+    const bool used = gpus.empty() || std::find(gpus.begin(), gpus.end(), gpu.uuid) != gpus.end();
+    return used && gpu.mig && gpu::IsPartOfInstance(gpu.mig->profile);
+  });
+  if (part == candidates.end()) return {};
+  return Fail(ErrorCode::kNotSupported,
+              fmt::format("share: {} ({}) has its memory together with other compute instances, so gpuman "
+                          "cannot know how much of it jobs may have in turns",
+                          gpu::NumberOf(*part), part->mig->profile),
+              "share an instance that is whole, such as 3g.71gb, or leave --share out");
 }
 
 Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& caller,

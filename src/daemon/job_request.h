@@ -26,8 +26,8 @@ base::Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Cal
 // What a job asks of MPS. kInvalidArgument: threads without it, or out of range.
 base::Result<> TakeMps(bool mps, const std::optional<double>& threads, jobs::Job& job);
 
-// kNotSupported: jobs that share were to be in an instance (MIG). `gpus`: UUIDs; none: those of a program
-// that names none.
+// kNotSupported: jobs that share were to be in a part of an instance (MIG), whose memory is others' as well.
+// `gpus`: UUIDs; none: those of a program that names none.
 base::Result<> CheckSharing(bool share, const std::vector<std::string>& gpus,
                             const gpu::Inventory& inventory);
 

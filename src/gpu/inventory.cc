@@ -85,6 +85,8 @@ std::string NumberOf(const Gpu& gpu) {
   return gpu.mig ? fmt::format("{}:{}", gpu.index, gpu.mig->number) : std::to_string(gpu.index);
 }
 
+bool IsPartOfInstance(std::string_view profile) { return profile.find("c.") != std::string_view::npos; }
+
 bool IsInstance(std::string_view uuid) { return uuid.starts_with("MIG-"); }
 
 std::vector<Gpu> WholeGpus(std::span<const Gpu> gpus) {

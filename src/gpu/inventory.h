@@ -40,6 +40,8 @@ struct Gpu {
 
 // The number that people know it by: "0"; "0:1" of an instance, as NVIDIA's container toolkit writes it.
 std::string NumberOf(const Gpu& gpu);
+// A compute instance that is not all of its GPU instance, "1c.3g.71gb": the memory is others' as well.
+bool IsPartOfInstance(std::string_view profile);
 bool IsInstance(std::string_view uuid);
 
 // How well two GPUs are connected: more is better.

@@ -39,10 +39,17 @@ void Memory::Drop() {
   mapped_ = false;
 }
 
+namespace {
+
+// CUDA tells sixteen bytes: "MIG-" is what others write before those of an instance.
+std::string_view Bytes(std::string_view uuid) { return uuid.substr(uuid.find('-') + 1); }
+
+}  // namespace
+
 Result<int> Gpus::Find(const std::string& uuid) const {
   GPUMAN_ASSIGN(const auto devices, driver_.Devices());
   for (const auto& device : devices)
-    if (uuid.empty() || device.uuid == uuid) return device.handle;
+    if (uuid.empty() || Bytes(device.uuid) == Bytes(uuid)) return device.handle;
   return Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", uuid));
 }
 

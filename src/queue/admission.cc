@@ -55,9 +55,7 @@ base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, Index user
                     need.memory.count > 0 && !need.share ? " and " + base::FormatBytes(need.memory) : "",
                     snapshot.gpus.size() == 1 ? "1 GPU" : fmt::format("{} GPUs", snapshot.gpus.size()),
                     possible),
-        has_instances ? "instances (MIG) count as GPUs; CUDA gives a process one of them at most, and jobs "
-                        "that share get none"
-                      : "");
+        has_instances ? "instances (MIG) count as GPUs; CUDA gives a process one of them at most" : "");
   if (snapshot.host.memory && need.host_memory > *snapshot.host.memory)
     return Never(fmt::format("it asks for {} of the machine's memory, which has {}",
                              base::FormatBytes(need.host_memory), base::FormatBytes(*snapshot.host.memory)));

@@ -6,6 +6,8 @@
 #include <cctype>
 #include <utility>
 
+#include "gpu/inventory.h"
+
 namespace gpuman::queue {
 namespace {
 
@@ -27,8 +29,10 @@ std::size_t HashOf(const Need& need, const GpuRequest& gpus) {
   return seed;
 }
 
-// A job that shares is not for an instance: what moves memory out of its way has one as well, not all.
-bool MayHave(const Gpu& gpu, const Need& need) { return !gpu.instance || (need.gpus <= 1 && !need.share); }
+// One that shares needs memory that is its GPU's, or its instance's, alone.
+bool MayHave(const Gpu& gpu, const Need& need) {
+  return !gpu.instance || (need.gpus <= 1 && !(need.share && gpu::IsPartOfInstance(gpu.profile)));
+}
 
 // The row of a name, made where there is none. Taken by one more job.
 Index AcquireName(auto& names, std::vector<Throttle>& table, const std::string& key,

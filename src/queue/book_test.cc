@@ -172,10 +172,13 @@ TEST(QueueInstances, AreGpusForWhoAsksForOne) {
   EXPECT_EQ(given, Set({1, 2, 3})) << "the GPU that is split is given to nobody";
 }
 
-TEST(QueueInstances, AreNotForSeveralAtOnceAndNotShared) {
+TEST(QueueInstances, AreNotForSeveralAtOnce) {
   Lab lab = WithInstances();
   EXPECT_EQ(lab.book.NeedOf(Lab::Gpus(2)).possible, Set({0, 3}));
-  EXPECT_EQ(lab.book.NeedOf(Lab::Part(1)).possible, Set({0, 3}));
+  EXPECT_EQ(lab.book.NeedOf(Lab::Part(1)).possible, Set({0, 1, 2, 3}));
+  lab.machine[1].profile = "1c.3g.71gb";  // its memory is others' as well
+  lab.book.SetGpus(lab.machine);
+  EXPECT_EQ(lab.book.NeedOf(Lab::Part(1)).possible, Set({0, 2, 3}));
   const Index user = lab.book.AccountOf(AccountKind::kUser, "ann");
   const auto said = CanEverRun(lab.View(), lab.book.NeedOf(Lab::Gpus(3)), user, kNone);
   ASSERT_FALSE(said);

@@ -13,17 +13,19 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
 
 namespace gpuman::suspend {
 
-// Who the helper is to become: it must be of the same user as the processes it works on.
+// Who the helper is to become: it must be of the same user as the processes it works on, and see their GPU.
 struct HelperUser {
   uid_t uid = 0;
   gid_t gid = 0;
   std::vector<gid_t> groups{};
+  std::string instance{};  // "MIG-…": what it sees, and nothing beside it; empty: every GPU that is not split
   friend auto operator<=>(const HelperUser&, const HelperUser&) = default;
 };
 

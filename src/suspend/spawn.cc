@@ -21,7 +21,8 @@ using base::FailSystem;
 using base::Result;
 
 // What of the daemon's environment is a user's business: how programs and libraries are found. Not
-// CUDA_VISIBLE_DEVICES: the helper speaks of every GPU of the machine. Not LD_PRELOAD.
+// CUDA_VISIBLE_DEVICES: the helper speaks of every GPU of the machine, or of the instance that it is for. Not
+// LD_PRELOAD.
 bool IsPassedOn(std::string_view entry) {
   const std::string_view name = entry.substr(0, entry.find('='));
   return name == "PATH" || name == "LD_LIBRARY_PATH" || name.starts_with("GPUMAN_SIM_") ||
@@ -78,6 +79,7 @@ Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser
   std::vector<std::string> words = Words(program, user), environment;
   for (char** entry = ::environ; entry && *entry; ++entry)
     if (IsPassedOn(*entry)) environment.emplace_back(*entry);
+  if (!user.instance.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + user.instance);
   const auto argv = Pointers(words);
   const auto envp = Pointers(environment);
   base::SpawnSetup setup;

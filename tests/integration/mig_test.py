@@ -317,12 +317,11 @@ class InstanceTest(InstanceCase):
         self.assertEqual(self.job(jobs[1])["state"], "queued")
         self.assertEqual(self.queue_gpu(self.uuids()[0])["state"], "idle")
 
-    def test_one_instance_a_job_and_none_shared_suspended_or_moved(self):
+    def test_one_instance_a_job_and_none_suspended_or_moved(self):
         self.apply("2x1g.18gb")
         self.assertIn("one instance", self.refused(409, gpus=["0:0", "0:1"])["message"])
         self.assertIn("one instance", self.refused(409, gpus=["1", "0:1"])["message"])
         self.assertIn("0:0 (1g.18gb", self.refused(409, gpus=["0"])["message"])
-        self.assertIn("cannot be shared", self.refused(501, gpus=["0:0"], share=True, memory="1GiB")["message"])
         self.assertIn("whole GPUs", self.refused(501, gpus=["0:0"], mps=True)["message"])
         self.assertIn("one instance", self.submit(status=409, gpus={"devices": ["0:0", "0:1"]})["message"])
         self.assertIn("instances (MIG) count as GPUs", self.submit(status=422, gpus={"count": 3})["hint"])
@@ -335,6 +334,30 @@ class InstanceTest(InstanceCase):
         self.start("whole", "exec sleep 1000", gpus=["1"])
         self.becomes("whole", "running")
         self.assertEqual(self.request("POST", "/v1/jobs/whole/move", {"gpu": "0:1"}).status, 501)
+
+    def test_jobs_share_an_instance_and_take_turns(self):
+        self.apply("3g.71gb")
+        uuid = self.uuids()[0]
+        self.addCleanup(self.request, "PUT", "/v1/share", {"clear_capacity": True})
+        jobs = [self.start(tag, "exec " + self.load("96MiB", "--verify", "--kernel-time", "1ms", "--iterations", "40", "--json"),
+                           gpus=[uuid], share=True) for tag in ("one", "other")]
+
+        def shared():
+            return next((gpu for gpu in self.request("GET", "/v1/share").json()["gpus"] if gpu["uuid"] == uuid), None)
+        until("both have their memory", lambda: shared() and all(job["memory"]["resident"] >= 96 * MIB for job in shared()["jobs"])
+              and len(shared()["jobs"]) == 2)
+        self.request("PUT", "/v1/share", {"capacity": shared()["demand"] - 64 * MIB})
+        until("they take turns", lambda: shared()["hand_overs"] >= 2)
+        for job in jobs:
+            ended = self.wait(job)
+            self.assertEqual(ended["state"], "finished", self.log(job)[-1500:])
+            said = [json.loads(line) for line in self.log(job).splitlines() if line.startswith("{")]
+            self.assertEqual([e["wrong_words"] for e in said if e["event"] == "verify"], [0], self.log(job)[-1500:])
+        self.assertIn("mover", " ".join(process["name"] for process in self.gpu("0:0")["processes"]))
+
+    def test_a_compute_instance_that_is_a_part_is_not_shared(self):
+        self.apply("1c.3g.71gb", "1c.3g.71gb")
+        self.assertIn("together with other compute instances", self.refused(501, gpus=["0:0"], share=True, memory="1GiB")["message"])
 
     def test_a_job_keeps_its_instance_and_is_named_to_who_wants_to_change_it(self):
         self.apply("1g.18gb", "3g.71gb")

@@ -74,9 +74,7 @@ queue::Request Dispatcher::RequestOfRun(const jobs::Job& job) const {
   request.priority = job.priority;
   request.gpus.devices = GpusOfRun(job);
   request.gpus.count = static_cast<int>(request.gpus.devices.size());
-  const auto& devices = request.gpus.devices;
-  const bool in_instance = std::any_of(devices.begin(), devices.end(), gpu::IsInstance);  // not to be joined
-  if (!job.memory || devices.empty() || in_instance) return request;
+  if (!job.memory || request.gpus.devices.empty()) return request;
   base::Bytes least{UINT64_MAX};
   for (const auto& gpu : host_.GpuInventory().gpus)
     if (std::count(request.gpus.devices.begin(), request.gpus.devices.end(), gpu.uuid) > 0)

@@ -64,9 +64,7 @@ Result<queue::Request> RequestFrom(const api::Submission& asked, const Submissio
   GPUMAN_ASSIGN(request.gpus, GpusOf(asked.gpus, context.inventory));
   request.share = asked.share;
   GPUMAN_TRY(CheckQueuedSharing(request, context.inventory));
-  GPUMAN_ASSIGN(request.memory,
-                OnEachGpu(asked.memory, request.gpus,
-                          asked.share ? gpu::WithoutInstances(context.inventory) : context.inventory));
+  GPUMAN_ASSIGN(request.memory, OnEachGpu(asked.memory, request.gpus, context.inventory));
   request.host_memory = asked.host_memory;
   request.cpus = asked.cpus.value_or(0);
   request.time_limit = asked.time_limit;

@@ -155,7 +155,7 @@ TEST_F(SubmissionTest, AJobOnHoldSaysWhoHoldsIt) {
   EXPECT_EQ(prepared.jobs[0].job.reason, "held_by_user");
 }
 
-TEST_F(SubmissionTest, AnInstanceIsAskedForAloneAndUnshared) {
+TEST_F(SubmissionTest, AnInstanceIsAskedForAlone) {
   inventory.gpus[0].split = true;
   gpu::Gpu instance{0, "MIG-cccc", "NVIDIA H200 MIG 1g.18gb", "", base::GiB(16)};
   instance.mig = gpu::Instance{"GPU-aaaa", 0, 1, 0, "1g.18gb"};
@@ -165,9 +165,10 @@ TEST_F(SubmissionTest, AnInstanceIsAskedForAloneAndUnshared) {
   asked.memory = base::SizeSpec{{}, 50};
   EXPECT_EQ(Fine().jobs[0].request.memory, base::GiB(8)) << "a percentage is of the instance";
   asked.share = true;
+  EXPECT_TRUE(Fine().jobs[0].request.share);
+  inventory.gpus[1].mig->profile = "1c.3g.71gb";
   EXPECT_EQ(Read().error().code, base::ErrorCode::kNotSupported);
-  asked.gpus = {1, {}, {}, {}};
-  EXPECT_EQ(Fine().jobs[0].request.memory, base::GiB(20)) << "of what could be shared";
+  inventory.gpus[1].mig->profile = "1g.18gb";
   asked.share = false;
   asked.gpus.devices = {"0:0", "1"};
   EXPECT_EQ(Read().error().code, base::ErrorCode::kConflict);
