@@ -33,7 +33,7 @@ std::string HintFor(const Job& job, const JobEvent& event) {
 void Supervisor::Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done) {
   const base::WallTime now = clock_.Wall();
   for (Job& job : jobs) {
-    job.id = {++last_id_};
+    if (job.id.value == 0) job.id = {++last_id_};
     job.submitted_at = now;
     job.waiting_since = now;
     job.queued = true;

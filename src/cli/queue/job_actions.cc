@@ -45,8 +45,7 @@ Result<int> ForEach(Session& session, const JobWords& words, Ask ask) {
 }
 
 // Whom the name means: a whole array is each of its tasks.
-Result<JobWords> IdsOf(const api::Client& daemon, const std::string& ref) {
-  GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
+Result<JobWords> IdsOf(const api::Client& daemon, const std::string& ref, const api::JobView& job) {
   if (!job.queue || !job.queue->array_id) return JobWords{std::to_string(job.id)};
   api::QueueFilter filter;
   filter.jobs = {ref};
@@ -73,11 +72,14 @@ Result<int> Show(Session& session, const JobWords& words) {
   std::vector<api::GpuView> gpus;
   bool first = true;
   return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
-    GPUMAN_ASSIGN(const auto ids, IdsOf(daemon, ref));
+    GPUMAN_ASSIGN(api::JobView job, daemon.Job(ref));
+    GPUMAN_ASSIGN(const auto ids, IdsOf(daemon, ref, job));
     if (first && !session.json)
       if (auto list = daemon.Gpus()) gpus = std::move(list->gpus);
     for (const auto& id : ids) {
-      GPUMAN_ASSIGN(const api::JobView job, daemon.Job(id));
+      if (ids.size() > 1) {
+        GPUMAN_ASSIGN(job, daemon.Job(id));
+      }
       if (session.json)
         session.PrintJson(api::ToJson(job));
       else
@@ -159,7 +161,8 @@ Result<int> Attach(Session& session, const JobWords& words) {
 
 Result<int> Wait(Session& session, const JobWords& words) {
   return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
-    GPUMAN_ASSIGN(const auto ids, IdsOf(daemon, ref));
+    GPUMAN_ASSIGN(const api::JobView named, daemon.Job(ref));
+    GPUMAN_ASSIGN(const auto ids, IdsOf(daemon, ref, named));
     int status = kExitDone;
     for (const auto& id : ids) {
       GPUMAN_ASSIGN(const api::JobView job, WaitForEnd(session, daemon, id));

@@ -47,7 +47,10 @@ Result<> Dispatcher::MayBeTaken(const std::vector<PreparedJob>& prepared) {
     ++by_user[user];
     if (!project.empty()) ++by_project[project];
     // Tasks of an array ask for the same.
-    if (last && last->job.terms.pointer() == one.job.terms.pointer()) continue;
+    if (last && (last->job.terms.pointer() == one.job.terms.pointer() ||
+                 (last->job.owner.uid == one.job.owner.uid && last->job.priority == one.job.priority &&
+                  last->job.terms->request == one.job.terms->request)))
+      continue;
     last = &one;
     const auto account = book_.AccountOf(AccountKind::kUser, user);
     const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
@@ -193,8 +196,10 @@ Dispatcher::Backlog Dispatcher::LookAtBacklog() const {
 void Dispatcher::RememberRecent(const jobs::Job& job) {
   if (!job.queued || (job.array.array.value != 0 && job.array.array != job.id)) return;
   auto& mine = recent_[job.owner.uid];
-  if (!mine.empty() && mine.back() >= job.id) return;
-  mine.push_back(job.id);
+  // A large submission has its ids before it is taken.
+  const auto place = std::lower_bound(mine.begin(), mine.end(), job.id);
+  if (place != mine.end() && *place == job.id) return;
+  mine.insert(place, job.id);
   if (mine.size() > kRecent) mine.pop_front();
 }
 
