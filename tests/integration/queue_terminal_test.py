@@ -35,9 +35,14 @@ class Terminal:
         case.addCleanup(os.close, self.fd)
 
     def take(self):
-        if select.select([self.fd], [], [], 1)[0]:
-            with contextlib.suppress(OSError):
-                self.shown += os.read(self.fd, 65536)
+        """What is there; false: nothing, or it has ended and all was taken."""
+        if not select.select([self.fd], [], [], 1)[0]:
+            return False
+        data = b""
+        with contextlib.suppress(OSError):
+            data = os.read(self.fd, 65536)
+        self.shown += data
+        return data != b""
 
     def read_until(self, text):
         deadline = time.monotonic() + PATIENCE
@@ -52,7 +57,8 @@ class Terminal:
             self.take()
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
-                self.take()
+                while self.take():
+                    pass
                 return os.waitstatus_to_exitcode(status)
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
