@@ -161,8 +161,12 @@ Result<int> Attach(Session& session, const JobWords& words) {
 
 Result<int> Wait(Session& session, const JobWords& words) {
   return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
-    GPUMAN_ASSIGN(const api::JobView named, daemon.Job(ref));
-    GPUMAN_ASSIGN(const auto ids, IdsOf(daemon, ref, named));
+    auto named = daemon.Job(ref);
+    while (!named) {
+      GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, named.error(), {}));
+      named = next.Job(ref);
+    }
+    GPUMAN_ASSIGN(const auto ids, IdsOf(daemon, ref, *named));
     int status = kExitDone;
     for (const auto& id : ids) {
       GPUMAN_ASSIGN(const api::JobView job, WaitForEnd(session, daemon, id));
