@@ -161,7 +161,11 @@ base::Result<JobView> Client::Wait(std::string_view job, const Wake& wake) const
 
 base::Result<> Client::Log(std::string_view job, const LogOptions& options, const BodySink& sink,
                            const Wake& wake) const {
-  const auto query = Query().AddFlag("follow", options.follow).AddNumber("tail", options.tail).text();
+  const auto query = Query()
+                         .AddFlag("follow", options.follow)
+                         .AddNumber("tail", options.tail)
+                         .AddNumber("offset", options.offset)
+                         .text();
   HttpOptions http = Patient(wake);
   http.sink = sink;
   GPUMAN_TRY(AskRaw({"GET", JobTarget(job, "/log" + query), {}}, http));

@@ -25,7 +25,8 @@ namespace gpuman::api {
 
 struct LogOptions {
   bool follow = false;
-  std::optional<std::uint64_t> tail;  // lines; absent: from the beginning
+  std::optional<std::uint64_t> tail;    // lines; absent: from the beginning
+  std::optional<std::uint64_t> offset;  // bytes that are passed over
 };
 
 struct EventOptions {

@@ -43,13 +43,13 @@ TEST(Client, PutsEachCallAtItsPlace) {
   EXPECT_TRUE(client.Remove("t", true));
   EXPECT_TRUE(client.Wait("7"));
   EXPECT_TRUE(client.Update("t", {}));
-  EXPECT_TRUE(client.Log("t", {true, 5}, [](std::string_view) { return true; }));
+  EXPECT_TRUE(client.Log("t", {true, 5, 100}, [](std::string_view) { return true; }));
   const auto asked = server.requests();
   EXPECT_THAT(asked,
               ElementsAre(StartsWith("GET /v1/jobs/a%20b%2F%3F "), StartsWith("POST /v1/jobs/t/restart "),
                           StartsWith("DELETE /v1/jobs/t "), StartsWith("DELETE /v1/jobs/t?keep_running=1 "),
                           StartsWith("GET /v1/jobs/7/wait "), StartsWith("PATCH /v1/jobs/t "),
-                          StartsWith("GET /v1/jobs/t/log?follow=1&tail=5 ")));
+                          StartsWith("GET /v1/jobs/t/log?follow=1&tail=5&offset=100 ")));
 }
 
 TEST(Client, PassesTheDaemonsErrorsOn) {

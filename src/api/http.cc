@@ -21,7 +21,7 @@ namespace {
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-constexpr std::size_t kLargestBody = 64u << 20;
+constexpr std::size_t kLargestBody = 512u << 20;  // the queue may have some 100,000 jobs
 
 // A connected socket as Beast's SyncReadStream and SyncWriteStream. Reading waits in poll, so that silence
 // has a limit and another descriptor can end it.
@@ -122,7 +122,7 @@ tl::unexpected<base::Error> Broken(const Stream& stream, const error_code& ec) {
   if (ec == http::error::end_of_stream || ec == http::error::partial_message || ec == boost::asio::error::eof)
     return base::Fail(kUnavailable, "the daemon closed the connection before its answer was complete");
   if (ec == http::error::body_limit)
-    return base::Fail(kInternal, "the daemon's answer is larger than 64 MiB");
+    return base::Fail(kInternal, "the daemon's answer is larger than 512 MiB");
   if (ec.category() == boost::system::system_category())
     return base::Fail(base::SystemError(ec.value(), "talking to the daemon"));
   return base::Fail(kInternal, fmt::format("the daemon's answer is not HTTP: {}", ec.message()));

@@ -36,7 +36,7 @@ using BodySink = std::function<bool(std::string_view)>;
 struct HttpOptions {
   // The longest silence while an answer is awaited; absent: wait for ever.
   std::optional<base::Millis> patience = base::Millis(30'000);
-  // Absent: the body is collected, at most 64 MiB of it.
+  // Absent: the body is collected, at most 512 MiB of it.
   BodySink sink;
   // Watched while waiting: when this descriptor becomes readable, on_wake is called; false ends the exchange
   // with kConflict "interrupted".

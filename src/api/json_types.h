@@ -116,6 +116,9 @@ void Fields(V& v, T& x) {
   v("max_concurrent", x.max_concurrent);
   v("preemptible", x.preemptible);
   v("conda_env", x.conda_env);
+  v("stdin_file", x.stdin_file);
+  v("stdout_file", x.stdout_file);
+  v("stderr_file", x.stderr_file);
   v("estimated_start", x.estimated_start);
   v("position", x.position);
   v("advantage", x.advantage);

@@ -90,6 +90,8 @@ struct QueueFields {
   std::optional<int> max_concurrent;
   bool preemptible = false;
   std::optional<std::string> conda_env;
+  std::optional<std::string> stdin_file, stdout_file,
+      stderr_file;  // as asked for; null: nothing, and the log
   // Of a job that waits; null where nothing can be said.
   std::optional<base::WallTime> estimated_start;
   std::optional<int> position;                  // 1 is the next one

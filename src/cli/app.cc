@@ -59,6 +59,19 @@ void AddCommonOptions(CLI::App& app, Session& session) {
       ->group("Options for every command");
 }
 
+// Tells how the command goes that a job runs, which the parser does not know of.
+class Help : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+    const auto end = usage.find_last_not_of('\n') + 1;
+    if (app->get_name() == "submit")
+      usage.insert(end, " (-- COMMAND... | SCRIPT ARGUMENTS... | --jobs FILE)");
+    if (app->get_name() == "run") usage.insert(end, " (-- COMMAND... | --command STRING)");
+    return usage;
+  }
+};
+
 // Splits at the first "--": what follows belongs to the job, whatever it looks like.
 struct Arguments {
   std::vector<std::string> ours;
@@ -144,6 +157,7 @@ int RunCli(const std::vector<std::string>& arguments, const Surroundings& surrou
   app.add_flag("-v,--version", version, "Print the version and exit");
   AddCommonOptions(app, session);
   app.footer(kExamples);
+  app.formatter(std::make_shared<Help>());
   app.get_formatter()->column_width(28);
   const Registry registry{app, session, chosen};
   AddCommands(registry, arguments.empty() ? std::string_view() : arguments.front());

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/json_lines.h"
 #include "cli/views.h"
 
 namespace gpuman::cli {
@@ -12,32 +13,6 @@ namespace {
 struct LogsOptions {
   std::string job;
   api::LogOptions log;
-};
-
-// One {"line":"…"} for each line of the log; a last line without an end counts as one.
-class JsonLines {
- public:
-  explicit JsonLines(Session& session) : session_(session) {}
-  void Feed(std::string_view piece) {
-    for (;;) {
-      const auto end = piece.find('\n');
-      partial_ += piece.substr(0, end);
-      if (end == piece.npos) return;
-      Emit();
-      piece.remove_prefix(end + 1);
-    }
-  }
-  void Finish() {
-    if (!partial_.empty()) Emit();
-  }
-
- private:
-  void Emit() {
-    session_.PrintJson({{"line", partial_}});
-    partial_.clear();
-  }
-  Session& session_;
-  std::string partial_;
 };
 
 base::Result<int> Logs(Session& session, const LogsOptions& options) {

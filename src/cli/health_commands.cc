@@ -9,6 +9,7 @@
 #include "api/queue_json.h"
 #include "cli/command.h"
 #include "cli/health_views.h"
+#include "cli/queue/queue_views.h"
 
 namespace gpuman::cli {
 namespace {
@@ -58,9 +59,10 @@ base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, 
     session.PrintJson(api::ToJson(settings));
     return kExitDone;
   }
+  const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
   session.Print(settings.drained.empty() ? std::string("No GPU is drained.\n")
-                                         : fmt::format("Drained, nothing new starts there: {}\n",
-                                                       fmt::join(settings.drained, ", ")));
+                                         : fmt::format("Drained, nothing new starts there: GPU {}\n",
+                                                       queue::IndicesOf(settings.drained, info.gpus)));
   return kExitDone;
 }
 

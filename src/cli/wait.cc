@@ -1,9 +1,11 @@
 #include "cli/wait.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "api/queue_client.h"
@@ -27,7 +29,55 @@ bool TakeOut(const api::Client& daemon, const std::string& job) {
   return waits && api::CancelJob(daemon, job).has_value();
 }
 
+// What the job writes until it ends; goes on where it stopped when the daemon was away.
+base::Result<> ShowLog(Session& session, const api::Client& daemon, const std::string& id,
+                       const api::Wake& wake) {
+  api::LogOptions options;
+  options.follow = true;
+  std::uint64_t count = 0;
+  const auto show = [&](std::string_view piece) {
+    count += piece.size();
+    session.Print(piece);
+    session.Flush();
+    return true;
+  };
+  auto shown = daemon.Log(id, options, show, wake);
+  while (!shown) {
+    GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, shown.error(), wake));
+    options.offset = count;
+    shown = next.Log(id, options, show, wake);
+  }
+  return {};
+}
+
 }  // namespace
+
+base::Result<api::Client> NextDaemon(Session& session, const base::Error& lost, const api::Wake& wake) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kPatience = std::chrono::minutes(1);
+  constexpr int kLookMillis = 200;
+  const auto until = Clock::now() + kPatience;
+  bool told = false;
+  while (lost.code == base::ErrorCode::kUnavailable && Clock::now() < until) {
+    if (auto next = session.RunningDaemon()) return next;
+    if (!std::exchange(told, true))
+      session.Note("the daemon is away; the job goes on, waiting for the daemon");
+    pollfd woken{wake.fd, POLLIN, 0};
+    if (::poll(&woken, 1, kLookMillis) == 1 && wake.on_wake && !wake.on_wake())
+      return base::Fail(base::ErrorCode::kConflict, "interrupted");
+  }
+  return base::Fail(lost);
+}
+
+base::Result<api::JobView> WaitForEnd(Session& session, const api::Client& daemon, const std::string& job,
+                                      const api::Wake& wake) {
+  auto ended = daemon.Wait(job, wake);
+  while (!ended) {
+    GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, ended.error(), wake));
+    ended = next.Wait(job, wake);
+  }
+  return ended;
+}
 
 int ExitStatusOfJob(const api::JobView& job) {
   if (job.signal) return 128 + *job.signal;
@@ -63,15 +113,10 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
   };
 
   if (!session.json) {
-    const auto show = [&](std::string_view piece) {
-      session.Print(piece);
-      session.Flush();
-      return true;
-    };
-    const auto shown = daemon.Log(id, {/*follow=*/true, std::nullopt}, show, wake);
+    const auto shown = ShowLog(session, daemon, id, wake);
     if (!shown) return left(shown.error());
   }
-  const auto ended = daemon.Wait(id, wake);
+  const auto ended = WaitForEnd(session, daemon, id, wake);
   if (!ended) return left(ended.error());
   if (session.json)
     session.PrintJson(api::ToJson(*ended));

@@ -15,6 +15,15 @@ enum class Interrupted { kLeavesWaiting, kCancelsWaiting };
 base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job,
                              Interrupted interrupted = Interrupted::kLeavesWaiting);
 
+// The job as it ended. The daemon may be restarted meanwhile: a job does not depend on it, and neither does
+// who waits for it. kUnavailable: no daemon came back within a minute. `wake` as with api::Client::Wait.
+base::Result<api::JobView> WaitForEnd(Session& session, const api::Client& daemon, const std::string& job,
+                                      const api::Wake& wake = {});
+
+// The daemon that comes after one that was lost by `lost`, within a minute; one is never started. Else, and
+// where `lost` means something else than that it is away, `lost`.
+base::Result<api::Client> NextDaemon(Session& session, const base::Error& lost, const api::Wake& wake);
+
 // Of a job that has ended.
 int ExitStatusOfJob(const api::JobView& job);
 

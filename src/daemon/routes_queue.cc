@@ -105,7 +105,7 @@ void ShowQueue(Service& service, const ExchangePtr& exchange) {
   const auto filter = FilterOf(service, exchange->request());
   if (!filter) return SendError(exchange, filter.error());
   const auto look = service.queue().Look();
-  const queue::Explainer explainer(look.snapshot, look.plan, look.now);
+  const queue::Explainer explainer(look.snapshot, look.plan, look.now, look.dependents);
   api::JobList list;
   for (const auto& [job, row] : Select(service, look, *filter)) {
     auto view = service.View(*job);

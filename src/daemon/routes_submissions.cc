@@ -20,28 +20,35 @@ using http::ExchangePtr;
 using http::PathParameters;
 
 constexpr std::size_t kReadAtOnce = 256u << 10;  // bytes; more is read while the loop does other things
+constexpr std::size_t kFewJobs = 16;             // of which each is told of in full
+constexpr std::size_t kPiece = 500;              // jobs, some milliseconds
 
 // What was taken, as the queue sees it a moment later.
 api::SubmissionAnswer AnswerFor(Service& service, const std::vector<std::size_t>& heads,
                                 const std::vector<base::JobId>& ids) {
   api::SubmissionAnswer answer;
   // Of many nobody reads the reason, and one who submits without a pause is not kept waiting for it.
-  const bool few = heads.size() <= 16 && service.queue().IsLookCheap();
+  const bool few = heads.size() <= kFewJobs && service.queue().IsLookCheap();
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const std::size_t end = i + 1 < heads.size() ? heads[i + 1] : ids.size();
     api::SubmittedJob one;
     one.id = ids[heads[i]].value;
     const auto* const job = service.jobs().Find(ids[heads[i]]);
     if (job) {
-      const auto view = few ? service.ViewWithQueue(*job) : service.View(*job);
       one.tag = job->tag;
+      one.state = service.StateOf(*job);
+      one.reason = job->reason;
+      one.reason_detail = job->reason_detail;
+    }
+    if (job && heads.size() <= kFewJobs) {
+      const auto view = few ? service.ViewWithQueue(*job) : service.View(*job);
       one.state = view.state;
       one.reason = view.reason;
       one.reason_detail = view.reason_detail;
       if (view.queue) one.estimated_start = view.queue->estimated_start;
-      if (job->array.array.value != 0)
-        for (std::size_t at = heads[i]; at < end; ++at) one.tasks.push_back(ids[at].value);
     }
+    if (job && job->array.array.value != 0)
+      for (std::size_t at = heads[i]; at < end; ++at) one.tasks.push_back(ids[at].value);
     answer.jobs.push_back(std::move(one));
   }
   return answer;
@@ -103,20 +110,22 @@ base::Result<std::set<std::string>> BindToMps(Service& service, Prepared& prepar
 
 void Enqueue(Service& service, const ExchangePtr& exchange, Prepared prepared,
              const std::set<std::string>& notes) {
-  service.queue().Submit(std::move(prepared.jobs),
-                         [&service, exchange, heads = std::move(prepared.heads),
-                          notes](const base::Result<std::vector<base::JobId>>& ids) {
-                           if (!ids) return SendError(exchange, ids.error());
-                           auto answer = AnswerFor(service, heads, *ids);
-                           answer.notes.assign(notes.begin(), notes.end());
-                           SendJson(exchange, api::Encode(answer), 201);
-                         });
+  service.queue().Submit(
+      std::move(prepared.jobs), [&service, exchange, heads = std::move(prepared.heads),
+                                 notes](const base::Result<std::vector<base::JobId>>& ids) {
+        if (!ids) return SendError(exchange, ids.error());
+        const auto answer =
+            std::make_shared<api::SubmissionAnswer>(AnswerFor(service, heads, *ids));  // for the worker
+        answer->notes.assign(notes.begin(), notes.end());
+        if (ids->size() <= kPiece) return SendJson(exchange, api::Encode(*answer), 201);
+        const auto text = std::make_shared<std::string>();
+        service.Aside([answer, text] { *text = api::Encode(*answer); },
+                      [exchange, text] { SendJson(exchange, std::move(*text), 201); });
+      });
 }
 
-void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers, const Submitted& submitted) {
-  const auto& request = exchange->request();
-  if (!submitted) return SendError(exchange, submitted.error());
-  auto prepared = Read(service, exchange, callers.Of(request.peer), *submitted);
+// What was prepared goes into the queue, or is tried out.
+void Go(Service& service, const ExchangePtr& exchange, base::Result<Prepared> prepared, bool dry_run) {
   if (!prepared) return SendError(exchange, prepared.error());
   std::set<std::string> notes;
   for (const auto& job : prepared->jobs) {
@@ -128,7 +137,7 @@ void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
   }
   const auto mps = BindToMps(service, *prepared);
   if (!mps) return SendError(exchange, mps.error());
-  if (submitted->dry_run) return TryOut(service, exchange, *prepared);
+  if (dry_run) return TryOut(service, exchange, *prepared);
   if (mps->empty()) return Enqueue(service, exchange, std::move(*prepared), notes);
   const auto kept = std::make_shared<Prepared>(std::move(*prepared));  // until the servers are there
   service.ReadyMps({mps->begin(), mps->end()},
@@ -138,15 +147,64 @@ void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
                    });
 }
 
+void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers, const Submitted& submitted) {
+  const auto& request = exchange->request();
+  if (!submitted) return SendError(exchange, submitted.error());
+  Go(service, exchange, Read(service, exchange, callers.Of(request.peer), *submitted), submitted->dry_run);
+}
+
+// A submission that is prepared in pieces, between which others are answered. Its ids are its own from the
+// beginning, so that it can name its jobs; those of one that is refused are never used.
+struct Large {
+  Submitted submitted;
+  Caller caller;
+  gpu::Inventory inventory;
+  std::map<std::string, std::string> environment = DriverEnvironment();
+  jobs::Shared<jobs::ResourceLimits> limits;
+  queue::ReferenceLookup lookup;
+  base::JobId first_id{};
+  std::optional<Preparation> preparation;
+};
+
+void Continue(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Large>& large) {
+  const auto more = large->preparation->Continue(kPiece);
+  if (!more) return SendError(exchange, more.error());
+  if (*more) return service.Later([&service, exchange, large] { Continue(service, exchange, large); });
+  Prepared prepared = large->preparation->Take();
+  base::JobId id = large->first_id;
+  for (auto& one : prepared.jobs) one.job.id = {id.value++};
+  Go(service, exchange, std::move(prepared), /*dry_run=*/false);
+}
+
+void TakeInPieces(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
+                  const std::shared_ptr<Large>& large) {
+  const auto& peer = exchange->request().peer;
+  if (!large->submitted || large->submitted->dry_run)
+    return Take(service, exchange, callers, large->submitted);
+  large->caller = callers.Of(peer);
+  large->inventory = service.inventory();
+  large->limits = jobs::Shared<jobs::ResourceLimits>(ResourceLimitsOf(peer.pid));
+  large->lookup = service.queue().LookupFor(peer.uid);
+  service.ApplyUsualQuota(large->caller.user);
+  std::size_t count = 0;
+  for (const auto& job : large->submitted->jobs)
+    count += job.array ? static_cast<std::size_t>(api::CountTasks(*job.array)) : 1;
+  large->first_id = service.jobs().Reserve(count);
+  large->preparation.emplace(
+      *large->submitted, SubmissionContext{large->caller, large->inventory, large->environment, large->limits,
+                                           large->first_id, service.Now(), large->lookup});
+  Continue(service, exchange, large);
+}
+
 void Submit(Service& service, const ExchangePtr& exchange, const std::shared_ptr<RecentCallers>& callers) {
   const auto& request = exchange->request();
   if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
   if (request.body.size() <= kReadAtOnce)
     return Take(service, exchange, *callers, api::Decode<api::SubmitRequest>(request.body));
-  const auto submitted = std::make_shared<std::optional<Submitted>>();
+  const auto large = std::make_shared<Large>();  // shared by its pieces
   service.Aside(
-      [exchange, submitted] { *submitted = api::Decode<api::SubmitRequest>(exchange->request().body); },
-      [&service, exchange, callers, submitted] { Take(service, exchange, *callers, **submitted); });
+      [exchange, large] { large->submitted = api::Decode<api::SubmitRequest>(exchange->request().body); },
+      [&service, exchange, callers, large] { TakeInPieces(service, exchange, *callers, large); });
 }
 
 // A new job that asks for what the old one asked for.

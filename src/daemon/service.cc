@@ -266,6 +266,8 @@ void Service::Aside(std::function<void()> work, std::function<void()> then) {
   });
 }
 
+void Service::Later(std::function<void()> then) { boost::asio::post(loop_, std::move(then)); }
+
 void Service::Tick() {
   sampler_->CheckWatchdog();
   auto period = std::chrono::duration_cast<std::chrono::microseconds>(config_.sampling.call_limit / 2);

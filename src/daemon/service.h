@@ -156,6 +156,8 @@ class Service final : private jobs::SupervisorHost,
   // `work` off the loop, then `then` on it: for what would hold everything else up. Both are let go of on the
   // loop.
   void Aside(std::function<void()> work, std::function<void()> then);
+  // On the loop, after what others wait for.
+  void Later(std::function<void()> then);
 
   // Limits have changed: look now instead of at the next round.
   void LookNow() { sampler_->PokeAll(); }

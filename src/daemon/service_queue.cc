@@ -134,7 +134,8 @@ api::JobView Service::ViewWithQueue(const jobs::Job& job) {
   view.queue->notifications = notifications_->Of(job.id);
   if (!jobs::IsWaiting(job)) return view;
   const auto look = dispatcher_->Look();
-  ShowWaiting(look, {look.snapshot, look.plan, look.now}, RowOf(look.snapshot, job.id), view);
+  ShowWaiting(look, {look.snapshot, look.plan, look.now, look.dependents}, RowOf(look.snapshot, job.id),
+              view);
   return view;
 }
 

@@ -123,6 +123,11 @@ class Supervisor {
   // --- Jobs of the queue (supervisor_queue.cc) ---
   // The id that the next job gets.
   JobId NextId() const { return {last_id_ + 1}; }
+  // The first of so many ids that no other job gets.
+  JobId Reserve(std::size_t count) {
+    last_id_ += static_cast<std::int64_t>(count);
+    return {last_id_ - static_cast<std::int64_t>(count) + 1};
+  }
   // Gives waiting jobs the next ids, in their order, and keeps them until they are started. All of them, or
   // none; nobody sees one before it is on the disk.
   void Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done);

@@ -13,12 +13,27 @@ using base::Result;
 
 namespace {
 constexpr std::size_t kFew = 64;
+
+// Why what was asked of the job changes nothing.
+std::string Refusal(const Job& job, const JobEvent& event) {
+  const std::string who = fmt::format("job {} '{}'", job.id.value, job.tag);
+  if (IsEnded(job)) return fmt::format("{} has ended: it is {}", who, ToString(job.state));
+  const std::string now = fmt::format("{} is {}", who, ToString(job.state));
+  if (std::holds_alternative<HoldAsked>(event))
+    return now + (IsWaiting(job) ? " already" : ", and only a job that waits can be held");
+  if (std::holds_alternative<ReleaseAsked>(event)) return now + ", not held";
+  return now;
+}
+std::string HintFor(const Job& job, const JobEvent& event) {
+  if (!std::holds_alternative<HoldAsked>(event) || IsWaiting(job) || IsEnded(job)) return {};
+  return fmt::format("`gpuman suspend {0}` takes it off its GPU, `gpuman cancel {0}` ends it", job.id.value);
+}
 }  // namespace
 
 void Supervisor::Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done) {
   const base::WallTime now = clock_.Wall();
   for (Job& job : jobs) {
-    job.id = {++last_id_};
+    if (job.id.value == 0) job.id = {++last_id_};
     job.submitted_at = now;
     job.waiting_since = now;
     job.queued = true;
@@ -90,8 +105,7 @@ void Supervisor::Decide(JobId id, const JobEvent& event, Done<Job> done) {
   auto found = Existing(id);
   if (!found) return done(Fail(found.error()));
   if (!Apply((*found)->job, event).changed)
-    return done(Fail(ErrorCode::kConflict, fmt::format("job {} '{}' is {}", id.value, (*found)->job.tag,
-                                                       ToString((*found)->job.state))));
+    return done(Fail(ErrorCode::kConflict, Refusal((*found)->job, event), HintFor((*found)->job, event)));
   Happen(id, event, [self = self_, id, done = std::move(done)](const Result<>& stored) {
     if (!stored) return done(Fail(stored.error()));
     const Job* const job = *self ? (*self)->Find(id) : nullptr;

@@ -278,6 +278,37 @@ TEST(QueueForecast, JobsAreOneAfterTheOtherOnTheGpusThatAreFreeFirst) {
   EXPECT_EQ(Forecast(lab.View(), plan, lab.now, 1)[*lab.book.RowOfWaiting(next)], kNever);
 }
 
+TEST(QueueForecast, NobodyIsExpectedToStartOnWhatIsReservedForOthers) {
+  Lab lab(2);
+  lab.settings.short_job = 0ms;
+  lab.book.SetReservations({{1, "now", {Lab::Uuid(0)}, kStart - 1h, kStart + 2h, {"cat"}},
+                            {2, "later", {Lab::Uuid(1)}, kStart + 1h, kStart + 5h, {"cat"}}});
+  Request leaves = Lab::Gpus(1, 3h);
+  leaves.preemptible = true;
+  const JobId wide = lab.Waits(Lab::Gpus(2, 1h)), hers = lab.Waits(Lab::Gpus(2, 1h), "cat");
+  const Plan plan = lab.Decide();
+  const auto starts = Forecast(lab.View(), plan, lab.now, SIZE_MAX);
+  EXPECT_EQ(starts[*lab.book.RowOfWaiting(hers)], kStart);
+  EXPECT_EQ(starts[*lab.book.RowOfWaiting(wide)], kStart + 5h) << "in between they are never free together";
+  lab.book.SetPaused(true);
+  const Plan paused = lab.Decide();
+  EXPECT_EQ(Forecast(lab.View(), paused, lab.now, SIZE_MAX)[*lab.book.RowOfWaiting(wide)], kNever);
+}
+
+TEST(QueueExplain, AJobSaysForWhichOnesItWaits) {
+  const auto text = [](Dependencies depends) { return Explain(Reason::kDependency, depends); };
+  Dependencies two{.mode = DependencyMode::kAll,
+                   .list = {{DependencyKind::kAfterOk, {7}}, {DependencyKind::kAfter, {8}}}};
+  EXPECT_EQ(text(two), "waits for job 7 to finish and job 8 to start");
+  two.mode = DependencyMode::kAny;
+  EXPECT_EQ(text(two), "waits for job 7 to finish or job 8 to start");
+  EXPECT_EQ(Explain(Reason::kDependencyNever, {.list = {{DependencyKind::kAfterNotOk, {7}}}}),
+            "waits for job 7 to fail, which cannot come true any more");
+  Dependencies many;
+  for (int id = 1; id <= 100; ++id) many.list.push_back({DependencyKind::kAfterAny, {id}});
+  EXPECT_EQ(text(many), "waits for job 1 to end and job 2 to end and job 3 to end and 97 more");
+}
+
 TEST(QueueForecast, ThrottlesAndQuotasCount) {
   Lab lab(8);
   lab.settings.short_job = 0ms;

@@ -37,6 +37,24 @@ std::string QuotaText(std::string_view kind, const Account& account, const Held&
       more.GpuHours(), *quota.gpu_hours);
 }
 
+std::string ListOf(const Dependencies& depends) {
+  constexpr std::size_t kMost = 4;
+  const auto wish = [](DependencyKind kind) {
+    return kind == DependencyKind::kAfterOk      ? "finish"
+           : kind == DependencyKind::kAfterNotOk ? "fail"
+           : kind == DependencyKind::kAfterAny   ? "end"
+                                                 : "start";
+  };
+  const std::string_view word = depends.mode == DependencyMode::kAny ? " or " : " and ";
+  const auto& list = depends.list;
+  const std::size_t shown = list.size() > kMost ? kMost - 1 : list.size();
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i)
+    text += fmt::format("{}job {} to {}", i == 0 ? "" : word, list[i].job.value, wish(list[i].kind));
+  if (shown < list.size()) text += fmt::format("{}{} more", word, list.size() - shown);
+  return text;
+}
+
 }  // namespace
 
 std::string Describe(const Need& need) {
@@ -51,8 +69,19 @@ std::string Describe(const Need& need) {
   return text;
 }
 
-Explainer::Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now)
-    : snapshot_(snapshot), plan_(plan), now_(now), room_(snapshot, now), tally_(snapshot) {
+std::string Explain(Reason reason, const Dependencies& depends) {
+  return reason == Reason::kDependencyNever
+             ? fmt::format("waits for {}, which cannot come true any more", ListOf(depends))
+             : "waits for " + ListOf(depends);
+}
+
+Explainer::Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now, const Dependents& dependents)
+    : snapshot_(snapshot),
+      plan_(plan),
+      dependents_(dependents),
+      now_(now),
+      room_(snapshot, now),
+      tally_(snapshot) {
   for (const Start& start : plan.starts) {
     const Waiting& job = snapshot.waiting[start.waiting];
     Wish wish{.need = snapshot.needs[job.need], .user = job.user, .job = job.id};
@@ -112,9 +141,10 @@ std::string Explainer::Of(Index waiting) const {
     case Reason::kPaused:
       return "the queue is paused";
     case Reason::kDependency:
-      return "another job has to come so far first";
-    case Reason::kDependencyNever:
-      return "a job that it waits for did not end as it asks for";
+    case Reason::kDependencyNever: {
+      const auto* const depends = dependents_.DependenciesOf(job.id);
+      return Explain(verdict.reason, depends ? *depends : Dependencies{});
+    }
     case Reason::kBeginTime:
       return fmt::format("begins at {}", In(job.begin, now_));
     case Reason::kRetryDelay:

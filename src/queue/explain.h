@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "queue/dependencies.h"
 #include "queue/plan.h"
 #include "queue/room.h"
 #include "queue/tally.h"
@@ -12,10 +13,14 @@ namespace gpuman::queue {
 // "2 GPUs", "1 GPU of those named", "20GiB on each of 2 GPUs, shared", "no GPU".
 std::string Describe(const Need& need);
 
+// What a job waits for, or can wait for in vain: "waits for job 7 to finish and job 8 to start".
+std::string Explain(Reason reason, const Dependencies& depends);
+
 // Made once for a snapshot and its plan, which it refers to, and asked for each job that somebody looks at.
 class Explainer {
  public:
-  Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now);
+  // `dependents`: who waits for which jobs, to name them.
+  Explainer(const Snapshot& snapshot, const Plan& plan, WallTime now, const Dependents& dependents);
   // Empty where it starts.
   std::string Of(Index waiting) const;
 
@@ -26,6 +31,7 @@ class Explainer {
 
   const Snapshot& snapshot_;
   const Plan& plan_;
+  const Dependents& dependents_;
   WallTime now_;
   Room room_;    // after the pass
   Tally tally_;  // likewise

@@ -59,7 +59,7 @@ class Forecasting {
     const Need& need = snapshot_.needs[job.need];
     WallTime start = Allowed(job);
     GpuSet gpus;
-    if (need.gpus > 0 && start != kNever) start = std::max(start, Soonest(need, gpus));
+    if (need.gpus > 0 && start != kNever) start = Soonest(job, start, gpus);
     if (known != kNever) start = known;
     if (start == kNever || start > Horizon()) return kNever;
     Hold(job, gpus, start);
@@ -143,18 +143,44 @@ class Forecasting {
     return when;
   }
 
-  // When enough of the GPUs that can be used are free, and which.
-  WallTime Soonest(const Need& need, GpuSet& gpus) {
-    order_.clear();
-    ForEach(need.possible, [&](std::size_t gpu) {
-      if (room_.IsUsable(gpu, need)) order_.emplace_back(need.share ? part_[gpu] : whole_[gpu], gpu);
-    });
+  // When, from `start` on, enough of the GPUs that can be used are free, and which.
+  WallTime Soonest(const Waiting& job, WallTime start, GpuSet& gpus) {
+    const Need& need = snapshot_.needs[job.need];
     const auto count = static_cast<std::size_t>(need.gpus);
-    if (order_.size() < count) return kNever;
-    const auto last = order_.begin() + static_cast<std::ptrdiff_t>(count) - 1;
-    std::nth_element(order_.begin(), last, order_.end());
-    for (std::size_t i = 0; i < count; ++i) gpus.set(order_[i].second);
-    return last->first;
+    for (;;) {
+      order_.clear();
+      ForEach(need.possible, [&](std::size_t gpu) {
+        const WallTime free = std::max(start, need.share ? part_[gpu] : whole_[gpu]);
+        if (room_.IsUsable(gpu, need)) order_.emplace_back(Unreserved(gpu, job, free), gpu);
+      });
+      if (order_.size() < count) return kNever;
+      const auto last = order_.begin() + static_cast<std::ptrdiff_t>(count) - 1;
+      std::nth_element(order_.begin(), last, order_.end());
+      // Of a GPU that is free earlier a reservation may have begun by the time that the last one is.
+      const bool whole = std::all_of(order_.begin(), last, [&](const auto& each) {
+        return Unreserved(each.second, job, last->first) == last->first;
+      });
+      start = last->first;
+      if (!whole) continue;
+      for (std::size_t i = 0; i < count; ++i) gpus.set(order_[i].second);
+      return start;
+    }
+  }
+
+  // When, from `from` on, nobody else has the GPU reserved while the job would run.
+  WallTime Unreserved(std::size_t gpu, const Waiting& job, WallTime from) const {
+    const Need& need = snapshot_.needs[job.need];
+    const Millis length = need.preemptible && snapshot_.settings.preempt ? Millis(1) : LengthOf(need);
+    for (bool moved = true; moved && from != kNever;) {
+      moved = false;
+      for (const Reservation& each : snapshot_.reservations) {
+        if (!each.gpus.test(gpu) || each.end <= from || each.start >= from + length) continue;
+        if (std::find(each.users.begin(), each.users.end(), job.user) != each.users.end()) continue;
+        from = each.end;
+        moved = true;
+      }
+    }
+    return from;
   }
 
   const Snapshot& snapshot_;
@@ -171,6 +197,7 @@ class Forecasting {
 
 std::vector<WallTime> Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std::size_t most) {
   std::vector<WallTime> starts(snapshot.waiting.size(), kNever);
+  if (snapshot.paused) return starts;
   Forecasting forecasting(snapshot, now);
   for (const Start& start : plan.starts) {
     starts[start.waiting] = now;

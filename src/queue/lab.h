@@ -72,11 +72,12 @@ struct Lab {
   }
   // After Decide().
   Verdict Of(JobId job) const { return plan.verdicts[*book.RowOfWaiting(job)]; }
-  std::string Why(JobId job) { return Explainer(View(), plan, now).Of(*book.RowOfWaiting(job)); }
+  std::string Why(JobId job) { return Explainer(View(), plan, now, dependents).Of(*book.RowOfWaiting(job)); }
 
   std::vector<Gpu> machine{};
   Settings settings{};
   Book book{};
+  Dependents dependents{};
   Plan plan{};
   WallTime now = kStart;
   std::int64_t last = 0;

@@ -166,9 +166,10 @@ TEST(QueueProperties, EveryJobThatMayRunEnds) {
   EXPECT_TRUE(rc::check([] {
     Simulator world = MakeWorld();
     std::map<JobId, std::string> why;
+    const Dependents dependents;
     world.set_check([&](const Snapshot& snapshot, const Plan& plan, WallTime now) {
       why.clear();
-      const Explainer explainer(snapshot, plan, now);
+      const Explainer explainer(snapshot, plan, now, dependents);
       for (Index i = 0; i < snapshot.waiting.size(); ++i) why[snapshot.waiting[i].id] = explainer.Of(i);
       for (const Running& job : snapshot.running)
         why[job.id] = std::to_string(int(job.phase)) + " on " + job.gpus.to_string();

@@ -12,7 +12,9 @@ import json
 import os
 import pathlib
 import re
+import select
 import signal
+import socket
 import socketserver
 import ssl
 import subprocess
@@ -80,6 +82,46 @@ class Receiver:
     def at(self, path):
         with self.lock:
             return [(headers, body) for where, headers, body in self.got if where == path]
+
+
+class Proxy(socketserver.ThreadingTCPServer):
+    """Takes what is sent to others, as itself: POSTs of whole URLs, and tunnels, which lead to `target`. Keeps the first lines."""
+
+    allow_reuse_address = daemon_threads = True
+
+    def __init__(self, target=None):
+        self.lines = []
+        proxy = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self):
+                proxy.lines.append(self.rfile.readline().decode().strip())
+                length = 0
+                while (line := self.rfile.readline().decode().strip().lower()):
+                    if line.startswith("content-length:"):
+                        length = int(line.split(":")[1])
+                if not proxy.lines[-1].startswith("CONNECT"):
+                    self.rfile.read(length)
+                    self.wfile.write(b"HTTP/1.1 204 taken\r\nConnection: close\r\n\r\n")
+                    return
+                with socket.create_connection(("127.0.0.1", target)) as other:
+                    self.wfile.write(b"HTTP/1.1 200 go on\r\n\r\n")
+                    pairs = {self.connection: other, other: self.connection}
+                    while True:
+                        for one in select.select(list(pairs), [], [])[0]:
+                            data = one.recv(65536)
+                            if not data:
+                                return
+                            pairs[one].sendall(data)
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.port = self.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
 
 
 class Mailbox(socketserver.ThreadingTCPServer):
@@ -213,6 +255,49 @@ class NotifyCase(DaemonTest):
         event = until("it is given up", lambda: [e for e in self.events()
                                                  if e["kind"] == "notification_failed" and e["job"] == job])[0]
         return event["message"]
+
+
+class ProxyTest(NotifyCase):
+    """The daemon's environment names a proxy, which is not for what users have sent."""
+
+    @classmethod
+    def prepare(cls):
+        super().prepare()
+        cls.others = Proxy()
+        cls.addClassCleanup(cls.others.close)
+        for name in ("http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "ALL_PROXY"):
+            cls.m.env[name] = cls.others.url
+
+    def through(self, proxy, more=""):
+        self.addCleanup(proxy.close)
+        self.configure(f'proxy = "{proxy.url}"\n{more}')
+        self.addCleanup(self.reload)
+        self.addCleanup(self.configure)
+        self.reload()
+
+    def test_a_proxy_of_the_environment_is_not_used(self):
+        self.submit("exit 0", webhooks=[self.receiver.url + "/straight"])
+        self.told("/straight")
+        self.assertEqual(self.others.lines, [])
+
+    def test_webhooks_go_through_the_proxy_of_the_configuration_whatever_their_address(self):
+        proxy = Proxy()
+        self.through(proxy)
+        # Names and addresses are the proxy's business: this one exists nowhere, and that one is private.
+        for url in ("http://hooks.nowhere.invalid/x", "http://10.0.0.1:81/y"):
+            job = self.submit("exit 0", webhooks=[url])
+            until("it is delivered", lambda: f"POST {url} HTTP/1.1" in proxy.lines and self.left(job) == [])
+        self.assertEqual(self.others.lines, [])
+
+    def test_what_is_encrypted_goes_through_a_tunnel_and_stays_so(self):
+        made, context = self.certificate()
+        server = Receiver(context)
+        self.addCleanup(server.close)
+        proxy = Proxy(server.port)
+        self.through(proxy, f'ca_file = "{made}"')
+        self.submit("exit 0", webhooks=["https://127.0.0.1:1/tunnel"])
+        until("it is delivered", lambda: server.at("/tunnel"))
+        self.assertEqual(proxy.lines, ["CONNECT 127.0.0.1:1 HTTP/1.1"])
 
 
 class WebhookTest(NotifyCase):

@@ -155,6 +155,75 @@ class QueueCliTest(DaemonTest):
         self.assertIn("In front by", self.gpuman("job", "show", str(job["id"])))
         self.gpuman("quota", "remove", "--project", "small")
 
+    def test_an_array_is_shown_and_waited_for_as_a_whole(self):
+        array = self.submit("--array", "0-2", "--", "sh", "-c", f"[ $GPUMAN_ARRAY_TASK_ID = 0 ] || {{ {self.until_gone_on()}; }}; exit $GPUMAN_ARRAY_TASK_ID")
+        self.wait_for(array["id"], "finished")
+        waits = self.m.popen("job", "wait", str(array["id"]), stdout=subprocess.PIPE, text=True)
+        self.assertIn(f"job {array['id']} ", waits.stdout.readline())
+        self.assertEqual(self.job(array["tasks"][2])["state"], "running")
+        (self.m.dir / "go").touch()
+        told, _ = waits.communicate(timeout=PATIENCE)
+        self.assertEqual((waits.returncode, len(told.splitlines())), (2, 2))
+        shown = self.gpuman("job", "show", str(array["id"]))
+        self.assertEqual(shown.count("\nName "), 3)
+        self.assertEqual(self.gpuman("job", "show", f"{array['id']}_1").count("Name "), 1)
+        self.gpuman("job", "wait", f"{array['id']}_1", status=1)
+
+    def test_refusals_speak_of_what_was_typed(self):
+        self.assertIn("--time: it is zero", self.gpuman("submit", "--time", "0", "true", status=2))
+        self.assertIn("--memory: ", self.gpuman("submit", "--share", "--gpus", "1", "true", status=2))
+        jobs = self.m.dir / "jobs.txt"
+        jobs.write_text("# two\n--gpus 1 -- true\n\n--gpus 3 -- true\n")
+        self.assertIn(f"{jobs}:4: it asks for 3 GPUs", self.gpuman("submit", "--jobs", str(jobs), status=6))
+        jobs.write_text("true\n--depends nosuch -- true\n")
+        self.assertIn(f"{jobs}:2: ", self.gpuman("submit", "--jobs", str(jobs), status=4))
+        ended = str(self.submit("true")["id"])
+        self.wait_for(ended, "finished")
+        for word in ("cancel", "hold", "release"):
+            command = [word] if word == "cancel" else ["job", word]
+            self.assertIn("has ended: it is finished", self.gpuman(*command, ended, status=1))
+
+    def test_who_waits_for_jobs_says_for_which(self):
+        first = self.submit("--hold", "--name", "first", "true")["id"]
+        second = self.submit("--depends", "first", "--name", "second", "true")["id"]
+        self.assertIn(f"waits for job {first} to finish\n", self.gpuman("job", "show", str(second)))
+        self.assertIn(f"waits for job {first} to fail", self.gpuman("submit", "--dry-run", "--depends",
+                                                                   "afternotok:first", "true"))
+        self.assertEqual(self.gpuman("cancel", "first"), f"Job {first} (first) cancelled.\n")
+        self.assertIn("cannot come true any more", self.wait_for(second, "cancelled")["reason_detail"])
+
+    def test_output_that_went_to_files_is_found(self):
+        job = str(self.submit("--output", "out-%j", "--error", "err", "--", "sh", "-c", "echo hello")["id"])
+        self.wait_for(job, "finished")
+        shown = self.gpuman("job", "show", job)
+        self.assertRegex(shown, r"\nOutput +out-%j\nErrors +err\n")
+        done = self.m.run("job", "log", job)
+        self.assertEqual((done.stdout, done.stderr), ("", f"gpuman: job {job} writes to out-%j and err\n"))
+        self.assertEqual((self.m.dir / f"out-{job}").read_text(), "hello\n")
+        job = str(self.submit("--", "printf", "one\\ntwo\\nthree")["id"])
+        self.wait_for(job, "finished")
+        self.assertEqual(self.gpuman("job", "log", job, "--first", "2", "--json"), '{"line":"one"}\n{"line":"two"}\n')
+        self.assertEqual(self.gpuman("job", "log", job, "--json").splitlines()[-1], '{"line":"three"}')
+
+    def test_what_is_reserved_now_is_told(self):
+        made = self.gpuman("reserve", "create", "--user", "nobody", "--gpu", "1", "--start", "now", "--duration", "1h")
+        self.assertIn("1 (GPU 1)", made)
+        self.assertRegex(self.gpuman("info"), r"\nReserved:\nGPU 1 for nobody until ")
+        waits = self.submit("--gpu", "1", "--time", "10m", "true")
+        self.assertEqual(waits["reason"], "reservation")
+        self.assertGreaterEqual(waits["estimated_start"], json.loads(self.gpuman("reserve", "list", "--json"))["reservations"][0]["end"])
+        number = made.splitlines()[1].split()[0]
+        self.gpuman("reserve", "cancel", number)
+        self.wait_for(waits["id"], "finished")
+        done = self.m.run("reserve", "create", "--user", "nosuchuser", "--gpus", "1", "--start", "now", "--duration", "1h")
+        self.assertIn("this machine knows no user nosuchuser", done.stderr)
+        self.gpuman("reserve", "cancel", done.stdout.splitlines()[1].split()[0])
+
+    def test_help_tells_how_a_command_goes(self):
+        self.assertIn("Usage: gpuman submit [OPTIONS] (-- COMMAND... | SCRIPT", self.gpuman("submit", "--help"))
+        self.assertIn("Usage: gpuman cancel [OPTIONS] JOB...\n", self.gpuman("cancel", "--help"))
+        self.assertIn("JOB is required", self.gpuman("cancel", status=2))
+
     def test_ctrl_c_takes_a_waiting_job_out(self):
         blocker = self.submit("--gpus", "2", "sh", "-c", self.until_gone_on())
         self.wait_for(blocker["id"], "running")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
@@ -87,6 +88,35 @@ class QueueTest(QueueCase):
         self.assertEqual((last["state"], last["command"][1:]), ("queued", [word, "99"]))
         other = self.request("PATCH", "/v1/queue/settings", {"paused": True, "padding": word * 100}, checked=False)
         self.assertEqual(other.status, 413)
+
+    def test_others_submit_while_a_large_submission_is_read(self):
+        self.request("PATCH", "/v1/queue/settings", {"paused": True})
+        # Each waits for the one before it, by its name; the first for what is submitted now.
+        before = self.submit_all({"command": ["/bin/true"], "name": "before"})[0]["id"]
+        count = 3_500
+        jobs = [{"command": ["/bin/true"], "name": f"n{i}",
+                 "depends": {"list": [{"kind": "afterok", "job": f"n{i - 1}" if i else "before"}]}} for i in range(count)]
+        taken = []
+        large = threading.Thread(target=lambda: taken.extend(self.submit_all(*jobs)))
+        large.start()
+        small = []
+        while large.is_alive():
+            small += [job["id"] for job in self.submit_all({"command": ["/bin/true"]}, {"command": ["/bin/true"], "depends": {
+                "list": [{"kind": "afterok", "job": "@"}]}})]
+        large.join()
+        ids = [job["id"] for job in taken]
+        self.assertEqual(ids, list(range(ids[0], ids[0] + count)), "they are one after the other")
+        self.assertEqual(len(set(ids) | set(small)), len(ids) + len(small), "nobody has the id of another")
+        of = lambda job: [one["job"] for one in self.job(job)["queue"]["depends"]["list"]]  # noqa: E731
+        self.assertEqual(of(ids[0]), [str(before)])
+        self.assertEqual(of(ids[-1]), [str(ids[-2])])
+        for first, second in zip(small[::2], small[1::2]):
+            self.assertEqual(of(second), [str(first)])
+        refused = self.request("POST", "/v1/submissions", self.body(*jobs[:-1], {**jobs[-1], "gpus": {"count": 99}}), checked=False)
+        self.assertEqual(refused.status, 422, refused.body[:300])
+        self.assertIn(f"jobs[{count - 1}]: it asks for 99 GPUs", refused.json()["error"]["message"])
+        self.assertEqual(len(self.submit_all({"command": ["/bin/true"]})), 1)
+        self.m.run("cancel", f"{ids[0]}-{ids[-1]}")
 
     def test_a_job_gets_a_gpu_of_its_own_and_ends(self):
         job = self.submit("echo on $CUDA_VISIBLE_DEVICES as $GPUMAN_JOB_ID")

@@ -27,8 +27,9 @@ Result<int> Info(Session& session, Flavour flavour, bool topology = false) {
   GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
   return Show(session, info, [&] {
     if (topology) return RenderTopology(info, session.look());
-    return flavour == Flavour::kGflow ? RenderGflowInfo(info, session.look())
-                                      : RenderInfo(info, session.look());
+    if (flavour == Flavour::kGflow) return RenderGflowInfo(info, session.look());
+    const auto kept = api::ListReservations(daemon, /*all=*/false).value_or(api::ReservationList{});
+    return RenderInfo(info, kept.reservations, session.look(), SystemClock().Wall());
   });
 }
 
@@ -154,6 +155,10 @@ struct IgnoreSettings {
   std::optional<std::string> remove;
 };
 
+std::vector<api::QueueGpu> GpusOf(const api::Client& daemon) {
+  return api::GetQueueInfo(daemon).value_or(api::QueueInfo{}).gpus;
+}
+
 Result<int> Ignore(Session& session, const IgnoreSettings& s) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   if (s.remove) {
@@ -162,10 +167,10 @@ Result<int> Ignore(Session& session, const IgnoreSettings& s) {
   }
   if (!s.rule.pid && !s.rule.user && !s.rule.name) {
     GPUMAN_ASSIGN(const auto list, api::ListIgnoredProcesses(daemon));
-    return Show(session, list, [&] { return RenderIgnored(list.ignored, session.look()); });
+    return Show(session, list, [&] { return RenderIgnored(list.ignored, GpusOf(daemon), session.look()); });
   }
   GPUMAN_ASSIGN(const auto rule, api::IgnoreProcess(daemon, s.rule));
-  return Show(session, rule, [&] { return RenderIgnored({rule}, session.look()); });
+  return Show(session, rule, [&] { return RenderIgnored({rule}, GpusOf(daemon), session.look()); });
 }
 
 Result<int> Change(Session& session, const api::QueueSettingsUpdate& update) {

@@ -59,10 +59,11 @@ CLI::App* Bind(const Registry& registry, Command made, CLI::App* parent = nullpt
       parent);
   BindOptions(app, command->options, *given);
   if (!command->word.empty()) {
-    auto* words = app->add_option(command->word == kJobValue ? "jobs" : "words", given->words, "")
+    const int most = command->most_words == queue::kAnyNumber ? CLI::detail::expected_max_vector_size
+                                                              : static_cast<int>(command->most_words);
+    auto* words = app->add_option(command->word, given->words, "")
                       ->type_name(command->word)
-                      ->expected(static_cast<int>(std::max<std::size_t>(command->least_words, 1)),
-                                 static_cast<int>(command->most_words));
+                      ->expected(static_cast<int>(std::max<std::size_t>(command->least_words, 1)), most);
     if (command->least_words > 0) words->required();
   }
   return app;

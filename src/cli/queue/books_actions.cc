@@ -1,5 +1,6 @@
 // reserve, quota: what is kept for users, and what they may have.
 #include <fmt/format.h>
+#include <pwd.h>
 
 #include <cstdlib>
 
@@ -37,6 +38,12 @@ Result<base::Millis> ParseSpan(const std::string& text) {
   return hours + rest;
 }
 
+// A name that was mistyped reserves for nobody, and one that a directory knows may be unknown here for now.
+void NoteStranger(Session& session, const std::string& user) {
+  if (::getpwnam(user.c_str()) == nullptr)
+    session.Note(fmt::format("this machine knows no user {}", Printable(user)));
+}
+
 Result<int> CreateReservation(Session& session, ReserveSettings s) {
   if (!s.start || !s.duration || s.request.user.empty())
     return base::Fail(ErrorCode::kInvalidArgument, "a reservation needs --user, --start and --duration",
@@ -46,8 +53,11 @@ Result<int> CreateReservation(Session& session, ReserveSettings s) {
   s.request.duration = *s.duration;
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto made, api::CreateReservation(daemon, s.request));
-  return Show(session, made,
-              [&] { return RenderReservations({made}, {}, session.look(), SystemClock().Wall()); });
+  NoteStranger(session, made.user);
+  return Show(session, made, [&] {
+    const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
+    return RenderReservations({made}, info.gpus, session.look(), SystemClock().Wall());
+  });
 }
 
 Result<int> ListReservations(Session& session, const ReserveSettings& s,
@@ -118,7 +128,8 @@ Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto quota, api::RemoveQuota(daemon, subject.kind, subject.name));
   return Show(session, quota, [&] {
-    return fmt::format("No limits of their own any more: {} {}.\n", quota.subject, quota.name);
+    return fmt::format("No limits of their own any more: {} {}.\n", quota.subject,
+                       quota.name == "*" ? "(each other)" : Printable(quota.name));
   });
 }
 

@@ -55,15 +55,17 @@ Result<int> Cancel(Session& session, const CancelSettings& s, const std::vector<
   if (s.dry_run) return PreviewCancel(session, daemon, refs);
   GPUMAN_ASSIGN(const auto answer, api::CancelJobs(daemon, {refs}));
   int status = kExitDone;
-  std::map<std::string, int> tasks;  // cancelled under one name: an array's
+  std::map<std::string, std::set<std::int64_t>> tasks;  // cancelled under one name: an array's
   for (const auto& job : answer.jobs)
-    if (job.state) ++tasks[job.job];
+    if (job.state) tasks[job.job].insert(job.id);
   for (const auto& job : answer.jobs) {
     if (job.state) {
-      const int count = std::exchange(tasks[job.job], 0);
-      if (count > 0 && !session.json)
-        session.Print(fmt::format("Job {} cancelled{}.\n", Printable(job.job),
-                                  count > 1 ? fmt::format(": {} tasks", count) : std::string()));
+      const auto ids = std::exchange(tasks[job.job], {});
+      if (ids.empty() || session.json) continue;
+      const bool by_id = job.job == std::to_string(job.id);
+      session.Print(fmt::format("Job {}{} cancelled{}.\n", job.id,
+                                by_id ? std::string() : fmt::format(" ({})", Printable(job.job)),
+                                ids.size() > 1 ? fmt::format(": {} tasks", ids.size()) : std::string()));
       continue;
     }
     const auto code = base::ErrorCodeFromString(job.error_code.value_or(""));

@@ -7,6 +7,7 @@
 
 #include "api/queue_client.h"
 #include "api/queue_json.h"
+#include "cli/json_lines.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/submit.h"
@@ -43,6 +44,21 @@ Result<int> ForEach(Session& session, const JobWords& words, Ask ask) {
   return status;
 }
 
+// Whom the name means: a whole array is each of its tasks.
+Result<JobWords> IdsOf(const api::Client& daemon, const std::string& ref, const api::JobView& job) {
+  if (!job.queue || !job.queue->array_id) return JobWords{std::to_string(job.id)};
+  api::QueueFilter filter;
+  filter.jobs = {ref};
+  filter.states = {"all"};
+  GPUMAN_ASSIGN(const auto list, api::ListQueue(daemon, filter));
+  std::vector<std::int64_t> ids;
+  for (const auto& one : list.jobs) ids.push_back(one.id);
+  std::sort(ids.begin(), ids.end());
+  JobWords words;
+  for (const auto id : ids) words.push_back(std::to_string(id));
+  return words;
+}
+
 Result<int> PrintJob(Session& session, std::string_view done, const Result<api::JobView>& job) {
   if (!job) return base::Fail(job.error());
   if (session.json)
@@ -56,12 +72,20 @@ Result<int> Show(Session& session, const JobWords& words) {
   std::vector<api::GpuView> gpus;
   bool first = true;
   return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
-    GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
-    if (session.json) return PrintJob(session, "", job);
-    if (first)
+    GPUMAN_ASSIGN(api::JobView job, daemon.Job(ref));
+    GPUMAN_ASSIGN(const auto ids, IdsOf(daemon, ref, job));
+    if (first && !session.json)
       if (auto list = daemon.Gpus()) gpus = std::move(list->gpus);
-    session.Print((first ? "" : "\n") + RenderJob(job, gpus, session.look(), SystemClock().Wall()));
-    first = false;
+    for (const auto& id : ids) {
+      if (ids.size() > 1) {
+        GPUMAN_ASSIGN(job, daemon.Job(id));
+      }
+      if (session.json)
+        session.PrintJson(api::ToJson(job));
+      else
+        session.Print((first ? "" : "\n") + RenderJob(job, gpus, session.look(), SystemClock().Wall()));
+      first = false;
+    }
     return kExitDone;
   });
 }
@@ -85,15 +109,35 @@ class FirstLines {
       }
       piece = piece.substr(0, end);
     }
-    session_.Print(piece);
+    if (session_.json)
+      json_.Feed(piece);
+    else
+      session_.Print(piece);
     session_.Flush();
     return !most_ || *most_ > 0;
   }
+  void Finish() { json_.Finish(); }
 
  private:
   Session& session_;
+  JsonLines json_{session_};
   std::optional<int> most_;
 };
+
+// What the log does not have: the output that went to files, and that of an array's other tasks.
+void TellWhereElse(Session& session, const api::Client& daemon, const std::string& ref) {
+  const auto job = daemon.Job(ref);
+  if (!job || !job->queue) return;
+  const auto& queue = *job->queue;
+  if (queue.stdout_file || queue.stderr_file)
+    session.Note(fmt::format("job {} writes to {}", job->id,
+                             queue.stdout_file && queue.stderr_file
+                                 ? fmt::format("{} and {}", *queue.stdout_file, *queue.stderr_file)
+                                 : queue.stdout_file.value_or(queue.stderr_file.value_or(""))));
+  if (queue.array_id && queue.array_id == job->id && ref.find('_') == std::string::npos)
+    session.Note(fmt::format("this is task {0}_{1}; the others have logs of their own: {0}_INDEX",
+                             *queue.array_id, queue.array_task.value_or(0)));
+}
 
 Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
   return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
@@ -102,6 +146,8 @@ Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
     if (s.last) options.tail = static_cast<std::uint64_t>(*s.last);
     FirstLines lines(session, s.first);
     GPUMAN_TRY(daemon.Log(ref, options, [&](std::string_view piece) { return lines.Feed(piece); }));
+    lines.Finish();
+    TellWhereElse(session, daemon, ref);
     return kExitDone;
   });
 }
@@ -115,10 +161,20 @@ Result<int> Attach(Session& session, const JobWords& words) {
 
 Result<int> Wait(Session& session, const JobWords& words) {
   return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
-    GPUMAN_ASSIGN(const api::JobView job, daemon.Wait(ref));
-    GPUMAN_TRY(PrintJob(session, "", job));
-    session.Flush();
-    return ExitStatusOfJob(job);
+    auto named = daemon.Job(ref);
+    while (!named) {
+      GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, named.error(), {}));
+      named = next.Job(ref);
+    }
+    GPUMAN_ASSIGN(const auto ids, IdsOf(daemon, ref, *named));
+    int status = kExitDone;
+    for (const auto& id : ids) {
+      GPUMAN_ASSIGN(const api::JobView job, WaitForEnd(session, daemon, id));
+      GPUMAN_TRY(PrintJob(session, "", job));
+      session.Flush();
+      status = std::max(status, ExitStatusOfJob(job));
+    }
+    return status;
   });
 }
 

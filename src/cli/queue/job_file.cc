@@ -7,6 +7,7 @@
 #include "cli/command_line.h"
 #include "cli/queue/request.h"
 #include "cli/queue/script.h"
+#include "cli/queue/wording.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -83,12 +84,14 @@ base::Result<std::vector<SubmitSettings>> ReadJobs(std::string_view text, std::s
       auto read = ReadJson(line);
       if (!read) return base::Fail(std::move(read.error()).In(where));
       jobs.push_back(std::move(read->front()));
+      jobs.back().origin = where;
       continue;
     }
     auto settings = ReadLine(line, typed, now);
     if (!settings) return base::Fail(std::move(settings.error()).In(where));
     if (auto checked = api::Check(settings->job); !checked)
-      return base::Fail(std::move(checked.error()).In(where));
+      return base::Fail(WithOptionNames(std::move(checked.error()), typed.flavour).In(where));
+    settings->origin = where;
     jobs.push_back(std::move(*settings));
   }
   if (jobs.empty())

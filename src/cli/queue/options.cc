@@ -140,8 +140,7 @@ std::string RenderOptions(const Options& options) {
   for (const auto& option : options) {
     if (option.help.empty()) continue;
     const auto names = NamesOf(option);
-    std::string left = names.front();
-    if (names.size() > 1 && !left.starts_with("--")) left += ", " + names[1];
+    std::string left = fmt::format("{}", fmt::join(names, ", "));
     if (!option.value.empty()) left += " " + option.value;
     if (left.size() + 2 < kColumn)
       text += fmt::format("  {:<{}}{}\n", left, kColumn - 2, option.help);

@@ -55,7 +55,11 @@ Result<std::optional<std::vector<std::string>>> Range(std::string_view text) {
   const auto last = scaled(parts[1]);
   const auto step = scaled(parts[2]);
   if (!first || !last || !step) return std::optional<std::vector<std::string>>();
-  if (*step <= 0 || *last < *first || (*last - *first) / *step >= api::kMaxArrayTasks)
+  if (*step > 0 && *last >= *first && (*last - *first) / *step >= api::kMaxArrayTasks)
+    return base::Fail(ErrorCode::kInvalidArgument,
+                      fmt::format("'{}' is {} values", text, (*last - *first) / *step + 1),
+                      fmt::format("write at most {} of them", api::kMaxArrayTasks));
+  if (*step <= 0 || *last < *first)
     return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no range that leads anywhere", text),
                       "write FIRST:LAST or FIRST:LAST:STEP in rising order, such as 1:10 or 0:1:0.25");
   std::vector<std::string> values;

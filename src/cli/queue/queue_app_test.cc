@@ -232,7 +232,7 @@ TEST(Cancel, SaysOfEachJobWhatBecameOfIt) {
   EXPECT_THAT(server.requests().at(0), HasSubstr(R"({"jobs":["7","nine"]})"));
   const TestServer array({TestServer::Answer(
       200, R"({"jobs":[{"job":"a","id":7,"state":"cancelled"},{"job":"a","id":8,"state":"cancelled"}]})")});
-  EXPECT_EQ(Gpuman(array, {"cancel", "a"}).out, "Job a cancelled: 2 tasks.\n");
+  EXPECT_EQ(Gpuman(array, {"cancel", "a"}).out, "Job 7 (a) cancelled: 2 tasks.\n");
 }
 
 TEST(JobUpdate, ChangesPartsAndKeepsTheRest) {
@@ -370,14 +370,6 @@ TEST(Gbatch, SubmitsAndSaysItAsGflowDoes) {
   const auto request = api::Decode<api::SubmitRequest>(BodyOf(server.requests().at(0)));
   EXPECT_THAT(request->jobs.at(0).command, ElementsAre("true", "--lr", "1"));
   EXPECT_EQ(request->jobs.at(0).memory->bytes, base::GiB(20));
-}
-
-TEST(Gbatch, GivesANumberToANameThatIsTaken) {
-  const TestServer server(
-      {TestServer::Answer(409, R"({"error":{"code":"already_exists","message":"taken","hint":null}})"),
-       TestServer::Answer(201, kQueued)});
-  EXPECT_EQ(Gflow(&server, "gbatch", {"--name", "x", "true"}).status, 0);
-  EXPECT_EQ(api::Decode<api::SubmitRequest>(BodyOf(server.requests().at(1)))->jobs.at(0).name, "x-2");
 }
 
 TEST(Gctl, ShowsAndRestrictsGpus) {

@@ -72,6 +72,16 @@ std::string DependencyText(const api::Dependencies& depends) {
   return text;
 }
 
+// A script that was copied stands in the command as a word of the keeper's.
+std::string CommandText(const std::vector<std::string>& command) {
+  std::string text;
+  for (const auto& word : command) {
+    if (!text.empty()) text += ' ';
+    text += word == "{script}" ? "(its script)" : JoinCommand({word});
+  }
+  return text;
+}
+
 std::string GpuRequestText(const api::GpuRequest& gpus) {
   std::string text =
       gpus.devices.empty() ? std::to_string(gpus.count) : fmt::format("{}", fmt::join(gpus.devices, ","));
@@ -186,7 +196,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
   line("User", job.user);
   line("State", StateText(job));
   line("Reason", job.reason_detail.value_or(job.reason.value_or("")));
-  line("Command", JoinCommand(job.command));
+  line("Command", CommandText(job.command));
   line("Directory", job.directory);
   line("Priority", std::to_string(job.priority));
   line("GPUs", row.gpus.empty() ? "" : row.gpus);
@@ -207,6 +217,9 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
     if (queue.retries.count > 0 || queue.attempts > 1)
       line("Runs", fmt::format("{} of {}", queue.attempts, queue.retries.count + 1));
     line("Conda", queue.conda_env.value_or(""));
+    line("Input", queue.stdin_file.value_or(""));
+    line("Output", queue.stdout_file.value_or(""));
+    line("Errors", queue.stderr_file.value_or(""));
     if (queue.preemptible) line("Preemptible", "yes");
     if (queue.position) line("Position", std::to_string(*queue.position));
     if (queue.advantage) line("In front by", AdvantageText(*queue.advantage));
@@ -225,7 +238,8 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
   return text;
 }
 
-std::string RenderInfo(const api::QueueInfo& info, const Look& look) {
+std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reservation>& reservations,
+                       const Look& look, base::WallTime now) {
   Table table({{"GPU"},
                {"MODEL", Align::kLeft, 10},
                {"MEMORY FREE", Align::kRight},
@@ -244,6 +258,12 @@ std::string RenderInfo(const api::QueueInfo& info, const Look& look) {
   std::string text = info.gpus.empty() ? "No GPUs.\n" : table.Render(look);
   if (!notes.empty()) text += "\nNot managed by gpuman:\n" + notes;
   if (!hoarders.empty()) text += "\nSuspected of holding a GPU for nothing:\n" + hoarders;
+  std::string kept;
+  for (const auto& r : reservations)
+    if (r.state == "active")
+      kept += fmt::format("GPU {} for {} until {}\n", IndicesOf(r.devices, info.gpus), Printable(r.user),
+                          FormatWhen(r.end, now));
+  if (!kept.empty()) text += "\nReserved:\n" + kept;
   const auto& settings = info.settings;
   if (settings.paused) text += "\nThe queue is paused: nothing new is started.\n";
   if (settings.allowed)
@@ -349,12 +369,14 @@ std::string RenderStatsCsv(const api::StatsView& stats) {
   return text;
 }
 
-std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules, const Look& look) {
+std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules,
+                          const std::vector<api::QueueGpu>& gpus, const Look& look) {
   if (rules.empty()) return "No process is ignored.\n";
   Table table({{"ID"}, {"PID"}, {"USER"}, {"NAME"}, {"GPU"}});
   for (const auto& rule : rules)
     table.Add({std::to_string(rule.id), rule.pid ? std::to_string(*rule.pid) : "any",
-               rule.user.value_or("any"), rule.name.value_or("any"), rule.gpu.value_or("any")});
+               rule.user.value_or("any"), rule.name.value_or("any"),
+               rule.gpu ? IndicesOf({*rule.gpu}, gpus) : "any"});
   return table.Render(look);
 }
 

@@ -12,7 +12,9 @@ namespace gpuman::cli::queue {
 std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& gpus, const Look& look,
                       base::WallTime now);
 // GPUs with what keeps each of them, then settings that are not the usual ones.
-std::string RenderInfo(const api::QueueInfo& info, const Look& look);
+// `reservations`: those that hold now are told of.
+std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reservation>& reservations,
+                       const Look& look, base::WallTime now);
 // gflow's table: PARTITION GPUS NODES STATE JOB(REASON), a line for all GPUs of one state and job.
 // How each GPU is connected to each other.
 std::string RenderTopology(const api::QueueInfo& info, const Look& look);
@@ -22,7 +24,8 @@ std::string RenderReservations(const std::vector<api::Reservation>& list,
 std::string RenderQuotas(const std::vector<api::Quota>& quotas, const Look& look);
 std::string RenderStats(const api::StatsView& stats, const Look& look);
 std::string RenderStatsCsv(const api::StatsView& stats);
-std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules, const Look& look);
+std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules,
+                          const std::vector<api::QueueGpu>& gpus, const Look& look);
 
 // Indices of GPUs, or the beginning of a UUID that is not there any more: "0,2".
 std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<api::QueueGpu>& gpus);

@@ -14,6 +14,7 @@
 #include "cli/command_line.h"
 #include "cli/queue/script.h"
 #include "cli/queue/sweep.h"
+#include "cli/queue/wording.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -32,10 +33,14 @@ Result<std::string> ReadText(const std::string& path, std::string_view what) {
   return text;
 }
 
-Result<std::string> ReadStandardInput(const Place& place, std::string_view why) {
+std::string HowToSubmit(Flavour flavour) {
+  return flavour == Flavour::kGflow ? "gbatch --gpus 1 COMMAND ARGUMENTS…, or gbatch SCRIPT"
+                                    : "gpuman submit --gpus 1 -- COMMAND ARGUMENTS…, or gpuman submit SCRIPT";
+}
+
+Result<std::string> ReadStandardInput(const Place& place, std::string_view why, Flavour flavour) {
   if (!place.standard_input)
-    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{}", why),
-                      "gpuman submit --gpus 1 -- COMMAND ARGUMENTS…, or gpuman submit SCRIPT");
+    return base::Fail(ErrorCode::kInvalidArgument, std::string(why), HowToSubmit(flavour));
   GPUMAN_ASSIGN(auto text, place.standard_input());
   if (!api::IsUtf8(text)) return base::Fail(ErrorCode::kInvalidArgument, "standard input is not UTF-8");
   return text;
@@ -65,11 +70,11 @@ Result<std::optional<Script>> FindScript(const Typed& typed, const Place& place,
                                          const SubmitSettings& typed_settings) {
   if (typed_settings.command || typed.trailing) return std::optional<Script>();
   if (typed.words.empty() || typed.words.front() == "-") {
-    GPUMAN_ASSIGN(auto text, ReadStandardInput(place, "there is no command to run"));
+    GPUMAN_ASSIGN(auto text, ReadStandardInput(place, "there is no command to run", typed.flavour));
     if (text.find_first_not_of(" \t\r\n") == std::string::npos)
       return base::Fail(ErrorCode::kInvalidArgument,
                         "there is no command to run, and standard input is empty",
-                        "gpuman submit --gpus 1 -- COMMAND ARGUMENTS…, or gpuman submit SCRIPT");
+                        HowToSubmit(typed.flavour));
     return std::optional(Script{"standard input", std::move(text), false});
   }
   const auto& word = typed.words.front();
@@ -103,8 +108,7 @@ Result<> TakeCommand(SubmitSettings& settings, const Typed& typed, const std::op
   // A script that its own interpreter runs stays where it is; without a slash it would be looked for in PATH.
   if (script && job.command.front().find('/') == std::string::npos) job.command.front().insert(0, "./");
   if (job.command.empty() || job.command.front().empty())
-    return base::Fail(ErrorCode::kInvalidArgument, "there is no command to run",
-                      "gpuman submit --gpus 1 -- COMMAND ARGUMENTS…");
+    return base::Fail(ErrorCode::kInvalidArgument, "there is no command to run", HowToSubmit(typed.flavour));
   return {};
 }
 
@@ -191,10 +195,12 @@ Result<> AddJobs(MadeSubmission& made, SubmitSettings settings, const Place& pla
       return base::Fail(ErrorCode::kInvalidArgument,
                         "--name-template: there is no --param and no --param-file");
     made.request.jobs.push_back(std::move(job));
+    made.origins.push_back(std::move(settings.origin));
     return {};
   }
   GPUMAN_ASSIGN(const auto combinations, Combine(settings.parameters, table));
   GPUMAN_ASSIGN(auto jobs, MakeSweep(job, combinations, settings.name_template));
+  made.origins.resize(made.origins.size() + jobs.size(), settings.origin);
   std::move(jobs.begin(), jobs.end(), std::back_inserter(made.request.jobs));
   return {};
 }
@@ -268,8 +274,9 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
                         "leave the one of the command line out");
     const bool piped = *settings.jobs_file == "-";
     const std::string name = piped ? "standard input" : *settings.jobs_file;
-    GPUMAN_ASSIGN(const auto text, piped ? ReadStandardInput(place, "--jobs -: standard input is a terminal")
-                                         : ReadText(*settings.jobs_file, "--jobs"));
+    GPUMAN_ASSIGN(const auto text,
+                  piped ? ReadStandardInput(place, "--jobs -: standard input is a terminal", typed.flavour)
+                        : ReadText(*settings.jobs_file, "--jobs"));
     GPUMAN_ASSIGN(auto jobs, ReadJobs(text, name, typed, place.now));
     for (auto& job : jobs) GPUMAN_TRY(AddJobs(made, std::move(job), place, whole, settings.export_parts));
   } else {
@@ -298,7 +305,8 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
   }
   for (auto& job : made.request.jobs) {
     if (typed.flavour == Flavour::kGflow) ForgiveAsGflow(job);
-    GPUMAN_TRY(api::Check(job));
+    if (auto checked = api::Check(job); !checked)
+      return base::Fail(WithOptionNames(std::move(checked.error()), typed.flavour));
   }
   GPUMAN_TRY(CheckPrograms(made));
   if (typed.flavour == Flavour::kGflow)

@@ -34,6 +34,7 @@ struct MadeSubmission {
   bool wait = false;
   std::vector<std::string> left_out;  // variables that are not UTF-8
   std::vector<std::string> notes;
+  std::vector<std::string> origins;  // of each job: "list.txt:7"; empty where nothing tells more than the job
 };
 
 // Reads the script, the file of jobs or the file of parameters that are named. kInvalidArgument names the

@@ -215,7 +215,7 @@ TEST_F(Request, NamesTheLineOfAFileOfManyJobs) {
   for (const auto& [text, says] : std::vector<std::pair<const char*, const char*>>{
            {"true\n--gpsu 1 -- true\n", "jobs:2: unknown option '--gpsu'"},
            {"--gpus 1 --\n", "jobs:1: there is no command"},
-           {"--name 7 -- true\n", "jobs:1: name: '7' could be"},
+           {"--name 7 -- true\n", "jobs:1: --name: '7' could be"},
            {"\n{\"command\":[]}\n", "jobs:2: jobs[0].command"},
            {"[{\"command\":[\"x\"],\"gpu\":1}]", "unknown field 'gpu'"},
            {"--name 'a true\n", "jobs:1: a ' is never closed"},

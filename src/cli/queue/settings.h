@@ -32,6 +32,7 @@ struct SubmitSettings {
   std::optional<std::string> jobs_file;          // --jobs
   bool wait = false;
   bool dry_run = false;
+  std::string origin;  // the line of a file that it came from: "list.txt:7"
 
   // What comes now replaces what was said before, lists as a whole: the command line after the script's
   // lines.

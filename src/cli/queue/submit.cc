@@ -11,6 +11,7 @@
 #include "api/queue_json.h"
 #include "cli/queue/terminal.h"
 #include "cli/queue/when.h"
+#include "cli/queue/wording.h"
 #include "cli/wait.h"
 
 namespace gpuman::cli::queue {
@@ -72,7 +73,7 @@ std::string SentenceOf(const api::SubmittedJob& job, bool dry_run, const std::ve
     text += ": " + (job.reason_detail ? *job.reason_detail : *job.reason);
   // Without a reason it starts as soon as the queue gets to it.
   if (!starts && job.reason && job.estimated_start)
-    text += fmt::format("; expected to start at {}", FormatWhen(*job.estimated_start, now));
+    text += fmt::format("; expected start: {}", FormatWhen(*job.estimated_start, now));
   return text;
 }
 
@@ -90,7 +91,7 @@ Result<int> WaitForAll(Session& session, const api::Client& daemon, const api::S
   }
   int worst = kExitDone;
   for (const auto id : ids) {
-    GPUMAN_ASSIGN(const api::JobView ended, daemon.Wait(std::to_string(id)));
+    GPUMAN_ASSIGN(const api::JobView ended, WaitForEnd(session, daemon, std::to_string(id)));
     if (session.json)
       session.PrintJson(api::ToJson(ended));
     else
@@ -116,10 +117,11 @@ void PrintAnswer(Session& session, const api::Client& daemon, const api::SubmitR
   session.Print(RenderSubmitted(request, answer, gpus, base::SystemClock().Wall()));
 }
 
-// "train" to "train-2", "train-2" to "train-3".
-std::string NextName(const std::string& name, int number) {
-  const std::string suffix = fmt::format("-{}", number);
-  return name.substr(0, 64 - suffix.size()) + suffix;
+// The daemon's refusal in the words of who typed it.
+Result<api::SubmissionAnswer> Send(const api::Client& daemon, const MadeSubmission& made, Flavour flavour) {
+  auto answer = api::Submit(daemon, made.request);
+  if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, flavour));
+  return answer;
 }
 
 }  // namespace
@@ -149,7 +151,7 @@ Result<int> Submit(Session& session, const Typed& typed) {
   GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, place));
   TellNotes(session, made);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto answer, api::Submit(daemon, made.request));
+  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, typed.flavour));
   if (made.wait) return WaitForAll(session, daemon, answer);
   PrintAnswer(session, daemon, made.request, answer);
   return kExitDone;
@@ -157,31 +159,21 @@ Result<int> Submit(Session& session, const Typed& typed) {
 
 Result<int> SubmitAsGflow(Session& session, const Typed& typed) {
   GPUMAN_ASSIGN(const Place place, PlaceOfThisProcess());
-  GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(typed, place));
+  GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, place));
   TellNotes(session, made);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  auto answer = api::Submit(daemon, made.request);
-  constexpr int kMostNames = 1000;
-  auto& jobs = made.request.jobs;
-  const auto name = jobs.front().name;
-  for (int i = 2; i < kMostNames && !answer && jobs.size() == 1 && name &&
-                  answer.error().code == ErrorCode::kAlreadyExists;
-       ++i) {
-    jobs.front().name = NextName(*name, i);
-    answer = api::Submit(daemon, made.request);
-  }
-  if (!answer) return base::Fail(std::move(answer.error()));
+  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, typed.flavour));
   if (made.request.dry_run) {
-    PrintAnswer(session, daemon, made.request, *answer);
+    PrintAnswer(session, daemon, made.request, answer);
     return kExitDone;
   }
-  const auto& first = answer->jobs.front();
-  const std::size_t count = std::max(answer->jobs.size(), first.tasks.size());
+  const auto& first = answer.jobs.front();
+  const std::size_t count = std::max(answer.jobs.size(), first.tasks.size());
   if (count == 1)
     session.Print(fmt::format("Submitted batch job {} ({})\n", first.id, Printable(first.tag)));
   else
     session.Print(fmt::format("Submitted {} batch jobs with group_id: {}\n", count,
-                              jobs.front().group.value_or(std::to_string(first.id))));
+                              made.request.jobs.front().group.value_or(std::to_string(first.id))));
   return kExitDone;
 }
 
@@ -194,7 +186,7 @@ Result<int> RunInQueue(Session& session, const QueuedRun& run) {
   TellNotes(session, made);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   if (run.pty && ::isatty(STDIN_FILENO) == 1) return RunOnTerminal(session, daemon, made.request);
-  GPUMAN_ASSIGN(const auto answer, api::Submit(daemon, made.request));
+  GPUMAN_ASSIGN(const auto answer, Send(daemon, made, typed.flavour));
   if (run.detach) {
     PrintAnswer(session, daemon, made.request, answer);
     return kExitDone;

@@ -27,7 +27,7 @@ struct QueuedRun {
 // while it waits there.
 base::Result<int> RunInQueue(Session& session, const QueuedRun& run);
 
-// "job 7 'train' is queued: no GPU is free; expected to start at 14:03"
+// "job 7 'train' is queued: no GPU is free; expected start: 14:03"
 std::string RenderSubmitted(const api::SubmitRequest& request, const api::SubmissionAnswer& answer,
                             const std::vector<api::GpuView>& gpus, base::WallTime now);
 

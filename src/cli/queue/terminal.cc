@@ -2,6 +2,7 @@
 #include "cli/queue/terminal.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -26,6 +27,8 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 
+constexpr int kLookMillis = 200;  // between two looks for a daemon that is away
+
 // A directory with a listening socket in it, for nobody else.
 class Listener {
  public:
@@ -38,7 +41,7 @@ class Listener {
     }
     Listener listener(pattern);
     GPUMAN_TRY(base::CheckSocketPath(listener.socket()));
-    listener.fd_ = base::Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    listener.fd_ = base::Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::strncpy(address.sun_path, listener.socket().c_str(), sizeof address.sun_path - 1);
@@ -113,8 +116,12 @@ class Relay {
     }
   }
 
-  // What the job wrote last; it has ended, so the other side closes.
+  // Whether the job is there.
+  bool connected() const { return connection_.ok(); }
+
+  // What the job wrote last; it has ended, so the other side closes. It may have come and gone unseen.
   void Drain() {
+    Accept();
     while (connection_.ok()) PassOutput();
     raw_.reset();
   }
@@ -149,7 +156,9 @@ class Relay {
     std::string frame(1, kind);
     frame.append(reinterpret_cast<const char*>(&size), sizeof size);
     frame.append(static_cast<const char*>(data), size);
-    if (connection_.ok() && ::send(connection_.get(), frame.data(), frame.size(), MSG_NOSIGNAL) < 0) Close();
+    // What the other side wrote before it went is still to be read.
+    if (connection_.ok() && ::send(connection_.get(), frame.data(), frame.size(), MSG_NOSIGNAL) < 0)
+      IgnoreInput();
   }
 
   void SendSize() {
@@ -163,8 +172,10 @@ class Relay {
     if (n > 0)
       Send('d', buffer.data(), static_cast<std::uint32_t>(n));
     else
-      ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, STDIN_FILENO, nullptr);
+      IgnoreInput();
   }
+
+  void IgnoreInput() { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, STDIN_FILENO, nullptr); }
 
   void PassOutput() {
     std::array<char, 65536> buffer;
@@ -176,7 +187,7 @@ class Relay {
 
   void Close() {
     connection_ = base::Fd();
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, STDIN_FILENO, nullptr);
+    IgnoreInput();
     raw_.reset();
   }
 
@@ -201,9 +212,8 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
   GPUMAN_ASSIGN(const auto answer, api::Submit(daemon, request));
   const auto& first = answer.jobs.front();
   const std::string id = std::to_string(first.id);
-  if (first.state == api::JobState::kQueued)
-    session.Note(fmt::format("job {} waits: {}", first.id,
-                             first.reason_detail.value_or(first.reason.value_or("it is not its turn yet"))));
+  if (first.state == api::JobState::kQueued && first.reason)
+    session.Note(fmt::format("job {} waits: {}", first.id, first.reason_detail.value_or(*first.reason)));
 
   int last_signal = 0;
   Relay relay(session, listener, [&](int signal) {
@@ -216,7 +226,15 @@ Result<int> RunOnTerminal(Session& session, const api::Client& daemon, api::Subm
     relay.HandleReady();
     return true;
   };
-  GPUMAN_ASSIGN(const api::JobView ended, daemon.Wait(id, wake));
+  auto waited = daemon.Wait(id, wake);
+  while (!waited) {
+    // The session goes on while no daemon is there; only its exit status is the daemon's to tell.
+    while (relay.connected() && waited.error().code == ErrorCode::kUnavailable && !session.RunningDaemon())
+      if (pollfd ready{wake.fd, POLLIN, 0}; ::poll(&ready, 1, kLookMillis) == 1) relay.HandleReady();
+    GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, waited.error(), wake));
+    waited = next.Wait(id, wake);
+  }
+  const api::JobView& ended = *waited;
   relay.Drain();
   if (ended.state == api::JobState::kCancelled && last_signal != 0) return 128 + last_signal;
   if (ended.state != api::JobState::kFinished && ended.reason_detail) session.Note(*ended.reason_detail);

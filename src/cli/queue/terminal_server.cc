@@ -1,4 +1,5 @@
 // The job's side of terminal.h.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <pty.h>
@@ -22,44 +23,65 @@ namespace {
 
 using base::Result;
 
-// Takes the frames that are whole off the front of `pending`.
-void TakeFrames(std::string& pending, int terminal) {
+// Takes the frames that are whole off the front of `frames`; what was typed is put behind `typed`.
+void TakeFrames(std::string& frames, std::string& typed, int terminal) {
   constexpr std::size_t kHead = 1 + sizeof(std::uint32_t);
-  while (pending.size() >= kHead) {
+  std::size_t at = 0;
+  while (frames.size() - at >= kHead) {
     std::uint32_t size = 0;
-    std::memcpy(&size, pending.data() + 1, sizeof size);
-    if (pending.size() < kHead + size) return;
-    const std::string_view data(pending.data() + kHead, size);
+    std::memcpy(&size, frames.data() + at + 1, sizeof size);
+    if (frames.size() - at < kHead + size) break;
+    const std::string_view data(frames.data() + at + kHead, size);
     winsize window{};
-    if (pending[0] == 'd') {
-      (void)base::WriteAll(terminal, data);
-    } else if (pending[0] == 'w' && size == sizeof window) {
+    if (frames[at] == 'd') {
+      typed += data;
+    } else if (frames[at] == 'w' && size == sizeof window) {
       std::memcpy(&window, data.data(), sizeof window);
       ::ioctl(terminal, TIOCSWINSZ, &window);
     }
-    pending.erase(0, kHead + size);
+    at += kHead + size;
   }
+  frames.erase(0, at);
 }
 
-// Until the command closes its terminal, or the caller's side is gone.
-void Relay(int connection, int terminal) {
-  std::string pending;
+// What the descriptor takes of it now; false: it is gone.
+bool Pass(std::string& text, int fd) {
+  const ssize_t n = ::write(fd, text.data(), text.size());
+  if (n > 0) text.erase(0, static_cast<std::size_t>(n));
+  return n >= 0 || errno == EAGAIN || errno == EINTR;
+}
+
+// What is there to be read; false: nothing will be any more.
+bool Take(std::string& text, int fd) {
   std::array<char, 65536> buffer;
+  const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+  if (n > 0) text.append(buffer.data(), static_cast<std::size_t>(n));
+  return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+// Until the command closes its terminal, or the caller's side is gone. What is typed is taken at any time, so
+// that neither side waits for the other while both write.
+void Relay(int connection, int terminal) {
+  for (const int fd : {connection, terminal}) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+  std::string frames;
+  std::string typed;   // which the command has not read
+  std::string output;  // which the caller has not taken
   for (;;) {
-    std::array<pollfd, 2> fds{{{connection, POLLIN, 0}, {terminal, POLLIN, 0}}};
+    const bool listens = output.empty();
+    const short to_caller = listens ? POLLIN : POLLIN | POLLOUT;
+    const short to_command = static_cast<short>((listens ? POLLIN : 0) | (typed.empty() ? 0 : POLLOUT));
+    std::array<pollfd, 2> fds{{{connection, to_caller, 0}, {to_command != 0 ? terminal : -1, to_command, 0}}};
     if (::poll(fds.data(), fds.size(), -1) < 0) {
       if (errno == EINTR) continue;
       return;
     }
-    if (fds[1].revents != 0) {
-      const ssize_t n = ::read(terminal, buffer.data(), buffer.size());
-      if (n <= 0) return;  // EIO: no process has it open any more
-      if (!base::WriteAll(connection, {buffer.data(), static_cast<std::size_t>(n)})) return;
-    } else if (fds[0].revents != 0) {
-      const ssize_t n = ::read(connection, buffer.data(), buffer.size());
-      if (n <= 0) return;
-      pending.append(buffer.data(), static_cast<std::size_t>(n));
-      TakeFrames(pending, terminal);
+    if (!listens && !Pass(output, connection)) return;
+    if (!typed.empty() && (fds[1].revents & POLLOUT) != 0 && !Pass(typed, terminal)) typed.clear();
+    // EIO: no process has it open any more.
+    if (listens && (fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !Take(output, terminal)) return;
+    if (fds[0].revents != 0) {
+      if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !Take(frames, connection)) return;
+      TakeFrames(frames, typed, terminal);
     }
   }
 }

@@ -102,7 +102,7 @@ void Dispatcher::Pass() {
 void Dispatcher::Carry(const queue::Plan& plan, const queue::Snapshot& snapshot, WallTime now) {
   std::vector<std::function<void()>> orders;
   std::optional<queue::Explainer> explainer;
-  if (!plan.cancels.empty()) explainer.emplace(snapshot, plan, now);
+  if (!plan.cancels.empty()) explainer.emplace(snapshot, plan, now, dependents_);
   for (const auto& cancel : plan.cancels)
     orders.emplace_back([this, job = cancel.job, word = std::string(ToString(cancel.reason)),
                          why = explainer->Of(cancel.waiting)] {

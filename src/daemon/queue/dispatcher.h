@@ -112,6 +112,7 @@ class Dispatcher {
     const queue::Plan& plan;
     const std::vector<queue::WallTime>& starts;  // estimated, by place in snapshot.waiting
     queue::WallTime now;
+    const queue::Dependents& dependents;
   };
   View Look();
   // False: a look would cost a pass, and passes for those who ask took enough of the time already.

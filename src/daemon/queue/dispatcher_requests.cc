@@ -22,22 +22,40 @@ using queue::AccountKind;
 constexpr std::size_t kForecasts = 1000;
 constexpr std::size_t kRecent = 1000;  // of a user
 
+bool IsForJobs(queue::Reason reason) {
+  return reason == queue::Reason::kDependency || reason == queue::Reason::kDependencyNever;
+}
+
 }  // namespace
 
 Result<> Dispatcher::MayBeTaken(const std::vector<PreparedJob>& prepared) {
   std::map<std::string, int> by_user, by_project;
   const PreparedJob* last = nullptr;
+  std::size_t place = 0;  // of the submission that is looked at
+  const bool several = std::any_of(prepared.begin(), prepared.end(),
+                                   [&](const PreparedJob& one) {
+                                     return one.job.array.array.value == 0 ||
+                                            one.job.array.array != prepared.front().job.array.array;
+                                   }) &&
+                       prepared.size() > 1;
   for (const auto& one : prepared) {
+    const bool begins =
+        !last || one.job.array.array.value == 0 || one.job.array.array != last->job.array.array;
+    if (last && begins) ++place;
     const auto& user = one.job.owner.user;
     const auto& project = one.request.project;
     ++by_user[user];
     if (!project.empty()) ++by_project[project];
     // Tasks of an array ask for the same.
-    if (last && last->job.terms.pointer() == one.job.terms.pointer()) continue;
+    if (last && (last->job.terms.pointer() == one.job.terms.pointer() ||
+                 (last->job.owner.uid == one.job.owner.uid && last->job.priority == one.job.priority &&
+                  last->job.terms->request == one.job.terms->request)))
+      continue;
     last = &one;
     const auto account = book_.AccountOf(AccountKind::kUser, user);
     const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
-    GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(one.request), account, its_project));
+    if (auto may = queue::CanEverRun(book_.snapshot(), book_.NeedOf(one.request), account, its_project); !may)
+      return several ? Fail(std::move(may.error()).In(fmt::format("jobs[{}]", place))) : may;
   }
   for (const auto& [user, count] : by_user) {
     const auto row = book_.AccountOf(AccountKind::kUser, user);
@@ -117,7 +135,7 @@ Result<Dispatcher::Outlook> Dispatcher::TryOut(const std::vector<PreparedJob>& p
   const auto& snapshot = book.View(clock_.Mono());
   const auto plan = queue::Pass(snapshot, now);
   const auto starts = queue::Forecast(snapshot, plan, now, kForecasts);
-  const queue::Explainer explainer(snapshot, plan, now);
+  const queue::Explainer explainer(snapshot, plan, now, dependents_);
   Outlook outlook;
   outlook.verdicts.resize(prepared.size());
   outlook.details.resize(prepared.size());
@@ -127,7 +145,10 @@ Result<Dispatcher::Outlook> Dispatcher::TryOut(const std::vector<PreparedJob>& p
     const auto place = places.find(snapshot.waiting[row].id);
     if (place == places.end()) continue;
     outlook.verdicts[place->second] = plan.verdicts[row];
-    outlook.details[place->second] = explainer.Of(static_cast<queue::Index>(row));
+    const auto& depends = prepared[place->second].request.depends;
+    outlook.details[place->second] = IsForJobs(plan.verdicts[row].reason)
+                                         ? queue::Explain(plan.verdicts[row].reason, depends)
+                                         : explainer.Of(static_cast<queue::Index>(row));
     outlook.starts[place->second] = starts[row];
   }
   for (const auto& start : plan.starts) {
@@ -155,7 +176,7 @@ Dispatcher::View Dispatcher::Look() {
   forecast_ = true;
   const auto ended = clock_.Mono();
   if (!known) next_look_ = ended + kRestPerPass * (ended - began);
-  return {snapshot, plan_, starts_, now};
+  return {snapshot, plan_, starts_, now, dependents_};
 }
 
 Dispatcher::Backlog Dispatcher::LookAtBacklog() const {
@@ -175,8 +196,10 @@ Dispatcher::Backlog Dispatcher::LookAtBacklog() const {
 void Dispatcher::RememberRecent(const jobs::Job& job) {
   if (!job.queued || (job.array.array.value != 0 && job.array.array != job.id)) return;
   auto& mine = recent_[job.owner.uid];
-  if (!mine.empty() && mine.back() >= job.id) return;
-  mine.push_back(job.id);
+  // A large submission has its ids before it is taken.
+  const auto place = std::lower_bound(mine.begin(), mine.end(), job.id);
+  if (place != mine.end() && *place == job.id) return;
+  mine.insert(place, job.id);
   if (mine.size() > kRecent) mine.pop_front();
 }
 

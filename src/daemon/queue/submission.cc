@@ -116,34 +116,6 @@ Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest
   return job;
 }
 
-// The caller's jobs with those of this submission in front, the newest first.
-queue::ReferenceLookup WithOwn(const queue::ReferenceLookup& before, const std::vector<base::JobId>& heads,
-                               const std::vector<PreparedJob>& own, base::JobId first) {
-  return [&before, &heads, &own, first](const queue::Reference& reference) -> std::vector<base::JobId> {
-    using Kind = queue::Reference::Kind;
-    const auto tasks_of = [&](base::JobId head) {
-      std::vector<base::JobId> ids{head};
-      for (auto at = static_cast<std::size_t>(head.value - first.value) + 1; at < own.size(); ++at) {
-        if (own[at].job.array.array != head) break;
-        ids.push_back({first.value + static_cast<std::int64_t>(at)});
-      }
-      return ids;
-    };
-    if (reference.kind == Kind::kRecent) {
-      const auto back = static_cast<std::size_t>(reference.back);
-      if (back < heads.size()) return tasks_of(heads[heads.size() - 1 - back]);
-      queue::Reference earlier = reference;
-      earlier.back -= static_cast<int>(heads.size());
-      return before(earlier);
-    }
-    if (reference.kind == Kind::kTag)
-      for (auto head = heads.rbegin(); head != heads.rend(); ++head)
-        if (own[static_cast<std::size_t>(head->value - first.value)].job.tag == reference.tag)
-          return tasks_of(*head);
-    return before(reference);
-  };
-}
-
 }  // namespace
 
 std::vector<std::string> InConda(const std::string& name, std::vector<std::string> command) {
@@ -248,41 +220,77 @@ Result<queue::Request> RequestOf(const jobs::Job& job) {
   return request;
 }
 
-Result<Prepared> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context) {
-  Prepared prepared;
-  std::vector<base::JobId> heads;
-  const jobs::Environment common(EnvironmentOf(submitted.environment, context));
-  const auto lookup = WithOwn(context.lookup, heads, prepared.jobs, context.first_id);
-  for (std::size_t i = 0; i < submitted.jobs.size(); ++i) {
-    const api::Submission& asked = submitted.jobs[i];
-    const auto one = [&]() -> Result<> {
-      GPUMAN_ASSIGN(auto request, RequestFrom(asked, context, lookup));
-      GPUMAN_ASSIGN(auto job, JobFrom(asked, submitted, common, context));
-      jobs::Terms script;
-      script.script = asked.script.value_or("");
-      job.terms = TermsOf(request, script);
-      const base::JobId head{context.first_id.value + static_cast<std::int64_t>(prepared.jobs.size())};
-      job.tag = asked.name.value_or(fmt::format("job-{}", head.value));
-      prepared.heads.push_back(prepared.jobs.size());
-      if (!asked.array) {
-        prepared.jobs.push_back({std::move(job), std::move(request)});
-      } else {
-        for (const auto& range : asked.array->indices)
-          for (std::int64_t index = range.first; index <= range.last; index += range.step) {
-            job.array = {head, index, asked.array->limit.value_or(0)};
-            request.array = queue::ArrayTask{head, index, asked.array->limit.value_or(0)};
-            prepared.jobs.push_back({job, request});
-          }
-      }
-      heads.push_back(head);
-      return {};
-    }();
-    if (!one && submitted.jobs.size() > 1)
-      return Fail(base::Error{one.error().code, fmt::format("jobs[{}].{}", i, one.error().message),
-                              one.error().hint});
-    if (!one) return Fail(one.error());
+Preparation::Preparation(const api::SubmitRequest& submitted, const SubmissionContext& context)
+    : submitted_(submitted),
+      context_(context),
+      common_(EnvironmentOf(submitted.environment, context)),
+      lookup_([this](const queue::Reference& reference) { return Find(reference); }) {}
+
+std::vector<base::JobId> Preparation::Find(const queue::Reference& reference) const {
+  using Kind = queue::Reference::Kind;
+  const auto tasks_of = [&](base::JobId head) {
+    std::vector<base::JobId> ids{head};
+    const auto& own = prepared_.jobs;
+    for (auto at = static_cast<std::size_t>(head.value - context_.first_id.value) + 1; at < own.size();
+         ++at) {
+      if (own[at].job.array.array != head) break;
+      ids.push_back({context_.first_id.value + static_cast<std::int64_t>(at)});
+    }
+    return ids;
+  };
+  if (reference.kind == Kind::kRecent) {
+    const auto back = static_cast<std::size_t>(reference.back);
+    if (back < heads_.size()) return tasks_of(heads_[heads_.size() - 1 - back]);
+    queue::Reference earlier = reference;
+    earlier.back -= static_cast<int>(heads_.size());
+    return context_.lookup(earlier);
   }
-  return prepared;
+  if (reference.kind == Kind::kTag)
+    if (const auto own = named_.find(reference.tag); own != named_.end()) return tasks_of(own->second);
+  return context_.lookup(reference);
+}
+
+Result<> Preparation::One(const api::Submission& asked) {
+  GPUMAN_ASSIGN(auto request, RequestFrom(asked, context_, lookup_));
+  GPUMAN_ASSIGN(auto job, JobFrom(asked, submitted_, common_, context_));
+  jobs::Terms script;
+  script.script = asked.script.value_or("");
+  job.terms = TermsOf(request, script);
+  auto& jobs = prepared_.jobs;
+  const base::JobId head{context_.first_id.value + static_cast<std::int64_t>(jobs.size())};
+  job.tag = asked.name.value_or(fmt::format("job-{}", head.value));
+  named_.insert_or_assign(job.tag, head);
+  heads_.push_back(head);
+  prepared_.heads.push_back(jobs.size());
+  if (!asked.array) {
+    jobs.push_back({std::move(job), std::move(request)});
+    return {};
+  }
+  for (const auto& range : asked.array->indices)
+    for (std::int64_t index = range.first; index <= range.last; index += range.step) {
+      job.array = {head, index, asked.array->limit.value_or(0)};
+      request.array = queue::ArrayTask{head, index, asked.array->limit.value_or(0)};
+      jobs.push_back({job, request});
+    }
+  return {};
+}
+
+Result<bool> Preparation::Continue(std::size_t most) {
+  const auto& asked = submitted_.jobs;
+  const std::size_t end = most < asked.size() - at_ ? at_ + most : asked.size();
+  for (; at_ < end; ++at_) {
+    auto one = One(asked[at_]);
+    if (one) continue;
+    if (asked.size() > 1) one.error().message.insert(0, fmt::format("jobs[{}].", at_));
+    return Fail(std::move(one.error()));
+  }
+  return at_ < asked.size();
+}
+
+Result<Prepared> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context) {
+  Preparation preparation(submitted, context);
+  GPUMAN_TRY(preparation.Continue(submitted.jobs.size()));
+  return preparation.Take();
 }
 
 }  // namespace gpuman::daemon

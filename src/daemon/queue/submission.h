@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "api/queue_types.h"
@@ -42,6 +43,31 @@ struct Prepared {
 
 // The error names the job ("jobs[3].gpus.devices: …") where the request has several.
 base::Result<Prepared> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context);
+
+// The same in pieces, for a request that is large. What the constructor gets and what `context` refers to
+// must outlive this object; ids from `first_id` on must be nobody else's. Not thread-safe.
+class Preparation {
+ public:
+  Preparation(const api::SubmitRequest& submitted, const SubmissionContext& context);
+  // Prepares so many jobs of the request more. False: there are none left.
+  base::Result<bool> Continue(std::size_t most);
+  // When there are none left.
+  Prepared Take() { return std::move(prepared_); }
+
+ private:
+  base::Result<> One(const api::Submission& asked);
+  // The caller's jobs with those of this submission in front, the newest first.
+  std::vector<base::JobId> Find(const queue::Reference& reference) const;
+
+  const api::SubmitRequest& submitted_;
+  SubmissionContext context_;
+  jobs::Environment common_;
+  queue::ReferenceLookup lookup_;
+  std::size_t at_ = 0;
+  std::vector<base::JobId> heads_;
+  std::unordered_map<std::string, base::JobId> named_;  // the last head of each name
+  Prepared prepared_;
+};
 
 // The request that goes with a job, from the text in its terms; its place in an array comes from the job.
 base::Result<queue::Request> RequestOf(const jobs::Job& job);

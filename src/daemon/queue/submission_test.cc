@@ -176,6 +176,30 @@ TEST_F(SubmissionTest, AnInstanceIsAskedForAlone) {
   EXPECT_NE(Read().error().message.find("0:0 (1g.18gb, MIG-cccc)"), std::string::npos);
 }
 
+TEST_F(SubmissionTest, InPiecesItComesToTheSame) {
+  for (int i = 0; i < 7; ++i) {
+    auto& job = Add();
+    job.name = "job" + std::to_string(i % 3);
+    if (i == 2) job.array = api::ArrayRequest{{{0, 3, 1}}, {}};
+    if (i > 0) job.depends.list = {{api::DependencyKind::kAfterOk, i % 2 ? "@" : "job0"}};
+  }
+  const auto whole = Fine();
+  Preparation preparation(request, {caller, inventory, driver, limits, JobId{11}, base::WallTime{}, lookup});
+  std::vector<bool> more;
+  do more.push_back(preparation.Continue(3).value());
+  while (more.back());
+  EXPECT_EQ(more, (std::vector{true, true, false}));
+  const auto pieces = preparation.Take();
+  EXPECT_EQ(pieces.heads, whole.heads);
+  ASSERT_EQ(pieces.jobs.size(), whole.jobs.size());
+  for (std::size_t i = 0; i < pieces.jobs.size(); ++i) {
+    EXPECT_EQ(pieces.jobs[i].job.tag, whole.jobs[i].job.tag);
+    EXPECT_EQ(pieces.jobs[i].request.depends.list, whole.jobs[i].request.depends.list) << i;
+  }
+  EXPECT_EQ(pieces.jobs[4].request.depends.list.size(), 1U);
+  EXPECT_EQ(pieces.jobs[6].request.depends.list.size(), 4U) << "the array before it";
+}
+
 TEST_F(SubmissionTest, RefusesWhatItCannotMakeSenseOf) {
   Add().gpus.devices = {"7"};
   EXPECT_EQ(Read().error().code, base::ErrorCode::kNotFound);

@@ -91,6 +91,9 @@ api::QueueFields QueueFieldsOf(const jobs::Job& job, const queue::Request& reque
   }
   fields.preemptible = request.preemptible;
   fields.conda_env = Unless<std::string>(request.conda_env, "");
+  fields.stdin_file = Unless<std::string>(request.standard_input, "");
+  fields.stdout_file = Unless<std::string>(request.standard_output, "");
+  fields.stderr_file = Unless<std::string>(request.standard_error, "");
   if (job.redo_of.value != 0) fields.redo_of = job.redo_of.value;
   if (job.suspended.count() > 0) fields.suspended_total = job.suspended;
   return fields;

@@ -1,0 +1,45 @@
+#include "cli/queue/wording.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuman::cli::queue {
+namespace {
+
+using base::ErrorCode;
+
+std::string Said(std::string message, Flavour flavour = Flavour::kGpuman) {
+  return WithOptionNames({ErrorCode::kInvalidArgument, std::move(message), ""}, flavour).message;
+}
+
+TEST(Wording, FieldsOfTheApiAreSaidAsOptions) {
+  EXPECT_EQ(Said("time_limit_s: it is zero"), "--time: it is zero");
+  EXPECT_EQ(Said("warn_before_s: there is no time limit to warn of; give time_limit_s"),
+            "--warn: there is no time limit to warn of; give --time");
+  EXPECT_EQ(Said("gpus.model: it says which GPUs, and gpus.count says that there are none"),
+            "--gpu-model: it says which GPUs, and --gpus says that there are none");
+  EXPECT_EQ(Said("memory: a job that shares"), "--memory: a job that shares");
+  EXPECT_EQ(Said("memory: a job that shares", Flavour::kGflow), "--gpu-memory: a job that shares");
+}
+
+TEST(Wording, WordsOfSentencesStay) {
+  EXPECT_EQ(Said("it asks for 8GiB of the machine's memory; the name is fine"),
+            "it asks for 8GiB of the machine's memory; the name is fine");
+  EXPECT_EQ(Said("my_host_memory_s is no field"), "my_host_memory_s is no field");
+}
+
+TEST(Wording, AJobOfAFileIsNamedByItsLine) {
+  const std::vector<std::string> origins{"list.txt:1", "list.txt:4", ""};
+  const auto said = [&](std::string message) {
+    return WithOrigins({ErrorCode::kUnsatisfiable, std::move(message), ""}, origins, Flavour::kGpuman)
+        .message;
+  };
+  EXPECT_EQ(said("jobs[1].memory: too much"), "list.txt:4: --memory: too much");
+  EXPECT_EQ(said("jobs[0]: it asks for 9 GPUs"), "list.txt:1: it asks for 9 GPUs");
+  EXPECT_EQ(said("jobs[2].memory: too much"), "jobs[2].memory: too much")
+      << "nobody knows where it came from";
+  EXPECT_EQ(said("jobs[7]: there is none"), "jobs[7]: there is none");
+}
+
+}  // namespace
+}  // namespace gpuman::cli::queue
