@@ -73,6 +73,7 @@ void AddDevices(const Snapshot& snapshot, Exposition& out) {
     if (!up) continue;
     AddReadings(*device.sample, labels, out);
     if (!device.gpu.split) AddMemory(*device.sample, labels, out);
+    if (!device.gpu.split) out.Add(Metric::kMoversUsed, labels, device.movers.count);
     for (const auto& [user, use] : device.unmanaged) {
       out.Add(Metric::kUnmanagedUsed, labels.With("user", user), use.memory.count);
       out.Add(Metric::kIdleUsed, labels.With("user", user), use.idle.count);
