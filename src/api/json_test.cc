@@ -127,6 +127,10 @@ rc::Gen<GpuView> Gpu() {
     gpu.temperature_c = *Maybe(gen::inRange(-40, 120));
     gpu.power_w = *Maybe(gen::map(gen::inRange(0, 900'000), [](int mw) { return mw / 1000.0; }));
     gpu.health = {"degraded", *Texts()};
+    gpu.number = *Maybe(Text());
+    gpu.split = *gen::arbitrary<bool>();
+    if (*gen::arbitrary<bool>())
+      gpu.mig = InstancePart{*Text(), *gen::inRange(0U, 14U), *gen::inRange(0U, 7U), *Text()};
     for (int i = *gen::inRange(0, 3); i > 0; --i)
       gpu.processes.push_back({*gen::inRange(1, 1 << 22), *Maybe(Text()), *Maybe(Text()), *Maybe(Bytes()),
                                *Maybe(gen::inRange<std::int64_t>(1, 1000)), *Maybe(Text()), *Texts()});

@@ -215,6 +215,7 @@ TEST(QueueRequests, TakeLimitsAway) {
 TEST(QueueAnswers, ReadBackAndPassOverFieldsNobodyKnows) {
   QueueInfo info;
   info.gpus.push_back({0,
+                       "0",
                        "GPU-1",
                        "H200",
                        MemoryView{base::GiB(4), {}, base::GiB(4), {}},
@@ -222,7 +223,8 @@ TEST(QueueAnswers, ReadBackAndPassOverFieldsNobodyKnows) {
                        {},
                        {},
                        {{7, "bob", "python", base::GiB(1), base::Millis(60'000), std::nullopt, {}, false}},
-                       {}});
+                       {},
+                       InstancePart{"GPU-0", 2, 1, "1g.18gb"}});
   info.settings.allowed = {"GPU-1"};
   EXPECT_EQ(Encode(*Decode<QueueInfo>(Encode(info))), Encode(info));
   const auto answer = Decode<SubmissionAnswer>(R"({"jobs":[{"id":7,"tag":"a","tasks":[7,8],"new":1}]})");

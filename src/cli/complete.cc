@@ -128,7 +128,7 @@ int PrintCandidates(const CLI::App& root, Session& session, const std::vector<st
     return ask([](const api::Client& daemon, std::vector<Candidate>& found) {
       if (const auto list = daemon.Gpus())
         for (const auto& gpu : list->gpus)
-          if (gpu.number) found.push_back({*gpu.number, gpu.name});
+          if (gpu.number || gpu.index) found.push_back({api::NumberOf(gpu), gpu.name});
     });
   };
   for (const auto& [text, description] : Complete(root, words, names))

@@ -25,9 +25,9 @@ api::Json ProcessesJson(const std::vector<api::GpuView>& gpus) {
     for (const auto& process : gpu.processes) {
       api::Json entry = api::Json::object();
       entry["gpu"] = gpu.index ? api::Json(*gpu.index) : api::Json(nullptr);
-      entry["number"] = api::NumberOf(gpu);
       entry["uuid"] = gpu.uuid;
       entry.update(api::ToJson(process));
+      entry["number"] = api::NumberOf(gpu);
       list.push_back(std::move(entry));
     }
   }

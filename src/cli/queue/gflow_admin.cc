@@ -38,7 +38,8 @@ Result<int> ShowGpus(Session& session, const Words&) {
   const auto& allowed = info.settings.allowed;
   for (const auto& gpu : info.gpus) {
     const bool free = gpu.jobs.empty() && (gpu.state == "idle" || gpu.state == "restricted");
-    std::string line = fmt::format("{}\t{}", gpu.number.value_or(gpu.uuid), free ? "available" : "in_use");
+    std::string line = fmt::format("{}\t{}", gpu.number || gpu.index ? api::NumberOf(gpu) : gpu.uuid,
+                                   free ? "available" : "in_use");
     if (allowed && std::find(allowed->begin(), allowed->end(), gpu.uuid) == allowed->end())
       line += "\trestricted";
     if (gpu.state == "unmanaged") line += "\tUnmanaged";
