@@ -93,7 +93,7 @@ class Cluster:
     def __enter__(self):
         # Also where the test is told to end.
         atexit.register(self.__exit__)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             self.m.__enter__()
             self.env = {**self.m.env, "SLURM_CONF": str(self.dir / "slurm.conf"), "PYTHONUNBUFFERED": "1"}
