@@ -1,4 +1,4 @@
-// Tells when a process that is nobody's child of ours has ended; and holds the time of an end that was
+// Tells when a process that is no child of ours has ended; and holds the time of an end that was
 // ordered. Lives on the event loop; not thread-safe. Destroying it brings no more callbacks.
 #pragma once
 

@@ -145,8 +145,8 @@ void Supervisor::Announce(JobId id, const keeper::Reason& reason) {
   if (it == entries_.end() || IsEnded(it->second.job)) return;
   // Told first: the signal comes next. A keeper that cannot be told finds the reason in our record.
   if (it->second.link) (void)it->second.link->Send(keeper::AnnounceReason{0, reason, false});
-  // The guard ends its processes, within its grace time.
-  EndAttachedAfter(it->second, kGuardsLead);
+  // The guard ends its processes, within its grace time; it may say so again meanwhile.
+  if (it->second.job.state != JobState::kStopping) EndAttachedAfter(it->second, kGuardsLead);
   Happen(id, GuardOrdered{reason});
 }
 

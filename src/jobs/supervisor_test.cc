@@ -613,6 +613,16 @@ TEST_F(AttachedJobs, AreEndedByAskingAndByForceWhatDoesNotHear) {
   EXPECT_FALSE(ChildLives());
 }
 
+TEST_F(AttachedJobs, ThatTheGuardEndsHaveItsReason) {
+  const auto job = Attach("step", Root("exec sleep 1000")).value();
+  supervisor->Announce(job.id, {"memory_limit", "too much"});
+  supervisor->Announce(job.id, {"memory_limit", "too much"});
+  ASSERT_TRUE(supervisor->Signal(job.id, SIGKILL));
+  ASSERT_TRUE(Ends(job.id));
+  EXPECT_EQ(supervisor->Find(job.id)->state, JobState::kKilled);
+  EXPECT_EQ(supervisor->Find(job.id)->reason, "memory_limit");
+}
+
 TEST_F(AttachedJobs, AreOverWhenTheyAreEndedThoughTheirRootGoesOn) {
   const auto self = base::SelfId();
   auto asked = Asked("step", "");

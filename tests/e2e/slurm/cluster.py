@@ -5,6 +5,7 @@ Nothing outside the directory is touched, and whatever was started is ended, als
 as slurmd does.
 """
 
+import atexit
 import contextlib
 import os
 import pathlib
@@ -90,6 +91,9 @@ class Cluster:
         self.env = {}
 
     def __enter__(self):
+        # Also where the test is told to end.
+        atexit.register(self.__exit__)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             self.m.__enter__()
             self.env = {**self.m.env, "SLURM_CONF": str(self.dir / "slurm.conf"), "PYTHONUNBUFFERED": "1"}
@@ -104,6 +108,7 @@ class Cluster:
         return self
 
     def __exit__(self, *_):
+        atexit.unregister(self.__exit__)
         if self.env:
             with contextlib.suppress(Exception):
                 self.ask("scancel", "--full", "--signal=KILL", "--state=RUNNING")
@@ -136,7 +141,7 @@ class Cluster:
         lines = [f"Name=gpu File={device}\nName=shard Count={SHARDS} File={device}\n" for device in devices]
         (self.dir / "gres.conf").write_text("".join(sorted("".join(lines).splitlines(True))))
         epilog = self.dir / "epilog"
-        epilog.write_text(f"#!/bin/sh\nGPUMAN={program('gpuman')} GPUMAN_SOCKET={self.m.env['GPUMAN_SOCKET']} "
+        epilog.write_text(f"#!/bin/sh\nGPUMAN={program('gpuman')} PATIENCE=${{PATIENCE:-30}} GPUMAN_SOCKET={self.m.env['GPUMAN_SOCKET']} "
                           f"exec {ROOT}/packaging/slurm/epilog\n")
         epilog.chmod(0o755)
         self.plugin()
@@ -182,7 +187,9 @@ class Cluster:
         return subprocess.Popen(words, env=self.env, **options)
 
     def jobs(self, everything=False):
-        return self.m.api("GET", f"/v1/jobs{'?all=1' if everything else ''}")["jobs"]
+        """Those that have not ended, or all."""
+        jobs = self.m.api("GET", "/v1/jobs?all=1")["jobs"]
+        return [job for job in jobs if everything or job["ended_at"] is None]
 
     def job(self, tag):
         return next((job for job in reversed(self.jobs(True)) if job["tag"] == tag), None)
