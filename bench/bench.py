@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
-Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run] [metrics] [queue] [shim]
+Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [guard] [rest] [status] [run] [metrics] [health] [queue] [shim]
        bench.py queue [--with-gflow]
        bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
 (all of them when none is named)
@@ -245,6 +245,39 @@ def bench_metrics(arguments):
         row("a sampling round, details included", f"99 of 100 below {worst * 1e3:g} ms, n={rounds:.0f}", "at most 2 ms on an H200")
 
 
+def bench_health(arguments):
+    if arguments.real:
+        return print("health: faults are injected on the simulated driver alone")
+    trials = min(arguments.trials, 10)  # the GPU is well again only after a while
+    print(f"health: a fault until the GPU is drained and shown, {trials} times each")
+    with machine.Machine(gpus=2, config='[sampling]\nretry = "200ms"\n[health]\nkernel_log = ""\n') as m:
+        def inject(*what):
+            subprocess.run([machine.program("gpuman-sim"), "inject", *what, "--gpu", "0"], env=m.env, check=True)
+
+        def shown(state, queue):
+            health = m.api("GET", "/v1/gpus/0")["health"]["state"]
+            return health == state and m.api("GET", "/v1/queue/info")["gpus"][0]["state"] == queue
+
+        def until_shown(state, queue, *what):
+            start = time.monotonic()
+            inject(*what)
+            wait_for(lambda: shown(state, queue))
+            return (time.monotonic() - start) * 1e3
+
+        wait_for(lambda: shown("healthy", "idle"))
+        xids, counters = [], []
+        for _ in range(trials):
+            for times, fault in ((xids, ("xid", "62")), (counters, ("ecc", "--uncorrected", "--count", "2"))):
+                times.append(until_shown("unhealthy", "drained", *fault))
+                inject("clear", "--counters")
+                inject("lost")  # as during a reset, which ends the fault
+                wait_for(lambda: "lost" in m.run("health").stdout)
+                inject("clear")
+                wait_for(lambda: shown("healthy", "idle"))
+        row("an Xid until the GPU is drained and shown", spread(xids), "at most 1 s")
+        row("a counter's jump until the GPU is drained and shown", spread(counters), "one sampling period (sampling.slow, 1 s)")
+
+
 def bench_queue(arguments):
     print("queue: through the daemon's socket, on simulated GPUs")
     queue_bench.measure(row)
@@ -277,10 +310,10 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="where to append the figures of shim")
     parser.add_argument("--with-gflow", action="store_true",
                         help="measure gflow as well, for queue; it is installed below the build tree the first time")
-    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "queue", "shim"], default=[])
+    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "health", "queue", "shim"], default=[])
     arguments = parser.parse_args()
     benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run,
-               "metrics": bench_metrics, "queue": bench_queue, "shim": bench_shim}
+               "metrics": bench_metrics, "health": bench_health, "queue": bench_queue, "shim": bench_shim}
     for name in arguments.which or list(benches):
         benches[name](arguments)
     print(f"\n{time.strftime('%Y-%m-%d')}, {platform.node()}, {os.cpu_count()} processors, Linux {platform.release()}, "

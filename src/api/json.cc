@@ -141,6 +141,8 @@ void Read(Reading& r, const std::string& path, const Json& json, DependencyMode&
 
 constexpr bool IsRequest(const RunRequest*) { return true; }
 constexpr bool IsRequest(const UpdateRequest*) { return true; }
+constexpr bool IsRequest(const PlaceRequest*) { return true; }
+constexpr bool IsRequest(const HealthAcknowledgement*) { return true; }
 constexpr bool IsRequest(const ShareUpdate*) { return true; }
 
 static void CheckPriority(fields::Reading& r, int priority) {

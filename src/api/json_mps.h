@@ -6,6 +6,10 @@
 
 namespace gpuman::api {
 
+constexpr bool IsRequest(const MpsOrder*) { return true; }
+constexpr bool IsRequest(const MpsStop*) { return true; }
+constexpr bool IsRequest(const MpsTermination*) { return true; }
+
 template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, MpsProcess>
 void Fields(V& v, T& x) {

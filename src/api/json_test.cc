@@ -287,6 +287,20 @@ TEST(ShareJson, TravelsWithItsCounts) {
   EXPECT_FALSE(Decode<ShareView>(Encode(view)));
 }
 
+template <typename T>
+class RequestJson : public ::testing::Test {};
+using Requests = ::testing::Types<HealthAcknowledgement, MigRequest, MpsOrder, MpsStop, MpsTermination,
+                                  PlaceRequest, RunRequest, ShareUpdate, UpdateRequest>;
+TYPED_TEST_SUITE(RequestJson, Requests);
+
+// A field that is misspelt would otherwise be a wish that nobody hears.
+TYPED_TEST(RequestJson, HasNoFieldsThatTheDaemonDoesNotKnow) {
+  const auto read =
+      Decode<TypeParam>(R"({"memroy":1,"gpu":"0","pid":1,"tag":"t","command":["x"],"gpus":[],"devices":[]})");
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().message, ::testing::HasSubstr("unknown field"));
+}
+
 TEST(AnswerJson, MayHoldFieldsOfANewerDaemon) {
   const auto r = Decode<VersionView>(R"({"version":"9","api":1,"pid":3,"user_mode":true,"moon":"full"})");
   ASSERT_TRUE(r) << r.error().message;

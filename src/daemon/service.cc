@@ -207,6 +207,7 @@ void Service::BeginSampling() {
   callbacks.on_sample = [this](gpu::Sample sample) {
     boost::asio::post(loop_, [this, sample = std::move(sample)] {
       if (shims_) guard_->SetManaged(sample.uuid, shims_->ManagedOn(sample.uuid));
+      guard_->SetOurs(suspender_->movers().HelperPids());
       guard_->OnSample(sample);
       health_->OnSample(sample);
       FollowAway(sample);

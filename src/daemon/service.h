@@ -237,6 +237,7 @@ class Service final : private jobs::SupervisorHost,
   void FollowJobProfiles();
   std::string CompanyOf(const jobs::Job& job, const std::vector<const jobs::Job*>& here,
                         const gpu::Gpu& gpu) const;
+  base::MonoTime SampledAt(const std::string& gpu) const;  // the latest sample
   void TellProfileNotGiven(base::JobId id, const std::string& why);
   void ShowProfileNotes(const jobs::Job& job, api::JobView& view) const;
   // service_metrics.cc
@@ -315,7 +316,8 @@ class Service final : private jobs::SupervisorHost,
   std::set<std::string> away_;  // GPUs that could not be talked to
   // Jobs that have not got their device profile, and why: not alone now; refused.
   std::map<base::JobId, std::string> profiles_not_given_, profiles_refused_;
-  std::set<std::string> doubted_;  // GPUs with a profile of a job's that had company at the last look
+  std::map<std::string, base::MonoTime>
+      doubted_;  // GPUs with a profile of a job's that has company, by when seen
   metrics::Tally tally_;
   std::uint64_t scrapes_ = 0;
   double scrape_seconds_ = 0;

@@ -93,7 +93,7 @@ void Service::FollowJobProfiles() {
   }
   std::map<std::string, JobProfile> profiles;
   std::map<base::JobId, std::string> beside;
-  std::set<std::string> doubted;
+  std::map<std::string, base::MonoTime> doubted;
   for (const auto& gpu : asked ? inventory().gpus : std::vector<gpu::Gpu>{}) {
     std::vector<const jobs::Job*> here;
     for (const auto* job : on_gpus)
@@ -102,8 +102,10 @@ void Service::FollowJobProfiles() {
       if (job->device_profile.empty()) continue;
       const auto other = CompanyOf(*job, here, gpu);
       // Whose a process is may come to light only after it was seen: one look is none.
-      if (!other.empty()) doubted.insert(gpu.uuid);
-      const bool stays = devices_->ProfiledJob(gpu.uuid) == job->id.value && !doubted_.contains(gpu.uuid);
+      const auto seen = SampledAt(gpu.uuid);
+      const auto first = doubted_.contains(gpu.uuid) ? doubted_.at(gpu.uuid) : seen;
+      if (!other.empty()) doubted[gpu.uuid] = first;
+      const bool stays = devices_->ProfiledJob(gpu.uuid) == job->id.value && first == seen;
       if (!other.empty() && !stays)
         beside[job->id] = fmt::format("device profile {} is not in force on GPU {}: {}", job->device_profile,
                                       gpu.index, other);
@@ -128,6 +130,11 @@ std::string Service::CompanyOf(const jobs::Job& job, const std::vector<const job
   for (const auto& process : status->processes)
     if (!process.job) return fmt::format("pid {} ({}) uses it too", process.id.pid, process.name);
   return {};
+}
+
+base::MonoTime Service::SampledAt(const std::string& gpu) const {
+  const auto* const status = guard_->Find(gpu);
+  return status ? status->sample.taken_at : base::MonoTime{};
 }
 
 void Service::TellProfileNotGiven(base::JobId id, const std::string& why) {

@@ -97,6 +97,10 @@ metrics::Device Service::MetricsOf(const guard::GpuStatus& status) {
   const auto now = clock_.Mono();
   for (const auto& process : status.processes) {
     if (process.job || !process.memory) continue;
+    if (process.ours) {
+      device.movers += *process.memory;
+      continue;
+    }
     auto& use = device.unmanaged[process.uid ? names_.Of(*process.uid) : "unknown"];
     use.memory += *process.memory;
     if (IsHoarding(process, dispatcher_->idle().IdleOf(uuid, process.id, now), config_.queue.hoarder_idle,

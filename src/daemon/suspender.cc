@@ -14,6 +14,7 @@ using suspend::Phase;
 
 // While a job is on its way, its ledger is looked at this often.
 constexpr base::Millis kOnTheWay{3};
+constexpr base::Millis kPrepareEvery{50};
 
 bool IsAtRest(Phase phase) {
   return phase == Phase::kRunning || phase == Phase::kSuspended || phase == Phase::kEnded;
@@ -123,7 +124,11 @@ void Suspender::OnSample() {
   for (const auto job : jobs) Observe(job);
   if (!jobs.empty()) OfferRoom();
   checkpointer_.ForgetDead();
-  Prepare();
+  // What it looks at is all GPUs', whose samples come together.
+  if (const auto now = clock_.Mono(); now >= prepare_at_) {
+    Prepare();
+    prepare_at_ = now + kPrepareEvery;
+  }
 }
 
 void Suspender::Observe(base::JobId job) {

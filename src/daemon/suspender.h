@@ -167,6 +167,7 @@ class Suspender {
   suspend::Checkpointer checkpointer_;
   Entries entries_;
   std::set<suspend::HelperUser> prepared_;  // have host memory made ready
+  base::MonoTime prepare_at_{};
   suspend::RoomSince room_since_;
   suspend::Arrivals arrivals_;
   // Callbacks that outlive this object find it gone.

@@ -47,7 +47,8 @@ std::vector<OwnedProcess> Attribution::Attribute(const std::string& uuid,
       if (!now || now->id != it->second.id) it->second = Look(process.pid);
     }
     const auto& known = it->second;
-    owned.push_back({known.id, known.job, known.uid, known.name, process.kind, process.memory});
+    owned.push_back({known.id, known.job, known.uid, known.name, process.kind, process.memory,
+                     ours_.contains(process.pid)});
   }
   std::vector<pid_t> before = std::exchange(listed, {});
   listed.reserve(processes.size());

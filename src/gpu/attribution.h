@@ -15,8 +15,10 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -45,6 +47,7 @@ struct OwnedProcess {
   std::string name{};  // comm
   ProcessKind kind = ProcessKind::kCompute;
   std::optional<base::Bytes> memory{};
+  bool ours = false;  // one of gpuman's own
   friend bool operator==(const OwnedProcess&, const OwnedProcess&) = default;
 };
 
@@ -57,6 +60,8 @@ class Attribution {
   // at again.
   void SetJob(const JobRoot& root);
   void RemoveJob(JobId job);
+  // gpuman's own processes, that now live.
+  void SetOurs(std::set<pid_t> ours) { ours_ = std::move(ours); }
 
   // The processes of a sampling of GPU `uuid`, in its order.
   std::vector<OwnedProcess> Attribute(const std::string& uuid, std::span<const GpuProcess> processes);
@@ -82,6 +87,7 @@ class Attribution {
 
   const base::ProcessTable& table_;
   std::map<JobId, JobRoot> jobs_;
+  std::set<pid_t> ours_;
   std::map<pid_t, Known> known_;                      // of every pid in `listed_`
   std::map<std::string, std::vector<pid_t>> listed_;  // by GPU, sorted: its latest list
 };

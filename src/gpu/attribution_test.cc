@@ -78,6 +78,22 @@ TEST(Attribution, FollowsAncestorsUpToTheKeeper) {
   EXPECT_EQ(JobOf(attribution, 200), std::nullopt);
 }
 
+TEST(Attribution, KnowsGpumansOwn) {
+  Table table;
+  table.Put(20, 1, 1);
+  table.Put(21, 1, 1);
+  Attribution attribution(table);
+  attribution.SetOurs({20});
+  const auto ours = [&](pid_t pid) {
+    const std::vector<GpuProcess> list = {{pid, base::MiB(1), ProcessKind::kCompute}};
+    return attribution.Attribute("GPU-a", list).at(0).ours;
+  };
+  EXPECT_TRUE(ours(20));
+  EXPECT_FALSE(ours(21));
+  attribution.SetOurs({});
+  EXPECT_FALSE(ours(20));
+}
+
 TEST(Attribution, GivesAJobStartedWithinAJobItsOwnProcesses) {
   Table table;
   table.Put(100, 10, 1);

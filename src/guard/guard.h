@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,8 @@ class Guard {
   // sampler to make that now.
   void SetJob(const GuardedJob& job);
   void RemoveJob(JobId job);
+  // gpuman's own processes, that now live: not touched, and nobody's. From the next sample on.
+  void SetOurs(std::set<pid_t> ours) { attribution_.SetOurs(std::move(ours)); }
   // What the job's processes count themselves, by GPU, where all of them do.
   void SetCounted(JobId job, std::map<std::string, base::Bytes> counted);
   // Managed memory on the GPU, by those who count it. It gives way to whatever else needs the room, so what

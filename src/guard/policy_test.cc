@@ -588,6 +588,8 @@ TEST(Unmanaged, HoldsEachUserToTheRuleForThem) {
   const auto none = std::nullopt;
   auto xorg = Process(9, none, 5000, 0);
   xorg.name = "Xorg";
+  auto mover = Process(9, none, 5000);
+  mover.ours = true;
   const struct {
     const char* what;
     std::vector<UnmanagedRule> rules;
@@ -609,6 +611,7 @@ TEST(Unmanaged, HoldsEachUserToTheRuleForThem) {
       {"root has no rule by default", {hold_all}, {Process(1, none, 5000, 0)}, {}},
       {"root with a rule", {hold_root}, {Process(1, none, 5000, 0)}, {"kill process 1 unmanaged_limit"}},
       {"root's display server never", {hold_root}, {xorg}, {}},
+      {"gpuman's own never", {hold_all}, {mover, Process(1, none, 1000)}, {}},
       {"unknown memory is not above", {hold_all}, {Process(1, none, none)}, {}},
   };
   for (const auto& row : table) {

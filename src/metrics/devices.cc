@@ -62,6 +62,7 @@ void AddDevices(const Snapshot& snapshot, Exposition& out) {
     out.Add(Metric::kGpuUp, labels, up);
     if (!up) continue;
     AddReadings(*device.sample, labels, out);
+    out.Add(Metric::kMoversUsed, labels, device.movers.count);
     for (const auto& [user, use] : device.unmanaged) {
       out.Add(Metric::kUnmanagedUsed, labels.With("user", user), use.memory.count);
       out.Add(Metric::kIdleUsed, labels.With("user", user), use.idle.count);

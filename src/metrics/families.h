@@ -70,6 +70,7 @@ struct Family {
   X(kGpuProcesses, "gpuman_gpu_processes", kGauge, "Processes on the GPU.") \
   X(kUnmanagedUsed, "gpuman_unmanaged_memory_used_bytes", kGauge, "Device memory of processes that are of no job, by user.") \
   X(kIdleUsed, "gpuman_unmanaged_idle_memory_bytes", kGauge, "Of that, held by processes that have left the GPU idle for queue.hoarder_idle.") \
+  X(kMoversUsed, "gpuman_mover_memory_bytes", kGauge, "Device memory of gpuman's own processes, which hold what jobs hand over.") \
   X(kJobInfo, "gpuman_job_info", kGauge, "1 for each job that was started and has not ended, with its state.") \
   X(kJobUsed, "gpuman_job_memory_used_bytes", kGauge, "Device memory of the job on one GPU.") \
   X(kJobPeak, "gpuman_job_memory_peak_bytes", kGauge, "The most that the run of the job had on one of its GPUs.") \

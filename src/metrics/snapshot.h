@@ -31,6 +31,7 @@ struct Device {
   bool drained = false;
   base::Bytes reserve{};
   std::map<std::string, Unmanaged> unmanaged{};  // by user
+  base::Bytes movers{};                          // of gpuman's own processes
 };
 
 // What a job has, and may have, of one GPU.

@@ -40,6 +40,13 @@ std::optional<pid_t> Checkpointer::HelperPid(const HelperUser& user) const {
   return it->second.link->pid();
 }
 
+std::set<pid_t> Checkpointer::HelperPids() const {
+  std::set<pid_t> pids;
+  for (const auto& [user, helper] : helpers_)
+    if (const auto pid = HelperPid(user)) pids.insert(*pid);
+  return pids;
+}
+
 void Checkpointer::Pump() {
   if (active_ || queue_.empty()) return;
   active_ = std::move(queue_.front());

@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,7 @@ class Checkpointer {
 
   // Of the user's helper; nullopt: none runs.
   std::optional<pid_t> HelperPid(const HelperUser& user) const;
+  std::set<pid_t> HelperPids() const;  // of all users'
 
  private:
   struct Helper {

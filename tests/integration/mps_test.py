@@ -14,7 +14,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
-from daemon_case import DaemonTest, until  # noqa: E402
+from daemon_case import NOBODY, DaemonTest, until  # noqa: E402
 from machine import build_dir, program  # noqa: E402
 
 CONTROL = str(build_dir() / "lib/sim/bin/nvidia-cuda-mps-control")
@@ -136,6 +136,26 @@ class MpsTest(MpsCase):
         job = self.start("outside", f"exec {self.load('64MiB', '--hold', '1h')}", gpus=["0"])
         until("it is outside", lambda: [p["job"] for p in self.gpu()["outside"]] == [job])
         self.told("mps_outside")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to be somebody else")
+    def test_a_job_waits_while_the_server_is_another_users(self):
+        self.order("start", gpus=["0"])
+        for directory in (self.m.env["GPUMAN_SIM_DIR"], self.m.dir / "run", self.m.dir):
+            os.chmod(directory, 0o711)
+            self.addCleanup(os.chmod, directory, 0o700)
+        who = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+        environment = {**self.m.env, "CUDA_MPS_PIPE_DIRECTORY": self.gpu()["pipe_directory"]}
+        other = subprocess.Popen([*who, program("gpuman-load"), "--alloc", "64MiB", "--hold", "1h"], env=environment, stdout=subprocess.DEVNULL)
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        until("somebody else is a client", lambda: [client["pid"] for client in self.clients()] == [other.pid])
+        job = self.start("mine", f"exec {self.load('64MiB', '--hold', '1h')}", gpus=["0"], mps=True)
+        until("that it waits is shown", lambda: self.gpu()["waiting"] == [job])
+        self.assertIn("until the other user's clients are done: job", self.m.run("mps", "status").stdout)
+        other.kill()
+        until("it is a client", lambda: [client["job"] for client in self.clients()] == [job])
+        self.assertEqual(self.gpu()["waiting"], [])
+        self.assertNotIn("mps_server_died", self.kinds())
 
     def test_a_server_that_dies_is_told_and_the_next_client_starts_another(self):
         self.order("start", gpus=["0"])

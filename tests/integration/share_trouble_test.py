@@ -7,6 +7,7 @@ Usage: share_trouble_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the
 
 import os
 import pathlib
+import pwd
 import signal
 import subprocess
 import sys
@@ -42,6 +43,22 @@ class TroubleCase(ManyCase):
 
     def inject(self, *fault):
         subprocess.run([program("gpuman-sim"), "inject", *map(str, fault)], env=self.m.env, check=True)
+
+
+class NobodysProcessesAreEnded(TroubleCase):
+    """The guard ends what was started outside gpuman; what gpuman itself started for its jobs is not that."""
+    more = (TroubleCase.more + f'\n[[limits.unmanaged]]\nuser = "{pwd.getpwuid(os.geteuid()).pw_name}"\nceiling = "1MiB"\naction = "enforce"\n'
+            '[guard]\nunmanaged_victims = true\n')
+
+    def test_jobs_that_share_go_on(self):
+        stranger = subprocess.Popen([program("gpuman-load"), "--alloc", "2MiB", "--hold", "1h"], env=self.m.env, stdout=subprocess.DEVNULL)
+        until("the stranger is ended", lambda: stranger.poll() is not None)
+        jobs = self.two()
+        self.takes_turns(4)
+        on_gpu = self.on_gpus()[0]["processes"]
+        self.assertIn("gpuman-mover", [process["name"] for process in on_gpu])
+        self.assertEqual([event["data"]["pid"] for event in self.events() if event["kind"] == "unmanaged_limit"], [stranger.pid])
+        self.ends_right(jobs)
 
 
 class DoesNotYield(TroubleCase):

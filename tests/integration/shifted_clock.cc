@@ -1,22 +1,91 @@
-// Preloaded: the wall clock is as many seconds off as the file named by SHIFTED_CLOCK says. The monotonic
-// clock, which no administrator can set, goes on as it is.
+// Preloaded: the wall clock is as many seconds off as the file named by SHIFTED_CLOCK says, and a timer at a
+// time of day follows it as the kernel's do: at its time by the shifted clock, and ECANCELED when that was
+// set, which is when another file takes the place of the one named. The monotonic clock, which no
+// administrator can set, goes on as it is.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <string>
+#include <thread>
 
-extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t id, timespec* time) noexcept {
-  using Function = int (*)(clockid_t, timespec*);
-  static const auto real = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "clock_gettime"));
-  const int result = real(id, time);
+#define SHIFTED extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+std::atomic<int> timer{-1};  // the one timer at a time of day
+std::atomic<bool> was_set{false};
+
+template <typename Function>
+Function* Real(Function*, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+long Shift() {
   const char* file = getenv("SHIFTED_CLOCK");
-  if (result != 0 || id != CLOCK_REALTIME || !file) return result;
-  const int fd = open(file, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return result;
+  const int fd = file ? open(file, O_RDONLY | O_CLOEXEC) : -1;
+  if (fd < 0) return 0;
   char text[32]{};
-  if (read(fd, text, sizeof text - 1) > 0) time->tv_sec += std::strtol(text, nullptr, 10);
+  static const auto real = Real(&read, "read");
+  const long shift = real(fd, text, sizeof text - 1) > 0 ? std::strtol(text, nullptr, 10) : 0;
   close(fd);
+  return shift;
+}
+
+void Watch(const std::string& file) {
+  static const auto settime = Real(&timerfd_settime, "timerfd_settime");
+  const int fd = inotify_init1(IN_CLOEXEC);
+  if (inotify_add_watch(fd, file.substr(0, file.rfind('/')).c_str(), IN_MOVED_TO) < 0) abort();
+  char events[4096];
+  while (read(fd, events, sizeof events) > 0) {
+    was_set = true;
+    const itimerspec now{{}, {0, 1}};
+    settime(timer, 0, &now, nullptr);
+  }
+}
+
+}  // namespace
+
+SHIFTED int clock_gettime(clockid_t id, timespec* time) noexcept {
+  static const auto real = Real(&clock_gettime, "clock_gettime");
+  const int result = real(id, time);
+  if (result == 0 && id == CLOCK_REALTIME) time->tv_sec += Shift();
   return result;
+}
+
+SHIFTED int timerfd_create(clockid_t id, int flags) noexcept {
+  static const auto real = Real(&timerfd_create, "timerfd_create");
+  const int fd = real(id, flags);
+  const char* file = getenv("SHIFTED_CLOCK");
+  if (fd >= 0 && id == CLOCK_REALTIME && file && timer.exchange(fd) < 0)
+    std::thread(Watch, std::string(file)).detach();
+  return fd;
+}
+
+SHIFTED int timerfd_settime(int fd, int flags, const itimerspec* spec, itimerspec* before) noexcept {
+  static const auto real = Real(&timerfd_settime, "timerfd_settime");
+  if (fd != timer || !(flags & TFD_TIMER_ABSTIME)) return real(fd, flags, spec, before);
+  const bool told = was_set.exchange(false);
+  auto shifted = *spec;
+  shifted.it_value.tv_sec -= Shift();
+  if (shifted.it_value.tv_sec < 0) shifted.it_value = {0, 1};
+  if (real(fd, flags, &shifted, before) != 0) return -1;
+  const itimerspec now{{}, {0, 1}};
+  if (was_set) real(fd, 0, &now, nullptr);  // set meanwhile
+  errno = ECANCELED;
+  return told ? -1 : 0;
+}
+
+SHIFTED ssize_t read(int fd, void* buffer, size_t size) {
+  static const auto real = Real(&read, "read");
+  const auto got = real(fd, buffer, size);
+  if (fd < 0 || fd != timer || !was_set.exchange(false)) return got;
+  errno = ECANCELED;
+  return -1;
 }

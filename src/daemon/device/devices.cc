@@ -72,12 +72,12 @@ void Devices::OnInventory(const gpu::Inventory& inventory) {
     if (!device.gpu) fresh.insert(gpu.uuid);
     device.gpu = gpu;
   }
-  for (auto& [uuid, device] : devices_)
-    if (!here.contains(uuid)) device.gpu.reset();
-  for (const auto& uuid : fresh) {
-    Reapply(uuid, "gpumand or the driver was started");
-    FollowJobs(uuid);
+  for (auto& [uuid, device] : devices_) {
+    if (here.contains(uuid)) continue;
+    device.gpu.reset();
+    device.is_judged = false;
   }
+  for (const auto& uuid : fresh) Reapply(uuid, "gpumand or the driver was started");
 }
 
 void Devices::OnBack(const std::string& uuid) { Reapply(uuid, "the GPU is back"); }
@@ -151,14 +151,15 @@ void Devices::EndProfiles() {
 }
 
 void Devices::SetJobProfiles(std::map<std::string, JobProfile> profiles) {
-  if (profiles == job_profiles_ && jobs_are_known_) return;
-  std::set<std::string> changed;
-  if (!std::exchange(jobs_are_known_, true))
-    for (const auto& [uuid, device] : devices_) changed.insert(uuid);
-  for (const auto& [uuid, profile] : job_profiles_) changed.insert(uuid);
-  for (const auto& [uuid, profile] : profiles) changed.insert(uuid);
-  job_profiles_ = std::move(profiles);
-  for (const auto& uuid : changed) FollowJobs(uuid);
+  const auto before = std::exchange(job_profiles_, std::move(profiles));
+  const auto profile_of = [](const auto& all, const std::string& uuid) {
+    const auto it = all.find(uuid);
+    return it == all.end() ? std::nullopt : std::optional(it->second);
+  };
+  for (auto& [uuid, device] : devices_)
+    if (device.gpu && (!std::exchange(device.is_judged, true) ||
+                       profile_of(before, uuid) != profile_of(job_profiles_, uuid)))
+      FollowJobs(uuid);
 }
 
 std::optional<std::int64_t> Devices::ProfiledJob(const std::string& uuid) const {
@@ -170,7 +171,7 @@ std::optional<std::int64_t> Devices::ProfiledJob(const std::string& uuid) const 
 // A GPU to the profile that its job wants, or back; nothing where it is so.
 void Devices::FollowJobs(const std::string& uuid) {
   auto& device = DeviceOf(uuid);
-  if (!jobs_are_known_ || !device.gpu || device.busy) return;
+  if (!device.is_judged || !device.gpu || device.busy) return;
   const auto wish = job_profiles_.find(uuid);
   const auto* const layer = device.record.JobLayer();
   const auto is = layer ? std::optional(JobProfile{*layer->job, layer->name}) : std::nullopt;

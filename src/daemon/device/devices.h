@@ -109,7 +109,8 @@ class Devices {
   void OnBack(const std::string& uuid);
   // At least once a second or so: periods, ends of profiles, calls that do not come back.
   void OnTime();
-  // By GPU; those that are missing run with none. Until the first time what an earlier daemon put on stays.
+  // By GPU; those that are missing run with none. Says something of the GPUs that the inventory names now: on
+  // one that comes later, what an earlier daemon put on stays until it is said anew.
   void SetJobProfiles(std::map<std::string, JobProfile> profiles);
 
   // Calls `done` once, later.
@@ -134,6 +135,7 @@ class Devices {
     std::optional<std::uint64_t> energy_mj;  // when it was looked at last
     std::string trouble;                     // that was told
     std::optional<JobProfile> refused;       // could not be given, and is not tried again
+    bool is_judged = false;                  // SetJobProfiles was called since it came
     bool busy = false;
     std::optional<base::MonoTime> stuck_since;
   };
@@ -173,7 +175,6 @@ class Devices {
   DeviceSettings settings_;
   std::map<std::string, Device> devices_;  // by UUID
   std::map<std::string, JobProfile> job_profiles_;
-  bool jobs_are_known_ = false;
   base::MonoTime check_at_{};
   std::uint64_t last_id_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Change>> changes_;  // under way; shared with the worker

@@ -94,6 +94,29 @@ TEST_F(DevicesTest, AJobThatIsStillThereKeepsItsProfileOverARestart) {
   EXPECT_TRUE(IsStored());
 }
 
+// Jobs were looked at while no GPU was known: that says nothing of one that comes then.
+TEST_F(DevicesTest, AGpuThatComesLateKeepsItsJobsProfile) {
+  devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
+  host_.Pump();
+  for (const bool restart : {true, false}) {
+    if (restart) {
+      devices_ = std::make_unique<Devices>(clock_, host_);
+      devices_->Recall(host_.disk);
+    } else {
+      devices_->OnInventory({});
+    }
+    devices_->SetJobProfiles({});
+    devices_->OnInventory(inventory_);
+    host_.Pump();
+    Later();
+    EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 1485U) << restart;
+    devices_->SetJobProfiles({{Uuid(), {7, "benchmark"}}});
+    host_.Pump();
+    EXPECT_EQ(Gpu().locked_graphics_max_mhz.load(), 1485U) << restart;
+    EXPECT_TRUE(IsStored());
+  }
+}
+
 TEST_F(DevicesTest, AJobsProfileGoesBeforeAnother) {
   Apply("benchmark");
   host_.Pump();

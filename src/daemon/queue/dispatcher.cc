@@ -22,7 +22,6 @@ using base::Result;
 using queue::WallTime;
 
 constexpr base::Millis kAfterTrouble{5'000};
-constexpr base::Millis kLongestSleep{60'000};  // the wall clock may be set meanwhile
 
 std::vector<std::string> NamesOf(const queue::GpuSet& set, const queue::Snapshot& snapshot) {
   std::vector<std::string> names;
@@ -49,7 +48,7 @@ Dispatcher::Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, 
       clock_(clock),
       jobs_(jobs),
       host_(host),
-      timer_(loop),
+      timer_(loop, [this] { Wake(); }),
       pause_(loop),
       self_(std::make_shared<Dispatcher*>(this)) {
   book_.SetHost(HostOf());
@@ -93,26 +92,10 @@ void Dispatcher::Pass() {
     plan_ = queue::Pass(snapshot, now);
     dirty_ = forecast_ = false;
   }
-  SetTimer(plan_.wake_at, now);
+  timer_.SetTime(plan_.wake_at);
   Carry(plan_, snapshot, now);
   const auto ended = clock_.Mono();
   next_pass_ = ended + kRestPerPass * (ended - began);
-}
-
-void Dispatcher::SetTimer(std::optional<WallTime> at, WallTime now) {
-  timer_.cancel();
-  wake_at_ = at;
-  if (!at) return;
-  timer_.expires_after(std::clamp(*at - now, base::Millis{1}, kLongestSleep));
-  timer_.async_wait([self = self_](boost::system::error_code error) {
-    if (!error && *self) (*self)->OnTimer();
-  });
-}
-
-void Dispatcher::OnTimer() {
-  const WallTime now = clock_.Wall();
-  if (wake_at_ && now < *wake_at_) return SetTimer(wake_at_, now);
-  Wake();
 }
 
 // Orders change the book: what they need of the snapshot is taken out of it first.

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "daemon/queue/foreign.h"
 #include "daemon/queue/submission.h"
+#include "daemon/queue/wall_timer.h"
 #include "jobs/supervisor.h"
 #include "queue/book.h"
 #include "queue/dependencies.h"
@@ -169,8 +170,6 @@ class Dispatcher {
   void Resumed(base::JobId job, const std::vector<std::string>& before, bool there);
   void Moved(base::JobId job, const std::vector<std::string>& gpus, bool there);
   base::Result<> MayGoTo(base::JobId job, const std::string& gpu);
-  void SetTimer(std::optional<queue::WallTime> at, queue::WallTime now);
-  void OnTimer();
   void PutWaiting(const jobs::Job& job);
   void PutActive(const jobs::Job& job);
   void Refresh(Active& active);
@@ -205,10 +204,9 @@ class Dispatcher {
   bool pass_posted_ = false;
   base::MonoTime next_pass_{};
   base::MonoTime next_look_{};
-  base::MonoTime stuck_until_{};            // the disk took no start: no more are tried before then
-  std::optional<queue::WallTime> wake_at_;  // named by the plan
-  boost::asio::steady_timer timer_;         // for that
-  boost::asio::steady_timer pause_;         // between passes that take long
+  base::MonoTime stuck_until_{};     // the disk took no start: no more are tried before then
+  WallTimer timer_;                  // at the time that the plan names
+  boost::asio::steady_timer pause_;  // between passes that take long
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Dispatcher*> self_;
 };

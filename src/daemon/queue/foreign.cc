@@ -7,11 +7,11 @@
 namespace gpuman::daemon {
 namespace {
 
-// Ours: it holds a context for jobs that are on their way.
+// Of a daemon that was killed: it brings to an end what it has begun.
 constexpr const char* kMover = "gpuman-mover";
 
 bool IsInNobodysWay(const gpu::OwnedProcess& process, const std::set<std::string>& protected_names) {
-  if (process.kind == gpu::ProcessKind::kGraphics || process.name == kMover) return true;
+  if (process.ours || process.kind == gpu::ProcessKind::kGraphics || process.name == kMover) return true;
   return protected_names.contains(process.name) &&
          (process.uid == uid_t{0} || process.kind != gpu::ProcessKind::kCompute);
 }

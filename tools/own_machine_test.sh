@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# A machine that has cgroup v2 and nothing of v1, with all its controllers: what holds a job's host memory and processors is
-# run there. The machine is a kernel in a process (user-mode-linux of Debian) on this one's files, which it cannot write. Not
-# part of ./dev test, where a hybrid machine skips these cases.
+# What needs a machine of its own: cgroup v2 with all its controllers and nothing of v1, which hold a job's host memory and
+# processors; a wall clock that is set. The machine is a kernel in a process (user-mode-linux of Debian) on this one's files,
+# which it cannot write. Not part of ./dev test, where a hybrid machine skips the first and a preloaded library plays the second.
 #
-# Usage: tools/cgroup_v2_test.sh [BUILD_DIR]    (default: build/release)
+# Usage: tools/own_machine_test.sh [BUILD_DIR]    (default: build/release)
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 root=$PWD build=$(readlink -f "${1:-build/release}")
-[ "$(id -u)" = 0 ] || { echo "cgroup_v2_test.sh: needs root" >&2; exit 1; }
-command -v linux.uml >/dev/null || { echo "cgroup_v2_test.sh: apt-get install user-mode-linux" >&2; exit 1; }
+[ "$(id -u)" = 0 ] || { echo "own_machine_test.sh: needs root" >&2; exit 1; }
+command -v linux.uml >/dev/null || { echo "own_machine_test.sh: apt-get install user-mode-linux" >&2; exit 1; }
 
 work=$(mktemp -d /var/tmp/gpuman-uml-XXXXXX)
 trap 'rm -rf "$work"' EXIT
@@ -27,10 +27,13 @@ cd $root
 failed=0
 python3 tests/integration/queue_enforce_test.py HostTest -v || failed=1
 for test in keeper_unit_test keeper_test; do $build/tests/\$test --gtest_brief=1 || failed=1; done
-[ \$failed = 0 ] && echo "cgroup v2: all passed"
+export GPUMAN_TEST_MAY_SET_CLOCK=1
+$build/tests/daemon_test --gtest_brief=1 --gtest_filter='WallTimerTest.*' || failed=1
+python3 tests/integration/queue_bad_days_test.py ClockTest -v || failed=1
+[ \$failed = 0 ] && echo "own machine: all passed"
 halt -f
 SCRIPT
 chmod +x "$work/init"
 timeout 600 linux.uml root=/dev/root rootfstype=hostfs rootflags=/ ro mem=3G init="$work/init" con=null con0=fd:0,fd:1 quiet \
   </dev/null 2>&1 | tee "$work/log"
-grep -q '^cgroup v2: all passed' "$work/log"
+grep -q '^own machine: all passed' "$work/log"

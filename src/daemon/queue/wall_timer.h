@@ -1,0 +1,36 @@
+// A timer at a time of day.
+//
+// Its time is the wall clock's: when the clock is set, or the machine has slept, it is over when the new time
+// says so, and it tells at once that the clock was set. Costs nothing until then. Not thread-safe: lives on
+// the event loop.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/clock.h"
+
+namespace gpuman::daemon {
+
+class WallTimer {
+ public:
+  // `on_time` is called on the loop after every SetTime when that time has come, and whenever the clock was
+  // set; the timer rests then until the next SetTime. `loop` must outlive this object.
+  WallTimer(boost::asio::io_context& loop, std::function<void()> on_time);
+  ~WallTimer();
+  WallTimer(const WallTimer&) = delete;
+  WallTimer& operator=(const WallTimer&) = delete;
+
+  // Instead of an earlier time. nullopt: never; that the clock was set is told all the same.
+  void SetTime(std::optional<base::WallTime> at);
+
+ private:
+  struct State;
+  static void Wait(const std::shared_ptr<State>& state);
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace gpuman::daemon
