@@ -173,6 +173,13 @@ void Continue(Service& service, const ExchangePtr& exchange, const std::shared_p
   Prepared prepared = large->preparation->Take();
   base::JobId id = large->first_id;
   for (auto& one : prepared.jobs) one.job.id = {id.value++};
+  // What it was made of is a lot to let go of.
+  service.Aside(
+      [large] {
+        large->preparation.reset();
+        large->submitted = Submitted();
+      },
+      [] {});
   Go(service, exchange, std::move(prepared), /*dry_run=*/false);
 }
 
