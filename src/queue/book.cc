@@ -6,8 +6,6 @@
 #include <cctype>
 #include <utility>
 
-#include "gpu/inventory.h"
-
 namespace gpuman::queue {
 namespace {
 
@@ -31,7 +29,7 @@ std::size_t HashOf(const Need& need, const GpuRequest& gpus) {
 
 // One that shares needs memory that is its GPU's, or its instance's, alone.
 bool MayHave(const Gpu& gpu, const Need& need) {
-  return !gpu.instance || (need.gpus <= 1 && !(need.share && gpu::IsPartOfInstance(gpu.profile)));
+  return !gpu.instance || (need.gpus <= 1 && !(need.share && gpu.shares_memory));
 }
 
 // The row of a name, made where there is none. Taken by one more job.

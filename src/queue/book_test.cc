@@ -176,7 +176,7 @@ TEST(QueueInstances, AreNotForSeveralAtOnce) {
   Lab lab = WithInstances();
   EXPECT_EQ(lab.book.NeedOf(Lab::Gpus(2)).possible, Set({0, 3}));
   EXPECT_EQ(lab.book.NeedOf(Lab::Part(1)).possible, Set({0, 1, 2, 3}));
-  lab.machine[1].profile = "1c.3g.71gb";  // its memory is others' as well
+  lab.machine[1].shares_memory = true;
   lab.book.SetGpus(lab.machine);
   EXPECT_EQ(lab.book.NeedOf(Lab::Part(1)).possible, Set({0, 2, 3}));
   const Index user = lab.book.AccountOf(AccountKind::kUser, "ann");

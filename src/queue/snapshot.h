@@ -32,6 +32,7 @@ struct Gpu {
   // nothing beside it.
   std::optional<unsigned> instance{};
   std::string profile{};
+  bool shares_memory = false;  // an instance whose memory is other instances' as well
   std::string uuid{};
   std::string model{};
   base::Bytes memory{};     // what jobs may have of it together: the whole less the guard's reserve

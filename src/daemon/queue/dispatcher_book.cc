@@ -184,6 +184,7 @@ void Dispatcher::OnInventory() {
     if (known.mig) {
       gpu.instance = known.mig->number;
       gpu.profile = known.mig->profile;
+      gpu.shares_memory = gpu::IsPartOfInstance(known.mig->profile);
     }
     // What holds for a GPU holds for its instances.
     const auto names = [&](const std::set<std::string>& uuids) {
