@@ -8,6 +8,7 @@
 #include <random>
 
 #include "queue/book.h"
+#include "queue/dependencies.h"
 #include "queue/explain.h"
 #include "queue/forecast.h"
 #include "queue/pass.h"
@@ -99,8 +100,9 @@ void BM_Explain(benchmark::State& state) {
   Book book = MakeBook(state.range(0), 100, 4);
   const Snapshot& snapshot = book.View(base::MonoTime{});
   const Plan plan = Pass(snapshot, kNow);
+  const Dependents nobody;
   for (auto _ : state) {
-    const Explainer explainer(snapshot, plan, kNow);
+    const Explainer explainer(snapshot, plan, kNow, nobody);
     for (const Index each : plan.order) benchmark::DoNotOptimize(explainer.Of(each).data());
   }
 }
