@@ -76,6 +76,7 @@ template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, ShareGpu>
 void Fields(V& v, T& x) {
   v("index", x.index);
+  v("number", x.number);
   v.Required("uuid", x.uuid);
   v("capacity", x.capacity);
   v("demand", x.demand);

@@ -65,7 +65,8 @@ struct ShareJob {
 };
 
 struct ShareGpu {
-  std::optional<int> index;
+  std::optional<int> index;           // null: an instance
+  std::optional<std::string> number;  // "0", "0:1"
   std::string uuid;
   std::optional<base::Bytes> capacity;
   base::Bytes demand;

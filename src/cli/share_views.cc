@@ -18,9 +18,9 @@ std::string HowItStands(const api::ShareGpu& gpu) {
 }
 
 std::string GpuText(const api::ShareGpu& gpu) {
-  std::string text = fmt::format(
-      "GPU {}: {}; {} wanted of {}\n", gpu.index ? std::to_string(*gpu.index) : gpu.uuid, HowItStands(gpu),
-      base::FormatBytes(gpu.demand), gpu.capacity ? base::FormatBytes(*gpu.capacity) : std::string("n/a"));
+  std::string text = fmt::format("GPU {}: {}; {} wanted of {}\n", gpu.number.value_or(gpu.uuid),
+                                 HowItStands(gpu), base::FormatBytes(gpu.demand),
+                                 gpu.capacity ? base::FormatBytes(*gpu.capacity) : std::string("n/a"));
   if (!gpu.contended && gpu.hand_overs == 0) return text;
   const auto left = gpu.quantum_left ? fmt::format(", {} left", base::FormatDuration(*gpu.quantum_left)) : "";
   return text + fmt::format("       quantum {}{}; {} hand-overs, {} out, {} back, {} of the time moving\n",

@@ -44,15 +44,19 @@ void Apply(Service& service, const http::ExchangePtr& exchange) {
   bool forget = false;
   auto orders = Orders(service, exchange, forget);
   if (!orders) return SendError(exchange, orders.error());
-  service.mig().Apply(std::move(*orders), service.MigHoldersNow(), forget,
-                      [&service, exchange](base::Result<std::vector<MigOutcome>> outcomes) {
-                        if (!outcomes) return SendError(exchange, outcomes.error());
-                        if (const auto why = WhyNothing(*outcomes)) return SendError(exchange, *why);
-                        // Whoever asks for an instance next finds it.
-                        auto json = api::Encode(MigChangesOf(*outcomes));
-                        service.WhenDivided(DivisionsAfter(*outcomes),
-                                            [exchange, json = std::move(json)] { SendJson(exchange, json); });
-                      });
+  auto answer = [&service, exchange](base::Result<std::vector<MigOutcome>> outcomes) {
+    if (!outcomes) return SendError(exchange, outcomes.error());
+    if (const auto why = WhyNothing(*outcomes)) return SendError(exchange, *why);
+    // Whoever asks for an instance next finds it.
+    auto json = api::Encode(MigChangesOf(*outcomes));
+    service.WhenDivided(DivisionsAfter(*outcomes),
+                        [exchange, json = std::move(json)] { SendJson(exchange, json); });
+  };
+  // What gpuman itself has there would be in the way.
+  service.WhenIdleMoversLeft(
+      [&service, orders = std::move(*orders), forget, answer = std::move(answer)]() mutable {
+        service.mig().Apply(std::move(orders), service.MigHoldersNow(), forget, std::move(answer));
+      });
 }
 
 http::RouteHandler Guarded(Service& service, Act act, void (*handle)(Service&, const http::ExchangePtr&)) {

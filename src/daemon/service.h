@@ -109,6 +109,8 @@ class Service final : private jobs::SupervisorHost,
   std::string MetricsText(bool with_dcgm);
   MigManager& mig() { return *mig_; }
   MigHolders MigHoldersNow() const;
+  // Calls `then` once movers that have nothing to do have left their GPUs, or after some seconds.
+  void WhenIdleMoversLeft(std::function<void()> then);
   // Calls `then` once the inventory shows the GPUs so, or after some seconds without.
   void WhenDivided(std::vector<MigDivision> divisions, std::function<void()> then, int looks = 100);
   // --- MPS ---
@@ -261,6 +263,7 @@ class Service final : private jobs::SupervisorHost,
   const gpu::Inventory& GpusToSplit() override { return whole_gpus_; }
   void OnSplit() override;
   void BeginMig(const jobs::Settings& settings);
+  void WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks);
 
   // DispatcherHost
   const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 constexpr int kLooksPerPoke = 25;
+constexpr int kLooksForEnd = 100;
 
 }  // namespace
 
@@ -38,6 +39,23 @@ MigHolders Service::MigHoldersNow() const {
     }
   }
   return holders;
+}
+
+void Service::WhenIdleMoversLeft(std::function<void()> then) {
+  WhenEnded(suspender_->movers().RetireIdle(), std::move(then), kLooksForEnd);
+}
+
+void Service::WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks) {
+  std::erase_if(processes, [this](pid_t pid) {
+    const auto process = table_.Find(pid);
+    return !process || process->state == 'Z';
+  });
+  if (looks == 0 || processes.empty()) return then();
+  const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kBetweenLooks);  // kept by its wait
+  timer->async_wait([this, timer, processes = std::move(processes), then = std::move(then),
+                     looks](boost::system::error_code error) mutable {
+    if (!error) WhenEnded(std::move(processes), std::move(then), looks - 1);
+  });
 }
 
 // The sampler looks at once; what it does not see in some seconds it will see later.

@@ -74,7 +74,8 @@ api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::Setting
     for (const auto& status : snapshot.gpus) {
       if (status.gpu != known.uuid) continue;
       api::ShareGpu gpu;
-      gpu.index = static_cast<int>(known.index);
+      if (!known.mig) gpu.index = static_cast<int>(known.index);
+      gpu.number = gpu::NumberOf(known);
       gpu.uuid = known.uuid;
       gpu.capacity = status.capacity;
       gpu.demand = status.demand;

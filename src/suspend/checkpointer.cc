@@ -220,6 +220,19 @@ void Checkpointer::Retire(const HelperUser& user) {
     StopWhenIdle(user);
 }
 
+std::set<pid_t> Checkpointer::RetireIdle() {
+  ForgetDead();
+  std::set<pid_t> leaving;
+  std::vector<HelperUser> idle;
+  for (const auto& [user, helper] : helpers_) {
+    if (!IsIdle(user)) continue;
+    idle.push_back(user);
+    if (const auto pid = HelperPid(user)) leaving.insert(*pid);
+  }
+  for (const auto& user : idle) StopNow(user);
+  return leaving;
+}
+
 void Checkpointer::StopWhenIdle(const HelperUser& user) {
   const auto it = helpers_.find(user);
   if (it == helpers_.end()) return;

@@ -67,6 +67,8 @@ class Checkpointer {
   // The user's mover has a context on the GPU and nothing to copy for now: it ends where it has nothing to
   // do, and the next request starts another.
   void Retire(const HelperUser& user);
+  // All who have nothing to do, whatever they keep ready. Their pids: they end in a moment.
+  std::set<pid_t> RetireIdle();
 
   // The process has all its memory, or wants none of it: what is left of it here and with the mover goes.
   void Forget(const HelperUser& user, const base::ProcessId& process);

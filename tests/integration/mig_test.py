@@ -353,7 +353,8 @@ class InstanceTest(InstanceCase):
             self.assertEqual(ended["state"], "finished", self.log(job)[-1500:])
             said = [json.loads(line) for line in self.log(job).splitlines() if line.startswith("{")]
             self.assertEqual([e["wrong_words"] for e in said if e["event"] == "verify"], [0], self.log(job)[-1500:])
-        self.assertIn("mover", " ".join(process["name"] for process in self.gpu("0:0")["processes"]))
+        self.assertIn("gpuman-mover", [process["name"] for process in self.gpu("0:0")["processes"]])
+        until("what gpuman itself had there is not in the way", lambda: self.change("apply", [], ["0"], enabled=False).status == 200)
 
     def test_a_compute_instance_that_is_a_part_is_not_shared(self):
         self.apply("1c.3g.71gb", "1c.3g.71gb")
