@@ -278,7 +278,7 @@ class InstanceTest(InstanceCase):
         self.start("greedy", self.load("300MiB", "--hold", "1h"), gpus=["0:0"], memory="256MiB", preload=False)
         self.start("beside", self.load("64MiB", "--hold", "1h"), gpus=["0:1"], memory="256MiB", preload=False)
         ended = self.wait("greedy")
-        self.assertEqual((ended["state"], ended["reason"]), ("killed", "memory_limit"))
+        self.assertEqual((ended["state"], ended["reason"]), ("killed", "memory_limit"), self.log("greedy"))
         self.assertIn("GPU 0:0", ended["reason_detail"])
         self.assertEqual(self.kinds().count("hard_limit"), 1)
         self.assertEqual(self.job("beside")["state"], "running")
