@@ -78,7 +78,7 @@ def work(m, minutes):
             faulted = True
             subprocess.run([machine.program("gpuman-sim"), "inject", "ecc", "--uncorrected", "--count", "2", "--gpu", "2"], env=m.env, check=True)
             subprocess.run([machine.program("gpuman-sim"), "inject", "xid", "31", "--gpu", "1"], env=m.env, check=True)
-            m.run("run", "--detach", "--gpu", "1", "--memory", "400MiB", "--tag", "greedy", "--", load, "--alloc", "500MiB")
+            m.run("run", "--detach", "--gpu", "1", "--memory", "400MiB", "--tag", "greedy", "--", load, "--alloc", "500MiB", "--hold", "20s")
             m.run("suspend", "shared-a")
         time.sleep(chance.uniform(1, 8))
     outside.wait()

@@ -329,8 +329,8 @@ class Service final : private jobs::SupervisorHost,
   std::set<std::string> away_;  // GPUs that could not be talked to
   // Jobs that have not got their device profile, and why: not alone now; refused.
   std::map<base::JobId, std::string> profiles_not_given_, profiles_refused_;
-  std::map<std::string, base::MonoTime>
-      doubted_;  // GPUs with a profile of a job's that has company, by when seen
+  // GPUs with a profile of a job's that has company, by when that was seen.
+  std::map<std::string, base::MonoTime> doubted_;
   metrics::Tally tally_;
   std::uint64_t scrapes_ = 0;
   double scrape_seconds_ = 0;

@@ -231,13 +231,22 @@ Findings CheckLink(const Facts& facts) {
   });
 }
 
+namespace {
+
+// Adds what is said of one GPU.
+auto AdderFor(Findings& findings, unsigned gpu) {
+  return [&findings, gpu](Severity severity, std::string text, std::string remedy) {
+    findings.push_back({"", severity, fmt::format("GPU {}", gpu), std::move(text), std::move(remedy)});
+  };
+}
+
+}  // namespace
+
 Findings CheckSettings(const Facts& facts) {
   if (!facts.daemon.kept) return One(kUnknown, "n/a without the daemon");
   Findings findings;
   for (const auto& kept : *facts.daemon.kept) {
-    const auto add = [&](Severity severity, std::string text, std::string remedy) {
-      findings.push_back({"", severity, fmt::format("GPU {}", kept.gpu), std::move(text), std::move(remedy)});
-    };
+    const auto add = AdderFor(findings, kept.gpu);
     if (kept.drift)
       add(kWarning,
           fmt::format("{}: {} is wanted ({}), and it is {}", kept.name, kept.wanted, kept.because,
@@ -271,9 +280,7 @@ Findings CheckMps(const Facts& facts) {
   if (!facts.daemon.mps) return One(kUnknown, "n/a without the daemon");
   Findings findings;
   for (const auto& mps : *facts.daemon.mps) {
-    const auto add = [&](Severity severity, std::string text, std::string remedy) {
-      findings.push_back({"", severity, fmt::format("GPU {}", mps.gpu), std::move(text), std::move(remedy)});
-    };
+    const auto add = AdderFor(findings, mps.gpu);
     if (mps.state == "dead")
       add(kError, "MPS is wanted and does not run: " + mps.problem,
           fmt::format("gpuman mps start --gpu {}", mps.gpu));
