@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "api/event_stream.h"
 #include "api/json.h"
 
@@ -168,6 +170,14 @@ base::Result<> Client::Log(std::string_view job, const LogOptions& options, cons
                          .text();
   HttpOptions http = Patient(wake);
   http.sink = sink;
+  if (options.begins) {
+    http.header = kLogOffsetHeader;
+    http.take_header = [&](std::string_view value) {
+      std::uint64_t offset = 0;
+      std::from_chars(value.data(), value.data() + value.size(), offset);
+      options.begins(offset);
+    };
+  }
   GPUMAN_TRY(AskRaw({"GET", JobTarget(job, "/log" + query), {}}, http));
   return {};
 }

@@ -27,6 +27,8 @@ struct LogOptions {
   bool follow = false;
   std::optional<std::uint64_t> tail;    // lines; absent: from the beginning
   std::optional<std::uint64_t> offset;  // bytes that are passed over
+  // Told where in the log the answer begins, in bytes, before anything of it comes.
+  std::function<void(std::uint64_t)> begins{};
 };
 
 struct EventOptions {

@@ -34,6 +34,10 @@ struct HttpAnswer {
 using BodySink = std::function<bool(std::string_view)>;
 
 struct HttpOptions {
+  // A line of the head that is asked for, and who takes its value before the body comes; not called where the
+  // answer has no such line.
+  std::string header{};
+  std::function<void(std::string_view)> take_header{};
   // The longest silence while an answer is awaited; absent: wait for ever.
   std::optional<base::Millis> patience = base::Millis(30'000);
   // Absent: the body is collected, at most 512 MiB of it.

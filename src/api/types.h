@@ -21,6 +21,9 @@ namespace gpuman::api {
 // Version of this API. A daemon answers the versions it knows under /v1; fields are only ever added.
 inline constexpr int kApiVersion = 1;
 
+// Of the answer with a job's log: the byte at which it begins.
+inline constexpr const char* kLogOffsetHeader = "Gpuman-Log-Offset";
+
 // `queued held suspended cancelled timeout` are for the queue and for suspend; the words are fixed now
 // because scripts match on them.
 enum class JobState {

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/json_lines.h"
 #include "cli/views.h"
+#include "cli/wait.h"
 
 namespace gpuman::cli {
 namespace {
@@ -26,7 +27,7 @@ base::Result<int> Logs(Session& session, const LogsOptions& options) {
     session.Flush();
     return true;
   };
-  const auto shown = daemon.Log(options.job, options.log, show);
+  const auto shown = ShowLog(session, daemon, options.job, options.log, show);
   if (!shown) return base::Fail(WithNearestTag(daemon, options.job, shown.error()));
   lines.Finish();
   return kExitDone;
@@ -37,17 +38,34 @@ struct EventsOptions {
   bool follow = false;
 };
 
+// Over restarts of the daemon: its events go on with the next id.
+base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::EventOptions options) {
+  const auto show = [&](const api::EventView& event) {
+    if (session.json)
+      session.PrintJson(api::ToJson(event));
+    else
+      session.Print(RenderEvent(event, session.look()));
+    session.Flush();
+    options.since = event.id;
+    return true;
+  };
+  if (!options.since) {
+    GPUMAN_ASSIGN(const auto last, daemon.Events({.since = std::nullopt, .limit = 1}));
+    options.since = last.events.empty() ? 0 : last.events.back().id;
+  }
+  auto followed = daemon.FollowEvents(options, show);
+  while (!followed) {
+    GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, followed.error(), {}));
+    options.limit.reset();
+    followed = next.FollowEvents(options, show);
+  }
+  return {};
+}
+
 base::Result<int> Events(Session& session, const EventsOptions& options) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   if (options.follow) {
-    GPUMAN_TRY(daemon.FollowEvents(options.events, [&](const api::EventView& event) {
-      if (session.json)
-        session.PrintJson(api::ToJson(event));
-      else
-        session.Print(RenderEvent(event, session.look()));
-      session.Flush();
-      return true;
-    }));
+    GPUMAN_TRY(FollowEvents(session, daemon, options.events));
     return kExitDone;
   }
   GPUMAN_ASSIGN(const api::EventList list, daemon.Events(options.events));

@@ -29,28 +29,27 @@ bool TakeOut(const api::Client& daemon, const std::string& job) {
   return waits && api::CancelJob(daemon, job).has_value();
 }
 
-// What the job writes until it ends; goes on where it stopped when the daemon was away.
-base::Result<> ShowLog(Session& session, const api::Client& daemon, const std::string& id,
-                       const api::Wake& wake) {
-  api::LogOptions options;
-  options.follow = true;
-  std::uint64_t count = 0;
-  const auto show = [&](std::string_view piece) {
-    count += piece.size();
-    session.Print(piece);
-    session.Flush();
-    return true;
-  };
-  auto shown = daemon.Log(id, options, show, wake);
-  while (!shown) {
-    GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, shown.error(), wake));
-    options.offset = count;
-    shown = next.Log(id, options, show, wake);
-  }
-  return {};
-}
-
 }  // namespace
+
+base::Result<> ShowLog(Session& session, const api::Client& daemon, const std::string& job,
+                       api::LogOptions options, const api::BodySink& show, const api::Wake& wake) {
+  bool enough = false;
+  std::uint64_t at = options.offset.value_or(0);
+  options.begins = [&](std::uint64_t offset) { at = offset; };
+  const auto count = [&](std::string_view piece) {
+    at += piece.size();
+    enough = !show(piece);
+    return !enough;
+  };
+  auto shown = daemon.Log(job, options, count, wake);
+  while (!shown && options.follow && !enough) {
+    GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, shown.error(), wake));
+    options.tail.reset();
+    options.offset = at;
+    shown = next.Log(job, options, count, wake);
+  }
+  return shown;
+}
 
 base::Result<api::Client> NextDaemon(Session& session, const base::Error& lost, const api::Wake& wake) {
   using Clock = std::chrono::steady_clock;
@@ -60,8 +59,7 @@ base::Result<api::Client> NextDaemon(Session& session, const base::Error& lost, 
   bool told = false;
   while (lost.code == base::ErrorCode::kUnavailable && Clock::now() < until) {
     if (auto next = session.RunningDaemon()) return next;
-    if (!std::exchange(told, true))
-      session.Note("the daemon is away; the job goes on, waiting for the daemon");
+    if (!std::exchange(told, true)) session.Note("the daemon is away; waiting for it, jobs go on");
     pollfd woken{wake.fd, POLLIN, 0};
     if (::poll(&woken, 1, kLookMillis) == 1 && wake.on_wake && !wake.on_wake())
       return base::Fail(base::ErrorCode::kConflict, "interrupted");
@@ -113,7 +111,14 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
   };
 
   if (!session.json) {
-    const auto shown = ShowLog(session, daemon, id, wake);
+    api::LogOptions whole;
+    whole.follow = true;
+    const auto print = [&](std::string_view piece) {
+      session.Print(piece);
+      session.Flush();
+      return true;
+    };
+    const auto shown = ShowLog(session, daemon, id, whole, print, wake);
     if (!shown) return left(shown.error());
   }
   const auto ended = WaitForEnd(session, daemon, id, wake);

@@ -15,6 +15,11 @@ enum class Interrupted { kLeavesWaiting, kCancelsWaiting };
 base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const api::JobView& job,
                              Interrupted interrupted = Interrupted::kLeavesWaiting);
 
+// What the job wrote, and with `options.follow` what it writes until it ends. `daemon` may be lost meanwhile
+// (see WaitForEnd): it goes on where it stopped.
+base::Result<> ShowLog(Session& session, const api::Client& daemon, const std::string& job,
+                       api::LogOptions options, const api::BodySink& show, const api::Wake& wake = {});
+
 // The job as it ended. The daemon may be restarted meanwhile: a job does not depend on it, and neither does
 // who waits for it. kUnavailable: no daemon came back within a minute. `wake` as with api::Client::Wait.
 base::Result<api::JobView> WaitForEnd(Session& session, const api::Client& daemon, const std::string& job,

@@ -9,9 +9,9 @@
 namespace gpuman::daemon {
 namespace {
 
-bool IsIn(const Caller& caller, std::optional<gid_t> group) {
-  return group && (caller.gid == *group ||
-                   std::find(caller.groups.begin(), caller.groups.end(), *group) != caller.groups.end());
+bool IsIn(const Caller& caller, const Group& group) {
+  return group.id && (caller.gid == *group.id || std::find(caller.groups.begin(), caller.groups.end(),
+                                                           *group.id) != caller.groups.end());
 }
 
 tl::unexpected<base::Error> Refuse(const Caller& caller, std::string_view what, std::string hint) {
@@ -29,21 +29,25 @@ base::Result<> Authorize(const Access& access, const Caller& caller, Act act, st
                   fmt::format("it was started with --user and serves uid {} alone", *access.only_user));
   }
   if (act == Act::kSee || IsIn(caller, access.admin_group)) return {};
+  const std::string administrators = "root or a member of the group " + access.admin_group.name;
   switch (act) {
     case Act::kSubmit:
       if (IsIn(caller, access.submit_group)) return {};
       return Refuse(caller, "run jobs",
-                    "an administrator adds users with: usermod -aG gpuman " + caller.user);
+                    access.submit_group.id
+                        ? fmt::format("an administrator adds users with: usermod -aG {} {}",
+                                      access.submit_group.name, caller.user)
+                        : fmt::format("there is no group '{}' on this machine: an administrator makes it, or "
+                                      "sets access.submit_group",
+                                      access.submit_group.name));
     case Act::kControl:
       if (owner && *owner == caller.uid) return {};
-      return Refuse(caller, "change another user's job",
-                    "its owner, root or a member of the group gpuman-admin may");
+      return Refuse(caller, "change another user's job", "its owner, " + administrators + " may");
     case Act::kReadLog:
       if (owner && *owner == caller.uid) return {};
-      return Refuse(caller, "read another user's log",
-                    "its owner, root or a member of the group gpuman-admin may");
+      return Refuse(caller, "read another user's log", "its owner, " + administrators + " may");
     default:
-      return Refuse(caller, "manage devices", "root or a member of the group gpuman-admin may");
+      return Refuse(caller, "manage devices", administrators + " may");
   }
 }
 
@@ -69,13 +73,12 @@ Caller CallerOf(const http::Peer& peer) {
   return caller;
 }
 
-std::optional<gid_t> LookUpGroup(const std::string& name) {
+Group LookUpGroup(const std::string& name) {
   group entry{};
   group* found = nullptr;
   std::vector<char> buffer(65536);
-  if (::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0 || !found)
-    return std::nullopt;
-  return entry.gr_gid;
+  if (::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0 || !found) return {name};
+  return {name, entry.gr_gid};
 }
 
 }  // namespace gpuman::daemon

@@ -24,10 +24,16 @@ enum class Act {
   kManage,   // devices and the daemon itself
 };
 
+// As configured; without an id there is no such group on this machine.
+struct Group {
+  std::string name;
+  std::optional<gid_t> id{};
+};
+
 struct Access {
-  std::optional<gid_t> admin_group;   // nullopt: there is no such group
-  std::optional<gid_t> submit_group;  // nullopt: there is no such group, only root and administrators submit
-  std::optional<uid_t> only_user;     // --user
+  Group admin_group;
+  Group submit_group;
+  std::optional<uid_t> only_user{};  // --user
 };
 
 // A caller with every group it is in, from the user database; the peer's primary group is always one of them.
@@ -45,6 +51,6 @@ base::Result<> Authorize(const Access& access, const Caller& caller, Act act,
 // From the user database; these block as long as that does.
 std::string UserName(uid_t uid);  // the number where there is none
 Caller CallerOf(const http::Peer& peer);
-std::optional<gid_t> LookUpGroup(const std::string& name);
+Group LookUpGroup(const std::string& name);
 
 }  // namespace gpuman::daemon

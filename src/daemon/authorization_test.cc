@@ -7,7 +7,7 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr gid_t kAdmins = 900, kSubmitters = 901;
-const Access kSystem{kAdmins, kSubmitters, std::nullopt};
+const Access kSystem{{"wheel", kAdmins}, {"lab", kSubmitters}};
 const Caller kRoot{0, 0, {0}, "root"};
 const Caller kAdmin{1000, 1000, {1000, kAdmins}, "admin"};
 const Caller kOwner{1001, 1001, {1001, kSubmitters}, "owner"};
@@ -43,7 +43,7 @@ TEST(Authorize, FollowsTheTable) {
 }
 
 TEST(Authorize, AUserDaemonServesItsUserAndRootAlone) {
-  const Access access{kAdmins, kSubmitters, kOwner.uid};
+  const Access access{kSystem.admin_group, kSystem.submit_group, kOwner.uid};
   EXPECT_TRUE(Authorize(access, kOwner, Act::kManage));
   EXPECT_TRUE(Authorize(access, kRoot, Act::kSubmit));
   EXPECT_FALSE(Authorize(access, kOther, Act::kSee));
@@ -51,11 +51,21 @@ TEST(Authorize, AUserDaemonServesItsUserAndRootAlone) {
 }
 
 TEST(Authorize, WithoutTheGroupsOnlyRootActsAndOwnersKeepTheirJobs) {
-  const Access access{};
+  const Access access{{"wheel"}, {"lab"}};
   EXPECT_FALSE(Authorize(access, kOther, Act::kSubmit));
   EXPECT_FALSE(Authorize(access, kAdmin, Act::kManage));
   EXPECT_TRUE(Authorize(access, kOwner, Act::kControl, kOwner.uid));
   EXPECT_TRUE(Authorize(access, kRoot, Act::kManage));
+}
+
+TEST(Authorize, TheHintNamesTheConfiguredGroups) {
+  const auto hint = [](const Access& access, Act act) {
+    return Authorize(access, kGuest, act, kOwner.uid).error().hint;
+  };
+  EXPECT_EQ(hint(kSystem, Act::kSubmit), "an administrator adds users with: usermod -aG lab guest");
+  EXPECT_EQ(hint(kSystem, Act::kManage), "root or a member of the group wheel may");
+  EXPECT_EQ(hint(kSystem, Act::kControl), "its owner, root or a member of the group wheel may");
+  EXPECT_NE(hint({{"wheel"}, {"lab"}}, Act::kSubmit).find("no group 'lab'"), std::string::npos);
 }
 
 TEST(CallerOf, KnowsTheUserAndItsGroups) {

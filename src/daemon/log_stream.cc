@@ -1,12 +1,14 @@
 #include "daemon/log_stream.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
 
+#include "api/types.h"
 #include "base/file.h"
 
 namespace gpuman::daemon {
@@ -58,13 +60,13 @@ void LogStream::Begin() {
       self->timer_.cancel();
     }
   });
-  exchange_->BeginStream("text/plain; charset=utf-8");
+  off_t begin = 0;
   if (auto file = base::OpenFile(request_.path, O_RDONLY)) {
     file_ = std::move(*file);
-    const off_t begin =
-        request_.tail ? BeginOfTail(file_.get(), *request_.tail) : static_cast<off_t>(request_.offset);
+    begin = request_.tail ? BeginOfTail(file_.get(), *request_.tail) : static_cast<off_t>(request_.offset);
     ::lseek(file_.get(), begin, SEEK_SET);
   }
+  exchange_->BeginStream("text/plain; charset=utf-8", fmt::format("{}: {}", api::kLogOffsetHeader, begin));
   Step();
 }
 

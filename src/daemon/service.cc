@@ -39,7 +39,7 @@ EventLog::Settings EventSettingsOf(const Config& config) {
 }
 
 Access AccessOf(const Config& config, bool user_mode) {
-  if (user_mode) return {std::nullopt, std::nullopt, ::getuid()};
+  if (user_mode) return {{config.access.admin_group}, {config.access.submit_group}, ::getuid()};
   return {LookUpGroup(config.access.admin_group), LookUpGroup(config.access.submit_group), std::nullopt};
 }
 

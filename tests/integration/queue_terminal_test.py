@@ -5,6 +5,7 @@ Usage: queue_terminal_test.py [UNITTEST ARGUMENTS]
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import pty
@@ -148,6 +149,32 @@ class QueueTerminalTest(DaemonTest):
         self.assertEqual(waits.returncode, 4)
         self.assertIn(b"has ended: failed", told)
         self.assertIn(b"the daemon is away", stays.communicate()[1])
+
+    def test_who_follows_goes_on_after_the_daemon_was_restarted(self):
+        done = self.m.run("submit", "--gpus", "1", "--name", "mine", "--", "sh", "-c",
+                          f"echo ONE; echo TWO; {self.until_gone_on()}; echo THREE")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        until("it writes", lambda: "TWO" in self.m.run("logs", "mine").stdout)
+        followers = {name: open(self.m.dir / name, "wb+") for name in ("tail", "job log", "events")}
+        for file in followers.values():
+            self.addCleanup(file.close)
+        options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        tail = self.m.popen("logs", "mine", "-f", "-n", "1", stdout=followers["tail"], **options)
+        whole = self.m.popen("job", "log", "-f", "mine", stdout=followers["job log"], **options)
+        events = self.m.popen("--json", "events", "-f", stdout=followers["events"], **options)
+        shown = lambda name: (self.m.dir / name).read_bytes()
+        until("they show what is there", lambda: shown("tail") == b"TWO\n" and shown("job log") == b"ONE\nTWO\n")
+        until("it waits for events", lambda: len(self.connections_to(events.pid)) > 0)
+        self.restart_the_daemon()
+        self.go()
+        self.assertEqual((tail.wait(timeout=PATIENCE), whole.wait(timeout=PATIENCE)), (0, 0))
+        self.assertEqual((shown("tail"), shown("job log")), (b"TWO\nTHREE\n", b"ONE\nTWO\nTHREE\n"))
+        kinds = lambda: [json.loads(line)["kind"] for line in shown("events").splitlines()]
+        until("the job's end was told", lambda: "job_finished" in kinds())
+        self.assertEqual(kinds().count("job_finished"), 1, kinds())
+        self.assertIsNone(events.poll())
+        events.terminate()
+        events.wait(timeout=PATIENCE)
 
     def connections_to(self, pid):
         """Sockets that the process has open."""

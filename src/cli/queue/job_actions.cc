@@ -145,7 +145,8 @@ Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
     options.follow = s.follow;
     if (s.last) options.tail = static_cast<std::uint64_t>(*s.last);
     FirstLines lines(session, s.first);
-    GPUMAN_TRY(daemon.Log(ref, options, [&](std::string_view piece) { return lines.Feed(piece); }));
+    GPUMAN_TRY(
+        ShowLog(session, daemon, ref, options, [&](std::string_view piece) { return lines.Feed(piece); }));
     lines.Finish();
     TellWhereElse(session, daemon, ref);
     return kExitDone;

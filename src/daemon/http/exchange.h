@@ -56,8 +56,9 @@ class Exchange {
   virtual void Send(Response response) = 0;
 
   // Answers in pieces: begin, write any number, end. A client that reads too slowly, so that more than the
-  // server's limit waits to be sent, is disconnected.
-  virtual void BeginStream(std::string_view content_type) = 0;
+  // server's limit waits to be sent, is disconnected. `header`: one more line of the head, "Name: value".
+  virtual void BeginStream(std::string_view content_type, std::string_view header) = 0;
+  void BeginStream(std::string_view content_type) { BeginStream(content_type, {}); }
   virtual void Write(std::string data) = 0;
   virtual void EndStream() = 0;
 

@@ -14,7 +14,7 @@ class Recorded final : public Exchange {
   }
   const Request& request() const override { return request_; }
   void Send(Response response) override { answer = std::move(response); }
-  void BeginStream(std::string_view) override {}
+  void BeginStream(std::string_view, std::string_view) override {}
   void Write(std::string) override {}
   void EndStream() override {}
   void OnGone(std::function<void()>) override {}

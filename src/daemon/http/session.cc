@@ -30,7 +30,9 @@ class Session::Answer final : public Exchange {
     if (std::exchange(complete_, true)) return;
     session_->SendWhole(std::move(response), session_->keep_alive_);
   }
-  void BeginStream(std::string_view content_type) override { session_->BeginStream(content_type); }
+  void BeginStream(std::string_view content_type, std::string_view header) override {
+    session_->BeginStream(content_type, header);
+  }
   void Write(std::string data) override {
     if (!complete_ && !data.empty()) session_->Queue(fmt::format("{:x}\r\n", data.size()) + data + "\r\n");
   }
@@ -197,13 +199,13 @@ void Session::SendWhole(Response response, bool keep_alive) {
                     });
 }
 
-void Session::BeginStream(std::string_view content_type) {
+void Session::BeginStream(std::string_view content_type, std::string_view header) {
   streaming_ = true;
   ending_ = false;
   Queue(
       fmt::format("HTTP/1.1 200 OK\r\nServer: gpumand\r\nContent-Type: {}\r\nCache-Control: no-cache\r\n"
-                  "Transfer-Encoding: chunked\r\n\r\n",
-                  content_type));
+                  "Transfer-Encoding: chunked\r\n{}{}\r\n",
+                  content_type, header, header.empty() ? "" : "\r\n"));
 }
 
 void Session::Queue(std::string data) {

@@ -51,7 +51,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void WatchForGone();
 
   void SendWhole(Response response, bool keep_alive);
-  void BeginStream(std::string_view content_type);
+  void BeginStream(std::string_view content_type, std::string_view header);
   void Queue(std::string data);
   void EndStream();
   void Flush();
