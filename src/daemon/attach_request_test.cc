@@ -73,7 +73,7 @@ TEST(AttachRequest, WithoutLimitsThereAreNone) {
   EXPECT_FALSE(job->memory);
   EXPECT_FALSE(job->soft);
   EXPECT_THAT(job->command, ElementsAre("slurmstepd: [7.0]"));
-  EXPECT_EQ(job->owner.user, "lab1");
+  EXPECT_EQ(job->owner->user, "lab1");
 }
 
 TEST(AttachRequest, ASoftLimitIsNeverAboveTheHardOne) {

@@ -52,7 +52,7 @@ notify::News NewsOf(const jobs::Job& job, std::string_view word, const std::stri
   news.message = message;
   news.job = job.id.value;
   news.name = job.tag;
-  news.user = job.owner.user;
+  news.user = job.owner->user;
   news.project = job.terms->project;
   news.state = word == "suspended" ? word : jobs::ToString(job.state);
   news.reason = job.reason;
@@ -199,7 +199,7 @@ std::vector<jobs::OutboxRow> Notifications::About(const jobs::Job& job,
     const auto add = [&](notify::Channel channel, const std::string& target) {
       notify::Message message;
       message.delivery = RandomId();
-      message.user = job.owner.user;
+      message.user = job.owner->user;
       message.job = job.id.value;
       message.channel = channel;
       message.target = target;

@@ -31,7 +31,7 @@ base::Result<const jobs::Job*> JobFor(Service& service, const ExchangePtr& excha
   const auto id = ids.front();  // of an array: its first task
   const auto* job = service.jobs().Find(id);
   if (!job) return base::Fail(base::ErrorCode::kNotFound, "there is no job " + parameters.at("ref"));
-  GPUMAN_TRY(service.Check(exchange->request().peer, act, job->owner.uid));
+  GPUMAN_TRY(service.Check(exchange->request().peer, act, job->owner->uid));
   return job;
 }
 

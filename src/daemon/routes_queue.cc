@@ -35,7 +35,7 @@ struct Filter {
     if (states.empty() ? api::IsEnded(state) && !named
                        : !states.contains("all") && !states.contains(std::string(api::ToString(state))))
       return false;
-    if (!users.empty() && !users.contains(job.owner.user)) return false;
+    if (!users.empty() && !users.contains(job.owner->user)) return false;
     if (!projects.empty() && !projects.contains(job.terms->project)) return false;
     return names.empty() || names.contains(job.tag);
   }
@@ -138,7 +138,7 @@ void ShowRows(Service& service, const ExchangePtr& exchange) {
       row.array_task = static_cast<int>(job->array.task);
     }
     row.tag = job->tag;
-    row.user = job->owner.user;
+    row.user = job->owner->user;
     row.project = job->terms->project;
     row.state = service.StateOf(*job);
     row.reason = job->reason.value_or("");

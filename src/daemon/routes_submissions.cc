@@ -294,7 +294,7 @@ base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::Exc
   GPUMAN_ASSIGN(auto ids, service.queue().JobsOf(reference, peer.uid));
   for (const auto id : ids)
     if (const auto* const job = service.jobs().Find(id))
-      GPUMAN_TRY(service.Check(peer, Act::kControl, job->owner.uid));
+      GPUMAN_TRY(service.Check(peer, Act::kControl, job->owner->uid));
   return ids;
 }
 

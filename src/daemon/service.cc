@@ -390,7 +390,7 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
     guarded.ending_since = stopping_since_.try_emplace(job.id, clock_.Mono()).first->second;
   else
     stopping_since_.erase(job.id);
-  guarded.root = {job.id, *job.keeper, job.cgroup, job.owner.uid, runtime.key};
+  guarded.root = {job.id, *job.keeper, job.cgroup, job.owner->uid, runtime.key};
   guard_->SetJob(guarded);
   SetLedger(job);
   const auto [run, fresh] = runs_.try_emplace(job.id, job.runs);

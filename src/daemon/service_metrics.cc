@@ -57,7 +57,7 @@ void Service::BeginMetrics() {
   events_->Follow([this](const jobs::Event& event) {
     metrics::Happening happening{event.kind, {}, event.data, {}};
     if (const auto* const job = event.job && supervisor_ ? supervisor_->Find({*event.job}) : nullptr) {
-      happening.owner = metrics::Owner{job->owner.user, job->terms->project};
+      happening.owner = metrics::Owner{job->owner->user, job->terms->project};
       happening.waited_seconds = WaitOf(*job, event.kind);
     }
     tally_.On(happening);
@@ -115,7 +115,7 @@ metrics::Job Service::MetricsOf(const jobs::Job& job) {
   metrics::Job shown;
   shown.id = job.id.value;
   shown.tag = job.tag;
-  shown.user = job.owner.user;
+  shown.user = job.owner->user;
   shown.project = job.terms->project;
   shown.state = ToString(StateOf(job));
   shown.peak = std::max(usage.peak, job.peak);

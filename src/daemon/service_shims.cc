@@ -53,7 +53,7 @@ void Service::WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::
 ledger::Attribution Service::JobOfShim(const ledger::Caller& caller) const {
   const auto known = guard_->JobOf(caller.process.pid);
   const auto* job = supervisor_->Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
-  if (!job || !job->preload || jobs::IsEnded(*job) || (!known && job->owner.uid != caller.uid)) return {};
+  if (!job || !job->preload || jobs::IsEnded(*job) || (!known && job->owner->uid != caller.uid)) return {};
   if (known && shims_->Has(*known)) return {ledger::Verdict::kJob, *known};
   // Its keeper has started the command, and has not told yet that it did.
   return {shims_->Has(job->id) ? ledger::Verdict::kNobody : ledger::Verdict::kLater, job->id};

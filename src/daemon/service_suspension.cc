@@ -72,7 +72,7 @@ base::Result<> Service::Order(base::JobId job, base::ProcessId process, const le
 std::optional<suspend::HelperUser> Service::OwnerOf(base::JobId id) {
   const auto* job = supervisor_->Find(id);
   if (!job) return std::nullopt;
-  suspend::HelperUser owner{job->owner.uid, job->owner.gid, job->owner.groups};
+  suspend::HelperUser owner{job->owner->uid, job->owner->gid, job->owner->groups};
   const auto gpus = job->gpus.empty() && !job->queued ? AllGpus() : job->gpus;
   if (gpus.size() == 1 && gpu::IsInstance(gpus.front())) owner.instance = gpus.front();
   return owner;

@@ -71,7 +71,7 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   api::JobView view;
   view.id = job.id.value;
   view.tag = job.tag;
-  view.user = job.owner.user;
+  view.user = job.owner->user;
   view.state = StateOf(job.state);
   view.reason = job.reason;
   view.reason_detail = job.reason_detail;

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -68,6 +69,12 @@ struct Owner {
   friend bool operator==(const Owner&, const Owner&) = default;
 };
 
+struct OwnerHash {
+  std::size_t operator()(const Owner& owner) const {
+    return std::hash<std::string>()(owner.user) + owner.uid;
+  }
+};
+
 // RLIMIT_… number to soft and hard value.
 using ResourceLimits = std::map<int, std::pair<std::uint64_t, std::uint64_t>>;
 
@@ -92,7 +99,7 @@ struct Job {
   // What was asked for.
   JobId id;
   std::string tag;
-  Owner owner;
+  Shared<Owner> owner;
   std::vector<std::string> command;
   std::string directory;
   Environment environment;

@@ -79,9 +79,9 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.job_id = job.id.value;
   spec.tag = job.tag;
   spec.argv = job.command;
-  spec.uid = job.owner.uid;
-  spec.gid = job.owner.gid;
-  spec.groups = job.owner.groups;
+  spec.uid = job.owner->uid;
+  spec.gid = job.owner->gid;
+  spec.groups = job.owner->groups;
   spec.cwd = job.directory;
   spec.umask = job.umask;
   spec.oom_score_adj = settings.oom_score_adj;

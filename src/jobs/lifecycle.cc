@@ -158,7 +158,7 @@ void BackOnGpu(Job& job, base::WallTime at) {
 RunAccount AccountOf(const Job& job, base::WallTime ended) {
   RunAccount run;
   run.job = job.id;
-  run.user = job.owner.user;
+  run.user = job.owner->user;
   run.project = job.terms->project;
   run.gpus = job.gpus;
   run.started = *job.started_at;

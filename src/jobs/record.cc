@@ -79,10 +79,10 @@ ResourceLimits LimitsFromJson(const Json& list) {
 
 void PutRequest(Json& json, const Job& job, const Job& usual) {
   PutUnless(json, "tag", job.tag, usual.tag);
-  json["uid"] = job.owner.uid;
-  json["gid"] = job.owner.gid;
-  PutUnless(json, "groups", job.owner.groups, usual.owner.groups);
-  PutUnless(json, "user", job.owner.user, usual.owner.user);
+  json["uid"] = job.owner->uid;
+  json["gid"] = job.owner->gid;
+  PutUnless(json, "groups", job.owner->groups, usual.owner->groups);
+  PutUnless(json, "user", job.owner->user, usual.owner->user);
   json["command"] = job.command;
   PutUnless(json, "directory", job.directory, usual.directory);
   PutUnless(json, "umask", job.umask, usual.umask);
@@ -153,10 +153,12 @@ Json ToJson(const Job& job) {
 
 void GetRequest(const JsonMembers& json, Job& job) {
   Get(json, "tag", job.tag);
-  Get(json, "uid", job.owner.uid);
-  Get(json, "gid", job.owner.gid);
-  Get(json, "groups", job.owner.groups);
-  Get(json, "user", job.owner.user);
+  Owner owner;
+  Get(json, "uid", owner.uid);
+  Get(json, "gid", owner.gid);
+  Get(json, "groups", owner.groups);
+  Get(json, "user", owner.user);
+  job.owner = std::move(owner);
   Get(json, "command", job.command);
   Get(json, "directory", job.directory);
   if (auto it = json.find("environment"); it != json.end())

@@ -305,11 +305,16 @@ class SqliteStore final : public Store {
   // Parsing is most of what a daemon's start costs: half of it is another processor's, where there is one.
   static void ParseAll(std::vector<JobRow>& rows) {
     const auto parse = [&rows](std::size_t from, std::size_t to) {
+      Shared<Owner> owner;  // neighbours mostly have the same: what they need not have leaves no holes
       for (std::size_t i = from; i < to; ++i) {
         JobRow& row = rows[i];
         if (!row.job) continue;
         row.job = ParseJob(row.record);
         if (!row.job) continue;
+        if (row.job->owner == owner)
+          row.job->owner = owner;
+        else
+          owner = row.job->owner;
         if (row.environment) row.job->environment = std::move(*row.environment);
         if (row.limits) row.job->resource_limits = std::move(*row.limits);
         if (row.terms) row.job->terms = std::move(*row.terms);
@@ -386,7 +391,7 @@ class SqliteStore final : public Store {
     Run(*put_, [&](auto& s) {
       s.bind(1, job.id.value);
       s.bind(2, job.tag);
-      s.bind(3, job.owner.user);
+      s.bind(3, job.owner->user);
       s.bind(4, std::string(ToString(job.state)));
       s.bind(5, SerializeJob(job));
       s.bind(6, environment);

@@ -55,6 +55,7 @@ void Supervisor::ShareParts(Job& job) {
   job.environment = environments_.Share(job.environment);
   job.resource_limits = limits_.Share(job.resource_limits);
   job.terms = terms_.Share(job.terms);
+  job.owner = owners_.Share(job.owner);
 }
 
 void Supervisor::File(const Entry& entry) {

@@ -232,6 +232,7 @@ class Supervisor {
   EnvironmentPool environments_;
   Pool<ResourceLimits, ResourceLimitsHash> limits_;
   Pool<Terms, TermsHash> terms_;
+  Pool<Owner, OwnerHash> owners_;
   std::int64_t last_id_ = 0;
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_waiter_ = 0;

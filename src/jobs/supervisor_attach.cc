@@ -18,7 +18,7 @@ using base::Result;
 void Supervisor::Attach(Job job, base::ProcessId root, Done<Job> done) {
   for (const auto& [id, entry] : entries_) {
     if (!entry.job.attached || entry.job.keeper != root || IsEnded(entry.job)) continue;
-    if (entry.job.tag == job.tag && entry.job.owner.uid == job.owner.uid) return done(entry.job);
+    if (entry.job.tag == job.tag && entry.job.owner->uid == job.owner->uid) return done(entry.job);
     return done(Fail(ErrorCode::kConflict, fmt::format("process {} is attached to job {} '{}' already",
                                                        root.pid, id.value, entry.job.tag)));
   }

@@ -105,7 +105,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
   Job Asked(const std::string& tag, const std::string& script) {
     Job job;
     job.tag = tag;
-    job.owner = {::getuid(), ::getgid(), {}, "me"};
+    job.owner = Owner{::getuid(), ::getgid(), {}, "me"};
     job.command = {"/bin/sh", "-c", script};
     job.directory = "/";
     job.environment = Environment{{"PATH", "/usr/bin:/bin"}};

@@ -62,7 +62,7 @@ std::vector<std::int64_t> WaitingOn(const MpsUnit& unit, const MpsSurroundings& 
   std::vector<std::int64_t> waiting;
   for (const auto* const job : around.jobs)
     if (job->mps && job->state == jobs::JobState::kRunning && job->gpus == std::vector{uuid} &&
-        !served.empty() && !served.contains(job->owner.uid) && !clients.contains(job->id))
+        !served.empty() && !served.contains(job->owner->uid) && !clients.contains(job->id))
       waiting.push_back(job->id.value);
   return waiting;
 }

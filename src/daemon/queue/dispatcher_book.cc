@@ -59,7 +59,7 @@ const queue::Request& Dispatcher::RequestFor(const jobs::Job& job) {
 
 void Dispatcher::PutWaiting(const jobs::Job& job) {
   const queue::Request& request = RequestFor(job);
-  queue::WaitingJob row{job.id, job.owner.user, job.waiting_since};
+  queue::WaitingJob row{job.id, job.owner->user, job.waiting_since};
   if (job.not_before) row.not_before = *job.not_before;
   row.held = job.state == jobs::JobState::kHeld;
   if (!request.depends.list.empty())
@@ -101,7 +101,7 @@ void Dispatcher::PutActive(const jobs::Job& job) {
   if (!job.queued || fresh || active.terms != job.terms.pointer()) active.request = RequestFor(job);
   active.terms = job.terms.pointer();
   active.row.id = job.id;
-  active.row.user = job.owner.user;
+  active.row.user = job.owner->user;
   if (fresh) {
     active.row.gpus = job.queued ? job.gpus : active.request.gpus.devices;
     active.row.on_since = clock_.Mono();
@@ -124,7 +124,7 @@ void Dispatcher::PutActive(const jobs::Job& job) {
 void Dispatcher::Refresh(Active& active) {
   const auto* const job = jobs_.Find(active.row.id);
   if (!job) return;
-  active.row.user = job->owner.user;
+  active.row.user = job->owner->user;
   book_.PutRunning(active.row, active.request);
   dirty_ = true;
 }

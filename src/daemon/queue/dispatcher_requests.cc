@@ -42,13 +42,13 @@ Result<> Dispatcher::MayBeTaken(const std::vector<PreparedJob>& prepared) {
     const bool begins =
         !last || one.job.array.array.value == 0 || one.job.array.array != last->job.array.array;
     if (last && begins) ++place;
-    const auto& user = one.job.owner.user;
+    const auto& user = one.job.owner->user;
     const auto& project = one.request.project;
     ++by_user[user];
     if (!project.empty()) ++by_project[project];
     // Tasks of an array ask for the same.
     if (last && (last->job.terms.pointer() == one.job.terms.pointer() ||
-                 (last->job.owner.uid == one.job.owner.uid && last->job.priority == one.job.priority &&
+                 (last->job.owner->uid == one.job.owner->uid && last->job.priority == one.job.priority &&
                   last->job.terms->request == one.job.terms->request)))
       continue;
     last = &one;
@@ -73,7 +73,7 @@ Result<> Dispatcher::MayBeTaken(const std::vector<PreparedJob>& prepared) {
 Result<> Dispatcher::MayBecome(const PreparedJob& changed) {
   const auto& job = changed.job;
   const auto& project = changed.request.project;
-  const auto account = book_.AccountOf(AccountKind::kUser, job.owner.user);
+  const auto account = book_.AccountOf(AccountKind::kUser, job.owner->user);
   const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
   GPUMAN_TRY(queue::CanEverRun(book_.snapshot(), book_.NeedOf(changed.request), account, its_project));
   const auto circle = queue::FindCircle(job.id, changed.request.depends,
@@ -118,7 +118,7 @@ Result<Dispatcher::Outlook> Dispatcher::TryOut(const std::vector<PreparedJob>& p
   JobId id = jobs_.NextId();
   std::map<JobId, std::size_t> places;
   for (const auto& one : prepared) {
-    queue::WaitingJob row{id, one.job.owner.user, now};
+    queue::WaitingJob row{id, one.job.owner->user, now};
     row.held = one.job.state == jobs::JobState::kHeld;
     row.dependency =
         one.request.depends.list.empty()
@@ -195,7 +195,7 @@ Dispatcher::Backlog Dispatcher::LookAtBacklog() const {
 
 void Dispatcher::RememberRecent(const jobs::Job& job) {
   if (!job.queued || (job.array.array.value != 0 && job.array.array != job.id)) return;
-  auto& mine = recent_[job.owner.uid];
+  auto& mine = recent_[job.owner->uid];
   // A large submission has its ids before it is taken.
   const auto place = std::lower_bound(mine.begin(), mine.end(), job.id);
   if (place != mine.end() && *place == job.id) return;

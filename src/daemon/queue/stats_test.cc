@@ -41,7 +41,7 @@ TEST(Stats, AddsUpByUserProjectOrGpu) {
 TEST(Stats, WhatHasNotEndedIsCountedAndSaysNothingOfSuccess) {
   Stats stats(StatsBy::kUser);
   jobs::Job job;
-  job.owner.user = "ann";
+  job.owner = jobs::Owner{.user = "ann"};
   job.state = jobs::JobState::kHeld;
   stats.Add(job);
   job.state = jobs::JobState::kRunning;

@@ -93,7 +93,7 @@ Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest
     job.reason = "held_by_user";
     job.reason_detail = "submitted on hold by " + context.caller.user;
   }
-  job.owner = {context.caller.uid, context.caller.gid, context.caller.groups, context.caller.user};
+  job.owner = jobs::Owner{context.caller.uid, context.caller.gid, context.caller.groups, context.caller.user};
   job.command = asked.script ? CommandOfScript(*asked.script, asked.arguments) : asked.command;
   if (asked.conda_env) job.command = InConda(*asked.conda_env, std::move(job.command));
   job.directory = asked.directory.empty() ? all.directory : asked.directory;

@@ -59,7 +59,7 @@ TEST_F(SubmissionTest, AJobHasWhatItWasSubmittedWith) {
   ASSERT_EQ(prepared.jobs.size(), 1U);
   const auto& [job, asked_for] = prepared.jobs[0];
   EXPECT_EQ(job.tag, "job-11");
-  EXPECT_EQ(job.owner.user, "ann");
+  EXPECT_EQ(job.owner->user, "ann");
   EXPECT_EQ(job.directory, "/home/ann");
   EXPECT_EQ(job.state, jobs::JobState::kQueued);
   EXPECT_EQ(job.priority, 200);
