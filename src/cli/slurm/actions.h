@@ -1,0 +1,41 @@
+// The commands about jobs, for those of Slurm: `queue`, `job show|hold|release`, `cancel`. Following one is
+// in follow.h.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/queue_client.h"
+#include "base/result.h"
+#include "cli/session.h"
+#include "cli/slurm/follow.h"
+
+namespace gpuman::cli::slurm {
+
+base::Result<int> Show(Session& session, const Engine& engine, const JobName& name, bool first);
+base::Result<int> Hold(Session& session, const Engine& engine, const JobName& name);
+// `from_now`: it starts no earlier.
+base::Result<int> Release(Session& session, const Engine& engine, const JobName& name,
+                          std::optional<base::Millis> from_now);
+// Of what only the queue of one machine does: how it is done in Slurm.
+base::Result<int> Refuse(const JobName& name, std::string_view command, std::string_view instead);
+
+// What became of each.
+struct Cancelled {
+  JobName name;
+  std::optional<JobLine> job;  // before; none with an error
+  std::optional<base::Error> error;
+};
+std::vector<Cancelled> Cancel(const Engine& engine, const std::vector<JobName>& names, bool dry_run);
+
+// Those of `refs` that are Slurm's; they are taken out of it.
+std::vector<JobName> TakeJobs(std::vector<std::string>& refs);
+
+// Whether the user's record has jobs that the list could show: only then Slurm is asked.
+bool HasJobs(const Engine& engine, const api::QueueFilter& filter);
+// Writes down what has ended since.
+base::Result<std::vector<JobLine>> List(const Engine& engine, const api::QueueFilter& filter);
+
+}  // namespace gpuman::cli::slurm
