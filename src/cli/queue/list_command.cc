@@ -117,7 +117,7 @@ struct SlurmList {
 SlurmList ListSlurm(Session& session, const ListSettings& s) {
   const slurm::Engine engine(session);
   SlurmList list;
-  list.asked = slurm::HasJobs(engine, FilterOf(s));
+  list.asked = slurm::HasJobs(engine, FilterOf(s)).to_show;
   if (!list.asked) return list;
   if (auto jobs = slurm::List(engine, FilterOf(s)))
     list.jobs = std::move(*jobs);
@@ -179,9 +179,9 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
   return {};
 }
 
-// The daemon; none where jobs went to Slurm and no daemon runs here: none is started to say that it has none.
+// The daemon; none where jobs go to Slurm and no daemon runs here: none is started to say that it has none.
 Result<std::optional<api::Client>> DaemonFor(Session& session, const ListSettings& s) {
-  if (slurm::HasJobs(slurm::Engine(session), FilterOf(s))) {
+  if (slurm::HasJobs(slurm::Engine(session), FilterOf(s)).any) {
     auto running = session.RunningDaemon();
     if (running) return std::optional(std::move(*running));
     if (running.error().code == ErrorCode::kUnavailable && !session.socket)

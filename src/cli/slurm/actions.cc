@@ -100,10 +100,12 @@ std::vector<JobName> TakeJobs(std::vector<std::string>& refs) {
   return names;
 }
 
-bool HasJobs(const Engine& engine, const api::QueueFilter& filter) {
+Had HasJobs(const Engine& engine, const api::QueueFilter& filter) {
   const auto kept = engine.record.Jobs();
   const bool open = filter.states.empty();
-  return std::any_of(kept.begin(), kept.end(), [&](const Submitted& job) { return !open || !job.ended; });
+  const bool to_show =
+      std::any_of(kept.begin(), kept.end(), [&](const Submitted& job) { return !open || !job.ended; });
+  return {!kept.empty(), to_show};
 }
 
 Result<std::vector<JobLine>> List(const Engine& engine, const api::QueueFilter& filter) {

@@ -33,8 +33,11 @@ std::vector<Cancelled> Cancel(const Engine& engine, const std::vector<JobName>& 
 // Those of `refs` that are Slurm's; they are taken out of it.
 std::vector<JobName> TakeJobs(std::vector<std::string>& refs);
 
-// Whether the user's record has jobs that the list could show: only then Slurm is asked.
-bool HasJobs(const Engine& engine, const api::QueueFilter& filter);
+// Whether the user's record has jobs, and such as the list could show: only then Slurm is asked.
+struct Had {
+  bool any = false, to_show = false;
+};
+Had HasJobs(const Engine& engine, const api::QueueFilter& filter);
 // Writes down what has ended since.
 base::Result<std::vector<JobLine>> List(const Engine& engine, const api::QueueFilter& filter);
 
