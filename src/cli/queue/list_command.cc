@@ -14,7 +14,7 @@
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/values.h"
-#include "cli/slurm/actions.h"
+#include "cli/slurm/list.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -107,58 +107,27 @@ api::Json GflowJson(const std::vector<Listed>& jobs, base::WallTime now) {
   return whole;
 }
 
-// Below the table of this machine's queue, or beside it in JSON.
-struct SlurmList {
-  bool asked = false;
-  std::vector<slurm::JobLine> jobs;
-};
-
-// What went there from here; Slurm is asked only where something did.
-SlurmList ListSlurm(Session& session, const ListSettings& s) {
-  const slurm::Engine engine(session);
-  SlurmList list;
-  list.asked = slurm::HasJobs(engine, FilterOf(s)).to_show;
-  if (!list.asked) return list;
-  if (auto jobs = slurm::List(engine, FilterOf(s)))
-    list.jobs = std::move(*jobs);
-  else
-    session.Note("Slurm's part is missing: " + jobs.error().message);
-  return list;
-}
-
-void PrintSlurm(Session& session, const SlurmList& list, base::WallTime now) {
-  if (list.jobs.empty()) return;
-  session.Print("\nIn Slurm:\n" + slurm::RenderTable(list.jobs, session.look(), now));
-}
-
 // Without a daemon, as on a login node: what is in Slurm.
 Result<> PrintSlurmAlone(Session& session, const ListSettings& s) {
-  const auto list = ListSlurm(session, s);
-  if (session.json || s.output == "json") {
-    api::Json json = {{"jobs", api::Json::array()}, {"slurm", api::Json::array()}};
-    for (const auto& job : list.jobs) json["slurm"].push_back(slurm::ToJson(job));
-    session.PrintJson(json);
-  } else if (list.jobs.empty()) {
+  const auto jobs = slurm::List(session, FilterOf(s)).value_or(std::vector<slurm::JobLine>());
+  if (session.json || s.output == "json")
+    session.PrintJson({{"jobs", api::Json::array()}, {"slurm", slurm::ListJson(jobs)}});
+  else if (jobs.empty())
     session.Print("No jobs.\n");
-  } else {
-    session.Print("In Slurm:\n" + slurm::RenderTable(list.jobs, session.look(), SystemClock().Wall()));
-  }
+  else
+    slurm::PrintList(session, jobs, /*apart=*/false);
   return {};
 }
 
 Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettings& s) {
   const auto now = SystemClock().Wall();
   const bool json = session.json || s.output == "json";
-  const bool is_table = !json && s.output == "table";
-  const auto in_slurm =
-      is_table || (json && s.flavour == Flavour::kGpuman) ? ListSlurm(session, s) : SlurmList();
   if (json && s.flavour == Flavour::kGpuman) {
     GPUMAN_ASSIGN(auto text, api::ListQueueJson(daemon, FilterOf(s)));
     while (text.ends_with('\n')) text.pop_back();
-    if (in_slurm.asked) {
+    if (const auto in_slurm = slurm::List(session, FilterOf(s))) {
       GPUMAN_ASSIGN(api::Json whole, api::ParseJson(text));
-      auto& list = whole["slurm"] = api::Json::array();
-      for (const auto& job : in_slurm.jobs) list.push_back(slurm::ToJson(job));
+      whole["slurm"] = slurm::ListJson(*in_slurm);
       text = api::Dump(whole);
     }
     session.Print(text + "\n");
@@ -175,24 +144,25 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
     session.Print("No jobs.\n");
   else
     session.Print(RenderTable(jobs, s.form, session.look(), now));
-  if (is_table) PrintSlurm(session, in_slurm, now);
+  if (!json && s.output == "table")
+    slurm::PrintList(session, slurm::List(session, FilterOf(s)).value_or(std::vector<slurm::JobLine>()),
+                     /*apart=*/true);
   return {};
 }
 
-// The daemon; none where jobs go to Slurm and no daemon runs here: none is started to say that it has none.
-Result<std::optional<api::Client>> DaemonFor(Session& session, const ListSettings& s) {
-  if (slurm::HasJobs(slurm::Engine(session), FilterOf(s)).any) {
+// None where jobs go to Slurm and no daemon runs here: none is started to say that it has no jobs.
+Result<std::optional<api::Client>> DaemonFor(Session& session) {
+  if (slurm::ServesAlone(session)) {
     auto running = session.RunningDaemon();
     if (running) return std::optional(std::move(*running));
-    if (running.error().code == ErrorCode::kUnavailable && !session.socket)
-      return std::optional<api::Client>();
+    if (running.error().code == ErrorCode::kUnavailable) return std::optional<api::Client>();
   }
   GPUMAN_ASSIGN(auto daemon, session.Daemon());
   return std::optional(std::move(daemon));
 }
 
 Result<int> List(Session& session, const ListSettings& s) {
-  GPUMAN_ASSIGN(const auto daemon, DaemonFor(session, s));
+  GPUMAN_ASSIGN(const auto daemon, DaemonFor(session));
   for (;;) {
     if (s.watch && session.look().terminal) session.Print("\033[H\033[2J");
     GPUMAN_TRY(daemon ? PrintOnce(session, *daemon, s) : PrintSlurmAlone(session, s));

@@ -100,28 +100,4 @@ std::vector<JobName> TakeJobs(std::vector<std::string>& refs) {
   return names;
 }
 
-Had HasJobs(const Engine& engine, const api::QueueFilter& filter) {
-  const auto kept = engine.record.Jobs();
-  const bool open = filter.states.empty();
-  const bool to_show =
-      std::any_of(kept.begin(), kept.end(), [&](const Submitted& job) { return !open || !job.ended; });
-  return {!kept.empty(), to_show};
-}
-
-Result<std::vector<JobLine>> List(const Engine& engine, const api::QueueFilter& filter) {
-  GPUMAN_ASSIGN(const auto seen, engine.programs.Queue());
-  auto kept = engine.record.Jobs();
-  for (auto& job : kept) {
-    const bool goes_on = std::any_of(seen.begin(), seen.end(), [&](const SeenJob& one) {
-      return one.job == job.id && !api::IsEnded(one.state);
-    });
-    if (job.ended || goes_on) continue;
-    (void)Look(engine, {job.id, {}});  // writes down how it ended, if that can be known
-    if (auto now = engine.record.Find(job.id)) job = std::move(*now);
-  }
-  auto lines = LinesOf(seen, kept);
-  std::erase_if(lines, [&](const JobLine& line) { return !IsChosen(line, filter); });
-  return lines;
-}
-
 }  // namespace gpuman::cli::slurm

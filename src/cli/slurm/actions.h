@@ -1,13 +1,11 @@
-// The commands about jobs, for those of Slurm: `queue`, `job show|hold|release`, `cancel`. Following one is
-// in follow.h.
+// The commands about jobs, for those of Slurm: `job show|hold|release`, `cancel`. Following one is in
+// follow.h, the list in list.h.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "api/queue_client.h"
 #include "base/result.h"
 #include "cli/session.h"
 #include "cli/slurm/follow.h"
@@ -32,13 +30,5 @@ std::vector<Cancelled> Cancel(const Engine& engine, const std::vector<JobName>& 
 
 // Those of `refs` that are Slurm's; they are taken out of it.
 std::vector<JobName> TakeJobs(std::vector<std::string>& refs);
-
-// Whether the user's record has jobs, and such as the list could show: only then Slurm is asked.
-struct Had {
-  bool any = false, to_show = false;
-};
-Had HasJobs(const Engine& engine, const api::QueueFilter& filter);
-// Writes down what has ended since.
-base::Result<std::vector<JobLine>> List(const Engine& engine, const api::QueueFilter& filter);
 
 }  // namespace gpuman::cli::slurm

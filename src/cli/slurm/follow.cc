@@ -7,13 +7,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/json_lines.h"
 #include "cli/signal_watch.h"
 #include "cli/slurm/output_file.h"
-#include "cli/slurm/translate.h"
 
 namespace gpuman::cli::slurm {
 namespace {
@@ -21,101 +19,6 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 using Steady = std::chrono::steady_clock;
-
-bool HasEnded(const SeenJob& job) { return api::IsEnded(job.state); }
-
-// What Slurm says of a job from one time to the next; tasks that it has forgotten meanwhile are remembered.
-class Watched {
- public:
-  Watched(const Engine& engine, const JobName& name)
-      : engine_(engine), name_(name), kept_(engine.record.Find(name.job)) {}
-
-  // Whether all of it has ended. Slurm may be away for a minute, as when its controller is restarted.
-  Result<bool> Ask() {
-    const auto seen = engine_.programs.Look(name_);
-    if (!seen) return AfterFailure(seen.error());
-    asked_before_ = true;
-    lost_since_.reset();
-    waiting_.clear();
-    for (const auto& job : *seen) {
-      if (NameOf(job).find('[') == std::string::npos)
-        jobs_[NameOf(job)] = job;
-      else
-        waiting_.push_back(job);
-    }
-    if (!waiting_.empty() ||
-        !std::all_of(jobs_.begin(), jobs_.end(), [](const auto& j) { return HasEnded(j.second); }))
-      return false;
-    KeepEnd(WorstOf(Seen()));
-    return true;
-  }
-
-  std::vector<JobLine> Lines() const {
-    std::vector<JobLine> lines;
-    for (const auto& job : Seen()) lines.push_back(LineOf(job, kept_));
-    if (lines.empty() && kept_) lines.push_back(LineOf(std::nullopt, kept_));
-    return lines;
-  }
-  Ended End() const {
-    if (!jobs_.empty()) return WorstOf(Seen());
-    return kept_ && kept_->ended ? *kept_->ended : Ended{};
-  }
-  // Of an array the first task's; nullopt: not known yet.
-  std::optional<std::string> Output() const {
-    std::string output;
-    for (const auto& line : Lines())
-      if (output.empty() && line.id.find('[') == std::string::npos) output = line.output;
-    const bool is_pattern = kept_ && kept_->array && jobs_.empty();
-    return output.empty() || is_pattern ? std::nullopt : std::optional(output);
-  }
-  bool IsArray() const { return !name_.task && !Seen().empty() && !Seen().front().task.empty(); }
-
- private:
-  std::vector<SeenJob> Seen() const {
-    std::vector<SeenJob> jobs;
-    for (const auto& [id, job] : jobs_) jobs.push_back(job);
-    std::stable_sort(jobs.begin(), jobs.end(), [](const SeenJob& a, const SeenJob& b) {
-      return std::pair(a.task.size(), a.task) < std::pair(b.task.size(), b.task);
-    });
-    jobs.insert(jobs.end(), waiting_.begin(), waiting_.end());
-    return jobs;
-  }
-
-  Result<bool> AfterFailure(const base::Error& error) {
-    constexpr auto kPatience = std::chrono::minutes(1);
-    if (error.code == ErrorCode::kNotFound && (kept_ || !jobs_.empty())) {
-      // Tasks that were seen to run have ended since, nobody knows how.
-      const bool unseen = jobs_.empty() || !std::all_of(jobs_.begin(), jobs_.end(),
-                                                        [](const auto& job) { return HasEnded(job.second); });
-      if (unseen) {
-        jobs_.clear();
-        waiting_.clear();
-        if (!kept_) return base::Fail(error);
-        if (!kept_->ended) KeepEnd(Ended{});
-      }
-      return true;
-    }
-    const bool away = error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout;
-    if (!lost_since_) lost_since_ = Steady::now();
-    if (!away || !asked_before_ || Steady::now() - *lost_since_ > kPatience) return base::Fail(error);
-    return false;
-  }
-
-  // What cannot be written down is asked for again.
-  void KeepEnd(const Ended& ended) {
-    if (!kept_ || kept_->ended || name_.task) return;
-    kept_->ended = ended;
-    (void)engine_.record.SetEnded(kept_->id, ended);
-  }
-
-  const Engine& engine_;
-  JobName name_;
-  std::optional<Submitted> kept_;
-  std::map<std::string, SeenJob> jobs_;  // by gpuman's name
-  std::vector<SeenJob> waiting_;         // tasks that wait together
-  std::optional<Steady::time_point> lost_since_;
-  bool asked_before_ = false;  // a first question that fails is an error
-};
 
 // When to ask next.
 class Pace {
@@ -214,7 +117,10 @@ Result<> PrintFirst(Session& session, const std::string& path, int lines) {
   return {};
 }
 
-void TellWhichTask(Session& session, const Watched& watched, const JobName& name) {
+// What the file does not have.
+void TellWhereElse(Session& session, const Watched& watched, const JobName& name) {
+  if (watched.kept() && !watched.kept()->errors.empty())
+    session.Note(fmt::format("{} writes its errors to {}", ToString(name), watched.kept()->errors));
   if (watched.IsArray())
     session.Note(
         fmt::format("this is its first task; the others have files of their own: {}_INDEX", ToString(name)));
@@ -296,7 +202,7 @@ Result<int> Log(Session& session, const Engine& engine, const JobName& name, con
         "where directories are not shared it is on the node that ran the job; one that never ran has none");
   GPUMAN_TRY(output.Show(path));
   output.Finish();
-  TellWhichTask(session, watched, name);
+  TellWhereElse(session, watched, name);
   return kExitDone;
 }
 

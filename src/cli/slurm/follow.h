@@ -8,19 +8,9 @@
 
 #include "base/result.h"
 #include "cli/session.h"
-#include "cli/slurm/programs.h"
-#include "cli/slurm/record.h"
-#include "cli/slurm/views.h"
+#include "cli/slurm/watched.h"
 
 namespace gpuman::cli::slurm {
-
-// What a command works with.
-struct Engine {
-  explicit Engine(const Session& session)
-      : programs(session.environment()), record(Record::OfUser(session.environment())) {}
-  Programs programs;
-  Record record;
-};
 
 // All that is known of it: from Slurm, and where that has forgotten it from the record. Writes down an end.
 // kNotFound: nobody knows it.

@@ -106,7 +106,7 @@ void TakeExit(std::string_view text, SeenJob& job) {
 bool TakeIds(std::string_view id, std::string_view job, SeenJob& seen) {
   const auto own = ToNumber<std::uint32_t>(id);
   const auto whole = ToNumber<std::uint32_t>(job);
-  if (!own || !whole) return false;
+  if (!own || !whole || *own == 0 || *whole == 0) return false;
   seen.id = *own;
   seen.job = *whole;
   return true;

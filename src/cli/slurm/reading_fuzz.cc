@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const auto& jobs : {ReadQueue(text), ReadShown(text), ReadAccounting(text)})
     for (const auto& job : jobs) {
-      Require(job.job != 0 || job.id == 0);
+      Require(job.job != 0 && job.id != 0);
       const auto line = LineOf(job, {});
       (void)Sentence(line);
       (void)gpuman::api::Dump(ToJson(line));
