@@ -31,7 +31,9 @@ TEST(JobName, IsSlurmsIdBehindAWord) {
                                                                          {"slurm-12.batch", {}}};
   for (const auto& [word, name] : rows) {
     EXPECT_EQ(JobNameFromString(word), name) << word;
-    if (name) EXPECT_EQ(ToString(*name), word);
+    if (name) {
+      EXPECT_EQ(ToString(*name), word);
+    }
   }
   EXPECT_EQ(InSlurm({12, 3}), "12_3");
 }
