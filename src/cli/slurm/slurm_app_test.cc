@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/temp_dir.h"
 #include "cli/app.h"
+#include "cli/complete.h"
 #include "cli/slurm/record.h"
 
 namespace gpuman::cli {
@@ -198,6 +199,13 @@ TEST_F(SlurmApp, HoldsAndReleasesOnlyWhatWaits) {
                                    HasSubstr("release 7\n")));
   EXPECT_EQ(Gpuman({"job", "hold", "slurm-8"}).status, 1);
   EXPECT_THAT(File("asked"), Not(HasSubstr("hold 8")));
+}
+
+TEST_F(SlurmApp, CompletesItsJobsAndQueues) {
+  TakingSbatch();
+  ASSERT_EQ(Gpuman({"submit", "--to=slurm", "--name", "train", "--", "true"}).status, 0);
+  EXPECT_THAT(Gpuman({kCompleteWord, "job", "wait", ""}).out, HasSubstr("slurm-41\ttrain\n"));
+  EXPECT_EQ(Gpuman({kCompleteWord, "submit", "--to", "s"}).out, "slurm\t\n");
 }
 
 TEST_F(SlurmApp, SaysWhoDoesWhatItDoesNot) {

@@ -40,6 +40,9 @@ class SubmitTest(unittest.TestCase):
     def gpuman(self, *words):
         return self.c.run(program("gpuman"), *words, **self.env)
 
+    def variables(self):
+        return [f"{name}={value}" for name, value in self.env.items()]
+
     def submit(self, *words):
         """The job's name, "slurm-7"."""
         done = self.gpuman("submit", "--json", "--to", "slurm", "--directory", str(self.dir), *words)
@@ -129,6 +132,19 @@ class SubmitTest(unittest.TestCase):
                            "echo one; echo two; exit 5")
         self.assertEqual((done.returncode, done.stdout), (5, "one\ntwo\n"), done.stderr)
 
+    def test_ctrl_c_goes_to_the_job(self):
+        script = 'trap "echo caught; exit 4" INT; echo ready; while :; do sleep 0.05; done'
+        waiter = self.c.start("env", *self.variables(), program("gpuman"), "submit", "--to", "slurm", "--wait", "--directory",
+                              str(self.dir), "--", "sh", "-c", script)
+        self.addCleanup(waiter.wait)
+        self.addCleanup(waiter.kill)
+        self.assertEqual(waiter.stdout.readline(), "ready\n")
+        waiter.send_signal(signal.SIGINT)
+        out, _ = waiter.communicate(timeout=PATIENCE)
+        self.assertEqual(waiter.returncode, 4, out)
+        self.assertIn("caught\n", out)
+        self.assertIn("passed SIGINT on to slurm-", out)
+
     def test_a_job_that_a_signal_ended_is_told_by_it(self):
         job = self.submit("--", "sh", "-c", "kill -KILL $$")
         self.assertEqual(self.wait(job), 128 + signal.SIGKILL)
@@ -138,7 +154,7 @@ class SubmitTest(unittest.TestCase):
     def test_the_log_is_followed_until_the_end(self):
         go = self.dir / "go"
         job = self.submit("--", "sh", "-c", f"echo first; until [ -e {go} ]; do sleep 0.05; done; echo last")
-        follower = self.c.start("env", *[f"{k}={v}" for k, v in self.env.items()], program("gpuman"), "job", "log", "-f", job)
+        follower = self.c.start("env", *self.variables(), program("gpuman"), "job", "log", "-f", job)
         self.addCleanup(follower.wait)
         self.addCleanup(follower.kill)
         self.assertEqual(follower.stdout.readline(), "first\n")
