@@ -33,13 +33,15 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-Result<pid_t> Spawn(const Command& command, int theirs) {
+Result<pid_t> Spawn(const Command& command, int input, int output) {
   std::vector<std::string> words{command.program.string()}, environment = command.environment;
   words.insert(words.end(), command.arguments.begin(), command.arguments.end());
   const auto argv = Pointers(words);
   const auto envp = Pointers(environment);
   SpawnSetup setup;
-  for (int number = 0; number < 3; ++number) setup.Give(theirs, number);
+  setup.Give(input, STDIN_FILENO);
+  setup.Give(output, STDOUT_FILENO);
+  setup.Give(output, STDERR_FILENO);
   setup.CloseFrom(3);
   pid_t pid = 0;
   const int error = ::posix_spawn(&pid, command.program.c_str(), setup.actions(), setup.attributes(),
@@ -55,7 +57,7 @@ std::optional<int> Collect(pid_t pid, int ours, Steady::time_point until, std::s
   for (std::optional<int> ended; Steady::now() < until;) {
     pollfd wait{ours, POLLIN, 0};
     ::poll(&wait, 1, ended ? 0 : kStep);
-    const auto got = ::recv(ours, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    const auto got = ::read(ours, buffer.data(), buffer.size());
     if (got > 0) {
       output.append(buffer.data(), std::min(static_cast<std::size_t>(got), kMostOutput - output.size()));
       continue;
@@ -70,23 +72,35 @@ std::optional<int> Collect(pid_t pid, int ours, Steady::time_point until, std::s
   return std::nullopt;
 }
 
+// Above the numbers that the child takes.
+Result<Fd> Above(int fd) {
+  Fd high(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  ::close(fd);
+  if (!high.ok()) return FailSystem(errno, "duplicating a descriptor");
+  return high;
+}
+
 }  // namespace
 
 Result<Finished> RunCommand(const Command& command) {
-  std::array<int, 2> pair{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
+  // A socket for the input, which a program that does not read it cannot end us by; a pipe for the output,
+  // since programs of Slurm keep their errors from a socket.
+  std::array<int, 2> input{}, output{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input.data()) != 0)
     return FailSystem(errno, "making a socket");
-  const Fd ours(pair[0]);
-  // Above the numbers that the child takes.
-  Fd theirs(::fcntl(pair[1], F_DUPFD_CLOEXEC, 3));
-  ::close(pair[1]);
-  if (!theirs.ok()) return FailSystem(errno, "duplicating a descriptor");
-  GPUMAN_ASSIGN(const pid_t pid, Spawn(command, theirs.get()));
-  theirs.Close();
-  (void)::send(ours.get(), command.input.data(), command.input.size(), MSG_NOSIGNAL);
-  ::shutdown(ours.get(), SHUT_WR);
+  const Fd to(input[0]);
+  GPUMAN_ASSIGN(Fd their_input, Above(input[1]));
+  if (::pipe2(output.data(), O_CLOEXEC) != 0) return FailSystem(errno, "making a pipe");
+  const Fd from(output[0]);
+  GPUMAN_ASSIGN(Fd their_output, Above(output[1]));
+  ::fcntl(from.get(), F_SETFL, O_NONBLOCK);
+  GPUMAN_ASSIGN(const pid_t pid, Spawn(command, their_input.get(), their_output.get()));
+  their_input.Close();
+  their_output.Close();
+  (void)::send(to.get(), command.input.data(), command.input.size(), MSG_NOSIGNAL);
+  ::shutdown(to.get(), SHUT_WR);
   Finished finished;
-  const auto status = Collect(pid, ours.get(), Steady::now() + command.limit, finished.output);
+  const auto status = Collect(pid, from.get(), Steady::now() + command.limit, finished.output);
   if (!status) {
     ::kill(pid, SIGKILL);
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {

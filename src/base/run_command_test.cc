@@ -21,6 +21,11 @@ TEST(RunCommand, GetsItsInputAndGivesItsOutputAndStatus) {
   EXPECT_EQ(done->output, "ping\nhello\noops\n");
 }
 
+// Slurm's programs keep their errors from a socket.
+TEST(RunCommand, SaysWhatItSaysIntoAPipe) {
+  EXPECT_EQ(RunCommand({"/bin/sh", {"-c", "[ -p /dev/stdout ] && [ -p /dev/stderr ]"}})->status, 0);
+}
+
 TEST(RunCommand, ThatReadsNothingIsNoTrouble) {
   EXPECT_EQ(RunCommand({"/bin/true", {}, {}, std::string(100'000, 'x')})->status, 0);
 }

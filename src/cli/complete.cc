@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/slurm/record.h"
 
 namespace gpuman::cli {
 namespace {
@@ -118,11 +119,14 @@ int PrintCandidates(const CLI::App& root, Session& session, const std::vector<st
   };
   Names names;
   names.jobs = [&] {
-    return ask([](const api::Client& daemon, std::vector<Candidate>& found) {
+    auto jobs = ask([](const api::Client& daemon, std::vector<Candidate>& found) {
       if (const auto status = daemon.Jobs(/*all=*/false))
         for (const auto& job : status->jobs)
           found.push_back({job.tag, fmt::format("job {}, {}", job.id, api::ToString(job.state))});
     });
+    for (const auto& job : slurm::Record::OfUser(session.environment()).Jobs())
+      if (!job.ended) jobs.push_back({fmt::format("slurm-{}", job.id), job.name});
+    return jobs;
   };
   names.gpus = [&] {
     return ask([](const api::Client& daemon, std::vector<Candidate>& found) {

@@ -10,6 +10,7 @@
 #include "api/queue_json.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
+#include "cli/slurm/actions.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -20,8 +21,35 @@ struct CancelSettings {
   bool dry_run = false, kill = false;
 };
 
+// Jobs of Slurm; what became of them goes behind `list` in JSON mode. The gravest exit status.
+int CancelInSlurm(Session& session, const std::vector<slurm::JobName>& names, bool dry_run, api::Json& list) {
+  if (names.empty()) return kExitDone;
+  int status = kExitDone;
+  for (const auto& [name, job, error] : slurm::Cancel(slurm::Engine(session), names, dry_run)) {
+    const auto id = slurm::ToString(name);
+    api::Json one = {{"job", id}, {"id", id}};
+    if (error) {
+      session.PrintError(*error);
+      status = std::max(status, ExitStatusOf(error->code));
+      one["state"] = nullptr;
+      one["error"] = error->message;
+      one["error_code"] = std::string(base::ToString(error->code));
+    } else if (dry_run) {
+      one["state"] = std::string(api::ToString(*job->state));
+      one["would_cancel"] = true;
+      if (!session.json) session.Print(fmt::format("{}\t{}\tok\n", id, GflowState(*job->state)));
+    } else {
+      one["state"] = "cancelled";
+      if (!session.json) session.Print(fmt::format("Job {} cancelled.\n", id));
+    }
+    list.push_back(std::move(one));
+  }
+  return status;
+}
+
 // What a cancellation would do, in gflow's lines: the jobs, and those that wait for them.
-Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std::vector<std::string>& refs) {
+Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std::vector<std::string>& refs,
+                          const api::Json& in_slurm) {
   api::QueueFilter filter;
   filter.jobs = refs;
   filter.states = {"all"};
@@ -42,6 +70,7 @@ Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std
       if (ids.contains(dependency.job))
         text += fmt::format("{}\t{}\tblocked\t{}\n", job.id, GflowState(job.state), dependency.job);
   }
+  would.insert(would.end(), in_slurm.begin(), in_slurm.end());
   if (session.json)
     session.PrintJson({{"jobs", std::move(would)}});
   else
@@ -50,11 +79,19 @@ Result<int> PreviewCancel(Session& session, const api::Client& daemon, const std
 }
 
 Result<int> Cancel(Session& session, const CancelSettings& s, const std::vector<std::string>& words) {
-  GPUMAN_ASSIGN(const auto refs, JobsOf(words));
+  GPUMAN_ASSIGN(auto refs, JobsOf(words));
+  api::Json in_slurm = api::Json::array();
+  int status = CancelInSlurm(session, slurm::TakeJobs(refs), s.dry_run, in_slurm);
+  if (refs.empty()) {
+    if (session.json) session.PrintJson({{"jobs", std::move(in_slurm)}});
+    return status;
+  }
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  if (s.dry_run) return PreviewCancel(session, daemon, refs);
+  if (s.dry_run) {
+    GPUMAN_ASSIGN(const int here, PreviewCancel(session, daemon, refs, in_slurm));
+    return std::max(status, here);
+  }
   GPUMAN_ASSIGN(const auto answer, api::CancelJobs(daemon, {refs}));
-  int status = kExitDone;
   std::map<std::string, std::set<std::int64_t>> tasks;  // cancelled under one name: an array's
   for (const auto& job : answer.jobs)
     if (job.state) tasks[job.job].insert(job.id);
@@ -74,7 +111,11 @@ Result<int> Cancel(Session& session, const CancelSettings& s, const std::vector<
     session.PrintError(error);
     status = std::max(status, ExitStatusOf(code));
   }
-  if (session.json) session.PrintJson(api::ToJson(answer));
+  if (session.json) {
+    api::Json json = api::ToJson(answer);
+    json["jobs"].insert(json["jobs"].end(), in_slurm.begin(), in_slurm.end());
+    session.PrintJson(json);
+  }
   return status;
 }
 

@@ -13,6 +13,7 @@
 #include "cli/queue/submit.h"
 #include "cli/queue/update.h"
 #include "cli/queue/values.h"
+#include "cli/slurm/actions.h"
 #include "cli/views.h"
 #include "cli/wait.h"
 
@@ -24,19 +25,25 @@ using base::Result;
 using base::SystemClock;
 using JobWords = std::vector<std::string>;
 
-// Asks about each job, goes on after an error, and ends with the gravest.
-template <typename Ask>
-Result<int> ForEach(Session& session, const JobWords& words, Ask ask) {
+// Asks about each job, goes on after an error, and ends with the gravest. The daemon is not needed for jobs
+// of Slurm.
+template <typename Ask, typename AskSlurm>
+Result<int> ForEach(Session& session, const JobWords& words, Ask ask, AskSlurm ask_slurm) {
   GPUMAN_ASSIGN(const auto refs, JobsOf(words));
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  const slurm::Engine engine(session);
+  std::optional<api::Client> daemon;
   int status = kExitDone;
   for (const auto& ref : refs) {
-    const Result<int> one = ask(daemon, ref);
+    const auto in_slurm = slurm::JobNameFromString(ref);
+    if (!in_slurm && !daemon) {
+      GPUMAN_ASSIGN(daemon, session.Daemon());
+    }
+    const Result<int> one = in_slurm ? ask_slurm(engine, *in_slurm) : ask(*daemon, ref);
     if (one) {
       status = std::max(status, *one);
       continue;
     }
-    const auto error = WithNearestTag(daemon, ref, one.error());
+    const auto error = in_slurm ? one.error() : WithNearestTag(*daemon, ref, one.error());
     if (refs.size() == 1) return base::Fail(error);
     session.PrintError(error);
     status = std::max(status, ExitStatusOf(error.code));
@@ -71,7 +78,10 @@ Result<int> PrintJob(Session& session, std::string_view done, const Result<api::
 Result<int> Show(Session& session, const JobWords& words) {
   std::vector<api::GpuView> gpus;
   bool first = true;
-  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+  const auto show_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
+    return slurm::Show(session, engine, name, std::exchange(first, false));
+  };
+  const auto show = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(api::JobView job, daemon.Job(ref));
     GPUMAN_ASSIGN(const auto ids, IdsOf(daemon, ref, job));
     if (first && !session.json)
@@ -87,7 +97,8 @@ Result<int> Show(Session& session, const JobWords& words) {
       first = false;
     }
     return kExitDone;
-  });
+  };
+  return ForEach(session, words, show, show_in_slurm);
 }
 
 struct LogSettings {
@@ -140,7 +151,10 @@ void TellWhereElse(Session& session, const api::Client& daemon, const std::strin
 }
 
 Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
-  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+  const auto log_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
+    return slurm::Log(session, engine, name, {s.follow, s.first, s.last});
+  };
+  const auto log = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     api::LogOptions options;
     options.follow = s.follow;
     if (s.last) options.tail = static_cast<std::uint64_t>(*s.last);
@@ -150,18 +164,26 @@ Result<int> Log(Session& session, const LogSettings& s, const JobWords& words) {
     lines.Finish();
     TellWhereElse(session, daemon, ref);
     return kExitDone;
-  });
+  };
+  return ForEach(session, words, log, log_in_slurm);
 }
 
 Result<int> Attach(Session& session, const JobWords& words) {
-  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+  const auto attach_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
+    return slurm::Attach(session, engine, name);
+  };
+  const auto attach = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     return WaitForJob(session, daemon, job);
-  });
+  };
+  return ForEach(session, words, attach, attach_in_slurm);
 }
 
 Result<int> Wait(Session& session, const JobWords& words) {
-  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+  const auto wait_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
+    return slurm::Wait(session, engine, name);
+  };
+  const auto wait = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     auto named = daemon.Job(ref);
     while (!named) {
       GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, named.error(), {}));
@@ -176,32 +198,45 @@ Result<int> Wait(Session& session, const JobWords& words) {
       status = std::max(status, ExitStatusOfJob(job));
     }
     return status;
-  });
+  };
+  return ForEach(session, words, wait, wait_in_slurm);
 }
 
 Result<int> Release(Session& session, const std::optional<base::WallTime>& at, const JobWords& words) {
-  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+  const auto release_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
+    const auto now = SystemClock().Wall();
+    return slurm::Release(session, engine, name, at ? std::optional<base::Millis>(*at - now) : std::nullopt);
+  };
+  const auto release = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     if (at) {
       api::JobUpdate update;
       update.queue.emplace().begin = at;
       GPUMAN_TRY(api::UpdateJob(daemon, ref, update));
     }
     return PrintJob(session, "", api::ReleaseJob(daemon, ref));
-  });
+  };
+  return ForEach(session, words, release, release_in_slurm);
 }
 
 Result<int> Update(Session& session, const UpdateSettings& s, const JobWords& words) {
   if (s.Empty())
     return base::Fail(ErrorCode::kInvalidArgument, "there is nothing to change",
                       fmt::format("gpuman job update {} --gpus 2 --time 4h", words.front()));
-  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+  const auto in_slurm = [](const slurm::Engine&, const slurm::JobName& name) {
+    return slurm::Refuse(name, "job update", "scontrol update JobId=" + slurm::InSlurm(name) + " …");
+  };
+  const auto update = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     return PrintJob(session, "updated: ", api::UpdateJob(daemon, ref, UpdateOf(s, job)));
-  });
+  };
+  return ForEach(session, words, update, in_slurm);
 }
 
 Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, const JobWords& words) {
-  return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
+  const auto in_slurm = [](const slurm::Engine&, const slurm::JobName& name) {
+    return slurm::Refuse(name, "job redo", "submit it again, or scontrol requeue " + slurm::InSlurm(name));
+  };
+  const auto redo = [&](const api::Client& daemon, const std::string& ref) -> Result<int> {
     GPUMAN_ASSIGN(const api::JobView job, daemon.Job(ref));
     GPUMAN_ASSIGN(const auto answer, api::RedoJob(daemon, ref, {UpdateOf(s, job), s.cascade}));
     if (session.json)
@@ -213,7 +248,8 @@ Result<int> Redo(Session& session, Flavour flavour, const UpdateSettings& s, con
     else
       session.Print(RenderSubmitted({}, answer, {}, SystemClock().Wall()));
     return kExitDone;
-  });
+  };
+  return ForEach(session, words, redo, in_slurm);
 }
 
 Command LogCommand(Flavour flavour) {
@@ -281,9 +317,14 @@ std::vector<Command> JobCommands(Flavour flavour) {
   const bool gflow = flavour == Flavour::kGflow;
   const std::string program = gflow ? "gjob" : "gpuman job";
   const auto hold = [](Session& session, const JobWords& words) {
-    return ForEach(session, words, [&](const api::Client& daemon, const std::string& ref) {
-      return PrintJob(session, "", api::HoldJob(daemon, ref));
-    });
+    return ForEach(
+        session, words,
+        [&](const api::Client& daemon, const std::string& ref) {
+          return PrintJob(session, "", api::HoldJob(daemon, ref));
+        },
+        [&](const slurm::Engine& engine, const slurm::JobName& name) {
+          return slurm::Hold(session, engine, name);
+        });
   };
   std::vector<Command> commands{
       {"show", "Show everything known of jobs", program + " show 7", "JOB", 1, kAnyNumber, {}, Show},

@@ -14,6 +14,7 @@
 #include "cli/queue/commands.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/values.h"
+#include "cli/slurm/list.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -106,12 +107,29 @@ api::Json GflowJson(const std::vector<Listed>& jobs, base::WallTime now) {
   return whole;
 }
 
+// Without a daemon, as on a login node: what is in Slurm.
+Result<> PrintSlurmAlone(Session& session, const ListSettings& s) {
+  const auto jobs = slurm::List(session, FilterOf(s)).value_or(std::vector<slurm::JobLine>());
+  if (session.json || s.output == "json")
+    session.PrintJson({{"jobs", api::Json::array()}, {"slurm", slurm::ListJson(jobs)}});
+  else if (jobs.empty())
+    session.Print("No jobs.\n");
+  else
+    slurm::PrintList(session, jobs, /*apart=*/false);
+  return {};
+}
+
 Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettings& s) {
   const auto now = SystemClock().Wall();
   const bool json = session.json || s.output == "json";
   if (json && s.flavour == Flavour::kGpuman) {
     GPUMAN_ASSIGN(auto text, api::ListQueueJson(daemon, FilterOf(s)));
     while (text.ends_with('\n')) text.pop_back();
+    if (const auto in_slurm = slurm::List(session, FilterOf(s))) {
+      GPUMAN_ASSIGN(api::Json whole, api::ParseJson(text));
+      whole["slurm"] = slurm::ListJson(*in_slurm);
+      text = api::Dump(whole);
+    }
     session.Print(text + "\n");
     return {};
   }
@@ -126,14 +144,28 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
     session.Print("No jobs.\n");
   else
     session.Print(RenderTable(jobs, s.form, session.look(), now));
+  if (!json && s.output == "table")
+    slurm::PrintList(session, slurm::List(session, FilterOf(s)).value_or(std::vector<slurm::JobLine>()),
+                     /*apart=*/true);
   return {};
 }
 
+// None where jobs go to Slurm and no daemon runs here: none is started to say that it has no jobs.
+Result<std::optional<api::Client>> DaemonFor(Session& session) {
+  if (slurm::ServesAlone(session)) {
+    auto running = session.RunningDaemon();
+    if (running) return std::optional(std::move(*running));
+    if (running.error().code == ErrorCode::kUnavailable) return std::optional<api::Client>();
+  }
+  GPUMAN_ASSIGN(auto daemon, session.Daemon());
+  return std::optional(std::move(daemon));
+}
+
 Result<int> List(Session& session, const ListSettings& s) {
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto daemon, DaemonFor(session));
   for (;;) {
     if (s.watch && session.look().terminal) session.Print("\033[H\033[2J");
-    GPUMAN_TRY(PrintOnce(session, daemon, s));
+    GPUMAN_TRY(daemon ? PrintOnce(session, *daemon, s) : PrintSlurmAlone(session, s));
     session.Flush();
     if (!s.watch) return kExitDone;
     std::this_thread::sleep_for(s.interval);

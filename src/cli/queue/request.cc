@@ -151,6 +151,16 @@ Result<> RequireUtf8(const api::Submission& job) {
   return {};
 }
 
+// Where the jobs go is one for all of them.
+Result<> TakeDestination(MadeSubmission& made, const SubmitSettings& settings) {
+  made.to_slurm = settings.to == "slurm";
+  made.slurm_options = settings.slurm_options;
+  if (!made.to_slurm && !made.slurm_options.empty())
+    return base::Fail(ErrorCode::kInvalidArgument, "--slurm-option: the job does not go to Slurm",
+                      "write --to slurm with it");
+  return {};
+}
+
 // A command that cannot be executed now will hardly be later; sooner and plainer than the job's failure says
 // it.
 Result<> CheckPrograms(const MadeSubmission& made) {
@@ -218,9 +228,9 @@ void NameTaskAsGflow(api::Submission& job) {
   constexpr std::string_view kName = "$GFLOW_ARRAY_TASK_ID";
   const std::string line = "export GFLOW_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"";
   if (job.script) {
-    const bool marked = job.script->starts_with("#!");
-    const auto end = marked ? job.script->find('\n') : std::string::npos;
-    job.script->insert(end == std::string::npos ? (marked ? job.script->size() : 0) : end + 1, line + "\n");
+    const auto at = FirstCommand(*job.script);
+    const bool needs_end = at == job.script->size() && !job.script->ends_with('\n');
+    job.script->insert(at, (needs_end ? "\n" : "") + line + "\n");
     return;
   }
   std::string text = line + "; exec";
@@ -278,7 +288,14 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
                   piped ? ReadStandardInput(place, "--jobs -: standard input is a terminal", typed.flavour)
                         : ReadText(*settings.jobs_file, "--jobs"));
     GPUMAN_ASSIGN(auto jobs, ReadJobs(text, name, typed, place.now));
-    for (auto& job : jobs) GPUMAN_TRY(AddJobs(made, std::move(job), place, whole, settings.export_parts));
+    for (auto& job : jobs) {
+      const bool own = job.to != settings.to || job.slurm_options != settings.slurm_options;
+      if (own && !job.origin.empty())
+        return base::Fail(ErrorCode::kInvalidArgument,
+                          fmt::format("{}: --to and --slurm-option are for the command line", job.origin));
+      GPUMAN_TRY(AddJobs(made, std::move(job), place, whole, settings.export_parts));
+    }
+    GPUMAN_TRY(TakeDestination(made, settings));
   } else {
     GPUMAN_ASSIGN(const auto script, FindScript(typed, place, settings));
     if (script) {
@@ -300,6 +317,8 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
       settings = std::move(both);
     }
     GPUMAN_TRY(TakeCommand(settings, typed, script));
+    GPUMAN_TRY(TakeDestination(made, settings));
+    if (script && !typed.words.empty() && typed.words.front() != "-") made.script_name = script->name;
     const auto parts = settings.export_parts;
     GPUMAN_TRY(AddJobs(made, std::move(settings), place, whole, parts));
   }
@@ -308,7 +327,7 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
     if (auto checked = api::Check(job); !checked)
       return base::Fail(WithOptionNames(std::move(checked.error()), typed.flavour));
   }
-  GPUMAN_TRY(CheckPrograms(made));
+  if (!made.to_slurm) GPUMAN_TRY(CheckPrograms(made));  // its nodes have programs of their own
   if (typed.flavour == Flavour::kGflow)
     for (auto& job : made.request.jobs) NameTaskAsGflow(job);
   return made;

@@ -32,7 +32,10 @@ struct Place {
 struct MadeSubmission {
   api::SubmitRequest request;
   bool wait = false;
-  std::vector<std::string> left_out;  // variables that are not UTF-8
+  bool to_slurm = false;                   // --to slurm
+  std::vector<std::string> slurm_options;  // of sbatch
+  std::string script_name;                 // of a script that has a file
+  std::vector<std::string> left_out;       // variables that are not UTF-8
   std::vector<std::string> notes;
   std::vector<std::string> origins;  // of each job: "list.txt:7"; empty where nothing tells more than the job
 };

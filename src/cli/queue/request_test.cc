@@ -283,7 +283,8 @@ TEST_F(Request, TellsGflowsTasksTheirIndexUnderItsName) {
   Write("a.sh", "#!/bin/bash\n# GFLOW --array=1-3\necho\n");
   const auto script = Make({"--array=1-3"}, {"a.sh"}, std::nullopt, Flavour::kGflow);
   ASSERT_TRUE(script) << script.error().message;
-  EXPECT_THAT(*script->request.jobs[0].script, HasSubstr("#!/bin/bash\nexport GFLOW_ARRAY_TASK_ID="));
+  EXPECT_THAT(*script->request.jobs[0].script,
+              HasSubstr("#!/bin/bash\n# GFLOW --array=1-3\nexport GFLOW_ARRAY_TASK_ID="));
 }
 
 }  // namespace

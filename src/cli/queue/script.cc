@@ -104,6 +104,16 @@ base::Result<> ApplyDirectives(const Directives& directives, std::string_view na
   return {};
 }
 
+std::size_t FirstCommand(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    const auto line = Trim(text.substr(at, end - at));
+    if (!line.empty() && !line.starts_with('#')) return at;
+    at = std::min(end + 1, text.size());
+  }
+  return text.size();
+}
+
 bool IsShellScript(std::string_view text) {
   if (!text.starts_with("#!")) return text.find('\0') == std::string_view::npos;
   constexpr std::array<std::string_view, 7> kShells{"sh", "bash", "dash", "ash", "ksh", "zsh", "fish"};

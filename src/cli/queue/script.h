@@ -46,6 +46,9 @@ struct Word {
 // The word at or behind `at`; nullopt at the end of the line or where a comment begins.
 base::Result<std::optional<Word>> NextWord(std::string_view line, std::size_t at);
 
+// Where the first command stands, behind comments and blank lines; the end of a text without one.
+std::size_t FirstCommand(std::string_view text);
+
 // Whether a text is a program for a shell: its first line names one, or none.
 bool IsShellScript(std::string_view text);
 

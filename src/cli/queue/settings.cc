@@ -108,6 +108,15 @@ Take Warn(SubmitSettings& s) {
   };
 }
 
+Take Destination(SubmitSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    if (text != "here" && text != "slurm")
+      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no queue", text), "here or slurm");
+    s.to = text;
+    return {};
+  };
+}
+
 Take ExitCodes(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     GPUMAN_ASSIGN(const auto parts, SplitList(text));
@@ -197,6 +206,9 @@ void AddCommon(Options& table, SubmitSettings& s, base::WallTime now) {
         Whole(s, "notify-url", job.notify.webhooks)},
        {"--notify-on", "WORDS", "started,finished,failed,timeout,cancelled,killed,suspended,requeued or all",
         NotifyOn(s)},
+       {"--to", "here|slurm", "Which queue: this machine's, or Slurm's by sbatch", Destination(s)},
+       {"--slurm-option", "OPTION", "One of sbatch's own: partition=gpu; repeat for more",
+        Whole(s, "slurm-option", s.slurm_options)},
        {"--dry-run", "", "Say what would happen and when; queue nothing", Flag(s.dry_run)}});
 }
 

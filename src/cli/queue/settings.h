@@ -30,6 +30,8 @@ struct SubmitSettings {
   std::vector<std::string> export_parts{"all"};  // "all", "none", NAME, NAME=VALUE
   std::optional<std::string> command;            // --command
   std::optional<std::string> jobs_file;          // --jobs
+  std::string to = "here";                       // "here", "slurm"
+  std::vector<std::string> slurm_options;        // of sbatch: "partition=gpu"
   bool wait = false;
   bool dry_run = false;
   std::string origin;  // the line of a file that it came from: "list.txt:7"

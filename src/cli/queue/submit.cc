@@ -12,6 +12,7 @@
 #include "cli/queue/terminal.h"
 #include "cli/queue/when.h"
 #include "cli/queue/wording.h"
+#include "cli/slurm/submit.h"
 #include "cli/wait.h"
 
 namespace gpuman::cli::queue {
@@ -150,6 +151,7 @@ Result<int> Submit(Session& session, const Typed& typed) {
   GPUMAN_ASSIGN(const Place place, PlaceOfThisProcess());
   GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, place));
   TellNotes(session, made);
+  if (made.to_slurm) return slurm::Submit(session, made, typed.flavour);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(daemon, made, typed.flavour));
   if (made.wait) return WaitForAll(session, daemon, answer);
@@ -161,6 +163,7 @@ Result<int> SubmitAsGflow(Session& session, const Typed& typed) {
   GPUMAN_ASSIGN(const Place place, PlaceOfThisProcess());
   GPUMAN_ASSIGN(const MadeSubmission made, MakeSubmission(typed, place));
   TellNotes(session, made);
+  if (made.to_slurm) return slurm::Submit(session, made, typed.flavour);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto answer, Send(daemon, made, typed.flavour));
   if (made.request.dry_run) {

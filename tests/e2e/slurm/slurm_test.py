@@ -15,6 +15,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from cluster import PATIENCE, Cluster, program, until  # noqa: E402
+from submit_test import SubmitTest  # noqa: E402,F401
 
 OUT_OF_MEMORY = 3  # gpuman-load's exit status
 GIB = 1 << 30

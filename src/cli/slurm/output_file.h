@@ -1,0 +1,31 @@
+// The file that a job writes, as it grows. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace gpuman::cli::slurm {
+
+class OutputFile {
+ public:
+  explicit OutputFile(std::string path) : path_(std::move(path)) {}
+
+  // What was written since the last call; nothing while there is no file. One that became shorter is read
+  // from its beginning: the job was started anew. `take` says whether to go on.
+  using Take = std::function<bool(std::string_view piece)>;
+  base::Result<> Read(const Take& take);
+  // The next Read begins with the last `lines` lines.
+  base::Result<> SkipTo(std::uint64_t lines);
+  bool exists() const;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::uint64_t at_ = 0;
+};
+
+}  // namespace gpuman::cli::slurm

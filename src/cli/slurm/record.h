@@ -1,0 +1,66 @@
+// What a user has submitted to Slurm: one line of JSON a job in slurm.jsonl of the user's state directory
+// ($XDG_STATE_HOME/gpuman). Slurm forgets a job soon after its end; the record has what was learnt of it.
+//
+// Several programs may write at once: each change holds a lock beside the file and replaces it whole. Not
+// thread-safe.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/types.h"
+#include "base/clock.h"
+#include "base/paths.h"
+#include "base/result.h"
+
+namespace gpuman::cli::slurm {
+
+struct Ended {
+  api::JobState state = api::JobState::kFinished;
+  bool known = false;  // false: Slurm no longer said how, `state` means nothing
+  std::optional<int> exit_code, signal;
+  std::optional<base::WallTime> at;
+};
+
+struct Submitted {
+  std::uint32_t id = 0;
+  std::string name;
+  std::optional<std::string> project;
+  base::WallTime submitted_at{};
+  bool array = false;
+  std::vector<std::string> command;  // empty: a script
+  std::string directory;
+  std::string output, errors;  // as Translated's
+  std::optional<Ended> ended;  // of an array: all of its tasks
+};
+
+// Oldest first; lines that are none are passed over.
+std::vector<Submitted> ReadRecord(std::string_view text);
+std::string WriteRecord(const std::vector<Submitted>& jobs);
+
+class Record {
+ public:
+  explicit Record(std::filesystem::path file) : file_(std::move(file)) {}
+  static Record OfUser(const base::EnvironmentLookup& environment);
+
+  // Empty where there is no file, or it cannot be read.
+  std::vector<Submitted> Jobs() const;
+  // The newest with this id.
+  std::optional<Submitted> Find(std::uint32_t id) const;
+  // Keeps the last kMost, those that have ended go first.
+  base::Result<> Add(const Submitted& job) const;
+  base::Result<> SetEnded(std::uint32_t id, const Ended& ended) const;
+
+  static constexpr std::size_t kMost = 1000;
+
+ private:
+  template <typename Change>
+  base::Result<> Write(Change change) const;
+
+  std::filesystem::path file_;
+};
+
+}  // namespace gpuman::cli::slurm

@@ -1,0 +1,51 @@
+// Jobs of Slurm as gpuman shows them: what Slurm says now, and what the user's record has. Pure; thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/json.h"
+#include "api/queue_client.h"
+#include "cli/slurm/jobs.h"
+#include "cli/slurm/record.h"
+#include "cli/text.h"
+
+namespace gpuman::cli::slurm {
+
+struct JobLine {
+  std::string id;  // "slurm-12_3"
+  std::string tag;
+  std::string user;
+  std::optional<std::string> project;
+  std::optional<api::JobState> state;  // nullopt: it has ended, and Slurm no longer says how
+  std::string state_word;              // Slurm's
+  std::string reason, reason_word;     // gpuman's word, and Slurm's
+  std::vector<std::string> command;
+  std::string directory, nodes, partition, gres, output;
+  std::optional<base::Millis> time_limit;
+  std::optional<base::WallTime> submitted_at, started_at, ended_at;
+  std::optional<int> exit_code, signal;
+};
+
+// At least one of the two is there.
+JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted>& kept);
+
+// Those that were submitted so, in their order, each with what Slurm has of it: its tasks, or nothing.
+std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector<Submitted>& kept);
+
+// As `gpuman queue` chooses: without states those that have not ended. `filter.jobs` may have others' ids.
+bool IsChosen(const JobLine& job, const api::QueueFilter& filter);
+
+// The worst of all tasks: 128+N for a signal; 1 where only the state tells, or nobody does.
+int ExitStatusOf(const Ended& ended);
+Ended EndOf(const SeenJob& job);
+// Of several that have ended.
+Ended WorstOf(const std::vector<SeenJob>& jobs);
+
+std::string Sentence(const JobLine& job);
+std::string RenderTable(const std::vector<JobLine>& jobs, const Look& look, base::WallTime now);
+std::string RenderJob(const JobLine& job, const Look& look);
+api::Json ToJson(const JobLine& job);
+
+}  // namespace gpuman::cli::slurm
