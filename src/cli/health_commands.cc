@@ -24,7 +24,8 @@ int StatusOf(const api::HealthReport& report, bool strict) {
   const bool bad = std::any_of(report.gpus.begin(), report.gpus.end(), [&](const api::GpuHealth& gpu) {
     return gpu.health.state == "unhealthy" || (strict && gpu.health.state != "healthy");
   });
-  return bad ? kExitFailed : kExitDone;
+  const bool unknown = strict && report.gpus.empty();
+  return bad || unknown ? kExitFailed : kExitDone;
 }
 
 void Show(Session& session, const api::HealthReport& report) {
@@ -47,6 +48,10 @@ base::Result<int> Health(Session& session, const HealthOptions& o) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto report, daemon.Health());
   Show(session, report);
+  if (report.gpus.empty()) {
+    GPUMAN_ASSIGN(const auto status, daemon.Status(false));
+    if (status.driver_error) session.Note(*status.driver_error);
+  }
   return StatusOf(report, o.strict);
 }
 

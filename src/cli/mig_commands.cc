@@ -75,6 +75,9 @@ base::Result<api::MigRequest> RequestOf(const MigOptions& o) {
       if (!o.gpus.empty()) devices.gpus = o.gpus;
     return request;
   }
+  if (!o.layout.empty())
+    return base::Fail(ErrorCode::kInvalidArgument,
+                      "--layout is the name of one in a file: --file is missing");
   if (o.instances.empty())
     return base::Fail(
         ErrorCode::kInvalidArgument, "no instances are given",
@@ -173,6 +176,7 @@ void AddLook(const Registry& registry, CLI::App* mig, const char* name, const ch
       name, summary, fmt::format("gpuman mig {} --gpu 0", name),
       [o, render](Session& session) { return Show(session, *o, render); }, mig);
   AddGpus(command, o);
+  command->add_option("gpus", o->gpus, "The same without --gpu")->type_name(kGpuValue);
 }
 
 }  // namespace
