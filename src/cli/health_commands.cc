@@ -48,7 +48,9 @@ base::Result<int> Health(Session& session, const HealthOptions& o) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto report, daemon.Health());
   Show(session, report);
-  if (report.gpus.empty()) {
+  const bool all_here = std::all_of(report.gpus.begin(), report.gpus.end(),
+                                    [](const api::GpuHealth& gpu) { return gpu.index.has_value(); });
+  if (report.gpus.empty() || !all_here) {
     GPUMAN_ASSIGN(const auto status, daemon.Status(false));
     if (status.driver_error) session.Note(*status.driver_error);
   }
@@ -78,7 +80,8 @@ void AddHealth(const Registry& registry) {
   auto* health =
       registry.Add("health", "Show what is wrong with the GPUs, and what to do about it",
                    "gpuman health || echo broken", [o](Session& session) { return Health(session, *o); });
-  health->add_flag("--strict", o->strict, "Exit with 1 for degraded and unknown GPUs as well");
+  health->add_flag("--strict", o->strict,
+                   "Exit with 1 for degraded and unknown GPUs as well, and where there is none");
   auto* acknowledge = registry.Add(
       "acknowledge", "Say that a fault is known: it stays listed, and its GPU gets jobs again",
       "gpuman health acknowledge 0 xid_74", [o](Session& session) { return Health(session, *o); }, health);
