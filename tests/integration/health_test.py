@@ -203,7 +203,7 @@ class MovingTest(HealthCase):
 
     def test_a_job_in_an_instance_stays_and_is_told_why(self):
         split = {"devices": [{"gpus": ["0"], "instances": ["1g.18gb"]}]}
-        whole = {"devices": [{"gpus": ["0"], "enabled": False}], "forget": True}
+        whole = {"devices": [{"gpus": ["0"], "enabled": False, "instances": []}], "forget": True}
         answer = self.request("POST", "/v1/mig/apply", split)
         self.assertEqual(answer.status, 200, answer.body)
         self.addCleanup(lambda: until("the GPU is whole again", lambda: self.request("POST", "/v1/mig/apply", whole).status == 200))

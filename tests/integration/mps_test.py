@@ -107,7 +107,7 @@ class MpsTest(MpsCase):
         gpu = self.gpu()
         self.assertEqual((gpu["memory"], gpu["threads"]), (512 << 20, 10))
         self.assertEqual(gpu["servers"][0]["memory"], 512 << 20)
-        self.assertEqual([(client["memory"], client["threads"]) for client in self.clients()], [(3 << 30, None)])
+        self.assertEqual([(client["memory"], client["threads"]) for client in self.clients()], [(3 << 30, 100)])
         late = self.start("late", f"exec {self.load('1GiB')}", gpus=["0"], mps=True)
         self.assertEqual(self.wait(late)["exit_code"], 3)
 
@@ -129,14 +129,14 @@ class MpsTest(MpsCase):
 
     def test_a_gpu_that_is_split_has_none_and_one_that_has_it_is_not_split(self):
         split = {"devices": [{"gpus": ["1"], "instances": ["1g.18gb"]}]}
-        whole = {"devices": [{"gpus": ["1"], "enabled": False}], "forget": True}
+        whole = {"devices": [{"gpus": ["1"], "enabled": False, "instances": []}], "forget": True}
         self.order("start", gpus=["1"])
         answer = self.request("POST", "/v1/mig/apply", split)
         self.assertEqual(answer.status, 409, answer.body)
         self.assertIn("MPS is on (gpuman mps stop --gpu 1)", answer.json()["error"]["message"])
         self.order("stop", gpus=["1"])
         self.assertEqual(self.request("POST", "/v1/mig/apply", split).status, 200)
-        self.addCleanup(self.request, "POST", "/v1/mig/apply", whole)
+        self.addCleanup(lambda: self.assertEqual(self.request("POST", "/v1/mig/apply", whole).status, 200))
         for gpus in (["1"], []):
             refused = self.order("start", 409, gpus=gpus)
             self.assertIn("GPU 1 is split into instances (MIG)", refused["message"])
@@ -144,7 +144,7 @@ class MpsTest(MpsCase):
         self.assertEqual([gpu["state"] for gpu in self.report()["gpus"]], ["off", "off"])
 
     def test_of_several_none_is_left_started_where_one_cannot_be(self):
-        pipe = self.m.dir / "theirs"
+        pipe = self.m.dir / "beside"
         pipe.mkdir()
         env = {**self.m.env, "CUDA_MPS_PIPE_DIRECTORY": str(pipe), "CUDA_VISIBLE_DEVICES": self.gpu(1)["uuid"]}
         theirs = subprocess.Popen([CONTROL, "-f"], env=env)
