@@ -323,7 +323,7 @@ TEST(Doctor, TheMachineAroundIsJudged) {
   facts.host.huge_pages = "never";
   EXPECT_FINDS(facts, "huge_pages", kNote, "off");
   facts.host.controllers = {"cpu"};
-  EXPECT_FINDS(facts, "cgroups", kNote, "controllers cpu");
+  EXPECT_FINDS(facts, "cgroups", kNote, "cgroup v2 lacks memory (it has the controllers cpu)");
   facts.host.cgroup2 = false;
   EXPECT_FINDS(facts, "cgroups", kWarning, "no cgroup v2");
   facts.host.state_free = base::MiB(10);
