@@ -18,7 +18,8 @@ static void Check(fields::Reading& r, const DeviceChange& change) {
 }
 static void Check(fields::Reading& r, const DeviceProfileChange& change) {
   if (change.duration && !change.name) r.Fail("for", "there is no profile that it could be for");
-  if (change.duration && change.duration->count() <= 0) r.Fail("for", "it is no time");
+  if (change.duration && change.duration->count() <= 0)
+    r.Fail("for", "a profile is put on for longer than no time");
 }
 
 #define GPUMAN_DEVICE_CODEC(T)                                 \

@@ -265,6 +265,12 @@ int HttpStatusOf(base::ErrorCode code) {
   return 500;
 }
 
+// A daemon that says what it could not reach, or had to wait for too long, can be reached itself.
+static base::ErrorCode Answered(base::ErrorCode code) {
+  const bool is_about_others = code == base::ErrorCode::kUnavailable || code == base::ErrorCode::kTimeout;
+  return is_about_others ? base::ErrorCode::kConflict : code;
+}
+
 base::Error ErrorOfAnswer(int http_status, std::string_view body) {
   const auto json = ParseJson(body);
   const auto text = [](const Json& object, const char* name) {
@@ -273,7 +279,8 @@ base::Error ErrorOfAnswer(int http_status, std::string_view body) {
   };
   if (json && json->is_object()) {
     if (const auto it = json->find("error"); it != json->end() && it->is_object())
-      return {base::ErrorCodeFromString(text(*it, "code")), text(*it, "message"), text(*it, "hint")};
+      return {Answered(base::ErrorCodeFromString(text(*it, "code"))), text(*it, "message"),
+              text(*it, "hint")};
   }
   using enum base::ErrorCode;
   for (const auto code : {kInvalidArgument, kPermissionDenied, kNotFound, kConflict, kUnsatisfiable,

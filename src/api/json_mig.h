@@ -38,6 +38,7 @@ void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v("slices", x.slices);
   v("uuid", x.uuid);
+  v("number", x.number);
 }
 
 template <typename V, typename T>

@@ -20,6 +20,7 @@ void Fields(V& v, T& x) {
   v("tag", x.tag);
   v("threads", x.threads);
   v("memory", x.memory);
+  v("limits_known", x.limits_known);
 }
 
 template <typename V, typename T>

@@ -321,6 +321,17 @@ TEST(ErrorJson, TravelsAndSurvivesForeignAnswers) {
   EXPECT_EQ(ErrorOfAnswer(418, "").code, base::ErrorCode::kInternal);
 }
 
+// Exit status 3 is for a daemon that cannot be reached, not for a GPU that is lost.
+TEST(ErrorJson, ADaemonThatAnswersIsNotUnreachable) {
+  for (const auto code : {base::ErrorCode::kUnavailable, base::ErrorCode::kTimeout}) {
+    const auto back =
+        ErrorOfAnswer(HttpStatusOf(code), Encode(base::Error{code, "GPU 1 is lost", "reset it"}));
+    EXPECT_EQ(back.code, base::ErrorCode::kConflict);
+    EXPECT_EQ(back.message, "GPU 1 is lost");
+  }
+  EXPECT_EQ(ErrorOfAnswer(503, "<html>").code, base::ErrorCode::kUnavailable) << "a proxy's";
+}
+
 TEST(Dump, ReplacesWhatIsNotUtf8) {
   ProcessView process;
   process.pid = 1;

@@ -30,7 +30,8 @@ struct MigProfileView {
 struct MigComputeView {
   unsigned id = 0;
   unsigned slices = 0;
-  std::optional<std::string> uuid;  // "MIG-…", for CUDA_VISIBLE_DEVICES
+  std::optional<std::string> uuid;    // "MIG-…", for CUDA_VISIBLE_DEVICES
+  std::optional<std::string> number;  // "0:1", as people name it; null: not known yet
 };
 
 struct MigInstanceView {

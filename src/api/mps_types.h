@@ -17,8 +17,9 @@ struct MpsProcess {
   std::optional<std::string> name;
   std::optional<std::int64_t> job;  // null: gpuman does not manage it
   std::optional<std::string> tag;
-  std::optional<double> threads;  // percent of the GPU's threads that it may use; null: no limit of its own
-  std::optional<base::Bytes> memory;  // that it may have; null: no limit of its own
+  std::optional<double> threads;      // percent of the GPU's threads that it may use; null: no limit
+  std::optional<base::Bytes> memory;  // that it may have; null: no limit
+  bool limits_known = true;           // false: it came before gpumand was started, under other limits perhaps
 };
 
 // One for each user, one user at a time.

@@ -83,9 +83,11 @@ std::string RenderDevices(const api::DeviceList& list, const Look& look) {
 std::string RenderDeviceReport(const api::DeviceReport& report, const Look& look) {
   std::string text;
   if (report.steps.empty()) text = "Everything is as it should be: nothing to change.\n";
-  for (const auto& step : report.steps)
-    text += fmt::format("{}GPU {}: {} {} -> {}\n", report.dry_run ? "would set " : "", step.index,
-                        Words(step.setting), step.from.value_or("n/a"), step.to);
+  for (const auto& step : report.steps) {
+    text += fmt::format("{}GPU {}: {} ", report.dry_run ? "would set " : "", step.index, Words(step.setting));
+    text += step.from == step.to ? fmt::format("{}, set again\n", step.to)
+                                 : fmt::format("{} -> {}\n", step.from.value_or("n/a"), step.to);
+  }
   for (const auto& note : report.notes) text += Paint(look, Color::kDim, "note: " + Printable(note)) + "\n";
   return text;
 }

@@ -84,6 +84,8 @@ TEST(DeviceViews, AReportHasALineForEachStep) {
   report.notes = {"ECC waits"};
   EXPECT_EQ(RenderDeviceReport(report, kPlain),
             "GPU 1: power 700W -> 250W\nGPU 1: graphics clocks n/a -> 1200,1200\nnote: ECC waits\n");
+  report.steps.push_back({1, "GPU-a", "graphics_clocks", "unlocked", "unlocked"});
+  EXPECT_THAT(RenderDeviceReport(report, kPlain), HasSubstr("graphics clocks unlocked, set again\n"));
   report.dry_run = true;
   EXPECT_THAT(RenderDeviceReport(report, kPlain), HasSubstr("would set GPU 1: power 700W -> 250W\n"));
 }

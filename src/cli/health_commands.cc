@@ -24,7 +24,8 @@ int StatusOf(const api::HealthReport& report, bool strict) {
   const bool bad = std::any_of(report.gpus.begin(), report.gpus.end(), [&](const api::GpuHealth& gpu) {
     return gpu.health.state == "unhealthy" || (strict && gpu.health.state != "healthy");
   });
-  return bad ? kExitFailed : kExitDone;
+  const bool unknown = strict && report.gpus.empty();
+  return bad || unknown ? kExitFailed : kExitDone;
 }
 
 void Show(Session& session, const api::HealthReport& report) {
@@ -47,6 +48,12 @@ base::Result<int> Health(Session& session, const HealthOptions& o) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto report, daemon.Health());
   Show(session, report);
+  const bool all_here = std::all_of(report.gpus.begin(), report.gpus.end(),
+                                    [](const api::GpuHealth& gpu) { return gpu.index.has_value(); });
+  if (report.gpus.empty() || !all_here) {
+    GPUMAN_ASSIGN(const auto status, daemon.Status(false));
+    if (status.driver_error) session.Note(*status.driver_error);
+  }
   return StatusOf(report, o.strict);
 }
 
@@ -73,7 +80,8 @@ void AddHealth(const Registry& registry) {
   auto* health =
       registry.Add("health", "Show what is wrong with the GPUs, and what to do about it",
                    "gpuman health || echo broken", [o](Session& session) { return Health(session, *o); });
-  health->add_flag("--strict", o->strict, "Exit with 1 for degraded and unknown GPUs as well");
+  health->add_flag("--strict", o->strict,
+                   "Exit with 1 for degraded and unknown GPUs as well, and where there is none");
   auto* acknowledge = registry.Add(
       "acknowledge", "Say that a fault is known: it stays listed, and its GPU gets jobs again",
       "gpuman health acknowledge 0 xid_74", [o](Session& session) { return Health(session, *o); }, health);

@@ -75,6 +75,9 @@ base::Result<api::MigRequest> RequestOf(const MigOptions& o) {
       if (!o.gpus.empty()) devices.gpus = o.gpus;
     return request;
   }
+  if (!o.layout.empty())
+    return base::Fail(ErrorCode::kInvalidArgument,
+                      "--layout is the name of one in a file: --file is missing");
   if (o.instances.empty())
     return base::Fail(
         ErrorCode::kInvalidArgument, "no instances are given",
@@ -108,7 +111,12 @@ base::Result<int> Clear(Session& session, const MigOptions& o) {
   api::MigDevices devices;
   devices.gpus = o.gpus;
   devices.enabled = !o.disable;
-  return Change(session, {{devices}, true}, o.dry_run);
+  GPUMAN_ASSIGN(const int status, Change(session, {{devices}, true}, o.dry_run));
+  if (status == kExitDone && !o.disable && !o.dry_run)
+    session.Note(
+        "where MIG mode is on it stays on: nothing runs on such a GPU before it has instances, or is made "
+        "whole by gpuman mig clear --disable");
+  return status;
 }
 
 base::Result<int> Export(Session& session, const MigOptions& o) {
@@ -173,6 +181,7 @@ void AddLook(const Registry& registry, CLI::App* mig, const char* name, const ch
       name, summary, fmt::format("gpuman mig {} --gpu 0", name),
       [o, render](Session& session) { return Show(session, *o, render); }, mig);
   AddGpus(command, o);
+  command->add_option("gpus", o->gpus, "The same without --gpu")->type_name(kGpuValue);
 }
 
 }  // namespace
@@ -187,8 +196,12 @@ void AddMig(const Registry& registry) {
   AddChange(registry, mig, false);
   const auto clear = std::make_shared<MigOptions>();
   auto* clearing = registry.Add(
-      "clear", "Remove all instances, and keep nothing up any more", "gpuman mig clear --gpu 0 --disable",
-      [clear](Session& session) { return Clear(session, *clear); }, mig);
+      "clear",
+      "Remove all instances, and keep nothing up any more. Without --disable nothing runs on the GPU until "
+      "it\n"
+      "has instances again",
+      "gpuman mig clear --gpu 0 --disable", [clear](Session& session) { return Clear(session, *clear); },
+      mig);
   AddGpus(clearing, clear);
   clearing->add_flag("--disable", clear->disable, "Turn MIG mode off as well: the GPU is a whole one again");
   clearing->add_flag("--dry-run", clear->dry_run, "Show the steps alone");

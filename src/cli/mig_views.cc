@@ -38,14 +38,15 @@ std::string LayoutOf(const std::vector<std::string>& layout, bool enabled) {
 
 void AddInstances(const api::MigGpu& gpu, Table& table) {
   for (const auto& instance : gpu.instances) {
-    const auto row = [&](const std::string& compute, const std::string& uuid) {
-      table.Add({std::to_string(gpu.index), instance.profile, std::to_string(instance.id),
+    const auto row = [&](const std::string& number, const std::string& compute, const std::string& uuid) {
+      table.Add({number, instance.profile, std::to_string(instance.id),
                  fmt::format("{}:{}", instance.start, instance.size), base::FormatBytes(instance.memory),
                  compute, std::to_string(instance.processes.size()), uuid});
     };
-    if (instance.compute.empty()) row("none", "");
+    const auto index = std::to_string(gpu.index);
+    if (instance.compute.empty()) row(index, "none", "");
     for (const auto& compute : instance.compute)
-      row(fmt::format("{}c", compute.slices), compute.uuid.value_or("n/a"));
+      row(compute.number.value_or(index), fmt::format("{}c", compute.slices), compute.uuid.value_or("n/a"));
   }
 }
 
@@ -113,13 +114,14 @@ std::string RenderMigChanges(const api::MigChanges& changes, bool is_plan) {
   std::string text;
   for (const auto& gpu : changes.gpus) {
     const bool nothing = gpu.steps.empty() && !gpu.error;
-    text += fmt::format("GPU {}: {}\n", gpu.index,
-                        gpu.error         ? "not done: " + *gpu.error
-                        : nothing         ? "it is so already"
-                        : is_plan         ? fmt::format("{} step(s)", gpu.steps.size())
-                        : gpu.needs_reset ? *gpu.needs_reset
-                        : gpu.done        ? "done"
-                                          : "not begun");
+    text +=
+        fmt::format("GPU {}: {}\n", gpu.index,
+                    gpu.error ? "not done: " + *gpu.error
+                    : nothing ? "it is so already"
+                    : is_plan ? (gpu.steps.size() == 1 ? "1 step" : fmt::format("{} steps", gpu.steps.size()))
+                    : gpu.needs_reset ? *gpu.needs_reset
+                    : gpu.done        ? "done"
+                                      : "not begun");
     if (is_plan || gpu.error)
       for (std::size_t i = 0; i < gpu.steps.size(); ++i)
         text += fmt::format("  {}. {}\n", i + 1, gpu.steps[i].text);

@@ -48,8 +48,10 @@ base::Result<int> Do(Session& session, const MpsOptions& o, Ask ask) {
   return kExitDone;
 }
 
-void AddGpuOption(CLI::App* command, MpsOptions& o) {
-  command->add_option("-g,--gpu", o.gpus, "This GPU, by index or UUID; repeat for more (default: all)")
+void AddGpuOption(CLI::App* command, MpsOptions& o, std::string_view usual) {
+  command
+      ->add_option("-g,--gpu", o.gpus,
+                   fmt::format("This GPU, by index or UUID; repeat for more (default: {})", usual))
       ->type_name(kGpuValue)
       ->delimiter(',')
       ->expected(1)
@@ -95,17 +97,17 @@ void AddMps(const Registry& registry) {
           "Start MPS on GPUs. A fault of one client ends the others' work as well: for programs that trust "
           "one another. Undone by mps stop",
           "gpuman mps start --gpu 0 --threads 50% --memory 8GiB", &Start);
-  AddGpuOption(start, *o);
+  AddGpuOption(start, *o, "all");
   AddLimits(start, *o);
   auto* stop =
       add("stop", "Stop MPS on GPUs; refused while it has clients", "gpuman mps stop --gpu 0", &Stop);
-  AddGpuOption(stop, *o);
+  AddGpuOption(stop, *o, "where it runs");
   stop->add_flag("--force", o->force, "Take its clients off the GPU: their work there is lost");
   add("status", "Show servers, their clients, and who uses a GPU beside its server", "gpuman mps status",
       &Show);
   auto* limit = add("limit", "Change the limits of clients that come from now on",
                     "gpuman mps limit --gpu 0 --threads 25%", &Limit);
-  AddGpuOption(limit, *o);
+  AddGpuOption(limit, *o, "where it runs");
   AddLimits(limit, *o);
   auto* terminate =
       add("terminate", "Take one client off its server: its work on the GPU is lost, the others go on",

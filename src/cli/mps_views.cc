@@ -48,8 +48,8 @@ std::string Clients(const api::MpsReport& report, const Look& look) {
       for (const auto& client : server.clients)
         table.Add({NameOf(gpu), std::to_string(server.pid), std::to_string(client.pid),
                    client.user.value_or("n/a"), client.name.value_or("n/a"), JobOf(client),
-                   Threads(client.threads ? client.threads : server.threads),
-                   Memory(client.memory ? client.memory : server.memory)});
+                   client.limits_known ? Threads(client.threads) : "n/a",
+                   client.limits_known ? Memory(client.memory) : "n/a"});
     }
   return table.empty() ? "" : "\n" + table.Render(look);
 }

@@ -77,7 +77,9 @@ std::string Age(const api::JobView& job, base::WallTime now) {
 
 // The indices of a job's GPUs, or the beginning of the UUID of one that is not there any more.
 std::string GpusOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
-  if (job.gpus.empty() && job.queue) return "none";
+  // A job that waits has none yet; one that names none and runs has all, unless it came through the queue.
+  const bool waits = job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
+  if (job.gpus.empty() && (job.queue || waits)) return "none";
   const auto whole = static_cast<std::size_t>(
       std::count_if(gpus.begin(), gpus.end(), [](const auto& gpu) { return !gpu.mig && !gpu.split; }));
   if (job.gpus.empty() || (whole > 1 && job.gpus.size() == whole)) return "all";

@@ -113,6 +113,19 @@ TEST(RenderStatus, ColoursOnlyWhereAsked) {
   EXPECT_THAT(RenderStatus(status, kColors, At(0)), HasSubstr("\033[32mrunning\033[0m"));
 }
 
+TEST(RenderStatus, AJobThatWaitsHasNoGpu) {
+  for (const auto& [state, gpus] :
+       std::vector<std::pair<api::JobState, const char*>>{{api::JobState::kQueued, "none"},
+                                                          {api::JobState::kHeld, "none"},
+                                                          {api::JobState::kRunning, "all"}}) {
+    api::JobView job = Training();
+    job.gpus.clear();
+    job.state = state;
+    EXPECT_THAT(RenderStatus({{}, {job}, {}}, kPipe, At(3725)),
+                ::testing::ContainsRegex("lab1 +[a-z]+ +" + std::string(gpus)));
+  }
+}
+
 TEST(RenderStatus, SaysWhyThereIsNothingToShow) {
   EXPECT_EQ(RenderStatus({{}, {}, "libnvidia-ml.so.1 cannot be loaded"}, kPipe, At(0)),
             "No GPUs: libnvidia-ml.so.1 cannot be loaded\n\nNo jobs.\n");

@@ -17,7 +17,7 @@ void Show(Service& service, const http::ExchangePtr& exchange) {
   service.mig().Look(std::move(gpus), [&service, exchange](const std::vector<MigLook>& looks) {
     api::MigReport report;
     for (const auto& look : looks)
-      report.gpus.push_back(MigGpuOf(look, service.mig().WantedOf(look.gpu.uuid)));
+      report.gpus.push_back(MigGpuOf(look, service.mig().WantedOf(look.gpu.uuid), service.inventory()));
     SendJson(exchange, api::Encode(report));
   });
 }

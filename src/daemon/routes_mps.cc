@@ -20,14 +20,26 @@ void Show(Service& service, const ExchangePtr& exchange, const Notes& notes) {
   });
 }
 
-// One order for each GPU, one after the other; the first that is refused is the answer.
+// One order for each GPU, one after the other; the first that is refused is the answer, after what was done
+// before it is taken back. Without `undo` that stays.
 using OrderOne = std::function<void(const gpu::Gpu&, MpsManager::Done)>;
 struct Orders {
   std::vector<gpu::Gpu> gpus;
-  OrderOne order;
+  OrderOne order, undo;
   Notes notes;
   std::size_t next = 0;
 };
+
+void TakeBack(const ExchangePtr& exchange, const std::shared_ptr<Orders>& orders, base::Error error) {
+  if (orders->next == 0) return SendError(exchange, error);
+  const auto& gpu = orders->gpus[--orders->next];
+  orders->undo(gpu, [exchange, orders, index = gpu.index, error](const base::Result<Notes>& undone) mutable {
+    error.message += undone ? fmt::format("; GPU {}: stopped again", index)
+                            : fmt::format("; GPU {}: it runs, and could not be stopped again: {}", index,
+                                          undone.error().message);
+    TakeBack(exchange, orders, std::move(error));
+  });
+}
 
 void Work(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Orders>& orders) {
   if (orders->next == orders->gpus.size()) return Show(service, exchange, orders->notes);
@@ -35,8 +47,10 @@ void Work(Service& service, const ExchangePtr& exchange, const std::shared_ptr<O
   orders->order(gpu, [&service, exchange, orders](base::Result<Notes> done) {
     if (!done) {
       auto error = std::move(done.error());
-      if (orders->next > 1)
-        error.message += fmt::format("; it was done on {} of {} GPUs", orders->next - 1, orders->gpus.size());
+      --orders->next;
+      if (orders->undo) return TakeBack(exchange, orders, std::move(error));
+      if (orders->next > 0)
+        error.message += fmt::format("; it was done on {} of {} GPUs", orders->next, orders->gpus.size());
       return SendError(exchange, error);
     }
     for (auto& note : *done)
@@ -55,10 +69,20 @@ base::Result<std::vector<gpu::Gpu>> GpusFor(Service& service, const std::vector<
 
 // Shared by the orders of one request, which are carried out one after the other.
 void Order(Service& service, const ExchangePtr& exchange, const std::vector<std::string>& named,
-           OrderOne order) {
+           OrderOne order, OrderOne undo = {}) {
   auto gpus = GpusFor(service, named);
   if (!gpus) return SendError(exchange, gpus.error());
-  Work(service, exchange, std::make_shared<Orders>(Orders{std::move(*gpus), std::move(order), {}, 0}));
+  Work(service, exchange,
+       std::make_shared<Orders>(Orders{std::move(*gpus), std::move(order), std::move(undo), {}, 0}));
+}
+
+// None named: those where it runs.
+base::Result<std::vector<std::string>> Running(Service& service, std::vector<std::string> named) {
+  if (!named.empty()) return named;
+  for (const auto& gpu : service.whole_gpus().gpus)
+    if (service.mps().units().contains(gpu.uuid)) named.push_back(gpu.uuid);
+  if (named.empty()) return base::Fail(base::ErrorCode::kConflict, "no MPS of gpuman runs on any GPU");
+  return named;
 }
 
 base::Result<mps::Limits> LimitsOn(const gpu::Gpu& gpu, const api::MpsOrder& order) {
@@ -81,18 +105,27 @@ void Start(Service& service, const ExchangePtr& exchange) {
   const auto order = api::Decode<api::MpsOrder>(exchange->request().body);
   if (!order) return SendError(exchange, order.error());
   if (auto fine = CheckAll(service, *order); !fine) return SendError(exchange, fine.error());
-  Order(service, exchange, order->gpus,
-        [&service, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
-          service.mps().Start(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
-        });
+  for (const auto& gpu : GpusFor(service, order->gpus).value_or(std::vector<gpu::Gpu>{}))
+    if (auto may = service.mps().MayStart(gpu); !may) return SendError(exchange, may.error());
+  Order(
+      service, exchange, order->gpus,
+      [&service, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
+        service.mps().Start(gpu, LimitsOn(gpu, order).value_or(mps::Limits{}), std::move(done));
+      },
+      [&service](const gpu::Gpu& gpu, MpsManager::Done done) {
+        service.mps().Stop(gpu, false, std::move(done));
+      });
 }
 
 void Limit(Service& service, const ExchangePtr& exchange) {
-  const auto order = api::Decode<api::MpsOrder>(exchange->request().body);
+  auto order = api::Decode<api::MpsOrder>(exchange->request().body);
   if (!order) return SendError(exchange, order.error());
   if (!order->threads && !order->memory)
     return SendError(exchange, {base::ErrorCode::kInvalidArgument, "there is no limit to set",
                                 "give --threads 50% or --memory 8GiB"});
+  auto running = Running(service, std::move(order->gpus));
+  if (!running) return SendError(exchange, running.error());
+  order->gpus = std::move(*running);
   if (auto fine = CheckAll(service, *order); !fine) return SendError(exchange, fine.error());
   Order(service, exchange, order->gpus,
         [&service, order = *order](const gpu::Gpu& gpu, MpsManager::Done done) {
@@ -103,14 +136,9 @@ void Limit(Service& service, const ExchangePtr& exchange) {
 void Stop(Service& service, const ExchangePtr& exchange) {
   const auto order = api::Decode<api::MpsStop>(exchange->request().body);
   if (!order) return SendError(exchange, order.error());
-  auto named = order->gpus;
-  // All means those where it runs.
-  if (named.empty())
-    for (const auto& gpu : service.whole_gpus().gpus)
-      if (service.mps().units().contains(gpu.uuid)) named.push_back(gpu.uuid);
-  if (named.empty())
-    return SendError(exchange, {base::ErrorCode::kConflict, "no MPS of gpuman runs on any GPU", {}});
-  Order(service, exchange, named,
+  const auto named = Running(service, order->gpus);
+  if (!named) return SendError(exchange, named.error());
+  Order(service, exchange, *named,
         [&service, force = order->force](const gpu::Gpu& gpu, MpsManager::Done done) {
           service.mps().Stop(gpu, force, std::move(done));
         });

@@ -191,7 +191,7 @@ void Service::BeginSampling() {
       if (inventory.gpus.empty())
         spdlog::warn("no GPUs: {}", inventory.problem);
       else
-        spdlog::info("{} GPUs and instances, driver {}", inventory.gpus.size(), inventory.driver_version);
+        spdlog::info("{} GPUs and MIG instances, driver {}", inventory.gpus.size(), inventory.driver_version);
       whole_gpus_ = gpu::WithoutInstances(inventory);
       guard_->SetInventory(inventory);
       health_->OnInventory(whole_gpus_);

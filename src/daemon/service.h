@@ -247,7 +247,6 @@ class Service final : private jobs::SupervisorHost,
   void FollowJobProfiles();
   std::string CompanyOf(const jobs::Job& job, const std::vector<const jobs::Job*>& here,
                         const gpu::Gpu& gpu) const;
-  base::MonoTime SampledAt(const std::string& gpu) const;  // the latest sample
   void TellProfileNotGiven(base::JobId id, const std::string& why);
   void ShowProfileNotes(const jobs::Job& job, api::JobView& view) const;
   // service_metrics.cc

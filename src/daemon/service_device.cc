@@ -57,6 +57,11 @@ void Service::TellDeviceChange(const DeviceReport& report, const std::string& by
         fmt::format("{} {}", device::NameOf(step.setting), Format(step.setting, step.to)));
     index[gpu.uuid] = gpu.index;
   }
+  for (const auto& gpu : report.cleared) {
+    steps[gpu.uuid].push_back(
+        fmt::format("{} ECC error counters set to zero", report.lifetime ? "aggregate" : "volatile"));
+    index[gpu.uuid] = gpu.index;
+  }
   for (const auto& [uuid, texts] : steps)
     TellDevice("device_changed", uuid,
                fmt::format("GPU {}: {} (by {})", index.at(uuid), fmt::join(texts, ", "), by));
@@ -113,7 +118,8 @@ void Service::FollowJobProfiles() {
       }
       const auto other = CompanyOf(*job, here, gpu);
       // Whose a process is may come to light only after it was seen: one look is none.
-      const auto seen = SampledAt(gpu.uuid);
+      const auto* const status = guard_->Find(gpu.uuid);
+      const auto seen = status ? status->sample.taken_at : base::MonoTime{};
       const auto first = doubted_.contains(gpu.uuid) ? doubted_.at(gpu.uuid) : seen;
       if (!other.empty()) doubted[gpu.uuid] = first;
       const bool stays = devices_->ProfiledJob(gpu.uuid) == job->id.value && first == seen;
@@ -141,11 +147,6 @@ std::string Service::CompanyOf(const jobs::Job& job, const std::vector<const job
   for (const auto& process : status->processes)
     if (!process.job) return fmt::format("pid {} ({}) uses it too", process.id.pid, process.name);
   return {};
-}
-
-base::MonoTime Service::SampledAt(const std::string& gpu) const {
-  const auto* const status = guard_->Find(gpu);
-  return status ? status->sample.taken_at : base::MonoTime{};
 }
 
 void Service::TellProfileNotGiven(base::JobId id, const std::string& why) {

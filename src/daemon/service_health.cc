@@ -105,6 +105,12 @@ void Service::LeaveUnhealthy(const guard::GpuStatus& status, const std::string& 
       (void)supervisor_->Signal(id, SIGKILL);
       continue;
     }
+    if (status.gpu.split) {
+      supervisor_->Note(id,
+                        "it stays on the unhealthy GPU: a job in an instance (MIG) cannot be moved, as the "
+                        "driver's checkpoint does not know instances");
+      continue;
+    }
     const auto other = HealthyBeside(status.gpu);
     if (!other) {
       supervisor_->Note(id, "there is no other healthy GPU of its kind to go to");

@@ -34,9 +34,18 @@ MigHolders Service::MigHoldersNow() const {
   for (const auto* const job : supervisor_->Active()) {
     if (jobs::IsWaiting(*job) || jobs::IsEnded(*job)) continue;
     for (const auto& uuid : job->gpus) {
+      const auto* const status = guard_->Find(uuid);
       auto& who = holders[uuid];
-      who += fmt::format("{}job {} '{}'", who.empty() ? "" : ", ", job->id.value, job->tag);
+      who += fmt::format("{}job {} '{}' has GPU {}", who.empty() ? "" : ", ", job->id.value, job->tag,
+                         status ? gpu::NumberOf(status->gpu) : uuid);
     }
+  }
+  // Its daemon serves a whole GPU, and has nothing there before the first client comes.
+  for (const auto& [uuid, unit] : mps_->units()) {
+    const auto* const status = guard_->Find(uuid);
+    if (!status) continue;
+    auto& who = holders[uuid];
+    who += fmt::format("{}MPS is on (gpuman mps stop --gpu {})", who.empty() ? "" : ", ", status->gpu.index);
   }
   return holders;
 }

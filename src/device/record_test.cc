@@ -35,7 +35,7 @@ TEST(DeviceRecordTest, WhatThisVersionDidNotWriteIsCorrupt) {
   };
   for (const auto& wrong :
        {std::string(), std::string("[]"), std::string("{}"), with("\"v\":1", "\"v\":2"),
-        with("250.500W", "250.5kW"), with("\"power\"", "\"colour\""), with("\"job\":7", "\"job\":\"7\""),
+        with("250.5W", "250.5kW"), with("\"power\"", "\"colour\""), with("\"job\":7", "\"job\":\"7\""),
         with("\"owed\":{", "\"owed\":[{"), with("\"name\"", "\"mane\"")}) {
     const auto read = ParseRecord(wrong);
     ASSERT_FALSE(read) << wrong;

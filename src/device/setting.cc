@@ -28,7 +28,7 @@ constexpr base::Words<Setting, 6> kNames{{{Setting::kPersistence, "persistence m
                                           {Setting::kPower, "power limit"},
                                           {Setting::kMemoryClocks, "memory clocks"},
                                           {Setting::kGraphicsClocks, "graphics clocks"},
-                                          {Setting::kEcc, "ECC"}}};
+                                          {Setting::kEcc, "ECC mode"}}};
 
 constexpr base::Words<ComputeMode, 3> kModes{{{ComputeMode::kDefault, "default"},
                                               {ComputeMode::kProhibited, "prohibited"},
@@ -87,8 +87,7 @@ std::string Format(Setting setting, const Value& value) {
       return word.empty() ? fmt::format("mode {}", value.high) : std::string(word);
     }
     case Setting::kPower:
-      return value.high % 1000 == 0 ? fmt::format("{}W", value.high / 1000)
-                                    : fmt::format("{:.3f}W", value.high / 1000.0);
+      return fmt::format("{}W", value.high / 1000.0);
     case Setting::kMemoryClocks:
     case Setting::kGraphicsClocks:
       break;

@@ -124,10 +124,11 @@ base::Result<std::uint32_t> ResolveClock(Setting setting, const Amount& amount,
     return above == clocks.begin() ? clocks.front() : *std::prev(above);
   }
   if (std::binary_search(clocks.begin(), clocks.end(), number)) return number;
-  return Wrong(fmt::format("{} MHz is none of this GPU's {}{}, which are {} from {} to {} MHz{}", number,
-                           NameOf(setting),
-                           memory_mhz ? fmt::format(" with memory at {} MHz", *memory_mhz) : "",
-                           clocks.size(), clocks.front(), clocks.back(), Neighbours(clocks, number)));
+  return Wrong(fmt::format(
+      "{} MHz is none of this GPU's {}{}, which are {} from {} to {} MHz{}", number, NameOf(setting),
+      memory_mhz && setting == Setting::kGraphicsClocks ? fmt::format(" with memory at {} MHz", *memory_mhz)
+                                                        : "",
+      clocks.size(), clocks.front(), clocks.back(), Neighbours(clocks, number)));
 }
 
 base::Result<Value> ResolveClocks(const Wish& wish, const Reading& reading,

@@ -31,7 +31,7 @@ TEST(WishTest, IsAValueOnADeviceThatCanHaveIt) {
       {Setting::kComputeMode, "prohibited", "prohibited"},
       {Setting::kPower, "250W", "250W"},
       {Setting::kPower, "250", "250W"},
-      {Setting::kPower, "250.5", "250.500W"},
+      {Setting::kPower, "250.5", "250.5W"},
       {Setting::kPower, "min", "200W"},
       {Setting::kPower, "max", "700W"},
       {Setting::kPower, "default", "700W"},
@@ -66,6 +66,9 @@ TEST(WishTest, GraphicsClocksHaveToGoWithTheMemoryClock) {
   const auto refused = Resolve(*wish, H200(), 2201);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("with memory at 2201 MHz"));
+  const auto memory = Resolve(*ParseWish(Setting::kMemoryClocks, "1000"), H200(), 2201);
+  ASSERT_FALSE(memory);
+  EXPECT_THAT(memory.error().message, HasSubstr("none of this GPU's memory clocks, which are 2 from"));
 }
 
 TEST(WishTest, WhatTheDeviceHasNotIsNotSupported) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "doctor/gpu_checks.h"
 #include "driver/abi/nvml.h"
 
 namespace gpuman::doctor {
@@ -192,6 +193,25 @@ TEST(Doctor, WhatTheDaemonKeepsIsTold) {
   EXPECT_FINDS(facts, "settings", kNote, "graphics clocks are locked to 1200,1200 MHz: asked for");
   facts.daemon.kept = std::vector<Kept>{{0, "power", "250W", "asked for", "700W", true, false}};
   EXPECT_FINDS(facts, "settings", kWarning, "power: 250W is wanted (asked for), and it is 700W");
+  const struct {
+    Kept kept;
+    const char* remedy;
+  } table[] = {
+      {{0, "persistence", "on", "asked for", "off", true, false}, "gpuman device persistence on --gpu 0"},
+      {{0, "compute mode", "default", "asked for", "prohibited", true, false},
+       "gpuman device compute-mode default --gpu 0"},
+      {{1, "power", "250W", "asked for", "700W", true, false}, "gpuman device power set 250W --gpu 1"},
+      {{0, "memory clocks", "2201,2201", "asked for", {}, true, false},
+       "gpuman device clocks lock --memory 2201,2201 --gpu 0"},
+      {{0, "graphics clocks", "1200,1400", "asked for", {}, true, false},
+       "gpuman device clocks lock --graphics 1200,1400 --gpu 0"},
+      {{0, "ecc", "on", "asked for", "off", true, false}, "gpuman device ecc on --gpu 0"},
+      {{0, "power", "250W", "profile night", "700W", true, false}, "gpuman device show says more"},
+  };
+  for (const auto& row : table) {
+    facts.daemon.kept = std::vector<Kept>{row.kept};
+    EXPECT_TRUE(CheckSettings(facts).front().remedy.starts_with(row.remedy)) << row.remedy;
+  }
   facts.daemon.kept.reset();
   EXPECT_FINDS(facts, "settings", kUnknown, "n/a without the daemon");
 }
@@ -303,7 +323,7 @@ TEST(Doctor, TheMachineAroundIsJudged) {
   facts.host.huge_pages = "never";
   EXPECT_FINDS(facts, "huge_pages", kNote, "off");
   facts.host.controllers = {"cpu"};
-  EXPECT_FINDS(facts, "cgroups", kNote, "controllers cpu");
+  EXPECT_FINDS(facts, "cgroups", kNote, "cgroup v2 lacks memory (it has the controllers cpu)");
   facts.host.cgroup2 = false;
   EXPECT_FINDS(facts, "cgroups", kWarning, "no cgroup v2");
   facts.host.state_free = base::MiB(10);

@@ -240,6 +240,23 @@ auto AdderFor(Findings& findings, unsigned gpu) {
   };
 }
 
+// Says the wish again. One of a profile is left to the profile: said by hand it would go before it.
+std::string RemedyOfDrift(const Kept& kept) {
+  constexpr std::string_view kElse =
+      "gpuman device show says more; device.mend_drift = true sets such settings back";
+  if (kept.because != "asked for") return std::string(kElse);
+  const auto command = [&]() -> std::string {
+    if (kept.name == "persistence") return "persistence " + kept.wanted;
+    if (kept.name == "compute mode") return "compute-mode " + kept.wanted;
+    if (kept.name == "power") return "power set " + kept.wanted;
+    if (kept.name == "graphics clocks") return "clocks lock --graphics " + kept.wanted;
+    if (kept.name == "memory clocks") return "clocks lock --memory " + kept.wanted;
+    if (kept.name == "ecc") return "ecc " + kept.wanted;
+    return {};
+  }();
+  return command.empty() ? std::string(kElse) : fmt::format("gpuman device {} --gpu {}", command, kept.gpu);
+}
+
 }  // namespace
 
 Findings CheckSettings(const Facts& facts) {
@@ -251,7 +268,7 @@ Findings CheckSettings(const Facts& facts) {
       add(kWarning,
           fmt::format("{}: {} is wanted ({}), and it is {}", kept.name, kept.wanted, kept.because,
                       kept.now.value_or("something else")),
-          "gpuman device show says more; device.mend_drift = true sets such settings back");
+          RemedyOfDrift(kept));
     else if (kept.locked)
       add(kNote, fmt::format("{} are locked to {} MHz: {}", kept.name, kept.wanted, kept.because),
           fmt::format("gpuman device clocks reset --gpu {}", kept.gpu));
@@ -270,8 +287,8 @@ Findings CheckMig(const Facts& facts) {
                  fmt::format("nvidia-smi --gpu-reset -i {} while nobody uses it, or reboot", gpu.index));
     if (*gpu.mig && gpu.mig_instances && *gpu.mig_instances == 0)
       return Say(kWarning, "MIG is on and there is no instance: nothing can run on it",
-                 fmt::format("gpuman mig apply --gpu {} PROFILES, or gpuman mig clear --gpu {}", gpu.index,
-                             gpu.index));
+                 fmt::format("gpuman mig apply --gpu {} PROFILES, or gpuman mig clear --gpu {} --disable",
+                             gpu.index, gpu.index));
     return Say(kFine, "");
   });
 }
@@ -292,8 +309,9 @@ Findings CheckMps(const Facts& facts) {
       add(kWarning,
           fmt::format("{} process{} beside its MPS server, without its limits", mps.outside,
                       mps.outside == 1 ? " runs" : "es run"),
-          "gpuman run --mps; or compute mode exclusive_process: gpuman device compute-mode "
-          "exclusive-process");
+          fmt::format("gpuman run --mps; to have the driver refuse them: gpuman device compute-mode "
+                      "exclusive-process --gpu {}",
+                      mps.gpu));
   }
   return findings.empty() ? One(kFine, "MPS is whole where it runs") : findings;
 }

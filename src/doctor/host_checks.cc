@@ -138,14 +138,17 @@ Findings CheckCgroups(const Facts& facts) {
     return std::find(all.begin(), all.end(), name) != all.end();
   };
   if (!has("memory") || !has("cpu"))
-    return One(
-        kNote,
-        fmt::format(
-            "cgroup v2 has the controllers {}: limits of host memory and processors are not held by the "
-            "kernel",
-            facts.host.controllers.empty() ? std::string("(none)")
-                                           : fmt::format("{}", fmt::join(facts.host.controllers, " "))),
-        "boot with systemd.unified_cgroup_hierarchy=1 and without cgroup_disable");
+    return One(kNote,
+               fmt::format("cgroup v2 lacks {} (it has the controllers {}): limits of host memory and "
+                           "processors are not held "
+                           "by the kernel",
+                           has("memory") ? "cpu"
+                           : has("cpu")  ? "memory"
+                                         : "memory and cpu",
+                           facts.host.controllers.empty()
+                               ? std::string("(none)")
+                               : fmt::format("{}", fmt::join(facts.host.controllers, " "))),
+               "boot with systemd.unified_cgroup_hierarchy=1 and without cgroup_disable");
   return One(kFine, "cgroup v2 with memory and cpu");
 }
 

@@ -137,7 +137,13 @@ base::Result<Gpu> Select(std::span<const Gpu> gpus, std::string_view what) {
   if (fitting.size() > 1)
     return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' fits {} GPUs", what, fitting.size()),
                 Known(gpus));
-  return Fail(ErrorCode::kNotFound, fmt::format("no GPU '{}'", what), Known(gpus));
+  const bool names_instance = what.find(':') != std::string_view::npos || lower.starts_with("mig-");
+  const bool has_any = std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return gpu.mig; });
+  return Fail(
+      ErrorCode::kNotFound,
+      fmt::format("no GPU '{}'{}", what,
+                  names_instance && !has_any ? "; none of those that can be named is an instance (MIG)" : ""),
+      Known(gpus));
 }
 
 base::Result<std::vector<Gpu>> SelectAll(std::span<const Gpu> gpus, std::span<const std::string> what) {

@@ -49,6 +49,8 @@ TEST(Select, SaysWhatIsWrongAndWhichGpusExist) {
       {"93f", ErrorCode::kNotFound, "no GPU '93f'"},  // too short to be meant
       {"93f6", ErrorCode::kInvalidArgument, "fits 2 GPUs"},
       {"GPU-", ErrorCode::kNotFound, "no GPU 'GPU-'"},
+      {"1:0", ErrorCode::kNotFound, "no GPU '1:0'; none of those that can be named is an instance (MIG)"},
+      {"MIG-8c57ea4c", ErrorCode::kNotFound, "none of those that can be named is an instance (MIG)"},
       {"GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b6x", ErrorCode::kNotFound, "no GPU"},
   };
   for (const auto& row : table) {

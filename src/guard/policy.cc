@@ -87,7 +87,7 @@ std::set<std::string> DefaultProtectedNames() {
 
 bool IsProtected(const gpu::OwnedProcess& process, const Settings& settings) {
   if (process.id.start_time == 0) return true;  // we do not know who it is
-  if (process.ours || settings.ignored.contains(process.id)) return true;
+  if (process.ours) return true;
   if (!settings.protected_names.contains(process.name)) return false;
   return process.uid == uid_t{0} || process.kind != gpu::ProcessKind::kCompute;
 }

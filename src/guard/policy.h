@@ -27,8 +27,8 @@
 //  - Failed samples and those older than `max_age`, or taken before the run of the job began, decide
 //    nothing. Only the SIGKILL that follows a SIGTERM needs no sample.
 //
-// Protected: processes named in `protected_names` (display servers) that do graphics or run as root, and the
-// pids in `ignored`.
+// Protected: processes named in `protected_names` (display servers) that do graphics or run as root, and
+// gpuman's own.
 #pragma once
 
 #include <sys/types.h>
@@ -67,7 +67,6 @@ struct Settings {
   std::vector<UnmanagedRule> unmanaged{};
   bool unmanaged_victims = false;
   std::set<std::string> protected_names = DefaultProtectedNames();  // comm
-  std::set<base::ProcessId> ignored{};  // unmanaged processes that are never touched nor counted
   base::Millis max_age{3000};
   base::Bytes overhead = base::MiB(256);  // at most a quarter of the limit
   base::Millis lowered_patience{10'000};

@@ -406,12 +406,12 @@ TEST(Reserve, IsNotHeldWhereItIsAsLargeAsTheGpu) {
   EXPECT_THAT(story.last[0].event.message, HasSubstr("not smaller than the GPU"));
 }
 
-TEST(Reserve, LeavesIgnoredProcessesAlone) {
+TEST(Reserve, LeavesGpumansOwnProcessesAlone) {
   Story story;
   story.settings.unmanaged_victims = true;
-  const auto stranger = Process(54, std::nullopt, 300);
-  story.settings.ignored = {stranger.id};
-  EXPECT_THAT(story.Next(0, {Tight(0, 100, {stranger})}, {}), ElementsAre("tell device_pressure_unrelieved"));
+  auto mover = Process(54, std::nullopt, 300);
+  mover.ours = true;
+  EXPECT_THAT(story.Next(0, {Tight(0, 100, {mover})}, {}), ElementsAre("tell device_pressure_unrelieved"));
 }
 
 TEST(Reserve, TellsAgainThatNobodyCanBeEndedOnlyAfterItWasFree) {

@@ -77,7 +77,8 @@ void LookAtRecovery(Looked& looked, const std::optional<Recovery>& recovery) {
 
 void LookAtMemory(Looked& looked, const Reading& r) {
   Say(looked, "double_bit_ecc", r.double_bit_errors, r.double_bit_errors > 0, [&] {
-    return fmt::format("{} uncorrected memory errors since the driver was loaded", *r.double_bit_errors);
+    return fmt::format("{} uncorrected memory error{} since the driver was loaded", *r.double_bit_errors,
+                       *r.double_bit_errors == 1 ? "" : "s");
   });
   Say(looked, "row_remap_failed", r.remap_failed, r.remap_failed == true,
       [] { return "a broken row of its memory could not be replaced"; });

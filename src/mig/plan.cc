@@ -270,7 +270,8 @@ base::Error InTheWay(const Plan& plan) {
     names.push_back(process.name.empty() ? std::to_string(process.pid)
                                          : fmt::format("{} ({})", process.pid, process.name));
   return {base::ErrorCode::kConflict,
-          fmt::format("{} process(es) run where something has to change: {}", names.size(),
+          fmt::format("{} where something has to change: {}",
+                      names.size() == 1 ? "1 process runs" : fmt::format("{} processes run", names.size()),
                       fmt::join(names, ", ")),
           "end them, or wait until they have ended; gpuman mig plan shows the steps"};
 }

@@ -127,7 +127,10 @@ TEST(MigPlan, NamesTheProcessesInTheWayAndThoseAlone) {
   ASSERT_EQ(plan.in_the_way.size(), 2u);
   const auto error = InTheWay(plan);
   EXPECT_EQ(error.code, base::ErrorCode::kConflict);
-  EXPECT_EQ(error.message, "2 process(es) run where something has to change: 41 (python), 42");
+  EXPECT_EQ(error.message, "2 processes run where something has to change: 41 (python), 42");
+  Plan alone = plan;
+  alone.in_the_way.pop_back();
+  EXPECT_EQ(InTheWay(alone).message, "1 process runs where something has to change: 41 (python)");
 }
 
 TEST(MigPlan, KeepsTheInstanceThatIsInUseOfTwoThatCouldStay) {

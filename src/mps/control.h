@@ -22,7 +22,8 @@ struct Client {
   pid_t pid = 0;
   std::optional<uid_t> uid{};
   std::string name{};
-  Limits limits{};  // its own, from its environment: within what its server allows
+  Limits limits{};  // its own, from its environment; what Watch has of it: those that hold for it
+  bool limits_known = true;
   friend bool operator==(const Client&, const Client&) = default;
 };
 

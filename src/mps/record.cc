@@ -10,8 +10,10 @@ using Json = nlohmann::json;
 constexpr int kVersion = 1;
 
 std::optional<Record> RecordOf(const Json& json) {
-  if (json.size() != 7 || json.at("v") != kVersion) return std::nullopt;
+  const bool tells_changes = json.contains("changed");
+  if (json.size() != (tells_changes ? 8 : 7) || json.at("v") != kVersion) return std::nullopt;
   Record record;
+  record.changed = tells_changes && json.at("changed").get<bool>();
   record.control = {json.at("pid").get<pid_t>(), json.at("start_time").get<std::uint64_t>()};
   record.boot = json.at("boot").get<std::string>();
   if (!json.at("threads").is_null()) record.limits.threads = json.at("threads").get<double>();
@@ -30,6 +32,7 @@ std::string SerializeRecord(const Record& record) {
                {"pid", record.control.pid},
                {"start_time", record.control.start_time},
                {"boot", record.boot},
+               {"changed", record.changed},
                {"threads", nullptr},
                {"memory", nullptr},
                {"since", base::FormatIso8601(record.since)}};

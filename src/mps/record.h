@@ -1,6 +1,7 @@
 // What is kept of a GPU's MPS over a restart of the daemon.
 //
-//   {"boot":"6c3f…","memory":8589934592,"pid":4711,"since":"2026-…","start_time":12345,"threads":50.0,"v":1}
+//   {"boot":"6c3f…","changed":false,"memory":8589934592,"pid":4711,"since":"2026-…","start_time":12345,
+//    "threads":50.0,"v":1}          "changed" may be missing: false
 //
 // Pure; thread-safe.
 #pragma once
@@ -19,6 +20,7 @@ struct Record {
   base::ProcessId control{};  // pid 0: it is wanted and does not run
   std::string boot{};         // pids mean something within one boot
   Limits limits{};
+  bool changed = false;  // the limits were, since it was started: older clients may have others
   base::WallTime since{};
   friend bool operator==(const Record&, const Record&) = default;
 };

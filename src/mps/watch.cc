@@ -24,6 +24,33 @@ std::set<pid_t> OutsidersIn(const Look& look) {
   return outsiders;
 }
 
+template <typename T>
+std::optional<T> Lower(const std::optional<T>& a, const std::optional<T>& b) {
+  return a && b ? std::min(*a, *b) : (a ? a : b);
+}
+
+const Client* FindClient(const std::vector<Server>& servers, pid_t server, pid_t client) {
+  for (const auto& each : servers)
+    for (const auto& seen : each.clients)
+      if (each.pid == server && seen.pid == client) return &seen;
+  return nullptr;
+}
+
+// What holds for each client: as it was found when it came.
+void KeepLimits(const std::vector<Server>& before, bool knows_limits, std::vector<Server>& now) {
+  for (auto& server : now)
+    for (auto& client : server.clients) {
+      if (const auto* const seen = FindClient(before, server.pid, client.pid)) {
+        client.limits = seen->limits;
+        client.limits_known = seen->limits_known;
+        continue;
+      }
+      client.limits_known = knows_limits;
+      client.limits = {Lower(client.limits.threads, server.limits.threads),
+                       Lower(client.limits.memory, server.limits.memory)};
+    }
+}
+
 }  // namespace
 
 std::vector<Notice> Watch::On(const Look& look) {
@@ -41,13 +68,17 @@ std::vector<Notice> Watch::On(const Look& look) {
     confirmed.insert(pid);
     if (!outside_.contains(pid)) notices.push_back({Notice::Kind::kOutside, pid, {}});
   }
-  servers_ = look.servers;
+  auto servers = look.servers;
+  KeepLimits(servers_, knows_limits_, servers);
+  servers_ = std::move(servers);
+  knows_limits_ = true;
   suspects_ = outsiders;
   outside_ = std::move(confirmed);
   return notices;
 }
 
-void Watch::Reset() {
+void Watch::Reset(bool knows_limits) {
+  knows_limits_ = knows_limits;
   servers_.clear();
   suspects_.clear();
   outside_.clear();

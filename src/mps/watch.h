@@ -28,15 +28,19 @@ struct Notice {
 class Watch {
  public:
   std::vector<Notice> On(const Look& look);
-  // The daemon ended or was started: what was seen of it counts no more.
-  void Reset();
+  // The daemon ended or was started: what was seen of it counts no more. `knows_limits`: clients that are
+  // there already came under the limits that their server has now.
+  void Reset(bool knows_limits = true);
 
+  // A client keeps what it came with: its limits here are the lower ones of its own and of those that its
+  // server had when it was seen first.
   const std::vector<Server>& servers() const { return servers_; }
   // Seen outside twice running: a program that is just joining is not.
   const std::set<pid_t>& outside() const { return outside_; }
 
  private:
   std::vector<Server> servers_;
+  bool knows_limits_ = true;  // of clients that are seen for the first time
   std::set<pid_t> suspects_;
   std::set<pid_t> outside_;
 };

@@ -69,5 +69,56 @@ TEST(MpsWatch, ADaemonThatBeginsAnewIsNotComparedWithTheOldOne) {
   EXPECT_THAT(watch.On({{}, {30}}), IsEmpty());
 }
 
+// A server with these limits, and a client with those of its own.
+Look Limited(Limits of_server, Limits of_client) {
+  auto server = Serving(10, 1000, {20});
+  server.limits = of_server;
+  server.clients.front().limits = of_client;
+  return {{server}, {}};
+}
+
+Client ClientIn(const Watch& watch) { return watch.servers().at(0).clients.at(0); }
+
+TEST(MpsWatch, AClientHasTheLowerOfItsOwnLimitsAndItsServers) {
+  const Limits half{50.0, base::GiB(8)};
+  const struct {
+    const char* what;
+    Limits server, client, holds;
+  } table[] = {{"none", {}, {}, {}},
+               {"the server's", half, {}, half},
+               {"its own", {}, half, half},
+               {"less than the server's", half, {25.0, base::GiB(2)}, {25.0, base::GiB(2)}},
+               {"more than the server's", half, {75.0, base::GiB(9)}, half}};
+  for (const auto& row : table) {
+    Watch watch;
+    watch.On(Limited(row.server, row.client));
+    EXPECT_EQ(ClientIn(watch).limits, row.holds) << row.what;
+    EXPECT_TRUE(ClientIn(watch).limits_known) << row.what;
+  }
+}
+
+TEST(MpsWatch, AClientKeepsTheLimitsThatItCameWith) {
+  Watch watch;
+  watch.On(Limited({50.0, {}}, {}));
+  auto look = Limited({20.0, {}}, {});
+  look.servers.front().clients.push_back({21, 1000, {}, {}});
+  watch.On(look);
+  EXPECT_EQ(ClientIn(watch).limits, (Limits{50.0, {}}));
+  EXPECT_EQ(watch.servers().at(0).clients.at(1).limits, (Limits{20.0, {}}));
+  EXPECT_EQ(watch.servers().at(0).limits, (Limits{20.0, {}}));
+}
+
+TEST(MpsWatch, OfClientsThatWereThereBeforeTheLimitsAreNotKnownWhereTheyWereChanged) {
+  Watch watch;
+  watch.Reset(false);
+  watch.On(Limited({20.0, {}}, {}));
+  EXPECT_FALSE(ClientIn(watch).limits_known);
+  auto look = Limited({20.0, {}}, {});
+  look.servers.front().clients.push_back({21, 1000, {}, {}});
+  watch.On(look);
+  EXPECT_FALSE(ClientIn(watch).limits_known);
+  EXPECT_TRUE(watch.servers().at(0).clients.at(1).limits_known) << "it came under those of now";
+}
+
 }  // namespace
 }  // namespace gpuman::mps

@@ -100,6 +100,18 @@ std::string Explainer::List(const Need& need, bool (*holds)(const Gpu&), std::st
   return numbers.empty() ? "" : fmt::format("; {}: GPU {}", what, numbers);
 }
 
+// Those that no end of a job frees.
+std::string Explainer::OutOfUse(const Need& need) const {
+  return List(
+             need, [](const Gpu& gpu) { return gpu.drained && !gpu.split; }, "drained") +
+         List(
+             need, [](const Gpu& gpu) { return gpu.split; }, "split into instances (MIG)") +
+         List(
+             need, [](const Gpu& gpu) { return gpu.restricted; }, "restricted") +
+         List(
+             need, [](const Gpu& gpu) { return gpu.lost; }, "lost");
+}
+
 std::string Explainer::Resources(const Waiting& job) const {
   const Need& need = snapshot_.needs[job.need];
   const Wish wish{.need = need, .user = job.user, .job = job.id};
@@ -168,15 +180,9 @@ std::string Explainer::Of(Index waiting) const {
                  need, [](const Gpu& gpu) { return gpu.unmanaged; }, "in use by others") +
              front;
     case Reason::kUnavailable:
-      return Resources(job) +
-             List(
-                 need, [](const Gpu& gpu) { return gpu.drained; }, "drained") +
-             List(
-                 need, [](const Gpu& gpu) { return gpu.restricted; }, "restricted") +
-             List(
-                 need, [](const Gpu& gpu) { return gpu.lost; }, "lost");
+      return Resources(job) + OutOfUse(need);
     case Reason::kResources:
-      return Resources(job) + front;
+      return Resources(job) + OutOfUse(need) + front;
     case Reason::kPriority:
       return fmt::format("wants {}; what is free is kept for a job in front, which this one would hold up{}",
                          Describe(need), front);

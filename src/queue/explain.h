@@ -28,6 +28,7 @@ class Explainer {
   std::string Resources(const Waiting& job) const;
   std::string Quotas(const Waiting& job) const;
   std::string List(const Need& need, bool (*holds)(const Gpu&), std::string_view what) const;
+  std::string OutOfUse(const Need& need) const;
 
   const Snapshot& snapshot_;
   const Plan& plan_;

@@ -218,6 +218,18 @@ TEST(QueuePass, ClosedGpusAreNotHandedOutAndKeepNothingBack) {
   EXPECT_NE(lab.Why(two).find("drained: GPU 0; restricted: GPU 1"), std::string::npos) << lab.Why(two);
 }
 
+TEST(QueuePass, AJobThatWaitsForOthersIsToldOfGpusThatNobodyGets) {
+  Lab lab(3);
+  lab.machine[0].drained = true;
+  lab.machine[1].split = lab.machine[1].drained = true;
+  lab.book.SetGpus(lab.machine);
+  lab.Runs(Lab::Gpus(1), {2});
+  const JobId two = lab.Waits(Lab::Gpus(2));
+  lab.Decide();
+  EXPECT_EQ(lab.Why(two),
+            "wants 2 GPUs; 0 of 3 GPUs would do now; drained: GPU 0; split into instances (MIG): GPU 1");
+}
+
 // --- order
 
 TEST(QueuePass, PriorityIsWorthWaitingTime) {

@@ -127,8 +127,27 @@ class DeviceTest(DeviceCase):
         self.set(gpus=["1"], ecc="on")
         self.inject("reset", "--gpu", "1")
         until("it is back", lambda: self.now("ecc", 1) == "on")
+
+    def test_error_counters_that_are_set_to_zero_are_reported_and_told(self):
         self.inject("ecc", "--count", "3", "--gpu", "1")
-        self.assertEqual(self.m.run("device", "ecc", "clear", "volatile", "--gpu", "1").returncode, 0)
+        dry = self.m.run("device", "ecc", "clear", "volatile", "--gpu", "1", "--dry-run")
+        self.assertEqual((dry.returncode, dry.stdout), (0, "would set GPU 1: volatile ecc errors n/a -> 0\n"))
+        self.assertEqual([text for text in self.told("device_changed") if "ECC error counters" in text], [])
+        done = self.m.run("device", "ecc", "clear", "volatile", "--gpu", "1")
+        self.assertEqual((done.returncode, done.stdout), (0, "GPU 1: volatile ecc errors n/a -> 0\n"))
+        self.assertIn("GPU 1: volatile ECC error counters set to zero (by root)", self.told("device_changed"))
+        steps = self.m.run_json("device", "ecc", "clear", "aggregate")["steps"]
+        self.assertEqual([(step["index"], step["setting"], step["from"], step["to"]) for step in steps],
+                         [(0, "aggregate_ecc_errors", None, "0"), (1, "aggregate_ecc_errors", None, "0")])
+
+    def test_a_gpu_that_is_lost_is_no_daemon_that_cannot_be_reached(self):
+        self.inject("lost", "--gpu", "1")
+        self.addCleanup(self.inject, "clear", "--gpu", "1")
+        done = self.m.run("device", "power", "set", "250W")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("GPU 1: ", done.stderr)
+        self.assertIn("lost", done.stderr)
+        self.assertEqual(self.setting("power")["wanted"], None)
 
     def test_a_dry_run_shows_it_and_does_nothing(self):
         done = self.m.run("device", "power", "set", "250W", "--dry-run")
@@ -143,6 +162,8 @@ class DeviceTest(DeviceCase):
                 (["power", "set", "lots"], 2, "is no power"),
                 (["persistence", "maybe"], 2, "maybe"),
                 (["power", "set", "250W", "--gpu", "7"], 4, "7"),
+                (["power", "set", "250W", "--gpu", "1:0"], 4, "instance (MIG)"),
+                (["profile", "apply", "benchmark", "--for", "0s"], 2, "longer than no time"),
                 (["profile", "apply", "quiet"], 4, "there are benchmark, efficiency, performance"),
                 (["profile", "show", "quiet"], 4, "quiet")):
             done = self.m.run("device", *words)

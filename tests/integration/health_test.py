@@ -201,6 +201,21 @@ class MovingTest(HealthCase):
         self.assertEqual(self.job("moves")["state"], "running")
         self.request("DELETE", "/v1/jobs/moves")
 
+    def test_a_job_in_an_instance_stays_and_is_told_why(self):
+        split = {"devices": [{"gpus": ["0"], "instances": ["1g.18gb"]}]}
+        whole = {"devices": [{"gpus": ["0"], "enabled": False, "instances": []}], "forget": True}
+        answer = self.request("POST", "/v1/mig/apply", split)
+        self.assertEqual(answer.status, 200, answer.body)
+        self.addCleanup(lambda: until("the GPU is whole again", lambda: self.request("POST", "/v1/mig/apply", whole).status == 200))
+        job = self.start("inside", self.load("64MiB", "--hold", "1h"), gpus=["0:0"])
+        self.addCleanup(self.request, "DELETE", "/v1/jobs/inside")
+        until("it holds memory", lambda: self.job("inside")["memory"]["used"])
+        self.inject("xid", "48", "--gpu", "0")
+        until("it is told", lambda: "cannot be moved" in self.log(job))
+        self.assertEqual(self.job("inside")["state"], "running")
+        self.request("DELETE", "/v1/jobs/inside")
+        until("the GPU is whole again", lambda: self.request("POST", "/v1/mig/apply", whole).status == 200)
+
 
 class KernelLogTest(HealthCase):
     def test_errors_of_before_the_start_are_found_in_the_kernels_log_once(self):

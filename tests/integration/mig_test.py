@@ -367,7 +367,10 @@ class InstanceTest(InstanceCase):
         self.becomes("idle", "running")
         answer = self.change("apply", ["7g.141gb"], ["0"])
         self.assertEqual((answer.status, answer.code()), (409, "conflict"), answer.body)
-        self.assertIn(f"job {job} 'idle' has {small}", answer.json()["error"]["message"])
+        number = self.instance("1g.18gb")["compute"][0]["number"]
+        self.assertRegex(number, "^0:[01]$")
+        self.assertIn(f"job {job} 'idle' has GPU {number}", answer.json()["error"]["message"])
+        self.assertRegex(self.m.run("mig", "show", "0").stdout, rf"\n{number} +1g.18gb .* {small}\n")
         self.assertEqual(self.change("apply", [], ["0"], enabled=False).status, 409)
         whole = self.start("whole", "exec sleep 1000", gpus=["1"])
         self.becomes("whole", "running")

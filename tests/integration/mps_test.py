@@ -107,8 +107,54 @@ class MpsTest(MpsCase):
         gpu = self.gpu()
         self.assertEqual((gpu["memory"], gpu["threads"]), (512 << 20, 10))
         self.assertEqual(gpu["servers"][0]["memory"], 512 << 20)
+        self.assertEqual([(client["memory"], client["threads"]) for client in self.clients()], [(3 << 30, 100)])
         late = self.start("late", f"exec {self.load('1GiB')}", gpus=["0"], mps=True)
         self.assertEqual(self.wait(late)["exit_code"], 3)
+
+    def test_who_came_before_limits_were_changed_is_shown_with_what_it_came_with(self):
+        self.order("start", gpus=["0"], threads=50)
+        self.client("first")
+        self.order("limit", threads=20)  # wherever it runs
+        self.client("second", mps_threads=40)
+        self.assertEqual({client["tag"]: client["threads"] for client in self.clients()}, {"first": 50, "second": 20})
+        self.assertRegex(self.m.run("mps", "status").stdout, r"first +50% +-\n")
+        # A daemon that was not there cannot know it.
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        until("it is looked at", lambda: len(self.clients()) == 2)
+        self.assertEqual([(client["limits_known"], client["threads"]) for client in self.clients()], [(False, None)] * 2)
+        self.assertRegex(self.m.run("mps", "status").stdout, r"first +n/a +n/a\n")
+        self.client("third")
+        self.assertEqual([c["threads"] for c in self.clients() if c["tag"] == "third"], [20])
+
+    def test_a_gpu_that_is_split_has_none_and_one_that_has_it_is_not_split(self):
+        split = {"devices": [{"gpus": ["1"], "instances": ["1g.18gb"]}]}
+        whole = {"devices": [{"gpus": ["1"], "enabled": False, "instances": []}], "forget": True}
+        self.order("start", gpus=["1"])
+        answer = self.request("POST", "/v1/mig/apply", split)
+        self.assertEqual(answer.status, 409, answer.body)
+        self.assertIn("MPS is on (gpuman mps stop --gpu 1)", answer.json()["error"]["message"])
+        self.order("stop", gpus=["1"])
+        self.assertEqual(self.request("POST", "/v1/mig/apply", split).status, 200)
+        self.addCleanup(lambda: self.assertEqual(self.request("POST", "/v1/mig/apply", whole).status, 200))
+        for gpus in (["1"], []):
+            refused = self.order("start", 409, gpus=gpus)
+            self.assertIn("GPU 1 is split into instances (MIG)", refused["message"])
+            self.assertIn("mig clear --gpu 1 --disable", refused["hint"])
+        self.assertEqual([gpu["state"] for gpu in self.report()["gpus"]], ["off", "off"])
+
+    def test_of_several_none_is_left_started_where_one_cannot_be(self):
+        pipe = self.m.dir / "beside"
+        pipe.mkdir()
+        env = {**self.m.env, "CUDA_MPS_PIPE_DIRECTORY": str(pipe), "CUDA_VISIBLE_DEVICES": self.gpu(1)["uuid"]}
+        theirs = subprocess.Popen([CONTROL, "-f"], env=env)
+        self.addCleanup(theirs.wait)
+        self.addCleanup(theirs.kill)
+        until("it answers", lambda: (pipe / "control").exists())
+        refused = self.order("start", 409)
+        self.assertIn(f"pid {theirs.pid}", refused["message"])
+        self.assertIn("GPU 0: stopped again", refused["message"])
+        self.assertEqual([gpu["state"] for gpu in self.report()["gpus"]], ["off", "foreign"])
 
     def test_stop_names_the_clients_in_the_way_and_force_ends_their_work(self):
         self.order("start", gpus=["0"])

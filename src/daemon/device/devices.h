@@ -59,8 +59,10 @@ struct DeviceReport {
     device::Step step;
   };
   bool dry_run = false;
-  std::vector<Step> steps;         // done, or in a dry run: that would be
-  std::vector<std::string> notes;  // sentences
+  std::vector<Step> steps;          // done, or in a dry run: that would be
+  std::vector<gpu::Gpu> cleared{};  // whose error counters are set to zero
+  bool lifetime = false;            // those of its life; else since the driver was loaded
+  std::vector<std::string> notes;   // sentences
 };
 
 // What a change makes of the record of one GPU; notes are for who asked.

@@ -113,6 +113,10 @@ void Devices::OnRead(std::uint64_t id) {
     change->former[gpu.uuid] = former;
     change->next[gpu.uuid] = std::move(*next);
   }
+  if (change->task.clear_ecc) {
+    change->report.cleared = change->task.gpus;
+    change->report.lifetime = *change->task.clear_ecc;
+  }
   if (change->task.dry_run) return Finish(id, std::move(change->report));
   Keep(*change);
 }

@@ -54,7 +54,8 @@ base::Result<device::Record> Changed(const std::vector<device::Wish>& wishes,
   for (const auto& wish : wishes) settings.push_back(wish.setting);
   NoteOnLayers(record, settings, notes);
   if (clear_ecc) {
-    GPUMAN_TRY(CheckSupported(Setting::kEcc, reading));
+    if (auto has = CheckSupported(Setting::kEcc, reading); !has)
+      return base::Fail(ErrorCode::kNotSupported, "it has no ECC, and so no counters of its errors");
     if (Find(reading, Setting::kEcc)->now == device::Switch(false))
       return base::Fail(ErrorCode::kConflict, "ECC is off: nothing is counted",
                         "gpuman device ecc on turns it on");
@@ -159,6 +160,12 @@ api::DeviceReport ViewOf(const DeviceReport& report) {
   for (const auto& [gpu, step] : report.steps)
     view.steps.push_back({static_cast<int>(gpu.index), gpu.uuid, std::string(ToString(step.setting)),
                           Text(step.setting, step.from), Format(step.setting, step.to)});
+  for (const auto& gpu : report.cleared)
+    view.steps.push_back({static_cast<int>(gpu.index),
+                          gpu.uuid,
+                          report.lifetime ? "aggregate_ecc_errors" : "volatile_ecc_errors",
+                          {},
+                          "0"});
   return view;
 }
 

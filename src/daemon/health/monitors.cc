@@ -60,10 +60,9 @@ void HealthMonitors::OnInventory(const gpu::Inventory& inventory) {
     const bool here = std::any_of(inventory.gpus.begin(), inventory.gpus.end(),
                                   [&](const gpu::Gpu& gpu) { return gpu.uuid == uuid; });
     Patient& patient = patients_.at(uuid);
-    // Without a driver, or with devices that it could not name, nobody knows.
-    if (!here && !whole) continue;
     patient.missing = !here;
-    if (here) continue;
+    // Without a driver, or with devices that it could not name, nobody knows what has become of it.
+    if (here || !whole) continue;
     health::Reading reading;
     reading.missing = true;
     Tell(uuid, patient.monitor.On(reading, Now()));
@@ -126,7 +125,10 @@ base::Result<> HealthMonitors::Acknowledge(const std::string& uuid, const std::s
                       "gpuman health shows what there is");
   }
   Tell(uuid, notices);
-  if (!it->second.missing) return {};
+  const auto faults = it->second.monitor.faults();
+  const bool is_gone = std::any_of(faults.begin(), faults.end(),
+                                   [](const health::Fault& fault) { return fault.code == "missing"; });
+  if (!it->second.missing || !is_gone) return {};
   patients_.erase(it);
   host_.KeepHealth({{KeyOf(uuid), std::nullopt}});
   return {};

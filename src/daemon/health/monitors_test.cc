@@ -131,9 +131,11 @@ TEST_F(HealthMonitorsTest, AGpuThatIsNotThereAnyMoreIsMissing) {
   EXPECT_FALSE(host_.disk.contains("health/GPU-b"));
 }
 
-TEST_F(HealthMonitorsTest, WithoutADriverNobodyIsMissing) {
+TEST_F(HealthMonitorsTest, WithoutADriverItIsNotKnownWhetherAGpuIsMissing) {
   const auto monitors = Start();
   monitors->OnInventory(Two());
+  monitors->OnXid("GPU-b", 79);
+  host_.Heard();
   gpu::Inventory none;
   none.problem = "no NVIDIA driver is loaded";
   monitors->OnInventory(none);
@@ -141,6 +143,14 @@ TEST_F(HealthMonitorsTest, WithoutADriverNobodyIsMissing) {
   half.gpus.pop_back();
   half.problem = "GPU 1 cannot be used";
   monitors->OnInventory(half);
+  EXPECT_THAT(host_.Heard(), IsEmpty());
+  const auto report = HealthReportOf(*monitors, {});
+  ASSERT_EQ(report.gpus.size(), 1U);
+  EXPECT_EQ(report.gpus[0].uuid, "GPU-b");
+  EXPECT_EQ(report.gpus[0].health.state, "unknown");
+  EXPECT_TRUE(monitors->Acknowledge("GPU-b", "", "root"));
+  EXPECT_NE(monitors->Find("GPU-b"), nullptr) << "it may come back";
+  monitors->OnInventory(Two());
   EXPECT_THAT(monitors->Missing(), IsEmpty());
 }
 

@@ -51,7 +51,11 @@ api::HealthReport HealthReportOf(const HealthMonitors& monitors,
   for (const auto& uuid : monitors.Missing()) {
     if (gpus.contains(uuid)) continue;
     api::GpuHealth view{std::nullopt, uuid, "", {}, "none", "", {}};
-    Fill(view, monitors.Find(uuid), looked_at);
+    const auto* const monitor = monitors.Find(uuid);
+    const auto faults = monitor->faults();
+    const bool is_gone =
+        std::any_of(faults.begin(), faults.end(), [](const auto& fault) { return fault.code == "missing"; });
+    Fill(view, monitor, is_gone ? looked_at : gpu::Sample{});
     report.gpus.push_back(std::move(view));
   }
   return report;

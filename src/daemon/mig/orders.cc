@@ -86,8 +86,8 @@ std::optional<base::Error> WhyHeldUp(const MigOutcome& outcome, const MigHolders
   const auto who = fmt::format("{}", fmt::join(held, ", "));
   if (error) error->message += "; " + who;
   return error ? error
-               : base::Error{ErrorCode::kConflict, "a job is in the way: " + who,
-                             "end it, or wait: `gpuman gpu drain` keeps new ones away"};
+               : base::Error{ErrorCode::kConflict, "in the way: " + who,
+                             "end it, or wait: gpuman gpu drain keeps new jobs away"};
 }
 
 void Carry(const driver::Nvml& nvml, MigOutcome& outcome) {
@@ -120,7 +120,7 @@ std::vector<std::string> HeldBy(const MigOutcome& outcome, const MigHolders& hol
   std::set<std::string> held;
   const auto add = [&](const std::string& uuid) {
     const auto holder = holders.find(uuid);
-    if (holder != holders.end()) held.insert(fmt::format("{} has {}", holder->second, uuid));
+    if (holder != holders.end()) held.insert(holder->second);
   };
   for (const auto& step : outcome.plan.steps) {
     const bool is_mode = step.kind == mig::StepKind::kEnable || step.kind == mig::StepKind::kDisable;

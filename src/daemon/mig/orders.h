@@ -35,8 +35,8 @@ struct MigOutcome {
   std::optional<base::Error> error;
 };
 
-// Who has which device, by UUID: "job 3 'train'". A job has its device from before its first CUDA call until
-// after its last.
+// Who has which device, by UUID: "job 3 'train' has GPU 0:1". A job has its device from before its first CUDA
+// call until after its last.
 using MigHolders = std::map<std::string, std::string>;
 
 std::vector<MigLook> LookAt(const std::vector<gpu::Gpu>& gpus);

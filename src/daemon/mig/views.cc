@@ -50,8 +50,14 @@ api::MigInstanceView InstanceView(const mig::Device& device, const mig::GpuInsta
                             ProcessViews(device.processes, instance.id)};
   for (const auto& compute : instance.compute)
     view.compute.push_back(
-        {compute.id, compute.slices, compute.uuid.empty() ? std::nullopt : std::optional(compute.uuid)});
+        {compute.id, compute.slices, compute.uuid.empty() ? std::nullopt : std::optional(compute.uuid), {}});
   return view;
+}
+
+std::optional<std::string> NumberIn(const gpu::Inventory& inventory, const std::optional<std::string>& uuid) {
+  for (const auto& gpu : inventory.gpus)
+    if (gpu.uuid == uuid) return gpu::NumberOf(gpu);
+  return std::nullopt;
 }
 
 api::MigChange ChangeView(const MigOutcome& outcome) {
@@ -76,7 +82,7 @@ api::MigChange ChangeView(const MigOutcome& outcome) {
 
 }  // namespace
 
-api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted) {
+api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted, const gpu::Inventory& inventory) {
   api::MigGpu view;
   view.index = static_cast<int>(look.gpu.index);
   view.uuid = look.gpu.uuid;
@@ -93,7 +99,10 @@ api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted) {
   const auto& device = *look.device;
   view.enabled = device.enabled;
   view.pending = device.pending;
-  for (const auto& instance : device.instances) view.instances.push_back(InstanceView(device, instance));
+  for (const auto& instance : device.instances) {
+    view.instances.push_back(InstanceView(device, instance));
+    for (auto& compute : view.instances.back().compute) compute.number = NumberIn(inventory, compute.uuid);
+  }
   view.layout = Words(mig::ItemsOf(device.geometry, device.instances));
   for (const auto& profile : device.geometry) view.profiles.push_back(ProfileView(profile));
   if (wanted) {

@@ -9,11 +9,10 @@
 namespace gpuman::daemon {
 
 // `wanted`: null where nothing was asked for.
-api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted);
+api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted, const gpu::Inventory& inventory);
 api::MigChanges MigChangesOf(const std::vector<MigOutcome>& outcomes);
 // Why nothing was done, for one of the GPUs; nullopt: something was, or there was nothing in the way of it.
 std::optional<base::Error> WhyNothing(const std::vector<MigOutcome>& outcomes);
-// kInvalidArgument says which entry is wrong, kNotFound which GPU there is not.
 // How many instances each GPU that was changed has now; those that wait for a reset are left out.
 struct MigDivision {
   std::string uuid;
@@ -23,6 +22,7 @@ struct MigDivision {
 std::vector<MigDivision> DivisionsAfter(const std::vector<MigOutcome>& outcomes);
 bool IsDivided(const std::vector<MigDivision>& divisions, const gpu::Inventory& inventory);
 
+// kInvalidArgument says which entry is wrong, kNotFound which GPU there is not.
 base::Result<std::vector<MigOrder>> OrdersOf(const api::MigRequest& request, const gpu::Inventory& inventory);
 
 }  // namespace gpuman::daemon

@@ -23,12 +23,6 @@ std::string KeyOf(const std::string& uuid) { return std::string(kKey) + uuid; }
 
 }  // namespace
 
-// What one look found, on the worker.
-struct MpsManager::Seen {
-  std::vector<pid_t> on_gpu;
-  Result<std::vector<mps::Server>> servers = std::vector<mps::Server>{};
-};
-
 MpsManager::MpsManager(boost::asio::io_context& loop, const base::Clock& clock,
                        const base::ProcessTable& table, MpsHost& host, std::filesystem::path root,
                        std::string boot)
@@ -93,6 +87,7 @@ void MpsManager::Recall(const jobs::Settings& settings) {
     MpsUnit& unit = units_[uuid];
     unit.record = *record;
     if (record->boot == boot_ && record->control.pid != 0 && base::IsAlive(record->control)) {
+      unit.watch.Reset(!record->changed);
       Adopt(uuid, record->control);
       continue;
     }

@@ -70,6 +70,8 @@ class MpsManager {
   // Each is done when the order is, or refused. kConflict: somebody else's MPS is there, clients are, or
   // another order is under way. kNotSupported: there is no control program.
   void Start(const gpu::Gpu& gpu, const mps::Limits& limits, Done done);
+  // What Start refuses at once.
+  base::Result<> MayStart(const gpu::Gpu& gpu);
   void Stop(const gpu::Gpu& gpu, bool force, Done done);
   void Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done);
   // kNotFound: no server has such a client.
@@ -86,7 +88,11 @@ class MpsManager {
   base::Result<std::filesystem::path> Program() const;
 
  private:
-  struct Seen;
+  // What one look found, on the worker.
+  struct Seen {
+    std::vector<pid_t> on_gpu;
+    base::Result<std::vector<mps::Server>> servers = std::vector<mps::Server>{};
+  };
   void Aside(std::function<void()> work, std::function<void()> then);
   base::Result<std::shared_ptr<mps::Control>> MakeControl() const;
   base::Result<MpsUnit*> Free(const gpu::Gpu& gpu);

@@ -41,14 +41,24 @@ Result<MpsUnit*> MpsManager::Free(const gpu::Gpu& gpu) {
   return &it->second;
 }
 
+Result<> MpsManager::MayStart(const gpu::Gpu& gpu) {
+  GPUMAN_ASSIGN(const auto* const unit, Free(gpu));
+  if (unit && unit->state == MpsState::kRunning)
+    return Fail(ErrorCode::kConflict,
+                fmt::format("MPS runs on GPU {} already (pid {})", gpu.index, unit->record.control.pid),
+                "gpuman mps limit changes its limits");
+  if (gpu.split)
+    return Fail(
+        ErrorCode::kConflict,
+        fmt::format("GPU {} is split into instances (MIG), and gpuman starts MPS for whole GPUs", gpu.index),
+        fmt::format("a job in an instance has it to itself without MPS; gpuman mig clear --gpu {} "
+                    "--disable makes the GPU whole again",
+                    gpu.index));
+  return {};
+}
+
 void MpsManager::Start(const gpu::Gpu& gpu, const mps::Limits& limits, Done done) {
-  const auto unit = Free(gpu);
-  if (!unit) return done(Fail(unit.error()));
-  if (*unit && (*unit)->state == MpsState::kRunning)
-    return done(
-        Fail(ErrorCode::kConflict,
-             fmt::format("MPS runs on GPU {} already (pid {})", gpu.index, (*unit)->record.control.pid),
-             "gpuman mps limit changes its limits"));
+  if (auto may = MayStart(gpu); !may) return done(Fail(std::move(may.error())));
   Launch(gpu.uuid, limits, [this, gpu, done = std::move(done)](Result<Notes> started) {
     if (!started && started.error().code == ErrorCode::kConflict)
       if (const auto rival = RivalOn(gpu.uuid)) return done(Fail(InTheWay(*rival, gpu.index)));
@@ -95,6 +105,7 @@ void MpsManager::OnLaunched(const std::string& uuid, Result<base::ProcessId> sta
   MpsUnit& unit = units_.at(uuid);
   unit.watch.Reset();
   unit.record.since = clock_.Wall();
+  unit.record.changed = false;
   Adopt(uuid, *started);
   Keep(uuid);
   host_.TellMps("mps_started", uuid,
@@ -107,13 +118,14 @@ void MpsManager::OnLaunched(const std::string& uuid, Result<base::ProcessId> sta
             "one another.",
             "Only programs that find the server are its clients (gpuman run --mps): others run beside it, "
             "without its "
-            "limits. In compute mode exclusive_process the driver refuses them."});
+            "limits. In compute mode exclusive-process the driver refuses them."});
 }
 
 void MpsManager::Stop(const gpu::Gpu& gpu, bool force, Done done) {
   const auto unit = Free(gpu);
   if (!unit) return done(Fail(unit.error()));
-  if (!*unit) return done(Fail(NotRunning(gpu)));
+  if (!*unit)
+    return done(Fail(ErrorCode::kConflict, fmt::format("no MPS of gpuman runs on GPU {}", gpu.index)));
   if ((*unit)->state == MpsState::kDead) {
     units_.erase(gpu.uuid);
     Keep(gpu.uuid);
@@ -167,13 +179,23 @@ void MpsManager::Limit(const gpu::Gpu& gpu, const mps::Limits& limits, Done done
   if (!*unit || (*unit)->state != MpsState::kRunning) return done(Fail(NotRunning(gpu)));
   const auto control = MakeControl();
   if (!control) return done(Fail(control.error()));
-  const auto applied = std::make_shared<Result<>>();  // worker to loop
+  struct Outcome {
+    Seen before;  // who came under the limits that end now
+    Result<> applied;
+  };
+  const auto outcome = std::make_shared<Outcome>();  // worker to loop
+  outcome->before.on_gpu = host_.MpsProcessesOn(gpu.uuid);
   Aside(
-      [control = *control, uuid = gpu.uuid, limits, applied] { *applied = control->Apply(uuid, limits); },
-      [this, uuid = gpu.uuid, limits, applied, done = std::move(done)] {
-        if (!*applied) return done(Fail(std::move(applied->error())));
+      [control = *control, uuid = gpu.uuid, limits, outcome] {
+        outcome->before.servers = control->Servers(uuid);
+        outcome->applied = control->Apply(uuid, limits);
+      },
+      [this, uuid = gpu.uuid, limits, outcome, done = std::move(done)] {
+        Take(uuid, outcome->before);
+        if (!outcome->applied) return done(Fail(std::move(outcome->applied.error())));
         const auto it = units_.find(uuid);
         if (it == units_.end()) return done(Fail(ErrorCode::kConflict, "it was stopped meanwhile"));
+        it->second.record.changed = true;
         auto& kept = it->second.record.limits;
         if (limits.threads) kept.threads = limits.threads;
         if (limits.memory) kept.memory = limits.memory;

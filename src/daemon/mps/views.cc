@@ -42,8 +42,11 @@ api::MpsServer ServerOf(const MpsSurroundings& around, const mps::Server& server
   view.memory = server.limits.memory;
   for (const auto& client : server.clients) {
     auto process = ProcessOf(around, client.pid);
-    process.threads = client.limits.threads;
-    process.memory = client.limits.memory;
+    process.limits_known = client.limits_known;
+    if (client.limits_known) {
+      process.threads = client.limits.threads;
+      process.memory = client.limits.memory;
+    }
     view.clients.push_back(std::move(process));
   }
   return view;

@@ -1,0 +1,139 @@
+// Internal to the sampler: its state and its threads.
+//
+// Each GPU is a task, each thread a lane with tasks. One lane has them all, and the driver's loading, its
+// errors and its division into instances too; a task whose reads are slow or hang gets a lane of its own, and
+// comes back when it is quick again. All of it is guarded by one mutex, which nobody holds in a driver call.
+// The threads share the core: one that is stuck in a call may outlive the sampler.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "driver/nvml.h"
+#include "gpu/reader.h"
+#include "gpu/sampler.h"
+
+namespace gpuman::gpu {
+
+class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
+ public:
+  Core(SamplerSettings settings, SamplerCallbacks callbacks, LoadNvml load)
+      : settings_(settings), callbacks_(std::move(callbacks)), load_(std::move(load)) {}
+
+  void Start();
+  bool Stop();  // true when a thread was left behind
+  void SetPeriod(const std::string& uuid, base::Millis period);
+  void Poke(const std::string& uuid);
+  void PokeAll();
+  void CheckWatchdog();
+  void WantDetails(base::MonoTime until);
+  base::Histogram Rounds();
+
+ private:
+  struct Task;
+  struct Lane;
+  using Lock = std::unique_lock<std::mutex>;
+  using LanePtr = std::shared_ptr<Lane>;
+  using TaskPtr = std::shared_ptr<Task>;
+
+  static base::MonoTime Now() { return std::chrono::steady_clock::now(); }
+  static base::MonoTime NextMultiple(base::MonoTime now, base::Millis period);  // the next one after `now`
+
+  // sampler_lanes.cc: threads, and who reads what on which.
+  void Run(const LanePtr& lane);
+  void RunTask(Lock& lock, const LanePtr& lane, const TaskPtr& task, base::MonoTime now);
+  static TaskPtr MostOverdue(const Lane& lane, base::MonoTime now);
+  std::optional<base::MonoTime> NextWake(const Lane& lane) const;
+  void AddLane(std::vector<TaskPtr> tasks, bool loads_driver);
+  void StartThread(const LanePtr& lane);
+  void Isolate(Lane& lane, const TaskPtr& task);
+  void Rejoin(Lane& lane, const TaskPtr& task);
+  std::vector<std::thread> TakeFinishedLanes();
+
+  // sampler_driver.cc: what one lane does for all of them.
+  void LoadDriver(Lock& lock, const LanePtr& lane);
+  void PollXids(Lock& lock, const LanePtr& lane);
+  void LookAtDivision(Lock& lock, const LanePtr& lane);
+  void DropInstances(const std::map<std::string, TaskPtr>& kept);
+  void TakeInventory(const Inventory& inventory, std::shared_ptr<const driver::Nvml> nvml, bool same_driver,
+                     Lane& lane);
+
+  void Wake(const Task& task);
+  bool WantsXids() const { return nvml_ && !driver_gone_ && !polling_ && callbacks_.on_xid; }
+  bool WantsDriver() const { return !nvml_ || driver_gone_ || incomplete_ || divided_anew_; }
+  // Not where only instances are others: no error of a GPU is to be missed for that.
+  bool WantsNewEvents() const { return !nvml_ || driver_gone_ || incomplete_; }
+  bool WantsDivision() const { return nvml_ && !driver_gone_ && !looking_; }
+
+  void Deliver(Sample sample);
+  void Deliver(const XidSeen& xid);
+  void Deliver(const Inventory& inventory);
+
+  const SamplerSettings settings_;
+  const SamplerCallbacks callbacks_;
+  const LoadNvml load_;
+
+  std::mutex mutex_;  // everything below, tasks and lanes included
+  std::condition_variable exited_;
+  bool stopping_ = false;
+  std::vector<LanePtr> lanes_;
+  std::map<std::string, TaskPtr> tasks_;
+  std::shared_ptr<const driver::Nvml> nvml_;
+  bool driver_gone_ = false;  // it was there, and must be loaded anew
+  bool incomplete_ = false;   // some device could not be asked for its name
+  base::MonoTime load_due_{};
+  std::shared_ptr<XidPoll> xids_;  // nullptr: to be made anew
+  base::MonoTime xids_due_{};
+  bool polling_ = false;  // by one lane, which may be stuck in it
+  Divisions divisions_;   // of the inventory (reader.h)
+  base::MonoTime division_due_{};
+  bool looking_ = false;       // at it; as polling_
+  bool divided_anew_ = false;  // the inventory is out of date
+  base::MonoTime details_until_{};
+  base::Histogram rounds_{{0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 1}};
+
+  std::mutex delivery_mutex_;  // held around callbacks; never taken with mutex_ held
+  bool closed_ = false;
+  std::optional<Inventory> told_;
+};
+
+// What a lane does in its turn for one GPU. The reader belongs to the lane's thread while it reads, the rest is
+// guarded by the core's mutex.
+struct Sampler::Core::Task {
+  Task(std::string uuid, base::Millis rest) : reader(std::move(uuid)), period(rest) {}
+  Reader reader;
+  base::Millis period;
+  base::MonoTime due{};
+  base::MonoTime slow_due{};
+  bool poked = false;
+  bool failing = false;
+  bool unresponsive = false;
+  std::shared_ptr<const driver::Nvml> new_nvml;  // to be given to the reader
+  bool nvml_changed = false;
+  bool doubted = false;  // an instance that failed once: it may be gone
+  bool dropped = false;  // it is
+  int slow_rounds = 0;   // in a row
+  int good_rounds = 0;
+};
+
+struct Sampler::Core::Lane {
+  std::thread thread;
+  std::condition_variable wake;
+  std::vector<std::shared_ptr<Task>> tasks;
+  std::shared_ptr<Task> current;                // being read
+  bool loading = false;                         // in the driver's loading
+  std::optional<base::MonoTime> in_call_since;  // a driver call is under way
+  bool stuck = false;                           // for longer than the limit
+  bool exited = false;
+  bool loads_driver = false;  // this lane's duty too
+};
+
+}  // namespace gpuman::gpu
