@@ -235,6 +235,15 @@ std::string NameOf(const SeenJob& job) {
              : fmt::format("slurm-{}_[{}]", job.job, job.task);
 }
 
+void SortTasks(std::vector<SeenJob>& tasks) {
+  const auto place = [](const SeenJob& job) {
+    const auto index = ToNumber<std::uint32_t>(job.task);
+    return std::pair(!index && !job.task.empty(), index.value_or(0));
+  };
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [&](const SeenJob& a, const SeenJob& b) { return place(a) < place(b); });
+}
+
 std::vector<SeenJob> ReadQueue(std::string_view text) {
   std::vector<SeenJob> jobs;
   for (const auto line : Split(text, '\n'))

@@ -43,6 +43,8 @@ struct SeenJob {
   std::string output, errors;                               // files, whole
 };
 std::string NameOf(const SeenJob& job);  // "slurm-12_3"
+// By index; those that wait together come last.
+void SortTasks(std::vector<SeenJob>& tasks);
 
 // What `squeue -h -o` is asked for, and its lines. A line of another form is passed over: a warning.
 inline constexpr const char* kQueueFormat = "%A|%F|%K|%T|%r|%V|%S|%e|%l|%N|%b|%P|%u";

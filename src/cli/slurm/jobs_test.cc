@@ -72,6 +72,17 @@ TEST(ReadQueue, ReadsJobsAndTasks) {
   EXPECT_EQ(Iso(jobs[4].ended), "2026-11-22T18:58:16.000Z");
 }
 
+TEST(SortTasks, PutsTheFirstIndexFirst) {
+  std::vector<SeenJob> tasks(4);
+  tasks[0].task = "4-9%2";
+  tasks[1].task = "10";
+  tasks[2].task = "2";
+  tasks[3].task = "0";
+  SortTasks(tasks);
+  EXPECT_THAT((std::vector{tasks[0].task, tasks[1].task, tasks[2].task, tasks[3].task}),
+              ElementsAre("0", "2", "10", "4-9%2"));
+}
+
 // Names and comments are the user's: they may look like anything.
 constexpr std::string_view kShown =
     "JobId=1 JobName=a | b JobState=FAILED\n"

@@ -96,13 +96,12 @@ JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted
 std::vector<JobLine> LinesOf(const std::vector<SeenJob>& seen, const std::vector<Submitted>& kept) {
   std::vector<JobLine> lines;
   for (const auto& job : kept) {
-    bool found = false;
-    for (const auto& one : seen) {
-      if (one.job != job.id) continue;
-      found = true;
-      lines.push_back(LineOf(one, job));
-    }
-    if (!found) lines.push_back(LineOf(std::nullopt, job));
+    std::vector<SeenJob> tasks;
+    std::copy_if(seen.begin(), seen.end(), std::back_inserter(tasks),
+                 [&](const SeenJob& one) { return one.job == job.id; });
+    SortTasks(tasks);
+    for (const auto& one : tasks) lines.push_back(LineOf(one, job));
+    if (tasks.empty()) lines.push_back(LineOf(std::nullopt, job));
   }
   return lines;
 }

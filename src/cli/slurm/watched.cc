@@ -57,10 +57,8 @@ std::optional<std::string> Watched::Output() const {
 std::vector<SeenJob> Watched::Seen() const {
   std::vector<SeenJob> jobs;
   for (const auto& [name, job] : jobs_) jobs.push_back(job);
-  std::stable_sort(jobs.begin(), jobs.end(), [](const SeenJob& a, const SeenJob& b) {
-    return std::pair(a.task.size(), a.task) < std::pair(b.task.size(), b.task);
-  });
   jobs.insert(jobs.end(), waiting_.begin(), waiting_.end());
+  SortTasks(jobs);
   return jobs;
 }
 
