@@ -116,7 +116,7 @@ TEST(KubeInventoryTest, GpumandsWordsAndTheDriversFilesComeTogether) {
   instance.id = 3;
   instance.profile = "1g.18gb";
   instance.memory = base::GiB(16);
-  instance.compute = {{0, 1, "MIG-x"}};
+  instance.compute = {{0, 1, "MIG-x", {}}};
   const auto inventory = InventoryOf(list, {{split}}, {{"GPU-1", 5u, 1}});
   ASSERT_THAT(inventory.gpus, SizeIs(3));
   EXPECT_TRUE(inventory.gpus[0].split);
