@@ -31,8 +31,7 @@ class KubernetesTest(unittest.TestCase):
         cls.node.__enter__()
 
     def tearDown(self):
-        for pod in (self.node.dir / "pods").iterdir():
-            self.node.remove(pod.stem)
+        self.node.remove_all()
 
     def start(self, name, count, *command, resource=None):
         self.node.start(name, resource or GIB, count, *command)

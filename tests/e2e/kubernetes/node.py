@@ -101,6 +101,8 @@ class KubeletNode(Node):
         self.kubelet_dir = CHECKPOINT.parent
         self.kubelet_program = kubelet
         self.containerd = None
+        self.names = {}  # of pods, by what the test calls them
+        self.started = 0
         (self.dir / "pods").mkdir()
 
     def __enter__(self):
@@ -115,8 +117,7 @@ class KubeletNode(Node):
 
     def __exit__(self, *_):
         """What the containers are in ends with the enclosure; they end before."""
-        for pod in list((self.dir / "pods").iterdir()):
-            self.remove(pod.stem)
+        self.remove_all()
         self.close()
         if self.containerd:
             self.containerd.terminate()
@@ -195,9 +196,14 @@ class KubeletNode(Node):
     # --- pods ---
 
     def start(self, name, resource, count, *command):
-        """A pod of one container, `main`. It has the node's processes, since the simulated driver knows them by their numbers there."""
+        """A pod of one container, `main`. It has the node's processes, since the simulated driver knows them by their numbers there.
+
+        Each has a name of its own: kubelet would take a pod that is as one before for that one, which is over.
+        """
+        self.started += 1
+        self.names[name] = f"{name}-{self.started}"
         pod = {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "lab"},
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": self.names[name], "namespace": "lab"},
             "spec": {
                 "hostNetwork": True, "hostPID": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
                 "containers": [{"name": "main", "image": image.NAME, "imagePullPolicy": "Never", "command": list(command),
@@ -208,8 +214,17 @@ class KubeletNode(Node):
         written.rename(self.dir / "pods" / written.name)
 
     def remove(self, name):
+        container = self.container(name)
         (self.dir / "pods" / f"{name}.json").unlink()
-        until(f"pod {name} is gone", lambda: self.pod(name) is None and not list(self.log_directories(name)))
+        until(f"pod {name} is gone", lambda: self.pod(name) is None and not self._lives(container))
+
+    def remove_all(self):
+        for pod in list((self.dir / "pods").iterdir()):
+            self.remove(pod.stem)
+
+    def _lives(self, container):
+        number = (container or {}).get("containerID", "").removeprefix("containerd://")
+        return number and number in self._ctr("tasks", "ls", "-q").stdout
 
     def pods(self):
         """As kubelet has them; None while it does not answer."""
@@ -220,7 +235,7 @@ class KubeletNode(Node):
             return None
 
     def pod(self, name):
-        return next((pod for pod in self.pods() or [] if pod["metadata"]["name"] == f"{name}-{NAME}"), None)
+        return next((pod for pod in self.pods() or [] if pod["metadata"]["name"] == f"{self.names[name]}-{NAME}"), None)
 
     def container(self, name):
         """The state of a pod's container: a dictionary with `state`, `containerID`, `restartCount`; None before there is one."""
@@ -246,13 +261,7 @@ class KubeletNode(Node):
         status = until(f"pod {name} is refused", lambda: (p := self.pod(name)) and p["status"]["phase"] == "Failed" and p["status"])
         return f"{status['reason']}: {status['message']}"
 
-    def log_directories(self, name):
-        return pathlib.Path("/var/log/pods").glob(f"lab_{name}-{NAME}_*")
-
     def said_by(self, name):
         """What its container has printed; each line comes with a time, a stream and a mark before it."""
-        text = ""
-        for directory in self.log_directories(name):
-            for log in sorted(directory.glob("main/*.log")):
-                text += re.sub(r"(?m)^\S+ std(?:out|err) [FP] ", "", log.read_text(errors="replace"))
-        return text
+        logs = sorted(pathlib.Path("/var/log/pods").glob(f"lab_{self.names[name]}-{NAME}_*/main/*.log"))
+        return "".join(re.sub(r"(?m)^\S+ std(?:out|err) [FP] ", "", log.read_text(errors="replace")) for log in logs)
