@@ -2,8 +2,9 @@
 directory for what it writes, and a group in each hierarchy of cgroups.
 
 Nothing of the machine is changed that would have to be put back: the sysctls that kubelet sets are files of ours in there, and
-whatever was started ends with the first process of the enclosure, also when that, or who made it, is killed.
-Needs root, and the controllers of cgroup v1, as Debian's kubelet 1.20 was tried with.
+whatever was started ends with the first process of the enclosure, also when that, or who made it, is killed; only of the
+latter a directory in /tmp and empty groups are left. Needs root, and the controllers of cgroup v1, as Debian's kubelet 1.20
+was tried with.
 """
 
 import contextlib
@@ -36,11 +37,10 @@ def hierarchies():
         kind, _, options = after.split()
         if kind not in ("cgroup", "cgroup2"):
             continue
-        names = ",".join(word for word in options.split(",") if word in CONTROLLERS | {"blkio", "net_cls", "net_prio", "perf_event",
-                         "hugetlb", "rdma", "misc"} or word.startswith("name="))
-        group = own.get(names)
-        if group is not None and not any(one[0] == place for one in found):
-            found.append((place, kind, names, pathlib.Path(place) / os.path.relpath(group, root)))
+        # Of version 2 the empty name; of version 1 the last options, after those that every file system has.
+        names = next((known for known in own if known and options.endswith(known)), "") if kind == "cgroup" else ""
+        if names in own and not any(one[2] == names for one in found):
+            found.append((place, kind, names, pathlib.Path(place) / os.path.relpath(own[names], root)))
     return found
 
 
@@ -81,12 +81,13 @@ def attend(child):
     """Waits for it. Ctrl-C reaches it as it reaches this process: it is given time to end by itself."""
     def end(*_):
         child.kill()
-    previous = signal.signal(signal.SIGTERM, end), signal.signal(signal.SIGINT, signal.SIG_IGN)
+    taken = {signal.SIGTERM: end, signal.SIGHUP: end, signal.SIGINT: signal.SIG_IGN}
+    previous = {number: signal.signal(number, handler) for number, handler in taken.items()}
     try:
         return child.wait()
     finally:
-        signal.signal(signal.SIGTERM, previous[0])
-        signal.signal(signal.SIGINT, previous[1])
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def sysctls():
