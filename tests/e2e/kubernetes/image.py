@@ -1,4 +1,4 @@
-"""An image for the node's containers, made of files of this machine: a shell, gpuman-load, and the libraries it needs."""
+"""An image for the node's containers, made of files of this machine: a shell, programs of ours, and the libraries they need."""
 
 import hashlib
 import io

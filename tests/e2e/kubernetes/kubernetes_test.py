@@ -30,6 +30,12 @@ class KubernetesTest(unittest.TestCase):
         cls.addClassCleanup(cls.node.__exit__)
         cls.node.__enter__()
 
+    def run(self, result=None):
+        bad = len(result.failures) + len(result.errors)
+        super().run(result)
+        if len(result.failures) + len(result.errors) > bad:
+            print(self.node.logs(), file=sys.stderr)
+
     def tearDown(self):
         self.node.remove_all()
 
@@ -83,6 +89,16 @@ class KubernetesTest(unittest.TestCase):
 
     def test_more_than_there_is_is_refused(self):
         self.is_refused("huge", 2 * GIB_EACH + 1, 2 * GIB_EACH)
+
+    def test_the_plugin_runs_as_the_manifest_has_it(self):
+        self.node.stop_plugin()
+        since = self.node.checkpoint()
+        self.addCleanup(self.node.start_plugin)
+        self.node.start_plugin_as_packaged()
+        until("all can be given out", lambda: self.node.is_whole(since))
+        self.start("one", 4, *load("1GiB"))
+        self.assertEqual(self.node.ended("one")[0], 0)
+        self.goes_on("plugin", self.node.running("plugin"))
 
     # --- things go and come back ---
 

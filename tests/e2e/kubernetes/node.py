@@ -10,8 +10,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
+
+import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "harness"))
@@ -136,7 +137,7 @@ class KubeletNode(Node):
         config = self.dir / "containerd.toml"
         config.write_text(CONTAINERD_CONFIG)
         archive = self.dir / "image.tar"
-        image.write(archive, [machine.program("gpuman-load")])
+        image.write(archive, [machine.program(name) for name in ("gpuman-load", "gpuman-kube-plugin")])
         self.containerd = self._spawn("containerd", "containerd", "--config", str(config))
         until("containerd answers", lambda: self.alive(self.containerd, "containerd") and self._ctr("version").returncode == 0)
         done = self._ctr("images", "import", str(archive))
@@ -152,10 +153,14 @@ class KubeletNode(Node):
     def log_of(self, name):
         return (self.dir / f"{name}.log").read_text(errors="replace")
 
+    def logs(self):
+        """The last that each part has said."""
+        return "\n".join(f"--- {name}\n{self.log_of(name)[-4000:]}" for name in ("containerd", "kubelet", "plugin"))
+
     def start_kubelet(self, wait=True):
         config = self.dir / "kubelet.json"
         config.write_text(json.dumps(kubelet_config(self.dir)))
-        self.kubelet = self._spawn("kubelet", self.kubelet_program, "--config", str(config), "--hostname-override", NAME,
+        self.kubelet = self._spawn("kubelet", self.kubelet_program, "--config", str(config), "--hostname-override", NAME, "--node-labels", "gpuman.io/gpus=true",
                                    "--container-runtime", "remote", "--container-runtime-endpoint", f"unix://{CONTAINERD}")
         if wait:
             until("kubelet answers", lambda: self.alive(self.kubelet, "kubelet") and self.pods() is not None)
@@ -196,22 +201,35 @@ class KubeletNode(Node):
     # --- pods ---
 
     def start(self, name, resource, count, *command):
-        """A pod of one container, `main`. It has the node's processes, since the simulated driver knows them by their numbers there.
+        """A pod of one container, `main`. It has the node's processes, since the simulated driver knows them by their numbers there."""
+        self.apply(name, {
+            "hostPID": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "main", "image": image.NAME, "command": list(command), "resources": {"limits": {resource: str(count)}}}]})
 
-        Each has a name of its own: kubelet would take a pod that is as one before for that one, which is over.
-        """
+    def apply(self, name, spec):
+        """Each pod has a name of its own: kubelet would take one that is as one before for that one, which is over."""
         self.started += 1
         self.names[name] = f"{name}-{self.started}"
-        pod = {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": self.names[name], "namespace": "lab"},
-            "spec": {
-                "hostNetwork": True, "hostPID": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
-                "containers": [{"name": "main", "image": image.NAME, "imagePullPolicy": "Never", "command": list(command),
-                                "resources": {"limits": {resource: str(count)}}}]}}
+        spec = {**spec, "hostNetwork": True}  # there is no other here
+        for container in spec["containers"]:
+            container["imagePullPolicy"] = "Never"
         # Whole at once, for who looks at the directory.
         written = self.dir / f"{name}.json"
-        written.write_text(json.dumps(pod))
+        written.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "spec": spec,
+                                       "metadata": {"name": self.names[name], "namespace": "lab"}}))
         written.rename(self.dir / "pods" / written.name)
+
+    def start_plugin_as_packaged(self):
+        """As a pod, of the manifest: what it may do and what it sees of the node is as there. A pod of a file has no ConfigMap."""
+        manifest = yaml.safe_load((machine.ROOT / "packaging" / "kubernetes" / "daemonset.yaml").read_text())
+        spec = manifest["spec"]["template"]["spec"]
+        (self.dir / "etc").mkdir(exist_ok=True)
+        shutil.copy(self.config, self.dir / "etc" / "kube-plugin.toml")
+        for volume in spec["volumes"]:
+            if volume.pop("configMap", None):
+                volume["hostPath"] = {"path": str(self.dir / "etc"), "type": "Directory"}
+        spec["containers"][0].update(image=image.NAME, command=["/bin/gpuman-kube-plugin"])
+        self.apply("plugin", spec)
 
     def remove(self, name):
         container = self.container(name)
@@ -244,17 +262,22 @@ class KubeletNode(Node):
 
     def running(self, name):
         """Its container, once it runs."""
-        def look():
-            pod, container = self.pod(name), self.container(name)
-            if pod and pod["status"]["phase"] == "Failed":
-                raise AssertionError(f"pod {name} has failed: {pod['status']}\n{self.said_by(name)}")
-            return container if container and "running" in container["state"] else None
-        return until(f"pod {name} runs", look)
+        return self._comes_to(name, "running")
 
     def ended(self, name):
         """(exit status, output) of its container, once it has ended."""
-        container = until(f"pod {name} has ended", lambda: (c := self.container(name)) and "terminated" in c["state"] and c)
-        return container["state"]["terminated"]["exitCode"], self.said_by(name)
+        return self._comes_to(name, "terminated")["state"]["terminated"]["exitCode"], self.said_by(name)
+
+    def _comes_to(self, name, state):
+        def look():
+            pod, container = self.pod(name), self.container(name)
+            if container and state in container["state"]:
+                return container
+            waits = (container or {}).get("state", {}).get("waiting", {}).get("reason", "ContainerCreating")
+            if pod and (pod["status"]["phase"] == "Failed" or waits != "ContainerCreating"):
+                raise AssertionError(f"pod {name}: {pod['status']}\n{self.said_by(name)}")
+            return None
+        return until(f"pod {name} is {state}", look)
 
     def refused(self, name):
         """Why kubelet does not admit it."""
