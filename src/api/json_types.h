@@ -128,11 +128,20 @@ void Fields(V& v, T& x) {
 }
 
 template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ContainerPlace>
+void Fields(V& v, T& x) {
+  v.Required("namespace", x.name_space);
+  v.Required("pod", x.pod);
+  v.Required("container", x.container);
+}
+
+template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, JobView>
 void Fields(V& v, T& x) {
   v.Required("id", x.id);
   v.Required("tag", x.tag);
   v("user", x.user);
+  v("kubernetes", x.kubernetes);
   v.Required("state", x.state);
   v("reason", x.reason);
   v("reason_detail", x.reason_detail);

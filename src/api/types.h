@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/container_types.h"
 #include "api/instance_types.h"
 #include "api/queue_fields.h"
 #include "base/clock.h"
@@ -97,6 +98,7 @@ struct JobView {
   std::int64_t id = 0;
   std::string tag;
   std::string user;
+  std::optional<ContainerPlace> kubernetes;  // null: it is no container
   JobState state = JobState::kStarting;
   std::optional<std::string> reason;         // a word: memory_limit, device_pressure, …
   std::optional<std::string> reason_detail;  // a sentence with the numbers in it

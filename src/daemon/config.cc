@@ -261,6 +261,7 @@ void ReadAll(TomlReader& in, Config& config, const UserLookup& users) {
   ReadDevice(in, config);
   ReadHealth(in, config);
   in.Time("mig.check", config.mig.check, Millis(100), kDay);
+  in.Path("kubernetes.logs", config.kubernetes.logs);
   ReadMps(in, config.mps);
   in.Time("events.keep", config.events.keep, Millis(0), 36'500 * kDay);
   in.Count("events.keep_count", config.events.keep_count, 100, 100'000'000);

@@ -108,6 +108,10 @@ struct Config {
     OnUnhealthy on_unhealthy = OnUnhealthy::kTell;
   } health;
 
+  struct {
+    std::filesystem::path logs = "/var/log";  // where kubelet has containers/ and pods/
+  } kubernetes;
+
   MpsSettings mps;
 
   struct {

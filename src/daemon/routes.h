@@ -11,6 +11,7 @@ void AddLiveRoute(http::Router& router);                           // the daemon
 void AddViewRoutes(http::Router& router, Service& service);        // version, status, gpus
 void AddJobRoutes(http::Router& router, Service& service);         // jobs and their logs
 void AddAttachRoutes(http::Router& router, Service& service);      // jobs that somebody else started
+void AddContainerRoutes(http::Router& router, Service& service);   // what Kubernetes' containers were given
 void AddHealthRoutes(http::Router& router, Service& service);      // what is wrong with the GPUs
 void AddDeviceRoutes(http::Router& router, Service& service);      // settings of the GPUs
 void AddMetricsRoutes(http::Router& router, Service& service);     // for Prometheus

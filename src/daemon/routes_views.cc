@@ -122,6 +122,7 @@ void AddAllRoutes(http::Router& router, Service& service) {
   AddViewRoutes(router, service);
   AddJobRoutes(router, service);
   AddAttachRoutes(router, service);
+  AddContainerRoutes(router, service);
   AddHealthRoutes(router, service);
   AddDeviceRoutes(router, service);
   AddMetricsRoutes(router, service);

@@ -1,4 +1,5 @@
 #include "daemon/service.h"
+#include "daemon/containers/containers.h"
 #include "daemon/sharer.h"
 
 #include <spdlog/spdlog.h>
@@ -158,6 +159,7 @@ base::Result<> Service::Begin() {
                                            SuspenderSettingsOf(config_), std::move(checkpointer));
   supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
                                                    SupervisorOptionsOf(config_));
+  BeginContainers();
   BeginSharing();
   BeginQueue(contents.settings);
   BeginDevices(contents.settings);
@@ -214,7 +216,10 @@ void Service::BeginSampling() {
         health_->OnSample(sample);
         FollowAway(sample);
       }
-      if (const auto* status = guard_->Find(sample.uuid)) LookAtLedgers(*status);
+      if (const auto* status = guard_->Find(sample.uuid)) {
+        LookForContainers(*status);
+        LookAtLedgers(*status);
+      }
       guard_->Judge(sample.uuid);
       suspender_->OnSample();
       if (sharer_) sharer_->OnSample();
@@ -390,7 +395,8 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
     guarded.ending_since = stopping_since_.try_emplace(job.id, clock_.Mono()).first->second;
   else
     stopping_since_.erase(job.id);
-  guarded.root = {job.id, *job.keeper, job.cgroup, job.owner.uid, runtime.key};
+  guarded.root = {job.id, *job.keeper, job.cgroup, job.owner.uid, runtime.key, {}};
+  if (job.container) guarded.root = {job.id, {}, {}, job.owner.uid, {}, job.container->id};
   guard_->SetJob(guarded);
   SetLedger(job);
   const auto [run, fresh] = runs_.try_emplace(job.id, job.runs);

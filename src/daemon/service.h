@@ -19,8 +19,10 @@
 #include <string>
 #include <vector>
 
+#include "api/container_types.h"
 #include "api/types.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/process.h"
 #include "daemon/authorization.h"
 #include "daemon/config.h"
@@ -56,6 +58,7 @@ struct ServiceOptions {
   std::string version;
 };
 
+class Containers;
 class Notifications;
 struct MigDivision;
 struct MpsSurroundings;
@@ -122,6 +125,10 @@ class Service final : private jobs::SupervisorHost,
   // Calls when MPS runs on all of these, or with why not: where it does not it is started if mps.auto_start
   // says so.
   void ReadyMps(std::vector<std::string> gpus, std::function<void(base::Result<>)> then);
+  // --- Containers of Kubernetes ---
+  // What they were given, all of them.
+  void SetContainers(std::vector<api::GivenContainer> given);
+  api::ContainersView ContainersNow() const;
   Sharer* sharer() { return sharer_.get(); }  // null: there is no shim
   // Only where there is a sharer. Until the next start, or reload.
   void SetShare(share::Settings settings);
@@ -178,6 +185,11 @@ class Service final : private jobs::SupervisorHost,
   jobs::SupervisorOptions SupervisorOptionsOf(const Config& config) const;
   std::filesystem::path ShimSocket() const;
   ledger::Attribution JobOfShim(const ledger::Caller& caller) const;
+  // service_containers.cc
+  void BeginContainers();
+  void LookForContainers(const guard::GpuStatus& status);
+  bool ContainerIsComing(base::ProcessId process) const;
+  void HoldContainer(const base::ProcessContainer& container, const api::GivenContainer& given, pid_t pid);
   void TellOtherShim(base::JobId job, base::ProcessId process, std::uint32_t version);
   void SetLedger(const jobs::Job& job);
   void WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits);
@@ -334,6 +346,8 @@ class Service final : private jobs::SupervisorHost,
   metrics::Tally tally_;
   std::uint64_t scrapes_ = 0;
   double scrape_seconds_ = 0;
+  std::unique_ptr<Containers> containers_;
+  std::optional<api::ContainerFiles> container_files_;
   std::unique_ptr<MpsManager> mps_;
   std::unique_ptr<Dispatcher> dispatcher_;
   QueueBooks books_;

@@ -116,6 +116,11 @@ metrics::Job Service::MetricsOf(const jobs::Job& job) {
   shown.id = job.id.value;
   shown.tag = job.tag;
   shown.user = job.owner.user;
+  if (job.container) {
+    shown.name_space = job.container->name_space;
+    shown.pod = job.container->pod;
+    shown.container = job.container->name;
+  }
   shown.project = job.terms->project;
   shown.state = ToString(StateOf(job));
   shown.peak = std::max(usage.peak, job.peak);

@@ -29,7 +29,7 @@ void Service::SetLedger(const jobs::Job& job) {
   eviction.patience = config_.suspend.patience;
   if (const auto memory = suspend::ReadHostMemory())
     eviction.host_budget = config_.suspend.host_memory.Of(memory->total);
-  auto set = shims_->SetJob(job.id, *job.keeper, limits, eviction);
+  auto set = shims_->SetJob(job.id, {*job.keeper, job.container ? job.cgroup : ""}, limits, eviction);
   if (!set) return OnTrouble(job, "the shim does not hold its limit: " + set.error().message);
   if (is_new) WarnOfTightLimits(job, limits);
 }
@@ -52,6 +52,7 @@ void Service::WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::
 
 ledger::Attribution Service::JobOfShim(const ledger::Caller& caller) const {
   const auto known = guard_->JobOf(caller.process.pid);
+  if (!known && ContainerIsComing(caller.process)) return {ledger::Verdict::kLater, {}};
   const auto* job = supervisor_->Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
   if (!job || !job->preload || jobs::IsEnded(*job) || (!known && job->owner.uid != caller.uid)) return {};
   if (known && shims_->Has(*known)) return {ledger::Verdict::kJob, *known};

@@ -73,6 +73,8 @@ std::optional<suspend::HelperUser> Service::OwnerOf(base::JobId id) {
   const auto* job = supervisor_->Find(id);
   if (!job) return std::nullopt;
   suspend::HelperUser owner{job->owner.uid, job->owner.gid, job->owner.groups};
+  // All containers are root's jobs, and only those of one namespace trust each other.
+  if (job->container) owner.trust = "kubernetes namespace " + job->container->name_space;
   const auto gpus = job->gpus.empty() && !job->queued ? AllGpus() : job->gpus;
   if (gpus.size() == 1 && gpu::IsInstance(gpus.front())) owner.instance = gpus.front();
   return owner;

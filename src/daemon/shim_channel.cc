@@ -46,11 +46,11 @@ void ShimChannel::Wait() {
                     });
 }
 
-base::Result<> ShimChannel::SetJob(base::JobId job, base::ProcessId keeper,
+base::Result<> ShimChannel::SetJob(base::JobId job, const keeper::ProcessTree& tree,
                                    std::vector<ledger::GpuLimit> limits, const ledger::Eviction& eviction) {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) {
-    GPUMAN_TRY(Begin(job, keeper, WithContexts(limits), eviction));
+    GPUMAN_TRY(Begin(job, tree, WithContexts(limits), eviction));
   } else {
     if (known->second.limits != limits) GPUMAN_TRY(ledgers_.SetLimits(job, WithContexts(limits)));
     ledgers_.SetEviction(job, eviction);
@@ -61,14 +61,14 @@ base::Result<> ShimChannel::SetJob(base::JobId job, base::ProcessId keeper,
   return {};
 }
 
-base::Result<> ShimChannel::Begin(base::JobId job, base::ProcessId keeper,
+base::Result<> ShimChannel::Begin(base::JobId job, const keeper::ProcessTree& tree,
                                   const std::vector<ledger::GpuLimit>& limits,
                                   const ledger::Eviction& eviction) {
   // An earlier daemon can have made one only for a keeper older than this daemon. Looking is dear: through
   // all processes of the machine.
-  if (keeper.start_time > self_.start_time) return ledgers_.Create(job, limits, eviction);
+  if (tree.keeper.start_time > self_.start_time) return ledgers_.Create(job, limits, eviction);
   std::vector<pid_t> pids;
-  for (const auto& process : base::Descendants(table_.List(), keeper.pid)) pids.push_back(process.id.pid);
+  for (const auto& process : keeper::Members(tree, table_)) pids.push_back(process.id.pid);
   if (auto file = ledger::FindLedger(job, pids)) {
     auto adopted = ledgers_.Adopt(job, std::move(*file), limits, eviction);
     if (adopted) return adopted;

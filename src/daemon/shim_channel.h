@@ -20,6 +20,7 @@
 
 #include "gpu/attribution.h"
 #include "guard/guard.h"
+#include "keeper/process_tree.h"
 #include "ledger/ledgers.h"
 #include "ledger/outside.h"
 #include "ledger/server.h"
@@ -40,15 +41,17 @@ class ShimChannel {
   ShimChannel(const ShimChannel&) = delete;
   ShimChannel& operator=(const ShimChannel&) = delete;
 
-  // A job whose keeper is known and whose processes have the shim; `limits`: one for each of its GPUs. Called
+  // A job whose processes have the shim, and where they are found; `limits`: one for each of its GPUs. Called
   // again when limits change. kExhausted and the like: its processes go on without, and the guard with them.
   // Whether eviction is possible holds from the first call on.
-  base::Result<> SetJob(base::JobId job, base::ProcessId keeper, std::vector<ledger::GpuLimit> limits,
-                        const ledger::Eviction& eviction);
+  base::Result<> SetJob(base::JobId job, const keeper::ProcessTree& tree,
+                        std::vector<ledger::GpuLimit> limits, const ledger::Eviction& eviction);
   // It has ended; or it goes on without limits.
   void RemoveJob(base::JobId job);
   void ReleaseJob(base::JobId job);
 
+  // Asks again about those for whom it was too early to say whose they are.
+  void AskAgain() { server_->AskAgain(); }
   // Where processes that obey an order are sent with their connection.
   void SetTransfer(ledger::Transfer transfer) { server_->SetTransfer(std::move(transfer)); }
 
@@ -99,8 +102,8 @@ class ShimChannel {
   ShimChannel(boost::asio::io_context& loop, std::filesystem::path socket, const base::ProcessTable& table)
       : socket_(std::move(socket)), table_(table), ready_(loop) {}
   void Wait();
-  base::Result<> Begin(base::JobId job, base::ProcessId keeper, const std::vector<ledger::GpuLimit>& limits,
-                       const ledger::Eviction& eviction);
+  base::Result<> Begin(base::JobId job, const keeper::ProcessTree& tree,
+                       const std::vector<ledger::GpuLimit>& limits, const ledger::Eviction& eviction);
   void SetContext(const std::string& uuid, base::Bytes bytes);
   std::vector<ledger::GpuLimit> WithContexts(std::vector<ledger::GpuLimit> limits) const;
 

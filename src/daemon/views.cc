@@ -72,6 +72,7 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   view.id = job.id.value;
   view.tag = job.tag;
   view.user = job.owner.user;
+  if (job.container) view.kubernetes = {job.container->name_space, job.container->pod, job.container->name};
   view.state = StateOf(job.state);
   view.reason = job.reason;
   view.reason_detail = job.reason_detail;

@@ -85,6 +85,11 @@ Attribution::Known Attribution::Look(pid_t pid) const {
 std::optional<JobId> Attribution::FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid) const {
   if (jobs_.empty()) return std::nullopt;
   if (const auto job = ByAncestry(process)) return job;
+  const auto container = container_of_(process.id.pid);
+  if (container && !(own_container_ && own_container_->group.id == container->group.id)) {
+    const auto job = ByContainer(container->group.id);
+    if (job || !container->group.pod_uid.empty()) return job;
+  }
   if (const auto job = ByCgroup(process.id.pid)) return job;
   return ByEnvironment(process, uid);
 }
@@ -110,6 +115,12 @@ std::optional<JobId> Attribution::ByAncestry(const base::ProcessInfo& process) c
   return std::nullopt;
 }
 
+std::optional<JobId> Attribution::ByContainer(const std::string& container) const {
+  for (const auto& [id, root] : jobs_)
+    if (root.container == container) return id;
+  return std::nullopt;
+}
+
 std::optional<JobId> Attribution::ByCgroup(pid_t pid) const {
   if (std::none_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return !job.second.cgroup.empty(); }))
     return std::nullopt;
@@ -124,7 +135,7 @@ std::optional<JobId> Attribution::ByEnvironment(const base::ProcessInfo& process
                                                 std::optional<uid_t> uid) const {
   std::optional<std::string> key, id_text;
   for (const auto& [id, root] : jobs_) {
-    if (!uid || root.owner != *uid) continue;
+    if (!uid || root.owner != *uid || !root.container.empty()) continue;
     if (!root.key.empty()) {
       if (!key) key = table_.Environment(process.id.pid, "GPUMAN_JOB_KEY").value_or("");
       if (*key == root.key) return id;

@@ -3,16 +3,20 @@
 // A process belongs to a job when one of its ancestors is the job's keeper (a child subreaper, so whatever
 // daemonises stays below it); or when it lies in the job's cgroup; or, if it runs as the job's owner, when
 // its environment carries the job's key (of a job without a key: its id, and it started after the keeper).
-// The last two find what survived a killed keeper. The environment is the process's own to write: a process
-// can thereby join a job of its own user, never one of somebody else.
+// The last two find what survived a killed keeper. A container of Kubernetes is a job without a keeper: its
+// processes are those in its cgroup, however they came there. Below a keeper excepted, a process in a pod is
+// of no other job: what runs there chooses its user and its environment. The environment is the process's own
+// to write: a process can thereby join a job of its own user, never one of somebody else.
 //
 // Answers are kept by pid and checked against the start time when a pid newly appears in a GPU's list, so
 // resting costs no look into /proc and a reused pid is never taken for its predecessor. Not thread-safe.
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -21,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/container.h"
 #include "base/ids.h"
 #include "base/process.h"
 #include "gpu/sample.h"
@@ -34,7 +39,8 @@ struct JobRoot {
   base::ProcessId keeper;
   std::filesystem::path cgroup{};  // the job's own, absolute; empty: none
   uid_t owner = 0;
-  std::string key{};  // GPUMAN_JOB_KEY of the job's processes; empty: GPUMAN_JOB_ID is looked at
+  std::string key{};        // GPUMAN_JOB_KEY of the job's processes; empty: GPUMAN_JOB_ID is looked at
+  std::string container{};  // the runtime's id of the container that the job is; then nothing else counts
   friend bool operator==(const JobRoot&, const JobRoot&) = default;
 };
 
@@ -53,8 +59,13 @@ struct OwnedProcess {
 
 class Attribution {
  public:
+  using ContainerOf = std::function<std::optional<base::ProcessContainer>(pid_t)>;
+
   // `table` must outlive this object.
-  explicit Attribution(const base::ProcessTable& table) : table_(table) {}
+  explicit Attribution(
+      const base::ProcessTable& table,
+      ContainerOf container_of = [](pid_t pid) { return base::ReadContainer(pid); })
+      : table_(table), container_of_(std::move(container_of)), own_container_(container_of_(::getpid())) {}
 
   // Adds the job or replaces what is known of it (a new keeper). Processes that belonged to nobody are looked
   // at again.
@@ -82,10 +93,13 @@ class Attribution {
   void DropUnlisted(const std::vector<pid_t>& pids);
   std::optional<JobId> FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid) const;
   std::optional<JobId> ByAncestry(const base::ProcessInfo& process) const;
+  std::optional<JobId> ByContainer(const std::string& container) const;
   std::optional<JobId> ByCgroup(pid_t pid) const;
   std::optional<JobId> ByEnvironment(const base::ProcessInfo& process, std::optional<uid_t> uid) const;
 
   const base::ProcessTable& table_;
+  const ContainerOf container_of_;
+  const std::optional<base::ProcessContainer> own_container_;  // gpumand may run in one, with its jobs
   std::map<JobId, JobRoot> jobs_;
   std::set<pid_t> ours_;
   std::map<pid_t, Known> known_;                      // of every pid in `listed_`

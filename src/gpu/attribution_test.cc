@@ -131,6 +131,28 @@ TEST(Attribution, WalksAgainWhenAnAncestorEndsMeanwhile) {
   EXPECT_EQ(JobOf(attribution, 102), kSeven);
 }
 
+TEST(Attribution, GivesAContainerWhatRunsInItAndNobodyElse) {
+  Table table;
+  for (const pid_t pid : {201, 202, 203, 204}) table.Put(pid, 20, 1, 0);
+  table.entries[202].environment["GPUMAN_JOB_KEY"] = "secret";
+  table.entries[204].environment["GPUMAN_JOB_KEY"] = "secret";
+  const std::map<pid_t, std::string> containers{{201, "one"}, {202, "two"}, {203, "one"}};
+  Attribution attribution(table, [&](pid_t pid) -> std::optional<base::ProcessContainer> {
+    const auto found = containers.find(pid);
+    if (found == containers.end()) return std::nullopt;
+    return base::ProcessContainer{{found->second, "pod", {}, {}, {}}, {}};
+  });
+  attribution.SetJob({.job = kEight, .keeper = {300, 1}, .owner = 0, .key = "secret"});
+  EXPECT_EQ(JobOf(attribution, 201), std::nullopt);
+  attribution.SetJob({.job = kSeven, .keeper = {}, .owner = 0, .container = "one"});
+  EXPECT_EQ(JobOf(attribution, 201), kSeven) << "seen before it was a job";
+  EXPECT_EQ(JobOf(attribution, 203), kSeven);
+  EXPECT_EQ(JobOf(attribution, 202), std::nullopt) << "a key that it learned";
+  EXPECT_EQ(JobOf(attribution, 204), kEight);
+  attribution.RemoveJob(kSeven);
+  EXPECT_EQ(JobOf(attribution, 201), std::nullopt);
+}
+
 TEST(Attribution, FindsOrphansOfAKilledKeeperByCgroup) {
   Table table;
   table.Put(101, 20, 1);

@@ -10,10 +10,10 @@
 //    the limit, because that was lowered.
 //  - Soft limit: told once when passed, again only after usage fell below 95 % of it.
 //  - Reserve: while free memory of a GPU is below its reserve, one victim at a time is ended, reason
-//    device_pressure: over its soft limit first, then lowest priority, then newest. The next is chosen when
-//    the last has left the GPU and its memory had `settle` to come back, or after `victim_patience`. Any job
-//    on the GPU may be it, with or without limits. A process that gpuman does not manage only when
-//    `unmanaged_victims` is set, before all jobs, newest first; protected ones never.
+//    device_pressure: over one of its limits first, then lowest priority, then who has no hard limit there,
+//    then newest. The next is chosen when the last has left the GPU and its memory had `settle` to come back,
+//    or after `victim_patience`. Any job on the GPU may be it. A process that gpuman does not manage only
+//    when `unmanaged_victims` is set, before all jobs, newest first; protected ones never.
 //    With `on_pressure` suspend a job that is chosen is not ended but suspended (suspension.cc), and ended
 //    when that was refused, failed or took longer than `suspend_patience`, and where it could not come back:
 //    it would not fit beside the reserve, or the driver does not tell what it holds. Who is off the GPU, or

@@ -257,11 +257,12 @@ GpuSnapshot Tight(std::int64_t at, std::uint64_t free, std::vector<gpu::OwnedPro
   return gpu;
 }
 
-TEST(Reserve, ChoosesOverSoftThenLowestPriorityThenNewest) {
+TEST(Reserve, ChoosesOverItsLimitThenLowestPriorityThenUnlimitedThenNewest) {
   struct Candidate {
     std::int64_t id;
     int priority;
     bool over_soft;
+    unsigned hard = 0;
   };
   const struct {
     const char* what;
@@ -274,6 +275,9 @@ TEST(Reserve, ChoosesOverSoftThenLowestPriorityThenNewest) {
       {"over its soft limit before the lowest priority", {{1, 200, true}, {2, 0, false}, {3, 0, false}}, 1},
       {"the lowest priority of those over", {{1, 50, true}, {2, 40, true}, {3, 0, false}}, 2},
       {"the newest of those", {{1, 50, true}, {2, 50, true}, {3, 0, false}}, 2},
+      {"an older one without a limit before one within its own", {{1, 128, false}, {2, 128, false, 2000}}, 1},
+      {"the lowest priority before who has no limit", {{1, 10, false, 2000}, {2, 128, false}}, 1},
+      {"the newest of those within their limits", {{1, 128, false, 2000}, {2, 128, false, 2000}}, 2},
   };
   for (const auto& row : table) {
     Story story;
@@ -281,7 +285,7 @@ TEST(Reserve, ChoosesOverSoftThenLowestPriorityThenNewest) {
     std::vector<JobSnapshot> jobs;
     for (const auto& one : row.jobs) {
       processes.push_back(Process(static_cast<pid_t>(one.id), one.id, 1000));
-      jobs.push_back(Job(one.id, 0, one.over_soft ? 900 : 0));
+      jobs.push_back(Job(one.id, one.hard, one.over_soft ? 900 : 0));
       jobs.back().priority = one.priority;
       story.state.jobs[{one.id}] = {1, {}, {"GPU-0"}, {}};  // told before
     }

@@ -12,7 +12,8 @@ namespace {
 struct Candidate {
   const gpu::OwnedProcess* process = nullptr;  // unmanaged; else `job`
   const JobSnapshot* job = nullptr;
-  bool over_soft = false;
+  bool over = false;   // one of its limits
+  bool bound = false;  // by a hard limit
   Usage usage;
 };
 
@@ -23,8 +24,10 @@ bool GoesBefore(const Candidate& a, const Candidate& b) {
   if (!a.job)
     return std::tie(a.process->id.start_time, a.process->id.pid) >
            std::tie(b.process->id.start_time, b.process->id.pid);
-  if (a.over_soft != b.over_soft) return a.over_soft;
+  if (a.over != b.over) return a.over;
   if (a.job->priority != b.job->priority) return a.job->priority < b.job->priority;
+  // Who keeps to a limit was promised that memory.
+  if (a.bound != b.bound) return b.bound;
   return std::tie(a.job->started_at, a.job->id) > std::tie(b.job->started_at, b.job->id);
 }
 
@@ -38,21 +41,23 @@ std::vector<Candidate> Candidates(const Round& round, const GpuSnapshot& gpu) {
     if (job.place == Place::kOff || IsGoingOff(round, job)) continue;
     if (round.state.jobs[job.id].ending.stage != Stage::kNone) continue;
     const auto limit = job.limits.find(gpu.uuid);
-    const bool over = limit != job.limits.end() && limit->second.soft && usage.known > *limit->second.soft;
-    candidates.push_back({nullptr, &job, over, usage});
+    const auto limits = limit == job.limits.end() ? JobLimit{} : limit->second;
+    const bool over =
+        (limits.soft && usage.known > *limits.soft) || (limits.hard && usage.known > *limits.hard);
+    candidates.push_back({nullptr, &job, over, limits.hard.has_value(), usage});
   }
   if (!round.settings.unmanaged_victims) return candidates;
   for (const auto& process : gpu.processes) {
     if (!IsUnmanaged(process, round.settings) || !process.memory || process.memory->count == 0) continue;
     if (round.state.processes.contains(process.id)) continue;
-    candidates.push_back({&process, nullptr, false, {*process.memory, 1, 0}});
+    candidates.push_back({&process, nullptr, false, false, {*process.memory, 1, 0}});
   }
   return candidates;
 }
 
 std::string WhyThisOne(const Candidate& victim) {
   if (!victim.job) return "not managed by gpuman";
-  if (victim.over_soft) return "over its soft limit";
+  if (victim.over) return "over its limit";
   return fmt::format("priority {}, the newest of the lowest", victim.job->priority);
 }
 

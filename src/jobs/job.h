@@ -88,6 +88,13 @@ struct ArrayTask {
   friend bool operator==(const ArrayTask&, const ArrayTask&) = default;
 };
 
+// A container of Kubernetes. Its cgroup is Job::cgroup.
+struct Container {
+  std::string name_space, pod, name;  // as Kubernetes has them
+  std::string id;                     // the runtime's
+  friend bool operator==(const Container&, const Container&) = default;
+};
+
 struct Job {
   // What was asked for.
   JobId id;
@@ -117,6 +124,9 @@ struct Job {
   // Somebody else started it: it is what `keeper`, a process of theirs, starts. Its environment holds the key
   // of its processes alone.
   bool attached = false;
+  // It is what runs in this container: attached, without a process that stands for a keeper (`keeper` is
+  // {0, 0}, which no process is).
+  std::optional<Container> container;
   Shared<Terms> terms;
   ArrayTask array;
   JobId redo_of;  // the job that this one does again; 0: none

@@ -101,6 +101,11 @@ void PutRequest(Json& json, const Job& job, const Job& usual) {
   if (job.grace) json["grace_ms"] = job.grace->count();
   PutUnless(json, "queued", job.queued, usual.queued);
   PutUnless(json, "attached", job.attached, usual.attached);
+  if (job.container)
+    json["container"] = {{"namespace", job.container->name_space},
+                         {"pod", job.container->pod},
+                         {"name", job.container->name},
+                         {"id", job.container->id}};
   PutUnless(json, "array", job.array.array.value, usual.array.array.value);
   PutUnless(json, "array_task", job.array.task, usual.array.task);
   PutUnless(json, "array_limit", job.array.limit, usual.array.limit);
@@ -177,6 +182,13 @@ void GetRequest(const JsonMembers& json, Job& job) {
   Get(json, "mps_threads", job.mps_threads);
   Get(json, "queued", job.queued);
   Get(json, "attached", job.attached);
+  if (auto it = json.find("container"); it != json.end()) {
+    auto& container = job.container.emplace();
+    Get(*it, "namespace", container.name_space);
+    Get(*it, "pod", container.pod);
+    Get(*it, "name", container.name);
+    Get(*it, "id", container.id);
+  }
   Get(json, "array", job.array.array.value);
   Get(json, "array_task", job.array.task);
   Get(json, "array_limit", job.array.limit);

@@ -18,11 +18,13 @@ class RootWatch {
   // kNotFound: it has ended, and `ended` is not called.
   static base::Result<std::unique_ptr<RootWatch>> Begin(boost::asio::io_context& loop,
                                                         base::ProcessId process, std::function<void()> ended);
+  // Goes on with another process, after the one before has ended. kNotFound: so has this.
+  base::Result<> Follow(base::ProcessId process, std::function<void()> ended);
   // Calls `act` so much later, unless it is asked again or the process has ended.
   void After(base::Millis time, std::function<void()> act);
 
  private:
-  RootWatch(boost::asio::io_context& loop, base::Fd process);
+  explicit RootWatch(boost::asio::io_context& loop) : process_(loop), timer_(loop) {}
 
   boost::asio::posix::stream_descriptor process_;  // a pidfd
   boost::asio::steady_timer timer_;

@@ -104,6 +104,9 @@ class Supervisor {
   // its processes are, though its root goes on. kAlreadyExists: a job that has not ended has the tag;
   // kConflict: root is attached to another job; kNotFound: there is no such process.
   void Attach(Job job, base::ProcessId root, Done<Job> done);
+  // The same for what runs in `job.container`, whose cgroup is `job.cgroup`: until nothing does.
+  // kAlreadyExists: it is a job already, or its tag is taken; kNotFound: nothing runs in it.
+  void AttachContainer(Job job, Done<Job> done);
   std::vector<std::string> AttachedEnvironment(const Job& job) const {
     return jobs::AttachedEnvironment(job, options_.launch);
   }
@@ -194,7 +197,11 @@ class Supervisor {
   // Stores the change that `event` makes to a job that waits, and answers with it; kConflict: it makes none.
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
   base::Result<> TagIsFree(const std::string& tag) const;
+  void BeginAttached(Job job, std::string how, Done<Job> done);
   void WatchRoot(Entry& entry);
+  void WatchContainer(Entry& entry);
+  // The one of its processes that is the oldest.
+  std::optional<base::ProcessId> OldestIn(const Job& job) const;
   void OnRootEnded(JobId id, bool another_boot);
   void StopAttached(JobId id);
   void EndAttachedAfter(Entry& entry, base::Millis more);

@@ -1,12 +1,16 @@
-// Jobs that somebody else started: what lies below a process of theirs, which stands for a keeper. There is
-// no journal: that process and the store say all there is to know.
+// Jobs that somebody else started: what lies below a process of theirs, which stands for a keeper, or what
+// runs in a container. There is no journal: that process, or the cgroup, and the store say all there is to
+// know.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <csignal>
+#include <tuple>
 #include <utility>
 
 #include "jobs/supervisor.h"
+#include "keeper/process_tree.h"
 #include "keeper/recovery.h"
 
 namespace gpuman::jobs {
@@ -25,14 +29,31 @@ void Supervisor::Attach(Job job, base::ProcessId root, Done<Job> done) {
   if (auto tag_is_free = TagIsFree(job.tag); !tag_is_free) return done(Fail(tag_is_free.error()));
   if (!base::IsAlive(root))
     return done(Fail(ErrorCode::kNotFound, fmt::format("there is no process {}", root.pid)));
+  job.environment = Environment({{keeper::kKeyVariable, keeper::MakeKey()}});
+  job.process = root;
+  job.keeper = root;
+  BeginAttached(std::move(job), fmt::format("attached to process {}", root.pid), std::move(done));
+}
+
+void Supervisor::AttachContainer(Job job, Done<Job> done) {
+  for (const JobId id : active_)
+    if (const auto& other = entries_.at(id).job; other.container && other.container->id == job.container->id)
+      return done(Fail(ErrorCode::kAlreadyExists, fmt::format("the container is job {} already", id.value)));
+  if (auto tag_is_free = TagIsFree(job.tag); !tag_is_free) return done(Fail(tag_is_free.error()));
+  job.process = OldestIn(job);
+  if (!job.process) return done(Fail(ErrorCode::kNotFound, "nothing runs in the container"));
+  job.keeper = base::ProcessId{};
+  auto how = fmt::format("container {} of pod {} in {}", job.container->name, job.container->pod,
+                         job.container->name_space);
+  BeginAttached(std::move(job), std::move(how), std::move(done));
+}
+
+void Supervisor::BeginAttached(Job job, std::string how, Done<Job> done) {
   job.id = {++last_id_};
   job.attached = true;
-  job.environment = Environment({{keeper::kKeyVariable, keeper::MakeKey()}});
   job.submitted_at = clock_.Wall();
   job.started_at = job.submitted_at;
   job.state = JobState::kRunning;
-  job.process = root;
-  job.keeper = root;
   job.boot_id = keeper::BootId();
   job.runs = 1;
   const JobId id = job.id;
@@ -40,7 +61,7 @@ void Supervisor::Attach(Job job, base::ProcessId root, Done<Job> done) {
   entry.job = std::move(job);
   ShareParts(entry.job);
   File(entry);
-  const Notice notice{"job_started", fmt::format("attached to process {}", root.pid), {{"pid", root.pid}}};
+  const Notice notice{"job_started", std::move(how), {{"pid", entry.job.process->pid}}};
   Batch batch;
   batch.put = {entry.job};
   batch.outbox = host_.MessagesAbout(entry.job, {notice});
@@ -72,6 +93,7 @@ void Supervisor::WatchRoot(Entry& entry) {
     entry.runtime.key = key->second;
   entry.runtime.run_started = clock_.Mono();
   if (entry.job.boot_id != keeper::BootId()) return OnRootEnded(id, true);
+  if (entry.job.container) return WatchContainer(entry);
   const auto ended = [self = self_, id] {
     if (*self) (*self)->OnRootEnded(id, false);
   };
@@ -83,11 +105,54 @@ void Supervisor::WatchRoot(Entry& entry) {
   if (entry.job.state == JobState::kStopping) StopAttached(id);
 }
 
+std::optional<base::ProcessId> Supervisor::OldestIn(const Job& job) const {
+  const auto members = keeper::Members({base::ProcessId{}, job.cgroup}, table_);
+  const auto oldest = std::min_element(members.begin(), members.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.id.start_time, a.id.pid) < std::tie(b.id.start_time, b.id.pid);
+  });
+  return oldest == members.end() ? std::nullopt : std::optional(oldest->id);
+}
+
+// One process after the other, until there is none: a cgroup of version 1 does not tell when it is empty.
+void Supervisor::WatchContainer(Entry& entry) {
+  const JobId id = entry.job.id;
+  const auto ended = [self = self_, id] {
+    if (!*self) return;
+    const auto it = (*self)->entries_.find(id);
+    if (it != (*self)->entries_.end() && !IsEnded(it->second.job)) (*self)->WatchContainer(it->second);
+  };
+  const bool is_new = !entry.root;
+  while (const auto oldest = OldestIn(entry.job)) {
+    base::Result<> watched;
+    if (entry.root)
+      watched = entry.root->Follow(*oldest, ended);
+    else if (auto watch = RootWatch::Begin(loop_, *oldest, ended))
+      entry.root = std::move(*watch);
+    else
+      watched = Fail(watch.error());
+    if (!watched && watched.error().code == ErrorCode::kNotFound) continue;
+    if (!watched) {
+      Trouble(id, "its container cannot be watched: " + watched.error().message);
+      break;
+    }
+    if (!is_new) return;
+    host_.OnJobChanged(entry.job, entry.runtime);
+    if (entry.job.state == JobState::kStopping) StopAttached(id);
+    return;
+  }
+  boost::asio::post(loop_, [self = self_, id] {
+    if (*self && (*self)->entries_.contains(id))
+      (*self)->Happen(id, RootEnded{false, (*self)->clock_.Wall()});
+  });
+}
+
 void Supervisor::OnRootEnded(JobId id, bool another_boot) {
   const auto it = entries_.find(id);
   if (it == entries_.end() || IsEnded(it->second.job)) return;
   // Nothing of an earlier boot is left, and its key is nobody's.
   if (another_boot) return Happen(id, RootEnded{true, clock_.Wall()});
+  // The runtime puts a container away, once its processes have ended.
+  if (it->second.job.container) return;
   keeper::KeeperStarted root;
   root.cgroup = it->second.job.cgroup;
   root.key = it->second.runtime.key;

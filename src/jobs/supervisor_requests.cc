@@ -172,6 +172,9 @@ void Supervisor::Release(JobId id, Done<Job> done) {
   auto found = Existing(id);
   if (!found) return done(Fail(found.error()));
   if (IsEnded((*found)->job) || IsWaiting((*found)->job)) return Remove(id, {"removed", ""}, std::move(done));
+  if ((*found)->job.container)
+    return done(Fail(ErrorCode::kNotSupported, fmt::format("job {} is a container of Kubernetes'", id.value),
+                     "gpuman update changes its limit"));
   if (!(*found)->job.attached && (!(*found)->link || !(*found)->link->connected()))
     return done(Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
                      "try again in a moment"));

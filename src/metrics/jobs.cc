@@ -23,10 +23,13 @@ std::optional<std::uint64_t> CountOf(const std::optional<base::Bytes>& bytes) {
 }
 
 void AddJob(const Job& job, Exposition& out) {
-  const auto labels = Labels("job_id", std::to_string(job.id))
-                          .Add("tag", job.tag)
-                          .Add("user", job.user)
-                          .Add("project", job.project);
+  auto labels = Labels("job_id", std::to_string(job.id))
+                    .Add("tag", job.tag)
+                    .Add("user", job.user)
+                    .Add("project", job.project);
+  // As dcgm-exporter names them.
+  if (!job.pod.empty())
+    labels.Add("namespace", job.name_space).Add("pod", job.pod).Add("container", job.container);
   out.Add(Metric::kJobInfo, labels.With("state", job.state), 1);
   out.Add(Metric::kJobPeak, labels, CountOf(job.peak));
   if (job.host.count > 0) out.Add(Metric::kJobHost, labels, job.host.count);

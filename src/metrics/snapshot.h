@@ -45,6 +45,7 @@ struct JobPart {
 struct Job {
   std::int64_t id = 0;
   std::string tag{}, user{}, project{}, state{};
+  std::string name_space{}, pod{}, container{};  // of Kubernetes; empty: it is no container
   std::optional<base::Bytes> peak{};
   base::Bytes host{};
   int restarts = 0;

@@ -26,6 +26,9 @@ struct HelperUser {
   gid_t gid = 0;
   std::vector<gid_t> groups{};
   std::string instance{};  // "MIG-…": what it sees, and nothing beside it; empty: every GPU that is not split
+  // A helper hands memory from one of its processes to the next. Those that do not trust each other, though
+  // they are one user, have helpers with different words here.
+  std::string trust{};
   friend auto operator<=>(const HelperUser&, const HelperUser&) = default;
 };
 

@@ -1,0 +1,70 @@
+#include "api/container_json.h"
+
+#include "api/json_codec.h"
+#include "api/json_fields.h"
+
+namespace gpuman::api {
+
+constexpr bool IsRequest(const ContainerTable*) { return true; }
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, GivenContainer>
+void Fields(V& v, T& x) {
+  v.Required("namespace", x.name_space);
+  v.Required("pod", x.pod);
+  v.Required("container", x.container);
+  v("resource", x.resource);
+  v.Required("gpus", x.gpus);
+  v.Option("memory", x.memory);
+  v("share", x.share);
+  v.Option("priority", x.priority);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ContainerTable>
+void Fields(V& v, T& x) { v.Required("containers", x.containers); }
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ContainerFiles>
+void Fields(V& v, T& x) {
+  v.Required("library", x.library);
+  v.Required("preload", x.preload);
+  v.Required("socket_directory", x.socket_directory);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, ContainersView>
+void Fields(V& v, T& x) {
+  v.Required("containers", x.containers);
+  v("files", x.files);
+}
+
+Json ToJson(const ContainerTable& value) { return fields::Write(value); }
+Json ToJson(const ContainersView& value) { return fields::Write(value); }
+GPUMAN_CODEC(ContainerTable);
+GPUMAN_CODEC(ContainersView);
+
+namespace {
+
+base::Result<ContainersView> Ask(const std::filesystem::path& socket, const HttpRequest& request,
+                                 const HttpOptions& options) {
+  GPUMAN_ASSIGN(const auto answer, Exchange(socket, request, options));
+  if (answer.status < 200 || answer.status >= 300)
+    return base::Fail(ErrorOfAnswer(answer.status, answer.body));
+  return Decode<ContainersView>(answer.body);
+}
+
+}  // namespace
+
+base::Result<ContainersView> AskContainers(const std::filesystem::path& socket) {
+  return Ask(socket, {"GET", "/v1/containers", {}}, {});
+}
+
+base::Result<ContainersView> TellContainers(const std::filesystem::path& socket, const ContainerTable& table,
+                                            base::Millis patience) {
+  HttpOptions options;
+  options.patience = patience;
+  return Ask(socket, {"PUT", "/v1/containers", Encode(table)}, options);
+}
+
+}  // namespace gpuman::api

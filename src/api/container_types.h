@@ -1,0 +1,47 @@
+// Containers of Kubernetes: what they were given, and where they are. Values.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace gpuman::api {
+
+// Part of a JobView: the container that the job is.
+struct ContainerPlace {
+  std::string name_space, pod, container;
+};
+
+// What one container was given of this node's GPUs.
+struct GivenContainer {
+  std::string name_space, pod, container;
+  std::string resource;               // the name that Kubernetes gave it out under
+  std::vector<std::string> gpus;      // UUIDs of GPUs or instances
+  std::optional<base::Bytes> memory;  // on each of them; absent: no limit
+  bool share = false;                 // it takes turns, with all of the memory in its turn
+  std::optional<int> priority;        // absent: by the class of its pod
+  friend bool operator==(const GivenContainer&, const GivenContainer&) = default;
+};
+
+// PUT /v1/containers: all of them. A container that is not named any more keeps what it was given until its
+// processes have ended.
+struct ContainerTable {
+  std::vector<GivenContainer> containers;
+};
+
+// Paths on this node of what a container's processes need to be held where they ask for memory.
+struct ContainerFiles {
+  std::string library;           // libgpuman.so; at the same path in the container
+  std::string preload;           // to be its /etc/ld.so.preload
+  std::string socket_directory;  // has shim.sock, and nothing else
+  friend bool operator==(const ContainerFiles&, const ContainerFiles&) = default;
+};
+
+struct ContainersView {
+  std::vector<GivenContainer> containers;
+  std::optional<ContainerFiles> files;  // null: no library is preloaded on this node
+};
+
+}  // namespace gpuman::api

@@ -1,0 +1,20 @@
+// Whatever stands in /proc/PID/cgroup, what is found in it is an id of 64 digits, and a path that ends in it
+// and is part of a line.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/container.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace gpuman::base;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto found = ParseContainerCgroup(text)) {
+    if (found->id.size() != 64 || found->path.find(found->id) == std::string::npos) std::abort();
+    if (found->path.front() != '/' || text.find(found->path) == std::string_view::npos) std::abort();
+    if (found->pod_uid.empty() == found->pod_class.has_value()) std::abort();
+  }
+  if (const auto point = CgroupMountPoint(text, size % 2 == 0 ? "" : "memory"))
+    if (text.find(*point) == std::string_view::npos) std::abort();
+  return 0;
+}

@@ -1,0 +1,84 @@
+#include "daemon/containers/match.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/attach_request.h"
+
+namespace gpuman::daemon {
+namespace {
+
+constexpr std::size_t kLongestTag = 64;  // of any job
+constexpr std::size_t kIdInTag = 12;     // digits, as runtimes abbreviate ids
+// So that who asked for all of what it uses goes last when a GPU's memory runs out.
+constexpr int kGuaranteed = 160, kBurstable = 128, kBestEffort = 96;
+
+int PriorityOf(std::optional<base::PodClass> pod_class) {
+  switch (pod_class.value_or(base::PodClass::kBurstable)) {
+    case base::PodClass::kGuaranteed:
+      return kGuaranteed;
+    case base::PodClass::kBurstable:
+      return kBurstable;
+    case base::PodClass::kBestEffort:
+      return kBestEffort;
+  }
+  return kBurstable;
+}
+
+bool IsOf(const api::GivenContainer& given, const PodName& pod) {
+  return given.name_space == pod.name_space && given.pod == pod.pod;
+}
+
+// No limit is the most there is.
+bool HasLess(const api::GivenContainer& a, const api::GivenContainer& b) {
+  if (!a.memory || !b.memory) return a.memory.has_value() && !b.memory;
+  return *a.memory < *b.memory;
+}
+
+}  // namespace
+
+Match MatchContainer(const std::vector<api::GivenContainer>& table, const KnownContainer& container,
+                     const std::function<bool(const api::GivenContainer&)>& is_held) {
+  if (container.name) {
+    const auto found = std::find_if(table.begin(), table.end(), [&](const auto& given) {
+      return IsOf(given, container.name->pod) && given.container == container.name->container;
+    });
+    return {false, found == table.end() ? nullptr : &*found};
+  }
+  const auto is_candidate = [&](const auto& given) {
+    return container.pod && IsOf(given, *container.pod) && !is_held(given);
+  };
+  const auto is_of_pod = [&](const auto& given) { return IsOf(given, *container.pod); };
+  if (container.names_may_come && (!container.pod || std::any_of(table.begin(), table.end(), is_of_pod)))
+    return {true, nullptr};
+  const api::GivenContainer* least = nullptr;
+  for (const auto& given : table)
+    if (is_candidate(given) && (!least || HasLess(given, *least))) least = &given;
+  return {false, least};
+}
+
+std::string TagOfContainer(const api::GivenContainer& given, const std::string& id, bool taken) {
+  auto tag = fmt::format("kube:{}:{}:{}", given.name_space, given.pod, given.container);
+  if (!taken && tag.size() <= kLongestTag) return tag;
+  return tag.substr(0, kLongestTag - kIdInTag - 1) + "@" + id.substr(0, kIdInTag);
+}
+
+base::Result<jobs::Job> JobOfContainer(const api::GivenContainer& given,
+                                       const base::ProcessContainer& container, std::string tag,
+                                       std::vector<std::string> command, const gpu::Inventory& inventory) {
+  api::AttachRequest request;
+  request.tag = std::move(tag);
+  request.gpus = given.gpus;
+  request.at_most = given.memory;
+  request.share = given.share;
+  const Caller root{0, 0, {}, "root"};
+  if (command.empty()) command = {given.container};
+  GPUMAN_ASSIGN(auto job, JobFromAttachRequest(request, root, {0, std::move(command)}, inventory));
+  job.priority = given.priority.value_or(PriorityOf(container.group.pod_class));
+  job.cgroup = container.directory.string();
+  job.container = {given.name_space, given.pod, given.container, container.group.id};
+  return job;
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,83 @@
+"""Containers of Kubernetes as gpumand sees them: cgroups of the right names, and kubelet's files about them.
+
+Needs root and a tree of cgroup v2. Standard library only.
+"""
+
+import os
+import pathlib
+import secrets
+import signal
+import subprocess
+import time
+import uuid
+
+
+def unified_tree():
+    """Where cgroups can be made; None: nowhere."""
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        words = line.split()
+        if words[words.index("-") + 1] == "cgroup2" and words[3] == "/" and os.geteuid() == 0:
+            return pathlib.Path(words[4]) if os.access(words[4], os.W_OK) else None
+    return None
+
+
+class Container:
+    """A container of a pod in a tree of cgroups of its own; it is there until `close`."""
+
+    def __init__(self, logs, pod, name="main", space="team", named=True, uid=None, qos="burstable"):
+        self.logs, self.pod, self.name, self.space = pathlib.Path(logs), pod, name, space
+        self.uid = uid or str(uuid.uuid4())
+        self.id = secrets.token_hex(32)
+        self.top = unified_tree() / f"gpuman-test-{os.getpid()}"
+        self.cgroup = self.top / "kubepods" / qos / f"pod{self.uid}" / self.id
+        self.cgroup.mkdir(parents=True)
+        self.processes = []
+        (self.logs / "pods" / f"{space}_{pod}_{self.uid}").mkdir(parents=True, exist_ok=True)
+        (self.logs / "containers").mkdir(exist_ok=True)
+        if named:
+            self.write_name()
+
+    def write_name(self):
+        (self.logs / "containers" / f"{self.pod}_{self.space}_{self.name}-{self.id}.log").symlink_to("/nowhere/0.log")
+
+    def given(self, **what):
+        """Its entry of the table."""
+        return {"namespace": self.space, "pod": self.pod, "container": self.name, **what}
+
+    def start(self, command, environment, uid=None):
+        """A process of the container that no other process of it has started, as `kubectl exec` does."""
+        def enter():
+            (self.cgroup / "cgroup.procs").write_text("0")
+            if uid is not None:
+                os.setgroups([])
+                os.setresgid(uid, uid, uid)
+                os.setresuid(uid, uid, uid)
+        process = subprocess.Popen(command, env=environment, preexec_fn=enter, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.processes.append(process)
+        return process
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            process.stdout.close()
+        for pid in (self.cgroup / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+        for path in [self.cgroup, *self.cgroup.parents]:
+            if not path.is_relative_to(self.top):
+                return
+            while not self.remove(path):
+                time.sleep(0.01)
+
+    @staticmethod
+    def remove(path):
+        """Whether it is gone, or others are below it."""
+        try:
+            path.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return any(entry.is_dir() for entry in path.iterdir())
+        return True
