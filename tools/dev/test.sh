@@ -51,7 +51,7 @@ if [ $release_only = no ]; then
   # What reads foreign bytes or keeps books. A keeper reaps the helper that looks for leaks, so programs are not run here.
   say "== asan: address, leak and undefined-behaviour sanitizers"
   quiet configure-asan cmake --preset asan
-  BOOKS=(-R '^(api|base|config|daemon|default_config|gpu|gpu_sampler|guard|http|jobs|keeper_unit|nvml|queue_core|sim_nvml|sim_ptx|sim_state)_test$')
+  BOOKS=(-R '^(api|base|config|daemon|daemon_devices|default_config|device|doctor|gpu|gpu_sampler|guard|health|http|jobs|keeper_unit|kubernetes_core|ledger|metrics|mig|mps|notify|nvml|queue_core|sim_nvml|sim_ptx|sim_state|slurm_step)_test$')
   mapfile -t books < <(targets_of asan "${BOOKS[@]}")
   build_preset asan "${books[@]}"
   pass asan "${BOOKS[@]}"
