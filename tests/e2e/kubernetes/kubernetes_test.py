@@ -5,6 +5,7 @@ Usage: kubernetes_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the bu
 """
 
 import itertools
+import json
 import os
 import pathlib
 import signal
@@ -17,6 +18,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import enclosure  # noqa: E402
 from node import GIB, GIB_EACH, WHOLE, KubeletNode, machine, until  # noqa: E402
+
+OUT_OF_MEMORY = 3  # gpuman-load's exit status
 
 
 def load(size, *more):
@@ -99,6 +102,73 @@ class KubernetesTest(unittest.TestCase):
         self.start("one", 4, *load("1GiB"))
         self.assertEqual(self.node.ended("one")[0], 0)
         self.goes_on("plugin", self.node.running("plugin"))
+
+    # --- limits ---
+
+    def job_of(self, name, among=lambda job: True):
+        """The job that a pod's container is for gpumand; its numbers come with the first look after it is one."""
+        place = {"namespace": "lab", "pod": self.node.pod(name)["metadata"]["name"], "container": "main"}
+        return until(f"{place} is a job", lambda: next(
+            (job for job in self.node.m.jobs() if job["kubernetes"] == place and among(job)), None))
+
+    def test_who_takes_more_than_it_was_given_is_out_of_memory_and_its_neighbour_goes_on(self):
+        neighbour = self.held("neighbour", 2)
+        for name, size, status in (("greedy", "3GiB", OUT_OF_MEMORY), ("modest", "1GiB", 0)):
+            self.start(name, 2, *load(size))
+            self.assertEqual(self.node.ended(name)[0], status, self.node.said_by(name))
+        self.goes_on("neighbour", neighbour)
+
+    def test_a_container_is_told_only_of_what_it_was_given(self):
+        self.start("told", 2, *load("1MiB", "--json"))
+        status, said = self.node.ended("told")
+        context = next(event for event in map(json.loads, said.splitlines()) if event["event"] == "context")
+        self.assertEqual((status, context["memory"]), (0, 2 << 30))
+
+    def test_a_container_is_a_job_with_its_pods_name(self):
+        self.held("named", 2)
+        job = self.job_of("named", lambda job: job["memory"]["used"] >= 512 << 20)
+        self.assertEqual((job["state"], job["memory"]["limit"]), ("running", 2 << 30))
+        pod = self.node.pod("named")["metadata"]["name"]
+        shown = self.node.m.run("status").stdout
+        self.assertIn(f"kube:lab:{pod}:main", shown)
+        self.assertIn(f'namespace="lab",pod="{pod}",container="main"', self.node.m.run("metrics").stdout)
+        self.node.remove("named")
+        until("its job is over", lambda: self.node.m.api("GET", f"/v1/jobs/{job['id']}")["ended_at"])
+
+    def test_what_is_executed_in_a_container_counts_with_it(self):
+        container = self.held("both", 2)
+        for size, status in (("1GiB", 0), ("2GiB", OUT_OF_MEMORY)):
+            self.assertEqual(self.node.execute(container, *load(size)), status)
+        self.goes_on("both", container)
+
+    def test_limits_hold_over_restarts(self):
+        container = self.held("pod", 2)
+        job = self.job_of("pod")
+        for stop, start in self.parts().values():
+            since = self.node.checkpoint()
+            stop()
+            start()
+            until("all is back", lambda since=since: self.node.is_whole(since))
+            self.assertEqual(self.node.execute(container, *load("2GiB")), OUT_OF_MEMORY)
+            self.goes_on("pod", container)
+        self.assertEqual(self.job_of("pod")["id"], job["id"])
+
+    def test_a_container_without_the_library_is_ended_at_its_limit_and_its_neighbour_goes_on(self):
+        config = self.node.config.read_text()
+        self.addCleanup(self.configure, config)
+        self.configure(config.replace("[container]", "[container]\npreload = false"))
+        neighbour = self.held("neighbour", 2)
+        self.start("greedy", 2, *load("3GiB", "--hold", "1h"))
+        self.assertEqual(self.node.ended("greedy")[0], 128 + signal.SIGKILL)
+        self.goes_on("neighbour", neighbour)
+
+    def configure(self, config):
+        """The plugin begins anew with it."""
+        since = self.node.checkpoint()
+        self.node.stop_plugin()
+        self.node.config.write_text(config)
+        self.node.start_plugin()
+        until("all is back", lambda: self.node.is_whole(since))
 
     # --- things go and come back ---
 

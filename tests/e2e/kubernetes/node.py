@@ -150,6 +150,12 @@ class KubeletNode(Node):
         assert process.poll() is None, f"{name} has ended ({process.returncode}):\n{self.log_of(name)[-3000:]}"
         return True
 
+    def execute(self, container, *command):
+        """A program in a running container, as `kubectl exec` has it; its exit status."""
+        self.started += 1
+        number = container["containerID"].removeprefix("containerd://")
+        return self._ctr("tasks", "exec", "--exec-id", f"exec-{self.started}", number, *command).returncode
+
     def log_of(self, name):
         return (self.dir / f"{name}.log").read_text(errors="replace")
 
