@@ -13,7 +13,8 @@
 namespace gpuman::kubernetes {
 namespace {
 
-constexpr std::int64_t kMostReplicas = 1000;  // more devices than that help nobody and make long messages
+constexpr std::int64_t kMostReplicas = 1000;    // more devices than that help nobody and make long messages
+constexpr std::int64_t kHighestPriority = 255;  // of any job
 constexpr base::Bytes kLargest = base::GiB(1024);
 
 class Problems {
@@ -173,6 +174,11 @@ Resource ReadResource(const toml::table& table, Problems& problems) {
     in.Count("replicas", resource.replicas, 2, kMostReplicas);
     if (!table.contains("replicas")) in.Bad("replicas", "is missing: how many containers share a GPU");
   }
+  if (table.contains("priority")) {
+    std::uint32_t priority = 0;
+    in.Count("priority", priority, 0, kHighestPriority);
+    resource.priority = static_cast<int>(priority);
+  }
   if (resource.kind == Kind::kMig) {
     in.Text("profile", resource.profile);
     if (resource.profile.empty()) in.Bad("profile", "is missing: the instances' profile, such as 1g.18gb");
@@ -225,6 +231,10 @@ void ReadContainer(const toml::table& table, Config& config, Problems& problems)
     }
   }
   in.Text("cdi_kind", config.cdi_kind);
+  in.Flag("limits", config.limits);
+  in.Flag("required", config.required);
+  in.Flag("preload", config.preload);
+  if (config.required && !config.limits) in.Bad("required", "needs limits");
   if (const auto* node = in.Take("environment")) {
     const auto* variables = node->as_table();
     if (!variables) in.Bad("environment", "has to be a table");
@@ -266,6 +276,7 @@ void ReadRoot(const toml::table& root, Config& config, Problems& problems) {
   section("kubelet", [&](const toml::table& table) {
     Table kubelet(table, "kubelet", problems);
     kubelet.AbsolutePath("directory", config.kubelet);
+    kubelet.AbsolutePath("pod_resources", config.pod_resources);
     kubelet.RefuseUnknown();
   });
   section("gpumand", [&](const toml::table& table) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,7 @@ struct Resource {
   base::Bytes reserve;              // of each GPU, not given out; kMemory and kSlice
   std::uint32_t replicas = 0;       // kShared
   std::string profile;              // kMig: "1g.18gb"
+  std::optional<int> priority;      // of its containers when a GPU's memory runs out; absent: by their pods
   friend bool operator==(const Resource&, const Resource&) = default;
 };
 
@@ -53,9 +55,13 @@ struct MountRule {
 
 struct Config {
   std::filesystem::path kubelet = "/var/lib/kubelet/device-plugins";
+  std::filesystem::path pod_resources = "/var/lib/kubelet/pod-resources/kubelet.sock";
   std::filesystem::path gpumand = "/run/gpuman/gpumand.sock";
   Handing handing{.environment = true};
   std::string cdi_kind = "nvidia.com/gpu";
+  bool limits = true;     // gpumand is told what each container has, and holds it to that
+  bool required = false;  // no container starts of which gpumand could not be told
+  bool preload = true;    // the library that holds a limit where memory is asked for, into every container
   std::vector<MountRule> mounts;                   // of every container
   std::map<std::string, std::string> environment;  // of every container
   std::vector<Resource> resources;                 // at least one, no name twice

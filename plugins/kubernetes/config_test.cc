@@ -18,11 +18,14 @@ TEST(KubeConfigTest, EachKindOfResourceIsRead) {
   const auto config = ParseConfig(R"(
 [kubelet]
 directory = "/k"
+pod_resources = "/p.sock"
 [gpumand]
 socket = "/g.sock"
 [container]
 devices = ["cdi", "nodes"]
 cdi_kind = "example.com/gpu"
+required = true
+preload = false
 environment = { A = "b" }
 [[container.mount]]
 host = "/h"
@@ -45,6 +48,7 @@ name = "gpuman.io/shared"
 kind = "shared"
 gpus = ["3"]
 replicas = 4
+priority = 200
 [[resource]]
 name = "gpuman.io/mig-1g.18gb"
 kind = "mig"

@@ -20,9 +20,11 @@ void Answer(ServerCall& call, const base::Result<std::string>& answer) {
 
 }  // namespace
 
-void DeviceService::Set(const Config& config, Pool pool, bool away) {
+void DeviceService::Set(const Config& config, Pool pool, const std::optional<api::ContainerFiles>& files,
+                        bool away) {
   config_ = config;
   pool_ = std::move(pool);
+  files_ = files;
   away_ = away;
   auto devices = EncodeDevices(DevicesOf(pool_, away_));
   std::erase_if(watchers_, [](const auto& call) { return call->over(); });
@@ -36,15 +38,23 @@ void DeviceService::Handle(std::shared_ptr<ServerCall> call) {
   std::string_view method = call->method();
   if (method.starts_with(kService)) method.remove_prefix(kService.size());
   if (method == "ListAndWatch") return Watch(std::move(call));
-  if (method == "GetDevicePluginOptions") return Answer(*call, EncodeOptions());
+  if (method == "GetDevicePluginOptions") return Answer(*call, EncodeOptions(config_.limits));
   if (method == "GetPreferredAllocation") return Answer(*call, Prefer(call->request()));
-  if (method == "PreStartContainer") return Answer(*call, std::string());
+  if (method == "PreStartContainer") return BeforeContainerStarts(std::move(call));
   if (method == "Allocate") {
     const auto grants = Allocate(call->request());
     if (!grants) spdlog::warn("{}: allocation refused: {}", pool_.resource.name, grants.error().message);
     return Answer(*call, grants);
   }
   call->Finish({RpcCode::kUnimplemented, "there is no method " + call->method()});
+}
+
+void DeviceService::BeforeContainerStarts(std::shared_ptr<ServerCall> call) {
+  if (!config_.limits) return Answer(*call, std::string());
+  before_start_([call, required = config_.required](const base::Result<>& told) {
+    if (told || !required) return Answer(*call, std::string());
+    Answer(*call, base::Fail(told.error()));
+  });
 }
 
 void DeviceService::Watch(std::shared_ptr<ServerCall> call) {
@@ -67,7 +77,7 @@ base::Result<std::string> DeviceService::Allocate(const std::string& request) co
   if (!containers) return NotUnderstood();
   std::vector<Grant> grants;
   for (const auto& ids : *containers) {
-    GPUMAN_ASSIGN(auto grant, MakeGrant(config_, pool_, away_, ids, root_));
+    GPUMAN_ASSIGN(auto grant, MakeGrant(config_, pool_, files_, away_, ids, root_));
     grants.push_back(std::move(grant));
   }
   return EncodeGrants(grants);

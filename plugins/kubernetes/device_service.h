@@ -4,7 +4,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,21 +18,29 @@ namespace gpuman::kubernetes {
 
 class DeviceService {
  public:
+  // Called when a container is about to start; it waits until `then` is called.
+  using BeforeStart = std::function<void(std::function<void(base::Result<>)> then)>;
+
   // `root` is where /proc and /dev begin.
-  explicit DeviceService(std::filesystem::path root) : root_(std::move(root)) {}
+  DeviceService(std::filesystem::path root, BeforeStart before_start)
+      : root_(std::move(root)), before_start_(std::move(before_start)) {}
 
   // What holds from now on. Whoever watches the devices is told if they have changed.
-  void Set(const Config& config, Pool pool, bool away);
+  void Set(const Config& config, Pool pool, const std::optional<api::ContainerFiles>& files, bool away);
+  const Pool& pool() const { return pool_; }
   void Handle(std::shared_ptr<ServerCall> call);
 
  private:
   void Watch(std::shared_ptr<ServerCall> call);
   base::Result<std::string> Prefer(const std::string& request) const;
   base::Result<std::string> Allocate(const std::string& request) const;
+  void BeforeContainerStarts(std::shared_ptr<ServerCall> call);
 
   const std::filesystem::path root_;
+  const BeforeStart before_start_;
   Config config_;
   Pool pool_;
+  std::optional<api::ContainerFiles> files_;
   bool away_ = true;
   std::string devices_;  // the list as it was told last
   std::vector<std::shared_ptr<ServerCall>> watchers_;

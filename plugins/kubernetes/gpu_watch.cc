@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "api/client.h"
+#include "api/container_json.h"
 #include "api/event_stream.h"
 #include "api/json.h"
 
@@ -92,7 +93,14 @@ base::Result<Inventory> GpuWatch::Ask() {
     mig_ = std::move(*mig);
   else if (!mig_ && !gpus.gpus.empty() && mig.error().code != base::ErrorCode::kNotSupported)
     return base::Fail(std::move(mig.error()));
-  return InventoryOf(gpus, mig_.value_or(api::MigReport{}), ReadNodeGpus(root_));
+  auto inventory = InventoryOf(gpus, mig_.value_or(api::MigReport{}), ReadNodeGpus(root_));
+  // A gpumand from before containers were held does not know them.
+  const auto containers = api::AskContainers(gpumand_);
+  if (containers)
+    inventory.files = containers->files;
+  else if (containers.error().code != base::ErrorCode::kNotFound)
+    return base::Fail(containers.error());
+  return inventory;
 }
 
 bool GpuWatch::Pause(milliseconds time) const {

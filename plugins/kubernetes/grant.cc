@@ -91,9 +91,21 @@ base::Result<> AddNodes(const Share& share, const std::filesystem::path& root, G
   return {};
 }
 
+// Where programs look for the socket themselves, if their environment is not as it was made.
+constexpr const char* kSocketDirectory = "/run/gpuman";
+
+void AddLibrary(const api::ContainerFiles& files, Kind kind, Grant& grant) {
+  grant.mounts.push_back({files.library, files.library});
+  grant.mounts.push_back({files.preload, "/etc/ld.so.preload"});
+  grant.mounts.push_back({files.socket_directory, kSocketDirectory});
+  grant.environment["GPUMAN_SHIM_SOCKET"] = fmt::format("{}/shim.sock", kSocketDirectory);
+  if (kind == Kind::kShared) grant.environment["GPUMAN_SHIM_EVICTABLE"] = "1";
+}
+
 }  // namespace
 
-base::Result<Grant> MakeGrant(const Config& config, const Pool& pool, bool away,
+base::Result<Grant> MakeGrant(const Config& config, const Pool& pool,
+                              const std::optional<api::ContainerFiles>& files, bool away,
                               std::span<const std::string> ids, const std::filesystem::path& root) {
   GPUMAN_ASSIGN(const Share share, ShareOf(pool, away, ids));
   GPUMAN_TRY(CheckShape(pool, share));
@@ -107,6 +119,7 @@ base::Result<Grant> MakeGrant(const Config& config, const Pool& pool, bool away,
   grant.environment["GPUMAN_RESOURCE"] = pool.resource.name;
   if (pool.resource.kind == Kind::kMemory || pool.resource.kind == Kind::kSlice)
     grant.environment["GPUMAN_MEMORY"] = std::to_string(share.units.front()->memory.count * share.devices);
+  if (config.limits && config.preload && files) AddLibrary(*files, pool.resource.kind, grant);
   if (config.handing.environment) grant.environment["NVIDIA_VISIBLE_DEVICES"] = list;
   if (config.handing.cdi)
     for (const auto& uuid : uuids) grant.cdi.push_back(fmt::format("{}={}", config.cdi_kind, uuid));

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,8 +27,9 @@ struct Grant {
 // kNotFound: an id that no device has. kConflict: parts of two GPUs, two turns on shared GPUs, a device
 // twice, or one that is not healthy. kUnsatisfiable: two MIG instances, of which CUDA would see one.
 // kUnavailable: the driver's files do not name the nodes that are asked for. `root` is where /proc and /dev
-// begin.
-base::Result<Grant> MakeGrant(const Config& config, const Pool& pool, bool away,
+// begin; `files` as in Inventory.
+base::Result<Grant> MakeGrant(const Config& config, const Pool& pool,
+                              const std::optional<api::ContainerFiles>& files, bool away,
                               std::span<const std::string> ids, const std::filesystem::path& root);
 
 }  // namespace gpuman::kubernetes

@@ -30,7 +30,7 @@ class GrantTest : public ::testing::Test {
       return made;
     }();
     const auto pools = MakePools(config, machine_);
-    return MakeGrant(config, pools.pools[0], away, ids, root_.path());
+    return MakeGrant(config, pools.pools[0], files_, away, ids, root_.path());
   }
   std::pair<ErrorCode, std::string> ErrorOf(const std::vector<std::string>& ids, bool away = false) {
     const auto grant = Ask(ids, away);
@@ -46,7 +46,26 @@ class GrantTest : public ::testing::Test {
   Inventory machine_ = Machine(2, 16);
   Resource resource_ = ResourceOf(Kind::kMemory, "gpuman.io/gpumem-gib");
   Handing handing_{.environment = true};
+  std::optional<api::ContainerFiles> files_;
 };
+
+TEST_F(GrantTest, TheLibraryComesWithItsSocketAndWithoutTheDaemons) {
+  files_ = {"/usr/lib/gpuman/libgpuman.so", "/var/lib/gpuman/ld.so.preload", "/run/gpuman/shim.sock.d"};
+  const auto grant = Ask(Parts("GPU-1", 3, 6));
+  ASSERT_TRUE(grant) << grant.error().message;
+  EXPECT_THAT(grant->mounts,
+              ElementsAre(MountRule{"/h", "/c", true},
+                          MountRule{"/usr/lib/gpuman/libgpuman.so", "/usr/lib/gpuman/libgpuman.so", false},
+                          MountRule{"/var/lib/gpuman/ld.so.preload", "/etc/ld.so.preload", false},
+                          MountRule{"/run/gpuman/shim.sock.d", "/run/gpuman", false}));
+  EXPECT_THAT(grant->environment, Contains(Pair("GPUMAN_SHIM_SOCKET", "/run/gpuman/shim.sock")));
+  EXPECT_THAT(grant->environment, Not(Contains(Key("GPUMAN_SHIM_EVICTABLE"))));
+  resource_ = ResourceOf(Kind::kShared, "gpuman.io/shared");
+  resource_.replicas = 4;
+  const auto shared = Ask({"GPU-1::2"});
+  ASSERT_TRUE(shared) << shared.error().message;
+  EXPECT_THAT(shared->environment, Contains(Pair("GPUMAN_SHIM_EVICTABLE", "1")));
+}
 
 TEST_F(GrantTest, PartsOfOneGpuGiveItsUuidAndTheirMemory) {
   const auto grant = Ask(Parts("GPU-1", 3, 6));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/container_types.h"
 #include "api/mig_types.h"
 #include "api/types.h"
 #include "base/units.h"
@@ -38,6 +39,8 @@ struct Inventory {
   std::vector<Gpu> gpus;
   // Something is not known yet and will be without an event to say so: gpumand has just been started.
   bool incomplete = false;
+  // What containers need to have their limits held where they ask for memory; nullopt: they do without.
+  std::optional<api::ContainerFiles> files{};
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 

@@ -1,6 +1,7 @@
 #include "plugins/kubernetes/messages.h"
 
 #include <device_plugin.pb.h>
+#include <pod_resources.pb.h>
 
 #include <algorithm>
 
@@ -14,22 +15,25 @@ std::optional<Message> Parse(std::string_view bytes) {
   return message;
 }
 
-void SetOptions(v1beta1::DevicePluginOptions& options) { options.set_prefers(true); }
+void SetOptions(v1beta1::DevicePluginOptions& options, bool pre_start) {
+  options.set_prefers(true);
+  options.set_pre_start_required(pre_start);
+}
 
 }  // namespace
 
-std::string EncodeRegistration(const std::string& endpoint, const std::string& resource) {
+std::string EncodeRegistration(const std::string& endpoint, const std::string& resource, bool pre_start) {
   v1beta1::RegisterRequest request;
   request.set_version(kProtocolVersion);
   request.set_endpoint(endpoint);
   request.set_resource_name(resource);
-  SetOptions(*request.mutable_options());
+  SetOptions(*request.mutable_options(), pre_start);
   return request.SerializeAsString();
 }
 
-std::string EncodeOptions() {
+std::string EncodeOptions(bool pre_start) {
   v1beta1::DevicePluginOptions options;
-  SetOptions(options);
+  SetOptions(options, pre_start);
   return options.SerializeAsString();
 }
 
@@ -93,6 +97,21 @@ std::string EncodeGrants(const std::vector<Grant>& containers) {
     for (const auto& name : grant.cdi) entry.add_cdi_devices()->set_name(name);
   }
   return answer.SerializeAsString();
+}
+
+std::optional<std::vector<Allocation>> DecodePodResources(std::string_view bytes) {
+  const auto answer = Parse<v1::ListAnswer>(bytes);
+  if (!answer) return std::nullopt;
+  std::vector<Allocation> allocations;
+  for (const auto& pod : answer->pods())
+    for (const auto& container : pod.containers())
+      for (const auto& devices : container.devices())
+        allocations.push_back({pod.name_space(),
+                               pod.name(),
+                               container.name(),
+                               devices.resource(),
+                               {devices.ids().begin(), devices.ids().end()}});
+  return allocations;
 }
 
 }  // namespace gpuman::kubernetes

@@ -10,10 +10,12 @@
 
 #include "plugins/kubernetes/grant.h"
 #include "plugins/kubernetes/pools.h"
+#include "plugins/kubernetes/table.h"
 
 namespace gpuman::kubernetes {
 
 inline constexpr const char* kProtocolVersion = "v1beta1";
+inline constexpr const char* kPodResourcesMethod = "/v1.PodResourcesLister/List";
 inline constexpr const char* kRegisterMethod = "/v1beta1.Registration/Register";
 
 struct Preference {
@@ -21,13 +23,16 @@ struct Preference {
   std::size_t size = 0;
 };
 
-std::string EncodeRegistration(const std::string& endpoint, const std::string& resource);
-std::string EncodeOptions();
+std::string EncodeRegistration(const std::string& endpoint, const std::string& resource, bool pre_start);
+// `pre_start`: kubelet says when a container is about to start.
+std::string EncodeOptions(bool pre_start);
 std::string EncodeDevices(const std::vector<Device>& devices);
 std::optional<std::vector<Preference>> DecodePreferences(std::string_view bytes);
 std::string EncodePreferred(const std::vector<std::vector<std::string>>& containers);
 // Of each container the ids of its devices.
 std::optional<std::vector<std::vector<std::string>>> DecodeAllocation(std::string_view bytes);
 std::string EncodeGrants(const std::vector<Grant>& containers);
+// What kubelet's pod-resources socket answers.
+std::optional<std::vector<Allocation>> DecodePodResources(std::string_view bytes);
 
 }  // namespace gpuman::kubernetes

@@ -26,11 +26,28 @@ std::string FileOf(std::string resource) {
 
 }  // namespace
 
+Plugin::Endpoint::Endpoint(Plugin& plugin)
+    : service(plugin.root_, [&plugin](Reporter::Done then) { plugin.Report(std::move(then)); }),
+      again(plugin.loop_) {}
+
+Plugin::Plugin(boost::asio::io_context& loop, Config config, std::filesystem::path root)
+    : loop_(loop),
+      root_(std::move(root)),
+      config_(std::move(config)),
+      reporter_(loop, config_.gpumand,
+                [this](const std::vector<Allocation>& allocations) {
+                  std::vector<Pool> pools;
+                  for (const auto& [resource, endpoint] : endpoints_)
+                    pools.push_back(endpoint.service.pool());
+                  return TableOf(allocations, pools);
+                }),
+      later_(loop) {}
+
 base::Result<std::unique_ptr<Plugin>> Plugin::Start(boost::asio::io_context& loop, Config config,
                                                     std::filesystem::path root) {
   std::unique_ptr<Plugin> plugin(new Plugin(loop, std::move(config), std::move(root)));
   for (const auto& resource : plugin->config_.resources)
-    plugin->endpoints_.try_emplace(resource.name, loop, plugin->root_);
+    plugin->endpoints_.try_emplace(resource.name, *plugin);
   plugin->Tell();
   GPUMAN_TRY(plugin->Begin());
   GPUMAN_TRY(plugin->WatchGpumand());
@@ -57,11 +74,17 @@ base::Result<> Plugin::WatchGpumand() {
 }
 
 void Plugin::OnGpus(Inventory inventory) {
-  if (away_) spdlog::info("gpumand answers: {} GPUs", inventory.gpus.size());
-  away_ = false;
+  const bool is_back = std::exchange(away_, false);
+  if (is_back) spdlog::info("gpumand answers: {} GPUs", inventory.gpus.size());
   away_why_.clear();
   inventory_ = Merge(inventory_, std::move(inventory));
   Tell();
+  if (is_back) Report();
+}
+
+void Plugin::Report(Reporter::Done done) {
+  if (config_.limits && !away_) return reporter_.Report(config_.pod_resources, std::move(done));
+  done(base::Fail(base::ErrorCode::kUnavailable, "gpumand does not answer"));
 }
 
 void Plugin::OnAway(const base::Error& error) {
@@ -82,7 +105,7 @@ void Plugin::Tell() {
   });
   for (auto& pool : pools.pools) {
     const auto name = pool.resource.name;
-    endpoints_.at(name).service.Set(config_, std::move(pool), away_);
+    endpoints_.at(name).service.Set(config_, std::move(pool), inventory_.files, away_);
   }
 }
 
@@ -96,8 +119,9 @@ void Plugin::Reload(Config config) {
     return std::none_of(config_.resources.begin(), config_.resources.end(),
                         [&](const auto& resource) { return resource.name == entry.first; });
   });
-  for (const auto& resource : config_.resources) endpoints_.try_emplace(resource.name, loop_, root_);
+  for (const auto& resource : config_.resources) endpoints_.try_emplace(resource.name, *this);
   Tell();
+  Report();
   if (kubelet_) ListenAgain();
 }
 
@@ -193,24 +217,26 @@ void Plugin::Register(const std::string& resource) {
   if (found == endpoints_.end()) return;  // not in the configuration any more
   found->second.again.cancel();
   if (!KubeletIsThere()) return;  // the watch tells when it is
-  kubernetes::Call(loop_, KubeletSocket(), kRegisterMethod, EncodeRegistration(FileOf(resource), resource),
-                   kPatience, [resource, alive = std::weak_ptr(alive_)](base::Result<RpcStatus> result) {
+  kubernetes::Call(loop_, KubeletSocket(), kRegisterMethod,
+                   EncodeRegistration(FileOf(resource), resource, config_.limits), kPatience,
+                   [resource, alive = std::weak_ptr(alive_)](const base::Result<RpcAnswer>& result) {
                      if (const auto self = alive.lock()) (*self)->OnRegistered(resource, result);
                    });
 }
 
-void Plugin::OnRegistered(const std::string& resource, const base::Result<RpcStatus>& result) {
+void Plugin::OnRegistered(const std::string& resource, const base::Result<RpcAnswer>& result) {
   const auto found = endpoints_.find(resource);
   if (found == endpoints_.end()) return;
   auto& endpoint = found->second;
-  if (result && result->code == RpcCode::kOk) {
+  if (result && result->status.code == RpcCode::kOk) {
     endpoint.tries = 0;
     spdlog::info("{} is registered with kubelet", resource);
-    return;
+    return Report();
   }
   milliseconds pause = kRefusedPause;
   if (result) {
-    spdlog::error("kubelet does not take {}: {} (protocol {})", resource, result->message, kProtocolVersion);
+    spdlog::error("kubelet does not take {}: {} (protocol {})", resource, result->status.message,
+                  kProtocolVersion);
   } else {
     pause = std::min(kFirstPause * (1 << std::min(endpoint.tries, 6u)), kLongestPause);
     if (++endpoint.tries == 5) spdlog::warn("{} is not registered: {}", resource, result.error().message);

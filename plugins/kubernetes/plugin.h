@@ -16,6 +16,7 @@
 #include "plugins/kubernetes/device_service.h"
 #include "plugins/kubernetes/gpu_watch.h"
 #include "plugins/kubernetes/kubelet_watch.h"
+#include "plugins/kubernetes/reporter.h"
 #include "plugins/kubernetes/rpc_server.h"
 
 namespace gpuman::kubernetes {
@@ -35,19 +36,20 @@ class Plugin {
 
  private:
   struct Endpoint {
-    Endpoint(boost::asio::io_context& loop, const std::filesystem::path& root) : service(root), again(loop) {}
+    explicit Endpoint(Plugin& plugin);
     DeviceService service;
     std::unique_ptr<RpcServer> server;
     boost::asio::steady_timer again;  // of the registration
     unsigned tries = 0;
   };
 
-  Plugin(boost::asio::io_context& loop, Config config, std::filesystem::path root)
-      : loop_(loop), root_(std::move(root)), config_(std::move(config)), later_(loop) {}
+  Plugin(boost::asio::io_context& loop, Config config, std::filesystem::path root);
   base::Result<> WatchGpumand();
   void OnGpus(Inventory inventory);
   void OnAway(const base::Error& error);
   void Tell();
+  // Tells gpumand what containers have.
+  void Report(Reporter::Done done = [](const base::Result<>&) {});
 
   base::Result<> Begin();
   void BeginLater();
@@ -56,7 +58,7 @@ class Plugin {
   void ListenAgain();
   void RegisterAll();
   void Register(const std::string& resource);
-  void OnRegistered(const std::string& resource, const base::Result<RpcStatus>& result);
+  void OnRegistered(const std::string& resource, const base::Result<RpcAnswer>& result);
   std::filesystem::path KubeletSocket() const { return config_.kubelet / "kubelet.sock"; }
   bool KubeletIsThere() const;
 
@@ -68,6 +70,7 @@ class Plugin {
   std::string away_why_;
   std::set<std::string> told_;                 // problems that are in the log
   std::map<std::string, Endpoint> endpoints_;  // by resource
+  Reporter reporter_;
   std::unique_ptr<KubeletWatch> kubelet_;
   boost::asio::steady_timer later_;  // until kubelet's directory is looked for again
   // What is posted or answered after the plugin's end finds it gone.

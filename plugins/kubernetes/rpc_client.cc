@@ -62,11 +62,17 @@ class ClientConnection : public Http2Connection {
     status_.code = static_cast<RpcCode>(code);
     answered_ = true;
   }
-  void OnData(std::int32_t, std::string_view) override {}  // the answers of kubelet are empty messages
+  void OnData(std::int32_t, std::string_view bytes) override {
+    if (refused_) return;
+    refused_ = in_.Feed(bytes);
+    for (auto& message : in_.Take()) answer_ = std::move(message);
+  }
   void OnEnd(std::int32_t) override {}
   void OnClosed(std::int32_t) override {
-    if (answered_)
-      Answer(status_);
+    if (refused_)
+      Answer(RpcAnswer{*refused_, {}});
+    else if (answered_)
+      Answer(RpcAnswer{status_, status_.code == RpcCode::kOk ? std::move(answer_) : std::string()});
     else
       Answer(base::Fail(base::ErrorCode::kUnavailable,
                         http_.empty() ? "the call was cut off" : "the answer is HTTP status " + http_));
@@ -74,12 +80,14 @@ class ClientConnection : public Http2Connection {
   }
   void OnGone() override { Answer(base::Fail(base::ErrorCode::kUnavailable, "the connection was closed")); }
 
-  void Answer(base::Result<RpcStatus> result) {
+  void Answer(base::Result<RpcAnswer> result) {
     if (timer_) timer_->cancel();
     if (auto done = std::exchange(done_, nullptr)) done(std::move(result));
   }
 
-  std::string out_, http_;
+  std::string out_, http_, answer_;
+  FrameReader in_;
+  std::optional<RpcStatus> refused_;  // what came is no message
   CallDone done_;
   std::optional<boost::asio::steady_timer> timer_;
   RpcStatus status_;

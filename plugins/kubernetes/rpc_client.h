@@ -12,8 +12,12 @@
 
 namespace gpuman::kubernetes {
 
-// What came of it: the other side's status, or kUnavailable or kTimeout where there was none.
-using CallDone = std::function<void(base::Result<RpcStatus>)>;
+struct RpcAnswer {
+  RpcStatus status;
+  std::string message;  // the one that came; empty where the status is not kOk
+};
+// What came of it, or kUnavailable or kTimeout where nothing did.
+using CallDone = std::function<void(base::Result<RpcAnswer>)>;
 
 // `done` is called once, from the loop, after at most `patience`.
 void Call(boost::asio::io_context& loop, const std::filesystem::path& socket, const std::string& method,

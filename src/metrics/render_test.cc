@@ -53,6 +53,9 @@ Snapshot FullSnapshot(const gpu::Sample& sample) {
           "ann",
           "vision",
           "running",
+          {},
+          {},
+          {},
           base::GiB(2),
           base::GiB(1),
           2,
@@ -61,6 +64,9 @@ Snapshot FullSnapshot(const gpu::Sample& sample) {
   job.id = 8;
   job.peak.reset();
   job.parts = {{"0", kUuid, base::GiB(1), {}, {}}};
+  job.name_space = "team";
+  job.pod = "train-0";
+  job.container = "main";
   snapshot.jobs.push_back(job);
   Shared shared;
   shared.uuid = kUuid;
@@ -207,6 +213,8 @@ TEST(Metrics, OfJobsAreLabelledAndAddedUpByUserAndProject) {
   EXPECT_THAT(text, HasSubstr("gpuman_job_memory_used_bytes{job_id=\"7\",tag=\"tr\\nain\",user=\"ann\","
                               "project=\"vision\",gpu=\"0\",uuid=\"GPU-0\"} 1073741824\n"));
   EXPECT_THAT(text, HasSubstr("gpuman_job_memory_limit_bytes{job_id=\"7\""));
+  EXPECT_THAT(text, HasSubstr("gpuman_job_restarts_total{job_id=\"8\",tag=\"tr\\nain\",user=\"ann\",project="
+                              "\"vision\",namespace=\"team\",pod=\"train-0\",container=\"main\"} 2"));
   EXPECT_THAT(text, Not(HasSubstr("gpuman_job_memory_limit_bytes{job_id=\"8\"")));
   EXPECT_THAT(text, Not(HasSubstr("gpuman_job_memory_peak_bytes{job_id=\"8\"")));
   EXPECT_THAT(text, HasSubstr("gpuman_user_jobs{user=\"ann\"} 2\n"));

@@ -66,8 +66,9 @@ class Node:
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-node-"))
         self.kubelet_dir = self.dir / "device-plugins"
         self.kubelet_dir.mkdir()
+        (self.dir / "pod-resources").mkdir()
         self.config = self.dir / "plugin.toml"
-        self.config.write_text(config)
+        self.config.write_text(f'[kubelet]\npod_resources = "{self.dir}/pod-resources/kubelet.sock"\n' + config)
         self.log = self.dir / "plugin.log"
         self.of = of
         self.plugin = None

@@ -24,7 +24,7 @@ atexit.register(shutil.rmtree, LOGS, True)
 
 
 @unittest.skipUnless(unified_tree(), "cgroups can be made by root where there is a tree of version 2")
-class ContainersTest(DaemonTest):
+class ContainersCase(DaemonTest):
     memory = "8GiB"
     config = f'[sampling]\nrest = "20ms"\n[guard]\ngrace = "0ms"\n[jobs]\nstop_grace = "100ms"\n[kubernetes]\nlogs = "{LOGS}"\n'
 
@@ -75,6 +75,8 @@ class ContainersTest(DaemonTest):
         self.tell(container.given(gpus=[self.gpu], memory=memory))
         return container
 
+
+class ContainersTest(ContainersCase):
     def test_a_container_is_a_job_with_the_limit_that_it_was_given(self):
         container = self.given("train")
         self.holds(container, "256MiB")
@@ -229,6 +231,37 @@ class ContainersTest(DaemonTest):
             with self.subTest(wrong=shlex.quote(str(wrong))):
                 self.assertEqual(self.request("PUT", "/v1/containers", wrong, checked=False).code(), "invalid_argument")
         self.assertEqual(len(self.request("GET", "/v1/containers").json()["containers"]), 1)
+
+
+class SharedContainersTest(ContainersCase):
+    """Of the GPU sharing may have 222 MiB, of which each context takes 106, as in share_test.py."""
+    config = ContainersCase.config + '[share]\ncapacity = "222MiB"\nquantum_min = "50ms"\nquantum_max = "200ms"\nidle = "20ms"\n'
+
+    def learn_what_a_context_takes(self):
+        first = self.holds(self.given("first"), "4MiB")
+        until("what a context takes is known", (self.m.dir / "lib" / "contexts.json").exists)
+        first.kill()
+        first.wait()
+
+    def test_containers_with_a_turn_each_take_turns_and_keep_their_data(self):
+        self.learn_what_a_context_takes()
+        turns = [self.container(f"turn-{i}", space=f"team-{i}") for i in range(2)]
+        self.tell(*(each.given(gpus=[self.gpu], share=True) for each in turns))
+        work = ["--verify", "--kernel-time", "1ms", "--step", "4MiB", "--iterations", "8", "--json"]
+        loads = [self.load(each, "8MiB", *work, GPUMAN_SHIM_EVICTABLE="1") for each in turns]
+        for load in loads:
+            said = load.stdout.read()
+            self.assertEqual(load.wait(), 0, said)
+            self.assertIn('"wrong_words":0', said.replace(" ", ""))
+
+    def test_the_memory_of_one_leaves_for_the_other(self):
+        self.learn_what_a_context_takes()
+        turns = [self.container(f"long-{i}", space=f"team-{i}") for i in range(2)]
+        self.tell(*(each.given(gpus=[self.gpu], share=True) for each in turns))
+        for each in turns:
+            self.load(each, "8MiB", "--kernel-time", "1ms", "--step", "4MiB", "--hold", "1h", GPUMAN_SHIM_EVICTABLE="1")
+        until("they take turns", lambda: any(gpu["hand_overs"] >= 3 for gpu in self.request("GET", "/v1/share").json()["gpus"]))
+        self.assertEqual({self.job_of(each)["memory"]["limit"] for each in turns}, {None})
 
 
 if __name__ == "__main__":

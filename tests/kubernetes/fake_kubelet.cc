@@ -4,17 +4,21 @@
 //   fake_kubelet DIRECTORY [VERSION]
 //
 // Removes the sockets in DIRECTORY, serves kubelet.sock there and takes plugins of VERSION (default v1beta1).
-// Each list of devices, and what comes of each command, is one line of JSON on stdout. Commands, a line each
-// on stdin:
+// In DIRECTORY/../pod-resources, if that is there, kubelet.sock tells which container has which devices. Each
+// list of devices, and what comes of each command, is one line of JSON on stdout. Commands, a line each on
+// stdin:
 //
 //   allocate RESOURCE ID…        Allocate, for one container
 //   prefer RESOURCE SIZE [ID…]   GetPreferredAllocation of these (none: of all healthy devices)
-//   options RESOURCE             GetDevicePluginOptions and PreStartContainer
+//   options RESOURCE             GetDevicePluginOptions
+//   start RESOURCE ID…           PreStartContainer
+//   pod RESOURCE NAMESPACE POD CONTAINER ID…   this container has these devices from now on
 //   time RESOURCE SIZE COUNT     that many allocations of the preferred SIZE, timed
 //
 // Ends with its stdin.
 #include <device_plugin.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
+#include <pod_resources.grpc.pb.h>
 
 #include <algorithm>
 #include <chrono>
@@ -60,6 +64,7 @@ class Resource {
   void Run(const std::string& command, std::istream& words) {
     if (command == "allocate") return Allocate(Rest(words));
     if (command == "options") return Options();
+    if (command == "start") return Start(Rest(words));
     unsigned size = 0, count = 0;
     words >> size;
     if (command == "prefer") return Say({{"event", "preferred"}, {"ids", Prefer(size, Rest(words))}});
@@ -139,15 +144,22 @@ class Resource {
   }
 
   void Options() {
-    grpc::ClientContext first, second;
+    grpc::ClientContext context;
     v1beta1::DevicePluginOptions options;
-    v1beta1::Empty empty;
-    const auto asked = plugin_->GetDevicePluginOptions(&first, {}, &options);
-    const auto started = plugin_->PreStartContainer(&second, {}, &empty);
+    const auto asked = plugin_->GetDevicePluginOptions(&context, {}, &options);
     Say({{"event", "options"},
-         {"ok", asked.ok() && started.ok()},
+         {"ok", asked.ok()},
          {"prefers", options.prefers()},
          {"pre_start", options.pre_start_required()}});
+  }
+
+  void Start(const std::vector<std::string>& ids) {
+    grpc::ClientContext context;
+    v1beta1::PreStartRequest request;
+    request.mutable_devices()->Add(ids.begin(), ids.end());
+    v1beta1::Empty empty;
+    const auto status = plugin_->PreStartContainer(&context, request, &empty);
+    Say(status.ok() ? Json{{"event", "started"}, {"resource", name_}} : Refusal("refused", name_, status));
   }
 
   void Time(unsigned size, unsigned count) {
@@ -172,15 +184,39 @@ class Resource {
   std::thread thread_;
 };
 
+class Pods final : public v1::PodResourcesLister::Service {
+ public:
+  void Add(const std::string& resource, std::istream& words) {
+    v1::PodResources pod;
+    words >> *pod.mutable_name_space() >> *pod.mutable_name() >> *pod.add_containers()->mutable_name();
+    auto& devices = *pod.mutable_containers(0)->add_devices();
+    devices.set_resource(resource);
+    for (std::string id; words >> id;) devices.add_ids(id);
+    const std::lock_guard lock(mutex_);
+    *pods_.add_pods() = std::move(pod);
+    Say({{"event", "pod"}, {"pods", pods_.pods_size()}});
+  }
+
+ private:
+  grpc::Status List(grpc::ServerContext*, const v1::ListRequest*, v1::ListAnswer* answer) override {
+    const std::lock_guard lock(mutex_);
+    *answer = pods_;
+    return grpc::Status::OK;
+  }
+  std::mutex mutex_;
+  v1::ListAnswer pods_;
+};
+
 class Registry final : public v1beta1::Registration::Service {
  public:
-  Registry(std::filesystem::path directory, std::string version)
-      : directory_(std::move(directory)), version_(std::move(version)) {}
+  Registry(std::filesystem::path directory, std::string version, Pods& pods)
+      : directory_(std::move(directory)), version_(std::move(version)), pods_(pods) {}
 
   void Run(const std::string& line) {
     std::istringstream words(line);
     std::string command, name;
     words >> command >> name;
+    if (command == "pod") return pods_.Add(name, words);
     std::shared_ptr<Resource> resource;
     {
       const std::lock_guard lock(mutex_);
@@ -207,6 +243,7 @@ class Registry final : public v1beta1::Registration::Service {
 
   const std::filesystem::path directory_;
   const std::string version_;
+  Pods& pods_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Resource>> resources_;
 };
@@ -218,7 +255,17 @@ int main(int argc, char** argv) {
   const std::filesystem::path directory = argv[1];
   for (const auto& entry : std::filesystem::directory_iterator(directory))
     std::filesystem::remove(entry.path());
-  Registry registry(directory, argc > 2 ? argv[2] : "v1beta1");
+  Pods pods;
+  grpc::ServerBuilder pods_builder;
+  const auto pods_directory = directory.parent_path() / "pod-resources";
+  if (std::filesystem::exists(pods_directory)) {
+    std::filesystem::remove(pods_directory / "kubelet.sock");
+    pods_builder.AddListeningPort("unix:" + (pods_directory / "kubelet.sock").string(),
+                                  grpc::InsecureServerCredentials());
+    pods_builder.RegisterService(&pods);
+  }
+  const auto pods_server = std::filesystem::exists(pods_directory) ? pods_builder.BuildAndStart() : nullptr;
+  Registry registry(directory, argc > 2 ? argv[2] : "v1beta1", pods);
   grpc::ServerBuilder builder;
   builder.AddListeningPort("unix:" + (directory / "kubelet.sock").string(),
                            grpc::InsecureServerCredentials());

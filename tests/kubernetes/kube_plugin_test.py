@@ -59,7 +59,7 @@ class KubePluginTest(unittest.TestCase):
     def test_devices_are_listed_and_given_out(self):
         node = self.running()
         self.is_whole(node)
-        self.assertEqual(node.kubelet.ask("options", GIB), {"event": "options", "ok": True, "prefers": True, "pre_start": False})
+        self.assertEqual(node.kubelet.ask("options", GIB), {"event": "options", "ok": True, "prefers": True, "pre_start": True})
         free = self.parts(0, *range(8)) + self.parts(1, 5, 6, 7)
         wish = node.kubelet.ask("prefer", GIB, 3, *free)["ids"]
         self.assertEqual(wish, self.parts(1, 5, 6, 7))
@@ -185,9 +185,59 @@ class KubePluginTest(unittest.TestCase):
         node.kubelet.devices("gpuman.io/gpu", lambda line: len(line["healthy"]) == 3)
         granted = node.kubelet.ask("allocate", "gpuman.io/gpu", self.uuids[2], self.uuids[0])
         self.assertEqual(granted["cdi"], [f"nvidia.com/gpu={self.uuids[2]}", f"nvidia.com/gpu={self.uuids[0]}"])
-        self.assertEqual(granted["mounts"], [["/opt/h", "/opt/c", True]])
+        files = self.m.api("GET", "/v1/containers")["files"]
+        self.assertEqual(granted["mounts"], [["/opt/h", "/opt/c", True], [files["library"], files["library"], True],
+                                             [files["preload"], "/etc/ld.so.preload", True],
+                                             [files["socket_directory"], "/run/gpuman", True]])
         self.assertEqual(granted["environment"], {"MODE": "x", "GPUMAN_RESOURCE": "gpuman.io/gpu",
+                                                  "GPUMAN_SHIM_SOCKET": "/run/gpuman/shim.sock",
                                                   "CUDA_VISIBLE_DEVICES": f"{self.uuids[2]},{self.uuids[0]}"})
+
+    def table(self):
+        return {entry["pod"]: entry for entry in self.m.api("GET", "/v1/containers")["containers"]}
+
+    def test_gpumand_knows_what_a_container_has_before_it_starts(self):
+        node = self.running()
+        self.is_whole(node)
+        ids = self.parts(1, 2, 3, 4)
+        node.kubelet.ask("pod", GIB, "team", "train", "main", *ids)
+        self.assertEqual(node.kubelet.ask("start", GIB, *ids)["event"], "started")
+        self.assertEqual(self.table()["train"], {"namespace": "team", "pod": "train", "container": "main", "resource": GIB,
+                                                 "gpus": [self.uuids[1]], "memory": 3 << 30, "share": False})
+        node.kubelet.ask("pod", "gpuman.io/gpu", "team", "whole", "main", self.uuids[2])
+        node.kubelet.ask("start", "gpuman.io/gpu", self.uuids[2])
+        self.assertEqual(self.table()["whole"]["gpus"], [self.uuids[2]])
+        self.assertNotIn("memory", self.table()["whole"])
+        self.assertIn("train", self.table(), "the table is told whole each time")
+
+    def test_gpumand_is_told_again_when_it_or_the_plugin_begins_anew(self):
+        node = self.running()
+        self.is_whole(node)
+        node.kubelet.ask("pod", GIB, "team", "stays", "main", *self.parts(0, 0))
+        self.m.stop_daemon(signal.SIGKILL)
+        self.m.start_daemon()
+        until("gpumand is told", lambda: "stays" in self.table())
+        node.stop_plugin(signal.SIGKILL)
+        node.kubelet.ask("pod", GIB, "team", "more", "main", *self.parts(0, 1))
+        node.start_plugin()
+        until("gpumand is told", lambda: "more" in self.table())
+
+    def test_without_gpumand_or_pod_resources_a_container_starts_unless_limits_are_required(self):
+        node = self.running()
+        self.is_whole(node)
+        (node.dir / "pod-resources" / "kubelet.sock").unlink()
+        self.assertEqual(node.kubelet.ask("start", GIB, *self.parts(0, 1))["event"], "started")
+        self.until_said(node, "limits of containers that start now are not held")
+        node.config.write_text(node.config.read_text() + "[container]\nrequired = true\n")
+        node.plugin.send_signal(signal.SIGHUP)
+        self.until_said(node, "is read again")
+        refused = node.kubelet.ask("start", GIB, *self.parts(0, 1))
+        self.assertEqual(refused["event"], "refused", refused)
+        self.assertIn("kubelet.sock", refused["message"])
+        node.config.write_text(node.config.read_text().replace("required = true", "limits = false"))
+        node.plugin.send_signal(signal.SIGHUP)
+        until("it starts", lambda: node.kubelet.ask("start", GIB, *self.parts(0, 1))["event"] == "started")
+        self.assertFalse(node.kubelet.ask("options", GIB)["pre_start"])
 
     @unittest.skipIf(os.geteuid() != 0, "the driver shows and changes instances for root alone")
     def test_a_gpu_that_is_split_is_given_out_as_its_instances(self):

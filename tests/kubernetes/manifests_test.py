@@ -69,6 +69,7 @@ class ManifestsTest(unittest.TestCase):
         socket = re.search(r'socket = "(.+)"', DEFAULT).group(1)
         self.assertIn(str(pathlib.PurePath(socket).parent), mounted)
         self.assertIn("/var/lib/kubelet/device-plugins", mounted)
+        self.assertIn("/var/lib/kubelet/pod-resources", mounted)
         config = container["args"][container["args"].index("--config") + 1]
         self.assertIn(str(pathlib.PurePath(config).parent), mounted)
 

@@ -194,6 +194,8 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
   line("Job", IdOf(row) == std::to_string(job.id) ? IdOf(row) : fmt::format("{} ({})", IdOf(row), job.id));
   line("Name", job.tag);
   line("User", job.user);
+  if (const auto& place = job.kubernetes)
+    line("Container", fmt::format("{} of pod {} in {}", place->container, place->pod, place->name_space));
   line("State", StateText(job));
   line("Reason", job.reason_detail.value_or(job.reason.value_or("")));
   line("Command", CommandText(job.command));

@@ -1,0 +1,51 @@
+// Tells gpumand what each container on this node has: asks kubelet, whenever something may have changed, and
+// hands the whole table on.
+//
+// Lives on the event loop; not thread-safe. gpumand is talked to from a thread of its own.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "plugins/kubernetes/rpc_client.h"
+#include "plugins/kubernetes/table.h"
+
+namespace gpuman::kubernetes {
+
+class Reporter {
+ public:
+  using Done = std::function<void(base::Result<>)>;
+  using MakeTable = std::function<std::vector<api::GivenContainer>(const std::vector<Allocation>&)>;
+
+  Reporter(boost::asio::io_context& loop, std::filesystem::path gpumand, MakeTable make)
+      : loop_(loop), gpumand_(std::move(gpumand)), make_(std::move(make)) {}
+  ~Reporter();
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
+
+  // `done`: gpumand knows everything that kubelet knew when this was called; or why not. Calls that come
+  // while one is under way are answered by one more.
+  void Report(const std::filesystem::path& pod_resources, Done done);
+
+ private:
+  void Begin();
+  void OnAnswer(const base::Result<RpcAnswer>& answer);
+  void Finish(const base::Result<>& result);
+
+  boost::asio::io_context& loop_;
+  const std::filesystem::path gpumand_;
+  const MakeTable make_;
+  std::filesystem::path pod_resources_;
+  std::vector<Done> under_way_, next_;
+  std::string told_;  // the problem that is in the log
+  std::shared_ptr<Reporter*> alive_ = std::make_shared<Reporter*>(this);
+  boost::asio::thread_pool thread_{1};  // last: what it does uses the rest
+};
+
+}  // namespace gpuman::kubernetes
