@@ -49,8 +49,14 @@ Http2Connection::Http2Connection(Socket socket, Side side) : socket_(std::move(s
   nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, &Callbacks::Data);
   nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, &Callbacks::Frame);
   nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, &Callbacks::Closed);
-  const auto make = side == Side::kServer ? &nghttp2_session_server_new : &nghttp2_session_client_new;
-  const int made = make(&session_, callbacks, this);
+  nghttp2_option* options = nullptr;
+  if (nghttp2_option_new(&options) != 0) std::abort();
+  // A kubelet built with an older gRPC (1.20 has 1.27) names the path of the socket as :authority, which HTTP
+  // does not allow: its calls would be reset. Frames are held to HTTP/2 all the same.
+  nghttp2_option_set_no_http_messaging(options, side == Side::kServer ? 1 : 0);
+  const auto make = side == Side::kServer ? &nghttp2_session_server_new2 : &nghttp2_session_client_new2;
+  const int made = make(&session_, callbacks, this, options);
+  nghttp2_option_del(options);
   nghttp2_session_callbacks_del(callbacks);
   if (made != 0) std::abort();
 }

@@ -1,8 +1,8 @@
 // One HTTP/2 connection over a unix socket, on the event loop: frames in and out by nghttp2, bytes by Asio.
 //
 // What calls are made of it is the business of who derives from it (rpc_server.cc, rpc_client.cc). Lives as
-// long as it reads or writes, and on; not thread-safe. The peer may send anything: what HTTP/2 forbids ends
-// the connection.
+// long as it reads or writes, and on; not thread-safe. The peer may send anything: frames that HTTP/2
+// forbids end the connection. A client's headers are not held to HTTP's rules (http2.cc says why).
 #pragma once
 
 #include <nghttp2/nghttp2.h>

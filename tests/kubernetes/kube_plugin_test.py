@@ -300,6 +300,35 @@ class KubePluginTest(unittest.TestCase):
                     pass
         self.assertEqual(node.kubelet.ask("allocate", "gpuman.io/gpu", self.uuids[2])["event"], "granted")
 
+    def test_a_kubelet_that_gives_the_sockets_path_as_authority_is_answered(self):
+        """As kubelet 1.20 does. The gRPC library here does not, so the call is made of bytes: headers in full, one empty message."""
+        import socket
+        node = self.running()
+        self.is_whole(node)
+        path = str(node.kubelet_dir / "gpuman.io_gpu.sock")
+        headers = {":method": "POST", ":scheme": "http", ":path": "/v1beta1.DevicePlugin/GetDevicePluginOptions",
+                   ":authority": path, "content-type": "application/grpc", "te": "trailers"}
+        block = b"".join(b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+                         for name, value in headers.items())
+
+        def frame(kind, flags, stream, body):
+            return len(body).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + body
+        data, head, reset = 0, 1, 3
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(180)
+            client.connect(path)
+            client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(head, 4, 1, block) +
+                           frame(data, 1, 1, b"\0\0\0\0\0"))
+            answers = client.makefile("rb")
+            kinds = []
+            while not kinds or kinds[-1] not in (data, reset):
+                start = answers.read(9)
+                self.assertEqual(len(start), 9, "the plugin hung up")
+                answers.read(int.from_bytes(start[:3], "big"))
+                if int.from_bytes(start[5:], "big") == 1:
+                    kinds.append(start[3])
+        self.assertEqual(kinds, [head, data])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

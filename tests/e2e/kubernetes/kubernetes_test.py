@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""gpuman-kube-plugin and gpumand under a real kubelet with real containers, and what becomes of them when one of these goes.
+
+Usage: kubernetes_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import itertools
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import enclosure  # noqa: E402
+from node import GIB, GIB_EACH, WHOLE, KubeletNode, machine, until  # noqa: E402
+
+OUT_OF_MEMORY = 3  # gpuman-load's exit status
+
+
+def load(size, *more):
+    return ["gpuman-load", "--alloc", size, *more]
+
+
+class KubernetesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.node = KubeletNode(os.environ["GPUMAN_KUBELET"])
+        cls.addClassCleanup(cls.node.__exit__)
+        cls.node.__enter__()
+
+    def run(self, result=None):
+        bad = len(result.failures) + len(result.errors)
+        super().run(result)
+        if len(result.failures) + len(result.errors) > bad:
+            print(self.node.logs(), file=sys.stderr)
+
+    def tearDown(self):
+        self.node.remove_all()
+
+    def start(self, name, count, *command, resource=None):
+        self.node.start(name, resource or GIB, count, *command)
+
+    def held(self, name, count):
+        """A pod that stays on its GPU; its container."""
+        self.start(name, count, *load("512MiB", "--hold", "1h"))
+        return self.node.running(name)
+
+    def is_refused(self, name, count, free, resource=None):
+        """Of the devices there are too few that are healthy and nobody's."""
+        self.start(name, count, "true", resource=resource)
+        self.assertIn(f"requested number of devices unavailable for {resource or GIB}. Requested: {count}, Available: {free},",
+                      self.node.refused(name))
+
+    def inject(self, *arguments):
+        subprocess.run([machine.program("gpuman-sim"), "inject", *arguments], env=self.node.m.env, check=True, capture_output=True)
+
+    def goes_on(self, name, container):
+        """The same container, which has not been started again."""
+        now = self.node.running(name)
+        self.assertEqual((now["containerID"], now["restartCount"]), (container["containerID"], 0))
+
+    # --- what a pod gets ---
+
+    def test_a_pod_gets_its_part_of_a_gpu(self):
+        self.start("one", 4, "sh", "-c", "env; ls -d $GPUMAN_SIM_DIR; exec gpuman-load --alloc 1GiB --verify --json")
+        status, said = self.node.ended("one")
+        self.assertEqual(status, 0, said)
+        lines = said.splitlines()
+        self.assertIn("GPUMAN_RESOURCE=" + GIB, lines)
+        self.assertIn(f"GPUMAN_MEMORY={4 << 30}", lines)
+        self.assertTrue(any(f"CUDA_VISIBLE_DEVICES={uuid}" in lines for uuid in self.node.uuids[:2]), said)
+        self.assertIn(self.node.m.env["GPUMAN_SIM_DIR"], lines, "the directory that the configuration mounts")
+
+    def test_a_whole_gpu_is_given_to_one_pod_alone(self):
+        self.start("first", 1, "sh", "-c", "env; exec sleep 100000", resource=WHOLE)
+        self.node.running("first")
+        until("it has said what it has", lambda: f"CUDA_VISIBLE_DEVICES={self.node.uuids[2]}\n" in self.node.said_by("first"))
+        self.is_refused("second", 1, 0, WHOLE)
+
+    def test_parts_come_from_one_gpu_or_not_at_all(self):
+        self.held("left", 5)
+        self.held("right", 5)
+        self.start("wide", 4, *load("1MiB"))
+        self.assertIn("spread over 2 GPUs", self.node.refused("wide"))
+        self.start("fits", 3, *load("1MiB"))
+        self.assertEqual(self.node.ended("fits")[0], 0)
+
+    def test_more_than_there_is_is_refused(self):
+        self.is_refused("huge", 2 * GIB_EACH + 1, 2 * GIB_EACH)
+
+    def test_the_plugin_runs_as_the_manifest_has_it(self):
+        self.node.stop_plugin()
+        since = self.node.checkpoint()
+        self.addCleanup(self.node.start_plugin)
+        self.node.start_plugin_as_packaged()
+        until("all can be given out", lambda: self.node.is_whole(since))
+        self.start("one", 4, *load("1GiB"))
+        self.assertEqual(self.node.ended("one")[0], 0)
+        self.goes_on("plugin", self.node.running("plugin"))
+
+    # --- limits ---
+
+    def job_of(self, name, among=lambda job: True):
+        """The job that a pod's container is for gpumand; its numbers come with the first look after it is one."""
+        place = {"namespace": "lab", "pod": self.node.pod(name)["metadata"]["name"], "container": "main"}
+        return until(f"{place} is a job", lambda: next(
+            (job for job in self.node.m.jobs() if job["kubernetes"] == place and among(job)), None))
+
+    def test_who_takes_more_than_it_was_given_is_out_of_memory_and_its_neighbour_goes_on(self):
+        neighbour = self.held("neighbour", 2)
+        for name, size, status in (("greedy", "3GiB", OUT_OF_MEMORY), ("modest", "1GiB", 0)):
+            self.start(name, 2, *load(size))
+            self.assertEqual(self.node.ended(name)[0], status, self.node.said_by(name))
+        self.goes_on("neighbour", neighbour)
+
+    def test_a_container_is_told_only_of_what_it_was_given(self):
+        self.start("told", 2, *load("1MiB", "--json"))
+        status, said = self.node.ended("told")
+        context = next(event for event in map(json.loads, said.splitlines()) if event["event"] == "context")
+        self.assertEqual((status, context["memory"]), (0, 2 << 30))
+
+    def test_a_container_is_a_job_with_its_pods_name(self):
+        self.held("named", 2)
+        job = self.job_of("named", lambda job: job["memory"]["used"] >= 512 << 20)
+        self.assertEqual((job["state"], job["memory"]["limit"]), ("running", 2 << 30))
+        pod = self.node.pod("named")["metadata"]["name"]
+        shown = self.node.m.run("status").stdout
+        self.assertIn(f"kube:lab:{pod}:main", shown)
+        self.assertIn(f'namespace="lab",pod="{pod}",container="main"', self.node.m.run("metrics").stdout)
+        self.node.remove("named")
+        until("its job is over", lambda: self.node.m.api("GET", f"/v1/jobs/{job['id']}")["ended_at"])
+
+    def test_what_is_executed_in_a_container_counts_with_it(self):
+        container = self.held("both", 2)
+        for size, status in (("1GiB", 0), ("2GiB", OUT_OF_MEMORY)):
+            self.assertEqual(self.node.execute(container, *load(size)), status)
+        self.goes_on("both", container)
+
+    def test_limits_hold_over_restarts(self):
+        container = self.held("pod", 2)
+        job = self.job_of("pod")
+        for stop, start in self.parts().values():
+            since = self.node.checkpoint()
+            stop()
+            start()
+            until("all is back", lambda since=since: self.node.is_whole(since))
+            self.assertEqual(self.node.execute(container, *load("2GiB")), OUT_OF_MEMORY)
+            self.goes_on("pod", container)
+        self.assertEqual(self.job_of("pod")["id"], job["id"])
+
+    def test_a_container_without_the_library_is_ended_at_its_limit_and_its_neighbour_goes_on(self):
+        config = self.node.config.read_text()
+        self.addCleanup(self.configure, config)
+        self.configure(config.replace("[container]", "[container]\npreload = false"))
+        neighbour = self.held("neighbour", 2)
+        self.start("greedy", 2, *load("3GiB", "--hold", "1h"))
+        self.assertEqual(self.node.ended("greedy")[0], 128 + signal.SIGKILL)
+        self.goes_on("neighbour", neighbour)
+
+    def configure(self, config):
+        """The plugin begins anew with it."""
+        since = self.node.checkpoint()
+        self.node.stop_plugin()
+        self.node.config.write_text(config)
+        self.node.start_plugin()
+        until("all is back", lambda: self.node.is_whole(since))
+
+    # --- things go and come back ---
+
+    def test_a_gpu_that_is_ill_is_given_to_nobody_until_it_is_mended(self):
+        pods = {name: self.held(name, 5) for name in ("left", "right")}
+        self.addCleanup(self.inject, "clear", "--gpu", "1")
+        self.inject("lost", "--gpu", "1")
+        until("its parts are withdrawn", lambda: len(self.node.allocatable(GIB)) == GIB_EACH)
+        self.assertEqual({part.partition("::")[0] for part in self.node.allocatable(GIB)}, {self.node.uuids[0]})
+        self.is_refused("late", 5, 3)
+        for name, container in pods.items():
+            self.goes_on(name, container)
+        self.inject("clear", "--gpu", "1")
+        until("they are back", self.node.is_whole)
+
+    def test_without_gpumand_nothing_is_given_out_and_pods_go_on(self):
+        container = self.held("pod", 4)
+        self.node.m.stop_daemon(signal.SIGKILL)
+        try:
+            until("all is withdrawn", lambda: not self.node.allocatable(GIB) and not self.node.allocatable(WHOLE))
+            self.is_refused("late", 1, 0)
+            self.goes_on("pod", container)
+        finally:
+            self.node.m.start_daemon()
+        until("all is back", self.node.is_whole)
+        self.goes_on("pod", container)
+
+    def test_without_the_plugin_nothing_is_given_out_and_pods_go_on(self):
+        container = self.held("pod", 4)
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            self.node.stop_plugin(how)
+            since = self.node.checkpoint()
+            self.is_refused("late", 1, 0)
+            self.node.remove("late")
+            self.node.start_plugin()
+            until("all is back", lambda since=since: self.node.is_whole(since))
+            self.goes_on("pod", container)
+
+    def test_what_a_pod_has_is_nobody_elses_after_a_restart_of_kubelet(self):
+        self.held("pod", 6)
+        for kill in (False, True):
+            self.restart_kubelet(kill)
+            self.start("late", 7, *load("1MiB"))
+            self.assertEqual(self.node.ended("late")[0], 0, "the other GPU is free")
+            self.node.remove("late")
+            self.is_refused("late", 11, 10)
+            self.node.remove("late")
+
+    def restart_kubelet(self, kill):
+        since = self.node.checkpoint()
+        self.node.stop_kubelet(kill)
+        self.node.start_kubelet()
+        until("all is back", lambda: self.node.is_whole(since))
+
+    def parts(self):
+        """How each is killed, and started."""
+        return {
+            "gpumand": (lambda: self.node.m.stop_daemon(signal.SIGKILL), self.node.m.start_daemon),
+            "the plugin": (lambda: self.node.stop_plugin(signal.SIGKILL), self.node.start_plugin),
+            "kubelet": (lambda: self.node.stop_kubelet(kill=True), self.node.start_kubelet),
+        }
+
+    def test_all_are_killed_and_started_in_any_order(self):
+        container, parts = self.held("pod", 4), self.parts()
+        for order in itertools.permutations(parts):
+            with self.subTest(order=order):
+                since = self.node.checkpoint()
+                for part in order:
+                    parts[part][0]()
+                for part in order:
+                    parts[part][1]()
+                until("all is back", lambda since=since: self.node.is_whole(since))
+                self.goes_on("pod", container)
+        self.start("late", 4, *load("1MiB"))
+        self.assertEqual(self.node.ended("late")[0], 0)
+
+    def test_kubelet_has_the_devices_soon_after_it_begins_anew(self):
+        """Measured and printed, not judged: from kubelet's socket to all devices being its to give out."""
+        took = []
+        for _ in range(5):
+            since, socket = self.node.checkpoint(), self.node.socket()
+            self.node.stop_kubelet()
+            self.node.start_kubelet(wait=False)
+            until("its socket is there", lambda socket=socket: self.node.socket() not in (None, socket))
+            began = time.monotonic()
+            until("all is back", lambda since=since: self.node.is_whole(since))
+            took.append(time.monotonic() - began)
+            until("kubelet answers", lambda: self.node.pods() is not None)
+        print(f"from kubelet's socket to all devices: median {sorted(took)[2]:.3f} s, longest {max(took):.3f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    if enclosure.MARK not in os.environ:
+        if reason := enclosure.unfit():
+            sys.exit(f"kubernetes_test.py: {reason}")
+        sys.exit(enclosure.run(pathlib.Path(__file__).resolve(), sys.argv[1:]))
+    enclosure.furnish()
+    unittest.main(verbosity=2)
