@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -133,7 +134,7 @@ struct Job {
   bool attached = false;
   // It is what runs in this container: attached, without a process that stands for a keeper (`keeper` is
   // {0, 0}, which no process is).
-  std::optional<Container> container;
+  std::shared_ptr<const Container> container;  // copies share it; null: none, as of most jobs
   Shared<Terms> terms;
   ArrayTask array;
   JobId redo_of;  // the job that this one does again; 0: none

@@ -185,11 +185,12 @@ void GetRequest(const JsonMembers& json, Job& job) {
   Get(json, "queued", job.queued);
   Get(json, "attached", job.attached);
   if (auto it = json.find("container"); it != json.end()) {
-    auto& container = job.container.emplace();
+    Container container;
     Get(*it, "namespace", container.name_space);
     Get(*it, "pod", container.pod);
     Get(*it, "name", container.name);
     Get(*it, "id", container.id);
+    job.container = std::make_shared<const Container>(std::move(container));
   }
   Get(json, "array", job.array.array.value);
   Get(json, "array_task", job.array.task);

@@ -61,7 +61,7 @@ Job Full() {
   job.notes = {"its host memory is not limited"};
   job.energy_before = {{"GPU-a", 12'345'678'901}};
   job.energy_used = 0;
-  job.container = {"team", "train-0", "main", "4d8a1f"};
+  job.container = std::make_shared<const Container>(Container{"team", "train-0", "main", "4d8a1f"});
   return job;
 }
 
@@ -88,7 +88,8 @@ TEST(JobRecord, ComesBackAsItWasWritten) {
     EXPECT_EQ(back->notes, job.notes);
     EXPECT_EQ(back->energy_before, job.energy_before);
     EXPECT_EQ(back->energy_used, job.energy_used);
-    EXPECT_EQ(back->container, job.container);
+    ASSERT_EQ(back->container != nullptr, job.container != nullptr);
+    if (job.container) EXPECT_EQ(*back->container, *job.container);
   }
 }
 

@@ -615,7 +615,7 @@ class ContainerJobs : public SupervisorTest {
   base::Result<Job> Attach(const std::string& tag, const std::string& id) {
     Job job = Asked(tag, "");
     job.cgroup = Cgroup().string();
-    job.container = {"team", "train", "main", id};
+    job.container = std::make_shared<const Container>(Container{"team", "train", "main", id});
     std::optional<base::Result<Job>> answer;
     supervisor->AttachContainer(std::move(job), [&](base::Result<Job> held) { answer = std::move(held); });
     EXPECT_TRUE(Until([&] { return answer.has_value(); }));

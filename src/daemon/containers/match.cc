@@ -77,7 +77,8 @@ base::Result<jobs::Job> JobOfContainer(const api::GivenContainer& given,
   GPUMAN_ASSIGN(auto job, JobFromAttachRequest(request, root, {0, std::move(command)}, inventory));
   job.priority = given.priority.value_or(PriorityOf(container.group.pod_class));
   job.cgroup = container.directory.string();
-  job.container = {given.name_space, given.pod, given.container, container.group.id};
+  job.container = std::make_shared<const jobs::Container>(
+      jobs::Container{given.name_space, given.pod, given.container, container.group.id});
   return job;
 }
 

@@ -66,7 +66,8 @@ TEST(JobOfContainer, HasWhatTheContainerWasGiven) {
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_EQ(job->memory->Of(base::GiB(40)), base::GiB(4));
   EXPECT_EQ(job->gpus, std::vector<std::string>{"GPU-a"});
-  EXPECT_EQ(job->container, (jobs::Container{"team", "one", "main", kId}));
+  ASSERT_TRUE(job->container);
+  EXPECT_EQ(*job->container, (jobs::Container{"team", "one", "main", kId}));
   EXPECT_EQ(job->cgroup, "/sys/fs/cgroup/kubepods/x");
   EXPECT_EQ(job->owner->uid, 0u) << "whatever user its processes are";
   EXPECT_GT(job->priority, 128) << "a guaranteed pod";
