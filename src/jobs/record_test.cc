@@ -89,7 +89,9 @@ TEST(JobRecord, ComesBackAsItWasWritten) {
     EXPECT_EQ(back->energy_before, job.energy_before);
     EXPECT_EQ(back->energy_used, job.energy_used);
     ASSERT_EQ(back->container != nullptr, job.container != nullptr);
-    if (job.container) EXPECT_EQ(*back->container, *job.container);
+    if (job.container) {
+      EXPECT_EQ(*back->container, *job.container);
+    }
   }
 }
 
