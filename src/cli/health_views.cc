@@ -30,9 +30,13 @@ std::string RenderHealth(const api::HealthReport& report, const Look& look) {
   Table table({{"GPU"}, {"NAME", Align::kLeft, 10}, {"HEALTH"}, {"ACTION"}, {"FAULTS", Align::kRight}});
   std::string faults;
   for (const auto& gpu : report.gpus) {
-    table.Add({gpu.index ? std::to_string(*gpu.index) : "gone", gpu.name.empty() ? gpu.uuid : gpu.name,
-               Cell(gpu.health.state, HealthColor(gpu.health.state)), gpu.action,
-               std::to_string(gpu.faults.size())});
+    // Without a driver nobody can say that it is gone.
+    const bool is_known = gpu.health.state != "unknown";
+    table.Add({gpu.index  ? std::to_string(*gpu.index)
+               : is_known ? "gone"
+                          : "n/a",
+               gpu.name.empty() ? gpu.uuid : gpu.name, Cell(gpu.health.state, HealthColor(gpu.health.state)),
+               gpu.action, std::to_string(gpu.faults.size())});
     faults += Faults(gpu);
   }
   return table.Render(look) + (faults.empty() ? "" : "\n" + faults);

@@ -140,8 +140,7 @@ Findings CheckCgroups(const Facts& facts) {
   if (!has("memory") || !has("cpu"))
     return One(kNote,
                fmt::format("cgroup v2 lacks {} (it has the controllers {}): limits of host memory and "
-                           "processors are not held "
-                           "by the kernel",
+                           "processors are not held by the kernel",
                            has("memory") ? "cpu"
                            : has("cpu")  ? "memory"
                                          : "memory and cpu",

@@ -105,8 +105,8 @@ class Sampler::Core : public std::enable_shared_from_this<Sampler::Core> {
   std::optional<Inventory> told_;
 };
 
-// What a lane does in its turn for one GPU. The reader belongs to the lane's thread while it reads, the rest is
-// guarded by the core's mutex.
+// What a lane does in its turn for one GPU. The reader belongs to the lane's thread while it reads, the rest
+// is guarded by the core's mutex.
 struct Sampler::Core::Task {
   Task(std::string uuid, base::Millis rest) : reader(std::move(uuid)), period(rest) {}
   Reader reader;
