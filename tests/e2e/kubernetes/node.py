@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 
 import yaml
@@ -113,7 +114,7 @@ class KubeletNode(Node):
         self._start_containerd()
         self.start_kubelet()
         self.start_plugin()
-        until("the devices can be given out", self.is_whole)
+        self.until_whole()
         return self
 
     def __exit__(self, *_):
@@ -203,6 +204,23 @@ class KubeletNode(Node):
     def is_whole(self, since=None):
         return self.alive(self.kubelet, "kubelet") and len(self.allocatable(GIB, since)) == 2 * GIB_EACH and \
             self.allocatable(WHOLE, since) == [self.uuids[2]]
+
+    def until_whole(self, since=None):
+        """Waits until all devices are there; `since` as of `allocatable`.
+
+        Kubelet writes after it has let go of its lock: of two lists at once the older may be what stays. A pod that is given a device
+        makes it write once more.
+        """
+        def look():
+            for _ in range(200):
+                if self.is_whole(since):
+                    return True
+                time.sleep(0.01)
+            self.start("probe", GIB, 1, "true")
+            until("the probe is over", lambda: (pod := self.pod("probe")) and pod["status"]["phase"] in ("Failed", "Succeeded"))
+            self.remove("probe")
+            return False
+        until("all devices can be given out", look)
 
     # --- pods ---
 
