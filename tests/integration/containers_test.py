@@ -56,7 +56,10 @@ class ContainersCase(DaemonTest):
 
     def holds(self, container, size, *more, **how):
         """A process that has so much and keeps it."""
-        process = self.load(container, size, "--hold", "1h", "--json", *more, **how)
+        return self.has_memory(self.load(container, size, "--hold", "1h", "--json", *more, **how))
+
+    def has_memory(self, process):
+        """The process, once it has what it asked for."""
         for line in process.stdout:
             if '"alloc"' in line:
                 return process
@@ -129,7 +132,8 @@ class ContainersTest(ContainersCase):
         self.m.start_daemon()
         process = self.load(container, "512MiB", "--hold", "1h", "--json")
         self.tell(container.given(gpus=[self.gpu], memory=GIB))
-        self.job_of(container)
+        self.has_memory(process)
+        self.assertEqual(self.job_of(container)["memory"]["limit"], GIB)
         self.assertEqual(self.load(container, "768MiB").wait(), 3)
         self.assertIsNone(process.poll())
 
@@ -177,6 +181,7 @@ class ContainersTest(ContainersCase):
         self.tell(container.given(gpus=[self.gpu], memory=2 * GIB), beside.given(gpus=[self.gpu], memory=GIB))
         process = self.load(container, "1536MiB", "--hold", "1h", "--json")
         container.write_name()
+        self.has_memory(process)
         self.assertEqual(self.job_of(container)["memory"]["limit"], 2 * GIB)
         self.assertEqual(self.load(container, "1GiB").wait(), 3)
         self.assertIsNone(process.poll())
