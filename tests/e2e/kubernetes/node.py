@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 
 import yaml
@@ -20,6 +21,7 @@ import image  # noqa: E402
 import machine  # noqa: E402
 from daemon_case import until  # noqa: E402
 from kube_node import Node  # noqa: E402
+from settings import CONTAINERD_CONFIG, GPUMAND, kubelet_config  # noqa: E402
 
 KUBELET = pathlib.Path("/var/lib/kubelet")
 CHECKPOINT = KUBELET / "device-plugins" / "kubelet_internal_checkpoint"
@@ -27,34 +29,7 @@ CONTAINERD = "/run/containerd/containerd.sock"
 PODS = "http://127.0.0.1:10255/pods"
 NAME = "node"
 GPUS, GIB_EACH = 3, 8
-GPUMAND = '[sampling]\nrest = "20ms"\nslow = "100ms"\nretry = "200ms"\n[health]\nkernel_log = ""\n'
 WHOLE, GIB = "gpuman.io/gpu", "gpuman.io/gpumem-gib"
-
-CONTAINERD_CONFIG = """
-version = 2
-oom_score = 0
-# Those that ask for programs which are not there.
-disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
-                    "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.opt"]
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "%s"
-  restrict_oom_score_adj = true
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "native"
-""" % image.NAME
-
-
-def kubelet_config(directory):
-    return {
-        "kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "staticPodPath": str(directory / "pods"), "fileCheckFrequency": "1s", "syncFrequency": "2s",
-        "address": "127.0.0.1", "readOnlyPort": 10255, "healthzPort": 0,
-        "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
-        "authorization": {"mode": "AlwaysAllow"},
-        "cgroupDriver": "cgroupfs", "oomScoreAdj": 0, "failSwapOn": False, "makeIPTablesUtilChains": False,
-        # A disk that happens to be full is none of the test's business.
-        "evictionHard": {"memory.available": "1Mi"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
-    }
 
 
 def plugin_config(m):
@@ -113,7 +88,7 @@ class KubeletNode(Node):
         self._start_containerd()
         self.start_kubelet()
         self.start_plugin()
-        until("the devices can be given out", self.is_whole)
+        self.until_whole()
         return self
 
     def __exit__(self, *_):
@@ -144,7 +119,8 @@ class KubeletNode(Node):
         assert done.returncode == 0, done.stderr
 
     def _ctr(self, *words):
-        return subprocess.run(["ctr", "--address", CONTAINERD, "--namespace", "k8s.io", *words], capture_output=True, text=True, timeout=180)
+        return subprocess.run(["ctr", "--address", CONTAINERD, "--namespace", "k8s.io", *words], capture_output=True, text=True,
+                              timeout=180)
 
     def alive(self, process, name):
         assert process.poll() is None, f"{name} has ended ({process.returncode}):\n{self.log_of(name)[-3000:]}"
@@ -166,7 +142,8 @@ class KubeletNode(Node):
     def start_kubelet(self, wait=True):
         config = self.dir / "kubelet.json"
         config.write_text(json.dumps(kubelet_config(self.dir)))
-        self.kubelet = self._spawn("kubelet", self.kubelet_program, "--config", str(config), "--hostname-override", NAME, "--node-labels", "gpuman.io/gpus=true",
+        self.kubelet = self._spawn("kubelet", self.kubelet_program, "--config", str(config), "--hostname-override", NAME,
+                                   "--node-labels", "gpuman.io/gpus=true",
                                    "--container-runtime", "remote", "--container-runtime-endpoint", f"unix://{CONTAINERD}")
         if wait:
             until("kubelet answers", lambda: self.alive(self.kubelet, "kubelet") and self.pods() is not None)
@@ -204,13 +181,31 @@ class KubeletNode(Node):
         return self.alive(self.kubelet, "kubelet") and len(self.allocatable(GIB, since)) == 2 * GIB_EACH and \
             self.allocatable(WHOLE, since) == [self.uuids[2]]
 
+    def until_whole(self, since=None):
+        """Waits until all devices are there; `since` as of `allocatable`.
+
+        Kubelet writes after it has let go of its lock: of two lists at once the older may be what stays. A pod that is given a device
+        makes it write once more.
+        """
+        def look():
+            for _ in range(200):
+                if self.is_whole(since):
+                    return True
+                time.sleep(0.01)
+            self.start("probe", GIB, 1, "true")
+            until("the probe is over", lambda: (pod := self.pod("probe")) and pod["status"]["phase"] in ("Failed", "Succeeded"))
+            self.remove("probe")
+            return False
+        until("all devices can be given out", look)
+
     # --- pods ---
 
     def start(self, name, resource, count, *command):
         """A pod of one container, `main`. It has the node's processes, since the simulated driver knows them by their numbers there."""
         self.apply(name, {
             "hostPID": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
-            "containers": [{"name": "main", "image": image.NAME, "command": list(command), "resources": {"limits": {resource: str(count)}}}]})
+            "containers": [{"name": "main", "image": image.NAME, "command": list(command),
+                            "resources": {"limits": {resource: str(count)}}}]})
 
     def apply(self, name, spec):
         """Each pod has a name of its own: kubelet would take one that is as one before for that one, which is over."""

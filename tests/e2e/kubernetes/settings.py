@@ -1,0 +1,31 @@
+"""How containerd, kubelet and gpumand are set up for a node that is a part of a machine (enclosure.py)."""
+
+import image
+
+GPUMAND = '[sampling]\nrest = "20ms"\nslow = "100ms"\nretry = "200ms"\n[health]\nkernel_log = ""\n'
+
+CONTAINERD_CONFIG = """
+version = 2
+oom_score = 0
+# Those that ask for programs which are not there.
+disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
+                    "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.opt"]
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "%s"
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "native"
+""" % image.NAME
+
+
+def kubelet_config(directory):
+    return {
+        "kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "staticPodPath": str(directory / "pods"), "fileCheckFrequency": "1s", "syncFrequency": "2s",
+        "address": "127.0.0.1", "readOnlyPort": 10255, "healthzPort": 0,
+        "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+        "authorization": {"mode": "AlwaysAllow"},
+        "cgroupDriver": "cgroupfs", "oomScoreAdj": 0, "failSwapOn": False, "makeIPTablesUtilChains": False,
+        # A disk that happens to be full is none of the test's business.
+        "evictionHard": {"memory.available": "1Mi"}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
+    }
