@@ -1,12 +1,15 @@
 #include "shim/kept_file.h"
 
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace gpuman::shim {
 
 KeptFile Keep(int descriptor) {
   struct stat status {};
-  if (descriptor < 0 || ::fstat(descriptor, &status) != 0) return {-1, 0, 0};
+  // glibc has had a function of this name since 2.33 alone.
+  if (descriptor < 0 || ::syscall(SYS_fstat, descriptor, &status) != 0) return {-1, 0, 0};
   return {descriptor, status.st_dev, status.st_ino};
 }
 

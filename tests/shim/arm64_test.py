@@ -54,7 +54,9 @@ class Arm64(unittest.TestCase):
     def test_is_a_library_of_that_machine_that_needs_libc_alone(self):
         self.assertRegex(self.readelf("-h"), r"Machine: +AArch64")
         needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", self.readelf("-d")))
-        self.assertLessEqual(needed, {"libc.so.6", "ld-linux-aarch64.so.1"})
+        self.assertLessEqual(needed, {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-aarch64.so.1"})
+        versions = {tuple(map(int, version.split("."))) for version in re.findall(r"UND .*@GLIBC_([0-9.]+)", self.readelf("--dyn-syms"))}
+        self.assertLessEqual(max(versions), (2, 25))
         self.assertNotIn("TEXTREL", self.readelf("-d"))
         self.assertRegex(self.readelf("-l"), r"GNU_STACK .* RW ")
 

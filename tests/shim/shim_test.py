@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -457,12 +458,18 @@ class AGuest(ShimCase):
     def test_needs_libc_alone_and_shows_only_what_it_replaces(self):
         needed = subprocess.run(["readelf", "-d", SHIM], capture_output=True, text=True, check=True).stdout
         libraries = [line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line]
-        self.assertLessEqual(set(libraries), {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"})
+        self.assertLessEqual(set(libraries), {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"})
         shown = subprocess.run(["nm", "-D", "--defined-only", SHIM], capture_output=True, text=True, check=True).stdout
         names = [line.split()[-1] for line in shown.splitlines() if line.split()[-2] != "A"]
         # No default version of it: nobody finds it who does not ask for glibc's.
         self.assertEqual({name for name in names if not name.startswith(("cu", "nvml"))},
                          {"dlsym@GLIBC_2.34", "dlsym@GLIBC_2.17" if os.uname().machine == "aarch64" else "dlsym@GLIBC_2.2.5"})
+
+    def test_loads_where_glibc_is_old(self):
+        symbols = subprocess.run(["readelf", "-W", "--dyn-syms", SHIM], capture_output=True, text=True, check=True).stdout
+        needed = {tuple(map(int, version.split("."))) for line in symbols.splitlines() if " UND " in line
+                  for version in re.findall(r"@GLIBC_([0-9.]+)", line)}
+        self.assertLessEqual(max(needed), (2, 25), "images of containers have glibc from 2.27 on")
 
     def test_a_program_without_cuda_joins_nothing(self):
         ledger = self.serve()
