@@ -4,6 +4,7 @@
 Usage: attach_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
 """
 
+import contextlib
 import os
 import pathlib
 import shlex
@@ -21,7 +22,8 @@ class Starter:
 
     def __init__(self, environment):
         self.process = subprocess.Popen(["sh", "-c", 'while read -r line; do sh -c "$line"; echo $?; done'],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+                                        start_new_session=True)
         self.pid = self.process.pid
 
     def start(self, line, environment):
@@ -37,7 +39,9 @@ class Starter:
         raise AssertionError("the starter has ended")
 
     def end(self):
-        self.process.kill()
+        """With what it started: that may be nobody's any more."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
