@@ -79,7 +79,7 @@ api::JobView JobViewOf(const jobs::Job& job, const guard::JobUsage& usage, const
   if (job.process && !jobs::IsEnded(job)) view.pid = job.process->pid;
   view.gpus = GpusOf(job, inventory);
   view.command = job.command;
-  view.directory = job.directory;
+  view.directory = *job.directory;
   view.priority = job.priority;
   view.share = job.share;
   view.weight = job.weight;

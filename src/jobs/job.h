@@ -109,7 +109,7 @@ struct Job {
   std::string tag;
   Shared<Owner> owner;
   std::vector<std::string> command;
-  std::string directory;
+  Shared<std::string> directory;
   Environment environment;
   std::uint32_t umask = 022;
   Shared<ResourceLimits> resource_limits;

@@ -82,7 +82,7 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.uid = job.owner->uid;
   spec.gid = job.owner->gid;
   spec.groups = job.owner->groups;
-  spec.cwd = job.directory;
+  spec.cwd = *job.directory;
   spec.umask = job.umask;
   spec.oom_score_adj = settings.oom_score_adj;
   for (const auto& [name, value] : job.environment.variables())

@@ -17,7 +17,7 @@ Job Asked() {
   job.tag = "train";
   job.owner = Owner{1000, 1001, {27}, "lab1"};
   job.command = {"python", "train.py"};
-  job.directory = "/home/lab1";
+  job.directory = std::string("/home/lab1");
   job.environment = Environment{{"PATH", "/bin"}, {"LD_LIBRARY_PATH", "/opt/lib"}};
   return job;
 }

@@ -84,7 +84,7 @@ void PutRequest(Json& json, const Job& job, const Job& usual) {
   PutUnless(json, "groups", job.owner->groups, usual.owner->groups);
   PutUnless(json, "user", job.owner->user, usual.owner->user);
   json["command"] = job.command;
-  PutUnless(json, "directory", job.directory, usual.directory);
+  PutUnless(json, "directory", *job.directory, *usual.directory);
   PutUnless(json, "umask", job.umask, usual.umask);
   PutUnless(json, "gpus", job.gpus, usual.gpus);
   PutUnless(json, "priority", job.priority, usual.priority);
@@ -165,7 +165,9 @@ void GetRequest(const JsonMembers& json, Job& job) {
   Get(json, "user", owner.user);
   job.owner = std::move(owner);
   Get(json, "command", job.command);
-  Get(json, "directory", job.directory);
+  std::string directory;
+  Get(json, "directory", directory);
+  job.directory = std::move(directory);
   if (auto it = json.find("environment"); it != json.end())
     job.environment = Environment(it->get<Environment::Variables>());
   Get(json, "umask", job.umask);

@@ -11,7 +11,7 @@ Job Full() {
   job.tag = "train";
   job.owner = Owner{1000, 1001, {4, 27}, "lab1"};
   job.command = {"python", "a b", "\"quoted\""};
-  job.directory = "/home/lab1";
+  job.directory = std::string("/home/lab1");
   job.environment = Environment{{"PATH", "/bin"}, {"EMPTY", ""}, {"UTF", "\u00e4"}};
   job.umask = 077;
   job.resource_limits = ResourceLimits{{7, {1024, UINT64_MAX}}};

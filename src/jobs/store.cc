@@ -302,19 +302,28 @@ class SqliteStore final : public Store {
     Result<Job> job{};  // an error: of one of its parts
   };
 
+  // `value` is the last one where they are equal; else it is the last one now.
+  template <typename T>
+  static void KeepOne(Shared<T>& last, Shared<T>& value) {
+    if (value == last)
+      value = last;
+    else
+      last = value;
+  }
+
   // Parsing is most of what a daemon's start costs: half of it is another processor's, where there is one.
   static void ParseAll(std::vector<JobRow>& rows) {
     const auto parse = [&rows](std::size_t from, std::size_t to) {
-      Shared<Owner> owner;  // neighbours mostly have the same: what they need not have leaves no holes
+      // Neighbours mostly have the same: what they need not have leaves no holes.
+      Shared<Owner> owner;
+      Shared<std::string> directory;
       for (std::size_t i = from; i < to; ++i) {
         JobRow& row = rows[i];
         if (!row.job) continue;
         row.job = ParseJob(row.record);
         if (!row.job) continue;
-        if (row.job->owner == owner)
-          row.job->owner = owner;
-        else
-          owner = row.job->owner;
+        KeepOne(owner, row.job->owner);
+        KeepOne(directory, row.job->directory);
         if (row.environment) row.job->environment = std::move(*row.environment);
         if (row.limits) row.job->resource_limits = std::move(*row.limits);
         if (row.terms) row.job->terms = std::move(*row.terms);

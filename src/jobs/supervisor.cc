@@ -56,6 +56,7 @@ void Supervisor::ShareParts(Job& job) {
   job.resource_limits = limits_.Share(job.resource_limits);
   job.terms = terms_.Share(job.terms);
   job.owner = owners_.Share(job.owner);
+  job.directory = directories_.Share(job.directory);
 }
 
 void Supervisor::File(const Entry& entry) {

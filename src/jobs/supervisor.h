@@ -240,6 +240,7 @@ class Supervisor {
   Pool<ResourceLimits, ResourceLimitsHash> limits_;
   Pool<Terms, TermsHash> terms_;
   Pool<Owner, OwnerHash> owners_;
+  Pool<std::string, std::hash<std::string>> directories_;
   std::int64_t last_id_ = 0;
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_waiter_ = 0;

@@ -107,7 +107,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
     job.tag = tag;
     job.owner = Owner{::getuid(), ::getgid(), {}, "me"};
     job.command = {"/bin/sh", "-c", script};
-    job.directory = "/";
+    job.directory = std::string("/");
     job.environment = Environment{{"PATH", "/usr/bin:/bin"}};
     return job;
   }
@@ -296,7 +296,7 @@ TEST_F(SupervisorTest, RestartingAnEndedJobRunsItAgain) {
 
 TEST_F(SupervisorTest, ARestartPolicyIsFollowedAndCounted) {
   Job asked = Asked("t", "echo x >> out; [ $(wc -l < out) -ge 3 ]");
-  asked.directory = dir.path();
+  asked.directory = dir.path().string();
   asked.restart = RestartMode::kOnFailure;
   const auto job = Create(asked);
   ASSERT_TRUE(job);

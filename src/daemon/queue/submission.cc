@@ -97,8 +97,8 @@ Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest
   job.command = asked.script ? CommandOfScript(*asked.script, asked.arguments) : asked.command;
   if (asked.conda_env) job.command = InConda(*asked.conda_env, std::move(job.command));
   job.directory = asked.directory.empty() ? all.directory : asked.directory;
-  if (job.directory.empty() || job.directory.front() != '/')
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("directory: '{}' is not absolute", job.directory));
+  if (job.directory->empty() || job.directory->front() != '/')
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("directory: '{}' is not absolute", *job.directory));
   job.environment =
       asked.environment ? jobs::Environment(EnvironmentOf(*asked.environment, context)) : common;
   job.umask = asked.umask.value_or(all.umask);

@@ -60,7 +60,7 @@ TEST_F(SubmissionTest, AJobHasWhatItWasSubmittedWith) {
   const auto& [job, asked_for] = prepared.jobs[0];
   EXPECT_EQ(job.tag, "job-11");
   EXPECT_EQ(job.owner->user, "ann");
-  EXPECT_EQ(job.directory, "/home/ann");
+  EXPECT_EQ(*job.directory, "/home/ann");
   EXPECT_EQ(job.state, jobs::JobState::kQueued);
   EXPECT_EQ(job.priority, 200);
   EXPECT_EQ(job.terms->project, "vision");
