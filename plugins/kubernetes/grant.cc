@@ -95,7 +95,7 @@ base::Result<> AddNodes(const Share& share, const std::filesystem::path& root, G
 constexpr const char* kSocketDirectory = "/run/gpuman";
 
 void AddLibrary(const api::ContainerFiles& files, Kind kind, Grant& grant) {
-  grant.mounts.push_back({files.library, files.library});
+  grant.mounts.push_back({files.shim_library, files.shim_library});
   grant.mounts.push_back({files.preload, "/etc/ld.so.preload"});
   grant.mounts.push_back({files.socket_directory, kSocketDirectory});
   grant.environment["GPUMAN_SHIM_SOCKET"] = fmt::format("{}/shim.sock", kSocketDirectory);

@@ -27,7 +27,7 @@ void Fields(V& v, T& x) { v.Required("containers", x.containers); }
 template <typename V, typename T>
 requires std::same_as<std::remove_const_t<T>, ContainerFiles>
 void Fields(V& v, T& x) {
-  v.Required("library", x.library);
+  v.Required("library", x.shim_library);
   v.Required("preload", x.preload);
   v.Required("socket_directory", x.socket_directory);
 }

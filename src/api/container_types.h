@@ -33,7 +33,7 @@ struct ContainerTable {
 
 // Paths on this node of what a container's processes need to be held where they ask for memory.
 struct ContainerFiles {
-  std::string library;           // libgpuman.so; at the same path in the container
+  std::string shim_library;      // libgpuman.so; at the same path in the container
   std::string preload;           // to be its /etc/ld.so.preload
   std::string socket_directory;  // has shim.sock, and nothing else
   friend bool operator==(const ContainerFiles&, const ContainerFiles&) = default;

@@ -43,7 +43,7 @@ void Service::BeginContainers() {
   if (!shims_ || !config_.shim.preload) return;
   api::ContainerFiles files{options_.shim_library.string(), (config_.state_dir / "ld.so.preload").string(),
                             ShimSocket().string() + ".d"};
-  auto ready = base::ReplaceFile(files.preload, files.library + "\n", 0644);
+  auto ready = base::ReplaceFile(files.preload, files.shim_library + "\n", 0644);
   if (ready) ready = LinkSocket(ShimSocket(), files.socket_directory);
   if (!ready) return spdlog::warn("containers get no shim: {}", ready.error().message);
   container_files_ = std::move(files);
