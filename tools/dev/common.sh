@@ -23,16 +23,25 @@ packages_of() {
 
 is_installed() { dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null | grep -q '^.i'; }
 
+has_packages() { command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; }
+
+# missing_of GROUP…: the packages of those groups that are not installed; none on a system that has no such packages.
+missing_of() {
+  local package
+  has_packages || return 0
+  for package in $(packages_of "$@"); do
+    is_installed "$package" || say "$package"
+  done
+}
+
 # need GROUP…: install what is missing of those groups; where that is not possible, say what to install.
 need() {
-  local package missing=() as_root=()
-  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  local missing as_root=()
+  if ! has_packages; then
     say "dev: not a Debian or Ubuntu system; expecting the equivalents of: $(packages_of "$@" | xargs)"
     return 0
   fi
-  for package in $(packages_of "$@"); do
-    is_installed "$package" || missing+=("$package")
-  done
+  mapfile -t missing < <(missing_of "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
   if [ "$(id -u)" != 0 ]; then
     if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything in the release build, then under the sanitizers what they are for, in builds of their own. --release and
-# arguments of ctest: the release build alone. The last line is the total.
+# arguments of ctest: the release build alone. --kubernetes: also ./dev e2e kubernetes, once the others have passed;
+# --kubernetes-if-built: the same where that can be run at once. The last line is the total.
 . tools/dev/common.sh
 
 PASSED=0 FAILED=0 SKIPPED=0
@@ -26,6 +27,19 @@ pass() {
   SKIPPED=$((SKIPPED + skipped))
 }
 
+# kubernetes ARGUMENTS…: ./dev e2e kubernetes, as one test of the total.
+kubernetes() {
+  local log=build/log/test-kubernetes.log
+  say "== kubernetes: kubelet and containerd around gpuman"
+  if ! bash tools/dev/e2e.sh kubernetes "$@" </dev/null 2>&1 | tee "$log"; then
+    FAILED=$((FAILED + 1))
+  elif grep -q '^e2e kubernetes: not run' "$log"; then
+    SKIPPED=$((SKIPPED + 1))
+  else
+    PASSED=$((PASSED + 1))
+  fi
+}
+
 # targets_of PRESET CTEST-ARGUMENTS…: the test programs that ctest would run, as far as they are built here.
 targets_of() {
   local preset=$1
@@ -36,10 +50,12 @@ targets_of() {
 
 LAUNCHER=(env)
 release_only=no
-if [ "${1:-}" = --release ]; then
-  release_only=yes
-  shift
-fi
+KUBERNETES=()
+case ${1:-} in
+  --release) release_only=yes && shift ;;
+  --kubernetes) KUBERNETES=(kubernetes) && shift ;;
+  --kubernetes-if-built) KUBERNETES=(kubernetes --if-built) && shift ;;
+esac
 [ $# = 0 ] || release_only=yes
 started=$SECONDS
 need build test slurm
@@ -65,6 +81,8 @@ if [ $release_only = no ]; then
   build_preset tsan "${threaded[@]}"
   pass tsan "${THREADED[@]}"
 fi
+
+if [ "$FAILED" = 0 ] && [ ${#KUBERNETES[@]} != 0 ]; then "${KUBERNETES[@]}"; fi
 
 say "all passes in $((SECONDS - started)) s"
 say "$PASSED passed, $FAILED failed, $SKIPPED skipped"

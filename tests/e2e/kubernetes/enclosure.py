@@ -5,9 +5,12 @@ Nothing of the machine is changed that would have to be put back: the sysctls th
 whatever was started ends with the first process of the enclosure, also when that, or who made it, is killed; only of the
 latter a directory in /tmp and empty groups are left. Needs root, and the controllers of cgroup v1, as Debian's kubelet 1.20
 was tried with.
+
+Usage: enclosure.py    prints why there can be none on this machine, and nothing where there can.
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -45,11 +48,17 @@ def hierarchies():
 
 
 def unfit():
-    """Why there can be none here; None where it can."""
+    """Why there can be none here, in a line; None where it can."""
     if os.geteuid() != 0:
         return "needs root, as kubelet does"
     missing = CONTROLLERS - {name for one in hierarchies() for name in one[2].split(",")}
-    return f"needs the controllers of cgroup v1: {', '.join(sorted(missing))}" if missing else None
+    if missing:
+        return f"needs the controllers of cgroup v1: {', '.join(sorted(missing))}"
+    # Root may be short of any of the rights that it takes, in a container of its own above all: so it is tried.
+    tried = subprocess.run([sys.executable, "-B", __file__, "rehearse"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if tried.returncode:
+        return "cannot have a node of its own: " + (tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"])[-1]
+    return None
 
 
 def run(script, arguments):
@@ -137,3 +146,32 @@ def furnish():
         mount("--bind", str(own), f"/proc/sys/{name}")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     return directory
+
+
+def rehearse():
+    """In the enclosure: what the parts of a node do there, once."""
+    bundle = furnish() / "bundle"
+    with open("/dev/kmsg", "rb"):  # kubelet ends where it cannot read it
+        pass
+    (bundle / "rootfs").mkdir(parents=True)
+    shutil.copy("/bin/busybox", bundle / "rootfs")
+    runc = shutil.which("runc", path=os.environ["PATH"] + ":/usr/sbin:/sbin") or "runc"
+    subprocess.run([runc, "spec", "--bundle", str(bundle)], check=True)
+    spec = json.loads((bundle / "config.json").read_text())
+    spec["process"].update(terminal=False, args=["/busybox", "true"])
+    (bundle / "config.json").write_text(json.dumps(spec))
+    subprocess.run([runc, "run", "--bundle", str(bundle), "rehearsal"], check=True)
+
+
+if __name__ == "__main__":
+    if MARK in os.environ:
+        try:
+            rehearse()
+        except OSError as error:
+            sys.exit(str(error))
+        except subprocess.CalledProcessError as error:
+            sys.exit(error.returncode)  # it has said why
+    elif sys.argv[1:] == ["rehearse"]:
+        sys.exit(run(pathlib.Path(__file__).resolve(), []))
+    elif why := unfit():
+        print(why)
