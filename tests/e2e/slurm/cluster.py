@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "harness"))
 from daemon_case import PATIENCE, until  # noqa: E402
@@ -111,9 +112,7 @@ class Cluster:
         atexit.unregister(self.__exit__)
         if self.env:
             with contextlib.suppress(Exception):
-                self.ask("scancel", "--full", "--signal=KILL", "--state=RUNNING")
-                self.ask("scancel", "--state=PENDING")
-                until("no job is left", lambda: not self.ask("squeue", "-h"))
+                self.clear()
         for part in reversed(self.parts):
             part.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -123,6 +122,12 @@ class Cluster:
                 part.wait()
         self._end_stepds()
         self.m.__exit__()
+
+    def clear(self):
+        """Ends every job of Slurm's, and waits until none is left."""
+        self.ask("scancel", "--full", "--signal=KILL", "--state=RUNNING")
+        self.ask("scancel", "--state=PENDING")
+        until("no job is left", lambda: not self.ask("squeue", "-h"))
 
     def _end_stepds(self):
         """Those that outlived slurmd, as they are made to; known by the node's configuration in their environment."""
@@ -193,3 +198,18 @@ class Cluster:
 
     def job(self, tag):
         return next((job for job in reversed(self.jobs(True)) if job["tag"] == tag), None)
+
+
+class ClusterCase(unittest.TestCase):
+    """Tests of a class have one cluster, `c`; no job outlives its test."""
+
+    @classmethod
+    def setUpClass(cls):
+        if os.geteuid() != 0:
+            raise unittest.SkipTest("needs root, as slurmd does")
+        cls.c = Cluster()
+        cls.addClassCleanup(cls.c.__exit__)
+        cls.c.__enter__()
+
+    def tearDown(self):
+        self.c.clear()

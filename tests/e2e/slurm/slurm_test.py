@@ -14,7 +14,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from cluster import PATIENCE, Cluster, program, until  # noqa: E402
+from cluster import PATIENCE, ClusterCase, program, until  # noqa: E402
 from submit_test import SubmitTest  # noqa: E402,F401
 
 OUT_OF_MEMORY = 3  # gpuman-load's exit status
@@ -26,22 +26,12 @@ def load(size, *more):
     return [program("gpuman-load"), "--alloc", size, *more]
 
 
-class SlurmTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        if os.geteuid() != 0:
-            raise unittest.SkipTest("needs root, as slurmd does")
-        cls.c = Cluster()
-        cls.addClassCleanup(cls.c.__exit__)
-        cls.c.__enter__()
-
+class SlurmTest(ClusterCase):
     def setUp(self):
         self.c.plugin()
 
     def tearDown(self):
-        self.c.ask("scancel", "--full", "--signal=KILL", "--state=RUNNING")
-        self.c.ask("scancel", "--state=PENDING")
-        until("no job is left", lambda: not self.c.ask("squeue", "-h"))
+        super().tearDown()
         until("gpumand holds none", lambda: not self.c.jobs())
 
     def srun(self, *words, **more):

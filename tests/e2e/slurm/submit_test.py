@@ -5,7 +5,6 @@ Usage: submit_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build 
 """
 
 import json
-import os
 import pathlib
 import re
 import signal
@@ -13,29 +12,16 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from cluster import PATIENCE, Cluster, program, until  # noqa: E402
+from cluster import PATIENCE, ClusterCase, program, until  # noqa: E402
 
 GIB = 1 << 30
 
 
-class SubmitTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        if os.geteuid() != 0:
-            raise unittest.SkipTest("needs root, as slurmd does")
-        cls.c = Cluster()
-        cls.addClassCleanup(cls.c.__exit__)
-        cls.c.__enter__()
-
+class SubmitTest(ClusterCase):
     def setUp(self):
         self.dir = self.c.dir / self.id().rpartition(".")[2]
         self.dir.mkdir()
         self.env = {"XDG_STATE_HOME": str(self.dir / "state"), "GPUMAN_SOCKET": "", "XDG_RUNTIME_DIR": str(self.c.dir / "run")}
-
-    def tearDown(self):
-        self.c.ask("scancel", "--full", "--signal=KILL", "--state=RUNNING")
-        self.c.ask("scancel", "--state=PENDING")
-        until("no job is left", lambda: not self.c.ask("squeue", "-h"))
 
     def gpuman(self, *words):
         return self.c.run(program("gpuman"), *words, **self.env)
