@@ -37,7 +37,7 @@ def render(name, values, release):
     def expression(match):
         first, *then = match.group(1).split(" | ")
         words = first.split()
-        result = json.loads(words[1]) % tuple(map(value, words[2:])) if words[0] == "printf" else value(first)
+        result = json.loads(words[1]).replace("%v", "%s") % tuple(map(value, words[2:])) if words[0] == "printf" else value(first)
         for one in then:
             result = filters[one](result)
         return result
@@ -116,10 +116,13 @@ class ManifestsTest(unittest.TestCase):
         self.assertEqual({path.name for path in (HERE / "helm" / "templates").iterdir()}, rendered)
 
     def test_every_value_of_the_chart_comes_to_be(self):
-        values = {"image": {"repository": "registry/plugin", "tag": "7", "pullPolicy": "Always"}, "nodeSelector": {"a": "b"},
+        values = {"image": {"repository": "registry/plugin", "tag": 7, "pullPolicy": "Always"}, "nodeSelector": {"a": "b"},
                   "tolerations": [{"operator": "Exists"}], "kubeletDirectory": "/k", "podResourcesDirectory": "/p",
                   "gpumandDirectory": "/g", "config": "# a\n"}
         self.assertEqual(set(values), set(yaml.safe_load((HERE / "helm" / "values.yaml").read_text())))
+        schema = json.loads((HERE / "helm" / "values.schema.json").read_text())
+        self.assertEqual(set(schema["properties"]), set(values) | {"global"}, "which helm itself adds")
+        self.assertEqual(set(schema["properties"]["image"]["properties"]), set(values["image"]))
         pod = render("daemonset.yaml", values, "two")["spec"]["template"]["spec"]
         container = pod["containers"][0]
         self.assertEqual((container["image"], container["imagePullPolicy"]), ("registry/plugin:7", "Always"))
