@@ -248,7 +248,7 @@ class SlurmTest(ClusterCase):
             self.addCleanup(holders[-1].kill)
             self.c.m.api("POST", "/v1/attachments", {"pid": holders[-1].pid, "tag": tag, "gpus": ["0"]})
         epilog = subprocess.Popen([str(self.c.dir / "epilog")], env={**os.environ, "SLURM_JOB_ID": "999999", "PATIENCE": "0.2"})
-        until("it is being ended", lambda: self.c.job("slurm-999999.batch")["state"] != "running")
+        until("it is being ended, or over", lambda: not (job := self.c.job("slurm-999999.batch")) or job["state"] != "running")
         self.assertEqual(self.c.job("slurm-9999990.0")["state"], "running", "another job's")
         holders[0].kill()
         holders[0].wait()
