@@ -52,5 +52,5 @@ inside ldd /usr/bin/gpuman-kube-plugin >"$work/libraries"
 inside gpuman-kube-plugin --check-config || fail "the configuration of the manifests is not accepted"
 [ "$(images inspect --type image --format '{{index .OCIv1.Config.Entrypoint 0}}' plugin)" = /usr/bin/gpuman-kube-plugin ] ||
   fail "the plugin is not what it starts"
-size() { images images --format '{{.Size}}' "$1"; }
+size() { images images --format "{{.Size}}" "$1" | head -n 1; }
 echo "the plugin works; $(size plugin), of which its base is $(size docker.io/library/debian:12-slim)"
