@@ -184,7 +184,7 @@ Findings CheckThrottledBefore(const Facts& facts) {
 }
 
 Findings CheckClocks(const Facts& facts) {
-  return OfEach(facts, "no clocks are set", [](const GpuFacts& gpu) -> Said {
+  return OfEach(facts, "no clocks are set but those that gpuman keeps", [](const GpuFacts& gpu) -> Said {
     if (!gpu.clock_reasons && !gpu.app_clock) return std::nullopt;
     const std::string remedy = fmt::format("gpuman device clocks reset --gpu {}", gpu.index);
     if (gpu.app_clock && gpu.default_app_clock && *gpu.app_clock != *gpu.default_app_clock)

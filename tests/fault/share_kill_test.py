@@ -94,6 +94,10 @@ class Shared:
     def job(self, number):
         return self.m.api("GET", f"/v1/jobs/{number}")
 
+    def settled(self, number):
+        """The job, once a daemon that was killed just after its start has read of that in its keeper's journal."""
+        return until(f"job {number} is not starting", lambda: (job := self.job(number))["state"] != "starting" and job)
+
     def movers(self):
         lists = pathlib.Path(f"/proc/{self.m.daemon.pid}/task").glob("*/children")
         return [int(pid) for children in lists for pid in children.read_text().split() if name_of(pid) == "gpuman-mover"]
@@ -125,7 +129,7 @@ class Shared:
     def look(self):
         """What has to be so at any moment."""
         for number in self.live:
-            job = self.job(number)
+            job = self.settled(number)
             if job["state"] != "running":
                 raise Wrong(f"job {number} is {job['state']} ({job['reason']}): {self.log(number)[-1000:]}")
         # Jobs and movers that died have to be gone first, and what was loaded for them.
