@@ -4,19 +4,25 @@ import hashlib
 import io
 import json
 import os
+import pathlib
 import re
 import subprocess
 import tarfile
 
 NAME = "gpuman.test/load:1"
 BUSYBOX = "/bin/busybox"
-APPLETS = ("sh", "sleep", "cat", "env", "ls", "kill", "ps", "test", "touch")
+APPLETS = ("sh", "sleep", "cat", "env", "ls", "kill", "ps", "test", "touch", "mount", "umount", "unshare")
+
+
+OF_LIBC = ("libdl.so.2", "libpthread.so.0")  # libgpuman.so asks for them too, and every image with glibc has them
 
 
 def libraries(program):
-    """What the program is linked with, by the paths at which the linker looks for it."""
+    """What the program is linked with and the rest of its libc, by the paths at which the linker looks for it."""
     listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"(/\S+) \(0x", listed)
+    found = re.findall(r"(/\S+) \(0x", listed)
+    libc = next(pathlib.Path(path) for path in found if path.endswith("/libc.so.6"))
+    return found + [str(libc.parent / name) for name in OF_LIBC]
 
 
 def layer(programs):
