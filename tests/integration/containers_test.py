@@ -94,7 +94,7 @@ class ContainersTest(ContainersCase):
         container = self.given("exec")
         self.holds(container, "768MiB")
         self.assertEqual(self.load(container, "512MiB").wait(), 3)
-        self.assertEqual(self.load(container, "64MiB").wait(), 0)
+        self.assertEqual(self.load(container, "16MiB").wait(), 0)
 
     def test_each_container_has_a_limit_of_its_own(self):
         one, two = self.container("pair", name="one"), self.container("pair", name="two")
@@ -196,6 +196,7 @@ class ContainersTest(ContainersCase):
 
     def test_it_is_held_in_a_user_namespace(self):
         container = self.given("mapped")
+        self.holds(container, "64MiB")
         shell = ["unshare", "--user", "--map-root-user", "--"]
         self.assertEqual(self.load(container, "2GiB", before=shell).wait(), 3)
         self.assertEqual(self.load(container, "256MiB", before=shell).wait(), 0)
