@@ -66,6 +66,15 @@ class LimitsTest(KubernetesCase):
         self.assertEqual(self.node.execute(container, *load("64MiB")), 0)
         self.assertEqual(self.processes_of(job), [number])
 
+    def test_a_container_leaves_its_gpu_and_comes_back(self):
+        container = self.held("away", 2)
+        job = self.job_of("away", lambda job: job["memory"]["used"] >= 512 << 20)
+        for command, state, there in (("suspend", "suspended", 0), ("resume", "running", 1)):
+            self.assertEqual(self.node.m.run(command, str(job["id"])).returncode, 0)
+            self.job_of("away", lambda job, state=state: job["state"] == state)
+            until(f"it is {state}", lambda there=there: len(self.processes_of(job)) == there)
+            self.goes_on("away", container)
+
     def test_namespaces_that_a_container_makes_change_nothing(self):
         for name, size, status in (("over", "3GiB", OUT_OF_MEMORY), ("within", "1GiB", 0)):
             inside = f"cat /proc/self/uid_map; echo $$$$; gpuman-load --alloc {size}"
