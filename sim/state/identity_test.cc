@@ -48,6 +48,8 @@ class Contained {
             if (write(ready[1], &answer, 1) != 1) _exit(2);
             for (;;) pause();
           }
+          close(ready[1]);
+          if (inner < 0) return false;
           *pid_ = inner;
           char answer = '0';
           return read(ready[0], &answer, 1) == 1 && answer == '1';
