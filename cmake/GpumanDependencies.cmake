@@ -9,6 +9,7 @@ else()
   find_package(spdlog REQUIRED)
 endif()
 find_package(nlohmann_json REQUIRED)
+find_package(simdjson REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(SQLiteCpp REQUIRED)
 # For `gpuman mig` alone: static where there is such a library, so that no other command loads it.

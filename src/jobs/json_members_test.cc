@@ -9,7 +9,7 @@ using Json = nlohmann::json;
 
 TEST(JsonMembers, HasTheValuesOfTheObjectAsTheLibraryReadsThem) {
   const std::string text =
-      R"({"a":1,"b":-2,"c":2.5,"d":"\u00e4\n","e":null,"f":true,"g":[1,[2,{"h":[]}],"x"],"i":{"j":{"k":[{}]}}})";
+      R"({"a":1,"b":-2,"c":2.5,"d":"\u00e4\n","e":null,"f":true,"g":[1,[2,{"h":[]}],"x"],"i":{"j":{"k":[{}]}},"":9,"long name":10})";
   const auto members = JsonMembers::Parse(text);
   ASSERT_TRUE(members) << members.error().message;
   const Json whole = Json::parse(text);
@@ -17,7 +17,8 @@ TEST(JsonMembers, HasTheValuesOfTheObjectAsTheLibraryReadsThem) {
     ASSERT_TRUE(members->contains(name)) << name;
     EXPECT_EQ(*members->find(name), value) << name;
   }
-  EXPECT_EQ(members->find("z"), members->end());
+  for (const char* absent : {"z", "B", "long nam", "lonG name", "ab"})
+    EXPECT_EQ(members->find(absent), members->end()) << absent;
   EXPECT_EQ(members->value("a", 7), 1);
   EXPECT_EQ(members->value("z", 7), 7);
 }

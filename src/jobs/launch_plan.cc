@@ -68,7 +68,7 @@ void AddIdentity(const Job& job, std::vector<std::string>& environment) {
 
 std::vector<std::string> AttachedEnvironment(const Job& job, const LaunchSettings& settings) {
   std::vector<std::string> environment;
-  for (const auto& [name, value] : job.environment.variables()) environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : *job.environment) environment.push_back(name + "=" + value);
   AddIdentity(job, environment);
   AddShim(job, settings, "", environment);
   return environment;
@@ -85,8 +85,7 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.cwd = *job.directory;
   spec.umask = job.umask;
   spec.oom_score_adj = settings.oom_score_adj;
-  for (const auto& [name, value] : job.environment.variables())
-    spec.environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : *job.environment) spec.environment.push_back(name + "=" + value);
   for (const auto& [resource, values] : *job.resource_limits)
     spec.limits.push_back({resource, values.first, values.second});
 
@@ -98,13 +97,13 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   // A job of the queue has what it was given; none means none.
   if (job.queued && job.gpus.empty()) spec.extra_environment.push_back("CUDA_VISIBLE_DEVICES=");
   const auto& gpus = job.gpus.empty() && !job.queued ? settings.all_gpus : job.gpus;
-  if (!gpus.empty() && (!job.gpus.empty() || !job.environment.variables().contains("CUDA_VISIBLE_DEVICES"))) {
+  if (!gpus.empty() && (!job.gpus.empty() || !job.environment->contains("CUDA_VISIBLE_DEVICES"))) {
     spec.extra_environment.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", fmt::join(gpus, ",")));
     spec.extra_environment.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
   }
 
   for (const auto& variable : settings.mps) spec.extra_environment.push_back(variable);
-  const auto& variables = job.environment.variables();
+  const auto& variables = *job.environment;
   const auto before = variables.find("LD_PRELOAD");
   AddShim(job, settings, before != variables.end() ? before->second : "", spec.extra_environment);
 

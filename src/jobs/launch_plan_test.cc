@@ -18,7 +18,7 @@ Job Asked() {
   job.owner = Owner{1000, 1001, {27}, "lab1"};
   job.command = {"python", "train.py"};
   job.directory = std::string("/home/lab1");
-  job.environment = Environment{{"PATH", "/bin"}, {"LD_LIBRARY_PATH", "/opt/lib"}};
+  job.environment = Variables{{"PATH", "/bin"}, {"LD_LIBRARY_PATH", "/opt/lib"}};
   return job;
 }
 
@@ -45,7 +45,7 @@ TEST(LaunchPlan, RunsTheCommandAsItsOwnerWithItsEnvironment) {
 TEST(LaunchPlan, ShowsTheChosenGpusAloneWhateverTheCallerHadSet) {
   Job job = Asked();
   job.gpus = {"GPU-b"};
-  job.environment = Environment{{"CUDA_VISIBLE_DEVICES", "0"}};
+  job.environment = Variables{{"CUDA_VISIBLE_DEVICES", "0"}};
   EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, OnTwoGpus())),
               IsSupersetOf({"CUDA_VISIBLE_DEVICES=GPU-b", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}));
 }
@@ -57,7 +57,7 @@ TEST(LaunchPlan, ShowsEveryGpuWhenNoneWasChosen) {
 
 TEST(LaunchPlan, LeavesTheCallersOwnChoiceOfGpus) {
   Job job = Asked();
-  job.environment = Environment{{"CUDA_VISIBLE_DEVICES", "1"}};
+  job.environment = Variables{{"CUDA_VISIBLE_DEVICES", "1"}};
   const auto environment = keeper::MergedEnvironment(PlanLaunch(job, OnTwoGpus()));
   EXPECT_THAT(environment, Contains("CUDA_VISIBLE_DEVICES=1"));
   EXPECT_THAT(environment, Not(Contains(StartsWith("CUDA_DEVICE_ORDER="))));

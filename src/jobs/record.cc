@@ -169,7 +169,7 @@ void GetRequest(const JsonMembers& json, Job& job) {
   Get(json, "directory", directory);
   job.directory = std::move(directory);
   if (auto it = json.find("environment"); it != json.end())
-    job.environment = Environment(it->get<Environment::Variables>());
+    job.environment = Environment(it->get<Variables>());
   Get(json, "umask", job.umask);
   if (auto it = json.find("resource_limits"); it != json.end()) job.resource_limits = LimitsFromJson(*it);
   GetSize(json, "memory", job.memory);
@@ -310,7 +310,7 @@ auto Parsed(std::string_view text, Read&& read) -> base::Result<decltype(read(Js
 }  // namespace
 
 std::string SerializeJob(const Job& job) { return Text(ToJson(job)); }
-std::string Serialize(const Environment& environment) { return Text(environment.variables()); }
+std::string Serialize(const Environment& environment) { return Text(*environment); }
 std::string Serialize(const ResourceLimits& limits) { return Text(LimitsToJson(limits)); }
 std::string Serialize(const Terms& terms) { return Text(TermsToJson(terms)); }
 
@@ -324,7 +324,7 @@ base::Result<Job> ParseJob(std::string_view text) {
 }
 
 base::Result<Environment> ParseEnvironment(std::string_view text) {
-  return Parsed(text, [](const Json& json) { return Environment(json.get<Environment::Variables>()); });
+  return Parsed(text, [](const Json& json) { return Environment(json.get<Variables>()); });
 }
 base::Result<ResourceLimits> ParseLimits(std::string_view text) { return Parsed(text, LimitsFromJson); }
 base::Result<Terms> ParseTerms(std::string_view text) { return Parsed(text, TermsFromJson); }

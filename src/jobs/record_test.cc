@@ -12,7 +12,7 @@ Job Full() {
   job.owner = Owner{1000, 1001, {4, 27}, "lab1"};
   job.command = {"python", "a b", "\"quoted\""};
   job.directory = std::string("/home/lab1");
-  job.environment = Environment{{"PATH", "/bin"}, {"EMPTY", ""}, {"UTF", "\u00e4"}};
+  job.environment = Variables{{"PATH", "/bin"}, {"EMPTY", ""}, {"UTF", "\u00e4"}};
   job.umask = 077;
   job.resource_limits = ResourceLimits{{7, {1024, UINT64_MAX}}};
   job.memory = base::SizeSpec{base::MiB(512), 0};
@@ -129,7 +129,7 @@ TEST(JobRecord, ReadsEnvironmentAndLimitsWhereAnOlderVersionWroteThem) {
   const auto job =
       ParseJob(R"({"id":1,"state":"running","environment":{"A":"b"},"resource_limits":[[7,1024,2048]]})");
   ASSERT_TRUE(job);
-  EXPECT_EQ(job->environment, (Environment{{"A", "b"}}));
+  EXPECT_EQ(job->environment, Environment(Variables{{"A", "b"}}));
   EXPECT_EQ(*job->resource_limits, (ResourceLimits{{7, {1024, 2048}}}));
 }
 

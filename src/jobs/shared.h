@@ -3,26 +3,25 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
 
 namespace gpuman::jobs {
 
+// The empty value takes no memory and counts no references: threads that make jobs do not meet over it.
 template <typename T>
 class Shared {
  public:
-  Shared() : value_(Empty()) {}
+  Shared() = default;
   Shared(T value)  // NOLINT(google-explicit-constructor): a value is what it stands for
-      : value_(std::make_shared<const T>(std::move(value))) {}
+      : value_(value == *Empty() ? nullptr : std::make_shared<const T>(std::move(value))) {}
 
-  const T& operator*() const { return *value_; }
-  const T* operator->() const { return value_.get(); }
-  const std::shared_ptr<const T>& pointer() const { return value_; }
-  friend bool operator==(const Shared& a, const Shared& b) {
-    return a.value_ == b.value_ || *a.value_ == *b.value_;
-  }
+  const T& operator*() const { return *pointer(); }
+  const T* operator->() const { return pointer().get(); }
+  // Never null. Equal values of one pool have one pointer.
+  const std::shared_ptr<const T>& pointer() const { return value_ ? value_ : Empty(); }
+  friend bool operator==(const Shared& a, const Shared& b) { return a.value_ == b.value_ || *a == *b; }
 
  private:
   template <typename, typename>
@@ -33,7 +32,7 @@ class Shared {
     return kEmpty;
   }
 
-  std::shared_ptr<const T> value_;
+  std::shared_ptr<const T> value_;  // null: empty
 };
 
 // Makes equal values one. Keeps nothing alive. Not thread-safe; the values are.
@@ -42,7 +41,9 @@ class Pool {
  public:
   // The one that is equal and still in use, else this one, from now on.
   Shared<T> Share(const Shared<T>& value) {
-    if (auto last = last_.lock(); last && last == value.pointer()) return value;
+    if (!value.value_) return value;
+    if (auto last = last_.lock(); last && (last == value.value_ || *last == *value))
+      return Shared<T>(std::move(last));
     if (known_.size() >= sweep_at_) Sweep();
     const std::size_t hash = Hash()(*value);
     const auto [first, last] = known_.equal_range(hash);
@@ -51,8 +52,8 @@ class Pool {
         last_ = shared;
         return Shared<T>(std::move(shared));
       }
-    known_.emplace(hash, value.pointer());
-    last_ = value.pointer();
+    known_.emplace(hash, value.value_);
+    last_ = value.value_;
     return value;
   }
 
@@ -63,7 +64,7 @@ class Pool {
   }
 
   std::multimap<std::size_t, std::weak_ptr<const T>> known_;  // by hash
-  std::weak_ptr<const T> last_;
+  std::weak_ptr<const T> last_;                               // neighbours are mostly equal
   std::size_t sweep_at_ = 64;
 };
 

@@ -302,28 +302,19 @@ class SqliteStore final : public Store {
     Result<Job> job{};  // an error: of one of its parts
   };
 
-  // `value` is the last one where they are equal; else it is the last one now.
-  template <typename T>
-  static void KeepOne(Shared<T>& last, Shared<T>& value) {
-    if (value == last)
-      value = last;
-    else
-      last = value;
-  }
-
   // Parsing is most of what a daemon's start costs: half of it is another processor's, where there is one.
   static void ParseAll(std::vector<JobRow>& rows) {
     const auto parse = [&rows](std::size_t from, std::size_t to) {
-      // Neighbours mostly have the same: what they need not have leaves no holes.
-      Shared<Owner> owner;
-      Shared<std::string> directory;
+      // What need not be there twice leaves no holes.
+      Pool<Owner, OwnerHash> owners;
+      Pool<std::string, std::hash<std::string>> directories;
       for (std::size_t i = from; i < to; ++i) {
         JobRow& row = rows[i];
         if (!row.job) continue;
         row.job = ParseJob(row.record);
         if (!row.job) continue;
-        KeepOne(owner, row.job->owner);
-        KeepOne(directory, row.job->directory);
+        row.job->owner = owners.Share(row.job->owner);
+        row.job->directory = directories.Share(row.job->directory);
         if (row.environment) row.job->environment = std::move(*row.environment);
         if (row.limits) row.job->resource_limits = std::move(*row.limits);
         if (row.terms) row.job->terms = std::move(*row.terms);

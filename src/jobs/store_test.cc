@@ -69,7 +69,7 @@ TEST_F(StoreTest, KeepsWhatJobsHaveInCommonOnceAndGivesItBackShared) {
   Terms terms;
   terms.request = R"({"v":1})";
   const Shared<Terms> shared(terms);
-  const Environment environment{{"PATH", "/bin"}};
+  const Environment environment = Variables{{"PATH", "/bin"}};
   const auto count = [&] {
     return SQLite::Database(file.string()).execAndGet("SELECT count(*) FROM shared").getInt();
   };
@@ -92,7 +92,7 @@ TEST_F(StoreTest, KeepsWhatJobsHaveInCommonOnceAndGivesItBackShared) {
   ASSERT_EQ(contents->jobs.size(), 100U);
   EXPECT_EQ(contents->jobs[99].terms->request, terms.request);
   EXPECT_EQ(contents->jobs[0].terms.pointer(), contents->jobs[99].terms.pointer());
-  EXPECT_TRUE(contents->jobs[0].environment.shares_memory_with(contents->jobs[99].environment));
+  EXPECT_EQ(contents->jobs[0].environment.pointer(), contents->jobs[99].environment.pointer());
 }
 
 TEST_F(StoreTest, DeletesWhatNoJobHasAnyMore) {
@@ -100,7 +100,7 @@ TEST_F(StoreTest, DeletesWhatNoJobHasAnyMore) {
   for (int i = 1; i <= 1100; ++i) {
     Batch batch;
     Job job = Named(i, "t");
-    job.environment = Environment{{"N", std::to_string(i)}};
+    job.environment = Variables{{"N", std::to_string(i)}};
     batch.put = {job};
     batch.erase = {{i - 50}};
     ASSERT_TRUE(store->Write(batch));
@@ -109,15 +109,14 @@ TEST_F(StoreTest, DeletesWhatNoJobHasAnyMore) {
   store.reset();
   const auto contents = Opened()->Load(0);
   ASSERT_TRUE(contents) << contents.error().message;
-  for (const Job& job : contents->jobs)
-    EXPECT_EQ(job.environment.variables().at("N"), std::to_string(job.id.value));
+  for (const Job& job : contents->jobs) EXPECT_EQ(job.environment->at("N"), std::to_string(job.id.value));
 }
 
 TEST_F(StoreTest, APartWhoseBatchWasRefusedIsWrittenWithTheNextOne) {
   auto store = Opened();
   Batch batch;
   Job job = Named(1, std::string(100'000, 'x'));
-  job.environment = Environment{{"A", "b"}};
+  job.environment = Variables{{"A", "b"}};
   batch.put = {job};
   store->SetFull(true);
   ASSERT_FALSE(store->Write(batch));
@@ -182,7 +181,7 @@ TEST_F(StoreTest, TakesOverTheDatabaseOfTheFirstVersion) {
     const auto contents = Opened()->Load(10);
     ASSERT_TRUE(contents) << contents.error().message;
     ASSERT_EQ(contents->jobs.size(), 1U);
-    EXPECT_EQ(contents->jobs[0].environment, (Environment{{"PATH", "/bin"}}));
+    EXPECT_EQ(contents->jobs[0].environment, Environment(Variables{{"PATH", "/bin"}}));
     EXPECT_EQ(contents->last_job_id, 5);
     Batch batch;
     batch.put = contents->jobs;
@@ -190,7 +189,7 @@ TEST_F(StoreTest, TakesOverTheDatabaseOfTheFirstVersion) {
   }
   const auto again = Opened()->Load(10);
   ASSERT_TRUE(again) << again.error().message;
-  EXPECT_EQ(again->jobs.at(0).environment, (Environment{{"PATH", "/bin"}}));
+  EXPECT_EQ(again->jobs.at(0).environment, Environment(Variables{{"PATH", "/bin"}}));
   EXPECT_EQ(*again->jobs.at(0).resource_limits, (ResourceLimits{{7, {1024, 2048}}}));
 }
 

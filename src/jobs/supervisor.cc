@@ -38,7 +38,7 @@ Supervisor::~Supervisor() {
 void Supervisor::Adopt(StoreContents contents) {
   last_id_ = contents.last_job_id;
   for (Job& job : contents.jobs) {
-    Entry& entry = entries_.emplace_hint(entries_.end(), job.id, Entry{})->second;
+    Entry& entry = entries_.try_emplace(entries_.end(), job.id)->second;
     entry.job = std::move(job);
     ShareParts(entry.job);
     File(entry);

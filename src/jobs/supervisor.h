@@ -236,7 +236,7 @@ class Supervisor {
   std::map<JobId, Entry> entries_;
   std::set<JobId> active_;
   std::set<JobId> ended_;
-  EnvironmentPool environments_;
+  Pool<Variables, VariablesHash> environments_;
   Pool<ResourceLimits, ResourceLimitsHash> limits_;
   Pool<Terms, TermsHash> terms_;
   Pool<Owner, OwnerHash> owners_;

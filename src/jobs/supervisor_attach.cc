@@ -29,7 +29,7 @@ void Supervisor::Attach(Job job, base::ProcessId root, Done<Job> done) {
   if (auto tag_is_free = TagIsFree(job.tag); !tag_is_free) return done(Fail(tag_is_free.error()));
   if (!base::IsAlive(root))
     return done(Fail(ErrorCode::kNotFound, fmt::format("there is no process {}", root.pid)));
-  job.environment = Environment({{keeper::kKeyVariable, keeper::MakeKey()}});
+  job.environment = Variables{{keeper::kKeyVariable, keeper::MakeKey()}};
   job.process = root;
   job.keeper = root;
   BeginAttached(std::move(job), fmt::format("attached to process {}", root.pid), std::move(done));
@@ -88,7 +88,7 @@ void Supervisor::BeginAttached(Job job, std::string how, Done<Job> done) {
 // Whatever became of the root meanwhile.
 void Supervisor::WatchRoot(Entry& entry) {
   const JobId id = entry.job.id;
-  const auto& variables = entry.job.environment.variables();
+  const auto& variables = *entry.job.environment;
   if (const auto key = variables.find(keeper::kKeyVariable); key != variables.end())
     entry.runtime.key = key->second;
   entry.runtime.run_started = clock_.Mono();

@@ -108,7 +108,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
     job.owner = Owner{::getuid(), ::getgid(), {}, "me"};
     job.command = {"/bin/sh", "-c", script};
     job.directory = std::string("/");
-    job.environment = Environment{{"PATH", "/usr/bin:/bin"}};
+    job.environment = Variables{{"PATH", "/usr/bin:/bin"}};
     return job;
   }
 
@@ -449,7 +449,7 @@ TEST_F(SupervisorTest, AnEndThatTheGuardOrderedAndCouldNotCarryOutIsCarriedOut) 
 TEST_F(SupervisorTest, AFullDiskRefusesANewJobAndLeavesNothing) {
   full_switch->SetFull(true);
   Job asked = Asked("t", "true");
-  asked.environment = Environment{{"BIG", std::string(100'000, 'x')}};
+  asked.environment = Variables{{"BIG", std::string(100'000, 'x')}};
   const auto job = Create(asked);
   ASSERT_FALSE(job);
   EXPECT_EQ(job.error().code, ErrorCode::kExhausted);
@@ -462,7 +462,7 @@ TEST_F(SupervisorTest, AFullDiskThatTakesNeitherDirectoryNorRecordRefusesTheJob)
   std::ofstream(dir.path() / "jobs" / "1") << "";
   full_switch->SetFull(true);
   Job asked = Asked("t", "true");
-  asked.environment = Environment{{"BIG", std::string(100'000, 'x')}};
+  asked.environment = Variables{{"BIG", std::string(100'000, 'x')}};
   EXPECT_FALSE(Create(asked));
   EXPECT_TRUE(supervisor->All().empty());
   full_switch->SetFull(false);
