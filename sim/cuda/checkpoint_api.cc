@@ -1,16 +1,14 @@
 // The driver's checkpoint of another process, asked for through that process's mailbox in the state.
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <optional>
 
 #include "sim/cuda/api.h"
-#include "sim/state/liveness.h"
+#include "sim/state/identity.h"
 
 namespace gpuman::sim::cuda {
 namespace {
@@ -32,15 +30,13 @@ CUresult FindTarget(int pid, ProcessSlot*& slot) {
 // One caller at a time; one that died in between is replaced.
 class Turn {
  public:
-  explicit Turn(Word32& caller) : caller_(caller) {
-    const auto own = static_cast<std::uint32_t>(getpid());
+  explicit Turn(Word64& caller) : caller_(caller) {
+    const Sight sight(Driver::Get().state().shared().machine_space);
+    const std::uint64_t own = OwnIdentity();
     while (true) {
-      std::uint32_t other = 0;
+      std::uint64_t other = 0;
       if (caller_.compare_exchange_strong(other, own)) return;
-      if (kill(static_cast<pid_t>(other), 0) != 0 && errno == ESRCH &&
-          caller_.compare_exchange_strong(other, own)) {
-        return;
-      }
+      if (!sight.Find(other) && caller_.compare_exchange_strong(other, own)) return;
       const timespec pause{0, 1'000'000};
       nanosleep(&pause, nullptr);
     }
@@ -50,7 +46,7 @@ class Turn {
   Turn& operator=(const Turn&) = delete;
 
  private:
-  Word32& caller_;
+  Word64& caller_;
 };
 
 struct Arguments {
@@ -65,7 +61,7 @@ CUresult Ask(int pid, CheckpointRequest request, const Arguments& arguments) {
   Checkpoint& mailbox = slot->checkpoint;
   const std::uint64_t owner = slot->owner.load();
   const Turn turn(mailbox.caller);
-  if (PidOf(owner) != static_cast<std::uint32_t>(pid) || slot->owner.load() != owner)
+  if (Driver::Get().client().SlotOf(static_cast<std::uint32_t>(pid)) != slot || slot->owner.load() != owner)
     return CUDA_ERROR_OPERATING_SYSTEM;  // it died, and the slot may be another's by now
   mailbox.timeout_ms.store(arguments.timeout_ms);
   mailbox.pairs.store(arguments.gpu_map ? 1 : 0);

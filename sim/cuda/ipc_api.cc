@@ -8,7 +8,7 @@
 
 #include "sim/cuda/api.h"
 #include "sim/cuda/memory.h"
-#include "sim/state/liveness.h"
+#include "sim/state/identity.h"
 
 namespace gpuman::sim::cuda {
 namespace {
@@ -69,11 +69,10 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsigned
   if (wire.exporter == OwnIdentity()) return CUDA_ERROR_INVALID_CONTEXT;
   Device* const device = DeviceOfGpu(call.driver(), wire.gpu);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  const std::uint32_t pid = PidOf(wire.exporter);
-  const auto started = ReadStartTicks(pid);
-  if (!started || MakeIdentity(pid, *started) != wire.exporter) return CUDA_ERROR_INVALID_VALUE;
+  const auto pid = Sight(call.driver().state().shared().machine_space).Find(wire.exporter);
+  if (!pid || *pid == Sight::kElsewhere) return CUDA_ERROR_INVALID_VALUE;
   char path[64];
-  std::snprintf(path, sizeof path, "/proc/%u/fd/%d", pid, wire.descriptor);
+  std::snprintf(path, sizeof path, "/proc/%u/fd/%d", *pid, wire.descriptor);
   const int descriptor = open(path, O_RDWR | O_CLOEXEC);
   if (descriptor < 0) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t begin = 0;

@@ -5,7 +5,6 @@
 #include "sim/nvml/call.h"
 #include "sim/nvml/exports.h"
 #include "sim/nvml/readings.h"
-#include "sim/state/liveness.h"
 
 namespace gpuman::driver::abi {
 
@@ -22,7 +21,8 @@ struct User {
   unsigned instance = kNoInstance, compute = kNoInstance;  // of MIG
 };
 
-// Processes with a context on one of the devices of the state; one that was checkpointed is off it.
+// Processes with a context on one of the devices of the state, as far as the caller's pid namespace has them,
+// which is how NVIDIA's kernel module has it; one that was checkpointed is off it.
 void AddUsers(const Gpu& gpu, unsigned device, ClientKind kind, const std::vector<ProcessSlot*>& slots,
               const MigInstance* instance, std::vector<User>& users) {
   for (const ProcessSlot* slot : slots) {
@@ -31,9 +31,9 @@ void AddUsers(const Gpu& gpu, unsigned device, ClientKind kind, const std::vecto
         kind == ClientKind::kGraphics ? entry.graphics.load() != 0 : entry.contexts.load() != 0;
     const bool away =
         slot->checkpoint.state.load() == static_cast<std::uint32_t>(CheckpointState::kCheckpointed);
-    const std::uint64_t owner = slot->owner.load();
-    if (!there || away || owner == 0) continue;
-    User user{PidOf(owner), HeldBy(gpu.shared, *slot, device), slot};
+    const std::uint32_t pid = gpu.client.PidOf(*slot);
+    if (!there || away || pid == 0) continue;
+    User user{pid, HeldBy(gpu.shared, *slot, device), slot};
     if (instance != nullptr) {
       user.instance = instance->id;
       user.compute = static_cast<unsigned>(entry.compute_instance.load());

@@ -75,6 +75,8 @@ void AddBusy(ProcessGpu& gpu, std::uint64_t from_ns, std::uint64_t to_ns) {
 // What belongs to one process; a child of fork makes its own and leaves the parent's alone (its locks may be
 // held).
 struct Client::Local {
+  explicit Local(const Shared& shared) : liveness(shared.machine_space) {}
+
   pid_t pid = getpid();
   std::mutex mutex;  // guards everything below
   ProcessSlot* slot = nullptr;
@@ -88,6 +90,7 @@ struct Client::Local {
 
   ProcessSlot* Claim(Shared& shared);
   void Sweep(Shared& shared, bool thoroughly = false);
+  std::uint32_t PidOf(std::uint64_t owner) const;
   void FindOwn(Shared& shared, std::uint64_t image);
   bool TakeFree(Shared& shared, std::uint64_t image);
 };
@@ -103,7 +106,7 @@ Client::Local& Client::Current() {
   Local* local = local_.load();
   const pid_t pid = getpid();
   while (local == nullptr || local->pid != pid) {
-    auto* fresh = new Local;
+    auto* fresh = new Local(state_.shared());
     if (local_.compare_exchange_strong(local, fresh)) return *fresh;
     delete fresh;
   }
@@ -132,6 +135,10 @@ void Client::Local::Sweep(Shared& shared, bool thoroughly) {
     GiveBackAll(shared, i, owner);
     shared.processes[i].owner.compare_exchange_strong(owner, 0);
   }
+}
+
+std::uint32_t Client::Local::PidOf(std::uint64_t owner) const {
+  return owner == identity ? static_cast<std::uint32_t>(pid) : liveness.PidOf(owner);
 }
 
 // Another library of this process may have claimed a slot: share the lowest one. One of an earlier program
@@ -203,9 +210,15 @@ ProcessSlot* Client::SlotOf(std::uint32_t pid) {
   for (unsigned i = 0; i < limit; ++i) {
     ProcessSlot& slot = shared.processes[i];
     const std::uint64_t owner = slot.owner.load();
-    if (owner != 0 && PidOf(owner) == pid && slot.published.load() == owner) return &slot;
+    if (owner != 0 && slot.published.load() == owner && PidOf(slot) == pid) return &slot;
   }
   return nullptr;
+}
+
+std::uint32_t Client::PidOf(const ProcessSlot& slot) {
+  Local& local = Current();
+  const std::lock_guard lock(local.mutex);
+  return local.PidOf(slot.owner.load());
 }
 
 bool Client::ReserveDeviceBytes(unsigned gpu, std::uint64_t bytes) {

@@ -108,11 +108,11 @@ TEST(Client, CountsKernelTimeAsUtilization) {
 }
 
 TEST(Liveness, TellsAReusedPidFromTheOldProcess) {
-  Liveness liveness;
+  Liveness liveness(OwnSpace());
   const std::uint64_t own = OwnIdentity();
   ASSERT_NE(own, 0u);
   EXPECT_TRUE(liveness.Watch(own));
-  EXPECT_FALSE(liveness.Watch(MakeIdentity(PidOf(own), 1)));
+  EXPECT_FALSE(liveness.Watch(MakeIdentity(static_cast<std::uint32_t>(getpid()), OwnSpace(), 1)));
   EXPECT_TRUE(liveness.Ended().empty());
   EXPECT_TRUE(liveness.EndedByProc().empty());
 }
@@ -120,8 +120,8 @@ TEST(Liveness, TellsAReusedPidFromTheOldProcess) {
 TEST(Liveness, SurvivesAProgramThatClosesItsDescriptors) {
   Child child([] { return true; });
   const auto pid = static_cast<std::uint32_t>(child.pid());
-  const std::uint64_t identity = MakeIdentity(pid, *ReadStartTicks(pid));
-  Liveness liveness;
+  const std::uint64_t identity = MakeIdentity(pid, OwnSpace(), *ReadStartTicks(pid));
+  Liveness liveness(OwnSpace());
   const int lowest = open("/dev/null", O_RDONLY);
   close(lowest);
   ASSERT_TRUE(liveness.Watch(identity));
@@ -136,8 +136,8 @@ TEST(Liveness, SurvivesAProgramThatClosesItsDescriptors) {
 TEST(Liveness, NoticesByProcWhatAClosedDescriptorDoesNotTell) {
   Child child([] { return true; });
   const auto pid = static_cast<std::uint32_t>(child.pid());
-  const std::uint64_t identity = MakeIdentity(pid, *ReadStartTicks(pid));
-  Liveness liveness;
+  const std::uint64_t identity = MakeIdentity(pid, OwnSpace(), *ReadStartTicks(pid));
+  Liveness liveness(OwnSpace());
   const int lowest = open("/dev/null", O_RDONLY);
   close(lowest);
   ASSERT_TRUE(liveness.Watch(identity));

@@ -14,7 +14,7 @@
 namespace gpuman::sim {
 
 inline constexpr std::uint64_t kStateMagic = 0x4d49534d55504721;  // "!GPUMSIM"
-inline constexpr std::uint32_t kStateVersion = 5;
+inline constexpr std::uint32_t kStateVersion = 6;
 inline constexpr unsigned kMaxGpus = 16;
 inline constexpr unsigned kMaxInstances = 16;  // MIG instances, of all GPUs together
 // GPUs, then MIG instances: what has memory and processes of its own.
@@ -195,8 +195,8 @@ enum class CheckpointRequest : std::uint32_t {
 // A mailbox: another process writes request and arguments and bumps `asked` (a futex); the process itself
 // acts and sets `answered` (a futex) to the same number.
 struct Checkpoint {
-  Word32 state;   // CheckpointState; a futex word
-  Word32 caller;  // pid of the caller that owns the mailbox now, 0 = nobody; taken by compare-and-swap
+  Word32 state;  // CheckpointState; a futex word
+  Word32 unused;
   Word32 asked;
   Word32 answered;
   Word32 request;  // CheckpointRequest
@@ -205,13 +205,13 @@ struct Checkpoint {
   Word32 pairs;                          // entries of gpu_map that count; 0 = no move
   std::array<Word32, kMaxGpus> gpu_map;  // restore: index of old GPU -> index of new
   Word32 restore_thread;                 // thread of the process that answers
-  Word32 unused;
-  Word64 spare[7];
+  Word32 unused2;
+  Word64 caller;  // who owns the mailbox now, as ProcessSlot's owner; 0 = nobody; taken by compare-and-swap
+  Word64 spare[6];
 };
 
 struct ProcessSlot {
-  // Pid in the upper 22 bits and start time (clock ticks since boot, /proc/PID/stat field 22) in the lower
-  // 42: an identity that is never reused. 0 = free. Claimed by compare-and-swap.
+  // Whose it is (identity.h), a number that is never reused. 0 = free. Claimed by compare-and-swap.
   Word64 owner;
   Word64 published;  // == owner once the claimer has cleared the fields below; a slot counts from then on
   Word64 image;      // differs after an execve of the same process
@@ -292,6 +292,7 @@ struct Shared {
   std::uint32_t driver_major, driver_minor, driver_patch;  // the same as numbers
   std::uint32_t cuda_version;                              // 13000
   std::uint32_t gpus;
+  std::uint32_t machine_space;  // the pid namespace that sees every process (identity.h)
 
   Word32 ready;         // set last by the creator
   Word32 driver_loads;  // times the simulated driver was loaded anew

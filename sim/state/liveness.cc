@@ -1,81 +1,39 @@
 #include "sim/state/liveness.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 
 namespace gpuman::sim {
 namespace {
-
-constexpr unsigned kStartBits = 42;
-constexpr std::uint64_t kStartMask = (std::uint64_t{1} << kStartBits) - 1;
 
 int OpenPidfd(std::uint32_t pid) {
   return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u));
 }
 
-bool RunsByProc(std::uint64_t identity) {
-  const auto start = ReadStartTicks(PidOf(identity));
-  return start && MakeIdentity(PidOf(identity), *start) == identity;
-}
-
 }  // namespace
 
-std::uint64_t MakeIdentity(std::uint32_t pid, std::uint64_t start_ticks) {
-  return (static_cast<std::uint64_t>(pid) << kStartBits) | (start_ticks & kStartMask);
-}
-
-std::uint32_t PidOf(std::uint64_t identity) { return static_cast<std::uint32_t>(identity >> kStartBits); }
-
-std::optional<std::uint64_t> ReadStartTicks(std::uint32_t pid) {
-  std::array<char, 64> path;
-  std::snprintf(path.data(), path.size(), "/proc/%u/stat", pid);
-  const int fd = open(path.data(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
-  std::array<char, 1024> text;
-  const ssize_t size = read(fd, text.data(), text.size() - 1);
-  close(fd);
-  if (size <= 0) return std::nullopt;
-  text[static_cast<std::size_t>(size)] = '\0';
-  // The name may hold spaces and parentheses: count fields from the last ')'. State is field 3, start
-  // time 22.
-  const char* at = std::strrchr(text.data(), ')');
-  if (at == nullptr || std::strlen(at) < 3) return std::nullopt;
-  at += 2;
-  if (*at == 'Z' || *at == 'X') return std::nullopt;
-  for (int field = 3; field < 22; ++field) {
-    at = std::strchr(at, ' ');
-    if (at == nullptr) return std::nullopt;
-    ++at;
-  }
-  return std::strtoull(at, nullptr, 10);
-}
-
-std::uint64_t OwnIdentity() {
-  const auto pid = static_cast<std::uint32_t>(getpid());
-  const auto start = ReadStartTicks(pid);
-  return start ? MakeIdentity(pid, *start) : 0;
-}
-
 Liveness::~Liveness() {
-  for (const auto& [identity, fd] : pidfds_) {
-    if (fd >= 0) close(fd);
+  for (const auto& [identity, process] : watched_) {
+    if (process.pidfd >= 0) close(process.pidfd);
   }
   if (epoll_ >= 0) close(epoll_);
 }
 
 bool Liveness::Watch(std::uint64_t identity) {
-  if (pidfds_.contains(identity)) return true;
+  if (watched_.contains(identity)) return true;
+  const auto pid = sight_.Find(identity);
+  if (!pid) return false;
+  if (*pid == Sight::kElsewhere) {
+    watched_.emplace(identity, Watched{*pid, -1});
+    return true;
+  }
   // The start time is compared after the pidfd is open, so the pidfd is that process's and no later one's.
-  int fd = OpenPidfd(PidOf(identity));
-  if (!RunsByProc(identity)) {
+  int fd = OpenPidfd(*pid);
+  if (!Sight::StillRuns(identity, *pid)) {
     if (fd >= 0) close(fd);
     return false;
   }
@@ -87,24 +45,29 @@ bool Liveness::Watch(std::uint64_t identity) {
     close(fd);
     fd = -1;
   }
-  pidfds_.emplace(identity, fd);
+  watched_.emplace(identity, Watched{*pid, fd});
   return true;
 }
 
 void Liveness::Forget(std::uint64_t identity) {
-  const auto found = pidfds_.find(identity);
-  if (found == pidfds_.end()) return;
-  if (found->second >= 0) {
+  const auto found = watched_.find(identity);
+  if (found == watched_.end()) return;
+  if (const int fd = found->second.pidfd; fd >= 0) {
     // A copy of the descriptor that a child of fork has would keep the registration alive.
-    epoll_ctl(epoll_, EPOLL_CTL_DEL, found->second, nullptr);
-    close(found->second);
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+    close(fd);
   }
-  pidfds_.erase(found);
+  watched_.erase(found);
+}
+
+std::uint32_t Liveness::PidOf(std::uint64_t identity) const {
+  const auto found = watched_.find(identity);
+  return found == watched_.end() ? Sight::kElsewhere : found->second.pid;
 }
 
 std::vector<std::uint64_t> Liveness::Ended() {
   std::vector<std::uint64_t> ended;
-  if (pidfds_.empty() || epoll_ < 0) return ended;
+  if (watched_.empty() || epoll_ < 0) return ended;
   std::array<epoll_event, 32> events;
   for (;;) {
     const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
@@ -112,7 +75,7 @@ std::vector<std::uint64_t> Liveness::Ended() {
     if (count <= 0) return ended;
     for (int i = 0; i < count; ++i) {
       const std::uint64_t identity = events[static_cast<std::size_t>(i)].data.u64;
-      if (!pidfds_.contains(identity)) continue;
+      if (!watched_.contains(identity)) continue;
       Forget(identity);
       if (!Watch(identity)) ended.push_back(identity);
     }
@@ -121,8 +84,9 @@ std::vector<std::uint64_t> Liveness::Ended() {
 
 std::vector<std::uint64_t> Liveness::EndedByProc() {
   std::vector<std::uint64_t> ended = Ended();
-  std::erase_if(pidfds_, [&](const auto& entry) {
-    if (RunsByProc(entry.first)) return false;
+  std::erase_if(watched_, [&](const auto& entry) {
+    const std::uint32_t pid = entry.second.pid;
+    if (pid == Sight::kElsewhere || Sight::StillRuns(entry.first, pid)) return false;
     ended.push_back(entry.first);
     return true;  // its descriptor told nothing, so it was closed; the number may be another file's by now
   });
@@ -131,11 +95,11 @@ std::vector<std::uint64_t> Liveness::EndedByProc() {
 
 // The program closed our descriptors: their numbers may be other files' by now, so they are left alone.
 std::vector<std::uint64_t> Liveness::WatchAllAnew() {
-  std::unordered_map<std::uint64_t, int> before;
-  before.swap(pidfds_);
+  std::unordered_map<std::uint64_t, Watched> before;
+  before.swap(watched_);
   epoll_ = -1;
   std::vector<std::uint64_t> ended;
-  for (const auto& [identity, fd] : before) {
+  for (const auto& [identity, process] : before) {
     if (!Watch(identity)) ended.push_back(identity);
   }
   return ended;

@@ -3,27 +3,18 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "sim/state/identity.h"
+
 namespace gpuman::sim {
 
-// Identity of a process in one word; ProcessSlot::owner.
-std::uint64_t MakeIdentity(std::uint32_t pid, std::uint64_t start_ticks);
-std::uint32_t PidOf(std::uint64_t identity);
-
-// Start time in clock ticks since boot of a running process; nullopt when there is none or it is a zombie.
-std::optional<std::uint64_t> ReadStartTicks(std::uint32_t pid);
-
-// Identity of this process; 0 when /proc is not readable.
-std::uint64_t OwnIdentity();
-
 // Watches processes by a pidfd each and one epoll instance, so that asking costs the same for one and for a
-// thousand. Thread-compatible.
+// thousand. One that is out of sight (identity.h) never ends here. Thread-compatible.
 class Liveness {
  public:
-  Liveness() = default;
+  explicit Liveness(std::uint32_t machine_space) : sight_(machine_space) {}  // Shared::machine_space
   ~Liveness();
   Liveness(const Liveness&) = delete;
   Liveness& operator=(const Liveness&) = delete;
@@ -31,6 +22,8 @@ class Liveness {
   // False when the process has ended already (or its pid is another's by now).
   bool Watch(std::uint64_t identity);
   void Forget(std::uint64_t identity);
+  // Of one that is watched: the pid by which this process knows it, or Sight::kElsewhere.
+  std::uint32_t PidOf(std::uint64_t identity) const;
 
   // Those among the watched that have ended; they are no longer watched.
   std::vector<std::uint64_t> Ended();
@@ -39,11 +32,16 @@ class Liveness {
   std::vector<std::uint64_t> EndedByProc();
 
  private:
+  struct Watched {
+    std::uint32_t pid;
+    int pidfd;  // -1: there was no descriptor left, or nothing to open one for; told by EndedByProc alone
+  };
+
   std::vector<std::uint64_t> WatchAllAnew();
 
+  const Sight sight_;
   int epoll_ = -1;
-  std::unordered_map<std::uint64_t, int>
-      pidfds_;  // -1: there was no descriptor left; told by EndedByProc alone
+  std::unordered_map<std::uint64_t, Watched> watched_;
 };
 
 }  // namespace gpuman::sim

@@ -83,7 +83,7 @@ TEST(MemoryAccounting, CompletesWhatADeadProcessHadBegun) {
   TestState test;
   Shared& shared = test.shared();
   Client reader(test.state());
-  const std::uint64_t dead = MakeIdentity(static_cast<std::uint32_t>(getpid()), 1);
+  const std::uint64_t dead = MakeIdentity(static_cast<std::uint32_t>(getpid()), OwnSpace(), 1);
   ProcessSlot& slot = shared.processes[5];
   slot.owner.store(dead);
   shared.slot_limit.store(6);

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "sim/state/identity.h"
 #include "sim/state/lifecycle.h"
-#include "sim/state/liveness.h"
 #include "sim/state/state.h"
 
 namespace gpuman::sim {
@@ -28,11 +28,10 @@ unsigned Byte(std::uint64_t word, unsigned shift) { return static_cast<unsigned>
 class Lock {
  public:
   explicit Lock(Shared& shared) : shared_(shared), own_(OwnIdentity()) {
+    const Sight sight(shared.machine_space);
     std::uint64_t owner = 0;
     while (!shared_.mig_lock.compare_exchange_strong(owner, own_)) {
-      const auto start = ReadStartTicks(PidOf(owner));
-      const bool lives = owner != 0 && start && MakeIdentity(PidOf(owner), *start) == owner;
-      if (lives) {
+      if (owner != 0 && sight.Find(owner)) {
         sched_yield();
         owner = 0;
       }
@@ -97,15 +96,15 @@ void Furnish(Shared& shared, const MigInstance& instance) {
 }
 
 bool HasContexts(Shared& shared, const MigInstance& instance, unsigned compute_id) {
+  const Sight sight(shared.machine_space);
   const std::uint32_t limit = shared.slot_limit.load();
   for (std::uint32_t i = 0; i < limit; ++i) {
     const ProcessSlot& slot = shared.processes[i];
     const std::uint64_t owner = slot.owner.load();
     if (owner == 0 || slot.published.load() != owner) continue;
     const ProcessGpu& entry = slot.gpu[instance.device()];
-    const auto start = ReadStartTicks(PidOf(owner));
-    const bool lives = start && MakeIdentity(PidOf(owner), *start) == owner;
-    if (lives && entry.contexts.load() != 0 && entry.compute_instance.load() == compute_id) return true;
+    if (entry.contexts.load() != 0 && entry.compute_instance.load() == compute_id && sight.Find(owner))
+      return true;
   }
   return false;
 }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "sim/profiles/profiles.h"
+#include "sim/state/identity.h"
 #include "sim/state/lifecycle.h"
 #include "sim/state/memory.h"
 #include "sim/state/mig.h"
@@ -90,6 +91,7 @@ Expected<void> Fill(Shared& shared, const CreateOptions& options) {
   shared.driver_patch = version->patch;
   shared.cuda_version = CudaVersionOf(*version);
   shared.gpus = options.gpus;
+  shared.machine_space = OwnSpace();
   shared.bus_to_device.store(options.bus_to_device);
   shared.bus_to_host.store(options.bus_to_host);
   shared.checkpoint_speed.store(options.checkpoint_speed);

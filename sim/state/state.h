@@ -78,8 +78,11 @@ class Client {
 
   // nullptr when all slots are taken by live processes. Valid until Release or fork.
   ProcessSlot* Slot();
-  // The slot of another live process, nullptr when it is no client.
+  // The slot of another live process, nullptr when it is no client or not in sight.
   ProcessSlot* SlotOf(std::uint32_t pid);
+  // The pid, in this process's namespace, of one that LiveSlots has told of; 0 when it is not in sight
+  // (identity.h).
+  std::uint32_t PidOf(const ProcessSlot& slot);
 
   // Takes `bytes`, rounded up to kAccountingUnit, out of the GPU's capacity. False when that many are not
   // free, after memory of dead processes was given back, or when a fault says so. Exact under any

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
-#include "sim/state/liveness.h"
 
 namespace gpuman::sim {
 namespace {
@@ -16,7 +15,7 @@ using nlohmann::json;
 constexpr const char* kCheckpointWords[] = {"running", "locked", "checkpointed", "failed"};
 
 struct ProcessRow {
-  std::uint32_t pid = 0;
+  std::uint32_t pid = 0;  // 0: of a namespace that this process does not see into
   std::string name;
   const char* checkpoint = "";
   std::vector<std::uint64_t> held;      // by GPU
@@ -28,8 +27,8 @@ std::vector<ProcessRow> Processes(const State& state) {
   std::vector<ProcessRow> rows;
   Client onlooker(state);
   for (const ProcessSlot* slot : onlooker.LiveSlots()) {
-    const std::uint32_t pid = PidOf(slot->owner.load());
-    ProcessRow row{pid, slot->name, kCheckpointWords[slot->checkpoint.state.load() & 3], {}, {}};
+    ProcessRow row{
+        onlooker.PidOf(*slot), slot->name, kCheckpointWords[slot->checkpoint.state.load() & 3], {}, {}};
     for (unsigned gpu = 0; gpu < state.gpus(); ++gpu) {
       row.held.push_back(HeldBy(state.shared(), *slot, gpu));
       row.contexts.push_back(slot->gpu[gpu].contexts.load());
@@ -59,8 +58,9 @@ std::string ShowText(const State& state) {
                         state->gpu[gpu].lost.load() != 0 ? "  LOST" : "");
     for (const auto& process : processes) {
       if (process.held[gpu] == 0 && process.contexts[gpu] == 0) continue;
-      text += fmt::format("  {:>8}  {:<16} {:>10}  {}\n", process.pid, process.name, Size(process.held[gpu]),
-                          process.checkpoint);
+      text +=
+          fmt::format("  {:>8}  {:<16} {:>10}  {}\n", process.pid == 0 ? "-" : std::to_string(process.pid),
+                      process.name, Size(process.held[gpu]), process.checkpoint);
     }
   }
   return text;
@@ -88,7 +88,7 @@ std::string ShowJson(const State& state) {
              {"processes", json::array()}};
     for (const auto& process : processes) {
       if (process.held[gpu] == 0 && process.contexts[gpu] == 0) continue;
-      row["processes"].push_back({{"pid", process.pid},
+      row["processes"].push_back({{"pid", process.pid == 0 ? json(nullptr) : json(process.pid)},
                                   {"name", process.name},
                                   {"memory", process.held[gpu]},
                                   {"contexts", process.contexts[gpu]},

@@ -21,15 +21,23 @@ def unified_tree():
     return None
 
 
-class Container:
-    """A container of a pod in a tree of cgroups of its own; it is there until `close`."""
+# What runtimes name a container's scope where systemd makes the cgroups, before its number.
+SCOPES = {"containerd": "cri-containerd-", "CRI-O": "crio-", "Docker": "docker-", "Podman": "libpod-"}
 
-    def __init__(self, logs, pod, name="main", space="team", named=True, uid=None, qos="burstable"):
+
+class Container:
+    """A container of a pod in a tree of cgroups of its own; it is there until `close`. Without a `runtime` (of SCOPES) kubelet and the
+    runtime make its cgroup themselves, which looks the same for all."""
+
+    def __init__(self, logs, pod, name="main", space="team", named=True, uid=None, qos="burstable", runtime=None):
         self.logs, self.pod, self.name, self.space = pathlib.Path(logs), pod, name, space
         self.uid = uid or str(uuid.uuid4())
         self.id = secrets.token_hex(32)
         self.top = unified_tree() / f"gpuman-test-{os.getpid()}"
         self.cgroup = self.top / "kubepods" / qos / f"pod{self.uid}" / self.id
+        if runtime:
+            pod_slice = f"kubepods-{qos}-pod{self.uid.replace('-', '_')}.slice"
+            self.cgroup = self.top / "kubepods.slice" / f"kubepods-{qos}.slice" / pod_slice / f"{SCOPES[runtime]}{self.id}.scope"
         self.cgroup.mkdir(parents=True)
         self.processes = []
         (self.logs / "pods" / f"{space}_{pod}_{self.uid}").mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import MIB, DaemonTest, until  # noqa: E402
 from machine import program  # noqa: E402
-from pods import Container, unified_tree  # noqa: E402
+from pods import SCOPES, Container, unified_tree  # noqa: E402
 
 GIB = 1024 * MIB
 LOGS = tempfile.mkdtemp(prefix="gpuman-logs-")
@@ -94,7 +94,7 @@ class ContainersTest(ContainersCase):
         container = self.given("exec")
         self.holds(container, "768MiB")
         self.assertEqual(self.load(container, "512MiB").wait(), 3)
-        self.assertEqual(self.load(container, "64MiB").wait(), 0)
+        self.assertEqual(self.load(container, "16MiB").wait(), 0)
 
     def test_each_container_has_a_limit_of_its_own(self):
         one, two = self.container("pair", name="one"), self.container("pair", name="two")
@@ -196,9 +196,29 @@ class ContainersTest(ContainersCase):
 
     def test_it_is_held_in_a_user_namespace(self):
         container = self.given("mapped")
+        self.holds(container, "64MiB")
         shell = ["unshare", "--user", "--map-root-user", "--"]
         self.assertEqual(self.load(container, "2GiB", before=shell).wait(), 3)
         self.assertEqual(self.load(container, "256MiB", before=shell).wait(), 0)
+
+    def test_it_is_known_in_a_pid_namespace(self):
+        container = self.given("numbered")
+        inside = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
+        self.holds(container, "256MiB", before=inside)
+        self.job_of(container)
+        until("its memory is known", lambda: self.job_of(container)["memory"]["used"] >= 256 * MIB)
+        self.assertEqual(self.load(container, "1GiB", before=inside).wait(), 3)
+        self.load(container, "1GiB", "--hold", "1h", shim=False, before=inside)
+        until("the guard has ended it", lambda: all(process.poll() is not None for process in container.processes))
+
+    def test_containers_of_every_runtime_are_known_and_others_are_left_alone(self):
+        pods = {runtime: self.container(runtime.lower(), runtime=runtime) for runtime in SCOPES}
+        self.tell(*(each.given(gpus=[self.gpu], memory=GIB) for each in pods.values()))
+        for runtime, container in pods.items():
+            self.holds(container, "64MiB")
+            over = self.load(container, "1536MiB").wait()
+            self.assertEqual(over, 0 if runtime == "Podman" else 3, "Podman's are none of Kubernetes'")
+        self.assertEqual(sorted(job["kubernetes"]["pod"] for job in self.jobs()), ["containerd", "cri-o", "docker"])
 
     def test_it_cannot_be_started_again_or_let_go_here(self):
         container = self.given("kept")

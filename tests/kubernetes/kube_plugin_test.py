@@ -170,6 +170,17 @@ class KubePluginTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("listening at /proc/self/gpuman.io_gpu", done.stderr)
 
+    def test_a_directory_that_is_read_only_ends_the_plugin_with_the_reason(self):
+        node = self.node()
+        own = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+        if subprocess.run([*own, "true"], capture_output=True, timeout=180).returncode != 0:
+            self.skipTest("may not make namespaces")
+        mounted = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+        done = subprocess.run([*own, mounted, str(node.kubelet_dir), *node.command()], capture_output=True, text=True, timeout=180)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"listening at {node.kubelet_dir}/gpuman.io_gpu", done.stderr)
+        self.assertIn("Read-only file system", done.stderr)
+
     def test_a_kubelet_of_another_protocol_is_told(self):
         node = self.node()
         node.start_kubelet("v2")

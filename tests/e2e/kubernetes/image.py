@@ -50,12 +50,13 @@ def layer(programs):
 
 
 def write(path, programs):
-    """As `ctr images import` takes it. Its command of itself is to wait: it is the image of the pods' sandboxes too."""
+    """As `ctr images import` takes it. Its command of itself is to wait: it is the image of the pods' sandboxes too. Who is a container's
+    first process takes no other signal than that which it is stopped with."""
     root = layer(programs)
     config = json.dumps({
         "architecture": subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout.strip(),
         "os": "linux",
-        "config": {"Cmd": ["/bin/sleep", "1000000"], "Env": ["PATH=/bin"]},
+        "config": {"Cmd": ["/bin/sleep", "1000000"], "Env": ["PATH=/bin"], "StopSignal": "SIGKILL"},
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(root).hexdigest()]},
     }).encode()
     manifest = json.dumps([{"Config": "config.json", "RepoTags": [NAME], "Layers": ["layer.tar"]}]).encode()

@@ -5,11 +5,9 @@ Usage: kubernetes_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the bu
 """
 
 import itertools
-import json
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import time
 import unittest
@@ -17,53 +15,13 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import enclosure  # noqa: E402
-from node import GIB, GIB_EACH, WHOLE, KubeletNode, machine, until  # noqa: E402
-
-OUT_OF_MEMORY = 3  # gpuman-load's exit status
-
-
-def load(size, *more):
-    return ["gpuman-load", "--alloc", size, *more]
+from case import KubernetesCase, load  # noqa: E402
+from limits_test import LimitsTest  # noqa: E402, F401
+from modes_test import ModesTest  # noqa: E402, F401
+from node import GIB, GIB_EACH, WHOLE, KubeletNode, until  # noqa: E402
 
 
-class KubernetesTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.node = KubeletNode(os.environ["GPUMAN_KUBELET"])
-        cls.addClassCleanup(cls.node.__exit__)
-        cls.node.__enter__()
-
-    def run(self, result=None):
-        bad = len(result.failures) + len(result.errors)
-        super().run(result)
-        if len(result.failures) + len(result.errors) > bad:
-            print(self.node.logs(), file=sys.stderr)
-
-    def tearDown(self):
-        self.node.remove_all()
-
-    def start(self, name, count, *command, resource=None):
-        self.node.start(name, resource or GIB, count, *command)
-
-    def held(self, name, count):
-        """A pod that stays on its GPU; its container."""
-        self.start(name, count, *load("512MiB", "--hold", "1h"))
-        return self.node.running(name)
-
-    def is_refused(self, name, count, free, resource=None):
-        """Of the devices there are too few that are healthy and nobody's."""
-        self.start(name, count, "true", resource=resource)
-        self.assertIn(f"requested number of devices unavailable for {resource or GIB}. Requested: {count}, Available: {free},",
-                      self.node.refused(name))
-
-    def inject(self, *arguments):
-        subprocess.run([machine.program("gpuman-sim"), "inject", *arguments], env=self.node.m.env, check=True, capture_output=True)
-
-    def goes_on(self, name, container):
-        """The same container, which has not been started again."""
-        now = self.node.running(name)
-        self.assertEqual((now["containerID"], now["restartCount"]), (container["containerID"], 0))
-
+class KubernetesTest(KubernetesCase):
     # --- what a pod gets ---
 
     def test_a_pod_gets_its_part_of_a_gpu(self):
@@ -94,7 +52,7 @@ class KubernetesTest(unittest.TestCase):
         self.is_refused("huge", 2 * GIB_EACH + 1, 2 * GIB_EACH)
 
     def test_the_plugin_runs_as_the_manifest_has_it(self):
-        self.addCleanup(self.configure, self.node.config.read_text())
+        self.addCleanup(self.node.configure, self.node.config.read_text())
         self.node.stop_plugin()
         since = self.node.checkpoint()
         self.node.start_plugin_as_packaged()
@@ -102,73 +60,6 @@ class KubernetesTest(unittest.TestCase):
         self.start("one", 4, *load("1GiB"))
         self.assertEqual(self.node.ended("one")[0], 0)
         self.goes_on("plugin", self.node.running("plugin"))
-
-    # --- limits ---
-
-    def job_of(self, name, among=lambda job: True):
-        """The job that a pod's container is for gpumand; its numbers come with the first look after it is one."""
-        place = {"namespace": "lab", "pod": self.node.pod(name)["metadata"]["name"], "container": "main"}
-        return until(f"{place} is a job", lambda: next(
-            (job for job in self.node.m.jobs() if job["kubernetes"] == place and among(job)), None))
-
-    def test_who_takes_more_than_it_was_given_is_out_of_memory_and_its_neighbour_goes_on(self):
-        neighbour = self.held("neighbour", 2)
-        for name, size, status in (("greedy", "3GiB", OUT_OF_MEMORY), ("modest", "1GiB", 0)):
-            self.start(name, 2, *load(size))
-            self.assertEqual(self.node.ended(name)[0], status, self.node.said_by(name))
-        self.goes_on("neighbour", neighbour)
-
-    def test_a_container_is_told_only_of_what_it_was_given(self):
-        self.start("told", 2, *load("1MiB", "--json"))
-        status, said = self.node.ended("told")
-        context = next(event for event in map(json.loads, said.splitlines()) if event["event"] == "context")
-        self.assertEqual((status, context["memory"]), (0, 2 << 30))
-
-    def test_a_container_is_a_job_with_its_pods_name(self):
-        self.held("named", 2)
-        job = self.job_of("named", lambda job: job["memory"]["used"] >= 512 << 20)
-        self.assertEqual((job["state"], job["memory"]["limit"]), ("running", 2 << 30))
-        pod = self.node.pod("named")["metadata"]["name"]
-        shown = self.node.m.run("status").stdout
-        self.assertIn(f"kube:lab:{pod}:main", shown)
-        self.assertIn(f'namespace="lab",pod="{pod}",container="main"', self.node.m.run("metrics").stdout)
-        self.node.remove("named")
-        until("its job is over", lambda: self.node.m.api("GET", f"/v1/jobs/{job['id']}")["ended_at"])
-
-    def test_what_is_executed_in_a_container_counts_with_it(self):
-        container = self.held("both", 2)
-        for size, status in (("256MiB", 0), ("1GiB", OUT_OF_MEMORY)):  # a context takes 518 MiB, of each of the two
-            self.assertEqual(self.node.execute(container, *load(size)), status)
-        self.goes_on("both", container)
-
-    def test_limits_hold_over_restarts(self):
-        container = self.held("pod", 2)
-        job = self.job_of("pod")
-        for stop, start in self.parts().values():
-            since = self.node.checkpoint()
-            stop()
-            start()
-            self.node.until_whole(since)
-            self.assertEqual(self.node.execute(container, *load("2GiB")), OUT_OF_MEMORY)
-            self.goes_on("pod", container)
-        self.assertEqual(self.job_of("pod")["id"], job["id"])
-
-    def test_a_container_without_the_library_is_ended_at_its_limit_and_its_neighbour_goes_on(self):
-        config = self.node.config.read_text()
-        self.addCleanup(self.configure, config)
-        self.configure(config.replace("[container]", "[container]\npreload = false"))
-        neighbour = self.held("neighbour", 2)
-        self.start("greedy", 2, *load("3GiB", "--hold", "1h"))
-        self.assertEqual(self.node.ended("greedy")[0], 128 + signal.SIGKILL)
-        self.goes_on("neighbour", neighbour)
-
-    def configure(self, config):
-        """The plugin begins anew with it."""
-        since = self.node.checkpoint()
-        self.node.stop_plugin()
-        self.node.config.write_text(config)
-        self.node.start_plugin()
-        self.node.until_whole(since)
 
     # --- things go and come back ---
 
@@ -225,16 +116,8 @@ class KubernetesTest(unittest.TestCase):
         self.node.start_kubelet()
         self.node.until_whole(since)
 
-    def parts(self):
-        """How each is killed, and started."""
-        return {
-            "gpumand": (lambda: self.node.m.stop_daemon(signal.SIGKILL), self.node.m.start_daemon),
-            "the plugin": (lambda: self.node.stop_plugin(signal.SIGKILL), self.node.start_plugin),
-            "kubelet": (lambda: self.node.stop_kubelet(kill=True), self.node.start_kubelet),
-        }
-
     def test_all_are_killed_and_started_in_any_order(self):
-        container, parts = self.held("pod", 4), self.parts()
+        container, parts = self.held("pod", 4), self.node.parts()
         for order in itertools.permutations(parts):
             with self.subTest(order=order):
                 since = self.node.checkpoint()
@@ -268,4 +151,10 @@ if __name__ == "__main__":
             sys.exit(f"kubernetes_test.py: {reason}")
         sys.exit(enclosure.run(pathlib.Path(__file__).resolve(), sys.argv[1:]))
     enclosure.furnish()
-    unittest.main(verbosity=2)
+    KubernetesCase.node = KubeletNode(os.environ["GPUMAN_KUBELET"])
+    try:
+        KubernetesCase.node.begin()
+        done = unittest.main(verbosity=2, exit=False)
+    finally:
+        KubernetesCase.node.end()
+    sys.exit(not done.result.wasSuccessful())

@@ -1,17 +1,15 @@
 """A node of Kubernetes: a real kubelet without a server, containerd, gpumand on the simulated driver and gpuman-kube-plugin, each
-where it looks for the others on a machine of its own (enclosure.py). Pods are static: a file in a directory is a pod.
+where it looks for the others on a machine of its own (enclosure.py).
 """
 
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 
 import yaml
 
@@ -22,14 +20,13 @@ import machine  # noqa: E402
 from daemon_case import until  # noqa: E402
 from kube_node import Node  # noqa: E402
 from settings import CONTAINERD_CONFIG, GPUMAND, kubelet_config  # noqa: E402
+from static_pods import CONTAINERD, NAME, StaticPods, ctr  # noqa: E402
 
 KUBELET = pathlib.Path("/var/lib/kubelet")
 CHECKPOINT = KUBELET / "device-plugins" / "kubelet_internal_checkpoint"
-CONTAINERD = "/run/containerd/containerd.sock"
-PODS = "http://127.0.0.1:10255/pods"
-NAME = "node"
 GPUS, GIB_EACH = 3, 8
 WHOLE, GIB = "gpuman.io/gpu", "gpuman.io/gpumem-gib"
+OFFERS = {GIB: 2 * GIB_EACH, WHOLE: 1}  # devices of each resource
 
 
 def plugin_config(m):
@@ -68,20 +65,19 @@ class SystemMachine(machine.Machine):
                 self.env["GPUMAN_STATE_DIR"]]
 
 
-class KubeletNode(Node):
-    """`with`: everything runs, and the plugin's devices are kubelet's to give out."""
+class KubeletNode(Node, StaticPods):
+    """Between `begin` and `end` everything runs; first the plugin's devices become kubelet's to give out."""
 
     def __init__(self, kubelet):
         self.m = SystemMachine(profile="h200", gpus=GPUS, memory=f"{GIB_EACH}GiB", config=GPUMAND)
-        super().__init__(self.m, "")
+        Node.__init__(self, self.m, "")
+        StaticPods.__init__(self, self.dir)
         self.kubelet_dir = CHECKPOINT.parent
         self.kubelet_program = kubelet
         self.containerd = None
-        self.names = {}  # of pods, by what the test calls them
-        self.started = 0
-        (self.dir / "pods").mkdir()
+        self.offers = OFFERS
 
-    def __enter__(self):
+    def begin(self):
         self.m.__enter__()
         self.config.write_text(plugin_config(self.m))
         self.uuids = [gpu["uuid"] for gpu in self.m.api("GET", "/v1/gpus")["gpus"]]
@@ -89,9 +85,8 @@ class KubeletNode(Node):
         self.start_kubelet()
         self.start_plugin()
         self.until_whole()
-        return self
 
-    def __exit__(self, *_):
+    def end(self):
         """What the containers are in ends with the enclosure; they end before."""
         self.remove_all()
         self.close()
@@ -114,23 +109,13 @@ class KubeletNode(Node):
         archive = self.dir / "image.tar"
         image.write(archive, [machine.program(name) for name in ("gpuman-load", "gpuman-kube-plugin")])
         self.containerd = self._spawn("containerd", "containerd", "--config", str(config))
-        until("containerd answers", lambda: self.alive(self.containerd, "containerd") and self._ctr("version").returncode == 0)
-        done = self._ctr("images", "import", str(archive))
+        until("containerd answers", lambda: self.alive(self.containerd, "containerd") and ctr("version").returncode == 0)
+        done = ctr("images", "import", str(archive))
         assert done.returncode == 0, done.stderr
-
-    def _ctr(self, *words):
-        return subprocess.run(["ctr", "--address", CONTAINERD, "--namespace", "k8s.io", *words], capture_output=True, text=True,
-                              timeout=180)
 
     def alive(self, process, name):
         assert process.poll() is None, f"{name} has ended ({process.returncode}):\n{self.log_of(name)[-3000:]}"
         return True
-
-    def execute(self, container, *command):
-        """A program in a running container, as `kubectl exec` has it; its exit status."""
-        self.started += 1
-        number = container["containerID"].removeprefix("containerd://")
-        return self._ctr("tasks", "exec", "--exec-id", f"exec-{self.started}", number, *command).returncode
 
     def log_of(self, name):
         return (self.dir / f"{name}.log").read_text(errors="replace")
@@ -161,6 +146,35 @@ class KubeletNode(Node):
         except FileNotFoundError:
             return None
 
+    def parts(self):
+        """How each is killed, and started."""
+        return {
+            "gpumand": (lambda: self.m.stop_daemon(signal.SIGKILL), self.m.start_daemon),
+            "the plugin": (lambda: self.stop_plugin(signal.SIGKILL), self.start_plugin),
+            "kubelet": (lambda: self.stop_kubelet(kill=True), self.start_kubelet),
+        }
+
+    def configure(self, config, offers=None):
+        """The plugin begins anew with it; `offers` are its devices then (OFFERS, if not given)."""
+        self.offers = offers or OFFERS
+        since = self.checkpoint()
+        self.stop_plugin()
+        self.config.write_text(config)
+        self.start_plugin()
+        self.until_whole(since)
+
+    def start_plugin_as_packaged(self):
+        """As a pod, of the manifest: what it may do and what it sees of the node is as there. A pod of a file has no ConfigMap."""
+        manifest = yaml.safe_load((machine.ROOT / "packaging" / "kubernetes" / "daemonset.yaml").read_text())
+        spec = manifest["spec"]["template"]["spec"]
+        (self.dir / "etc").mkdir(exist_ok=True)
+        shutil.copy(self.config, self.dir / "etc" / "kube-plugin.toml")
+        for volume in spec["volumes"]:
+            if volume.pop("configMap", None):
+                volume["hostPath"] = {"path": str(self.dir / "etc"), "type": "Directory"}
+        spec["containers"][0].update(image=image.NAME, command=["/bin/gpuman-kube-plugin"])
+        self.apply("plugin", spec)
+
     # --- devices ---
 
     def allocatable(self, resource, since=None):
@@ -178,8 +192,8 @@ class KubeletNode(Node):
         return state.st_ino, state.st_mtime_ns
 
     def is_whole(self, since=None):
-        return self.alive(self.kubelet, "kubelet") and len(self.allocatable(GIB, since)) == 2 * GIB_EACH and \
-            self.allocatable(WHOLE, since) == [self.uuids[2]]
+        return self.alive(self.kubelet, "kubelet") and all(
+            len(self.allocatable(resource, since)) == number for resource, number in self.offers.items())
 
     def until_whole(self, since=None):
         """Waits until all devices are there; `since` as of `allocatable`.
@@ -192,100 +206,8 @@ class KubeletNode(Node):
                 if self.is_whole(since):
                     return True
                 time.sleep(0.01)
-            self.start("probe", GIB, 1, "true")
+            self.start("probe", next(iter(self.offers)), 1, "true")
             until("the probe is over", lambda: (pod := self.pod("probe")) and pod["status"]["phase"] in ("Failed", "Succeeded"))
             self.remove("probe")
             return False
         until("all devices can be given out", look)
-
-    # --- pods ---
-
-    def start(self, name, resource, count, *command):
-        """A pod of one container, `main`. It has the node's processes, since the simulated driver knows them by their numbers there."""
-        self.apply(name, {
-            "hostPID": True, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
-            "containers": [{"name": "main", "image": image.NAME, "command": list(command),
-                            "resources": {"limits": {resource: str(count)}}}]})
-
-    def apply(self, name, spec):
-        """Each pod has a name of its own: kubelet would take one that is as one before for that one, which is over."""
-        self.started += 1
-        self.names[name] = f"{name}-{self.started}"
-        spec = {**spec, "hostNetwork": True}  # there is no other here
-        for container in spec["containers"]:
-            container["imagePullPolicy"] = "Never"
-        # Whole at once, for who looks at the directory.
-        written = self.dir / f"{name}.json"
-        written.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "spec": spec,
-                                       "metadata": {"name": self.names[name], "namespace": "lab"}}))
-        written.rename(self.dir / "pods" / written.name)
-
-    def start_plugin_as_packaged(self):
-        """As a pod, of the manifest: what it may do and what it sees of the node is as there. A pod of a file has no ConfigMap."""
-        manifest = yaml.safe_load((machine.ROOT / "packaging" / "kubernetes" / "daemonset.yaml").read_text())
-        spec = manifest["spec"]["template"]["spec"]
-        (self.dir / "etc").mkdir(exist_ok=True)
-        shutil.copy(self.config, self.dir / "etc" / "kube-plugin.toml")
-        for volume in spec["volumes"]:
-            if volume.pop("configMap", None):
-                volume["hostPath"] = {"path": str(self.dir / "etc"), "type": "Directory"}
-        spec["containers"][0].update(image=image.NAME, command=["/bin/gpuman-kube-plugin"])
-        self.apply("plugin", spec)
-
-    def remove(self, name):
-        container = self.container(name)
-        (self.dir / "pods" / f"{name}.json").unlink()
-        until(f"pod {name} is gone", lambda: self.pod(name) is None and not self._lives(container))
-
-    def remove_all(self):
-        for pod in list((self.dir / "pods").iterdir()):
-            self.remove(pod.stem)
-
-    def _lives(self, container):
-        number = (container or {}).get("containerID", "").removeprefix("containerd://")
-        return number and number in self._ctr("tasks", "ls", "-q").stdout
-
-    def pods(self):
-        """As kubelet has them; None while it does not answer."""
-        try:
-            with urllib.request.urlopen(PODS, timeout=30) as answer:
-                return json.load(answer)["items"] or []
-        except OSError:
-            return None
-
-    def pod(self, name):
-        return next((pod for pod in self.pods() or [] if pod["metadata"]["name"] == f"{self.names[name]}-{NAME}"), None)
-
-    def container(self, name):
-        """The state of a pod's container: a dictionary with `state`, `containerID`, `restartCount`; None before there is one."""
-        pod = self.pod(name)
-        return next(iter(pod["status"].get("containerStatuses", [])), None) if pod else None
-
-    def running(self, name):
-        """Its container, once it runs."""
-        return self._comes_to(name, "running")
-
-    def ended(self, name):
-        """(exit status, output) of its container, once it has ended."""
-        return self._comes_to(name, "terminated")["state"]["terminated"]["exitCode"], self.said_by(name)
-
-    def _comes_to(self, name, state):
-        def look():
-            pod, container = self.pod(name), self.container(name)
-            if container and state in container["state"]:
-                return container
-            waits = (container or {}).get("state", {}).get("waiting", {}).get("reason", "ContainerCreating")
-            if pod and (pod["status"]["phase"] == "Failed" or waits != "ContainerCreating"):
-                raise AssertionError(f"pod {name}: {pod['status']}\n{self.said_by(name)}")
-            return None
-        return until(f"pod {name} is {state}", look)
-
-    def refused(self, name):
-        """Why kubelet does not admit it."""
-        status = until(f"pod {name} is refused", lambda: (p := self.pod(name)) and p["status"]["phase"] == "Failed" and p["status"])
-        return f"{status['reason']}: {status['message']}"
-
-    def said_by(self, name):
-        """What its container has printed; each line comes with a time, a stream and a mark before it."""
-        logs = sorted(pathlib.Path("/var/log/pods").glob(f"lab_{self.names[name]}-{NAME}_*/main/*.log"))
-        return "".join(re.sub(r"(?m)^\S+ std(?:out|err) [FP] ", "", log.read_text(errors="replace")) for log in logs)

@@ -2,7 +2,20 @@
 
 import image
 
-GPUMAND = '[sampling]\nrest = "20ms"\nslow = "100ms"\nretry = "200ms"\n[health]\nkernel_log = ""\n'
+# Who takes turns may have what two contexts take (518 MiB each) and 10 MiB.
+GPUMAND = """
+[sampling]
+rest = "20ms"
+slow = "100ms"
+retry = "200ms"
+[health]
+kernel_log = ""
+[share]
+capacity = "1046MiB"
+quantum_min = "50ms"
+quantum_max = "200ms"
+idle = "20ms"
+"""
 
 CONTAINERD_CONFIG = """
 version = 2
