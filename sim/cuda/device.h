@@ -17,7 +17,8 @@
 
 namespace gpuman::sim::cuda {
 
-using namespace driver::abi;  // the vendor's names are this folder's subject
+// NOLINTNEXTLINE(google-build-using-namespace): the vendor's names are this folder's subject
+using namespace driver::abi;
 
 inline constexpr std::uint64_t kMiB = 1u << 20;
 // Device memory comes in steps of this size (measured on an H200).

@@ -17,6 +17,7 @@
 
 namespace gpuman::sim::cuda {
 
+// NOLINTNEXTLINE(google-build-using-namespace): the vendor's names are this folder's subject
 using namespace driver::abi;
 
 class Stream;

@@ -13,6 +13,7 @@
 
 namespace gpuman::sim::cuda {
 
+// NOLINTNEXTLINE(google-build-using-namespace): the vendor's names are this folder's subject
 using namespace driver::abi;
 
 // One pointer for each exported function.

@@ -126,8 +126,9 @@ base::Result<> Service::Begin() {
         jobs::Batch batch;
         batch.events.push_back(event);
         batch.first_event_kept = first_kept;
-        batch.outbox = notifications_->About(event);
-        store_->Submit(std::move(batch), [this, messages = batch.outbox](base::Result<> written) {
+        auto messages = notifications_->About(event);
+        batch.outbox = messages;
+        store_->Submit(std::move(batch), [this, messages = std::move(messages)](base::Result<> written) {
           if (!written) spdlog::warn("an event could not be stored: {}", written.error().message);
           // What the disk does not take is told all the same.
           if (!messages.empty()) notifications_->OnStored(messages);

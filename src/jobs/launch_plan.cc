@@ -54,7 +54,7 @@ void AddShim(const Job& job, const LaunchSettings& settings, const std::string& 
   environment.push_back("LD_PRELOAD=" + settings.shim.string() + (before.empty() ? "" : ":" + before));
   environment.push_back("GPUMAN_SHIM_SOCKET=" + settings.shim_socket.string());
   const bool takes_turns = job.share && !job.mps;  // clients of MPS stay on their GPU
-  if (takes_turns) environment.push_back("GPUMAN_SHIM_EVICTABLE=1");
+  if (takes_turns) environment.emplace_back("GPUMAN_SHIM_EVICTABLE=1");
   const std::string memory = job.oversubscribe ? "oversubscribe" : takes_turns ? settings.shared_memory : "";
   if (!memory.empty()) environment.push_back("GPUMAN_SHIM_MEMORY=" + memory);
 }
@@ -68,7 +68,7 @@ void AddIdentity(const Job& job, std::vector<std::string>& environment) {
 
 std::vector<std::string> AttachedEnvironment(const Job& job, const LaunchSettings& settings) {
   std::vector<std::string> environment;
-  for (const auto& [name, value] : *job.environment) environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : *job.environment) environment.push_back(fmt::format("{}={}", name, value));
   AddIdentity(job, environment);
   AddShim(job, settings, "", environment);
   return environment;
@@ -85,7 +85,8 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   spec.cwd = *job.directory;
   spec.umask = job.umask;
   spec.oom_score_adj = settings.oom_score_adj;
-  for (const auto& [name, value] : *job.environment) spec.environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : *job.environment)
+    spec.environment.push_back(fmt::format("{}={}", name, value));
   for (const auto& [resource, values] : *job.resource_limits)
     spec.limits.push_back({resource, values.first, values.second});
 
@@ -95,11 +96,11 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
     spec.extra_environment.push_back(fmt::format("GPUMAN_ARRAY_TASK_ID={}", job.array.task));
   }
   // A job of the queue has what it was given; none means none.
-  if (job.queued && job.gpus.empty()) spec.extra_environment.push_back("CUDA_VISIBLE_DEVICES=");
+  if (job.queued && job.gpus.empty()) spec.extra_environment.emplace_back("CUDA_VISIBLE_DEVICES=");
   const auto& gpus = job.gpus.empty() && !job.queued ? settings.all_gpus : job.gpus;
   if (!gpus.empty() && (!job.gpus.empty() || !job.environment->contains("CUDA_VISIBLE_DEVICES"))) {
     spec.extra_environment.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", fmt::join(gpus, ",")));
-    spec.extra_environment.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+    spec.extra_environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
   }
 
   for (const auto& variable : settings.mps) spec.extra_environment.push_back(variable);

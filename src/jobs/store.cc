@@ -371,12 +371,14 @@ class SqliteStore final : public Store {
     for (const OutboxRow& row : batch.outbox) Put(row);
     for (const std::int64_t number : batch.outbox_erase)
       Run(*delivered_, [&](auto& s) { s.bind(1, number); });
-    for (const auto& [key, value] : batch.settings) {
-      if (!value) Run(*unset_, [&](auto& s) { s.bind(1, key); });
-      if (!value) continue;
+    for (const auto& setting : batch.settings) {
+      if (!setting.second) {
+        Run(*unset_, [&](auto& s) { s.bind(1, setting.first); });
+        continue;
+      }
       Run(*set_, [&](auto& s) {
-        s.bind(1, key);
-        s.bind(2, *value);
+        s.bind(1, setting.first);
+        s.bind(2, *setting.second);
       });
     }
   }

@@ -12,8 +12,6 @@ constexpr base::Millis kSaveAgain{5000};
 
 }  // namespace
 
-using base::ErrorCode;
-using base::Fail;
 using base::Result;
 
 Supervisor::Supervisor(boost::asio::io_context& loop, boost::asio::thread_pool& workers, StoreWorker& store,

@@ -64,8 +64,9 @@ void Supervisor::BeginAttached(Job job, std::string how, Done<Job> done) {
   const Notice notice{"job_started", std::move(how), {{"pid", entry.job.process->pid}}};
   Batch batch;
   batch.put = {entry.job};
-  batch.outbox = host_.MessagesAbout(entry.job, {notice});
-  store_.Submit(std::move(batch), [self = self_, id, notice, messages = batch.outbox,
+  auto messages = host_.MessagesAbout(entry.job, {notice});
+  batch.outbox = messages;
+  store_.Submit(std::move(batch), [self = self_, id, notice, messages = std::move(messages),
                                    done = std::move(done)](const Result<>& stored) {
     if (!*self) return;
     Supervisor& me = **self;

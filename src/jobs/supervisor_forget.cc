@@ -21,7 +21,8 @@ void Supervisor::Forget(JobId id) {
   // What the disk did not take before is told all the same.
   if (const auto unwritten = dirty_.find(id); unwritten != dirty_.end())
     batch.outbox = unwritten->second.messages;
-  store_.Submit(std::move(batch), [self = self_, id, messages = batch.outbox](const Result<>& stored) {
+  auto messages = batch.outbox;
+  store_.Submit(std::move(batch), [self = self_, id, messages = std::move(messages)](const Result<>& stored) {
     if (!*self) return;
     Supervisor& me = **self;
     if (stored && !messages.empty()) me.host_.OnMessagesStored(messages);

@@ -846,6 +846,7 @@ TEST_F(QueuedJobs, AreTakenTogetherWithConsecutiveIdsOrNotAtAll) {
   EXPECT_EQ(*ids, (std::vector<JobId>{{1}, {2}, {3}}));
   full_switch->SetFull(true);
   std::vector<Job> many;
+  many.reserve(500);
   for (int i = 0; i < 500; ++i) many.push_back(Waiting("m" + std::to_string(i), std::string(500, 'x')));
   EXPECT_FALSE(Enqueue(std::move(many)));
   full_switch->SetFull(false);

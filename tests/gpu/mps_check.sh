@@ -25,6 +25,7 @@ export CUDA_MPS_PIPE_DIRECTORY=$directory/pipe CUDA_MPS_LOG_DIRECTORY=$directory
 [ -n "$CUDA_VISIBLE_DEVICES" ] && export CUDA_VISIBLE_DEVICES
 clients=()
 
+# shellcheck disable=SC2317 # by the trap
 finish() {
   [ ${#clients[@]} -eq 0 ] || kill "${clients[@]}" 2>/dev/null
   wait 2>/dev/null
@@ -97,7 +98,7 @@ expect "setting the server's memory limit" '^([0-9]+[KMG]?B?)?$' "$(ask "set_dev
 ask ps >/dev/null
 nvidia-smi >>"$answers" 2>&1  # which of them the driver shows
 big=$("$load" --alloc 4GiB --json 2>&1)
-expect "an allocation over the limit is refused (status 3)" '^3$' "$(echo $?)"
+expect "an allocation over the limit is refused (status 3)" '^3$' "$?"
 printf '> 4 GiB under the limit of 2 GiB\n%s\n' "$big" >>"$answers"
 expect "terminating a client" '^([0-9]+)?$' "$(ask "terminate_client $server ${clients[0]}")"
 ask "terminate_client $server 1" >/dev/null  # how a refusal reads
