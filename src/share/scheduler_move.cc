@@ -149,8 +149,8 @@ void Scheduler::GrantWanted(const Domain& domain, Tenant& tenant, base::MonoTime
     const base::Bytes lacks = part.Lacks();
     if (lacks.count == 0 || Free(domain, gpu) < Signed(lacks)) continue;
     const bool others_first =
-        std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
-          const auto found = other->parts.find(gpu);
+        std::any_of(domain.tenants.begin(), domain.tenants.end(), [&of = gpu](const Tenant* other) {
+          const auto found = other->parts.find(of);
           return other->member && found != other->parts.end() && ToCome(found->second).count > 0;
         });
     if (others_first) continue;

@@ -64,7 +64,7 @@ void Machine::Moved(const base::ProcessId& process) {
   BytesByGpu there;
   for (const auto& [gpu, bytes] : held->second) {
     const auto move = std::find_if(pending_moves_.begin(), pending_moves_.end(),
-                                   [&](const GpuMove& one) { return one.from == gpu; });
+                                   [&from = gpu](const GpuMove& one) { return one.from == from; });
     there[move == pending_moves_.end() ? gpu : move->to] += bytes;
   }
   held->second = std::move(there);

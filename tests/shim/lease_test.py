@@ -45,14 +45,6 @@ class LeaseCase(EvictCase):
     def assert_good(self, process):
         self.assertTrue(json.loads(self.tell(process))["good"])
 
-    def until(self, what):
-        """Waits until what() is true, and returns that."""
-        end = time.monotonic() + 60
-        while not (got := what()):
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.002)
-        return got
-
 
 class Holding(LeaseCase):
     def test_shuts_the_gate_and_opens_it_without_a_copy_or_a_mover(self):
