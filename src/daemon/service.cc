@@ -209,25 +209,7 @@ void Service::BeginSampling() {
     });
   };
   callbacks.on_sample = [this](gpu::Sample sample) {
-    boost::asio::post(loop_, [this, sample = std::move(sample)] {
-      if (shims_) guard_->SetManaged(sample.uuid, shims_->ManagedOn(sample.uuid));
-      guard_->SetOurs(suspender_->movers().HelperPids());
-      guard_->OnSample(sample);
-      if (!gpu::IsInstance(sample.uuid)) {
-        health_->OnSample(sample);
-        FollowAway(sample);
-      }
-      if (const auto* status = guard_->Find(sample.uuid)) {
-        LookForContainers(*status);
-        LookAtLedgers(*status);
-      }
-      guard_->Judge(sample.uuid);
-      suspender_->OnSample();
-      if (sharer_) sharer_->OnSample();
-      dispatcher_->OnSample(sample.uuid);
-      AfterGuard();
-      if (!ready_ && AllSampled()) BecomeReady();
-    });
+    boost::asio::post(loop_, [this, sample = std::move(sample)] { OnSample(sample); });
   };
   callbacks.on_xid = [this](const gpu::XidSeen& seen) {
     boost::asio::post(loop_, [this, seen] {
@@ -241,6 +223,32 @@ void Service::BeginSampling() {
   ready_timer_.async_wait([this](boost::system::error_code error) {
     if (!error) BecomeReady();
   });
+}
+
+void Service::OnSample(const gpu::Sample& sample) {
+  if (shims_) guard_->SetManaged(sample.uuid, shims_->ManagedOn(sample.uuid));
+  guard_->SetOurs(suspender_->movers().HelperPids());
+  guard_->OnSample(sample);
+  if (!gpu::IsInstance(sample.uuid)) {
+    health_->OnSample(sample);
+    FollowAway(sample);
+  }
+  if (const auto* status = guard_->Find(sample.uuid)) {
+    LookForContainers(*status);
+    LookAtLedgers(*status);
+  }
+  // The GPUs are read at one moment. What looks at all of them looks once, behind those that have come.
+  if (sampled_.empty()) boost::asio::post(loop_, [this] { AfterSamples(); });
+  sampled_.insert(sample.uuid);
+}
+
+void Service::AfterSamples() {
+  guard_->Judge();
+  suspender_->OnSample();
+  if (sharer_) sharer_->OnSample();
+  for (const auto& uuid : std::exchange(sampled_, {})) dispatcher_->OnSample(uuid);
+  AfterGuard();
+  if (!ready_ && AllSampled()) BecomeReady();
 }
 
 bool Service::AllSampled() const {
@@ -368,7 +376,6 @@ void Service::StopWatching(base::JobId job) {
   // Of most of 100,000 jobs nothing ever ran.
   if (!runs_.contains(job)) return;
   stopping_since_.erase(job);
-  counted_.erase(job);
   runs_.erase(job);
   profiles_refused_.erase(job);
   suspender_->End(job);
@@ -414,7 +421,6 @@ void Service::OnJobForgotten(base::JobId job) {
   dispatcher_->OnJobForgotten(job);
   if (!runs_.contains(job)) return;
   stopping_since_.erase(job);
-  counted_.erase(job);
   runs_.erase(job);
   suspender_->End(job);
   released_.insert(job);

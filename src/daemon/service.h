@@ -177,6 +177,8 @@ class Service final : private jobs::SupervisorHost,
   void BeginSampling();
   void BeginNotifications();
   void Tick();
+  void OnSample(const gpu::Sample& sample);
+  void AfterSamples();
   void AfterGuard();
   void StopWatching(base::JobId job);
   void BecomeReady();
@@ -327,8 +329,8 @@ class Service final : private jobs::SupervisorHost,
   std::unique_ptr<jobs::Supervisor> supervisor_;
   std::map<base::JobId, base::MonoTime> stopping_since_;
   ContextCosts context_costs_;
-  std::unique_ptr<ShimChannel> shims_;                                 // null: no shim, or no socket for it
-  std::map<base::JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU, where all processes count
+  std::unique_ptr<ShimChannel> shims_;  // null: no shim, or no socket for it
+  std::set<std::string> sampled_;       // GPUs whose samples AfterSamples has not seen
   std::unique_ptr<Suspender> suspender_;
   gpu::Inventory whole_gpus_;
   std::unique_ptr<HealthMonitors> health_;

@@ -91,14 +91,7 @@ void Service::LookAtLedgers(const guard::GpuStatus& status) {
   if (!shims_) return;
   const auto findings = shims_->OnSample(status);
   if (findings.context) LearnContext(status.gpu, *findings.context);
-  for (const auto& [id, counted] : findings.counted) {
-    auto& by_gpu = counted_[id];
-    if (counted)
-      by_gpu[status.gpu.uuid] = *counted;
-    else
-      by_gpu.erase(status.gpu.uuid);
-    guard_->SetCounted(id, by_gpu);
-  }
+  for (const auto& [id, counted] : findings.counted) guard_->SetCounted(id, status.gpu.uuid, counted);
   for (const auto id : findings.overwritten) {
     const auto* job = supervisor_->Find(id);
     if (!job) continue;

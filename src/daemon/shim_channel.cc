@@ -55,7 +55,11 @@ base::Result<> ShimChannel::SetJob(base::JobId job, const keeper::ProcessTree& t
     if (known->second.limits != limits) GPUMAN_TRY(ledgers_.SetLimits(job, WithContexts(limits)));
     ledgers_.SetEviction(job, eviction);
   }
-  jobs_[job].limits = std::move(limits);
+  Job& entry = jobs_[job];
+  if (entry.limits != limits) {
+    for (const auto& limit : limits) entry.on.try_emplace(limit.uuid);
+    entry.limits = std::move(limits);
+  }
   seen_.clear();
   server_->AskAgain();
   return {};
@@ -90,8 +94,8 @@ void ShimChannel::ReleaseJob(base::JobId job) {
 base::Bytes ShimChannel::OutsideOf(base::JobId job, const std::string& uuid) const {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) return {};
-  const auto told = known->second.told_outside.find(uuid);
-  return told == known->second.told_outside.end() ? base::Bytes{} : told->second;
+  const auto on = known->second.on.find(uuid);
+  return on == known->second.on.end() ? base::Bytes{} : on->second.told.value_or(base::Bytes{});
 }
 
 base::Bytes ShimChannel::ManagedOn(const std::string& uuid) const {
@@ -130,7 +134,8 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
   if (seen_before.rounds > kEnough) return findings;
   seen_before.processes = status.processes;
   std::map<base::JobId, std::vector<ledger::Look>> looks;
-  for (const auto& [job, known] : jobs_) looks[job];
+  for (const auto& [job, known] : jobs_)
+    if (known.on.contains(uuid)) looks[job];
   for (const auto& process : status.processes) {
     if (!process.job || !jobs_.contains(*process.job) || !process.memory) continue;
     looks[*process.job].push_back(
@@ -138,9 +143,9 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
   }
   for (const auto& [id, seen] : looks) {
     Job& job = jobs_.at(id);
-    auto& outside = job.outside[uuid];
+    auto& [outside, told] = job.on.try_emplace(uuid, OnGpu{{}, base::Bytes{}}).first->second;
     const base::Bytes bytes = outside.Observe(seen);
-    if (auto& told = job.told_outside[uuid]; told != bytes) {
+    if (told != bytes) {
       told = bytes;
       ledgers_.SetOutside(id, uuid, bytes);
     }
@@ -149,7 +154,7 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
       SetContext(uuid, *outside.context());
       findings.context = *outside.context();
     }
-    if (!job.overwritten && !ledgers_.Intact(id)) {
+    if (!seen.empty() && !job.overwritten && !ledgers_.Intact(id)) {
       job.overwritten = true;
       findings.overwritten.push_back(id);
     }
@@ -160,6 +165,7 @@ ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
       counted += look.counted.value_or(base::Bytes{});
     }
     findings.counted[id] = all ? std::optional(counted) : std::nullopt;
+    if (seen.empty()) job.on.erase(uuid);
   }
   return findings;
 }

@@ -107,10 +107,14 @@ class ShimChannel {
   void SetContext(const std::string& uuid, base::Bytes bytes);
   std::vector<ledger::GpuLimit> WithContexts(std::vector<ledger::GpuLimit> limits) const;
 
+  // What the driver shows there beyond what is counted.
+  struct OnGpu {
+    ledger::Outside outside;
+    std::optional<base::Bytes> told;  // what its ledger says of it; nullopt: what an earlier daemon wrote
+  };
   struct Job {
-    std::vector<ledger::GpuLimit> limits;            // without contexts
-    std::map<std::string, ledger::Outside> outside;  // by GPU
-    std::map<std::string, base::Bytes> told_outside;
+    std::vector<ledger::GpuLimit> limits;  // without contexts
+    std::map<std::string, OnGpu> on;       // by GPU, where it is, was at the last look or may have been
     bool overwritten = false;
     bool told_version = false;
   };

@@ -88,9 +88,15 @@ void Guard::RemoveJob(JobId job) {
   }
 }
 
-void Guard::SetCounted(JobId job, std::map<std::string, base::Bytes> counted) {
-  if (!jobs_.contains(job) || counted_[job] == counted) return;
-  counted_[job] = std::move(counted);
+void Guard::SetCounted(JobId job, const std::string& uuid, std::optional<base::Bytes> counted) {
+  if (!jobs_.contains(job)) return;
+  auto& by_gpu = counted_[job];
+  const auto known = by_gpu.find(uuid);
+  if ((known == by_gpu.end() ? std::nullopt : std::optional(known->second)) == counted) return;
+  if (counted)
+    by_gpu[uuid] = *counted;
+  else
+    by_gpu.erase(known);
   for (auto& snapshot : snapshot_.jobs)
     if (snapshot.id == job) snapshot = SnapshotOf(jobs_.at(job));
 }
@@ -116,7 +122,9 @@ void Guard::OnSample(const gpu::Sample& sample) {
   status.sample = sample;
   Attribute(status);
   Refresh(status);
-  if (HasFigures(sample)) NotePeaks(status);
+  if (!HasFigures(sample)) return;
+  NotePeaks(status);
+  unjudged_.insert(sample.uuid);
 }
 
 // What runs on a GPU that is split runs in one of its instances, and is looked at there.
@@ -125,11 +133,10 @@ void Guard::Attribute(GpuStatus& status) {
     status.processes = attribution_.Attribute(status.gpu.uuid, *status.sample.processes);
 }
 
-void Guard::Judge(const std::string& uuid) {
-  const auto it = gpus_.find(uuid);
-  if (it == gpus_.end() || !HasFigures(it->second.sample)) return;
+void Guard::Judge() {
+  if (unjudged_.empty()) return;
   Act();
-  UpdatePeriod(uuid);
+  for (const auto& uuid : std::exchange(unjudged_, {})) UpdatePeriod(uuid);
 }
 
 void Guard::OnTime() { Act(); }

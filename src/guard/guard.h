@@ -80,8 +80,8 @@ class Guard {
   void RemoveJob(JobId job);
   // gpuman's own processes, that now live: not touched, and nobody's. From the next sample on.
   void SetOurs(std::set<pid_t> ours) { attribution_.SetOurs(std::move(ours)); }
-  // What the job's processes count themselves, by GPU, where all of them do.
-  void SetCounted(JobId job, std::map<std::string, base::Bytes> counted);
+  // What the job's processes on the GPU count themselves; nullopt: not all of them do.
+  void SetCounted(JobId job, const std::string& uuid, std::optional<base::Bytes> counted);
   // Managed memory on the GPU, by those who count it. It gives way to whatever else needs the room, so what
   // of it is there is as good as free. From the next sample on.
   void SetManaged(const std::string& uuid, base::Bytes bytes) { managed_[uuid] = bytes; }
@@ -90,10 +90,11 @@ class Guard {
   // It was not suspended, though Hands::SuspendJob asked for it.
   void SetRefusal(JobId job, std::string why);
 
-  // A sample in two steps: what it says, then what follows from it. Between them belongs what is read
-  // together with it (SetCounted): a job is not judged by its new usage and its old count.
+  // Samples in two steps: what each says, then what follows from those that came since the last judgement.
+  // Between them belongs what is read together with them (SetCounted): a job is not judged by its new usage
+  // and its old count.
   void OnSample(const gpu::Sample& sample);
-  void Judge(const std::string& uuid);
+  void Judge();
   void OnTime();
   std::optional<base::MonoTime> NextDeadline() const;
 
@@ -139,7 +140,8 @@ class Guard {
   std::map<std::string, base::Bytes> managed_;  // by GPU
   std::map<JobId, GuardedJob> jobs_;
   std::map<JobId, base::Bytes> peaks_;  // of the present run
-  std::map<JobId, std::map<std::string, base::Bytes>> counted_;
+  std::map<JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU
+  std::set<std::string> unjudged_;                               // GPUs with a new sample
   struct Suspension {
     Place place = Place::kOnGpu;
     base::MonoTime since{};

@@ -14,6 +14,7 @@ using base::MiB;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 class HandClock final : public base::Clock {
  public:
@@ -97,7 +98,7 @@ class GuardTest : public ::testing::Test {
     sample.memory = memory;
     guard.OnSample(sample);
     if (read_with_it) read_with_it();
-    guard.Judge(sample.uuid);
+    if (judges) guard.Judge();
   }
   void Fail(unsigned index, gpu::GpuState state) {
     gpu::Sample sample;
@@ -106,7 +107,7 @@ class GuardTest : public ::testing::Test {
     sample.state = state;
     sample.error = "it fell off";
     guard.OnSample(sample);
-    guard.Judge(sample.uuid);
+    guard.Judge();
   }
 
   HandClock clock;
@@ -114,6 +115,7 @@ class GuardTest : public ::testing::Test {
   Recorder hands;
   std::vector<std::string> periods;
   std::function<void()> read_with_it;  // between a sample and its judgement
+  bool judges = true;                  // each sample as it comes
   Guard guard{{}, table, hands, clock, [this](const std::string& uuid, base::Millis period) {
                 periods.push_back(fmt::format("{} {}", uuid, period.count()));
               }};
@@ -151,7 +153,7 @@ TEST_F(GuardTest, OfAGpuThatIsSplitItJudgesTheInstancesAlone) {
   sample.processes.emplace().push_back({701, MiB(501), gpu::ProcessKind::kCompute});
   guard.OnSample(sample);
   EXPECT_EQ(guard.UsageOf({7}).by_gpu, (std::map<std::string, base::Bytes>{{"MIG-0", MiB(501)}}));
-  guard.Judge("MIG-0");
+  guard.Judge();
   EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
   EXPECT_THAT(hands.last.message, HasSubstr("GPU 0:0"));
 }
@@ -201,15 +203,35 @@ TEST_F(GuardTest, AppliesALimitThatWasChangedToTheNextSample) {
 
 TEST_F(GuardTest, JudgesAJobByWhatItCountsWhenTheSampleIsTaken) {
   guard.SetJob(Seven());
-  guard.SetCounted({7}, {{"GPU-0", {}}});
+  guard.SetCounted({7}, "GPU-0", MiB(0));
   Look(0, 0, {});
   // It has allocated, and its limit was lowered, since the sample before.
   auto job = Seven();
   job.hard = base::SizeSpec{MiB(300)};
   guard.SetJob(job);
-  read_with_it = [&] { guard.SetCounted({7}, {{"GPU-0", MiB(900)}}); };
+  read_with_it = [&] { guard.SetCounted({7}, "GPU-0", MiB(900)); };
   Look(10, 0, {{701, 900}});
   EXPECT_THAT(hands.calls, ElementsAre("emit over_limit")) << "it takes no more, and is warned first";
+}
+
+TEST_F(GuardTest, JudgesAllSamplesThatCameAtOnceInOneGo) {
+  auto of_all = Seven();
+  of_all.gpus = {};
+  guard.SetJob(of_all);
+  Look(0, 0, {});
+  Look(0, 1, {});
+  periods.clear();
+  judges = false;
+  Look(10, 0, {{701, 900}});
+  Look(10, 1, {{701, 1001}});
+  EXPECT_THAT(hands.calls, IsEmpty());
+  guard.Judge();
+  EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
+  EXPECT_EQ(hands.last.gpu, "GPU-1");
+  EXPECT_THAT(periods, SizeIs(2)) << "both have something to watch now";
+  hands.calls.clear();
+  guard.Judge();
+  EXPECT_THAT(hands.calls, IsEmpty()) << "no sample is new";
 }
 
 TEST_F(GuardTest, KnowsTheProcessesOfAJobThatIsAddedLate) {

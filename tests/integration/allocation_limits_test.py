@@ -5,6 +5,7 @@ Usage: allocation_limits_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names
 """
 
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -139,6 +140,27 @@ lowered_patience = "300ms"
             go.touch()
             self.assertIn(self.wait("stays")["state"], ("finished", "failed"), self.log("stays"))
             self.assertIn("oom", [event["event"] for event in self.events_of("stays")], "what the first has counts")
+
+    def test_what_left_while_the_daemon_was_away_takes_no_more_from_the_limit(self):
+        with tempfile.TemporaryDirectory() as directory:
+            go = pathlib.Path(directory) / "go"
+            # One that counts stays on the other GPU, and keeps the ledger; one that does not count goes.
+            self.start("lighter", f"{self.load('64MiB', '--device', '1', '--hold', '1h')} & "
+                                  f"env -u LD_PRELOAD {self.load('1GiB', '--hold', '1h')} & echo $!; "
+                                  f"until [ -e {go} ]; do sleep 0.01; done; {self.load('1536MiB', '--json')}", memory="2GiB")
+            on_both = lambda: all(gpu["processes"] for gpu in self.request("GET", "/v1/gpus").json()["gpus"])  # noqa: E731
+            until("both hold theirs", lambda: on_both() and (self.job("lighter")["memory"]["used"] or 0) >= 1024 * MIB)
+            pid = int(self.log("lighter").splitlines()[0])
+            self.m.stop_daemon(signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
+            until("it is gone", lambda: not pathlib.Path(f"/proc/{pid}/maps").exists() or
+                  not pathlib.Path(f"/proc/{pid}/maps").read_text())
+            self.m.start_daemon()
+            until("it has looked", lambda: [len(gpu["processes"]) for gpu in self.request("GET", "/v1/gpus").json()["gpus"]
+                                            if gpu["memory"]] == [0, 1])
+            go.touch()
+            said = until("it is done", lambda: any(e["event"] == "done" for e in self.events_of("lighter")) and self.events_of("lighter"))
+            self.assertNotIn("oom", [event["event"] for event in said])
 
     def test_a_job_that_is_let_go_of_has_no_limit_any_more(self):
         with tempfile.TemporaryDirectory() as directory:
