@@ -33,7 +33,10 @@ struct GraphExec {
 
 class Capture {
  public:
+  // Into a graph of its own, or one that the program has, which the end of the capture answers then.
   Capture(CUstreamCaptureMode mode, std::uint64_t id) : mode_(mode), id_(id) {}
+  Capture(CUstreamCaptureMode mode, std::uint64_t id, std::shared_ptr<Graph> graph, CUgraph handle)
+      : mode_(mode), id_(id), handle_(handle), graph_(std::move(graph)) {}
 
   std::uint64_t id() const { return id_; }
   CUstreamCaptureMode mode() const { return mode_; }
@@ -45,10 +48,12 @@ class Capture {
     graph_->nodes.push_back(std::make_shared<GraphNode>(GraphNode{type, std::move(run)}));
   }
   const std::shared_ptr<Graph>& graph() const { return graph_; }
+  CUgraph handle() const { return handle_; }  // null: of its own
 
  private:
   const CUstreamCaptureMode mode_;
   const std::uint64_t id_;
+  const CUgraph handle_ = nullptr;
   const std::thread::id thread_ = std::this_thread::get_id();
   std::atomic<bool> invalidated_{false};
   std::shared_ptr<Graph> graph_ = std::make_shared<Graph>();

@@ -45,19 +45,35 @@ CUresult CaptureInfo(const char* function, CUstream stream, CUstreamCaptureStatu
   return CUDA_SUCCESS;
 }
 
+CUresult Begin(const StreamCall& call, const std::shared_ptr<Capture>& capture) {
+  const CUresult begun = call.on.context->BeginCapture(call.on.stream, capture);
+  if (begun == CUDA_SUCCESS) call.call.driver().AddCapture(capture);
+  return begun;
+}
+
 }  // namespace
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
   const StreamCall call(__func__, stream);
   if (call.error != CUDA_SUCCESS) return call.error;
   if (mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-  auto capture = std::make_shared<Capture>(mode, call.call.driver().NextId());
-  const CUresult begun = call.on.context->BeginCapture(call.on.stream, capture);
-  if (begun == CUDA_SUCCESS) call.call.driver().AddCapture(capture);
-  return begun;
+  return Begin(call, std::make_shared<Capture>(mode, call.call.driver().NextId()));
 }
 CUresult cuStreamBeginCapture(CUstream stream) {
   return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+// Its nodes run in the order of the calls, so what they depend on has run before them.
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* dependencies,
+                                     const CUgraphEdgeData*, size_t num_dependencies,
+                                     CUstreamCaptureMode mode) {
+  const StreamCall call(__func__, stream);
+  if (call.error != CUDA_SUCCESS) return call.error;
+  auto into = call.call.driver().graphs.Find(graph);
+  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || into == nullptr ||
+      (dependencies == nullptr && num_dependencies != 0))
+    return CUDA_ERROR_INVALID_VALUE;
+  return Begin(call, std::make_shared<Capture>(mode, call.call.driver().NextId(), std::move(into), graph));
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
@@ -69,7 +85,8 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   call.on.context->EndCapture(call.capture);
   call.call.driver().RemoveCapture(call.capture);
   if (call.capture->invalidated()) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  *graph = call.call.driver().graphs.Add(call.capture->graph());
+  *graph = call.capture->handle() != nullptr ? call.capture->handle()
+                                             : call.call.driver().graphs.Add(call.capture->graph());
   return CUDA_SUCCESS;
 }
 

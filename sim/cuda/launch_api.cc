@@ -199,4 +199,10 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn callback, void* user_data) {
   });
 }
 
+// How it is waited for is the driver's own business.
+CUresult cuLaunchHostFunc_v2(CUstream stream, CUhostFn callback, void* user_data, unsigned int sync_mode) {
+  constexpr unsigned kModes = 2;
+  return sync_mode < kModes ? cuLaunchHostFunc(stream, callback, user_data) : CUDA_ERROR_INVALID_VALUE;
+}
+
 }  // namespace gpuman::sim::cuda

@@ -291,7 +291,19 @@ CUresult cuMulticastBindMem(CUmemGenericAllocationHandle, size_t, CUmemGenericAl
   return call ? CUDA_ERROR_NOT_SUPPORTED : call.error();
 }
 
+CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle, CUdevice, size_t, CUmemGenericAllocationHandle,
+                               size_t, size_t, unsigned long long) {
+  const Call call(__func__, Need::kHealthy);
+  return call ? CUDA_ERROR_NOT_SUPPORTED : call.error();
+}
+
 CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle, size_t, CUdeviceptr, size_t, unsigned long long) {
+  const Call call(__func__, Need::kHealthy);
+  return call ? CUDA_ERROR_NOT_SUPPORTED : call.error();
+}
+
+CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle, CUdevice, size_t, CUdeviceptr, size_t,
+                                unsigned long long) {
   const Call call(__func__, Need::kHealthy);
   return call ? CUDA_ERROR_NOT_SUPPORTED : call.error();
 }

@@ -79,9 +79,12 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuIpcOpenMemHandle_v2, kAllocate, NONE) \
   X(cuIpcCloseMemHandle, kFree, NONE) \
   X(cuMulticastBindMem, kPass, NONE) \
+  X(cuMulticastBindMem_v2, kPass, NONE) \
   X(cuMulticastBindAddr, kPass, NONE) \
+  X(cuMulticastBindAddr_v2, kPass, NONE) \
   X(cuStreamBeginCapture, kPass, PTSZ) \
   X(cuStreamBeginCapture_v2, kPass, PTSZ) \
+  X(cuStreamBeginCaptureToGraph, kPass, PTSZ) \
   X(cuStreamEndCapture, kPass, PTSZ)
 
 // The driver's own, behind the gate in such a process: what submits work, and what allocates, frees or asks with
@@ -108,6 +111,7 @@ enum class EntryClass { kAllocate, kFree, kSubmit, kQuery, kContext, kPass };
   X(cuLaunchKernelEx, kSubmit, PTSZ) \
   X(cuLaunchCooperativeKernel, kSubmit, PTSZ) \
   X(cuLaunchHostFunc, kSubmit, PTSZ) \
+  X(cuLaunchHostFunc_v2, kSubmit, PTSZ) \
   X(cuMemPrefetchAsync, kSubmit, PTSZ) \
   X(cuMemPrefetchAsync_v2, kSubmit, PTSZ) \
   X(cuMemcpy, kSubmit, PTDS) \

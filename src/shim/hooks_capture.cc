@@ -62,6 +62,22 @@ CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
   return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : BeginIn([&] { return real(stream, mode); });
 }
 
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* dependencies,
+                                     const CUgraphEdgeData* dependency_data, size_t num_dependencies,
+                                     CUstreamCaptureMode mode) {
+  auto* const real = GPUMAN_REAL(cuStreamBeginCaptureToGraph);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return BeginIn([&] { return real(stream, graph, dependencies, dependency_data, num_dependencies, mode); });
+}
+
+CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode* dependencies,
+                                          const CUgraphEdgeData* dependency_data, size_t num_dependencies,
+                                          CUstreamCaptureMode mode) {
+  auto* const real = GPUMAN_REAL_TWIN(cuStreamBeginCaptureToGraph, _ptsz);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return BeginIn([&] { return real(stream, graph, dependencies, dependency_data, num_dependencies, mode); });
+}
+
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   auto* const real = GPUMAN_REAL(cuStreamEndCapture);
   return real == nullptr ? CUDA_ERROR_NOT_INITIALIZED : EndIn(stream, [&] { return real(stream, graph); });

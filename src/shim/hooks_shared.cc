@@ -5,6 +5,26 @@
 #include "shim/program_memory.h"
 
 namespace gpuman::shim {
+namespace {
+
+// bind(real, handle) binds what the driver knows by the handle.
+template <typename Real, typename Bind>
+CUresult BindBy(Real* real, CUmemGenericAllocationHandle handle, Bind bind) {
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  const Visit visit;
+  const CUresult result = bind(real, visit ? HeldBy(*visit, handle).handle : handle);
+  if (visit && result == CUDA_SUCCESS) StaysHeld(*visit, handle);
+  return result;
+}
+
+CUresult BoundAt(CUresult result, CUdeviceptr address, std::size_t size) {
+  const Visit visit;
+  if (visit && result == CUDA_SUCCESS) StaysAt(*visit, address, size);
+  return result;
+}
+
+}  // namespace
+
 namespace hook {
 
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
@@ -57,23 +77,33 @@ CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t si
 CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mc_handle, size_t mc_offset,
                             CUmemGenericAllocationHandle mem_handle, size_t mem_offset, size_t size,
                             unsigned long long flags) {
-  auto* const real = GPUMAN_REAL(cuMulticastBindMem);
-  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const Visit visit;
-  const CUmemGenericAllocationHandle held = visit ? HeldBy(*visit, mem_handle).handle : mem_handle;
-  const CUresult result = real(mc_handle, mc_offset, held, mem_offset, size, flags);
-  if (visit && result == CUDA_SUCCESS) StaysHeld(*visit, mem_handle);
-  return result;
+  return BindBy(GPUMAN_REAL(cuMulticastBindMem), mem_handle,
+                [&](auto* real, CUmemGenericAllocationHandle held) {
+                  return real(mc_handle, mc_offset, held, mem_offset, size, flags);
+                });
+}
+
+CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle mc_handle, CUdevice device, size_t mc_offset,
+                               CUmemGenericAllocationHandle mem_handle, size_t mem_offset, size_t size,
+                               unsigned long long flags) {
+  return BindBy(GPUMAN_REAL(cuMulticastBindMem_v2), mem_handle,
+                [&](auto* real, CUmemGenericAllocationHandle held) {
+                  return real(mc_handle, device, mc_offset, held, mem_offset, size, flags);
+                });
 }
 
 CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mc_handle, size_t mc_offset, CUdeviceptr memptr,
                              size_t size, unsigned long long flags) {
   auto* const real = GPUMAN_REAL(cuMulticastBindAddr);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const CUresult result = real(mc_handle, mc_offset, memptr, size, flags);
-  const Visit visit;
-  if (visit && result == CUDA_SUCCESS) StaysAt(*visit, memptr, size);
-  return result;
+  return BoundAt(real(mc_handle, mc_offset, memptr, size, flags), memptr, size);
+}
+
+CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mc_handle, CUdevice device, size_t mc_offset,
+                                CUdeviceptr memptr, size_t size, unsigned long long flags) {
+  auto* const real = GPUMAN_REAL(cuMulticastBindAddr_v2);
+  if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return BoundAt(real(mc_handle, device, mc_offset, memptr, size, flags), memptr, size);
 }
 
 }  // namespace hook

@@ -69,6 +69,11 @@ TEST(Replaced, WhereMemoryCanLeaveTheGpuLaunchesAndCopiesAreReplacedAsWell) {
   EXPECT_EQ(Procedure("cuMemcpyHtoD", 12000, kTwin, Scope::kEvictable), "cuMemcpyHtoD_v2_ptds");
   EXPECT_EQ(Procedure("cuLaunchKernelEx", 11050, 0, Scope::kEvictable), "");
   EXPECT_EQ(Procedure("cuStreamBeginCapture", 10000, 0, Scope::kEvictable), "cuStreamBeginCapture");
+  EXPECT_EQ(Procedure("cuStreamBeginCaptureToGraph", 12030, 0, Scope::kEvictable),
+            "cuStreamBeginCaptureToGraph");
+  EXPECT_EQ(Procedure("cuLaunchHostFunc", 13000, 0, Scope::kEvictable), "cuLaunchHostFunc");
+  EXPECT_EQ(Procedure("cuLaunchHostFunc", 13010, kTwin, Scope::kEvictable), "cuLaunchHostFunc_v2_ptsz");
+  EXPECT_EQ(Procedure("cuMulticastBindMem", 13010, 0, Scope::kEvictable), "cuMulticastBindMem_v2");
   EXPECT_EQ(Procedure("cuStreamBeginCapture", 12000, kTwin, Scope::kEvictable),
             "cuStreamBeginCapture_v2_ptsz");
 }

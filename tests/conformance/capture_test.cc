@@ -48,6 +48,33 @@ TEST_F(Capture, RecordsWithoutRunningAndReplays) {
   EXPECT_OK(CU(cuGraphDestroy, graph));
 }
 
+TEST_F(Capture, IntoAGraphAddsToThatOne) {
+  Stream stream;
+  DeviceMemory memory(kMiB);
+  ASSERT_OK(Fill(module_, memory.get(), kMiB, 1));
+  ASSERT_OK(CU(cuCtxSynchronize));
+  abi::CUgraph graph = nullptr, same = nullptr;
+  ASSERT_OK(CU(cuGraphCreate, &graph, 0u));
+  const auto begin = [&](abi::CUgraph into, std::size_t dependencies) {
+    return CU(cuStreamBeginCaptureToGraph, stream.get(), into, nullptr, nullptr, dependencies,
+              abi::CU_STREAM_CAPTURE_MODE_GLOBAL);
+  };
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, begin(nullptr, 0));
+  EXPECT_CUDA(CUDA_ERROR_INVALID_VALUE, begin(graph, 1)) << "of which there are none";
+  ASSERT_OK(begin(graph, 0));
+  EXPECT_EQ(Status(stream.get()), abi::CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  EXPECT_OK(AddOne(module_, memory.get(), kMiB, stream.get()));
+  ASSERT_OK(CU(cuStreamEndCapture, stream.get(), &same));
+  EXPECT_EQ(same, graph);
+  abi::CUgraphExec executable = nullptr;
+  ASSERT_OK(CU(cuGraphInstantiateWithFlags, &executable, graph, 0ull));
+  EXPECT_OK(CU(cuGraphLaunch, executable, stream.get()));
+  EXPECT_OK(CU(cuStreamSynchronize, stream.get()));
+  EXPECT_EQ(Wrong(module_, memory.get(), kMiB, 1, 1), 0u);
+  EXPECT_OK(CU(cuGraphExecDestroy, executable));
+  EXPECT_OK(CU(cuGraphDestroy, graph));
+}
+
 TEST_F(Capture, SynchronizingTheStreamSpoilsIt) {
   Stream stream;
   ASSERT_OK(CU(cuStreamBeginCapture_v2, stream.get(), abi::CU_STREAM_CAPTURE_MODE_GLOBAL));

@@ -55,6 +55,36 @@ int main(void) {
 """
 
 
+# A driver of a later CUDA, in which one function has a newer one of its name.
+LATER_DRIVER = r"""
+#include <stddef.h>
+#include <string.h>
+int cuMemAlloc_v2(unsigned long long* pointer, size_t bytes) { return *pointer = bytes, 0; }
+int cuMemAlloc_v9(unsigned long long* pointer, size_t bytes, int more) { return *pointer = bytes, more; }
+int cuMemFree_v2(unsigned long long pointer) { return pointer == 0; }
+int cuGetProcAddress_v2(const char* name, void** out, int version, unsigned long long flags, int* status) {
+  *out = NULL;
+  if (strcmp(name, "cuMemAlloc") == 0) *out = version < 99000 ? (void*)cuMemAlloc_v2 : (void*)cuMemAlloc_v9;
+  if (strcmp(name, "cuMemFree") == 0) *out = (void*)cuMemFree_v2;
+  if (status != NULL) *status = *out == NULL;
+  return flags != 0;
+}
+"""
+# Which of the answers are the shim's, and which the driver's newer one.
+ASKS_LATER_DRIVER = r"""
+import ctypes, json, sys
+driver, shim = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
+address = lambda function: ctypes.cast(function, ctypes.c_void_p).value
+def asked(name, version):
+    out, status = ctypes.c_void_p(), ctypes.c_int()
+    assert driver.cuGetProcAddress_v2(name, ctypes.byref(out), version, ctypes.c_uint64(0), ctypes.byref(status)) == 0
+    return out.value
+print(json.dumps({"known": asked(b"cuMemAlloc", 12000) == address(shim.cuMemAlloc_v2),
+                  "newer": asked(b"cuMemAlloc", 99000) == address(driver.cuMemAlloc_v9),
+                  "as_before": asked(b"cuMemFree", 99000) == address(shim.cuMemFree_v2)}))
+"""
+
+
 class Guests(ShimCase):
     def environment(self, **variables):
         return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "GPUMAN_JOB_ID": "1", "GPUMAN_SHIM_SOCKET": self.socket,
@@ -115,6 +145,17 @@ class OtherLibcs(Guests):
         self.assertEqual((status, errors), (7, ""))
 
 
+class Sanitizers(Guests):
+    def test_gccs_for_addresses_wants_to_be_told_not_to_mind(self):
+        """As with every preloaded library; docs/shim-protocol.md says so."""
+        program = self.compiled("addresses", "gcc", "-fsanitize=address", "-DLOADS")
+        told = {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
+        self.assertEqual(self.same([program], variables=told)[0], 7)
+        without, with_shim = self.both([program], variables={"ASAN_OPTIONS": "detect_leaks=0"})
+        self.assertEqual(without[0], 7)
+        self.assertIn("ASan runtime does not come first", with_shim[2])
+
+
 class Runtimes(Guests):
     def test_a_jvm_with_threads_processes_and_signals(self):
         if shutil.which("java") is None or shutil.which("javac") is None:
@@ -159,6 +200,12 @@ class OddPrograms(Guests):
     def test_one_that_asks_for_dlsym_itself_is_held_to_its_limit(self):
         self.serve()
         self.assertEqual(self.probe("by_dlsym_itself"), {"beyond": [2, 2, 2]})
+
+    def test_one_that_asks_a_later_driver_for_what_takes_other_arguments_gets_the_drivers(self):
+        driver = self.compiled("later.so", "gcc", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-Wl,-soname,libcuda.so.1",
+                               text=LATER_DRIVER)
+        self.assertEqual(self.odd(sys.executable, "-c", ASKS_LATER_DRIVER, driver, SHIM),
+                         {"known": True, "newer": True, "as_before": True})
 
     def test_one_that_closes_all_descriptors_keeps_its_limit_and_its_own_files(self):
         ledger = self.serve()

@@ -57,5 +57,8 @@ constexpr std::string_view TwinSuffix(CudaTwin twin) {
 
 // CUDA 7.0 brought the per-thread default stream; no twin is answered to an older version.
 inline constexpr int kFirstTwinVersion = 7000;
+// The CUDA version up to which no function of the list has a newer one of its name that the list has not. A
+// later driver may.
+inline constexpr int kNewestKnownVersion = 13050;
 
 }  // namespace gpuman::driver::abi

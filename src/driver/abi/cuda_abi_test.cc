@@ -1,4 +1,4 @@
-// Holds our declarations of the CUDA driver API against the vendor's cuda.h (CUDA 13 or newer). Types are
+// Holds our declarations of the CUDA driver API against the vendor's cuda.h (CUDA 13.1 or newer). Types are
 // compared by their spelling, without our namespace. Built where GPUMAN_VENDOR_HEADERS names the header's
 // folder.
 #include <gtest/gtest.h>

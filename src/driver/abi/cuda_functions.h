@@ -9,7 +9,7 @@
 // `twin` says under which suffix the function exists once more with the per-thread default stream: NONE, PTDS
 // (symbol_ptds) or PTSZ (symbol_ptsz). `arguments` repeats the parameters' names, for code that forwards a
 // call. The 32-bit ABI of CUDA 3.0 and older is not listed. Source: cuda.h and cudaTypedefs.h of CUDA 12.9
-// and 13.x; cuda_abi_test holds it against them.
+// to 13.5; cuda_abi_test holds it against them.
 
 // clang-format off
 
@@ -283,7 +283,10 @@
      shared_mem_bytes, stream, kernel_params)) \
   X(cuLaunchHostFunc, cuLaunchHostFunc, 10000, PTSZ, \
     (CUstream stream, CUhostFn callback, void* user_data), \
-    (stream, callback, user_data))
+    (stream, callback, user_data)) \
+  X(cuLaunchHostFunc, cuLaunchHostFunc_v2, 13010, PTSZ, \
+    (CUstream stream, CUhostFn callback, void* user_data, unsigned int sync_mode), \
+    (stream, callback, user_data, sync_mode))
 
 // memory of a device and of the host
 #define GPUMAN_CUDA_MEMORY(X) \
@@ -431,10 +434,18 @@
     (CUmemGenericAllocationHandle mc_handle, size_t mc_offset, CUmemGenericAllocationHandle mem_handle, \
      size_t mem_offset, size_t size, unsigned long long flags), \
     (mc_handle, mc_offset, mem_handle, mem_offset, size, flags)) \
+  X(cuMulticastBindMem, cuMulticastBindMem_v2, 13010, NONE, \
+    (CUmemGenericAllocationHandle mc_handle, CUdevice device, size_t mc_offset, \
+     CUmemGenericAllocationHandle mem_handle, size_t mem_offset, size_t size, unsigned long long flags), \
+    (mc_handle, device, mc_offset, mem_handle, mem_offset, size, flags)) \
   X(cuMulticastBindAddr, cuMulticastBindAddr, 12010, NONE, \
     (CUmemGenericAllocationHandle mc_handle, size_t mc_offset, CUdeviceptr memptr, size_t size, \
      unsigned long long flags), \
-    (mc_handle, mc_offset, memptr, size, flags))
+    (mc_handle, mc_offset, memptr, size, flags)) \
+  X(cuMulticastBindAddr, cuMulticastBindAddr_v2, 13010, NONE, \
+    (CUmemGenericAllocationHandle mc_handle, CUdevice device, size_t mc_offset, CUdeviceptr memptr, \
+     size_t size, unsigned long long flags), \
+    (mc_handle, device, mc_offset, memptr, size, flags))
 
 // arrays
 #define GPUMAN_CUDA_ARRAY(X) \
@@ -678,6 +689,10 @@
   X(cuStreamBeginCapture, cuStreamBeginCapture_v2, 10010, PTSZ, \
     (CUstream stream, CUstreamCaptureMode mode), \
     (stream, mode)) \
+  X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, 12030, PTSZ, \
+    (CUstream stream, CUgraph graph, const CUgraphNode* dependencies, const CUgraphEdgeData* dependency_data, \
+     size_t num_dependencies, CUstreamCaptureMode mode), \
+    (stream, graph, dependencies, dependency_data, num_dependencies, mode)) \
   X(cuStreamEndCapture, cuStreamEndCapture, 10000, PTSZ, (CUstream stream, CUgraph* graph), (stream, graph)) \
   X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, PTSZ, \
     (CUstream stream, CUstreamCaptureStatus* capture_status), \
