@@ -7,6 +7,7 @@
 #include "ledger/wire/books.h"
 #include "ledger/wire/orders.h"
 #include "shim/backing.h"
+#include "shim/drain.h"
 #include "shim/driver.h"
 #include "shim/eviction.h"
 #include "shim/guest.h"
@@ -16,7 +17,6 @@ namespace gpuman::shim {
 namespace {
 
 namespace wire = ledger::wire;
-using namespace driver::abi;  // the vendor's names
 using wire::Stage;
 using wire::Trouble;
 
@@ -168,10 +168,9 @@ void* Attend(void* word) {
   Guest& guest = *static_cast<Guest*>(word);
   AwaitDaemon(guest);
   if (!Joined(guest) || !IsEvictable(guest)) return nullptr;
-  if (auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode)) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // no capture is this thread's business
-    exchange(&mode);
-  }
+  LearnAll();
+  MeetDriver();
+  StartDrain(guest);
   Attending(guest).Run();
 }
 

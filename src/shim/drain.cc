@@ -13,10 +13,7 @@ using namespace driver::abi;  // the vendor's names
 
 void* Work(void* word) {
   Drain& drain = *static_cast<Drain*>(word);
-  if (auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode)) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // no capture is this thread's business
-    exchange(&mode);
-  }
+  MeetDriver();
   for (;;) {
     const std::uint32_t asked = wire::Load(drain.asked);
     if (asked == wire::Load(drain.done)) {
@@ -30,6 +27,16 @@ void* Work(void* word) {
     wire::Store(drain.done, asked);
     wire::WakeAll(drain.done);
   }
+}
+
+bool Start(Drain& drain) {
+  if (!drain.started) drain.started = StartThread(Work, &drain);
+  return drain.started;
+}
+
+void Ask(Drain& drain) {
+  wire::Store(drain.asked, drain.asked + 1);
+  wire::WakeAll(drain.asked);
 }
 
 // Until the thread has nothing to do.
@@ -58,11 +65,16 @@ CUresult SynchronizeContext(std::uint64_t context) {
   return result;
 }
 
+void StartDrain(Guest& guest) {
+  if (!Start(guest.drain)) return;  // tried again when there is something to wait for
+  Ask(guest.drain);
+  WaitUntilDone(guest.drain, UINT64_MAX);
+}
+
 Drained DrainContexts(Guest& guest, std::uint64_t deadline, CUresult& result) {
   Drain& drain = guest.drain;
   if (!WaitUntilDone(drain, deadline)) return Drained::kTooLong;
-  if (!drain.started) drain.started = StartThread(Work, &drain);
-  if (!drain.started) {
+  if (!Start(drain)) {
     result = CUDA_ERROR_OPERATING_SYSTEM;
     return Drained::kFailed;
   }
@@ -78,8 +90,7 @@ Drained DrainContexts(Guest& guest, std::uint64_t deadline, CUresult& result) {
     });
   }
   if (!all) return Drained::kTooLong;
-  wire::Store(drain.asked, drain.asked + 1);
-  wire::WakeAll(drain.asked);
+  Ask(drain);
   if (!WaitUntilDone(drain, deadline)) return Drained::kTooLong;
   result = static_cast<CUresult>(wire::Load(drain.result));
   return result == CUDA_SUCCESS ? Drained::kYes : Drained::kFailed;

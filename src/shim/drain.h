@@ -23,6 +23,9 @@ struct Drain {
 
 enum class Drained { kYes, kTooLong, kFailed };
 
+// Starts the thread, and waits until it has met the driver. For the attendant, before the gate is ever shut.
+void StartDrain(Guest& guest);
+
 // Waits for the work of all contexts, up to the deadline (CLOCK_MONOTONIC, ns). For the attendant, while the
 // gate is closed. kFailed: `result` says what the driver did.
 Drained DrainContexts(Guest& guest, std::uint64_t deadline, driver::abi::CUresult& result);

@@ -107,6 +107,12 @@ void* FindReal(Entry entry) {
   return function;
 }
 
+void LearnAll() {
+  for (unsigned i = 0; i < kEntries; ++i) {
+    if (!IsNvml(static_cast<Entry>(i))) RealOf(static_cast<Entry>(i));
+  }
+}
+
 void* ReplacementOf(Entry entry) { return replacements[static_cast<unsigned>(entry)]; }
 
 }  // namespace gpuman::shim

@@ -26,6 +26,11 @@ inline void* RealOf(Entry entry) {
   return __builtin_expect(function != nullptr, 1) ? function : FindReal(entry);
 }
 
+// Looks for all of CUDA's that is not known yet. The search takes the linker's lock, which whoever waits at
+// the gate may hold (a library that is being loaded uses CUDA in a constructor): who shuts the gate has to
+// know them all before.
+void LearnAll();
+
 // The replacement's address.
 void* ReplacementOf(Entry entry);
 

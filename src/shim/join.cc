@@ -78,13 +78,37 @@ bool IsTrusted(int socket) {
          (peer.uid == 0 || peer.uid == ::geteuid());
 }
 
+// What the environment says, read by the thread of the program's that asks first: another may change it at
+// any later moment, and nobody may read it then.
+struct {
+  bool known;
+  std::uint64_t job;
+  char key[sizeof wire::Hello::key];
+  // "": there is none. What is cut off is too long for a socket as well.
+  char socket[sizeof sockaddr_un::sun_path + 1];
+  char runtime[sizeof sockaddr_un::sun_path + 1];
+} said;
+
+template <std::size_t size>
+void Read(const char* variable, char (&text)[size]) {
+  if (const char* const value = std::getenv(variable)) std::strncpy(text, value, size - 1);
+}
+
+void ReadEnvironment() {
+  if (said.known) return;
+  if (const char* const job = std::getenv(wire::kJobVariable)) said.job = std::strtoull(job, nullptr, 10);
+  Read(wire::kKeyVariable, said.key);
+  Read(wire::kSocketVariable, said.socket);
+  Read("XDG_RUNTIME_DIR", said.runtime);
+  said.known = true;
+}
+
 wire::Hello MakeHello(std::uint32_t magic) {
   wire::Hello hello{};
   hello.magic = magic;
   hello.version = wire::kVersion;
-  if (const char* const job = std::getenv(wire::kJobVariable)) hello.job = std::strtoull(job, nullptr, 10);
-  if (const char* const key = std::getenv(wire::kKeyVariable))
-    std::strncpy(hello.key, key, sizeof hello.key - 1);
+  hello.job = said.job;
+  std::memcpy(hello.key, said.key, sizeof hello.key);
   return hello;
 }
 
@@ -181,6 +205,7 @@ int CallDaemon(std::uint32_t magic, int patience_ms) {
 
 Reply AskForLedger(Place& place, Patience patience) {
   const NoCancellation whole;
+  ReadEnvironment();
   const std::int64_t now = NowMs();
   const Ends ends{now + patience.connect_ms, now + patience.connect_ms + patience.answer_ms};
   bool answered = false, own_is_away = false;
@@ -193,12 +218,10 @@ Reply AskForLedger(Place& place, Patience patience) {
   };
   char path[sizeof sockaddr_un::sun_path + 32];
   const auto user = static_cast<unsigned>(::geteuid());
-  const char* const given = std::getenv(wire::kSocketVariable);
-  if (given != nullptr && *given != '\0' && joined(given, Path::kGiven)) return Reply::kJoined;
+  if (said.socket[0] != '\0' && joined(said.socket, Path::kGiven)) return Reply::kJoined;
   if (joined("/run/gpuman/shim.sock", Path::kUsual)) return Reply::kJoined;
-  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && *runtime == '/' && std::strlen(runtime) < sizeof sockaddr_un::sun_path) {
-    std::snprintf(path, sizeof path, "%s/gpuman/%s", runtime, wire::kSocketName);
+  if (said.runtime[0] == '/') {
+    std::snprintf(path, sizeof path, "%s/gpuman/%s", said.runtime, wire::kSocketName);
     if (joined(path, Path::kUsual)) return Reply::kJoined;
   }
   std::snprintf(path, sizeof path, "/run/user/%u/gpuman/%s", user, wire::kSocketName);

@@ -171,6 +171,39 @@ def captures():
     return {"statuses": [ended, made, launched, waited], "good": get(address, 4 * MIB) == b"\7" * (4 * MIB)}
 
 
+def loads_a_library():
+    """Loads it when it is told; the library's constructor uses CUDA."""
+    start()
+    status, address = allocate(4 * MIB)
+    assert status == OK
+    put(address, bytes([5]) * (4 * MIB))
+    os.environ["LOADED_LIBRARY_SETS"] = str(address)
+    ready()
+    # Not Python's own: it would read more than the line, of which the constructor gets the next.
+    assert os.read(0, 1) == b"\n"
+    library = ctypes.CDLL(sys.argv[2])
+    return {"status": library.LoadedStatus(), "good": get(address, 4 * MIB) == b"\7" * 4096 + b"\5" * (4 * MIB - 4096)}
+
+
+def captures_into_a_graph():
+    """As captures, into a graph that it has made before."""
+    start()
+    status, address = allocate(4 * MIB)
+    assert status == OK
+    stream, graph, same, executable = pointer(), pointer(), pointer(), pointer()
+    statuses = [cuda.cuStreamCreate(ctypes.byref(stream), 1), cuda.cuGraphCreate(ctypes.byref(graph), 0),
+                cuda.cuStreamBeginCaptureToGraph(stream, graph, None, None, size_t(0), 0),
+                cuda.cuMemsetD8Async(u64(address), ctypes.c_ubyte(9), size_t(4 * MIB), stream)]
+    ready()
+    told_to_go_on()
+    statuses.append(cuda.cuStreamEndCapture(stream, ctypes.byref(same)))
+    ready()
+    told_to_go_on()
+    statuses += [cuda.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0)),
+                 cuda.cuGraphLaunch(executable, stream), cuda.cuStreamSynchronize(stream)]
+    return {"statuses": statuses, "good": get(address, 4 * MIB) == b"\x09" * (4 * MIB), "same": same.value == graph.value}
+
+
 def captures_again_and_again():
     """Thread-local captures, one after the other, with a little work between them, until there is a line."""
     _, context = start()

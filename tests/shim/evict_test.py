@@ -409,6 +409,16 @@ class WhatCannotBe(EvictCase):
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.finish(process), {"statuses": [0, 0, 0, 0], "good": True})
 
+    def test_while_a_stream_is_captured_into_a_graph_waits_and_spoils_no_capture(self):
+        ledger = self.evictable(patience=100)
+        process = self.start_probe("captures_into_a_graph")
+        pid = self.only(ledger)["pid"]
+        self.assert_stands(self.order(ledger, pid, True), ON_GPU, CAPTURING)
+        self.assertEqual(self.tell(process), "ready\n")
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(self.finish(process), {"statuses": [0] * 8, "good": True, "same": True})
+
     def test_during_a_capture_happens_after_it(self):
         ledger = self.evictable()
         process = self.start_probe("captures")
@@ -454,6 +464,30 @@ class WhatCannotBe(EvictCase):
 
 
 class OddPrograms(EvictCase):
+    def test_that_wait_at_the_gate_while_they_load_a_library_come_back(self):
+        """They have the linker's lock, and who brings them back calls functions of the driver for the first time."""
+        ledger = self.evictable()
+        process = self.start_probe("loads_a_library", BUILD / "tests/loaded_library.so")
+        pid = self.only(ledger)["pid"]
+        self.until_on_gpu(ledger)
+        self.assertEqual(self.tell(process), "constructing\n")
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(self.finish(process), {"status": 0, "good": True})
+
+    def test_that_change_their_environment_are_not_asked_for_it_by_another_thread(self):
+        """getenv and setenv at the same time are no thing that a library may do to its program."""
+        ledger = self.evictable()
+        ledger("watch", 20)
+        process = self.start(BUILD / "tests/odd_program", "environment")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.until(lambda: (ledger("await", "all", 2), int(ledger("bells")) > 1)[1])
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(json.loads(process.stdout.readline()), {"status": 0, "beyond": 2, "good": True})
+
     def test_fork_and_both_go_on(self):
         ledger = self.evictable()
         process = self.start_probe("forks")

@@ -1,7 +1,7 @@
 // Programs that are not as others: `odd_program NAME` allocates through CUDA in its own way and prints JSON.
 //
-// It finds the driver by dlsym, and has a dlsym of its own in front of everybody's. The other ways are in
-// early_program.cc (before main) and deep_library.cc (RTLD_DEEPBIND).
+// It finds the driver by dlsym, and has a dlsym and a getenv of its own in front of everybody's. The other
+// ways are in early_program.cc (before main) and deep_library.cc (RTLD_DEEPBIND).
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMiB = 1 << 20;
 constexpr int kFirst = 3, kLast = 1023;
-int asked = 0;
+int asked = 0, read_elsewhere = 0;
 
 struct Driver {
   explicit Driver(const char* name) : handle(::dlopen(name, RTLD_NOW)) {}
@@ -112,6 +112,16 @@ int Reload() {
   return Report(Driver("libcuda.so.1"), good);
 }
 
+// Another thread than the one that runs main never reads the environment, whatever happens meanwhile.
+int Environment() {
+  const Driver driver("libcuda.so.1");
+  if (!driver.Start() || driver.Allocate(4 * kMiB) != CUDA_SUCCESS) return 1;
+  std::puts("ready");
+  std::fflush(stdout);
+  if (std::getchar() == EOF) return 1;
+  return Report(driver, __atomic_load_n(&read_elsewhere, __ATOMIC_SEQ_CST) == 0);
+}
+
 // Through a library that binds to what it brings along before all else.
 int Deep(const char* path) {
   void* const library = ::dlopen(path, RTLD_NOW | RTLD_DEEPBIND);
@@ -136,11 +146,22 @@ extern "C" __attribute__((visibility("default"))) void* dlsym(void* handle, cons
   return next(handle, symbol);
 }
 
+// Everybody's in this process as well.
+extern "C" __attribute__((visibility("default"))) char* getenv(const char* name) noexcept {
+  if (::gettid() != ::getpid()) __atomic_fetch_add(&read_elsewhere, 1, __ATOMIC_SEQ_CST);
+  const std::size_t length = std::strlen(name);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (std::strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
+  }
+  return nullptr;
+}
+
 int main(int count, char** words) {
   const char* const name = count > 1 ? words[1] : "";
   if (std::strcmp(name, "own_dlsym") == 0) return OwnDlsym();
   if (std::strcmp(name, "closefrom") == 0) return CloseFrom();
   if (std::strcmp(name, "reload") == 0) return Reload();
+  if (std::strcmp(name, "environment") == 0) return Environment();
   if (std::strcmp(name, "deep") == 0 && count > 2) return Deep(words[2]);
   return 2;
 }
