@@ -8,6 +8,16 @@
 #include "shim/gate.h"
 
 namespace gpuman::shim {
+namespace {
+
+// Whether all that is loaded is searched, the program first. What is found there under the driver's name
+// before the shim's own is the program's: a function of its own, or at a fixed address what stands for the
+// one that it was linked with, which is the shim's again.
+bool SearchesAll(void* handle) {
+  return handle == RTLD_DEFAULT || handle == ::dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+}  // namespace
 
 // Returned in two registers. Not decided: the real dlsym has to answer, called as if by the program itself.
 struct DlsymAnswer {
@@ -28,7 +38,7 @@ extern "C" __attribute__((visibility("hidden"))) DlsymAnswer gpuman_dlsym(void* 
       void* const behind = RealOf(entry);
       return {replaced && behind != nullptr ? found : behind, 1};
     }
-    if (found != nullptr) {
+    if (found != nullptr && !SearchesAll(handle)) {
       Learn(entry, found, true);
       return {replaced ? ReplacementOf(entry) : found, 1};
     }

@@ -85,6 +85,31 @@ print(json.dumps({"known": asked(b"cuMemAlloc", 12000) == address(shim.cuMemAllo
 """
 
 
+# At a fixed address, linked with the driver: what has its address taken has that in the program itself, and whoever
+# looks for it everywhere finds it there first.
+FIXED_PROGRAM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+typedef int Allocate(unsigned long long* pointer, size_t bytes);
+Allocate cuMemAlloc_v2;
+int cuInit(unsigned flags), cuCtxCreate_v2(void** context, unsigned flags, int device);
+Allocate* volatile taken;
+int main(void) {
+  void* context;
+  unsigned long long pointer;
+  taken = cuMemAlloc_v2;
+  Allocate* const found[] = {(Allocate*)dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"),
+                             (Allocate*)dlsym(dlopen(NULL, RTLD_LAZY), "cuMemAlloc_v2"), taken};
+  if (cuInit(0) != 0 || cuCtxCreate_v2(&context, 0, 0) != 0) return 1;
+  printf("{\"statuses\": [");
+  for (int i = 0; i < 3; ++i) printf("%d, %d, ", found[i](&pointer, 1 << 26), found[i](&pointer, (size_t)1 << 35));
+  printf("0]}\n");
+  return 0;
+}
+"""
+
+
 class Guests(ShimCase):
     def environment(self, **variables):
         return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "GPUMAN_JOB_ID": "1", "GPUMAN_SHIM_SOCKET": self.socket,
@@ -200,6 +225,12 @@ class OddPrograms(Guests):
     def test_one_that_asks_for_dlsym_itself_is_held_to_its_limit(self):
         self.serve()
         self.assertEqual(self.probe("by_dlsym_itself"), {"beyond": [2, 2, 2]})
+
+    def test_one_at_a_fixed_address_that_looks_for_the_driver_everywhere_is_held_to_its_limit(self):
+        self.serve()
+        program = self.compiled("fixed", "gcc", "-no-pie", "-fno-pie", f"-L{BUILD}/lib/sim", "-Wl,--no-as-needed", "-lcuda",
+                                text=FIXED_PROGRAM)
+        self.assertEqual(self.odd(program), {"statuses": [0, 2, 0, 2, 0, 2, 0]})
 
     def test_one_that_asks_a_later_driver_for_what_takes_other_arguments_gets_the_drivers(self):
         driver = self.compiled("later.so", "gcc", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-Wl,-soname,libcuda.so.1",
