@@ -210,7 +210,10 @@ void OnRecord(Transition& t, const keeper::Record& record, const keeper::RunEnde
   }
   job.state = JobState::kStopping;
   BackOnGpu(job, record.wall);
-  if (job.started_at) t.run = AccountOf(job, record.wall);
+  if (!job.started_at) return;
+  t.run = AccountOf(job, record.wall);
+  // The keeper's measure does not change with a clock that is set.
+  if (ended.lasted.count() > 0) t.run->ran = std::max(ended.lasted - job.suspended, base::Millis{0});
 }
 
 void OnRecord(Transition& t, const keeper::Record&, const keeper::StopOrdered& stop) {
