@@ -412,12 +412,12 @@ void OnEvent(Transition& t, const RootEnded& ended) {
 void OnEvent(Transition& t, const CannotStart& cannot) {
   Job& job = t.job;
   if (IsEnded(job)) return;
-  job.state = JobState::kFailed;
+  job.state = job.cancel_wanted ? JobState::kCancelled : JobState::kFailed;
   job.process.reset();
   job.ended_at = cannot.at;
-  Explain(job, {"start_failed", cannot.message});
+  if (!job.cancel_wanted) Explain(job, {"start_failed", cannot.message});
   t.changed = true;
-  t.notices.push_back({"job_failed", cannot.message});
+  t.notices.push_back({"job_" + std::string(ToString(job.state)), Because(job)});
   if (job.remove_when_ended) t.effects.push_back(Effect::kForget);
 }
 

@@ -391,6 +391,18 @@ TEST(Lifecycle, AJobStartsOnTheGpusItIsGiven) {
   EXPECT_EQ(story.last.effects, std::vector{Effect::kLaunch});
 }
 
+TEST(Lifecycle, AJobThatCouldNotBeStartedHasFailedUnlessItWasCancelledMeanwhile) {
+  Story failed = Queued(), cancelled = Queued();
+  failed.Happen(StartOrdered{{"GPU-a"}}).Happen(CannotStart{"no room", At(2)});
+  EXPECT_EQ(failed.job.state, JobState::kFailed);
+  EXPECT_EQ(failed.job.reason_detail, "no room");
+  cancelled.Happen(StartOrdered{{"GPU-a"}}).Happen(CancelAsked{{"cancelled", "by lab1"}, At(1)});
+  cancelled.Happen(CannotStart{"no room", At(2)});
+  EXPECT_EQ(cancelled.job.state, JobState::kCancelled);
+  EXPECT_EQ(cancelled.job.reason_detail, "by lab1");
+  EXPECT_EQ(cancelled.kinds, "job_cancelled");
+}
+
 TEST(Lifecycle, ARunTookWhatItsKeeperMeasuredWhateverTheClockWasSetTo) {
   for (const int hours : {-1, 1}) {
     Story story = Queued();
