@@ -330,7 +330,7 @@ class QueueTest(QueueCase):
         file = pathlib.Path(self.m.env["GPUMAN_CONFIG"])
         before = file.read_text()
         self.addCleanup(lambda: (file.write_text(before), self.m.daemon.send_signal(signal.SIGHUP)))
-        file.write_text(before + "\n[guard]\nprotected_names = [\"gpuman-load\"]\n")
+        file.write_text(before + "\n[guard]\nprotected = [\"gpuman-load\"]\n")
         self.m.daemon.send_signal(signal.SIGHUP)
         self.assertEqual(self.wait(both)["state"], "finished")
 
