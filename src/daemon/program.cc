@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <cstdio>
@@ -113,6 +114,15 @@ std::filesystem::path ShimLibrary() {
   return {};
 }
 
+// Each job takes descriptors, and a user's shell gives 1024. Jobs have the limit of those who submit them.
+void RaiseDescriptorLimit() {
+  constexpr rlim_t kWanted = 65'536;  // as packaging/gpumand.service.in has it
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kWanted) return;
+  limit.rlim_cur = std::min(limit.rlim_max, kWanted);
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int Complain(const base::Error& error) {
   std::fprintf(stderr, "gpumand: %s\n", error.message.c_str());
   if (!error.hint.empty()) std::fprintf(stderr, "hint: %s\n", error.hint.c_str());
@@ -145,6 +155,7 @@ int Serve(const Options& options, const Config& config) {
   base::ShareOneHeap();
   SetUpLogging(config.log.level);
   std::signal(SIGPIPE, SIG_IGN);
+  RaiseDescriptorLimit();
   if (options.user) {
     if (auto made = base::MakePrivateDirectory(config.state_dir); !made) return Complain(made.error());
     if (auto made = base::MakePrivateDirectory(config.socket.parent_path()); !made && options.socket.empty())

@@ -212,6 +212,7 @@ class Service final : private jobs::SupervisorHost,
   void OnMessagesStored(const std::vector<jobs::OutboxRow>& rows) override;
   bool IsNeeded(base::JobId job) override { return dispatcher_ && dispatcher_->IsNeeded(job); }
   void OnTrouble(const jobs::Job& job, const std::string& what) override;
+  bool IsOffGpu(base::JobId job) override;
   std::optional<base::Bytes> PeakOf(base::JobId job) override;
   std::vector<std::string> AllGpus() override;
 

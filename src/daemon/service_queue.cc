@@ -22,8 +22,6 @@ constexpr base::Millis kFresh{5'000};
 }  // namespace
 
 void Service::BeginQueue(const jobs::Settings& settings) {
-  protected_names_ = guard::DefaultProtectedNames();
-  protected_names_.insert(config_.guard.protected_names.begin(), config_.guard.protected_names.end());
   DispatcherHost& host = *this;
   dispatcher_ = std::make_unique<Dispatcher>(loop_, clock_, *supervisor_, host);
   books_ = ReadBooks(settings);
@@ -49,6 +47,8 @@ void Service::ApplyUsualQuota(const std::string& user) {
 }
 
 void Service::TellQueueBooks() {
+  protected_names_ = guard::DefaultProtectedNames();
+  protected_names_.insert(config_.guard.protected_names.begin(), config_.guard.protected_names.end());
   auto& book = dispatcher_->book();
   // Those that have, or had, something in the queue, and those that have limits.
   std::set<QuotaKey> accounts;
@@ -167,7 +167,8 @@ void Service::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
     if (std::find(run.gpus.begin(), run.gpus.end(), gpu.uuid) != run.gpus.end())
       least = std::min(least, job.memory && job.share ? job.memory->Of(gpu.memory) : gpu.memory);
   if (!run.gpus.empty() && least.count != UINT64_MAX) run.memory = least;
-  dispatcher_->Charge(run);
+  // One that ended while there was no daemon is among what ChargePast reads.
+  if (ready_ || run.ended >= began_) dispatcher_->Charge(run);
 }
 
 void Service::ChangeGpu(base::JobId id, const std::string& gpu, const Done& done) {

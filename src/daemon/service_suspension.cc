@@ -149,6 +149,11 @@ void Service::OnPhase(base::JobId job, suspend::Phase phase) {
   if (sharer_) sharer_->Reconcile();
 }
 
+bool Service::IsOffGpu(base::JobId job) {
+  const auto* const record = suspender_->RecordOf(job);
+  return record && record->phase == suspend::Phase::kSuspended;
+}
+
 bool Service::TakesTurns(base::JobId id) {
   const auto* const job = supervisor_->Find(id);
   if (!sharer_ || !job || !job->share || job->mps || !job->preload) return false;

@@ -31,20 +31,24 @@ KeeperLink::KeeperLink(asio::io_context& loop, asio::thread_pool& workers, std::
       retry_(loop) {}
 
 void KeeperLink::Prepare(keeper::Spec spec) {
+  spec_ = std::make_shared<const keeper::Spec>(std::move(spec));
+  MakeDirectory();
+}
+
+void KeeperLink::MakeDirectory() {
   preparing_ = true;
-  asio::post(workers_, [self = shared_from_this(), spec = std::move(spec)] {
-    auto outcome = keeper::PrepareJob(self->job_dir_, spec);
+  asio::post(workers_, [self = shared_from_this(), spec = spec_] {
+    auto outcome = keeper::PrepareJob(self->job_dir_, *spec);
     if (!outcome && outcome.error().code == ErrorCode::kAlreadyExists) outcome = {};
     asio::post(self->loop_, [self, outcome] {
       self->preparing_ = false;
       self->prepared_ = outcome.has_value();
       if (self->discarded_) return self->DeleteDirectory();
       if (self->stopped_) return;
-      if (!outcome) {
-        self->callbacks_.on_failed(outcome.error(), false);
-      } else if (self->start_wanted_) {
-        self->Spawn();
-      }
+      if (!outcome) return self->callbacks_.on_failed(outcome.error());
+      self->spec_.reset();
+      self->failures_ = 0;
+      if (self->start_wanted_) self->Spawn();
     });
   });
 }
@@ -84,7 +88,9 @@ void KeeperLink::Spawn() {
 void KeeperLink::OnSpawned(const base::Result<keeper::SpawnOutcome>& outcome) {
   if (!outcome) return OnNotSpawned(outcome.error());
   if (*outcome == keeper::SpawnOutcome::kAlreadyEnded) {
-    ended_ = ReadJournal();
+    // One that cannot be read just now has the end in it all the same.
+    (void)ReadJournal();
+    if (!ended_ && !stopped_) RetryLater();
     return;
   }
   Connect();
@@ -92,11 +98,11 @@ void KeeperLink::OnSpawned(const base::Result<keeper::SpawnOutcome>& outcome) {
 
 void KeeperLink::OnNotSpawned(const base::Error& error) {
   // It may have come further than it lived to tell.
-  ended_ = ReadJournal();
+  (void)ReadJournal();
   if (ended_ || stopped_) return;
   // Killed on its way, and perhaps alive behind a starter that was killed: the next one finds out.
   if (error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout) return RetryLater();
-  callbacks_.on_failed(error, true);
+  callbacks_.on_failed(error);
 }
 
 void KeeperLink::Connect() {
@@ -137,9 +143,10 @@ void KeeperLink::OnReadable() {
       return;
     }
     if (std::holds_alternative<keeper::Hello>(**message)) {
+      // What it tells from now on counts only behind what it told before.
+      if (!ReadJournal()) return OnGone();
       hello_ = true;
       failures_ = 0;
-      ended_ = ReadJournal();
       if (!stopped_ && !ended_ && callbacks_.on_connected) callbacks_.on_connected();
     } else if (const auto* record = std::get_if<keeper::Record>(&**message)) {
       ended_ = ended_ || std::holds_alternative<keeper::JobEnded>(record->body);
@@ -158,12 +165,12 @@ bool KeeperLink::ReadJournal() {
     callbacks_.on_trouble("reading the job's journal: " + content.error().message);
     return false;
   }
-  bool ended = false;
+  ended_ = false;
   for (const keeper::Record& record : content->records) {
-    ended = ended || std::holds_alternative<keeper::JobEnded>(record.body);
+    ended_ = ended_ || std::holds_alternative<keeper::JobEnded>(record.body);
     if (!stopped_) callbacks_.on_record(record);
   }
-  return ended;
+  return true;
 }
 
 void KeeperLink::OnGone() {
@@ -171,7 +178,7 @@ void KeeperLink::OnGone() {
   connection_.reset();
   hello_ = false;
   if (ended_ || stopped_) return;
-  ended_ = ReadJournal();
+  (void)ReadJournal();
   if (ended_ || stopped_) return;
   RetryLater();
 }
@@ -184,7 +191,11 @@ void KeeperLink::RetryLater() {
   retry_.expires_after(failures_ == 1 ? base::Millis(0)
                                       : std::min(kFirstRetry * (1 << doublings), kLastRetry));
   retry_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
-    if (!error && !self->stopped_) self->Spawn();
+    if (error || self->stopped_) return;
+    if (self->prepared_)
+      self->Spawn();
+    else
+      self->MakeDirectory();
   });
 }
 

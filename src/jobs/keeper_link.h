@@ -24,9 +24,8 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
     std::function<void(const keeper::Record&)> on_record;
     // The keeper listens and all it wrote so far was given to on_record.
     std::function<void()> on_connected;
-    // A keeper could not be started, and not because it was killed. `prepared`: the job's directory is there,
-    // so another try may do.
-    std::function<void(const base::Error&, bool prepared)> on_failed;
+    // The job's directory could not be made, or a keeper not be started, and not because it was killed.
+    std::function<void(const base::Error&)> on_failed;
     // Something an administrator should know; the link goes on.
     std::function<void(const std::string&)> on_trouble;
   };
@@ -39,7 +38,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   void Prepare(keeper::Spec spec);
   // Starts the keeper, or finds the one that lives.
   void Start();
-  // From on_failed: tries again, after a while that grows.
+  // From on_failed: tries the same again, after a while that grows.
   void TryAgain() { RetryLater(); }
   // No more callbacks.
   void Stop();
@@ -51,13 +50,15 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   base::Result<> Send(keeper::Command command);
 
  private:
+  void MakeDirectory();
   void Spawn();
   void OnSpawned(const base::Result<keeper::SpawnOutcome>& outcome);
   void OnNotSpawned(const base::Error& error);
   void Connect();
   void Wait();
   void OnReadable();
-  // Gives what the journal file holds to on_record; true when the job's end is among it.
+  // Gives what the journal file holds to on_record, and notes whether the job's end is among it. False: it
+  // could not be read, and nothing was given.
   bool ReadJournal();
   void OnGone();
   void RetryLater();
@@ -72,6 +73,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   bool discarded_ = false;
   bool preparing_ = false;
   bool prepared_ = true;
+  std::shared_ptr<const keeper::Spec> spec_;  // until it is prepared
   bool start_wanted_ = false;
   bool hello_ = false;
   bool ended_ = false;

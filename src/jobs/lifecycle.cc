@@ -210,7 +210,10 @@ void OnRecord(Transition& t, const keeper::Record& record, const keeper::RunEnde
   }
   job.state = JobState::kStopping;
   BackOnGpu(job, record.wall);
-  if (job.started_at) t.run = AccountOf(job, record.wall);
+  if (!job.started_at) return;
+  t.run = AccountOf(job, record.wall);
+  // The keeper's measure does not change with a clock that is set.
+  if (ended.lasted.count() > 0) t.run->ran = std::max(ended.lasted - job.suspended, base::Millis{0});
 }
 
 void OnRecord(Transition& t, const keeper::Record&, const keeper::StopOrdered& stop) {
@@ -409,12 +412,12 @@ void OnEvent(Transition& t, const RootEnded& ended) {
 void OnEvent(Transition& t, const CannotStart& cannot) {
   Job& job = t.job;
   if (IsEnded(job)) return;
-  job.state = JobState::kFailed;
+  job.state = job.cancel_wanted ? JobState::kCancelled : JobState::kFailed;
   job.process.reset();
   job.ended_at = cannot.at;
-  Explain(job, {"start_failed", cannot.message});
+  if (!job.cancel_wanted) Explain(job, {"start_failed", cannot.message});
   t.changed = true;
-  t.notices.push_back({"job_failed", cannot.message});
+  t.notices.push_back({"job_" + std::string(ToString(job.state)), Because(job)});
   if (job.remove_when_ended) t.effects.push_back(Effect::kForget);
 }
 

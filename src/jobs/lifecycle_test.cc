@@ -391,11 +391,34 @@ TEST(Lifecycle, AJobStartsOnTheGpusItIsGiven) {
   EXPECT_EQ(story.last.effects, std::vector{Effect::kLaunch});
 }
 
+TEST(Lifecycle, AJobThatCouldNotBeStartedHasFailedUnlessItWasCancelledMeanwhile) {
+  Story failed = Queued(), cancelled = Queued();
+  failed.Happen(StartOrdered{{"GPU-a"}}).Happen(CannotStart{"no room", At(2)});
+  EXPECT_EQ(failed.job.state, JobState::kFailed);
+  EXPECT_EQ(failed.job.reason_detail, "no room");
+  cancelled.Happen(StartOrdered{{"GPU-a"}}).Happen(CancelAsked{{"cancelled", "by lab1"}, At(1)});
+  cancelled.Happen(CannotStart{"no room", At(2)});
+  EXPECT_EQ(cancelled.job.state, JobState::kCancelled);
+  EXPECT_EQ(cancelled.job.reason_detail, "by lab1");
+  EXPECT_EQ(cancelled.kinds, "job_cancelled");
+}
+
+TEST(Lifecycle, ARunTookWhatItsKeeperMeasuredWhateverTheClockWasSetTo) {
+  for (const int hours : {-1, 1}) {
+    Story story = Queued();
+    story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs();
+    RunEnded ended{1, EndKind::kExited, 0, false, base::Millis(60'000), {}, {}};
+    story.Happen(Recorded{{3, At(3600 * hours), base::Millis(0), std::move(ended)}});
+    ASSERT_TRUE(story.last.run);
+    EXPECT_EQ(story.last.run->ran, base::Millis(60'000)) << hours;
+  }
+}
+
 TEST(Lifecycle, ARunIsAccountedForOnce) {
   Story story = Queued();
   story.Happen(StartOrdered{{"GPU-a", "GPU-b"}}).KeeperStarts().Runs();
   story.Write(keeper::ClockPaused{true}).Write(keeper::ClockPaused{false});  // at 3 and 4 s
-  story.Ends(EndKind::kExited, 3);
+  story.Write(RunEnded{1, EndKind::kExited, 3, false, base::Millis(3'000), {}, {}});
   ASSERT_TRUE(story.last.run);
   const RunAccount& run = *story.last.run;
   EXPECT_EQ(run.project, "vision");

@@ -83,6 +83,14 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
   if (const auto peak = host_.PeakOf(id); peak && (!entry.job.peak || *peak > *entry.job.peak))
     entry.job.peak = peak;
   File(entry);
+  // Until its record says that the run is over the journal is what a daemon that comes back goes by: without
+  // it the command would be run once more, and what a new journal says taken for what is known already.
+  if (run_over && !ended_now)
+    stored = [self = self_, left = JobDirectory(options_.jobs_dir, before),
+              stored = std::move(stored)](const Result<>& outcome) {
+      if (*self && outcome) (*self)->DeleteFiles({left});
+      if (stored) stored(outcome);
+    };
   // Who waits for the end hears of it when it is on disk: a daemon killed then would tell another story.
   if (ended_now) {
     entry.end_unwritten = true;
@@ -110,7 +118,7 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
     });
     entries_.at(id).link.reset();
     entries_.at(id).root.reset();
-    if (!ended_now) LeaveRun(entries_.at(id), before);
+    if (!ended_now) LeaveRun(entries_.at(id));
   }
   host_.OnJobChanged(entries_.at(id).job, entries_.at(id).runtime);
   Carry(id, t.effects);
@@ -118,11 +126,10 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
 }
 
 // The job waits for its next run, which knows nothing of the one before.
-void Supervisor::LeaveRun(Entry& entry, const Job& before) {
+void Supervisor::LeaveRun(Entry& entry) {
   entry.runtime = {};
   entry.stop_in_journal = false;
   entry.settings_in_journal.clear();
-  DeleteFiles({JobDirectory(options_.jobs_dir, before)});
 }
 
 void Supervisor::Carry(JobId id, const std::vector<Effect>& effects) {

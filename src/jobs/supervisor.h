@@ -62,6 +62,8 @@ class SupervisorHost {
   virtual bool IsNeeded(JobId job) = 0;
   // For the daemon's own log.
   virtual void OnTrouble(const Job& job, const std::string& what) = 0;
+  // Time that does not count for its limit: what its keeper is told when it is found again.
+  virtual bool IsOffGpu(JobId /*job*/) { return false; }
   // Largest use of memory seen in this run.
   virtual std::optional<base::Bytes> PeakOf(JobId job) = 0;
   // UUIDs of the machine's GPUs.
@@ -157,6 +159,8 @@ class Supervisor {
   const Job* Find(JobId id) const;
   // By id, or by tag: the job that has not ended, else the newest.
   base::Result<JobId> Resolve(const std::string& ref) const;
+  // The job, or of an array those of its tasks that are not forgotten, by id.
+  std::vector<JobId> TasksOf(JobId job_or_array) const;
   std::vector<const Job*> All() const;     // by id
   std::vector<const Job*> Active() const;  // those that neither wait nor have ended, by id
 
@@ -173,7 +177,8 @@ class Supervisor {
     std::shared_ptr<KeeperLink> link;  // shared with its pending operations
     std::unique_ptr<RootWatch> root;   // of an attached job, instead
     bool stop_in_journal = false;
-    bool end_unwritten = false;  // it has ended, and its record says so soon
+    bool end_unwritten = false;   // it has ended, and its record says so soon
+    bool forgotten_soon = false;  // its record is being deleted
     std::string settings_in_journal;
     std::vector<Done<Job>> removals;  // answered when the job is gone
   };
@@ -190,10 +195,12 @@ class Supervisor {
   static base::Error NoSuchJob(std::string_view ref);
   static keeper::UpdateSettings SettingsOf(const Job& job);
   base::Result<Entry*> Existing(JobId id);
+  // And is not just being forgotten: what would be written then came back with the next daemon.
+  base::Result<Entry*> Kept(JobId id);
   void ShareParts(Job& job);
   // Puts it where jobs of its state are found. After each change of state.
   void File(const Entry& entry);
-  void LeaveRun(Entry& entry, const Job& before);
+  static void LeaveRun(Entry& entry);
   // Stores the change that `event` makes to a job that waits, and answers with it; kConflict: it makes none.
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
   base::Result<> TagIsFree(const std::string& tag) const;
@@ -211,7 +218,7 @@ class Supervisor {
   void PickUp(Entry& entry);
   void OnRecord(JobId id, const keeper::Record& record);
   void OnConnected(JobId id);
-  void OnFailed(JobId id, const base::Error& error, bool prepared);
+  void OnFailed(JobId id, const base::Error& error);
   void Trouble(JobId id, const std::string& what);
   void Happen(JobId id, const JobEvent& event, Done<void> stored = {});
   void Carry(JobId id, const std::vector<Effect>& effects);

@@ -16,6 +16,7 @@ using base::Result;
 void Supervisor::Forget(JobId id) {
   // Not again while it is on its way: of many that end at once each would ask for all before it.
   ended_.erase(id);
+  entries_.at(id).forgotten_soon = true;
   Batch batch;
   batch.erase = {id};
   // What the disk did not take before is told all the same.
@@ -30,6 +31,7 @@ void Supervisor::Forget(JobId id) {
     if (it == me.entries_.end()) return;
     const auto removals = std::exchange(it->second.removals, {});
     if (!stored) {
+      it->second.forgotten_soon = false;
       if (IsEnded(it->second.job)) me.ended_.insert(id);
       me.Trouble(id, "it could not be removed: " + stored.error().message);
       for (const auto& done : removals) done(Fail(stored.error()));

@@ -32,6 +32,12 @@ Result<Supervisor::Entry*> Supervisor::Existing(JobId id) {
   return &it->second;
 }
 
+Result<Supervisor::Entry*> Supervisor::Kept(JobId id) {
+  auto found = Existing(id);
+  if (found && (*found)->forgotten_soon) return Fail(NoSuchJob(std::to_string(id.value)));
+  return found;
+}
+
 void Supervisor::MakeLink(Entry& entry) {
   if (entry.link) entry.link->Stop();
   const JobId id = entry.job.id;
@@ -46,8 +52,8 @@ void Supervisor::MakeLink(Entry& entry) {
     with_me([&](Supervisor& me) { me.OnRecord(id, record); });
   };
   callbacks.on_connected = [with_me, id] { with_me([&](Supervisor& me) { me.OnConnected(id); }); };
-  callbacks.on_failed = [with_me, id](const base::Error& error, bool prepared) {
-    with_me([&](Supervisor& me) { me.OnFailed(id, error, prepared); });
+  callbacks.on_failed = [with_me, id](const base::Error& error) {
+    with_me([&](Supervisor& me) { me.OnFailed(id, error); });
   };
   callbacks.on_trouble = [with_me, id](const std::string& what) {
     with_me([&](Supervisor& me) { me.Trouble(id, what); });
@@ -100,6 +106,8 @@ void Supervisor::OnConnected(JobId id) {
   Entry& entry = it->second;
   host_.OnJobChanged(entry.job, entry.runtime);
   if (entry.job.updated) SendSettings(entry);
+  // It left its GPU, or came back, and nobody was there to say so or to hear it.
+  if (const bool off = host_.IsOffGpu(id); off != entry.job.off_since.has_value()) SetOffGpu(id, off);
   if (entry.job.stop_wanted && !entry.stop_in_journal) {
     SendStop(entry);
   } else if (entry.job.state == JobState::kStopping && !entry.job.verdict && entry.job.reason &&
@@ -111,12 +119,15 @@ void Supervisor::OnConnected(JobId id) {
   }
 }
 
-void Supervisor::OnFailed(JobId id, const base::Error& error, bool prepared) {
+void Supervisor::OnFailed(JobId id, const base::Error& error) {
   auto it = entries_.find(id);
   if (it == entries_.end()) return;
   Trouble(id, "starting the keeper: " + error.message);
-  // One that ran before may have left processes, and what became of its run is not known yet.
-  if (it->second.job.keeper && prepared) return it->second.link->TryAgain();
+  const Job& job = it->second.job;
+  // One that ran before may have left processes, and what became of its run is not known yet. One of the
+  // queue has waited for this, and so have those behind it: a disk that is full for a while fails none.
+  const bool is_for_now = job.queued && error.code == ErrorCode::kExhausted && !job.stop_wanted;
+  if (job.keeper || is_for_now) return it->second.link->TryAgain();
   Happen(id, CannotStart{error.message, clock_.Wall()});
 }
 

@@ -102,7 +102,7 @@ void Supervisor::Start(JobId id, std::vector<std::string> gpus, Done<Job> done) 
 }
 
 void Supervisor::Decide(JobId id, const JobEvent& event, Done<Job> done) {
-  auto found = Existing(id);
+  auto found = Kept(id);
   if (!found) return done(Fail(found.error()));
   if (!Apply((*found)->job, event).changed)
     return done(Fail(ErrorCode::kConflict, Refusal((*found)->job, event), HintFor((*found)->job, event)));

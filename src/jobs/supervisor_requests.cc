@@ -64,7 +64,7 @@ void Supervisor::Create(Job job, Done<Job> done) {
 }
 
 void Supervisor::Update(JobId id, const std::function<void(Job&)>& change, Done<Job> done) {
-  auto found = Existing(id);
+  auto found = Kept(id);
   if (!found) return done(Fail(found.error()));
   const Job before = (*found)->job;
   change((*found)->job);
@@ -106,7 +106,7 @@ void Supervisor::SetSuspension(JobId id, std::string record, const std::vector<N
 }
 
 void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done) {
-  auto found = Existing(id);
+  auto found = Kept(id);
   if (!found) return done(Fail(found.error()));
   Entry& entry = **found;
   if (entry.job.attached)

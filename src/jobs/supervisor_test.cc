@@ -13,6 +13,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <future>
+#include <set>
 
 #include "base/file.h"
 #include "base/temp_dir.h"
@@ -143,6 +145,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
   void OnNotice(const Job&, const Notice& notice) override { kinds.push_back(notice.kind); }
   void OnRunEnded(const Job&, RunAccount& run) override { accounts.push_back(run); }
   bool IsNeeded(JobId) override { return false; }
+  bool IsOffGpu(JobId job) override { return off_gpu.contains(job); }
   void OnTrouble(const Job&, const std::string& what) override { troubles.push_back(what); }
   std::optional<base::Bytes> PeakOf(JobId) override { return std::nullopt; }
   std::vector<std::string> AllGpus() override { return {"GPU-a"}; }
@@ -161,6 +164,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
   std::vector<std::string> kinds;
   std::vector<std::string> troubles;
   std::vector<RunAccount> accounts;
+  std::set<JobId> off_gpu;
 };
 
 TEST_F(SupervisorTest, RunsACommandToItsEnd) {
@@ -403,6 +407,43 @@ TEST_F(SupervisorTest, ASuccessorThatCannotBeStartedIsTriedAgain) {
   EXPECT_EQ(supervisor->Find(id)->reason, "keeper_lost");
 }
 
+TEST_F(SupervisorTest, ARunningJobWhoseDirectoryCannotBeReadForAWhileIsFoundAgain) {
+  const JobId id = Started("t", "trap 'exit 5' TERM; while :; do sleep 0.05; done");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const auto job_dir = dir.path() / "jobs" / "1", aside = dir.path() / "aside";
+  StopDaemon();
+  std::filesystem::rename(job_dir, aside);
+  std::ofstream(job_dir) << "";
+  StartDaemon();
+  ASSERT_TRUE(Until([&] { return !troubles.empty(); }));
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kRunning) << "it does";
+  std::filesystem::remove(job_dir);
+  std::filesystem::rename(aside, job_dir);
+  ASSERT_TRUE(base::SendSignal(*supervisor->Find(id)->process, SIGTERM));
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->exit_code, 5);
+}
+
+TEST_F(SupervisorTest, AnEndThatCannotBeReadForAWhileIsLearnedLater) {
+  const auto trick = dir.path() / "trick";
+  WrapKeeper(
+      fmt::format("if [ -e {0} ]; then rm {0}; mv $2/journal $2/aside; mkdir $2/journal; exit 11; fi\n"
+                  "[ -e $2/aside ] && rmdir $2/journal && mv $2/aside $2/journal\n"
+                  "exec \"$KEEPER\" \"$@\"",
+                  trick.string()));
+  const JobId id = Started("t", "trap 'exit 4' TERM; while :; do sleep 0.05; done");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const Job before = *supervisor->Find(id);
+  StopDaemon();
+  ASSERT_TRUE(base::SendSignal(*before.process, SIGTERM));
+  while (base::IsAlive(*before.keeper)) ::usleep(1000);
+  std::ofstream(trick) << "";
+  StartDaemon();
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->exit_code, 4);
+  EXPECT_FALSE(std::filesystem::exists(trick));
+}
+
 TEST_F(SupervisorTest, AKeeperThatIsKilledBeforeItIsReadyIsStartedAgain) {
   const auto once = dir.path() / "once";
   WrapKeeper(
@@ -444,6 +485,31 @@ TEST_F(SupervisorTest, AnEndThatTheGuardOrderedAndCouldNotCarryOutIsCarriedOut) 
   ASSERT_TRUE(Ends(id));
   EXPECT_EQ(supervisor->Find(id)->state, JobState::kKilled);
   EXPECT_EQ(supervisor->Find(id)->reason, "memory_limit");
+}
+
+TEST_F(SupervisorTest, ADaemonThatComesBackTellsTheKeeperWhereTheJobIs) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const auto is_off = [&] { return supervisor->Find(id)->off_since.has_value(); };
+  off_gpu = {id};
+  RestartDaemon();
+  ASSERT_TRUE(Until(is_off)) << "it left while nobody could be told: its time limit has to stand still";
+  RestartDaemon();
+  off_gpu.clear();
+  ASSERT_TRUE(Until([&] { return !is_off(); })) << "it came back likewise";
+}
+
+TEST_F(SupervisorTest, AJobThatIsJustBeingForgottenIsNotStartedAgain) {
+  const JobId id = Started("t", "exit 0");
+  ASSERT_TRUE(Ends(id));
+  keep_ended = 0;
+  RestartDaemon();
+  std::optional<base::Result<Job>> answer;
+  supervisor->Restart(id, {"restart", "by me"}, [&](auto job) { answer = std::move(job); });
+  ASSERT_TRUE(Until([&] { return answer && !supervisor->Find(id); }));
+  EXPECT_EQ(answer->error().code, ErrorCode::kNotFound);
+  RestartDaemon();
+  EXPECT_TRUE(supervisor->All().empty()) << "nobody was told that it runs";
 }
 
 TEST_F(SupervisorTest, AFullDiskRefusesANewJobAndLeavesNothing) {
@@ -898,6 +964,46 @@ TEST_F(QueuedJobs, RunAgainAfterAFailureWithALogThatGoesOn) {
   EXPECT_EQ(LogOf(id), "run\nrun\n");
 }
 
+TEST_F(QueuedJobs, KeepTheJournalOfARunUntilItsEndIsOnTheDisk) {
+  Terms terms;
+  terms.retries.count = 1;
+  const JobId id = Taken("while [ ! -e go ]; do sleep 0.02; done; exit 3", terms);
+  ASSERT_TRUE(Start(id));
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const auto job_dir = dir.path() / "jobs" / "1";
+  std::promise<void> gate;
+  store->Read([open = gate.get_future().share()](Store&) { open.wait(); });
+  ASSERT_TRUE(base::SendSignal(*supervisor->Find(id)->process, SIGKILL));
+  ASSERT_TRUE(Becomes(id, JobState::kQueued));
+  workers->join();
+  EXPECT_TRUE(std::filesystem::exists(job_dir / "journal"))
+      << "a daemon that is killed now knows nothing else of the run";
+  gate.set_value();
+  RestartDaemon();
+  EXPECT_EQ(StateOf(id), JobState::kQueued);
+  EXPECT_FALSE(std::filesystem::exists(job_dir));
+}
+
+TEST_F(QueuedJobs, AreNamedByTheirArrayWhenItsFirstOnesAreForgotten) {
+  std::vector<Job> jobs;
+  for (int task = 0; task < 4; ++task) {
+    jobs.push_back(Waiting("a", "true"));
+    jobs.back().array = {{1}, task, 0};
+  }
+  jobs.push_back(Waiting("b", "true"));
+  ASSERT_TRUE(Enqueue(std::move(jobs)));
+  EXPECT_EQ(supervisor->TasksOf({1}), (std::vector<JobId>{{1}, {2}, {3}, {4}}));
+  EXPECT_EQ(supervisor->TasksOf({2}), (std::vector<JobId>{{2}})) << "a task";
+  EXPECT_EQ(supervisor->TasksOf({5}), (std::vector<JobId>{{5}}));
+  ASSERT_TRUE(Cancel({1}));
+  ASSERT_TRUE(Cancel({3}));
+  keep_ended = 0;
+  RestartDaemon();
+  ASSERT_TRUE(Until([&] { return supervisor->All().size() == 3; }));
+  EXPECT_EQ(supervisor->TasksOf({1}), (std::vector<JobId>{{2}, {4}}));
+  EXPECT_TRUE(supervisor->TasksOf({3}).empty());
+}
+
 TEST_F(QueuedJobs, GiveTheirPlaceUpAndWaitAgain) {
   const JobId id = Taken("echo run; exec sleep 1000");
   ASSERT_TRUE(Start(id));
@@ -906,6 +1012,7 @@ TEST_F(QueuedJobs, GiveTheirPlaceUpAndWaitAgain) {
   supervisor->Requeue(id, {"preempted", "made room"});
   ASSERT_TRUE(Becomes(id, JobState::kQueued));
   EXPECT_TRUE(supervisor->Find(id)->gpus.empty());
+  EXPECT_TRUE(Until([&] { return !std::filesystem::exists(dir.path() / "jobs" / "1"); }));
   ASSERT_TRUE(Start(id));
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   ASSERT_TRUE(Until([&] { return LogOf(id) == "run\nrun\n"; }));

@@ -32,6 +32,18 @@ Result<JobId> Supervisor::Resolve(const std::string& ref) const {
   return Fail(NoSuchJob(ref));
 }
 
+// Tasks have consecutive ids, with holes where some were forgotten, the first ones mostly.
+std::vector<JobId> Supervisor::TasksOf(JobId head) const {
+  std::vector<JobId> ids;
+  for (auto it = entries_.lower_bound(head); it != entries_.end(); ++it) {
+    const bool belongs = it->second.job.array.array == head;
+    if (!belongs && it->first != head) break;
+    ids.push_back(it->first);
+    if (!belongs) break;
+  }
+  return ids;
+}
+
 std::vector<const Job*> Supervisor::All() const {
   std::vector<const Job*> jobs;
   for (const auto& [id, entry] : entries_) jobs.push_back(&entry.job);

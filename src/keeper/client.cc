@@ -95,7 +95,6 @@ base::Result<> PutSpec(const std::filesystem::path& job_dir, const Spec& spec) {
 }  // namespace
 
 base::Result<> PrepareJob(const std::filesystem::path& job_dir, const Spec& spec) {
-  GPUMAN_TRY(Validate(spec));
   if (::mkdir(job_dir.c_str(), 0700) != 0 && errno != EEXIST)
     return FailSystem(errno, fmt::format("making {}", job_dir.string()));
   // The journal first: the directory is synced after both names are in it.
@@ -103,6 +102,7 @@ base::Result<> PrepareJob(const std::filesystem::path& job_dir, const Spec& spec
   struct stat status {};
   if (::fstat(journal.get(), &status) != 0 || status.st_size > 0)
     return Fail(ErrorCode::kAlreadyExists, fmt::format("{} holds the journal of a job", job_dir.string()));
+  GPUMAN_TRY(Validate(spec));
   GPUMAN_TRY(PutSpec(job_dir, spec));
   const auto parent = job_dir.parent_path();
   return SyncPath(parent.empty() ? std::filesystem::path(".") : parent, O_RDONLY | O_DIRECTORY);

@@ -33,6 +33,7 @@ base::Result<> OutputLog::Open() {
 }
 
 void OutputLog::Write(std::string_view data) {
+  LeaveDeleted();
   while (!data.empty()) {
     const std::uint64_t limit = settings_.size_limit.count;
     std::string_view piece = data;
@@ -67,6 +68,15 @@ void OutputLog::Note(std::string_view text) {
 void OutputLog::SetLimits(base::Bytes size_limit, std::uint32_t rotations) {
   settings_.size_limit = size_limit;
   settings_.rotations = rotations;
+}
+
+// What goes into a file without a name nobody can read, and it takes room on the disk all the same.
+void OutputLog::LeaveDeleted() {
+  struct stat status {};
+  if (!fd_.ok() || ::fstat(fd_.get(), &status) != 0 || status.st_nlink > 0) return;
+  fd_.Close();
+  size_ = 0;
+  at_line_start_ = true;
 }
 
 std::size_t OutputLog::Append(std::string_view data) {

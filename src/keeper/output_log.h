@@ -2,7 +2,7 @@
 // the job's user. Not thread-safe.
 //
 // Nothing that happens to the file stops the job: what cannot be written is dropped and, when the file takes
-// text again, a line says how much.
+// text again, a line says how much. One that was deleted is made anew.
 #pragma once
 
 #include <sys/types.h>
@@ -36,6 +36,7 @@ class OutputLog {
  private:
   // How many bytes got into the file.
   std::size_t Append(std::string_view data);
+  void LeaveDeleted();
   void Rotate();
   void TellOfLoss();
   std::filesystem::path Part(std::uint32_t number) const;

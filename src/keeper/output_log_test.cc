@@ -51,6 +51,16 @@ TEST_F(OutputLogTest, CutsBetweenLinesAndLongLinesAnywhere) {
   EXPECT_EQ(Read(), "ABCDEF\n");
 }
 
+TEST_F(OutputLogTest, IsMadeAnewWhenSomebodyDeletesIt) {
+  auto log = Make(10, 2);
+  log.Write("aaaa\nbbb");
+  std::filesystem::remove(path_);
+  log.Write("cccc\n");
+  EXPECT_EQ(Read(), "cccc\n");
+  log.Write("dddd\neeee\n");
+  EXPECT_EQ(Read(".1"), "cccc\ndddd\n") << "counted from its own beginning";
+}
+
 TEST_F(OutputLogTest, StartsOverWithoutRotations) {
   auto log = Make(10, 0);
   log.Write("aaaa\nbbbb\n");

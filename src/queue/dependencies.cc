@@ -175,29 +175,84 @@ std::vector<JobId> FindCircle(JobId job, const Dependencies& dependencies,
   return circle;
 }
 
-void Dependents::Set(JobId job, const Dependencies& dependencies) {
-  if (const auto old = waits_.find(job.value); old != waits_.end()) {
-    for (const Dependency& each : old->second.list) {
-      auto& dependents = dependents_[each.job.value];
-      dependents.erase(job);
-      if (dependents.empty()) dependents_.erase(each.job.value);
-    }
-    waits_.erase(old);
+DependencyState Dependents::Entry::State() const {
+  const std::size_t met = each.size() - waiting - impossible;
+  const bool any = dependencies.mode == DependencyMode::kAny;
+  if (any ? met > 0 : waiting + impossible == 0) return DependencyState::kMet;
+  if (any ? waiting == 0 : impossible > 0) return DependencyState::kImpossible;
+  return DependencyState::kWaits;
+}
+
+Dependents::EntryPtr Dependents::EntryFor(const Dependencies& dependencies, const ProgressLookup& progress) {
+  if (auto last = last_.lock(); last && !last->jobs.empty() && last->dependencies == dependencies)
+    return last;
+  auto entry = std::make_shared<Entry>(Entry{.dependencies = dependencies});
+  last_ = entry;
+  for (const auto& [kind, job] : dependencies.list) {
+    const auto state = Judge(kind, progress(job));
+    entry->waiting += state == DependencyState::kWaits;
+    entry->impossible += state == DependencyState::kImpossible;
+    waited_for_[job.value].emplace_back(entry, entry->each.size());
+    entry->each.push_back(state);
   }
-  if (dependencies.list.empty()) return;
-  waits_.emplace(job.value, dependencies);
-  for (const Dependency& each : dependencies.list) dependents_[each.job.value].insert(job);
+  return entry;
+}
+
+DependencyState Dependents::Set(JobId job, const Dependencies& dependencies, const ProgressLookup& progress) {
+  if (const auto old = waits_.find(job.value); old != waits_.end()) {
+    if (old->second->dependencies == dependencies) return old->second->State();
+    Erase(job);
+  }
+  if (dependencies.list.empty()) return DependencyState::kMet;
+  const auto entry = EntryFor(dependencies, progress);
+  entry->jobs.insert(job);
+  waits_.emplace(job.value, entry);
+  return entry->State();
+}
+
+void Dependents::Erase(JobId job) {
+  const auto it = waits_.find(job.value);
+  if (it == waits_.end()) return;
+  const EntryPtr entry = std::move(it->second);
+  waits_.erase(it);
+  entry->jobs.erase(job);
+  if (!entry->jobs.empty()) return;
+  for (const auto& [kind, other] : entry->dependencies.list) {
+    const auto waited = waited_for_.find(other.value);
+    if (waited == waited_for_.end()) continue;  // named twice
+    std::erase_if(waited->second, [&](const auto& each) { return each.first == entry; });
+    if (waited->second.empty()) waited_for_.erase(waited);
+  }
+}
+
+void Dependents::Tell(JobId job, Progress progress, const std::function<void(JobId, DependencyState)>& told) {
+  const auto it = waited_for_.find(job.value);
+  if (it == waited_for_.end()) return;
+  for (const auto& [entry, place] : it->second) {
+    const auto before = entry->State();
+    auto& state = entry->each[place];
+    const auto now = Judge(entry->dependencies.list[place].kind, progress);
+    entry->waiting += now == DependencyState::kWaits;
+    entry->waiting -= state == DependencyState::kWaits;
+    entry->impossible += now == DependencyState::kImpossible;
+    entry->impossible -= state == DependencyState::kImpossible;
+    state = now;
+    if (const auto after = entry->State(); after != before)
+      for (const JobId dependent : entry->jobs) told(dependent, after);
+  }
 }
 
 std::vector<JobId> Dependents::Of(JobId job) const {
-  const auto it = dependents_.find(job.value);
-  if (it == dependents_.end()) return {};
-  return {it->second.begin(), it->second.end()};
+  const auto it = waited_for_.find(job.value);
+  if (it == waited_for_.end()) return {};
+  std::set<JobId> jobs;
+  for (const auto& [entry, place] : it->second) jobs.insert(entry->jobs.begin(), entry->jobs.end());
+  return {jobs.begin(), jobs.end()};
 }
 
 const Dependencies* Dependents::DependenciesOf(JobId job) const {
   const auto it = waits_.find(job.value);
-  return it == waits_.end() ? nullptr : &it->second;
+  return it == waits_.end() ? nullptr : &it->second->dependencies;
 }
 
 }  // namespace gpuman::queue

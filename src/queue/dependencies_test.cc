@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
+#include <random>
 
 namespace gpuman::queue {
 namespace {
@@ -109,17 +111,77 @@ TEST(QueueDependencies, CirclesAreFoundWithTheWayAround) {
 }
 
 TEST(QueueDependents, KnowsWhoWaitsForWhom) {
+  using enum Progress;
   Dependents dependents;
-  dependents.Set({5}, {.list = {{kAfterOk, {1}}, {kAfterAny, {1}}, {kAfterOk, {2}}}});
-  dependents.Set({4}, {.list = {{kAfterOk, {1}}}});
+  const auto progress = [](JobId) { return kWaits; };
+  dependents.Set({5}, {.list = {{kAfterOk, {1}}, {kAfterAny, {1}}, {kAfterOk, {2}}}}, progress);
+  dependents.Set({4}, {.list = {{kAfterOk, {1}}}}, progress);
   EXPECT_EQ(dependents.Of({1}), (std::vector<JobId>{{4}, {5}}));
-  dependents.Set({5}, {.list = {{kAfterOk, {3}}}});
+  dependents.Set({5}, {.list = {{kAfterOk, {3}}}}, progress);
   EXPECT_EQ(dependents.Of({1}), (std::vector<JobId>{{4}}));
   EXPECT_EQ(dependents.Of({3}), (std::vector<JobId>{{5}}));
-  EXPECT_TRUE(dependents.Of({2}).empty());
+  EXPECT_FALSE(dependents.Any({2}));
+  EXPECT_TRUE(dependents.Any({1}));
   dependents.Erase({4});
-  EXPECT_TRUE(dependents.Of({1}).empty());
+  EXPECT_FALSE(dependents.Any({1}));
   EXPECT_EQ(dependents.DependenciesOf({4}), nullptr);
+}
+
+TEST(QueueDependents, LookOnceAtWhatManyWaitFor) {
+  using enum Progress;
+  constexpr std::int64_t kEach = 100;
+  Dependencies all;
+  for (std::int64_t id = 1; id <= kEach; ++id) all.list.push_back({kAfterOk, {id}});
+  Dependents dependents;
+  int looks = 0;
+  const auto look = [&](JobId) { return ++looks, kWaits; };
+  for (std::int64_t id = 1; id <= kEach; ++id)
+    EXPECT_EQ(dependents.Set({kEach + id}, all, look), State::kWaits);
+  EXPECT_EQ(looks, kEach);
+  int told = 0;
+  const auto tell = [&](JobId, State state) { told += state == State::kMet; };
+  for (std::int64_t id = 1; id < kEach; ++id) dependents.Tell({id}, kOk, tell);
+  EXPECT_EQ(told, 0);
+  dependents.Tell({kEach}, kOk, tell);
+  EXPECT_EQ(told, kEach);
+}
+
+// What is kept up to date step by step is what a look at everything says.
+TEST(QueueDependents, ComeToTheSameAsJudgedAnew) {
+  using enum Progress;
+  std::mt19937 random(1);
+  const auto any_of = [&](auto... values) {
+    const std::array all{values...};
+    return all[random() % all.size()];
+  };
+  constexpr std::int64_t kOthers = 6, kJobs = 5;
+  std::map<JobId, Progress> progress;
+  const auto look = [&](JobId id) { return progress[id]; };
+  std::map<JobId, State> states;
+  Dependents dependents;
+  for (int step = 0; step < 20'000; ++step) {
+    const JobId job{100 + static_cast<std::int64_t>(random() % kJobs)};
+    const JobId other{static_cast<std::int64_t>(random() % kOthers)};
+    if (random() % 4 == 0) {
+      Dependencies depends{.mode = any_of(DependencyMode::kAll, DependencyMode::kAny)};
+      for (auto left = random() % 4; left > 0; --left)
+        depends.list.push_back({any_of(kAfterOk, kAfterAny, kAfterNotOk, kAfter),
+                                {static_cast<std::int64_t>(random() % kOthers)}});
+      states[job] = dependents.Set(job, depends, look);
+      if (random() % 2 == 0) states[{job.value + 100}] = dependents.Set({job.value + 100}, depends, look);
+    } else if (random() % 8 == 0) {
+      dependents.Erase(job);
+      states.erase(job);
+    } else {
+      progress[other] = any_of(kWaits, kBegan, kOk, kNotOk, kCancelled, kUnknown);
+      dependents.Tell(other, progress[other], [&](JobId id, State state) { states[id] = state; });
+    }
+    for (const auto& [id, state] : states) {
+      const auto* const depends = dependents.DependenciesOf(id);
+      ASSERT_EQ(state, depends ? Judge(*depends, look) : State::kMet)
+          << "job " << id.value << " step " << step;
+    }
+  }
 }
 
 }  // namespace

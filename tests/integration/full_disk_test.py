@@ -73,6 +73,25 @@ class FullDiskTest(DaemonTest):
         self.assertEqual(self.wait("old")["exit_code"], 5)
         self.assertEqual(self.log("old"), "begun\n")
 
+    def test_jobs_of_the_queue_that_the_disk_has_no_room_for_start_when_it_has(self):
+        environment = {"PATH": os.environ["PATH"], **{f"BIG{i}": "x" * 100_000 for i in range(4)}}
+        jobs = [{"command": ["/bin/sh", "-c", "exit 3"], "hold": True, "gpus": {"count": 0}} for _ in range(3)]
+        answer = self.request("POST", "/v1/submissions", {"jobs": jobs, "directory": "/", "environment": environment})
+        self.assertEqual(answer.status, 201, answer.body)
+        ids = [job["id"] for job in answer.json()["jobs"]]
+        self.fill()
+        filler = self.state / "filler"
+        os.truncate(filler, filler.stat().st_size - 200_000)  # enough for records, and not for what a keeper is told
+        for job in ids:
+            self.assertEqual(self.request("POST", f"/v1/jobs/{job}/release").status, 200)
+        until("the daemon has tried each", lambda: all(
+            f"job {job} (job-{job}): starting the keeper" in (self.m.dir / "daemon.log").read_text() for job in ids))
+        for job in ids:
+            self.assertEqual(self.job(job)["state"], "starting")
+        self.free()
+        for job in ids:
+            self.assertEqual(self.wait(job)["exit_code"], 3)
+
 
 if __name__ == "__main__":
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).returncode != 0:

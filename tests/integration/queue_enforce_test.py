@@ -225,6 +225,28 @@ class AgainTest(QueueCase):
         self.request("PUT", f"/v1/quotas/user/{user}", {"gpu_hours": 1000})
         self.assertEqual(self.wait(waits)["state"], "finished")
 
+    def test_a_run_that_ended_without_a_daemon_counts_once(self):
+        job = self.submit(self.gate("go"))
+        self.becomes(job, "running")
+        user = self.job(job)["user"]
+        self.assertEqual(self.request("PUT", f"/v1/quotas/user/{user}", {"gpu_hours": 1000}).status, 200)
+        self.addCleanup(self.request, "DELETE", f"/v1/quotas/user/{user}")
+        journal = pathlib.Path(self.m.env["GPUMAN_STATE_DIR"]) / "jobs" / str(job) / "journal"
+        self.m.stop_daemon(signal.SIGKILL)
+        self.open("go")
+        until("it has ended", lambda: '"t":"end"' in journal.read_text())
+        inject = [program("gpuman-sim"), "inject"]
+        subprocess.run([*inject, "nvml-hang"], env=self.m.env, check=True)
+        self.addCleanup(subprocess.run, [*inject, "clear"], env=self.m.env, check=True)
+        self.m.start_daemon()
+        self.wait(job)
+        # The past is reckoned in when the GPUs were looked at, and nothing starts before.
+        subprocess.run([*inject, "clear"], env=self.m.env, check=True)
+        self.wait(self.submit("true", time_limit_s=60))
+        total = self.request("GET", "/v1/stats?by=user").json()["total"]["gpu_hours"]
+        used = self.request("GET", "/v1/quotas").json()["quotas"][0]["used"]["gpu_hours"]
+        self.assertAlmostEqual(used, total, delta=total / 10)
+
     def test_a_command_runs_in_its_conda_environment(self):
         conda = self.dir / "conda"
         conda.write_text('#!/bin/sh\n[ "$1 $2" = "shell.posix hook" ] || exit 9\n'

@@ -319,6 +319,22 @@ class QueueTest(QueueCase):
         self.assertEqual(self.request("DELETE", f"/v1/ignored-processes/{rule.json()['id']}").status, 200)
 
 
+    @unittest.skipUnless(os.geteuid() == 0, "names protect root's processes")
+    def test_a_name_that_is_protected_by_a_reload_is_in_nobodys_way(self):
+        env = dict(self.m.env, CUDA_VISIBLE_DEVICES="0")
+        foreign = subprocess.Popen([program("gpuman-load"), "--alloc", "64MiB", "--hold", "1h"], env=env, stdout=subprocess.DEVNULL)
+        self.addCleanup(lambda: (foreign.kill(), foreign.wait()))
+        until("the GPU is seen as taken", lambda: "unmanaged" in [gpu["state"] for gpu in self.request("GET", "/v1/queue/info").json()["gpus"]])
+        both = self.submit("true", 2)
+        self.waits_for(both, "unmanaged")
+        file = pathlib.Path(self.m.env["GPUMAN_CONFIG"])
+        before = file.read_text()
+        self.addCleanup(lambda: (file.write_text(before), self.m.daemon.send_signal(signal.SIGHUP)))
+        file.write_text(before + "\n[guard]\nprotected = [\"gpuman-load\"]\n")
+        self.m.daemon.send_signal(signal.SIGHUP)
+        self.assertEqual(self.wait(both)["state"], "finished")
+
+
 class DependencyTest(QueueCase):
     def after(self, kind, *jobs, **more):
         return {"list": [{"kind": kind, "job": str(job)} for job in jobs], **more}

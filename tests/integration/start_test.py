@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -188,6 +189,17 @@ class TwinTest(DaemonTest):
         file.write_text("")
         self.m.daemon.send_signal(signal.SIGHUP)
         until("it speaks again", lambda: "job_started" in said_of_a_job())
+
+    def test_a_shells_limit_of_files_is_not_the_daemons_and_stays_the_jobs(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+        self.m.stop_daemon()
+        self.m.start_daemon()
+        enough = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+        self.assertEqual(resource.prlimit(self.m.daemon.pid, resource.RLIMIT_NOFILE), (enough, hard))
+        self.wait(self.start("t", "ulimit -n"))
+        self.assertEqual(self.log("t"), "200\n")
 
 
 if __name__ == "__main__":

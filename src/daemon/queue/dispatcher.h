@@ -141,7 +141,7 @@ class Dispatcher {
   void BringTo(base::JobId job, const std::string& gpu, DispatcherHost::Done done);
   void MoveTo(base::JobId job, const std::string& gpu, DispatcherHost::Done done);
   // Jobs that others wait for are not forgotten.
-  bool IsNeeded(base::JobId job) const { return !dependents_.Of(job).empty(); }
+  bool IsNeeded(base::JobId job) const { return dependents_.Any(job); }
   ForeignUse ForeignUseOf(const std::string& gpu) const;
   const IdleWatch& idle() const { return idle_; }
 
@@ -177,7 +177,6 @@ class Dispatcher {
   std::vector<std::string> GpusOfRun(const jobs::Job& job) const;
   void TellDependents(base::JobId job);
   queue::Progress ProgressOf(base::JobId job) const;
-  std::vector<base::JobId> TasksOf(base::JobId array) const;
   void RememberRecent(const jobs::Job& job);
 
   boost::asio::io_context& loop_;

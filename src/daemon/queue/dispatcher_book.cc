@@ -62,9 +62,7 @@ void Dispatcher::PutWaiting(const jobs::Job& job) {
   queue::WaitingJob row{job.id, job.owner->user, job.waiting_since};
   if (job.not_before) row.not_before = *job.not_before;
   row.held = job.state == jobs::JobState::kHeld;
-  if (!request.depends.list.empty())
-    row.dependency = queue::Judge(request.depends, [this](JobId id) { return ProgressOf(id); });
-  dependents_.Set(job.id, request.depends);
+  row.dependency = dependents_.Set(job.id, request.depends, [this](JobId id) { return ProgressOf(id); });
   book_.PutWaiting(row, request);
 }
 
@@ -298,10 +296,10 @@ queue::Progress Dispatcher::ProgressOf(JobId id) const {
 }
 
 void Dispatcher::TellDependents(JobId id) {
-  for (const JobId dependent : dependents_.Of(id))
-    if (const auto* const depends = dependents_.DependenciesOf(dependent))
-      book_.SetDependency(dependent,
-                          queue::Judge(*depends, [this](JobId other) { return ProgressOf(other); }));
+  if (!dependents_.Any(id)) return;
+  dependents_.Tell(id, ProgressOf(id), [this](JobId dependent, queue::DependencyState state) {
+    book_.SetDependency(dependent, state);
+  });
 }
 
 }  // namespace gpuman::daemon

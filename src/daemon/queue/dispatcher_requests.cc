@@ -85,21 +85,25 @@ Result<> Dispatcher::MayBecome(const PreparedJob& changed) {
 }
 
 std::vector<JobId> Dispatcher::CancelledWith(JobId job) const {
-  std::vector<JobId> found{job};
+  std::vector<JobId> cancelled;
+  std::set<JobId> found{job};
+  // What many have in common is read once.
+  std::shared_ptr<const jobs::Terms> terms;
+  queue::Dependencies depends;
   // A job waits for earlier ones, so one look at each is enough, from the first to the last.
   for (const auto* const one : jobs_.All()) {
     if (one->state != jobs::JobState::kCancelled || one->reason != ToString(queue::Reason::kDependencyNever))
       continue;
-    const auto request = queue::ParseRequest(one->terms->request);
-    if (!request) continue;
-    const auto& list = request->depends.list;
-    if (std::any_of(list.begin(), list.end(), [&](const queue::Dependency& depends) {
-          return std::find(found.begin(), found.end(), depends.job) != found.end();
-        }))
-      found.push_back(one->id);
+    if (terms != one->terms.pointer())
+      depends = queue::ParseRequest(one->terms->request).value_or(queue::Request{}).depends;
+    terms = one->terms.pointer();
+    if (std::any_of(depends.list.begin(), depends.list.end(),
+                    [&](const queue::Dependency& each) { return found.contains(each.job); })) {
+      cancelled.push_back(one->id);
+      found.insert(one->id);
+    }
   }
-  found.erase(found.begin());
-  return found;
+  return cancelled;
 }
 
 void Dispatcher::Submit(std::vector<PreparedJob> prepared, Done<std::vector<JobId>> done) {
@@ -203,38 +207,28 @@ void Dispatcher::RememberRecent(const jobs::Job& job) {
   if (mine.size() > kRecent) mine.pop_front();
 }
 
-// Tasks have consecutive ids.
-std::vector<JobId> Dispatcher::TasksOf(JobId head) const {
-  std::vector<JobId> ids;
-  for (JobId id = head;; ++id.value) {
-    const auto* const job = jobs_.Find(id);
-    if (!job || (id != head && job->array.array != head)) return ids;
-    ids.push_back(id);
-    if (job->array.array != head) return ids;
-  }
-}
-
 queue::ReferenceLookup Dispatcher::LookupFor(uid_t user) const {
   return [this, user](const queue::Reference& reference) -> std::vector<JobId> {
     using Kind = queue::Reference::Kind;
     switch (reference.kind) {
       case Kind::kId:
-        return TasksOf(reference.id);
+        return jobs_.TasksOf(reference.id);
       case Kind::kTask:
-        for (const JobId id : TasksOf(reference.id))
+        for (const JobId id : jobs_.TasksOf(reference.id))
           if (const auto* const job = jobs_.Find(id); job && job->array.task == reference.task) return {id};
         return {};
       case Kind::kRecent: {
         const auto mine = recent_.find(user);
         if (mine == recent_.end() || static_cast<std::size_t>(reference.back) >= mine->second.size())
           return {};
-        return TasksOf(mine->second[mine->second.size() - 1 - static_cast<std::size_t>(reference.back)]);
+        return jobs_.TasksOf(
+            mine->second[mine->second.size() - 1 - static_cast<std::size_t>(reference.back)]);
       }
       case Kind::kTag: {
         const auto id = jobs_.Resolve(reference.tag);
         if (!id) return {};
         const auto* const job = jobs_.Find(*id);
-        return job && job->array.array.value != 0 ? TasksOf(job->array.array) : std::vector{*id};
+        return job && job->array.array.value != 0 ? jobs_.TasksOf(job->array.array) : std::vector{*id};
       }
     }
     return {};

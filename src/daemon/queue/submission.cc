@@ -20,6 +20,7 @@ using base::Result;
 
 constexpr const char* kUsualWarning = "USR1";
 constexpr base::Millis kUsualWarningTime{60'000};
+constexpr std::size_t kMostDependencies = 1'000'000;
 
 int SignalNumber(const std::string& text) {
   const auto name = api::SignalName(text);
@@ -250,8 +251,25 @@ std::vector<base::JobId> Preparation::Find(const queue::Reference& reference) co
   return context_.lookup(reference);
 }
 
+// Each job is shown with all that it waits for.
+Result<> Preparation::CountDependencies(const api::Submission& asked, const queue::Dependencies& depends) {
+  std::size_t tasks = asked.array ? 0 : 1;
+  if (asked.array)
+    for (const auto& range : asked.array->indices)
+      tasks += static_cast<std::size_t>((range.last - range.first) / range.step) + 1;
+  dependencies_ += tasks * depends.list.size();
+  if (dependencies_ <= kMostDependencies) return {};
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("depends: {} jobs that wait for {} each are too many: at most {} dependencies can be "
+                  "submitted at once",
+                  tasks, depends.list.size(), kMostDependencies),
+      "put a job between that waits for all of them, as `-- true` does, and wait for that one");
+}
+
 Result<> Preparation::One(const api::Submission& asked) {
   GPUMAN_ASSIGN(auto request, RequestFrom(asked, context_, lookup_));
+  GPUMAN_TRY(CountDependencies(asked, request.depends));
   GPUMAN_ASSIGN(auto job, JobFrom(asked, submitted_, common_, context_));
   jobs::Terms script;
   script.script = asked.script.value_or("");

@@ -56,6 +56,7 @@ class Preparation {
 
  private:
   base::Result<> One(const api::Submission& asked);
+  base::Result<> CountDependencies(const api::Submission& asked, const queue::Dependencies& depends);
   // The caller's jobs with those of this submission in front, the newest first.
   std::vector<base::JobId> Find(const queue::Reference& reference) const;
 
@@ -64,6 +65,7 @@ class Preparation {
   jobs::Environment common_;
   queue::ReferenceLookup lookup_;
   std::size_t at_ = 0;
+  std::size_t dependencies_ = 0;  // of all its jobs
   std::vector<base::JobId> heads_;
   std::unordered_map<std::string, base::JobId> named_;  // the last head of each name
   Prepared prepared_;

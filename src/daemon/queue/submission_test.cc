@@ -125,6 +125,21 @@ TEST_F(SubmissionTest, ReferencesReachOverTheSubmissionToWhatCameBefore) {
   EXPECT_NE(refused.error().message.find("jobs[2]"), std::string::npos) << refused.error().message;
 }
 
+TEST_F(SubmissionTest, SoManyDependenciesThatNobodyCouldKeepThemAreRefused) {
+  Add().array = api::ArrayRequest{{{0, 999, 1}}, {}};
+  auto& last = Add();
+  last.depends.list = {{api::DependencyKind::kAfterOk, "@"}};
+  last.array = api::ArrayRequest{{{0, 1998, 2}}, {}};
+  EXPECT_EQ(Fine().jobs.back().request.depends.list.size(), 1000U);
+  last.array = api::ArrayRequest{{{0, 2000, 2}}, {}};
+  const auto refused = Read();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, base::ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("jobs[1].depends: 1001 jobs that wait for 1000 each"),
+            std::string::npos)
+      << refused.error().message;
+}
+
 TEST_F(SubmissionTest, AScriptIsRunByWhatItsFirstLineNames) {
   const auto command = [](const char* script) { return CommandOfScript(script, {"a"}); };
   using Words = std::vector<std::string>;
