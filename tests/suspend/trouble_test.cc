@@ -61,7 +61,7 @@ TEST_F(HelperTroubleTest, OneThatNeverStopsTalkingKeepsNobodyElseWaiting) {
   Script(std::string(kHello) + R"(
 text=$(printf '%030000d' 0)
 for i in 1 2 3 4; do
-  while :; do echo '{"id":18446744073709551615,"outcome":"done","state":"unknown","message":"'$text'"}' >&0; done &
+  while echo '{"id":18446744073709551615,"outcome":"done","state":"unknown","message":"'$text'"}' >&0; do :; done &
 done
 wait)");
   ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
