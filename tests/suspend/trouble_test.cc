@@ -59,9 +59,10 @@ TEST_F(HelperTroubleTest, OneThatIsKilledAtWorkAnswersThatNobodyKnows) {
 // It is its user's process, who can have it say anything.
 TEST_F(HelperTroubleTest, OneThatNeverStopsTalkingKeepsNobodyElseWaiting) {
   Script(std::string(kHello) + R"(
+exec 5>&0
 text=$(printf '%030000d' 0)
 for i in 1 2 3 4; do
-  while echo '{"id":18446744073709551615,"outcome":"done","state":"unknown","message":"'$text'"}' >&0; do :; done &
+  while echo '{"id":18446744073709551615,"outcome":"done","state":"unknown","message":"'$text'"}' >&5; do :; done &
 done
 wait)");
   ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
