@@ -1,5 +1,6 @@
 #include "ledger/server.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
