@@ -1,6 +1,7 @@
 #include "daemon/attach_request.h"
 
 #include <fmt/format.h>
+#include <pwd.h>
 
 #include <algorithm>
 #include <optional>
@@ -23,6 +24,15 @@ std::optional<base::SizeSpec> Within(const std::optional<base::SizeSpec>& asked,
   return base::SizeSpec{at_most};
 }
 
+// nogroup's where the user database has none.
+gid_t PrimaryGroupOf(uid_t uid) {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::vector<char> buffer(16384);
+  const bool known = ::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found;
+  return known ? found->pw_gid : http::kNobody;
+}
+
 }  // namespace
 
 Result<> MayAttach(const api::AttachRequest& request, uid_t caller, uid_t root_owner) {
@@ -33,6 +43,11 @@ Result<> MayAttach(const api::AttachRequest& request, uid_t caller, uid_t root_o
     return Fail(ErrorCode::kPermissionDenied, fmt::format("process {} is somebody else's", request.pid),
                 "attach one of your own, or do it as root");
   return {};
+}
+
+Caller OwnerOf(const api::AttachRequest& request, const http::Peer& peer) {
+  const uid_t uid = request.uid ? static_cast<uid_t>(*request.uid) : peer.uid;
+  return CallerOf({uid, uid == peer.uid ? peer.gid : PrimaryGroupOf(uid), 0});
 }
 
 Result<jobs::Job> JobFromAttachRequest(const api::AttachRequest& request, const Caller& owner,

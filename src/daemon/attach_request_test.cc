@@ -113,5 +113,17 @@ TEST(AttachRequest, OnlyRootAttachesWhatIsSomebodyElses) {
   EXPECT_EQ(MayAttach(request, 1000, 1000).error().code, ErrorCode::kPermissionDenied);
 }
 
+TEST(OwnerOfAttached, HasTheGroupsOfTheUserAndNotWhatTheNumberOfTheUserHappensToBe) {
+  constexpr uid_t kUnknown = 4'000'000;
+  EXPECT_EQ(OwnerOf(Step(), {kUnknown, 77, 1}).gid, 77u) << "as the caller says";
+  auto request = Step();
+  request.uid = kUnknown;
+  EXPECT_EQ(OwnerOf(request, {0, 0, 1}).uid, kUnknown);
+  EXPECT_EQ(OwnerOf(request, {0, 0, 1}).gid, http::kNobody) << "who is not in the user database is in no group";
+  request.uid = 0;
+  EXPECT_EQ(OwnerOf(request, {0, 0, 1}).user, "root");
+  EXPECT_EQ(OwnerOf(request, {0, 0, 1}).gid, 0u);
+}
+
 }  // namespace
 }  // namespace gpuman::daemon

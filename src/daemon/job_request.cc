@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -115,6 +116,17 @@ Result<> CheckPriority(int priority) {
   if (priority >= 0 && priority <= kLargestPriority) return {};
   return Fail(ErrorCode::kInvalidArgument,
               fmt::format("priority {} is not between 0 and {}", priority, kLargestPriority));
+}
+
+// Whether the process has the user's id in any way: a program with a set-user-ID bit has two.
+bool HasUser(pid_t pid, uid_t uid) {
+  const auto text = base::ReadFile(fmt::format("/proc/{}/status", pid)).value_or("");
+  const auto at = text.find("\nUid:");
+  if (at == std::string::npos) return false;
+  std::istringstream words(text.substr(at + 5, text.find('\n', at + 1) - at - 5));
+  for (uid_t id = 0; words >> id;)
+    if (id == uid) return true;
+  return false;
 }
 
 // The job's own variables win; of LD_LIBRARY_PATH both parts count.
@@ -265,6 +277,18 @@ jobs::ResourceLimits ResourceLimitsOf(pid_t pid) {
   // Of another user's process the system may not tell us in numbers.
   const auto text = base::ReadFile(fmt::format("/proc/{}/limits", pid));
   return text ? ParseResourceLimits(*text) : jobs::ResourceLimits{};
+}
+
+Result<jobs::ResourceLimits> ResourceLimitsOf(const http::Peer& peer) {
+  auto limits = ResourceLimitsOf(peer.pid);
+  // A number of 0: it is in a namespace of processes that we do not see.
+  const bool as_known = ::geteuid() != 0 || peer.uid == 0 || peer.pid == 0;
+  if (as_known || HasUser(peer.pid, peer.uid)) return limits;
+  return Fail(
+      ErrorCode::kConflict,
+      fmt::format("process {}, which asked, has ended: a job has the resource limits of who submits it",
+                  peer.pid),
+      "submit from a process that waits for the answer");
 }
 
 }  // namespace gpuman::daemon

@@ -1,4 +1,5 @@
-// From what a client asks for to a job, or the reason why not. Pure, but for ResourceLimitsOf.
+// From what a client asks for to a job, or the reason why not. Pure, but for what reads the limits of a
+// process.
 #pragma once
 
 #include <map>
@@ -39,6 +40,9 @@ std::map<std::string, std::string> DriverEnvironment();
 
 // Of a process, from /proc; what cannot be read is left out.
 jobs::ResourceLimits ResourceLimitsOf(pid_t pid);
+// Those of the process that asks. kConflict: it has ended, or its number is another user's by now. A job
+// without limits of its own would have the daemon's, which are wider.
+base::Result<jobs::ResourceLimits> ResourceLimitsOf(const http::Peer& peer);
 jobs::ResourceLimits ParseResourceLimits(std::string_view text);  // of /proc/PID/limits
 
 }  // namespace gpuman::daemon

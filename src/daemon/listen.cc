@@ -23,7 +23,8 @@ using base::Fail;
 using base::Fd;
 using base::Result;
 
-constexpr int kBacklog = 4096;  // the kernel takes net.core.somaxconn at most
+constexpr int kPassRights = 83;  // SO_PASSRIGHTS, since Linux 6.16
+constexpr int kBacklog = 4096;   // the kernel takes net.core.somaxconn at most
 
 sockaddr_un AddressOf(const std::filesystem::path& path) {
   sockaddr_un address{};
@@ -58,6 +59,10 @@ Result<Fd> Listen(const ListenOptions& options) {
   GPUMAN_TRY(RemoveStale(options.path));
   Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.ok()) return base::FailSystem(errno, "making a socket");
+  // Nothing of ours comes with descriptors, and who drops the last one of a socket that lingers waits for as
+  // long as its owner wished. An older kernel takes them all the same. What is accepted is as this.
+  const int none = 0;
+  (void)::setsockopt(fd.get(), SOL_SOCKET, kPassRights, &none, sizeof none);
   const auto address = AddressOf(options.path);
   // Nobody may connect between bind and chmod.
   const mode_t before = ::umask(0177);

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include <cstring>
 
 #include "base/file.h"
 #include "base/temp_dir.h"
@@ -19,6 +23,40 @@ TEST(Listen, MakesTheSocketWithItsDirectoryAndPermissions) {
   struct stat status {};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0660u);
+}
+
+TEST(Listen, TakesNoDescriptorsFromItsClients) {
+  constexpr int kPassRights = 83;  // SO_PASSRIGHTS
+  const base::TempDir dir;
+  const auto path = dir.path() / "s";
+  const auto fd = Listen({path, 0600, {}});
+  ASSERT_TRUE(fd) << fd.error().message;
+  int passes = 1;
+  socklen_t size = sizeof passes;
+  if (::getsockopt(fd->get(), SOL_SOCKET, kPassRights, &passes, &size) != 0)
+    GTEST_SKIP() << "this kernel cannot refuse them";
+  EXPECT_EQ(passes, 0);
+  const base::Fd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.native().copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const int descriptor = client.get();
+  char byte = 'x';
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptor)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  EXPECT_EQ(::sendmsg(client.get(), &message, MSG_NOSIGNAL), -1);
+  EXPECT_EQ(::send(client.get(), &byte, 1, MSG_NOSIGNAL), 1);
 }
 
 TEST(Listen, RefusesASocketThatIsServedAndReplacesAStaleOne) {

@@ -15,32 +15,34 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::milliseconds kTurn{1};
 constexpr std::size_t kPiece = 64u << 10;
 constexpr std::size_t kPiecesAStep = 16;  // then others have their turn
 
-// Where the last `lines` lines of the file begin.
-off_t BeginOfTail(int fd, std::size_t lines) {
+}  // namespace
+
+TailSearch::TailSearch(int fd, std::size_t lines) : fd_(fd), lines_(lines) {
   struct stat status {};
-  if (::fstat(fd, &status) != 0 || lines == 0) return status.st_size;
-  off_t end = status.st_size;
-  std::size_t seen = 0;
+  if (::fstat(fd, &status) == 0) end_ = at_ = status.st_size;
+}
+
+std::optional<off_t> TailSearch::Look(std::size_t pieces) {
+  if (lines_ == 0) return end_;
   std::string piece;
-  for (off_t at = end; at > 0;) {
-    const off_t begin = std::max<off_t>(0, at - static_cast<off_t>(kPiece));
-    piece.resize(static_cast<std::size_t>(at - begin));
-    const ssize_t n = ::pread(fd, piece.data(), piece.size(), begin);
+  for (; at_ > 0 && pieces > 0; --pieces) {
+    const off_t begin = std::max<off_t>(0, at_ - static_cast<off_t>(kPiece));
+    piece.resize(static_cast<std::size_t>(at_ - begin));
+    const ssize_t n = ::pread(fd_, piece.data(), piece.size(), begin);
     if (n <= 0) return 0;
     for (off_t i = static_cast<off_t>(n) - 1; i >= 0; --i) {
       // The end of the last line begins no further line.
-      if (piece[static_cast<std::size_t>(i)] == '\n' && begin + i + 1 != end && ++seen == lines)
+      if (piece[static_cast<std::size_t>(i)] == '\n' && begin + i + 1 != end_ && ++seen_ == lines_)
         return begin + i + 1;
     }
-    at = begin;
+    at_ = begin;
   }
-  return 0;
+  return at_ > 0 ? std::nullopt : std::optional<off_t>(0);
 }
-
-}  // namespace
 
 void LogStream::Start(boost::asio::io_context& loop, http::ExchangePtr exchange, LogRequest request,
                       std::function<bool()> ended) {
@@ -60,14 +62,17 @@ void LogStream::Begin() {
       self->timer_.cancel();
     }
   });
-  off_t begin = 0;
   if (auto file = base::OpenFile(request_.path, O_RDONLY)) {
     file_ = std::move(*file);
-    begin = request_.tail ? BeginOfTail(file_.get(), *request_.tail) : static_cast<off_t>(request_.offset);
-    ::lseek(file_.get(), begin, SEEK_SET);
+    if (request_.tail) tail_.emplace(file_.get(), *request_.tail);
   }
-  exchange_->BeginStream("text/plain; charset=utf-8", fmt::format("{}: {}", api::kLogOffsetHeader, begin));
+  if (!tail_) BeginAt(file_.ok() ? static_cast<off_t>(request_.offset) : 0);
   Step();
+}
+
+void LogStream::BeginAt(off_t begin) {
+  if (file_.ok()) ::lseek(file_.get(), begin, SEEK_SET);
+  exchange_->BeginStream("text/plain; charset=utf-8", fmt::format("{}: {}", api::kLogOffsetHeader, begin));
 }
 
 bool LogStream::SendSome() {
@@ -94,11 +99,21 @@ bool LogStream::Rotated() {
 
 void LogStream::Step() {
   if (gone_) return;
+  if (tail_) {
+    const auto begin = tail_->Look(kPiecesAStep);
+    if (!begin) return StepAfter(kTurn);
+    tail_.reset();
+    BeginAt(*begin);
+  }
   // Asked before reading: what was written before the end is then read for sure.
   const bool last = !request_.follow || ended_();
   const bool more = SendSome() || Rotated();
   if (!more && last) return exchange_->EndStream();
-  timer_.expires_after(more ? std::chrono::milliseconds(1) : kLook);
+  StepAfter(more ? kTurn : kLook);
+}
+
+void LogStream::StepAfter(std::chrono::milliseconds pause) {
+  timer_.expires_after(pause);
   timer_.async_wait([self = shared_from_this()](boost::system::error_code error) {
     if (!error) self->Step();
   });

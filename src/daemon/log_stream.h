@@ -3,8 +3,11 @@
 // Lives on the event loop. While it follows it looks every 100 ms whether the file has grown.
 #pragma once
 
+#include <sys/types.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -22,6 +25,21 @@ struct LogRequest {
   bool follow = false;
 };
 
+// Where the last lines of a file begin, looked for in steps: its user can make it as long as a file can be.
+class TailSearch {
+ public:
+  // The descriptor stays open as long as this object.
+  TailSearch(int fd, std::size_t lines);
+  // Looks through so many pieces of 64 KiB more; nullopt: there are more to look through.
+  std::optional<off_t> Look(std::size_t pieces);
+
+ private:
+  int fd_;
+  std::size_t lines_;
+  std::size_t seen_ = 0;
+  off_t end_ = 0, at_ = 0;
+};
+
 class LogStream : public std::enable_shared_from_this<LogStream> {
  public:
   // Answers the exchange. `ended` says whether more can come. Keeps itself alive until the answer is complete
@@ -33,7 +51,9 @@ class LogStream : public std::enable_shared_from_this<LogStream> {
   LogStream(boost::asio::io_context& loop, http::ExchangePtr exchange, LogRequest request,
             std::function<bool()> ended);
   void Begin();
+  void BeginAt(off_t begin);
   void Step();
+  void StepAfter(std::chrono::milliseconds pause);
   // Sends what there is; false when nothing was.
   bool SendSome();
   bool Rotated();
@@ -43,6 +63,7 @@ class LogStream : public std::enable_shared_from_this<LogStream> {
   LogRequest request_;
   std::function<bool()> ended_;
   base::Fd file_;
+  std::optional<TailSearch> tail_;  // until it is known where the answer begins
   bool gone_ = false;
 };
 

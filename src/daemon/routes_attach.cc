@@ -9,12 +9,6 @@ namespace {
 using base::ErrorCode;
 using base::Fail;
 
-// Whom the job will belong to. Nothing is started as them: their groups do not matter.
-Caller OwnerOf(const api::AttachRequest& wanted, const http::Peer& peer) {
-  const uid_t uid = wanted.uid ? static_cast<uid_t>(*wanted.uid) : peer.uid;
-  return {uid, static_cast<gid_t>(uid), {}, UserName(uid)};
-}
-
 // A process below a job is held already; as a job of its own it would leave that one's limit.
 base::Result<> IsFree(Service& service, const base::ProcessId& root, const std::string& tag) {
   const auto known = service.guard().JobOf(root.pid);

@@ -55,7 +55,9 @@ void Submit(Service& service, const ExchangePtr& exchange) {
   if (!job->device_profile.empty())
     if (auto known = service.devices().CheckProfile(job->device_profile); !known)
       return SendError(exchange, known.error());
-  job->resource_limits = ResourceLimitsOf(request.peer.pid);
+  auto limits = ResourceLimitsOf(request.peer);
+  if (!limits) return SendError(exchange, limits.error());
+  job->resource_limits = std::move(*limits);
   if (!job->mps) return service.jobs().Create(std::move(*job), AnswerWithJob(service, exchange, 201));
   const auto gpu = service.ChooseMps(job->gpus);
   if (!gpu) return SendError(exchange, gpu.error());
@@ -66,9 +68,29 @@ void Submit(Service& service, const ExchangePtr& exchange) {
   });
 }
 
+// What root attached for a user, such as a step of Slurm, has the limit that the user was allotted: taking it
+// away, or raising it, is not the user's.
+base::Result<> MayLoosen(Service& service, const http::Peer& peer, const jobs::Job& job) {
+  const auto root = job.attached && job.keeper ? service.processes().Owner(job.keeper->pid) : std::nullopt;
+  if (!root || *root == job.owner->uid || service.Check(peer, Act::kManage)) return {};
+  return base::Fail(base::ErrorCode::kPermissionDenied,
+                    fmt::format("job {} '{}' was given its limit by who attached it", job.id.value, job.tag),
+                    "root or an administrator may raise it or take it away; anything less is yours to set");
+}
+
+bool Loosens(const api::UpdateRequest& update, const gpu::Inventory& inventory, const jobs::Job& job) {
+  if (!job.memory || !update.memory) return job.memory && update.clear_memory;
+  return std::any_of(inventory.gpus.begin(), inventory.gpus.end(), [&](const gpu::Gpu& gpu) {
+    return update.memory->Of(gpu.memory) > job.memory->Of(gpu.memory);
+  });
+}
+
 // Of a job that never was in the queue.
 void UpdateRun(Service& service, const ExchangePtr& exchange, const jobs::Job& job,
                const api::UpdateRequest& update) {
+  if (Loosens(update, service.inventory(), job))
+    if (auto may = MayLoosen(service, exchange->request().peer, job); !may)
+      return SendError(exchange, may.error());
   jobs::Job tried = job;
   if (auto fine = ApplyUpdate(update, service.inventory(), tried); !fine)
     return SendError(exchange, fine.error());
@@ -81,6 +103,8 @@ void UpdateRun(Service& service, const ExchangePtr& exchange, const jobs::Job& j
 void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   const auto update = api::Decode<api::JobUpdate>(exchange->request().body);
   if (!update) return SendError(exchange, update.error());
+  if (auto may = MayRewrite(*update, exchange->request().peer.uid, job); !may)
+    return SendError(exchange, may.error());
   if (!job.queued && update->queue)
     return SendError(
         exchange, {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}});
@@ -111,8 +135,11 @@ void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
 std::string UserOf(const ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
 
 void Remove(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
-  if (FlagParameter(exchange->request(), "keep_running"))
+  if (FlagParameter(exchange->request(), "keep_running")) {
+    if (auto may = MayLoosen(service, exchange->request().peer, job); !may)
+      return SendError(exchange, may.error());
     return service.jobs().Release(job.id, AnswerWithJob(service, exchange));
+  }
   service.jobs().Remove(job.id, {"removed", "removed by " + UserOf(exchange)},
                         AnswerWithJob(service, exchange));
 }

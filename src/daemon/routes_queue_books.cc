@@ -130,8 +130,11 @@ api::Quota QuotaView(Service& service, const QuotaKey& key, const api::QuotaLimi
   const auto kind = project ? queue::AccountKind::kProject : queue::AccountKind::kUser;
   queued = book.Queued(kind, key.name);
   const auto& accounts = project ? book.snapshot().projects : book.snapshot().users;
-  const auto row = book.AccountOf(kind, key.name);
-  view.used = {running, gpus, queued, accounts[row].window_gpu_seconds / 3600, std::nullopt};
+  // One who has none gets none by being asked for: names cost nothing.
+  const auto row = std::find_if(accounts.begin(), accounts.end(),
+                                [&](const queue::Account& account) { return account.name == key.name; });
+  const double seconds = row == accounts.end() ? 0 : row->window_gpu_seconds;
+  view.used = {running, gpus, queued, seconds / 3600, std::nullopt};
   return view;
 }
 
@@ -150,6 +153,8 @@ void ListQuotas(Service& service, const ExchangePtr& exchange) {
 }
 
 void ShowQuota(Service& service, const ExchangePtr& exchange, const PathParameters& parameters) {
+  if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+    return SendError(exchange, may.error());
   const auto key = KeyFrom(parameters);
   if (!key) return SendError(exchange, key.error());
   const auto& quotas = service.queue_books().quotas;

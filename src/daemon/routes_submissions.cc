@@ -80,7 +80,8 @@ void TryOut(Service& service, const ExchangePtr& exchange, const Prepared& prepa
 base::Result<Prepared> Read(Service& service, const ExchangePtr& exchange, const Caller& caller,
                             const api::SubmitRequest& submitted) {
   const auto& peer = exchange->request().peer;
-  const jobs::Shared<jobs::ResourceLimits> limits(ResourceLimitsOf(peer.pid));
+  GPUMAN_ASSIGN(auto own, ResourceLimitsOf(peer));
+  const jobs::Shared<jobs::ResourceLimits> limits(std::move(own));
   const auto lookup = service.queue().LookupFor(peer.uid);
   service.ApplyUsualQuota(caller.user);
   return Prepare(submitted, {caller, service.inventory(), DriverEnvironment(), limits,
@@ -190,7 +191,9 @@ void TakeInPieces(Service& service, const ExchangePtr& exchange, RecentCallers& 
     return Take(service, exchange, callers, large->submitted);
   large->caller = callers.Of(peer);
   large->inventory = service.inventory();
-  large->limits = jobs::Shared<jobs::ResourceLimits>(ResourceLimitsOf(peer.pid));
+  auto limits = ResourceLimitsOf(peer);
+  if (!limits) return SendError(exchange, limits.error());
+  large->limits = jobs::Shared<jobs::ResourceLimits>(std::move(*limits));
   large->lookup = service.queue().LookupFor(peer.uid);
   service.ApplyUsualQuota(large->caller.user);
   std::size_t count = 0;
@@ -267,6 +270,8 @@ void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base:
                      "gpuman restart starts it again"});
     auto again = Anew(service, *job);
     if (i < ids.size()) {
+      if (auto may = MayRewrite(asked->changes, request.peer.uid, *job); !may)
+        return SendError(exchange, may.error());
       again.request.depends.list.clear();
       if (auto fine = ApplyQueueUpdate(asked->changes, service.inventory(), lookup, again); !fine)
         return SendError(exchange, fine.error());

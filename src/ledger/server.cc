@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -20,8 +21,16 @@ using base::Fd;
 using base::Result;
 
 constexpr std::size_t kMostWaiting = 4096;
+constexpr std::size_t kMostOfUser = 512;            // who says nothing is in nobody else's way; root may have all
 constexpr std::chrono::seconds kPatience{5};        // with a process that connects and says nothing
 constexpr std::chrono::seconds kEarlyPatience{15};  // longer than a shim's own
+
+std::optional<uid_t> UserOf(int connection) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer.uid;
+}
 
 std::optional<Caller> CallerOf(int connection, const wire::Hello& hello) {
   ucred peer{};
@@ -88,6 +97,16 @@ void Server::Accept() {
   Fd connection(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!connection.ok() || waiting_.size() >= kMostWaiting) return;
   const int descriptor = connection.get();
+  const auto user = UserOf(descriptor);
+  if (!user) return;
+  if (*user != 0 && waiting_.size() + early_.size() >= kMostOfUser) {
+    const auto waiting = std::count_if(waiting_.begin(), waiting_.end(),
+                                       [&](const auto& entry) { return UserOf(entry.first) == user; });
+    const auto early = std::count_if(early_.begin(), early_.end(), [&](const Early& entry) {
+      return UserOf(entry.waiting.connection.get()) == user;
+    });
+    if (static_cast<std::size_t>(waiting + early) >= kMostOfUser) return;
+  }
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = descriptor;

@@ -1,10 +1,15 @@
 #include "ledger/server.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
+#include <array>
 #include <cstring>
 
 #include "base/temp_dir.h"
@@ -146,6 +151,51 @@ TEST_F(ServerTest, AKeyThatDoesNotEndIsCutWhereItsFieldEnds) {
   int descriptors = 0;
   EXPECT_EQ(Ask(hello, descriptors).answer, wire::Answer::kJoined);
   EXPECT_EQ(caller_->key.size(), sizeof hello.key);
+}
+
+// As many connections as there is room for, on which nothing is said, until the pipe is closed.
+pid_t SilentCrowd(const std::filesystem::path& path, uid_t user, int ready, int hold) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.native().copy(address.sun_path, sizeof address.sun_path - 1);
+  char byte = ::setresuid(user, user, user) == 0 ? 1 : 0;
+  int opened = 0;
+  for (; opened < 4096; ++opened) {
+    const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) break;
+    (void)!::write(ready, &byte, 1);
+  }
+  byte = 2;
+  (void)!::write(ready, &byte, 1);
+  (void)!::read(hold, &byte, 1);
+  ::_exit(0);
+}
+
+TEST_F(ServerTest, AUserWhoConnectsAndSaysNothingKeepsNobodyElseOut) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit most{before.rlim_max, before.rlim_max};
+  if (most.rlim_cur < 10'000) GTEST_SKIP() << "needs 10000 descriptors";
+  ::setrlimit(RLIMIT_NOFILE, &most);
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 0755) | ::chmod(path_.c_str(), 0666), 0);
+  std::array<int, 2> ready{}, hold{};
+  ASSERT_EQ(::pipe2(ready.data(), O_CLOEXEC) | ::pipe2(hold.data(), O_CLOEXEC), 0);
+  const pid_t crowd = SilentCrowd(path_, 61234, ready[1], hold[0]);
+  for (char said = 1; said == 1;) {
+    ASSERT_EQ(::read(ready[0], &said, 1), 1);
+    ASSERT_NE(said, 0);
+    Serve();
+  }
+  answer_ = {Verdict::kJob, kJob};
+  int descriptors = 0;
+  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kJoined);
+  ASSERT_EQ(::write(hold[1], "", 1), 1);
+  ASSERT_EQ(::waitpid(crowd, nullptr, 0), crowd);
+  for (const int fd : {ready[0], ready[1], hold[0], hold[1]}) ::close(fd);
+  ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
 }  // namespace

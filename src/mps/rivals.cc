@@ -1,5 +1,7 @@
 #include "mps/rivals.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <sstream>
 
@@ -46,7 +48,9 @@ std::vector<ControlProcess> FindControls(const base::ProcessTable& table) {
 std::optional<ControlProcess> ControlAt(const std::vector<ControlProcess>& controls,
                                         const std::filesystem::path& pipe) {
   const auto it = std::find_if(controls.begin(), controls.end(), [&](const ControlProcess& control) {
-    return control.pipe && std::filesystem::path(*control.pipe).lexically_normal() == pipe.lexically_normal();
+    // Anybody can start a program of that name with that variable.
+    return (control.uid == 0 || control.uid == ::geteuid()) && control.pipe &&
+           std::filesystem::path(*control.pipe).lexically_normal() == pipe.lexically_normal();
   });
   return it == controls.end() ? std::nullopt : std::optional(*it);
 }

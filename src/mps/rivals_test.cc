@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <map>
 
@@ -20,6 +21,7 @@ class Table final : public base::ProcessTable {
     std::vector<std::string> command;
     std::map<std::string, std::string, std::less<>> environment;
     char state = 'S';
+    uid_t owner = ::geteuid();
   };
   std::map<pid_t, Process> processes;
 
@@ -33,7 +35,7 @@ class Table final : public base::ProcessTable {
     for (const auto& [pid, process] : processes) list.push_back(*Find(pid));
     return list;
   }
-  std::optional<uid_t> Owner(pid_t) const override { return 1000; }
+  std::optional<uid_t> Owner(pid_t pid) const override { return processes.at(pid).owner; }
   std::vector<std::string> CommandLine(pid_t pid) const override { return processes.at(pid).command; }
   std::optional<std::string> Environment(pid_t pid, std::string_view name) const override {
     const auto& environment = processes.at(pid).environment;
@@ -69,6 +71,13 @@ TEST(MpsRivals, OursIsKnownByItsDirectory) {
   EXPECT_FALSE(ControlAt(found, "/run/gpuman/mps/GPU-2/pipe"));
   EXPECT_FALSE(RivalFor(found, "/run/gpuman/mps", kUuid));
   EXPECT_TRUE(RivalFor(found, "/run/user/1000/gpuman/mps", kUuid));
+}
+
+TEST(MpsRivals, AProgramOfAnotherUserIsNotOurs) {
+  Table table;
+  table.processes[1] = Daemon({{"CUDA_MPS_PIPE_DIRECTORY", "/run/gpuman/mps/GPU-1/pipe"}});
+  table.processes[1].owner = ::geteuid() + 1;
+  EXPECT_FALSE(ControlAt(FindControls(table), "/run/gpuman/mps/GPU-1/pipe"));
 }
 
 TEST(MpsRivals, AnotherDaemonIsARivalUnlessItNamesOtherGpus) {

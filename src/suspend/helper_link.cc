@@ -22,6 +22,9 @@ namespace {
 namespace asio = boost::asio;
 using base::ErrorCode;
 
+// Then others have their turn: it is its user's process, and may say something all the time.
+constexpr int kMostATurn = 64;
+
 }  // namespace
 
 HelperLink::HelperLink(asio::io_context& loop, asio::thread_pool& workers, Callbacks callbacks)
@@ -60,7 +63,7 @@ void HelperLink::ReapWhenEnded() {
 void HelperLink::Read() {
   socket_.async_wait(asio::posix::stream_descriptor::wait_read,
                      [self = shared_from_this()](const boost::system::error_code& error) {
-                       while (!error && !self->stopped_ && self->ReadOne()) {
+                       for (int i = 0; i < kMostATurn && !error && !self->stopped_ && self->ReadOne(); ++i) {
                        }
                        if (!error && !self->stopped_) self->Read();
                      });

@@ -9,6 +9,7 @@ import grp
 import json
 import os
 import pathlib
+import socket
 import stat
 import subprocess
 import sys
@@ -17,10 +18,11 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import NOBODY, PATIENCE, until  # noqa: E402
-from machine import build_dir, program  # noqa: E402
+from machine import Machine, build_dir, program  # noqa: E402
 
 
 SOMEBODY = 61234  # has no name and, but for us, no processes
+ADMINISTRATOR = 61235  # likewise, and in the group of the administrators, which is root's here
 
 
 def processes_of(uid):
@@ -57,7 +59,7 @@ class SystemDaemonTest(unittest.TestCase):
             self.daemon.wait(timeout=PATIENCE)
             self.dir.cleanup()
 
-    def ask(self, uid, method, path, body=None):
+    def ask(self, uid, method, path, body=None, gid=NOBODY):
         """The request as another user: credentials and limits are taken when the socket is connected."""
         script = ("import http.client,json,os,resource,socket,sys\n"
                   "uid,gid,path,method,target,body=sys.argv[1:]\n"
@@ -68,7 +70,7 @@ class SystemDaemonTest(unittest.TestCase):
                   "c=http.client.HTTPConnection('localhost'); c.sock=s\n"
                   "c.request(method,target,body or None); r=c.getresponse()\n"
                   "print(r.status); print(r.read().decode())\n")
-        done = subprocess.run([sys.executable, "-IS", "-c", script, str(uid), str(NOBODY), str(self.socket), method, path, json.dumps(body) if body else ""],
+        done = subprocess.run([sys.executable, "-IS", "-c", script, str(uid), str(gid), str(self.socket), method, path, json.dumps(body) if body else ""],
                               capture_output=True, text=True, timeout=PATIENCE)
         status, _, text = done.stdout.partition("\n")
         self.assertTrue(status, done.stderr)
@@ -119,6 +121,94 @@ class UserOfTheGroupTest(SystemDaemonTest):
         status, gone = self.ask(SOMEBODY, "DELETE", "/v1/jobs/bomb")
         self.assertEqual((status, gone["state"]), (200, "killed"))
         self.assertEqual(processes_of(SOMEBODY), [])
+
+    def test_a_job_never_has_the_wider_limits_of_the_daemon(self):
+        """The process that connected ends, and its child asks: whose limits would the job have?"""
+        script = ("import os,resource,socket,sys\n"
+                  "resource.setrlimit(resource.RLIMIT_NPROC,(30,30))\n"
+                  "os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[1]))\n"
+                  "a=os.fork()\n"
+                  "if a: os.waitpid(a,0); os._exit(0)\n"
+                  "s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[3])\n"
+                  "p=os.getpid()\n"
+                  "if os.fork(): os._exit(0)\n"
+                  "try:\n"
+                  "  while True: os.kill(p,0)\n"
+                  "except ProcessLookupError: pass\n"
+                  "b=sys.argv[4].encode()\n"
+                  "s.sendall(b'POST /v1/jobs HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(b) + b)\n"
+                  "while (d:=s.recv(65536)): os.write(1,d)\n")
+        body = json.dumps({"tag": "wide", "command": ["grep", "Max processes", "/proc/self/limits"], "directory": "/", "environment": {"PATH": os.environ["PATH"]}})
+        done = subprocess.run([sys.executable, "-IS", "-c", script, str(SOMEBODY), str(NOBODY), str(self.socket), body],
+                              capture_output=True, text=True, timeout=PATIENCE)
+        self.assertIn("HTTP/1.1 409", done.stdout, done.stderr)
+        self.assertIn("has ended", done.stdout)
+        self.assertEqual(self.ask(0, "GET", "/v1/jobs/wide")[0], 404)
+        self.run_job("narrow", ["grep", "Max processes", "/proc/self/limits"])
+        self.ask(SOMEBODY, "GET", "/v1/jobs/narrow/wait")
+        self.assertEqual(self.ask(SOMEBODY, "GET", "/v1/jobs/narrow/log")[1].split()[2:4], ["30", "30"])
+
+    def test_the_end_of_a_log_that_its_user_made_huge_is_looked_for_while_others_are_answered(self):
+        self.run_job("huge", ["true"])
+        log = self.ask(SOMEBODY, "GET", "/v1/jobs/huge/wait")[1]["log_path"]
+        os.truncate(log, 1 << 43)  # holes
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.connect(str(self.socket))
+            asking.sendall(b"GET /v1/jobs/huge/log?tail=3 HTTP/1.1\r\nHost: x\r\n\r\n")
+            for _ in range(5):
+                self.assertEqual(self.ask(SOMEBODY, "GET", "/v1/jobs/huge")[0], 200)
+            asking.setblocking(False)
+            with self.assertRaises(BlockingIOError):
+                asking.recv(1)
+
+    def test_an_administrator_acts_on_a_job_and_does_not_change_what_it_runs(self):
+        status, answer = self.ask(SOMEBODY, "POST", "/v1/submissions", {
+            "jobs": [{"name": "waits", "command": ["true"], "hold": True, "gpus": {"count": 0}}], "directory": "/", "environment": {}})
+        self.assertEqual(status, 201, answer)
+        for change in ({"command": ["id"]}, {"script": "id"}, {"conda_env": "/tmp/env"}, {"conda_env": None}):
+            for method, path, body in (("PATCH", "/v1/jobs/waits", {"queue": change}),
+                                       ("POST", "/v1/jobs/waits/redo", {"changes": {"queue": change}})):
+                status, answer = self.ask(ADMINISTRATOR, method, path, body, gid=0)
+                self.assertEqual((status, answer["error"]["code"]), (403, "permission_denied"), (method, change))
+        self.assertEqual(self.ask(ADMINISTRATOR, "PATCH", "/v1/jobs/waits", {"priority": 7}, gid=0)[0], 200)
+        status, job = self.ask(SOMEBODY, "PATCH", "/v1/jobs/waits", {"queue": {"command": ["id"]}})
+        self.assertEqual((status, job["command"], job["priority"]), (200, ["id"], 7))
+
+
+class SystemMachine(Machine):
+    def daemon_arguments(self):
+        return []
+
+
+class AllottedTest(SystemDaemonTest):
+    """What root attached for a user, as Slurm's plugin does."""
+
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root, to be somebody else")
+        machine = SystemMachine(profile="rtx4050", config='[access]\nsubmit_group = "root"\nadmin_group = "root"\n')
+        machine.dir.chmod(0o755)
+        self.addCleanup(machine.__exit__)
+        machine.__enter__()
+        self.socket = machine.env["GPUMAN_SOCKET"]
+        self.step = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        self.addCleanup(self.step.wait)
+        self.addCleanup(self.step.kill)
+        status, job = self.ask(0, "POST", "/v1/attachments", {"pid": self.step.pid, "tag": "step", "uid": SOMEBODY, "memory": "2GiB",
+                                                              "at_most": "1GiB", "gpus": ["0"]})
+        self.assertEqual(status, 201, job)
+
+    def tearDown(self):
+        pass
+
+    def test_its_user_may_lower_the_limit_and_not_get_out_of_it(self):
+        for method, path, body in (("PATCH", "/v1/jobs/step", {"memory": "1025MiB"}), ("PATCH", "/v1/jobs/step", {"memory": "90%"}),
+                                   ("PATCH", "/v1/jobs/step", {"memory": None}), ("DELETE", "/v1/jobs/step?keep_running=1", None)):
+            status, answer = self.ask(SOMEBODY, method, path, body)
+            self.assertEqual((status, answer["error"]["code"]), (403, "permission_denied"), (method, path, body))
+        self.assertEqual(self.ask(SOMEBODY, "PATCH", "/v1/jobs/step", {"memory": "512MiB"})[0], 200)
+        self.assertEqual(self.ask(SOMEBODY, "GET", "/v1/jobs/step")[1]["memory"]["limit"], 512 << 20)
+        self.assertEqual(self.ask(ADMINISTRATOR, "PATCH", "/v1/jobs/step", {"memory": "2GiB"}, gid=0)[0], 200)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // Helpers that die, hang, lie or are not there.
 #include <signal.h>
 
+#include <boost/asio/post.hpp>
 #include <fstream>
 
 #include "base/file.h"
@@ -53,6 +54,23 @@ TEST_F(HelperTroubleTest, OneThatIsKilledAtWorkAnswersThatNobodyKnows) {
   EXPECT_EQ(answer.outcome, Outcome::kLost);
   EXPECT_EQ(answer.state, Saved::kUnknown);
   EXPECT_EQ(Ask(Verb::kState, held.id()).outcome, Outcome::kDone) << "by another helper";
+}
+
+// It is its user's process, who can have it say anything.
+TEST_F(HelperTroubleTest, OneThatNeverStopsTalkingKeepsNobodyElseWaiting) {
+  Script(std::string(kHello) + R"(
+exec 5>&0
+text=$(printf '%030000d' 0)
+for i in 1 2 3 4; do
+  while echo '{"id":18446744073709551615,"outcome":"done","state":"unknown","message":"'$text'"}' >&5; do :; done &
+done
+wait)");
+  ASSERT_EQ(Ask(Verb::kCan).outcome, Outcome::kDone);
+  for (int i = 0; i < 100; ++i) {
+    bool others = false;
+    boost::asio::post(loop, [&] { others = true; });
+    ASSERT_TRUE(Until([&] { return others; }));
+  }
 }
 
 TEST_F(HelperTroubleTest, OneThatHangsIsKilledAtItsTimeLimit) {

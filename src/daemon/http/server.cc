@@ -3,9 +3,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <list>
+#include <map>
 
 #include "daemon/http/session.h"
 
@@ -66,8 +68,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   void Begin(Socket socket) {
     const auto peer = PeerOf(socket);
     if (!peer) return;
-    if (sessions_.size() >= limits_.connections && !CloseOldestSilent())
-      return;  // all busy: this one is refused
+    if (sessions_.size() >= limits_.connections && !MakeRoomFor(peer->uid)) return;
     const auto place = sessions_.emplace(sessions_.end());
     // The session refers to limits and handler of this object, and so keeps it alive.
     auto session =
@@ -77,10 +78,42 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     session->Start();
   }
 
-  bool CloseOldestSilent() {
+  // By user.
+  std::map<uid_t, std::size_t> Counts() const {
+    std::map<uid_t, std::size_t> counts;
+    for (const auto& weak : sessions_)
+      if (const auto session = weak.lock()) ++counts[session->user()];
+    return counts;
+  }
+
+  static uid_t UserWithMost(const std::map<uid_t, std::size_t>& counts) {
+    const auto most = std::max_element(counts.begin(), counts.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most == counts.end() ? kNobody : most->first;
+  }
+
+  // False: nobody has more than who comes would have, and all of theirs are busy.
+  bool MakeRoomFor(uid_t who) {
+    auto counts = Counts();
+    const uid_t most = UserWithMost(counts);
+    if (counts[who] == counts[most]) return CloseOldestSilentOf(who);
+    return CloseOldestSilentOf(most) || (counts[most] > counts[who] + 1 && CloseNewestOf(most));
+  }
+
+  bool CloseOldestSilentOf(uid_t user) {
     for (const auto& weak : sessions_) {
       const auto session = weak.lock();
-      if (!session || !session->Silent()) continue;
+      if (!session || session->user() != user || !session->Silent()) continue;
+      session->Close();
+      return true;
+    }
+    return false;
+  }
+
+  bool CloseNewestOf(uid_t user) {
+    for (auto it = sessions_.rbegin(); it != sessions_.rend(); ++it) {
+      const auto session = it->lock();
+      if (!session || session->user() != user) continue;
       session->Close();
       return true;
     }
@@ -88,7 +121,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void RetrySoon() {
-    CloseOldestSilent();
+    CloseOldestSilentOf(UserWithMost(Counts()));
     retry_.expires_after(std::chrono::milliseconds(50));
     retry_.async_wait([self = shared_from_this()](boost::system::error_code error) {
       if (!error && !self->stopped_) self->Accept();

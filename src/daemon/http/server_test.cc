@@ -1,11 +1,15 @@
 #include "daemon/http/server.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
+#include <array>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
@@ -268,6 +272,71 @@ TEST_F(ServerTest, AReaderThatDoesNotReadIsDisconnected) {
   const auto fd = Connect();
   Send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+}
+
+TEST_F(ServerTest, AHandlerThatAsksTooLateLearnsThatItsClientIsGone) {
+  std::promise<bool> told;
+  Start({.unsent_bytes = 1u << 20}, [&](const ExchangePtr& exchange) {
+    bool gone = false;
+    exchange->BeginStream("text/plain");
+    for (int i = 0; i < 64; ++i) exchange->Write(std::string(256u << 10, 'x'));
+    exchange->OnGone([&] { gone = true; });
+    told.set_value(gone);
+  });
+  const auto fd = Connect();
+  Send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_TRUE(told.get_future().get());
+}
+
+// Keeps its connections until the other end of the pipe `hold` is closed.
+pid_t ClientsOfAnotherUser(const std::string& path, uid_t uid, int count, int ready, int hold) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  const auto address = Address(path);
+  const std::string_view request = "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n";
+  char byte = ::setresuid(uid, uid, uid) == 0 ? 1 : 0;
+  for (int i = 0; i < count; ++i) {
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+        ::send(fd, request.data(), request.size(), MSG_NOSIGNAL) < 0)
+      byte = 0;
+  }
+  (void)!::write(ready, &byte, 1);
+  (void)!::read(hold, &byte, 1);
+  ::_exit(0);
+}
+
+TEST_F(ServerTest, AUserWhoTakesAllConnectionsKeepsNobodyElseOut) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
+  constexpr uid_t kSomebody = 61234;
+  constexpr std::size_t kConnections = 16;
+  std::vector<ExchangePtr> waiting;  // the loop's
+  std::atomic<std::size_t> asked = 0;
+  Start({.connections = kConnections}, [&](const ExchangePtr& exchange) {
+    if (exchange->request().path != "/wait") return Echo(exchange);
+    waiting.push_back(exchange);
+    ++asked;
+  });
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 0755) | ::chmod(path().c_str(), 0666), 0);
+  std::array<int, 2> ready{}, hold{};
+  ASSERT_EQ(::pipe2(ready.data(), O_CLOEXEC) | ::pipe2(hold.data(), O_CLOEXEC), 0);
+  const pid_t others = ClientsOfAnotherUser(path(), kSomebody, kConnections, ready[1], hold[0]);
+  char all = 0;
+  ASSERT_EQ(::read(ready[0], &all, 1), 1);
+  ASSERT_EQ(all, 1);
+  while (asked < kConnections) std::this_thread::yield();
+  const auto fd = Connect();
+  Send(fd, "GET /mine HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(Receive(fd, "[]").find("GET /mine"), std::string::npos);
+  std::promise<void> over;
+  boost::asio::post(loop_, [&] {
+    waiting.clear();
+    over.set_value();
+  });
+  over.get_future().wait();
+  ASSERT_EQ(::write(hold[1], &all, 1), 1);
+  ASSERT_EQ(::waitpid(others, nullptr, 0), others);
+  for (const int fd_of : {ready[0], ready[1], hold[0], hold[1]}) ::close(fd_of);
 }
 
 TEST_F(ServerTest, AnAnswerDroppedByTheHandlerClosesTheConnection) {

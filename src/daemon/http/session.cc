@@ -39,7 +39,11 @@ class Session::Answer final : public Exchange {
   void EndStream() override {
     if (!std::exchange(complete_, true)) session_->EndStream();
   }
-  void OnGone(std::function<void()> gone) override { session_->gone_ = std::move(gone); }
+  void OnGone(std::function<void()> gone) override {
+    if (complete_) return;
+    if (session_->closed_) return gone();
+    session_->gone_ = std::move(gone);
+  }
 
  private:
   std::shared_ptr<Session> session_;
@@ -209,6 +213,7 @@ void Session::BeginStream(std::string_view content_type, std::string_view header
 }
 
 void Session::Queue(std::string data) {
+  if (closed_) return;
   unsent_bytes_ += data.size();
   unsent_.push_back(std::move(data));
   if (unsent_bytes_ > limits_.unsent_bytes) return Close();

@@ -33,6 +33,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void Close();
   // True while no request is being answered: the one to close when there are too many.
   bool Silent() const { return !answering_ && !closed_; }
+  uid_t user() const { return peer_.uid; }
 
  private:
   class Answer;

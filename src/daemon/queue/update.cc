@@ -93,6 +93,16 @@ Result<> ApplyQueue(const api::QueueUpdate& update, const gpu::Inventory& invent
 
 }  // namespace
 
+Result<> MayRewrite(const api::JobUpdate& update, uid_t caller, const jobs::Job& job) {
+  const auto& queue = update.queue;
+  const bool rewrites =
+      queue && (queue->command || queue->script || queue->conda_env || queue->clear_conda_env);
+  if (!rewrites || caller == 0 || caller == job.owner->uid) return {};
+  return Fail(ErrorCode::kPermissionDenied,
+              fmt::format("what job {} runs may only be changed by its owner and root", job.id.value),
+              "it runs as its owner; an administrator can cancel it");
+}
+
 Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
                           const queue::ReferenceLookup& lookup, PreparedJob& job) {
   if (!jobs::IsWaiting(job.job) && update.queue && !OnlyForRunning(*update.queue))

@@ -10,4 +10,8 @@ namespace gpuman::daemon {
 base::Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& inventory,
                                 const queue::ReferenceLookup& lookup, PreparedJob& job);
 
+// kPermissionDenied: it changes what the job executes, which is its owner's and root's to do: it runs as its
+// owner.
+base::Result<> MayRewrite(const api::JobUpdate& update, uid_t caller, const jobs::Job& job);
+
 }  // namespace gpuman::daemon
