@@ -13,7 +13,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
-from daemon_case import NOBODY, DaemonTest, until  # noqa: E402
+from daemon_case import NOBODY, DaemonTest, needs_reach, until  # noqa: E402
 from machine import build_dir, program  # noqa: E402
 
 CONTROL = str(build_dir() / "lib/sim/bin/nvidia-cuda-mps-control")
@@ -184,6 +184,7 @@ class MpsTest(MpsCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root, to be somebody else")
     def test_a_job_waits_while_the_server_is_another_users(self):
+        needs_reach(self, program("gpuman-load"))
         self.order("start", gpus=["0"])
         for directory in (self.m.env["GPUMAN_SIM_DIR"], self.m.dir / "run", self.m.dir):
             os.chmod(directory, 0o711)

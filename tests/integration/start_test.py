@@ -17,7 +17,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
-from daemon_case import DaemonTest, NOBODY, PATIENCE, until  # noqa: E402
+from daemon_case import DaemonTest, NOBODY, PATIENCE, needs_reach, until  # noqa: E402
 from machine import UnixConnection, program  # noqa: E402
 
 
@@ -119,6 +119,7 @@ class StartTest(unittest.TestCase):
         database = self.made_database()
         state = database.parent
         if os.geteuid() == 0:  # who may write everywhere: be somebody else
+            needs_reach(self, program("gpumand"))
             self.path.chmod(0o755)
             for path in (state, *state.rglob("*")):
                 os.chown(path, NOBODY, NOBODY)

@@ -87,6 +87,7 @@ build_jobs() {
 build_preset() {
   local preset=$1 started=$SECONDS
   shift
+  say "building $preset, several minutes where nothing is built yet; to watch: tail -f build/log/build-$preset.log"
   quiet "configure-$preset" cmake --preset "$preset"
   quiet "build-$preset" cmake --build "build/$preset" --parallel "$(build_jobs)" ${1:+--target "$@"}
   say "built $preset in $((SECONDS - started)) s"

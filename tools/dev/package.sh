@@ -3,8 +3,9 @@
 . tools/dev/common.sh
 
 need build package
-quiet configure-package cmake -G Ninja -S . -B build/package -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX=/usr \
-  -DGPUMAN_TESTS=OFF -DGPUMAN_BENCHMARKS=OFF
+# Compiled as the preset release is, so that the compiler's cache has it after ./dev build.
+quiet configure-package cmake --preset release -B build/package -DCMAKE_INSTALL_PREFIX=/usr -DGPUMAN_TESTS=OFF -DGPUMAN_BENCHMARKS=OFF
+say "building the packages; to watch: tail -f build/log/build-package.log"
 quiet build-package cmake --build build/package --parallel "$(build_jobs)"
 rm -rf build/package/packages
 (cd build/package && umask 022 && cpack -G DEB >../log/cpack.log 2>&1) || {
