@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,6 +49,7 @@ TEST(FindLedger, IsNobodysWhoEndsMeanwhile) {
     ASSERT_EQ(::pipe2(ready.data(), O_CLOEXEC), 0);
     const pid_t child = ::fork();
     if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // where the test ends in the middle
       rlimit most{};
       ::getrlimit(RLIMIT_NOFILE, &most);
       most.rlim_cur = most.rlim_max;
