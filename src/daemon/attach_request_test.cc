@@ -119,7 +119,8 @@ TEST(OwnerOfAttached, HasTheGroupsOfTheUserAndNotWhatTheNumberOfTheUserHappensTo
   auto request = Step();
   request.uid = kUnknown;
   EXPECT_EQ(OwnerOf(request, {0, 0, 1}).uid, kUnknown);
-  EXPECT_EQ(OwnerOf(request, {0, 0, 1}).gid, http::kNobody) << "who is not in the user database is in no group";
+  EXPECT_EQ(OwnerOf(request, {0, 0, 1}).gid, http::kNobody)
+      << "who is not in the user database is in no group";
   request.uid = 0;
   EXPECT_EQ(OwnerOf(request, {0, 0, 1}).user, "root");
   EXPECT_EQ(OwnerOf(request, {0, 0, 1}).gid, 0u);

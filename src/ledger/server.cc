@@ -21,8 +21,8 @@ using base::Fd;
 using base::Result;
 
 constexpr std::size_t kMostWaiting = 4096;
-constexpr std::size_t kMostOfUser = 512;            // who says nothing is in nobody else's way; root may have all
-constexpr std::chrono::seconds kPatience{5};        // with a process that connects and says nothing
+constexpr std::size_t kMostOfUser = 2048;     // who says nothing is in nobody else's way; root may have all
+constexpr std::chrono::seconds kPatience{5};  // with a process that connects and says nothing
 constexpr std::chrono::seconds kEarlyPatience{15};  // longer than a shim's own
 
 std::optional<uid_t> UserOf(int connection) {

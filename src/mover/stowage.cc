@@ -48,22 +48,17 @@ bool Lock(int descriptor, bool wait) {
 std::vector<Fd> FilesOf(pid_t pid, const char* name) {
   std::vector<Fd> files;
   const std::string wanted = fmt::format("/memfd:{} (deleted)", name);
-  std::error_code no_task, no_file, ignored;
+  std::error_code error;
   const std::filesystem::path tasks = fmt::format("/proc/{}/task", pid);
-  const std::filesystem::directory_iterator end;
-  // Threads, and the process, may end at any step.
-  for (std::filesystem::directory_iterator task(tasks, no_task); !no_task && task != end;
-       task.increment(no_task)) {
-    for (std::filesystem::directory_iterator it(task->path() / "fd", no_file); !no_file && it != end;
-         it.increment(no_file)) {
-      if (std::filesystem::read_symlink(it->path(), ignored) != wanted) continue;
+  for (const auto& task : std::filesystem::directory_iterator(tasks, error)) {
+    for (const auto& entry : std::filesystem::directory_iterator(task.path() / "fd", error)) {
+      if (std::filesystem::read_symlink(entry.path(), error) != wanted) continue;
       // Held without being opened, so that the process cannot put another file in its place meanwhile.
-      const Fd held(::open(it->path().c_str(), O_PATH | O_CLOEXEC));
+      const Fd held(::open(entry.path().c_str(), O_PATH | O_CLOEXEC));
       if (!held.ok()) continue;
       Fd file = Reopen(held.get());
       const auto own = fmt::format("/proc/self/fd/{}", file.get());
-      if (file.ok() && std::filesystem::read_symlink(own, ignored) == wanted)
-        files.push_back(std::move(file));
+      if (file.ok() && std::filesystem::read_symlink(own, error) == wanted) files.push_back(std::move(file));
     }
   }
   return files;

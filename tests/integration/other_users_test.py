@@ -9,8 +9,8 @@ import grp
 import json
 import os
 import pathlib
-import socket
 import shutil
+import socket
 import stat
 import subprocess
 import sys

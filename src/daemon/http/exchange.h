@@ -62,7 +62,7 @@ class Exchange {
   virtual void Write(std::string data) = 0;
   virtual void EndStream() = 0;
 
-  // Called at most once when the client is gone before the answer was complete.
+  // Called at most once when the client is gone before the answer was complete; at once where it is already.
   virtual void OnGone(std::function<void()> gone) = 0;
 };
 

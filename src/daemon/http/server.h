@@ -1,8 +1,8 @@
 // HTTP/1.1 on a unix stream socket, or one of TCP, on the caller's event loop.
 //
 // Built for clients that are slow, silent, many or hostile: every phase of a connection has a time limit,
-// headers and bodies a size limit, and when there are too many connections the one that has been silent
-// longest goes.
+// headers and bodies a size limit. When there are too many connections, one goes of the user who has most:
+// the one that has been silent longest or, for somebody who has fewer, the newest.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
