@@ -45,9 +45,17 @@ void Run(Service& service, const http::ExchangePtr& exchange, DeviceTask task) {
                         });
 }
 
+// What would be set is for everybody to see.
+bool MayRun(Service& service, const http::ExchangePtr& exchange, bool dry_run) {
+  auto may = service.Check(exchange->request().peer, dry_run ? Act::kSee : Act::kManage);
+  if (!may) SendError(exchange, may.error());
+  return may.has_value();
+}
+
 void Change(Service& service, const http::ExchangePtr& exchange) {
   const auto asked = api::Decode<api::DeviceChange>(exchange->request().body);
   if (!asked) return SendError(exchange, asked.error());
+  if (!MayRun(service, exchange, asked->dry_run)) return;
   auto gpus = Chosen(service, asked->gpus);
   if (!gpus) return SendError(exchange, gpus.error());
   auto task = TaskOf(*asked, std::move(*gpus), service.Now());
@@ -58,6 +66,7 @@ void Change(Service& service, const http::ExchangePtr& exchange) {
 void ChangeProfile(Service& service, const http::ExchangePtr& exchange) {
   const auto asked = api::Decode<api::DeviceProfileChange>(exchange->request().body);
   if (!asked) return SendError(exchange, asked.error());
+  if (!MayRun(service, exchange, asked->dry_run)) return;
   auto gpus = Chosen(service, asked->gpus);
   if (!gpus) return SendError(exchange, gpus.error());
   const auto& devices = service.devices();
@@ -68,10 +77,10 @@ void ChangeProfile(Service& service, const http::ExchangePtr& exchange) {
   Run(service, exchange, TaskOf(profile, until, std::move(*gpus), asked->dry_run));
 }
 
-// `act` once the GPUs are known, for those who may.
-http::RouteHandler For(Service& service, Act act, void (*handle)(Service&, const http::ExchangePtr&)) {
-  return [&service, act, handle](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    if (auto may = service.Check(exchange->request().peer, act); !may)
+// Once the GPUs are known, for those who may see them.
+http::RouteHandler For(Service& service, void (*handle)(Service&, const http::ExchangePtr&)) {
+  return [&service, handle](const http::ExchangePtr& exchange, const http::PathParameters&) {
+    if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
       return SendError(exchange, may.error());
     service.WhenReady([&service, handle, exchange] { handle(service, exchange); });
   };
@@ -80,10 +89,10 @@ http::RouteHandler For(Service& service, Act act, void (*handle)(Service&, const
 }  // namespace
 
 void AddDeviceRoutes(http::Router& router, Service& service) {
-  router.Add("GET", "/v1/devices", For(service, Act::kSee, Show));
-  router.Add("GET", "/v1/devices/profiles", For(service, Act::kSee, ShowProfiles));
-  router.Add("POST", "/v1/devices/settings", For(service, Act::kManage, Change));
-  router.Add("POST", "/v1/devices/profile", For(service, Act::kManage, ChangeProfile));
+  router.Add("GET", "/v1/devices", For(service, Show));
+  router.Add("GET", "/v1/devices/profiles", For(service, ShowProfiles));
+  router.Add("POST", "/v1/devices/settings", For(service, Change));
+  router.Add("POST", "/v1/devices/profile", For(service, ChangeProfile));
 }
 
 }  // namespace gpuman::daemon

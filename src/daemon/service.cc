@@ -263,6 +263,7 @@ void Service::BecomeReady() {
   if (ready_) return;
   ready_ = true;
   ready_timer_.cancel();
+  if (shims_) shims_->AskAgain();
   ChargePast();
   dispatcher_->Begin();
   for (const auto& then : std::exchange(when_ready_, {})) then();
@@ -361,7 +362,10 @@ api::JobView Service::View(const jobs::Job& job) const {
       return shims_->Counts(id, process);
     });
   }
-  ShowProfileNotes(job, view);
+  if (!job.device_profile.empty()) {
+    view.device_profile = job.device_profile;
+    for (auto& note : job_profiles_.NotesOf(job.id)) view.notes.push_back(std::move(note));
+  }
   return view;
 }
 
@@ -377,7 +381,7 @@ void Service::StopWatching(base::JobId job) {
   if (!runs_.contains(job)) return;
   stopping_since_.erase(job);
   runs_.erase(job);
-  profiles_refused_.erase(job);
+  job_profiles_.Forget(job);
   suspender_->End(job);
   if (shims_) shims_->RemoveJob(job);
   guard_->RemoveJob(job);
@@ -422,6 +426,7 @@ void Service::OnJobForgotten(base::JobId job) {
   if (!runs_.contains(job)) return;
   stopping_since_.erase(job);
   runs_.erase(job);
+  job_profiles_.Forget(job);
   suspender_->End(job);
   released_.insert(job);
   if (sharer_) sharer_->Reconcile();  // its gate is opened

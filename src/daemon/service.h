@@ -28,6 +28,7 @@
 #include "daemon/config.h"
 #include "daemon/context_costs.h"
 #include "daemon/device/devices.h"
+#include "daemon/device/job_profiles.h"
 #include "daemon/event_log.h"
 #include "daemon/health/monitors.h"
 #include "daemon/http/router.h"
@@ -259,10 +260,7 @@ class Service final : private jobs::SupervisorHost,
   void SetUpDevices();
   void FollowAway(const gpu::Sample& sample);
   void FollowJobProfiles();
-  std::string CompanyOf(const jobs::Job& job, const std::vector<const jobs::Job*>& here,
-                        const gpu::Gpu& gpu) const;
   void TellProfileNotGiven(base::JobId id, const std::string& why);
-  void ShowProfileNotes(const jobs::Job& job, api::JobView& view) const;
   // service_metrics.cc
   void BeginMetrics();
   void ServeMetrics();
@@ -340,10 +338,7 @@ class Service final : private jobs::SupervisorHost,
   std::unique_ptr<Devices> devices_;
   bool left_a_thread_ = false;  // the device worker
   std::set<std::string> away_;  // GPUs that could not be talked to
-  // Jobs that have not got their device profile, and why: not alone now; refused.
-  std::map<base::JobId, std::string> profiles_not_given_, profiles_refused_;
-  // GPUs with a profile of a job's that has company, by when that was seen.
-  std::map<std::string, base::MonoTime> doubted_;
+  JobProfiles job_profiles_;
   metrics::Tally tally_;
   std::uint64_t scrapes_ = 0;
   double scrape_seconds_ = 0;

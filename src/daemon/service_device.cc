@@ -81,72 +81,22 @@ std::string Service::UsersOf(const std::string& gpu) {
   return fmt::format("{}", fmt::join(users, ", "));
 }
 
-namespace {
-
-bool Uses(const jobs::Job& job, const std::string& gpu) {
-  // One of the queue without GPUs has none.
-  if (job.gpus.empty()) return !job.queued && !gpu::IsInstance(gpu);
-  return std::find(job.gpus.begin(), job.gpus.end(), gpu) != job.gpus.end();
-}
-
-}  // namespace
-
-// A profile is for a job that has the GPU to itself: neither another job nor a program of nobody's is there.
 void Service::FollowJobProfiles() {
-  std::vector<const jobs::Job*> on_gpus;
+  std::vector<ProfileAsker> running;
   bool asked = false;
   for (const auto* job : supervisor_->Active()) {
     if (jobs::IsWaiting(*job) || !job->keeper || StateOf(*job) == api::JobState::kSuspended) continue;
-    on_gpus.push_back(job);
+    // One of the queue without GPUs has none.
+    const bool has_all = job->gpus.empty() && !job->queued;
+    running.push_back({job->id, job->device_profile, has_all ? std::nullopt : std::optional(job->gpus)});
     asked |= !job->device_profile.empty();
   }
-  std::map<std::string, JobProfile> profiles;
-  std::map<base::JobId, std::string> beside;
-  std::map<std::string, base::MonoTime> doubted;
-  for (const auto& gpu : asked ? inventory().gpus : std::vector<gpu::Gpu>{}) {
-    std::vector<const jobs::Job*> here;
-    for (const auto* job : on_gpus)
-      if (Uses(*job, gpu.uuid)) here.push_back(job);
-    for (const auto* job : here) {
-      if (job->device_profile.empty()) continue;
-      if (gpu.mig) {
-        beside[job->id] = fmt::format(
-            "device profile {} is not in force: GPU {} is an instance (MIG), and settings are of the whole "
-            "GPU",
-            job->device_profile, gpu::NumberOf(gpu));
-        continue;
-      }
-      const auto other = CompanyOf(*job, here, gpu);
-      // Whose a process is may come to light only after it was seen: one look is none.
-      const auto* const status = guard_->Find(gpu.uuid);
-      const auto seen = status ? status->sample.taken_at : base::MonoTime{};
-      const auto first = doubted_.contains(gpu.uuid) ? doubted_.at(gpu.uuid) : seen;
-      if (!other.empty()) doubted[gpu.uuid] = first;
-      const bool stays = devices_->ProfiledJob(gpu.uuid) == job->id.value && first == seen;
-      if (!other.empty() && !stays)
-        beside[job->id] = fmt::format("device profile {} is not in force on GPU {}: {}", job->device_profile,
-                                      gpu.index, other);
-      else
-        profiles[gpu.uuid] = {job->id.value, job->device_profile};
-    }
-  }
-  for (const auto& [id, why] : beside)
-    if (const auto it = profiles_not_given_.find(id); it == profiles_not_given_.end() || it->second != why)
-      TellProfileNotGiven(id, why);
-  profiles_not_given_ = std::move(beside);
-  doubted_ = std::move(doubted);
-  devices_->SetJobProfiles(std::move(profiles));
-}
-
-std::string Service::CompanyOf(const jobs::Job& job, const std::vector<const jobs::Job*>& here,
-                               const gpu::Gpu& gpu) const {
-  for (const auto* other : here)
-    if (other->id != job.id) return fmt::format("job {} runs there too", other->id.value);
-  const auto* const status = guard_->Find(gpu.uuid);
-  if (!status) return {};
-  for (const auto& process : status->processes)
-    if (!process.job) return fmt::format("pid {} ({}) uses it too", process.id.pid, process.name);
-  return {};
+  if (!asked) running.clear();
+  auto decision =
+      job_profiles_.Follow(running, inventory(), guard_->Statuses(),
+                           [this](const std::string& uuid) { return devices_->ProfiledJob(uuid); });
+  for (const auto& [id, why] : decision.news) TellProfileNotGiven(id, why);
+  devices_->SetJobProfiles(std::move(decision.given));
 }
 
 void Service::TellProfileNotGiven(base::JobId id, const std::string& why) {
@@ -164,15 +114,9 @@ void Service::TellProfileNotGiven(base::JobId id, const std::string& why) {
 
 void Service::TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) {
   const base::JobId id{job};
-  profiles_refused_[id] = fmt::format("on {}: {}", gpu, why);
-  TellProfileNotGiven(id, profiles_refused_.at(id));
-}
-
-void Service::ShowProfileNotes(const jobs::Job& job, api::JobView& view) const {
-  if (job.device_profile.empty()) return;
-  view.device_profile = job.device_profile;
-  for (const auto* notes : {&profiles_not_given_, &profiles_refused_})
-    if (const auto it = notes->find(job.id); it != notes->end()) view.notes.push_back(it->second);
+  const auto note = fmt::format("on {}: {}", gpu, why);
+  job_profiles_.SetRefused(id, note);
+  TellProfileNotGiven(id, note);
 }
 
 void Service::FollowAway(const gpu::Sample& sample) {

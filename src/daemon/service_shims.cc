@@ -55,7 +55,11 @@ ledger::Attribution Service::JobOfShim(const ledger::Caller& caller) const {
   if (!known && ContainerIsComing(caller.process)) return {ledger::Verdict::kLater, {}};
   const auto* job = supervisor_->Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
   if (!job || !job->preload || jobs::IsEnded(*job) || (!known && job->owner->uid != caller.uid)) return {};
-  if (known && shims_->Has(*known)) return {ledger::Verdict::kJob, *known};
+  if (known && shims_->Has(*known)) {
+    // A limit is so many bytes of a GPU.
+    const bool early = !ready_ && guard_->inventory().gpus.empty() && !shims_->Counts(*known, caller.process);
+    return {early ? ledger::Verdict::kLater : ledger::Verdict::kJob, *known};
+  }
   // Its keeper has started the command, and has not told yet that it did.
   return {shims_->Has(job->id) ? ledger::Verdict::kNobody : ledger::Verdict::kLater, job->id};
 }

@@ -52,11 +52,12 @@ base::Result<> ShimChannel::SetJob(base::JobId job, const keeper::ProcessTree& t
   if (known == jobs_.end()) {
     GPUMAN_TRY(Begin(job, tree, WithContexts(limits), eviction));
   } else {
-    if (known->second.limits != limits) GPUMAN_TRY(ledgers_.SetLimits(job, WithContexts(limits)));
+    if (!limits.empty() && known->second.limits != limits)
+      GPUMAN_TRY(ledgers_.SetLimits(job, WithContexts(limits)));
     ledgers_.SetEviction(job, eviction);
   }
   Job& entry = jobs_[job];
-  if (entry.limits != limits) {
+  if (!limits.empty() && entry.limits != limits) {
     for (const auto& limit : limits) entry.on.try_emplace(limit.uuid);
     entry.limits = std::move(limits);
   }

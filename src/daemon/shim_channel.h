@@ -41,8 +41,9 @@ class ShimChannel {
   ShimChannel(const ShimChannel&) = delete;
   ShimChannel& operator=(const ShimChannel&) = delete;
 
-  // A job whose processes have the shim, and where they are found; `limits`: one for each of its GPUs. Called
-  // again when limits change. kExhausted and the like: its processes go on without, and the guard with them.
+  // A job whose processes have the shim, and where they are found; `limits`: one for each of its GPUs, none
+  // while GPUs are not known: what was said before holds, by an earlier daemon as well. Called again when limits
+  // change. kExhausted and the like: its processes go on without, and the guard with them.
   // Whether eviction is possible holds from the first call on.
   base::Result<> SetJob(base::JobId job, const keeper::ProcessTree& tree,
                         std::vector<ledger::GpuLimit> limits, const ledger::Eviction& eviction);

@@ -8,15 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <future>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <unordered_map>
 
 #include "base/file.h"
 #include "jobs/record.h"
 #include "jobs/shared_texts.h"
+#include "jobs/store_jobs.h"
+#include "jobs/store_schema.h"
 #include "jobs/write_ahead_log.h"
 
 namespace gpuman::jobs {
@@ -26,44 +25,8 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-// "gpum": marks the file as ours (PRAGMA application_id).
-constexpr int kApplicationId = 0x6770756d;
 constexpr int kBusyTimeoutMs = 2000;
-constexpr std::size_t kRowsAtOnce = 1000;  // of jobs, while they are read
 constexpr std::size_t kSweepAfter = 1000;  // jobs erased: what only they had is deleted
-
-// Step n brings schema n to n + 1. Steps that were released are never changed.
-constexpr std::array<const char*, kStoreVersion> kMigrations{
-    R"(CREATE TABLE jobs(id INTEGER PRIMARY KEY AUTOINCREMENT, tag TEXT NOT NULL, user TEXT NOT NULL,
-                         state TEXT NOT NULL, record TEXT NOT NULL);
-       CREATE TABLE events(id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL, kind TEXT NOT NULL,
-                           job INTEGER, tag TEXT, gpu TEXT, message TEXT NOT NULL, data TEXT NOT NULL);
-       CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;)",
-    // Environment, limits and terms: rows of `shared`; of jobs from schema 1 they are in the record.
-    R"(ALTER TABLE jobs ADD COLUMN environment INTEGER;
-       ALTER TABLE jobs ADD COLUMN limits INTEGER;
-       ALTER TABLE jobs ADD COLUMN terms INTEGER;
-       CREATE TABLE shared(id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL);
-       CREATE TABLE accounting(id INTEGER PRIMARY KEY AUTOINCREMENT, job INTEGER NOT NULL, user TEXT NOT NULL,
-                               project TEXT NOT NULL, gpus TEXT NOT NULL, memory INTEGER NOT NULL,
-                               started_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL,
-                               waited_ms INTEGER NOT NULL, ran_ms INTEGER NOT NULL,
-                               gpu_seconds REAL NOT NULL, gpu_byte_seconds REAL NOT NULL,
-                               outcome TEXT NOT NULL, energy_j REAL);
-       CREATE INDEX accounting_by_end ON accounting(ended_ms);
-       CREATE TABLE setting(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;)",
-    // Messages that are not delivered yet.
-    R"(CREATE TABLE outbox(number INTEGER PRIMARY KEY AUTOINCREMENT, job INTEGER, user TEXT NOT NULL,
-                           record TEXT NOT NULL);)",
-};
-
-// What to do when the file cannot be used as it is.
-std::string WayOut(const std::filesystem::path& file) {
-  return fmt::format(
-      "stop gpumand, put back a copy of {0}, or move {0} with its -wal and -shm files elsewhere "
-      "to begin without jobs and events; running jobs go on either way",
-      file.string());
-}
 
 base::Error FromSqlite(const SQLite::Exception& error, const std::filesystem::path& file,
                        std::string_view doing) {
@@ -97,36 +60,6 @@ auto Guarded(const std::filesystem::path& file, std::string_view doing, Body&& b
   } catch (const std::exception& error) {
     return Fail(ErrorCode::kInternal, fmt::format("{} {}: {}", doing, file.string(), error.what()));
   }
-}
-
-Result<> CheckIntegrity(SQLite::Database& db, const std::filesystem::path& file) {
-  SQLite::Statement check(db, "PRAGMA quick_check(1)");
-  if (check.executeStep() && check.getColumn(0).getString() != "ok")
-    return Fail(ErrorCode::kCorrupt,
-                fmt::format("{} is damaged: {}", file.string(), check.getColumn(0).getString()),
-                WayOut(file));
-  return {};
-}
-
-Result<> Migrate(SQLite::Database& db, const std::filesystem::path& file) {
-  const int version = db.execAndGet("PRAGMA user_version").getInt();
-  const int application = db.execAndGet("PRAGMA application_id").getInt();
-  const int tables = db.execAndGet("SELECT count(*) FROM sqlite_master").getInt();
-  if (application != kApplicationId && tables > 0)
-    return Fail(ErrorCode::kCorrupt, file.string() + " is a database of another program", WayOut(file));
-  if (version > kStoreVersion)
-    return Fail(ErrorCode::kNotSupported,
-                fmt::format("{} was written by a newer gpuman (schema {}; this program knows up to {})",
-                            file.string(), version, kStoreVersion),
-                "install the newer version again; nothing was changed");
-  if (version == kStoreVersion) return {};
-  SQLite::Transaction transaction(db);
-  db.exec(fmt::format("PRAGMA application_id={}", kApplicationId));
-  for (int step = version; step < kStoreVersion; ++step)
-    db.exec(kMigrations.at(static_cast<std::size_t>(step)));
-  db.exec(fmt::format("PRAGMA user_version={}", kStoreVersion));
-  transaction.commit();
-  return {};
 }
 
 std::int64_t LastId(SQLite::Database& db, const char* table) {
@@ -186,7 +119,7 @@ class SqliteStore final : public Store {
   Result<StoreContents> Load(std::size_t event_limit) override {
     return Guarded(file_, "reading", [&]() -> Result<StoreContents> {
       StoreContents contents;
-      GPUMAN_ASSIGN(contents.jobs, LoadJobs());
+      GPUMAN_ASSIGN(contents.jobs, ReadJobs(db_, *shared_, file_));
       SQLite::Statement events(db_,
                                "SELECT id,at_ms,kind,job,tag,gpu,message,data FROM (SELECT * FROM events "
                                "ORDER BY id DESC LIMIT ?) ORDER BY id");
@@ -261,99 +194,6 @@ class SqliteStore final : public Store {
     } const resetter{statement};
     bind(statement);
     statement.exec();
-  }
-
-  // A part that jobs have in common: each row is read once.
-  template <typename T>
-  class Parts {
-   public:
-    Parts(SqliteStore& store, Result<T> (*parse)(std::string_view)) : store_(store), parse_(parse) {}
-
-    // Nothing where the row of the job names none.
-    Result<> Take(SQLite::Statement& job, int column, std::optional<T>& into) {
-      if (job.isColumnNull(column)) return {};
-      const std::int64_t row = job.getColumn(column).getInt64();
-      if (const auto it = read_.find(row); it != read_.end()) {
-        into = it->second;
-        return {};
-      }
-      SQLite::Statement query(store_.db_, "SELECT text FROM shared WHERE id=?");
-      query.bind(1, row);
-      if (!query.executeStep()) return Fail(ErrorCode::kCorrupt, fmt::format("its part {} is missing", row));
-      GPUMAN_ASSIGN(into, parse_(query.getColumn(0).getString()));
-      store_.shared_->Learn(into->pointer(), row);
-      read_.emplace(row, *into);
-      return {};
-    }
-
-   private:
-    SqliteStore& store_;
-    Result<T> (*parse_)(std::string_view);
-    std::unordered_map<std::int64_t, T> read_;
-  };
-
-  // A row as it stands there, and the job that it becomes.
-  struct JobRow {
-    std::int64_t id = 0;
-    std::string record;
-    std::optional<Environment> environment{};
-    std::optional<Shared<ResourceLimits>> limits{};
-    std::optional<Shared<Terms>> terms{};
-    Result<Job> job{};  // an error: of one of its parts
-  };
-
-  // Parsing is most of what a daemon's start costs: half of it is another processor's, where there is one.
-  static void ParseAll(std::vector<JobRow>& rows) {
-    const auto parse = [&rows](std::size_t from, std::size_t to) {
-      // What need not be there twice leaves no holes.
-      Pool<Owner, OwnerHash> owners;
-      Pool<std::string, std::hash<std::string>> directories;
-      for (std::size_t i = from; i < to; ++i) {
-        JobRow& row = rows[i];
-        if (!row.job) continue;
-        row.job = ParseJob(row.record);
-        if (!row.job) continue;
-        row.job->owner = owners.Share(row.job->owner);
-        row.job->directory = directories.Share(row.job->directory);
-        if (row.environment) row.job->environment = std::move(*row.environment);
-        if (row.limits) row.job->resource_limits = std::move(*row.limits);
-        if (row.terms) row.job->terms = std::move(*row.terms);
-      }
-    };
-    auto other = std::async([&] { parse(rows.size() / 2, rows.size()); });
-    parse(0, rows.size() / 2);
-    other.get();
-  }
-
-  Result<std::vector<Job>> LoadJobs() {
-    Parts<Environment> environments(*this, ParseEnvironment);
-    Parts<Shared<ResourceLimits>> limits(
-        *this, [](std::string_view text) -> Result<Shared<ResourceLimits>> { return ParseLimits(text); });
-    Parts<Shared<Terms>> terms(
-        *this, [](std::string_view text) -> Result<Shared<Terms>> { return ParseTerms(text); });
-    std::vector<Job> jobs;
-    jobs.reserve(static_cast<std::size_t>(db_.execAndGet("SELECT count(*) FROM jobs").getInt64()));
-    SQLite::Statement rows(db_, "SELECT id,record,environment,limits,terms FROM jobs ORDER BY id");
-    std::vector<JobRow> some;
-    for (bool more = true; more;) {
-      some.clear();
-      while (some.size() < kRowsAtOnce && (more = rows.executeStep())) {
-        JobRow& row = some.emplace_back(JobRow{rows.getColumn(0).getInt64(), rows.getColumn(1).getString()});
-        if (auto read = environments.Take(rows, 2, row.environment); !read) row.job = Fail(read.error());
-        if (auto read = limits.Take(rows, 3, row.limits); !read) row.job = Fail(read.error());
-        if (auto read = terms.Take(rows, 4, row.terms); !read) row.job = Fail(read.error());
-      }
-      ParseAll(some);
-      for (auto& row : some) {
-        if (!row.job)
-          return Fail(
-              ErrorCode::kCorrupt,
-              fmt::format("job {} in {} cannot be read: {}", row.id, file_.string(), row.job.error().message),
-              WayOut(file_));
-        jobs.push_back(std::move(*row.job));
-      }
-    }
-    return jobs;
   }
 
   void WriteRows(const Batch& batch) {

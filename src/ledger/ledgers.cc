@@ -120,7 +120,7 @@ Result<> Ledgers::Add(JobId job, Result<Page> page, std::span<const GpuLimit> li
     return Fail(ErrorCode::kAlreadyExists, fmt::format("job {} has a ledger already", job.value));
   if (!page) return Fail(std::move(page).error());
   GPUMAN_TRY(Validate(limits));
-  if (!Write(**page, limits))
+  if (!limits.empty() && !Write(**page, limits))
     return Fail(ErrorCode::kCorrupt,
                 fmt::format("the ledger of job {} has no room left for a GPU", job.value));
   Write(**page, eviction);

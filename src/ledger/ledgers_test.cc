@@ -345,6 +345,18 @@ TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   EXPECT_EQ(SlotOf(mapped, *seat).order, 8u);
 }
 
+TEST(Ledgers, ANewDaemonThatKnowsNoGpusYetLeavesTheLimitsAsTheyStand) {
+  auto before = std::make_unique<Ledgers>();
+  ASSERT_TRUE(before->Create(kJob, std::vector{Limit(kFirst, 8192)}));
+  auto seat = before->Join(kJob, base::SelfId());
+  const Mapped mapped(seat->owner);
+  before.reset();
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Adopt(kJob, std::move(seat->file), {}));
+  EXPECT_EQ((*mapped).gpu[0].limit, 8192u);
+  EXPECT_TRUE(ledgers.Intact(kJob));
+}
+
 TEST(Ledgers, ANewDaemonTakesOverTheLedgerThatProcessesUse) {
   auto before = std::make_unique<Ledgers>();
   ASSERT_TRUE(before->Create(kJob, std::vector{Limit(kFirst, 8192)}));

@@ -20,7 +20,8 @@ using base::Fd;
 using base::Result;
 
 constexpr std::size_t kMostWaiting = 4096;
-constexpr std::chrono::seconds kPatience{5};  // with a process that connects and says nothing
+constexpr std::chrono::seconds kPatience{5};        // with a process that connects and says nothing
+constexpr std::chrono::seconds kEarlyPatience{15};  // longer than a shim's own
 
 std::optional<Caller> CallerOf(int connection, const wire::Hello& hello) {
   ucred peer{};
@@ -97,7 +98,7 @@ void Server::Accept() {
 void Server::DropOld() {
   const auto now = Clock::now();
   std::erase_if(waiting_, [&](const auto& entry) { return now - entry.second.since > kPatience; });
-  std::erase_if(early_, [&](const auto& entry) { return now - entry.waiting.since > kPatience; });
+  std::erase_if(early_, [&](const auto& entry) { return now - entry.waiting.since > kEarlyPatience; });
 }
 
 void Server::Hear(int connection) {

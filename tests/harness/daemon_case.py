@@ -6,7 +6,6 @@ Every answer is held against docs/api/openapi.yaml. Standard library and PyYAML.
 import contextlib
 import json
 import os
-import pathlib
 import re
 import subprocess
 import time
@@ -144,6 +143,9 @@ class DaemonTest(unittest.TestCase):
     def tearDown(self):
         for job in self.request("GET", "/v1/jobs?all=1").json()["jobs"]:
             self.request("DELETE", f"/v1/jobs/{job['id']}")
+
+    def inject(self, *words):
+        self.m.inject(*words)
 
     def request(self, method, path, body=None, headers=None, checked=True):
         """One request; the answer is held against the document unless `checked` is false."""

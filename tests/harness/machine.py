@@ -134,6 +134,11 @@ class Machine:
             self.daemon.send_signal(how)
             self.daemon.wait(timeout=20)
 
+    def inject(self, *words):
+        """A fault of the simulated GPUs, or its end."""
+        done = subprocess.run([program("gpuman-sim"), "inject", *map(str, words)], env=self.env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
     def api(self, method, path, body=None):
         connection = UnixConnection(self.env["GPUMAN_SOCKET"])
         try:

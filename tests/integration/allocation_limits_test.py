@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -161,6 +160,42 @@ lowered_patience = "300ms"
             go.touch()
             said = until("it is done", lambda: any(e["event"] == "done" for e in self.events_of("lighter")) and self.events_of("lighter"))
             self.assertNotIn("oom", [event["event"] for event in said])
+
+    def restart_without_gpus(self, job):
+        """The driver does not say which there are before `clear` is injected."""
+        self.m.stop_daemon(signal.SIGKILL)
+        self.inject("nvml-hang", "--function", "nvmlDeviceGetCount_v2")
+        self.addCleanup(until, "the GPUs are known", lambda: self.request("GET", "/v1/gpus").json()["gpus"])
+        self.addCleanup(self.inject, "clear")
+        self.m.start_daemon()
+        self.becomes(job, "running")
+
+    def test_before_the_gpus_are_known_a_new_process_waits_for_its_limit(self):
+        with tempfile.TemporaryDirectory() as directory:
+            go = pathlib.Path(directory) / "go"
+            self.start("early", f"until [ -e {go} ]; do sleep 0.01; done; {self.load('1GiB', '--json')}", memory="512MiB")
+            self.becomes("early", "running")
+            self.restart_without_gpus("early")
+            go.touch()
+            until("it has begun", lambda: self.events_of("early"))
+            self.inject("clear")
+            said = until("it is done", lambda: any(e["event"] == "done" for e in self.events_of("early")) and self.events_of("early"))
+            self.assertIn("oom", [event["event"] for event in said])
+
+    def test_before_the_gpus_are_known_a_running_process_keeps_its_limit(self):
+        with tempfile.TemporaryDirectory() as directory:
+            pipe = pathlib.Path(directory) / "pipe"
+            os.mkfifo(pipe)
+            self.start("before", f"{sys.executable} {PROBE} take_as_told < {pipe}", memory="512MiB")
+            answers = lambda: [json.loads(line)["status"] for line in self.log("before").splitlines() if line.startswith('{"status"')]  # noqa: E731
+            with open(pipe, "w", encoding="utf-8") as told:
+                told.write("64\n")
+                told.flush()
+                self.assertEqual(until("it has its memory", answers), [0])
+                self.restart_without_gpus("before")
+                told.write("1024\n")
+                told.flush()
+                self.assertNotEqual(until("it is answered", lambda: answers()[1:]), [0])
 
     def test_a_job_that_is_let_go_of_has_no_limit_any_more(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -14,7 +14,6 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
-from machine import program  # noqa: E402
 
 # What somebody does who does not know of gpuman: GPU and watts are the arguments.
 SET_POWER = """
@@ -39,10 +38,6 @@ class DeviceCase(DaemonTest):
         self.post("profile", {"name": None})
         self.post("settings", {"set": {"persistence": "on", "compute_mode": "default"},
                                "reset": ["power", "memory_clocks", "graphics_clocks"]})
-
-    def inject(self, *arguments):
-        done = subprocess.run([program("gpuman-sim"), "inject", *arguments], env=self.m.env, capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
 
     def post(self, what, body, status=200):
         answer = self.request("POST", f"/v1/devices/{what}", body)

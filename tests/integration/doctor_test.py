@@ -23,10 +23,6 @@ class DoctorTest(DaemonTest):
         self.inject("clear", "--counters")
         super().tearDown()
 
-    def inject(self, *arguments):
-        done = subprocess.run([program("gpuman-sim"), "inject", *arguments], env=self.m.env, capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-
     def findings(self, check):
         return [f for f in self.m.run_json("doctor")["findings"] if f["check"] == check]
 

@@ -6,13 +6,11 @@ Usage: driver_trouble_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names th
 
 import pathlib
 import signal
-import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
-from machine import program  # noqa: E402
 
 
 class DriverTroubleTest(DaemonTest):
@@ -24,10 +22,6 @@ class DriverTroubleTest(DaemonTest):
         self.inject("reset", "--gpu", "0")
         super().tearDown()
         until("both are well again", lambda: self.health(0) == self.health(1) == "healthy")
-
-    def inject(self, *arguments):
-        done = subprocess.run([program("gpuman-sim"), "inject", *arguments], env=self.m.env, capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
 
     def health(self, index):
         return self.request("GET", f"/v1/gpus/{index}").json()["health"]["state"]

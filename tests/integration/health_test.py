@@ -7,13 +7,11 @@ Usage: health_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build 
 import json
 import pathlib
 import signal
-import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, until  # noqa: E402
-from machine import program  # noqa: E402
 
 
 class HealthCase(DaemonTest):
@@ -38,10 +36,6 @@ class HealthCase(DaemonTest):
         until("it cannot be talked to", lambda: "lost" in self.codes(gpu))
         self.inject("clear", "--gpu", str(gpu))
         until("it is well", lambda: not self.codes(gpu))
-
-    def inject(self, *arguments):
-        done = subprocess.run([program("gpuman-sim"), "inject", *arguments], env=self.m.env, capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
 
     def health(self, index=0):
         answer = self.request("GET", "/v1/health")

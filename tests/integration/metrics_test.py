@@ -134,10 +134,6 @@ class MetricsCase(DaemonTest):
         self.assertLessEqual(len(values), 1, family)
         return values[0] if values else None
 
-    def inject(self, *arguments):
-        done = subprocess.run([program("gpuman-sim"), "inject", *arguments], env=self.m.env, capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-
     def gpuman(self, *arguments):
         return subprocess.run([program("gpuman"), *arguments], env=self.m.env, capture_output=True, text=True, timeout=PATIENCE)
 

@@ -36,10 +36,6 @@ class MigCase(DaemonTest):
         for gpu in ("0", "1"):
             self.inject("reset", "--gpu", gpu)
 
-    def inject(self, *arguments):
-        done = subprocess.run([program("gpuman-sim"), "inject", *arguments], env=self.m.env, capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-
     def mig(self, index=0):
         answer = self.request("GET", f"/v1/mig?gpu={index}")
         self.assertEqual(answer.status, 200, answer.body)

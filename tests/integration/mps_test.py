@@ -5,7 +5,6 @@ Usage: mps_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tre
 """
 
 import contextlib
-import json
 import os
 import pathlib
 import signal

@@ -90,6 +90,8 @@ class OtherUsersTest(SystemDaemonTest):
                                    ("POST", "/v1/jobs", {"tag": "x", "command": ["true"], "directory": "/"})):
             status, answer = self.ask(NOBODY, method, path, body)
             self.assertEqual((status, answer["error"]["code"]), (403, "permission_denied"), (method, path))
+        for path, body in (("/v1/devices/settings", {"set": {"power": "250W"}}), ("/v1/devices/profile", {"name": "benchmark"})):
+            self.assertNotEqual(self.ask(NOBODY, "POST", path, {**body, "dry_run": True})[0], 403, "what would be set is no secret")
         until("it runs", lambda: self.ask(0, "GET", "/v1/jobs/mine")[1]["state"] == "running")
         self.assertEqual(self.ask(0, "GET", "/v1/jobs/mine")[1]["priority"], 128)
 

@@ -17,7 +17,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 import other_users_test  # noqa: E402
 from daemon_case import MIB, NOBODY, until  # noqa: E402
-from machine import build_dir, program  # noqa: E402
+from machine import build_dir  # noqa: E402
 from queue_test import QueueCase  # noqa: E402
 
 REAL_CLOCK = "GPUMAN_TEST_MAY_SET_CLOCK" in os.environ
@@ -142,16 +142,14 @@ class BadDaysTest(QueueCase):
         self.assertEqual(self.wait(waiting)["state"], "finished")
 
     def test_jobs_wait_for_a_lost_gpu_and_start_when_it_is_back(self):
-        def inject(*words):
-            subprocess.run([program("gpuman-sim"), "inject", *words], env=self.m.env, check=True)
-        inject("lost", "--gpu", "0")
-        self.addCleanup(inject, "clear")
+        self.inject("lost", "--gpu", "0")
+        self.addCleanup(self.inject, "clear")
         until("the queue knows", lambda: self.request("GET", "/v1/queue/info").json()["gpus"][0]["state"] == "drained")
         job = self.submit("true", 2)
         self.waits_for(job, "unavailable")
         self.assertEqual(self.wait(self.submit("true"))["state"], "finished", "the other GPU is used")
-        inject("clear")
-        inject("reset", "--gpu", "0")
+        self.inject("clear")
+        self.inject("reset", "--gpu", "0")
         self.assertEqual(self.wait(job)["state"], "finished")
 
     def test_the_command_line_is_killed_while_it_waits_and_the_job_goes_on(self):

@@ -41,9 +41,6 @@ class TroubleCase(ManyCase):
     def pid(self, job):
         return self.job(job)["pid"]
 
-    def inject(self, *fault):
-        subprocess.run([program("gpuman-sim"), "inject", *map(str, fault)], env=self.m.env, check=True)
-
 
 class NobodysProcessesAreEnded(TroubleCase):
     """The guard ends what was started outside gpuman; what gpuman itself started for its jobs is not that."""

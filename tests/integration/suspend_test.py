@@ -11,14 +11,13 @@ import pathlib
 import random
 import re
 import signal
-import subprocess
 import sys
 import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import DaemonTest, MIB, until  # noqa: E402
-from machine import build_dir, program  # noqa: E402
+from machine import build_dir  # noqa: E402
 
 
 class SuspendCase(DaemonTest):
@@ -137,7 +136,7 @@ class SuspendTest(SuspendCase):
     def test_who_asks_is_told_that_the_way_back_failed(self):
         self.busy("back", "96MiB")
         self.assertEqual(self.suspend("back").status, 200)
-        subprocess.run([program("gpuman-sim"), "inject", "alloc-fail", "--nth", "1"], env=self.m.env, check=True)
+        self.inject("alloc-fail", "--nth", "1")
         failed = self.resume("back")
         self.assertEqual(failed.code(), "unsatisfiable", failed.body)
         self.assertIn("OUT_OF_MEMORY", failed.json()["error"]["message"])

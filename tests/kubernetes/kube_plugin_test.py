@@ -51,7 +51,7 @@ class KubePluginTest(unittest.TestCase):
         return [f"{self.uuids[gpu]}::{number}" for number in numbers]
 
     def inject(self, *arguments):
-        subprocess.run([machine.program("gpuman-sim"), "inject", *arguments], env=self.m.env, check=True, capture_output=True)
+        self.m.inject(*arguments)
 
     def until_said(self, node, text):
         until(f"the plugin says '{text}'", lambda: text in node.said())

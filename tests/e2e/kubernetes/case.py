@@ -1,10 +1,9 @@
 """What the tests of a node share: the node, and words for what is done to it."""
 
-import subprocess
 import sys
 import unittest
 
-from node import GIB, machine, until
+from node import GIB, until
 
 OUT_OF_MEMORY = 3  # gpuman-load's exit status
 
@@ -51,4 +50,4 @@ class KubernetesCase(unittest.TestCase):
             (job for job in self.node.m.jobs() if job["kubernetes"] == place and among(job)), None))
 
     def inject(self, *arguments):
-        subprocess.run([machine.program("gpuman-sim"), "inject", *arguments], env=self.node.m.env, check=True, capture_output=True)
+        self.node.m.inject(*arguments)
