@@ -42,7 +42,7 @@ echo "== install"
 apt-get -qq install -y --no-install-recommends /packages/*.deb >/tmp/install.log 2>&1 || { cat /tmp/install.log; fail install; }
 grep -iE 'warning|error' /tmp/install.log && fail "the installation complains"
 [ "$(groups_of)" = 2 ] || fail "the groups are not there"
-for program in gpuman gpumand gpuman-sim gpuman-load nvsharectl gbatch gqueue ginfo gjob gcancel gctl gstats gflowd; do
+for program in gpuman gpumand gpuman-sim gpuman-load gpuman-kube-plugin nvsharectl gbatch gqueue ginfo gjob gcancel gctl gstats gflowd; do
   "$program" --help >/dev/null || fail "$program --help"
 done
 gpuman --version
@@ -73,15 +73,16 @@ apt-get -qq install -y --reinstall /packages/*.deb >/tmp/install.log 2>&1 </dev/
 grep -q 'changed by the administrator' /etc/gpuman/gpumand.toml || fail "the configuration was overwritten"
 
 echo "== remove keeps configuration and state, install comes back"
-apt-get -qq remove -y gpuman gpuman-sim >/dev/null 2>&1 || fail remove
+names=$(for deb in /packages/*.deb; do dpkg-deb -f "$deb" Package; done)
+apt-get -qq remove -y $names >/dev/null 2>&1 || fail remove
 [ -f /etc/gpuman/gpumand.toml ] && [ -d /var/lib/gpuman ] || fail "remove took configuration or state"
 [ ! -e /usr/bin/gpuman ] || fail "remove left a program"
-apt-get -qq install -y /packages/gpuman_*.deb >/dev/null 2>&1 || fail "install after remove"
+apt-get -qq install -y --no-install-recommends /packages/*.deb >/dev/null 2>&1 || fail "install after remove"
 [ -L /etc/systemd/system/multi-user.target.wants/gpumand.service ] || fail "the service is not enabled again"
 [ ! -L /etc/systemd/system/gpumand.service ] || fail "the service stayed masked"
 
 echo "== purge leaves nothing but the groups"
-apt-get -qq purge -y gpuman gpuman-sim >/tmp/purge.log 2>&1 || { cat /tmp/purge.log; fail purge; }
+apt-get -qq purge -y $names >/tmp/purge.log 2>&1 || { cat /tmp/purge.log; fail purge; }
 files >/tmp/after
 diff /tmp/before /tmp/after >/tmp/differs || { cat /tmp/differs; fail "files left or gone"; }
 [ "$(groups_of)" = 2 ] || fail "the groups are gone"

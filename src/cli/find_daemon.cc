@@ -27,7 +27,7 @@ base::Error Forbidden(base::Error error) {
 base::Error NotRunning(const std::filesystem::path& socket) {
   return {ErrorCode::kUnavailable,
           fmt::format("the daemon is not running: nobody serves {}", socket.string()),
-          "start it: sudo systemctl start gpumand"};
+          "start it: sudo systemctl start gpumand; without systemd: gpumand, as root"};
 }
 
 // To the user's own daemon; none where nobody serves it.

@@ -31,7 +31,7 @@ Findings CheckDaemon(const Facts& facts) {
   const auto& daemon = facts.daemon;
   if (!daemon.problem.empty())
     return One(kError, "the daemon cannot be asked: " + daemon.problem,
-               "systemctl start gpumand; or for yourself: gpumand --user");
+               "systemctl start gpumand; without systemd: gpumand, as root; or for yourself: gpumand --user");
   if (daemon.version != daemon.own_version)
     return One(kWarning,
                fmt::format("the daemon is {}, this program is {}", daemon.version, daemon.own_version),
