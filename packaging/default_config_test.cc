@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 namespace gpuman::daemon {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "daemon/tcp_address.h"
+#include "daemon/config/tcp_address.h"
 
 namespace gpuman::daemon {
 

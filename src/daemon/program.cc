@@ -17,9 +17,9 @@
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/paths.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/notify.h"
-#include "daemon/service.h"
+#include "daemon/service/service.h"
 
 namespace gpuman::daemon {
 namespace {

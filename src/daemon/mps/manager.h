@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/process.h"
-#include "daemon/config_mps.h"
+#include "daemon/config/mps.h"
 #include "gpu/inventory.h"
 #include "jobs/store.h"
 #include "mps/control.h"

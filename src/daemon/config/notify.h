@@ -1,0 +1,22 @@
+// Internal to daemon/config.cc: the keys of [notify].
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/config/config.h"
+#include "daemon/config/toml_reader.h"
+#include "notify/settings.h"
+
+namespace gpuman::daemon {
+
+void ReadNotify(TomlReader& in, notify::Settings& settings);
+
+// Files that hold secrets must be there, the daemon's or root's, and closed to everybody else. `file` is the
+// configuration.
+std::vector<ConfigProblem> ProblemsOfFiles(const notify::Settings& settings, const std::string& file);
+
+// The first line of such a file; kInvalidArgument says what is wrong with it.
+base::Result<std::string> ReadSecret(const std::filesystem::path& file);
+
+}  // namespace gpuman::daemon

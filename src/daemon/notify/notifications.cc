@@ -1,0 +1,271 @@
+#include "daemon/notify/notifications.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "base/url.h"
+#include "queue/record.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
+  return name.data();
+}
+
+std::string RandomId() {
+  std::array<unsigned char, 16> bytes{};
+  // Only kernels from before 2014 have none.
+  if (::getentropy(bytes.data(), bytes.size()) != 0) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+    std::memcpy(bytes.data(), &now, sizeof(now));
+  }
+  std::string id;
+  for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
+  return id;
+}
+
+std::vector<std::string> WordsOf(const std::vector<queue::NotifyOn>& on) {
+  std::vector<std::string> words;
+  for (const auto event : on) words.emplace_back(queue::ToString(event));
+  return words;
+}
+
+notify::News NewsOf(const jobs::Job& job, std::string_view word, const std::string& message) {
+  notify::News news;
+  news.event = word;
+  news.message = message;
+  news.job = job.id.value;
+  news.name = job.tag;
+  news.user = job.owner->user;
+  news.project = job.terms->project;
+  news.state = word == "suspended" ? word : jobs::ToString(job.state);
+  news.reason = job.reason;
+  news.exit_code = job.exit_code;
+  news.signal = job.signal;
+  news.gpus = job.gpus;
+  news.submitted = job.submitted_at;
+  news.started = job.started_at;
+  news.ended = job.ended_at;
+  if (job.array.array.value != 0) {
+    news.array = job.array.array.value;
+    news.task = job.array.task;
+  }
+  return news;
+}
+
+}  // namespace
+
+std::string ReceiverOf(const notify::Message& message) {
+  return message.channel == notify::Channel::kMail ? message.target : base::UrlWithoutSecrets(message.target);
+}
+
+std::string TitleOf(const notify::Message& message) {
+  return fmt::format("the {} to {} about '{}'",
+                     message.channel == notify::Channel::kMail ? "mail" : "webhook", ReceiverOf(message),
+                     message.event);
+}
+
+Notifications::Notifications(boost::asio::io_context& loop, boost::asio::thread_pool& workers,
+                             const base::Clock& clock, jobs::StoreWorker& store, Options options,
+                             notify::Settings settings, Tell tell)
+    : loop_(loop),
+      workers_(workers),
+      clock_(clock),
+      store_(store),
+      options_(std::move(options)),
+      host_(HostName()),
+      tell_(std::move(tell)),
+      outbox_(settings.outbox),
+      due_(loop),
+      watch_(loop),
+      self_(std::make_shared<Notifications*>(this)) {
+  SetSettings(std::move(settings));
+}
+
+Notifications::~Notifications() {
+  *self_ = nullptr;
+  if (link_) link_->Stop();
+}
+
+void Notifications::Begin(const std::vector<jobs::OutboxRow>& rows, std::int64_t last_number) {
+  last_number_ = last_number;
+  jobs::Batch unreadable;
+  for (const auto& row : rows) {
+    auto message = notify::ParseMessage(row.number, row.record);
+    if (message)
+      outbox_.Add(std::move(*message), true);
+    else
+      unreadable.outbox_erase.push_back(row.number);
+  }
+  if (!unreadable.outbox_erase.empty()) {
+    spdlog::warn("{} messages of the outbox cannot be read and are dropped", unreadable.outbox_erase.size());
+    store_.Submit(std::move(unreadable), [](const Result<>&) {});
+  }
+  PumpSoon();
+}
+
+void Notifications::SetSettings(notify::Settings settings) {
+  settings_ = std::move(settings);
+  outbox_.SetSettings(settings_.outbox);
+  allowed_.clear();
+  for (const auto& text : settings_.allow)
+    if (auto network = notify::ParseNetwork(text)) allowed_.push_back(*network);
+  PumpSoon();
+}
+
+Result<> Notifications::Check(const queue::Notify& asked) const {
+  // With a proxy its own rules hold.
+  if (!settings_.proxy.empty()) return {};
+  for (const auto& text : asked.webhooks) {
+    GPUMAN_ASSIGN(const auto url, base::ParseHttpUrl(text));
+    // Names are looked up when something is sent; this one means the same everywhere.
+    const auto address = notify::ParseAddress(url.host == "localhost" ? "127.0.0.1" : url.host);
+    if (!address) continue;
+    if (const auto refusal = notify::RefusalOf(*address, allowed_))
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("notify.webhooks: {}", *refusal),
+                  "an administrator can add it to notify.allow in gpumand.toml");
+  }
+  return {};
+}
+
+std::string Notifications::NoteOn(const queue::Notify& asked) const {
+  if (asked.mails.empty() || !settings_.smtp.server.empty()) return {};
+  return "this machine sends no mail until an administrator sets notify.smtp.server";
+}
+
+bool Notifications::MakeRoom(const notify::Message& message) {
+  if (outbox_.HasRoom(message.user)) {
+    full_.erase(message.user);
+    return true;
+  }
+  // Said once, until there is room again: it may be thousands.
+  if (!full_.insert(message.user).second) return false;
+  jobs::Event event;
+  event.at = clock_.Wall();
+  event.kind = kNotificationFailed;
+  event.job = message.job;
+  event.message = fmt::format("{} is dropped, and so is what comes until others are delivered: too many wait",
+                              TitleOf(message));
+  boost::asio::post(loop_, [self = self_, event] {
+    if (*self) (*self)->tell_(event);
+  });
+  return false;
+}
+
+jobs::OutboxRow Notifications::Keep(notify::Message message) {
+  message.number = ++last_number_;
+  jobs::OutboxRow row{message.number, message.job, message.user, notify::SerializeMessage(message)};
+  outbox_.Add(std::move(message), false);
+  return row;
+}
+
+const queue::Notify& Notifications::AskedFor(const jobs::Job& job) {
+  if (const auto last = read_.lock(); last && last == job.terms.pointer()) return asked_;
+  read_ = job.terms.pointer();
+  auto request = queue::ParseRequest(job.terms->request);
+  asked_ = request ? std::move(request->notify) : queue::Notify{};
+  return asked_;
+}
+
+std::vector<jobs::OutboxRow> Notifications::About(const jobs::Job& job,
+                                                  const std::vector<jobs::Notice>& notices) {
+  // Of most jobs nobody is told, and their requests need not be read.
+  if (notices.empty() || job.terms->request.find("\"notify\"") == std::string::npos) return {};
+  const queue::Notify& asked = AskedFor(job);
+  const auto words = WordsOf(asked.on);
+  std::vector<jobs::OutboxRow> rows;
+  for (const auto& notice : notices) {
+    const auto word = notify::WordOf(notice.kind);
+    if (!word || !notify::IsWanted(words, *word)) continue;
+    notify::News news = NewsOf(job, *word, notice.message);
+    news.host = host_;
+    news.at = clock_.Wall();
+    const auto add = [&](notify::Channel channel, const std::string& target) {
+      notify::Message message;
+      message.delivery = RandomId();
+      message.user = job.owner->user;
+      message.job = job.id.value;
+      message.channel = channel;
+      message.target = target;
+      message.event = *word;
+      message.made = news.at;
+      message.next = news.at;
+      if (!MakeRoom(message)) return;
+      message.content = channel == notify::Channel::kMail ? notify::MailOf(news, message.delivery, target)
+                                                          : notify::BodyOf(news, message.delivery);
+      rows.push_back(Keep(std::move(message)));
+    };
+    for (const auto& url : asked.webhooks) add(notify::Channel::kWebhook, url);
+    for (const auto& mail : asked.mails) add(notify::Channel::kMail, mail);
+  }
+  return rows;
+}
+
+std::vector<jobs::OutboxRow> Notifications::About(const jobs::Event& event) {
+  if (settings_.webhooks.empty()) return {};
+  const auto& kinds = settings_.events;
+  const bool wanted = std::find(kinds.begin(), kinds.end(), event.kind) != kinds.end() ||
+                      std::find(kinds.begin(), kinds.end(), "all") != kinds.end();
+  // That one of their own was given up is not sent to them as well.
+  if (!wanted || (event.kind == kNotificationFailed && !event.job)) return {};
+  notify::News news;
+  news.event = event.kind;
+  news.message = event.message;
+  news.host = host_;
+  news.at = event.at;
+  news.job = event.job;
+  news.name = event.tag.value_or("");
+  if (event.gpu) news.gpus = {*event.gpu};
+  std::vector<jobs::OutboxRow> rows;
+  for (const auto& url : settings_.webhooks) {
+    notify::Message message;
+    message.delivery = RandomId();
+    message.target = url;
+    message.event = event.kind;
+    message.made = news.at;
+    message.next = news.at;
+    if (!MakeRoom(message)) continue;
+    message.content = notify::BodyOf(news, message.delivery);
+    rows.push_back(Keep(std::move(message)));
+  }
+  return rows;
+}
+
+void Notifications::OnStored(const std::vector<jobs::OutboxRow>& rows) {
+  for (const auto& row : rows) outbox_.Stored(row.number);
+  Pump();
+}
+
+std::vector<api::NotificationView> Notifications::Of(base::JobId job) const {
+  std::vector<api::NotificationView> views;
+  for (const auto* const message : outbox_.OfJob(job.value)) {
+    api::NotificationView view;
+    view.delivery = message->delivery;
+    view.event = message->event;
+    view.to = ReceiverOf(*message);
+    view.state = message->failed ? "failed" : "waiting";
+    view.attempts = message->attempts;
+    if (!message->failed && message->attempts > 0) view.next_attempt = message->next;
+    if (!message->problem.empty()) view.problem = message->problem;
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,61 @@
+// Jobs that somebody else started.
+#include "api/attach_json.h"
+#include "daemon/attach_request.h"
+#include "daemon/routes/routes.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+
+// A process below a job is held already; as a job of its own it would leave that one's limit.
+base::Result<> IsFree(Service& service, const base::ProcessId& root, const std::string& tag) {
+  const auto known = service.guard().JobOf(root.pid);
+  const auto* const job = known ? service.jobs().Find(*known) : nullptr;
+  if (!job) return {};
+  return Fail(ErrorCode::kConflict, fmt::format("process {} belongs to job {} '{}' and cannot be {}",
+                                                root.pid, job->id.value, job->tag, tag));
+}
+
+void Answer(Service& service, const http::ExchangePtr& exchange, const jobs::Job& job) {
+  api::Attached attached{job.id.value, job.tag, job.gpus, {}};
+  for (const auto& variable : service.jobs().AttachedEnvironment(job)) {
+    const auto sign = variable.find('=');
+    attached.environment[variable.substr(0, sign)] = variable.substr(sign + 1);
+  }
+  SendJson(exchange, api::Encode(attached), 201);
+}
+
+void Attach(Service& service, const http::ExchangePtr& exchange) {
+  const auto& peer = exchange->request().peer;
+  if (auto may = service.Check(peer, Act::kSubmit); !may) return SendError(exchange, may.error());
+  const auto wanted = api::Decode<api::AttachRequest>(exchange->request().body);
+  if (!wanted) return SendError(exchange, wanted.error());
+  const auto process = service.processes().Find(wanted->pid);
+  const auto owner = service.processes().Owner(wanted->pid);
+  if (!process || !owner)
+    return SendError(exchange,
+                     {ErrorCode::kNotFound, fmt::format("there is no process {}", wanted->pid), {}});
+  if (auto may = MayAttach(*wanted, peer.uid, *owner); !may) return SendError(exchange, may.error());
+  if (auto is_free = IsFree(service, process->id, wanted->tag); !is_free)
+    return SendError(exchange, is_free.error());
+  const AttachedRoot root{*owner, service.processes().CommandLine(wanted->pid)};
+  const auto job = JobFromAttachRequest(*wanted, OwnerOf(*wanted, peer), root, service.inventory());
+  if (!job) return SendError(exchange, job.error());
+  service.jobs().Attach(*job, process->id, [&service, exchange](const base::Result<jobs::Job>& attached) {
+    if (!attached) return SendError(exchange, attached.error());
+    Answer(service, exchange, *attached);
+  });
+}
+
+}  // namespace
+
+void AddAttachRoutes(http::Router& router, Service& service) {
+  router.Add("POST", "/v1/attachments",
+             [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
+               service.WhenReady([&service, exchange] { Attach(service, exchange); });
+             });
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,286 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/json.h"
+#include "api/queue_json.h"
+#include "daemon/job_request.h"
+#include "daemon/log_stream.h"
+#include "daemon/queue/update.h"
+#include "daemon/routes/routes.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using http::ExchangePtr;
+using http::PathParameters;
+
+// Answers with the job that came of a change, or with why it did not.
+jobs::Supervisor::Done<jobs::Job> AnswerWithJob(Service& service, const ExchangePtr& exchange,
+                                                unsigned status = 200) {
+  return [&service, exchange, status](base::Result<jobs::Job> job) {
+    if (!job) return SendError(exchange, job.error());
+    SendJson(exchange, api::Encode(service.ViewWithQueue(*job)), status);
+  };
+}
+
+// The job a path names, if it exists and the caller may do this to it.
+base::Result<const jobs::Job*> JobFor(Service& service, const ExchangePtr& exchange,
+                                      const PathParameters& parameters, Act act) {
+  GPUMAN_ASSIGN(const auto ids, service.queue().JobsOf(parameters.at("ref"), exchange->request().peer.uid));
+  const auto id = ids.front();  // of an array: its first task
+  const auto* job = service.jobs().Find(id);
+  if (!job) return base::Fail(base::ErrorCode::kNotFound, "there is no job " + parameters.at("ref"));
+  GPUMAN_TRY(service.Check(exchange->request().peer, act, job->owner->uid));
+  return job;
+}
+
+// A route on one job; `act_on` gets it when it exists and the caller may.
+template <typename ActOn>
+http::RouteHandler OnJob(Service& service, Act act, ActOn act_on) {
+  return [&service, act, act_on](const ExchangePtr& exchange, const PathParameters& parameters) {
+    const auto job = JobFor(service, exchange, parameters, act);
+    if (!job) return SendError(exchange, job.error());
+    act_on(exchange, **job);
+  };
+}
+
+void Submit(Service& service, const ExchangePtr& exchange) {
+  const auto& request = exchange->request();
+  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
+  const auto wanted = api::Decode<api::RunRequest>(request.body);
+  if (!wanted) return SendError(exchange, wanted.error());
+  auto job = JobFromRequest(*wanted, CallerOf(request.peer), service.inventory(), DriverEnvironment());
+  if (!job) return SendError(exchange, job.error());
+  if (!job->device_profile.empty())
+    if (auto known = service.devices().CheckProfile(job->device_profile); !known)
+      return SendError(exchange, known.error());
+  auto limits = ResourceLimitsOf(request.peer);
+  if (!limits) return SendError(exchange, limits.error());
+  job->resource_limits = std::move(*limits);
+  if (!job->mps) return service.jobs().Create(std::move(*job), AnswerWithJob(service, exchange, 201));
+  const auto gpu = service.ChooseMps(job->gpus);
+  if (!gpu) return SendError(exchange, gpu.error());
+  job->gpus = {*gpu};
+  service.ReadyMps({*gpu}, [&service, exchange, job = std::move(*job)](const base::Result<>& ready) mutable {
+    if (!ready) return SendError(exchange, ready.error());
+    service.jobs().Create(std::move(job), AnswerWithJob(service, exchange, 201));
+  });
+}
+
+// What root attached for a user, such as a step of Slurm, has the limit that the user was allotted: taking it
+// away, or raising it, is not the user's.
+base::Result<> MayLoosen(Service& service, const http::Peer& peer, const jobs::Job& job) {
+  const auto root = job.attached && job.keeper ? service.processes().Owner(job.keeper->pid) : std::nullopt;
+  if (!root || *root == job.owner->uid || service.Check(peer, Act::kManage)) return {};
+  return base::Fail(base::ErrorCode::kPermissionDenied,
+                    fmt::format("job {} '{}' was given its limit by who attached it", job.id.value, job.tag),
+                    "root or an administrator may raise it or take it away; anything less is yours to set");
+}
+
+bool Loosens(const api::UpdateRequest& update, const gpu::Inventory& inventory, const jobs::Job& job) {
+  if (!job.memory || !update.memory) return job.memory && update.clear_memory;
+  return std::any_of(inventory.gpus.begin(), inventory.gpus.end(), [&](const gpu::Gpu& gpu) {
+    return update.memory->Of(gpu.memory) > job.memory->Of(gpu.memory);
+  });
+}
+
+// Of a job that never was in the queue.
+void UpdateRun(Service& service, const ExchangePtr& exchange, const jobs::Job& job,
+               const api::UpdateRequest& update) {
+  if (Loosens(update, service.inventory(), job))
+    if (auto may = MayLoosen(service, exchange->request().peer, job); !may)
+      return SendError(exchange, may.error());
+  jobs::Job tried = job;
+  if (auto fine = ApplyUpdate(update, service.inventory(), tried); !fine)
+    return SendError(exchange, fine.error());
+  service.jobs().Update(
+      job.id, [&](jobs::Job& stored) { (void)ApplyUpdate(update, service.inventory(), stored).has_value(); },
+      AnswerWithJob(service, exchange));
+  service.LookNow();
+}
+
+void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto update = api::Decode<api::JobUpdate>(exchange->request().body);
+  if (!update) return SendError(exchange, update.error());
+  if (auto may = MayRewrite(*update, exchange->request().peer.uid, job); !may)
+    return SendError(exchange, may.error());
+  if (!job.queued && update->queue)
+    return SendError(
+        exchange, {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}});
+  if (!job.queued) return UpdateRun(service, exchange, job, update->job);
+  PreparedJob changed{job, service.queue().RequestFor(job)};
+  const auto lookup = service.queue().LookupFor(exchange->request().peer.uid);
+  auto fine = ApplyQueueUpdate(*update, service.inventory(), lookup, changed);
+  if (fine && jobs::IsWaiting(job)) fine = service.queue().MayBecome(changed);
+  if (!fine) return SendError(exchange, fine.error());
+  // What it asks for; how far it got is its own.
+  const auto take = [changed = std::move(changed.job)](jobs::Job& stored) {
+    stored.tag = changed.tag;
+    stored.command = changed.command;
+    stored.memory = changed.memory;
+    stored.soft = changed.soft;
+    stored.priority = changed.priority;
+    stored.weight = changed.weight;
+    stored.share = changed.share;
+    stored.grace = changed.grace;
+    stored.terms = changed.terms;
+    stored.array = changed.array;
+  };
+  if (jobs::IsWaiting(job)) return service.jobs().Change(job.id, take, AnswerWithJob(service, exchange));
+  service.jobs().Update(job.id, take, AnswerWithJob(service, exchange));
+  service.LookNow();
+}
+
+std::string UserOf(const ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
+
+void Remove(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  if (FlagParameter(exchange->request(), "keep_running")) {
+    if (auto may = MayLoosen(service, exchange->request().peer, job); !may)
+      return SendError(exchange, may.error());
+    return service.jobs().Release(job.id, AnswerWithJob(service, exchange));
+  }
+  service.jobs().Remove(job.id, {"removed", "removed by " + UserOf(exchange)},
+                        AnswerWithJob(service, exchange));
+}
+
+// Answers with the job as it is when its way off the GPU or back is over.
+Suspender::Done AnswerWhenThere(Service& service, const ExchangePtr& exchange, base::JobId id) {
+  return [&service, exchange, id](base::Result<> there) {
+    if (!there) return SendError(exchange, there.error());
+    const auto* job = service.jobs().Find(id);
+    if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+    SendJson(exchange, api::Encode(service.ViewWithQueue(*job)));
+  };
+}
+
+// The GPU that a request names; an empty request names none.
+base::Result<std::optional<std::string>> PlaceOf(Service& service, const ExchangePtr& exchange) {
+  const auto& body = exchange->request().body;
+  if (body.empty()) return std::optional<std::string>{};
+  GPUMAN_ASSIGN(const auto place, api::Decode<api::PlaceRequest>(body));
+  if (!place.gpu) return std::optional<std::string>{};
+  GPUMAN_ASSIGN(const auto gpu, gpu::Select(service.inventory().gpus, *place.gpu));
+  GPUMAN_TRY(gpu::CanBeHad(service.inventory().gpus, std::vector{gpu}));
+  if (gpu.mig)
+    return base::Fail(base::ErrorCode::kNotSupported,
+                      fmt::format("{} is an instance of a GPU (MIG): the driver's checkpoint does not know "
+                                  "those, so a job cannot be moved there",
+                                  gpu::NumberOf(gpu)));
+  return std::optional(gpu.uuid);
+}
+
+void Suspend(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto suspender = service.SuspenderFor(job);
+  if (!suspender) return SendError(exchange, suspender.error());
+  (*suspender)
+      ->Suspend(job.id, {"held_by_user", "suspended by " + UserOf(exchange)},
+                AnswerWhenThere(service, exchange, job.id));
+}
+
+// The same for a job that comes to another GPU: its limits go along, and a new run begins there.
+Suspender::Done AnswerWhenOn(Service& service, const ExchangePtr& exchange, base::JobId id, std::string gpu) {
+  return [&service, id, gpu = std::move(gpu),
+          answer = AnswerWhenThere(service, exchange, id)](base::Result<> there) {
+    if (!there) return answer(std::move(there));
+    const auto move = [&](jobs::Job& stored) {
+      if (!stored.gpus.empty()) stored.gpus = {gpu};
+    };
+    service.jobs().Update(id, move, [answer](const base::Result<jobs::Job>&) { answer({}); });
+  };
+}
+
+void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  auto place = PlaceOf(service, exchange);
+  if (!place) return SendError(exchange, place.error());
+  const auto suspender = service.SuspenderFor(job);
+  if (!suspender) return SendError(exchange, suspender.error());
+  // Its GPU may be another's by now: its turn comes by the queue.
+  if (job.queued && !*place && service.queue().WantBack(job.id))
+    return SendJson(exchange, api::Encode(service.ViewWithQueue(job)));
+  if (job.queued && *place)
+    return service.queue().BringTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
+  auto answer =
+      *place ? AnswerWhenOn(service, exchange, job.id, **place) : AnswerWhenThere(service, exchange, job.id);
+  (*suspender)->Resume(job.id, std::move(*place), std::move(answer));
+}
+
+void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto place = PlaceOf(service, exchange);
+  if (!place) return SendError(exchange, place.error());
+  if (!*place)
+    return SendError(exchange, {base::ErrorCode::kInvalidArgument, "gpu: is missing: to which GPU?", {}});
+  const auto suspender = service.SuspenderFor(job);
+  if (!suspender) return SendError(exchange, suspender.error());
+  if (job.queued) return service.queue().MoveTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
+  (*suspender)->Move(job.id, **place, AnswerWhenOn(service, exchange, job.id, **place));
+}
+
+void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto handle = service.jobs().WaitForEnd(job.id, [&service, exchange](const jobs::Job& ended) {
+    SendJson(exchange, api::Encode(service.ViewWithQueue(ended)));
+  });
+  if (handle != 0) exchange->OnGone([&service, handle] { service.jobs().CancelWait(handle); });
+}
+
+void ShowLog(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto& request = exchange->request();
+  LogRequest log{service.jobs().LogPathOf(job.id), std::nullopt, 0, FlagParameter(request, "follow")};
+  const auto tail = NumberParameter(request, "tail", 0);
+  const auto offset = NumberParameter(request, "offset", 0);
+  if (!tail) return SendError(exchange, tail.error());
+  if (!offset) return SendError(exchange, offset.error());
+  if (request.Query("tail")) log.tail = *tail;
+  log.offset = *offset;
+  LogStream::Start(service.loop(), exchange, std::move(log), [&service, id = job.id] {
+    const auto* now = service.jobs().Find(id);
+    return !now || jobs::IsEnded(*now);
+  });
+}
+
+}  // namespace
+
+void AddJobRoutes(http::Router& router, Service& service) {
+  router.Add("POST", "/v1/jobs", [&service](const ExchangePtr& exchange, const PathParameters&) {
+    service.WhenReady([&service, exchange] { Submit(service, exchange); });
+  });
+  router.Add("GET", "/v1/jobs/{ref}",
+             OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               SendJson(exchange, api::Encode(service.ViewInFull(job)));
+             }));
+  router.Add("PATCH", "/v1/jobs/{ref}",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Update(service, exchange, job);
+             }));
+  router.Add("DELETE", "/v1/jobs/{ref}",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Remove(service, exchange, job);
+             }));
+  router.Add("POST", "/v1/jobs/{ref}/restart",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               service.jobs().Restart(job.id, {"restart", "started again by " + UserOf(exchange)},
+                                      AnswerWithJob(service, exchange));
+             }));
+  router.Add("POST", "/v1/jobs/{ref}/suspend",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Suspend(service, exchange, job);
+             }));
+  router.Add("POST", "/v1/jobs/{ref}/resume",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Resume(service, exchange, job);
+             }));
+  router.Add("POST", "/v1/jobs/{ref}/move",
+             OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Move(service, exchange, job);
+             }));
+  router.Add("GET", "/v1/jobs/{ref}/wait",
+             OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               Wait(service, exchange, job);
+             }));
+  router.Add("GET", "/v1/jobs/{ref}/log",
+             OnJob(service, Act::kReadLog, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
+               ShowLog(service, exchange, job);
+             }));
+}
+
+}  // namespace gpuman::daemon

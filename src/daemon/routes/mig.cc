@@ -1,0 +1,78 @@
+// MIG: what the GPUs are split into, plans, changes.
+#include "api/json.h"
+#include "daemon/mig/views.h"
+#include "daemon/routes/routes.h"
+
+namespace gpuman::daemon {
+namespace {
+
+void Show(Service& service, const http::ExchangePtr& exchange) {
+  const auto& inventory = service.whole_gpus();
+  auto gpus = inventory.gpus;
+  if (const auto wanted = exchange->request().Query("gpu")) {
+    const auto gpu = gpu::Select(inventory.gpus, *wanted);
+    if (!gpu) return SendError(exchange, gpu.error());
+    gpus = {*gpu};
+  }
+  service.mig().Look(std::move(gpus), [&service, exchange](const std::vector<MigLook>& looks) {
+    api::MigReport report;
+    for (const auto& look : looks)
+      report.gpus.push_back(MigGpuOf(look, service.mig().WantedOf(look.gpu.uuid), service.inventory()));
+    SendJson(exchange, api::Encode(report));
+  });
+}
+
+base::Result<std::vector<MigOrder>> Orders(Service& service, const http::ExchangePtr& exchange,
+                                           bool& forget) {
+  GPUMAN_ASSIGN(const auto request, api::Decode<api::MigRequest>(exchange->request().body));
+  forget = request.forget;
+  return OrdersOf(request, service.whole_gpus());
+}
+
+void Plan(Service& service, const http::ExchangePtr& exchange) {
+  bool forget = false;
+  auto orders = Orders(service, exchange, forget);
+  if (!orders) return SendError(exchange, orders.error());
+  service.mig().Plan(std::move(*orders), [exchange](base::Result<std::vector<MigOutcome>> outcomes) {
+    if (!outcomes) return SendError(exchange, outcomes.error());
+    if (const auto why = WhyNothing(*outcomes)) return SendError(exchange, *why);
+    SendJson(exchange, api::Encode(MigChangesOf(*outcomes)));
+  });
+}
+
+void Apply(Service& service, const http::ExchangePtr& exchange) {
+  bool forget = false;
+  auto orders = Orders(service, exchange, forget);
+  if (!orders) return SendError(exchange, orders.error());
+  auto answer = [&service, exchange](base::Result<std::vector<MigOutcome>> outcomes) {
+    if (!outcomes) return SendError(exchange, outcomes.error());
+    if (const auto why = WhyNothing(*outcomes)) return SendError(exchange, *why);
+    // Whoever asks for an instance next finds it.
+    auto json = api::Encode(MigChangesOf(*outcomes));
+    service.WhenDivided(DivisionsAfter(*outcomes),
+                        [exchange, json = std::move(json)] { SendJson(exchange, json); });
+  };
+  // What gpuman itself has there would be in the way.
+  service.WhenIdleMoversLeft(
+      [&service, orders = std::move(*orders), forget, answer = std::move(answer)]() mutable {
+        service.mig().Apply(std::move(orders), service.MigHoldersNow(), forget, std::move(answer));
+      });
+}
+
+http::RouteHandler Guarded(Service& service, Act act, void (*handle)(Service&, const http::ExchangePtr&)) {
+  return [&service, act, handle](const http::ExchangePtr& exchange, const http::PathParameters&) {
+    if (auto may = service.Check(exchange->request().peer, act); !may)
+      return SendError(exchange, may.error());
+    service.WhenReady([=, &service] { handle(service, exchange); });
+  };
+}
+
+}  // namespace
+
+void AddMigRoutes(http::Router& router, Service& service) {
+  router.Add("GET", "/v1/mig", Guarded(service, Act::kSee, Show));
+  router.Add("POST", "/v1/mig/plan", Guarded(service, Act::kSee, Plan));
+  router.Add("POST", "/v1/mig/apply", Guarded(service, Act::kManage, Apply));
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,330 @@
+// What administrators tell the queue: reservations, quotas, processes to ignore; and what it all came to.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "api/queue_json.h"
+#include "daemon/queue/stats.h"
+#include "daemon/routes/routes.h"
+#include "queue/admission.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using base::ErrorCode;
+using base::Fail;
+using base::Result;
+using http::ExchangePtr;
+using http::PathParameters;
+
+Result<std::int64_t> NumberOf(const std::string& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) return number;
+  return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number", text));
+}
+
+// Answers with `value` once it is on the disk.
+template <typename T>
+std::function<void(Result<>)> AnswerWith(const ExchangePtr& exchange, T value, unsigned status = 200) {
+  return [exchange, value = std::move(value), status](const Result<>& stored) {
+    if (!stored) return SendError(exchange, stored.error());
+    SendJson(exchange, api::Encode(value), status);
+  };
+}
+
+// --- Reservations ---
+
+api::Reservation WithState(api::Reservation reservation, base::WallTime now) {
+  reservation.state = now < reservation.start ? "pending" : now < reservation.end ? "active" : "ended";
+  return reservation;
+}
+
+void ListReservations(Service& service, const ExchangePtr& exchange) {
+  const bool all = FlagParameter(exchange->request(), "all");
+  api::ReservationList list;
+  for (const auto& [id, kept] : service.queue_books().reservations)
+    if (auto one = WithState(kept, service.Now()); all || one.state != "ended")
+      list.reservations.push_back(one);
+  SendJson(exchange, api::Encode(list));
+}
+
+Result<api::Reservation> ReservationFrom(Service& service, const api::ReservationRequest& asked,
+                                         std::string by) {
+  api::Reservation kept;
+  kept.id = service.queue_books().last_number + 1;
+  kept.user = asked.user;
+  kept.start = asked.start;
+  kept.end = asked.start + asked.duration;
+  kept.created_by = std::move(by);
+  if (kept.end <= service.Now())
+    return Fail(ErrorCode::kInvalidArgument, "start: the reservation would be over already");
+  const auto& snapshot = service.queue().book().snapshot();
+  if (asked.devices.empty()) {
+    GPUMAN_ASSIGN(const auto set,
+                  queue::PickReserved(snapshot, asked.count, kept.start, kept.end, service.Now()));
+    for (std::size_t i = 0; i < snapshot.gpus.size(); ++i)
+      if (set.test(i)) kept.devices.push_back(snapshot.gpus[i].uuid);
+  } else {
+    GPUMAN_ASSIGN(const auto gpus, gpu::SelectAll(service.inventory().gpus, asked.devices));
+    for (const auto& gpu : gpus) kept.devices.push_back(gpu.uuid);
+    for (const auto& [id, other] : service.queue_books().reservations)
+      if (kept.start < other.end && other.start < kept.end &&
+          std::find_first_of(kept.devices.begin(), kept.devices.end(), other.devices.begin(),
+                             other.devices.end()) != kept.devices.end())
+        return Fail(ErrorCode::kConflict,
+                    fmt::format("reservation {} has one of these GPUs at that time", id));
+  }
+  kept.count = static_cast<int>(kept.devices.size());
+  return WithState(kept, service.Now());
+}
+
+void CreateReservation(Service& service, const ExchangePtr& exchange) {
+  const auto& request = exchange->request();
+  if (auto may = service.Check(request.peer, Act::kManage); !may) return SendError(exchange, may.error());
+  const auto asked = api::Decode<api::ReservationRequest>(request.body);
+  if (!asked) return SendError(exchange, asked.error());
+  const auto kept = ReservationFrom(service, *asked, UserName(request.peer.uid));
+  if (!kept) return SendError(exchange, kept.error());
+  // Its number is taken now: another request may come before this one is on the disk.
+  service.TakeNumber();
+  service.ChangeBooks(
+      Entry(*kept), [kept = *kept](QueueBooks& books) { books.reservations[kept.id] = kept; },
+      AnswerWith(exchange, *kept, 201));
+}
+
+void CancelReservation(Service& service, const ExchangePtr& exchange, const std::string& ref) {
+  if (auto may = service.Check(exchange->request().peer, Act::kManage); !may)
+    return SendError(exchange, may.error());
+  const auto id = NumberOf(ref);
+  if (!id) return SendError(exchange, id.error());
+  const auto& reservations = service.queue_books().reservations;
+  const auto it = reservations.find(*id);
+  if (it == reservations.end())
+    return SendError(exchange, {ErrorCode::kNotFound, fmt::format("there is no reservation {}", *id),
+                                "`gpuman reserve list` lists them"});
+  auto gone = it->second;
+  gone.state = "cancelled";
+  service.ChangeBooks(
+      {KeyOfReservation(*id), std::nullopt}, [id = *id](QueueBooks& books) { books.reservations.erase(id); },
+      AnswerWith(exchange, std::move(gone)));
+}
+
+// --- Quotas ---
+
+api::Quota QuotaView(Service& service, const QuotaKey& key, const api::QuotaLimits& limits) {
+  api::Quota view{key.subject, key.name, limits, {}};
+  if (key.name == "*") return view;
+  const bool project = key.subject == "project";
+  int running = 0, queued = 0, gpus = 0;
+  const auto mine = [&](const jobs::Job& job) {
+    return project ? job.terms->project == key.name : job.owner->user == key.name;
+  };
+  for (const auto* const job : service.jobs().Active()) {
+    if (!job->queued || !mine(*job)) continue;
+    ++running;
+    gpus += static_cast<int>(job->gpus.size());
+  }
+  auto& book = service.queue().book();
+  const auto kind = project ? queue::AccountKind::kProject : queue::AccountKind::kUser;
+  queued = book.Queued(kind, key.name);
+  const auto& accounts = project ? book.snapshot().projects : book.snapshot().users;
+  // One who has none gets none by being asked for: names cost nothing.
+  const auto row = std::find_if(accounts.begin(), accounts.end(),
+                                [&](const queue::Account& account) { return account.name == key.name; });
+  const double seconds = row == accounts.end() ? 0 : row->window_gpu_seconds;
+  view.used = {running, gpus, queued, seconds / 3600, std::nullopt};
+  return view;
+}
+
+Result<QuotaKey> KeyFrom(const PathParameters& parameters) {
+  QuotaKey key{parameters.at("subject"), parameters.at("name")};
+  if (key.subject != "user" && key.subject != "project")
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is neither user nor project", key.subject));
+  return key;
+}
+
+void ListQuotas(Service& service, const ExchangePtr& exchange) {
+  api::QuotaList list;
+  for (const auto& [key, limits] : service.queue_books().quotas)
+    list.quotas.push_back(QuotaView(service, key, limits));
+  SendJson(exchange, api::Encode(list));
+}
+
+void ShowQuota(Service& service, const ExchangePtr& exchange, const PathParameters& parameters) {
+  if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+    return SendError(exchange, may.error());
+  const auto key = KeyFrom(parameters);
+  if (!key) return SendError(exchange, key.error());
+  const auto& quotas = service.queue_books().quotas;
+  const auto it = quotas.find(*key);
+  SendJson(exchange,
+           api::Encode(QuotaView(service, *key, it == quotas.end() ? api::QuotaLimits{} : it->second)));
+}
+
+template <typename T>
+void Change(std::optional<T>& limit, const std::optional<T>& to, bool clear) {
+  if (to || clear) limit = to;
+}
+
+void SetQuota(Service& service, const ExchangePtr& exchange, const PathParameters& parameters) {
+  const auto& request = exchange->request();
+  if (auto may = service.Check(request.peer, Act::kManage); !may) return SendError(exchange, may.error());
+  const auto key = KeyFrom(parameters);
+  if (!key) return SendError(exchange, key.error());
+  const auto update = api::Decode<api::QuotaUpdate>(request.body);
+  if (!update) return SendError(exchange, update.error());
+  const auto it = service.queue_books().quotas.find(*key);
+  api::QuotaLimits limits = it == service.queue_books().quotas.end() ? api::QuotaLimits{} : it->second;
+  Change(limits.running_jobs, update->running_jobs, update->clear_running_jobs);
+  Change(limits.gpus, update->gpus, update->clear_gpus);
+  Change(limits.queued_jobs, update->queued_jobs, update->clear_queued_jobs);
+  Change(limits.gpu_hours, update->gpu_hours, update->clear_gpu_hours);
+  Change(limits.shares, update->shares, update->clear_shares);
+  service.ChangeBooks(
+      Entry(*key, limits), [key = *key, limits](QueueBooks& books) { books.quotas[key] = limits; },
+      [&service, exchange, key = *key, limits](const Result<>& stored) {
+        if (!stored) return SendError(exchange, stored.error());
+        SendJson(exchange, api::Encode(QuotaView(service, key, limits)));
+      });
+}
+
+void RemoveQuota(Service& service, const ExchangePtr& exchange, const PathParameters& parameters) {
+  if (auto may = service.Check(exchange->request().peer, Act::kManage); !may)
+    return SendError(exchange, may.error());
+  const auto key = KeyFrom(parameters);
+  if (!key) return SendError(exchange, key.error());
+  const auto it = service.queue_books().quotas.find(*key);
+  if (it == service.queue_books().quotas.end())
+    return SendError(exchange,
+                     {ErrorCode::kNotFound, fmt::format("the {} {} has no limits", key->subject, key->name),
+                      "`gpuman quota list` lists them"});
+  auto was = QuotaView(service, *key, it->second);
+  service.ChangeBooks(
+      {KeyOf(*key), std::nullopt}, [key = *key](QueueBooks& books) { books.quotas.erase(key); },
+      AnswerWith(exchange, std::move(was)));
+}
+
+// --- Processes to ignore ---
+
+api::IgnoredProcess RuleView(const IgnoreRule& rule) {
+  api::IgnoredProcess view;
+  view.id = rule.id;
+  if (rule.process) view.pid = rule.process->pid;
+  view.user = rule.user;
+  view.name = rule.name;
+  view.gpu = rule.gpu;
+  return view;
+}
+
+void ListIgnored(Service& service, const ExchangePtr& exchange) {
+  api::IgnoredProcessList list;
+  for (const auto& rule : service.queue().state().ignored)
+    if (!rule.process || base::IsAlive(*rule.process)) list.ignored.push_back(RuleView(rule));
+  SendJson(exchange, api::Encode(list));
+}
+
+void Ignore(Service& service, const ExchangePtr& exchange) {
+  const auto& request = exchange->request();
+  if (auto may = service.Check(request.peer, Act::kManage); !may) return SendError(exchange, may.error());
+  const auto asked = api::Decode<api::IgnoredProcess>(request.body);
+  if (!asked) return SendError(exchange, asked.error());
+  IgnoreRule rule;
+  rule.user = asked->user;
+  rule.name = asked->name;
+  if (asked->pid) {
+    rule.process = base::IdentityOf(*asked->pid);
+    if (!rule.process)
+      return SendError(exchange,
+                       {ErrorCode::kNotFound, fmt::format("there is no process {}", *asked->pid), {}});
+  }
+  if (asked->gpu) {
+    const auto gpu = gpu::Select(service.inventory().gpus, *asked->gpu);
+    if (!gpu) return SendError(exchange, gpu.error());
+    rule.gpu = gpu->uuid;
+  }
+  rule.id = service.TakeNumber();
+  service.ChangeBooks(
+      Entry(rule), [rule](QueueBooks& books) { books.state.ignored.push_back(rule); },
+      AnswerWith(exchange, RuleView(rule), 201));
+}
+
+void StopIgnoring(Service& service, const ExchangePtr& exchange, const std::string& ref) {
+  if (auto may = service.Check(exchange->request().peer, Act::kManage); !may)
+    return SendError(exchange, may.error());
+  const auto id = NumberOf(ref);
+  if (!id) return SendError(exchange, id.error());
+  const auto& rules = service.queue().state().ignored;
+  const auto it = std::find_if(rules.begin(), rules.end(), [&](const auto& rule) { return rule.id == *id; });
+  if (it == rules.end())
+    return SendError(exchange, {ErrorCode::kNotFound, fmt::format("there is no rule {}", *id),
+                                "`gpuman gpu ignore-process` lists them"});
+  auto was = RuleView(*it);
+  service.ChangeBooks(
+      {KeyOf(*it), std::nullopt},
+      [id = *id](QueueBooks& books) {
+        std::erase_if(books.state.ignored, [&](const auto& rule) { return rule.id == id; });
+      },
+      AnswerWith(exchange, std::move(was)));
+}
+
+// --- Statistics ---
+
+Result<base::WallTime> TimeParameter(const http::Request& request, std::string_view name,
+                                     base::WallTime otherwise) {
+  const auto text = request.Query(name);
+  if (!text) return otherwise;
+  auto time = base::ParseIso8601(*text);
+  if (!time) return Fail(std::move(time.error()).In(name));
+  return time;
+}
+
+void ShowStats(Service& service, const ExchangePtr& exchange) {
+  const auto& request = exchange->request();
+  const auto by = ParseStatsBy(request.Query("by").value_or("user"));
+  const auto since = TimeParameter(request, "since", base::WallTime{});
+  const auto until = TimeParameter(request, "until", base::WallTime(base::Millis(INT64_MAX / 2)));
+  if (!by) return SendError(exchange, by.error());
+  if (!since) return SendError(exchange, since.error());
+  if (!until) return SendError(exchange, until.error());
+  service.AddUp(*by, *since, *until, [exchange](const Result<api::StatsView>& view) {
+    if (!view) return SendError(exchange, view.error());
+    SendJson(exchange, api::Encode(*view));
+  });
+}
+
+}  // namespace
+
+void AddQueueBookRoutes(http::Router& router, Service& service) {
+  const auto seen = [&service](void (*show)(Service&, const ExchangePtr&)) {
+    return [&service, show](const ExchangePtr& exchange, const PathParameters&) {
+      if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
+        return SendError(exchange, may.error());
+      service.WhenReady([&service, exchange, show] { show(service, exchange); });
+    };
+  };
+  const auto on = [&service](auto act, const char* name) {
+    return [&service, act, name](const ExchangePtr& exchange, const PathParameters& parameters) {
+      act(service, exchange, parameters.at(name));
+    };
+  };
+  const auto with = [&service](void (*act)(Service&, const ExchangePtr&, const PathParameters&)) {
+    return [&service, act](const ExchangePtr& exchange, const PathParameters& parameters) {
+      act(service, exchange, parameters);
+    };
+  };
+  router.Add("GET", "/v1/reservations", seen(ListReservations));
+  router.Add("POST", "/v1/reservations", seen(CreateReservation));
+  router.Add("DELETE", "/v1/reservations/{ref}", on(CancelReservation, "ref"));
+  router.Add("GET", "/v1/quotas", seen(ListQuotas));
+  router.Add("GET", "/v1/quotas/{subject}/{name}", with(ShowQuota));
+  router.Add("PUT", "/v1/quotas/{subject}/{name}", with(SetQuota));
+  router.Add("DELETE", "/v1/quotas/{subject}/{name}", with(RemoveQuota));
+  router.Add("GET", "/v1/ignored-processes", seen(ListIgnored));
+  router.Add("POST", "/v1/ignored-processes", seen(Ignore));
+  router.Add("DELETE", "/v1/ignored-processes/{ref}", on(StopIgnoring, "ref"));
+  router.Add("GET", "/v1/stats", seen(ShowStats));
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,44 @@
+// The HTTP API, one function for each kind of resource. docs/api/openapi.yaml describes it.
+#pragma once
+
+#include "daemon/http/router.h"
+#include "daemon/service/service.h"
+
+namespace gpuman::daemon {
+
+// `service` must outlive the router.
+void AddLiveRoute(http::Router& router);                           // the daemon lives
+void AddViewRoutes(http::Router& router, Service& service);        // version, status, gpus
+void AddJobRoutes(http::Router& router, Service& service);         // jobs and their logs
+void AddAttachRoutes(http::Router& router, Service& service);      // jobs that somebody else started
+void AddContainerRoutes(http::Router& router, Service& service);   // what Kubernetes' containers were given
+void AddHealthRoutes(http::Router& router, Service& service);      // what is wrong with the GPUs
+void AddDeviceRoutes(http::Router& router, Service& service);      // settings of the GPUs
+void AddMetricsRoutes(http::Router& router, Service& service);     // for Prometheus
+void AddMigRoutes(http::Router& router, Service& service);         // what the GPUs are split into
+void AddMpsRoutes(http::Router& router, Service& service);         // MPS servers and their clients
+void AddShareRoutes(http::Router& router, Service& service);       // who takes turns on which GPU
+void AddSubmissionRoutes(http::Router& router, Service& service);  // into the queue
+void AddQueueRoutes(http::Router& router, Service& service);       // the queue, and what is done to its jobs
+void AddQueueBookRoutes(http::Router& router, Service& service);   // reservations, quotas, rules, statistics
+void AddEventRoutes(http::Router& router, Service& service);       // events
+
+// Every route of the daemon, in the order they are tried.
+void AddAllRoutes(http::Router& router, Service& service);
+// What is served over TCP, to whoever gets there: metrics, and whether the daemon lives. Nothing is changed
+// by it.
+void AddPublicRoutes(http::Router& router, Service& service);
+
+// A query parameter that is a whole number of at least 0; absent: `otherwise`.
+base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::string_view name,
+                                            std::uint64_t otherwise);
+bool FlagParameter(const http::Request& request, std::string_view name);
+
+// The jobs that a reference names (one, a task, all of an array), if the caller may act on all of them.
+base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::ExchangePtr& exchange,
+                                               const std::string& reference);
+
+void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status = 200);
+void SendError(const http::ExchangePtr& exchange, const base::Error& error);
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,127 @@
+// What the settings of devices have to do with the rest: they are stored, told, and follow the jobs that ask
+// for a profile.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+
+#include "daemon/service/service.h"
+
+namespace gpuman::daemon {
+namespace {
+
+DeviceSettings DeviceSettingsOf(const Config& config) {
+  return {config.device.mend_drift, config.device.check, config.device.call_limit, config.device.profiles};
+}
+
+}  // namespace
+
+void Service::BeginDevices(const jobs::Settings& settings) {
+  device_worker_ = std::make_unique<device::Worker>(
+      [this](std::function<void()> act) { boost::asio::post(loop_, std::move(act)); });
+  DeviceHost& host = *this;
+  devices_ = std::make_unique<Devices>(clock_, host);
+  SetUpDevices();
+  devices_->Recall(settings);
+}
+
+void Service::SetUpDevices() { devices_->SetSettings(DeviceSettingsOf(config_)); }
+
+void Service::KeepDevices(jobs::Settings entries, std::function<void(base::Result<>)> done) {
+  jobs::Batch batch;
+  batch.settings = std::move(entries);
+  store_->Submit(std::move(batch), std::move(done));
+}
+
+void Service::Drive(device::Worker::Work work, std::function<void()> then) {
+  device_worker_->Do(std::move(work), std::move(then));
+}
+
+void Service::TellDevice(const char* kind, const std::string& gpu, const std::string& message) {
+  spdlog::info("{}: {}", kind, message);
+  jobs::Event event;
+  event.at = clock_.Wall();
+  event.kind = kind;
+  event.gpu = gpu;
+  event.message = message;
+  events_->Add(std::move(event));
+}
+
+void Service::TellDeviceChange(const DeviceReport& report, const std::string& by) {
+  std::map<std::string, std::vector<std::string>> steps;
+  std::map<std::string, unsigned> index;
+  for (const auto& [gpu, step] : report.steps) {
+    steps[gpu.uuid].push_back(
+        fmt::format("{} {}", device::NameOf(step.setting), Format(step.setting, step.to)));
+    index[gpu.uuid] = gpu.index;
+  }
+  for (const auto& gpu : report.cleared) {
+    steps[gpu.uuid].push_back(
+        fmt::format("{} ECC error counters set to zero", report.lifetime ? "aggregate" : "volatile"));
+    index[gpu.uuid] = gpu.index;
+  }
+  for (const auto& [uuid, texts] : steps)
+    TellDevice("device_changed", uuid,
+               fmt::format("GPU {}: {} (by {})", index.at(uuid), fmt::join(texts, ", "), by));
+}
+
+std::string Service::UsersOf(const std::string& gpu) {
+  const auto* const status = guard_->Find(gpu);
+  if (!status) return {};
+  std::vector<std::string> users;
+  for (const auto& [uuid, one] : guard_->Statuses()) {
+    if (uuid != gpu && (!one.gpu.mig || one.gpu.mig->parent != gpu)) continue;
+    for (const auto& process : one.processes)
+      users.push_back(
+          process.job ? fmt::format("pid {} ({}, job {})", process.id.pid, process.name, process.job->value)
+                      : fmt::format("pid {} ({})", process.id.pid, process.name));
+  }
+  return fmt::format("{}", fmt::join(users, ", "));
+}
+
+void Service::FollowJobProfiles() {
+  std::vector<ProfileAsker> running;
+  bool asked = false;
+  for (const auto* job : supervisor_->Active()) {
+    if (jobs::IsWaiting(*job) || !job->keeper || StateOf(*job) == api::JobState::kSuspended) continue;
+    // One of the queue without GPUs has none.
+    const bool has_all = job->gpus.empty() && !job->queued;
+    running.push_back({job->id, job->device_profile, has_all ? std::nullopt : std::optional(job->gpus)});
+    asked |= !job->device_profile.empty();
+  }
+  if (!asked) running.clear();
+  auto decision =
+      job_profiles_.Follow(running, inventory(), guard_->Statuses(),
+                           [this](const std::string& uuid) { return devices_->ProfiledJob(uuid); });
+  for (const auto& [id, why] : decision.news) TellProfileNotGiven(id, why);
+  devices_->SetJobProfiles(std::move(decision.given));
+}
+
+void Service::TellProfileNotGiven(base::JobId id, const std::string& why) {
+  const auto* const job = supervisor_->Find(id);
+  if (!job) return;
+  jobs::Event event;
+  event.at = clock_.Wall();
+  event.kind = "device_profile_not_given";
+  event.job = id.value;
+  event.tag = job->tag;
+  event.message = fmt::format("job {} ({}): {}", id.value, job->tag, why);
+  events_->Add(std::move(event));
+  supervisor_->Note(id, why);
+}
+
+void Service::TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) {
+  const base::JobId id{job};
+  const auto note = fmt::format("on {}: {}", gpu, why);
+  job_profiles_.SetRefused(id, note);
+  TellProfileNotGiven(id, note);
+}
+
+void Service::FollowAway(const gpu::Sample& sample) {
+  if (sample.state == gpu::GpuState::kLost) away_.insert(sample.uuid);
+  if (sample.state == gpu::GpuState::kOk && away_.erase(sample.uuid) > 0) devices_->OnBack(sample.uuid);
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,196 @@
+// What is told to Prometheus: counts what happens, and puts an answer together. No driver call is made for
+// it.
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "daemon/health/views.h"
+#include "daemon/listen.h"
+#include "daemon/notify/notifications.h"
+#include "daemon/routes/routes.h"
+#include "daemon/service/service.h"
+#include "daemon/sharing/sharer.h"
+#include "metrics/render.h"
+
+namespace gpuman::daemon {
+namespace {
+
+// Details are read so long after the last scrape: twice a slow scraper's period.
+constexpr std::chrono::minutes kDetailsWanted{2};
+// A scraper has one connection, or a few; who opens more is not held.
+constexpr std::size_t kPublicConnections = 32;
+constexpr std::size_t kPublicBody = 1024;
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("unknown");
+}
+
+double Seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+std::optional<double> WaitOf(const jobs::Job& job, std::string_view kind) {
+  if (kind != "job_started" || !job.queued || !job.started_at) return std::nullopt;
+  return std::max(Seconds(*job.started_at - job.waiting_since), 0.0);
+}
+
+// Of a job on one of its GPUs; nothing where it has nothing to do with it.
+std::optional<metrics::JobPart> PartOf(const jobs::Job& job, const std::vector<std::string>& gpus,
+                                       const gpu::Gpu& gpu, const guard::JobUsage& usage) {
+  const bool may = std::find(gpus.begin(), gpus.end(), gpu.uuid) != gpus.end();
+  const auto used = usage.by_gpu.find(gpu.uuid);
+  if (!may && used == usage.by_gpu.end()) return std::nullopt;
+  metrics::JobPart part;
+  part.gpu = gpu::NumberOf(gpu);
+  part.uuid = gpu.uuid;
+  if (used != usage.by_gpu.end()) part.used = used->second;
+  if (may && job.memory) part.limit = job.memory->Of(gpu.memory);
+  if (may && job.soft) part.soft = job.soft->Of(gpu.memory);
+  return part;
+}
+
+}  // namespace
+
+void Service::BeginMetrics() {
+  events_->Follow([this](const jobs::Event& event) {
+    metrics::Happening happening{event.kind, {}, event.data, {}};
+    if (const auto* const job = event.job && supervisor_ ? supervisor_->Find({*event.job}) : nullptr) {
+      happening.owner = metrics::Owner{job->owner->user, job->terms->project};
+      happening.waited_seconds = WaitOf(*job, event.kind);
+    }
+    tally_.On(happening);
+  });
+}
+
+// Metrics are not what a machine is kept from its guard for: where the address is taken, the rest is served.
+void Service::ServeMetrics() {
+  if (!config_.metrics.listen) return;
+  auto listener = Listen(*config_.metrics.listen);
+  if (!listener) return spdlog::error("metrics are not served over TCP: {}", listener.error().message);
+  AddPublicRoutes(public_router_, *this);
+  http::Limits limits;
+  limits.body_bytes = kPublicBody;
+  limits.connections = kPublicConnections;
+  limits.request = config_.http.request_timeout;
+  limits.idle = config_.http.idle_timeout;
+  public_server_ = std::make_unique<http::Server>(
+      loop_, std::move(*listener), limits,
+      [this](const http::ExchangePtr& exchange) { public_router_.Route(exchange); });
+  spdlog::info("metrics are served on http://{}/metrics", config_.metrics.listen->text);
+}
+
+metrics::Device Service::MetricsOf(const guard::GpuStatus& status) {
+  metrics::Device device;
+  device.gpu = status.gpu;
+  device.sample = &status.sample;
+  const auto& uuid = status.gpu.uuid;
+  const auto* const monitor = health_->Find(uuid);
+  device.health = HealthViewOf(monitor, status.sample).state;
+  if (monitor)
+    for (const auto& fault : monitor->faults())
+      if (!fault.acknowledged) device.faults.push_back(fault.code);
+  const auto& drained = books_.state.drained;
+  device.drained = drained.contains(uuid) || (device.gpu.mig && drained.contains(device.gpu.mig->parent));
+  device.reserve = guard_->ReserveOf(uuid);
+  const auto now = clock_.Mono();
+  for (const auto& process : status.processes) {
+    if (process.job || !process.memory) continue;
+    if (process.ours) {
+      device.movers += *process.memory;
+      continue;
+    }
+    auto& use = device.unmanaged[process.uid ? names_.Of(*process.uid) : "unknown"];
+    use.memory += *process.memory;
+    if (IsHoarding(process, dispatcher_->idle().IdleOf(uuid, process.id, now), config_.queue.hoarder_idle,
+                   protected_names_))
+      use.idle += *process.memory;
+  }
+  return device;
+}
+
+metrics::Job Service::MetricsOf(const jobs::Job& job) {
+  const auto usage = guard_->UsageOf(job.id);
+  metrics::Job shown;
+  shown.id = job.id.value;
+  shown.tag = job.tag;
+  shown.user = job.owner->user;
+  if (job.container) {
+    shown.name_space = job.container->name_space;
+    shown.pod = job.container->pod;
+    shown.container = job.container->name;
+  }
+  shown.project = job.terms->project;
+  shown.state = ToString(StateOf(job));
+  shown.peak = std::max(usage.peak, job.peak);
+  shown.host = HostMemoryOf(job.id);
+  shown.restarts = job.restarts;
+  const auto gpus = job.gpus.empty() && !job.queued ? AllGpus() : job.gpus;
+  for (const auto& gpu : inventory().gpus)
+    if (auto part = PartOf(job, gpus, gpu, usage)) shown.parts.push_back(std::move(*part));
+  return shown;
+}
+
+std::vector<metrics::Shared> Service::SharedMetrics() {
+  std::vector<metrics::Shared> shared;
+  if (!sharer_) return shared;
+  for (auto& status : sharer_->View().gpus) {
+    const auto* const known = guard_->Find(status.gpu);
+    if (!known) continue;
+    metrics::Shared one;
+    one.gpu = known->gpu.index;
+    one.uuid = status.gpu;
+    for (const auto& tenant : status.tenants) {
+      if (tenant.in_run_set) ++one.in_run_set;
+      if (!tenant.waits_for.empty()) ++one.waiting;
+    }
+    one.contended = status.contended;
+    one.moved_out = status.moved_out;
+    one.moved_in = status.moved_in;
+    one.hand_overs = std::move(status.hand_over_times);
+    one.moving_ratio = status.moving_share;
+    one.moving_seconds = Seconds(status.moving);
+    shared.push_back(std::move(one));
+  }
+  return shared;
+}
+
+metrics::Queue Service::QueueMetrics() const {
+  const auto backlog = dispatcher_->LookAtBacklog();
+  metrics::Queue queue;
+  for (const auto& [reason, count] : backlog.jobs) {
+    const auto word = ToString(reason);
+    queue.waiting[word.empty() ? "starts" : std::string(word)] += count;
+  }
+  queue.paused = backlog.paused;
+  queue.oldest_seconds = backlog.oldest ? std::max(Seconds(clock_.Wall() - *backlog.oldest), 0.0) : 0.0;
+  return queue;
+}
+
+std::string Service::MetricsText(bool with_dcgm) {
+  const auto began = clock_.Mono();
+  sampler_->WantDetails(began + kDetailsWanted);
+  metrics::Snapshot snapshot;
+  static const std::string host = HostName();
+  snapshot.host = host;
+  snapshot.version = options_.version;
+  snapshot.driver_version = inventory().driver_version;
+  for (const auto& gpu : inventory().gpus)
+    if (const auto* const status = guard_->Find(gpu.uuid)) snapshot.devices.push_back(MetricsOf(*status));
+  for (const auto* const job : supervisor_->Active()) snapshot.jobs.push_back(MetricsOf(*job));
+  snapshot.shared = SharedMetrics();
+  snapshot.queue = QueueMetrics();
+  snapshot.notifications_pending = notifications_->Pending();
+  snapshot.notifications_failed = notifications_->Failed();
+  snapshot.tally = tally_;
+  snapshot.rounds = sampler_->Rounds();
+  snapshot.self = metrics::ReadSelfCost();
+  snapshot.scrapes = ++scrapes_;
+  snapshot.scrape_seconds = scrape_seconds_;
+  auto text = metrics::Render(snapshot, with_dcgm);
+  scrape_seconds_ += Seconds(clock_.Mono() - began);
+  return text;
+}
+
+}  // namespace gpuman::daemon

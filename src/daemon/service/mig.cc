@@ -1,0 +1,97 @@
+// MIG: what was asked for is kept in the store, and what becomes of it is told.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+#include "daemon/mig/views.h"
+#include "daemon/service/service.h"
+
+namespace gpuman::daemon {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenLooks{20};
+constexpr int kLooksPerPoke = 25;
+constexpr int kLooksForEnd = 100;
+
+}  // namespace
+
+void Service::BeginMig(const jobs::Settings& settings) {
+  MigHost& host = *this;
+  mig_ = std::make_unique<MigManager>(loop_, host);
+  mig_->Recall(settings);
+  mig_->SetPeriod(config_.mig.check);
+}
+
+void Service::KeepMig(jobs::Settings entries, std::function<void(base::Result<>)> done) {
+  jobs::Batch batch;
+  batch.settings = std::move(entries);
+  store_->Submit(std::move(batch), std::move(done));
+}
+
+MigHolders Service::MigHoldersNow() const {
+  MigHolders holders;
+  for (const auto* const job : supervisor_->Active()) {
+    if (jobs::IsWaiting(*job) || jobs::IsEnded(*job)) continue;
+    for (const auto& uuid : job->gpus) {
+      const auto* const status = guard_->Find(uuid);
+      auto& who = holders[uuid];
+      who += fmt::format("{}job {} '{}' has GPU {}", who.empty() ? "" : ", ", job->id.value, job->tag,
+                         status ? gpu::NumberOf(status->gpu) : uuid);
+    }
+  }
+  // Its daemon serves a whole GPU, and has nothing there before the first client comes.
+  for (const auto& [uuid, unit] : mps_->units()) {
+    const auto* const status = guard_->Find(uuid);
+    if (!status) continue;
+    auto& who = holders[uuid];
+    who += fmt::format("{}MPS is on (gpuman mps stop --gpu {})", who.empty() ? "" : ", ", status->gpu.index);
+  }
+  return holders;
+}
+
+void Service::WhenIdleMoversLeft(std::function<void()> then) {
+  WhenEnded(suspender_->movers().RetireIdle(), std::move(then), kLooksForEnd);
+}
+
+void Service::WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks) {
+  std::erase_if(processes, [this](pid_t pid) {
+    const auto process = table_.Find(pid);
+    return !process || process->state == 'Z';
+  });
+  if (looks == 0 || processes.empty()) return then();
+  const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kBetweenLooks);  // kept by its wait
+  timer->async_wait([this, timer, processes = std::move(processes), then = std::move(then),
+                     looks](boost::system::error_code error) mutable {
+    if (!error) WhenEnded(std::move(processes), std::move(then), looks - 1);
+  });
+}
+
+// The sampler looks at once; what it does not see in some seconds it will see later.
+void Service::WhenDivided(std::vector<MigDivision> divisions, std::function<void()> then, int looks) {
+  if (looks == 0 || IsDivided(divisions, inventory())) return then();
+  if (looks % kLooksPerPoke == 0) LookNow();
+  const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kBetweenLooks);  // kept by its wait
+  timer->async_wait([this, timer, divisions = std::move(divisions), then = std::move(then),
+                     looks](boost::system::error_code error) mutable {
+    if (!error) WhenDivided(std::move(divisions), std::move(then), looks - 1);
+  });
+}
+
+void Service::OnSplit() {
+  LookNow();
+  if (dispatcher_) dispatcher_->OnInventory();
+  if (!ready_ && AllSampled()) BecomeReady();
+}
+
+void Service::TellMig(const gpu::Gpu& gpu, const char* kind, const std::string& text) {
+  jobs::Event event;
+  event.at = clock_.Wall();
+  event.kind = kind;
+  event.gpu = gpu.uuid;
+  event.message = fmt::format("GPU {}: {}", gpu.index, text);
+  spdlog::info("{}: {}", kind, event.message);
+  events_->Add(std::move(event));
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,223 @@
+// What the queue needs of the daemon, and what it is told.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "daemon/notify/notifications.h"
+#include "daemon/queue/energy.h"
+#include "daemon/queue/views.h"
+#include "daemon/service/service.h"
+#include "guard/policy.h"
+
+namespace gpuman::daemon {
+
+using base::ErrorCode;
+using base::Fail;
+
+namespace {
+constexpr const char* kPreempted = "preempted";
+constexpr base::Millis kFresh{5'000};
+}  // namespace
+
+void Service::BeginQueue(const jobs::Settings& settings) {
+  DispatcherHost& host = *this;
+  dispatcher_ = std::make_unique<Dispatcher>(loop_, clock_, *supervisor_, host);
+  books_ = ReadBooks(settings);
+  TellQueueBooks();
+}
+
+namespace {
+
+void SetLimits(queue::Book& book, const QueueBooks& books, base::Millis window, const QuotaKey& key) {
+  auto it = books.quotas.find(key);
+  if (it == books.quotas.end()) it = books.quotas.find({key.subject, "*"});
+  const auto limits = it == books.quotas.end() ? api::QuotaLimits{} : it->second;
+  const auto kind = key.subject == "project" ? queue::AccountKind::kProject : queue::AccountKind::kUser;
+  book.SetQuota(kind, key.name,
+                {limits.running_jobs, limits.gpus, limits.queued_jobs, limits.gpu_hours, window});
+  book.SetShares(kind, key.name, limits.shares.value_or(kind == queue::AccountKind::kUser ? 1 : 0));
+}
+
+}  // namespace
+
+void Service::ApplyUsualQuota(const std::string& user) {
+  SetLimits(dispatcher_->book(), books_, config_.queue.quota_window, {"user", user});
+}
+
+void Service::TellQueueBooks() {
+  protected_names_ = guard::DefaultProtectedNames();
+  protected_names_.insert(config_.guard.protected_names.begin(), config_.guard.protected_names.end());
+  auto& book = dispatcher_->book();
+  // Those that have, or had, something in the queue, and those that have limits.
+  std::set<QuotaKey> accounts;
+  for (const auto& account : book.snapshot().users) accounts.insert({"user", account.name});
+  for (const auto& account : book.snapshot().projects) accounts.insert({"project", account.name});
+  for (const auto& [key, limits] : books_.quotas)
+    if (key.name != "*") accounts.insert(key);
+  for (const auto& key : accounts) SetLimits(book, books_, config_.queue.quota_window, key);
+  std::vector<queue::ReservationOf> reservations;
+  for (const auto& [id, kept] : books_.reservations)
+    reservations.push_back(
+        {id, fmt::format("reservation {}", id), kept.devices, kept.start, kept.end, {kept.user}});
+  book.SetReservations(reservations);
+  dispatcher_->SetSettings(config_.queue.pass, config_.queue.quota_window);
+  dispatcher_->SetState(books_.state);
+  dispatcher_->Wake();
+}
+
+// What ended before this daemon began counts for fair share and quotas as well. Old accounts go.
+void Service::ChargePast() {
+  constexpr int kHalfLives = 6;  // what is older counts for less than 2 in 100
+  const auto now = clock_.Wall();
+  jobs::Batch batch;
+  batch.first_run_kept = now - config_.queue.keep_accounts;
+  store_->Submit(std::move(batch), [](const base::Result<>&) {});
+  const auto since = now - std::max(kHalfLives * config_.queue.pass.half_life, config_.queue.quota_window);
+  store_->Read([this, since, until = began_](jobs::Store& store) {
+    auto runs = std::make_shared<std::vector<jobs::RunAccount>>();
+    (void)store.EachRun(since, until, [&](const jobs::RunAccount& run) { runs->push_back(run); }).has_value();
+    boost::asio::post(loop_, [this, runs] {
+      for (const auto& run : *runs) dispatcher_->Charge(run);
+      dispatcher_->Wake();
+    });
+  });
+}
+
+api::JobState Service::StateOf(const jobs::Job& job) const {
+  const auto* const record = job.state == jobs::JobState::kRunning ? suspender_->RecordOf(job.id) : nullptr;
+  if (record && suspend::JobStateOf(record->phase) == "suspended") return api::JobState::kSuspended;
+  return api::JobStateFromString(jobs::ToString(job.state)).value_or(api::JobState::kFailed);
+}
+
+void Service::ChangeBooks(jobs::Settings::value_type entry, std::function<void(QueueBooks&)> change,
+                          std::function<void(base::Result<>)> done) {
+  jobs::Batch batch;
+  batch.settings.insert(std::move(entry));
+  store_->Submit(std::move(batch),
+                 [this, change = std::move(change), done = std::move(done)](const base::Result<>& stored) {
+                   if (stored) {
+                     change(books_);
+                     TellQueueBooks();
+                   }
+                   done(stored);
+                 });
+}
+
+void Service::AddUp(StatsBy by, base::WallTime since, base::WallTime until,
+                    std::function<void(base::Result<api::StatsView>)> done) {
+  auto stats = std::make_shared<Stats>(by);
+  for (const auto* const job : supervisor_->All())
+    if (!jobs::IsEnded(*job)) stats->Add(*job);
+  store_->Read([this, stats, since, until, done = std::move(done)](jobs::Store& store) {
+    auto read = store.EachRun(since, until, [&](const jobs::RunAccount& run) { stats->Add(run); });
+    boost::asio::post(loop_, [this, stats, read, done] {
+      if (!read) return done(Fail(read.error()));
+      auto view = stats->View();
+      ShowFairShares(dispatcher_->book().View(clock_.Mono()), clock_.Wall(), view);
+      done(std::move(view));
+    });
+  });
+}
+
+api::QueueInfo Service::QueueInfo() {
+  return InfoOf(*dispatcher_, guard_->Statuses(), *supervisor_,
+                {[this](uid_t uid) { return names_.Of(uid); }, protected_names_, config_.queue.hoarder_idle,
+                 clock_.Mono(), guard_->inventory().links});
+}
+
+api::JobView Service::ViewWithQueue(const jobs::Job& job) {
+  auto view = View(job);
+  if (!job.queued) return view;
+  view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
+  view.queue->notifications = notifications_->Of(job.id);
+  if (!jobs::IsWaiting(job)) return view;
+  const auto look = dispatcher_->Look();
+  ShowWaiting(look, {look.snapshot, look.plan, look.now, look.dependents}, RowOf(look.snapshot, job.id),
+              view);
+  return view;
+}
+
+// What was written while no daemon looked is of a time whose readings nobody has.
+void Service::OnRecorded(jobs::Job& job, const keeper::Record& record) {
+  const bool fresh = std::chrono::abs(clock_.Wall() - record.wall) < kFresh;
+  const auto readings = fresh ? EnergyAt(guard_->Statuses(), clock_.Mono()) : EnergyReadings{};
+  if (std::holds_alternative<keeper::RunStarted>(record.body)) BeginEnergy(job, readings);
+  const auto* const clock = std::get_if<keeper::ClockPaused>(&record.body);
+  if (clock && clock->paused) SettleEnergy(job, readings);
+  if (clock && !clock->paused) ContinueEnergy(job, readings);
+}
+
+api::JobView Service::ViewInFull(const jobs::Job& job) {
+  auto view = ViewWithQueue(job);
+  if (!view.queue || !jobs::IsWaiting(job)) return view;
+  const auto look = dispatcher_->Look();
+  ShowAdvantage(look, RowOf(look.snapshot, job.id), view);
+  return view;
+}
+
+void Service::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
+  if (run.gpus.empty() && !job.queued) return;
+  if (std::chrono::abs(clock_.Wall() - run.ended) < kFresh)
+    run.energy = EnergyOf(job, EnergyAt(guard_->Statuses(), clock_.Mono()));
+  // A job without a limit, or alone on its GPUs, had all of their memory.
+  base::Bytes least{UINT64_MAX};
+  for (const auto& gpu : guard_->inventory().gpus)
+    if (std::find(run.gpus.begin(), run.gpus.end(), gpu.uuid) != run.gpus.end())
+      least = std::min(least, job.memory && job.share ? job.memory->Of(gpu.memory) : gpu.memory);
+  if (!run.gpus.empty() && least.count != UINT64_MAX) run.memory = least;
+  // One that ended while there was no daemon is among what ChargePast reads.
+  if (ready_ || run.ended >= began_) dispatcher_->Charge(run);
+}
+
+void Service::ChangeGpu(base::JobId id, const std::string& gpu, const Done& done) {
+  const auto readings = EnergyAt(guard_->Statuses(), clock_.Mono());
+  const auto change = [&](jobs::Job& stored) {
+    SettleEnergy(stored, readings);
+    stored.gpus = {gpu};
+    ContinueEnergy(stored, readings);
+  };
+  supervisor_->Update(id, change, [done](const base::Result<jobs::Job>&) { done({}); });
+}
+
+bool Service::IsPreempted(base::JobId id) {
+  const auto* const record = suspender_->RecordOf(id);
+  return record && record->reason == kPreempted;
+}
+
+base::Result<Suspender*> Service::SuspenderOf(base::JobId id) {
+  const auto* const job = supervisor_->Find(id);
+  if (!job) return Fail(ErrorCode::kConflict, "it does not run");
+  return SuspenderFor(*job);
+}
+
+bool Service::IsOutOfUse(const gpu::Gpu& gpu) {
+  return gpu.split || health_->IsUnhealthy(gpu.mig ? gpu.mig->parent : gpu.uuid);
+}
+
+void Service::TakeOff(base::JobId id, const std::string& why, Done done) {
+  const auto suspender = SuspenderOf(id);
+  if (!suspender) return done(Fail(suspender.error()));
+  (*suspender)->Suspend(id, {kPreempted, why}, std::move(done));
+}
+
+void Service::BringBack(base::JobId id, std::optional<std::string> gpu, Done done) {
+  const auto suspender = SuspenderOf(id);
+  if (!suspender) return done(Fail(suspender.error()));
+  (*suspender)->Resume(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
+    if (!there || !gpu) return done(std::move(there));
+    ChangeGpu(id, *gpu, done);
+  });
+}
+
+void Service::MoveTo(base::JobId id, const std::string& gpu, Done done) {
+  const auto suspender = SuspenderOf(id);
+  if (!suspender) return done(Fail(suspender.error()));
+  (*suspender)->Move(id, gpu, [this, id, gpu, done = std::move(done)](base::Result<> there) {
+    if (!there) return done(std::move(there));
+    ChangeGpu(id, gpu, done);
+  });
+}
+
+}  // namespace gpuman::daemon

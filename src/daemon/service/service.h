@@ -1,0 +1,369 @@
+// The daemon: puts sampler, guard, jobs, events and the HTTP service together on one event loop.
+//
+//   sampler threads --Sample--> loop: guard decides and acts --Event--> event log --> store, followers
+//   shims --who am I?--> shim channel --their count--> guard
+//   socket --request--> routes --> supervisor --> store, keepers --Record--> supervisor --> guard
+//
+// Decisions are made in the parts; this class only carries from one to the next. Not thread-safe.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/container_types.h"
+#include "api/types.h"
+#include "base/clock.h"
+#include "base/container.h"
+#include "base/process.h"
+#include "daemon/authorization.h"
+#include "daemon/config/config.h"
+#include "daemon/device/devices.h"
+#include "daemon/device/job_profiles.h"
+#include "daemon/event_log.h"
+#include "daemon/health/monitors.h"
+#include "daemon/http/router.h"
+#include "daemon/http/server.h"
+#include "daemon/mig/manager.h"
+#include "daemon/mps/manager.h"
+#include "daemon/queue/dispatcher.h"
+#include "daemon/queue/queue_state.h"
+#include "daemon/queue/stats.h"
+#include "daemon/sharing/sharer_host.h"
+#include "daemon/shims/context_costs.h"
+#include "daemon/shims/shim_channel.h"
+#include "daemon/suspension/suspender.h"
+#include "daemon/user_names.h"
+#include "gpu/sampler.h"
+#include "guard/guard.h"
+#include "jobs/store_worker.h"
+#include "jobs/supervisor.h"
+#include "metrics/snapshot.h"
+
+namespace gpuman::daemon {
+
+struct ServiceOptions {
+  bool user_mode = false;
+  std::filesystem::path keeper_program;
+  std::filesystem::path shim_library;  // empty: there is none
+  std::filesystem::path checkpoint_program;
+  std::filesystem::path notifier_program;
+  std::string version;
+};
+
+class Containers;
+class Notifications;
+struct MigDivision;
+struct MpsSurroundings;
+class Sharer;
+
+class Service final : private jobs::SupervisorHost,
+                      private guard::Hands,
+                      private SuspenderHost,
+                      private DispatcherHost,
+                      private SharerHost,
+                      private HealthHost,
+                      private DeviceHost,
+                      private MigHost,
+                      private MpsHost {
+ public:
+  // Claims the state directory, opens the store, listens, picks up the jobs, and begins to sample.
+  static base::Result<std::unique_ptr<Service>> Start(boost::asio::io_context& loop, const Config& config,
+                                                      ServiceOptions options);
+  ~Service() override;
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  // Takes what can change without a restart: everything but paths and HTTP limits.
+  void Reconfigure(const Config& config);
+  // A driver call has not come back and its thread cannot be joined: the process must end by _exit.
+  bool left_a_thread() const {
+    return left_a_thread_ || sampler_->left_a_thread() || (mig_ && mig_->left_a_thread());
+  }
+
+  // --- For the routes ---
+  boost::asio::io_context& loop() { return loop_; }
+  const ServiceOptions& options() const { return options_; }
+  jobs::Supervisor& jobs() { return *supervisor_; }
+  const guard::Guard& guard() const { return *guard_; }
+  const base::ProcessTable& processes() const { return table_; }
+  const gpu::Inventory& inventory() const { return guard_->inventory(); }
+  // Without instances: what has settings, health and hardware of its own.
+  const gpu::Inventory& whole_gpus() const { return whole_gpus_; }
+  EventLog& events() { return *events_; }
+  // May this peer? The caller's groups are looked up only when they matter.
+  base::Result<> Check(const http::Peer& peer, Act act, std::optional<uid_t> owner = {}) const;
+  api::JobView View(const jobs::Job& job) const;
+  api::GpuView View(const guard::GpuStatus& status);
+  // For a job that runs or is suspended. kConflict: it does neither; kNotSupported: it is in an instance
+  // (MIG).
+  base::Result<Suspender*> SuspenderFor(const jobs::Job& job);
+  HealthMonitors& health() { return *health_; }
+  Devices& devices() { return *devices_; }
+  void TellDeviceChange(const DeviceReport& report, const std::string& by);
+  // For Prometheus; without what is there for dcgm-exporter's dashboards unless `with_dcgm`.
+  std::string MetricsText(bool with_dcgm);
+  MigManager& mig() { return *mig_; }
+  MigHolders MigHoldersNow() const;
+  // Calls `then` once movers that have nothing to do have left their GPUs, or after some seconds.
+  void WhenIdleMoversLeft(std::function<void()> then);
+  // Calls `then` once the inventory shows the GPUs so, or after some seconds without.
+  void WhenDivided(std::vector<MigDivision> divisions, std::function<void()> then, int looks = 100);
+  // --- MPS ---
+  MpsManager& mps() { return *mps_; }
+  MpsSurroundings MpsView();
+  // The GPU on which a client of MPS is to work: the one that is named, else the one where MPS runs, and of
+  // several the one with the fewest clients.
+  base::Result<std::string> ChooseMps(const std::vector<std::string>& named);
+  // Calls when MPS runs on all of these, or with why not: where it does not it is started if mps.auto_start
+  // says so.
+  void ReadyMps(std::vector<std::string> gpus, std::function<void(base::Result<>)> then);
+  // --- Containers of Kubernetes ---
+  // What they were given, all of them.
+  void SetContainers(std::vector<api::GivenContainer> given);
+  api::ContainersView ContainersNow() const;
+  Sharer* sharer() { return sharer_.get(); }  // null: there is no shim
+  // Only where there is a sharer. Until the next start, or reload.
+  void SetShare(share::Settings settings);
+  // Calls `then` once the GPUs are known and each was looked at, or after some seconds without: a daemon that
+  // was started a moment ago does not deny that there are GPUs.
+  void WhenReady(std::function<void()> then);
+  // --- The queue ---
+  Dispatcher& queue() { return *dispatcher_; }
+  const QueueBooks& queue_books() const { return books_; }
+  // Keeps a change of what the queue is told, then tells it: `done` when it is on the disk, or cannot be.
+  void ChangeBooks(jobs::Settings::value_type entry, std::function<void(QueueBooks&)> change,
+                   std::function<void(base::Result<>)> done);
+  // For a rule or a reservation.
+  std::int64_t TakeNumber() { return ++books_.last_number; }
+  // The accounts of runs that ended in [since, until), and the jobs that have not.
+  void AddUp(StatsBy by, base::WallTime since, base::WallTime until,
+             std::function<void(base::Result<api::StatsView>)> done);
+  api::QueueInfo QueueInfo();
+  // suspended where it is off its GPU.
+  api::JobState StateOf(const jobs::Job& job) const;
+  // Limits that hold for each user without limits of their own.
+  void ApplyUsualQuota(const std::string& user);
+  // With what the queue says of it. Where many are shown, look at the queue once (queue/views.h).
+  api::JobView ViewWithQueue(const jobs::Job& job);
+  // The same, and what a waiting job is in front by.
+  api::JobView ViewInFull(const jobs::Job& job);
+  // kInvalidArgument: nothing is sent there. What the asker should know, else: empty, nothing.
+  base::Result<> CheckNotify(const queue::Notify& asked) const;
+  std::string NoteOnNotify(const queue::Notify& asked) const;
+  std::string NameOf(uid_t uid) { return names_.Of(uid); }
+  jobs::StoreWorker& store() { return *store_; }
+  base::WallTime Now() const { return clock_.Wall(); }
+  const base::Clock& clock() const { return clock_; }
+  // `work` off the loop, then `then` on it: for what would hold everything else up. Both are let go of on the
+  // loop.
+  void Aside(std::function<void()> work, std::function<void()> then);
+  // On the loop, after what others wait for.
+  void Later(std::function<void()> then);
+
+  // Limits have changed: look now instead of at the next round.
+  void LookNow() { sampler_->PokeAll(); }
+
+ private:
+  Service(boost::asio::io_context& loop, const Config& config, ServiceOptions options);
+  base::Result<> Begin();
+  void BeginSampling();
+  void BeginNotifications();
+  void Tick();
+  void OnSample(const gpu::Sample& sample);
+  void AfterSamples();
+  void AfterGuard();
+  void StopWatching(base::JobId job);
+  void BecomeReady();
+  bool AllSampled() const;
+  std::optional<std::string> TagOf(base::JobId id) const;
+  jobs::SupervisorOptions SupervisorOptionsOf(const Config& config) const;
+  std::filesystem::path ShimSocket() const;
+  ledger::Attribution JobOfShim(const ledger::Caller& caller) const;
+  // containers.cc
+  void BeginContainers();
+  void LookForContainers(const guard::GpuStatus& status);
+  bool ContainerIsComing(base::ProcessId process) const;
+  void HoldContainer(const base::ProcessContainer& container, const api::GivenContainer& given, pid_t pid);
+  void TellOtherShim(base::JobId job, base::ProcessId process, std::uint32_t version);
+  void SetLedger(const jobs::Job& job);
+  void WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits);
+  void RecallContexts();
+  void ExpectContexts();
+  void LearnContext(const gpu::Gpu& gpu, base::Bytes bytes);
+  void LookAtLedgers(const guard::GpuStatus& status);
+
+  // jobs::SupervisorHost
+  void OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) override;
+  void OnJobForgotten(base::JobId job) override;
+  void OnNotice(const jobs::Job& job, const jobs::Notice& notice) override;
+  void OnRecorded(jobs::Job& job, const keeper::Record& record) override;
+  void OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) override;
+  std::vector<jobs::OutboxRow> MessagesAbout(const jobs::Job& job,
+                                             const std::vector<jobs::Notice>& notices) override;
+  void OnMessagesStored(const std::vector<jobs::OutboxRow>& rows) override;
+  bool IsNeeded(base::JobId job) override { return dispatcher_ && dispatcher_->IsNeeded(job); }
+  void OnTrouble(const jobs::Job& job, const std::string& what) override;
+  bool IsOffGpu(base::JobId job) override;
+  std::optional<base::Bytes> PeakOf(base::JobId job) override;
+  std::vector<std::string> AllGpus() override;
+
+  // SuspenderHost
+  std::vector<suspend::ProcessView> ProcessesOf(base::JobId job, const suspend::Record& record) override;
+  std::vector<suspend::GpuView> Gpus() override;
+  suspend::BytesByGpu FreeMemory() override;
+  std::map<std::string, base::MonoTime> SampledAt() override;
+  base::Result<> Order(base::JobId job, base::ProcessId process, const ledger::Command& command) override;
+  std::optional<suspend::HelperUser> OwnerOf(base::JobId job) override;
+  std::vector<Movable> MovableMemory() override;
+  base::Bytes ContextCostOf(const std::string& gpu) override;
+  int PriorityOf(base::JobId job) override;
+  bool TakesTurns(base::JobId job) override;
+  base::Bytes HostMemoryOf(base::JobId job) override;
+  base::Bytes HostMemoryOfTurns(base::JobId but) override;
+  void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) override;
+  void TellSuspension(base::JobId job, const suspend::action::Emit& event) override;
+  void OnPhase(base::JobId job, suspend::Phase phase) override;
+
+  // HealthHost
+  void KeepHealth(jobs::Settings entries) override;
+  void OnHealth(const std::string& gpu, const health::Notice& notice) override;
+  void BeginHealth(const jobs::Settings& settings);
+  void ReadKernelLog();
+  // MpsHost
+  void KeepMps(jobs::Settings entries) override;
+  void TellMps(const std::string& kind, const std::string& gpu, const std::string& message,
+               std::map<std::string, std::int64_t> data) override;
+  std::vector<pid_t> MpsProcessesOn(const std::string& gpu) override;
+  std::string DescribeMpsClient(pid_t pid) override;
+  std::vector<std::string> MpsVariablesOf(const jobs::Job& job) override;
+  void BeginMps(const jobs::Settings& settings);
+  // In its instances, too. `status`: one of the guard's.
+  std::vector<base::JobId> JobsOn(const guard::GpuStatus& status) const;
+  void LeaveUnhealthy(const guard::GpuStatus& status, const std::string& why);
+  std::optional<std::string> HealthyBeside(const gpu::Gpu& gpu) const;
+
+  // DeviceHost
+  void KeepDevices(jobs::Settings entries, std::function<void(base::Result<>)> done) override;
+  void Drive(device::Worker::Work work, std::function<void()> then) override;
+  void TellDevice(const char* kind, const std::string& gpu, const std::string& message) override;
+  void TellProfileRefused(std::int64_t job, const std::string& gpu, const std::string& why) override;
+  std::string UsersOf(const std::string& gpu) override;
+  void BeginDevices(const jobs::Settings& settings);
+  void SetUpDevices();
+  void FollowAway(const gpu::Sample& sample);
+  void FollowJobProfiles();
+  void TellProfileNotGiven(base::JobId id, const std::string& why);
+  // metrics.cc
+  void BeginMetrics();
+  void ServeMetrics();
+  metrics::Device MetricsOf(const guard::GpuStatus& status);
+  metrics::Job MetricsOf(const jobs::Job& job);
+  std::vector<metrics::Shared> SharedMetrics();
+  metrics::Queue QueueMetrics() const;
+  // MigHost
+  void KeepMig(jobs::Settings entries, std::function<void(base::Result<>)> done) override;
+  void TellMig(const gpu::Gpu& gpu, const char* kind, const std::string& text) override;
+  const gpu::Inventory& GpusToSplit() override { return whole_gpus_; }
+  void OnSplit() override;
+  void BeginMig(const jobs::Settings& settings);
+  void WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks);
+
+  // DispatcherHost
+  const gpu::Inventory& GpuInventory() override { return guard_->inventory(); }
+  // Nothing new starts on it.
+  bool IsOutOfUse(const gpu::Gpu& gpu) override;
+  std::string NameOfUser(uid_t uid) override { return names_.Of(uid); }
+  const std::set<std::string>& ProtectedNames() override { return protected_names_; }
+  bool IsPreempted(base::JobId job) override;
+  void TakeOff(base::JobId job, const std::string& why, Done done) override;
+  void BringBack(base::JobId job, std::optional<std::string> gpu, Done done) override;
+  void MoveTo(base::JobId job, const std::string& gpu, Done done) override;
+  base::Result<Suspender*> SuspenderOf(base::JobId id);
+  void BeginQueue(const jobs::Settings& settings);
+  void TellQueueBooks();
+  void ChangeGpu(base::JobId job, const std::string& gpu, const Done& done);
+  void ChargePast();
+
+  // SharerHost
+  std::vector<SharedJob> SharedJobs() override;
+  const std::map<std::string, guard::GpuStatus>& GpuStatuses() override { return guard_->Statuses(); }
+  base::Bytes ReserveOf(const std::string& gpu) override { return guard_->ReserveOf(gpu); }
+  base::Bytes HostMemoryLeft() override;
+  void TellSharing(const share::action::Report& report) override;
+  void Escalate(base::JobId job, share::OnNoYield how) override;
+  void BeginSharing();
+  void EndForSharing(base::JobId job, const std::string& detail);
+
+  // guard::Hands
+  void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
+  base::Result<std::size_t> SignalJob(base::JobId job, int signal) override;
+  base::Result<> SignalProcess(base::ProcessId process, int signal) override;
+  void SuspendJob(base::JobId job, const std::string& reason, const std::string& detail,
+                  base::Millis return_after) override;
+  void Note(base::JobId job, const std::string& line) override;
+  void Emit(guard::Event event) override;
+
+  boost::asio::io_context& loop_;
+  Config config_;
+  const ServiceOptions options_;
+  Access access_;
+  base::SystemClock clock_;
+  base::ProcFs table_;
+  UserNames names_{clock_};
+  base::Fd claim_;  // on the state directory
+  boost::asio::thread_pool workers_{2};
+  std::unique_ptr<jobs::StoreWorker> store_;
+  std::unique_ptr<Notifications> notifications_;
+  std::unique_ptr<EventLog> events_;
+  std::unique_ptr<guard::Guard> guard_;
+  std::unique_ptr<jobs::Supervisor> supervisor_;
+  std::map<base::JobId, base::MonoTime> stopping_since_;
+  ContextCosts context_costs_;
+  std::unique_ptr<ShimChannel> shims_;  // null: no shim, or no socket for it
+  std::set<std::string> sampled_;       // GPUs whose samples AfterSamples has not seen
+  std::unique_ptr<Suspender> suspender_;
+  gpu::Inventory whole_gpus_;
+  std::unique_ptr<HealthMonitors> health_;
+  std::unique_ptr<MigManager> mig_;
+  bool kernel_log_read_ = false;
+  std::unique_ptr<device::Worker> device_worker_;
+  std::unique_ptr<Devices> devices_;
+  bool left_a_thread_ = false;  // the device worker
+  std::set<std::string> away_;  // GPUs that could not be talked to
+  JobProfiles job_profiles_;
+  metrics::Tally tally_;
+  std::uint64_t scrapes_ = 0;
+  double scrape_seconds_ = 0;
+  std::unique_ptr<Containers> containers_;
+  std::optional<api::ContainerFiles> container_files_;
+  std::unique_ptr<MpsManager> mps_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+  QueueBooks books_;
+  base::WallTime began_ = clock_.Wall();
+  std::set<std::string> protected_names_;
+  std::unique_ptr<Sharer> sharer_;   // null: no shims
+  std::set<base::JobId> released_;   // about to be
+  std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU
+  std::unique_ptr<gpu::Sampler> sampler_;
+  boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
+  base::MonoTime trim_at_{};
+  boost::asio::steady_timer guard_timer_;
+  boost::asio::steady_timer ready_timer_;
+  bool ready_ = false;
+  std::vector<std::function<void()>> when_ready_;
+  http::Router router_;
+  std::unique_ptr<http::Server> server_;
+  http::Router public_router_;
+  std::unique_ptr<http::Server> public_server_;  // over TCP; null: it is not configured
+};
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,111 @@
+// What the daemon does about the ledgers of the jobs' shims.
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/post.hpp>
+
+#include "base/file.h"
+#include "daemon/service/service.h"
+#include "daemon/shims/ledger_limits.h"
+#include "suspend/host_room.h"
+
+namespace gpuman::daemon {
+namespace {
+
+std::filesystem::path ContextCostsFile(const Config& config) { return config.state_dir / "contexts.json"; }
+
+}  // namespace
+
+void Service::RecallContexts() {
+  if (const auto known = base::ReadFile(ContextCostsFile(config_)))
+    context_costs_ = ContextCosts::Parse(*known);
+}
+
+void Service::SetLedger(const jobs::Job& job) {
+  if (!shims_ || !job.preload || !job.keeper || jobs::IsEnded(job)) return;
+  const bool is_new = !shims_->Has(job.id);
+  const auto limits = LedgerLimitsOf(job, guard_->inventory());
+  ledger::Eviction eviction;
+  eviction.possible = job.share && !job.mps;
+  eviction.patience = config_.suspend.patience;
+  if (const auto memory = suspend::ReadHostMemory())
+    eviction.host_budget = config_.suspend.host_memory.Of(memory->total);
+  auto set = shims_->SetJob(job.id, {*job.keeper, job.container ? job.cgroup : ""}, limits, eviction);
+  if (!set) return OnTrouble(job, "the shim does not hold its limit: " + set.error().message);
+  if (is_new) WarnOfTightLimits(job, limits);
+}
+
+void Service::WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::GpuLimit>& limits) {
+  for (const auto& limit : limits) {
+    const auto context = shims_->ContextOn(limit.uuid);
+    if (!context || !limit.hard || *limit.hard >= *context) continue;
+    const auto message = fmt::format(
+        "the limit of job {} '{}', {}, is less than a CUDA context takes on its GPU ({}): programs that use "
+        "CUDA will be out of memory at once",
+        job.id.value, job.tag, base::FormatBytes(*limit.hard), base::FormatBytes(*context));
+    supervisor_->Note(job.id, message);
+    return OnNotice(job, {"limit_below_context",
+                          message,
+                          {{"limit", static_cast<std::int64_t>(limit.hard->count)},
+                           {"context", static_cast<std::int64_t>(context->count)}}});
+  }
+}
+
+ledger::Attribution Service::JobOfShim(const ledger::Caller& caller) const {
+  const auto known = guard_->JobOf(caller.process.pid);
+  if (!known && ContainerIsComing(caller.process)) return {ledger::Verdict::kLater, {}};
+  const auto* job = supervisor_->Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
+  if (!job || !job->preload || jobs::IsEnded(*job) || (!known && job->owner->uid != caller.uid)) return {};
+  if (known && shims_->Has(*known)) {
+    // A limit is so many bytes of a GPU.
+    const bool early = !ready_ && guard_->inventory().gpus.empty() && !shims_->Counts(*known, caller.process);
+    return {early ? ledger::Verdict::kLater : ledger::Verdict::kJob, *known};
+  }
+  // Its keeper has started the command, and has not told yet that it did.
+  return {shims_->Has(job->id) ? ledger::Verdict::kNobody : ledger::Verdict::kLater, job->id};
+}
+
+void Service::ExpectContexts() {
+  if (!shims_) return;
+  const auto& inventory = guard_->inventory();
+  for (const auto& gpu : inventory.gpus)
+    if (const auto bytes = context_costs_.Of(gpu.name, inventory.driver_version))
+      shims_->ExpectContext(gpu.uuid, *bytes);
+}
+
+void Service::LearnContext(const gpu::Gpu& gpu, base::Bytes bytes) {
+  if (!context_costs_.Learn(gpu.name, guard_->inventory().driver_version, bytes)) return;
+  boost::asio::post(workers_, [path = ContextCostsFile(config_), text = context_costs_.Text()] {
+    if (auto written = base::ReplaceFile(path, text, 0600); !written)
+      spdlog::warn("what a context takes could not be stored: {}", written.error().message);
+  });
+}
+
+void Service::TellOtherShim(base::JobId id, base::ProcessId process, std::uint32_t version) {
+  const auto* job = supervisor_->Find(id);
+  if (!job) return;
+  const auto message = fmt::format(
+      "process {} of job {} '{}' has a libgpuman.so that speaks version {}, this daemon {}: the guard "
+      "alone holds its limit; restart the job to give it the one that is installed",
+      process.pid, id.value, job->tag, version, ledger::wire::kVersion);
+  supervisor_->Note(id, message);
+  OnNotice(*job, {"shim_other_version", message, {{"pid", process.pid}, {"version", version}}});
+}
+
+void Service::LookAtLedgers(const guard::GpuStatus& status) {
+  if (!shims_) return;
+  const auto findings = shims_->OnSample(status);
+  if (findings.context) LearnContext(status.gpu, *findings.context);
+  for (const auto& [id, counted] : findings.counted) guard_->SetCounted(id, status.gpu.uuid, counted);
+  for (const auto id : findings.overwritten) {
+    const auto* job = supervisor_->Find(id);
+    if (!job) continue;
+    OnNotice(*job,
+             {"ledger_overwritten",
+              fmt::format("a program of job {} '{}' has overwritten what its processes count their memory "
+                          "in; the guard alone holds its limit now",
+                          id.value, job->tag),
+              {}});
+  }
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,195 @@
+// What the suspender needs of the daemon.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "daemon/service/service.h"
+#include "daemon/sharing/sharer.h"
+#include "daemon/suspension/suspension_views.h"
+#include "keeper/host_limits.h"
+
+namespace gpuman::daemon {
+
+base::Result<Suspender*> Service::SuspenderFor(const jobs::Job& job) {
+  if (job.state != jobs::JobState::kRunning)
+    return base::Fail(
+        base::ErrorCode::kConflict,
+        fmt::format("job {} '{}' is not running: it is {}", job.id.value, job.tag, jobs::ToString(job.state)),
+        jobs::IsEnded(job) ? fmt::format("gpuman restart {} starts it again", job.tag) : std::string());
+  const auto gpus = job.gpus.empty() && !job.queued ? AllGpus() : job.gpus;
+  if (std::any_of(gpus.begin(), gpus.end(), gpu::IsInstance))
+    return base::Fail(
+        base::ErrorCode::kNotSupported,
+        fmt::format("job {} '{}' is in an instance of a GPU (MIG): the driver's checkpoint does "
+                    "not know those, so it can be neither suspended nor moved",
+                    job.id.value, job.tag));
+  return suspender_.get();
+}
+
+std::vector<suspend::ProcessView> Service::ProcessesOf(base::JobId id, const suspend::Record& record) {
+  const auto* job = supervisor_->Find(id);
+  if (!job) return {};
+  auto standings = shims_ ? shims_->StandingsOf(id) : std::vector<ledger::Standing>{};
+  auto held = record.held;
+  std::erase_if(held, [](const auto& entry) { return !base::IsAlive(entry.first); });
+  return SuspensionView(id, guard_->Statuses(), standings, held, job->gpus.empty() ? AllGpus() : job->gpus,
+                        [this](const std::string& gpu) { return ContextCostOf(gpu); });
+}
+
+std::vector<suspend::GpuView> Service::Gpus() {
+  std::vector<suspend::GpuView> gpus;
+  for (const auto& gpu : whole_gpus_.gpus) gpus.push_back({gpu.uuid, gpu.name});
+  return gpus;
+}
+
+suspend::BytesByGpu Service::FreeMemory() {
+  suspend::BytesByGpu free;
+  for (const auto& [uuid, status] : guard_->Statuses()) {
+    if (!status.sample.memory) continue;
+    const base::Bytes reserve = guard_->ReserveOf(uuid);
+    const base::Bytes there = guard_->FreeOf(uuid);
+    free[uuid] = there > reserve ? there - reserve : base::Bytes{};
+  }
+  return free;
+}
+
+std::map<std::string, base::MonoTime> Service::SampledAt() {
+  std::map<std::string, base::MonoTime> times;
+  for (const auto& [uuid, status] : guard_->Statuses()) times[uuid] = status.sample.taken_at;
+  return times;
+}
+
+base::Result<> Service::Order(base::JobId job, base::ProcessId process, const ledger::Command& command) {
+  if (!shims_) return base::Fail(base::ErrorCode::kNotSupported, "there is no shim");
+  // The ledger says who sits in it; that this is a process of the job is for attribution to say.
+  if (guard_->JobOf(process.pid) != job)
+    return base::Fail(base::ErrorCode::kNotFound, "the process is not of this job");
+  return shims_->Order(job, process, command);
+}
+
+std::optional<suspend::HelperUser> Service::OwnerOf(base::JobId id) {
+  const auto* job = supervisor_->Find(id);
+  if (!job) return std::nullopt;
+  suspend::HelperUser owner{job->owner->uid, job->owner->gid, job->owner->groups};
+  // All containers are root's jobs, and only those of one namespace trust each other.
+  if (job->container) owner.trust = "kubernetes namespace " + job->container->name_space;
+  const auto gpus = job->gpus.empty() && !job->queued ? AllGpus() : job->gpus;
+  if (gpus.size() == 1 && gpu::IsInstance(gpus.front())) owner.instance = gpus.front();
+  return owner;
+}
+
+std::vector<Movable> Service::MovableMemory() {
+  std::vector<Movable> movable;
+  if (!shims_) return movable;
+  // Where jobs share, the mover is there before the first of them has to make room.
+  constexpr base::Bytes kFirst = base::MiB(256);
+  const auto jobs = supervisor_->Active();
+  const bool shared = std::count_if(jobs.begin(), jobs.end(), [](const jobs::Job* job) {
+                        return job->share && job->state == jobs::JobState::kRunning;
+                      }) > 1;
+  for (const auto* const known : jobs) {
+    const auto& job = *known;
+    if (job.state != jobs::JobState::kRunning || !shims_->Has(job.id)) continue;
+    base::Bytes bytes;
+    for (const auto& standing : shims_->StandingsOf(job.id)) bytes += standing.evictable + standing.evicted;
+    if (shared && job.share) bytes = std::max(bytes, kFirst);
+    const auto owner = OwnerOf(job.id);
+    if (!owner || bytes <= suspend::Settings{}.worth_evicting) continue;
+    movable.push_back({job.id, *owner, job.gpus.empty() ? std::string() : job.gpus.front(), bytes});
+  }
+  return movable;
+}
+
+base::Bytes Service::ContextCostOf(const std::string& uuid) {
+  const auto& inventory = guard_->inventory();
+  for (const auto& gpu : inventory.gpus)
+    if (gpu.uuid == uuid)
+      return context_costs_.Of(gpu.name, inventory.driver_version).value_or(base::Bytes{});
+  return {};
+}
+
+int Service::PriorityOf(base::JobId id) {
+  const auto* job = supervisor_->Find(id);
+  return job ? job->priority : 0;
+}
+
+base::Bytes Service::HostMemoryOf(base::JobId job) {
+  return shims_ ? shims_->HostMemoryOf(job) : base::Bytes{};
+}
+
+base::Bytes Service::HostMemoryOfTurns(base::JobId but) {
+  base::Bytes used;
+  for (const auto* const job : supervisor_->Active()) {
+    const auto* const record = suspender_->RecordOf(job->id);
+    if (job->id != but && (!record || record->phase == suspend::Phase::kRunning))
+      used += HostMemoryOf(job->id);
+  }
+  return used;
+}
+
+namespace {
+
+// What leaves the GPU comes into the memory of the job's own processes, and nobody's limit was meant for it.
+void LiftHostLimit(const jobs::Job& job, suspend::Phase phase) {
+  const auto& limit = job.terms->host_memory;
+  if (!job.queued || !limit || job.cgroup.empty() || phase == suspend::Phase::kEnded) return;
+  const bool on_gpu = phase == suspend::Phase::kRunning;
+  // A cgroup that does not limit has no such file; the job's notes say so.
+  (void)keeper::LimitMemory(job.cgroup, on_gpu ? limit : std::nullopt).has_value();
+}
+
+}  // namespace
+
+void Service::OnPhase(base::JobId job, suspend::Phase phase) {
+  if (const auto* const known = supervisor_->Find(job)) LiftHostLimit(*known, phase);
+  guard_->SetPlace(job, PlaceOf(phase));
+  dispatcher_->OnPhase(job, phase);
+  if (sharer_) sharer_->Reconcile();
+}
+
+bool Service::IsOffGpu(base::JobId job) {
+  const auto* const record = suspender_->RecordOf(job);
+  return record && record->phase == suspend::Phase::kSuspended;
+}
+
+bool Service::TakesTurns(base::JobId id) {
+  const auto* const job = supervisor_->Find(id);
+  if (!sharer_ || !job || !job->share || job->mps || !job->preload) return false;
+  const auto gpus = job->gpus.empty() ? AllGpus() : job->gpus;
+  const auto meets = [&](const SharedJob& other) {
+    return other.id != id && std::find_first_of(other.gpus.begin(), other.gpus.end(), gpus.begin(),
+                                                gpus.end()) != other.gpus.end();
+  };
+  const auto all = SharedJobs();
+  return std::any_of(all.begin(), all.end(), meets);
+}
+
+void Service::SuspendJob(base::JobId id, const std::string& reason, const std::string& detail,
+                         base::Millis return_after) {
+  const auto refuse = [this, id](std::string why) {
+    boost::asio::post(loop_, [this, id, why = std::move(why)] {
+      guard_->SetRefusal(id, why);
+      guard_->OnTime();
+      AfterGuard();
+    });
+  };
+  const auto* job = supervisor_->Find(id);
+  if (!job) return refuse("it is gone");
+  const auto suspender = SuspenderFor(*job);
+  if (!suspender) return refuse(suspender.error().message);
+  (*suspender)->Suspend(id, {reason, detail, return_after}, [refuse](base::Result<> there) {
+    if (!there) refuse(there.error().message);
+  });
+}
+
+void Service::TellSuspension(base::JobId id, const suspend::action::Emit& event) {
+  const auto* job = supervisor_->Find(id);
+  if (!job) return;
+  OnNotice(*job, {event.kind, event.message, event.data});
+  LookNow();  // it has left a GPU, or come to one
+  supervisor_->Note(id, event.message);
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,126 @@
+#include "daemon/sharing/share_views.h"
+
+#include <fmt/format.h>
+
+#include "share/text.h"
+
+namespace gpuman::daemon {
+namespace {
+
+base::Millis MillisOf(share::Span span) { return std::chrono::duration_cast<base::Millis>(span); }
+
+const char* WordOf(share::Gate gate) {
+  switch (gate) {
+    case share::Gate::kOpen:
+      return "open";
+    case share::Gate::kClosing:
+      return "closing";
+    case share::Gate::kClosed:
+      return "closed";
+  }
+  return "open";
+}
+
+std::string TextOf(const base::SizeSpec& size) {
+  return size.IsRelative() ? fmt::format("{}%", size.percent) : base::FormatBytes(size.bytes);
+}
+
+api::ShareJob ViewOf(const share::TenantStatus& tenant, std::string tag) {
+  api::ShareJob job;
+  job.id = tenant.tenant.value;
+  job.tag = std::move(tag);
+  job.in_run_set = tenant.in_run_set;
+  job.gate = WordOf(tenant.gate);
+  job.activity = ToString(tenant.activity);
+  job.suspended = tenant.suspended;
+  if (!tenant.waits_for.empty()) job.waits_for = tenant.waits_for;
+  job.waiting = MillisOf(tenant.waiting);
+  job.had_turn = MillisOf(tenant.had_turn);
+  job.weight = tenant.weight;
+  job.priority = tenant.priority;
+  job.memory = {tenant.demand.resident, tenant.demand.away, tenant.demand.pinned, tenant.demand.managed,
+                tenant.demand.wants};
+  return job;
+}
+
+api::ShareSettings ViewOf(const share::Settings& settings) {
+  api::ShareSettings view;
+  view.policy = ToString(settings.policy);
+  view.quantum_min = settings.quantum_min;
+  view.quantum_max = settings.quantum_max;
+  view.overhead = settings.overhead_target;
+  view.idle = settings.idle;
+  view.pause = settings.pause;
+  view.compute = ToString(settings.compute);
+  view.memory = ToString(settings.memory);
+  view.managed_turns = settings.managed_turns;
+  view.compute_quantum = settings.compute_quantum;
+  if (settings.capacity) view.capacity = TextOf(*settings.capacity);
+  for (const auto& [gpu, size] : settings.capacity_of) view.gpu_capacity[gpu] = TextOf(size);
+  view.on_no_yield = ToString(settings.on_no_yield);
+  view.yield_limit = settings.yield_limit;
+  view.retry = settings.retry;
+  return view;
+}
+
+}  // namespace
+
+api::ShareView ShareViewOf(const share::Snapshot& snapshot, const share::Settings& settings,
+                           const gpu::Inventory& inventory,
+                           const std::function<std::string(base::JobId)>& tag_of) {
+  api::ShareView view;
+  view.settings = ViewOf(settings);
+  for (const auto& known : inventory.gpus) {
+    for (const auto& status : snapshot.gpus) {
+      if (status.gpu != known.uuid) continue;
+      api::ShareGpu gpu;
+      if (!known.mig) gpu.index = static_cast<int>(known.index);
+      gpu.number = gpu::NumberOf(known);
+      gpu.uuid = known.uuid;
+      gpu.capacity = status.capacity;
+      gpu.demand = status.demand;
+      gpu.contended = status.contended;
+      gpu.exclusive = status.exclusive;
+      gpu.handing_over = status.handing_over;
+      gpu.quantum = MillisOf(status.quantum);
+      if (status.quantum_left) gpu.quantum_left = MillisOf(*status.quantum_left);
+      gpu.moved_out = status.moved_out;
+      gpu.moved_in = status.moved_in;
+      gpu.hand_overs = status.hand_overs;
+      gpu.moving = MillisOf(status.moving);
+      gpu.moving_share = status.moving_share;
+      for (const auto& tenant : status.tenants) gpu.jobs.push_back(ViewOf(tenant, tag_of(tenant.tenant)));
+      view.gpus.push_back(std::move(gpu));
+    }
+  }
+  return view;
+}
+
+base::Result<share::Settings> Changed(share::Settings settings, const api::ShareUpdate& update) {
+  if (update.policy) {
+    GPUMAN_ASSIGN(settings.policy, share::ParsePolicy(*update.policy));
+  }
+  if (update.compute) {
+    GPUMAN_ASSIGN(settings.compute, share::ParseCompute(*update.compute));
+  }
+  if (update.memory) {
+    GPUMAN_ASSIGN(settings.memory, share::ParseMemory(*update.memory));
+  }
+  if (update.on_no_yield) {
+    GPUMAN_ASSIGN(settings.on_no_yield, share::ParseOnNoYield(*update.on_no_yield));
+  }
+  settings.quantum_min = update.quantum_min.value_or(settings.quantum_min);
+  settings.quantum_max = update.quantum_max.value_or(settings.quantum_max);
+  settings.overhead_target = update.overhead.value_or(settings.overhead_target);
+  settings.idle = update.idle.value_or(settings.idle);
+  settings.pause = update.pause.value_or(settings.pause);
+  settings.managed_turns = update.managed_turns.value_or(settings.managed_turns);
+  settings.compute_quantum = update.compute_quantum.value_or(settings.compute_quantum);
+  if (update.capacity || update.clear_capacity) settings.capacity = update.capacity;
+  settings.yield_limit = update.yield_limit.value_or(settings.yield_limit);
+  settings.retry = update.retry.value_or(settings.retry);
+  GPUMAN_TRY(share::Validate(settings));
+  return settings;
+}
+
+}  // namespace gpuman::daemon

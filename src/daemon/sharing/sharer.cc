@@ -1,0 +1,265 @@
+#include "daemon/sharing/sharer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+#include <variant>
+
+#include "share/text.h"
+
+namespace gpuman::daemon {
+namespace {
+
+// While something is ordered and not answered, the ledgers are looked at this often.
+constexpr base::Millis kOnTheWay{2};
+
+// What an allocation is denied for may have been the figures of a moment; a daemon that has just begun has
+// not heard of all processes.
+constexpr base::Millis kDenyAfter{300}, kHeardOfAll{3000};
+
+template <typename... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <typename... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+bool IsTold() { return spdlog::should_log(spdlog::level::debug); }
+
+}  // namespace
+
+Sharer::Sharer(boost::asio::io_context& loop, const base::Clock& clock, SharerHost& host, ShimChannel& shims,
+               suspend::Checkpointer& movers, share::Settings settings)
+    : clock_(clock),
+      host_(host),
+      shims_(shims),
+      movers_(movers),
+      scheduler_(std::move(settings)),
+      turn_(loop),
+      poll_(loop),
+      loop_(loop),
+      began_(clock.Mono()),
+      self_(std::make_shared<Sharer*>(this)) {}
+
+Sharer::~Sharer() { *self_ = nullptr; }
+
+Sharer::Entry* Sharer::Find(base::JobId job) {
+  const auto found = entries_.find(job);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+// --- Who takes part ---
+
+void Sharer::Reconcile() {
+  auto jobs = host_.SharedJobs();
+  std::set<base::JobId> there;
+  for (const auto& job : jobs) there.insert(job.id);
+  std::vector<base::JobId> gone;
+  for (const auto& [id, entry] : entries_)
+    if (!there.contains(id)) gone.push_back(id);
+  for (const auto id : gone) Leave(id);
+  if (!jobs.empty() && capacities_.empty()) SetCapacities();
+  for (auto& job : jobs) {
+    Entry* const known = Find(job.id);
+    if (!known) {
+      Join(std::move(job));
+      continue;
+    }
+    const bool weighs = known->job.weight != job.weight || known->job.priority != job.priority;
+    const bool was_lent = known->job.lent, lent = job.lent;
+    known->job = std::move(job);
+    if (weighs) Feed(share::event::WeightIs{known->job.id, known->job.weight, known->job.priority});
+    if (lent && !was_lent) Lend(*known);
+    if (!lent && was_lent) TakeBack(*known);
+  }
+}
+
+void Sharer::Join(SharedJob job) {
+  const auto id = job.id;
+  Entry& entry = entries_[id];
+  entry.job = std::move(job);
+  const auto standings = shims_.StandingsOf(id);
+  // An earlier daemon may have left it anywhere.
+  const bool open = std::all_of(standings.begin(), standings.end(), [](const ledger::Standing& one) {
+    return one.ordered == ledger::wire::What::kRun && one.evicted.count == 0 &&
+           (one.answered || one.stage == ledger::wire::Stage::kNone);
+  });
+  const bool runs = open && !entry.job.lent;
+  Feed(share::event::Joined{id, entry.job.weight, entry.job.priority,
+                            runs ? share::Gate::kOpen : share::Gate::kClosed});
+  if (entry.job.lent) return Lend(entry);
+  if (!runs) return TakeBack(entry);
+  Look(entry);
+}
+
+void Sharer::Leave(base::JobId job) {
+  // What it has waited for comes too late: whoever is left of it goes on.
+  if (Entry& entry = entries_.at(job); shims_.Has(job) && !entry.job.lent) {
+    shims_.SetSharing(job, {});
+    for (const auto& gpu : entry.job.gpus) shims_.SetRoom(job, gpu, std::nullopt);
+    (void)shims_.OrderAll(job, {ledger::wire::What::kRun, {}});
+  }
+  entries_.erase(job);
+  Feed(share::event::Left{job});
+}
+
+// The suspender has it from now on. What waits for room would wait for ever.
+void Sharer::Lend(Entry& entry) {
+  entry.mode = Entry::Mode::kLent;
+  entry.open = false;
+  entry.close.reset();
+  entry.opening.reset();
+  entry.evicting.clear();
+  if (entry.bringing)
+    for (const auto& [process, load] : entry.bringing->loads)
+      if (!load.done) Secure(entry, process, {});
+  entry.bringing.reset();
+  for (const auto& [process, bytes] : entry.loaded) Secure(entry, process, {});
+  entry.loaded.clear();
+  entry.granted.clear();
+  entry.promised.clear();
+  entry.deny_at.reset();
+  shims_.SetSharing(entry.job.id, {});
+  for (const auto& gpu : entry.job.gpus) shims_.SetRoom(entry.job.id, gpu, std::nullopt);
+  entry.told = {};
+  entry.stale = true;
+  SetCapacities();  // what it has is the suspender's to free
+  Feed(share::event::Suspended{entry.job.id});
+}
+
+// Its gate is shut before it takes part (again).
+void Sharer::TakeBack(Entry& entry) {
+  entry.mode = Entry::Mode::kTaking;
+  entry.open = false;
+  (void)shims_.OrderAll(entry.job.id, {ledger::wire::What::kHold, {}});
+  SetTimers();
+}
+
+void Sharer::SetSettings(share::Settings settings) {
+  Feed(share::event::SettingsChanged{std::move(settings)});
+  capacities_.clear();
+  SetCapacities();
+}
+
+// --- The scheduler ---
+
+void Sharer::Feed(const share::Event& event) {
+  events_.push_back(event);
+  if (std::exchange(feeding_, true)) return;
+  while (!events_.empty()) {
+    const auto next = std::move(events_.front());
+    events_.pop_front();
+    if (IsTold()) spdlog::debug("share: {}", share::TextOf(next));
+    for (const auto& action : scheduler_.On(next, clock_.Mono())) {
+      if (IsTold()) spdlog::debug("share: -> {}", share::TextOf(action));
+      Carry(action);
+    }
+  }
+  feeding_ = false;
+  Settle();
+}
+
+void Sharer::Carry(const share::Action& action) {
+  using namespace share::action;
+  const auto with = [this](share::TenantId tenant, auto act) {
+    if (Entry* const entry = Find(tenant); entry && entry->mode == Entry::Mode::kShared) act(*entry);
+  };
+  std::visit(
+      Overloaded{
+          [&](const share::action::Open& order) { with(order.tenant, [&](Entry& e) { Open(e); }); },
+          [&](const share::action::Close& order) {
+            with(order.tenant, [&](Entry& e) { Close(e, order.order); });
+          },
+          [&](const share::action::Evict& order) { with(order.tenant, [&](Entry& e) { Evict(e, order); }); },
+          [&](const share::action::Bring& order) {
+            with(order.tenant, [&](Entry& e) { Bring(e, order.order); });
+          },
+          [&](const share::action::StopBring& order) {
+            with(order.tenant, [&](Entry& e) { StopBring(e, {}); });
+          },
+          [&](const Grant& grant) { with(grant.tenant, [&](Entry& e) { GrantRoom(e, grant); }); },
+          [&](const Deny& deny) {
+            with(deny.tenant,
+                 [&](Entry& e) { e.deny_at = std::max(clock_.Mono() + kDenyAfter, began_ + kHeardOfAll); });
+          },
+          [&](const share::action::Escalate& escalate) { host_.Escalate(escalate.tenant, escalate.how); },
+          [&](const Report& report) { host_.TellSharing(report); },
+      },
+      action);
+}
+
+// What follows of where the scheduler stands now.
+void Sharer::Settle() {
+  TellRoom();
+  SetTimers();
+}
+
+bool Sharer::IsBusy(const Entry& entry) const {
+  return entry.mode == Entry::Mode::kTaking || entry.close || entry.opening || !entry.evicting.empty() ||
+         !entry.promised.empty() || entry.deny_at || entry.denied.count > 0;
+}
+
+void Sharer::SetTimers() {
+  const auto on_time = [weak = std::weak_ptr(self_)](const boost::system::error_code& error, auto then) {
+    const auto self = weak.lock();
+    if (!error && self && *self) then(**self);
+  };
+  if (const auto due = scheduler_.Deadline()) {
+    turn_.expires_at(*due);
+    turn_.async_wait([on_time](const boost::system::error_code& error) {
+      on_time(error, [](Sharer& me) { me.Feed(share::event::Tick{}); });
+    });
+  } else {
+    turn_.cancel();
+  }
+  const bool busy =
+      std::any_of(entries_.begin(), entries_.end(), [this](const auto& one) { return IsBusy(one.second); });
+  if (!busy || std::exchange(polling_, true)) return;
+  poll_.expires_after(kOnTheWay);
+  poll_.async_wait(
+      [on_time](const boost::system::error_code& error) { on_time(error, [](Sharer& me) { me.Poll(); }); });
+}
+
+void Sharer::Poll() {
+  polling_ = false;
+  std::vector<base::JobId> busy;
+  for (const auto& [id, entry] : entries_)
+    if (IsBusy(entry)) busy.push_back(id);
+  for (const auto id : busy)
+    if (Entry* const entry = Find(id)) Look(*entry);
+  SetTimers();
+}
+
+// For who may have been called from within Feed: the scheduler is told of the job's memory after that.
+void Sharer::LookSoon(base::JobId job) {
+  boost::asio::post(loop_, IfHere([job](Sharer& me) {
+                      if (Entry* const there = me.Find(job)) me.Look(*there);
+                    }));
+}
+
+void Sharer::OnBell(base::JobId job) {
+  // What the others have taken of their shares by now is not there for it.
+  const auto standings = shims_.StandingsOf(job);
+  if (std::any_of(standings.begin(), standings.end(), [](const auto& one) { return one.wants.count > 0; })) {
+    for (const auto id : Jobs())
+      if (Entry* const other = id == job ? nullptr : Find(id)) Look(*other);
+  }
+  if (Entry* const entry = Find(job)) Look(*entry);
+}
+
+std::vector<base::JobId> Sharer::Jobs() const {
+  std::vector<base::JobId> jobs;
+  for (const auto& [id, entry] : entries_) jobs.push_back(id);
+  return jobs;
+}
+
+void Sharer::OnSample() {
+  Reconcile();
+  SetCapacities();
+  for (const auto id : Jobs())
+    if (Entry* const entry = Find(id)) Look(*entry);
+}
+
+}  // namespace gpuman::daemon

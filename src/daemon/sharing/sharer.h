@@ -1,0 +1,214 @@
+// Jobs that share GPUs: carries what is seen of them into the scheduler (share/scheduler.h), and what it
+// decides to their shims and movers.
+//
+//   ledgers (bell, samples) -- DemandIs, ActivityIs --+                +-- Close, Open ---> orders in the
+//   ledger answers in the ledger ---- Closed ----------------+--> Scheduler --+-- Evict ---------> order,
+//   mover: take gpuman-mover ------------- MovedOut, Back --------+                +-- Bring, Grant -->
+//   mover: load, credit samples of the driver ---- CapacityChanged -------+                +-- Report
+//   --------> events
+//
+// Memory that comes back is loaded by the mover while the job's gate is still shut, and handed to its
+// processes when the job is opened: so a job is opened whole, and to call a way back off nothing is needed
+// but to let the copy on the GPU go.
+//
+// A job has one owner at a time: while the suspender has it (it is *lent*), nothing is ordered from here, and
+// a suspended job comes back with its gate shut and its memory in host memory; from then on it waits for its
+// turn as any other.
+//
+// Lives on the event loop; not thread-safe.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "daemon/sharing/sharer_host.h"
+#include "daemon/shims/shim_channel.h"
+#include "share/scheduler.h"
+#include "suspend/checkpointer.h"
+
+namespace gpuman::daemon {
+
+class Sharer {
+ public:
+  // All must outlive this object.
+  Sharer(boost::asio::io_context& loop, const base::Clock& clock, SharerHost& host, ShimChannel& shims,
+         suspend::Checkpointer& movers, share::Settings settings);
+  ~Sharer();
+  Sharer(const Sharer&) = delete;
+  Sharer& operator=(const Sharer&) = delete;
+
+  // Jobs may have come, gone, changed, or changed owners.
+  void Reconcile();
+  // GPUs were looked at.
+  void OnSample();
+  // A process has something to say.
+  void OnBell(base::JobId job);
+  // A process of the job obeys an order. False: the job is the suspender's.
+  bool PassOn(base::JobId job, base::ProcessId process, bool out, base::Fd& connection);
+
+  void SetSettings(share::Settings settings);
+  const share::Settings& settings() const { return scheduler_.settings(); }
+  share::Snapshot View() const { return scheduler_.View(clock_.Mono()); }
+  // Of a job that takes part; false where it does not.
+  bool IsLent(base::JobId job) const {
+    const auto entry = entries_.find(job);
+    return entry != entries_.end() && entry->second.job.lent;
+  }
+
+ private:
+  struct Evicting {
+    share::OrderId order = 0;
+    std::set<base::ProcessId> ordered;  // has not answered yet
+    unsigned moving = 0;                // at the movers
+    std::string why;
+    base::Bytes host{};  // what the job will have in host memory
+  };
+  struct Load {
+    std::string gpu;
+    base::Bytes need{}, granted{}, came{};
+    base::Bytes again{};  // of what came, that is copied anew and was told already
+    bool done = false;
+    int tries = 0;
+  };
+  struct Bringing {
+    share::OrderId order = 0;
+    std::map<base::ProcessId, Load> loads;
+    bool stopping = false;
+    unsigned securing = 0;
+    std::string why;
+  };
+  // Room for an allocation that waits, and what the job counted when it was given.
+  struct Promise {
+    base::Bytes bytes, counted;
+  };
+  // What cannot leave, as believed; since when there seems to be more, and the least that there was then.
+  struct Pinned {
+    base::Bytes bytes, least;
+    std::optional<base::MonoTime> grew;
+  };
+  struct Entry {
+    SharedJob job;
+    // kTaking: its gate is being shut before it joins, or joins again after the suspender had it.
+    enum class Mode { kShared, kLent, kTaking } mode = Mode::kShared;
+    std::optional<share::OrderId> close;    // not answered yet
+    std::optional<base::MonoTime> opening;  // its processes have not answered yet; when they were told last
+    std::map<std::string, Evicting> evicting;  // by GPU
+    std::optional<Bringing> bringing;
+    std::map<base::ProcessId, base::Bytes> loaded;  // with the mover, on the GPU
+    std::map<base::ProcessId, std::uint64_t> completed;
+    std::map<std::string, share::Demand> demand;  // as told last
+    bool stale = true;                            // to be told anew all the same
+    bool open = true;
+    std::map<std::string, base::Bytes> granted;  // outstanding
+    std::map<std::string, Promise> promised;
+    std::optional<base::MonoTime> wants_fell;  // and nothing was taken of the room that was promised
+    base::MonoTime offered{};
+    bool offer = false;  // room that waits to be offered
+    std::optional<base::MonoTime> deny_at;
+    base::Bytes denied{};  // allocations of so much or more fail
+    std::map<std::string, Pinned> pinned;
+    int fruitless = 0;  // grants for an allocation since the job last grew
+    base::Bytes counted_at_grant;
+    share::Activity activity = share::Activity::kUnknown;
+    ledger::Sharing told{};
+  };
+
+  // --- sharer.cc
+  void Join(SharedJob job);
+  void Leave(base::JobId job);
+  void Lend(Entry& entry);
+  void TakeBack(Entry& entry);
+  void Feed(const share::Event& event);
+  void Carry(const share::Action& action);
+  void Settle();
+  Entry* Find(base::JobId job);
+  std::vector<base::JobId> Jobs() const;
+  void LookSoon(base::JobId job);
+  void Poll();
+  void SetTimers();
+  bool IsBusy(const Entry& entry) const;
+  void OnTime();
+
+  // --- sharer_orders.cc: gates, and what the ledgers answer
+  void Open(Entry& entry);
+  void Close(Entry& entry, share::OrderId order);
+  void LookAtOrders(Entry& entry);
+  void LookAtEvictions(Entry& entry);
+  void LookAtClosing(Entry& entry);
+  void LookAtOpening(Entry& entry);
+  bool IsShut(const std::vector<ledger::Standing>& standings, std::string& why) const;
+
+  // --- sharer_moves.cc: out
+  void Evict(Entry& entry, const share::action::Evict& order);
+  void Take(base::JobId job, base::ProcessId process, base::Fd connection);
+  void GoOn(base::JobId job, base::ProcessId process, const std::string& gpu, share::OrderId order,
+            int losses);
+  void TakeEnded(base::JobId job, const std::string& gpu, share::OrderId order, const std::string& why);
+  void EndEvicting(Entry& entry, const std::string& gpu);
+  base::Bytes HostMemoryLeft() const;
+  void Secure(const Entry& entry, base::ProcessId process, suspend::Checkpointer::Done done);
+  // `act` with this object, as long as that is there.
+  template <typename Act>
+  auto IfHere(Act act) {
+    return [weak = std::weak_ptr(self_), act](const auto&... given) {
+      const auto self = weak.lock();
+      if (self && *self) act(**self, given...);
+    };
+  }
+
+  // --- sharer_back.cc
+  void Bring(Entry& entry, share::OrderId order);
+  void StartLoad(base::JobId job, base::ProcessId process, base::Bytes room);
+  void LoadCame(base::JobId job, base::ProcessId process, share::OrderId order, base::Bytes bytes);
+  void LoadEnded(base::JobId job, base::ProcessId process, share::OrderId order,
+                 const suspend::Answer& answer);
+  void TryAgain(base::JobId job, base::ProcessId process, share::OrderId order);
+  void StopBring(Entry& entry, std::string why);
+  void EndBringing(Entry& entry);
+  void GrantRoom(Entry& entry, const share::action::Grant& grant);
+
+  // --- sharer_demand.cc
+  void Look(Entry& entry);
+  using Demands = std::map<std::string, share::Demand>;  // by GPU
+  base::Bytes MostWanted(const Entry& entry) const;
+  void LookAtDemand(Entry& entry, const std::vector<ledger::Standing>& standings);
+  std::set<std::string> LookAtPromises(Entry& entry, Demands& demand);
+  Demands DemandOf(const Entry& entry, const std::vector<ledger::Standing>& standings) const;
+  void LookAtPinned(Entry& entry, Demands& demand) const;
+  void TellActivity(Entry& entry, const std::vector<ledger::Standing>& standings);
+  void TellRoom();
+  void TellSharing(Entry& entry);
+  base::Bytes CountedOf(base::JobId job, const std::string& gpu) const;
+  void SetCapacities();
+  base::Bytes DriverOf(const std::string& gpu, base::Bytes shown);
+  std::string GpuOf(const Entry& entry, const ledger::Standing& standing) const;
+
+  const base::Clock& clock_;
+  SharerHost& host_;
+  ShimChannel& shims_;
+  suspend::Checkpointer& movers_;
+  share::Scheduler scheduler_;
+  std::map<base::JobId, Entry> entries_;
+  std::map<std::string, base::Bytes> capacities_;          // told
+  std::map<std::string, std::deque<base::Bytes>> driver_;  // of the GPU, beyond what processes have
+  std::deque<share::Event> events_;                        // to be fed; what is done for one may cause others
+  bool feeding_ = false;
+  boost::asio::steady_timer turn_, poll_;
+  bool polling_ = false;
+  boost::asio::io_context& loop_;
+  const base::MonoTime began_;
+  // Callbacks that outlive this object find it gone.
+  std::shared_ptr<Sharer*> self_;
+};
+
+}  // namespace gpuman::daemon

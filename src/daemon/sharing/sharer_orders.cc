@@ -1,0 +1,130 @@
+// The gates of shared jobs: what their shims are ordered, and what they answer.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/sharing/sharer.h"
+#include "daemon/suspension/suspension_views.h"
+#include "driver/abi/cuda.h"
+
+namespace gpuman::daemon {
+
+using ledger::wire::Stage;
+using ledger::wire::Trouble;
+using ledger::wire::What;
+
+namespace {
+
+// After an order that a shim could not carry out.
+constexpr base::Millis kAgain{1000};
+
+bool Answers(const ledger::Standing& one) { return one.stage != Stage::kNone && one.stage != Stage::kFailed; }
+
+// Its context is gone: the rest of it goes within a moment, and its memory with it.
+bool IsAtItsEnd(const ledger::Standing& one) {
+  return one.trouble == Trouble::kDriver &&
+         (one.driver_error == driver::abi::CUDA_ERROR_DEINITIALIZED ||
+          one.driver_error == driver::abi::CUDA_ERROR_INVALID_CONTEXT ||
+          one.driver_error == driver::abi::CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
+}  // namespace
+
+void Sharer::Open(Entry& entry) {
+  entry.close.reset();
+  entry.opening = clock_.Mono();
+  entry.open = true;
+  entry.fruitless = 0;
+  // The scheduler takes it for busy from now on.
+  if (entry.activity == share::Activity::kWaiting) entry.activity = share::Activity::kBusy;
+  (void)shims_.OrderAll(entry.job.id, {What::kRun, {}});
+}
+
+void Sharer::Close(Entry& entry, share::OrderId order) {
+  entry.close = order;
+  entry.opening.reset();
+  entry.open = false;
+  (void)shims_.OrderAll(entry.job.id, {What::kHold, {}});
+}
+
+// All of it; `why`: what one of them says that could not.
+bool Sharer::IsShut(const std::vector<ledger::Standing>& standings, std::string& why) const {
+  bool shut = true;
+  for (const auto& one : standings) {
+    if (!Answers(one)) continue;
+    if (one.answered && one.stage == Stage::kHeld) continue;
+    shut = false;
+    if (one.answered && one.trouble != Trouble::kNone) why = TextOf(one);
+  }
+  return shut;
+}
+
+// Each looks for itself: what one of them tells the scheduler may bring new orders.
+void Sharer::LookAtOrders(Entry& entry) {
+  if (!entry.evicting.empty()) LookAtEvictions(entry);
+  if (entry.mode == Entry::Mode::kTaking || entry.close) LookAtClosing(entry);
+  if (entry.opening) LookAtOpening(entry);
+}
+
+void Sharer::LookAtEvictions(Entry& entry) {
+  const auto standings = shims_.StandingsOf(entry.job.id);
+  std::vector<std::string> done;
+  for (auto& [gpu, evicting] : entry.evicting) {
+    for (const auto& one : standings) {
+      if (!one.answered || evicting.ordered.erase(one.process) == 0) continue;
+      if (one.trouble != Trouble::kNone && !IsAtItsEnd(one)) evicting.why = TextOf(one);
+    }
+    std::erase_if(evicting.ordered, [&](const base::ProcessId& process) {
+      return std::none_of(standings.begin(), standings.end(),
+                          [&](const ledger::Standing& one) { return one.process == process; });
+    });
+    if (evicting.ordered.empty() && evicting.moving == 0) done.push_back(gpu);
+  }
+  for (const auto& gpu : done) EndEvicting(entry, gpu);
+}
+
+void Sharer::LookAtClosing(Entry& entry) {
+  const auto id = entry.job.id;
+  std::string why;
+  const auto standings = shims_.StandingsOf(id);
+  if (!IsShut(standings, why)) {
+    if (why.empty()) return;
+    (void)shims_.OrderAll(id, {What::kHold, {}});  // it stands
+    if (entry.close) Feed(share::event::NotClosed{id, *entry.close, why});
+    return;
+  }
+  entry.stale = true;
+  if (entry.mode == Entry::Mode::kTaking) {
+    entry.mode = Entry::Mode::kShared;
+    return Feed(share::event::Unsuspended{id, share::Gate::kClosed});
+  }
+  // What it took of its promises counts before they are void.
+  LookAtDemand(entry, standings);
+  if (!entry.close) return;  // it was opened for what that told
+  entry.promised.clear();
+  Feed(share::event::Closed{id, *std::exchange(entry.close, std::nullopt)});
+}
+
+void Sharer::LookAtOpening(Entry& entry) {
+  bool open = true, refused = false;
+  std::string why;
+  for (const auto& one : shims_.StandingsOf(entry.job.id)) {
+    if (!Answers(one)) continue;
+    if (one.answered && one.trouble != Trouble::kNone) {
+      refused = true;
+      why = fmt::format("process {} could not take its memory back: {}", one.process.pid, TextOf(one));
+    }
+    open = open && one.answered && one.stage == Stage::kOnGpu;
+  }
+  if (open) {
+    entry.opening.reset();
+    entry.loaded.clear();
+    entry.stale = true;
+  } else if (refused && clock_.Mono() >= *entry.opening + kAgain) {
+    host_.TellSharing({entry.job.id, "share_return_failed", why, {}});
+    Open(entry);
+  }
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,51 @@
+#include "daemon/shims/ledger_limits.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ledger/wire/layout.h"
+
+namespace gpuman::daemon {
+
+namespace {
+
+// A place in a ledger is taken for good, and instances come and go: only those that the job can have.
+std::vector<gpu::Gpu> GpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
+  std::vector<gpu::Gpu> gpus;
+  if (job.gpus.empty() && !job.queued) gpus = gpu::VisibleByDefault(inventory.gpus);
+  std::erase_if(gpus, [](const gpu::Gpu& gpu) { return !gpu.mig; });
+  for (const auto& gpu : inventory.gpus)
+    if (!gpu.mig || std::find(job.gpus.begin(), job.gpus.end(), gpu.uuid) != job.gpus.end())
+      gpus.push_back(gpu);
+  std::stable_partition(gpus.begin(), gpus.end(), [](const gpu::Gpu& gpu) { return gpu.mig.has_value(); });
+  return gpus;
+}
+
+}  // namespace
+
+std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::Inventory& inventory) {
+  std::vector<ledger::GpuLimit> limits;
+  for (const auto& gpu : GpusOf(job, inventory)) {
+    if (!ledger::ParseUuid(gpu.uuid)) continue;
+    if (limits.size() == ledger::wire::kMostGpus) break;
+    ledger::GpuLimit limit;
+    limit.uuid = gpu.uuid;
+    if (job.memory) limit.hard = job.memory->Of(gpu.memory);
+    if (job.soft) limit.soft = job.soft->Of(gpu.memory);
+    limits.push_back(std::move(limit));
+  }
+  return limits;
+}
+
+std::vector<int> UnshimmedOf(base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,
+                             const std::function<bool(base::JobId, base::ProcessId)>& counts) {
+  std::set<int> pids;
+  for (const auto& [uuid, status] : gpus) {
+    for (const auto& process : status.processes) {
+      if (process.job == job && !counts(job, process.id)) pids.insert(process.id.pid);
+    }
+  }
+  return {pids.begin(), pids.end()};
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,68 @@
+#include "daemon/shims/ledger_limits.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuman::daemon {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+std::string Uuid(unsigned i) { return fmt::format("GPU-00000000-0000-0000-0000-{:012}", i); }
+
+gpu::Inventory Machine(unsigned gpus) {
+  gpu::Inventory inventory;
+  for (unsigned i = 0; i < gpus; ++i) inventory.gpus.push_back({i, Uuid(i), "H200", "", base::GiB(100)});
+  return inventory;
+}
+
+TEST(LedgerLimits, AreTheJobsOnEachGpu) {
+  jobs::Job job;
+  job.memory = base::ParseSize("50%").value();
+  job.soft = base::ParseSize("1GiB").value();
+  job.gpus = {Uuid(1)};
+  const ledger::GpuLimit wanted{Uuid(1), base::GiB(50), base::GiB(1), {}};
+  EXPECT_THAT(LedgerLimitsOf(job, Machine(3)), testing::Contains(wanted));
+  EXPECT_THAT(LedgerLimitsOf(job, Machine(3)), SizeIs(3)) << "it may be moved";
+}
+
+TEST(LedgerLimits, OfAJobWithoutLimitsSayWhichGpusThereAre) {
+  EXPECT_THAT(LedgerLimitsOf({}, Machine(1)), ElementsAre(ledger::GpuLimit{Uuid(0), {}, {}, {}}));
+  EXPECT_THAT(LedgerLimitsOf({}, Machine(0)), IsEmpty());
+  EXPECT_THAT(LedgerLimitsOf({}, Machine(17)), SizeIs(16)) << "there is room for no more";
+}
+
+TEST(LedgerLimits, OfInstancesAreThoseThatTheJobHas) {
+  auto machine = Machine(2);
+  machine.gpus[0].split = true;
+  for (unsigned number : {0u, 1u}) {
+    gpu::Gpu instance{0, fmt::format("MIG-00000000-0000-0000-0000-{:012}", number), "H200 MIG 1g.18gb", "",
+                      base::GiB(16)};
+    instance.mig = gpu::Instance{Uuid(0), number, number, 0, "1g.18gb"};
+    machine.gpus.insert(machine.gpus.begin() + 1 + number, instance);
+  }
+  jobs::Job job;
+  job.memory = base::ParseSize("50%").value();
+  job.gpus = {machine.gpus[2].uuid};
+  const auto limits = LedgerLimitsOf(job, machine);
+  ASSERT_THAT(limits, SizeIs(3));
+  EXPECT_EQ(limits[0], (ledger::GpuLimit{machine.gpus[2].uuid, base::GiB(8), {}, {}}));
+  EXPECT_EQ(limits[1].uuid, Uuid(0));
+  EXPECT_THAT(LedgerLimitsOf({}, machine), SizeIs(2)) << "it has the GPU that is whole";
+  machine.gpus.pop_back();
+  EXPECT_EQ(LedgerLimitsOf({}, machine)[0].uuid, machine.gpus[1].uuid) << "it has the first instance";
+}
+
+TEST(Unshimmed, AreTheJobsProcessesThatDoNotCount) {
+  guard::GpuStatus status;
+  status.processes = {{{1, 1}, base::JobId{7}}, {{2, 1}, base::JobId{7}}, {{3, 1}, base::JobId{8}}, {{4, 1}}};
+  const std::map<std::string, guard::GpuStatus> gpus{{Uuid(0), status}, {Uuid(1), status}};
+  const auto counts = [](base::JobId, base::ProcessId process) { return process.pid == 1; };
+  EXPECT_THAT(UnshimmedOf({7}, gpus, counts), ElementsAre(2));
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

@@ -1,0 +1,174 @@
+#include "daemon/shims/shim_channel.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "ledger/find.h"
+
+namespace gpuman::daemon {
+
+base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_context& loop,
+                                                             const std::filesystem::path& socket, mode_t mode,
+                                                             const base::ProcessTable& table,
+                                                             ledger::Attribute attribute,
+                                                             ledger::OtherVersion other_version) {
+  std::unique_ptr<ShimChannel> channel(new ShimChannel(loop, socket, table));
+  GPUMAN_ASSIGN(auto listening, ledger::ListenForShims(socket, mode));
+  GPUMAN_ASSIGN(auto server, ledger::Server::Make(
+                                 std::move(listening), channel->ledgers_, std::move(attribute),
+                                 [self = channel.get(), tell = std::move(other_version)](
+                                     base::JobId job, const ledger::Caller& caller, std::uint32_t version) {
+                                   if (!std::exchange(self->jobs_[job].told_version, true))
+                                     tell(job, caller, version);
+                                 }));
+  channel->server_.emplace(std::move(server));
+  const int own = ::fcntl(channel->server_->descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return base::FailSystem(errno, "watching the shims' socket");
+  channel->ready_.assign(own);
+  channel->Wait();
+  return channel;
+}
+
+ShimChannel::~ShimChannel() {
+  std::error_code ignored;
+  if (server_) std::filesystem::remove(socket_, ignored);
+}
+
+void ShimChannel::Wait() {
+  ready_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                    [this](boost::system::error_code error) {
+                      if (error) return;
+                      server_->Serve();
+                      seen_.clear();  // who has come counts from now on
+                      Wait();
+                    });
+}
+
+base::Result<> ShimChannel::SetJob(base::JobId job, const keeper::ProcessTree& tree,
+                                   std::vector<ledger::GpuLimit> limits, const ledger::Eviction& eviction) {
+  const auto known = jobs_.find(job);
+  if (known == jobs_.end()) {
+    GPUMAN_TRY(Begin(job, tree, WithContexts(limits), eviction));
+  } else {
+    if (!limits.empty() && known->second.limits != limits)
+      GPUMAN_TRY(ledgers_.SetLimits(job, WithContexts(limits)));
+    ledgers_.SetEviction(job, eviction);
+  }
+  Job& entry = jobs_[job];
+  if (!limits.empty() && entry.limits != limits) {
+    for (const auto& limit : limits) entry.on.try_emplace(limit.uuid);
+    entry.limits = std::move(limits);
+  }
+  seen_.clear();
+  server_->AskAgain();
+  return {};
+}
+
+base::Result<> ShimChannel::Begin(base::JobId job, const keeper::ProcessTree& tree,
+                                  const std::vector<ledger::GpuLimit>& limits,
+                                  const ledger::Eviction& eviction) {
+  // An earlier daemon can have made one only for a keeper older than this daemon. Looking is dear: through
+  // all processes of the machine.
+  if (tree.keeper.start_time > self_.start_time) return ledgers_.Create(job, limits, eviction);
+  std::vector<pid_t> pids;
+  for (const auto& process : keeper::Members(tree, table_)) pids.push_back(process.id.pid);
+  if (auto file = ledger::FindLedger(job, pids)) {
+    auto adopted = ledgers_.Adopt(job, std::move(*file), limits, eviction);
+    if (adopted) return adopted;
+    spdlog::warn("job {}: {}; it gets a new one", job.value, adopted.error().message);
+  }
+  return ledgers_.Create(job, limits, eviction);
+}
+
+void ShimChannel::RemoveJob(base::JobId job) {
+  jobs_.erase(job);
+  ledgers_.Drop(job);
+}
+
+void ShimChannel::ReleaseJob(base::JobId job) {
+  if (ledgers_.Has(job)) (void)ledgers_.SetLimits(job, {});
+  RemoveJob(job);
+}
+
+base::Bytes ShimChannel::OutsideOf(base::JobId job, const std::string& uuid) const {
+  const auto known = jobs_.find(job);
+  if (known == jobs_.end()) return {};
+  const auto on = known->second.on.find(uuid);
+  return on == known->second.on.end() ? base::Bytes{} : on->second.told.value_or(base::Bytes{});
+}
+
+base::Bytes ShimChannel::ManagedOn(const std::string& uuid) const {
+  base::Bytes bytes;
+  for (const auto& [job, known] : jobs_)
+    for (const auto& managed : ledgers_.ManagedOf(job))
+      if (managed.uuid == uuid) bytes += managed.used;
+  return bytes;
+}
+
+std::optional<base::Bytes> ShimChannel::ContextOn(const std::string& uuid) const {
+  const auto found = contexts_.find(uuid);
+  return found == contexts_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<ledger::GpuLimit> ShimChannel::WithContexts(std::vector<ledger::GpuLimit> limits) const {
+  for (auto& limit : limits) limit.context = ContextOn(limit.uuid).value_or(base::Bytes{});
+  return limits;
+}
+
+void ShimChannel::ExpectContext(const std::string& uuid, base::Bytes bytes) {
+  if (!contexts_.contains(uuid)) SetContext(uuid, bytes);
+}
+
+void ShimChannel::SetContext(const std::string& uuid, base::Bytes bytes) {
+  contexts_[uuid] = bytes;
+  for (const auto& [job, entry] : jobs_) (void)ledgers_.SetLimits(job, WithContexts(entry.limits));
+}
+
+ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {
+  constexpr unsigned kEnough = 8;  // of the same figures: what is said of them changes no more
+  Findings findings;
+  const auto& uuid = status.gpu.uuid;
+  Seen& seen_before = seen_[uuid];
+  seen_before.rounds = seen_before.processes == status.processes ? seen_before.rounds + 1 : 0;
+  if (seen_before.rounds > kEnough) return findings;
+  seen_before.processes = status.processes;
+  std::map<base::JobId, std::vector<ledger::Look>> looks;
+  for (const auto& [job, known] : jobs_)
+    if (known.on.contains(uuid)) looks[job];
+  for (const auto& process : status.processes) {
+    if (!process.job || !jobs_.contains(*process.job) || !process.memory) continue;
+    looks[*process.job].push_back(
+        {process.id, *process.memory, ledgers_.OnGpuOf(*process.job, process.id, uuid)});
+  }
+  for (const auto& [id, seen] : looks) {
+    Job& job = jobs_.at(id);
+    auto& [outside, told] = job.on.try_emplace(uuid, OnGpu{{}, base::Bytes{}}).first->second;
+    const base::Bytes bytes = outside.Observe(seen);
+    if (told != bytes) {
+      told = bytes;
+      ledgers_.SetOutside(id, uuid, bytes);
+    }
+    if (outside.context() && learned_.insert(uuid).second) {
+      spdlog::info("a context takes {} on {}", base::FormatBytes(*outside.context()), uuid);
+      SetContext(uuid, *outside.context());
+      findings.context = *outside.context();
+    }
+    if (!seen.empty() && !job.overwritten && !ledgers_.Intact(id)) {
+      job.overwritten = true;
+      findings.overwritten.push_back(id);
+    }
+    bool all = !job.overwritten;
+    base::Bytes counted{};
+    for (const auto& look : seen) {
+      all = all && look.counted;
+      counted += look.counted.value_or(base::Bytes{});
+    }
+    findings.counted[id] = all ? std::optional(counted) : std::nullopt;
+    if (seen.empty()) job.on.erase(uuid);
+  }
+  return findings;
+}
+
+}  // namespace gpuman::daemon
