@@ -18,8 +18,8 @@
 #include "base/heap.h"
 #include "base/paths.h"
 #include "daemon/config/config.h"
-#include "daemon/notify.h"
 #include "daemon/service/service.h"
+#include "daemon/systemd_notify.h"
 
 namespace gpuman::daemon {
 namespace {

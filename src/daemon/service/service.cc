@@ -13,11 +13,11 @@
 #include "daemon/config/guard_settings.h"
 #include "daemon/health/views.h"
 #include "daemon/listen.h"
-#include "daemon/notify.h"
 #include "daemon/notify/notifications.h"
 #include "daemon/routes/routes.h"
 #include "daemon/shims/ledger_limits.h"
 #include "daemon/suspension/suspension_views.h"
+#include "daemon/systemd_notify.h"
 #include "daemon/views.h"
 
 namespace gpuman::daemon {

@@ -1,4 +1,4 @@
-#include "daemon/notify.h"
+#include "daemon/systemd_notify.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
