@@ -18,6 +18,8 @@ constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::milliseconds kTurn{1};
 constexpr std::size_t kPiece = 64u << 10;
 constexpr std::size_t kPiecesAStep = 16;  // then others have their turn
+constexpr std::size_t kAhead = 1u << 20;  // of a client that takes its time
+constexpr std::chrono::milliseconds kForClient{5};
 
 }  // namespace
 
@@ -105,6 +107,7 @@ void LogStream::Step() {
     tail_.reset();
     BeginAt(*begin);
   }
+  if (exchange_->Unsent() > kAhead) return StepAfter(kForClient);
   // Asked before reading: what was written before the end is then read for sure.
   const bool last = !request_.follow || ended_();
   const bool more = SendSome() || Rotated();

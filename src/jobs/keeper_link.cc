@@ -143,9 +143,9 @@ void KeeperLink::OnReadable() {
       return;
     }
     if (std::holds_alternative<keeper::Hello>(**message)) {
+      hello_ = true;  // before what the journal says makes somebody speak to it
       // What it tells from now on counts only behind what it told before.
       if (!ReadJournal()) return OnGone();
-      hello_ = true;
       failures_ = 0;
       if (!stopped_ && !ended_ && callbacks_.on_connected) callbacks_.on_connected();
     } else if (const auto* record = std::get_if<keeper::Record>(&**message)) {

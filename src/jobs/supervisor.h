@@ -206,6 +206,7 @@ class Supervisor {
   base::Result<> TagIsFree(const std::string& tag) const;
   void BeginAttached(Job job, std::string how, Done<Job> done);
   void WatchRoot(Entry& entry);
+  void WatchLater(Entry& entry, const base::Error& error);
   void WatchContainer(Entry& entry);
   // The one of its processes that is the oldest.
   std::optional<base::ProcessId> OldestIn(const Job& job) const;

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <csignal>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -18,6 +21,10 @@ namespace gpuman::jobs {
 using base::ErrorCode;
 using base::Fail;
 using base::Result;
+
+namespace {
+constexpr std::chrono::milliseconds kWatchAgain{500};
+}
 
 void Supervisor::Attach(Job job, base::ProcessId root, Done<Job> done) {
   for (const auto& [id, entry] : entries_) {
@@ -99,11 +106,25 @@ void Supervisor::WatchRoot(Entry& entry) {
     if (*self) (*self)->OnRootEnded(id, false);
   };
   auto watch = RootWatch::Begin(loop_, *entry.job.keeper, ended);
-  if (!watch) return boost::asio::post(loop_, ended);
+  if (!watch && watch.error().code == ErrorCode::kNotFound) return boost::asio::post(loop_, ended);
+  if (!watch) return WatchLater(entry, watch.error());
   entry.root = std::move(*watch);
   host_.OnJobChanged(entry.job, entry.runtime);
   // An end was ordered, and we were killed before it was carried out.
   if (entry.job.state == JobState::kStopping) StopAttached(id);
+}
+
+// What cannot be watched has not ended for that: for want of descriptors, say. It is held meanwhile.
+void Supervisor::WatchLater(Entry& entry, const base::Error& error) {
+  const JobId id = entry.job.id;
+  Trouble(id, "it cannot be watched now: " + error.message);
+  host_.OnJobChanged(entry.job, entry.runtime);
+  const auto timer = std::make_shared<boost::asio::steady_timer>(loop_, kWatchAgain);  // kept by its wait
+  timer->async_wait([self = self_, id, timer](boost::system::error_code stopped) {
+    if (stopped || !*self) return;
+    const auto it = (*self)->entries_.find(id);
+    if (it != (*self)->entries_.end() && !IsEnded(it->second.job)) (*self)->WatchRoot(it->second);
+  });
 }
 
 std::optional<base::ProcessId> Supervisor::OldestIn(const Job& job) const {
@@ -132,10 +153,7 @@ void Supervisor::WatchContainer(Entry& entry) {
     else
       watched = Fail(watch.error());
     if (!watched && watched.error().code == ErrorCode::kNotFound) continue;
-    if (!watched) {
-      Trouble(id, "its container cannot be watched: " + watched.error().message);
-      break;
-    }
+    if (!watched) return WatchLater(entry, watched.error());
     if (!is_new) return;
     host_.OnJobChanged(entry.job, entry.runtime);
     if (entry.job.state == JobState::kStopping) StopAttached(id);

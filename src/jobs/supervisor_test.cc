@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -758,6 +759,25 @@ TEST_F(AttachedJobs, GoOnWithADaemonThatComesBack) {
   EXPECT_TRUE(ChildLives());
   EndRoot();
   ASSERT_TRUE(Ends(job.id));
+}
+
+TEST_F(AttachedJobs, GoOnWhereTheirRootCannotBeWatchedForAWhile) {
+  const auto root = Root("exec sleep 1000");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{3, before.rlim_max};  // those that are open stay so
+  std::optional<base::Result<Job>> answer;
+  supervisor->Attach(Asked("step", ""), root, [&](base::Result<Job> job) { answer = std::move(job); });
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool tried = Until([&] { return answer && !troubles.empty(); });
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_TRUE(tried);
+  ASSERT_TRUE(*answer) << answer->error().message;
+  const JobId id = (*answer)->id;
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kRunning);
+  EXPECT_TRUE(ChildLives());
+  EndRoot();
+  ASSERT_TRUE(Ends(id)) << "it is watched again";
 }
 
 TEST_F(AttachedJobs, EndAtTheNextStartWhereTheirRootEndedMeanwhile) {

@@ -113,6 +113,17 @@ class AttachTest(DaemonTest):
         self.assertEqual(self.attached("step", gpus=["0"]), first)
         self.assertEqual(self.attach("other", gpus=["0"]).code(), "conflict")
 
+    @unittest.skipIf(os.geteuid() != 0, "needs root, who attaches for others")
+    def test_a_name_that_somebody_has_taken_is_no_way_out_of_the_limit(self):
+        self.start("step", "exec sleep 1000")
+        job = self.attached("step", memory="1GiB", gpus=["0"])
+        self.assertEqual(job["tag"], f"step-{self.starter.pid}")
+        self.starter.start(self.load("2GiB"), job["environment"])
+        self.assertEqual(self.starter.status(), 3)
+        self.assertEqual(self.attached("step", memory="1GiB", gpus=["0"]), job)
+        self.request("DELETE", "/v1/jobs/step")
+        self.assertEqual(self.attached("step", memory="1GiB", gpus=["0"]), job, "with its name free as well")
+
     def test_what_belongs_to_a_job_stays_there(self):
         self.attached("step", gpus=["0"])
         self.starter.start("sh -c 'echo started; sleep 1000; :'", {})

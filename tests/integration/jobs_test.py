@@ -11,6 +11,7 @@ import pathlib
 import signal
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
@@ -111,6 +112,15 @@ class JobsTest(DaemonTest):
         nowhere["tag"], nowhere["command"], nowhere["directory"] = "c", ["true"], "/no/such/directory"
         self.request("POST", "/v1/jobs", nowhere)
         self.assertEqual(self.wait("c")["reason"], "directory_unusable")
+
+    def test_a_long_log_waits_for_a_client_that_takes_its_time(self):
+        self.start("long", "head -c 32M /dev/zero | tr '\\0' x")
+        self.wait("long")
+        with contextlib.closing(UnixConnection(self.m.env["GPUMAN_SOCKET"], timeout=PATIENCE)) as connection:
+            connection.request("GET", "/v1/jobs/long/log")
+            answer = connection.getresponse()
+            time.sleep(0.5)  # so much for the daemon to send what nobody takes
+            self.assertEqual(len(answer.read()), 32 * MIB)
 
     def test_the_log_is_followed_to_the_end_of_the_job(self):
         with tempfile.TemporaryDirectory() as directory:

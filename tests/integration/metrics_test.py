@@ -186,7 +186,7 @@ class ContentTest(MetricsCase):
 
     def test_gpus_are_as_the_status_has_them(self):
         self.start("holder", self.load("512MiB", "--hold", "1h"), gpus=["0"])
-        until("it is told", lambda: self.value("gpuman_job_memory_used_bytes", tag="holder"))
+        until("it has its memory", lambda: (self.value("gpuman_job_memory_used_bytes", tag="holder") or 0) >= 512 * MIB)
         for gpu in self.request("GET", "/v1/gpus").json()["gpus"]:
             uuid, memory = gpu["uuid"], gpu["memory"]
             self.assertEqual(self.value("gpuman_gpu_memory_total_bytes", uuid=uuid), memory["total"])

@@ -117,7 +117,7 @@ class RefusalsTest(DaemonTest):
 class DocumentTest(unittest.TestCase):
     def test_the_document_has_every_route_and_no_other(self):
         added = set()
-        for source in (ROOT / "src/daemon").glob("routes_*.cc"):
+        for source in (ROOT / "src/daemon/routes").glob("*.cc"):
             added |= set(re.findall(r'router\.Add\(\s*"([A-Z]+)",\s*"([^"]+)"', source.read_text()))
         described = {(method.upper(), path) for path, item in SCHEMA.document["paths"].items() for method in item
                      if method != "parameters"}

@@ -61,6 +61,8 @@ class Exchange {
   void BeginStream(std::string_view content_type) { BeginStream(content_type, {}); }
   virtual void Write(std::string data) = 0;
   virtual void EndStream() = 0;
+  // Bytes written that the client has not taken yet: who has much to send waits for it.
+  virtual std::size_t Unsent() const = 0;
 
   // Called at most once when the client is gone before the answer was complete; at once where it is already.
   virtual void OnGone(std::function<void()> gone) = 0;

@@ -17,6 +17,7 @@ class Recorded final : public Exchange {
   void BeginStream(std::string_view, std::string_view) override {}
   void Write(std::string) override {}
   void EndStream() override {}
+  std::size_t Unsent() const override { return 0; }
   void OnGone(std::function<void()>) override {}
   Response answer{0, "", ""};
 

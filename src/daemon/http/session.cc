@@ -39,6 +39,7 @@ class Session::Answer final : public Exchange {
   void EndStream() override {
     if (!std::exchange(complete_, true)) session_->EndStream();
   }
+  std::size_t Unsent() const override { return session_->unsent_bytes_; }
   void OnGone(std::function<void()> gone) override {
     if (complete_) return;
     if (session_->closed_) return gone();

@@ -18,6 +18,16 @@ base::Result<> IsFree(Service& service, const base::ProcessId& root, const std::
                                                 root.pid, job->id.value, job->tag, tag));
 }
 
+// A name that somebody has taken is no way out of a limit: what root attaches gets another one then. Those
+// who ask for the same process again mean the same job.
+std::string TagFor(Service& service, const std::string& wanted, const base::ProcessId& root) {
+  for (const auto* const job : service.jobs().Active())
+    if (job->attached && job->keeper == root && job->tag.starts_with(wanted)) return job->tag;
+  const auto named = service.jobs().Resolve(wanted);
+  const auto* const other = named ? service.jobs().Find(*named) : nullptr;
+  return !other || jobs::IsEnded(*other) ? wanted : fmt::format("{}-{}", wanted, root.pid);
+}
+
 void Answer(Service& service, const http::ExchangePtr& exchange, const jobs::Job& job) {
   api::Attached attached{job.id.value, job.tag, job.gpus, {}};
   for (const auto& variable : service.jobs().AttachedEnvironment(job)) {
@@ -41,8 +51,9 @@ void Attach(Service& service, const http::ExchangePtr& exchange) {
   if (auto is_free = IsFree(service, process->id, wanted->tag); !is_free)
     return SendError(exchange, is_free.error());
   const AttachedRoot root{*owner, service.processes().CommandLine(wanted->pid)};
-  const auto job = JobFromAttachRequest(*wanted, OwnerOf(*wanted, peer), root, service.inventory());
+  auto job = JobFromAttachRequest(*wanted, OwnerOf(*wanted, peer), root, service.inventory());
   if (!job) return SendError(exchange, job.error());
+  if (peer.uid == 0) job->tag = TagFor(service, job->tag, process->id);
   service.jobs().Attach(*job, process->id, [&service, exchange](const base::Result<jobs::Job>& attached) {
     if (!attached) return SendError(exchange, attached.error());
     Answer(service, exchange, *attached);
