@@ -24,7 +24,14 @@ using base::Result;
 
 namespace {
 constexpr std::chrono::milliseconds kWatchAgain{500};
+
+// Read once: without a descriptor left, every boot would be another one.
+const std::string& ThisBoot() {
+  static const std::string boot = keeper::BootId();
+  return boot;
 }
+
+}  // namespace
 
 void Supervisor::Attach(Job job, base::ProcessId root, Done<Job> done) {
   for (const auto& [id, entry] : entries_) {
@@ -61,7 +68,7 @@ void Supervisor::BeginAttached(Job job, std::string how, Done<Job> done) {
   job.submitted_at = clock_.Wall();
   job.started_at = job.submitted_at;
   job.state = JobState::kRunning;
-  job.boot_id = keeper::BootId();
+  job.boot_id = ThisBoot();
   job.runs = 1;
   const JobId id = job.id;
   Entry& entry = entries_[id];
@@ -100,7 +107,7 @@ void Supervisor::WatchRoot(Entry& entry) {
   if (const auto key = variables.find(keeper::kKeyVariable); key != variables.end())
     entry.runtime.key = key->second;
   entry.runtime.run_started = clock_.Mono();
-  if (entry.job.boot_id != keeper::BootId()) return OnRootEnded(id, true);
+  if (entry.job.boot_id != ThisBoot()) return OnRootEnded(id, true);
   if (entry.job.container) return WatchContainer(entry);
   const auto ended = [self = self_, id] {
     if (*self) (*self)->OnRootEnded(id, false);

@@ -768,11 +768,16 @@ TEST_F(AttachedJobs, GoOnWhereTheirRootCannotBeWatchedForAWhile) {
   const rlimit none{3, before.rlim_max};  // those that are open stay so
   std::optional<base::Result<Job>> answer;
   supervisor->Attach(Asked("step", ""), root, [&](base::Result<Job> job) { answer = std::move(job); });
+  // It is on the disk, and nobody has heard of that yet.
+  std::promise<void> written;
+  store->Read([&](Store&) { written.set_value(); });
+  written.get_future().wait();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   const bool tried = Until([&] { return answer && !troubles.empty(); });
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  ASSERT_TRUE(tried);
+  ASSERT_TRUE(answer);
   ASSERT_TRUE(*answer) << answer->error().message;
+  ASSERT_TRUE(tried);
   const JobId id = (*answer)->id;
   EXPECT_EQ(supervisor->Find(id)->state, JobState::kRunning);
   EXPECT_TRUE(ChildLives());

@@ -160,7 +160,7 @@ class QueueCliTest(DaemonTest):
         self.wait_for(array["id"], "finished")
         waits = self.m.popen("job", "wait", str(array["id"]), stdout=subprocess.PIPE, text=True)
         self.assertIn(f"job {array['id']} ", waits.stdout.readline())
-        self.assertEqual(self.job(array["tasks"][2])["state"], "running")
+        self.becomes(array["tasks"][2], "running")
         (self.m.dir / "go").touch()
         told, _ = waits.communicate(timeout=PATIENCE)
         self.assertEqual((waits.returncode, len(told.splitlines())), (2, 2))
