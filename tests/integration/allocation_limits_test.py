@@ -7,6 +7,7 @@ Usage: allocation_limits_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 import tempfile
@@ -145,11 +146,11 @@ lowered_patience = "300ms"
             go = pathlib.Path(directory) / "go"
             # One that counts stays on the other GPU, and keeps the ledger; one that does not count goes.
             self.start("lighter", f"{self.load('64MiB', '--device', '1', '--hold', '1h')} & "
-                                  f"env -u LD_PRELOAD {self.load('1GiB', '--hold', '1h')} & echo $!; "
+                                  f"env -u LD_PRELOAD {self.load('1GiB', '--hold', '1h')} & echo pid $!; "
                                   f"until [ -e {go} ]; do sleep 0.01; done; {self.load('1536MiB', '--json')}", memory="2GiB")
             on_both = lambda: all(gpu["processes"] for gpu in self.request("GET", "/v1/gpus").json()["gpus"])  # noqa: E731
             until("both hold theirs", lambda: on_both() and (self.job("lighter")["memory"]["used"] or 0) >= 1024 * MIB)
-            pid = int(self.log("lighter").splitlines()[0])
+            pid = int(re.search(r"^pid (\d+)$", self.log("lighter"), re.MULTILINE)[1])
             self.m.stop_daemon(signal.SIGKILL)
             os.kill(pid, signal.SIGKILL)
             until("it is gone", lambda: not pathlib.Path(f"/proc/{pid}/maps").exists() or

@@ -24,7 +24,8 @@ if os.geteuid() != 0:
 
 class MigCase(DaemonTest):
     gpus, memory, profile = 2, "8GiB", "h200"
-    config = '[sampling]\nrest = "20ms"\nslow = "100ms"\nretry = "200ms"\n[mig]\ncheck = "100ms"\n'
+    config = '[sampling]\nrest = "20ms"\nslow = "100ms"\nretry = "200ms"\n[mig]\ncheck = "100ms"\n' \
+             '[share]\nquantum_min = "50ms"\nquantum_max = "200ms"\n'
 
     def tearDown(self):
         self.inject("clear")
@@ -337,25 +338,34 @@ class InstanceTest(InstanceCase):
         self.becomes("whole", "running")
         self.assertEqual(self.request("POST", "/v1/jobs/whole/move", {"gpu": "0:1"}).status, 501)
 
+    def learn_what_a_context_takes(self, uuid):
+        """From then on the demand on the instance is all that is needed there."""
+        self.start("first", "exec " + self.load("4MiB", "--hold", "1h"), gpus=[uuid])
+        costs = self.m.dir / "lib" / "contexts.json"
+        until("what a context takes is known", lambda: costs.exists() and self.gpu(uuid)["name"] in costs.read_text())
+        self.request("DELETE", "/v1/jobs/first")
+
     def test_jobs_share_an_instance_and_take_turns(self):
         self.apply("3g.71gb")
         uuid = self.uuids()[0]
         self.addCleanup(self.request, "PUT", "/v1/share", {"clear_capacity": True})
-        jobs = [self.start(tag, "exec " + self.load("96MiB", "--verify", "--kernel-time", "1ms", "--iterations", "40", "--json"),
+        self.learn_what_a_context_takes(uuid)
+        jobs = [self.start(tag, "exec " + self.load("24MiB", "--verify", "--kernel-time", "20ms", "--duty", "0.5",
+                                                      "--iterations", "30", "--json"),
                            gpus=[uuid], share=True) for tag in ("one", "other")]
 
         def shared():
             return next((gpu for gpu in self.request("GET", "/v1/share").json()["gpus"] if gpu["uuid"] == uuid), None)
-        until("both have their memory", lambda: shared() and all(job["memory"]["resident"] >= 96 * MIB for job in shared()["jobs"])
+        until("both have their memory", lambda: shared() and all(job["memory"]["resident"] >= 24 * MIB for job in shared()["jobs"])
               and len(shared()["jobs"]) == 2)
-        self.request("PUT", "/v1/share", {"capacity": shared()["demand"] - 64 * MIB})
+        self.request("PUT", "/v1/share", {"capacity": shared()["demand"] - 16 * MIB})
         until("they take turns", lambda: shared()["hand_overs"] >= 2)
+        until("a mover's process is shown", lambda: "gpuman-mover" in [p["name"] for p in self.gpu("0:0")["processes"]])
         for job in jobs:
             ended = self.wait(job)
             self.assertEqual(ended["state"], "finished", self.log(job)[-1500:])
             said = [json.loads(line) for line in self.log(job).splitlines() if line.startswith("{")]
             self.assertEqual([e["wrong_words"] for e in said if e["event"] == "verify"], [0], self.log(job)[-1500:])
-        self.assertIn("gpuman-mover", [process["name"] for process in self.gpu("0:0")["processes"]])
         until("what gpuman itself had there is not in the way", lambda: self.change("apply", [], ["0"], enabled=False).status == 200)
 
     def test_a_compute_instance_that_is_a_part_is_not_shared(self):
