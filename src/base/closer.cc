@@ -1,0 +1,98 @@
+#include "base/closer.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <latch>
+#include <system_error>
+#include <utility>
+
+namespace gpuman::base {
+namespace {
+
+constexpr std::chrono::seconds kPause{1};  // where there can be no more threads
+
+// What a container's filter of system calls refuses the one way it allows the other.
+bool TakeOwnTable() {
+  constexpr unsigned kNone = ~0U;
+  return ::unshare(CLONE_FILES) == 0 || ::close_range(kNone, kNone, CLOSE_RANGE_UNSHARE) == 0;
+}
+
+// Should one of them hold the thread up at its end, it holds nothing else.
+void CloseAllBut(const std::vector<Fd>& kept) {
+  std::vector<unsigned> numbers;
+  for (const Fd& fd : kept) numbers.push_back(static_cast<unsigned>(fd.get()));
+  std::sort(numbers.begin(), numbers.end());
+  unsigned from = 0;
+  for (const unsigned number : numbers) {
+    if (number > from) ::close_range(from, number - 1, 0);
+    from = number + 1;
+  }
+  ::close_range(from, ~0U, 0);
+}
+
+// Throws std::system_error where there can be no more threads; `batch` is as it was then.
+void CloseByTheEndOfAThread(std::vector<Fd>& batch) {
+  std::latch taken(1), closed(1);
+  std::thread last([&] {
+    if (TakeOwnTable())
+      CloseAllBut(batch);
+    else
+      batch.clear();  // then it is this one that waits
+    taken.count_down();
+    closed.wait();
+  });
+  taken.wait();
+  batch.clear();
+  closed.count_down();
+  last.join();  // the kernel tells before it closes
+}
+
+}  // namespace
+
+Closer::~Closer() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  more_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Closer::Close(Fd fd) {
+  if (!fd.ok()) return;
+  const std::lock_guard lock(mutex_);
+  waiting_.push_back(std::move(fd));
+  more_.notify_one();
+  if (thread_.joinable()) return;
+  try {
+    thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error&) {
+    // With the next one.
+  }
+}
+
+void Closer::Run() {
+  std::vector<Fd> batch;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    more_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    batch.swap(waiting_);
+    lock.unlock();
+    try {
+      CloseByTheEndOfAThread(batch);
+    } catch (const std::system_error&) {
+    }
+    lock.lock();
+    if (batch.empty()) continue;
+    for (Fd& fd : batch) waiting_.push_back(std::move(fd));
+    batch.clear();
+    if (ending_) return;
+    more_.wait_for(lock, kPause, [this] { return ending_; });
+  }
+}
+
+}  // namespace gpuman::base

@@ -1,0 +1,65 @@
+#include "base/closer.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <thread>
+
+#include "base/lingering_socket.h"
+
+namespace gpuman::base {
+namespace {
+
+std::ptrdiff_t Threads() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                       std::filesystem::directory_iterator());
+}
+
+TEST(Closer, ClosesASocketThatLingersAndIsNotHeldByIt) {
+  LingeringSocket lingering;
+  ASSERT_TRUE(lingering.ok());
+  const auto before = Threads();
+  {
+    Closer closer;
+    closer.Close(lingering.Take());
+  }
+  // Nobody has read yet: no thread may stay behind that waits for it.
+  for (int i = 0; i < 1000 && Threads() > before; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_LE(Threads(), before);
+  lingering.AwaitClosed();
+}
+
+TEST(Closer, ClosesASocketThatIsQueuedOnAnother) {
+  LingeringSocket lingering;
+  ASSERT_TRUE(lingering.ok());
+  int ends[2] = {};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  Fd one(ends[0]);
+  ASSERT_TRUE(lingering.PassTo(ends[1], "x"));
+  Closer closer;
+  closer.Close(Fd(ends[1]));
+  closer.Close(std::move(one));
+  lingering.AwaitClosed();
+}
+
+TEST(Closer, LeavesEverythingElseOpen) {
+  int ends[2] = {}, others[2] = {};
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC) | ::pipe2(others, O_CLOEXEC), 0);
+  const Fd reader(ends[0]), other_reader(others[0]), other_writer(others[1]);
+  {
+    Closer closer;
+    for (int i = 0; i < 10; ++i) closer.Close(Fd(::fcntl(other_writer.get(), F_DUPFD_CLOEXEC, 100)));
+    closer.Close(Fd(ends[1]));
+  }
+  char byte = 0;
+  EXPECT_EQ(::read(reader.get(), &byte, 1), 0) << "closed";
+  ASSERT_EQ(::write(other_writer.get(), "x", 1), 1);
+  EXPECT_EQ(::read(other_reader.get(), &byte, 1), 1);
+}
+
+}  // namespace
+}  // namespace gpuman::base
