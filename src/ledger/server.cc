@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -18,12 +19,21 @@ namespace gpuman::ledger {
 namespace {
 
 using base::Fd;
+using base::GuestSocket;
 using base::Result;
 
 constexpr std::size_t kMostWaiting = 4096;
 constexpr std::size_t kMostOfUser = 2048;     // who says nothing is in nobody else's way; root may have all
 constexpr std::chrono::seconds kPatience{5};  // with a process that connects and says nothing
 constexpr std::chrono::seconds kEarlyPatience{15};  // longer than a shim's own
+constexpr long kPause = 50'000'000;                 // nanoseconds, where there is no descriptor for who comes
+
+int Watch(int poll, int how, int descriptor, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = descriptor;
+  return ::epoll_ctl(poll, how, descriptor, &event);
+}
 
 std::optional<uid_t> UserOf(int connection) {
   ucred peer{};
@@ -71,12 +81,12 @@ void Send(int connection, const wire::Welcome& welcome, const Seat* seat) {
 Result<Server> Server::Make(Fd listening, Ledgers& ledgers, Attribute attribute, OtherVersion other_version) {
   Fd poll(::epoll_create1(EPOLL_CLOEXEC));
   if (!poll.ok()) return base::FailSystem(errno, "making an epoll descriptor");
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = listening.get();
-  if (::epoll_ctl(poll.get(), EPOLL_CTL_ADD, listening.get(), &event) != 0)
-    return base::FailSystem(errno, "watching the shims' socket");
-  return Server(std::move(listening), std::move(poll), ledgers, std::move(attribute),
+  Fd pause(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!pause.ok()) return base::FailSystem(errno, "making a timer");
+  for (const int fd : {listening.get(), pause.get()})
+    if (Watch(poll.get(), EPOLL_CTL_ADD, fd, EPOLLIN) != 0)
+      return base::FailSystem(errno, "watching the shims' socket");
+  return Server(std::move(listening), std::move(poll), std::move(pause), ledgers, std::move(attribute),
                 std::move(other_version));
 }
 
@@ -87,6 +97,8 @@ void Server::Serve() {
     const int descriptor = events[static_cast<std::size_t>(i)].data.fd;
     if (descriptor == listening_.get())
       Accept();
+    else if (descriptor == pause_.get())
+      GoOn();
     else
       Hear(descriptor);
   }
@@ -94,29 +106,58 @@ void Server::Serve() {
 
 void Server::Accept() {
   DropOld();
-  Fd connection(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!connection.ok() || waiting_.size() >= kMostWaiting) return;
+  Fd accepted(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!accepted.ok()) {
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) Pause(errno);
+    return;
+  }
+  in_trouble_ = false;
+  base::PrepareGuest(accepted.get());
+  Admit(GuestSocket(std::move(accepted), closer_));
+}
+
+// Who waits to be accepted keeps the socket readable: it is not looked at for a moment, instead of all the
+// time.
+void Server::Pause(int reason) {
+  itimerspec moment{};
+  moment.it_value.tv_nsec = kPause;
+  if (::timerfd_settime(pause_.get(), 0, &moment, nullptr) != 0) return;
+  paused_ = Watch(poll_.get(), EPOLL_CTL_MOD, listening_.get(), 0) == 0;
+  if (!std::exchange(in_trouble_, true) && trouble_)
+    trouble_(base::SystemError(reason, "accepting a process on the shims' socket"));
+}
+
+void Server::GoOn() {
+  std::uint64_t times = 0;
+  (void)!::read(pause_.get(), &times, sizeof times);
+  DropOld();
+  if (std::exchange(paused_, false)) Watch(poll_.get(), EPOLL_CTL_MOD, listening_.get(), EPOLLIN);
+}
+
+void Server::Admit(GuestSocket connection) {
   const int descriptor = connection.get();
+  if (waiting_.size() >= kMostWaiting) return connection.HangUp();
   const auto user = UserOf(descriptor);
-  if (!user) return;
+  if (!user) return connection.HangUp();
   if (*user != 0 && waiting_.size() + early_.size() >= kMostOfUser) {
     const auto waiting = std::count_if(waiting_.begin(), waiting_.end(),
                                        [&](const auto& entry) { return UserOf(entry.first) == user; });
     const auto early = std::count_if(early_.begin(), early_.end(), [&](const Early& entry) {
       return UserOf(entry.waiting.connection.get()) == user;
     });
-    if (static_cast<std::size_t>(waiting + early) >= kMostOfUser) return;
+    if (static_cast<std::size_t>(waiting + early) >= kMostOfUser) return connection.HangUp();
   }
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = descriptor;
-  if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0)
+  if (Watch(poll_.get(), EPOLL_CTL_ADD, descriptor, EPOLLIN) == 0)
     waiting_.emplace(descriptor, Waiting{std::move(connection), Clock::now()});
 }
 
 void Server::DropOld() {
   const auto now = Clock::now();
-  std::erase_if(waiting_, [&](const auto& entry) { return now - entry.second.since > kPatience; });
+  std::erase_if(waiting_, [&](const auto& entry) {
+    const bool old = now - entry.second.since > kPatience;
+    if (old) ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, entry.first, nullptr);
+    return old;
+  });
   std::erase_if(early_, [&](const auto& entry) { return now - entry.waiting.since > kEarlyPatience; });
 }
 
@@ -125,26 +166,27 @@ void Server::Hear(int connection) {
   if (found == waiting_.end()) return;
   Waiting peer = std::move(found->second);
   waiting_.erase(found);
-  wire::Hello hello{};
-  if (::recv(connection, &hello, sizeof hello, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof hello)) return;
-  if (hello.magic == wire::kOutMagic || hello.magic == wire::kBackMagic || hello.magic == wire::kBellMagic) {
-    ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection, nullptr);
-    return PassOn(std::move(peer.connection), hello);
-  }
-  if (hello.magic != wire::kHelloMagic) return;
-  if (Answer(connection, hello) || early_.size() >= kMostWaiting) return;
+  // The closer may have it for a moment longer.
   ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection, nullptr);
+  wire::Hello hello{};
+  if (base::ReceiveData(connection, &hello, sizeof hello) != static_cast<ssize_t>(sizeof hello))
+    return peer.connection.HangUp();
+  if (hello.magic == wire::kOutMagic || hello.magic == wire::kBackMagic || hello.magic == wire::kBellMagic)
+    return PassOn(std::move(peer.connection), hello);
+  if (hello.magic != wire::kHelloMagic) return peer.connection.HangUp();
+  if (Answer(connection, hello) || early_.size() >= kMostWaiting) return peer.connection.HangUp();
   early_.push_back({std::move(peer), hello});
 }
 
 // A process that counts in the ledger of the job that it is found to be of.
-void Server::PassOn(Fd connection, const wire::Hello& hello) {
+void Server::PassOn(GuestSocket connection, const wire::Hello& hello) {
   const auto caller = CallerOf(connection.get(), hello);
   if (!caller || hello.version != wire::kVersion) return;
   const auto found = attribute_(*caller);
   if (found.verdict != Verdict::kJob || !ledgers_->Registered(found.job, caller->process)) return;
   if (hello.magic == wire::kBellMagic) {
     if (bell_) bell_(found.job, caller->process);
+    connection.HangUp();
   } else if (transfer_) {
     transfer_(found.job, caller->process, hello.magic == wire::kOutMagic, std::move(connection));
   }
@@ -152,8 +194,11 @@ void Server::PassOn(Fd connection, const wire::Hello& hello) {
 
 void Server::AskAgain() {
   DropOld();
-  std::erase_if(early_,
-                [&](const Early& early) { return Answer(early.waiting.connection.get(), early.hello); });
+  std::erase_if(early_, [&](Early& early) {
+    if (!Answer(early.waiting.connection.get(), early.hello)) return false;
+    early.waiting.connection.HangUp();
+    return true;
+  });
 }
 
 bool Server::Answer(int connection, const wire::Hello& hello) {

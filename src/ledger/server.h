@@ -1,8 +1,8 @@
 // The socket on which the shims of a job's processes ask for their ledger.
 //
 // Transport alone: who may join what is the caller's decision, what a ledger is stands in ledgers.h. Not
-// thread-safe; never blocks. Everything it waits for is behind one descriptor, so any event loop can drive
-// it.
+// thread-safe; never blocks, whatever descriptors a process passes along. Everything it waits for is behind
+// one descriptor, so any event loop can drive it.
 #pragma once
 
 #include <sys/types.h>
@@ -11,11 +11,13 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/guest_socket.h"
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/result.h"
@@ -44,10 +46,13 @@ using OtherVersion = std::function<void(base::JobId job, const Caller& caller, s
 
 // A process that was ordered off its GPU (`out`) or back, and its connection, on which it talks to whoever is
 // to take its memory or to give it (wire/transfer.h).
-using Transfer = std::function<void(base::JobId, base::ProcessId, bool out, base::Fd connection)>;
+using Transfer = std::function<void(base::JobId, base::ProcessId, bool out, base::GuestSocket connection)>;
 
 // A process has something to say in its slot (Ledgers::StandingsOf).
 using Bell = std::function<void(base::JobId, base::ProcessId)>;
+
+// Processes that come are kept waiting, for the reason given: there are no descriptors left.
+using Trouble = std::function<void(const base::Error&)>;
 
 class Server {
  public:
@@ -60,6 +65,9 @@ class Server {
 
   void SetBell(Bell bell) { bell_ = std::move(bell); }
 
+  // Called when it begins, once until somebody could come again.
+  void SetTrouble(Trouble trouble) { trouble_ = std::move(trouble); }
+
   // Readable when Serve has something to do.
   int descriptor() const { return poll_.get(); }
   void Serve();
@@ -68,27 +76,37 @@ class Server {
 
  private:
   using Clock = std::chrono::steady_clock;
-  Server(base::Fd listening, base::Fd poll, Ledgers& ledgers, Attribute attribute, OtherVersion other_version)
+  Server(base::Fd listening, base::Fd poll, base::Fd pause, Ledgers& ledgers, Attribute attribute,
+         OtherVersion other_version)
       : listening_(std::move(listening)),
         poll_(std::move(poll)),
+        pause_(std::move(pause)),
         ledgers_(&ledgers),
         attribute_(std::move(attribute)),
         other_version_(std::move(other_version)) {}
   void Accept();
+  void Admit(base::GuestSocket connection);
+  void Pause(int reason);
+  void GoOn();
   void Hear(int connection);
-  void PassOn(base::Fd connection, const wire::Hello& hello);
+  void PassOn(base::GuestSocket connection, const wire::Hello& hello);
   // False: too early.
   bool Answer(int connection, const wire::Hello& hello);
   void DropOld();
 
   base::Fd listening_, poll_;
+  base::Fd pause_;  // a timer: then it listens again
+  bool paused_ = false;
+  bool in_trouble_ = false;
+  std::shared_ptr<base::Closer> closer_ = std::make_shared<base::Closer>();  // as GuestSocket has it
   Ledgers* ledgers_;
   Attribute attribute_;
   Transfer transfer_;
   Bell bell_;
+  Trouble trouble_;
   OtherVersion other_version_;
   struct Waiting {
-    base::Fd connection;
+    base::GuestSocket connection;
     Clock::time_point since;
   };
   std::map<int, Waiting> waiting_;  // connected, and not heard yet

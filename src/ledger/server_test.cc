@@ -12,8 +12,10 @@
 #include <array>
 #include <cstring>
 
+#include "base/lingering_socket.h"
 #include "base/temp_dir.h"
 #include "ledger/wire/messages.h"
+#include "ledger/wire/transfer.h"
 
 namespace gpuman::ledger {
 namespace {
@@ -151,6 +153,81 @@ TEST_F(ServerTest, AKeyThatDoesNotEndIsCutWhereItsFieldEnds) {
   int descriptors = 0;
   EXPECT_EQ(Ask(hello, descriptors).answer, wire::Answer::kJoined);
   EXPECT_EQ(caller_->key.size(), sizeof hello.key);
+}
+
+// What is dropped with its last reference holds up whoever drops it.
+TEST_F(ServerTest, ADescriptorThatIsPassedAlongHoldsUpNobody) {
+  const auto hello = GoodHello();
+  const std::string_view said(reinterpret_cast<const char*>(&hello), sizeof hello);
+  auto bell = hello;
+  bell.magic = wire::kBellMagic;
+  const std::string_view rung(reinterpret_cast<const char*>(&bell), sizeof bell);
+  for (const auto& [first, second] : {std::pair{said, std::string_view()},
+                                      {said, said},
+                                      {rung, said},
+                                      {std::string_view("nonsense"), said}}) {
+    for (const bool with_first : {true, false}) {
+      base::LingeringSocket lingering;
+      ASSERT_TRUE(lingering.ok());
+      const base::Fd fd = Connect();
+      if (with_first) {
+        ASSERT_TRUE(lingering.PassTo(fd.get(), first));
+      } else {
+        ASSERT_EQ(::send(fd.get(), first.data(), first.size(), 0), static_cast<ssize_t>(first.size()));
+        ASSERT_TRUE(lingering.PassTo(fd.get(), second));
+      }
+      Serve();
+      lingering.AwaitClosed();
+    }
+  }
+  int descriptors = 0;
+  EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kJoined);
+}
+
+TEST_F(ServerTest, AProcessThatIsAnsweredLateMayHavePassedADescriptorToo) {
+  const base::Fd fd = Connect();
+  const auto hello = GoodHello();
+  ASSERT_EQ(::send(fd.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+  answer_ = {Verdict::kLater, {}};
+  Serve();
+  base::LingeringSocket lingering;
+  ASSERT_TRUE(lingering.PassTo(fd.get(), "x"));
+  answer_ = {Verdict::kJob, kJob};
+  server_->AskAgain();
+  lingering.AwaitClosed();
+}
+
+TEST_F(ServerTest, WithoutADescriptorLeftItWaitsInsteadOfTryingAllTheTime) {
+  int told = 0;
+  server_->SetTrouble([&](const base::Error& error) {
+    ++told;
+    EXPECT_EQ(error.code, base::ErrorCode::kExhausted) << error.message;
+  });
+  const base::Fd first = Connect();
+  const auto hello = GoodHello();
+  ASSERT_EQ(::send(first.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const int lowest = ::fcntl(first.get(), F_DUPFD_CLOEXEC, 0);
+  ::close(lowest);
+  const rlimit none{static_cast<rlim_t>(lowest), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  pollfd entry{server_->descriptor(), POLLIN, 0};
+  int rests = 0;
+  for (int i = 0; i < 1000 && rests < 3; ++i) {
+    EXPECT_EQ(::poll(&entry, 1, -1), 1) << "it looks again";
+    server_->Serve();
+    if (::poll(&entry, 1, 0) == 0) ++rests;
+  }
+  EXPECT_EQ(rests, 3);
+  EXPECT_EQ(told, 1);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  wire::Welcome welcome{};
+  while (::recv(first.get(), &welcome, sizeof welcome, MSG_DONTWAIT) < 0) {
+    ASSERT_EQ(::poll(&entry, 1, -1), 1);
+    server_->Serve();
+  }
+  EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
 }
 
 // As many connections as there is room for, on which nothing is said, until the pipe is closed.

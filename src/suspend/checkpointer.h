@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "base/guest_socket.h"
 #include "base/units.h"
 #include "suspend/helper.h"
 #include "suspend/helper_link.h"
@@ -56,7 +57,8 @@ class Checkpointer {
 
   // kTake, kSecure, kLoad, kGive; `connection` is the process's, for kTake and kGive. Answered as Ask does.
   // One that waits for room may take as long as it likes.
-  void Move(const HelperUser& user, Request request, base::Fd connection, Done done, Progress progress = {});
+  void Move(const HelperUser& user, Request request, base::GuestSocket connection, Done done,
+            Progress progress = {});
   // So much more room for the process's kLoad or kGive that was asked for with some. Nothing where its mover
   // has gone meanwhile: what was asked is answered kLost then.
   void Grant(const HelperUser& user, base::ProcessId process, base::Bytes bytes);
@@ -98,7 +100,7 @@ class Checkpointer {
   struct Transfer {
     HelperUser user{};
     Request request{};
-    base::Fd connection;
+    base::GuestSocket connection;
     Done done;
     Progress progress{};
     bool sent = false;

@@ -21,7 +21,7 @@ void Checkpointer::SetLimit(Transfer& transfer, std::uint64_t id) {
   });
 }
 
-void Checkpointer::Move(const HelperUser& user, Request request, base::Fd connection, Done done,
+void Checkpointer::Move(const HelperUser& user, Request request, base::GuestSocket connection, Done done,
                         Progress progress) {
   request.id = next_id_++;
   const std::uint64_t id = request.id;

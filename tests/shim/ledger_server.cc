@@ -47,7 +47,7 @@ class TestMover {
  public:
   explicit TestMover(std::string program) : program_(std::move(program)) {}
 
-  void PassOn(base::ProcessId process, bool out, base::Fd connection) {
+  void PassOn(base::ProcessId process, bool out, base::GuestSocket connection) {
     if (!Start()) return;
     const auto verb = out ? suspend::Verb::kTake : suspend::Verb::kGive;
     suspend::Request request{.id = ++last_, .verb = verb, .process = process};
@@ -154,9 +154,10 @@ class Test {
     if (!options_.mover.empty()) {
       mover_.emplace(options_.mover);
       if (!mover_->Start()) return base::Fail(base::ErrorCode::kUnavailable, "the mover does not start");
-      server.SetTransfer([this](base::JobId, base::ProcessId process, bool out, base::Fd connection) {
-        mover_->PassOn(process, out, std::move(connection));
-      });
+      server.SetTransfer(
+          [this](base::JobId, base::ProcessId process, bool out, base::GuestSocket connection) {
+            mover_->PassOn(process, out, std::move(connection));
+          });
     }
     server.SetBell([this](base::JobId, base::ProcessId) { ++bells_; });
     Say("ready");

@@ -92,7 +92,7 @@ class MovingTest : public CheckpointerFixture {
     auto moved = std::make_shared<Moved>();
     request.process = base::SelfId();
     Get().Move(
-        user, std::move(request), std::move(theirs),
+        user, std::move(request), base::GuestSocket(std::move(theirs), std::make_shared<base::Closer>()),
         [moved](const Answer& answer) { moved->asked->answer = answer; },
         [moved](const Answer& notice) {
           moved->taken = moved->taken || notice.outcome == Outcome::kTaken;

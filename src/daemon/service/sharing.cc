@@ -13,10 +13,11 @@ void Service::BeginSharing() {
   if (!shims_) return;
   SharerHost& host = *this;
   sharer_ = std::make_unique<Sharer>(loop_, clock_, host, *shims_, suspender_->movers(), config_.share);
-  shims_->SetTransfer([this](base::JobId job, base::ProcessId process, bool out, base::Fd connection) {
-    if (!sharer_->PassOn(job, process, out, connection))
-      suspender_->PassOn(job, process, out, std::move(connection));
-  });
+  shims_->SetTransfer(
+      [this](base::JobId job, base::ProcessId process, bool out, base::GuestSocket connection) {
+        if (!sharer_->PassOn(job, process, out, connection))
+          suspender_->PassOn(job, process, out, std::move(connection));
+      });
   // Its slot is read in a round of its own: many may ring at once.
   shims_->SetBell([this](base::JobId job, base::ProcessId) {
     boost::asio::post(loop_, [this, job] {

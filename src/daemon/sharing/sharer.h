@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/fd.h"
+#include "base/guest_socket.h"
 #include "daemon/sharing/sharer_host.h"
 #include "daemon/shims/shim_channel.h"
 #include "share/scheduler.h"
@@ -54,7 +54,7 @@ class Sharer {
   // A process has something to say.
   void OnBell(base::JobId job);
   // A process of the job obeys an order. False: the job is the suspender's.
-  bool PassOn(base::JobId job, base::ProcessId process, bool out, base::Fd& connection);
+  bool PassOn(base::JobId job, base::ProcessId process, bool out, base::GuestSocket& connection);
 
   void SetSettings(share::Settings settings);
   const share::Settings& settings() const { return scheduler_.settings(); }
@@ -150,7 +150,7 @@ class Sharer {
 
   // --- sharer_moves.cc: out
   void Evict(Entry& entry, const share::action::Evict& order);
-  void Take(base::JobId job, base::ProcessId process, base::Fd connection);
+  void Take(base::JobId job, base::ProcessId process, base::GuestSocket connection);
   void GoOn(base::JobId job, base::ProcessId process, const std::string& gpu, share::OrderId order,
             int losses);
   void TakeEnded(base::JobId job, const std::string& gpu, share::OrderId order, const std::string& why);

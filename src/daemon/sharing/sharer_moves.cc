@@ -79,7 +79,7 @@ base::Bytes Sharer::HostMemoryLeft() const {
   return left;
 }
 
-bool Sharer::PassOn(base::JobId job, base::ProcessId process, bool out, base::Fd& connection) {
+bool Sharer::PassOn(base::JobId job, base::ProcessId process, bool out, base::GuestSocket& connection) {
   Entry* const entry = Find(job);
   if (!entry || entry->mode == Entry::Mode::kLent) return false;
   if (out) {
@@ -93,7 +93,7 @@ bool Sharer::PassOn(base::JobId job, base::ProcessId process, bool out, base::Fd
   return true;
 }
 
-void Sharer::Take(base::JobId job, base::ProcessId process, base::Fd connection) {
+void Sharer::Take(base::JobId job, base::ProcessId process, base::GuestSocket connection) {
   Entry& entry = entries_.at(job);
   std::string gpu;
   share::OrderId order = 0;

@@ -24,6 +24,9 @@ base::Result<std::unique_ptr<ShimChannel>> ShimChannel::Open(boost::asio::io_con
                                      tell(job, caller, version);
                                  }));
   channel->server_.emplace(std::move(server));
+  channel->server_->SetTrouble([](const base::Error& error) {
+    spdlog::warn("{}: processes of jobs wait for their limits", error.message);
+  });
   const int own = ::fcntl(channel->server_->descriptor(), F_DUPFD_CLOEXEC, 0);
   if (own < 0) return base::FailSystem(errno, "watching the shims' socket");
   channel->ready_.assign(own);

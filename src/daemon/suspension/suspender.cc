@@ -258,7 +258,7 @@ void Suspender::AskMover(base::JobId job, suspend::Request request) {
   boost::asio::post(loop_, [answer] { answer({.message = "the job is gone"}); });
 }
 
-void Suspender::PassOn(base::JobId job, base::ProcessId process, bool out, base::Fd connection) {
+void Suspender::PassOn(base::JobId job, base::ProcessId process, bool out, base::GuestSocket connection) {
   const auto owner = host_.OwnerOf(job);
   if (!owner) return;  // the process sees the connection close, and stays where it is
   suspend::Request request{.verb = out ? suspend::Verb::kTake : suspend::Verb::kGive, .process = process};

@@ -103,7 +103,7 @@ class Suspender {
   void Move(base::JobId job, const std::string& gpu, Done done);
 
   // A process of the job obeys an order, off its GPU or back.
-  void PassOn(base::JobId job, base::ProcessId process, bool out, base::Fd connection);
+  void PassOn(base::JobId job, base::ProcessId process, bool out, base::GuestSocket connection);
 
   // GPUs were looked at.
   void OnSample();
