@@ -39,8 +39,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& loop, base::Fd listener, Limits limits, Handler handler)
       : acceptor_(loop, ProtocolOf(listener.get()), listener.Release()),
         retry_(loop),
-        limits_(limits),
-        handler_(std::move(handler)) {}
+        common_{std::move(limits), std::move(handler)} {}
 
   void Accept() {
     acceptor_.async_accept([self = shared_from_this()](boost::system::error_code error, Socket socket) {
@@ -67,12 +66,12 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
  private:
   void Begin(Socket socket) {
     const auto peer = PeerOf(socket);
-    if (!peer) return;
-    if (sessions_.size() >= limits_.connections && !MakeRoomFor(peer->uid)) return;
+    if (!peer || (sessions_.size() >= common_.limits.connections && !MakeRoomFor(peer->uid)))
+      return base::GuestSocket(GuestStream(std::move(socket)).Release(), common_.closer).HangUp();
     const auto place = sessions_.emplace(sessions_.end());
-    // The session refers to limits and handler of this object, and so keeps it alive.
+    // The session refers to what is this object's, and so keeps it alive.
     auto session =
-        std::make_shared<Session>(std::move(socket), *peer, limits_, large_, handler_,
+        std::make_shared<Session>(std::move(socket), *peer, common_,
                                   [self = shared_from_this(), place] { self->sessions_.erase(place); });
     *place = session;
     session->Start();
@@ -130,9 +129,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 
   asio::basic_socket_acceptor<Protocol> acceptor_;
   asio::steady_timer retry_;
-  const Limits limits_;
-  bool large_ = false;  // a large body is on its way, or being answered
-  const Handler handler_;
+  Common common_;
   std::list<std::weak_ptr<Session>> sessions_;  // in the order they came
   bool stopped_ = false;
 };

@@ -8,6 +8,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,15 +21,18 @@ namespace gpuman::daemon::http {
 struct Limits {
   std::size_t header_bytes = 16u << 10;
   std::size_t body_bytes = 4u << 20;
-  // Requests to this path may have more, where they say how much; one at a time, from its header until it is
-  // answered, so that the memory for it is there once. The next one is told to come again.
+  // Requests to this path may have more, where they say how much: of each user one at a time, from its header
+  // until it is answered, and of so many users together, so that there is memory for them. The next one is
+  // told to come again.
   std::string large_path{};
   std::size_t large_body_bytes = 0;
+  std::size_t large_bodies = 4;
+  // Who does not count among those; asked for such a request alone. Root goes first always.
+  std::function<bool(const Peer&)> goes_first{};
   std::size_t connections = 256;
-  std::size_t unsent_bytes = 8u << 20;  // of one stream
-  std::chrono::milliseconds request{
-      10'000};                             // from the first byte to the last of a request, and to the first
-  std::chrono::milliseconds idle{60'000};  // between requests of one connection
+  std::size_t unsent_bytes = 8u << 20;        // of one stream
+  std::chrono::milliseconds request{10'000};  // for a header, where it is the first, and for a body
+  std::chrono::milliseconds idle{60'000};  // between requests of one connection, with the next one's header
   std::chrono::milliseconds send{30'000};  // without progress while an answer is sent
 };
 

@@ -16,7 +16,9 @@
 #include <future>
 #include <thread>
 
+#include "base/lingering_socket.h"
 #include "base/temp_dir.h"
+#include "daemon/http/large_bodies.h"
 
 namespace gpuman::daemon::http {
 namespace {
@@ -42,6 +44,19 @@ class ServerTest : public testing::Test {
     boost::asio::post(loop_, [this] { server_.reset(); });
     work_.reset();
     if (thread_.joinable()) thread_.join();
+  }
+  // With whatever `act` returns; nothing happens on the loop meanwhile.
+  template <typename Act>
+  auto WhileTheLoopRests(Act act) {
+    std::promise<void> resting, over;
+    boost::asio::post(loop_, [&resting, end = over.get_future().share()] {
+      resting.set_value();
+      end.wait();
+    });
+    resting.get_future().wait();
+    const auto result = act();
+    over.set_value();
+    return result;
   }
   std::string path() const { return (dir_.path() / "s").string(); }
 
@@ -179,6 +194,68 @@ TEST_F(ServerTest, OneLargeBodyIsReadAtATime) {
   first.Close();
   while (whole() != "HTTP/1.1 200") {
   }
+}
+
+TEST(LargeBodies, EachUserHasOneAndAFewTogetherHaveSome) {
+  LargeBodies large(2);
+  EXPECT_TRUE(large.Take(1001, false));
+  EXPECT_FALSE(large.Take(1001, false)) << "one at a time";
+  EXPECT_TRUE(large.Take(1002, false));
+  EXPECT_FALSE(large.Take(1003, false)) << "as many as there is memory for";
+  EXPECT_TRUE(large.Take(1004, true)) << "who goes first waits for none of them";
+  EXPECT_TRUE(large.Take(0, true));
+  EXPECT_FALSE(large.Take(0, true)) << "but for themselves";
+  large.Give(1002);
+  EXPECT_TRUE(large.Take(1003, false)) << "who goes first is in nobody's way";
+  large.Give(0);
+  EXPECT_TRUE(large.Take(0, true));
+}
+
+TEST_F(ServerTest, ABodyThatDoesNotComeIsNotWaitedForAsLongAsARequest) {
+  Start({.request = std::chrono::milliseconds(50), .idle = std::chrono::hours(1)}, Echo);
+  const auto fd = Connect();
+  Send(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(Receive(fd, "[]").find("GET /a"), std::string::npos);
+  Send(fd, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
+  EXPECT_EQ(Receive(fd), "");
+}
+
+// What is dropped with its last reference holds up whoever drops it; here that would be the loop.
+TEST_F(ServerTest, ADescriptorThatIsPassedAlongHoldsUpNobody) {
+  Start({.body_bytes = 100}, [](const ExchangePtr& exchange) {
+    if (exchange->request().path != "/drop") Echo(exchange);
+  });
+  const std::string host = " HTTP/1.1\r\nHost: x\r\n";
+  for (const std::string& first :
+       {"GET /a" + host, "GET /a" + host + "\r\n", "GET /drop" + host + "\r\n",
+        "POST /a" + host + "Content-Length: 50\r\n\r\n", "POST /a" + host + "Content-Length: 500\r\n\r\n",
+        std::string("\x16\x03\x01 hello\r\n\r\n")}) {
+    for (const bool with_first : {true, false}) {
+      base::LingeringSocket lingering;
+      ASSERT_TRUE(lingering.ok());
+      auto fd = Connect();
+      if (!with_first) Send(fd, first);
+      // Where the server has hung up already nothing is passed.
+      const bool passed =
+          WhileTheLoopRests([&] { return lingering.PassTo(fd.get(), with_first ? first : "x"); });
+      ASSERT_TRUE(passed || !with_first);
+      const auto other = Connect();
+      Send(other, "GET /other HTTP/1.1\r\nHost: x\r\n\r\n");
+      EXPECT_NE(Receive(other, "[]").find("GET /other"), std::string::npos);
+      fd.Close();
+      if (passed) lingering.AwaitClosed();
+    }
+  }
+}
+
+TEST_F(ServerTest, ADescriptorOfWhoIsSilentHoldsUpNobody) {
+  Start({.request = std::chrono::milliseconds(50)}, Echo);
+  base::LingeringSocket lingering;
+  ASSERT_TRUE(lingering.ok());
+  const auto fd = Connect();
+  ASSERT_TRUE(WhileTheLoopRests([&] { return lingering.PassTo(fd.get(), "GET"); }));
+  EXPECT_EQ(Receive(fd), "");
+  lingering.AwaitClosed();
 }
 
 TEST_F(ServerTest, AClientThatSendsEverythingBeforeItReadsLearnsWhyItWasRefused) {

@@ -52,20 +52,19 @@ class Session::Answer final : public Exchange {
   bool complete_ = false;
 };
 
-Session::Session(Socket socket, Peer peer, const Limits& limits, bool& large, const Handler& handler,
-                 std::function<void()> on_closed)
+Session::Session(Socket socket, Peer peer, Common& common, std::function<void()> on_closed)
     : stream_(std::move(socket)),
+      deadline_(stream_.get_executor()),
       peer_(peer),
-      limits_(limits),
-      large_(large),
-      handler_(handler),
+      common_(common),
+      limits_(common.limits),
       on_closed_(std::move(on_closed)) {}
 
 void Session::Close() {
   if (std::exchange(closed_, true)) return;
   LetGoOfLarge();
-  beast::error_code ignored;
-  stream_.socket().close(ignored);
+  deadline_.cancel();
+  base::GuestSocket(stream_.Release(), common_.closer).HangUp();
   if (auto gone = std::exchange(gone_, nullptr)) gone();
   if (auto on_closed = std::exchange(on_closed_, nullptr)) on_closed();
 }
@@ -75,22 +74,35 @@ void Session::Abandon() {
   Close();
 }
 
+void Session::CloseUnlessWithin(std::chrono::milliseconds time) {
+  deadline_.expires_after(time);
+  deadline_.async_wait([weak = weak_from_this()](beast::error_code error) {
+    const auto self = weak.lock();
+    if (error || !self || self->deadline_.expiry() > std::chrono::steady_clock::now()) return;
+    self->Close();
+  });
+}
+
+void Session::CloseNever() { deadline_.expires_at(boost::asio::steady_timer::time_point::max()); }
+
 void Session::Read(bool first) {
+  if (closed_) return;
   answering_ = false;
   LetGoOfLarge();
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(std::max(limits_.body_bytes, limits_.large_body_bytes));
-  stream_.expires_after(first ? limits_.request : limits_.idle);
+  CloseUnlessWithin(first ? limits_.request : limits_.idle);
   beast::http::async_read_header(
       stream_, buffer_, *parser_,
       [self = shared_from_this()](beast::error_code error, std::size_t) { self->OnHeader(error); });
 }
 
 void Session::OnHeader(beast::error_code header_error) {
-  if (header_error) return OnRead(header_error);
+  if (closed_ || header_error) return OnRead(header_error);
   if (!Admit()) return;
   if (parser_->is_done()) return Dispatch();
+  CloseUnlessWithin(limits_.request);
   beast::http::async_read(
       stream_, buffer_, *parser_,
       [self = shared_from_this()](beast::error_code error, std::size_t) { self->OnRead(error); });
@@ -110,17 +122,16 @@ bool Session::Admit() {
     RefuseSize(limits_.body_bytes);
     return false;
   }
-  if (large_) {
+  const bool goes_first = peer_.uid == 0 || (limits_.goes_first && limits_.goes_first(peer_));
+  is_large_ = common_.large.Take(peer_.uid, goes_first);
+  if (!is_large_)
     Refuse(503, {base::ErrorCode::kUnavailable, "another request of this size is being read",
                  "try again in a moment"});
-    return false;
-  }
-  large_ = is_large_ = true;
-  return true;
+  return is_large_;
 }
 
 void Session::LetGoOfLarge() {
-  if (std::exchange(is_large_, false)) large_ = false;
+  if (std::exchange(is_large_, false)) common_.large.Give(peer_.uid);
 }
 
 void Session::RefuseSize(std::size_t limit) {
@@ -132,6 +143,7 @@ void Session::RefuseSize(std::size_t limit) {
 void Session::OnRead(beast::error_code error) {
   namespace http = beast::http;
   using base::ErrorCode;
+  if (closed_) return;
   if (!error) return Dispatch();
   if (error == http::error::body_limit) {
     // Found while the header was read: more than any path may have.
@@ -169,9 +181,9 @@ void Session::Dispatch() {
   request.body = std::move(message.body());
   if (!request.path.starts_with('/'))
     return Refuse(400, {base::ErrorCode::kInvalidArgument, "the request's target is not a path", {}});
-  stream_.expires_never();
+  CloseNever();
   WatchForGone();
-  handler_(std::make_shared<Answer>(shared_from_this(), std::move(request)));
+  common_.handler(std::make_shared<Answer>(shared_from_this(), std::move(request)));
 }
 
 // While an answer is awaited nothing is read, so the end of the client shows only here.
@@ -197,8 +209,8 @@ void Session::SendWhole(Response response, bool keep_alive) {
   message->keep_alive(keep_alive);
   message->body() = std::move(response.body);
   message->prepare_payload();
-  stream_.expires_after(limits_.send);
-  http::async_write(stream_, *message,
+  CloseUnlessWithin(limits_.send);
+  http::async_write(stream_.socket(), *message,
                     [self = shared_from_this(), message, keep_alive](beast::error_code error, std::size_t) {
                       error ? self->Close() : self->Finish(keep_alive);
                     });
@@ -229,12 +241,12 @@ void Session::EndStream() {
 void Session::Flush() {
   if (sending_ || unsent_.empty()) return;
   sending_ = true;
-  stream_.expires_after(limits_.send);
-  boost::asio::async_write(stream_, boost::asio::buffer(unsent_.front()),
+  CloseUnlessWithin(limits_.send);
+  boost::asio::async_write(stream_.socket(), boost::asio::buffer(unsent_.front()),
                            [self = shared_from_this()](beast::error_code error, std::size_t) {
                              self->sending_ = false;
                              if (error) return self->Close();
-                             self->stream_.expires_never();
+                             self->CloseNever();
                              self->unsent_bytes_ -= self->unsent_.front().size();
                              self->unsent_.pop_front();
                              if (!self->unsent_.empty()) return self->Flush();
@@ -249,7 +261,7 @@ void Session::Finish(bool keep_alive) {
   beast::error_code ignored;
   stream_.socket().shutdown(Socket::shutdown_send, ignored);
   if (!refused_) return Close();
-  stream_.expires_after(limits_.request);
+  CloseUnlessWithin(limits_.request);
   Linger();
 }
 

@@ -1,8 +1,7 @@
 // One connection: reads a request, lets it be answered, and again, until somebody has had enough.
 #pragma once
 
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/beast/core/basic_stream.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -12,20 +11,24 @@
 #include <optional>
 #include <string>
 
+#include "daemon/http/guest_stream.h"
+#include "daemon/http/large_bodies.h"
 #include "daemon/http/server.h"
 
 namespace gpuman::daemon::http {
 
-// A unix socket, or one of TCP.
-using Protocol = boost::asio::generic::stream_protocol;
-using Socket = Protocol::socket;
+// What the sessions of one server have in common; outlives them.
+struct Common {
+  Limits limits;
+  Handler handler;
+  LargeBodies large{limits.large_bodies};
+  std::shared_ptr<base::Closer> closer = std::make_shared<base::Closer>();  // as GuestSocket has it
+};
 
 // Owned by its pending operations; the server keeps weak pointers to close it.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // `large` says whether a session of the server reads a large body, or answers one.
-  Session(Socket socket, Peer peer, const Limits& limits, bool& large, const Handler& handler,
-          std::function<void()> on_closed);
+  Session(Socket socket, Peer peer, Common& common, std::function<void()> on_closed);
   ~Session() { Close(); }
 
   void Start() { Read(true); }
@@ -38,7 +41,6 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   class Answer;
   friend class Answer;  // the face of the current request towards its handler
-  using Stream = boost::beast::basic_stream<Protocol>;
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
   void Read(bool first);
@@ -59,12 +61,14 @@ class Session : public std::enable_shared_from_this<Session> {
   void Finish(bool keep_alive);
   void Linger();
   void Abandon();
+  void CloseUnlessWithin(std::chrono::milliseconds time);
+  void CloseNever();
 
-  Stream stream_;
+  GuestStream stream_;
+  boost::asio::steady_timer deadline_;
   const Peer peer_;
+  Common& common_;
   const Limits& limits_;
-  bool& large_;
-  const Handler& handler_;
   std::function<void()> on_closed_;
 
   boost::beast::flat_buffer buffer_;

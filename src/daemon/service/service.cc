@@ -176,6 +176,7 @@ base::Result<> Service::Begin() {
   limits.body_bytes = config_.http.max_body.count;
   limits.large_path = "/v1/submissions";
   limits.large_body_bytes = kBodiesOfASubmission * limits.body_bytes;
+  limits.goes_first = [this](const http::Peer& peer) { return Check(peer, Act::kManage).has_value(); };
   limits.connections = config_.http.connections;
   limits.request = config_.http.request_timeout;
   limits.idle = config_.http.idle_timeout;
