@@ -1,12 +1,17 @@
 #include "ledger/find.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <vector>
 
 #include "base/process.h"
+#include "base/temp_dir.h"
 #include "ledger/ledgers.h"
 
 namespace gpuman::ledger {
@@ -32,6 +37,30 @@ TEST(FindLedger, IsNotThatOfAnotherJobNorAnotherFile) {
   const base::Fd similar(::memfd_create("gpuman-ledger-7 ", MFD_CLOEXEC));
   const std::vector<pid_t> pids{::getpid(), 0x7fff'ffff};
   EXPECT_FALSE(FindLedger(kJob, pids));
+}
+
+// In a process of its own, which gets mounts of its own: whether it finds one. 2: there can be no such file
+// here.
+int LookBesideAFileOfTheSameName(const std::filesystem::path& directory) {
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("none", directory.c_str(), "tmpfs", 0, nullptr) != 0)
+    return 2;
+  const base::Fd file(
+      ::open((directory / "memfd:gpuman-ledger-7 (deleted)").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.ok() || ::umount2(directory.c_str(), MNT_DETACH) != 0) return 2;
+  const std::vector<pid_t> pids{::getpid()};
+  return FindLedger(kJob, pids) ? 1 : 0;
+}
+
+TEST(FindLedger, IsNoFileOfAFileSystem) {
+  const base::TempDir dir;
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(LookBesideAFileOfTheSameName(dir.path()));
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "needs root, for a mount";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace

@@ -11,7 +11,9 @@ import pathlib
 import re
 import resource
 import socket
+import struct
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
@@ -87,6 +89,44 @@ class RefusalsTest(DaemonTest):
             got = self.raw(data)
             self.assertNotIn(b" 200 ", got.split(b"\r\n")[0])
         self.assertEqual(self.request("GET", "/healthz").status, 200)
+
+    def lingering(self):
+        """A socket whose last close waits for an hour, since nobody reads what it has sent; and who could read it."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            ours = socket.create_connection(server.getsockname())
+            peer = server.accept()[0]
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
+        ours.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                ours.send(bytes(65536))
+        peer.settimeout(PATIENCE)
+        self.addCleanup(peer.close)
+        return ours, peer
+
+    def test_descriptors_that_are_passed_along_hold_up_nobody(self):
+        main = pathlib.Path(self.m.env["GPUMAN_SOCKET"])
+        request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+        for path, kind, first in ((main, socket.SOCK_STREAM, b""), (main, socket.SOCK_STREAM, request),
+                                  (main.with_name("shim.sock"), socket.SOCK_SEQPACKET, b"")):
+            ours, peer = self.lingering()
+            with socket.socket(socket.AF_UNIX, kind) as client:
+                client.connect(str(path))
+                if first:
+                    client.sendall(first)
+                    client.recv(65536)
+                try:
+                    socket.send_fds(client, [b"x"], [ours.fileno()])
+                except PermissionError:  # since Linux 6.16 the daemon's socket takes none
+                    ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    ours.close()
+                    continue
+                threading.Thread(target=ours.close, daemon=True).start()  # waits where it is the last
+            self.assertEqual(self.request("GET", "/healthz").status, 200)
+            self.assertEqual(self.wait(self.start("t", "exit 4"))["exit_code"], 4)
+            self.request("DELETE", "/v1/jobs/t")
+            while peer.recv(1 << 20):  # closed by all
+                pass
 
     def test_ten_thousand_silent_clients_do_not_keep_others_out(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

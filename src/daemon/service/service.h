@@ -23,7 +23,7 @@
 #include "api/types.h"
 #include "base/clock.h"
 #include "base/container.h"
-#include "base/process.h"
+#include "base/patient_table.h"
 #include "daemon/authorization.h"
 #include "daemon/config/config.h"
 #include "daemon/device/devices.h"
@@ -317,7 +317,7 @@ class Service final : private jobs::SupervisorHost,
   const ServiceOptions options_;
   Access access_;
   base::SystemClock clock_;
-  base::ProcFs table_;
+  base::PatientTable table_;
   UserNames names_{clock_};
   base::Fd claim_;  // on the state directory
   boost::asio::thread_pool workers_{2};
