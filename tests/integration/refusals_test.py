@@ -10,10 +10,10 @@ import json
 import pathlib
 import re
 import resource
+import signal
 import socket
 import struct
 import sys
-import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
@@ -115,13 +115,15 @@ class RefusalsTest(DaemonTest):
                 if first:
                     client.sendall(first)
                     client.recv(65536)
+                self.m.daemon.send_signal(signal.SIGSTOP)  # so that it has the last reference
                 try:
                     socket.send_fds(client, [b"x"], [ours.fileno()])
                 except PermissionError:  # since Linux 6.16 the daemon's socket takes none
                     ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    ours.close()
                     continue
-                threading.Thread(target=ours.close, daemon=True).start()  # waits where it is the last
+                finally:
+                    ours.close()
+                    self.m.daemon.send_signal(signal.SIGCONT)
             self.assertEqual(self.request("GET", "/healthz").status, 200)
             self.assertEqual(self.wait(self.start("t", "exit 4"))["exit_code"], 4)
             self.request("DELETE", "/v1/jobs/t")
