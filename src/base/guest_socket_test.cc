@@ -91,7 +91,7 @@ TEST(GuestSocket, HangsUpOnWhoHasPassedADescriptorUnasked) {
     Pair pair(type);
     LingeringSocket lingering;
     ASSERT_TRUE(lingering.ok());
-    // An empty message looks like the end.
+    pair.Say("");  // a message of its own where there are messages, and looks like the end
     ASSERT_TRUE(lingering.PassTo(pair.guest.get(), type == SOCK_STREAM ? "x" : ""));
     pair.ours.HangUp();
     EXPECT_TRUE(pair.Ended());
