@@ -1,5 +1,6 @@
 #include "base/closer.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -37,6 +38,7 @@ void CloseAllBut(const std::vector<Fd>& kept) {
 void CloseByTheEndOfAThread(std::vector<Fd>& batch) {
   std::latch taken(1), closed(1);
   std::thread last([&] {
+    ::pthread_setname_np(::pthread_self(), "gpuman-closing");
     if (TakeOwnTable())
       CloseAllBut(batch);
     else
@@ -75,6 +77,7 @@ void Closer::Close(Fd fd) {
 }
 
 void Closer::Run() {
+  ::pthread_setname_np(::pthread_self(), "gpuman-closer");
   std::vector<Fd> batch;
   std::unique_lock lock(mutex_);
   for (;;) {

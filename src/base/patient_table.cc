@@ -1,5 +1,7 @@
 #include "base/patient_table.h"
 
+#include <pthread.h>
+
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -60,6 +62,7 @@ class PatientTable::Readers : public std::enable_shared_from_this<PatientTable::
   }
 
   void Run() {
+    ::pthread_setname_np(::pthread_self(), "gpuman-reader");
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
