@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -13,6 +14,7 @@
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
+#include <csignal>
 #include <future>
 #include <thread>
 
@@ -413,6 +415,59 @@ TEST_F(ServerTest, AUserWhoTakesAllConnectionsKeepsNobodyElseOut) {
   over.get_future().wait();
   ASSERT_EQ(::write(hold[1], &all, 1), 1);
   ASSERT_EQ(::waitpid(others, nullptr, 0), others);
+  for (const int fd_of : {ready[0], ready[1], hold[0], hold[1]}) ::close(fd_of);
+}
+
+// Sends a part of a large body and no more, until the other end of the pipe `hold` is closed.
+pid_t SlowSenderOfALargeBody(const std::string& path, uid_t uid, int ready, int hold) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  const auto address = Address(path);
+  const auto ask = [&](std::string_view body) {
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    const std::string request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200\r\n\r\n";
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return -1;
+    (void)!::send(fd, request.data(), request.size(), MSG_NOSIGNAL);
+    (void)!::send(fd, body.data(), body.size(), MSG_NOSIGNAL);
+    return fd;
+  };
+  char answer[13] = "";
+  if (::setresuid(uid, uid, uid) == 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ask("half") >= 0) {
+    while (std::string_view(answer) != "HTTP/1.1 503") {  // until it has been seen
+      const int fd = ask(std::string(200, 'x'));
+      if (fd < 0 || ::recv(fd, answer, 12, MSG_WAITALL) != 12) break;
+      ::close(fd);
+    }
+  }
+  char byte = std::string_view(answer) == "HTTP/1.1 503" ? 1 : 0;
+  (void)!::write(ready, &byte, 1);
+  (void)!::read(hold, &byte, 1);
+  ::_exit(0);
+}
+
+TEST_F(ServerTest, AUserWhoSendsALargeBodySlowlyKeepsNobodyElseOut) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
+  Start({.body_bytes = 100,
+         .large_path = "/",
+         .large_body_bytes = 1000,
+         .large_bodies = 2,
+         .request = std::chrono::hours(1)},
+        Echo);
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 0755) | ::chmod(path().c_str(), 0666), 0);
+  std::array<int, 2> ready{}, hold{};
+  ASSERT_EQ(::pipe2(ready.data(), O_CLOEXEC) | ::pipe2(hold.data(), O_CLOEXEC), 0);
+  std::vector<pid_t> others;
+  for (const uid_t user : {61234u, 61235u}) {
+    others.push_back(SlowSenderOfALargeBody(path(), user, ready[1], hold[0]));
+    char seen = 0;
+    ASSERT_EQ(::read(ready[0], &seen, 1), 1);
+    ASSERT_EQ(seen, 1);
+  }
+  const auto fd = Connect();
+  Send(fd, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200\r\n\r\n" + std::string(200, 'x'));
+  EXPECT_EQ(Receive(fd, "\r\n\r\n").substr(0, 12), "HTTP/1.1 200");
+  ASSERT_EQ(::write(hold[1], "ab", 2), 2);
+  for (const pid_t other : others) ASSERT_EQ(::waitpid(other, nullptr, 0), other);
   for (const int fd_of : {ready[0], ready[1], hold[0], hold[1]}) ::close(fd_of);
 }
 
