@@ -252,6 +252,29 @@ class AProgramAtItsEnd(EvictCase):
         self.assertEqual(process.stdout.read(), '"ended"\n')
 
 
+class AProgramThatClosesWhatItDidNotOpen(EvictCase):
+    def test_leaves_and_comes_back_all_the_same_and_keeps_its_own_sockets(self):
+        ledger = self.evictable()
+        process = self.start_probe("closes")
+        self.until_on_gpu(ledger)
+        pid = self.only(ledger)["pid"]
+        closed = [int(self.tell(process))]
+        for _ in range(2):
+            out = self.order(ledger, pid, True)
+            self.assert_stands(out, EVICTED)
+            self.assertEqual((out["evicted"], out["evictable"]), (24 * MIB, 0))
+            closed.append(int(self.tell(process)))  # while it is away
+            back = self.order(ledger, pid, False)
+            self.assert_stands(back, ON_GPU)
+            self.assertEqual((back["evicted"], back["evictable"]), (0, 24 * MIB))
+            closed.append(int(self.tell(process)))  # while what has come back is kept
+        self.assertTrue(all(closed), closed)
+        answer = self.finish(process)
+        self.assertEqual(answer["good"], [True] * 3)
+        self.assertEqual(answer["said"], [[True, None]] * sum(closed))
+        self.assertEqual(answer["freed"], [0] * 3)
+
+
 class ManyOrders(EvictCase):
     def test_leave_nothing_behind(self):
         """Descriptors, threads and memory are after 200 times what they were after the first."""
