@@ -17,7 +17,8 @@ import unittest
 
 from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SIM, ShimCase
 
-ON_GPU, EVICTED, FAILED = 1, 3, 5
+ON_GPU, EVICTED, RESTORING, FAILED = 1, 3, 4, 5
+AT_GATE, DEINITIALIZED = 3, 4  # an activity, an error of the driver's
 BUDGET, BUSY, CAPTURING, NO_ROOM, DRIVER, NO_MOVER = 1, 3, 4, 5, 6, 7
 PATIENCE = 20_000
 MOVER = str(BUILD / "bin/gpuman-mover")
@@ -250,6 +251,72 @@ class AProgramAtItsEnd(EvictCase):
         self.assertEqual(ledger("order", pid, 0), "ok")
         self.assertEqual(process.wait(timeout=30), 0)
         self.assertEqual(process.stdout.read(), '"ended"\n')
+
+
+    def start_ending(self, ledger, *words):
+        process = self.start(str(BUILD / "tests/ending_program"), *words)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.until_on_gpu(ledger)
+        return process, self.only(ledger)["pid"]
+
+    def end_main(self, process):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "driver ends\n")
+
+    def assert_ends_well(self, process):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.read(), "right\n")
+        self.assertEqual(process.wait(), 0)
+
+    @contextlib.contextmanager
+    def mover_stopped(self, ledger):
+        mover = int(ledger("mover"))
+        os.kill(mover, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(mover, signal.SIGCONT)
+
+    def test_while_it_leaves_stays_where_it_is(self):
+        """Nothing of it is unmapped once the driver's own end may have come."""
+        ledger = self.evictable()
+        process, pid = self.start_ending(ledger, "works")
+        ledger("watch", 1000)
+        with self.mover_stopped(ledger):
+            ledger("order", pid, 1)
+            self.until(lambda: self.only(ledger)["activity"] == AT_GATE)
+            self.end_main(process)
+        self.assertEqual(ledger("await", pid, 60_000), "ok")
+        one = self.only(ledger)
+        self.assert_stands(one, ON_GPU, DRIVER)
+        self.assertEqual((one["driver"], one["evicted"]), (DEINITIALIZED, 0))
+        self.assert_ends_well(process)
+
+    def test_while_it_comes_back_is_let_be_until_it_needs_its_memory(self):
+        ledger = self.evictable()
+        process, pid = self.start_ending(ledger)
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        with self.mover_stopped(ledger):
+            ledger("order", pid, 0)
+            self.until(lambda: self.only(ledger)["stage"] == RESTORING)
+            self.end_main(process)
+            ended = time.monotonic()
+        self.until(lambda: (ledger("await", pid, 20), ledger("moved").split()[1] == str(24 * MIB) or
+                            time.monotonic() > ended + 3)[1])
+        stage = self.only(ledger)["stage"]
+        if time.monotonic() < ended + 4:  # one that lives on for long comes back in any case
+            self.assertEqual(stage, RESTORING)
+        self.assert_ends_well(process)
+
+    def test_and_is_ordered_back_then_gets_its_memory_where_it_waits_for_it(self):
+        ledger = self.evictable()
+        process, pid = self.start_ending(ledger, "works")
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.end_main(process)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assert_ends_well(process)
 
 
 class AProgramThatClosesWhatItDidNotOpen(EvictCase):
