@@ -102,10 +102,18 @@ class EvictCase(ShimCase):
         self.assertEqual((one["stage"], one["answered"], one["trouble"]), (stage, True, trouble), one)
 
     def kill_mover(self, ledger):
-        """Where one runs just now."""
+        """Where one runs just now; returns when it has ended, as who starts the next one sees it."""
         pid = int(ledger("mover"))
         if pid > 0:
             os.kill(pid, signal.SIGKILL)
+            self.until(lambda: self.state_of(pid) in "ZX")
+
+    def state_of(self, pid):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+                return stat.read().rsplit(")", 1)[1].split()[0]
+        except FileNotFoundError:
+            return "X"
 
     def device_used(self):
         return self.probe("device_used", preload=False)
