@@ -114,7 +114,7 @@ void HandOut(Holdings& holdings, int connection, std::uint64_t number) {
 void Hear(Holdings& holdings, int connection) {
   const ucred peer = PeerOf(connection);
   const bool own = peer.pid == ::getpid();
-  if (peer.uid != ::geteuid()) return;
+  if (!own && peer.uid != ::geteuid()) return;
   for (;;) {
     Message message{};
     int descriptors[wire::kMostParts];
@@ -176,7 +176,10 @@ bool StartIpcServer(Guest& guest) {
 }
 
 IpcTalk::IpcTalk(const std::uint8_t (&name)[16]) : socket_(ConnectTo(name, kPatienceMs)) {
-  if (socket_ < 0 || PeerOf(socket_).uid == ::geteuid()) return;
+  if (socket_ < 0) return;
+  // The process's own: it may have become another user since.
+  const ucred peer = PeerOf(socket_);
+  if (peer.uid == ::geteuid() || peer.pid == ::getpid()) return;
   ::close(socket_);
   socket_ = -1;
 }
