@@ -18,7 +18,8 @@ import unittest
 from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SIM, ShimCase
 
 ON_GPU, EVICTED, RESTORING, FAILED = 1, 3, 4, 5
-AT_GATE, DEINITIALIZED = 3, 4  # an activity, an error of the driver's
+IDLE, AT_GATE = 2, 3  # what a program does
+DEINITIALIZED = 4  # the driver's error
 BUDGET, BUSY, CAPTURING, NO_ROOM, DRIVER, NO_MOVER = 1, 3, 4, 5, 6, 7
 PATIENCE = 20_000
 MOVER = str(BUILD / "bin/gpuman-mover")
@@ -325,6 +326,40 @@ class AProgramAtItsEnd(EvictCase):
         self.end_main(process)
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assert_ends_well(process)
+
+
+class AThreadThatIsCancelled(EvictCase):
+    """Comes back from its call first: nothing of the shim's is left as it was in the middle of it."""
+
+    def start_cancelled(self, ledger):
+        process = self.start(str(BUILD / "tests/cancelled_program"))
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.until_on_gpu(ledger)
+        return process, self.only(ledger)["pid"]
+
+    def say(self, process, line):
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+
+    def test_while_it_is_lent_what_is_kept_for_it(self):
+        ledger = self.evictable()
+        process, pid = self.start_cancelled(ledger)
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        for _ in range(2):
+            self.say(process, "export")
+            self.assertEqual(process.stdout.readline(), "0\n")
+
+    def test_while_it_tells_that_it_waits(self):
+        ledger = self.evictable()
+        process, pid = self.start_cancelled(ledger)
+        ledger("watch", 20)
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.say(process, "look")
+        self.until(lambda: (ledger("await", pid, 1), self.only(ledger)["activity"] == AT_GATE)[1])
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(process.stdout.readline(), "0\n")
+        self.until(lambda: (ledger("await", pid, 1), self.only(ledger)["activity"] == IDLE)[1])
 
 
 class AProgramThatClosesWhatItDidNotOpen(EvictCase):
