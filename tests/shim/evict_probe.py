@@ -330,7 +330,8 @@ def closes():
         with contextlib.suppress(BlockingIOError):
             return end.recv(8)
     return {"good": [get(address, 4096) == bytes([number + 1]) * 4096 for number, address in enumerate(blocks)],
-            "said": [[messages_at(ours) == b"x", messages_at(other)] for ours, other in pairs], "freed": [free(address) for address in blocks]}
+            "said": [[messages_at(ours) == b"x", messages_at(other)] for ours, other in pairs],
+            "freed": [free(address) for address in blocks]}
 
 
 def forks():

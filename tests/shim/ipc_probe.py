@@ -58,7 +58,8 @@ def told_range(address):
 
 def exports():
     """Blocks of the sizes of the arguments, each filled with its number. A line "share" tells their handles; one
-    "holds N" whether they have N in all bytes; "free", "destroy" and "make SIZE…" do that; "user UID" becomes that."""
+    "holds N" whether they have N in all bytes; "free", "destroy" and "make SIZE…" do that, and "user
+    UID" becomes that user."""
     _, context = start()
     sizes, blocks = [], []
 
