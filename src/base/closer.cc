@@ -24,6 +24,7 @@ bool TakeOwnTable() {
 // Should one of them hold the thread up at its end, it holds nothing else.
 void CloseAllBut(const std::vector<Fd>& kept) {
   std::vector<unsigned> numbers;
+  numbers.reserve(kept.size());
   for (const Fd& fd : kept) numbers.push_back(static_cast<unsigned>(fd.get()));
   std::sort(numbers.begin(), numbers.end());
   unsigned from = 0;
