@@ -135,7 +135,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 };
 
 Server::Server(asio::io_context& loop, base::Fd listener, Limits limits, Handler handler)
-    : impl_(std::make_shared<Impl>(loop, std::move(listener), limits, std::move(handler))) {
+    : impl_(std::make_shared<Impl>(loop, std::move(listener), std::move(limits), std::move(handler))) {
   impl_->Accept();
 }
 

@@ -160,7 +160,7 @@ void Session::OnRead(beast::error_code error) {
   Close();  // gone, silent for too long, or closed by us
 }
 
-void Session::Refuse(unsigned status, base::Error error) {
+void Session::Refuse(unsigned status, const base::Error& error) {
   auto response = ErrorResponse(error);
   response.status = status;
   refused_ = true;

@@ -49,7 +49,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool Admit();
   void LetGoOfLarge();
   void RefuseSize(std::size_t limit);
-  void Refuse(unsigned status, base::Error error);
+  void Refuse(unsigned status, const base::Error& error);
   void Dispatch();
   void WatchForGone();
 
