@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/boot.h"
 #include "base/file.h"
 #include "keeper/cgroup.h"
 #include "keeper/client.h"
@@ -158,7 +159,7 @@ base::Result<int> KeepJob(const std::filesystem::path& given_dir, const base::Cl
   GPUMAN_ASSIGN(auto spec, ReadSpec(job_dir));
 
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return base::FailSystem(errno, "becoming a subreaper");
-  const std::string boot_id = BootId();
+  const std::string boot_id = base::BootId();
   const bool same_boot = history.keeper && history.keeper->boot_id == boot_id;
   if (same_boot) EndLeftoversOf(*history.keeper, table);
   ProtectFromOomKiller(spec);
