@@ -202,8 +202,21 @@ void KeeperLink::RetryLater() {
 base::Result<> KeeperLink::Send(keeper::Command command) {
   if (!connected()) return base::Fail(ErrorCode::kUnavailable, "the job's keeper is not connected");
   auto sent = connection_->Send(std::move(command));
-  if (!sent) return base::Fail(sent.error());
-  return {};
+  if (sent) return {};
+  // What is lost with it is given again when it listens: a keeper that was not told, and stays connected,
+  // would never be.
+  if (sent.error().code == ErrorCode::kUnavailable) HangUp();
+  return base::Fail(sent.error());
+}
+
+// The caller may be a callback of this link, or on its way through something that a record would change.
+void KeeperLink::HangUp() {
+  readable_.reset();
+  connection_.reset();
+  hello_ = false;
+  asio::post(loop_, [self = shared_from_this()] {
+    if (!self->stopped_) self->OnGone();
+  });
 }
 
 }  // namespace gpuman::jobs

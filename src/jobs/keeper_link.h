@@ -46,7 +46,8 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   void Discard();
 
   bool connected() const { return connection_.has_value() && hello_; }
-  // kUnavailable while not connected.
+  // kUnavailable while not connected, and where the keeper takes no more: then it is connected to anew, and
+  // on_connected says when it can be told again.
   base::Result<> Send(keeper::Command command);
 
  private:
@@ -60,6 +61,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   // Gives what the journal file holds to on_record, and notes whether the job's end is among it. False: it
   // could not be read, and nothing was given.
   bool ReadJournal();
+  void HangUp();
   void OnGone();
   void RetryLater();
   void DeleteDirectory();

@@ -180,6 +180,21 @@ TEST_F(SupervisorTest, AStopThatTheKeeperNeverHeardIsGivenAgain) {
   ASSERT_TRUE(Until([&] { return supervisor->Find(id) == nullptr; }));
 }
 
+TEST_F(SupervisorTest, AStopThatTheKeeperHadNoRoomForIsGivenAgain) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const base::ProcessId keeper = *supervisor->Find(id)->keeper;
+  ASSERT_TRUE(base::SendSignal(keeper, SIGSTOP));
+  // More than a socket holds.
+  for (int i = 0; i < 4000; ++i) supervisor->Note(id, std::string(1000, 'x'));
+  std::optional<base::Result<Job>> removed;
+  supervisor->Remove(id, {"removed", "by me"}, [&](auto job) { removed = std::move(job); });
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->state == JobState::kStopping; }));
+  ASSERT_TRUE(base::SendSignal(keeper, SIGCONT));
+  ASSERT_TRUE(Until([&] { return removed.has_value(); }));
+  EXPECT_TRUE(*removed);
+}
+
 TEST_F(SupervisorTest, AnEndThatTheGuardOrderedAndCouldNotCarryOutIsCarriedOut) {
   const JobId id = Started("t", "exec sleep 1000");
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
