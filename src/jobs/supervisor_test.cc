@@ -205,6 +205,25 @@ TEST_F(SupervisorTest, ChangedSettingsReachTheKeeperAndTheDisk) {
   EXPECT_TRUE(Removed(id));
 }
 
+TEST_F(SupervisorTest, AJobOfManyRecordsHasAShortJournal) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const auto journal = [&] { return keeper::ReadJournal(dir.path() / "jobs" / "1")->records; };
+  for (int i = 0; i < 1000; ++i) {
+    const auto before = supervisor->Find(id)->journal_seq;
+    supervisor->SetOffGpu(id, i % 2 == 0);
+    ASSERT_TRUE(Until([&] { return supervisor->Find(id)->journal_seq > before; }));
+  }
+  ASSERT_TRUE(Until([&] { return journal().size() < 200; }));
+  RestartDaemon();
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kRunning);
+  EXPECT_EQ(supervisor->Find(id)->runs, 1);
+  (void)supervisor->Signal(id, SIGKILL);
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->signal, SIGKILL);
+  EXPECT_TRUE(troubles.empty()) << troubles.front();
+}
+
 TEST_F(SupervisorTest, AClockSetBackDoesNotMakeNewJobsTheOldest) {
   keep_ended = 2;
   RestartDaemon();

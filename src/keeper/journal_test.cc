@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "base/file.h"
@@ -139,14 +141,85 @@ TEST(JobHistory, DoesNotCountARunThatExecveRefused) {
   EXPECT_EQ(history.failed->error_number, 8);
 }
 
+// What a later keeper goes on by.
+void ExpectSameHistory(const JobHistory& a, const JobHistory& b) {
+  EXPECT_EQ(a.keeper, b.keeper);
+  EXPECT_EQ(a.last_seq, b.last_seq);
+  EXPECT_EQ(a.last_run, b.last_run);
+  EXPECT_EQ(a.runs > 0, b.runs > 0);
+  EXPECT_EQ(a.run_open, b.run_open);
+  EXPECT_EQ(a.started, b.started);
+  EXPECT_EQ(a.failed, b.failed);
+  EXPECT_EQ(a.ended, b.ended);
+  EXPECT_EQ(a.ended_at, b.ended_at);
+  EXPECT_EQ(a.stop, b.stop);
+  EXPECT_EQ(a.restart, b.restart);
+  EXPECT_EQ(a.in_a_row, b.in_a_row);
+  EXPECT_EQ(a.job_ended, b.job_ended);
+}
+
+// Lives of a job, of all kinds of records but in an order that a keeper could write.
+std::vector<Record> AnyStory() {
+  std::vector<Record> records;
+  const auto add = [&](RecordBody body) {
+    const auto seq = records.size() + 1;
+    records.push_back({seq, base::WallTime(Millis{1000 * static_cast<std::int64_t>(seq)}),
+                       Millis{static_cast<std::int64_t>(seq)}, std::move(body)});
+  };
+  add(KeeperStarted{{100, 1}, "boot", "", "key", "0.1"});
+  const auto runs = *rc::gen::inRange<RunNumber>(1, 6);
+  for (RunNumber run = 1; run <= runs; ++run) {
+    const auto kind = *rc::gen::inRange(0, 4);
+    if (kind != 0) add(RunStarted{run, {static_cast<pid_t>(run), run}, {}});
+    if (kind == 3)
+      add(SettingsChanged{
+          *rc::gen::element<std::string>(R"({"stop_grace_ms":5})", R"({"log_rotations":3})", "?")});
+    if (kind == 3) add(ClockPaused{true});
+    if (kind <= 1) add(StartFailed{run, kind == 0 ? "command" : "exec", 2, "no"});
+    if (kind >= 2)
+      add(RunEnded{.run = run, .kind = EndKind::kExited, .code = kind, .usage = {}, .ordered = {}});
+    if (*rc::gen::inRange(0, 5) == 0)
+      add(KeeperStarted{{static_cast<pid_t>(100 + run), run}, "boot", "", "key", "0.1"});
+    if (run < runs) add(RestartScheduled{run + 1, Millis{1}, run, {}});
+  }
+  if (*rc::gen::arbitrary<bool>()) add(StopOrdered{{"stopped", ""}});
+  if (*rc::gen::arbitrary<bool>()) add(JobEnded{runs, "stopped"});
+  return records;
+}
+
+RC_GTEST_PROP(Journal, TellsTheSameStoryWithoutWhatIsNotNeeded, ()) {
+  const auto all = AnyStory();
+  const auto stored = *rc::gen::inRange<std::uint64_t>(0, all.size() + 1);
+  const auto kept = StillNeeded(all, stored);
+  ExpectSameHistory(Summarize(kept), Summarize(all));
+  RC_ASSERT(!::testing::Test::HasFailure());
+  for (const auto& record : all)
+    if (record.seq > stored) RC_ASSERT(std::count(kept.begin(), kept.end(), record) == 1);
+}
+
+TEST(Journal, KeepsTheSettingsThatHoldAndTheRunsThatNobodyStored) {
+  std::vector<Record> records;
+  const auto add = [&](RecordBody body) { records.push_back({records.size() + 1, {}, {}, std::move(body)}); };
+  for (RunNumber run = 1; run <= 3; ++run) {
+    add(RunStarted{run, {static_cast<pid_t>(run), run}, {}});
+    add(SettingsChanged{R"({"stop_grace_ms":)" + std::to_string(run) + "}"});
+    if (run == 1) add(SettingsChanged{R"({"log_rotations":7})"});
+    add(RunEnded{.run = run, .usage = {}, .ordered = {}});
+    add(RestartScheduled{run + 1, Millis{1}, run, {}});
+  }
+  std::vector<std::uint64_t> seqs;
+  for (const auto& record : StillNeeded(records, 9)) seqs.push_back(record.seq);
+  EXPECT_EQ(seqs, (std::vector<std::uint64_t>{3, 10, 11, 12, 13}));
+}
+
 class WriterTest : public ::testing::Test {
  protected:
-  JournalWriter Open() { return JournalWriter::Open(dir_.path(), clock_, content_).value(); }
+  JournalWriter Open() { return JournalWriter::Open(dir_.path(), clock_, history_).value(); }
   std::string Text() { return base::ReadFile(dir_.path() / "journal").value(); }
 
   base::TempDir dir_;
   base::SystemClock clock_;
-  JournalContent content_;
+  JobHistory history_;
 };
 
 TEST_F(WriterTest, NumbersGoOnAfterAReopen) {
@@ -158,6 +231,52 @@ TEST_F(WriterTest, NumbersGoOnAfterAReopen) {
   second.Append(StopOrdered{{"c", ""}});
   EXPECT_EQ(second.Flush().written.at(0).seq, 3u);
   EXPECT_EQ(ReadJournal(dir_.path())->records.size(), 3u);
+}
+
+TEST_F(WriterTest, GoesOnInAJournalThatWasShortened) {
+  auto writer = Open();
+  for (int i = 0; i < 100; ++i) writer.Append(ClockPaused{i % 2 == 0});
+  writer.Append(StopOrdered{{"a", ""}});
+  ASSERT_TRUE(writer.Flush().result);
+  const auto before = Text().size();
+  ASSERT_TRUE(writer.Shorten(dir_.path(), 101));
+  EXPECT_LT(Text().size(), before / 50);
+  writer.Append(StopOrdered{{"b", ""}});
+  EXPECT_EQ(writer.Flush().written.at(0).seq, 102u);
+  const auto records = ReadJournal(dir_.path())->records;
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0].seq, 101u);
+  EXPECT_EQ(records[1].seq, 102u);
+  auto next = Open();
+  EXPECT_EQ(next.NextSeq(), 103u);
+}
+
+TEST_F(WriterTest, LeavesTheJournalAsItIsWhereTheDiskTakesNoShorterOne) {
+  auto writer = Open();
+  for (int i = 0; i < 100; ++i) writer.Append(ClockPaused{i % 2 == 0});
+  ASSERT_TRUE(writer.Flush().result);
+  const auto before = Text();
+  std::filesystem::create_directory(dir_.path() / "journal.new");
+  EXPECT_FALSE(writer.Shorten(dir_.path(), 50));
+  EXPECT_EQ(Text(), before);
+  writer.Append(StopOrdered{{"a", ""}});
+  EXPECT_EQ(writer.Flush().written.at(0).seq, 101u);
+  EXPECT_EQ(ReadJournal(dir_.path())->records.size(), 101u);
+}
+
+TEST_F(WriterTest, AJournalOfAnyLengthIsReadInPieces) {
+  std::string text;
+  std::uint64_t count = 0;
+  while (text.size() < (3u << 20))
+    text += EncodeLine({++count, {}, {}, StopOrdered{{"stopped", std::string(1000, 'x')}}});
+  const auto whole = text.size();
+  std::ofstream(dir_.path() / "journal") << text << "torn";
+  std::uint64_t seen = 0;
+  const auto end = EachRecord(dir_.path(), [&](const Record& record) { ASSERT_EQ(record.seq, ++seen); });
+  ASSERT_TRUE(end);
+  EXPECT_EQ(seen, count);
+  EXPECT_EQ(end->valid_bytes, whole);
+  EXPECT_TRUE(end->torn);
 }
 
 TEST_F(WriterTest, CutsATornLineOffSoThatWhatFollowsCanBeRead) {

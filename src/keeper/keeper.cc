@@ -152,9 +152,8 @@ base::Result<int> KeepJob(const std::filesystem::path& given_dir, const base::Cl
   if (!lock && lock.error().code == base::ErrorCode::kConflict) return kExitAlreadyRunning;
   if (!lock) return base::Fail(std::move(lock.error()));
   if (::chdir("/") != 0) return base::FailSystem(errno, "entering /");
-  JournalContent content;
-  GPUMAN_ASSIGN(auto journal, JournalWriter::Open(job_dir, clock, content));
-  const JobHistory history = Summarize(content.records);
+  JobHistory history;
+  GPUMAN_ASSIGN(auto journal, JournalWriter::Open(job_dir, clock, history));
   if (history.job_ended) return kExitAlreadyEnded;
   GPUMAN_ASSIGN(auto spec, ReadSpec(job_dir));
 
