@@ -10,7 +10,12 @@ namespace gpuman::daemon {
 using base::JobId;
 using queue::WallTime;
 
+namespace {
+constexpr base::Millis kUnnoticed{1'000};  // by who waits for a retry
+}  // namespace
+
 void Dispatcher::OnJobChanged(const jobs::Job& job) {
+  if (!jobs::IsWaiting(job)) delayed_.erase(job.id);
   if (jobs::IsWaiting(job)) {
     active_.erase(job.id);
     PutWaiting(job);
@@ -33,6 +38,7 @@ void Dispatcher::OnJobChanged(const jobs::Job& job) {
 
 void Dispatcher::OnJobForgotten(JobId job) {
   active_.erase(job);
+  delayed_.erase(job);
   dependents_.Erase(job);
   book_.Erase(job);
   TellDependents(job);
@@ -60,10 +66,30 @@ const queue::Request& Dispatcher::RequestFor(const jobs::Job& job) {
 void Dispatcher::PutWaiting(const jobs::Job& job) {
   const queue::Request& request = RequestFor(job);
   queue::WaitingJob row{job.id, job.owner->user, job.waiting_since};
-  if (job.not_before) row.not_before = *job.not_before;
+  if (job.not_before) row.not_before = EndOfDelay(job);
   row.held = job.state == jobs::JobState::kHeld;
   row.dependency = dependents_.Set(job.id, request.depends, [this](JobId id) { return ProgressOf(id); });
   book_.PutWaiting(row, request);
+}
+
+WallTime Dispatcher::EndOfDelay(const jobs::Job& job) {
+  const auto now = clock_.Wall();
+  const auto mono = clock_.Mono();
+  auto it = delayed_.find(job.id);
+  if (it == delayed_.end() || it->second.delay.until() != *job.not_before) {
+    const queue::RetryDelay delay(*job.not_before, job.terms->retries.delay, now, mono);
+    it = delayed_.insert_or_assign(job.id, Delayed{delay, {}}).first;
+  }
+  return it->second.in_book = it->second.delay.EndsAt(now, mono);
+}
+
+void Dispatcher::FollowClock(WallTime now) {
+  const auto mono = clock_.Mono();
+  for (const auto& [id, delayed] : delayed_) {
+    if (std::chrono::abs(delayed.delay.EndsAt(now, mono) - delayed.in_book) < kUnnoticed) continue;
+    if (const auto* const job = jobs_.Find(id)) PutWaiting(*job);
+    dirty_ = true;
+  }
 }
 
 // `gpuman run` takes GPUs without asking the queue: what has a limit can be joined by jobs that share.
