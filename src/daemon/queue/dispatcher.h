@@ -87,6 +87,8 @@ class Dispatcher {
   void OnPhase(base::JobId job, suspend::Phase phase);
   // A run has ended: it counts for fair share.
   void Charge(const jobs::RunAccount& run);
+  // Accounts that have nothing any more go.
+  void ForgetOldAccounts();
   void SetState(const QueueState& state);
   // `window`: of quotas of GPU-hours.
   void SetSettings(const queue::Settings& settings, base::Millis window);

@@ -286,10 +286,19 @@ void Dispatcher::SetSettings(const queue::Settings& settings, base::Millis windo
 }
 
 void Dispatcher::UpdateWindows(WallTime now) {
-  for (auto& [account, window] : windows_) {
+  for (auto it = windows_.begin(); it != windows_.end();) {
+    auto& [account, window] = *it;
     window.Forget(now);
     book_.SetWindow(account.first, account.second, window.GpuSeconds(), window.Relief());
+    it = window.IsEmpty() ? windows_.erase(it) : std::next(it);
   }
+}
+
+void Dispatcher::ForgetOldAccounts() {
+  const auto now = clock_.Wall();
+  UpdateWindows(now);
+  book_.Forget(now);
+  dirty_ = true;
 }
 
 void Dispatcher::Charge(const jobs::RunAccount& run) {

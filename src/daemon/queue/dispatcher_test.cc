@@ -1,4 +1,4 @@
-// The queue's jobs when the clock on the wall is set.
+// The queue's jobs when the clock on the wall is set, and accounts that nobody needs any more.
 #include "daemon/queue/dispatcher.h"
 
 #include <gtest/gtest.h>
@@ -63,6 +63,16 @@ class DispatcherTest : public ::testing::Test, public jobs::SupervisorHost, publ
     if (look.plan.verdicts.at(0).reason != queue::Reason::kRetryDelay) return std::nullopt;
     return look.snapshot.waiting.at(0).begin - look.now;
   }
+  static jobs::RunAccount Run(const std::string& project, base::WallTime ended) {
+    jobs::RunAccount run;
+    run.user = "ann";
+    run.project = project;
+    run.gpus = {"GPU-a"};
+    run.started = ended - 1min;
+    run.ended = ended;
+    run.ran = 1min;
+    return run;
+  }
 
   void OnJobChanged(const jobs::Job& job, const jobs::Runtime&) override { dispatcher_.OnJobChanged(job); }
   void OnJobForgotten(base::JobId job) override { dispatcher_.OnJobForgotten(job); }
@@ -115,6 +125,23 @@ TEST_F(DispatcherTest, ARetryWaitsAsLongAsItIsToWhateverTheClockIsSetTo) {
 TEST_F(DispatcherTest, ARetryOfADaemonBeforeWaitsNoLongerThanItsDelayFromNow) {
   Adopt(Retried(clock_.Wall() + 5h, 10min));
   EXPECT_EQ(Left(), 10min);
+}
+
+TEST_F(DispatcherTest, AProjectForEachRunIsForgottenWhenItCountsNoMore) {
+  dispatcher_.SetSettings({}, 24h);
+  const auto& snapshot = dispatcher_.book().snapshot();
+  for (int i = 0; i < 50; ++i) dispatcher_.Charge(Run("ci-" + std::to_string(i), clock_.Wall()));
+  dispatcher_.ForgetOldAccounts();
+  EXPECT_EQ(snapshot.projects.size(), 50u);
+  clock_.Pass(snapshot.settings.half_life);
+  dispatcher_.Charge(Run("late", clock_.Wall()));
+  dispatcher_.ForgetOldAccounts();
+  EXPECT_EQ(snapshot.projects.size(), 51u) << "fair share still needs them";
+  clock_.Pass((queue::kHalfLivesKept - 1) * snapshot.settings.half_life);
+  dispatcher_.ForgetOldAccounts();
+  ASSERT_EQ(snapshot.projects.size(), 1u);
+  EXPECT_EQ(snapshot.projects[0].name, "late");
+  EXPECT_EQ(snapshot.members.size(), 1u);
 }
 
 }  // namespace
