@@ -9,12 +9,12 @@
 #include "workload.h"
 
 int main(int argc, char** argv) {
-  using namespace gpuman::load;
-  const auto parsed = ParseOptions(argc, argv);
+  namespace load = gpuman::load;
+  const auto parsed = load::ParseOptions(argc, argv);
   if (const int* code = std::get_if<int>(&parsed)) return *code;
-  const auto& options = std::get<Options>(parsed);
+  const auto& options = std::get<load::Options>(parsed);
   if (options.ignore_term)
     for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
-  Report report(options.json);
-  return options.children ? RunChildren(options, report) : RunWorkload(options, report, 0);
+  load::Report report(options.json);
+  return options.children ? load::RunChildren(options, report) : load::RunWorkload(options, report, 0);
 }

@@ -26,7 +26,7 @@ void SleepFor(std::uint64_t ns) {
 // Runs on one thread of the process, for ever. That thread holds Driver::calls from lock to unlock.
 class Service {
  public:
-  Service(Driver& driver, ProcessSlot& slot) : driver_(driver), slot_(slot), mailbox_(slot.checkpoint) {}
+  Service(Driver& driver, ProcessSlot& slot) : driver_(driver), mailbox_(slot.checkpoint) {}
 
   [[noreturn]] void Run() {
     mailbox_.restore_thread.store(static_cast<std::uint32_t>(gettid()));
@@ -156,7 +156,6 @@ class Service {
   }
 
   Driver& driver_;
-  ProcessSlot& slot_;
   Checkpoint& mailbox_;
 };
 

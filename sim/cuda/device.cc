@@ -75,7 +75,7 @@ CUuuid ParseUuid(std::string_view text) {
     unsigned value = 0;
     if (std::from_chars(&c, &c + 1, value, 16).ec != std::errc{} || digits >= 32) return CUuuid{};
     char& byte = uuid.bytes[digits / 2];
-    byte = static_cast<char>(static_cast<unsigned char>(byte) << 4 | value);
+    byte = static_cast<char>(unsigned{static_cast<unsigned char>(byte)} << 4 | value);
     ++digits;
   }
   return digits == 32 ? uuid : CUuuid{};

@@ -162,10 +162,7 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdev
     case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
       *value = call.call.driver().FindDevice(src)->CanAccess(*peer) ? 1 : 0;
       return CUDA_SUCCESS;
-    case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
-      *value = 0;
-      return CUDA_SUCCESS;
-    default:
+    default:  // the rank of performance is 0 as well
       *value = 0;
       return CUDA_SUCCESS;
   }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 namespace gpuman::sim::cuda {
 namespace {
@@ -134,7 +135,7 @@ bool MapAt(std::uint64_t address, std::uint64_t size, const Physical& physical, 
 }
 
 void UnmapAt(std::uint64_t address, std::uint64_t size) {
-  mmap(Pointer(address), size, PROT_NONE, kReserve | MAP_FIXED, -1, 0);
+  std::ignore = mmap(Pointer(address), size, PROT_NONE, kReserve | MAP_FIXED, -1, 0);
 }
 
 }  // namespace gpuman::sim::cuda

@@ -1,5 +1,6 @@
 // What a pointer points to.
 #include <cstring>
+#include <span>
 
 #include "sim/cuda/api.h"
 #include "sim/cuda/pool.h"
@@ -9,7 +10,8 @@ namespace {
 
 template <typename T>
 CUresult Answer(void* data, T value) {
-  std::memcpy(data, &value, sizeof value);
+  const auto bytes = std::as_bytes(std::span(&value, 1));
+  std::memcpy(data, bytes.data(), bytes.size());
   return CUDA_SUCCESS;
 }
 
