@@ -9,6 +9,7 @@
 #include "shim/driver.h"
 #include "shim/guest.h"
 #include "shim/join.h"
+#include "shim/threads.h"
 
 namespace gpuman::shim {
 namespace {
@@ -24,6 +25,7 @@ constexpr std::uint64_t kLookEveryMs = 1000;
 bool Joined(const Guest& guest) { return guest.phase.load(std::memory_order_acquire) == Phase::kJoined; }
 
 void Ring() {
+  const NoCancellation whole;
   const int before = errno;
   const int bell = CallDaemon(wire::kBellMagic, kAtOnce);
   if (bell >= 0) ::close(bell);
@@ -93,6 +95,11 @@ AtGate::AtGate(Guest& guest) : guest_(guest) {
 }
 AtGate::~AtGate() {
   Tell(guest_, [](Watch& watch) { --watch.at_gate; });
+}
+
+bool AnyAtGate(Guest& guest) {
+  const Locked lock(guest.watch.mutex);
+  return guest.watch.at_gate != 0;
 }
 
 void TellActivity(Guest& guest, Activity own, std::uint64_t since) {

@@ -33,6 +33,8 @@ class AtGate {
   Guest& guest_;
 };
 
+bool AnyAtGate(Guest& guest);
+
 // What the attendant knows.
 void TellActivity(Guest& guest, ledger::wire::Activity own, std::uint64_t since);
 // Looks what the program does; for the attendant, while the gate is open. How long until it is worth looking

@@ -21,6 +21,7 @@ using wire::Stage;
 using wire::Trouble;
 
 constexpr std::uint64_t kEndingNs = 2'000'000'000;  // how long the program's end waits for the attendant
+constexpr std::uint64_t kLivesOnNs = 5'000'000'000;
 
 // For as long as it lives, the program's end waits.
 class Working {
@@ -79,8 +80,8 @@ class Attending {
   int Look() {
     constexpr int kLookForWatchersMs = 30'000;  // whose word comes with a wake-up, which may be missed
     if (guest_.attendant.shut) return -1;
-    if (wire::Load(guest_.attendant.ending) != 0) return -1;
     const Working working(guest_.attendant);
+    if (IsEnding(guest_)) return -1;
     const int next = LookAtActivity(guest_);
     return next < 0 ? kLookForWatchersMs : next;
   }
@@ -118,7 +119,7 @@ class Attending {
     Ended ended{};
     if (!shut) {
       Tell(Stage::kEvicting);
-      ended = wire::Load(guest_.attendant.ending) != 0 ? Ended{Trouble::kBusy} : Shut(guest_, Deadline());
+      ended = IsEnding(guest_) ? Ended{Trouble::kBusy} : Shut(guest_, Deadline());
       shut = ended.ok();
     }
     const std::uint64_t away = BytesAway(guest_), wanted = wire::Load(slot_.order_bytes);
@@ -168,20 +169,26 @@ void* Attend(void* word) {
   Guest& guest = *static_cast<Guest*>(word);
   AwaitDaemon(guest);
   if (!Joined(guest) || !IsEvictable(guest)) return nullptr;
-  LearnAll();
-  MeetDriver();
-  StartDrain(guest);
+  {
+    const Working working(guest.attendant);
+    if (IsEnding(guest)) return nullptr;
+    LearnAll();
+    MeetDriver();
+    StartDrain(guest);
+  }
   Attending(guest).Run();
 }
 
-// Runs at exit, before the driver's own handlers, which were there earlier.
+// Runs at exit, before the driver's own handlers, which were there earlier: none of the attendant's calls may
+// be in flight in those, with the gate shut as little as with it open.
 void AtEnd() {
   Guest* const guest = GuestMemory();
   if (guest == nullptr || wire::Load(guest->attendant.started) == 0) return;
   Attendant& attendant = guest->attendant;
+  attendant.ends = NowNs();
   wire::Store(attendant.ending, 1);
-  const std::uint64_t deadline = NowNs() + kEndingNs;
-  while (!attendant.shut && wire::Load(attendant.working) != 0) {
+  const std::uint64_t deadline = attendant.ends + kEndingNs;
+  while (wire::Load(attendant.working) != 0) {
     const std::uint64_t now = NowNs();
     if (now >= deadline) return;
     wire::WaitOn(attendant.working, 1, static_cast<int>((deadline - now) / 1'000'000) + 1);
@@ -189,6 +196,22 @@ void AtEnd() {
 }
 
 }  // namespace
+
+Resting::Resting(Attendant& attendant) : attendant_(attendant) {
+  wire::Store(attendant_.working, 0);
+  if (wire::Load(attendant_.ending) != 0) wire::WakeAll(attendant_.working);
+}
+Resting::~Resting() { wire::Store(attendant_.working, 1); }
+
+bool IsEnding(const Guest& guest) { return wire::Load(guest.attendant.ending) != 0; }
+
+void AwaitNeed(Guest& guest) {
+  const timespec pause{0, 5'000'000};
+  while (IsEnding(guest) && !AnyAtGate(guest) && NowNs() < guest.attendant.ends + kLivesOnNs) {
+    const Resting resting(guest.attendant);
+    ::nanosleep(&pause, nullptr);
+  }
+}
 
 void StartAttendant(Guest& guest) {
   if (wire::Load(guest.attendant.started) != 0 || !MayBeEvicted() || (Joined(guest) && !IsEvictable(guest)))

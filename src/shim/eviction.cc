@@ -88,6 +88,21 @@ Ended Refused(const wire::Reply& reply) {
   return {wire::TroubleOf(reply.error), static_cast<CUresult>(wire::DriverErrorOf(reply.error))};
 }
 
+// What the daemon knows a process at its end by.
+constexpr Ended AtItsEnd() { return Failed(CUDA_ERROR_DEINITIALIZED); }
+
+bool ReceiveAtRest(Guest& guest, const Connection& mover, Message& message) {
+  const Resting resting(guest.attendant);
+  return message.Receive(mover.get());
+}
+
+// On the way back, where the driver is called next.
+bool ReceiveBack(Guest& guest, const Connection& mover, Message& message) {
+  const bool received = ReceiveAtRest(guest, mover, message);
+  AwaitNeed(guest);
+  return received;
+}
+
 bool WaitForCaptures(Guest& guest, std::uint64_t deadline) {
   constexpr int kLookEveryMs = 5;
   for (;;) {
@@ -121,6 +136,10 @@ Ended Offer(Guest& guest, const Connection& mover, Backing::Mark mark, std::uint
     return sent;
   };
   const bool all = ForEachMarked(guest, mark, [&](const Piece& piece) {
+    if (mark == Backing::kGoing && IsEnding(guest)) {
+      ended = AtItsEnd();
+      return false;
+    }
     const int descriptor = DescriptorOf(guest, piece, ended.driver);
     if (descriptor < 0 && ended.driver != CUDA_SUCCESS) {
       ended.trouble = Trouble::kDriver;
@@ -148,7 +167,7 @@ void DiscardSegments(Guest& guest, unsigned first) {
 Ended AwaitHostMemory(Guest& guest, const Connection& mover) {
   for (;;) {
     Message message;
-    if (!message.Receive(mover.get()) || message.reply.magic == 0) return {Trouble::kNoMover};
+    if (!ReceiveAtRest(guest, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
     if (message.reply.error != 0) return Refused(message.reply);
     for (unsigned i = 0; i < message.count; ++i) {
       const int number = guest.segments < wire::kMostSegments ? Deposit(guest, message.Take(i)) : -1;
@@ -169,9 +188,9 @@ CUresult Map(Guest& guest, Message& message) {
   return CUDA_SUCCESS;
 }
 
-Ended AwaitDone(const Connection& mover) {
+Ended AwaitDone(Guest& guest, const Connection& mover) {
   Message message;
-  if (!message.Receive(mover.get()) || message.reply.magic == 0) return {Trouble::kNoMover};
+  if (!ReceiveBack(guest, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
   return message.reply.error != 0 ? Refused(message.reply) : Ended{};
 }
 
@@ -183,7 +202,7 @@ constexpr CUresult kNotHere = CUDA_ERROR_NOT_INITIALIZED;
 Ended Adopt(Guest& guest, const Connection& mover, CUresult& result) {
   for (bool last = false; !last;) {
     Message message;
-    if (!message.Receive(mover.get())) return {Trouble::kNoMover};
+    if (!ReceiveBack(guest, mover, message)) return {Trouble::kNoMover};
     if (message.reply.magic != 0)
       return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
     if (message.parts.more != 0) result = kNotHere;
@@ -200,13 +219,13 @@ Ended MakeOwn(Guest& guest, const Connection& mover) {
   UnmapMarked(guest, Backing::kFresh);
   const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
   if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {Trouble::kNoMover};
-  Ended ended = AwaitDone(mover);  // what the mover made is gone
+  Ended ended = AwaitDone(guest, mover);  // what the mover made is gone
   for (std::size_t i = 0; i < guest.regions.size() && ended.ok(); ++i) {
     const CUresult result = MapRegion(guest, guest.regions.at(i), Backing::kFresh);
     if (result != CUDA_SUCCESS) ended = Failed(result);
   }
   if (ended.ok()) ended = Offer(guest, mover, Backing::kFresh, BytesAway(guest));
-  return ended.ok() ? AwaitDone(mover) : ended;
+  return ended.ok() ? AwaitDone(guest, mover) : ended;
 }
 
 Ended Receive(Guest& guest) {
@@ -256,6 +275,7 @@ Ended HandOutMarked(Guest& guest, std::uint64_t bytes) {
   const unsigned segments = guest.segments;
   Ended ended = Offer(guest, mover, Backing::kGoing, bytes);
   if (ended.ok()) ended = AwaitHostMemory(guest, mover);
+  if (ended.ok() && IsEnding(guest)) ended = AtItsEnd();
   if (!ended.ok()) {
     DiscardSegments(guest, segments);
     return ended;
@@ -297,6 +317,7 @@ Ended Shut(Guest& guest, std::uint64_t deadline) {
 
 Ended HandOut(Guest& guest, std::uint64_t bytes) {
   if (bytes == 0 || BytesEvictable(guest) == 0) return {};
+  if (IsEnding(guest)) return AtItsEnd();
   const std::uint64_t marked = MarkGoing(guest, bytes);
   Ended ended{Trouble::kBudget};
   if (Count(guest, marked) != wire::Outcome::kRefused) {
@@ -309,6 +330,7 @@ Ended HandOut(Guest& guest, std::uint64_t bytes) {
 
 Ended FetchBack(Guest& guest) {
   if (guest.segments != 0) {
+    AwaitNeed(guest);
     const InSomeContext context(guest);
     // A program at its end: the CUDA runtime destroys its context by other ways than the gate's.
     if (!context) return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT, true};

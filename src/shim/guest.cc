@@ -8,6 +8,7 @@
 #include "shim/join.h"
 #include "shim/meter.h"
 #include "shim/paging.h"
+#include "shim/threads.h"
 
 namespace gpuman::shim {
 namespace {
@@ -51,6 +52,7 @@ void Try(Guest& guest) {
 void TryWhenDue(Guest& guest) {
   const std::uint64_t due = __atomic_load_n(&guest.next_try, __ATOMIC_ACQUIRE);
   if (due != 0 && NowNs() < due) return;
+  const NoCancellation whole;
   if (due != 0) {
     if (::pthread_mutex_trylock(&guest.join) != 0) return;
   } else {

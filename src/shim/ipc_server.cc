@@ -1,21 +1,15 @@
 #include "shim/ipc_server.h"
 
-#include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstddef>
-#include <cstdio>
 
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
 #include "shim/account/table.h"
-#include "shim/gate.h"
 #include "shim/guest.h"
 #include "shim/own_descriptors.h"
+#include "shim/own_socket.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -41,24 +35,6 @@ struct Message {
   std::uint32_t last;
 };
 static_assert(sizeof(Message) == 24);
-
-socklen_t AddressOf(const std::uint8_t (&name)[16], sockaddr_un& address) {
-  address = {};
-  address.sun_family = AF_UNIX;
-  char* const text = address.sun_path + 1;  // abstract
-  int length = std::snprintf(text, sizeof address.sun_path - 1, "gpuman-ipc-");
-  for (const std::uint8_t byte : name)
-    length += std::snprintf(text + length, sizeof address.sun_path - 1 - static_cast<std::size_t>(length),
-                            "%02x", byte);
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
-}
-
-ucred PeerOf(int socket) {
-  ucred peer{-1, static_cast<uid_t>(-1), static_cast<gid_t>(-1)};
-  socklen_t size = sizeof peer;
-  ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-  return peer;
-}
 
 void Pause() {
   const timespec time{0, 1'000'000};
@@ -138,7 +114,7 @@ void HandOut(Holdings& holdings, int connection, std::uint64_t number) {
 void Hear(Holdings& holdings, int connection) {
   const ucred peer = PeerOf(connection);
   const bool own = peer.pid == ::getpid();
-  if (peer.uid != ::geteuid()) return;
+  if (!own && peer.uid != ::geteuid()) return;
   for (;;) {
     Message message{};
     int descriptors[wire::kMostParts];
@@ -165,23 +141,11 @@ void Hear(Holdings& holdings, int connection) {
   }
 }
 
-int Listen(std::uint8_t (&name)[16]) {
-  if (::getrandom(name, sizeof name, 0) != static_cast<ssize_t>(sizeof name)) return -1;
-  const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  sockaddr_un address;
-  const socklen_t size = AddressOf(name, address);
-  if (socket >= 0 && ::bind(socket, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
-      ::listen(socket, kBacklog) == 0)
-    return socket;
-  if (socket >= 0) ::close(socket);
-  return -1;
-}
-
 void* Serve(void* word) {
   IpcServer& server = *static_cast<IpcServer*>(word);
   const bool own = OwnDescriptors(-1);
   if (own) CloseAbove(-1);
-  const int listening = own ? Listen(server.name) : -1;
+  const int listening = own ? ListenUnderNewName(server.name, kBacklog, 0) : -1;
   wire::Store(server.state, listening >= 0 ? kServes : kBroken);
   wire::WakeAll(server.state);
   if (listening < 0) return nullptr;
@@ -211,20 +175,12 @@ bool StartIpcServer(Guest& guest) {
   return wire::Load(server.state) == kServes;
 }
 
-IpcTalk::IpcTalk(const std::uint8_t (&name)[16])
-    : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-  const std::uint64_t end = NowNs() + std::uint64_t{kPatienceMs} * 1'000'000;
-  sockaddr_un address;
-  const socklen_t size = AddressOf(name, address);
-  bool connected = false;
-  while (socket_ >= 0 && !connected) {
-    connected = ::connect(socket_, reinterpret_cast<const sockaddr*>(&address), size) == 0;
-    if (connected) break;
-    if ((errno != EAGAIN && errno != EINTR) || NowNs() >= end) break;
-    Pause();  // its queue is full
-  }
-  if (connected && PeerOf(socket_).uid == ::geteuid()) return;
-  if (socket_ >= 0) ::close(socket_);
+IpcTalk::IpcTalk(const std::uint8_t (&name)[16]) : socket_(ConnectTo(name, kPatienceMs)) {
+  if (socket_ < 0) return;
+  // The process's own: it may have become another user since.
+  const ucred peer = PeerOf(socket_);
+  if (peer.uid == ::geteuid() || peer.pid == ::getpid()) return;
+  ::close(socket_);
   socket_ = -1;
 }
 

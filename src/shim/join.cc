@@ -40,22 +40,6 @@ class Descriptor {
   int number_;
 };
 
-std::int64_t NowMs() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-}
-
-bool WaitFor(int descriptor, short events, std::int64_t end) {
-  for (;;) {
-    const std::int64_t left = end - NowMs();
-    pollfd entry{descriptor, events, 0};
-    const int ready = ::poll(&entry, 1, left > 0 ? static_cast<int>(left) : 0);
-    if (ready > 0) return true;
-    if (ready == 0 || errno != EINTR) return false;
-  }
-}
-
 bool Connect(int socket, const char* path, std::int64_t end) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -63,7 +47,7 @@ bool Connect(int socket, const char* path, std::int64_t end) {
   std::strcpy(address.sun_path, path);
   // A full queue of the daemon's is no error to wait for with poll.
   while (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    if ((errno != EAGAIN && errno != EINTR) || NowMs() >= end) return false;
+    if ((errno != EAGAIN && errno != EINTR) || wire::MonotonicMs() >= end) return false;
     const timespec pause{0, 1'000'000};
     ::nanosleep(&pause, nullptr);
   }
@@ -155,7 +139,7 @@ void RememberDaemon(const char* path, Path kind) {
   joined_at.kind = kind;
 }
 
-// When to stop waiting, as NowMs tells it.
+// When to stop waiting, as MonotonicMs tells it.
 struct Ends {
   std::int64_t connect;
   std::int64_t answer;
@@ -169,7 +153,7 @@ Reply Ask(const char* path, Path kind, Place& place, const Ends& ends) {
   if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) !=
       static_cast<ssize_t>(sizeof hello))
     return Reply::kNoDaemon;
-  if (!WaitFor(socket.get(), POLLIN, ends.answer)) return Reply::kNoDaemon;
+  if (!wire::AwaitEvents(socket.get(), POLLIN, ends.answer)) return Reply::kNoDaemon;
   wire::Welcome welcome{};
   Descriptor owner, file;
   if (!Receive(socket.get(), welcome, owner, file)) return Reply::kNoDaemon;
@@ -191,7 +175,7 @@ int CallDaemon(std::uint32_t magic, int patience_ms) {
   const NoCancellation whole;
   Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0 || joined_at.path[0] == '\0' ||
-      !Connect(socket.get(), joined_at.path, NowMs() + patience_ms) ||
+      !Connect(socket.get(), joined_at.path, wire::MonotonicMs() + patience_ms) ||
       (joined_at.kind == Path::kUsual && !IsTrusted(socket.get())))
     return -1;
   const wire::Hello hello = MakeHello(magic);
@@ -206,7 +190,7 @@ int CallDaemon(std::uint32_t magic, int patience_ms) {
 Reply AskForLedger(Place& place, Patience patience) {
   const NoCancellation whole;
   ReadEnvironment();
-  const std::int64_t now = NowMs();
+  const std::int64_t now = wire::MonotonicMs();
   const Ends ends{now + patience.connect_ms, now + patience.connect_ms + patience.answer_ms};
   bool answered = false, own_is_away = false;
   const auto joined = [&](const char* path, Path kind) {

@@ -9,7 +9,7 @@ namespace gpuman::shim {
 
 class InSomeContext {
  public:
-  explicit InSomeContext(Guest& guest) : lock_(guest.contexts) {
+  explicit InSomeContext(Guest& guest) : guest_(guest), lock_(guest.contexts) {
     std::uint64_t any = 0;
     guest.context.ForEach([&](std::uint64_t context, const Context&) { any = context; });
     auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
@@ -17,6 +17,8 @@ class InSomeContext {
     pushed_ = any != 0 && push != nullptr && push(handle) == driver::abi::CUDA_SUCCESS;
   }
   ~InSomeContext() {
+    // The driver may be at its end as the program is; kept by the thread, the context does no harm.
+    if (IsEnding(guest_)) return;
     driver::abi::CUcontext ignored = nullptr;
     if (auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2); pushed_ && pop != nullptr) pop(&ignored);
   }
@@ -25,6 +27,7 @@ class InSomeContext {
   explicit operator bool() const { return pushed_; }
 
  private:
+  const Guest& guest_;
   Locked lock_;
   bool pushed_ = false;
 };

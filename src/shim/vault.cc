@@ -9,6 +9,7 @@
 #include "ledger/wire/transfer.h"
 #include "shim/guest.h"
 #include "shim/own_descriptors.h"
+#include "shim/own_socket.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -16,10 +17,12 @@ namespace {
 
 namespace wire = ledger::wire;
 
-enum : std::uint32_t { kKeep = 1, kLend, kDiscard };
+enum : std::uint32_t { kKeep = 1, kLend, kDiscard, kListen, kAccept };
 
 constexpr int kSocket = 0;  // in the vault's table
 constexpr int kWaitMs = 10'000;
+constexpr int kConnectMs = 1'000;  // to the vault itself
+constexpr int kBacklog = 8;
 constexpr int kLowestEnd = 600;  // as join.cc
 
 // What a process leaves to a child of its fork, which does not know of it.
@@ -65,6 +68,24 @@ int ReceiveBeside(rlim_t held) {
   return Receive();
 }
 
+int ListenBeside(rlim_t held, std::uint8_t (&name)[16]) {
+  const Widened widened(held);
+  return ListenUnderNewName(name, kBacklog, SOCK_NONBLOCK);
+}
+
+// The connection of this process that waits there becomes the vault's socket. -1: none does.
+int AcceptBeside(rlim_t held, int listening) {
+  const Widened widened(held);
+  int taken = -1;
+  for (int connection = 0; connection >= 0 && taken < 0;) {
+    connection = ::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
+    if (connection >= 0 && PeerOf(connection).pid == ::getpid()) taken = ::dup2(connection, kSocket);
+    if (connection >= 0) ::close(connection);
+  }
+  ::close(listening);
+  return taken;
+}
+
 void* Guard(void* word) {
   Vault& vault = *static_cast<Vault*>(word);
   const int socket = vault.number;
@@ -91,6 +112,12 @@ void* Guard(void* word) {
       case kDiscard:
         if (::close(number) == 0) --held;
         break;
+      case kListen:
+        vault.number = ListenBeside(held, vault.name);
+        break;
+      case kAccept:
+        vault.number = AcceptBeside(held, number);
+        break;
       default:
         break;
     }
@@ -108,16 +135,33 @@ int Ask(Vault& vault, std::uint32_t verb, int number) {
   return vault.number;
 }
 
+void KnowEnd(Vault& vault, int end) {
+  const int high = ::fcntl(end, F_DUPFD_CLOEXEC, kLowestEnd);
+  if (high >= 0) ::close(end);
+  vault.end = Keep(high >= 0 ? high : end);
+}
+
+// The program has closed the socket to the vault, as one that it did not open. All else is there.
+bool Reconnect(Vault& vault) {
+  const int listening = Ask(vault, kListen, 0);
+  if (listening < 0) return false;
+  const int end = ConnectTo(vault.name, kConnectMs);
+  const bool taken = Ask(vault, kAccept, listening) == kSocket;
+  if (end < 0) return false;
+  KnowEnd(vault, end);
+  if (!taken) ::close(vault.end.descriptor);
+  left_end = vault.end;
+  return taken;
+}
+
 bool Open(Vault& vault) {
-  // The program may have closed what it did not open.
-  if (vault.started || wire::Load(vault.broken) != 0) return vault.started && IsStill(vault.end);
+  if (vault.started) return IsStill(vault.end) || Reconnect(vault);
+  if (wire::Load(vault.broken) != 0) return false;
   if (IsStill(left_end)) ::close(left_end.descriptor);
   left_end.descriptor = -1;
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
-  const int high = ::fcntl(pair[0], F_DUPFD_CLOEXEC, kLowestEnd);
-  if (high >= 0) ::close(pair[0]);
-  vault.end = Keep(high >= 0 ? high : pair[0]);
+  KnowEnd(vault, pair[0]);
   vault.number = pair[1];
   wire::Store(vault.asked, 1);
   bool ready = StartThread(Guard, &vault);
@@ -141,6 +185,7 @@ bool Open(Vault& vault) {
 }  // namespace
 
 void OpenVault(Guest& guest) {
+  const NoCancellation whole;
   const Locked lock(guest.vault.mutex);
   Open(guest.vault);
 }
@@ -161,13 +206,16 @@ int Deposit(Guest& guest, int descriptor) {
 
 int Lend(Guest& guest, int number) {
   Vault& vault = guest.vault;
+  const NoCancellation whole;
   const Locked lock(vault.mutex);
   if (number < 0 || !Open(vault) || Ask(vault, kLend, number) < 0) return -1;
   char byte = 0;
   int descriptors[wire::kMostParts];
   unsigned count = 0;
-  const bool got =
-      wire::ReceiveWith(vault.end.descriptor, &byte, 1, descriptors, count, kWaitMs) == 1 && count == 1;
+  // The program may have closed it, and opened a socket of its own, meanwhile.
+  const bool got = IsStill(vault.end) &&
+                   wire::ReceiveWith(vault.end.descriptor, &byte, 1, descriptors, count, kWaitMs) == 1 &&
+                   count == 1;
   return got ? descriptors[0] : -1;
 }
 

@@ -4,7 +4,8 @@
 // A descriptor in the program's own table would be inherited by each child of a fork, and keep device memory
 // alive there; a program that closes all descriptors would close it, and its number come to mean something
 // else; and it would count against the program's limit. In the vault none of that can happen, and all of it
-// goes with the process. Thread-safe.
+// goes with the process. The one descriptor of the program's table that leads there may be closed by the
+// program: another is made when it is needed. Thread-safe.
 #pragma once
 
 #include <pthread.h>
@@ -25,6 +26,7 @@ struct Vault {
   std::uint32_t asked, done;  // futex words; the thread is at work where they differ
   std::uint32_t verb;
   int number;
+  std::uint8_t name[16];  // where it listens while it waits for another `end`
 };
 
 // Looks whether there can be one.

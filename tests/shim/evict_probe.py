@@ -4,9 +4,11 @@ Those that run until they are told check all the time that their data is theirs.
 what they are about; a line on standard input tells them to end, or to go on.
 """
 
+import contextlib
 import ctypes
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -300,6 +302,36 @@ def waits_for_itself():
     ready()
     told_to_go_on()
     return {"waited": waited, "good": get(address, 4096) == b"\5" * 4096}
+
+
+def closes():
+    """Closes at each line but the last what it did not open (the driver's apart), and has sockets of its own under
+    those numbers then. Whether its data and what was said at the sockets are right, and how many were closed."""
+    _, context = start()
+    blocks = [allocate(8 * MIB)[1] for _ in range(3)]
+    for number, address in enumerate(blocks):
+        put(address, bytes([number + 1]) * 4096)
+    ready()
+    own, pairs, lowest = set(), [], 600
+    for line in sys.stdin:
+        there = {int(name) for name in os.listdir("/proc/self/fd")}
+        foreign = [number for number in there - own if number >= lowest]
+        for number in foreign:
+            os.close(number)
+            ours, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            os.dup2(ours.fileno(), number)
+            other.send(b"x")
+            pairs.append((ours, other))
+        own.update(foreign)
+        print(len(foreign), flush=True)
+
+    def messages_at(end):
+        end.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            return end.recv(8)
+    return {"good": [get(address, 4096) == bytes([number + 1]) * 4096 for number, address in enumerate(blocks)],
+            "said": [[messages_at(ours) == b"x", messages_at(other)] for ours, other in pairs],
+            "freed": [free(address) for address in blocks]}
 
 
 def forks():

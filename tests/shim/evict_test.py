@@ -17,7 +17,9 @@ import unittest
 
 from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SIM, ShimCase
 
-ON_GPU, EVICTED, FAILED = 1, 3, 5
+ON_GPU, EVICTED, RESTORING, FAILED = 1, 3, 4, 5
+IDLE, AT_GATE = 2, 3  # what a program does
+DEINITIALIZED = 4  # the driver's error
 BUDGET, BUSY, CAPTURING, NO_ROOM, DRIVER, NO_MOVER = 1, 3, 4, 5, 6, 7
 PATIENCE = 20_000
 MOVER = str(BUILD / "bin/gpuman-mover")
@@ -101,10 +103,18 @@ class EvictCase(ShimCase):
         self.assertEqual((one["stage"], one["answered"], one["trouble"]), (stage, True, trouble), one)
 
     def kill_mover(self, ledger):
-        """Where one runs just now."""
+        """Where one runs just now; returns when it has ended, as who starts the next one sees it."""
         pid = int(ledger("mover"))
         if pid > 0:
             os.kill(pid, signal.SIGKILL)
+            self.until(lambda: self.state_of(pid) in "ZX")
+
+    def state_of(self, pid):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+                return stat.read().rsplit(")", 1)[1].split()[0]
+        except FileNotFoundError:
+            return "X"
 
     def device_used(self):
         return self.probe("device_used", preload=False)
@@ -250,6 +260,129 @@ class AProgramAtItsEnd(EvictCase):
         self.assertEqual(ledger("order", pid, 0), "ok")
         self.assertEqual(process.wait(timeout=30), 0)
         self.assertEqual(process.stdout.read(), '"ended"\n')
+
+
+    def start_ending(self, ledger, *words):
+        process = self.start(str(BUILD / "tests/ending_program"), *words)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.until_on_gpu(ledger)
+        return process, self.only(ledger)["pid"]
+
+    def end_main(self, process):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "driver ends\n")
+
+    def assert_ends_well(self, process):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.read(), "right\n")
+        self.assertEqual(process.wait(), 0)
+
+    @contextlib.contextmanager
+    def mover_stopped(self, ledger):
+        mover = int(ledger("mover"))
+        os.kill(mover, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(mover, signal.SIGCONT)
+
+    def test_while_it_leaves_stays_where_it_is(self):
+        """Nothing of it is unmapped once the driver's own end may have come."""
+        ledger = self.evictable()
+        process, pid = self.start_ending(ledger, "works")
+        ledger("watch", 1000)
+        with self.mover_stopped(ledger):
+            ledger("order", pid, 1)
+            self.until(lambda: self.only(ledger)["activity"] == AT_GATE)
+            self.end_main(process)
+        self.assertEqual(ledger("await", pid, 60_000), "ok")
+        one = self.only(ledger)
+        self.assert_stands(one, ON_GPU, DRIVER)
+        self.assertEqual((one["driver"], one["evicted"]), (DEINITIALIZED, 0))
+        self.assert_ends_well(process)
+
+    def test_while_it_comes_back_is_let_be_until_it_needs_its_memory(self):
+        ledger = self.evictable()
+        process, pid = self.start_ending(ledger)
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        with self.mover_stopped(ledger):
+            ledger("order", pid, 0)
+            self.until(lambda: self.only(ledger)["stage"] == RESTORING)
+            self.end_main(process)
+            ended = time.monotonic()
+        self.until(lambda: (ledger("await", pid, 20), ledger("moved").split()[1] == str(24 * MIB) or
+                            time.monotonic() > ended + 3)[1])
+        stage = self.only(ledger)["stage"]
+        if time.monotonic() < ended + 4:  # one that lives on for long comes back in any case
+            self.assertEqual(stage, RESTORING)
+        self.assert_ends_well(process)
+
+    def test_and_is_ordered_back_then_gets_its_memory_where_it_waits_for_it(self):
+        ledger = self.evictable()
+        process, pid = self.start_ending(ledger, "works")
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.end_main(process)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assert_ends_well(process)
+
+
+class AThreadThatIsCancelled(EvictCase):
+    """Comes back from its call first: nothing of the shim's is left as it was in the middle of it."""
+
+    def start_cancelled(self, ledger):
+        process = self.start(str(BUILD / "tests/cancelled_program"))
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.until_on_gpu(ledger)
+        return process, self.only(ledger)["pid"]
+
+    def say(self, process, line):
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+
+    def test_while_it_is_lent_what_is_kept_for_it(self):
+        ledger = self.evictable()
+        process, pid = self.start_cancelled(ledger)
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        for _ in range(2):
+            self.say(process, "export")
+            self.assertEqual(process.stdout.readline(), "0\n")
+
+    def test_while_it_tells_that_it_waits(self):
+        ledger = self.evictable()
+        process, pid = self.start_cancelled(ledger)
+        ledger("watch", 20)
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.say(process, "look")
+        self.until(lambda: (ledger("await", pid, 1), self.only(ledger)["activity"] == AT_GATE)[1])
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(process.stdout.readline(), "0\n")
+        self.until(lambda: (ledger("await", pid, 1), self.only(ledger)["activity"] == IDLE)[1])
+
+
+class AProgramThatClosesWhatItDidNotOpen(EvictCase):
+    def test_leaves_and_comes_back_all_the_same_and_keeps_its_own_sockets(self):
+        ledger = self.evictable()
+        process = self.start_probe("closes")
+        self.until_on_gpu(ledger)
+        pid = self.only(ledger)["pid"]
+        closed = [int(self.tell(process))]
+        for _ in range(2):
+            out = self.order(ledger, pid, True)
+            self.assert_stands(out, EVICTED)
+            self.assertEqual((out["evicted"], out["evictable"]), (24 * MIB, 0))
+            closed.append(int(self.tell(process)))  # while it is away
+            back = self.order(ledger, pid, False)
+            self.assert_stands(back, ON_GPU)
+            self.assertEqual((back["evicted"], back["evictable"]), (0, 24 * MIB))
+            closed.append(int(self.tell(process)))  # while what has come back is kept
+        self.assertTrue(all(closed), closed)
+        answer = self.finish(process)
+        self.assertEqual(answer["good"], [True] * 3)
+        self.assertEqual(answer["said"], [[True, None]] * sum(closed))
+        self.assertEqual(answer["freed"], [0] * 3)
 
 
 class ManyOrders(EvictCase):

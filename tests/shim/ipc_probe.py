@@ -58,7 +58,8 @@ def told_range(address):
 
 def exports():
     """Blocks of the sizes of the arguments, each filled with its number. A line "share" tells their handles; one
-    "holds N" whether they have N in all bytes; "free", "destroy" and "make SIZE…" do that."""
+    "holds N" whether they have N in all bytes; "free", "destroy" and "make SIZE…" do that, and "user
+    UID" becomes that user."""
     _, context = start()
     sizes, blocks = [], []
 
@@ -88,6 +89,8 @@ def exports():
             answer = cuda.cuCtxDestroy_v2(context)
         elif what[0] == "make":
             answer = make(what[1:])
+        elif what[0] == "user":
+            answer = os.setuid(int(what[1]))
         print(json.dumps(answer), flush=True)
     return {}
 

@@ -15,9 +15,10 @@ import unittest
 
 from evict_test import EVICTED, ON_GPU
 from lease_test import LeaseCase
-from shim_test import CONTEXT, HERE, MIB
+from shim_test import CONTEXT, HERE, MIB, ON_DEVICE
 
 INVALID_VALUE, INVALID_CONTEXT = 1, 201
+NOBODY = 65534
 SIZES = [4 * MIB, 1000, 300 * MIB + 512, 70_000]  # two share a slab, one has several of the driver's handles
 
 
@@ -118,6 +119,23 @@ class SharedMemory(IpcCase):
     def test_is_opened_by_a_child_of_a_fork(self):
         self.evictable()
         self.assertEqual(self.probe("shares_with_a_child"), {"child": 0, "good": True, "freed": 0})
+
+    def test_is_kept_for_nobody_once_a_process_that_became_another_user_frees_it(self):
+        if os.geteuid() != 0 or ON_DEVICE:
+            self.skipTest("needs root and the simulated driver")
+        ledger = self.evictable()
+        exporter = self.start_probe("exports", *SIZES)
+        pid = self.only(ledger)["pid"]
+        self.shared(exporter)
+        self.assertGreater(self.device_files(pid), 0)
+        self.assertIsNone(self.ask(exporter, "user", NOBODY))
+        self.assertEqual(self.ask(exporter, "free"), [0] * len(SIZES))
+        self.assertEqual(self.device_files(pid), 0)
+
+    def device_files(self, pid):
+        """Descriptors of the simulated driver's memory that the process has in all tables of its threads."""
+        links = [os.readlink(file) for file in pathlib.Path(f"/proc/{pid}/task").glob("*/fd/*")]
+        return sum(link.startswith("/memfd:gpuman-sim-shared-memory") for link in links)
 
     def test_is_shared_again_by_the_same_handle(self):
         self.evictable()

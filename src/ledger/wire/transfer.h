@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -61,8 +62,34 @@ struct Reply {
 
 static_assert(sizeof(Part) == 16 && sizeof(Parts) == 24 + kMostParts * 16 && sizeof(Reply) == 16);
 
+// CLOCK_MONOTONIC.
+inline std::int64_t MonotonicMs() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// When a waiting of so many milliseconds ends, as MonotonicMs tells it; below 0: kNever.
+inline constexpr std::int64_t kNever = INT64_MAX;
+inline std::int64_t EndAfter(int milliseconds) {
+  return milliseconds < 0 ? kNever : MonotonicMs() + milliseconds;
+}
+
+// Whether one of the events came by then. A program's signals may interrupt it more often than the time is
+// long.
+inline bool AwaitEvents(int socket, short events, std::int64_t end) {
+  for (;;) {
+    const std::int64_t left = end == kNever ? -1 : end - MonotonicMs();
+    const int milliseconds = end == kNever ? -1 : left > 0 ? static_cast<int>(left) : 0;
+    pollfd entry{socket, events, 0};
+    const int ready = ::poll(&entry, 1, milliseconds);
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR || milliseconds == 0) return false;
+  }
+}
+
 // One message of a seqpacket socket with descriptors (at most kMostParts). False: the other side is gone, or
-// does not read within the time.
+// does not read within the time; below 0: it is waited for without end.
 inline bool SendWith(int socket, const void* data, std::size_t size, const int* descriptors, unsigned count,
                      int milliseconds) {
   alignas(cmsghdr) char control[CMSG_SPACE(kMostParts * sizeof(int))] = {};
@@ -80,24 +107,26 @@ inline bool SendWith(int socket, const void* data, std::size_t size, const int* 
     header->cmsg_len = CMSG_LEN(count * sizeof(int));
     __builtin_memcpy(CMSG_DATA(header), descriptors, count * sizeof(int));
   }
+  const std::int64_t end = EndAfter(milliseconds);
   for (;;) {
     const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent == static_cast<ssize_t>(size)) return true;
     if (sent >= 0) return false;
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
-    pollfd entry{socket, POLLOUT, 0};
-    if (::poll(&entry, 1, milliseconds) == 0) return false;
+    if (!AwaitEvents(socket, POLLOUT, end)) return false;
   }
 }
 
-// The message's size, 0: the other side has closed, below 0: nothing came within the time, or an error.
+// The message's size, 0: the other side has closed, below 0: nothing came within the time (which has no end
+// below 0), or an error.
 // `count` is how many descriptors came, close-on-exec; one that did not fit into the table of descriptors is
 // missing.
 inline ssize_t ReceiveWith(int socket, void* data, std::size_t size, int* descriptors, unsigned& count,
                            int milliseconds) {
   alignas(cmsghdr) char control[CMSG_SPACE(kMostParts * sizeof(int))];
   count = 0;
+  const std::int64_t end = EndAfter(milliseconds);
   for (;;) {
     iovec part{data, size};
     msghdr message{};
@@ -108,9 +137,7 @@ inline ssize_t ReceiveWith(int socket, void* data, std::size_t size, int* descri
     const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      pollfd entry{socket, POLLIN, 0};
-      const int ready = ::poll(&entry, 1, milliseconds);
-      if (ready == 0 || (ready < 0 && errno != EINTR)) return -1;
+      if (!AwaitEvents(socket, POLLIN, end)) return -1;
       continue;
     }
     if (got <= 0) return got;
