@@ -21,7 +21,7 @@ void RoundTrip(std::string_view text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace gpuman::api;
+  using namespace gpuman::api;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   RoundTrip<RunRequest>(text);
   RoundTrip<UpdateRequest>(text);

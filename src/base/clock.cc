@@ -11,7 +11,7 @@ WallTime SystemClock::Wall() const {
 }
 
 std::string FormatIso8601(WallTime time) {
-  using namespace std::chrono;
+  using namespace std::chrono;  // NOLINT(google-build-using-namespace)
   const auto day = floor<days>(time);
   const year_month_day date{day};
   const hh_mm_ss<milliseconds> clock{time - day};
@@ -22,7 +22,7 @@ std::string FormatIso8601(WallTime time) {
 }
 
 Result<WallTime> ParseIso8601(std::string_view text) {
-  using namespace std::chrono;
+  using namespace std::chrono;  // NOLINT(google-build-using-namespace)
   int y = 0, mo = 0, d = 0, h = 0, mi = 0, s = 0, ms = 0;
   const std::string copy(text);
   const int fields = std::sscanf(copy.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ", &y, &mo, &d, &h, &mi, &s, &ms);

@@ -7,7 +7,7 @@
 #include "base/container.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace gpuman::base;
+  using namespace gpuman::base;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (const auto found = ParseContainerCgroup(text)) {
     if (found->id.size() != 64 || found->path.find(found->id) == std::string::npos) std::abort();

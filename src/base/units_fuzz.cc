@@ -8,7 +8,7 @@
 #include "base/units.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace gpuman::base;
+  using namespace gpuman::base;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (const auto bytes = ParseBytes(text)) {
     if (bytes->count == 0 || bytes->count > INT64_MAX) std::abort();

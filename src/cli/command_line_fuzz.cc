@@ -7,7 +7,7 @@
 #include "cli/text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace gpuman::cli;
+  using namespace gpuman::cli;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (Width(Cut(Printable(text), 20)) > 20) std::abort();
   auto words = SplitCommand(text);

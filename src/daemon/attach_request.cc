@@ -1,7 +1,6 @@
 #include "daemon/attach_request.h"
 
 #include <fmt/format.h>
-#include <pwd.h>
 
 #include <algorithm>
 #include <optional>
@@ -22,15 +21,6 @@ std::optional<base::SizeSpec> Within(const std::optional<base::SizeSpec>& asked,
   for (const auto& gpu : gpus)
     if (asked) at_most = std::min(at_most, asked->Of(gpu.memory));
   return base::SizeSpec{at_most};
-}
-
-// nogroup's where the user database has none.
-gid_t PrimaryGroupOf(uid_t uid) {
-  passwd entry{};
-  passwd* found = nullptr;
-  std::vector<char> buffer(16384);
-  const bool known = ::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found;
-  return known ? found->pw_gid : http::kNobody;
 }
 
 }  // namespace

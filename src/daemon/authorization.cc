@@ -60,6 +60,14 @@ std::string UserName(uid_t uid) {
   return found->pw_name;
 }
 
+gid_t PrimaryGroupOf(uid_t uid) {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::vector<char> buffer(16384);
+  const bool known = ::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found;
+  return known ? found->pw_gid : http::kNobody;
+}
+
 Caller CallerOf(const http::Peer& peer) {
   Caller caller{peer.uid, peer.gid, {peer.gid}, UserName(peer.uid)};
   int count = 64;

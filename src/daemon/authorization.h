@@ -50,6 +50,7 @@ base::Result<> Authorize(const Access& access, const Caller& caller, Act act,
 
 // From the user database; these block as long as that does.
 std::string UserName(uid_t uid);  // the number where there is none
+gid_t PrimaryGroupOf(uid_t uid);  // http::kNobody where there is none
 Caller CallerOf(const http::Peer& peer);
 Group LookUpGroup(const std::string& name);
 

@@ -129,18 +129,6 @@ bool HasUser(pid_t pid, uid_t uid) {
   return false;
 }
 
-// The job's own variables win; of LD_LIBRARY_PATH both parts count.
-void AddDriverEnvironment(const std::map<std::string, std::string>& driver,
-                          std::map<std::string, std::string>& environment) {
-  for (const auto& [name, value] : driver) {
-    auto& mine = environment[name];
-    if (mine.empty())
-      mine = value;
-    else if (name == "LD_LIBRARY_PATH" && mine.find(value) == std::string::npos)
-      mine = value + ":" + mine;
-  }
-}
-
 }  // namespace
 
 Result<> CheckTag(const std::string& tag) {
@@ -239,6 +227,17 @@ Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventory& inv
   GPUMAN_TRY(CheckSizes(changed, inventory));
   job = std::move(changed);
   return {};
+}
+
+void AddDriverEnvironment(const std::map<std::string, std::string>& driver,
+                          std::map<std::string, std::string>& environment) {
+  for (const auto& [name, value] : driver) {
+    auto& mine = environment[name];
+    if (mine.empty())
+      mine = value;
+    else if (name == "LD_LIBRARY_PATH" && mine.find(value) == std::string::npos)
+      mine.insert(0, value + ":");
+  }
 }
 
 std::map<std::string, std::string> DriverEnvironment() {

@@ -37,6 +37,9 @@ base::Result<> ApplyUpdate(const api::UpdateRequest& update, const gpu::Inventor
 
 // GPUMAN_SIM_DIR and, with it, LD_LIBRARY_PATH of this process; nothing on a real driver.
 std::map<std::string, std::string> DriverEnvironment();
+// To a job's `environment`: its own variables win; of LD_LIBRARY_PATH both parts count.
+void AddDriverEnvironment(const std::map<std::string, std::string>& driver,
+                          std::map<std::string, std::string>& environment);
 
 // Of a process, from /proc; what cannot be read is left out.
 jobs::ResourceLimits ResourceLimitsOf(pid_t pid);

@@ -139,7 +139,7 @@ class Guard {
   std::map<std::string, GpuStatus> gpus_;
   std::map<std::string, base::Bytes> managed_;  // by GPU
   std::map<JobId, GuardedJob> jobs_;
-  std::map<JobId, base::Bytes> peaks_;  // of the present run
+  std::map<JobId, base::Bytes> peaks_;                           // of the present run
   std::map<JobId, std::map<std::string, base::Bytes>> counted_;  // by GPU
   std::set<std::string> unjudged_;                               // GPUs with a new sample
   struct Suspension {

@@ -18,6 +18,7 @@ using base::ErrorCode;
 constexpr int kPatience = 3;  // failures in a row before somebody is told
 constexpr base::Millis kFirstRetry{100};
 constexpr base::Millis kLastRetry{30'000};
+constexpr std::uint64_t kShortenEvery = 1000;  // records, some 200 KB
 
 }  // namespace
 
@@ -142,8 +143,9 @@ void KeeperLink::OnReadable() {
       Wait();
       return;
     }
-    if (std::holds_alternative<keeper::Hello>(**message)) {
+    if (const auto* hello = std::get_if<keeper::Hello>(&**message)) {
       hello_ = true;  // before what the journal says makes somebody speak to it
+      shortens_ = hello->shortens;
       // What it tells from now on counts only behind what it told before.
       if (!ReadJournal()) return OnGone();
       failures_ = 0;
@@ -160,17 +162,19 @@ void KeeperLink::OnReadable() {
 }
 
 bool KeeperLink::ReadJournal() {
-  auto content = keeper::ReadJournal(job_dir_);
-  if (!content) {
-    callbacks_.on_trouble("reading the job's journal: " + content.error().message);
-    return false;
-  }
   ended_ = false;
-  for (const keeper::Record& record : content->records) {
+  const auto read = keeper::EachRecord(job_dir_, [this](const keeper::Record& record) {
     ended_ = ended_ || std::holds_alternative<keeper::JobEnded>(record.body);
     if (!stopped_) callbacks_.on_record(record);
-  }
-  return true;
+  });
+  if (!read && !stopped_) callbacks_.on_trouble("reading the job's journal: " + read.error().message);
+  return read.has_value();
+}
+
+void KeeperLink::OnStored(std::uint64_t seq) {
+  if (seq < told_stored_ + kShortenEvery || !connected() || !shortens_) return;
+  told_stored_ = seq;
+  (void)Send(keeper::RecordsStored{seq});
 }
 
 void KeeperLink::OnGone() {
@@ -202,8 +206,21 @@ void KeeperLink::RetryLater() {
 base::Result<> KeeperLink::Send(keeper::Command command) {
   if (!connected()) return base::Fail(ErrorCode::kUnavailable, "the job's keeper is not connected");
   auto sent = connection_->Send(std::move(command));
-  if (!sent) return base::Fail(sent.error());
-  return {};
+  if (sent) return {};
+  // What is lost with it is given again when it listens: a keeper that was not told, and stays connected,
+  // would never be.
+  if (sent.error().code == ErrorCode::kUnavailable) HangUp();
+  return base::Fail(sent.error());
+}
+
+// The caller may be a callback of this link, or on its way through something that a record would change.
+void KeeperLink::HangUp() {
+  readable_.reset();
+  connection_.reset();
+  hello_ = false;
+  asio::post(loop_, [self = shared_from_this()] {
+    if (!self->stopped_) self->OnGone();
+  });
 }
 
 }  // namespace gpuman::jobs

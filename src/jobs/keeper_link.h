@@ -46,8 +46,11 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   void Discard();
 
   bool connected() const { return connection_.has_value() && hello_; }
-  // kUnavailable while not connected.
+  // kUnavailable while not connected, and where the keeper takes no more: then it is connected to anew, and
+  // on_connected says when it can be told again.
   base::Result<> Send(keeper::Command command);
+  // Records up to here are in the store: now and then the keeper is told, and lets go of old ones.
+  void OnStored(std::uint64_t seq);
 
  private:
   void MakeDirectory();
@@ -58,8 +61,9 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   void Wait();
   void OnReadable();
   // Gives what the journal file holds to on_record, and notes whether the job's end is among it. False: it
-  // could not be read, and nothing was given.
+  // could not be read to its end.
   bool ReadJournal();
+  void HangUp();
   void OnGone();
   void RetryLater();
   void DeleteDirectory();
@@ -76,6 +80,8 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   std::shared_ptr<const keeper::Spec> spec_;  // until it is prepared
   bool start_wanted_ = false;
   bool hello_ = false;
+  bool shortens_ = false;  // the keeper its journal
+  std::uint64_t told_stored_ = 0;
   bool ended_ = false;
   int failures_ = 0;  // in a row
   std::optional<keeper::KeeperConnection> connection_;

@@ -6,7 +6,7 @@
 #include "jobs/record.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace gpuman::jobs;
+  using namespace gpuman::jobs;  // NOLINT(google-build-using-namespace)
   const auto job = ParseJob({reinterpret_cast<const char*>(data), size});
   if (!job) return 0;
   const std::string once = SerializeJob(*job);

@@ -86,12 +86,13 @@ void ParseAll(std::vector<JobRow>& rows) {
 
 }  // namespace
 
-Result<std::vector<Job>> ReadJobs(SQLite::Database& db, SharedTexts& shared, const std::filesystem::path& file) {
+Result<std::vector<Job>> ReadJobs(SQLite::Database& db, SharedTexts& shared,
+                                  const std::filesystem::path& file) {
   Parts<Environment> environments(db, shared, ParseEnvironment);
   Parts<Shared<ResourceLimits>> limits(
       db, shared, [](std::string_view text) -> Result<Shared<ResourceLimits>> { return ParseLimits(text); });
-  Parts<Shared<Terms>> terms(
-      db, shared, [](std::string_view text) -> Result<Shared<Terms>> { return ParseTerms(text); });
+  Parts<Shared<Terms>> terms(db, shared,
+                             [](std::string_view text) -> Result<Shared<Terms>> { return ParseTerms(text); });
   std::vector<Job> jobs;
   jobs.reserve(static_cast<std::size_t>(db.execAndGet("SELECT count(*) FROM jobs").getInt64()));
   SQLite::Statement rows(db, "SELECT id,record,environment,limits,terms FROM jobs ORDER BY id");

@@ -1,5 +1,5 @@
-// All jobs of the store, read at the daemon's start: most of what a start with many jobs costs. Internal to the
-// store; throws what SQLiteCpp throws.
+// All jobs of the store, read at the daemon's start: most of what a start with many jobs costs. Internal to
+// the store; throws what SQLiteCpp throws.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>

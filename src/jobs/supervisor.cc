@@ -148,9 +148,11 @@ void Supervisor::Save(JobId id, Done<void> stored, Enclosed enclosed) {
   batch.runs = enclosed.runs;
   batch.outbox = enclosed.messages;
   store_.Submit(std::move(batch), [self = self_, id, stored = std::move(stored),
-                                   enclosed = std::move(enclosed)](const Result<>& outcome) {
+                                   enclosed = std::move(enclosed), link = std::weak_ptr(entries_.at(id).link),
+                                   seq = entries_.at(id).job.journal_seq](const Result<>& outcome) {
     if (!*self) return;
     Supervisor& me = **self;
+    if (const auto keeper = link.lock(); keeper && outcome) keeper->OnStored(seq);
     // Of a job that is gone nothing is written any more; what there was to tell of it is told.
     if (!enclosed.messages.empty() && (outcome || !me.entries_.contains(id)))
       me.host_.OnMessagesStored(enclosed.messages);

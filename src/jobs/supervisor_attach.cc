@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/boot.h"
 #include "jobs/supervisor.h"
 #include "keeper/process_tree.h"
 #include "keeper/recovery.h"
@@ -24,12 +25,6 @@ using base::Result;
 
 namespace {
 constexpr std::chrono::milliseconds kWatchAgain{500};
-
-// Read once: without a descriptor left, every boot would be another one.
-const std::string& ThisBoot() {
-  static const std::string boot = keeper::BootId();
-  return boot;
-}
 
 }  // namespace
 
@@ -68,7 +63,7 @@ void Supervisor::BeginAttached(Job job, std::string how, Done<Job> done) {
   job.submitted_at = clock_.Wall();
   job.started_at = job.submitted_at;
   job.state = JobState::kRunning;
-  job.boot_id = ThisBoot();
+  job.boot_id = base::BootId();
   job.runs = 1;
   const JobId id = job.id;
   Entry& entry = entries_[id];
@@ -107,7 +102,7 @@ void Supervisor::WatchRoot(Entry& entry) {
   if (const auto key = variables.find(keeper::kKeyVariable); key != variables.end())
     entry.runtime.key = key->second;
   entry.runtime.run_started = clock_.Mono();
-  if (entry.job.boot_id != ThisBoot()) return OnRootEnded(id, true);
+  if (entry.job.boot_id != base::BootId()) return OnRootEnded(id, true);
   if (entry.job.container) return WatchContainer(entry);
   const auto ended = [self = self_, id] {
     if (*self) (*self)->OnRootEnded(id, false);

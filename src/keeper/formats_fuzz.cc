@@ -10,7 +10,7 @@
 #include "keeper/spec.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace gpuman::keeper;
+  using namespace gpuman::keeper;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
 
   const auto journal = ParseJournal(text);

@@ -1,16 +1,25 @@
 #include "keeper/journal.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
+#include <set>
+#include <utility>
 
 #include "base/file.h"
 #include "keeper/crc32c.h"
+#include "keeper/job_dir.h"
+#include "keeper/protocol.h"
 
 namespace gpuman::keeper {
 namespace {
 
 constexpr std::size_t kCrcDigits = 8;
+constexpr std::size_t kPiece = 1u << 20;
+constexpr std::size_t kLongestLine = 4u << 20;  // far more than a record takes
 
 // The record of one line without its newline, or nullopt when the line cannot be trusted. A record of a kind
 // that only a later version knows is trusted and skipped by the caller: `known` is then false.
@@ -26,6 +35,43 @@ std::optional<Record> DecodeLine(std::string_view line, bool& known) {
   if (record) return std::move(*record);
   known = record.error().code != base::ErrorCode::kNotSupported;
   return std::nullopt;
+}
+
+struct Part {
+  std::size_t bytes = 0;  // of whole lines that can be trusted
+  bool bad = false;       // a whole line follows that cannot
+};
+Part ReadLines(std::string_view text, const std::function<void(Record)>& visit) {
+  Part part;
+  for (;;) {
+    const auto rest = text.substr(part.bytes);
+    const auto newline = rest.find('\n');
+    if (newline == std::string_view::npos) return part;
+    bool known = false;
+    auto record = DecodeLine(rest.substr(0, newline), known);
+    part.bad = !record && known;
+    if (part.bad) return part;
+    part.bytes += newline + 1;
+    if (record) visit(std::move(*record));
+  }
+}
+
+// Whether `text` sets what `later` does not; then that has it too.
+bool SaysMore(const std::string& text, UpdateSettings& later) {
+  const auto earlier = ParseSettings(text);
+  if (!earlier) return false;
+  bool more = false;
+  const auto take = [&more](auto& to, const auto& from) {
+    if (to || !from) return;
+    to = from;
+    more = true;
+  };
+  take(later.restart, earlier->restart);
+  take(later.log_size_limit, earlier->log_size_limit);
+  take(later.log_rotations, earlier->log_rotations);
+  take(later.stop_grace, earlier->stop_grace);
+  take(later.time_limit, earlier->time_limit);
+  return more;
 }
 
 void ApplyBody(JobHistory& history, const Record&, const KeeperStarted& body) { history.keeper = body; }
@@ -90,28 +136,79 @@ std::string EncodeLine(const Record& record) {
 
 JournalContent ParseJournal(std::string_view text) {
   JournalContent content;
-  while (content.valid_bytes < text.size()) {
-    const auto rest = text.substr(content.valid_bytes);
-    const auto newline = rest.find('\n');
-    bool known = false;
-    auto record =
-        newline == std::string_view::npos ? std::nullopt : DecodeLine(rest.substr(0, newline), known);
-    if (newline == std::string_view::npos || (!record && known)) {
-      content.torn = true;
-      break;
-    }
-    content.valid_bytes += newline + 1;
-    if (record) content.records.push_back(std::move(*record));
-  }
+  const auto part = ReadLines(text, [&](Record record) { content.records.push_back(std::move(record)); });
+  content.valid_bytes = part.bytes;
+  content.torn = part.bytes < text.size();
   return content;
 }
 
 base::Result<JournalContent> ReadJournal(const std::filesystem::path& job_dir) {
-  constexpr std::size_t kLimit = 256u << 20;
-  const auto text = base::ReadFile(job_dir / "journal", kLimit);
-  if (text) return ParseJournal(*text);
-  if (text.error().code == base::ErrorCode::kNotFound) return JournalContent{};
-  return base::Fail(text.error());
+  JournalContent content;
+  GPUMAN_ASSIGN(const auto end,
+                EachRecord(job_dir, [&](Record record) { content.records.push_back(std::move(record)); }));
+  content.valid_bytes = end.valid_bytes;
+  content.torn = end.torn;
+  return content;
+}
+
+base::Result<JournalEnd> EachRecord(const std::filesystem::path& job_dir,
+                                    const std::function<void(Record)>& visit) {
+  const auto fd = base::OpenFile(job_dir / kJournalFile, O_RDONLY);
+  if (!fd && fd.error().code == base::ErrorCode::kNotFound) return JournalEnd{};
+  if (!fd) return base::Fail(fd.error());
+  JournalEnd end;
+  std::string text;
+  for (;;) {
+    const std::size_t before = text.size();
+    text.resize(before + kPiece);
+    const ssize_t n = ::read(fd->get(), text.data() + before, kPiece);
+    if (n < 0 && errno == EINTR) {
+      text.resize(before);
+      continue;
+    }
+    if (n < 0) return base::FailSystem(errno, "reading a job's journal");
+    text.resize(before + static_cast<std::size_t>(n));
+    const auto part = ReadLines(text, visit);
+    end.valid_bytes += part.bytes;
+    text.erase(0, part.bytes);
+    end.torn = part.bad || text.size() > kLongestLine || (n == 0 && !text.empty());
+    if (end.torn || n == 0) return end;
+  }
+}
+
+std::vector<Record> StillNeeded(const std::vector<Record>& records, std::uint64_t stored) {
+  std::set<std::uint64_t> needed;
+  std::set<std::size_t> kinds;    // of which the last one was seen
+  std::set<RunNumber> refused;    // by execve
+  std::optional<RunNumber> last;  // run
+  bool has_ran = false;
+  UpdateSettings settings;  // what later records say of them
+  for (auto it = records.rbegin(); it != records.rend(); ++it) {
+    bool keep = it->seq > stored || it == records.rbegin();  // numbers go on behind the last
+    const auto of_run = [&](RunNumber run) {
+      if (!last) last = run;
+      keep = keep || run == *last;
+    };
+    if (const auto* started = std::get_if<RunStarted>(&it->body)) {
+      of_run(started->run);
+      // Whether one ever ran is asked when one cannot be started.
+      if (!refused.contains(started->run)) keep = !std::exchange(has_ran, true) || keep;
+    } else if (const auto* failed = std::get_if<StartFailed>(&it->body)) {
+      refused.insert(failed->run);
+      of_run(failed->run);
+    } else if (const auto* ended = std::get_if<RunEnded>(&it->body)) {
+      of_run(ended->run);
+    } else if (const auto* changed = std::get_if<SettingsChanged>(&it->body)) {
+      keep = SaysMore(changed->settings, settings) || keep;
+    } else if (!std::holds_alternative<ClockPaused>(it->body)) {
+      keep = kinds.insert(it->body.index()).second || keep;
+    }
+    if (keep) needed.insert(it->seq);
+  }
+  std::vector<Record> kept;
+  for (const auto& record : records)
+    if (needed.contains(record.seq)) kept.push_back(record);
+  return kept;
 }
 
 void Apply(JobHistory& history, const Record& record) {

@@ -1,13 +1,15 @@
 // What happened to a job, as its keeper wrote it down: STATE/jobs/ID/journal.
 //
-// Append-only text, one record a line: 8 hex digits of CRC-32C, a space, JSON, a newline. A record that could
-// not be trusted to a line (torn by a crash, altered) ends the readable part. docs/keeper.md has every field.
-// The reader takes no lock and may read while a keeper writes. Values; thread-compatible.
+// Text, one record a line, appended to: 8 hex digits of CRC-32C, a space, JSON, a newline. A record that
+// could not be trusted to a line (torn by a crash, altered) ends the readable part. docs/keeper.md has every
+// field. The reader takes no lock and may read while a keeper writes. Old records go when a daemon has them
+// in its store, so that a job that is restarted for years has no journal of years. Values; thread-compatible.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -115,7 +117,7 @@ using RecordBody = std::variant<KeeperStarted, RunStarted, StartFailed, RunEnded
                                 RestartScheduled, SettingsChanged, ClockPaused, JobEnded>;
 
 struct Record {
-  std::uint64_t seq = 0;  // 1, 2, … without gaps
+  std::uint64_t seq = 0;  // 1, 2, …; gaps are what is needed no more
   base::WallTime wall;
   base::Millis mono{0};  // CLOCK_MONOTONIC, of the boot of the last KeeperStarted
   RecordBody body;
@@ -139,12 +141,24 @@ JournalContent ParseJournal(std::string_view text);
 // A file that is not there reads as empty.
 base::Result<JournalContent> ReadJournal(const std::filesystem::path& job_dir);
 
+// The same a record at a time, for files of any size. An error may come after some records.
+struct JournalEnd {
+  std::size_t valid_bytes = 0;
+  bool torn = false;
+};
+base::Result<JournalEnd> EachRecord(const std::filesystem::path& job_dir,
+                                    const std::function<void(Record)>& visit);
+
+// What is still needed where everything up to `stored` is in a daemon's store: all that is younger, and of
+// the rest what a later keeper goes on by. Its history is the same, but for the number of runs that are over.
+std::vector<Record> StillNeeded(const std::vector<Record>& records, std::uint64_t stored);
+
 // The story so far in one value.
 struct JobHistory {
   std::optional<KeeperStarted> keeper;  // the latest
   std::uint64_t last_seq = 0;
   RunNumber last_run = 0;             // highest number used, started or not
-  std::uint32_t runs = 0;             // commands handed to execve that did not fail there
+  std::uint32_t runs = 0;             // commands handed to execve that did not fail there, as far as told
   bool run_open = false;              // last_run started and no end of it is recorded
   std::optional<RunStarted> started;  // of last_run
   std::optional<base::WallTime> started_at;

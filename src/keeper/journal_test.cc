@@ -1,17 +1,11 @@
 #include "keeper/journal.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-#include <fstream>
-
-#include "base/file.h"
-#include "base/temp_dir.h"
-#include "keeper/journal_writer.h"
+#include <algorithm>
+#include <string>
+#include <vector>
 
 namespace gpuman::keeper {
 namespace {
@@ -139,86 +133,75 @@ TEST(JobHistory, DoesNotCountARunThatExecveRefused) {
   EXPECT_EQ(history.failed->error_number, 8);
 }
 
-class WriterTest : public ::testing::Test {
- protected:
-  JournalWriter Open() { return JournalWriter::Open(dir_.path(), clock_, content_).value(); }
-  std::string Text() { return base::ReadFile(dir_.path() / "journal").value(); }
-
-  base::TempDir dir_;
-  base::SystemClock clock_;
-  JournalContent content_;
-};
-
-TEST_F(WriterTest, NumbersGoOnAfterAReopen) {
-  auto first = Open();
-  first.Append(StopOrdered{{"a", ""}});
-  first.Append(StopOrdered{{"b", ""}});
-  EXPECT_EQ(first.Flush().written.size(), 2u);
-  auto second = Open();
-  second.Append(StopOrdered{{"c", ""}});
-  EXPECT_EQ(second.Flush().written.at(0).seq, 3u);
-  EXPECT_EQ(ReadJournal(dir_.path())->records.size(), 3u);
+// What a later keeper goes on by.
+void ExpectSameHistory(const JobHistory& a, const JobHistory& b) {
+  EXPECT_EQ(a.keeper, b.keeper);
+  EXPECT_EQ(a.last_seq, b.last_seq);
+  EXPECT_EQ(a.last_run, b.last_run);
+  EXPECT_EQ(a.runs > 0, b.runs > 0);
+  EXPECT_EQ(a.run_open, b.run_open);
+  EXPECT_EQ(a.started, b.started);
+  EXPECT_EQ(a.failed, b.failed);
+  EXPECT_EQ(a.ended, b.ended);
+  EXPECT_EQ(a.ended_at, b.ended_at);
+  EXPECT_EQ(a.stop, b.stop);
+  EXPECT_EQ(a.restart, b.restart);
+  EXPECT_EQ(a.in_a_row, b.in_a_row);
+  EXPECT_EQ(a.job_ended, b.job_ended);
 }
 
-TEST_F(WriterTest, CutsATornLineOffSoThatWhatFollowsCanBeRead) {
-  const std::string whole = EncodeLine(Story()[0]);
-  for (const std::size_t torn : {std::size_t{1}, whole.size() / 2, whole.size() - 1}) {
-    std::ofstream(dir_.path() / "journal") << whole << whole.substr(0, torn);
-    auto writer = Open();
-    writer.Append(StopOrdered{{"a", ""}});
-    ASSERT_TRUE(writer.Flush().result);
-    const auto content = ReadJournal(dir_.path()).value();
-    EXPECT_FALSE(content.torn);
-    ASSERT_EQ(content.records.size(), 2u);
-    EXPECT_EQ(content.records[1].seq, 2u);
+// Lives of a job, of all kinds of records but in an order that a keeper could write.
+std::vector<Record> AnyStory() {
+  std::vector<Record> records;
+  const auto add = [&](RecordBody body) {
+    const auto seq = records.size() + 1;
+    records.push_back({seq, base::WallTime(Millis{1000 * static_cast<std::int64_t>(seq)}),
+                       Millis{static_cast<std::int64_t>(seq)}, std::move(body)});
+  };
+  add(KeeperStarted{{100, 1}, "boot", "", "key", "0.1"});
+  const auto runs = *rc::gen::inRange<RunNumber>(1, 6);
+  for (RunNumber run = 1; run <= runs; ++run) {
+    const auto kind = *rc::gen::inRange(0, 4);
+    if (kind != 0) add(RunStarted{run, {static_cast<pid_t>(run), run}, {}});
+    if (kind == 3)
+      add(SettingsChanged{
+          *rc::gen::element<std::string>(R"({"stop_grace_ms":5})", R"({"log_rotations":3})", "?")});
+    if (kind == 3) add(ClockPaused{true});
+    if (kind <= 1) add(StartFailed{run, kind == 0 ? "command" : "exec", 2, "no"});
+    if (kind >= 2)
+      add(RunEnded{.run = run, .kind = EndKind::kExited, .code = kind, .usage = {}, .ordered = {}});
+    if (*rc::gen::inRange(0, 5) == 0)
+      add(KeeperStarted{{static_cast<pid_t>(100 + run), run}, "boot", "", "key", "0.1"});
+    if (run < runs) add(RestartScheduled{run + 1, Millis{1}, run, {}});
   }
+  if (*rc::gen::arbitrary<bool>()) add(StopOrdered{{"stopped", ""}});
+  if (*rc::gen::arbitrary<bool>()) add(JobEnded{runs, "stopped"});
+  return records;
 }
 
-TEST_F(WriterTest, HoldsStillWhileTheChildMayWrite) {
-  auto writer = Open();
-  writer.Hold();
-  writer.Append(StopOrdered{{"a", ""}});
-  EXPECT_TRUE(writer.Flush().written.empty());
-  EXPECT_TRUE(writer.Pending());
-  ASSERT_TRUE(WriteRecord(writer.fd(), Stamp(clock_, writer.NextSeq(), RunStarted{1, {2, 3}, {}})));
-  writer.Release(true);
-  EXPECT_EQ(writer.Flush().written.at(0).seq, 2u);
-  const auto records = ReadJournal(dir_.path())->records;
-  ASSERT_EQ(records.size(), 2u);
-  EXPECT_TRUE(std::holds_alternative<RunStarted>(records[0].body));
+RC_GTEST_PROP(Journal, TellsTheSameStoryWithoutWhatIsNotNeeded, ()) {
+  const auto all = AnyStory();
+  const auto stored = *rc::gen::inRange<std::uint64_t>(0, all.size() + 1);
+  const auto kept = StillNeeded(all, stored);
+  ExpectSameHistory(Summarize(kept), Summarize(all));
+  RC_ASSERT(!::testing::Test::HasFailure());
+  for (const auto& record : all)
+    if (record.seq > stored) RC_ASSERT(std::count(kept.begin(), kept.end(), record) == 1);
 }
 
-TEST_F(WriterTest, FindsTheRecordOfAChildThatDiedWithoutAWord) {
-  auto writer = Open();
-  writer.Hold();
-  ASSERT_TRUE(WriteRecord(writer.fd(), Stamp(clock_, writer.NextSeq(), RunStarted{1, {2, 3}, {}})));
-  ASSERT_TRUE(base::WriteAll(writer.fd(), "torn"));
-  const auto found = writer.ReleaseAfterLoss(dir_.path()).value();
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->seq, 1u);
-  EXPECT_EQ(writer.NextSeq(), 2u);
-  EXPECT_FALSE(ReadJournal(dir_.path())->torn);
-}
-
-TEST_F(WriterTest, KeepsWhatAFullDiskRefusesAndWritesItLater) {
-  // A file size limit stands in for the full disk: the write fails after some bytes.
-  auto writer = Open();
-  writer.Append(StopOrdered{{"first", ""}});
-  ASSERT_TRUE(writer.Flush().result);
-  const auto before = Text();
-  rlimit old{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
-  ::signal(SIGXFSZ, SIG_IGN);
-  const rlimit tight{before.size() + 10, old.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
-  writer.Append(StopOrdered{{"second", ""}});
-  const auto refused = writer.Flush();
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
-  EXPECT_FALSE(refused.result);
-  EXPECT_TRUE(writer.Pending());
-  EXPECT_EQ(Text(), before);
-  EXPECT_EQ(writer.Flush().written.at(0).seq, 2u);
-  EXPECT_FALSE(writer.Pending());
+TEST(Journal, KeepsTheSettingsThatHoldAndTheRunsThatNobodyStored) {
+  std::vector<Record> records;
+  const auto add = [&](RecordBody body) { records.push_back({records.size() + 1, {}, {}, std::move(body)}); };
+  for (RunNumber run = 1; run <= 3; ++run) {
+    add(RunStarted{run, {static_cast<pid_t>(run), run}, {}});
+    add(SettingsChanged{R"({"stop_grace_ms":)" + std::to_string(run) + "}"});
+    if (run == 1) add(SettingsChanged{R"({"log_rotations":7})"});
+    add(RunEnded{.run = run, .usage = {}, .ordered = {}});
+    add(RestartScheduled{run + 1, Millis{1}, run, {}});
+  }
+  std::vector<std::uint64_t> seqs;
+  for (const auto& record : StillNeeded(records, 9)) seqs.push_back(record.seq);
+  EXPECT_EQ(seqs, (std::vector<std::uint64_t>{3, 10, 11, 12, 13}));
 }
 
 }  // namespace

@@ -24,6 +24,12 @@ off_t SizeOf(int fd) {
 // A file system without the call gives no promise for a full disk; nothing else changes.
 void Reserve(int fd) { (void)::fallocate(fd, FALLOC_FL_KEEP_SIZE, SizeOf(fd), kReserve); }
 
+base::Result<> CutTorn(int fd, const JournalEnd& end) {
+  if (end.torn && ::ftruncate(fd, static_cast<off_t>(end.valid_bytes)) != 0)
+    return base::FailSystem(errno, "cutting a torn record off the journal");
+  return {};
+}
+
 // All of `text` or nothing.
 base::Result<> AppendWhole(int fd, std::string_view text) {
   const off_t before = SizeOf(fd);
@@ -47,14 +53,14 @@ base::Result<> WriteRecord(int fd, const Record& record) {
 }
 
 base::Result<JournalWriter> JournalWriter::Open(const std::filesystem::path& job_dir,
-                                                const base::Clock& clock, JournalContent& content) {
+                                                const base::Clock& clock, JobHistory& history) {
   GPUMAN_ASSIGN(base::Fd fd, base::OpenFile(job_dir / kJournalFile, O_RDWR | O_CREAT | O_APPEND, 0600));
-  GPUMAN_ASSIGN(content, ReadJournal(job_dir));
-  if (content.torn && ::ftruncate(fd.get(), static_cast<off_t>(content.valid_bytes)) != 0)
-    return base::FailSystem(errno, "cutting a torn record off the journal");
+  history = {};
+  GPUMAN_ASSIGN(const auto end, EachRecord(job_dir, [&](const Record& record) { Apply(history, record); }));
+  GPUMAN_TRY(CutTorn(fd.get(), end));
   Reserve(fd.get());
   JournalWriter writer(std::move(fd), clock);
-  if (!content.records.empty()) writer.next_seq_ = content.records.back().seq + 1;
+  writer.next_seq_ = history.last_seq + 1;
   return writer;
 }
 
@@ -81,12 +87,36 @@ JournalWriter::Flushed JournalWriter::Flush(bool sync) {
 }
 
 base::Result<std::optional<Record>> JournalWriter::ReleaseAfterLoss(const std::filesystem::path& job_dir) {
-  GPUMAN_ASSIGN(const auto content, ReadJournal(job_dir));
-  if (content.torn && ::ftruncate(fd_.get(), static_cast<off_t>(content.valid_bytes)) != 0)
-    return base::FailSystem(errno, "cutting a torn record off the journal");
-  const bool wrote = !content.records.empty() && content.records.back().seq == next_seq_;
+  Record last;
+  GPUMAN_ASSIGN(const auto end, EachRecord(job_dir, [&](Record record) { last = std::move(record); }));
+  GPUMAN_TRY(CutTorn(fd_.get(), end));
+  const bool wrote = last.seq == next_seq_;
   Release(wrote);
-  return wrote ? std::optional(content.records.back()) : std::nullopt;
+  if (!wrote) return std::nullopt;
+  return last;
+}
+
+base::Result<> JournalWriter::Shorten(const std::filesystem::path& job_dir, std::uint64_t stored) {
+  if (held_) return {};
+  GPUMAN_ASSIGN(const auto content, ReadJournal(job_dir));
+  GPUMAN_ASSIGN(const base::Fd directory, base::OpenFile(job_dir, O_RDONLY | O_DIRECTORY));
+  const auto path = job_dir / kJournalFile;
+  const auto made = path.string() + ".new";
+  ::unlink(made.c_str());
+  GPUMAN_ASSIGN(base::Fd fd, base::OpenFile(made, O_RDWR | O_CREAT | O_APPEND, 0600));
+  std::string text;
+  for (const auto& record : StillNeeded(content.records, stored)) text += EncodeLine(record);
+  auto done = base::WriteAll(fd.get(), text);
+  if (done && (::fsync(fd.get()) != 0 || ::rename(made.c_str(), path.c_str()) != 0))
+    done = base::FailSystem(errno, "shortening the journal");
+  if (!done) {
+    ::unlink(made.c_str());
+    return done;
+  }
+  (void)::fsync(directory.get());
+  fd_ = std::move(fd);
+  Reserve(fd_.get());
+  return {};
 }
 
 void JournalWriter::Release(bool child_wrote) {

@@ -19,9 +19,9 @@ namespace gpuman::keeper {
 
 class JournalWriter {
  public:
-  // Reads what is there into `content` and cuts off a torn last line.
+  // Reads what is there into `history` and cuts off a torn last line.
   static base::Result<JournalWriter> Open(const std::filesystem::path& job_dir, const base::Clock& clock,
-                                          JournalContent& content);
+                                          JobHistory& history);
 
   // Stamps the record with the time; its number comes when it is written.
   void Append(RecordBody body);
@@ -40,6 +40,8 @@ class JournalWriter {
   void Release(bool child_wrote);
   // For a child that died without a word: cuts off what it may have torn, and returns the record it wrote.
   base::Result<std::optional<Record>> ReleaseAfterLoss(const std::filesystem::path& job_dir);
+  // Leaves what is StillNeeded of the file, whole at any moment. Nothing happens while held.
+  base::Result<> Shorten(const std::filesystem::path& job_dir, std::uint64_t stored);
   std::uint64_t NextSeq() const { return next_seq_; }
   std::uint64_t LastSeq() const { return next_seq_ - 1; }
 

@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/boot.h"
 #include "base/file.h"
 #include "keeper/cgroup.h"
 #include "keeper/client.h"
@@ -151,14 +152,13 @@ base::Result<int> KeepJob(const std::filesystem::path& given_dir, const base::Cl
   if (!lock && lock.error().code == base::ErrorCode::kConflict) return kExitAlreadyRunning;
   if (!lock) return base::Fail(std::move(lock.error()));
   if (::chdir("/") != 0) return base::FailSystem(errno, "entering /");
-  JournalContent content;
-  GPUMAN_ASSIGN(auto journal, JournalWriter::Open(job_dir, clock, content));
-  const JobHistory history = Summarize(content.records);
+  JobHistory history;
+  GPUMAN_ASSIGN(auto journal, JournalWriter::Open(job_dir, clock, history));
   if (history.job_ended) return kExitAlreadyEnded;
   GPUMAN_ASSIGN(auto spec, ReadSpec(job_dir));
 
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return base::FailSystem(errno, "becoming a subreaper");
-  const std::string boot_id = BootId();
+  const std::string boot_id = base::BootId();
   const bool same_boot = history.keeper && history.keeper->boot_id == boot_id;
   if (same_boot) EndLeftoversOf(*history.keeper, table);
   ProtectFromOomKiller(spec);

@@ -263,6 +263,9 @@ base::Result<Actions> Machine::Handle(const WriteNote& command, MonoTime) {
   return actions;
 }
 
+// Of the journal's file alone.
+base::Result<Actions> Machine::Handle(const RecordsStored&, MonoTime) { return Actions{}; }
+
 bool Machine::MainMayLive() const { return phase_ == Phase::kLaunching || process_.has_value(); }
 
 void Machine::Expect(std::optional<Reason> reason) {

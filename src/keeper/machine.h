@@ -103,6 +103,7 @@ class Machine {
   base::Result<Actions> Handle(const SendSignalTo& command, base::MonoTime now);
   base::Result<Actions> Handle(const PauseClock& command, base::MonoTime now);
   base::Result<Actions> Handle(const WriteNote& command, base::MonoTime now);
+  base::Result<Actions> Handle(const RecordsStored& command, base::MonoTime now);
   bool ClockCounts() const;
   // What the time limit says.
   void LookAtClock(Actions& actions, base::MonoTime now);

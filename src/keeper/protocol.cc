@@ -28,7 +28,8 @@ Json MessageToJson(const Hello& hello) {
                {"cgroup", ToJson(hello.cgroup)},
                {"phase", ToString(hello.phase)},
                {"run", hello.run},
-               {"last_seq", hello.last_seq}};
+               {"last_seq", hello.last_seq},
+               {"shortens", hello.shortens}};
   if (hello.process) json["process"] = ToJson(*hello.process);
   return json;
 }
@@ -43,6 +44,7 @@ base::Result<KeeperMessage> HelloFromJson(Fields& fields) {
   fields.Need("run", hello.run);
   fields.Take("process", hello.process);
   fields.Need("last_seq", hello.last_seq);
+  fields.Take("shortens", hello.shortens);
   GPUMAN_TRY(fields.Finish("hello"));
   return hello;
 }
@@ -108,6 +110,7 @@ Json CommandToJson(const SendSignalTo& command) {
 }
 Json CommandToJson(const PauseClock& command) { return {{"m", "clock"}, {"paused", command.paused}}; }
 Json CommandToJson(const WriteNote& command) { return {{"m", "note"}, {"text", ToJson(command.text)}}; }
+Json CommandToJson(const RecordsStored& command) { return {{"m", "stored"}, {"up_to", command.up_to}}; }
 
 void CheckSignal(Fields& fields, int signal) {
   if (signal < 1 || signal > 64) fields.Complain("signal is no signal number");
@@ -172,6 +175,11 @@ std::optional<Command> CommandFromJson(Fields& fields, std::string_view word) {
   if (word == "note") {
     WriteNote command;
     fields.Need("text", command.text);
+    return command;
+  }
+  if (word == "stored") {
+    RecordsStored command;
+    fields.Need("up_to", command.up_to);
     return command;
   }
   return std::nullopt;

@@ -44,6 +44,7 @@ struct Hello {
   RunNumber run = 0;
   std::optional<base::ProcessId> process;  // main process of the run
   std::uint64_t last_seq = 0;  // every record up to here is in the journal file; later ones will be sent
+  bool shortens = false;       // its journal, when it is told what is stored
 };
 
 struct Reply {
@@ -100,8 +101,14 @@ struct WriteNote {
   std::string text;
 };
 
-using Command =
-    std::variant<AnnounceReason, StopJob, RestartJob, UpdateSettings, SendSignalTo, PauseClock, WriteNote>;
+// Records up to here are in the daemon's store: what of them is not needed any more may leave the journal.
+// Only to keepers whose Hello says that they shorten it.
+struct RecordsStored {
+  std::uint64_t up_to = 0;
+};
+
+using Command = std::variant<AnnounceReason, StopJob, RestartJob, UpdateSettings, SendSignalTo, PauseClock,
+                             WriteNote, RecordsStored>;
 
 struct ClientHello {
   int min_version = kProtocolVersion;

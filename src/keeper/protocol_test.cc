@@ -36,6 +36,7 @@ TEST(Protocol, CommandsComeThroughWhole) {
 
   EXPECT_TRUE(Through(SendSignalTo{10, true}).tree);
   EXPECT_EQ(Through(WriteNote{"hello\n"}).text, "hello\n");
+  EXPECT_EQ(Through(RecordsStored{7}).up_to, 7u);
 }
 
 TEST(Protocol, KeeperMessagesComeThroughWhole) {
@@ -47,11 +48,13 @@ TEST(Protocol, KeeperMessagesComeThroughWhole) {
   hello.run = 2;
   hello.process = base::ProcessId{11, 21};
   hello.last_seq = 8;
+  hello.shortens = true;
   const auto back = std::get<Hello>(ParseKeeperMessage(SerializeMessage(KeeperMessage(hello))).value());
   EXPECT_EQ(back.keeper, hello.keeper);
   EXPECT_EQ(back.process, hello.process);
   EXPECT_EQ(back.phase, hello.phase);
   EXPECT_EQ(back.last_seq, 8u);
+  EXPECT_TRUE(back.shortens);
 
   const Record record{4, base::WallTime(base::Millis{5}), base::Millis{6}, JobEnded{1, "finished"}};
   EXPECT_EQ(std::get<Record>(ParseKeeperMessage(SerializeMessage(KeeperMessage(record))).value()), record);

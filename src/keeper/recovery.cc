@@ -8,7 +8,6 @@
 #include <chrono>
 #include <thread>
 
-#include "base/file.h"
 #include "keeper/cgroup.h"
 #include "keeper/process_tree.h"
 
@@ -31,12 +30,6 @@ std::string MakeKey() {
   std::string key;
   for (const auto byte : bytes) key += fmt::format("{:02x}", byte);
   return key;
-}
-
-std::string BootId() {
-  auto text = base::ReadFile("/proc/sys/kernel/random/boot_id", 128).value_or("");
-  std::erase(text, '\n');
-  return text;
 }
 
 void EndLeftoversOf(const KeeperStarted& earlier, const base::ProcessTable& table) {

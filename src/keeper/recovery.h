@@ -12,8 +12,6 @@ namespace gpuman::keeper {
 inline constexpr const char* kKeyVariable = "GPUMAN_JOB_KEY";
 std::string MakeKey();  // 32 random hex digits
 
-std::string BootId();  // empty when the kernel does not say
-
 // Kills what the earlier keeper's job left, found by its cgroup and its key, and waits until it is gone, some
 // seconds at most. The earlier keeper must be dead and of this boot.
 void EndLeftoversOf(const KeeperStarted& earlier, const base::ProcessTable& table);

@@ -200,6 +200,8 @@ StartFailed Supervisor::DiedOnTheWay(pid_t pid) const {
 }
 
 base::Result<> Supervisor::OnCommand(const Command& command) {
+  if (const auto* stored = std::get_if<RecordsStored>(&command))
+    return post_.journal.Shorten(post_.job_dir, stored->up_to);
   GPUMAN_ASSIGN(auto actions, machine_.OnCommand(command, clock_.Mono()));
   if (const auto* update = std::get_if<UpdateSettings>(&command)) {
     const auto& log = post_.log.settings();
@@ -219,6 +221,7 @@ Hello Supervisor::State() const {
   hello.run = machine_.run();
   hello.process = machine_.process();
   hello.last_seq = post_.journal.LastSeq();
+  hello.shortens = true;
   return hello;
 }
 

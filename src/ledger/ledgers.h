@@ -96,10 +96,9 @@ class Ledgers {
  public:
   // A ledger for a job that has none. kInvalidArgument: a UUID that is none, a GPU twice or too many.
   base::Result<> Create(base::JobId job, std::span<const GpuLimit> limits, const Eviction& eviction = {});
-  // The ledger that the job's processes use already (an earlier daemon made it), with these limits; with those
-  // that it has where there are none. Processes
-  // and orders are taken as they stand in it: whether such a process is the job's is for the caller to see,
-  // before it does anything to one.
+  // The ledger that the job's processes use already (an earlier daemon made it), with these limits; with
+  // those that it has where there are none. Processes and orders are taken as they stand in it: whether such
+  // a process is the job's is for the caller to see, before it does anything to one.
   base::Result<> Adopt(base::JobId job, base::Fd file, std::span<const GpuLimit> limits,
                        const Eviction& eviction = {});
   // New limits for a running job; GPUs that the ledger lacks are added to it, those not named here lose

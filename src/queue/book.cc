@@ -57,16 +57,6 @@ void ReleaseName(auto& names, Index row) {
   names.free.push_back(row);
 }
 
-Index RowOf(std::unordered_map<std::string, Index>& names, std::vector<Account>& table,
-            std::vector<int>& queued, std::string_view name, double shares) {
-  const auto [at, made] = names.emplace(std::string(name), static_cast<Index>(table.size()));
-  if (made) {
-    table.push_back(Account{.name = std::string(name), .shares = shares});
-    queued.push_back(0);
-  }
-  return at->second;
-}
-
 template <typename Row>
 void SetCommon(Row& row, const auto& common) {
   row.need = common.need;
@@ -131,29 +121,6 @@ void Book::SetReservations(const std::vector<ReservationOf>& reservations) {
     for (const auto& user : each.users) row.users.push_back(AccountOf(AccountKind::kUser, user));
     snapshot_.reservations.push_back(std::move(row));
   }
-}
-
-void Book::SetShares(AccountKind kind, std::string_view name, double shares) {
-  const Index row = AccountOf(kind, name);
-  Table(kind)[row].shares = shares;
-}
-
-void Book::SetQuota(AccountKind kind, std::string_view name, const Quota& quota) {
-  const Index row = AccountOf(kind, name);
-  Table(kind)[row].quota = quota;
-}
-
-void Book::SetWindow(AccountKind kind, std::string_view name, double gpu_seconds, WallTime relief) {
-  const Index row = AccountOf(kind, name);
-  Table(kind)[row].window_gpu_seconds = gpu_seconds;
-  Table(kind)[row].window_relief = relief;
-}
-
-void Book::Charge(std::string_view user, std::string_view project, const Rate& rate, WallTime from,
-                  WallTime to) {
-  const Millis half_life = snapshot_.settings.half_life;
-  const Index row = MemberOf(AccountOf(AccountKind::kUser, user), AccountOf(AccountKind::kProject, project));
-  snapshot_.members[row].usage.Add(rate, from, to, half_life);
 }
 
 void Book::PutWaiting(const WaitingJob& job, const Request& request) {
@@ -243,13 +210,6 @@ const Snapshot& Book::View(base::MonoTime now) {
   return snapshot_;
 }
 
-int Book::Queued(AccountKind kind, std::string_view name) const {
-  const auto& names = kind == AccountKind::kUser ? users_ : projects_;
-  const auto& counts = kind == AccountKind::kUser ? queued_by_user_ : queued_by_project_;
-  const auto at = names.find(std::string(name));
-  return at == names.end() ? 0 : counts[at->second];
-}
-
 std::optional<Index> Book::RowOfWaiting(JobId id) const {
   const auto at = places_.find(id.value);
   if (at == places_.end() || at->second.runs) return std::nullopt;
@@ -260,19 +220,6 @@ std::optional<Index> Book::RowOfRunning(JobId id) const {
   const auto at = places_.find(id.value);
   if (at == places_.end() || !at->second.runs) return std::nullopt;
   return at->second.row;
-}
-
-Index Book::AccountOf(AccountKind kind, std::string_view name) {
-  if (kind == AccountKind::kUser) return RowOf(users_, snapshot_.users, queued_by_user_, name, 1);
-  if (name.empty()) return kNone;
-  return RowOf(projects_, snapshot_.projects, queued_by_project_, name, 0);
-}
-
-Index Book::MemberOf(Index user, Index project) {
-  const auto key = std::uint64_t{project} << 32 | user;
-  const auto [at, made] = members_.emplace(key, static_cast<Index>(snapshot_.members.size()));
-  if (made) snapshot_.members.push_back({user, project, {}});
-  return at->second;
 }
 
 Need Book::NeedOf(const Request& request) const {
@@ -357,11 +304,6 @@ GpuSet Book::SetOf(const std::vector<std::string>& uuids) const {
   for (std::size_t i = 0; i < snapshot_.gpus.size(); ++i)
     if (std::find(uuids.begin(), uuids.end(), snapshot_.gpus[i].uuid) != uuids.end()) set.set(i);
   return set;
-}
-
-void Book::CountQueued(const Waiting& row, int by) {
-  queued_by_user_[row.user] += by;
-  if (row.project != kNone) queued_by_project_[row.project] += by;
 }
 
 }  // namespace gpuman::queue

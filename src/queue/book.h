@@ -62,11 +62,18 @@ class Book {
   void SetForeign(std::string_view uuid, base::Bytes foreign, bool unmanaged, std::string holder);
   void SetReservations(const std::vector<ReservationOf>& reservations);
 
+  // Of accounts without limits of their own, those that come later too: of all, until SetShares and SetQuota
+  // say otherwise.
+  void SetUsual(AccountKind kind, const Quota& quota, double shares);
   void SetShares(AccountKind kind, std::string_view name, double shares);
   void SetQuota(AccountKind kind, std::string_view name, const Quota& quota);
   void SetWindow(AccountKind kind, std::string_view name, double gpu_seconds, WallTime relief);
   // A run that ended: for the fair share of its user within its project.
   void Charge(std::string_view user, std::string_view project, const Rate& rate, WallTime from, WallTime to);
+
+  // Lets go of the accounts that have nothing: no job, no reservation, no limits of their own, no use that
+  // counts at `now`. Rows of accounts are others afterwards.
+  void Forget(WallTime now);
 
   // Of a job that waits or runs already: replaces it. A job is one or the other.
   void PutWaiting(const WaitingJob& job, const Request& request);
@@ -116,6 +123,14 @@ class Book {
     std::vector<std::uint32_t> jobs{};
     std::vector<Index> free{};
   };
+  // The accounts of a kind: beside their table in the snapshot.
+  struct Accounts {
+    std::unordered_map<std::string, Index> rows{};
+    std::vector<int> queued{};
+    std::vector<bool> limited{};  // it has limits of its own
+    Quota quota{};                // of the others
+    double shares = 1;
+  };
   // What a waiting and a running row have in common.
   struct Common {
     Index need = kNone, user = kNone, project = kNone, member = kNone, array = kNone, group = kNone;
@@ -129,6 +144,9 @@ class Book {
   std::vector<Account>& Table(AccountKind kind) {
     return kind == AccountKind::kUser ? snapshot_.users : snapshot_.projects;
   }
+  Accounts& AccountsOf(AccountKind kind) { return kind == AccountKind::kUser ? users_ : projects_; }
+  // Old row -> new one.
+  std::vector<Index> Keep(AccountKind kind, const std::vector<bool>& kept);
   void CountQueued(const Waiting& row, int by);
   void EraseWaiting(Index row);
   void EraseRunning(Index row);
@@ -139,10 +157,9 @@ class Book {
   std::vector<Origin> origins_{};   // of Snapshot::needs
   std::unordered_multimap<std::size_t, Index> needs_by_hash_{};
   std::vector<Index> free_needs_{};
-  std::unordered_map<std::string, Index> users_{}, projects_{};
+  Accounts users_{}, projects_{.shares = 0};
   std::unordered_map<std::uint64_t, Index> members_{};  // by project and user
   Names arrays_{}, groups_{};
-  std::vector<int> queued_by_user_{}, queued_by_project_{};
 };
 
 }  // namespace gpuman::queue

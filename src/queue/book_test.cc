@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include <map>
+#include <set>
 
 #include "queue/admission.h"
 #include "queue/forecast.h"
@@ -28,6 +29,75 @@ TEST(QueueBook, EqualNeedsAndNamesStandOnce) {
   EXPECT_EQ(lab.book.Queued(AccountKind::kUser, "cat"), 0);
   lab.Waits(Lab::Part(5));  // takes the place of the need that nobody has any more
   EXPECT_EQ(lab.View().needs.size(), 2u);
+}
+
+TEST(QueueBook, AnAccountThatComesLaterHasTheUsualLimits) {
+  Lab lab(2);
+  lab.book.SetQuota(AccountKind::kProject, "old", {.gpus = 5});
+  lab.book.SetUsual(AccountKind::kProject, {.running = 1}, 0.5);
+  lab.book.SetQuota(AccountKind::kProject, "vision", {.gpus = 3});
+  for (const char* project : {"new", "vision", "old"})
+    lab.Waits(With(Lab::Gpus(1), [&](Request& request) { request.project = project; }));
+  std::map<std::string, Account> projects;
+  for (const Account& each : lab.View().projects) projects[each.name] = each;
+  EXPECT_EQ(projects.at("new").quota, Quota{.running = 1});
+  EXPECT_EQ(projects.at("new").shares, 0.5);
+  EXPECT_EQ(projects.at("vision").quota, Quota{.gpus = 3});
+  EXPECT_EQ(projects.at("old").quota, Quota{.running = 1}) << "it has no limits of its own any more";
+}
+
+TEST(QueueBook, AccountsThatHaveNothingAreForgottenAndOthersStayAsTheyAre) {
+  Lab lab(2);
+  const auto of = [](const std::string& project) {
+    return With(Lab::Gpus(1), [&](Request& request) { request.project = project; });
+  };
+  lab.book.SetShares(AccountKind::kProject, "named", 2);
+  for (int i = 0; i < 100; ++i) {
+    const std::string project = "ci-" + std::to_string(i);
+    lab.book.Erase(lab.Waits(of(project), "user" + std::to_string(i)));
+    lab.book.Charge("ci", project, {1, 1}, kStart - 1000h * 24, kStart - 100h * 24);
+  }
+  lab.book.Charge("bob", "late", {1, 1}, kStart - 2h, kStart - 1h);
+  lab.book.SetWindow(AccountKind::kUser, "cat", 10, kStart + 1h);
+  const JobId waits = lab.Waits(of("vision"), "ann");
+  const JobId runs = lab.Runs(of("speech"), {0}, "dan");
+  lab.book.SetReservations({{.id = 1,
+                             .name = "r",
+                             .gpus = {Lab::Uuid(1)},
+                             .start = kStart + 1h,
+                             .end = kStart + 2h,
+                             .users = {"eve"}}});
+
+  lab.book.Forget(kStart);
+  const Snapshot& snapshot = lab.View();
+  const auto names = [](const std::vector<Account>& accounts) {
+    std::set<std::string> all;
+    for (const Account& each : accounts) all.insert(each.name);
+    return all;
+  };
+  EXPECT_EQ(names(snapshot.users), (std::set<std::string>{"ann", "bob", "cat", "dan", "eve"}));
+  EXPECT_EQ(names(snapshot.projects), (std::set<std::string>{"late", "named", "speech", "vision"}));
+  EXPECT_EQ(snapshot.members.size(), 3u);
+  const auto expect_row = [&](const auto& row, const std::string& user, const std::string& project) {
+    EXPECT_EQ(snapshot.users[row.user].name, user);
+    EXPECT_EQ(snapshot.projects[row.project].name, project);
+    EXPECT_EQ(snapshot.members[row.member].user, row.user);
+    EXPECT_EQ(snapshot.members[row.member].project, row.project);
+  };
+  expect_row(snapshot.waiting[*lab.book.RowOfWaiting(waits)], "ann", "vision");
+  expect_row(snapshot.running[*lab.book.RowOfRunning(runs)], "dan", "speech");
+  EXPECT_EQ(snapshot.users[snapshot.reservations[0].users[0]].name, "eve");
+  EXPECT_EQ(lab.book.Queued(AccountKind::kUser, "ann"), 1);
+  EXPECT_EQ(lab.book.Queued(AccountKind::kProject, "vision"), 1);
+  EXPECT_EQ(lab.book.Queued(AccountKind::kProject, "ci-5"), 0);
+  EXPECT_EQ(snapshot.projects[lab.book.AccountOf(AccountKind::kProject, "named")].shares, 2);
+  // One that comes back is as new, and those that stayed go on.
+  lab.book.Charge("bob", "late", {1, 1}, kStart - 1h, kStart);
+  EXPECT_EQ(lab.View().members.size(), 3u);
+  lab.Waits(of("ci-5"), "ann");
+  EXPECT_EQ(lab.View().members.size(), 4u);
+  lab.book.Erase(waits);
+  EXPECT_EQ(lab.book.Queued(AccountKind::kProject, "vision"), 0);
 }
 
 TEST(QueueBook, HowLongAJobRanGrowsWithTheClock) {

@@ -8,7 +8,7 @@
 #include "queue/record.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace gpuman::queue;
+  using namespace gpuman::queue;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   (void)ParseDependencies(text);
   const auto request = ParseRequest(text);

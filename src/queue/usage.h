@@ -19,6 +19,9 @@ struct Rate {
   double memory = 0;
 };
 
+// What ended so many half-lives ago counts no more: it would be less than 2 in 100.
+inline constexpr int kHalfLivesKept = 6;
+
 // Sums that halve with each half-life.
 struct Usage {
   double gpu_seconds = 0;
@@ -40,6 +43,7 @@ class UsageWindow {
   void Add(double gpus, base::WallTime from, base::WallTime to);
   void Forget(base::WallTime now);
   double GpuSeconds() const { return sum_; }
+  bool IsEmpty() const { return slices_.empty(); }
   // When the oldest of it is forgotten; kNever's value (WallTime::max()) where there is none.
   base::WallTime Relief() const;
 

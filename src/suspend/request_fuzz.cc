@@ -20,7 +20,7 @@ void Check(std::string_view text, Parse parse, Write write) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace gpuman::suspend;
+  using namespace gpuman::suspend;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   Check(text, ParseAnswer, [](const Answer& answer) { return Serialize(answer); });
   Check(text, ParseRequest, [](const Request& request) { return Serialize(request); });

@@ -82,6 +82,15 @@ class ClockTest(DaemonTest):
         self.go("found")
         self.assertEqual(self.wait("found")["exit_code"], 3)
 
+    def test_a_retry_waits_its_delay_though_the_clock_was_set_back(self):
+        self.set_clock(-10 * DAY)
+        count = f"echo x >> {self.m.dir}/runs; [ $(wc -l < {self.m.dir}/runs) -ge 2 ]"
+        job = {"command": ["/bin/sh", "-c", count], "gpus": {"count": 0}, "retries": {"count": 1, "delay_s": 0.2}}
+        answer = self.request("POST", "/v1/submissions", {"jobs": [job], "directory": "/", "environment": {"PATH": "/usr/bin:/bin"}})
+        self.assertEqual(answer.status, 201, answer.body)
+        ended = self.wait(answer.json()["jobs"][0]["id"])
+        self.assertEqual((ended["state"], ended["queue"]["attempts"]), ("finished", 2))
+
     def test_limits_hold_while_the_clock_jumps(self):
         self.start("grow", self.load("2GiB", "--step", "64MiB", "--interval", "5ms", "--hold", "1h"), memory="512MiB",
                    preload=False)

@@ -77,8 +77,8 @@ class JobsTest(DaemonTest):
         until("the line in its log", lambda: "soft limit" in self.log("soft"))
 
     def test_a_job_that_ignores_sigterm_is_removed_all_the_same(self):
-        self.start("deaf", "trap '' TERM; while :; do sleep 0.01; done", grace="50ms")
-        self.becomes("deaf", "running")
+        self.start("deaf", "trap '' TERM; echo deaf; while :; do sleep 0.01; done", grace="50ms")
+        until("it is deaf", lambda: "deaf" in self.log("deaf"))
         gone = self.request("DELETE", "/v1/jobs/deaf")
         self.assertEqual((gone.status, gone.json()["state"], gone.json()["signal"]), (200, "killed", signal.SIGKILL))
         self.assertEqual(self.request("GET", "/v1/jobs/deaf").code(), "not_found")

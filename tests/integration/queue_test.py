@@ -480,6 +480,16 @@ class BooksTest(QueueCase):
         for job in (second, third):
             self.assertEqual(self.wait(job)["state"], "finished")
 
+    def test_usual_quotas_hold_for_who_comes_later(self):
+        self.assertEqual(self.request("PUT", "/v1/quotas/project/*", {"running_jobs": 1}).status, 200)
+        self.addCleanup(self.request, "DELETE", "/v1/quotas/project/*")
+        first = self.submit(self.gate("end"), 0, project="later")
+        self.becomes(first, "running")
+        second = self.submit("true", 0, project="later")
+        self.waits_for(second, "quota")
+        self.open("end")
+        self.assertEqual(self.wait(second)["state"], "finished")
+
     def test_gpus_are_kept_for_who_reserved_them(self):
         answer = self.request("POST", "/v1/reservations", {"user": "somebody", "count": 2, "start": "2020-01-01T00:00:00Z",
                                                            "duration_s": 86400 * 36500})
@@ -567,6 +577,18 @@ class RestartTest(QueueCase):
         self.assertEqual(self.wait(dependent)["state"], "finished")
         self.assertEqual((self.dir / "order").read_text().split(), [str(number) for number in range(5)])
         self.request("PATCH", "/v1/queue/settings", {"choice": "sequential"})
+
+    def test_usual_quotas_hold_after_a_start(self):
+        self.assertEqual(self.request("PUT", "/v1/quotas/user/*", {"running_jobs": 1}).status, 200)
+        self.addCleanup(self.request, "DELETE", "/v1/quotas/user/*")
+        first = self.submit(self.gate("end"), 0)
+        self.becomes(first, "running")
+        second = self.submit("true", 0)
+        self.waits_for(second, "quota")
+        self.restart()
+        self.waits_for(second, "quota")
+        self.open("end")
+        self.assertEqual(self.wait(second)["state"], "finished")
 
     def test_what_ended_while_no_daemon_lived_frees_its_gpus(self):
         running = self.submit(self.gate("end"), 2)

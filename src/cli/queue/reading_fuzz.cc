@@ -18,7 +18,7 @@ void Require(bool holds) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace gpuman::cli::queue;
+  using namespace gpuman::cli::queue;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const gpuman::base::WallTime now(gpuman::base::Millis(1'800'000'000'000));
   if (const auto directives = ReadDirectives(text)) {

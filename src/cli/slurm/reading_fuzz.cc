@@ -18,7 +18,7 @@ void Require(bool holds) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace gpuman::cli::slurm;
+  using namespace gpuman::cli::slurm;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const auto& jobs : {ReadQueue(text), ReadShown(text), ReadAccounting(text)})
     for (const auto& job : jobs) {

@@ -6,7 +6,7 @@
 #include "daemon/config/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace gpuman::daemon;
+  using namespace gpuman::daemon;  // NOLINT(google-build-using-namespace)
   const auto nobody = [](const std::string& name) -> std::optional<uid_t> {
     return name == "bob" ? std::optional<uid_t>(1000) : std::nullopt;
   };

@@ -9,8 +9,6 @@
 namespace gpuman::daemon {
 namespace {
 
-using device::Setting;
-
 constexpr const char* kProfiles = "device.profiles";
 
 // A setting's value as it may be written: true, 250, "250W".

@@ -65,8 +65,8 @@ JobProfiles::Decision JobProfiles::Follow(
       if (first == seen && in_force(gpu.uuid) == job->id.value)
         decision.given[gpu.uuid] = {job->id.value, job->profile};
       else
-        not_given[job->id] = fmt::format("device profile {} is not in force on GPU {}: {}", job->profile,
-                                         gpu.index, company);
+        not_given[job->id] =
+            fmt::format("device profile {} is not in force on GPU {}: {}", job->profile, gpu.index, company);
     }
   }
   for (const auto& [id, why] : not_given)

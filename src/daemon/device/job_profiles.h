@@ -1,5 +1,5 @@
-// Which jobs get the device profile that they ask for: one that has the GPU to itself. Neither another job nor
-// a program of nobody's may be there, since settings are the whole GPU's. gpuman's own are no company.
+// Which jobs get the device profile that they ask for: one that has the GPU to itself. Neither another job
+// nor a program of nobody's may be there, since settings are the whole GPU's. gpuman's own are no company.
 //
 // Not thread-safe; asks nobody.
 #pragma once

@@ -8,7 +8,6 @@
 #include <charconv>
 
 #include "base/fd.h"
-#include "base/file.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -60,12 +59,6 @@ base::Result<std::vector<KernelXid>> ReadKernelXids(const std::filesystem::path&
       return base::FailSystem(errno, "reading the kernel's log " + path.string());
   }
   return KernelXidsOf(text);
-}
-
-std::string BootId() {
-  auto text = base::ReadFile("/proc/sys/kernel/random/boot_id").value_or("");
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
 }
 
 }  // namespace gpuman::daemon

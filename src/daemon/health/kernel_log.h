@@ -27,7 +27,4 @@ base::Result<std::vector<KernelXid>> ReadKernelXids(const std::filesystem::path&
 // The lines of a log, without reading one. Pure.
 std::vector<KernelXid> KernelXidsOf(std::string_view text);
 
-// This boot of the machine, as the kernel names it; empty: unknown.
-std::string BootId();
-
 }  // namespace gpuman::daemon

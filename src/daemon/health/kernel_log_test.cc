@@ -48,7 +48,5 @@ TEST(KernelLog, ThatIsNotThereIsAnError) {
   EXPECT_EQ(xids.error().code, base::ErrorCode::kNotFound);
 }
 
-TEST(KernelLog, TheBootHasANameOnLinux) { EXPECT_EQ(BootId().size(), 36U); }
-
 }  // namespace
 }  // namespace gpuman::daemon

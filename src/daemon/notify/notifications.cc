@@ -42,6 +42,7 @@ std::string RandomId() {
 
 std::vector<std::string> WordsOf(const std::vector<queue::NotifyOn>& on) {
   std::vector<std::string> words;
+  words.reserve(on.size());
   for (const auto event : on) words.emplace_back(queue::ToString(event));
   return words;
 }

@@ -42,6 +42,7 @@ Result<NotifierLink::Spawned> NotifierLink::Spawn(const std::filesystem::path& p
     if (const char* const value = ::getenv(name)) kept.push_back(fmt::format("{}={}", name, value));
   // Nothing else: proxies and the like are the configuration's.
   std::vector<char*> environment;
+  environment.reserve(kept.size() + 1);
   for (auto& entry : kept) environment.push_back(entry.data());
   environment.push_back(nullptr);
   char* const words[] = {word.data(), nullptr};
@@ -117,7 +118,7 @@ void NotifierLink::Read() {
   });
 }
 
-void NotifierLink::Gone(base::Error error) {
+void NotifierLink::Gone(const base::Error& error) {
   if (stopped_) return;
   const auto on_gone = callbacks_.on_gone;
   Stop();

@@ -44,7 +44,7 @@ class NotifierLink : public std::enable_shared_from_this<NotifierLink> {
   void OnSpawned(base::Result<Spawned> spawned);
   void Read();
   void Write();
-  void Gone(base::Error error);
+  void Gone(const base::Error& error);
 
   boost::asio::io_context& loop_;
   boost::asio::thread_pool& workers_;

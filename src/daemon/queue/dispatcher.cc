@@ -85,6 +85,7 @@ void Dispatcher::Pass() {
     return Wake();
   }
   const WallTime now = clock_.Wall();
+  FollowClock(now);
   UpdateWindows(now);
   const auto& snapshot = book_.View(began);
   // One who asked meanwhile had a plan of the same book made.

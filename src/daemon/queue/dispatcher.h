@@ -30,6 +30,7 @@
 #include "queue/book.h"
 #include "queue/dependencies.h"
 #include "queue/pass.h"
+#include "queue/retry_delay.h"
 #include "suspend/record.h"
 
 namespace gpuman::daemon {
@@ -86,6 +87,8 @@ class Dispatcher {
   void OnPhase(base::JobId job, suspend::Phase phase);
   // A run has ended: it counts for fair share.
   void Charge(const jobs::RunAccount& run);
+  // Accounts that have nothing any more go.
+  void ForgetOldAccounts();
   void SetState(const QueueState& state);
   // `window`: of quotas of GPU-hours.
   void SetSettings(const queue::Settings& settings, base::Millis window);
@@ -158,7 +161,15 @@ class Dispatcher {
     bool unsuspendable = false;
   };
 
+  // Of a job that waits after a failed run.
+  struct Delayed {
+    queue::RetryDelay delay;
+    queue::WallTime in_book;  // its end, as the book has it
+  };
+
   void Pass();
+  // The clock on the wall was set, or goes too fast: the book learns when delays end by it now.
+  void FollowClock(queue::WallTime now);
   void UpdateWindows(queue::WallTime now);
   void Carry(const queue::Plan& plan, const queue::Snapshot& snapshot, queue::WallTime now);
   void Start(base::JobId job, std::vector<std::string> gpus);
@@ -171,6 +182,7 @@ class Dispatcher {
   void Moved(base::JobId job, const std::vector<std::string>& gpus, bool there);
   base::Result<> MayGoTo(base::JobId job, const std::string& gpu);
   void PutWaiting(const jobs::Job& job);
+  queue::WallTime EndOfDelay(const jobs::Job& job);
   void PutActive(const jobs::Job& job);
   void Refresh(Active& active);
   queue::Request RequestOfRun(const jobs::Job& job) const;
@@ -187,6 +199,7 @@ class Dispatcher {
   queue::Dependents dependents_;
   QueueState state_;
   std::map<base::JobId, Active> active_;
+  std::map<base::JobId, Delayed> delayed_;
   std::map<std::string, ForeignUse> foreign_;
   IdleWatch idle_;
   base::Millis window_{std::chrono::hours(24)};

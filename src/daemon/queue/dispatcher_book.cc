@@ -10,7 +10,12 @@ namespace gpuman::daemon {
 using base::JobId;
 using queue::WallTime;
 
+namespace {
+constexpr base::Millis kUnnoticed{1'000};  // by who waits for a retry
+}  // namespace
+
 void Dispatcher::OnJobChanged(const jobs::Job& job) {
+  if (!jobs::IsWaiting(job)) delayed_.erase(job.id);
   if (jobs::IsWaiting(job)) {
     active_.erase(job.id);
     PutWaiting(job);
@@ -33,6 +38,7 @@ void Dispatcher::OnJobChanged(const jobs::Job& job) {
 
 void Dispatcher::OnJobForgotten(JobId job) {
   active_.erase(job);
+  delayed_.erase(job);
   dependents_.Erase(job);
   book_.Erase(job);
   TellDependents(job);
@@ -60,10 +66,30 @@ const queue::Request& Dispatcher::RequestFor(const jobs::Job& job) {
 void Dispatcher::PutWaiting(const jobs::Job& job) {
   const queue::Request& request = RequestFor(job);
   queue::WaitingJob row{job.id, job.owner->user, job.waiting_since};
-  if (job.not_before) row.not_before = *job.not_before;
+  if (job.not_before) row.not_before = EndOfDelay(job);
   row.held = job.state == jobs::JobState::kHeld;
   row.dependency = dependents_.Set(job.id, request.depends, [this](JobId id) { return ProgressOf(id); });
   book_.PutWaiting(row, request);
+}
+
+WallTime Dispatcher::EndOfDelay(const jobs::Job& job) {
+  const auto now = clock_.Wall();
+  const auto mono = clock_.Mono();
+  auto it = delayed_.find(job.id);
+  if (it == delayed_.end() || it->second.delay.until() != *job.not_before) {
+    const queue::RetryDelay delay(*job.not_before, job.terms->retries.delay, now, mono);
+    it = delayed_.insert_or_assign(job.id, Delayed{delay, {}}).first;
+  }
+  return it->second.in_book = it->second.delay.EndsAt(now, mono);
+}
+
+void Dispatcher::FollowClock(WallTime now) {
+  const auto mono = clock_.Mono();
+  for (const auto& [id, delayed] : delayed_) {
+    if (std::chrono::abs(delayed.delay.EndsAt(now, mono) - delayed.in_book) < kUnnoticed) continue;
+    if (const auto* const job = jobs_.Find(id)) PutWaiting(*job);
+    dirty_ = true;
+  }
 }
 
 // `gpuman run` takes GPUs without asking the queue: what has a limit can be joined by jobs that share.
@@ -257,29 +283,6 @@ void Dispatcher::SetSettings(const queue::Settings& settings, base::Millis windo
   pass.choice = state_.choice;
   book_.SetSettings(pass);
   window_ = window;
-}
-
-void Dispatcher::UpdateWindows(WallTime now) {
-  for (auto& [account, window] : windows_) {
-    window.Forget(now);
-    book_.SetWindow(account.first, account.second, window.GpuSeconds(), window.Relief());
-  }
-}
-
-void Dispatcher::Charge(const jobs::RunAccount& run) {
-  queue::Rate rate;
-  rate.gpus = static_cast<double>(run.gpus.size());
-  for (const auto& gpu : host_.GpuInventory().gpus)
-    if (std::count(run.gpus.begin(), run.gpus.end(), gpu.uuid) > 0 && gpu.memory.count > 0)
-      rate.memory +=
-          std::min(1.0, static_cast<double>(run.memory.count) / static_cast<double>(gpu.memory.count));
-  using Kind = queue::AccountKind;
-  const auto from = run.ended - run.ran;
-  windows_.try_emplace({Kind::kUser, run.user}, window_).first->second.Add(rate.gpus, from, run.ended);
-  if (!run.project.empty())
-    windows_.try_emplace({Kind::kProject, run.project}, window_)
-        .first->second.Add(rate.gpus, from, run.ended);
-  book_.Charge(run.user, run.project, rate, run.ended - run.ran, run.ended);
 }
 
 // --- Dependencies ---

@@ -169,6 +169,7 @@ bool Dispatcher::IsLookCheap() const { return (!dirty_ && forecast_) || clock_.M
 Dispatcher::View Dispatcher::Look() {
   const auto began = clock_.Mono();
   const auto now = clock_.Wall();
+  FollowClock(now);
   const bool known = !dirty_ && forecast_;
   const auto& snapshot = book_.View(clock_.Mono());
   if (dirty_ || plan_.verdicts.size() != snapshot.waiting.size()) {

@@ -32,13 +32,7 @@ int SignalNumber(const std::string& text) {
 std::map<std::string, std::string> EnvironmentOf(const std::map<std::string, std::string>& asked,
                                                  const SubmissionContext& context) {
   auto environment = asked;
-  for (const auto& [name, value] : context.driver_environment) {
-    auto& mine = environment[name];
-    if (mine.empty())
-      mine = value;
-    else if (name == "LD_LIBRARY_PATH" && mine.find(value) == std::string::npos)
-      mine = value + ":" + mine;
-  }
+  AddDriverEnvironment(context.driver_environment, environment);
   return environment;
 }
 

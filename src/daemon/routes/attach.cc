@@ -1,4 +1,6 @@
 // Jobs that somebody else started.
+#include <fmt/format.h>
+
 #include "api/attach_json.h"
 #include "daemon/attach_request.h"
 #include "daemon/routes/routes.h"

@@ -83,7 +83,6 @@ base::Result<Prepared> Read(Service& service, const ExchangePtr& exchange, const
   GPUMAN_ASSIGN(auto own, ResourceLimitsOf(peer));
   const jobs::Shared<jobs::ResourceLimits> limits(std::move(own));
   const auto lookup = service.queue().LookupFor(peer.uid);
-  service.ApplyUsualQuota(caller.user);
   return Prepare(submitted, {caller, service.inventory(), DriverEnvironment(), limits,
                              service.jobs().NextId(), service.Now(), lookup});
 }
@@ -195,7 +194,6 @@ void TakeInPieces(Service& service, const ExchangePtr& exchange, RecentCallers& 
   if (!limits) return SendError(exchange, limits.error());
   large->limits = jobs::Shared<jobs::ResourceLimits>(std::move(*limits));
   large->lookup = service.queue().LookupFor(peer.uid);
-  service.ApplyUsualQuota(large->caller.user);
   std::size_t count = 0;
   for (const auto& job : large->submitted->jobs)
     count += job.array ? static_cast<std::size_t>(api::CountTasks(*job.array)) : 1;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/boot.h"
 #include "daemon/health/kernel_log.h"
 #include "daemon/service/service.h"
 
@@ -39,7 +40,7 @@ std::string TextOf(const health::Notice& notice) {
 
 void Service::BeginHealth(const jobs::Settings& settings) {
   HealthHost& host = *this;
-  health_ = std::make_unique<HealthMonitors>(clock_, host, BootId());
+  health_ = std::make_unique<HealthMonitors>(clock_, host, base::BootId());
   health_->SetSettings(config_.health.monitor);
   health_->Recall(settings);
 }

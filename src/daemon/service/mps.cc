@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "daemon/health/kernel_log.h"
+#include "base/boot.h"
 #include "daemon/mps/views.h"
 #include "daemon/service/service.h"
 
@@ -16,7 +16,7 @@ using base::Fail;
 void Service::BeginMps(const jobs::Settings& settings) {
   MpsHost& host = *this;
   mps_ = std::make_unique<MpsManager>(loop_, clock_, table_, host, config_.socket.parent_path() / "mps",
-                                      BootId());
+                                      base::BootId());
   mps_->SetSettings(config_.mps);
   mps_->Recall(settings);
 }

@@ -19,6 +19,7 @@ using base::Fail;
 namespace {
 constexpr const char* kPreempted = "preempted";
 constexpr base::Millis kFresh{5'000};
+constexpr std::chrono::hours kForgetEvery{1};
 }  // namespace
 
 void Service::BeginQueue(const jobs::Settings& settings) {
@@ -30,33 +31,31 @@ void Service::BeginQueue(const jobs::Settings& settings) {
 
 namespace {
 
-void SetLimits(queue::Book& book, const QueueBooks& books, base::Millis window, const QuotaKey& key) {
-  auto it = books.quotas.find(key);
-  if (it == books.quotas.end()) it = books.quotas.find({key.subject, "*"});
-  const auto limits = it == books.quotas.end() ? api::QuotaLimits{} : it->second;
-  const auto kind = key.subject == "project" ? queue::AccountKind::kProject : queue::AccountKind::kUser;
-  book.SetQuota(kind, key.name,
-                {limits.running_jobs, limits.gpus, limits.queued_jobs, limits.gpu_hours, window});
-  book.SetShares(kind, key.name, limits.shares.value_or(kind == queue::AccountKind::kUser ? 1 : 0));
+void SetLimits(queue::Book& book, const QueueBooks& books, base::Millis window, queue::AccountKind kind) {
+  const bool is_user = kind == queue::AccountKind::kUser;
+  const std::string subject = is_user ? "user" : "project";
+  const auto quota = [&](const api::QuotaLimits& limits) {
+    return queue::Quota{limits.running_jobs, limits.gpus, limits.queued_jobs, limits.gpu_hours, window};
+  };
+  const auto shares = [&](const api::QuotaLimits& limits) { return limits.shares.value_or(is_user ? 1 : 0); };
+  const auto usual = books.quotas.find({subject, "*"});
+  const auto others = usual == books.quotas.end() ? api::QuotaLimits{} : usual->second;
+  book.SetUsual(kind, quota(others), shares(others));
+  for (const auto& [key, limits] : books.quotas) {
+    if (key.subject != subject || key.name == "*") continue;
+    book.SetQuota(kind, key.name, quota(limits));
+    book.SetShares(kind, key.name, shares(limits));
+  }
 }
 
 }  // namespace
-
-void Service::ApplyUsualQuota(const std::string& user) {
-  SetLimits(dispatcher_->book(), books_, config_.queue.quota_window, {"user", user});
-}
 
 void Service::TellQueueBooks() {
   protected_names_ = guard::DefaultProtectedNames();
   protected_names_.insert(config_.guard.protected_names.begin(), config_.guard.protected_names.end());
   auto& book = dispatcher_->book();
-  // Those that have, or had, something in the queue, and those that have limits.
-  std::set<QuotaKey> accounts;
-  for (const auto& account : book.snapshot().users) accounts.insert({"user", account.name});
-  for (const auto& account : book.snapshot().projects) accounts.insert({"project", account.name});
-  for (const auto& [key, limits] : books_.quotas)
-    if (key.name != "*") accounts.insert(key);
-  for (const auto& key : accounts) SetLimits(book, books_, config_.queue.quota_window, key);
+  for (const auto kind : {queue::AccountKind::kUser, queue::AccountKind::kProject})
+    SetLimits(book, books_, config_.queue.quota_window, kind);
   std::vector<queue::ReservationOf> reservations;
   for (const auto& [id, kept] : books_.reservations)
     reservations.push_back(
@@ -67,14 +66,20 @@ void Service::TellQueueBooks() {
   dispatcher_->Wake();
 }
 
-// What ended before this daemon began counts for fair share and quotas as well. Old accounts go.
-void Service::ChargePast() {
-  constexpr int kHalfLives = 6;  // what is older counts for less than 2 in 100
-  const auto now = clock_.Wall();
+// A project for each run is a row for each, in the book and on the disk.
+void Service::ForgetOldAccounts() {
+  if (!ready_ || clock_.Mono() < forget_at_) return;
+  forget_at_ = clock_.Mono() + kForgetEvery;
   jobs::Batch batch;
-  batch.first_run_kept = now - config_.queue.keep_accounts;
+  batch.first_run_kept = clock_.Wall() - config_.queue.keep_accounts;
   store_->Submit(std::move(batch), [](const base::Result<>&) {});
-  const auto since = now - std::max(kHalfLives * config_.queue.pass.half_life, config_.queue.quota_window);
+  dispatcher_->ForgetOldAccounts();
+}
+
+// What ended before this daemon began counts for fair share and quotas as well.
+void Service::ChargePast() {
+  const auto since = clock_.Wall() - std::max(queue::kHalfLivesKept * config_.queue.pass.half_life,
+                                              config_.queue.quota_window);
   store_->Read([this, since, until = began_](jobs::Store& store) {
     auto runs = std::make_shared<std::vector<jobs::RunAccount>>();
     (void)store.EachRun(since, until, [&](const jobs::RunAccount& run) { runs->push_back(run); }).has_value();

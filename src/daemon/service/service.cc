@@ -293,6 +293,7 @@ void Service::Tick() {
   }
   FollowJobProfiles();
   devices_->OnTime();
+  ForgetOldAccounts();
   if (const auto now = clock_.Mono(); now >= trim_at_) {
     base::ReturnFreeMemory();
     trim_at_ = now + kTrimEvery;

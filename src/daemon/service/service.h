@@ -150,8 +150,6 @@ class Service final : private jobs::SupervisorHost,
   api::QueueInfo QueueInfo();
   // suspended where it is off its GPU.
   api::JobState StateOf(const jobs::Job& job) const;
-  // Limits that hold for each user without limits of their own.
-  void ApplyUsualQuota(const std::string& user);
   // With what the queue says of it. Where many are shown, look at the queue once (queue/views.h).
   api::JobView ViewWithQueue(const jobs::Job& job);
   // The same, and what a waiting job is in front by.
@@ -292,6 +290,7 @@ class Service final : private jobs::SupervisorHost,
   void TellQueueBooks();
   void ChangeGpu(base::JobId job, const std::string& gpu, const Done& done);
   void ChargePast();
+  void ForgetOldAccounts();
 
   // SharerHost
   std::vector<SharedJob> SharedJobs() override;
@@ -356,6 +355,7 @@ class Service final : private jobs::SupervisorHost,
   std::unique_ptr<gpu::Sampler> sampler_;
   boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
   base::MonoTime trim_at_{};
+  base::MonoTime forget_at_{};
   boost::asio::steady_timer guard_timer_;
   boost::asio::steady_timer ready_timer_;
   bool ready_ = false;

@@ -162,7 +162,7 @@ void Sharer::Feed(const share::Event& event) {
 }
 
 void Sharer::Carry(const share::Action& action) {
-  using namespace share::action;
+  using namespace share::action;  // NOLINT(google-build-using-namespace)
   const auto with = [this](share::TenantId tenant, auto act) {
     if (Entry* const entry = Find(tenant); entry && entry->mode == Entry::Mode::kShared) act(*entry);
   };

@@ -197,7 +197,7 @@ void Suspender::Pump(base::JobId job) {
 }
 
 void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
-  using namespace suspend::action;
+  using namespace suspend::action;  // NOLINT(google-build-using-namespace)
   for (const auto& action : actions) {
     std::visit(Overloaded{
                    // What comes of an order shows in the ledger, also when there is nobody to take it.

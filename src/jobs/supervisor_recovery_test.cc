@@ -1,0 +1,234 @@
+// A daemon, a keeper or its starter that was killed: nothing is lost, nothing runs twice, nothing goes on
+// unwatched.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "jobs/supervisor_fixture.h"
+
+namespace gpuman::jobs {
+namespace {
+
+using base::ErrorCode;
+
+TEST_F(SupervisorTest, ADaemonThatComesBackGoesOnWithARunningJob) {
+  const JobId id = Started("t", "trap 'exit 5' TERM; while :; do sleep 0.05; done");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const base::ProcessId process = *supervisor->Find(id)->process;
+  RestartDaemon();
+  ASSERT_NE(supervisor->Find(id), nullptr);
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kRunning);
+  EXPECT_EQ(supervisor->Find(id)->process, process);
+  ASSERT_TRUE(base::SendSignal(process, SIGTERM));
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->exit_code, 5);
+  EXPECT_EQ(supervisor->Find(id)->runs, 1);
+}
+
+TEST_F(SupervisorTest, ADaemonThatComesBackLearnsTheEndItMissed) {
+  const JobId id = Started("t", "until [ -e go ]; do sleep 0.02; done; exit 4");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const base::ProcessId keeper = *supervisor->Find(id)->keeper;
+  // The command waits in "/", so its file is named by the process instead.
+  const base::ProcessId process = *supervisor->Find(id)->process;
+  StopDaemon();
+  ASSERT_TRUE(base::SendSignal(process, SIGKILL));
+  while (base::IsAlive(keeper)) ::usleep(1000);
+  StartDaemon();
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kFailed);
+  EXPECT_EQ(supervisor->Find(id)->signal, SIGKILL);
+  EXPECT_EQ(supervisor->Find(id)->reason, "signal");
+}
+
+TEST_F(SupervisorTest, ACommittedJobThatWasNeverStartedIsStarted) {
+  StopDaemon();
+  {
+    auto opened = Store::Open(dir.path() / "gpuman.db");
+    ASSERT_TRUE(opened);
+    Job job = Asked("t", "echo late");
+    job.id = {3};
+    Batch batch;
+    batch.put = {job};
+    ASSERT_TRUE((*opened)->Write(batch));
+  }
+  StartDaemon();
+  ASSERT_TRUE(Ends({3}));
+  EXPECT_EQ(supervisor->Find({3})->state, JobState::kFinished);
+  EXPECT_EQ(LogOf({3}), "late\n");
+}
+
+TEST_F(SupervisorTest, APreparedDirectoryWithoutACommittedJobIsNotRun) {
+  const auto orphan = dir.path() / "jobs" / "1";
+  keeper::Spec spec = PlanLaunch(Asked("wrong", "echo wrong"), {});
+  spec.job_id = 1;
+  spec.log.path = dir.path() / "logs" / "1.log";
+  ASSERT_TRUE(keeper::PrepareJob(orphan, spec));
+  RestartDaemon();
+  EXPECT_FALSE(std::filesystem::exists(orphan));
+  const JobId id = Started("right", "echo right");
+  EXPECT_EQ(id.value, 1);
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(LogOf(id), "right\n");
+}
+
+TEST_F(SupervisorTest, AKilledKeeperLosesTheStatusButNoProcess) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const base::ProcessId process = *supervisor->Find(id)->process;
+  ASSERT_TRUE(base::SendSignal(*supervisor->Find(id)->keeper, SIGKILL));
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kFailed);
+  EXPECT_EQ(supervisor->Find(id)->reason, "keeper_lost");
+  EXPECT_EQ(supervisor->Find(id)->exit_code, std::nullopt);
+  EXPECT_FALSE(base::IsAlive(process)) << "nothing of it may go on unwatched";
+}
+
+TEST_F(SupervisorTest, AKilledKeeperIsReplacedByTheRestartPolicy) {
+  Job asked = Asked("t", "exec sleep 1000");
+  asked.restart = RestartMode::kAlways;
+  const auto job = Create(asked);
+  ASSERT_TRUE(job);
+  ASSERT_TRUE(Becomes(job->id, JobState::kRunning));
+  ASSERT_TRUE(base::SendSignal(*supervisor->Find(job->id)->keeper, SIGKILL));
+  ASSERT_TRUE(Until([&] { return supervisor->Find(job->id)->runs == 2; }));
+  EXPECT_TRUE(Removed(job->id));
+}
+
+TEST_F(SupervisorTest, ASuccessorThatCannotBeStartedIsTriedAgain) {
+  const auto broken = dir.path() / "broken";
+  WrapKeeper(fmt::format("[ -e {} ] && echo broken >&2 && exit 1\nexec \"$KEEPER\" \"$@\"", broken.string()));
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  std::ofstream(broken) << "";
+  ASSERT_TRUE(base::SendSignal(*supervisor->Find(id)->keeper, SIGKILL));
+  ASSERT_TRUE(Until([&] { return !troubles.empty(); }));
+  EXPECT_FALSE(IsEnded(*supervisor->Find(id))) << "nobody knows yet what became of it";
+  std::filesystem::remove(broken);
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->reason, "keeper_lost");
+}
+
+TEST_F(SupervisorTest, ARunningJobWhoseDirectoryCannotBeReadForAWhileIsFoundAgain) {
+  const JobId id = Started("t", "trap 'exit 5' TERM; while :; do sleep 0.05; done");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const auto job_dir = dir.path() / "jobs" / "1", aside = dir.path() / "aside";
+  StopDaemon();
+  std::filesystem::rename(job_dir, aside);
+  std::ofstream(job_dir) << "";
+  StartDaemon();
+  ASSERT_TRUE(Until([&] { return !troubles.empty(); }));
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kRunning) << "it does";
+  std::filesystem::remove(job_dir);
+  std::filesystem::rename(aside, job_dir);
+  ASSERT_TRUE(base::SendSignal(*supervisor->Find(id)->process, SIGTERM));
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->exit_code, 5);
+}
+
+TEST_F(SupervisorTest, AnEndThatCannotBeReadForAWhileIsLearnedLater) {
+  const auto trick = dir.path() / "trick";
+  WrapKeeper(
+      fmt::format("if [ -e {0} ]; then rm {0}; mv $2/journal $2/aside; mkdir $2/journal; exit 11; fi\n"
+                  "[ -e $2/aside ] && rmdir $2/journal && mv $2/aside $2/journal\n"
+                  "exec \"$KEEPER\" \"$@\"",
+                  trick.string()));
+  const JobId id = Started("t", "trap 'exit 4' TERM; while :; do sleep 0.05; done");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const Job before = *supervisor->Find(id);
+  StopDaemon();
+  ASSERT_TRUE(base::SendSignal(*before.process, SIGTERM));
+  while (base::IsAlive(*before.keeper)) ::usleep(1000);
+  std::ofstream(trick) << "";
+  StartDaemon();
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->exit_code, 4);
+  EXPECT_FALSE(std::filesystem::exists(trick));
+}
+
+TEST_F(SupervisorTest, AKeeperThatIsKilledBeforeItIsReadyIsStartedAgain) {
+  const auto once = dir.path() / "once";
+  WrapKeeper(
+      fmt::format("[ -e {0} ] || {{ touch {0}; kill -9 $$; }}\nexec \"$KEEPER\" \"$@\"", once.string()));
+  const JobId id = Started("t", "echo ran");
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kFinished);
+  EXPECT_EQ(LogOf(id), "ran\n");
+}
+
+TEST_F(SupervisorTest, AKeeperWhoseStarterIsKilledIsFoundAndItsCommandRunsOnce) {
+  WrapKeeper("\"$KEEPER\" \"$@\"\nkill -9 $$");
+  const JobId id = Started("t", "echo ran; exit 3");
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->exit_code, 3);
+  EXPECT_EQ(LogOf(id), "ran\n");
+}
+
+TEST_F(SupervisorTest, AStopThatTheKeeperNeverHeardIsGivenAgain) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  StopDaemon();
+  {
+    auto opened = Store::Open(dir.path() / "gpuman.db");
+    ASSERT_TRUE(opened);
+    Batch batch;
+    batch.put = {Apply((*opened)->Load(0)->jobs.at(0), StopAsked{{"removed", "by me"}, true}).job};
+    ASSERT_TRUE((*opened)->Write(batch));
+  }
+  StartDaemon();
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id) == nullptr; }));
+}
+
+TEST_F(SupervisorTest, AStopThatTheKeeperHadNoRoomForIsGivenAgain) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const base::ProcessId keeper = *supervisor->Find(id)->keeper;
+  ASSERT_TRUE(base::SendSignal(keeper, SIGSTOP));
+  // More than a socket holds.
+  for (int i = 0; i < 4000; ++i) supervisor->Note(id, std::string(1000, 'x'));
+  std::optional<base::Result<Job>> removed;
+  supervisor->Remove(id, {"removed", "by me"}, [&](auto job) { removed = std::move(job); });
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->state == JobState::kStopping; }));
+  ASSERT_TRUE(base::SendSignal(keeper, SIGCONT));
+  ASSERT_TRUE(Until([&] { return removed.has_value(); }));
+  EXPECT_TRUE(*removed);
+}
+
+TEST_F(SupervisorTest, AnEndThatTheGuardOrderedAndCouldNotCarryOutIsCarriedOut) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  supervisor->Announce(id, {"memory_limit", "used 2 of 1"});
+  RestartDaemon();
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->state, JobState::kKilled);
+  EXPECT_EQ(supervisor->Find(id)->reason, "memory_limit");
+}
+
+TEST_F(SupervisorTest, ADaemonThatComesBackTellsTheKeeperWhereTheJobIs) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const auto is_off = [&] { return supervisor->Find(id)->off_since.has_value(); };
+  off_gpu = {id};
+  RestartDaemon();
+  ASSERT_TRUE(Until(is_off)) << "it left while nobody could be told: its time limit has to stand still";
+  RestartDaemon();
+  off_gpu.clear();
+  ASSERT_TRUE(Until([&] { return !is_off(); })) << "it came back likewise";
+}
+
+TEST_F(SupervisorTest, AJobThatIsJustBeingForgottenIsNotStartedAgain) {
+  const JobId id = Started("t", "exit 0");
+  ASSERT_TRUE(Ends(id));
+  keep_ended = 0;
+  RestartDaemon();
+  std::optional<base::Result<Job>> answer;
+  supervisor->Restart(id, {"restart", "by me"}, [&](auto job) { answer = std::move(job); });
+  ASSERT_TRUE(Until([&] { return answer && !supervisor->Find(id); }));
+  EXPECT_EQ(answer->error().code, ErrorCode::kNotFound);
+  RestartDaemon();
+  EXPECT_TRUE(supervisor->All().empty()) << "nobody was told that it runs";
+}
+
+}  // namespace
+}  // namespace gpuman::jobs
