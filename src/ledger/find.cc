@@ -5,7 +5,15 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace gpuman::ledger {
 namespace {
@@ -39,19 +47,48 @@ std::optional<base::Fd> FindIn(const std::filesystem::path& folder, const std::s
   return std::nullopt;
 }
 
+std::optional<base::Fd> FindInFolders(const std::vector<pid_t>& pids, const std::filesystem::path& proc,
+                                      const char* folder, const std::string& name) {
+  const base::Fd memory(::memfd_create("gpuman-find", MFD_CLOEXEC));
+  for (const pid_t pid : pids) {
+    if (auto found = FindIn(proc / std::to_string(pid) / folder, name, memory.get())) return found;
+  }
+  return std::nullopt;
+}
+
+// Who looks at what a process has mapped waits for it, for as long as its owner keeps its memory locked:
+// here a thread waits, and the caller for a moment.
+template <typename Look>
+std::invoke_result_t<Look> Patiently(Look look) {
+  constexpr std::chrono::milliseconds kPatience{500};
+  constexpr int kMostHeld = 8;
+  static std::atomic<int> held = 0;
+  if (held >= kMostHeld) return {};
+  const auto task = std::make_shared<std::packaged_task<std::invoke_result_t<Look>()>>(std::move(look));
+  auto answer = task->get_future();
+  ++held;
+  try {
+    std::thread([task] {
+      (*task)();
+      --held;
+    }).detach();
+  } catch (const std::system_error&) {
+    --held;
+    return {};
+  }
+  if (answer.wait_for(kPatience) != std::future_status::ready) return {};
+  return answer.get();
+}
+
 }  // namespace
 
 std::optional<base::Fd> FindLedger(base::JobId job, std::span<const pid_t> pids,
                                    const std::filesystem::path& proc) {
   const std::string name = fmt::format("/memfd:gpuman-ledger-{} (deleted)", job.value);
-  const base::Fd memory(::memfd_create("gpuman-find", MFD_CLOEXEC));
+  const std::vector<pid_t> all(pids.begin(), pids.end());
+  if (auto found = FindInFolders(all, proc, "fd", name)) return found;
   // A program may have closed what it did not open: it still has it mapped.
-  for (const char* const folder : {"fd", "map_files"}) {
-    for (const pid_t pid : pids) {
-      if (auto found = FindIn(proc / std::to_string(pid) / folder, name, memory.get())) return found;
-    }
-  }
-  return std::nullopt;
+  return Patiently([all, proc, name] { return FindInFolders(all, proc, "map_files", name); });
 }
 
 }  // namespace gpuman::ledger

@@ -1,6 +1,8 @@
 #include "mps/watch.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace gpuman::mps {
 namespace {
@@ -13,6 +15,12 @@ bool Has(const std::vector<Server>& servers, pid_t pid) {
 bool MadeWay(const Server& gone, const std::vector<Server>& servers) {
   return std::any_of(servers.begin(), servers.end(),
                      [&](const Server& server) { return server.uid != gone.uid; });
+}
+
+Notice Died(const Server& server) {
+  Notice notice{Notice::Kind::kServerDied, server.pid, {}};
+  for (const auto& client : server.clients) notice.clients.push_back(client.pid);
+  return notice;
 }
 
 std::set<pid_t> OutsidersIn(const Look& look) {
@@ -55,11 +63,14 @@ void KeepLimits(const std::vector<Server>& before, bool knows_limits, std::vecto
 
 std::vector<Notice> Watch::On(const Look& look) {
   std::vector<Notice> notices;
+  for (const auto& server : std::exchange(gone_, {}))
+    if (!Has(look.servers, server.pid) && !MadeWay(server, look.servers)) notices.push_back(Died(server));
   for (const auto& server : servers_) {
     if (Has(look.servers, server.pid) || MadeWay(server, look.servers)) continue;
-    Notice notice{Notice::Kind::kServerDied, server.pid, {}};
-    for (const auto& client : server.clients) notice.clients.push_back(client.pid);
-    notices.push_back(std::move(notice));
+    if (look.servers.empty())
+      gone_.push_back(server);
+    else
+      notices.push_back(Died(server));
   }
   const auto outsiders = OutsidersIn(look);
   std::set<pid_t> confirmed;
@@ -80,6 +91,7 @@ std::vector<Notice> Watch::On(const Look& look) {
 void Watch::Reset(bool knows_limits) {
   knows_limits_ = knows_limits;
   servers_.clear();
+  gone_.clear();
   suspects_.clear();
   outside_.clear();
 }

@@ -19,6 +19,7 @@ Server Serving(pid_t pid, uid_t uid, std::vector<pid_t> clients = {}) {
 TEST(MpsWatch, AServerThatIsGoneHasDiedAndTookItsClientsAlong) {
   Watch watch;
   EXPECT_THAT(watch.On({{Serving(10, 1000, {20, 21})}, {}}), IsEmpty());
+  EXPECT_THAT(watch.On({{}, {}}), IsEmpty());  // it may have made way
   EXPECT_THAT(watch.On({{}, {}}), ElementsAre(Notice{Kind::kServerDied, 10, {20, 21}}));
   EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
 }
@@ -27,6 +28,23 @@ TEST(MpsWatch, AServerThatMakesWayForAnotherUserHasNotDied) {
   Watch watch;
   watch.On({{Serving(10, 1000, {20})}, {}});
   EXPECT_THAT(watch.On({{Serving(11, 1001, {30})}, {}}), IsEmpty());
+}
+
+TEST(MpsWatch, NorHasOneWhoseSuccessorIsStillOnItsWay) {
+  Watch watch;
+  watch.On({{Serving(10, 1000, {20})}, {}});
+  EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
+  EXPECT_THAT(watch.On({{Serving(11, 1001, {30})}, {}}), IsEmpty());
+  EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
+  EXPECT_THAT(watch.On({{Serving(12, 1001, {31})}, {}}), ElementsAre(Notice{Kind::kServerDied, 11, {30}}));
+}
+
+TEST(MpsWatch, WhatWasSeenBeforeAResetHasNotDied) {
+  Watch watch;
+  watch.On({{Serving(10, 1000, {20})}, {}});
+  watch.On({{}, {}});
+  watch.Reset();
+  EXPECT_THAT(watch.On({{}, {}}), IsEmpty());
 }
 
 TEST(MpsWatch, AServerInPlaceOfOneOfTheSameUserTellsOfADeath) {
