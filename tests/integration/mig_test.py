@@ -338,29 +338,29 @@ class InstanceTest(InstanceCase):
         self.becomes("whole", "running")
         self.assertEqual(self.request("POST", "/v1/jobs/whole/move", {"gpu": "0:1"}).status, 501)
 
-    def learn_what_a_context_takes(self, uuid):
-        """From then on the demand on the instance is all that is needed there."""
-        self.start("first", "exec " + self.load("4MiB", "--hold", "1h"), gpus=[uuid])
-        costs = self.m.dir / "lib" / "contexts.json"
-        until("what a context takes is known", lambda: costs.exists() and self.gpu(uuid)["name"] in costs.read_text())
-        self.request("DELETE", "/v1/jobs/first")
-
     def test_jobs_share_an_instance_and_take_turns(self):
         self.apply("3g.71gb")
         uuid = self.uuids()[0]
         self.addCleanup(self.request, "PUT", "/v1/share", {"clear_capacity": True})
-        self.learn_what_a_context_takes(uuid)
         jobs = [self.start(tag, "exec " + self.load("24MiB", "--verify", "--kernel-time", "20ms", "--duty", "0.5",
                                                       "--iterations", "30", "--json"),
                            gpus=[uuid], share=True) for tag in ("one", "other")]
 
         def shared():
             return next((gpu for gpu in self.request("GET", "/v1/share").json()["gpus"] if gpu["uuid"] == uuid), None)
-        until("both have their memory", lambda: shared() and all(job["memory"]["resident"] >= 24 * MIB for job in shared()["jobs"])
-              and len(shared()["jobs"]) == 2)
-        self.request("PUT", "/v1/share", {"capacity": shared()["demand"] - 16 * MIB})
-        until("they take turns", lambda: shared()["hand_overs"] >= 2)
-        until("a mover's process is shown", lambda: "gpuman-mover" in [p["name"] for p in self.gpu("0:0")["processes"]])
+
+        shown, demand = set(), 0
+
+        def they_took_turns():
+            nonlocal demand
+            gpu = shared() or {"jobs": [], "hand_overs": 0}
+            # It changes with their memory and with what is learned of contexts.
+            if len(gpu["jobs"]) == 2 and gpu["demand"] != demand:
+                demand = gpu["demand"]
+                self.request("PUT", "/v1/share", {"capacity": demand - 16 * MIB})
+            shown.update(process["name"] for process in self.gpu("0:0")["processes"])
+            return gpu["hand_overs"] >= 2 and "gpuman-mover" in shown
+        until("they take turns, by a mover that is shown", they_took_turns)
         for job in jobs:
             ended = self.wait(job)
             self.assertEqual(ended["state"], "finished", self.log(job)[-1500:])
