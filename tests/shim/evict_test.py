@@ -261,7 +261,6 @@ class AProgramAtItsEnd(EvictCase):
         self.assertEqual(process.wait(timeout=30), 0)
         self.assertEqual(process.stdout.read(), '"ended"\n')
 
-
     def start_ending(self, ledger, *words):
         process = self.start(str(BUILD / "tests/ending_program"), *words)
         self.assertEqual(process.stdout.readline(), "ready\n")
