@@ -38,6 +38,12 @@ endif()
 
 include(GpumanPrecompiled)
 
+# gpuman_unity(TARGET): with GPUMAN_UNITY the compiler gets several sources of the target at once.
+function(gpuman_unity target)
+  set_target_properties(${target} PROPERTIES
+    UNITY_BUILD ${GPUMAN_UNITY} UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE ${GPUMAN_UNITY_BATCH})
+endfunction()
+
 # gpuman_library(NAME SOURCES … LIBS … PRECOMPILED TARGET): the static library of one folder of src/.
 function(gpuman_library name)
   cmake_parse_arguments(ARG "" "PRECOMPILED" "SOURCES;LIBS" ${ARGN})
@@ -47,6 +53,7 @@ function(gpuman_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC gpuman_options ${ARG_LIBS})
   gpuman_precompiled(${name} ${ARG_PRECOMPILED})
+  gpuman_unity(${name})
 endfunction()
 
 # gpuman_program(NAME SOURCES … LIBS …): a program, in bin/.

@@ -16,6 +16,14 @@
 
 namespace gpuman::kubernetes {
 
+// nghttp2 copies both; its type is not const for those that ask it not to. They must live until it is submitted.
+inline nghttp2_nv Header(std::string_view name, std::string_view value) {
+  const auto bytes = [](std::string_view text) {
+    return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
+  };
+  return {bytes(name), bytes(value), name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
+}
+
 class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
  public:
   using Socket = boost::asio::local::stream_protocol::socket;

@@ -13,9 +13,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kPatience{5000};   // for kubelet's answer
-constexpr milliseconds kFirstPause{100};  // between tries while kubelet does not take connections
-constexpr milliseconds kLongestPause{5000};
+constexpr milliseconds kRegistrationPatience{5000};   // for kubelet's answer
+constexpr milliseconds kFirstRegistrationPause{100};  // between tries while kubelet does not take connections
+constexpr milliseconds kLongestRegistrationPause{5000};
 constexpr milliseconds kRefusedPause{30'000};  // after kubelet said no
 constexpr milliseconds kDirectoryPause{2000};
 
@@ -218,7 +218,7 @@ void Plugin::Register(const std::string& resource) {
   found->second.again.cancel();
   if (!KubeletIsThere()) return;  // the watch tells when it is
   kubernetes::Call(loop_, KubeletSocket(), kRegisterMethod,
-                   EncodeRegistration(FileOf(resource), resource, config_.limits), kPatience,
+                   EncodeRegistration(FileOf(resource), resource, config_.limits), kRegistrationPatience,
                    [resource, alive = std::weak_ptr(alive_)](const base::Result<RpcAnswer>& result) {
                      if (const auto self = alive.lock()) (*self)->OnRegistered(resource, result);
                    });
@@ -238,7 +238,7 @@ void Plugin::OnRegistered(const std::string& resource, const base::Result<RpcAns
     spdlog::error("kubelet does not take {}: {} (protocol {})", resource, result->status.message,
                   kProtocolVersion);
   } else {
-    pause = std::min(kFirstPause * (1 << std::min(endpoint.tries, 6u)), kLongestPause);
+    pause = std::min(kFirstRegistrationPause * (1 << std::min(endpoint.tries, 6u)), kLongestRegistrationPause);
     if (++endpoint.tries == 5) spdlog::warn("{} is not registered: {}", resource, result.error().message);
   }
   endpoint.again.expires_after(pause);

@@ -10,7 +10,7 @@
 namespace gpuman::kubernetes {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{5000};  // with kubelet, and with gpumand
+constexpr std::chrono::milliseconds kReportPatience{5000};  // with kubelet, and with gpumand
 
 }  // namespace
 
@@ -24,7 +24,7 @@ void Reporter::Report(const std::filesystem::path& pod_resources, Done done) {
 
 void Reporter::Begin() {
   under_way_ = std::exchange(next_, {});
-  Call(loop_, pod_resources_, kPodResourcesMethod, "", kPatience,
+  Call(loop_, pod_resources_, kPodResourcesMethod, "", kReportPatience,
        [alive = std::weak_ptr(alive_)](const base::Result<RpcAnswer>& answer) {
          if (const auto self = alive.lock()) (*self)->OnAnswer(answer);
        });
@@ -39,7 +39,7 @@ void Reporter::OnAnswer(const base::Result<RpcAnswer>& answer) {
                              "kubelet does not tell which container has what: " +
                                  (status.message.empty() ? "its answer is not understood" : status.message)));
   boost::asio::post(thread_, [this, table = api::ContainerTable{make_(*allocations)}] {
-    const auto told = api::TellContainers(gpumand_, table, kPatience);
+    const auto told = api::TellContainers(gpumand_, table, kReportPatience);
     base::Result<> result;
     if (!told) result = base::Fail(told.error());
     boost::asio::post(loop_, [alive = std::weak_ptr(alive_), result] {

@@ -10,13 +10,6 @@
 namespace gpuman::kubernetes {
 namespace {
 
-nghttp2_nv Header(std::string_view name, std::string_view value) {
-  const auto bytes = [](std::string_view text) {
-    return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
-  };
-  return {bytes(name), bytes(value), name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
-}
-
 class ClientConnection : public Http2Connection {
  public:
   ClientConnection(Socket socket, std::string message, CallDone done)

@@ -13,14 +13,6 @@ namespace {
 
 using Protocol = boost::asio::local::stream_protocol;
 
-nghttp2_nv Header(std::string_view name, std::string_view value) {
-  // nghttp2 copies both; its type is not const for those that ask it not to.
-  const auto bytes = [](std::string_view text) {
-    return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
-  };
-  return {bytes(name), bytes(value), name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
-}
-
 std::uint64_t InodeOf(const std::filesystem::path& path) {
   struct stat found {};
   return ::lstat(path.c_str(), &found) == 0 ? found.st_ino : 0;

@@ -6,32 +6,10 @@
 
 #include "api/event_stream.h"
 #include "api/json.h"
+#include "api/target.h"
 
 namespace gpuman::api {
 namespace {
-
-std::string JobTarget(std::string_view job, std::string_view rest = {}) {
-  return fmt::format("/v1/jobs/{}{}", PercentEncode(job), rest);
-}
-
-// "?a=1&b=2" from what is set.
-class Query {
- public:
-  Query& Add(std::string_view name, std::string_view value) {
-    text_ += text_.empty() ? '?' : '&';
-    text_ += fmt::format("{}={}", name, PercentEncode(value));
-    return *this;
-  }
-  Query& AddFlag(std::string_view name, bool on) { return on ? Add(name, "1") : *this; }
-  template <typename T>
-  Query& AddNumber(std::string_view name, const std::optional<T>& value) {
-    return value ? Add(name, std::to_string(*value)) : *this;
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 HttpOptions Patient(const Wake& wake = {}) {
   HttpOptions options;

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include "api/queue_json.h"
+#include "api/target.h"
 
 namespace gpuman::api {
 namespace {
 
 // Waiting jobs may have to be written, and stopped ones to end: no answer is late.
-HttpOptions Patient() {
+HttpOptions WithoutLimit() {
   HttpOptions options;
   options.patience.reset();
   return options;
@@ -16,37 +17,13 @@ HttpOptions Patient() {
 
 template <typename T>
 base::Result<T> Ask(const Client& daemon, HttpRequest request) {
-  GPUMAN_ASSIGN(const HttpAnswer answer, daemon.AskRaw(request, Patient()));
+  GPUMAN_ASSIGN(const HttpAnswer answer, daemon.AskRaw(request, WithoutLimit()));
   auto value = Decode<T>(answer.body);
   if (value) return value;
   value.error().code = base::ErrorCode::kInternal;
   value.error().hint = "is gpumand of the same version as gpuman?";
   return base::Fail(std::move(value.error()).In("the daemon's answer is not understood"));
 }
-
-std::string JobTarget(std::string_view job, std::string_view rest = {}) {
-  return fmt::format("/v1/jobs/{}{}", PercentEncode(job), rest);
-}
-
-class Query {
- public:
-  void Add(std::string_view name, std::string_view value) {
-    text_ += fmt::format("{}{}={}", text_.empty() ? '?' : '&', name, PercentEncode(value));
-  }
-  void Add(std::string_view name, const std::vector<std::string>& values) {
-    if (!values.empty()) Add(name, fmt::format("{}", fmt::join(values, ",")));
-  }
-  void Add(std::string_view name, const std::optional<std::int64_t>& value) {
-    if (value) Add(name, std::to_string(*value));
-  }
-  void Add(std::string_view name, const std::optional<base::WallTime>& value) {
-    if (value) Add(name, base::FormatIso8601(*value));
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 std::string QueryOf(const QueueFilter& filter) {
   Query query;
@@ -55,8 +32,8 @@ std::string QueryOf(const QueueFilter& filter) {
   query.Add("projects", filter.projects);
   query.Add("names", filter.names);
   query.Add("jobs", filter.jobs);
-  query.Add("limit", filter.limit);
-  query.Add("after", filter.after);
+  query.AddNumber("limit", filter.limit);
+  query.AddNumber("after", filter.after);
   return query.text();
 }
 
@@ -75,13 +52,13 @@ base::Result<JobList> ListQueue(const Client& daemon, const QueueFilter& filter)
 }
 
 base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter& filter) {
-  GPUMAN_ASSIGN(HttpAnswer answer, daemon.AskRaw({"GET", "/v1/queue" + QueryOf(filter), {}}, Patient()));
+  GPUMAN_ASSIGN(HttpAnswer answer, daemon.AskRaw({"GET", "/v1/queue" + QueryOf(filter), {}}, WithoutLimit()));
   return std::move(answer.body);
 }
 
 base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter) {
   GPUMAN_ASSIGN(const HttpAnswer answer,
-                daemon.AskRaw({"GET", "/v1/queue/rows" + QueryOf(filter), {}}, Patient()));
+                daemon.AskRaw({"GET", "/v1/queue/rows" + QueryOf(filter), {}}, WithoutLimit()));
   return ParseQueueRows(answer.body);
 }
 

@@ -19,7 +19,7 @@ struct ChangeOptions {
   std::optional<std::string> graphics, memory, duration;
   bool reset_graphics = false, reset_memory = false;
 };
-using Options = std::shared_ptr<ChangeOptions>;  // shared by the parser's bindings and the action
+using ChangeOptionsPtr = std::shared_ptr<ChangeOptions>;  // shared by the parser's bindings and the action
 
 template <typename T>
 int Show(Session& session, const T& value, std::string (*render)(const T&, const Look&)) {
@@ -111,7 +111,7 @@ class Maker {
     return group;
   }
   // With --gpu and --dry-run.
-  CLI::App* Change(const char* name, const std::string& summary, const std::string& example, const Options& o,
+  CLI::App* Change(const char* name, const std::string& summary, const std::string& example, const ChangeOptionsPtr& o,
                    Action action, CLI::App* parent) const {
     auto* command = registry_.Add(name, summary, example, std::move(action), parent);
     command

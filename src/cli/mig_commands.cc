@@ -26,9 +26,9 @@ struct MigOptions {
   std::string name = "current";
 };
 
-using Options = std::shared_ptr<MigOptions>;  // shared by the parser's bindings and the action
+using MigOptionsPtr = std::shared_ptr<MigOptions>;  // shared by the parser's bindings and the action
 
-base::Result<api::MigReport> Ask(Session& session, const MigOptions& o) {
+base::Result<api::MigReport> AskMig(Session& session, const MigOptions& o) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   if (o.gpus.empty()) return daemon.Mig("");
   api::MigReport report;
@@ -41,7 +41,7 @@ base::Result<api::MigReport> Ask(Session& session, const MigOptions& o) {
 
 base::Result<int> Show(Session& session, const MigOptions& o,
                        std::string (*render)(const api::MigReport&, const Look&)) {
-  GPUMAN_ASSIGN(const auto report, Ask(session, o));
+  GPUMAN_ASSIGN(const auto report, AskMig(session, o));
   if (session.json)
     session.PrintJson(api::ToJson(report));
   else
@@ -120,7 +120,7 @@ base::Result<int> Clear(Session& session, const MigOptions& o) {
 }
 
 base::Result<int> Export(Session& session, const MigOptions& o) {
-  GPUMAN_ASSIGN(const auto report, Ask(session, o));
+  GPUMAN_ASSIGN(const auto report, AskMig(session, o));
   std::vector<api::MigDevices> layout;
   for (const auto& gpu : report.gpus) {
     if (!gpu.supported) continue;
@@ -148,7 +148,7 @@ base::Result<int> Export(Session& session, const MigOptions& o) {
   return kExitDone;
 }
 
-void AddGpus(CLI::App* command, const Options& o) {
+void AddGpus(CLI::App* command, const MigOptionsPtr& o) {
   command->add_option("-g,--gpu", o->gpus, "This GPU, by index or UUID; repeat for more (default: all)")
       ->type_name(kGpuValue)
       ->delimiter(',')

@@ -20,7 +20,7 @@ struct MpsOptions {
   int pid = 0;
 };
 
-using Ask = base::Result<api::MpsReport> (*)(const api::Client& daemon, const MpsOptions& options);
+using MpsCall = base::Result<api::MpsReport> (*)(const api::Client& daemon, const MpsOptions& options);
 
 std::vector<std::string> GpusOf(const MpsOptions& o) {
   return o.gpus == std::vector<std::string>{"all"} ? std::vector<std::string>{} : o.gpus;
@@ -36,7 +36,7 @@ base::Result<api::MpsOrder> OrderOf(const MpsOptions& o) {
   return order;
 }
 
-base::Result<int> Do(Session& session, const MpsOptions& o, Ask ask) {
+base::Result<int> Do(Session& session, const MpsOptions& o, MpsCall ask) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto report, ask(daemon, o));
   if (session.json) {
@@ -88,7 +88,7 @@ void AddMps(const Registry& registry) {
   auto* mps = registry.Add(
       "mps", "Run processes of several jobs on a GPU at the same time, through NVIDIA's MPS", "", {});
   mps->require_subcommand(1);
-  const auto add = [&](const char* name, const char* summary, const char* example, Ask ask) {
+  const auto add = [&](const char* name, const char* summary, const char* example, MpsCall ask) {
     return registry.Add(
         name, summary, example, [o, ask](Session& session) { return Do(session, *o, ask); }, mps);
   };

@@ -17,12 +17,12 @@ constexpr const char* kMore =
 // The longest turn there is; nvshare's users ask for more to mean as long as it takes.
 constexpr std::int64_t kLongest = std::chrono::seconds(std::chrono::days(1)).count();
 
-struct Options {
+struct NvshareOptions {
   std::int64_t seconds = 0;  // 0: not asked for
   std::string anti_thrash;   // on, off; empty: not asked for
 };
 
-api::ShareUpdate UpdateOf(const Options& options) {
+api::ShareUpdate UpdateOf(const NvshareOptions& options) {
   api::ShareUpdate update;
   if (options.seconds > 0) {
     update.quantum_max = base::Millis(std::min(options.seconds, kLongest) * 1000);
@@ -33,7 +33,7 @@ api::ShareUpdate UpdateOf(const Options& options) {
   return update;
 }
 
-std::string Sentences(const Options& options, const api::ShareSettings& settings) {
+std::string Sentences(const NvshareOptions& options, const api::ShareSettings& settings) {
   std::string text;
   if (options.seconds > 0)
     text +=
@@ -47,7 +47,7 @@ std::string Sentences(const Options& options, const api::ShareSettings& settings
   return text;
 }
 
-base::Result<int> Apply(Session& session, const Options& options) {
+base::Result<int> Apply(Session& session, const NvshareOptions& options) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::ShareView view, daemon.SetShare(UpdateOf(options)));
   session.Print(Sentences(options, view.settings));
@@ -58,7 +58,7 @@ base::Result<int> Apply(Session& session, const Options& options) {
 
 int RunNvsharectl(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
   Session session(surroundings);
-  Options options;
+  NvshareOptions options;
   CLI::App app("Sets how jobs share GPUs, with the options of nvshare's command.", std::string(kNvsharectl));
   app.footer(kMore);
   app.add_option("-T,--set-tq", options.seconds, "A turn lasts N seconds, if others wait for it")

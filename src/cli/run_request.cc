@@ -16,7 +16,7 @@ namespace {
 
 using base::ErrorCode;
 
-base::Result<std::vector<std::string>> CommandOf(const RunOptions& options,
+base::Result<std::vector<std::string>> CommandToRun(const RunOptions& options,
                                                  const std::optional<std::vector<std::string>>& trailing) {
   if (options.command && trailing)
     return base::Fail(ErrorCode::kInvalidArgument, "the command is given twice: with --command and after --",
@@ -148,7 +148,7 @@ base::Result<MadeRequest> MakeRunRequest(const RunOptions& options,
   api::RunRequest& request = made.request;
   if (options.tag.empty()) return base::Fail(ErrorCode::kInvalidArgument, "--tag: the tag is empty");
   request.tag = options.tag;
-  GPUMAN_ASSIGN(request.command, CommandOf(options, trailing));
+  GPUMAN_ASSIGN(request.command, CommandToRun(options, trailing));
   GPUMAN_ASSIGN(request.memory, SizeOption("--memory", options.memory));
   GPUMAN_ASSIGN(request.soft, SizeOption("--soft", options.soft));
   GPUMAN_ASSIGN(request.grace, TimeOption("--grace", options.grace));

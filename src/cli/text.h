@@ -9,6 +9,9 @@
 
 namespace gpuman::cli {
 
+// What stands where a value is not known.
+inline constexpr std::string_view kUnknown = "n/a";
+
 // How output may look. Made once from the descriptors and the environment; renderers take it as an argument.
 struct Look {
   bool terminal = false;

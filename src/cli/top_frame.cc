@@ -16,7 +16,6 @@
 namespace gpuman::cli {
 namespace {
 
-constexpr std::string_view kUnknown = "n/a";
 constexpr std::size_t kBarCells = 10;
 constexpr std::array<std::pair<TopOrder, std::string_view>, 4> kOrders{{{TopOrder::kMemory, "memory"},
                                                                         {TopOrder::kUser, "user"},
@@ -53,8 +52,6 @@ std::string With(const std::optional<T>& value, std::string_view unit) {
   return value ? fmt::format("{:.0f}{}", static_cast<double>(*value), unit) : std::string(kUnknown);
 }
 
-std::string Index(const api::GpuView& gpu) { return api::NumberOf(gpu); }
-
 // The lines of a table: its title, then a row each.
 std::vector<std::string> LinesOf(const Table& table, std::size_t columns) {
   std::istringstream text(table.Render({false, false, columns}));
@@ -75,7 +72,7 @@ std::vector<TopLine> GpuLines(const api::StatusView& status, std::size_t columns
                {"POWER", Align::kRight},
                {"HEALTH"}});
   for (const auto& gpu : status.gpus)
-    table.Add({Index(gpu), gpu.name, Utilization(gpu), Memory(gpu), With(gpu.temperature_c, "C"),
+    table.Add({api::NumberOf(gpu), gpu.name, Utilization(gpu), Memory(gpu), With(gpu.temperature_c, "C"),
                With(gpu.power_w, "W"), gpu.health.state});
   std::vector<TopLine> lines;
   const auto texts = LinesOf(table, columns);
@@ -83,7 +80,7 @@ std::vector<TopLine> GpuLines(const api::StatusView& status, std::size_t columns
     lines.push_back({texts[i], i == 0 ? Color::kBold : HealthColor(status.gpus[i - 1].health.state)});
   for (const auto& gpu : status.gpus)
     for (const auto& reason : gpu.health.reasons)
-      lines.push_back({fmt::format("GPU {}: {}", Index(gpu), reason), HealthColor(gpu.health.state)});
+      lines.push_back({fmt::format("GPU {}: {}", api::NumberOf(gpu), reason), HealthColor(gpu.health.state)});
   return lines;
 }
 
@@ -133,11 +130,6 @@ std::vector<Process> Sorted(const api::StatusView& status, TopOrder order) {
   return all;
 }
 
-std::string CommandOf(const api::ProcessView& process) {
-  if (!process.command.empty()) return JoinCommand(process.command);
-  return process.name.value_or(std::string(kUnknown));
-}
-
 std::vector<TopLine> ProcessLines(const std::vector<Process>& processes, std::size_t columns) {
   Table table({{"GPU"},
                {"PID", Align::kRight},
@@ -147,9 +139,9 @@ std::vector<TopLine> ProcessLines(const std::vector<Process>& processes, std::si
                {"MEMORY", Align::kRight},
                {"COMMAND", Align::kLeft, 10}});
   for (const auto& [gpu, process] : processes)
-    table.Add({Index(*gpu), std::to_string(process->pid), process->user.value_or(std::string(kUnknown)),
+    table.Add({api::NumberOf(*gpu), std::to_string(process->pid), process->user.value_or(std::string(kUnknown)),
                process->job ? std::to_string(*process->job) : std::string("-"), process->tag.value_or("-"),
-               SizeText(process->memory), CommandOf(*process)});
+               SizeText(process->memory), ProcessCommand(*process)});
   std::vector<TopLine> lines;
   for (auto& text : LinesOf(table, columns))
     lines.push_back({std::move(text), lines.empty() ? Color::kBold : Color::kNone});

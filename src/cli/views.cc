@@ -14,7 +14,6 @@
 namespace gpuman::cli {
 namespace {
 
-constexpr std::string_view kUnknown = "n/a";
 
 template <typename T>
 std::string Number(const std::optional<T>& value, std::string_view unit) {
@@ -24,8 +23,6 @@ std::string Number(const std::optional<T>& value, std::string_view unit) {
 std::string Power(const std::optional<double>& watts) {
   return watts ? fmt::format("{:.0f}W", *watts) : std::string(kUnknown);
 }
-
-std::string Index(const api::GpuView& gpu) { return api::NumberOf(gpu); }
 
 // "[#####     ]", full when the last byte is used, empty only when nothing is.
 std::string Bar(const api::MemoryView& memory, std::size_t cells) {
@@ -92,11 +89,6 @@ std::string GpusOf(const api::JobView& job, const std::vector<api::GpuView>& gpu
   return text;
 }
 
-std::string CommandOf(const api::ProcessView& process) {
-  if (!process.command.empty()) return JoinCommand(process.command);
-  return process.name.value_or(std::string(kUnknown));
-}
-
 // Whether a message of the daemon begins with the job that it is about, as those of the guard do.
 bool NamesJob(std::string_view message, std::int64_t job) {
   return message.starts_with(fmt::format("job {} ", job));
@@ -107,7 +99,7 @@ std::string Notes(const api::StatusView& status, const Look& look) {
   for (const auto& gpu : status.gpus)
     for (const auto& reason : gpu.health.reasons)
       text += fmt::format("{} {}\n",
-                          Paint(look, HealthColor(gpu.health.state), fmt::format("GPU {}:", Index(gpu))),
+                          Paint(look, HealthColor(gpu.health.state), fmt::format("GPU {}:", api::NumberOf(gpu))),
                           Printable(reason));
   for (const auto& job : status.jobs) {
     if (job.unshimmed && !job.unshimmed->empty()) {
@@ -155,6 +147,11 @@ Color HealthColor(std::string_view state) {
                                 : Color::kDim;
 }
 
+std::string ProcessCommand(const api::ProcessView& process) {
+  if (!process.command.empty()) return JoinCommand(process.command);
+  return process.name.value_or(std::string(kUnknown));
+}
+
 std::string SizeText(const std::optional<base::Bytes>& size) {
   return size ? base::FormatBytes(*size) : std::string(kUnknown);
 }
@@ -174,7 +171,7 @@ std::string StateText(const api::JobView& job) {
 std::string RenderGpus(const std::vector<api::GpuView>& gpus, const Look& look) {
   Table table = GpuTable();
   for (const auto& gpu : gpus)
-    table.Add({Index(gpu), gpu.name, Cell(MemoryText(gpu, look), MemoryColor(gpu)),
+    table.Add({api::NumberOf(gpu), gpu.name, Cell(MemoryText(gpu, look), MemoryColor(gpu)),
                Number(gpu.utilization_gpu, "%"), Number(gpu.temperature_c, "C"), Power(gpu.power_w),
                Cell(gpu.health.state, HealthColor(gpu.health.state))});
   return table.Render(look);
@@ -216,7 +213,7 @@ std::string RenderGpu(const api::GpuView& gpu, const Look& look) {
   const auto line = [&](std::string_view name, const std::string& value) {
     text += fmt::format("{:<14}{}\n", name, Printable(value));
   };
-  line("GPU", Index(gpu));
+  line("GPU", api::NumberOf(gpu));
   line("UUID", gpu.uuid);
   line("Name", gpu.name);
   if (gpu.memory) {
@@ -248,9 +245,9 @@ std::string RenderProcesses(const std::vector<api::GpuView>& gpus, const Look& l
     for (const auto& process : gpu.processes) {
       const std::string job =
           process.job ? fmt::format("{} {}", *process.job, process.tag.value_or("")) : "-";
-      table.Add({Index(gpu), std::to_string(process.pid), process.user.value_or(std::string(kUnknown)),
+      table.Add({api::NumberOf(gpu), std::to_string(process.pid), process.user.value_or(std::string(kUnknown)),
                  SizeText(process.memory), Cell(job, process.job ? Color::kCyan : Color::kNone),
-                 CommandOf(process)});
+                 ProcessCommand(process)});
     }
   }
   return table.empty() ? "No process uses GPU memory.\n" : table.Render(look);

@@ -30,6 +30,8 @@ std::string StateText(const api::JobView& job);
 std::string JobSentence(const api::JobView& job);
 // "n/a" for what is not known.
 Color HealthColor(std::string_view state);
+// Its command line, or its name where that is all that is known.
+std::string ProcessCommand(const api::ProcessView& process);
 std::string SizeText(const std::optional<base::Bytes>& size);
 
 }  // namespace gpuman::cli

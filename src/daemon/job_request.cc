@@ -19,7 +19,6 @@ using base::ErrorCode;
 using base::Fail;
 using base::Result;
 
-constexpr std::size_t kLongestTag = 64;
 constexpr int kLargestPriority = 255;
 // Of a job's process, as /proc/PID/limits calls them.
 constexpr std::array<std::pair<std::string_view, int>, 14> kLimitNames{

@@ -14,6 +14,8 @@
 
 namespace gpuman::daemon {
 
+inline constexpr std::size_t kLongestTag = 64;  // characters
+
 // A tag names a job beside its number, in commands, file names and labels: 1 to 64 of letters, digits and
 // . _ - + : @, and not a number.
 base::Result<> CheckTag(const std::string& tag);

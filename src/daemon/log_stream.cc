@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::milliseconds kTurn{1};
-constexpr std::size_t kPiece = 64u << 10;
+constexpr std::size_t kReadSize = 64u << 10;
 constexpr std::size_t kPiecesAStep = 16;  // then others have their turn
 constexpr std::size_t kAhead = 1u << 20;  // of a client that takes its time
 constexpr std::chrono::milliseconds kForClient{5};
@@ -32,7 +32,7 @@ std::optional<off_t> TailSearch::Look(std::size_t pieces) {
   if (lines_ == 0) return end_;
   std::string piece;
   for (; at_ > 0 && pieces > 0; --pieces) {
-    const off_t begin = std::max<off_t>(0, at_ - static_cast<off_t>(kPiece));
+    const off_t begin = std::max<off_t>(0, at_ - static_cast<off_t>(kReadSize));
     piece.resize(static_cast<std::size_t>(at_ - begin));
     const ssize_t n = ::pread(fd_, piece.data(), piece.size(), begin);
     if (n <= 0) return 0;
@@ -78,7 +78,7 @@ void LogStream::BeginAt(off_t begin) {
 }
 
 bool LogStream::SendSome() {
-  std::string piece(kPiece, '\0');
+  std::string piece(kReadSize, '\0');
   for (std::size_t i = 0; i < kPiecesAStep; ++i) {
     const ssize_t n = file_.ok() ? ::read(file_.get(), piece.data(), piece.size()) : 0;
     if (n <= 0) return i > 0;

@@ -24,6 +24,10 @@ struct Finding {
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 using Findings = std::vector<Finding>;
+// A check's whole answer, of the machine.
+inline Findings OneFinding(Severity severity, std::string text, std::string remedy = {}) {
+  return {{"", severity, "", std::move(text), std::move(remedy)}};
+}
 
 struct Check {
   std::string_view id;

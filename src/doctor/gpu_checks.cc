@@ -15,10 +15,6 @@ namespace {
 using enum Severity;
 namespace abi = driver::abi;
 
-Findings One(Severity severity, std::string text, std::string remedy = {}) {
-  return {{"", severity, "", std::move(text), std::move(remedy)}};
-}
-
 // What `look` says of each GPU that answers; "n/a" where it says nothing of any.
 template <typename Look>
 Findings OfEach(const Facts& facts, std::string_view fine, Look look) {
@@ -33,8 +29,8 @@ Findings OfEach(const Facts& facts, std::string_view fine, Look look) {
     finding->subject = fmt::format("GPU {}", gpu.index);
     findings.push_back(std::move(*finding));
   }
-  if (told == 0) return One(kUnknown, "n/a: no GPU here tells it");
-  if (findings.empty()) return One(kFine, std::string(fine));
+  if (told == 0) return OneFinding(kUnknown, "n/a: no GPU here tells it");
+  if (findings.empty()) return OneFinding(kFine, std::string(fine));
   return findings;
 }
 using Said = std::optional<Finding>;
@@ -62,10 +58,10 @@ std::string SavingOf(const Facts& facts, const GpuFacts& gpu) {
 
 Findings CheckDriver(const Facts& facts) {
   if (!facts.driver.problem.empty())
-    return One(
+    return OneFinding(
         kError, "the driver cannot be used: " + facts.driver.problem,
         "install the driver, or load it: modprobe nvidia; dmesg | grep -i nvidia says why it does not load");
-  return One(kFine, "the driver answers: version " + facts.driver.nvml.value_or("n/a"));
+  return OneFinding(kFine, "the driver answers: version " + facts.driver.nvml.value_or("n/a"));
 }
 
 Findings CheckVersions(const Facts& facts) {
@@ -73,24 +69,24 @@ Findings CheckVersions(const Facts& facts) {
   constexpr const char* kRemedy =
       "an upgrade is not complete: reboot, or stop all GPU programs and load the module again";
   if (driver.nvml && driver.kernel && *driver.nvml != *driver.kernel)
-    return One(kError,
+    return OneFinding(kError,
                fmt::format("the kernel module is {}, the libraries are {}", *driver.kernel, *driver.nvml),
                kRemedy);
   if (!driver.problem.empty() && driver.kernel)
-    return One(
+    return OneFinding(
         kError,
         fmt::format("the kernel module {} is loaded and the libraries do not go with it", *driver.kernel),
         kRemedy);
   if (driver.nvml_cuda && driver.libcuda && *driver.nvml_cuda != *driver.libcuda)
-    return One(
+    return OneFinding(
         kError,
         fmt::format("libcuda is of {}, NVML of {}", CudaName(*driver.libcuda), CudaName(*driver.nvml_cuda)),
         "another libcuda.so.1 comes first: ldconfig -p | grep libcuda, and look at LD_LIBRARY_PATH");
   if (!driver.libcuda)
-    return One(driver.problem.empty() ? kError : kUnknown,
+    return OneFinding(driver.problem.empty() ? kError : kUnknown,
                "libcuda cannot be used: " + (driver.libcuda_problem.empty() ? "n/a" : driver.libcuda_problem),
                "install the driver's compute libraries (Debian: libcuda1, Ubuntu: libnvidia-compute)");
-  return One(kFine, fmt::format("{} agree, up to {}",
+  return OneFinding(kFine, fmt::format("{} agree, up to {}",
                                 driver.kernel ? "kernel module, NVML and libcuda" : "NVML and libcuda",
                                 CudaName(*driver.libcuda)));
 }
@@ -103,21 +99,21 @@ Findings CheckGpus(const Facts& facts) {
                           "it cannot be talked to: " + gpu.problem, "gpuman health says what to do"});
   if (!findings.empty()) return findings;
   if (facts.gpus.empty())
-    return One(
+    return OneFinding(
         facts.driver.problem.empty() ? kError : kUnknown, "there is no GPU",
         "lspci -d 10de: shows whether the machine sees one; dmesg | grep -i nvidia says why it is not used");
-  return One(kFine, fmt::format("{} GPU{} answer{}", facts.gpus.size(), facts.gpus.size() == 1 ? "" : "s",
+  return OneFinding(kFine, fmt::format("{} GPU{} answer{}", facts.gpus.size(), facts.gpus.size() == 1 ? "" : "s",
                                 facts.gpus.size() == 1 ? "s" : ""));
 }
 
 Findings CheckHealth(const Facts& facts) {
   if (!facts.daemon.faults)
-    return One(kUnknown, "n/a without the daemon, which looks for faults all the time");
+    return OneFinding(kUnknown, "n/a without the daemon, which looks for faults all the time");
   Findings findings;
   for (const auto& fault : *facts.daemon.faults)
     findings.push_back({"", fault.unhealthy ? kError : kWarning, fault.gpu,
                         fmt::format("{}: {}", fault.code, fault.text), "gpuman health"});
-  return findings.empty() ? One(kFine, "no fault of a GPU is known") : findings;
+  return findings.empty() ? OneFinding(kFine, "no fault of a GPU is known") : findings;
 }
 
 Findings CheckPersistence(const Facts& facts) {
@@ -260,7 +256,7 @@ std::string RemedyOfDrift(const Kept& kept) {
 }  // namespace
 
 Findings CheckSettings(const Facts& facts) {
-  if (!facts.daemon.kept) return One(kUnknown, "n/a without the daemon");
+  if (!facts.daemon.kept) return OneFinding(kUnknown, "n/a without the daemon");
   Findings findings;
   for (const auto& kept : *facts.daemon.kept) {
     const auto add = AdderFor(findings, kept.gpu);
@@ -273,7 +269,7 @@ Findings CheckSettings(const Facts& facts) {
       add(kNote, fmt::format("{} are locked to {} MHz: {}", kept.name, kept.wanted, kept.because),
           fmt::format("gpuman device clocks reset --gpu {}", kept.gpu));
   }
-  return findings.empty() ? One(kFine, "settings are as they are wanted, and no clocks are kept locked")
+  return findings.empty() ? OneFinding(kFine, "settings are as they are wanted, and no clocks are kept locked")
                           : findings;
 }
 
@@ -294,7 +290,7 @@ Findings CheckMig(const Facts& facts) {
 }
 
 Findings CheckMps(const Facts& facts) {
-  if (!facts.daemon.mps) return One(kUnknown, "n/a without the daemon");
+  if (!facts.daemon.mps) return OneFinding(kUnknown, "n/a without the daemon");
   Findings findings;
   for (const auto& mps : *facts.daemon.mps) {
     const auto add = AdderFor(findings, mps.gpu);
@@ -313,11 +309,11 @@ Findings CheckMps(const Facts& facts) {
                       "exclusive-process --gpu {}",
                       mps.gpu));
   }
-  return findings.empty() ? One(kFine, "MPS is whole where it runs") : findings;
+  return findings.empty() ? OneFinding(kFine, "MPS is whole where it runs") : findings;
 }
 
 Findings CheckIdle(const Facts& facts) {
-  if (!facts.daemon.idle) return One(kUnknown, "n/a without the daemon, which looks who works all the time");
+  if (!facts.daemon.idle) return OneFinding(kUnknown, "n/a without the daemon, which looks who works all the time");
   Findings findings;
   for (const auto& process : *facts.daemon.idle)
     findings.push_back({"", kWarning, fmt::format("GPU {}", process.gpu),
@@ -326,7 +322,7 @@ Findings CheckIdle(const Facts& facts) {
                                     process.memory ? base::FormatBytes(*process.memory) : "memory",
                                     base::FormatDuration(process.idle)),
                         fmt::format("ask {}, or: kill {}", process.user, process.pid)});
-  return findings.empty() ? One(kFine, "no process holds memory without using the GPU") : findings;
+  return findings.empty() ? OneFinding(kFine, "no process holds memory without using the GPU") : findings;
 }
 
 }  // namespace gpuman::doctor

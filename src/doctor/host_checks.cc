@@ -15,10 +15,6 @@ constexpr base::Bytes kLeastShm = base::MiB(512);
 constexpr base::Bytes kLeastDisk = base::MiB(512);
 constexpr base::Bytes kLeastMemlock = base::MiB(64);
 
-Findings One(Severity severity, std::string text, std::string remedy = {}) {
-  return {{"", severity, "", std::move(text), std::move(remedy)}};
-}
-
 base::Bytes LargestOf(const Facts& facts) {
   base::Bytes largest{};
   for (const auto& gpu : facts.gpus) largest = std::max(largest, gpu.memory);
@@ -30,62 +26,62 @@ base::Bytes LargestOf(const Facts& facts) {
 Findings CheckDaemon(const Facts& facts) {
   const auto& daemon = facts.daemon;
   if (!daemon.problem.empty())
-    return One(kError, "the daemon cannot be asked: " + daemon.problem,
+    return OneFinding(kError, "the daemon cannot be asked: " + daemon.problem,
                "systemctl start gpumand; without systemd: gpumand, as root; or for yourself: gpumand --user");
   if (daemon.version != daemon.own_version)
-    return One(kWarning,
+    return OneFinding(kWarning,
                fmt::format("the daemon is {}, this program is {}", daemon.version, daemon.own_version),
                "systemctl restart gpumand: jobs go on meanwhile");
-  return One(kFine, "the daemon answers: version " + daemon.version);
+  return OneFinding(kFine, "the daemon answers: version " + daemon.version);
 }
 
 Findings CheckAccess(const Facts& facts) {
   const auto& caller = facts.caller;
-  if (caller.user_daemon) return One(kFine, "the daemon is your own");
-  if (!facts.daemon.problem.empty()) return One(kUnknown, "n/a without the daemon");
-  if (caller.root) return One(kFine, "root may do everything");
+  if (caller.user_daemon) return OneFinding(kFine, "the daemon is your own");
+  if (!facts.daemon.problem.empty()) return OneFinding(kUnknown, "n/a without the daemon");
+  if (caller.root) return OneFinding(kFine, "root may do everything");
   if (!caller.group_exists)
-    return One(kWarning, "there is no group gpuman: only root may submit",
+    return OneFinding(kWarning, "there is no group gpuman: only root may submit",
                "groupadd --system gpuman, or set access.submit_group");
   if (!caller.in_group)
-    return One(kWarning, fmt::format("{} is not in the group gpuman and may not submit", caller.user),
+    return OneFinding(kWarning, fmt::format("{} is not in the group gpuman and may not submit", caller.user),
                fmt::format("as root: usermod -aG gpuman {}; then log in anew", caller.user));
-  return One(kFine, fmt::format("{} may submit", caller.user));
+  return OneFinding(kFine, fmt::format("{} may submit", caller.user));
 }
 
 Findings CheckConfig(const Facts& facts) {
-  if (!facts.config_problem) return One(kUnknown, "n/a: gpumand is not found to check it");
+  if (!facts.config_problem) return OneFinding(kUnknown, "n/a: gpumand is not found to check it");
   if (!facts.config_problem->empty())
-    return One(kError, "the configuration is wrong: " + *facts.config_problem, "gpuman config check");
-  return One(kFine, "the configuration is valid");
+    return OneFinding(kError, "the configuration is wrong: " + *facts.config_problem, "gpuman config check");
+  return OneFinding(kFine, "the configuration is valid");
 }
 
 Findings CheckShim(const Facts& facts) {
   const auto& shim = facts.shim;
   if (shim.path.empty())
-    return One(kWarning,
+    return OneFinding(kWarning,
                "there is no libgpuman.so: limits are held by the guard alone, and nothing is shared",
                "install the package again");
   if (!shim.problem.empty())
-    return One(kError, fmt::format("{} cannot be preloaded: {}", shim.path, shim.problem),
+    return OneFinding(kError, fmt::format("{} cannot be preloaded: {}", shim.path, shim.problem),
                "install the package again");
   if (!shim.system_preload.empty() && shim.system_preload.find("gpuman") == std::string::npos)
-    return One(kNote,
+    return OneFinding(kNote,
                fmt::format("/etc/ld.so.preload has {}: it comes before libgpuman.so in every program",
                            shim.system_preload),
                "if programs behave oddly under gpuman, try without it");
-  return One(kFine, "libgpuman.so can be preloaded");
+  return OneFinding(kFine, "libgpuman.so can be preloaded");
 }
 
 Findings CheckHostMemory(const Facts& facts) {
   const auto largest = LargestOf(facts);
   if (!facts.host.memory || largest == base::Bytes{})
-    return One(kUnknown, "n/a: host or GPU memory is not known");
+    return OneFinding(kUnknown, "n/a: host or GPU memory is not known");
   const base::Bytes room = base::SizeSpec{{}, kUsualShare}.Of(*facts.host.memory);
   if (room >= largest)
-    return One(kFine, fmt::format("the host has {}: half of it takes what the largest GPU holds, {}",
+    return OneFinding(kFine, fmt::format("the host has {}: half of it takes what the largest GPU holds, {}",
                                   base::FormatBytes(*facts.host.memory), base::FormatBytes(largest)));
-  return One(
+  return OneFinding(
       kNote,
       fmt::format(
           "the host has {}: by default half of it is for jobs that are off their GPU, less than the {} of "
@@ -95,10 +91,10 @@ Findings CheckHostMemory(const Facts& facts) {
 }
 
 Findings CheckMemlock(const Facts& facts) {
-  if (!facts.host.memlock) return One(kUnknown, "n/a");
+  if (!facts.host.memlock) return OneFinding(kUnknown, "n/a");
   if (*facts.host.memlock >= kLeastMemlock.count || facts.caller.root)
-    return One(kFine, "enough memory may be locked");
-  return One(
+    return OneFinding(kFine, "enough memory may be locked");
+  return OneFinding(
       kNote,
       fmt::format("you may lock {} of memory: RDMA and some libraries want more (gpuman itself does not)",
                   base::FormatBytes(base::Bytes{*facts.host.memlock})),
@@ -106,29 +102,29 @@ Findings CheckMemlock(const Facts& facts) {
 }
 
 Findings CheckShm(const Facts& facts) {
-  if (!facts.host.shm) return One(kUnknown, "n/a: there is no /dev/shm");
+  if (!facts.host.shm) return OneFinding(kUnknown, "n/a: there is no /dev/shm");
   if (*facts.host.shm >= kLeastShm)
-    return One(kFine, fmt::format("/dev/shm has {}", base::FormatBytes(*facts.host.shm)));
-  return One(
+    return OneFinding(kFine, fmt::format("/dev/shm has {}", base::FormatBytes(*facts.host.shm)));
+  return OneFinding(
       kWarning,
       fmt::format("/dev/shm has {}: data loaders and NCCL run out of it", base::FormatBytes(*facts.host.shm)),
       "mount -o remount,size=50% /dev/shm; in a container: --shm-size or --ipc=host");
 }
 
 Findings CheckHugePages(const Facts& facts) {
-  if (!facts.host.huge_pages) return One(kUnknown, "n/a: the kernel does not tell");
+  if (!facts.host.huge_pages) return OneFinding(kUnknown, "n/a: the kernel does not tell");
   if (*facts.host.huge_pages != "never")
-    return One(kFine, fmt::format("transparent huge pages: {}", *facts.host.huge_pages));
-  return One(kNote,
+    return OneFinding(kFine, fmt::format("transparent huge pages: {}", *facts.host.huge_pages));
+  return OneFinding(kNote,
              "transparent huge pages are off: pinning the host memory that jobs leave to takes several times "
              "as long",
              "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
 }
 
 Findings CheckCgroups(const Facts& facts) {
-  if (!facts.host.cgroup2) return One(kUnknown, "n/a");
+  if (!facts.host.cgroup2) return OneFinding(kUnknown, "n/a");
   if (!*facts.host.cgroup2)
-    return One(
+    return OneFinding(
         kWarning,
         "there is no cgroup v2: a job's processes are told apart by ancestry alone, and host memory is not "
         "limited",
@@ -138,7 +134,7 @@ Findings CheckCgroups(const Facts& facts) {
     return std::find(all.begin(), all.end(), name) != all.end();
   };
   if (!has("memory") || !has("cpu"))
-    return One(kNote,
+    return OneFinding(kNote,
                fmt::format("cgroup v2 lacks {} (it has the controllers {}): limits of host memory and "
                            "processors are not held by the kernel",
                            has("memory") ? "cpu"
@@ -148,15 +144,15 @@ Findings CheckCgroups(const Facts& facts) {
                                ? std::string("(none)")
                                : fmt::format("{}", fmt::join(facts.host.controllers, " "))),
                "boot with systemd.unified_cgroup_hierarchy=1 and without cgroup_disable");
-  return One(kFine, "cgroup v2 with memory and cpu");
+  return OneFinding(kFine, "cgroup v2 with memory and cpu");
 }
 
 Findings CheckDisk(const Facts& facts) {
-  if (!facts.host.state_free) return One(kUnknown, "n/a: there is no " + facts.host.state_dir);
+  if (!facts.host.state_free) return OneFinding(kUnknown, "n/a: there is no " + facts.host.state_dir);
   if (*facts.host.state_free >= kLeastDisk)
-    return One(kFine, fmt::format("{} has {} left", facts.host.state_dir,
+    return OneFinding(kFine, fmt::format("{} has {} left", facts.host.state_dir,
                                   base::FormatBytes(*facts.host.state_free)));
-  return One(kWarning,
+  return OneFinding(kWarning,
              fmt::format("{} has {} left: without room no job is accepted", facts.host.state_dir,
                          base::FormatBytes(*facts.host.state_free)),
              "make room there, or lower jobs.keep_ended and jobs.log_size");

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "gpu/call.h"
+
 namespace gpuman::gpu {
 namespace {
 
@@ -11,32 +13,27 @@ using driver::NvmlDevice;
 
 constexpr std::uint64_t kKilobyte = 1000;  // NVML says KB/s
 
-template <typename... Parameters, typename... Arguments>
-bool Ask(abi::nvmlReturn_t (*function)(Parameters...), Arguments... arguments) {
-  return function != nullptr && function(arguments...) == abi::NVML_SUCCESS;
-}
-
 std::optional<unsigned> ClockOf(const NvmlCalls& calls, NvmlDevice device, abi::nvmlClockType_t type) {
   unsigned mhz = 0;
-  return Ask(calls.nvmlDeviceGetClockInfo, device, type, &mhz) ? std::optional(mhz) : std::nullopt;
+  return CallNvml(calls.nvmlDeviceGetClockInfo, device, type, &mhz) ? std::optional(mhz) : std::nullopt;
 }
 
 std::optional<unsigned> BusyPercent(abi::fn::nvmlDeviceGetEncoderUtilization* call, NvmlDevice device) {
   unsigned percent = 0, period_us = 0;
-  return Ask(call, device, &percent, &period_us) ? std::optional(percent) : std::nullopt;
+  return CallNvml(call, device, &percent, &period_us) ? std::optional(percent) : std::nullopt;
 }
 
 std::optional<std::uint64_t> OverPcie(const NvmlCalls& calls, NvmlDevice device,
                                       abi::nvmlPcieUtilCounter_t direction) {
   unsigned kilobytes = 0;
-  if (!Ask(calls.nvmlDeviceGetPcieThroughput, device, direction, &kilobytes)) return std::nullopt;
+  if (!CallNvml(calls.nvmlDeviceGetPcieThroughput, device, direction, &kilobytes)) return std::nullopt;
   return kilobytes * kKilobyte;
 }
 
 std::optional<std::uint64_t> MemoryErrors(const NvmlCalls& calls, NvmlDevice device,
                                           abi::nvmlMemoryErrorType_t type, abi::nvmlEccCounterType_t since) {
   unsigned long long errors = 0;
-  if (!Ask(calls.nvmlDeviceGetTotalEccErrors, device, type, since, &errors)) return std::nullopt;
+  if (!CallNvml(calls.nvmlDeviceGetTotalEccErrors, device, type, since, &errors)) return std::nullopt;
   return errors;
 }
 
@@ -50,7 +47,7 @@ void ReadMemoryTemperature(const NvmlCalls& calls, NvmlDevice device, Details& d
   field.fieldId = abi::NVML_FI_DEV_MEMORY_TEMP;
   details.memory_temperature_c.reset();
   // A device without the sensor may say 0.
-  if (Ask(calls.nvmlDeviceGetFieldValues, device, 1, &field) && field.nvmlReturn == abi::NVML_SUCCESS &&
+  if (CallNvml(calls.nvmlDeviceGetFieldValues, device, 1, &field) && field.nvmlReturn == abi::NVML_SUCCESS &&
       field.value.uiVal != 0)
     details.memory_temperature_c = field.value.uiVal;
 }
@@ -58,7 +55,7 @@ void ReadMemoryTemperature(const NvmlCalls& calls, NvmlDevice device, Details& d
 void ReadRemaps(const NvmlCalls& calls, NvmlDevice device, Details& details) {
   unsigned correctable = 0, uncorrectable = 0, pending = 0, failed = 0;
   details.correctable_remaps.reset();
-  if (Ask(calls.nvmlDeviceGetRemappedRows, device, &correctable, &uncorrectable, &pending, &failed))
+  if (CallNvml(calls.nvmlDeviceGetRemappedRows, device, &correctable, &uncorrectable, &pending, &failed))
     details.correctable_remaps = correctable;
 }
 

@@ -4,6 +4,8 @@
 #include <bit>
 #include <chrono>
 
+#include "gpu/call.h"
+
 namespace gpuman::gpu {
 namespace {
 
@@ -17,18 +19,13 @@ constexpr unsigned kMostLinks = 36;  // NVML_NVLINK_MAX_LINKS
 // Clocks that hardware holds back: slowdown, temperature, power brake.
 constexpr unsigned long long kHeldBackByHardware = 0x8 | 0x40 | 0x80;
 
-template <typename... Parameters, typename... Arguments>
-bool Ask(abi::nvmlReturn_t (*function)(Parameters...), Arguments... arguments) {
-  return function != nullptr && function(arguments...) == abi::NVML_SUCCESS;
-}
-
 // What the driver asks for, and errors on the links: one call.
 void ReadFields(const NvmlCalls& calls, NvmlDevice device, HealthReading& reading) {
   std::array<abi::nvmlFieldValue_t, 3> fields{};
   fields[0].fieldId = abi::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
   fields[1].fieldId = abi::NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL;
   fields[2].fieldId = abi::NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL;
-  if (!Ask(calls.nvmlDeviceGetFieldValues, device, static_cast<int>(fields.size()), fields.data())) return;
+  if (!CallNvml(calls.nvmlDeviceGetFieldValues, device, static_cast<int>(fields.size()), fields.data())) return;
   const auto told = [&](std::size_t i) { return fields[i].nvmlReturn == abi::NVML_SUCCESS; };
   if (told(0) && fields[0].value.uiVal <= static_cast<unsigned>(Recovery::kDrainAndReset))
     reading.recovery = static_cast<Recovery>(fields[0].value.uiVal);
@@ -40,7 +37,7 @@ std::optional<std::uint64_t> LinksUp(const NvmlCalls& calls, NvmlDevice device) 
   std::optional<std::uint64_t> up;
   for (unsigned link = 0; link < kMostLinks; ++link) {
     abi::nvmlEnableState_t state = abi::NVML_FEATURE_DISABLED;
-    if (!Ask(calls.nvmlDeviceGetNvLinkState, device, link, &state)) break;
+    if (!CallNvml(calls.nvmlDeviceGetNvLinkState, device, link, &state)) break;
     up = up.value_or(0) | static_cast<std::uint64_t>(state == abi::NVML_FEATURE_ENABLED) << link;
   }
   return up;
@@ -58,11 +55,11 @@ std::optional<unsigned> RetiredFor(const NvmlCalls& calls, NvmlDevice device,
 
 void ReadMemoryErrors(const NvmlCalls& calls, NvmlDevice device, HealthReading& reading) {
   unsigned long long errors = 0;
-  if (Ask(calls.nvmlDeviceGetTotalEccErrors, device, abi::NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+  if (CallNvml(calls.nvmlDeviceGetTotalEccErrors, device, abi::NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
           abi::NVML_VOLATILE_ECC, &errors))
     reading.double_bit_errors = errors;
   unsigned correctable = 0, uncorrectable = 0, pending = 0, failed = 0;
-  if (Ask(calls.nvmlDeviceGetRemappedRows, device, &correctable, &uncorrectable, &pending, &failed)) {
+  if (CallNvml(calls.nvmlDeviceGetRemappedRows, device, &correctable, &uncorrectable, &pending, &failed)) {
     reading.uncorrectable_remaps = uncorrectable;
     reading.remap_pending = pending != 0;
     reading.remap_failed = failed != 0;
@@ -72,7 +69,7 @@ void ReadMemoryErrors(const NvmlCalls& calls, NvmlDevice device, HealthReading& 
   const auto twice = RetiredFor(calls, device, abi::NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR);
   if (single && twice) reading.retired_pages = *single + *twice;
   abi::nvmlEnableState_t retirement = abi::NVML_FEATURE_DISABLED;
-  if (Ask(calls.nvmlDeviceGetRetiredPagesPendingStatus, device, &retirement))
+  if (CallNvml(calls.nvmlDeviceGetRetiredPagesPendingStatus, device, &retirement))
     reading.retirement_pending = retirement == abi::NVML_FEATURE_ENABLED;
 }
 
@@ -88,8 +85,8 @@ HealthReading HealthReader::Read(const driver::Nvml& nvml, NvmlDevice device, ba
   ReadFields(calls, device, reading);
   ReadMemoryErrors(calls, device, reading);
   unsigned long long reasons = 0;
-  if (Ask(calls.nvmlDeviceGetCurrentClocksEventReasons, device, &reasons) ||
-      Ask(calls.nvmlDeviceGetCurrentClocksThrottleReasons, device, &reasons))
+  if (CallNvml(calls.nvmlDeviceGetCurrentClocksEventReasons, device, &reasons) ||
+      CallNvml(calls.nvmlDeviceGetCurrentClocksThrottleReasons, device, &reasons))
     reading.hardware_slowdown = (reasons & kHeldBackByHardware) != 0;
   return reading;
 }
@@ -97,12 +94,12 @@ HealthReading HealthReader::Read(const driver::Nvml& nvml, NvmlDevice device, ba
 void HealthReader::ReadBus(const NvmlCalls& calls, NvmlDevice device) {
   bus_ = {};
   unsigned value = 0;
-  if (Ask(calls.nvmlDeviceGetPcieReplayCounter, device, &value)) bus_.pcie_replays = value;
-  if (Ask(calls.nvmlDeviceGetCurrPcieLinkGeneration, device, &value)) bus_.pcie_generation = value;
-  if (Ask(calls.nvmlDeviceGetCurrPcieLinkWidth, device, &value)) bus_.pcie_lanes = value;
+  if (CallNvml(calls.nvmlDeviceGetPcieReplayCounter, device, &value)) bus_.pcie_replays = value;
+  if (CallNvml(calls.nvmlDeviceGetCurrPcieLinkGeneration, device, &value)) bus_.pcie_generation = value;
+  if (CallNvml(calls.nvmlDeviceGetCurrPcieLinkWidth, device, &value)) bus_.pcie_lanes = value;
   abi::nvmlEccSramErrorStatus_v1_t sram{};
   sram.version = abi::nvmlEccSramErrorStatus_v1;
-  if (Ask(calls.nvmlDeviceGetSramEccErrorStatus, device, &sram))
+  if (CallNvml(calls.nvmlDeviceGetSramEccErrorStatus, device, &sram))
     bus_.sram_threshold_exceeded = sram.bThresholdExceeded != 0;
   if (const auto up = LinksUp(calls, device)) {
     links_seen_up_ |= *up;

@@ -15,11 +15,6 @@
 namespace gpuman::keeper {
 namespace {
 
-tl::unexpected<SetupError> Failed(std::string stage, int error, std::string doing) {
-  return tl::unexpected(
-      SetupError{std::move(stage), error, fmt::format("{}: {}", doing, std::strerror(error))});
-}
-
 std::string Readable(rlim_t value) { return value == RLIM_INFINITY ? "unlimited" : std::to_string(value); }
 
 void ApplyLimit(const ResourceLimit& limit, std::vector<std::string>& notes) {
@@ -49,6 +44,11 @@ int Executable(const std::string& path) {
 
 }  // namespace
 
+tl::unexpected<SetupError> SetupFailed(std::string stage, int error, std::string_view doing) {
+  return tl::unexpected(
+      SetupError{std::move(stage), error, fmt::format("{}: {}", doing, std::strerror(error))});
+}
+
 void ApplyLimits(const Spec& spec, std::vector<std::string>& notes) {
   for (const auto& limit : spec.limits) ApplyLimit(limit, notes);
   if (spec.nice && ::setpriority(PRIO_PROCESS, 0, *spec.nice) != 0)
@@ -62,26 +62,26 @@ void ApplyLimits(const Spec& spec, std::vector<std::string>& notes) {
 SetupResult TakeIdentity(const Spec& spec) {
   if (::geteuid() != 0) {
     if (::getuid() == spec.uid && ::getgid() == spec.gid) return {};
-    return Failed("user", EPERM, fmt::format("becoming user {} group {}", spec.uid, spec.gid));
+    return SetupFailed("user", EPERM, fmt::format("becoming user {} group {}", spec.uid, spec.gid));
   }
   if (::setgroups(spec.groups.size(), spec.groups.data()) != 0)
-    return Failed("user", errno, fmt::format("taking on {} supplementary groups", spec.groups.size()));
+    return SetupFailed("user", errno, fmt::format("taking on {} supplementary groups", spec.groups.size()));
   if (::setresgid(spec.gid, spec.gid, spec.gid) != 0)
-    return Failed("user", errno, fmt::format("becoming group {}", spec.gid));
+    return SetupFailed("user", errno, fmt::format("becoming group {}", spec.gid));
   if (::setresuid(spec.uid, spec.uid, spec.uid) != 0)
-    return Failed("user", errno, fmt::format("becoming user {}", spec.uid));
+    return SetupFailed("user", errno, fmt::format("becoming user {}", spec.uid));
   return {};
 }
 
 SetupResult EnterDirectory(const Spec& spec) {
   if (::chdir(spec.cwd.c_str()) == 0) return {};
-  return Failed("directory", errno, fmt::format("entering directory {}", spec.cwd.string()));
+  return SetupFailed("directory", errno, fmt::format("entering directory {}", spec.cwd.string()));
 }
 
 tl::expected<std::string, SetupError> FindCommand(const std::string& name, std::string_view path) {
   if (name.find('/') != std::string::npos) {
     if (const int error = Executable(name); error != 0)
-      return Failed("command", error, fmt::format("executing {}", name));
+      return SetupFailed("command", error, fmt::format("executing {}", name));
     return name;
   }
   int error = ENOENT;
@@ -94,7 +94,7 @@ tl::expected<std::string, SetupError> FindCommand(const std::string& name, std::
     if (directory.size() == path.size()) break;
     path.remove_prefix(directory.size() + 1);
   }
-  if (error == EACCES) return Failed("command", error, fmt::format("executing {}", name));
+  if (error == EACCES) return SetupFailed("command", error, fmt::format("executing {}", name));
   return tl::unexpected(SetupError{"command", ENOENT, fmt::format("command not found: {}", name)});
 }
 

@@ -18,6 +18,8 @@ struct SetupError {
   std::string message;
 };
 using SetupResult = tl::expected<void, SetupError>;
+// "DOING: what the system says of `error`" (an errno).
+tl::unexpected<SetupError> SetupFailed(std::string stage, int error, std::string_view doing);
 
 // Limits, priority and OOM score; what cannot be set becomes a note. Before the user is taken on, since
 // raising needs root.

@@ -24,11 +24,6 @@
 namespace gpuman::keeper {
 namespace {
 
-tl::unexpected<SetupError> Failed(std::string stage, int error, std::string_view doing) {
-  return tl::unexpected(
-      SetupError{std::move(stage), error, fmt::format("{}: {}", doing, std::strerror(error))});
-}
-
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (auto& text : strings) pointers.push_back(text.data());
@@ -82,7 +77,7 @@ class Child {
 
   // SIGKILL when the keeper dies: no run without somebody who learns how it ended.
   SetupResult TieToKeeper() {
-    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Failed("setup", errno, "tying the job to its keeper");
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return SetupFailed("setup", errno, "tying the job to its keeper");
     if (::getppid() != keeper_) ::_exit(127);
     return {};
   }
@@ -102,11 +97,11 @@ class Child {
 
   SetupResult TakeDescriptors() {
     const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null < 0) return Failed("setup", errno, "opening /dev/null");
+    if (null < 0) return SetupFailed("setup", errno, "opening /dev/null");
     if (::dup2(null, 0) < 0 || ::dup2(request_.output_fd, 1) < 0 || ::dup2(request_.output_fd, 2) < 0)
-      return Failed("setup", errno, "connecting the output");
+      return SetupFailed("setup", errno, "connecting the output");
     if (::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
-      return Failed("setup", errno, "marking descriptors close-on-exec");
+      return SetupFailed("setup", errno, "marking descriptors close-on-exec");
     return {};
   }
 
@@ -118,7 +113,7 @@ class Child {
     if (auto opened = OpenAs(1, spec.standard_output, O_WRONLY | O_CREAT | O_APPEND); !opened) return opened;
     if (spec.standard_error.empty() || spec.standard_error == spec.standard_output) {
       if (!spec.standard_output.empty() && ::dup2(1, 2) < 0)
-        return Failed("file", errno, "connecting the errors");
+        return SetupFailed("file", errno, "connecting the errors");
       return {};
     }
     return OpenAs(2, spec.standard_error, O_WRONLY | O_CREAT | O_APPEND);
@@ -128,7 +123,7 @@ class Child {
   SetupResult MakeScript() {
     if (request_.spec.script.empty()) return {};
     const int fd = ::memfd_create("script", 0);
-    if (fd < 0) return Failed("setup", errno, "making the file of the script");
+    if (fd < 0) return SetupFailed("setup", errno, "making the file of the script");
     if (auto written = base::WriteAll(fd, request_.spec.script); !written)
       return tl::unexpected(SetupError{"setup", 0, "writing the script: " + written.error().message});
     script_file_ = fmt::format("/dev/fd/{}", fd);
@@ -138,8 +133,8 @@ class Child {
   static SetupResult OpenAs(int number, const std::filesystem::path& file, int flags) {
     if (file.empty()) return {};
     const int fd = ::open(file.c_str(), flags | O_CLOEXEC | O_NOCTTY, 0666);
-    if (fd < 0) return Failed("file", errno, fmt::format("opening {}", file.string()));
-    if (::dup2(fd, number) < 0) return Failed("file", errno, fmt::format("using {}", file.string()));
+    if (fd < 0) return SetupFailed("file", errno, fmt::format("opening {}", file.string()));
+    if (::dup2(fd, number) < 0) return SetupFailed("file", errno, fmt::format("using {}", file.string()));
     return {};
   }
 

@@ -32,7 +32,7 @@ void AddErrors(const gpu::Sample& sample, const Labels& labels, Exposition& out)
   out.Add(Metric::kDcgmRowRemapFailure, labels, sample.health.remap_failed);
 }
 
-void AddMemory(const gpu::Sample& sample, const Labels& labels, Exposition& out) {
+void AddFramebuffer(const gpu::Sample& sample, const Labels& labels, Exposition& out) {
   const auto& memory = sample.memory;
   if (!memory || sample.taken_at == base::MonoTime{} || sample.state != gpu::GpuState::kOk) return;
   out.Add(Metric::kDcgmFbUsed, labels, Mebibytes(memory->used));
@@ -54,7 +54,7 @@ void AddInstance(const Snapshot& snapshot, const Device& device, std::set<std::s
   const auto share = part.profile.find("c.");
   const auto profile = share == std::string::npos ? part.profile : part.profile.substr(share + 2);
   const auto labels = DcgmLabels(snapshot, parent->gpu).Add("GPU_I_PROFILE", profile).Add("GPU_I_ID", id);
-  AddMemory(*device.sample, labels, out);
+  AddFramebuffer(*device.sample, labels, out);
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ void AddDcgm(const Snapshot& snapshot, Exposition& out) {
     out.Add(Metric::kDcgmGpuTemp, labels, sample.slow.temperature_c);
     out.Add(Metric::kDcgmPowerUsage, labels, sample.slow.power_w);
     if (sample.slow.energy) out.Add(Metric::kDcgmEnergy, labels, sample.slow.energy->millijoules);
-    if (!device.gpu.split) AddMemory(sample, labels, out);
+    if (!device.gpu.split) AddFramebuffer(sample, labels, out);
     out.Add(Metric::kDcgmSmClock, labels, sample.details.sm_clock_mhz);
     out.Add(Metric::kDcgmMemClock, labels, sample.details.memory_clock_mhz);
     out.Add(Metric::kDcgmMemoryTemp, labels, sample.details.memory_temperature_c);

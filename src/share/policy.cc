@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <tuple>
 
+#include "share/seconds.h"
+
 namespace gpuman::share {
 namespace {
 
 constexpr Span kSoon = std::chrono::milliseconds(1);  // an expected end is not asked for more often
-
-double Seconds(Span span) { return std::chrono::duration<double>(span).count(); }
-Span FromSeconds(double seconds) {
-  return std::chrono::duration_cast<Span>(std::chrono::duration<double>(std::min(seconds, 1e8)));
-}
 
 bool NeedsMoving(const Tenant& waiter) { return (waiter.Missing() + waiter.MostPagedToCome()).count > 0; }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "share/seconds.h"
+
 namespace gpuman::share {
 namespace {
 
@@ -9,11 +11,6 @@ constexpr double kNew = 0.25;                    // the weight of the newest
 constexpr double kFirstGuess = 20e9;             // bytes a second: half of what PCIe gen 4 x16 does one way
 constexpr double kPaging = 6.7e9;                // measured on an H200: 10.5 GB/s in by faults, 18.8 out
 constexpr base::Bytes kTelling = base::MiB(64);  // less tells nothing of the bus
-
-double Seconds(Span span) { return std::chrono::duration<double>(span).count(); }
-Span FromSeconds(double seconds) {
-  return std::chrono::duration_cast<Span>(std::chrono::duration<double>(seconds));
-}
 
 }  // namespace
 

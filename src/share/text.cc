@@ -9,7 +9,7 @@ std::string Job(TenantId id) { return fmt::format("job {}", id.value); }
 
 std::string Because(const std::string& why) { return why.empty() ? std::string() : ": " + why; }
 
-struct Words {
+struct TextVisitor {
   std::string operator()(const event::Joined& e) const { return Job(e.tenant) + " joined"; }
   std::string operator()(const event::Left& e) const { return Job(e.tenant) + " left"; }
   std::string operator()(const event::DemandIs& e) const {
@@ -88,7 +88,7 @@ std::string_view ToString(Activity activity) {
   return "unknown";
 }
 
-std::string TextOf(const Event& event) { return std::visit(Words{}, event); }
-std::string TextOf(const Action& action) { return std::visit(Words{}, action); }
+std::string TextOf(const Event& event) { return std::visit(TextVisitor{}, event); }
+std::string TextOf(const Action& action) { return std::visit(TextVisitor{}, action); }
 
 }  // namespace gpuman::share

@@ -23,7 +23,7 @@ using base::ErrorCode;
 using base::Result;
 using Words = std::vector<std::string>;
 
-constexpr std::array<std::string_view, 8> kNames{"gbatch",  "gqueue", "ginfo",  "gjob",
+constexpr std::array<std::string_view, 8> kGflowNames{"gbatch",  "gqueue", "ginfo",  "gjob",
                                                  "gcancel", "gctl",   "gstats", "gflowd"};
 
 // gbatch new NAME: a script to fill in.
@@ -236,7 +236,7 @@ GflowProgram GflowProgramOf(std::string_view name) {
 }  // namespace queue
 
 bool IsGflowName(std::string_view program) {
-  return std::find(queue::kNames.begin(), queue::kNames.end(), program) != queue::kNames.end();
+  return std::find(queue::kGflowNames.begin(), queue::kGflowNames.end(), program) != queue::kGflowNames.end();
 }
 
 int RunGflow(std::string_view name, const std::vector<std::string>& arguments,

@@ -38,7 +38,7 @@ tl::unexpected<base::Error> Misused(std::string_view name, std::string_view what
   return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("{}: {}", name, what));
 }
 
-base::Result<> Take(const Option& option, std::string_view name, const std::string& value) {
+base::Result<> SetValue(const Option& option, std::string_view name, const std::string& value) {
   auto taken = option.take(value);
   if (!taken) return base::Fail(std::move(taken.error()).In(name));
   return {};
@@ -77,9 +77,9 @@ class Parser {
     if (option == nullptr) return Unknown(options_, name);
     if (option->value.empty()) {
       if (equals != std::string::npos) return Misused(name, "it takes no value");
-      return Take(*option, name, {});
+      return SetValue(*option, name, {});
     }
-    if (equals != std::string::npos) return Take(*option, name, word.substr(equals + 1));
+    if (equals != std::string::npos) return SetValue(*option, name, word.substr(equals + 1));
     return Next(*option, name);
   }
 
@@ -89,11 +89,11 @@ class Parser {
       const Option* option = Find(options_, name);
       if (option == nullptr) return Unknown(options_, i == 1 ? word : name);
       if (option->value.empty()) {
-        GPUMAN_TRY(Take(*option, name, {}));
+        GPUMAN_TRY(SetValue(*option, name, {}));
         continue;
       }
       if (i + 1 == word.size()) return Next(*option, name);
-      return Take(*option, name, word.substr(word[i + 1] == '=' ? i + 2 : i + 1));
+      return SetValue(*option, name, word.substr(word[i + 1] == '=' ? i + 2 : i + 1));
     }
     return {};
   }
@@ -101,7 +101,7 @@ class Parser {
   base::Result<> Next(const Option& option, std::string_view name) {
     if (at_ == words_.size())
       return Misused(name, fmt::format("its value is missing: {} {}", name, option.value));
-    return Take(option, name, words_[at_++]);
+    return SetValue(option, name, words_[at_++]);
   }
 
   const Options& options_;

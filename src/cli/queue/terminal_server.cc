@@ -52,7 +52,7 @@ bool Pass(std::string& text, int fd) {
 }
 
 // What is there to be read; false: nothing will be any more.
-bool Take(std::string& text, int fd) {
+bool ReadSome(std::string& text, int fd) {
   std::array<char, 65536> buffer;
   const ssize_t n = ::read(fd, buffer.data(), buffer.size());
   if (n > 0) text.append(buffer.data(), static_cast<std::size_t>(n));
@@ -61,7 +61,7 @@ bool Take(std::string& text, int fd) {
 
 // Until the command closes its terminal, or the caller's side is gone. What is typed is taken at any time, so
 // that neither side waits for the other while both write.
-void Relay(int connection, int terminal) {
+void RelayTerminal(int connection, int terminal) {
   for (const int fd : {connection, terminal}) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   std::string frames;
   std::string typed;   // which the command has not read
@@ -78,9 +78,9 @@ void Relay(int connection, int terminal) {
     if (!listens && !Pass(output, connection)) return;
     if (!typed.empty() && (fds[1].revents & POLLOUT) != 0 && !Pass(typed, terminal)) typed.clear();
     // EIO: no process has it open any more.
-    if (listens && (fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !Take(output, terminal)) return;
+    if (listens && (fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !ReadSome(output, terminal)) return;
     if (fds[0].revents != 0) {
-      if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !Take(frames, connection)) return;
+      if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !ReadSome(frames, connection)) return;
       TakeFrames(frames, typed, terminal);
     }
   }
@@ -111,7 +111,7 @@ Result<int> ServeTerminal(const std::vector<std::string>& words) {
     Execute(words);
   }
   base::Fd terminal(terminal_fd);
-  Relay(connection.get(), terminal.get());
+  RelayTerminal(connection.get(), terminal.get());
   terminal = base::Fd();  // the kernel hangs up what still runs on it
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {

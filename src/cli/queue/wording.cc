@@ -9,7 +9,7 @@ namespace gpuman::cli::queue {
 namespace {
 
 // Longer names that begin with another one stand in front of it.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 36> kNames{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 36> kFieldNames{{
     {"time_limit_s", "--time"},
     {"warn_before_s", "--warn"},
     {"warn_signal", "--warn"},
@@ -59,7 +59,7 @@ bool IsPartOfName(char c) { return std::isalnum(static_cast<unsigned char>(c)) !
 bool IsUnmistakable(std::string_view field) { return field.find_first_of("._") != std::string_view::npos; }
 
 std::string Reworded(std::string text, Flavour flavour) {
-  for (const auto& [field, general] : kNames) {
+  for (const auto& [field, general] : kFieldNames) {
     const auto option = OptionFor(field, general, flavour);
     if (!IsUnmistakable(field)) {
       if (text.starts_with(field) && text.substr(field.size(), 2) == ": ")

@@ -11,9 +11,6 @@ namespace {
 using base::ErrorCode;
 using base::Result;
 
-bool Waits(const JobLine& job) {
-  return job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
-}
 bool HasEnded(const JobLine& job) { return !job.state || api::IsEnded(*job.state); }
 
 Result<int> PrintNow(Session& session, const Engine& engine, const JobName& name) {
@@ -30,7 +27,7 @@ Result<int> PrintNow(Session& session, const Engine& engine, const JobName& name
 // Slurm holds a job that runs as well: it would not start again. That is not what is meant.
 Result<> RequireWaiting(const Engine& engine, const JobName& name) {
   GPUMAN_ASSIGN(const auto lines, Look(engine, name));
-  if (std::any_of(lines.begin(), lines.end(), Waits)) return {};
+  if (std::any_of(lines.begin(), lines.end(), IsWaiting)) return {};
   return base::Fail(ErrorCode::kConflict,
                     fmt::format("{}: only jobs that wait can be held and released", ToString(name)));
 }

@@ -22,8 +22,6 @@ bool Has(const std::vector<std::string>& list, const std::string& word) {
   return list.empty() || std::find(list.begin(), list.end(), word) != list.end();
 }
 
-bool Waits(const JobLine& job) { return job.state == JobState::kQueued || job.state == JobState::kHeld; }
-
 std::string StateText(const JobLine& job) {
   std::string text = job.state ? std::string(api::ToString(*job.state)) : kUnknown;
   if (job.exit_code && *job.exit_code != 0) text += fmt::format(" (exit status {})", *job.exit_code);
@@ -32,7 +30,7 @@ std::string StateText(const JobLine& job) {
 }
 
 std::optional<base::Millis> RunTime(const JobLine& job, base::WallTime now) {
-  if (Waits(job) || !job.started_at) return std::nullopt;
+  if (IsWaiting(job) || !job.started_at) return std::nullopt;
   return std::max(base::Millis(0), job.ended_at.value_or(now) - *job.started_at);
 }
 
@@ -73,7 +71,7 @@ JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted
   line.user = seen->user;
   line.state = seen->state;
   line.state_word = seen->state_word;
-  const bool tells = Waits(line) || api::IsEnded(seen->state);
+  const bool tells = IsWaiting(line) || api::IsEnded(seen->state);
   line.reason_word = tells ? seen->reason : "";
   line.reason = ReasonOf(line.reason_word);
   line.nodes = seen->nodes;
@@ -163,7 +161,7 @@ std::string RenderTable(const std::vector<JobLine>& jobs, const Look& look, base
     table.Add({job.id, job.tag, job.state ? std::string(queue::ShortState(*job.state)) : kUnknown,
                time ? queue::FormatClock(*time) : "-",
                job.time_limit ? queue::FormatClock(*job.time_limit) : "-", job.gres.empty() ? "-" : job.gres,
-               job.nodes.empty() || Waits(job) ? reason : job.nodes,
+               job.nodes.empty() || IsWaiting(job) ? reason : job.nodes,
                job.started_at ? queue::FormatWhen(*job.started_at, now) : "-"});
   }
   return table.Render(look);
@@ -192,7 +190,7 @@ std::string RenderJob(const JobLine& job, const Look& look) {
   line("Project", job.project.value_or(""));
   if (job.time_limit) line("Time limit", base::FormatDuration(*job.time_limit));
   when("Submitted", job.submitted_at);
-  when(Waits(job) ? "Expected start" : "Started", job.started_at);
+  when(IsWaiting(job) ? "Expected start" : "Started", job.started_at);
   when("Ended", job.ended_at);
   line("Output", job.output);
   return text;
@@ -221,16 +219,16 @@ api::Json ToJson(const JobLine& job) {
   json["exit_code"] = number(job.exit_code);
   json["signal"] = number(job.signal);
   json["submitted_at"] = time(job.submitted_at);
-  json["started_at"] = time(Waits(job) ? std::nullopt : job.started_at);
+  json["started_at"] = time(IsWaiting(job) ? std::nullopt : job.started_at);
   json["ended_at"] = time(job.ended_at);
-  json["estimated_start"] = time(Waits(job) ? job.started_at : std::nullopt);
+  json["estimated_start"] = time(IsWaiting(job) ? job.started_at : std::nullopt);
   json["time_limit_s"] =
       job.time_limit ? api::Json(static_cast<double>(job.time_limit->count()) / 1000) : api::Json(nullptr);
   json["log_path"] = text(job.output);
   auto& slurm = json["slurm"] = api::Json::object();
   slurm["state"] = text(job.state_word);
   slurm["gres"] = text(job.gres);
-  slurm["nodes"] = text(Waits(job) ? "" : job.nodes);
+  slurm["nodes"] = text(IsWaiting(job) ? "" : job.nodes);
   slurm["partition"] = text(job.partition);
   return json;
 }

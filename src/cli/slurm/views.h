@@ -27,6 +27,9 @@ struct JobLine {
   std::optional<base::WallTime> submitted_at, started_at, ended_at;
   std::optional<int> exit_code, signal;
 };
+inline bool IsWaiting(const JobLine& job) {
+  return job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
+}
 
 // At least one of the two is there.
 JobLine LineOf(const std::optional<SeenJob>& seen, const std::optional<Submitted>& kept);

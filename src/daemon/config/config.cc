@@ -12,7 +12,6 @@ namespace {
 
 using base::Millis;
 
-constexpr Millis kDay{86'400'000};
 
 void ReadLog(TomlReader& in, Config& config) {
   std::string word;

@@ -17,7 +17,6 @@ using base::ErrorCode;
 using base::Fail;
 using base::Millis;
 
-constexpr Millis kDay{86'400'000};
 constexpr std::size_t kLongestSecret = 4096;
 
 bool IsKind(const std::string& text) {

@@ -16,6 +16,8 @@
 
 namespace gpuman::daemon {
 
+inline constexpr base::Millis kDay{86'400'000};
+
 // Not thread-safe; borrows the table. Keys are dotted paths; reading one marks it as known.
 class TomlReader {
  public:

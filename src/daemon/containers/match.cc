@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "daemon/attach_request.h"
+#include "daemon/job_request.h"
 
 namespace gpuman::daemon {
 namespace {
 
-constexpr std::size_t kLongestTag = 64;  // of any job
 constexpr std::size_t kIdInTag = 12;     // digits, as runtimes abbreviate ids
 // So that who asked for all of what it uses goes last when a GPU's memory runs out.
 constexpr int kGuaranteed = 160, kBurstable = 128, kBestEffort = 96;

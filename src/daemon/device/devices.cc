@@ -12,7 +12,7 @@
 namespace gpuman::daemon {
 namespace {
 
-constexpr std::string_view kKey = "device/";
+constexpr std::string_view kDeviceKey = "device/";
 
 std::string TextOf(const DeviceReport& report) {
   std::vector<std::string> steps;
@@ -29,7 +29,7 @@ base::Result<device::Record> Unchanged(const gpu::Gpu&, const device::Record& re
 }  // namespace
 
 jobs::Settings::value_type EntryOf(const std::string& uuid, const device::Record& record) {
-  return {std::string(kKey) + uuid,
+  return {std::string(kDeviceKey) + uuid,
           record.IsEmpty() ? std::nullopt : std::optional(device::SerializeRecord(record))};
 }
 
@@ -38,13 +38,13 @@ Devices::~Devices() = default;
 
 void Devices::Recall(const jobs::Settings& settings) {
   for (const auto& [key, text] : settings) {
-    if (!text || !key.starts_with(kKey)) continue;
+    if (!text || !key.starts_with(kDeviceKey)) continue;
     auto record = device::ParseRecord(*text);
     if (!record) {
       spdlog::error("{}: {}", key, record.error().message);
       continue;
     }
-    DeviceOf(key.substr(kKey.size())).record = std::move(*record);
+    DeviceOf(key.substr(kDeviceKey.size())).record = std::move(*record);
   }
 }
 

@@ -14,10 +14,10 @@ namespace {
 
 //   "health/GPU-…"     {"boot":"6c3f…","faults":[…],"v":1}
 //   "health_log"       {"boot":"6c3f…","us":98765432}: the kernel's log was read so far
-constexpr std::string_view kKey = "health/";
+constexpr std::string_view kHealthKey = "health/";
 constexpr const char* kLogKey = "health_log";
 
-std::string KeyOf(const std::string& uuid) { return std::string(kKey) + uuid; }
+std::string HealthKeyOf(const std::string& uuid) { return std::string(kHealthKey) + uuid; }
 
 }  // namespace
 
@@ -31,10 +31,10 @@ void HealthMonitors::Recall(const jobs::Settings& settings) {
         log_read_to_ = std::chrono::microseconds(json["us"].get<std::int64_t>());
       continue;
     }
-    if (!key.starts_with(kKey)) continue;
+    if (!key.starts_with(kHealthKey)) continue;
     auto record = health::ParseRecord(*text);
     if (!record) continue;  // begun anew with the first sample
-    const auto uuid = key.substr(kKey.size());
+    const auto uuid = key.substr(kHealthKey.size());
     Patient& patient = PatientOf(uuid);
     patient.is_stored = record->boot == boot_;
     patient.stored = record->faults;
@@ -130,7 +130,7 @@ base::Result<> HealthMonitors::Acknowledge(const std::string& uuid, const std::s
                                    [](const health::Fault& fault) { return fault.code == "missing"; });
   if (!it->second.missing || !is_gone) return {};
   patients_.erase(it);
-  host_.KeepHealth({{KeyOf(uuid), std::nullopt}});
+  host_.KeepHealth({{HealthKeyOf(uuid), std::nullopt}});
   return {};
 }
 
@@ -146,7 +146,7 @@ void HealthMonitors::Tell(const std::string& uuid, const health::Notices& notice
   if (!patient.is_stored || !is_same) {
     patient.is_stored = true;
     patient.stored = faults;
-    host_.KeepHealth({{KeyOf(uuid), health::SerializeRecord({boot_, faults})}});
+    host_.KeepHealth({{HealthKeyOf(uuid), health::SerializeRecord({boot_, faults})}});
   }
   for (const auto& notice : notices) host_.OnHealth(uuid, notice);
 }

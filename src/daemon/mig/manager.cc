@@ -13,7 +13,7 @@ namespace gpuman::daemon {
 namespace {
 
 //   "mig/GPU-…"     {"enabled":true,"instances":["3g.71gb"],"v":1}
-constexpr std::string_view kKey = "mig/";
+constexpr std::string_view kMigKey = "mig/";
 
 std::string TextOf(const mig::Wanted& wanted) {
   if (!wanted.enabled) return "MIG mode off";
@@ -27,13 +27,13 @@ std::string TextOf(const mig::Wanted& wanted) {
 
 void MigManager::Recall(const jobs::Settings& settings) {
   for (const auto& [key, text] : settings) {
-    if (!text || !key.starts_with(kKey)) continue;
+    if (!text || !key.starts_with(kMigKey)) continue;
     auto wanted = mig::ParseRecord(*text);
     if (!wanted) {
       spdlog::warn("{}: {}", key, wanted.error().message);
       continue;
     }
-    wanted_[key.substr(kKey.size())] = std::move(*wanted);
+    wanted_[key.substr(kMigKey.size())] = std::move(*wanted);
   }
 }
 
@@ -81,7 +81,7 @@ void MigManager::Keep(std::vector<MigOutcome> outcomes, bool forget, Answer then
     if (!outcome.done) continue;
     told_.erase(outcome.gpu.uuid);
     if (outcome.needs_reset.empty()) split_[outcome.gpu.uuid] = outcome.wanted.enabled;
-    const std::string key = std::string(kKey) + outcome.gpu.uuid;
+    const std::string key = std::string(kMigKey) + outcome.gpu.uuid;
     if (forget) {
       wanted_.erase(outcome.gpu.uuid);
       entries[key] = std::nullopt;

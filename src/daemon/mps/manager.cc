@@ -18,8 +18,8 @@ using base::Result;
 namespace {
 
 //   "mps/GPU-…": mps/record.h
-constexpr std::string_view kKey = "mps/";
-std::string KeyOf(const std::string& uuid) { return std::string(kKey) + uuid; }
+constexpr std::string_view kMpsKey = "mps/";
+std::string MpsKeyOf(const std::string& uuid) { return std::string(kMpsKey) + uuid; }
 
 }  // namespace
 
@@ -71,19 +71,19 @@ std::optional<mps::ControlProcess> MpsManager::RivalOn(const std::string& uuid) 
 
 void MpsManager::Keep(const std::string& uuid) {
   const auto it = units_.find(uuid);
-  host_.KeepMps({{KeyOf(uuid), it == units_.end() ? std::nullopt
+  host_.KeepMps({{MpsKeyOf(uuid), it == units_.end() ? std::nullopt
                                                   : std::optional(mps::SerializeRecord(it->second.record))}});
 }
 
 void MpsManager::Recall(const jobs::Settings& settings) {
   for (const auto& [key, text] : settings) {
-    if (!text || !key.starts_with(kKey)) continue;
+    if (!text || !key.starts_with(kMpsKey)) continue;
     const auto record = mps::ParseRecord(*text);
     if (!record) {
       spdlog::warn("{}: {}", key, record.error().message);
       continue;
     }
-    const auto uuid = key.substr(kKey.size());
+    const auto uuid = key.substr(kMpsKey.size());
     MpsUnit& unit = units_[uuid];
     unit.record = *record;
     if (record->boot == boot_ && record->control.pid != 0 && base::IsAlive(record->control)) {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/host_name.h"
 #include "base/url.h"
 #include "queue/record.h"
 
@@ -21,12 +22,6 @@ namespace {
 using base::ErrorCode;
 using base::Fail;
 using base::Result;
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
-  return name.data();
-}
 
 std::string RandomId() {
   std::array<unsigned char, 16> bytes{};
@@ -90,7 +85,7 @@ Notifications::Notifications(boost::asio::io_context& loop, boost::asio::thread_
       clock_(clock),
       store_(store),
       options_(std::move(options)),
-      host_(HostName()),
+      host_(base::HostName().value_or("localhost")),
       tell_(std::move(tell)),
       outbox_(settings.outbox),
       due_(loop),

@@ -16,7 +16,7 @@ base::Result<std::vector<gpu::Gpu>> Chosen(Service& service, const std::vector<s
   return gpu::SelectAll(inventory.gpus, references);
 }
 
-void Show(Service& service, const http::ExchangePtr& exchange) {
+void ShowSettings(Service& service, const http::ExchangePtr& exchange) {
   std::vector<std::string> references;
   if (const auto one = exchange->request().Query("gpu")) references.emplace_back(*one);
   auto gpus = Chosen(service, references);
@@ -89,7 +89,7 @@ http::RouteHandler For(Service& service, void (*handle)(Service&, const http::Ex
 }  // namespace
 
 void AddDeviceRoutes(http::Router& router, Service& service) {
-  router.Add("GET", "/v1/devices", For(service, Show));
+  router.Add("GET", "/v1/devices", For(service, ShowSettings));
   router.Add("GET", "/v1/devices/profiles", For(service, ShowProfiles));
   router.Add("POST", "/v1/devices/settings", For(service, Change));
   router.Add("POST", "/v1/devices/profile", For(service, ChangeProfile));

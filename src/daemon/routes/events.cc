@@ -26,7 +26,7 @@ void Follow(Service& service, const ExchangePtr& exchange, std::uint64_t since, 
   exchange->OnGone([&service, number] { service.events().Unfollow(number); });
 }
 
-void Show(Service& service, const ExchangePtr& exchange) {
+void ShowEvents(Service& service, const ExchangePtr& exchange) {
   const auto& request = exchange->request();
   if (auto may = service.Check(request.peer, Act::kSee); !may) return SendError(exchange, may.error());
   const bool follow = FlagParameter(request, "follow");
@@ -47,7 +47,7 @@ void Show(Service& service, const ExchangePtr& exchange) {
 
 void AddEventRoutes(http::Router& router, Service& service) {
   router.Add("GET", "/v1/events", [&service](const ExchangePtr& exchange, const http::PathParameters&) {
-    Show(service, exchange);
+    ShowEvents(service, exchange);
   });
 }
 

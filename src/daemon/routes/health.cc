@@ -6,7 +6,7 @@
 namespace gpuman::daemon {
 namespace {
 
-void Show(Service& service, const http::ExchangePtr& exchange) {
+void ShowHealth(Service& service, const http::ExchangePtr& exchange) {
   SendJson(exchange, api::Encode(HealthReportOf(service.health(), service.guard().Statuses())));
 }
 
@@ -27,7 +27,7 @@ void Acknowledge(Service& service, const http::ExchangePtr& exchange) {
   if (!uuid) return SendError(exchange, uuid.error());
   const auto done = service.health().Acknowledge(*uuid, asked->code.value_or(""), UserName(request.peer.uid));
   if (!done) return SendError(exchange, done.error());
-  Show(service, exchange);
+  ShowHealth(service, exchange);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ void AddHealthRoutes(http::Router& router, Service& service) {
   router.Add("GET", "/v1/health", [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
     if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
       return SendError(exchange, may.error());
-    service.WhenReady([=, &service] { Show(service, exchange); });
+    service.WhenReady([=, &service] { ShowHealth(service, exchange); });
   });
   router.Add("POST", "/v1/health/acknowledge",
              [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {

@@ -132,8 +132,6 @@ void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   service.LookNow();
 }
 
-std::string UserOf(const ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
-
 void Remove(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   if (FlagParameter(exchange->request(), "keep_running")) {
     if (auto may = MayLoosen(service, exchange->request().peer, job); !may)

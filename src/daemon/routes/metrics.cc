@@ -5,7 +5,7 @@
 namespace gpuman::daemon {
 namespace {
 
-void Show(Service& service, const http::ExchangePtr& exchange) {
+void ShowMetrics(Service& service, const http::ExchangePtr& exchange) {
   const auto dcgm = exchange->request().Query("dcgm");
   const bool with_dcgm = !dcgm || (*dcgm != "0" && *dcgm != "false");
   exchange->Send({200, service.MetricsText(with_dcgm), std::string(metrics::kContentType)});
@@ -17,14 +17,14 @@ void AddMetricsRoutes(http::Router& router, Service& service) {
   router.Add("GET", "/metrics", [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
     if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
       return SendError(exchange, may.error());
-    service.WhenReady([=, &service] { Show(service, exchange); });
+    service.WhenReady([=, &service] { ShowMetrics(service, exchange); });
   });
 }
 
 void AddPublicRoutes(http::Router& router, Service& service) {
   AddLiveRoute(router);
   router.Add("GET", "/metrics", [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    service.WhenReady([=, &service] { Show(service, exchange); });
+    service.WhenReady([=, &service] { ShowMetrics(service, exchange); });
   });
 }
 

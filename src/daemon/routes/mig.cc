@@ -6,7 +6,7 @@
 namespace gpuman::daemon {
 namespace {
 
-void Show(Service& service, const http::ExchangePtr& exchange) {
+void ShowMig(Service& service, const http::ExchangePtr& exchange) {
   const auto& inventory = service.whole_gpus();
   auto gpus = inventory.gpus;
   if (const auto wanted = exchange->request().Query("gpu")) {
@@ -22,7 +22,7 @@ void Show(Service& service, const http::ExchangePtr& exchange) {
   });
 }
 
-base::Result<std::vector<MigOrder>> Orders(Service& service, const http::ExchangePtr& exchange,
+base::Result<std::vector<MigOrder>> ReadOrders(Service& service, const http::ExchangePtr& exchange,
                                            bool& forget) {
   GPUMAN_ASSIGN(const auto request, api::Decode<api::MigRequest>(exchange->request().body));
   forget = request.forget;
@@ -31,7 +31,7 @@ base::Result<std::vector<MigOrder>> Orders(Service& service, const http::Exchang
 
 void Plan(Service& service, const http::ExchangePtr& exchange) {
   bool forget = false;
-  auto orders = Orders(service, exchange, forget);
+  auto orders = ReadOrders(service, exchange, forget);
   if (!orders) return SendError(exchange, orders.error());
   service.mig().Plan(std::move(*orders), [exchange](base::Result<std::vector<MigOutcome>> outcomes) {
     if (!outcomes) return SendError(exchange, outcomes.error());
@@ -42,7 +42,7 @@ void Plan(Service& service, const http::ExchangePtr& exchange) {
 
 void Apply(Service& service, const http::ExchangePtr& exchange) {
   bool forget = false;
-  auto orders = Orders(service, exchange, forget);
+  auto orders = ReadOrders(service, exchange, forget);
   if (!orders) return SendError(exchange, orders.error());
   auto answer = [&service, exchange](base::Result<std::vector<MigOutcome>> outcomes) {
     if (!outcomes) return SendError(exchange, outcomes.error());
@@ -70,7 +70,7 @@ http::RouteHandler Guarded(Service& service, Act act, void (*handle)(Service&, c
 }  // namespace
 
 void AddMigRoutes(http::Router& router, Service& service) {
-  router.Add("GET", "/v1/mig", Guarded(service, Act::kSee, Show));
+  router.Add("GET", "/v1/mig", Guarded(service, Act::kSee, ShowMig));
   router.Add("POST", "/v1/mig/plan", Guarded(service, Act::kSee, Plan));
   router.Add("POST", "/v1/mig/apply", Guarded(service, Act::kManage, Apply));
 }

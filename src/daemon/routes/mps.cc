@@ -14,7 +14,7 @@ namespace {
 using http::ExchangePtr;
 using Notes = MpsManager::Notes;
 
-void Show(Service& service, const ExchangePtr& exchange, const Notes& notes) {
+void ShowMps(Service& service, const ExchangePtr& exchange, const Notes& notes) {
   service.mps().Refresh([&service, exchange, notes] {
     SendJson(exchange, api::Encode(MpsReportOf(service.mps(), service.MpsView(), notes)));
   });
@@ -42,7 +42,7 @@ void TakeBack(const ExchangePtr& exchange, const std::shared_ptr<Orders>& orders
 }
 
 void Work(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Orders>& orders) {
-  if (orders->next == orders->gpus.size()) return Show(service, exchange, orders->notes);
+  if (orders->next == orders->gpus.size()) return ShowMps(service, exchange, orders->notes);
   const auto& gpu = orders->gpus[orders->next++];
   orders->order(gpu, [&service, exchange, orders](base::Result<Notes> done) {
     if (!done) {
@@ -149,7 +149,7 @@ void Terminate(Service& service, const ExchangePtr& exchange) {
   if (!order) return SendError(exchange, order.error());
   service.mps().Terminate(order->pid, [&service, exchange](base::Result<Notes> done) {
     if (!done) return SendError(exchange, done.error());
-    Show(service, exchange, *done);
+    ShowMps(service, exchange, *done);
   });
 }
 
@@ -165,7 +165,7 @@ http::RouteHandler For(Service& service, Act act, void (*handle)(Service&, const
 
 void AddMpsRoutes(http::Router& router, Service& service) {
   router.Add("GET", "/v1/mps", For(service, Act::kSee, [](Service& daemon, const ExchangePtr& exchange) {
-               Show(daemon, exchange, {});
+               ShowMps(daemon, exchange, {});
              }));
   router.Add("POST", "/v1/mps/start", For(service, Act::kManage, &Start));
   router.Add("POST", "/v1/mps/stop", For(service, Act::kManage, &Stop));

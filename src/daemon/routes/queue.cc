@@ -18,8 +18,6 @@ namespace {
 using http::ExchangePtr;
 using http::PathParameters;
 
-std::string UserOf(const ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
-
 // --- The queue ---
 
 struct Filter {

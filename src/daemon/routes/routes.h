@@ -38,6 +38,9 @@ bool FlagParameter(const http::Request& request, std::string_view name);
 base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::ExchangePtr& exchange,
                                                const std::string& reference);
 
+// The name of the user who asks.
+std::string UserOf(const http::ExchangePtr& exchange);
+
 void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status = 200);
 void SendError(const http::ExchangePtr& exchange, const base::Error& error);
 

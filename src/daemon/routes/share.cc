@@ -9,7 +9,7 @@ namespace {
 const base::Error kNoShim{base::ErrorCode::kNotSupported, "there is no shim: GPUs cannot be shared",
                           "gpumand looks for libgpuman.so beside itself; its log says what was wrong"};
 
-void Show(Service& service, const http::ExchangePtr& exchange) {
+void ShowShare(Service& service, const http::ExchangePtr& exchange) {
   if (auto may = service.Check(exchange->request().peer, Act::kSee); !may)
     return SendError(exchange, may.error());
   const Sharer* const sharer = service.sharer();
@@ -32,14 +32,14 @@ void Set(Service& service, const http::ExchangePtr& exchange) {
   auto settings = Changed(sharer->settings(), *update);
   if (!settings) return SendError(exchange, settings.error());
   service.SetShare(std::move(*settings));
-  Show(service, exchange);
+  ShowShare(service, exchange);
 }
 
 }  // namespace
 
 void AddShareRoutes(http::Router& router, Service& service) {
   router.Add("GET", "/v1/share", [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
-    service.WhenReady([=, &service] { Show(service, exchange); });
+    service.WhenReady([=, &service] { ShowShare(service, exchange); });
   });
   router.Add("PUT", "/v1/share", [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
     Set(service, exchange);

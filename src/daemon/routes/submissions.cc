@@ -21,7 +21,7 @@ using http::PathParameters;
 
 constexpr std::size_t kReadAtOnce = 256u << 10;  // bytes; more is read while the loop does other things
 constexpr std::size_t kFewJobs = 16;             // of which each is told of in full
-constexpr std::size_t kPiece = 500;              // jobs, some milliseconds
+constexpr std::size_t kJobsAtOnce = 500;              // jobs, some milliseconds
 
 // What was taken, as the queue sees it a moment later.
 api::SubmissionAnswer AnswerFor(Service& service, const std::vector<std::size_t>& heads,
@@ -117,7 +117,7 @@ void Enqueue(Service& service, const ExchangePtr& exchange, Prepared prepared,
         const auto answer =
             std::make_shared<api::SubmissionAnswer>(AnswerFor(service, heads, *ids));  // for the worker
         answer->notes.assign(notes.begin(), notes.end());
-        if (ids->size() <= kPiece) return SendJson(exchange, api::Encode(*answer), 201);
+        if (ids->size() <= kJobsAtOnce) return SendJson(exchange, api::Encode(*answer), 201);
         const auto text = std::make_shared<std::string>();
         service.Aside([answer, text] { *text = api::Encode(*answer); },
                       [exchange, text] { SendJson(exchange, std::move(*text), 201); });
@@ -167,7 +167,7 @@ struct Large {
 };
 
 void Continue(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Large>& large) {
-  const auto more = large->preparation->Continue(kPiece);
+  const auto more = large->preparation->Continue(kJobsAtOnce);
   if (!more) return SendError(exchange, more.error());
   if (*more) return service.Later([&service, exchange, large] { Continue(service, exchange, large); });
   Prepared prepared = large->preparation->Take();

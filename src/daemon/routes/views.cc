@@ -71,6 +71,8 @@ void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned stat
   exchange->Send({status, std::move(json), "application/json"});
 }
 
+std::string UserOf(const http::ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
+
 void SendError(const http::ExchangePtr& exchange, const base::Error& error) {
   exchange->Send(http::ErrorResponse(error));
 }

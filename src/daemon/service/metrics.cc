@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 
+#include "base/host_name.h"
 #include "daemon/health/views.h"
 #include "daemon/listen.h"
 #include "daemon/notify/notifications.h"
@@ -23,11 +24,6 @@ constexpr std::chrono::minutes kDetailsWanted{2};
 // A scraper has one connection, or a few; who opens more is not held.
 constexpr std::size_t kPublicConnections = 32;
 constexpr std::size_t kPublicBody = 1024;
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("unknown");
-}
 
 double Seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
@@ -172,7 +168,7 @@ std::string Service::MetricsText(bool with_dcgm) {
   const auto began = clock_.Mono();
   sampler_->WantDetails(began + kDetailsWanted);
   metrics::Snapshot snapshot;
-  static const std::string host = HostName();
+  static const std::string host = base::HostName().value_or("unknown");
   snapshot.host = host;
   snapshot.version = options_.version;
   snapshot.driver_version = inventory().driver_version;

@@ -7,24 +7,18 @@
 #include <utility>
 #include <variant>
 
+#include "base/overloaded.h"
 #include "share/text.h"
 
 namespace gpuman::daemon {
 namespace {
 
 // While something is ordered and not answered, the ledgers are looked at this often.
-constexpr base::Millis kOnTheWay{2};
+constexpr base::Millis kLedgerPoll{2};
 
 // What an allocation is denied for may have been the figures of a moment; a daemon that has just begun has
 // not heard of all processes.
 constexpr base::Millis kDenyAfter{300}, kHeardOfAll{3000};
-
-template <typename... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <typename... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 bool IsTold() { return spdlog::should_log(spdlog::level::debug); }
 
@@ -167,7 +161,7 @@ void Sharer::Carry(const share::Action& action) {
     if (Entry* const entry = Find(tenant); entry && entry->mode == Entry::Mode::kShared) act(*entry);
   };
   std::visit(
-      Overloaded{
+      base::Overloaded{
           [&](const share::action::Open& order) { with(order.tenant, [&](Entry& e) { Open(e); }); },
           [&](const share::action::Close& order) {
             with(order.tenant, [&](Entry& e) { Close(e, order.order); });
@@ -217,7 +211,7 @@ void Sharer::SetTimers() {
   const bool busy =
       std::any_of(entries_.begin(), entries_.end(), [this](const auto& one) { return IsBusy(one.second); });
   if (!busy || std::exchange(polling_, true)) return;
-  poll_.expires_after(kOnTheWay);
+  poll_.expires_after(kLedgerPoll);
   poll_.async_wait(
       [on_time](const boost::system::error_code& error) { on_time(error, [](Sharer& me) { me.Poll(); }); });
 }

@@ -12,7 +12,7 @@ using suspend::Outcome;
 using suspend::Verb;
 
 constexpr int kMostTries = 50;
-constexpr base::Millis kAgain{100};
+constexpr base::Millis kRetry{100};
 
 }  // namespace
 
@@ -74,7 +74,7 @@ void Sharer::LoadEnded(base::JobId job, base::ProcessId process, share::OrderId 
 
 void Sharer::TryAgain(base::JobId job, base::ProcessId process, share::OrderId order) {
   const auto timer = std::make_shared<boost::asio::steady_timer>(loop_);
-  timer->expires_after(kAgain);
+  timer->expires_after(kRetry);
   timer->async_wait(IfHere([timer, job, process, order](Sharer& me, const boost::system::error_code&) {
     const Entry* const entry = me.Find(job);
     if (!entry || !entry->bringing || entry->bringing->order != order || entry->bringing->stopping) return;

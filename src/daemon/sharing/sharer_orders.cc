@@ -17,7 +17,7 @@ using ledger::wire::What;
 namespace {
 
 // After an order that a shim could not carry out.
-constexpr base::Millis kAgain{1000};
+constexpr base::Millis kOpenAgain{1000};
 
 bool Answers(const ledger::Standing& one) { return one.stage != Stage::kNone && one.stage != Stage::kFailed; }
 
@@ -121,7 +121,7 @@ void Sharer::LookAtOpening(Entry& entry) {
     entry.opening.reset();
     entry.loaded.clear();
     entry.stale = true;
-  } else if (refused && clock_.Mono() >= *entry.opening + kAgain) {
+  } else if (refused && clock_.Mono() >= *entry.opening + kOpenAgain) {
     host_.TellSharing({entry.job.id, "share_return_failed", why, {}});
     Open(entry);
   }

@@ -10,7 +10,7 @@ namespace gpuman::daemon {
 namespace {
 
 // A place in a ledger is taken for good, and instances come and go: only those that the job can have.
-std::vector<gpu::Gpu> GpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
+std::vector<gpu::Gpu> LimitedGpusOf(const jobs::Job& job, const gpu::Inventory& inventory) {
   std::vector<gpu::Gpu> gpus;
   if (job.gpus.empty() && !job.queued) gpus = gpu::VisibleByDefault(inventory.gpus);
   std::erase_if(gpus, [](const gpu::Gpu& gpu) { return !gpu.mig; });
@@ -25,7 +25,7 @@ std::vector<gpu::Gpu> GpusOf(const jobs::Job& job, const gpu::Inventory& invento
 
 std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::Inventory& inventory) {
   std::vector<ledger::GpuLimit> limits;
-  for (const auto& gpu : GpusOf(job, inventory)) {
+  for (const auto& gpu : LimitedGpusOf(job, inventory)) {
     if (!ledger::ParseUuid(gpu.uuid)) continue;
     if (limits.size() == ledger::wire::kMostGpus) break;
     ledger::GpuLimit limit;

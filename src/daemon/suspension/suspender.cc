@@ -6,6 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "base/overloaded.h"
+
 namespace gpuman::daemon {
 namespace {
 
@@ -13,19 +15,12 @@ using ledger::wire::What;
 using suspend::Phase;
 
 // While a job is on its way, its ledger is looked at this often.
-constexpr base::Millis kOnTheWay{3};
+constexpr base::Millis kAnswerPoll{3};
 constexpr base::Millis kPrepareEvery{50};
 
 bool IsAtRest(Phase phase) {
   return phase == Phase::kRunning || phase == Phase::kSuspended || phase == Phase::kEnded;
 }
-
-template <typename... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <typename... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 }  // namespace
 
@@ -199,7 +194,7 @@ void Suspender::Pump(base::JobId job) {
 void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
   using namespace suspend::action;  // NOLINT(google-build-using-namespace)
   for (const auto& action : actions) {
-    std::visit(Overloaded{
+    std::visit(base::Overloaded{
                    // What comes of an order shows in the ledger, also when there is nobody to take it.
                    [&](const OrderEvict& order) {
                      (void)host_.Order(job, order.process, {What::kLeave, {}});
@@ -344,7 +339,7 @@ void Suspender::SetTimer(base::JobId job) {
   auto due = entry.machine.Deadline();
   const bool on_the_way = !IsAtRest(entry.machine.phase());
   if (on_the_way) {
-    const auto soon = clock_.Mono() + kOnTheWay;
+    const auto soon = clock_.Mono() + kAnswerPoll;
     due = due ? std::min(*due, soon) : soon;
   }
   if (!due) {

@@ -1,0 +1,47 @@
+// What a request asks for: its path and query, percent-encoded. Values; thread-safe.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/http.h"
+#include "base/clock.h"
+
+namespace gpuman::api {
+
+// `job`: an id or a tag. `rest`: what follows it, such as "/log".
+inline std::string JobTarget(std::string_view job, std::string_view rest = {}) {
+  return fmt::format("/v1/jobs/{}{}", PercentEncode(job), rest);
+}
+
+// "?a=1&b=2" from what is set; empty where nothing is.
+class Query {
+ public:
+  Query& Add(std::string_view name, std::string_view value) {
+    text_ += fmt::format("{}{}={}", text_.empty() ? '?' : '&', name, PercentEncode(value));
+    return *this;
+  }
+  Query& Add(std::string_view name, const std::vector<std::string>& values) {
+    return values.empty() ? *this : Add(name, std::string_view(fmt::format("{}", fmt::join(values, ","))));
+  }
+  Query& Add(std::string_view name, const std::optional<base::WallTime>& value) {
+    return value ? Add(name, std::string_view(base::FormatIso8601(*value))) : *this;
+  }
+  Query& AddFlag(std::string_view name, bool on) { return on ? Add(name, "1") : *this; }
+  template <typename T>
+  Query& AddNumber(std::string_view name, const std::optional<T>& value) {
+    return value ? Add(name, std::string_view(std::to_string(*value))) : *this;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace gpuman::api
