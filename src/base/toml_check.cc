@@ -1,13 +1,14 @@
 #include "base/toml_check.h"
 
 #include <algorithm>
+#include <string>
 
 namespace gpuman::base {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-bool IsAscii(char c) { return (static_cast<unsigned char>(c) & 0x80) == 0; }
+bool IsPlain(char c) { return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r'; }
 
 class Scanner {
  public:
@@ -21,8 +22,7 @@ class Scanner {
       SkipSpaces();
       if (Peek() == '[' && !HeaderHasName())
         return Mistake(begin, "a table's header has no name; it is written [name] or [[name]]");
-      if (!SkipStatement())
-        return Mistake(begin, "a character that is not ASCII stands outside of a string and of a comment");
+      if (const char* const wrong = SkipStatement()) return Mistake(begin, wrong);
     }
     return std::nullopt;
   }
@@ -49,28 +49,38 @@ class Scanner {
     return at_ == text_.size() || is_bare || c == '-' || c == '_' || c == '"' || c == '\'' || c == ']';
   }
 
-  // To behind the line break that ends it; one inside brackets, braces or a long string does not.
-  // False: at a byte that no statement may have.
-  bool SkipStatement() {
-    int depth = 0;
+  // To behind the line break that ends it; one inside brackets, braces or a long string does not. Else what
+  // is wrong.
+  const char* SkipStatement() {
+    open_.clear();
     while (at_ < text_.size()) {
       const char c = text_[at_];
       if (c == '"' || c == '\'') {
         SkipString(c);
         continue;
       }
-      if (!IsAscii(c)) return false;
+      if (!IsPlain(c))
+        return "outside of strings and comments only ASCII characters that can be printed may stand";
+      if (IsClosing(c) && !Close(c)) return "a bracket is closed by another one than opened it";
       ++at_;
       if (c == '#')
         at_ = std::min(text_.find('\n', at_), text_.size());
       else if (c == '[' || c == '{')
-        ++depth;
-      else if (c == ']' || c == '}')
-        depth = std::max(0, depth - 1);
-      else if (c == '\n' && depth == 0)
-        return true;
+        open_.push_back(c);
+      else if (c == '\n' && open_.empty())
+        return nullptr;
     }
-    return true;
+    return nullptr;
+  }
+
+  static bool IsClosing(char c) { return c == ']' || c == '}'; }
+
+  // One that closes nothing is what toml++ tells, or the end of a header.
+  bool Close(char c) {
+    if (open_.empty()) return true;
+    const bool fits = open_.back() == (c == ']' ? '[' : '{');
+    open_.pop_back();
+    return fits;
   }
 
   void SkipString(char quote) {
@@ -92,6 +102,7 @@ class Scanner {
 
   std::string_view text_;
   std::size_t at_ = 0;
+  std::string open_;  // brackets and braces of the statement
 };
 
 }  // namespace

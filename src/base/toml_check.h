@@ -1,7 +1,7 @@
-// What has to be known of a TOML text before toml++ reads it. Up to version 3.3 two mistakes reach an
+// What has to be known of a TOML text before toml++ reads it. Up to version 3.3 some mistakes reach an
 // assertion in it, or undefined behaviour where it was built without them: a table header without a name,
-// such as "[[[a]]]" or
-// "[#", and a character that is not ASCII outside of strings and comments. Pure; the text may be anything.
+// such as "[[[a]]]" or "[#"; a character outside of strings and comments that is not ASCII; a bracket that
+// another one closes, "[}". Pure; the text may be anything.
 #pragma once
 
 #include <cstddef>

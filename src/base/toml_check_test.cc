@@ -31,6 +31,20 @@ TEST(FindTomlMistake, FindsWhatIsNotAsciiOutsideOfStringsAndComments) {
   EXPECT_FALSE(Find("a = '\xd0\xa8' # \xd0\xa8\n\"\xd0\xa8\" = \"\"\"\n\xd0\xa8\"\"\"\n"));
 }
 
+TEST(FindTomlMistake, FindsControlCharactersOutsideOfStrings) {
+  EXPECT_EQ(Find("a = [\v]"), (Where{0, 1}));
+  EXPECT_EQ(Find("a = 1\r\nb = \x7f"), (Where{7, 2}));
+  EXPECT_FALSE(Find("a = [\t1,\r\n2]\r\n"));
+}
+
+TEST(FindTomlMistake, FindsABracketThatAnotherOneCloses) {
+  EXPECT_EQ(Find("a = [0]\nb = [}\n"), (Where{8, 2}));
+  EXPECT_EQ(Find("a = {b = 1]\n"), (Where{0, 1}));
+  EXPECT_EQ(Find("a = [{b = [\n1}]]\n"), (Where{0, 2}));
+  for (const char* text : {"a = [{b = [1]}, {}]\n", "[a]\nb = [']', \"}\"] # ]}\n", "a = ]\n", "a = }\n"})
+    EXPECT_FALSE(Find(text)) << text;
+}
+
 TEST(FindTomlMistake, LeavesTablesWithANameAndWhatTheParserTellsItself) {
   for (const char* text : {"", "[a]", "[ \"a b\" ]", "[['a']]", "[-_0]", "[]", "[[", "[", "a",
                            "\xef\xbb\xbf[a]\nb = 1", "a = \"x\n[b]"})
