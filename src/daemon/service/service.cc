@@ -58,6 +58,7 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
       config_(config),
       options_(std::move(options)),
       access_(AccessOf(config, options_.user_mode)),
+      log_readers_(loop),
       tick_(loop),
       guard_timer_(loop),
       ready_timer_(loop) {}

@@ -32,6 +32,7 @@
 #include "daemon/health/monitors.h"
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
+#include "daemon/log_readers.h"
 #include "daemon/mig/manager.h"
 #include "daemon/mps/manager.h"
 #include "daemon/queue/dispatcher.h"
@@ -41,6 +42,7 @@
 #include "daemon/shims/context_costs.h"
 #include "daemon/shims/shim_channel.h"
 #include "daemon/suspension/suspender.h"
+#include "daemon/time_budget.h"
 #include "daemon/user_names.h"
 #include "gpu/sampler.h"
 #include "guard/guard.h"
@@ -91,6 +93,7 @@ class Service final : private jobs::SupervisorHost,
 
   // --- For the routes ---
   boost::asio::io_context& loop() { return loop_; }
+  LogReaders& log_readers() { return log_readers_; }
   const ServiceOptions& options() const { return options_; }
   jobs::Supervisor& jobs() { return *supervisor_; }
   const guard::Guard& guard() const { return *guard_; }
@@ -109,7 +112,8 @@ class Service final : private jobs::SupervisorHost,
   HealthMonitors& health() { return *health_; }
   Devices& devices() { return *devices_; }
   void TellDeviceChange(const DeviceReport& report, const std::string& by);
-  // For Prometheus; without what is there for dcgm-exporter's dashboards unless `with_dcgm`.
+  // For Prometheus; without what is there for dcgm-exporter's dashboards unless `with_dcgm`. Where it is
+  // asked for more often than there is time for, the answer is the last one.
   std::string MetricsText(bool with_dcgm);
   MigManager& mig() { return *mig_; }
   MigHolders MigHoldersNow() const;
@@ -320,6 +324,7 @@ class Service final : private jobs::SupervisorHost,
   UserNames names_{clock_};
   base::Fd claim_;  // on the state directory
   boost::asio::thread_pool workers_{2};
+  LogReaders log_readers_;
   std::unique_ptr<jobs::StoreWorker> store_;
   std::unique_ptr<Notifications> notifications_;
   std::unique_ptr<EventLog> events_;
@@ -340,6 +345,8 @@ class Service final : private jobs::SupervisorHost,
   std::set<std::string> away_;  // GPUs that could not be talked to
   JobProfiles job_profiles_;
   metrics::Tally tally_;
+  TimeBudget scrape_budget_{base::Millis(100), 20};
+  std::map<bool, std::string> scraped_;  // the last answers, by with_dcgm
   std::uint64_t scrapes_ = 0;
   double scrape_seconds_ = 0;
   std::unique_ptr<Containers> containers_;
