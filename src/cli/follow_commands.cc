@@ -23,7 +23,7 @@ base::Result<int> Logs(Session& session, const LogsOptions& options) {
     if (session.json)
       lines.Feed(piece);
     else
-      session.Print(piece);
+      session.PrintOutput(piece);
     session.Flush();
     return true;
   };

@@ -128,7 +128,7 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
     if (const auto in_slurm = slurm::List(session, FilterOf(s))) {
       GPUMAN_ASSIGN(api::Json whole, api::ParseJson(text));
       whole["slurm"] = slurm::ListJson(*in_slurm);
-      text = api::Dump(whole);
+      text = PrintableJson(api::Dump(whole));
     }
     session.Print(text + "\n");
     return {};
@@ -164,7 +164,7 @@ Result<std::optional<api::Client>> DaemonFor(Session& session) {
 Result<int> List(Session& session, const ListSettings& s) {
   GPUMAN_ASSIGN(const auto daemon, DaemonFor(session));
   for (;;) {
-    if (s.watch && session.look().terminal) session.Print("\033[H\033[2J");
+    if (s.watch && session.look().terminal) session.PrintOutput("\033[H\033[2J");
     GPUMAN_TRY(daemon ? PrintOnce(session, *daemon, s) : PrintSlurmAlone(session, s));
     session.Flush();
     if (!s.watch) return kExitDone;
