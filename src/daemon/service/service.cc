@@ -156,7 +156,7 @@ base::Result<> Service::Begin() {
   }
   SuspenderHost& suspender_host = *this;
   suspend::CheckpointerOptions checkpointer;
-  checkpointer.program = {options_.checkpoint_program, config_.state_dir / "checkpoint.lock"};
+  checkpointer.program = {options_.checkpoint_program, config_.state_dir};
   suspender_ = std::make_unique<Suspender>(loop_, workers_, clock_, suspender_host,
                                            SuspenderSettingsOf(config_), std::move(checkpointer));
   supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,

@@ -62,7 +62,7 @@ base::Bytes Service::HostMemoryLeft() {
         for (const auto& [gpu, bytes] : gpus) held += bytes;
     used += std::max(held, HostMemoryOf(job->id));
   }
-  return config_.suspend.host_memory.Of(memory->total) - used;
+  return config_.suspend.host_memory.Of(memory->total) - suspend::Believed(*memory, used);
 }
 
 void Service::TellSharing(const share::action::Report& report) {
