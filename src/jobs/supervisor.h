@@ -166,6 +166,8 @@ class Supervisor {
   base::Result<JobId> Resolve(const std::string& ref, uid_t user) const;
   // The job, or of an array those of its tasks that are not forgotten, by id.
   std::vector<JobId> TasksOf(JobId job_or_array) const;
+  // A task of an array; nullopt: there is none, or it is forgotten.
+  std::optional<JobId> TaskOf(JobId array, std::int64_t task) const;
   std::vector<const Job*> All() const;     // by id; long: see After
   std::vector<const Job*> Active() const;  // those that neither wait nor have ended, by id
   // One after the other, by id; nullptr: there is none.

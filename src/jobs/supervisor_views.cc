@@ -1,6 +1,7 @@
 // Jobs found, waited for.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <iterator>
 #include <limits>
@@ -88,6 +89,23 @@ std::vector<JobId> Supervisor::TasksOf(JobId head) const {
     if (!belongs) break;
   }
   return ids;
+}
+
+// The higher its number, the higher its id; each search step looks at the first that is left at an id or behind.
+std::optional<JobId> Supervisor::TaskOf(JobId array, std::int64_t task) const {
+  // Task n is at least as far behind the first as there are numbers below it.
+  JobId low = array, high = {array.value + std::max<std::int64_t>(task, 0) + 1};
+  while (low < high) {
+    const JobId middle{low.value + (high.value - low.value) / 2};
+    const auto it = entries_.lower_bound(middle);
+    const bool belongs = it != entries_.end() && it->second.job.array.array == array;
+    if (belongs && it->second.job.array.task == task) return it->first;
+    if (belongs && it->second.job.array.task < task)
+      low = {it->first.value + 1};
+    else
+      high = middle;
+  }
+  return std::nullopt;
 }
 
 std::vector<const Job*> Supervisor::All() const {

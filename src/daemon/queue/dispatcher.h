@@ -105,6 +105,8 @@ class Dispatcher {
   void Wake();
 
   // --- What people ask ---
+  // kUnsatisfiable: so many more of a user's jobs would pass the bound on those that wait.
+  base::Result<> MayQueueMore(const std::string& user, std::size_t jobs);
   // Refuses what could never run and what passes a bound on waiting jobs, then keeps all jobs or none. The
   // answer has the ids, in order. Of many jobs this is done in slices.
   void Submit(std::vector<PreparedJob> prepared, Done<std::vector<base::JobId>> done);

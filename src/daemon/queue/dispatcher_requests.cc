@@ -62,8 +62,7 @@ queue::ReferenceLookup Dispatcher::LookupFor(uid_t user) const {
       case Kind::kId:
         return jobs_.TasksOf(reference.id);
       case Kind::kTask:
-        for (const JobId id : jobs_.TasksOf(reference.id))
-          if (const auto* const job = jobs_.Find(id); job && job->array.task == reference.task) return {id};
+        if (const auto id = jobs_.TaskOf(reference.id, reference.task)) return {*id};
         return {};
       case Kind::kRecent: {
         const auto mine = recent_.find(user);

@@ -18,6 +18,7 @@ using base::Result;
 using queue::AccountKind;
 
 constexpr std::size_t kFew = 64;   // are taken at once
+constexpr std::size_t kMost = 1'000'000'000;  // that is more than any bound
 constexpr std::size_t kSome = 16;  // between two looks at the clock
 constexpr std::size_t kShort = 2000;  // waiting jobs: they are copied in less than a millisecond
 
@@ -85,6 +86,10 @@ Result<> Dispatcher::MayQueue(const Counts& counts) {
                                queued, count));
   }
   return {};
+}
+
+Result<> Dispatcher::MayQueueMore(const std::string& user, std::size_t jobs) {
+  return MayQueue({{{AccountKind::kUser, user}, static_cast<int>(std::min<std::size_t>(jobs, kMost))}});
 }
 
 std::shared_ptr<void> Dispatcher::Claim(Counts counts) {
