@@ -57,6 +57,8 @@ api::QueueFilter FilterOf(const ListSettings& s) {
   if (s.completed && filter.states.empty())
     filter.states = {"finished", "failed", "cancelled", "timeout", "killed"};
   if ((s.all || !filter.jobs.empty()) && filter.states.empty()) filter.states = {"all"};
+  // The first N in the queue's order are the daemon's to choose.
+  if (s.limit && *s.limit > 0 && s.sort == SortBy::kQueue && !s.since && !s.form.tree) filter.limit = *s.limit;
   return filter;
 }
 

@@ -188,6 +188,7 @@ void ReadQueue(TomlReader& in, Config& config) {
   in.Time("queue.preempt_after", pass.preempt_after, Millis(0), kDay);
   in.Flag("queue.move", pass.move);
   in.Flag("queue.share_unmanaged", pass.share_unmanaged);
+  in.Count("queue.queued_jobs", config.queue.queued_jobs, 0, 10'000'000);
   in.Time("queue.quota_window", config.queue.quota_window, Millis(3'600'000), 3650 * kDay);
   in.Time("queue.keep_accounts", config.queue.keep_accounts, kDay, 36'500 * kDay);
   in.Time("queue.hoarder_idle", config.queue.hoarder_idle, Millis(0), 3650 * kDay);
