@@ -307,6 +307,8 @@ class Service final : private jobs::SupervisorHost,
   void TakeOffForSharing(base::JobId job, const share::action::Escalate& order);
   void EndForSharing(base::JobId job, const std::string& detail);
   std::vector<base::ProcessId> StoppedProcessesOf(base::JobId job);
+  void SuspendAlsoStopped(Suspender& suspender, base::JobId job, suspend::event::SuspendAsked asked,
+                          Suspender::Done done);
   void ResumeContinued();
   void ShowSharing(const jobs::Job& job, api::JobView& view) const;
 

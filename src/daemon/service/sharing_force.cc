@@ -42,28 +42,34 @@ std::vector<base::ProcessId> Service::StoppedProcessesOf(base::JobId job) {
 }
 
 // Neither its shim nor the driver does anything about a stopped process, so it is let run until it is off the
-// GPU and stopped again then, as its user left it. With its user's next SIGCONT it comes back
-// (ResumeContinued).
+// GPU, and stopped again then, as its user left it.
+void Service::SuspendAlsoStopped(Suspender& suspender, base::JobId id, suspend::event::SuspendAsked asked,
+                                 Suspender::Done done) {
+  const auto stopped = StoppedProcessesOf(id);
+  for (const auto& process : stopped) (void)base::SendSignal(process, SIGCONT);
+  if (!stopped.empty()) taking_off_.insert(id);
+  suspender.Suspend(id, std::move(asked), [this, id, stopped, done = std::move(done)](base::Result<> off) {
+    if (!stopped.empty()) taking_off_.erase(id);
+    for (const auto& process : stopped) (void)base::SendSignal(process, SIGSTOP);
+    done(std::move(off));
+  });
+}
+
+// One that was stopped comes back with its user's next SIGCONT (ResumeContinued).
 void Service::TakeOffForSharing(base::JobId id, const share::action::Escalate& order) {
   const auto suspender = SuspenderFor(*supervisor_->Find(id));
   const std::string detail =
       order.forced ? order.why + ", and a job of another user waits for its place" : order.why;
-  if (!suspender) {
-    if (order.forced) EndForSharing(id, detail + "; " + suspender.error().message);
-    return;
-  }
-  const auto stopped = StoppedProcessesOf(id);
-  for (const auto& process : stopped) (void)base::SendSignal(process, SIGCONT);
+  const auto end = [this, id, detail, forced = order.forced](const base::Error& why) {
+    if (forced && supervisor_->Find(id))
+      EndForSharing(id, detail + "; it could not be suspended: " + why.message);
+  };
+  if (!suspender) return end(suspender.error());
   if (order.forced) TellSharing({id, "share_forced", detail, {}});
-  taking_off_.insert(id);
-  (*suspender)
-      ->Suspend(id, {stopped.empty() ? kNotYielded : kProcessStopped, detail},
-                [this, id, stopped, detail, forced = order.forced](const base::Result<>& off) {
-                  taking_off_.erase(id);
-                  for (const auto& process : stopped) (void)base::SendSignal(process, SIGSTOP);
-                  if (!off && forced && supervisor_->Find(id))
-                    EndForSharing(id, detail + "; it could not be suspended: " + off.error().message);
-                });
+  const char* const reason = StoppedProcessesOf(id).empty() ? kNotYielded : kProcessStopped;
+  SuspendAlsoStopped(**suspender, id, {reason, detail}, [end](const base::Result<>& off) {
+    if (!off) end(off.error());
+  });
 }
 
 // Their users have let them go on.

@@ -188,7 +188,7 @@ void Service::SuspendJob(base::JobId id, const std::string& reason, const std::s
   if (!job) return refuse("it is gone");
   const auto suspender = SuspenderFor(*job);
   if (!suspender) return refuse(suspender.error().message);
-  (*suspender)->Suspend(id, {reason, detail, return_after}, [refuse](base::Result<> there) {
+  SuspendAlsoStopped(**suspender, id, {reason, detail, return_after}, [refuse](base::Result<> there) {
     if (!there) refuse(there.error().message);
   });
 }

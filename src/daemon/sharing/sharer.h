@@ -160,7 +160,7 @@ class Sharer {
   void GiveUpTaking(Entry& entry, const std::vector<ledger::Standing>& standings, const std::string& why);
 
   // --- sharer_answers.cc: processes that take no orders up
-  void LookAtAnswers(Entry& entry, const std::vector<ledger::Standing>& standings);
+  void LookAtAnswers(Entry& entry);
   std::string WhySilent(const Entry& entry, const ledger::Standing& standing) const;
   void LetGoOfSilent(Entry& entry, const std::vector<ledger::Standing>& standings);
 

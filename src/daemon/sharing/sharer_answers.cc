@@ -30,16 +30,15 @@ std::string Sharer::WhySilent(const Entry& entry, const ledger::Standing& one) c
   return fmt::format("libgpuman.so in process {} does not answer", one.process.pid);
 }
 
-void Sharer::LookAtAnswers(Entry& entry, const std::vector<ledger::Standing>& standings) {
-  const auto now = clock_.Mono();
-  if (now < entry.answers_at) return;
-  entry.answers_at = now + kLookEvery;
+void Sharer::LookAtAnswers(Entry& entry) {
+  entry.answers_at = clock_.Mono() + kLookEvery;
   std::string silence;
-  for (const auto& one : standings)
+  for (const auto& one : shims_.StandingsOf(entry.job.id))
     if (silence.empty()) silence = WhySilent(entry, one);
   if (silence.empty() == entry.silence.empty()) return;
   entry.silence = silence;
-  Feed(share::event::Answers{entry.job.id, silence.empty(), std::move(silence)});
+  const bool answers = silence.empty();
+  Feed(share::event::Answers{entry.job.id, answers, std::move(silence)});
 }
 
 // Who was to give memory up, and does not answer, keeps it: nobody waits for that.
