@@ -101,6 +101,8 @@ void ReadShare(TomlReader& in, Config& config) {
   in.Specs("share.gpu_capacity", s.capacity_of);
   ReadWord(in, "share.on_no_yield", s.on_no_yield, share::ParseOnNoYield);
   in.Time("share.yield_limit", s.yield_limit, Millis(100), kDay);
+  ReadWord(in, "share.on_no_answer", s.on_no_answer, share::ParseOnNoAnswer);
+  in.Time("share.answer_limit", s.answer_limit, Millis(100), kDay);
   in.Time("share.retry", s.retry, Millis(100), kDay);
   if (s.quantum_max < s.quantum_min)
     in.Problem(in.Take("share.quantum_max"), "share.quantum_max", "is shorter than share.quantum_min");

@@ -260,6 +260,7 @@ void Service::AfterSamples() {
   guard_->Judge();
   suspender_->OnSample();
   if (sharer_) sharer_->OnSample();
+  ResumeContinued();
   for (const auto& uuid : std::exchange(sampled_, {})) dispatcher_->OnSample(uuid);
   AfterGuard();
   if (!ready_ && AllSampled()) BecomeReady();
@@ -370,6 +371,7 @@ api::JobView Service::View(const jobs::Job& job) const {
   api::JobView view =
       JobViewOf(job, guard_->UsageOf(job.id), guard_->inventory(), supervisor_->LogPathOf(job.id));
   if (const auto* record = suspender_->RecordOf(job.id)) ShowSuspension(*record, view);
+  ShowSharing(job, view);
   if (shims_ && shims_->Has(job.id) && (job.memory || job.soft)) {
     view.unshimmed = UnshimmedOf(job.id, guard_->Statuses(), [this](base::JobId id, base::ProcessId process) {
       return shims_->Counts(id, process);

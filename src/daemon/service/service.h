@@ -55,6 +55,9 @@
 
 namespace gpuman::daemon {
 
+// The reason of a job that was suspended because its processes were stopped: it comes back when they go on.
+inline constexpr const char* kProcessStopped = "process_stopped";
+
 struct ServiceOptions {
   bool user_mode = false;
   std::filesystem::path keeper_program;
@@ -305,9 +308,16 @@ class Service final : private jobs::SupervisorHost,
   base::Bytes ReserveOf(const std::string& gpu) override { return guard_->ReserveOf(gpu); }
   base::Bytes HostMemoryLeft() override;
   void TellSharing(const share::action::Report& report) override;
-  void Escalate(base::JobId job, share::OnNoYield how) override;
+  void Escalate(const share::action::Escalate& order) override;
   void BeginSharing();
+  // What follows where a job does not give up its place; service/sharing_force.cc.
+  void TakeOffForSharing(base::JobId job, const share::action::Escalate& order);
   void EndForSharing(base::JobId job, const std::string& detail);
+  std::vector<base::ProcessId> StoppedProcessesOf(base::JobId job);
+  void SuspendAlsoStopped(Suspender& suspender, base::JobId job, suspend::event::SuspendAsked asked,
+                          Suspender::Done done);
+  void ResumeContinued();
+  void ShowSharing(const jobs::Job& job, api::JobView& view) const;
 
   // guard::Hands
   void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
@@ -363,9 +373,11 @@ class Service final : private jobs::SupervisorHost,
   BookWriter book_writer_;
   base::WallTime began_ = clock_.Wall();
   std::set<std::string> protected_names_;
-  std::unique_ptr<Sharer> sharer_;   // null: no shims
-  std::set<base::JobId> released_;   // about to be
-  std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU
+  std::unique_ptr<Sharer> sharer_;     // null: no shims
+  std::set<base::JobId> stopped_off_;  // suspended because their processes were stopped
+  std::set<base::JobId> taking_off_;   // about to be, with processes that are let run for that
+  std::set<base::JobId> released_;     // about to be
+  std::map<base::JobId, int> runs_;    // of jobs whose suspension is known: a new run is on its GPU
   std::unique_ptr<gpu::Sampler> sampler_;
   boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
   base::MonoTime trim_at_{};
