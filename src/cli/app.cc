@@ -10,6 +10,7 @@
 #include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/complete.h"
+#include "cli/hints.h"
 #include "cli/queue/terminal.h"
 
 namespace gpuman::cli {
@@ -85,6 +86,18 @@ Arguments SplitAtDashes(const std::vector<std::string>& arguments) {
   return split;
 }
 
+// `gpuman help run` is `gpuman run --help`, and `gpuman version` is `gpuman --version`.
+std::vector<std::string> WithHelpAsOption(std::vector<std::string> arguments) {
+  if (arguments.empty()) return arguments;
+  if (arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  } else if (arguments.front() == "version") {
+    arguments.front() = "--version";
+  }
+  return arguments;
+}
+
 base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App* command = &root;
   std::string path = "gpuman";
@@ -117,6 +130,7 @@ base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
     if (const auto nearest = base::Nearest(first, names))
       usage.hint = fmt::format("did you mean '{}'?", *nearest);
   }
+  if (const auto hint = HintFor(path, first); !hint.empty()) usage.hint = hint;
   return usage;
 }
 
@@ -143,8 +157,9 @@ CLI::Option* AddJobArgument(CLI::App* command, std::string& job) {
   return command->add_option("job,-t,--tag", job, "Tag or id of the job")->type_name(kJobValue)->required();
 }
 
-int RunCli(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
+int RunCli(const std::vector<std::string>& typed, const Surroundings& surroundings) {
   Session session(surroundings);
+  const auto arguments = WithHelpAsOption(typed);
   if (!arguments.empty() && arguments.front() == queue::kTerminalWord) {
     const auto served = queue::ServeTerminal({arguments.begin() + 1, arguments.end()});
     if (!served) session.PrintError(served.error());

@@ -112,7 +112,7 @@ TEST(CommandLine, SaysThatNoDaemonIsThere) {
   const auto outcome = Gpuman({"status", "--socket", socket});
   EXPECT_EQ(outcome.status, 3);
   EXPECT_THAT(outcome.err,
-              AllOf(HasSubstr("no daemon serves " + socket), HasSubstr("gpumand --socket " + socket)));
+              AllOf(HasSubstr("no daemon serves " + socket), HasSubstr("--socket " + socket)));
   EXPECT_EQ(Gpuman({"status", "--socket", "/" + std::string(200, 'x')}).status, 2);
 }
 

@@ -57,6 +57,9 @@ TopKey KeyOf(int key) {
     case ' ':
     case 'r':
       return TopKey::kRefresh;
+    case 'h':
+    case '?':
+      return TopKey::kHelp;
     case 'm':
       return TopKey::kMemory;
     case 'u':

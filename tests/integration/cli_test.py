@@ -299,7 +299,18 @@ class CliTest(unittest.TestCase):
         good = self.m.home / "good.toml"
         good.write_text("")
         self.ok("config", "check", str(good))
-        self.assertEqual(self.m.json("config", "check", str(good)), {"valid": True})
+        self.assertEqual(self.m.json("config", "check", str(good)), {"valid": True, "file": str(good), "exists": True})
+        missing = self.m.home / "no_such.toml"
+        self.refused(4, f"there is no file {missing}", "config", "check", str(missing))
+        said = self.ok("config", "check")
+        if "there is no such file" in said:
+            self.assertIn("the defaults are used", said)
+            self.assertFalse(self.m.json("config", "check")["exists"])
+        else:
+            self.assertIn(": valid", said)
+        self.m.env["GPUMAN_CONFIG"] = str(missing)
+        self.addCleanup(self.m.env.pop, "GPUMAN_CONFIG")
+        self.refused(4, f"there is no file {missing}", "config", "check")
 
     def test_who_shares_a_gpu_is_shown(self):
         self.start("sharer", "--alloc", "64MiB", "--hold", "1h", run=("--share", "--gpu", "1"))

@@ -8,6 +8,7 @@
 #include "api/queue_client.h"
 #include "api/queue_json.h"
 #include "cli/queue/commands.h"
+#include "cli/queue/gflow_views.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/show.h"
 #include "cli/queue/values.h"
@@ -39,30 +40,8 @@ struct StatsSettings {
   std::optional<std::string> user;
   bool all_users = false;
   std::optional<base::WallTime> since, until;
+  std::optional<std::string> since_text;
 };
-
-std::string GflowStats(const api::StatsRow& row, bool csv) {
-  const auto seconds = [](base::Millis value) {
-    return fmt::format("{}", static_cast<double>(value.count()) / 1000);
-  };
-  const std::vector<std::pair<std::string, std::string>> metrics{
-      {"total_jobs", fmt::to_string(row.jobs)},
-      {"completed_jobs", fmt::to_string(row.finished)},
-      {"failed_jobs", fmt::to_string(row.failed + row.killed)},
-      {"cancelled_jobs", fmt::to_string(row.cancelled)},
-      {"timeout_jobs", fmt::to_string(row.timeout)},
-      {"running_jobs", fmt::to_string(row.running)},
-      {"queued_jobs", fmt::to_string(row.queued)},
-      {"avg_wait_secs", seconds(row.wait_mean)},
-      {"avg_runtime_secs", seconds(row.run_mean)},
-      {"total_gpu_hours", fmt::format("{:.4f}", row.gpu_hours)},
-      {"success_rate", row.success ? fmt::format("{:.4f}", *row.success) : std::string()}};
-  std::string text = csv ? "metric,value\n" : "";
-  for (const auto& [name, value] : metrics)
-    text += csv ? fmt::format("{},{}\n", name, value)
-                : fmt::format("{:<18}{}\n", name, value.empty() ? "-" : value);
-  return text;
-}
 
 Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
@@ -70,6 +49,7 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
   const bool gflow = flavour == Flavour::kGflow;
   std::optional<std::string> user = s.user;
   if (gflow && !user && !s.all_users) user = CallersName();
+  if (gflow && user == "all") user.reset();
   if (user) {
     std::erase_if(stats.rows, [&](const auto& row) { return row.name != *user; });
     stats.total = stats.rows.empty() ? api::StatsRow{} : stats.rows.front();
@@ -77,8 +57,11 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
   }
   if (session.json || s.output == "json")
     session.PrintJson(api::ToJson(stats));
+  else if (gflow && s.output == "csv")
+    session.Print(RenderGflowStatsCsv(stats.total));
   else if (gflow)
-    session.Print(GflowStats(stats.total, s.output == "csv"));
+    session.Print(RenderGflowStats(stats.total, user.value_or("all"), s.since_text.value_or("all time"),
+                                   session.look()));
   else
     session.Print(s.output == "csv" ? RenderStatsCsv(stats) : RenderStats(stats, session.look()));
   return kExitDone;
@@ -233,7 +216,11 @@ Command StatsCommand(Flavour flavour) {
       0,
       {{"-u,--user", "NAME", "Of this user alone", TakeText(s->user)},
        {"-t,--since", "TIME", "Of jobs that ended since 1h, 7d, today, 2026-02-01",
-        TakeInto(s->since, AsSince(now))},
+        [s, now](const std::string& text) -> Result<> {
+          GPUMAN_ASSIGN(s->since, ParseSince(text, now));
+          s->since_text = text;
+          return {};
+        }},
        {"-o,--output", "table|json|csv", "How it is printed", TakeWord(s->output, {"table", "json", "csv"})}},
       [s, flavour](Session& session, const Words&) { return Stats(session, flavour, *s); }};
   if (gflow) {

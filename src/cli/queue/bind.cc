@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/hints.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/submit.h"
 
@@ -121,7 +122,10 @@ void AddSubmit(const Registry& registry) {
         typed.trailing = session.trailing;
         if (!typed.words.empty() && typed.words.front().size() > 1 && typed.words.front().front() == '-') {
           // The parser takes an unknown option for the command; the table says what was meant.
-          GPUMAN_TRY(queue::ParseOptions(bound->table, typed.words, queue::Where::kLast));
+          auto known = queue::ParseOptions(bound->table, typed.words, queue::Where::kLast);
+          const auto hint = HintFor("gpuman submit", typed.words.front());
+          if (!known && !hint.empty()) known.error().hint = hint;
+          if (!known) return base::Fail(std::move(known.error()));
         }
         return queue::Submit(session, typed);
       });

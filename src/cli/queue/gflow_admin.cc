@@ -17,7 +17,7 @@ using Words = std::vector<std::string>;
 
 Result<int> SetGpus(Session& session, const Words& words) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto allowed, AllowedGpus(session, daemon, words.front()));
+  GPUMAN_ASSIGN(const auto allowed, AllowedGpus(session, daemon, words.front(), UnknownGpu::kRefuse));
   api::QueueSettingsUpdate update;
   update.allowed = allowed;
   update.clear_allowed = !allowed;
@@ -131,7 +131,7 @@ Result<int> SetLimit(Session& session, const Words& words) {
 }  // namespace
 
 Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, const api::Client& daemon,
-                                                            const std::string& spec) {
+                                                            const std::string& spec, UnknownGpu unknown) {
   if (spec == "all") return std::optional<std::vector<std::string>>();
   GPUMAN_ASSIGN(const auto names, ParseGpus(spec));
   GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
@@ -146,9 +146,15 @@ Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, co
     else
       missing += (missing.empty() ? "" : ",") + name;
   }
-  if (uuids.empty())
-    return base::Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", missing),
-                      "ginfo shows the GPUs");
+  if (uuids.empty() || (unknown == UnknownGpu::kRefuse && !missing.empty()))
+    return base::Fail(ErrorCode::kNotFound,
+                      fmt::format("there is no GPU {} on this machine; nothing was changed", missing),
+                      fmt::format("it has {}; ginfo shows them",
+                                  info.gpus.empty() ? "no GPU"
+                                  : info.gpus.size() == 1
+                                      ? "GPU " + api::NumberOf(info.gpus.front())
+                                      : fmt::format("GPU {} to {}", api::NumberOf(info.gpus.front()),
+                                                    api::NumberOf(info.gpus.back()))));
   if (!missing.empty())
     session.Note(fmt::format("there is no GPU {} on this machine; it is passed over", missing));
   if (uuids.size() == info.gpus.size()) return std::optional<std::vector<std::string>>();

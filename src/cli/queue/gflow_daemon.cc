@@ -11,6 +11,7 @@
 #include "api/queue_client.h"
 #include "base/fd.h"
 #include "cli/queue/gflow_commands.h"
+#include "cli/queue/queue_views.h"
 #include "cli/queue/values.h"
 
 namespace gpuman::cli::queue {
@@ -25,15 +26,23 @@ struct DaemonSettings {
   std::string strategy;
 };
 
+// Sets what the options ask for, and says what that was; nothing where they ask for nothing.
 Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings& s) {
   api::QueueSettingsUpdate update;
   if (s.gpus) {
-    GPUMAN_ASSIGN(update.allowed, AllowedGpus(session, daemon, *s.gpus));
+    GPUMAN_ASSIGN(update.allowed, AllowedGpus(session, daemon, *s.gpus, UnknownGpu::kPassOver));
     update.clear_allowed = !update.allowed;
   }
   if (!s.strategy.empty()) update.choice = s.strategy;
   if (!update.allowed && !update.clear_allowed && !update.choice) return {};
-  GPUMAN_TRY(api::SetQueueSettings(daemon, update));
+  GPUMAN_ASSIGN(const auto settings, api::SetQueueSettings(daemon, update));
+  if (s.gpus) {
+    const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
+    session.Print(settings.allowed
+                      ? fmt::format("Only GPU {} is used from now on.\n", IndicesOf(*settings.allowed, info.gpus))
+                      : "All GPUs are used from now on.\n");
+  }
+  if (!s.strategy.empty()) session.Print(fmt::format("Of several free GPUs it takes: {}.\n", settings.choice));
   return {};
 }
 
@@ -55,24 +64,37 @@ Result<bool> Stop(const api::Client& daemon) {
 Result<int> Up(Session& session, const DaemonSettings& s) {
   const bool ran = session.RunningDaemon().has_value();
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_TRY(Apply(session, daemon, s));
   session.Print(ran ? "gflowd is already running.\n" : "gflowd started.\n");
+  GPUMAN_TRY(Apply(session, daemon, s));
   return kExitDone;
 }
 
+// A daemon of the machine, or one whose socket is named, is not ended: nobody would start it again.
 Result<int> Restart(Session& session, const DaemonSettings& s) {
-  // Where a socket is named nobody would start a new one; its settings are changed as it runs.
   const bool named = session.socket || session.environment()("GPUMAN_SOCKET");
-  if (auto daemon = session.RunningDaemon(); daemon && !named) {
-    GPUMAN_ASSIGN(const bool stopped, Stop(*daemon));
-    if (!stopped)
-      session.Note(
-          "this is the machine's daemon: its settings are changed without a restart "
-          "(sudo systemctl restart gpumand restarts it)");
+  int before = 0;
+  std::string kept;  // why it was not restarted
+  if (const auto running = session.RunningDaemon()) {
+    GPUMAN_ASSIGN(const auto version, running->Version());
+    before = version.pid;
+    if (named) {
+      kept = "its socket is named by GPUMAN_SOCKET or --socket, so it has to be restarted where it was started";
+    } else {
+      GPUMAN_ASSIGN(const bool stopped, Stop(*running));
+      if (!stopped) kept = "it is the machine's daemon; to restart it: sudo systemctl restart gpumand";
+    }
   }
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto now, daemon.Version());
+  if (!kept.empty())
+    session.Print(fmt::format("gflowd (gpumand, pid {}) was not restarted: {}.\n", before, kept));
+  else if (before == 0)
+    session.Print(fmt::format("gflowd was not running; started gpumand (pid {}).\n", now.pid));
+  else
+    session.Print(fmt::format("gflowd restarted: gpumand (pid {}) was stopped and started again (pid {}); jobs "
+                              "went on meanwhile.\n",
+                              before, now.pid));
   GPUMAN_TRY(Apply(session, daemon, s));
-  session.Print("gflowd restarted; jobs went on meanwhile.\n");
   return kExitDone;
 }
 

@@ -9,6 +9,7 @@
 #include "api/queue_json.h"
 #include "cli/json_lines.h"
 #include "cli/queue/commands.h"
+#include "cli/queue/gflow_views.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/update.h"
@@ -75,7 +76,7 @@ Result<int> PrintJob(Session& session, std::string_view done, const Result<api::
   return kExitDone;
 }
 
-Result<int> Show(Session& session, const JobWords& words) {
+Result<int> Show(Session& session, Flavour flavour, const JobWords& words) {
   std::vector<api::GpuView> gpus;
   bool first = true;
   const auto show_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
@@ -93,7 +94,9 @@ Result<int> Show(Session& session, const JobWords& words) {
       if (session.json)
         session.PrintJson(api::ToJson(job));
       else
-        session.Print((first ? "" : "\n") + RenderJob(job, gpus, session.look(), SystemClock().Wall()));
+        session.Print((first ? "" : "\n") + (flavour == Flavour::kGflow
+                                                 ? RenderGflowJob(job, gpus, SystemClock().Wall())
+                                                 : RenderJob(job, gpus, session.look(), SystemClock().Wall())));
       first = false;
     }
     return kExitDone;
@@ -327,7 +330,8 @@ std::vector<Command> JobCommands(Flavour flavour) {
         });
   };
   std::vector<Command> commands{
-      {"show", "Show everything known of jobs", program + " show 7", "JOB", 1, kAnyNumber, {}, Show},
+      {"show", "Show everything known of jobs", program + " show 7", "JOB", 1, kAnyNumber, {},
+       [flavour](Session& session, const auto& words) { return Show(session, flavour, words); }},
       LogCommand(flavour),
       {"attach",
        "Show a job's output from its beginning on, and exit as it does; Ctrl-C goes to it",

@@ -72,16 +72,6 @@ std::string DependencyText(const api::Dependencies& depends) {
   return text;
 }
 
-// A script that was copied stands in the command as a word of the keeper's.
-std::string CommandText(const std::vector<std::string>& command) {
-  std::string text;
-  for (const auto& word : command) {
-    if (!text.empty()) text += ' ';
-    text += word == "{script}" ? "(its script)" : JoinCommand({word});
-  }
-  return text;
-}
-
 std::string GpuRequestText(const api::GpuRequest& gpus) {
   std::string text =
       gpus.devices.empty() ? std::to_string(gpus.count) : fmt::format("{}", fmt::join(gpus.devices, ","));
@@ -156,6 +146,15 @@ std::string AdvantageText(const api::Advantage& advantage) {
 }
 
 }  // namespace
+
+std::string CommandText(const std::vector<std::string>& command) {
+  std::string text;
+  for (const auto& word : command) {
+    if (!text.empty()) text += ' ';
+    text += word == "{script}" ? "(its script)" : JoinCommand({word});
+  }
+  return text;
+}
 
 std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<api::QueueGpu>& gpus) {
   std::string text;

@@ -83,7 +83,9 @@ Take Depends(SubmitSettings& s, std::optional<api::DependencyMode> mode) {
 
 Take Count(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
-    GPUMAN_ASSIGN(s.job.gpus.count, ParseInteger(text, 0, 1024));
+    GPUMAN_ASSIGN(const GpuCount gpus, ParseGpuCount(text));
+    s.job.gpus.count = gpus.count;
+    if (gpus.model) s.job.gpus.model = gpus.model;
     if (!s.touched.contains("devices")) s.job.gpus.devices.clear();
     s.touched.insert("count");
     return {};
@@ -113,6 +115,15 @@ Take Destination(SubmitSettings& s) {
     if (text != "here" && text != "slurm")
       return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no queue", text), "here or slurm");
     s.to = text;
+    return {};
+  };
+}
+
+Take VisibleDevices(SubmitSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    if (text != "index" && text != "uuid")
+      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is neither index nor uuid", text));
+    s.visible_devices = text;
     return {};
   };
 }
@@ -206,6 +217,7 @@ void AddCommon(Options& table, SubmitSettings& s, base::WallTime now) {
         Whole(s, "notify-url", job.notify.webhooks)},
        {"--notify-on", "WORDS", "started,finished,failed,timeout,cancelled,killed,suspended,requeued or all",
         NotifyOn(s)},
+       {"--visible-devices", "index|uuid", "How CUDA_VISIBLE_DEVICES names its GPUs", VisibleDevices(s)},
        {"--to", "here|slurm", "Which queue: this machine's, or Slurm's by sbatch", Destination(s)},
        {"--slurm-option", "OPTION", "One of sbatch's own: partition=gpu; repeat for more",
         Whole(s, "slurm-option", s.slurm_options)},
@@ -275,15 +287,7 @@ void AddGpuman(Options& table, SubmitSettings& s) {
 // gflow takes any name; what is no tag becomes one.
 Take GflowName(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
-    std::string name;
-    for (const char c : text.substr(0, 64)) {
-      const bool fine = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' ||
-                        c == '-' || c == '+' || c == ':';
-      name += fine ? c : '-';
-    }
-    const bool is_number = name.find_first_not_of("0123456789_") == std::string::npos;
-    if (is_number) name.insert(0, "job-");
-    s.job.name = name;
+    s.job.name = TagFrom(text);
     return {};
   };
 }
@@ -307,6 +311,19 @@ void AddGflow(Options& table, SubmitSettings& s) {
 }
 
 }  // namespace
+
+std::string TagFrom(std::string_view name) {
+  constexpr std::size_t kLongest = 64;
+  std::string tag;
+  for (const char c : name.substr(0, kLongest)) {
+    const bool fine = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-' ||
+                      c == '+' || c == ':';
+    tag += fine ? c : '-';
+  }
+  const bool is_number = tag.find_first_not_of("0123456789_") == std::string::npos;
+  if (is_number) tag.insert(0, "job-");
+  return tag;
+}
 
 Options SubmitOptions(SubmitSettings& settings, Flavour flavour, base::WallTime now) {
   Options table;

@@ -148,8 +148,27 @@ base::Result<std::vector<std::string>> SplitList(std::string_view text, char sep
 base::Result<int> ParseInteger(std::string_view text, int least, int most) {
   const auto value = Number<int>(text);
   if (!value || *value < least || *value > most)
-    return Bad(text, "is not a number that serves here", fmt::format("{} to {}", least, most));
+    return Bad(text, "is not a number that is possible here", fmt::format("{} to {}", least, most));
   return *value;
+}
+
+base::Result<GpuCount> ParseGpuCount(std::string_view text) {
+  constexpr int kMostGpus = 1024;
+  constexpr std::string_view kWrite = "how many, such as 2; gpu:2 and gpu:h100:2 mean what they mean in Slurm";
+  std::string_view rest = text;
+  const bool resource = rest == "gpu" || rest.starts_with("gpu:");
+  if (resource) rest.remove_prefix(std::min<std::size_t>(4, rest.size()));
+  if (resource && rest.empty()) return GpuCount{1, std::nullopt};
+  GpuCount gpus;
+  const auto colon = rest.rfind(':');
+  if (colon != std::string_view::npos) gpus.model = std::string(rest.substr(0, colon));
+  const auto last = colon == std::string_view::npos ? rest : rest.substr(colon + 1);
+  const auto count = Number<int>(last);
+  if (!count && resource && colon == std::string_view::npos) return GpuCount{1, std::string(rest)};  // "gpu:h100"
+  if (!count || *count < 0 || *count > kMostGpus || (gpus.model && gpus.model->empty()))
+    return Bad(text, "is not a number of GPUs", kWrite);
+  gpus.count = *count;
+  return gpus;
 }
 
 base::Result<api::ArrayRequest> ParseArray(std::string_view text) {
