@@ -29,7 +29,8 @@ std::optional<std::string> Nearest(std::string_view word, const std::vector<std:
   for (const auto& candidate : candidates) {
     const std::size_t distance = Distance(word, candidate);
     // "--gpsu" is rather "--gpus" with two letters swapped than "--gpu" with one too many.
-    const bool better = !best || distance < least || (candidate.size() == word.size() && best->size() != word.size());
+    const bool better =
+        !best || distance < least || (candidate.size() == word.size() && best->size() != word.size());
     if (distance > least || !better) continue;
     least = distance;
     best = candidate;

@@ -69,10 +69,9 @@ base::Error Refused(base::Error error, const SocketFacts& facts, const UserRef& 
 base::Error Forbidden(base::Error error, const SocketFacts& facts, const UserRef& caller, SocketKind kind,
                       const std::filesystem::path& system_socket) {
   const bool hidden = facts.state == SocketState::kHidden;
-  error.message =
-      fmt::format("you may not use {}: {} belongs to the user {}", facts.path.string(),
-                  hidden ? fmt::format("its directory {}", facts.subject.string()) : std::string("it"),
-                  facts.owner.name);
+  error.message = fmt::format(
+      "you may not use {}: {} belongs to the user {}", facts.path.string(),
+      hidden ? fmt::format("its directory {}", facts.subject.string()) : std::string("it"), facts.owner.name);
   if (facts.group_may)
     error.message += fmt::format(" and the group {}", facts.group);
   else
@@ -104,7 +103,8 @@ std::string NameOfGroup(gid_t gid) {
 bool JoinedLater(gid_t gid, const UserRef& caller) {
   std::array<gid_t, 1024> now{};
   const int count = ::getgroups(static_cast<int>(now.size()), now.data());
-  if (::getegid() == gid || (count > 0 && std::find(now.begin(), now.begin() + count, gid) != now.begin() + count))
+  if (::getegid() == gid ||
+      (count > 0 && std::find(now.begin(), now.begin() + count, gid) != now.begin() + count))
     return false;
   std::vector<gid_t> listed(1024);
   auto size = static_cast<int>(listed.size());
@@ -185,9 +185,10 @@ base::Result<> CheckOwnPlace(const SocketFacts& facts, const UserRef& caller) {
       base::ErrorCode::kPermissionDenied,
       fmt::format("your own daemon cannot be at {}: {} belongs to the user {}", facts.path.string(),
                   facts.subject.string(), facts.owner.name),
-      fmt::format("XDG_RUNTIME_DIR is {} after su or sudo: unset XDG_RUNTIME_DIR, or set it to a directory of your "
-                  "own such as /run/user/{}",
-                  Of(facts.owner), caller.uid));
+      fmt::format(
+          "XDG_RUNTIME_DIR is {} after su or sudo: unset XDG_RUNTIME_DIR, or set it to a directory of your "
+          "own such as /run/user/{}",
+          Of(facts.owner), caller.uid));
 }
 
 }  // namespace gpuman::cli

@@ -51,12 +51,14 @@ TEST(ConnectError, SaysWhoseTheSocketIsAndWhatToDo) {
   const char* const kOfAda = "/run/user/1000/gpuman/gpumand.sock";
   const char* const kShared = "/srv/lab/gpumand.sock";
   for (const auto& [about, code, facts, caller, kind, says, hints] : std::vector<Case>{
-           {"another user's directory", kClosed, Facts(kHidden, kOfAda, "/run/user/1000", kAda, "ada"), kBob, kNamed,
-            "its directory /run/user/1000 belongs to the user ada alone", "members of the group gpuman"},
-           {"a socket for a group", kClosed, Facts(kSocket, kShared, kShared, kAda, "lab", true), kBob, kNamed,
-            "it belongs to the user ada and the group lab", "sudo usermod -aG lab bob"},
+           {"another user's directory", kClosed, Facts(kHidden, kOfAda, "/run/user/1000", kAda, "ada"), kBob,
+            kNamed, "its directory /run/user/1000 belongs to the user ada alone",
+            "members of the group gpuman"},
+           {"a socket for a group", kClosed, Facts(kSocket, kShared, kShared, kAda, "lab", true), kBob,
+            kNamed, "it belongs to the user ada and the group lab", "sudo usermod -aG lab bob"},
            {"a directory for a group", kClosed, Facts(kHidden, kShared, "/srv/lab", kRoot, "lab", true), kBob,
-            kNamed, "its directory /srv/lab belongs to the user root and the group lab", "usermod -aG lab bob"},
+            kNamed, "its directory /srv/lab belongs to the user root and the group lab",
+            "usermod -aG lab bob"},
            {"root's alone", kClosed, Facts(kSocket, kShared, kShared, kRoot, "root"), kBob, kNamed,
             "it belongs to the user root alone", "use sudo"},
            {"the machine's", kClosed, Facts(kSocket, kSystem.c_str(), kSystem.c_str(), kRoot, "gpuman", true),
@@ -73,10 +75,12 @@ TEST(ConnectError, SaysWhoseTheSocketIsAndWhatToDo) {
             kNamed, "does not run", "sudo systemctl start gpumand"},
            {"none where one may be", kNobody, Facts(kMissing, kShared, "/srv/lab", kRoot), kRoot, kNamed,
             "nobody", "start one there: gpumand --socket /srv/lab"},
-           {"none in another user's directory", kNobody, Facts(kMissing, kOfAda, "/run/user/1000", kAda), kRoot,
-            kNamed, "/run/user/1000 belongs to the user ada", "leave out --socket"},
-           {"XDG_RUNTIME_DIR of another user", kClosed, Facts(kHidden, kOfAda, "/run/user/1000", kAda), kBob, kOwn,
-            "your own daemon cannot be at /run/user/1000/gpuman/gpumand.sock: /run/user/1000 belongs to the user ada",
+           {"none in another user's directory", kNobody, Facts(kMissing, kOfAda, "/run/user/1000", kAda),
+            kRoot, kNamed, "/run/user/1000 belongs to the user ada", "leave out --socket"},
+           {"XDG_RUNTIME_DIR of another user", kClosed, Facts(kHidden, kOfAda, "/run/user/1000", kAda), kBob,
+            kOwn,
+            "your own daemon cannot be at /run/user/1000/gpuman/gpumand.sock: /run/user/1000 belongs to the "
+            "user ada",
             "unset XDG_RUNTIME_DIR, or set it to a directory of your own such as /run/user/1001"}}) {
     const auto error = ExplainConnectError({code, "nobody", {}}, facts, caller, kind, kSystem);
     EXPECT_EQ(error.code, code) << about;
@@ -95,8 +99,10 @@ TEST(ConnectError, TellsAMemberWhoseLoginIsOlder) {
 
 TEST(ConnectError, LeavesOtherErrorsAlone) {
   const auto facts = Facts(SocketState::kSocket, "/s", "/s", kRoot);
-  const base::Error overloaded{ErrorCode::kUnavailable, "the daemon at /s accepts no connections: it is overloaded", {}};
-  EXPECT_EQ(ExplainConnectError(overloaded, facts, kBob, SocketKind::kNamed, kSystem).message, overloaded.message);
+  const base::Error overloaded{
+      ErrorCode::kUnavailable, "the daemon at /s accepts no connections: it is overloaded", {}};
+  EXPECT_EQ(ExplainConnectError(overloaded, facts, kBob, SocketKind::kNamed, kSystem).message,
+            overloaded.message);
   const base::Error other{ErrorCode::kInternal, "connecting to /s: no memory", {}};
   EXPECT_EQ(ExplainConnectError(other, facts, kBob, SocketKind::kNamed, kSystem).message, other.message);
 }

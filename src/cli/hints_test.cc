@@ -57,7 +57,7 @@ TEST(Hints, KnowWhatPeopleTypeFromElsewhere) {
            {{"top", "-d", "1"}, "--interval"},
            {{"submit", "--mem", "32G", "--", "x"}, "--host-memory SIZE"},
            {{"submit", "--partition=gpu", "x.sh"}, "--slurm-option"},
-           {{"submit", "-it", "bash"}, "--pty"}}) {
+           {{"submit", "--tty", "bash"}, "--pty"}}) {
     EXPECT_THAT(ErrorOf(arguments), HasSubstr(says)) << ::testing::PrintToString(arguments);
   }
 }
@@ -70,9 +70,10 @@ TEST(Hints, LeaveOtherWordsToTheirLikeness) {
 
 TEST(Hints, MeanCommandsAndOptionsThatThereAre) {
   // Each "gpuman COMMAND" of a hint is a command: its help is there.
-  for (const char* word : {"kill", "ps", "rm", "watch", "nvidia-smi", "gpus", "squeue", "sbatch", "srun", "exec",
-                           "sinfo", "sacct", "scontrol", "sacctmgr", "history", "pause", "continue", "set", "power",
-                           "sweep", "ack", "check", "book"}) {
+  for (const char* word :
+       {"kill",     "ps",   "rm",    "watch", "nvidia-smi", "gpus",     "squeue",  "sbatch",
+        "srun",     "exec", "sinfo", "sacct", "scontrol",   "sacctmgr", "history", "pause",
+        "continue", "set",  "power", "sweep", "ack",        "check",    "book"}) {
     const auto hint = HintFor("gpuman", word);
     ASSERT_FALSE(hint.empty()) << word;
     for (std::size_t at = 0; (at = hint.find("gpuman ", at)) != std::string::npos;) {

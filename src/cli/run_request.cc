@@ -37,7 +37,7 @@ base::Result<std::vector<std::string>> CommandOf(const RunOptions& options,
 base::Result<> RequireUtf8(std::string_view what, std::string_view text) {
   if (api::IsUtf8(text)) return {};
   return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{} is not UTF-8", what),
-                    "put it into a script and run that");
+                    "put it into a script and run the script");
 }
 
 // A job that shares may come from a shell that was set up for nvshare. The daemon takes over what its
@@ -47,9 +47,8 @@ void TakeFromNvshare(MadeRequest& made) {
   if (!made.request.share) return;
   if (variables.contains("NVSHARE_DEBUG"))
     made.notes.emplace_back(
-        "NVSHARE_DEBUG: libgpuman.so writes nothing into a job's output; gpuman share status and gpuman "
-        "events "
-        "show what happens to it");
+        "NVSHARE_DEBUG has no effect: libgpuman.so writes nothing into a job's output; gpuman share status "
+        "and gpuman events show what happens to the job");
   const auto preload = variables.find("LD_PRELOAD");
   if (preload == variables.end() || preload->second.find("libnvshare.so") == std::string::npos) return;
   std::string kept;
@@ -64,7 +63,7 @@ void TakeFromNvshare(MadeRequest& made) {
     variables.erase(preload);
   else
     preload->second = kept;
-  made.notes.emplace_back("libnvshare.so is left out of LD_PRELOAD: libgpuman.so stands for it");
+  made.notes.emplace_back("libnvshare.so was removed from LD_PRELOAD: libgpuman.so replaces it");
 }
 
 enum class Program { kMissing, kDirectory, kNotExecutable, kFine };
@@ -95,7 +94,7 @@ Program FindProgramOf(const api::RunRequest& request) {
 }
 
 bool LooksLikeFile(const std::filesystem::path& name) {
-  constexpr std::array<std::string_view, 9> kExtensions{".sh",    ".bash", ".zsh", ".py", ".pl",
+  constexpr std::array<std::string_view, 9> kExtensions{".sh",    ".bash",   ".zsh", ".py", ".pl",
                                                         ".slurm", ".sbatch", ".job", ".exe"};
   const auto extension = name.extension().string();
   return name.has_parent_path() ||
@@ -119,10 +118,11 @@ base::Error NoSuchProgram(const std::string& name, const std::filesystem::path& 
     return {ErrorCode::kNotFound, fmt::format("command not found: {}", name),
             fmt::format("the file of this name in {} needs ./ in front: ./{}", directory.string(), name)};
   if (LookAt(path) == Program::kNotExecutable)
-    return {ErrorCode::kNotFound, fmt::format("command not found: {}", name),
-            fmt::format("the file of this name in {} is not executable: chmod +x {} and write ./{}, or run it "
-                        "with its interpreter",
-                        directory.string(), name, name)};
+    return {
+        ErrorCode::kNotFound, fmt::format("command not found: {}", name),
+        fmt::format("the file of this name in {} is not executable: chmod +x {} and write ./{}, or run it "
+                    "with its interpreter",
+                    directory.string(), name, name)};
   if (!LooksLikeFile(name))
     return {ErrorCode::kNotFound, fmt::format("command not found: {}", name),
             "a program that is not in PATH needs its full path"};

@@ -59,10 +59,10 @@ void AddConfig(const Registry& registry) {
   const auto file =
       std::make_shared<std::optional<std::string>>();  // shared by the parser's bindings and the action
   auto* check = registry.Add(
-      "check", "Say whether a configuration file is valid, and where it is not",
+      "check", "Check a configuration file, and show the lines that are wrong",
       "gpuman config check /etc/gpuman/gpumand.toml",
       [file](Session& session) { return CheckConfig(session, *file); }, config);
-  check->add_option("file", *file, "The file (default: the one gpumand would read)")->type_name(kFileValue);
+  check->add_option("file", *file, "The file (default: the one that gpumand reads)")->type_name(kFileValue);
 }
 
 }  // namespace gpuman::cli

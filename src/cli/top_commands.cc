@@ -133,17 +133,18 @@ void AddTop(const Registry& registry) {
                    "arrow and page keys scroll; h or ? shows the keys.",
                    "gpuman top --sort user", [o](Session& session) { return Top(session, *o); });
   top->add_flag("--once", o->once, "Print one picture and exit, as without a terminal");
-  top->add_option("--sort", o->sort, "Sort processes by memory, user, job or pid (default: memory)")->type_name(kTopOrderValue);
+  top->add_option("--sort", o->sort, "Sort processes by memory, user, job or pid (default: memory)")
+      ->type_name(kTopOrderValue);
   top->add_option("--interval", o->interval, "Time between two pictures (default 1s, at least 100ms)")
       ->type_name(kTimeValue);
 }
 
 void AddMetrics(const Registry& registry) {
   const auto own = std::make_shared<bool>(false);  // shared by the parser's bindings and the action
-  auto* metrics = registry.Add("metrics", "Print what the daemon tells to Prometheus",
+  auto* metrics = registry.Add("metrics", "Print the metrics of the daemon, in the format of Prometheus",
                                "gpuman metrics | grep gpuman_gpu_memory",
                                [own](Session& session) { return Metrics(session, *own); });
-  metrics->add_flag("--own", *own, "Without the families that have dcgm-exporter's names");
+  metrics->add_flag("--own", *own, "Leave out the metrics that have the names of dcgm-exporter");
 }
 
 }  // namespace gpuman::cli

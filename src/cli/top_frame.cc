@@ -66,7 +66,7 @@ std::vector<std::string> LinesOf(const Table& table, std::size_t columns) {
 // How much is told of a GPU.
 struct GpuForm {
   bool utilization_bar = true, memory_bar = true;
-  bool sensors = true;      // temperature and power
+  bool sensors = true;  // temperature and power
   bool utilization = true;
   bool memory = true;
 };
@@ -104,7 +104,8 @@ std::vector<std::string> GpuTable(const std::vector<api::GpuView>& gpus, std::si
   std::vector<std::string> lines;
   for (const auto& form : kGpuForms) {
     lines = GpuTable(gpus, columns, form);
-    if (std::all_of(lines.begin(), lines.end(), [&](const auto& line) { return Width(line) <= columns; })) break;
+    if (std::all_of(lines.begin(), lines.end(), [&](const auto& line) { return Width(line) <= columns; }))
+      break;
   }
   return lines;
 }
@@ -135,7 +136,8 @@ std::vector<TopLine> GpuLines(const api::StatusView& status, std::size_t columns
     lines.push_back({texts[i], i == 0 ? Color::kBold : HealthColor(status.gpus[i - 1].health.state)});
   for (const auto& gpu : status.gpus)
     for (const auto& reason : gpu.health.reasons)
-      AddWrapped(lines, fmt::format("GPU {}: {}", Index(gpu), reason), HealthColor(gpu.health.state), columns);
+      AddWrapped(lines, fmt::format("GPU {}: {}", Index(gpu), reason), HealthColor(gpu.health.state),
+                 columns);
   return lines;
 }
 
@@ -220,7 +222,8 @@ std::vector<TopLine> HeadLines(const TopView& view, std::size_t columns) {
   return lines;
 }
 
-constexpr std::string_view kKeys = "Keys: q quit, h help, m/u/j/p sort by memory/user/job/pid, space refresh, arrows";
+constexpr std::string_view kKeys =
+    "Keys: q quit, h help, m/u/j/p sort by memory/user/job/pid, space refresh";
 constexpr std::array<std::string_view, 10> kHelp{
     "gpuman top: keys",
     "",
@@ -248,7 +251,8 @@ std::size_t RoomFor(std::size_t head, const TopSize& size, std::size_t processes
 
 std::vector<TopLine> HelpLines() {
   std::vector<TopLine> lines;
-  for (const auto text : kHelp) lines.push_back({std::string(text), lines.empty() ? Color::kBold : Color::kNone});
+  for (const auto text : kHelp)
+    lines.push_back({std::string(text), lines.empty() ? Color::kBold : Color::kNone});
   return lines;
 }
 

@@ -44,8 +44,9 @@ struct TopSize {
 std::size_t LastPage(const TopView& view, const TopSize& size);
 
 // Title, GPUs, what waits, processes; in a window, whose rows are given, the keys on its last row. With fewer
-// rows than that takes, fewer processes, and then less of the rest. In a narrow window the GPUs' bars go first,
-// then power, temperature and utilization; their health is never cut, what is wrong with them is wrapped.
+// rows than that takes, fewer processes, and then less of the rest. In a narrow window the GPUs' bars go
+// first, then power, temperature and utilization; their health is never cut, what is wrong with them is
+// wrapped.
 std::vector<TopLine> TopLines(const TopView& view, const TopSize& size);
 
 }  // namespace gpuman::cli

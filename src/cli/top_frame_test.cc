@@ -149,9 +149,11 @@ TEST(Top, NeverCutsHealth) {
   view.status.gpus[0].name = "NVIDIA RTX 6000 Ada Generation";
   view.status.gpus[0].memory = api::MemoryView{base::Bytes{150'754'820'096}, base::Bytes{132'554'820'096},
                                                base::GiB(17), base::Bytes{}};
-  view.status.gpus[1].health = {"unhealthy", {"Xid 79: the GPU has fallen off the bus, and nothing can use it until "
-                                              "the machine has been started again (reported 3 times)"}};
-  for (const std::size_t columns : {std::size_t{120}, std::size_t{80}, std::size_t{60}, std::size_t{40}, std::size_t{30}}) {
+  view.status.gpus[1].health = {"unhealthy",
+                                {"Xid 79: the GPU has fallen off the bus, and nothing can use it until "
+                                 "the machine has been started again (reported 3 times)"}};
+  for (const std::size_t columns :
+       {std::size_t{120}, std::size_t{80}, std::size_t{60}, std::size_t{40}, std::size_t{30}}) {
     const auto texts = Texts(view, {columns, 24});
     EXPECT_THAT(texts[1], ::testing::EndsWith("HEALTH")) << columns;
     EXPECT_THAT(texts[2], ::testing::EndsWith("healthy")) << columns;

@@ -61,13 +61,15 @@ TEST(LaunchPlan, NamesGpusByTheirIndicesWhereTheJobWishesIt) {
   job.gpus = {"GPU-b", "GPU-a"};
   EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Contains("CUDA_VISIBLE_DEVICES=1,0"));
   job.gpus = {"GPU-gone"};
-  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Contains("CUDA_VISIBLE_DEVICES=GPU-gone"));
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)),
+              Contains("CUDA_VISIBLE_DEVICES=GPU-gone"));
   settings.gpu_indices.clear();
   job.gpus = {"GPU-b"};
   EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Contains("CUDA_VISIBLE_DEVICES=GPU-b"))
       << "some GPU is split";
   job.environment = Variables{{"GPUMAN_VISIBLE_DEVICES", "uuid"}};
-  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, OnTwoGpus())), Contains("CUDA_VISIBLE_DEVICES=GPU-b"));
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, OnTwoGpus())),
+              Contains("CUDA_VISIBLE_DEVICES=GPU-b"));
 }
 
 TEST(LaunchPlan, ShowsEveryGpuWhenNoneWasChosen) {

@@ -334,7 +334,7 @@ class CliTest(unittest.TestCase):
             done = self.nvsharectl(*typed)
             self.assertEqual((done.returncode, done.stderr), (0, ""), typed)
             seconds = int(re.search(r"\d+", "".join(typed)).group())
-            self.assertEqual(done.stdout, f"A turn that others wait for lasts {seconds}s.\n")
+            self.assertEqual(done.stdout, f"While other jobs wait, a turn lasts {seconds}s.\n")
             self.assertEqual((self.settings()["quantum_min"], self.settings()["quantum_max"]), (seconds, seconds))
         self.assertEqual(self.nvsharectl("-T", "2147483647").returncode, 0)
         self.assertEqual(self.settings()["quantum_max"], 86400, "a day is as long as turns get")

@@ -37,7 +37,9 @@ class Section {
   void Add(std::string_view key, const std::optional<std::string>& value) {
     if (value) Add(key, *value);
   }
-  std::string Text() const { return lines_.empty() ? std::string() : fmt::format("\n{}:\n{}", title_, lines_); }
+  std::string Text() const {
+    return lines_.empty() ? std::string() : fmt::format("\n{}:\n{}", title_, lines_);
+  }
 
  private:
   std::string_view title_;
@@ -65,7 +67,8 @@ std::string Resources(const api::JobView& job, const std::vector<api::GpuView>& 
   Section section("Resources");
   std::size_t count = job.gpus.size();
   if (job.queue && job.gpus.empty())
-    count = std::max(job.queue->gpus.devices.size(), static_cast<std::size_t>(std::max(job.queue->gpus.count, 0)));
+    count = std::max(job.queue->gpus.devices.size(),
+                     static_cast<std::size_t>(std::max(job.queue->gpus.count, 0)));
   section.Add("GPUs", std::to_string(count));
   section.Add("GPUSharing", std::string(job.share ? "shared" : "exclusive"));
   if (job.memory.limit) section.Add("GPUMemoryLimit", base::FormatBytes(*job.memory.limit));
@@ -137,10 +140,10 @@ std::string RenderGflowStats(const api::StatsRow& row, const std::string& user, 
   const auto head = [&](std::string_view title) { return Paint(look, Color::kBold, title); };
   const auto count = [&](std::string_view name, std::int64_t value) {
     const bool part = value > 0 && row.jobs > 0;
-    return fmt::format("  {:<17}{}{}\n", fmt::format("{}:", name), value,
-                       part ? fmt::format(" ({:.0f}%)", 100.0 * static_cast<double>(value) /
-                                                            static_cast<double>(row.jobs))
-                            : std::string());
+    return fmt::format(
+        "  {:<17}{}{}\n", fmt::format("{}:", name), value,
+        part ? fmt::format(" ({:.0f}%)", 100.0 * static_cast<double>(value) / static_cast<double>(row.jobs))
+             : std::string());
   };
   const auto line = [](std::string_view name, const std::string& value) {
     return fmt::format("  {:<17}{}\n", fmt::format("{}:", name), value);

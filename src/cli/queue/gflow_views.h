@@ -10,8 +10,8 @@
 
 namespace gpuman::cli::queue {
 
-// gjob show. Keys of gflow in its order; what gpuman knows besides (Reason, Project, Log) has keys of the same
-// form.
+// gjob show. Keys of gflow in its order; what gpuman knows besides (Reason, Project, Log) has keys of the
+// same form.
 std::string RenderGflowJob(const api::JobView& job, const std::vector<api::GpuView>& gpus,
                            base::WallTime now);
 

@@ -52,10 +52,11 @@ TEST(GflowJob, HasTheKeysOfGflow) {
   EXPECT_THAT(text, StartsWith("Job Details:\n  ID=7\n"));
   for (const char* line :
        {"\n  State=Running (R)\n", "\n  Priority=128\n", "\n  SubmittedBy=ada\n", "\n  GroupID=g\n",
-        "\n  MaxRetries=2\n", "\n  Command=sh -c 'echo hi'\n", "\nResources:\n  GPUs=1\n", "\n  GPUSharing=exclusive\n",
-        "\n  GPUMemoryLimit=20GiB\n", "\n  GPUIDs=1\n", "\n  MemoryLimit=2GiB\n", "\n  CondaEnv=base\n",
-        "\nExecution:\n  WorkingDir=/home/ada\n", "\nDependencies:\n  DependsOn=3\n  Mode=All\n  AutoCancel=enabled\n",
-        "\n  TaskID=1\n", "\nTiming:\n  TimeLimit=00:10:00\n", "(waited 00:00:38)\n", "(running 00:01:02 so far)\n"})
+        "\n  MaxRetries=2\n", "\n  Command=sh -c 'echo hi'\n", "\nResources:\n  GPUs=1\n",
+        "\n  GPUSharing=exclusive\n", "\n  GPUMemoryLimit=20GiB\n", "\n  GPUIDs=1\n",
+        "\n  MemoryLimit=2GiB\n", "\n  CondaEnv=base\n", "\nExecution:\n  WorkingDir=/home/ada\n",
+        "\nDependencies:\n  DependsOn=3\n  Mode=All\n  AutoCancel=enabled\n", "\n  TaskID=1\n",
+        "\nTiming:\n  TimeLimit=00:10:00\n", "(waited 00:00:38)\n", "(running 00:01:02 so far)\n"})
     EXPECT_THAT(text, HasSubstr(line));
 }
 
@@ -66,13 +67,15 @@ TEST(GflowJob, LeavesOutWhatAJobDoesNotHave) {
   job.started_at.reset();
   job.reason_detail = "no GPU is free";
   const auto text = RenderGflowJob(job, Gpus(), kNow);
-  EXPECT_THAT(text, AllOf(HasSubstr("  State=Queued (PD)\n  Reason=no GPU is free\n"), HasSubstr("  GPUs=1\n"),
-                          Not(HasSubstr("GPUIDs")), Not(HasSubstr("Dependencies")), Not(HasSubstr("Started"))));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("  State=Queued (PD)\n  Reason=no GPU is free\n"), HasSubstr("  GPUs=1\n"),
+                    Not(HasSubstr("GPUIDs")), Not(HasSubstr("Dependencies")), Not(HasSubstr("Started"))));
   job.state = api::JobState::kFinished;
   job.started_at = kNow - std::chrono::seconds(62);
   job.ended_at = kNow;
   job.exit_code = 0;
-  EXPECT_THAT(RenderGflowJob(job, Gpus(), kNow), AllOf(HasSubstr("(ran 00:01:02)\n"), HasSubstr("  ExitCode=0\n")));
+  EXPECT_THAT(RenderGflowJob(job, Gpus(), kNow),
+              AllOf(HasSubstr("(ran 00:01:02)\n"), HasSubstr("  ExitCode=0\n")));
 }
 
 TEST(GflowJob, PassesNothingOnThatATerminalWouldObey) {
@@ -95,8 +98,9 @@ TEST(GflowStats, AreReadable) {
   row.success = 0.667;
   const auto text = RenderGflowStats(row, "ada", "7d", {});
   EXPECT_THAT(text, StartsWith("Usage Statistics  user: ada  since: 7d  active: 2\n"));
-  for (const char* line : {"\nJob Status\n  Total Jobs:      8\n", "  Completed:       4 (50%)\n", "  Failed:          2 (25%)\n",
-                           "  Cancelled:       0\n", "\nEfficiency\n  Avg Wait Time:   00:01:01\n", "  Avg Runtime:     01:01:01\n",
+  for (const char* line : {"\nJob Status\n  Total Jobs:      8\n", "  Completed:       4 (50%)\n",
+                           "  Failed:          2 (25%)\n", "  Cancelled:       0\n",
+                           "\nEfficiency\n  Avg Wait Time:   00:01:01\n", "  Avg Runtime:     01:01:01\n",
                            "  Total GPU-Hours: 1.2h\n", "  Success Rate:    66.7%\n"})
     EXPECT_THAT(text, HasSubstr(line));
   EXPECT_THAT(RenderGflowStats({}, "ada", "all time", {}), HasSubstr("  Success Rate:    -\n"));

@@ -258,7 +258,7 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
   }
   std::string text = info.gpus.empty() ? "No GPUs.\n" : table.Render(look);
   if (!notes.empty()) text += "\nNot managed by gpuman:\n" + notes;
-  if (!hoarders.empty()) text += "\nSuspected of holding a GPU for nothing:\n" + hoarders;
+  if (!hoarders.empty()) text += "\nProbably holding a GPU without using it:\n" + hoarders;
   std::string kept;
   for (const auto& r : reservations)
     if (r.state == "active")
@@ -266,7 +266,7 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
                           FormatWhen(r.end, now));
   if (!kept.empty()) text += "\nReserved:\n" + kept;
   const auto& settings = info.settings;
-  if (settings.paused) text += "\nThe queue is paused: nothing new is started.\n";
+  if (settings.paused) text += "\nThe queue is paused: no new job is started.\n";
   if (settings.allowed)
     text += fmt::format("\nThe queue uses only GPU {}.\n", IndicesOf(*settings.allowed, info.gpus));
   if (settings.choice != "sequential")

@@ -144,7 +144,7 @@ Result<> RequireUtf8(const api::Submission& job) {
     for (const auto& word : *words)
       if (!api::IsUtf8(word))
         return base::Fail(ErrorCode::kInvalidArgument, "an argument of the command is not UTF-8",
-                          "put it into a script and run that");
+                          "put it into a script and run the script");
   for (const auto* text : {&job.name, &job.project, &job.group, &job.conda_env, &job.stdin_file,
                            &job.stdout_file, &job.stderr_file})
     if (*text && !api::IsUtf8(**text))
@@ -179,8 +179,8 @@ Result<> CheckPrograms(const MadeSubmission& made) {
   return {};
 }
 
-// How the daemon is to name the job's GPUs in CUDA_VISIBLE_DEVICES; jobs/launch_plan.h reads it. gflow's users
-// have programs that expect indices there.
+// How the daemon is to name the job's GPUs in CUDA_VISIBLE_DEVICES; jobs/launch_plan.h reads it. gflow's
+// users have programs that expect indices there.
 void NameDevices(const std::string& asked, Flavour flavour, Variables& environment) {
   constexpr const char* kName = "GPUMAN_VISIBLE_DEVICES";
   if (!asked.empty())
@@ -262,7 +262,8 @@ void NameTaskAsGflow(api::Submission& job) {
 
 // A script for Slurm that does not say anything to gpuman. Where it goes to Slurm, sbatch reads its lines.
 Result<SbatchReading> ReadAsSbatch(const Script& script, const Directives& directives,
-                                   const SubmitSettings& typed, SubmitSettings& settings, const Place& place) {
+                                   const SubmitSettings& typed, SubmitSettings& settings,
+                                   const Place& place) {
   if (!directives.list.empty() || !directives.too_late.empty() || typed.to == "slurm") return SbatchReading{};
   return ApplySbatch(script.text, script.name, settings, place.now);
 }
@@ -312,8 +313,9 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
 
   if (settings.jobs_file) {
     if (settings.command || typed.trailing || !typed.words.empty())
-      return base::Fail(ErrorCode::kInvalidArgument, "--jobs: the commands stand in the file",
-                        "leave the one of the command line out");
+      return base::Fail(ErrorCode::kInvalidArgument,
+                        "--jobs: the commands are in the file, and the command line has one as well",
+                        "remove the command from the command line");
     const bool piped = *settings.jobs_file == "-";
     const std::string name = piped ? "standard input" : *settings.jobs_file;
     GPUMAN_ASSIGN(const auto text,
@@ -323,8 +325,9 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
     for (auto& job : jobs) {
       const bool own = job.to != settings.to || job.slurm_options != settings.slurm_options;
       if (own && !job.origin.empty())
-        return base::Fail(ErrorCode::kInvalidArgument,
-                          fmt::format("{}: --to and --slurm-option are for the command line", job.origin));
+        return base::Fail(
+            ErrorCode::kInvalidArgument,
+            fmt::format("{}: --to and --slurm-option are possible on the command line only", job.origin));
       GPUMAN_TRY(AddJobs(made, std::move(job), place, typed.flavour, whole, settings.export_parts));
     }
     GPUMAN_TRY(TakeDestination(made, settings));
@@ -335,9 +338,8 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
       auto directives = ReadDirectives(script->text);
       if (!directives) return base::Fail(std::move(directives.error()).In(script->name));
       for (const int line : directives->too_late)
-        made.notes.push_back(
-            fmt::format("{}:{}: this line stands below the first command and is not read; move it up",
-                        script->name, line));
+        made.notes.push_back(fmt::format(
+            "{}:{}: this line is below the first command and is not read; move it up", script->name, line));
       SubmitSettings both;
       GPUMAN_TRY(ApplyDirectives(*directives, script->name, both, place.now));
       GPUMAN_ASSIGN(sbatch, ReadAsSbatch(*script, *directives, settings, both, place));

@@ -60,8 +60,9 @@ Take Gpus(api::Submission& job) {
 Take Gres(api::Submission& job) {
   return [&job](const std::string& text) -> Result<bool> {
     GPUMAN_ASSIGN(const auto parts, SplitList(text));
-    const bool only_gpus = std::all_of(parts.begin(), parts.end(),
-                                       [](const auto& part) { return part == "gpu" || part.starts_with("gpu:"); });
+    const bool only_gpus = std::all_of(parts.begin(), parts.end(), [](const auto& part) {
+      return part == "gpu" || part.starts_with("gpu:");
+    });
     if (!only_gpus || parts.size() != 1) return false;
     return Gpus(job)(parts.front());
   };
@@ -127,7 +128,8 @@ Take MailTypes(Mail& mail) {
          {"ALL", "all"}}};
     GPUMAN_ASSIGN(const auto types, SplitList(text));
     for (const auto& type : types) {
-      const auto* const it = std::find_if(kWords.begin(), kWords.end(), [&](const auto& w) { return w.first == type; });
+      const auto* const it =
+          std::find_if(kWords.begin(), kWords.end(), [&](const auto& w) { return w.first == type; });
       if (it == kWords.end()) return type == "NONE";
       GPUMAN_ASSIGN(const auto words, SplitList(it->second));
       for (const auto& word : words)
@@ -148,10 +150,12 @@ std::vector<Known> Table(SubmitSettings& s, Mail& mail, base::WallTime now) {
       {"--time", 't', true, TimeLimit(job)},
       {"--mem", 0, true, HostMemory(job)},
       {"--cpus-per-task", 'c', true, Into(job.cpus, count)},
-      {"--job-name", 'J', true, Into(job.name, [](const std::string& text) { return Result<std::string>(TagFrom(text)); })},
+      {"--job-name", 'J', true,
+       Into(job.name, [](const std::string& text) { return Result<std::string>(TagFrom(text)); })},
       {"--array", 'a', true, Into(job.array, [](const std::string& text) { return ParseArray(text); })},
       {"--dependency", 'd', true, Depends(job)},
-      {"--begin", 'b', true, Into(job.begin, [now](const std::string& text) { return ParseTime(text, now); })},
+      {"--begin", 'b', true,
+       Into(job.begin, [now](const std::string& text) { return ParseTime(text, now); })},
       {"--output", 'o', true, Text(job.stdout_file)},
       {"--error", 'e', true, Text(job.stderr_file)},
       {"--input", 'i', true, Text(job.stdin_file)},
@@ -231,7 +235,8 @@ Result<std::vector<std::string>> WordsBehindMark(std::string_view line) {
 }
 
 bool IsMarked(std::string_view line) {
-  return line.starts_with(kMark) && (line.size() == kMark.size() || line[kMark.size()] == ' ' || line[kMark.size()] == '\t');
+  return line.starts_with(kMark) &&
+         (line.size() == kMark.size() || line[kMark.size()] == ' ' || line[kMark.size()] == '\t');
 }
 
 // The first line that runs srun; 0: none does.
@@ -290,11 +295,13 @@ std::vector<std::string> NotesOf(const SbatchReading& reading, std::string_view 
     notes.push_back(fmt::format("{}: not read, since gpuman has nothing like it: {}", name,
                                 fmt::join(reading.not_read, " ")));
   if (!gpus)
-    notes.push_back(fmt::format("{}: it asks for no GPU, so the job gets none; to give it one: gpuman submit "
-                                "--gpus 1 {}",
-                                name, name));
+    notes.push_back(
+        fmt::format("{}: it asks for no GPU, so the job gets none; to give it one: gpuman submit "
+                    "--gpus 1 {}",
+                    name, name));
   if (const int line = LineOfSrun(text); line > 0)
-    notes.push_back(fmt::format("{}:{}: srun belongs to Slurm; here the command runs without it", name, line));
+    notes.push_back(
+        fmt::format("{}:{}: srun belongs to Slurm; here the command runs without it", name, line));
   return notes;
 }
 

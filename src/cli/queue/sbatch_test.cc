@@ -73,8 +73,9 @@ TEST(Sbatch, NamesWhatItDoesNotRead) {
       "#SBATCH --hold\n",
       "s.sh", settings, {});
   ASSERT_TRUE(reading) << reading.error().message;
-  EXPECT_THAT(reading->not_read, ElementsAre("-p gpu", "--qos=high", "--nodes=2", "--exclusive",
-                                             "--gres=gpu:1,nvme:1", "--mem-per-cpu=2G", "--dependency=singleton"));
+  EXPECT_THAT(reading->not_read,
+              ElementsAre("-p gpu", "--qos=high", "--nodes=2", "--exclusive", "--gres=gpu:1,nvme:1",
+                          "--mem-per-cpu=2G", "--dependency=singleton"));
   EXPECT_THAT(reading->taken, ElementsAre("-J a"));
   EXPECT_FALSE(settings.job.hold) << "neither another word nor a line below the first command counts";
 }

@@ -36,7 +36,7 @@ struct SubmitSettings {
   bool wait = false;
   bool dry_run = false;
   std::string visible_devices;  // "index", "uuid"; empty: as the environment has it
-  std::string origin;  // the line of a file that it came from: "list.txt:7"
+  std::string origin;           // the line of a file that it came from: "list.txt:7"
 
   // What comes now replaces what was said before, lists as a whole: the command line after the script's
   // lines.
