@@ -13,7 +13,7 @@ std::string Percent(double part) { return fmt::format("{:.1f}%", part * 100); }
 
 std::string HowItStands(const api::ShareGpu& gpu) {
   if (gpu.handing_over) return "being handed over";
-  if (gpu.exclusive) return "turns, also of those who fit together";
+  if (gpu.exclusive) return "turns, also among jobs that fit together";
   return gpu.contended ? "turns" : "everybody runs";
 }
 

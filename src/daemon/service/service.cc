@@ -475,6 +475,15 @@ std::vector<std::string> Service::AllGpus() {
   return uuids;
 }
 
+std::map<std::string, unsigned> Service::GpuIndices() {
+  std::map<std::string, unsigned> indices;
+  for (const auto& gpu : guard_->inventory().gpus) {
+    if (gpu.mig || gpu.split) return {};  // which of them CUDA counts depends on the program
+    indices.emplace(gpu.uuid, gpu.index);
+  }
+  return indices;
+}
+
 void Service::Announce(base::JobId job, const std::string& reason, const std::string& detail) {
   supervisor_->Announce(job, {reason, detail});
 }

@@ -222,6 +222,7 @@ class Service final : private jobs::SupervisorHost,
   bool IsOffGpu(base::JobId job) override;
   std::optional<base::Bytes> PeakOf(base::JobId job) override;
   std::vector<std::string> AllGpus() override;
+  std::map<std::string, unsigned> GpuIndices() override;
 
   // SuspenderHost
   std::vector<suspend::ProcessView> ProcessesOf(base::JobId job, const suspend::Record& record) override;
