@@ -3,6 +3,7 @@
 #include <pwd.h>
 
 #include "base/file.h"
+#include "base/toml_check.h"
 #include "daemon/config/device.h"
 #include "daemon/config/notify.h"
 #include "daemon/config/toml_reader.h"
@@ -294,13 +295,17 @@ std::optional<uid_t> LookUpUser(const std::string& name) {
 tl::expected<Config, std::vector<ConfigProblem>> ParseConfig(std::string_view text, const std::string& file,
                                                              const Config& defaults,
                                                              const UserLookup& users) {
+  const auto mistake = base::FindTomlMistake(text);
   toml::table table;
   try {
-    table = toml::parse(text, file);
+    table = toml::parse(base::Readable(text, mistake), file);
   } catch (const toml::parse_error& error) {
     return tl::unexpected(std::vector<ConfigProblem>{
         {file, static_cast<std::uint32_t>(error.source().begin.line), "", std::string(error.description())}});
   }
+  if (mistake)
+    return tl::unexpected(
+        std::vector<ConfigProblem>{{file, static_cast<std::uint32_t>(mistake->line), "", mistake->message}});
   Config config = defaults;
   TomlReader in(table, file);
   ReadAll(in, config, users);
