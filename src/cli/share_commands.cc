@@ -109,18 +109,14 @@ void AddShare(const Registry& registry) {
        "memory");
   word("--pause", o->pause, "on|off", {"on", "off"}, "No turn ends while it is on");
   word("--on-no-yield", o->on_no_yield, "wait|suspend|end", {"wait", "suspend", "end"},
-<<<<<<< HEAD
-       "What becomes of a job whose work does not come to rest");
-  set->add_option("--yield-limit", o->yield_limit, "Within this time")->type_name(kTimeValue);
-  word("--on-no-answer", o->on_no_answer, "wait|suspend|end", {"wait", "suspend", "end"},
-       "What becomes of a job whose processes are stopped while another user's job waits for its place");
-  set->add_option("--answer-limit", o->answer_limit, "For so long")->type_name(kTimeValue);
-=======
        "What to do with a job whose work on the GPU does not stop at the end of its turn");
   set->add_option("--yield-limit", o->yield_limit,
                   "Time that a job has to stop its work at the end of its turn")
       ->type_name(kTimeValue);
->>>>>>> cli
+  word("--on-no-answer", o->on_no_answer, "wait|suspend|end", {"wait", "suspend", "end"},
+       "What to do with a job whose processes are stopped while another user's job waits for its place");
+  set->add_option("--answer-limit", o->answer_limit, "Time that a stopped job has before this is done")
+      ->type_name(kTimeValue);
 }
 
 }  // namespace gpuman::cli
