@@ -17,7 +17,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 import users  # noqa: E402
-from daemon_case import DaemonTest  # noqa: E402
+from daemon_case import DaemonTest, until  # noqa: E402,F401
 from machine import Machine, UnixConnection  # noqa: E402,F401
 from users import User  # noqa: E402
 
