@@ -25,7 +25,7 @@ ATTACKER = User("attacker", 61301, 61301)
 NEIGHBOUR = User("neighbour", 61302, 61302)
 OUTSIDER = User("outsider", 61303, 61303)  # of no group
 GROUP, GROUP_ID = "gpuman", 61300
-ROUNDS = 100  # of the neighbour's requests, at rest and during an attempt
+ROUNDS = 50  # of the neighbour's requests, at rest and during an attempt
 SKIPPED = 77
 
 ACCESS = f'[access]\nsubmit_group = "{GROUP}"\nadmin_group = "root"\n'
