@@ -31,8 +31,13 @@ struct Limits {
   std::size_t large_bodies = 4;
   // Who does not count among those; asked for such a request alone. Root goes first always.
   std::function<bool(const Peer&)> goes_first{};
+  // Of bodies up to body_bytes that are read or answered, small ones left out: a user's, and all of them. The
+  // next one is told to come again.
+  std::size_t bodies_of_user = 16u << 20;
+  std::size_t bodies_of_all = 128u << 20;
   std::size_t connections = 256;
   std::size_t unsent_bytes = 8u << 20;        // of one stream
+  std::size_t unsent_of_user = 64u << 20;     // of all streams of a user: who writes more is disconnected
   std::chrono::milliseconds request{10'000};  // for a header, where it is the first, and for a body
   std::chrono::milliseconds idle{60'000};  // between requests of one connection, with the next one's header
   std::chrono::milliseconds send{30'000};  // without progress while an answer is sent

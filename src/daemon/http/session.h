@@ -7,10 +7,12 @@
 #include <boost/beast/http/string_body.hpp>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "daemon/http/body_budget.h"
 #include "daemon/http/guest_stream.h"
 #include "daemon/http/large_bodies.h"
 #include "daemon/http/server.h"
@@ -24,6 +26,8 @@ struct Common {
   Handler handler;
   std::function<void(Party, Turns::Work)> enter;  // does the work when it is the party's turn
   LargeBodies large{limits.large_bodies};
+  BodyBudget bodies{limits.bodies_of_user, limits.bodies_of_all};
+  std::map<uid_t, std::size_t> unsent{};  // bytes of streams, by user; none is 0
   std::shared_ptr<base::Closer> closer = std::make_shared<base::Closer>();  // as GuestSocket has it
 };
 
@@ -49,7 +53,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void OnHeader(boost::beast::error_code error);
   void OnRead(boost::beast::error_code error);
   bool Admit();
-  void LetGoOfLarge();
+  bool AdmitLarge();
+  void LetGoOfBody();
   void RefuseSize(std::size_t limit);
   void Refuse(unsigned status, const base::Error& error);
   void Dispatch();
@@ -59,7 +64,9 @@ class Session : public std::enable_shared_from_this<Session> {
   void BeginStream(std::string_view content_type, std::string_view header);
   void Queue(std::string data);
   void EndStream();
+  void WhenSent(std::function<void()> sent);
   void Flush();
+  void CountUnsent(std::ptrdiff_t by);
   void Finish(bool keep_alive);
   void Linger();
   void Abandon();
@@ -78,6 +85,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<Parser> parser_;
   bool closed_ = false;
   bool is_large_ = false;  // the request being read or answered
+  std::size_t body_ = 0;   // what it has of the budget
   bool answering_ = false;
   bool keep_alive_ = false;
   bool watching_ = false;
@@ -86,6 +94,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   std::deque<std::string> unsent_;  // of the stream being answered
   std::size_t unsent_bytes_ = 0;
+  std::function<void()> sent_;
   bool streaming_ = false;
   bool ending_ = false;
   bool sending_ = false;
