@@ -69,28 +69,39 @@ base::Result<T> Client::Ask(HttpRequest request, HttpOptions options) const {
 base::Result<VersionView> Client::Version() const { return Ask<VersionView>({"GET", "/v1/version", {}}); }
 
 namespace {
+
 constexpr std::size_t kJobsOfPage = 1000;
+
+std::string PageOfAll(std::string_view path, const std::optional<std::int64_t>& after) {
+  return fmt::format("{}{}", path,
+                     Query()
+                         .AddFlag("all", true)
+                         .AddNumber("limit", std::optional(kJobsOfPage))
+                         .AddNumber("after", after)
+                         .text());
 }
 
-// Of all jobs, ended ones with them, page after page: some of the first have been asked for.
-base::Result<> Client::AddPages(std::vector<JobView>& jobs) const {
+// Those behind the page that is there.
+base::Result<> AddPages(const Client& daemon, std::vector<JobView>& jobs) {
   // A daemon that knows no pages gives more than one, and all.
   for (std::size_t got = jobs.size(); got == kJobsOfPage;) {
-    const auto query =
-        Query().AddFlag("all", true).AddNumber("limit", std::optional(kJobsOfPage)).AddNumber(
-            "after", std::optional(jobs.back().id));
-    GPUMAN_ASSIGN(JobList page, Ask<JobList>({"GET", "/v1/jobs" + query.text(), {}}));
-    got = page.jobs.size();
-    jobs.insert(jobs.end(), std::make_move_iterator(page.jobs.begin()), std::make_move_iterator(page.jobs.end()));
+    GPUMAN_ASSIGN(const HttpAnswer answer,
+                  daemon.AskRaw({"GET", PageOfAll("/v1/jobs", jobs.back().id), {}}));
+    auto page = Decode<JobList>(answer.body);
+    if (!page) return base::Fail(NotUnderstood(std::move(page.error())));
+    got = page->jobs.size();
+    jobs.insert(jobs.end(), std::make_move_iterator(page->jobs.begin()),
+                std::make_move_iterator(page->jobs.end()));
   }
   return {};
 }
 
+}  // namespace
+
 base::Result<StatusView> Client::Status(bool all) const {
   if (!all) return Ask<StatusView>({"GET", "/v1/status", {}});
-  const auto query = Query().AddFlag("all", true).AddNumber("limit", std::optional(kJobsOfPage));
-  GPUMAN_ASSIGN(StatusView status, Ask<StatusView>({"GET", "/v1/status" + query.text(), {}}));
-  GPUMAN_TRY(AddPages(status.jobs));
+  GPUMAN_ASSIGN(StatusView status, Ask<StatusView>({"GET", PageOfAll("/v1/status", {}), {}}));
+  GPUMAN_TRY(AddPages(*this, status.jobs));
   return status;
 }
 
@@ -145,9 +156,8 @@ base::Result<ShareView> Client::SetShare(const ShareUpdate& update) const {
 
 base::Result<JobList> Client::Jobs(bool all) const {
   if (!all) return Ask<JobList>({"GET", "/v1/jobs", {}});
-  const auto query = Query().AddFlag("all", true).AddNumber("limit", std::optional(kJobsOfPage));
-  GPUMAN_ASSIGN(JobList list, Ask<JobList>({"GET", "/v1/jobs" + query.text(), {}}));
-  GPUMAN_TRY(AddPages(list.jobs));
+  GPUMAN_ASSIGN(JobList list, Ask<JobList>({"GET", PageOfAll("/v1/jobs", {}), {}}));
+  GPUMAN_TRY(AddPages(*this, list.jobs));
   return list;
 }
 
