@@ -81,27 +81,24 @@ std::string PageOfAll(std::string_view path, const std::optional<std::int64_t>& 
                          .text());
 }
 
+}  // namespace
+
 // Those behind the page that is there.
-base::Result<> AddPages(const Client& daemon, std::vector<JobView>& jobs) {
+base::Result<> Client::AddPages(std::vector<JobView>& jobs) const {
   // A daemon that knows no pages gives more than one, and all.
   for (std::size_t got = jobs.size(); got == kJobsOfPage;) {
-    GPUMAN_ASSIGN(const HttpAnswer answer,
-                  daemon.AskRaw({"GET", PageOfAll("/v1/jobs", jobs.back().id), {}}));
-    auto page = Decode<JobList>(answer.body);
-    if (!page) return base::Fail(NotUnderstood(std::move(page.error())));
-    got = page->jobs.size();
-    jobs.insert(jobs.end(), std::make_move_iterator(page->jobs.begin()),
-                std::make_move_iterator(page->jobs.end()));
+    GPUMAN_ASSIGN(JobList page, Ask<JobList>({"GET", PageOfAll("/v1/jobs", jobs.back().id), {}}));
+    got = page.jobs.size();
+    jobs.insert(jobs.end(), std::make_move_iterator(page.jobs.begin()),
+                std::make_move_iterator(page.jobs.end()));
   }
   return {};
 }
 
-}  // namespace
-
 base::Result<StatusView> Client::Status(bool all) const {
   if (!all) return Ask<StatusView>({"GET", "/v1/status", {}});
   GPUMAN_ASSIGN(StatusView status, Ask<StatusView>({"GET", PageOfAll("/v1/status", {}), {}}));
-  GPUMAN_TRY(AddPages(*this, status.jobs));
+  GPUMAN_TRY(AddPages(status.jobs));
   return status;
 }
 
@@ -157,7 +154,7 @@ base::Result<ShareView> Client::SetShare(const ShareUpdate& update) const {
 base::Result<JobList> Client::Jobs(bool all) const {
   if (!all) return Ask<JobList>({"GET", "/v1/jobs", {}});
   GPUMAN_ASSIGN(JobList list, Ask<JobList>({"GET", PageOfAll("/v1/jobs", {}), {}}));
-  GPUMAN_TRY(AddPages(*this, list.jobs));
+  GPUMAN_TRY(AddPages(list.jobs));
   return list;
 }
 
