@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/json_number.h"
 #include "jobs/record.h"
 #include "jobs/shared_texts.h"
 #include "jobs/store_jobs.h"
@@ -368,7 +369,7 @@ class SqliteStore final : public Store {
     const auto data = nlohmann::json::parse(row.getColumn(7).getString(), nullptr, false);
     if (data.is_object())
       for (const auto& [name, value] : data.items())
-        if (value.is_number_integer()) event.data[name] = value.get<std::int64_t>();
+        if (const auto number = base::WholeNumber<std::int64_t>(value)) event.data[name] = *number;
     return event;
   }
 

@@ -70,6 +70,8 @@ class SupervisorHost {
   virtual std::optional<base::Bytes> PeakOf(JobId job) = 0;
   // UUIDs of the machine's GPUs.
   virtual std::vector<std::string> AllGpus() = 0;
+  // Indices of UUIDs as CUDA counts GPUs; empty where they cannot be known.
+  virtual std::map<std::string, unsigned> GpuIndices() { return {}; }
   // LaunchSettings::mps of a job.
   virtual std::vector<std::string> MpsVariablesOf(const Job& /*job*/) { return {}; }
 };

@@ -51,7 +51,7 @@ base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, Index user
   const std::size_t possible = need.possible.count();
   if (static_cast<std::size_t>(need.gpus) > possible)
     return Never(
-        fmt::format("it asks for {}{}; of the {} of this machine {} would do", Describe(need),
+        fmt::format("it asks for {}{}; of the {} of this machine {} could be used", Describe(need),
                     need.memory.count > 0 && !need.share ? " and " + base::FormatBytes(need.memory) : "",
                     snapshot.gpus.size() == 1 ? "1 GPU" : fmt::format("{} GPUs", snapshot.gpus.size()),
                     possible),

@@ -2,7 +2,9 @@
 //
 // Built for clients that are slow, silent, many or hostile: every phase of a connection has a time limit,
 // headers and bodies a size limit. When there are too many connections, one goes of the user who has most:
-// the one that has been silent longest or, for somebody who has fewer, the newest.
+// the one that has been silent longest or, for somebody who has fewer, the newest. No user but root has more
+// than three quarters of them. Requests are answered in turns: one of each user's who asks. Over TCP a user
+// is who has the other end, where that is on this machine, else an address.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -475,23 +475,31 @@ pid_t ClientsOfAnotherUser(const std::string& path, uid_t uid, int count, int re
 
 TEST_F(ServerTest, AUserWhoTakesAllConnectionsKeepsNobodyElseOut) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
-  constexpr uid_t kSomebody = 61234;
-  constexpr std::size_t kConnections = 16;
+  constexpr std::size_t kConnections = 16, kOfOne = 12;
   std::vector<ExchangePtr> waiting;  // the loop's
-  std::atomic<std::size_t> asked = 0;
+  std::array<std::atomic<std::size_t>, 2> asked{};
+  constexpr std::array<uid_t, 2> kSomebody{61234, 61235};
   Start({.connections = kConnections}, [&](const ExchangePtr& exchange) {
     if (exchange->request().path != "/wait") return Echo(exchange);
     waiting.push_back(exchange);
-    ++asked;
+    ++asked[exchange->request().peer.uid == kSomebody[0] ? 0 : 1];
   });
   ASSERT_EQ(::chmod(dir_.path().c_str(), 0755) | ::chmod(path().c_str(), 0666), 0);
   std::array<int, 2> ready{}, hold{};
   ASSERT_EQ(::pipe2(ready.data(), O_CLOEXEC) | ::pipe2(hold.data(), O_CLOEXEC), 0);
-  const pid_t others = ClientsOfAnotherUser(path(), kSomebody, kConnections, ready[1], hold[0]);
+  std::vector<pid_t> others;
   char all = 0;
-  ASSERT_EQ(::read(ready[0], &all, 1), 1);
-  ASSERT_EQ(all, 1);
-  while (asked < kConnections) std::this_thread::yield();
+  const auto come = [&](std::size_t who, std::size_t count) {
+    others.push_back(
+        ClientsOfAnotherUser(path(), kSomebody[who], static_cast<int>(count), ready[1], hold[0]));
+    ASSERT_EQ(::read(ready[0], &all, 1), 1);
+  };
+  come(0, kOfOne);
+  while (asked[0] < kOfOne) std::this_thread::yield();
+  come(0, kConnections);
+  come(1, kConnections - kOfOne);
+  while (asked[1] < kConnections - kOfOne) std::this_thread::yield();
+  EXPECT_EQ(asked[0], kOfOne) << "there is room left for others";
   const auto fd = Connect();
   Send(fd, "GET /mine HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_NE(Receive(fd, "[]").find("GET /mine"), std::string::npos);
@@ -501,9 +509,34 @@ TEST_F(ServerTest, AUserWhoTakesAllConnectionsKeepsNobodyElseOut) {
     over.set_value();
   });
   over.get_future().wait();
-  ASSERT_EQ(::write(hold[1], &all, 1), 1);
-  ASSERT_EQ(::waitpid(others, nullptr, 0), others);
+  for (const pid_t other : others) {
+    ASSERT_EQ(::write(hold[1], &all, 1), 1);
+    ASSERT_EQ(::waitpid(other, nullptr, 0), other);
+  }
   for (const int fd_of : {ready[0], ready[1], hold[0], hold[1]}) ::close(fd_of);
+}
+
+TEST_F(ServerTest, OneRequestIsAnsweredBetweenTwoLooksAtTheLoop) {
+  std::string seen;  // the loop's
+  std::promise<void> all;
+  Start({}, [&](const ExchangePtr& exchange) {
+    Echo(exchange);
+    seen += 'r';
+    boost::asio::post(loop_, [&] {
+      seen += 'o';
+      if (seen.size() == 6) all.set_value();
+    });
+  });
+  std::vector<base::Fd> clients;
+  WhileTheLoopRests([&] {
+    for (int i = 0; i < 3; ++i) {
+      clients.push_back(Connect());
+      Send(clients.back(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    return 0;
+  });
+  all.get_future().wait();
+  EXPECT_EQ(seen, "rororo");
 }
 
 // Sends a part of a large body and no more, until the other end of the pipe `hold` is closed.

@@ -56,10 +56,11 @@ class Session::Answer final : public Exchange {
   bool complete_ = false;
 };
 
-Session::Session(Socket socket, Peer peer, Common& common, std::function<void()> on_closed)
+Session::Session(Socket socket, Peer peer, Party party, Common& common, std::function<void()> on_closed)
     : stream_(std::move(socket)),
       deadline_(stream_.get_executor()),
       peer_(peer),
+      party_(party),
       common_(common),
       limits_(common.limits),
       on_closed_(std::move(on_closed)) {}
@@ -203,7 +204,10 @@ void Session::Dispatch() {
     return Refuse(400, {base::ErrorCode::kInvalidArgument, "the request's target is not a path", {}});
   CloseNever();
   WatchForGone();
-  common_.handler(std::make_shared<Answer>(shared_from_this(), std::move(request)));
+  common_.enter(party_, [self = shared_from_this(), request = std::move(request)]() mutable {
+    if (self->closed_) return;
+    self->common_.handler(std::make_shared<Answer>(self, std::move(request)));
+  });
 }
 
 // While an answer is awaited nothing is read, so the end of the client shows only here.

@@ -16,6 +16,7 @@
 #include "daemon/http/guest_stream.h"
 #include "daemon/http/large_bodies.h"
 #include "daemon/http/server.h"
+#include "daemon/http/turns.h"
 
 namespace gpuman::daemon::http {
 
@@ -23,6 +24,7 @@ namespace gpuman::daemon::http {
 struct Common {
   Limits limits;
   Handler handler;
+  std::function<void(Party, Turns::Work)> enter;  // does the work when it is the party's turn
   LargeBodies large{limits.large_bodies};
   BodyBudget bodies{limits.bodies_of_user, limits.bodies_of_all};
   std::map<uid_t, std::size_t> unsent{};  // bytes of streams, by user; none is 0
@@ -32,7 +34,7 @@ struct Common {
 // Owned by its pending operations; the server keeps weak pointers to close it.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Socket socket, Peer peer, Common& common, std::function<void()> on_closed);
+  Session(Socket socket, Peer peer, Party party, Common& common, std::function<void()> on_closed);
   ~Session() { Close(); }
 
   void Start() { Read(true); }
@@ -40,7 +42,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void Close();
   // True while no request is being answered: the one to close when there are too many.
   bool Silent() const { return !answering_ && !closed_; }
-  uid_t user() const { return peer_.uid; }
+  Party party() const { return party_; }
 
  private:
   class Answer;
@@ -74,6 +76,7 @@ class Session : public std::enable_shared_from_this<Session> {
   GuestStream stream_;
   boost::asio::steady_timer deadline_;
   const Peer peer_;
+  const Party party_;
   Common& common_;
   const Limits& limits_;
   std::function<void()> on_closed_;

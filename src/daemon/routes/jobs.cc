@@ -243,7 +243,7 @@ void ShowLog(Service& service, const ExchangePtr& exchange, const jobs::Job& job
   if (!offset) return SendError(exchange, offset.error());
   if (request.Query("tail")) log.tail = *tail;
   log.offset = *offset;
-  LogStream::Start(service.loop(), exchange, std::move(log), [&service, id = job.id] {
+  LogStream::Start(service.loop(), service.log_readers(), exchange, std::move(log), [&service, id = job.id] {
     const auto* now = service.jobs().Find(id);
     return !now || jobs::IsEnded(*now);
   });

@@ -237,7 +237,7 @@ bool Service::IsOutOfUse(const gpu::Gpu& gpu) {
 void Service::TakeOff(base::JobId id, const std::string& why, Done done) {
   const auto suspender = SuspenderOf(id);
   if (!suspender) return done(Fail(suspender.error()));
-  (*suspender)->Suspend(id, {kPreempted, why}, std::move(done));
+  SuspendAlsoStopped(**suspender, id, {kPreempted, why}, std::move(done));
 }
 
 void Service::BringBack(base::JobId id, std::optional<std::string> gpu, Done done) {

@@ -60,6 +60,7 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
       config_(config),
       options_(std::move(options)),
       access_(AccessOf(config, options_.user_mode)),
+      log_readers_(loop),
       slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock_),
       book_writer_(
           books_,
@@ -165,7 +166,7 @@ base::Result<> Service::Begin() {
   }
   SuspenderHost& suspender_host = *this;
   suspend::CheckpointerOptions checkpointer;
-  checkpointer.program = {options_.checkpoint_program, config_.state_dir / "checkpoint.lock"};
+  checkpointer.program = {options_.checkpoint_program, config_.state_dir};
   suspender_ = std::make_unique<Suspender>(loop_, workers_, clock_, suspender_host,
                                            SuspenderSettingsOf(config_), std::move(checkpointer));
   supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
@@ -259,6 +260,7 @@ void Service::AfterSamples() {
   guard_->Judge();
   suspender_->OnSample();
   if (sharer_) sharer_->OnSample();
+  ResumeContinued();
   for (const auto& uuid : std::exchange(sampled_, {})) dispatcher_->OnSample(uuid);
   AfterGuard();
   if (!ready_ && AllSampled()) BecomeReady();
@@ -369,6 +371,7 @@ api::JobView Service::View(const jobs::Job& job) const {
   api::JobView view =
       JobViewOf(job, guard_->UsageOf(job.id), guard_->inventory(), supervisor_->LogPathOf(job.id));
   if (const auto* record = suspender_->RecordOf(job.id)) ShowSuspension(*record, view);
+  ShowSharing(job, view);
   if (shims_ && shims_->Has(job.id) && (job.memory || job.soft)) {
     view.unshimmed = UnshimmedOf(job.id, guard_->Statuses(), [this](base::JobId id, base::ProcessId process) {
       return shims_->Counts(id, process);
@@ -470,6 +473,15 @@ std::vector<std::string> Service::AllGpus() {
   std::vector<std::string> uuids;
   for (const auto& gpu : gpu::VisibleByDefault(guard_->inventory().gpus)) uuids.push_back(gpu.uuid);
   return uuids;
+}
+
+std::map<std::string, unsigned> Service::GpuIndices() {
+  std::map<std::string, unsigned> indices;
+  for (const auto& gpu : guard_->inventory().gpus) {
+    if (gpu.mig || gpu.split) return {};  // which of them CUDA counts depends on the program
+    indices.emplace(gpu.uuid, gpu.index);
+  }
+  return indices;
 }
 
 void Service::Announce(base::JobId job, const std::string& reason, const std::string& detail) {

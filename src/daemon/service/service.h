@@ -33,6 +33,7 @@
 #include "daemon/health/monitors.h"
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
+#include "daemon/log_readers.h"
 #include "daemon/list_answers.h"
 #include "daemon/mig/manager.h"
 #include "daemon/mps/manager.h"
@@ -44,6 +45,7 @@
 #include "daemon/shims/context_costs.h"
 #include "daemon/shims/shim_channel.h"
 #include "daemon/suspension/suspender.h"
+#include "daemon/time_budget.h"
 #include "daemon/user_names.h"
 #include "gpu/sampler.h"
 #include "guard/guard.h"
@@ -52,6 +54,9 @@
 #include "metrics/snapshot.h"
 
 namespace gpuman::daemon {
+
+// The reason of a job that was suspended because its processes were stopped: it comes back when they go on.
+inline constexpr const char* kProcessStopped = "process_stopped";
 
 struct ServiceOptions {
   bool user_mode = false;
@@ -94,6 +99,7 @@ class Service final : private jobs::SupervisorHost,
 
   // --- For the routes ---
   boost::asio::io_context& loop() { return loop_; }
+  LogReaders& log_readers() { return log_readers_; }
   const ServiceOptions& options() const { return options_; }
   jobs::Supervisor& jobs() { return *supervisor_; }
   const guard::Guard& guard() const { return *guard_; }
@@ -112,7 +118,8 @@ class Service final : private jobs::SupervisorHost,
   HealthMonitors& health() { return *health_; }
   Devices& devices() { return *devices_; }
   void TellDeviceChange(const DeviceReport& report, const std::string& by);
-  // For Prometheus; without what is there for dcgm-exporter's dashboards unless `with_dcgm`.
+  // For Prometheus; without what is there for dcgm-exporter's dashboards unless `with_dcgm`. Where it is
+  // asked for more often than there is time for, the answer is the last one.
   std::string MetricsText(bool with_dcgm);
   MigManager& mig() { return *mig_; }
   MigHolders MigHoldersNow() const;
@@ -215,6 +222,7 @@ class Service final : private jobs::SupervisorHost,
   bool IsOffGpu(base::JobId job) override;
   std::optional<base::Bytes> PeakOf(base::JobId job) override;
   std::vector<std::string> AllGpus() override;
+  std::map<std::string, unsigned> GpuIndices() override;
 
   // SuspenderHost
   std::vector<suspend::ProcessView> ProcessesOf(base::JobId job, const suspend::Record& record) override;
@@ -301,9 +309,16 @@ class Service final : private jobs::SupervisorHost,
   base::Bytes ReserveOf(const std::string& gpu) override { return guard_->ReserveOf(gpu); }
   base::Bytes HostMemoryLeft() override;
   void TellSharing(const share::action::Report& report) override;
-  void Escalate(base::JobId job, share::OnNoYield how) override;
+  void Escalate(const share::action::Escalate& order) override;
   void BeginSharing();
+  // What follows where a job does not give up its place; service/sharing_force.cc.
+  void TakeOffForSharing(base::JobId job, const share::action::Escalate& order);
   void EndForSharing(base::JobId job, const std::string& detail);
+  std::vector<base::ProcessId> StoppedProcessesOf(base::JobId job);
+  void SuspendAlsoStopped(Suspender& suspender, base::JobId job, suspend::event::SuspendAsked asked,
+                          Suspender::Done done);
+  void ResumeContinued();
+  void ShowSharing(const jobs::Job& job, api::JobView& view) const;
 
   // guard::Hands
   void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
@@ -323,6 +338,7 @@ class Service final : private jobs::SupervisorHost,
   UserNames names_{clock_};
   base::Fd claim_;  // on the state directory
   boost::asio::thread_pool workers_{2};
+  LogReaders log_readers_;
   boost::asio::thread_pool aside_{1};  // of what requests ask for: jobs are not kept waiting by it
   base::SlicedWork slices_;
   ListAnswers lists_{slices_};
@@ -346,6 +362,8 @@ class Service final : private jobs::SupervisorHost,
   std::set<std::string> away_;  // GPUs that could not be talked to
   JobProfiles job_profiles_;
   metrics::Tally tally_;
+  TimeBudget scrape_budget_{base::Millis(100), 20};
+  std::map<bool, std::string> scraped_;  // the last answers, by with_dcgm
   std::uint64_t scrapes_ = 0;
   double scrape_seconds_ = 0;
   std::unique_ptr<Containers> containers_;
@@ -356,9 +374,11 @@ class Service final : private jobs::SupervisorHost,
   BookWriter book_writer_;
   base::WallTime began_ = clock_.Wall();
   std::set<std::string> protected_names_;
-  std::unique_ptr<Sharer> sharer_;   // null: no shims
-  std::set<base::JobId> released_;   // about to be
-  std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU
+  std::unique_ptr<Sharer> sharer_;     // null: no shims
+  std::set<base::JobId> stopped_off_;  // suspended because their processes were stopped
+  std::set<base::JobId> taking_off_;   // about to be, with processes that are let run for that
+  std::set<base::JobId> released_;     // about to be
+  std::map<base::JobId, int> runs_;    // of jobs whose suspension is known: a new run is on its GPU
   std::unique_ptr<gpu::Sampler> sampler_;
   boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
   base::MonoTime trim_at_{};
