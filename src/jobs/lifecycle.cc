@@ -353,6 +353,16 @@ void OnEvent(Transition& t, const GuardOrdered& ordered) {
   t.changed = true;
 }
 
+void OnEvent(Transition& t, const GuardRefused& refused) {
+  Job& job = t.job;
+  if (job.state != JobState::kStopping || job.stop_wanted || job.reason != refused.reason.word) return;
+  job.state = refused.before;
+  job.reason.reset();
+  job.reason_detail.reset();
+  if (refused.before_reason) Explain(job, *refused.before_reason);
+  t.changed = true;
+}
+
 void OnEvent(Transition& t, const HoldAsked& asked) {
   if (t.job.state != JobState::kQueued) return;
   t.job.state = JobState::kHeld;

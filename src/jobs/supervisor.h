@@ -193,7 +193,8 @@ class Supervisor {
     bool end_unwritten = false;   // it has ended, and its record says so soon
     bool forgotten_soon = false;  // its record is being deleted
     std::string settings_in_journal;
-    std::vector<Done<Job>> removals;  // answered when the job is gone
+    std::optional<std::string> settings_told;  // over this connection; they are in the journal soon
+    std::vector<Done<Job>> removals;           // answered when the job is gone
     std::size_t tag_hash = 0;         // as it is filed under
     uid_t tag_user = 0;
     bool tag_filed = false;
@@ -206,7 +207,7 @@ class Supervisor {
     std::vector<JobId> ids{};
     Done<std::vector<JobId>> done;
   };
-  // What is written with a job's record.
+  // What is written with a job's record, and with the next one where the disk did not take it.
   struct Enclosed {
     std::vector<RunAccount> runs;
     std::vector<OutboxRow> messages;
@@ -235,6 +236,9 @@ class Supervisor {
   void EnqueueMany(std::vector<Job> jobs, Done<std::vector<JobId>> done);
   void StoreArrival(const std::shared_ptr<Arrival>& arrival);
   static void LeaveRun(Entry& entry);
+  // Changes what is asked of the job, and stores it; taken back where it could not be stored.
+  void ChangeStored(Entry& entry, const std::function<void(Job&)>& change,
+                    std::function<void(const base::Result<>&)> done);
   // Stores the change that `event` makes to a job that waits, and answers with it; kConflict: it makes none.
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
   base::Result<> TagIsFree(const std::string& tag) const;
@@ -261,6 +265,11 @@ class Supervisor {
   void SaveDirtyLater();
   void SendStop(Entry& entry);
   void SendSettings(Entry& entry);
+  // Sends it; what becomes of it is told to `answer` while the job has this keeper's link.
+  using Answered = std::function<void(Supervisor& me, Entry& entry, const base::Result<>& outcome)>;
+  base::Result<> Order(Entry& entry, keeper::Command command, Answered answered);
+  // The keeper was told that the job is not restarted any more: now the store forgets it.
+  void LetGo(JobId id, Done<Job> done);
   void Forget(JobId id);
   void Vanish(JobId id);
   void AnswerWaiters(const Job& job);

@@ -90,6 +90,23 @@ TEST_F(QueuedJobs, AStartThatTheDiskDoesNotTakeLeavesThemWaiting) {
   EXPECT_EQ(LogOf(id), "ran\n");
 }
 
+TEST_F(QueuedJobs, AChangeThatTheDiskDoesNotTakeTakesNothingNewerAlong) {
+  const JobId id = Taken("true");
+  const std::string tag = supervisor->Find(id)->tag;
+  full_switch->SetFull(true);
+  std::optional<base::Result<Job>> changed, held;
+  supervisor->Change(
+      id, [](Job& job) { job.tag = "other", job.command = {std::string(1'000'000, 'x')}; },
+      [&](auto job) { changed = std::move(job); });
+  supervisor->Hold(id, {"held_by_user", "held by me"}, [&](auto job) { held = std::move(job); });
+  ASSERT_TRUE(Until([&] { return changed && held; }));
+  EXPECT_FALSE(*changed);
+  EXPECT_EQ(StateOf(id), JobState::kHeld);
+  EXPECT_EQ(supervisor->Find(id)->reason, "held_by_user");
+  EXPECT_EQ(supervisor->Find(id)->tag, tag);
+  EXPECT_EQ(supervisor->Find(id)->command.front(), "/bin/sh");
+}
+
 TEST_F(QueuedJobs, AreCancelledWhetherTheyWaitOrRun) {
   const JobId waiting = Taken("echo ran"), running = Taken("exec sleep 1000");
   ASSERT_TRUE(Start(running));

@@ -72,7 +72,10 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
       guard_timer_(loop),
       ready_timer_(loop) {}
 
-Service::~Service() {
+Service::~Service() { Stop(); }
+
+void Service::Stop() {
+  if (std::exchange(stopped_, true)) return;
   public_server_.reset();
   server_.reset();
   mps_.reset();

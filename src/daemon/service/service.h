@@ -92,7 +92,10 @@ class Service final : private jobs::SupervisorHost,
 
   // Takes what can change without a restart: everything but paths and HTTP limits.
   void Reconfigure(const Config& config);
-  // A driver call has not come back and its thread cannot be joined: the process must end by _exit.
+  // Ends everything, and writes what is still to be written; the destructor does it too.
+  void Stop();
+  // After Stop: a driver call has not come back and its thread cannot be joined: the process must end by
+  // _exit.
   bool left_a_thread() const {
     return left_a_thread_ || sampler_->left_a_thread() || (mig_ && mig_->left_a_thread());
   }
@@ -359,6 +362,7 @@ class Service final : private jobs::SupervisorHost,
   std::unique_ptr<device::Worker> device_worker_;
   std::unique_ptr<Devices> devices_;
   bool left_a_thread_ = false;  // the device worker
+  bool stopped_ = false;
   std::set<std::string> away_;  // GPUs that could not be talked to
   JobProfiles job_profiles_;
   metrics::Tally tally_;
