@@ -103,9 +103,11 @@ bool Parcel::GoesStraight(Lot& lot, std::optional<int> target) {
 std::vector<Copy> Parcel::CopiesOf(Lot& lot, std::size_t piece, const Memory& memory) {
   if (lot.slices.empty()) lot.slices = SlicesOf(lot.stowage.layout());
   std::vector<Copy> copies;
-  const auto [from, to] = std::ranges::equal_range(lot.slices, piece, {}, &Slice::piece);
-  for (const Slice& slice : std::span(from, to))
-    copies.push_back({memory.address() + slice.in_piece, lot.stowage.At(slice), slice.bytes});
+  // They lie by piece. std::ranges::equal_range is not there for Clang 14 with the library of GCC 12.
+  auto slice = std::lower_bound(lot.slices.begin(), lot.slices.end(), piece,
+                                [](const Slice& each, std::size_t sought) { return each.piece < sought; });
+  for (; slice != lot.slices.end() && slice->piece == piece; ++slice)
+    copies.push_back({memory.address() + slice->in_piece, lot.stowage.At(*slice), slice->bytes});
   return copies;
 }
 

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+
+#include "base/json_number.h"
 
 namespace gpuman::suspend {
 namespace {
@@ -89,9 +90,7 @@ template <typename Integer>
 std::optional<Integer> IntegerOf(const Json& object, const char* field) {
   const auto it = object.find(field);
   if (it == object.end() || !it->is_number_unsigned()) return std::nullopt;
-  const auto value = it->template get<std::uint64_t>();
-  if (value > static_cast<std::uint64_t>(std::numeric_limits<Integer>::max())) return std::nullopt;
-  return static_cast<Integer>(value);
+  return base::WholeNumber<Integer>(*it);
 }
 
 template <typename Table>

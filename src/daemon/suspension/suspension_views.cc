@@ -96,6 +96,9 @@ std::vector<suspend::ProcessView> SuspensionView(
     view.has_shim = true;
     view.stage = StageOf(standing);
     view.answered = standing.answered;
+    view.held = standing.stage == ledger::wire::Stage::kHeld && standing.answered &&
+                standing.trouble == ledger::wire::Trouble::kNone;
+    view.closing = standing.stage == ledger::wire::Stage::kEvicting && view.stage == suspend::Stage::kOnGpu;
     view.holds_imported = standing.holds_imported;
     view.managed = standing.managed;
     view.error = TextOf(standing);
