@@ -12,7 +12,7 @@ import signal
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "harness")]
 from daemon_case import needs_reach, until  # noqa: E402
 from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
 from machine import build_dir, program  # noqa: E402
