@@ -277,6 +277,7 @@ void Scheduler::Handle(const event::Suspended& suspended, base::MonoTime) {
   Tenant* tenant = Find(suspended.tenant);
   if (!tenant) return;
   Forget(*tenant);
+  tenant->answers = true;  // nobody asks it
   tenant->parked = true;
   tenant->gate = Gate::kClosed;
   for (auto& [gpu, part] : tenant->parts) part.demand = {{}, part.demand.away + part.demand.resident, {}, {}};
