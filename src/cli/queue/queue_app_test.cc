@@ -398,7 +398,7 @@ TEST(GflowNames, AnswerMisuseWithTwoAndWhatToDo) {
        std::vector<std::tuple<const char*, std::vector<std::string>, const char*>>{
            {"gqueue", {"--stats", "R"}, "unknown option '--stats'"},
            {"gctl", {"set-gps", "0"}, "did you mean 'set-gpus'?"},
-           {"gctl", {}, "what is to be done"},
+           {"gctl", {}, "a command is missing"},
            {"gctl", {"set-gpus"}, "GPUS is missing"},
            {"gcancel", {}, "JOB is missing"},
            {"ginfo", {"x"}, "unexpected argument 'x'"},
