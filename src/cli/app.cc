@@ -175,6 +175,26 @@ std::string ExampleOf(const CLI::App& command) {
   return footer.substr(kBegin.size(), footer.find('\n', kBegin.size()) - kBegin.size());
 }
 
+// The parser's words about a value: "--policy: best not in {fair,fcfs}", "Could not convert: --since = x".
+std::string Reworded(const std::string& text) {
+  constexpr std::string_view kSet = " not in {";
+  constexpr std::string_view kConvert = "Could not convert: ";
+  if (const auto set = text.find(kSet); set != text.npos && text.ends_with('}')) {
+    const auto begin = text.find(": ");
+    if (begin == text.npos || begin > set) return text;
+    std::string words = text.substr(set + kSet.size());
+    words.pop_back();
+    for (std::size_t at = 0; (at = words.find(',', at)) != words.npos; at += 2) words.insert(at + 1, " ");
+    return fmt::format("{}: '{}' is not one of {}", text.substr(0, begin),
+                       text.substr(begin + 2, set - begin - 2), words);
+  }
+  const auto equals = text.find(" = ");
+  if (text.starts_with(kConvert) && equals != text.npos)
+    return fmt::format("{}: '{}' is not a number", text.substr(kConvert.size(), equals - kConvert.size()),
+                       text.substr(equals + 3));
+  return text;
+}
+
 base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App* command = &root;
   std::string path = "gpuman";
@@ -184,7 +204,8 @@ base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
     path += " " + command->get_name();
     where = path.substr(std::string_view("gpuman ").size()) + ": ";
   }
-  base::Error usage{base::ErrorCode::kInvalidArgument, error.what(), fmt::format("see {} --help", path)};
+  base::Error usage{base::ErrorCode::kInvalidArgument, Reworded(error.what()),
+                    fmt::format("see {} --help", path)};
   if (const auto missing = Missing(*command, error); !missing.empty()) {
     usage.message = where + missing;
     const auto example = ExampleOf(*command);
@@ -211,7 +232,8 @@ base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
   } else if (!has_subcommands) {
     usage.message = fmt::format("{}unexpected argument '{}'", where, first);
     if (command->get_name() == "run")
-      usage.hint = fmt::format("write the job's command after --: gpuman run --tag NAME -- {} …", first);
+      usage.hint = fmt::format("write the job's command after --: gpuman run {} -- {} …",
+                               command->get_option("--gpus")->count() > 0 ? "--gpus N" : "--tag NAME", first);
   } else {
     usage.message = fmt::format("{}unknown command '{}'", where, first);
     std::vector<std::string> names;
