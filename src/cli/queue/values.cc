@@ -157,9 +157,9 @@ base::Result<GpuCount> ParseGpuCount(std::string_view text) {
   constexpr std::string_view kWrite =
       "how many, such as 2; gpu:2 and gpu:h100:2 mean what they mean in Slurm";
   std::string_view rest = text;
-  const bool resource = rest == "gpu" || rest.starts_with("gpu:");
-  if (resource) rest.remove_prefix(std::min<std::size_t>(4, rest.size()));
-  if (resource && rest.empty()) return GpuCount{1, std::nullopt};
+  if (rest == "gpu") return GpuCount{1, std::nullopt};
+  const bool resource = rest.starts_with("gpu:");
+  if (resource) rest.remove_prefix(std::string_view("gpu:").size());
   GpuCount gpus;
   const auto colon = rest.rfind(':');
   if (colon != std::string_view::npos) gpus.model = std::string(rest.substr(0, colon));
