@@ -165,8 +165,8 @@ base::Result<GpuCount> ParseGpuCount(std::string_view text) {
   if (colon != std::string_view::npos) gpus.model = std::string(rest.substr(0, colon));
   const auto last = colon == std::string_view::npos ? rest : rest.substr(colon + 1);
   const auto count = Number<int>(last);
-  if (!count && resource && colon == std::string_view::npos)
-    return GpuCount{1, std::string(rest)};  // "gpu:h100"
+  const bool is_model = resource && !rest.empty() && colon == std::string_view::npos;
+  if (!count && is_model) return GpuCount{1, std::string(rest)};  // "gpu:h100"
   if (!count || *count < 0 || *count > kMostGpus || (gpus.model && gpus.model->empty()))
     return Bad(text, "is not a number of GPUs", kWrite);
   gpus.count = *count;
