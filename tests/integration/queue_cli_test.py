@@ -79,6 +79,23 @@ class QueueCliTest(DaemonTest):
         script.write_text("# GPUMAN --gpsu 1\ntrue\n")
         self.assertIn(f"{script}:1: unknown option '--gpsu'", self.gpuman("submit", str(script), status=2))
 
+    def test_a_script_for_slurm_is_read_as_slurm_means_it(self):
+        script = self.m.dir / "slurm.sh"
+        script.write_text("#!/bin/bash\n#SBATCH --job-name=slurmish --gres=gpu:1 --time=30 --partition=gpu\n"
+                          "#SBATCH --array=1-2\necho \"$SLURM_ARRAY_TASK_ID on $CUDA_VISIBLE_DEVICES\"\n")
+        done = self.m.run("submit", str(script))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("read from its #SBATCH lines: --job-name=slurmish --gres=gpu:1 --time=30 --array=1-2", done.stderr)
+        self.assertIn("not read, since gpuman has nothing like it: --partition=gpu", done.stderr)
+        self.gpuman("job", "wait", "slurmish")
+        job = json.loads(self.gpuman("job", "show", "slurmish", "--json").splitlines()[0])
+        self.assertEqual((job["queue"]["gpus"]["count"], job["queue"]["time_limit_s"]), (1, 1800))
+        self.assertRegex(self.gpuman("job", "log", f"{job['queue']['array_id']}_2"), r"^2 on GPU-")
+        script.write_text("#!/bin/bash\n#SBATCH --mem=1G\ntrue\n")
+        self.assertIn("asks for no GPU, so the job gets none", self.m.run("submit", str(script)).stderr)
+        script.write_text("#!/bin/bash\n#SBATCH --time=soon\ntrue\n")
+        self.assertIn(f"{script}:2: --time: 'soon'", self.gpuman("submit", str(script), status=2))
+
     def test_arrays_sweeps_and_files_of_jobs(self):
         array = self.submit("--array", "0-4:2", "--gpus", "1", "--name", "array", "sh", "-c",
                             "echo $GPUMAN_ARRAY_TASK_ID of $GPUMAN_ARRAY_JOB_ID")
