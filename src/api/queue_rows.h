@@ -35,6 +35,7 @@ struct QueueRow {
   std::optional<base::Millis> time_limit;
   base::WallTime submitted_at{};
   std::optional<base::WallTime> started_at, ended_at, estimated_start;
+  int estimate_presumed = 0;  // 1: it rests on queue.presumed_time
 };
 
 // Rows are appended to a text that begins with the titles.

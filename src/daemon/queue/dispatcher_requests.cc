@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/queue/dispatcher.h"
+#include "daemon/queue/named.h"
 #include "queue/admission.h"
 #include "queue/explain.h"
 #include "queue/forecast.h"
@@ -138,12 +139,13 @@ Result<Dispatcher::Outlook> Dispatcher::TryOut(const std::vector<PreparedJob>& p
   }
   const auto& snapshot = book.View(clock_.Mono());
   const auto plan = queue::Pass(snapshot, now);
-  const auto starts = queue::Forecast(snapshot, plan, now, kForecasts);
+  const auto estimates = queue::Forecast(snapshot, plan, now, kForecasts);
   const queue::Explainer explainer(snapshot, plan, now, dependents_);
   Outlook outlook;
   outlook.verdicts.resize(prepared.size());
   outlook.details.resize(prepared.size());
   outlook.starts.assign(prepared.size(), queue::kNever);
+  outlook.presumed.assign(prepared.size(), false);
   outlook.gpus.resize(prepared.size());
   for (std::size_t row = 0; row < snapshot.waiting.size(); ++row) {
     const auto place = places.find(snapshot.waiting[row].id);
@@ -153,7 +155,8 @@ Result<Dispatcher::Outlook> Dispatcher::TryOut(const std::vector<PreparedJob>& p
     outlook.details[place->second] = IsForJobs(plan.verdicts[row].reason)
                                          ? queue::Explain(plan.verdicts[row].reason, depends)
                                          : explainer.Of(static_cast<queue::Index>(row));
-    outlook.starts[place->second] = starts[row];
+    outlook.starts[place->second] = estimates.starts[row];
+    outlook.presumed[place->second] = estimates.presumed[row];
   }
   for (const auto& start : plan.starts) {
     const auto place = places.find(start.job);
@@ -177,11 +180,11 @@ Dispatcher::View Dispatcher::Look() {
     dirty_ = forecast_ = false;
     // What it would start is started by the pass that is on its way.
   }
-  if (!forecast_) starts_ = queue::Forecast(snapshot, plan_, now, kForecasts);
+  if (!forecast_) estimates_ = queue::Forecast(snapshot, plan_, now, kForecasts);
   forecast_ = true;
   const auto ended = clock_.Mono();
   if (!known) next_look_ = ended + kRestPerPass * (ended - began);
-  return {snapshot, plan_, starts_, now, dependents_};
+  return {snapshot, plan_, estimates_.starts, estimates_.presumed, now, dependents_};
 }
 
 Dispatcher::Backlog Dispatcher::LookAtBacklog() const {
@@ -215,9 +218,7 @@ queue::ReferenceLookup Dispatcher::LookupFor(uid_t user) const {
       case Kind::kId:
         return jobs_.TasksOf(reference.id);
       case Kind::kTask:
-        for (const JobId id : jobs_.TasksOf(reference.id))
-          if (const auto* const job = jobs_.Find(id); job && job->array.task == reference.task) return {id};
-        return {};
+        return TaskOf(reference.id, reference.task);
       case Kind::kRecent: {
         const auto mine = recent_.find(user);
         if (mine == recent_.end() || static_cast<std::size_t>(reference.back) >= mine->second.size())
@@ -226,14 +227,30 @@ queue::ReferenceLookup Dispatcher::LookupFor(uid_t user) const {
             mine->second[mine->second.size() - 1 - static_cast<std::size_t>(reference.back)]);
       }
       case Kind::kTag: {
-        const auto id = jobs_.Resolve(reference.tag);
-        if (!id) return {};
-        const auto* const job = jobs_.Find(*id);
-        return job && job->array.array.value != 0 ? jobs_.TasksOf(job->array.array) : std::vector{*id};
+        if (const auto meant = MeantBy(jobs_.Named(reference.tag), user)) return jobs_.TasksOf(meant->job);
+        const auto split = SplitTask(reference.tag);
+        const auto array = split ? MeantBy(jobs_.Named(split->first), user) : std::nullopt;
+        return array ? TaskOf(array->job, split->second) : std::vector<JobId>{};
       }
     }
     return {};
   };
+}
+
+std::vector<JobId> Dispatcher::TaskOf(JobId array, std::int64_t task) const {
+  for (const JobId id : jobs_.TasksOf(array))
+    if (const auto* const job = jobs_.Find(id); job && job->array.array == array && job->array.task == task)
+      return {id};
+  return {};
+}
+
+Result<> Dispatcher::IsOneJob(const std::string& text, uid_t user) const {
+  const auto reference = queue::ParseReference(text);
+  if (!reference || reference->kind != queue::Reference::Kind::kTag) return {};
+  auto meant = MeantBy(jobs_.Named(reference->tag), user);
+  const auto split = SplitTask(reference->tag);
+  if (!meant && split) meant = MeantBy(jobs_.Named(split->first), user);
+  return meant ? IsOne(text, *meant) : Result<>();
 }
 
 Result<std::vector<JobId>> Dispatcher::JobsOf(const std::string& text, uid_t user) const {

@@ -155,6 +155,7 @@ void ShowRows(Service& service, const ExchangePtr& exchange) {
       const auto reason = look.plan.verdicts[place].reason;
       if (reason != queue::Reason::kHeld) row.reason = ToString(reason);
       if (look.starts[place] != queue::kNever) row.estimated_start = look.starts[place];
+      row.estimate_presumed = look.presumed[place];
     }
     api::AppendQueueRow(text, row);
   }
