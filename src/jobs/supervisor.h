@@ -118,8 +118,11 @@ class Supervisor {
   // is on the disk, or cannot be; a job that is gone is not kept.
   void SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
                      std::function<void()> done);
-  // A new run of a running or an ended job. `change` may renew what it will see (its GPUs).
+  // A new run of a running or an ended job. Of a running one `done` is called when the new run has begun, or
+  // there will be none.
   void Restart(JobId id, const keeper::Reason& reason, Done<Job> done);
+  // What Restart would refuse.
+  base::Result<> MayRestart(JobId id);
   // Ends the job and forgets it; done when it is gone, with the job as it ended.
   void Remove(JobId id, const keeper::Reason& reason, Done<Job> done);
   // Forgets the job and lets it run on, unlimited; it will not be restarted.
@@ -159,6 +162,8 @@ class Supervisor {
   const Job* Find(JobId id) const;
   // By id, or by tag: the job that has not ended, else the newest.
   base::Result<JobId> Resolve(const std::string& ref) const;
+  // All that are not forgotten with this tag, by id.
+  std::vector<const Job*> Named(const std::string& tag) const;
   // The job, or of an array those of its tasks that are not forgotten, by id.
   std::vector<JobId> TasksOf(JobId job_or_array) const;
   std::vector<const Job*> All() const;     // by id
@@ -190,6 +195,13 @@ class Supervisor {
   struct Waiter {
     JobId job;
     std::function<void(const Job&)> ended;
+  };
+
+  // Who waits for the run of a job after so many.
+  struct Rerun {
+    JobId job;
+    int runs = 0;
+    Done<Job> done;
   };
 
   static base::Error NoSuchJob(std::string_view ref);
@@ -230,6 +242,7 @@ class Supervisor {
   void Forget(JobId id);
   void Vanish(JobId id);
   void AnswerWaiters(const Job& job);
+  void AnswerReruns(JobId id);
   void ForgetOldOnes();
   void SweepDirectories();
   void DeleteFiles(std::vector<std::filesystem::path> paths);
@@ -252,6 +265,7 @@ class Supervisor {
   std::int64_t last_id_ = 0;
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_waiter_ = 0;
+  std::vector<Rerun> reruns_;
   std::map<JobId, Enclosed> dirty_;  // records the disk did not take
   boost::asio::steady_timer retry_;
   // Callbacks that outlive this object find it gone.

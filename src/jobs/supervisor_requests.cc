@@ -105,30 +105,37 @@ void Supervisor::SetSuspension(JobId id, std::string record, const std::vector<N
       id, [done = std::move(done)](const Result<>&) { done(); }, std::move(enclosed));
 }
 
+Result<> Supervisor::MayRestart(JobId id) {
+  GPUMAN_ASSIGN(Entry * entry, Kept(id));
+  const Job& job = entry->job;
+  if (job.attached)
+    return Fail(ErrorCode::kNotSupported, fmt::format("job {} was not started by gpuman", id.value),
+                "start it again where it was started");
+  if (job.remove_when_ended || (job.stop_wanted && !IsEnded(job)))
+    return Fail(ErrorCode::kConflict, fmt::format("job {} is being ended", id.value));
+  if (IsWaiting(job)) return Fail(ErrorCode::kConflict, fmt::format("job {} waits for its start", id.value));
+  if (!IsEnded(job) && (!entry->link || !entry->link->connected()))
+    return Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
+                "try again in a moment");
+  if (!IsEnded(job) || job.queued) return {};
+  for (const auto& [other, its] : entries_)
+    if (other != id && its.job.tag == job.tag && !IsEnded(its.job))
+      return Fail(ErrorCode::kAlreadyExists,
+                  fmt::format("the tag {} is taken by job {}, which is {}", job.tag, other.value,
+                              ToString(its.job.state)),
+                  fmt::format("`gpuman remove {}` ends that one", other.value));
+  return {};
+}
+
 void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done) {
-  auto found = Kept(id);
-  if (!found) return done(Fail(found.error()));
-  Entry& entry = **found;
-  if (entry.job.attached)
-    return done(Fail(ErrorCode::kNotSupported, fmt::format("job {} was not started by gpuman", id.value),
-                     "start it again where it was started"));
-  if (entry.job.remove_when_ended || entry.job.stop_wanted)
-    if (!IsEnded(entry.job) || entry.job.remove_when_ended)
-      return done(Fail(ErrorCode::kConflict, fmt::format("job {} is being ended", id.value)));
-  if (IsWaiting(entry.job))
-    return done(Fail(ErrorCode::kConflict, fmt::format("job {} waits for its start", id.value)));
+  if (auto may = MayRestart(id); !may) return done(Fail(may.error()));
+  Entry& entry = entries_.at(id);
   if (!IsEnded(entry.job)) {
-    if (!entry.link || !entry.link->connected())
-      return done(Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
-                       "try again in a moment"));
-    auto sent = entry.link->Send(keeper::RestartJob{reason, {}, entry.job.grace});
-    return sent ? done(entry.job) : done(Fail(sent.error()));
+    if (auto sent = entry.link->Send(keeper::RestartJob{reason, {}, entry.job.grace}); !sent)
+      return done(Fail(sent.error()));
+    return reruns_.push_back({id, entry.job.runs, std::move(done)});
   }
   if (entry.job.queued) return Decide(id, RestartAsked{reason, clock_.Wall()}, std::move(done));
-  for (const auto& [other, its] : entries_)
-    if (other != id && its.job.tag == entry.job.tag && !IsEnded(its.job))
-      return done(Fail(ErrorCode::kConflict,
-                       fmt::format("the tag {} is taken by job {} now", its.job.tag, other.value)));
   const std::filesystem::path old_dir = JobDirectory(options_.jobs_dir, entry.job);
   const Job before = entry.job;
   Transition t = Apply(entry.job, RestartAsked{reason, clock_.Wall()});

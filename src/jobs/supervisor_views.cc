@@ -32,6 +32,13 @@ Result<JobId> Supervisor::Resolve(const std::string& ref) const {
   return Fail(NoSuchJob(ref));
 }
 
+std::vector<const Job*> Supervisor::Named(const std::string& tag) const {
+  std::vector<const Job*> named;
+  for (const auto& [id, entry] : entries_)
+    if (entry.job.tag == tag) named.push_back(&entry.job);
+  return named;
+}
+
 // Tasks have consecutive ids, with holes where some were forgotten, the first ones mostly.
 std::vector<JobId> Supervisor::TasksOf(JobId head) const {
   std::vector<JobId> ids;
@@ -83,6 +90,24 @@ void Supervisor::AnswerWaiters(const Job& job) {
   }
   const Job copy = job;
   for (const auto& ended : mine) ended(copy);
+}
+
+// Those that wait for a new run of the job, where it has begun, or none will begin.
+void Supervisor::AnswerReruns(JobId id) {
+  const Job* const job = Find(id);
+  const bool over = !job || IsEnded(*job) || IsWaiting(*job);
+  std::vector<Rerun> mine;
+  for (auto it = reruns_.begin(); it != reruns_.end();) {
+    if (it->job == id && (over || (job->state == JobState::kRunning && job->runs > it->runs))) {
+      mine.push_back(std::move(*it));
+      it = reruns_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  if (mine.empty()) return;
+  const Result<Job> answer = job ? Result<Job>(*job) : Result<Job>(Fail(NoSuchJob(std::to_string(id.value))));
+  for (const auto& rerun : mine) rerun.done(answer);
 }
 
 }  // namespace gpuman::jobs
