@@ -38,6 +38,8 @@ struct EventsOptions {
   bool follow = false;
 };
 
+constexpr int kEventsBefore = 10;  // shown before those that are followed
+
 // Over restarts of the daemon: its events go on with the next id.
 base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::EventOptions options) {
   const auto show = [&](const api::EventView& event) {
@@ -50,8 +52,14 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
     return true;
   };
   if (!options.since) {
-    GPUMAN_ASSIGN(const auto last, daemon.Events({.since = std::nullopt, .limit = 1}));
+    // Who looks wants to see what led to now; a program that follows is told of what is new.
+    const bool shows_some = !session.json || options.limit.has_value();
+    GPUMAN_ASSIGN(const auto last,
+                  daemon.Events({.since = std::nullopt, .limit = options.limit.value_or(kEventsBefore)}));
     options.since = last.events.empty() ? 0 : last.events.back().id;
+    options.limit.reset();
+    if (shows_some)
+      for (const auto& event : last.events) show(event);
   }
   auto followed = daemon.FollowEvents(options, show);
   while (!followed) {
@@ -95,7 +103,7 @@ void AddEvents(const Registry& registry) {
   auto* events =
       registry.Add("events", "Print what happened: starts, limits passed, jobs stopped, GPUs failing",
                    "gpuman events -f", [o](Session& session) { return Events(session, *o); });
-  events->add_flag("-f,--follow", o->follow, "Go on with new ones");
+  events->add_flag("-f,--follow", o->follow, "Show the last 10, then new ones as they come (with --json new ones alone)");
   events->add_option("-s,--since", o->events.since, "Only those after the event with this id")
       ->type_name("ID");
   events->add_option("-n,--limit", o->events.limit, "The last N at most")

@@ -47,6 +47,13 @@ std::set<pid_t> Checkpointer::HelperPids() const {
   return pids;
 }
 
+std::set<pid_t> Checkpointer::IdleHelperPids() const {
+  std::set<pid_t> pids;
+  for (const auto& [user, helper] : helpers_)
+    if (const auto pid = HelperPid(user); pid && IsIdle(user)) pids.insert(*pid);
+  return pids;
+}
+
 void Checkpointer::Pump() {
   if (active_ || queue_.empty()) return;
   active_ = std::move(queue_.front());

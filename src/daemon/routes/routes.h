@@ -1,6 +1,7 @@
 // The HTTP API, one function for each kind of resource. docs/api/openapi.yaml describes it.
 #pragma once
 
+#include "api/queue_types.h"
 #include "daemon/http/router.h"
 #include "daemon/service/service.h"
 
@@ -37,6 +38,12 @@ bool FlagParameter(const http::Request& request, std::string_view name);
 // The jobs that a reference names (one, a task, all of an array), if the caller may act on all of them.
 base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::ExchangePtr& exchange,
                                                const std::string& reference);
+
+// A new job that asks for what the old one asked for; not for its GPUs.
+jobs::Job AskingAsMuch(const jobs::Job& old);
+// The same for a job that never was in the queue, with changes, started at once.
+void RunAgain(Service& service, const http::ExchangePtr& exchange, const jobs::Job& old,
+              const api::JobUpdate& changes);
 
 void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status = 200);
 void SendError(const http::ExchangePtr& exchange, const base::Error& error);

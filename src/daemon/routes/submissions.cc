@@ -46,6 +46,7 @@ api::SubmissionAnswer AnswerFor(Service& service, const std::vector<std::size_t>
       one.reason = view.reason;
       one.reason_detail = view.reason_detail;
       if (view.queue) one.estimated_start = view.queue->estimated_start;
+      if (view.queue) one.estimate_presumed = view.queue->estimate_presumed;
     }
     if (job && job->array.array.value != 0)
       for (std::size_t at = heads[i]; at < end; ++at) one.tasks.push_back(ids[at].value);
@@ -72,6 +73,7 @@ void TryOut(Service& service, const ExchangePtr& exchange, const Prepared& prepa
       one.reason_detail = outlook->details[head];
     }
     if (outlook->starts[head] != queue::kNever) one.estimated_start = outlook->starts[head];
+    one.estimate_presumed = outlook->presumed[head];
     answer.jobs.push_back(std::move(one));
   }
   SendJson(exchange, api::Encode(answer));
@@ -134,6 +136,7 @@ void Go(Service& service, const ExchangePtr& exchange, base::Result<Prepared> pr
       if (auto known = service.devices().CheckProfile(profile); !known)
         return SendError(exchange, known.error());
     if (auto note = service.NoteOnNotify(job.request.notify); !note.empty()) notes.insert(std::move(note));
+    if (auto note = service.TightLimitOf(job.job)) notes.insert(std::move(*note));
   }
   const auto mps = BindToMps(service, *prepared);
   if (!mps) return SendError(exchange, mps.error());
@@ -218,28 +221,9 @@ void Submit(Service& service, const ExchangePtr& exchange, const std::shared_ptr
 // A new job that asks for what the old one asked for.
 PreparedJob Anew(Service& service, const jobs::Job& old) {
   PreparedJob again{old, service.queue().RequestFor(old)};
-  jobs::Job fresh;
-  fresh.redo_of = old.id;
-  fresh.tag = old.tag;
-  fresh.owner = old.owner;
-  fresh.command = old.command;
-  fresh.directory = old.directory;
-  fresh.environment = old.environment;
-  fresh.umask = old.umask;
-  fresh.resource_limits = old.resource_limits;
-  fresh.memory = old.memory;
-  fresh.soft = old.soft;
-  fresh.priority = old.priority;
-  fresh.grace = old.grace;
-  fresh.preload = old.preload;
-  fresh.share = old.share;
-  fresh.weight = old.weight;
-  fresh.oversubscribe = old.oversubscribe;
-  fresh.mps = old.mps;
-  fresh.mps_threads = old.mps_threads;
+  jobs::Job fresh = AskingAsMuch(old);
   fresh.queued = true;
   fresh.state = jobs::JobState::kQueued;
-  fresh.terms = old.terms;
   again.job = std::move(fresh);
   again.request.array.reset();
   return again;
@@ -252,6 +236,9 @@ void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base:
   const auto asked = api::Decode<api::RedoRequest>(request.body.empty() ? "{}" : request.body);
   if (!asked) return SendError(exchange, asked.error());
   if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
+  if (const auto* const run = ids.size() == 1 ? service.jobs().Find(ids.front()) : nullptr;
+      run && !run->queued && !asked->cascade)
+    return RunAgain(service, exchange, *run, asked->changes);
   std::vector<base::JobId> old = ids;
   if (asked->cascade)
     for (const auto id : ids)
@@ -295,6 +282,7 @@ base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::Exc
                                                const std::string& reference) {
   const auto& peer = exchange->request().peer;
   GPUMAN_ASSIGN(auto ids, service.queue().JobsOf(reference, peer.uid));
+  GPUMAN_TRY(service.queue().IsOneJob(reference, peer.uid));
   for (const auto id : ids)
     if (const auto* const job = service.jobs().Find(id))
       GPUMAN_TRY(service.Check(peer, Act::kControl, job->owner->uid));

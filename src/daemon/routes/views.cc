@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <charconv>
+#include <functional>
 
 #include "api/json.h"
 #include "daemon/routes/routes.h"
@@ -18,22 +20,47 @@ api::GpuList Gpus(Service& service) {
   return list;
 }
 
-std::vector<api::JobView> Jobs(Service& service, bool all) {
-  std::vector<api::JobView> views;
+struct Listed {
+  std::vector<api::JobView> jobs;  // by id
+  std::size_t waiting_left_out = 0, ended_left_out = 0;
+};
+
+// When the last of so many that ended last has ended; earlier ones are left out.
+base::WallTime OldestShown(const std::vector<const jobs::Job*>& jobs) {
+  std::vector<base::WallTime> ends;
+  for (const auto* const job : jobs)
+    if (jobs::IsEnded(*job)) ends.push_back(job->ended_at.value_or(base::WallTime{}));
+  if (ends.size() <= kEndedShown) return base::WallTime::min();
+  const auto last = ends.begin() + kEndedShown - 1;
+  std::nth_element(ends.begin(), last, ends.end(), std::greater<>());
+  return *last;
+}
+
+Listed Jobs(Service& service, bool all) {
+  Listed listed;
   const auto jobs = service.jobs().All();
+  const auto oldest = all ? base::WallTime::min() : OldestShown(jobs);
   std::size_t ended = 0, waiting = 0;
   for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
-    if (!all && jobs::IsEnded(**it) && ++ended > kEndedShown) continue;
-    if (!all && jobs::IsWaiting(**it) && ++waiting > kWaitingShown) continue;
-    views.push_back(service.View(**it));
+    const auto& job = **it;
+    const bool old = jobs::IsEnded(job) && (job.ended_at.value_or(base::WallTime{}) < oldest ||
+                                            (!all && ++ended > kEndedShown));
+    const bool far = !all && jobs::IsWaiting(job) && ++waiting > kWaitingShown;
+    listed.ended_left_out += old;
+    listed.waiting_left_out += far;
+    if (!old && !far) listed.jobs.push_back(service.View(job));
   }
-  return {views.rbegin(), views.rend()};
+  std::reverse(listed.jobs.begin(), listed.jobs.end());
+  return listed;
 }
 
 void ShowStatus(Service& service, const http::ExchangePtr& exchange) {
   api::StatusView status;
   status.gpus = Gpus(service).gpus;
-  status.jobs = Jobs(service, FlagParameter(exchange->request(), "all"));
+  auto listed = Jobs(service, FlagParameter(exchange->request(), "all"));
+  status.jobs = std::move(listed.jobs);
+  status.waiting_left_out = static_cast<std::int64_t>(listed.waiting_left_out);
+  status.ended_left_out = static_cast<std::int64_t>(listed.ended_left_out);
   if (!service.inventory().problem.empty()) status.driver_error = service.inventory().problem;
   SendJson(exchange, api::Encode(status));
 }
@@ -114,7 +141,7 @@ void AddViewRoutes(http::Router& router, Service& service) {
   router.Add("GET", "/v1/jobs",
              seen([&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
                SendJson(exchange,
-                        api::Encode(api::JobList{Jobs(service, FlagParameter(exchange->request(), "all"))}));
+                        api::Encode(api::JobList{Jobs(service, FlagParameter(exchange->request(), "all")).jobs}));
              }));
 }
 
