@@ -141,6 +141,13 @@ void OnRecord(Transition& t, const keeper::Record&, const keeper::StartFailed& f
     --job.runs;
     job.restarts = job.runs > 0 ? job.runs - 1 : 0;
   }
+  // Ended on its way, as was ordered.
+  const bool was_ended = failure.stage == "killed" || failure.stage == "stopped";
+  if (was_ended && job.state == JobState::kStopping && job.reason) {
+    job.process.reset();
+    job.verdict = job.cancel_wanted ? JobState::kCancelled : OrderedEnd(*job.reason);
+    return;
+  }
   Reason reason = ReasonOf(failure);
   if (reason.word == "command_not_found") job.exit_code = kStatusNotFound;
   if (reason.word == "command_not_executable") job.exit_code = kStatusNotExecutable;
@@ -221,6 +228,8 @@ void OnRecord(Transition& t, const keeper::Record&, const keeper::StopOrdered& s
   t.job.state = JobState::kStopping;
   if (!t.job.cancel_wanted) Explain(t.job, stop.reason);
 }
+
+void OnRecord(Transition&, const keeper::Record&, const keeper::RestartOrdered&) {}
 
 void OnRecord(Transition& t, const keeper::Record&, const keeper::RestartScheduled& restart) {
   Job& job = t.job;
@@ -400,7 +409,7 @@ void OnEvent(Transition& t, const RootEnded& ended) {
     Explain(job, {"reboot", "the machine was started again while the job ran"});
   } else {
     job.state = JobState::kFinished;
-    Explain(job, {"status_unknown", "its processes have ended; how, knows who started them"});
+    Explain(job, {"status_unknown", "its processes have ended; gpuman did not start them, so their exit status is not known"});
   }
   job.verdict = job.state;
   job.ended_at = ended.at;

@@ -1,7 +1,9 @@
 // Writes to the store on a thread of its own, so that a slow disk never holds up the event loop.
 //
 // Batches are written in the order they were submitted; those that wait together share one commit (and are
-// tried one by one when that fails, so that one bad batch does not take others with it). `done` runs through
+// tried one by one when that fails, so that one bad batch does not take others with it). A batch that adds many
+// jobs is written in several commits, all of it or nothing (store.h: KeyOfArrival); what comes meanwhile is
+// written between them, so that nobody waits for another one's many jobs. `done` runs through
 // `post`, that is on the event loop, after the batch is on the disk or was refused. Submit may be called from
 // any thread. The destructor writes what is queued and drops the answers.
 #pragma once
@@ -29,7 +31,9 @@ class StoreWorker {
   ~StoreWorker();
 
   void Submit(Batch batch, Done done);
-  // Runs `read` on the worker, after what was submitted before; not at all where the worker is being ended.
+  // Runs `read` on the worker, after what was submitted before, but for batches that add many jobs; not at all
+  // where the worker is being ended. A long one reads a part and asks for the next: what is to be written goes
+  // first.
   void Read(std::function<void(Store&)> read);
 
  private:
@@ -37,7 +41,15 @@ class StoreWorker {
     Batch batch;
     Done done;
   };
+  // Many jobs, of which the ones before `next` are written.
+  struct Arrival {
+    Item item;
+    std::size_t next = 0;
+  };
   void Run();
+  void TakeArrivals(std::deque<Item>& items);
+  void WriteSome();
+  base::Result<> WritePart(Arrival& arrival);
   void WriteAll(std::deque<Item>& items);
   void WriteTogether(std::deque<Item>& items);
 
@@ -47,6 +59,7 @@ class StoreWorker {
   std::condition_variable wake_;
   std::deque<Item> queue_;
   std::deque<std::function<void(Store&)>> reads_;
+  std::deque<Arrival> arrivals_;  // the worker's
   bool stopping_ = false;
   std::thread thread_;  // last: it uses everything above
 };

@@ -15,14 +15,13 @@ base::Error Supervisor::NoSuchJob(std::string_view ref) {
   return {ErrorCode::kNotFound, fmt::format("there is no job {}", ref), "`gpuman status --all` lists them"};
 }
 
-Result<> Supervisor::TagIsFree(const std::string& tag) const {
-  for (const auto& [id, entry] : entries_)
-    if (entry.job.tag == tag && !IsEnded(entry.job))
-      return Fail(
-          ErrorCode::kAlreadyExists,
-          fmt::format("the tag {} is taken by job {}, which is {}", tag, id.value, ToString(entry.job.state)),
-          "choose another tag, or `gpuman remove` that job first");
-  return {};
+Result<> Supervisor::TagIsFree(const std::string& tag, JobId but) const {
+  const Job* const holder = HolderOf(tag, but);
+  if (!holder) return {};
+  return Fail(ErrorCode::kAlreadyExists,
+              fmt::format("the tag {} is taken by job {}, which is {}", tag, holder->id.value,
+                          ToString(holder->state)),
+              "choose another tag, or `gpuman remove` that job first");
 }
 
 void Supervisor::Create(Job job, Done<Job> done) {
@@ -49,8 +48,7 @@ void Supervisor::Create(Job job, Done<Job> done) {
       Batch undo;
       undo.erase = {id};
       me.store_.Submit(std::move(undo), [](const Result<>&) {});
-      me.active_.erase(id);
-      me.ended_.erase(id);
+      me.Unfile(it->second);
       me.entries_.erase(it);
       me.host_.OnJobForgotten(id);
       return done(Fail(stored.error()));
@@ -69,6 +67,7 @@ void Supervisor::Update(JobId id, const std::function<void(Job&)>& change, Done<
   const Job before = (*found)->job;
   change((*found)->job);
   ShareParts((*found)->job);
+  File(**found);
   (*found)->job.updated = true;
   Batch batch;
   batch.put = {(*found)->job};
@@ -79,6 +78,9 @@ void Supervisor::Update(JobId id, const std::function<void(Job&)>& change, Done<
     if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
     if (!stored) {
       Job& job = it->second.job;
+      job.tag = before.tag;
+      me.File(it->second);
+      job.weight = before.weight;
       job.memory = before.memory;
       job.soft = before.soft;
       job.priority = before.priority;
@@ -118,13 +120,7 @@ Result<> Supervisor::MayRestart(JobId id) {
     return Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
                 "try again in a moment");
   if (!IsEnded(job) || job.queued) return {};
-  for (const auto& [other, its] : entries_)
-    if (other != id && its.job.tag == job.tag && !IsEnded(its.job))
-      return Fail(ErrorCode::kAlreadyExists,
-                  fmt::format("the tag {} is taken by job {}, which is {}", job.tag, other.value,
-                              ToString(its.job.state)),
-                  fmt::format("`gpuman remove {}` ends that one", other.value));
-  return {};
+  return TagIsFree(job.tag, id);
 }
 
 void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done) {

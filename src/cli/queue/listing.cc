@@ -217,6 +217,7 @@ api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gp
   row.host_memory = queue.host_memory;
   row.time_limit = queue.time_limit;
   row.estimated_start = queue.estimated_start;
+  row.position = queue.position;
   row.estimate_presumed = queue.estimate_presumed ? 1 : 0;
   return row;
 }

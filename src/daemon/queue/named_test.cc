@@ -3,72 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
-
 namespace gpuman::daemon {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
-constexpr uid_t kAnn = 1001, kBob = 1002;
-
-class Named : public testing::Test {
- protected:
-  void Job(std::int64_t id, uid_t owner, jobs::JobState state, std::int64_t array = 0) {
-    jobs::Job job;
-    job.id = {id};
-    job.owner = jobs::Owner{.uid = owner};
-    job.state = state;
-    job.array.array = {array};
-    jobs_.push_back(std::move(job));
-    named_.push_back(&jobs_.back());
-  }
-
-  std::deque<jobs::Job> jobs_;
-  std::vector<const jobs::Job*> named_;
-};
-
-TEST_F(Named, NobodysNameMeansNothing) { EXPECT_FALSE(MeantBy(named_, kAnn)); }
-
-TEST_F(Named, TheOneThatHasNotEndedIsMeantThenTheNewest) {
-  Job(1, kAnn, jobs::JobState::kRunning);
-  Job(2, kAnn, jobs::JobState::kFailed);
-  EXPECT_EQ(MeantBy(named_, kAnn)->job.value, 1);
-  EXPECT_THAT(MeantBy(named_, kAnn)->also, IsEmpty());
-  jobs_[0].state = jobs::JobState::kFinished;
-  EXPECT_EQ(MeantBy(named_, kAnn)->job.value, 2);
-  EXPECT_TRUE(IsOne("t", *MeantBy(named_, kAnn))) << "of those that have ended the newest is meant";
+TEST(NamedJobs, OneOrNoneThatHasNotEndedIsClear) {
+  EXPECT_TRUE(IsOne("t", {}));
+  EXPECT_TRUE(IsOne("t", {{7}}));
 }
 
-TEST_F(Named, TheUsersOwnIsMeantBeforeANewerOneOfAnother) {
-  Job(1, kAnn, jobs::JobState::kQueued);
-  Job(2, kBob, jobs::JobState::kRunning);
-  EXPECT_EQ(MeantBy(named_, kAnn)->job.value, 1);
-  EXPECT_EQ(MeantBy(named_, kBob)->job.value, 2);
-  EXPECT_TRUE(IsOne("t", *MeantBy(named_, kAnn)));
-}
-
-TEST_F(Named, SeveralThatHaveNotEndedAreNotOne) {
-  Job(1, kAnn, jobs::JobState::kQueued);
-  Job(2, kAnn, jobs::JobState::kRunning);
-  Job(3, kAnn, jobs::JobState::kFailed);
-  const auto meant = MeantBy(named_, 0);
-  EXPECT_EQ(meant->job.value, 2) << "who only looks sees the newest";
-  EXPECT_THAT(meant->also, ElementsAre(base::JobId{1}));
-  const auto one = IsOne("t", *meant);
-  ASSERT_FALSE(one);
-  EXPECT_EQ(one.error().code, base::ErrorCode::kConflict);
-  EXPECT_THAT(one.error().message, HasSubstr("2 jobs that have not ended are named 't': 1, 2"));
-}
-
-TEST_F(Named, TheTasksOfAnArrayAreOne) {
-  Job(4, kAnn, jobs::JobState::kFinished, 4);
-  Job(5, kAnn, jobs::JobState::kQueued, 4);
-  Job(6, kAnn, jobs::JobState::kQueued, 4);
-  EXPECT_EQ(MeantBy(named_, kAnn)->job.value, 4);
-  EXPECT_TRUE(IsOne("t", *MeantBy(named_, kAnn)));
+TEST(NamedJobs, SeveralAreListed) {
+  const auto two = IsOne("t", {{12}, {7}});
+  ASSERT_FALSE(two);
+  EXPECT_EQ(two.error().code, base::ErrorCode::kConflict);
+  EXPECT_THAT(two.error().message, HasSubstr("2 jobs that have not ended are named 't': 7, 12"));
+  const auto many = IsOne("t", std::vector<base::JobId>(9, base::JobId{1}));
+  ASSERT_FALSE(many);
+  EXPECT_THAT(many.error().message, HasSubstr("more than 8 jobs"));
 }
 
 TEST(SplitTask, TakesANameAndANumberApart) {

@@ -20,7 +20,7 @@ jobs::Supervisor::Done<jobs::Job> AnswerWithJob(Service& service, const Exchange
                                                 unsigned status = 200) {
   return [&service, exchange, status](base::Result<jobs::Job> job) {
     if (!job) return SendError(exchange, job.error());
-    SendJson(exchange, api::Encode(service.ViewWithQueue(*job)), status);
+    SendJob(service, exchange, *job, status);
   };
 }
 
@@ -60,12 +60,9 @@ void Create(Service& service, jobs::Job job, jobs::Supervisor::Done<jobs::Job> d
   });
 }
 
-void Submit(Service& service, const ExchangePtr& exchange) {
+void Run(Service& service, const ExchangePtr& exchange, const api::RunRequest& wanted) {
   const auto& request = exchange->request();
-  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
-  const auto wanted = api::Decode<api::RunRequest>(request.body);
-  if (!wanted) return SendError(exchange, wanted.error());
-  auto job = JobFromRequest(*wanted, CallerOf(request.peer), service.inventory(), DriverEnvironment());
+  auto job = JobFromRequest(wanted, CallerOf(request.peer), service.inventory(), DriverEnvironment());
   if (!job) return SendError(exchange, job.error());
   if (!job->device_profile.empty())
     if (auto known = service.devices().CheckProfile(job->device_profile); !known)
@@ -74,6 +71,14 @@ void Submit(Service& service, const ExchangePtr& exchange) {
   if (!limits) return SendError(exchange, limits.error());
   job->resource_limits = std::move(*limits);
   Create(service, std::move(*job), AnswerWithJob(service, exchange, 201));
+}
+
+void Submit(Service& service, const ExchangePtr& exchange) {
+  if (auto may = service.Check(exchange->request().peer, Act::kSubmit); !may)
+    return SendError(exchange, may.error());
+  WithBody<api::RunRequest>(service, exchange, [&service, exchange](const api::RunRequest& wanted) {
+    Run(service, exchange, wanted);
+  });
 }
 
 // What root attached for a user, such as a step of Slurm, has the limit that the user was allotted: taking it
@@ -111,7 +116,7 @@ base::Error NotOfTheQueue(const jobs::Job& job) {
   return {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}};
 }
 
-void Update(Service& service, const http::Peer& peer, const jobs::Job& job, const api::JobUpdate& update,
+void Change(Service& service, const http::Peer& peer, const jobs::Job& job, const api::JobUpdate& update,
             jobs::Supervisor::Done<jobs::Job> done) {
   if (auto may = MayRewrite(update, peer.uid, job); !may) return done(base::Fail(may.error()));
   if (!job.queued && update.queue) return done(base::Fail(NotOfTheQueue(job)));
@@ -139,10 +144,12 @@ void Update(Service& service, const http::Peer& peer, const jobs::Job& job, cons
   service.LookNow();
 }
 
-void Change(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
-  const auto update = api::Decode<api::JobUpdate>(exchange->request().body);
-  if (!update) return SendError(exchange, update.error());
-  Update(service, exchange->request().peer, job, *update, AnswerWithJob(service, exchange));
+void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& named) {
+  WithBody<api::JobUpdate>(service, exchange, [&service, exchange, id = named.id](const api::JobUpdate& update) {
+    const auto* const job = service.jobs().Find(id);
+    if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+    Change(service, exchange->request().peer, *job, update, AnswerWithJob(service, exchange));
+  });
 }
 
 std::string UserOf(const ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
@@ -158,7 +165,7 @@ void Restart(Service& service, const ExchangePtr& exchange, const jobs::Job& job
   const auto update = api::Decode<api::UpdateRequest>(body);
   if (!update) return SendError(exchange, update.error());
   if (auto may = service.jobs().MayRestart(job.id); !may) return SendError(exchange, may.error());
-  Update(service, exchange->request().peer, job, {*update, {}},
+  Change(service, exchange->request().peer, job, {*update, {}},
          [exchange, restart](const base::Result<jobs::Job>& changed) {
            if (!changed) return SendError(exchange, changed.error());
            restart();
@@ -181,7 +188,7 @@ Suspender::Done AnswerWhenThere(Service& service, const ExchangePtr& exchange, b
     if (!there) return SendError(exchange, there.error());
     const auto* job = service.jobs().Find(id);
     if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    SendJson(exchange, api::Encode(service.ViewWithQueue(*job)));
+    SendJob(service, exchange, *job);
   };
 }
 
@@ -228,7 +235,7 @@ void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   if (!suspender) return SendError(exchange, suspender.error());
   // Its GPU may be another's by now: its turn comes by the queue.
   if (job.queued && !*place && service.queue().WantBack(job.id))
-    return SendJson(exchange, api::Encode(service.ViewWithQueue(job)));
+    return SendJob(service, exchange, job);
   if (job.queued && *place)
     return service.queue().BringTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
   auto answer =
@@ -249,7 +256,7 @@ void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
 
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   const auto handle = service.jobs().WaitForEnd(job.id, [&service, exchange](const jobs::Job& ended) {
-    SendJson(exchange, api::Encode(service.ViewWithQueue(ended)));
+    SendJob(service, exchange, ended);
   });
   if (handle != 0) exchange->OnGone([&service, handle] { service.jobs().CancelWait(handle); });
 }
@@ -263,7 +270,7 @@ void ShowLog(Service& service, const ExchangePtr& exchange, const jobs::Job& job
   if (!offset) return SendError(exchange, offset.error());
   if (request.Query("tail")) log.tail = *tail;
   log.offset = *offset;
-  LogStream::Start(service.loop(), exchange, std::move(log), [&service, id = job.id] {
+  LogStream::Start(service.loop(), service.log_readers(), exchange, std::move(log), [&service, id = job.id] {
     const auto* now = service.jobs().Find(id);
     return !now || jobs::IsEnded(*now);
   });
@@ -333,11 +340,11 @@ void AddJobRoutes(http::Router& router, Service& service) {
   });
   router.Add("GET", "/v1/jobs/{ref}",
              OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
-               SendJson(exchange, api::Encode(service.ViewInFull(job)));
+               SendJob(service, exchange, job, 200, /*in_full=*/true);
              }));
   router.Add("PATCH", "/v1/jobs/{ref}",
              OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
-               Change(service, exchange, job);
+               Update(service, exchange, job);
              }));
   router.Add("DELETE", "/v1/jobs/{ref}",
              OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
