@@ -83,8 +83,10 @@ void GetRefusal(const JsonMembers& json, std::optional<RefusedAllocation>& refus
   Get(*it, "asked", refusal->asked.count);
   Get(*it, "used", refusal->used.count);
   Get(*it, "by", refusal->by);
-  refusal->at = base::WallTime(base::Millis(it->value("at", std::int64_t{0})));
-  if (it->contains("limit")) refusal->limit = base::Bytes{it->at("limit").get<std::uint64_t>()};
+  base::Millis at{};
+  GetMillis(*it, "at", at);
+  refusal->at = base::WallTime(at);
+  if (it->contains("limit")) Get(*it, "limit", refusal->limit.emplace().count);
 }
 
 // Only what is not as in a job that says nothing.
