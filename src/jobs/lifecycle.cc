@@ -120,6 +120,7 @@ void OnRecord(Transition& t, const keeper::Record& record, const keeper::RunStar
   job.process = started.process;
   job.started_at = record.wall;
   job.notes = started.notes;
+  job.refusal.reset();
   job.energy_before.clear();
   job.energy_used.reset();
   job.suspended = base::Millis{0};
@@ -333,6 +334,7 @@ void OnEvent(Transition& t, const RestartAsked& asked) {
   ClearOutcome(job);
   job.submitted_at = asked.at;
   job.peak.reset();
+  job.refusal.reset();
   job.attempts = 0;
   t.changed = true;
   if (job.queued) {

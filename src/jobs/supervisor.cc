@@ -138,6 +138,7 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
     if (!ended_now) LeaveRun(entries_.at(id));
   }
   host_.OnJobChanged(entries_.at(id).job, entries_.at(id).runtime);
+  AnswerReruns(id);
   Carry(id, t.effects);
   if (ended_now && ended_.size() > options_.keep_ended + options_.keep_ended / 20) ForgetOldOnes();
 }

@@ -15,8 +15,8 @@ base::Error Supervisor::NoSuchJob(std::string_view ref) {
   return {ErrorCode::kNotFound, fmt::format("there is no job {}", ref), "`gpuman status --all` lists them"};
 }
 
-Result<> Supervisor::TagIsFree(const std::string& tag) const {
-  const Job* const holder = HolderOf(tag, {});
+Result<> Supervisor::TagIsFree(const std::string& tag, JobId but) const {
+  const Job* const holder = HolderOf(tag, but);
   if (!holder) return {};
   return Fail(ErrorCode::kAlreadyExists,
               fmt::format("the tag {} is taken by job {}, which is {}", tag, holder->id.value,
@@ -117,23 +117,27 @@ void Supervisor::SetSuspension(JobId id, std::string record, const std::vector<N
       id, [done = std::move(done)](const Result<>&) { done(); }, std::move(enclosed));
 }
 
+Result<> Supervisor::MayRestart(JobId id) {
+  GPUMAN_ASSIGN(Entry * entry, Kept(id));
+  const Job& job = entry->job;
+  if (job.attached)
+    return Fail(ErrorCode::kNotSupported, fmt::format("job {} was not started by gpuman", id.value),
+                "start it again where it was started");
+  if (job.remove_when_ended || (job.stop_wanted && !IsEnded(job)))
+    return Fail(ErrorCode::kConflict, fmt::format("job {} is being ended", id.value));
+  if (IsWaiting(job)) return Fail(ErrorCode::kConflict, fmt::format("job {} waits for its start", id.value));
+  if (!IsEnded(job) && (!entry->link || !entry->link->connected()))
+    return Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
+                "try again in a moment");
+  if (!IsEnded(job) || job.queued) return {};
+  return TagIsFree(job.tag, id);
+}
+
 void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done) {
-  auto found = Kept(id);
-  if (!found) return done(Fail(found.error()));
-  Entry& entry = **found;
-  if (entry.job.attached)
-    return done(Fail(ErrorCode::kNotSupported, fmt::format("job {} was not started by gpuman", id.value),
-                     "start it again where it was started"));
-  if (entry.job.remove_when_ended || entry.job.stop_wanted)
-    if (!IsEnded(entry.job) || entry.job.remove_when_ended)
-      return done(Fail(ErrorCode::kConflict, fmt::format("job {} is being ended", id.value)));
-  if (IsWaiting(entry.job))
-    return done(Fail(ErrorCode::kConflict, fmt::format("job {} waits for its start", id.value)));
+  if (auto may = MayRestart(id); !may) return done(Fail(may.error()));
+  Entry& entry = entries_.at(id);
   if (!IsEnded(entry.job)) {
-    if (!entry.link || !entry.link->connected())
-      return done(Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
-                       "try again in a moment"));
-    const auto answer = [self = self_, id, reason, done](const Result<>& outcome) {
+    const auto answer = [self = self_, id, reason, runs = entry.job.runs, done](const Result<>& outcome) {
       if (!*self) return;
       const Job* const job = (*self)->Find(id);
       if (!job) return done(Fail(NoSuchJob(std::to_string(id.value))));
@@ -143,16 +147,15 @@ void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
             Fail(outcome.error().code,
                  fmt::format("job {} is not known to start again: {}", id.value, outcome.error().message),
                  fmt::format("`gpuman status {}` shows what became of it", job->id.value)));
-      done(*job);
+      // Answered by the run that it is now: with its process.
+      (*self)->reruns_.push_back({id, runs, done});
+      (*self)->AnswerReruns(id);
     };
     if (auto sent = entry.link->Send(keeper::RestartJob{reason, {}, entry.job.grace}, answer); !sent)
       done(Fail(sent.error()));
     return;
   }
   if (entry.job.queued) return Decide(id, RestartAsked{reason, clock_.Wall()}, std::move(done));
-  if (const Job* const other = HolderOf(entry.job.tag, id))
-    return done(Fail(ErrorCode::kConflict,
-                     fmt::format("the tag {} is taken by job {} now", other->tag, other->id.value)));
   const std::filesystem::path old_dir = JobDirectory(options_.jobs_dir, entry.job);
   const Job before = entry.job;
   Transition t = Apply(entry.job, RestartAsked{reason, clock_.Wall()});

@@ -124,12 +124,25 @@ TEST_F(SupervisorTest, RestartingARunningJobGivesItANewProcess) {
   const JobId id = Started("t", "exec sleep 1000");
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   const base::ProcessId before = *supervisor->Find(id)->process;
-  std::optional<bool> accepted;
-  supervisor->Restart(id, {"restart", "by me"}, [&](const auto& job) { accepted = job.has_value(); });
-  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->runs == 2; }));
-  EXPECT_EQ(accepted, true);
-  EXPECT_NE(supervisor->Find(id)->process, before);
+  std::optional<base::Result<Job>> answer;
+  supervisor->Restart(id, {"restart", "by me"}, [&](auto job) { answer = job; });
+  ASSERT_TRUE(Until([&] { return answer.has_value(); }));
+  ASSERT_TRUE(*answer);
+  EXPECT_EQ((*answer)->runs, 2) << "it is told of the new run, not of the one that is being ended";
+  EXPECT_NE((*answer)->process, before);
   EXPECT_EQ(supervisor->Find(id)->restarts, 1);
+}
+
+TEST_F(SupervisorTest, ARestartOfAJobThatIsEndedInsteadIsAnswered) {
+  const JobId id = Started("t", "trap '' TERM; while :; do sleep 0.05; done");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  supervisor->Update(
+      id, [](Job& job) { job.grace = base::Millis(3'600'000); }, [](const auto&) {});
+  std::optional<base::Result<Job>> answer;
+  supervisor->Restart(id, {"restart", "by me"}, [&](auto job) { answer = job; });
+  supervisor->Announce(id, {"memory_limit", "too much"});
+  ASSERT_TRUE(supervisor->Signal(id, SIGKILL));
+  ASSERT_TRUE(Until([&] { return answer.has_value(); }));
 }
 
 TEST_F(SupervisorTest, RestartingAnEndedJobRunsItAgain) {
