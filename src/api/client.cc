@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <iterator>
 
 #include "api/event_stream.h"
 #include "api/json.h"
@@ -67,8 +68,30 @@ base::Result<T> Client::Ask(HttpRequest request, HttpOptions options) const {
 
 base::Result<VersionView> Client::Version() const { return Ask<VersionView>({"GET", "/v1/version", {}}); }
 
+namespace {
+constexpr std::size_t kJobsOfPage = 1000;
+}
+
+// Of all jobs, ended ones with them, page after page: some of the first have been asked for.
+base::Result<> Client::AddPages(std::vector<JobView>& jobs) const {
+  // A daemon that knows no pages gives more than one, and all.
+  for (std::size_t got = jobs.size(); got == kJobsOfPage;) {
+    const auto query =
+        Query().AddFlag("all", true).AddNumber("limit", std::optional(kJobsOfPage)).AddNumber(
+            "after", std::optional(jobs.back().id));
+    GPUMAN_ASSIGN(JobList page, Ask<JobList>({"GET", "/v1/jobs" + query.text(), {}}));
+    got = page.jobs.size();
+    jobs.insert(jobs.end(), std::make_move_iterator(page.jobs.begin()), std::make_move_iterator(page.jobs.end()));
+  }
+  return {};
+}
+
 base::Result<StatusView> Client::Status(bool all) const {
-  return Ask<StatusView>({"GET", "/v1/status" + Query().AddFlag("all", all).text(), {}});
+  if (!all) return Ask<StatusView>({"GET", "/v1/status", {}});
+  const auto query = Query().AddFlag("all", true).AddNumber("limit", std::optional(kJobsOfPage));
+  GPUMAN_ASSIGN(StatusView status, Ask<StatusView>({"GET", "/v1/status" + query.text(), {}}));
+  GPUMAN_TRY(AddPages(status.jobs));
+  return status;
 }
 
 base::Result<GpuList> Client::Gpus() const { return Ask<GpuList>({"GET", "/v1/gpus", {}}); }
@@ -121,7 +144,11 @@ base::Result<ShareView> Client::SetShare(const ShareUpdate& update) const {
 }
 
 base::Result<JobList> Client::Jobs(bool all) const {
-  return Ask<JobList>({"GET", "/v1/jobs" + Query().AddFlag("all", all).text(), {}});
+  if (!all) return Ask<JobList>({"GET", "/v1/jobs", {}});
+  const auto query = Query().AddFlag("all", true).AddNumber("limit", std::optional(kJobsOfPage));
+  GPUMAN_ASSIGN(JobList list, Ask<JobList>({"GET", "/v1/jobs" + query.text(), {}}));
+  GPUMAN_TRY(AddPages(list.jobs));
+  return list;
 }
 
 base::Result<JobView> Client::Job(std::string_view job) const {

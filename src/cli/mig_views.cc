@@ -102,7 +102,7 @@ std::string RenderMig(const api::MigReport& report, const Look& look) {
     AddInstances(gpu, instances);
     if (gpu.supported && gpu.error) notes += fmt::format("GPU {}: {}\n", gpu.index, *gpu.error);
     if (gpu.drifted && gpu.wanted)
-      notes += fmt::format("GPU {}: it is not what was asked for: {}\n", gpu.index,
+      notes += fmt::format("GPU {}: it differs from the layout that was asked for: {}\n", gpu.index,
                            LayoutOf(*gpu.wanted, gpu.wanted_enabled.value_or(true)));
   }
   std::string text = gpus.Render(look);
@@ -117,7 +117,7 @@ std::string RenderMigChanges(const api::MigChanges& changes, bool is_plan) {
     text +=
         fmt::format("GPU {}: {}\n", gpu.index,
                     gpu.error ? "not done: " + *gpu.error
-                    : nothing ? "it is so already"
+                    : nothing ? "nothing to change"
                     : is_plan ? (gpu.steps.size() == 1 ? "1 step" : fmt::format("{} steps", gpu.steps.size()))
                     : gpu.needs_reset ? *gpu.needs_reset
                     : gpu.done        ? "done"

@@ -17,6 +17,7 @@ enum class TopKey {
   kNone,  // time is up, or the window has another size
   kQuit,
   kRefresh,
+  kHelp,
   kMemory,
   kUser,
   kJob,

@@ -112,7 +112,7 @@ std::string Notes(const api::StatusView& status, const Look& look) {
   for (const auto& job : status.jobs) {
     if (job.unshimmed && !job.unshimmed->empty()) {
       text += Paint(look, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) +
-              fmt::format("pid {} not counted by libgpuman.so; the guard alone holds the limit\n",
+              fmt::format("pid {} not counted by libgpuman.so; only the daemon enforces the limit\n",
                           fmt::join(*job.unshimmed, ", "));
     }
     if (!job.reason_detail) continue;

@@ -139,6 +139,22 @@ TEST(JobRecord, IsCorruptWithoutWhatCannotBeGuessed) {
     EXPECT_FALSE(ParseJob(text)) << text;
 }
 
+TEST(JobRecord, IsCorruptWhereANumberDoesNotFit) {
+  const auto job = [](const std::string& field) { return ParseJob(R"({"id":1,"state":"queued",)" + field + "}"); };
+  EXPECT_TRUE(job(R"("submitted_at":1)"));
+  for (const char* field :
+       {R"("submitted_at":1e300)", R"("grace_ms":1e300)", R"("suspended_ms":9223372036854775808)",
+        R"("process":{"pid":4294967297,"start_time":1})", R"("priority":1e10)", R"("priority":4294967296)",
+        R"("groups":[-1])", R"("energy_before":{"GPU-1":1e300})", R"("peak":-1)", R"("memory":{"percent":1e300})"})
+    EXPECT_FALSE(job(field)) << field;
+  EXPECT_FALSE(ParseJob(R"({"id":1e300,"state":"queued"})"));
+  EXPECT_TRUE(ParseTerms(R"({"retries":{"count":2,"delay_ms":5},"time_limit_ms":7})"));
+  EXPECT_FALSE(ParseTerms(R"({"retries":{"count":4294967296}})"));
+  EXPECT_FALSE(ParseTerms(R"({"retries":{"count":2,"delay_ms":1e300}})"));
+  EXPECT_FALSE(ParseTerms(R"({"time_limit_ms":1e300})"));
+  EXPECT_FALSE(ParseLimits("[[7,1,1e300]]"));
+}
+
 TEST(JobRecord, TakesDefaultsForFieldsOfLaterVersionsAndIgnoresUnknownOnes) {
   const auto job = ParseJob(R"({"id":1,"state":"running","from_the_future":[1]})");
   ASSERT_TRUE(job);

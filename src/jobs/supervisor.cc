@@ -25,6 +25,7 @@ Supervisor::Supervisor(boost::asio::io_context& loop, boost::asio::thread_pool& 
       host_(host),
       options_(std::move(options)),
       retry_(loop),
+      slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock),
       self_(std::make_shared<Supervisor*>(this)) {}
 
 Supervisor::~Supervisor() {
@@ -57,7 +58,7 @@ void Supervisor::ShareParts(Job& job) {
   job.directory = directories_.Share(job.directory);
 }
 
-void Supervisor::File(const Entry& entry) {
+void Supervisor::File(Entry& entry) {
   const JobId id = entry.job.id;
   const bool ended = IsEnded(entry.job);
   const bool active = !ended && !IsWaiting(entry.job);
@@ -69,6 +70,22 @@ void Supervisor::File(const Entry& entry) {
     ended_.insert(id);
   else
     ended_.erase(id);
+  const std::size_t hash = std::hash<std::string>()(entry.job.tag);
+  const uid_t user = entry.job.owner->uid;
+  if (entry.tag_filed && entry.tag_hash == hash && entry.tag_user == user) return;
+  if (entry.tag_filed) tags_.erase({entry.tag_hash, entry.tag_user, id});
+  tags_.emplace(hash, user, id);
+  entry.tag_hash = hash;
+  entry.tag_user = user;
+  entry.tag_filed = true;
+}
+
+void Supervisor::Unfile(Entry& entry) {
+  const JobId id = entry.job.id;
+  active_.erase(id);
+  ended_.erase(id);
+  if (entry.tag_filed) tags_.erase({entry.tag_hash, entry.tag_user, id});
+  entry.tag_filed = false;
 }
 
 void Supervisor::SetOptions(SupervisorOptions options) { options_ = std::move(options); }

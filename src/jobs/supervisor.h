@@ -18,11 +18,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/process.h"
 #include "base/result.h"
+#include "base/sliced_work.h"
 #include "jobs/job.h"
 #include "jobs/keeper_link.h"
 #include "jobs/launch_plan.h"
@@ -68,6 +70,8 @@ class SupervisorHost {
   virtual std::optional<base::Bytes> PeakOf(JobId job) = 0;
   // UUIDs of the machine's GPUs.
   virtual std::vector<std::string> AllGpus() = 0;
+  // Indices of UUIDs as CUDA counts GPUs; empty where they cannot be known.
+  virtual std::map<std::string, unsigned> GpuIndices() { return {}; }
   // LaunchSettings::mps of a job.
   virtual std::vector<std::string> MpsVariablesOf(const Job& /*job*/) { return {}; }
 };
@@ -134,7 +138,8 @@ class Supervisor {
     return {last_id_ - static_cast<std::int64_t>(count) + 1};
   }
   // Gives waiting jobs the next ids, in their order, and keeps them until they are started. All of them, or
-  // none; nobody sees one before it is on the disk.
+  // none; nobody sees one before it is on the disk. Many are taken in slices: the first are seen before the
+  // last.
   void Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done);
   // Starts a waiting job on these GPUs (UUIDs). kConflict: it does not wait, or is held.
   void Start(JobId id, std::vector<std::string> gpus, Done<Job> done);
@@ -159,10 +164,18 @@ class Supervisor {
   const Job* Find(JobId id) const;
   // By id, or by tag: the job that has not ended, else the newest.
   base::Result<JobId> Resolve(const std::string& ref) const;
+  // The same; a tag means a job of this user's where there is one.
+  base::Result<JobId> Resolve(const std::string& ref, uid_t user) const;
   // The job, or of an array those of its tasks that are not forgotten, by id.
   std::vector<JobId> TasksOf(JobId job_or_array) const;
-  std::vector<const Job*> All() const;     // by id
+  // A task of an array; nullopt: there is none, or it is forgotten.
+  std::optional<JobId> TaskOf(JobId array, std::int64_t task) const;
+  std::vector<const Job*> All() const;     // by id; long: see After
   std::vector<const Job*> Active() const;  // those that neither wait nor have ended, by id
+  // One after the other, by id; nullptr: there is none.
+  const Job* After(JobId id) const;
+  const Job* Before(JobId id) const;
+  std::vector<JobId> Ended() const;  // by id
 
   // Calls `ended` once the job has ended or was let go, at once if it has. 0: called already.
   std::uint64_t WaitForEnd(JobId id, std::function<void(const Job&)> ended);
@@ -182,6 +195,17 @@ class Supervisor {
     std::string settings_in_journal;
     std::optional<std::string> settings_told;  // over this connection; they are in the journal soon
     std::vector<Done<Job>> removals;           // answered when the job is gone
+    std::size_t tag_hash = 0;                  // as it is filed under
+    uid_t tag_user = 0;
+    bool tag_filed = false;
+  };
+  // Many jobs on their way into the queue.
+  struct Arrival {
+    std::shared_ptr<std::vector<Job>> jobs;  // shared with the store's thread while they are written
+    base::WallTime at{};
+    std::size_t next = 0;
+    std::vector<JobId> ids{};
+    Done<std::vector<JobId>> done;
   };
   // What is written with a job's record, and with the next one where the disk did not take it.
   struct Enclosed {
@@ -199,8 +223,18 @@ class Supervisor {
   // And is not just being forgotten: what would be written then came back with the next daemon.
   base::Result<Entry*> Kept(JobId id);
   void ShareParts(Job& job);
-  // Puts it where jobs of its state are found. After each change of state.
-  void File(const Entry& entry);
+  // Puts it where jobs of its state, and of its tag, are found. After each change of either.
+  void File(Entry& entry);
+  // Before it is erased.
+  void Unfile(Entry& entry);
+  // The one of the tag that has not ended, else the newest; of one user's.
+  std::optional<JobId> NewestOf(const std::string& tag, std::optional<uid_t> user) const;
+  // nullptr: no job that has not ended has the tag, but for `but`.
+  const Job* HolderOf(const std::string& tag, JobId but) const;
+  void Number(Job& job, base::WallTime at);
+  void TakeIn(Job job, std::vector<JobId>& ids);
+  void EnqueueMany(std::vector<Job> jobs, Done<std::vector<JobId>> done);
+  void StoreArrival(const std::shared_ptr<Arrival>& arrival);
   static void LeaveRun(Entry& entry);
   // Changes what is asked of the job, and stores it; taken back where it could not be stored.
   void ChangeStored(Entry& entry, const std::function<void(Job&)>& change,
@@ -253,6 +287,7 @@ class Supervisor {
   std::map<JobId, Entry> entries_;
   std::set<JobId> active_;
   std::set<JobId> ended_;
+  std::set<std::tuple<std::size_t, uid_t, JobId>> tags_;  // hash of the tag, owner
   Pool<Variables, VariablesHash> environments_;
   Pool<ResourceLimits, ResourceLimitsHash> limits_;
   Pool<Terms, TermsHash> terms_;
@@ -263,6 +298,7 @@ class Supervisor {
   std::uint64_t last_waiter_ = 0;
   std::map<JobId, Enclosed> dirty_;  // records the disk did not take
   boost::asio::steady_timer retry_;
+  base::SlicedWork slices_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Supervisor*> self_;
 };

@@ -68,6 +68,7 @@ void Supervisor::Launch(Entry& entry) {
   MakeLink(entry);
   LaunchSettings settings = options_.launch;
   settings.all_gpus = host_.AllGpus();
+  settings.gpu_indices = host_.GpuIndices();
   settings.mps = host_.MpsVariablesOf(entry.job);
   entry.link->Prepare(PlanLaunch(entry.job, settings));
 }

@@ -16,13 +16,12 @@ base::Error Supervisor::NoSuchJob(std::string_view ref) {
 }
 
 Result<> Supervisor::TagIsFree(const std::string& tag) const {
-  for (const auto& [id, entry] : entries_)
-    if (entry.job.tag == tag && !IsEnded(entry.job))
-      return Fail(
-          ErrorCode::kAlreadyExists,
-          fmt::format("the tag {} is taken by job {}, which is {}", tag, id.value, ToString(entry.job.state)),
-          "choose another tag, or `gpuman remove` that job first");
-  return {};
+  const Job* const holder = HolderOf(tag, {});
+  if (!holder) return {};
+  return Fail(ErrorCode::kAlreadyExists,
+              fmt::format("the tag {} is taken by job {}, which is {}", tag, holder->id.value,
+                          ToString(holder->state)),
+              "choose another tag, or `gpuman remove` that job first");
 }
 
 void Supervisor::Create(Job job, Done<Job> done) {
@@ -49,8 +48,7 @@ void Supervisor::Create(Job job, Done<Job> done) {
       Batch undo;
       undo.erase = {id};
       me.store_.Submit(std::move(undo), [](const Result<>&) {});
-      me.active_.erase(id);
-      me.ended_.erase(id);
+      me.Unfile(it->second);
       me.entries_.erase(it);
       me.host_.OnJobForgotten(id);
       return done(Fail(stored.error()));
@@ -94,13 +92,16 @@ void Supervisor::ChangeStored(Entry& entry, const std::function<void(Job&)>& cha
   const Job before = entry.job;
   change(entry.job);
   ShareParts(entry.job);
+  File(entry);
   Save(id, [self = self_, id, before, changed = entry.job, done = std::move(done)](const Result<>& stored) {
     if (!*self) return;
     const auto it = (*self)->entries_.find(id);
-    if (!stored && it != (*self)->entries_.end())
+    if (!stored && it != (*self)->entries_.end()) {
       TakeBack(it->second.job, before, changed, &Job::tag, &Job::command, &Job::memory, &Job::soft,
                &Job::priority, &Job::weight, &Job::share, &Job::restart, &Job::grace, &Job::terms,
                &Job::array);
+      (*self)->File(it->second);
+    }
     done(stored);
   });
 }
@@ -149,10 +150,9 @@ void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
     return;
   }
   if (entry.job.queued) return Decide(id, RestartAsked{reason, clock_.Wall()}, std::move(done));
-  for (const auto& [other, its] : entries_)
-    if (other != id && its.job.tag == entry.job.tag && !IsEnded(its.job))
-      return done(Fail(ErrorCode::kConflict,
-                       fmt::format("the tag {} is taken by job {} now", its.job.tag, other.value)));
+  if (const Job* const other = HolderOf(entry.job.tag, id))
+    return done(Fail(ErrorCode::kConflict,
+                     fmt::format("the tag {} is taken by job {} now", other->tag, other->id.value)));
   const std::filesystem::path old_dir = JobDirectory(options_.jobs_dir, entry.job);
   const Job before = entry.job;
   Transition t = Apply(entry.job, RestartAsked{reason, clock_.Wall()});

@@ -181,9 +181,9 @@ TEST(QueueAdmission, WhatNoWaitingHelpsIsRefusedWithTheNumbers) {
   unknown.gpus.devices = {"GPU-gone"};
   const std::vector<Row> rows{
       {Lab::Gpus(4), "bob", nullptr},
-      {Lab::Gpus(5), "bob", "it asks for 5 GPUs; of the 4 GPUs of this machine 4 would do"},
-      {model, "bob", "of the 4 GPUs of this machine 0 would do"},
-      {unknown, "bob", "it asks for 1 GPU that it names; of the 4 GPUs of this machine 0 would do"},
+      {Lab::Gpus(5), "bob", "it asks for 5 GPUs; of the 4 GPUs of this machine 4 could be used"},
+      {model, "bob", "of the 4 GPUs of this machine 0 could be used"},
+      {unknown, "bob", "it asks for 1 GPU that it names; of the 4 GPUs of this machine 0 could be used"},
       {Lab::Part(81), "bob", "it asks for 81GiB of a GPU, shared"},
       {host, "bob", "it asks for 101GiB of the machine's memory, which has 100GiB"},
       {cpus, "bob", "it asks for 17 processors; this machine has 16"},
@@ -373,7 +373,7 @@ TEST(QueueExplain, AJobSaysForWhichOnesItWaits) {
   two.mode = DependencyMode::kAny;
   EXPECT_EQ(text(two), "waits for job 7 to finish or job 8 to start");
   EXPECT_EQ(Explain(Reason::kDependencyNever, {.list = {{DependencyKind::kAfterNotOk, {7}}}}),
-            "waits for job 7 to fail, which cannot come true any more");
+            "waits for job 7 to fail, which can no longer happen");
   Dependencies many;
   for (int id = 1; id <= 100; ++id) many.list.push_back({DependencyKind::kAfterAny, {id}});
   EXPECT_EQ(text(many), "waits for job 1 to end and job 2 to end and job 3 to end and 97 more");

@@ -7,11 +7,11 @@
 namespace gpuman::share {
 namespace {
 
-std::string WhatFor(const Tenant& tenant) {
-  if (tenant.stuck) return "yield";
+std::string WhatFor(const Tenant& tenant, bool is_blocked) {
   if (tenant.told_too_large) return "too_large";
   if (tenant.bring != 0) return "return";
   if (tenant.back_blocked || (tenant.out_blocked && !tenant.IsOpen())) return "retry";
+  if (is_blocked) return "yield";
   if (tenant.LacksRoom()) return "room";
   return tenant.Waits() ? "turn" : "";
 }
@@ -23,7 +23,6 @@ TenantStatus StatusOf(const Tenant& tenant, const GpuPart& part, base::MonoTime 
                       .gate = tenant.gate,
                       .activity = tenant.activity,
                       .suspended = tenant.parked,
-                      .waits_for = WhatFor(tenant),
                       .had_turn = tenant.had_turn,
                       .weight = tenant.weight,
                       .priority = tenant.priority};
@@ -40,7 +39,12 @@ Snapshot Scheduler::View(base::MonoTime now) const {
     for (const auto& [gpu, part] : tenant.parts) {
       gpus[gpu].demand += part.demand.resident + part.demand.away + part.demand.pinned + part.demand.wants +
                           part.demand.managed;
-      gpus[gpu].tenants.push_back(StatusOf(tenant, part, now));
+      TenantStatus& status = gpus[gpu].tenants.emplace_back(StatusOf(tenant, part, now));
+      const auto obstacle = ObstacleOf(id);
+      status.waits_for = WhatFor(tenant, obstacle && obstacle->tenant != id);
+      if (!obstacle) continue;
+      status.obstacle = obstacle->tenant;
+      status.why = obstacle->why;
     }
   }
   Snapshot snapshot;
@@ -86,7 +90,9 @@ std::optional<base::MonoTime> Scheduler::Deadline() const {
     if (when && (!first || *when < *first)) first = when;
   };
   for (const auto& [id, tenant] : tenants_) {
-    if (tenant.gate == Gate::kClosing && !tenant.stuck) due(tenant.close_deadline);
+    if (tenant.gate == Gate::kClosing) due(tenant.close_deadline);
+    if (tenant.keeps_until && IsAwaited(tenant)) due(tenant.keeps_until);
+    due(ForcedAt(tenant));
     due(tenant.out_blocked);
     due(tenant.back_blocked);
     if (tenant.IsEvicting() && !tenant.told_staying)

@@ -299,7 +299,18 @@ class CliTest(unittest.TestCase):
         good = self.m.home / "good.toml"
         good.write_text("")
         self.ok("config", "check", str(good))
-        self.assertEqual(self.m.json("config", "check", str(good)), {"valid": True})
+        self.assertEqual(self.m.json("config", "check", str(good)), {"valid": True, "file": str(good), "exists": True})
+        missing = self.m.home / "no_such.toml"
+        self.refused(4, f"there is no file {missing}", "config", "check", str(missing))
+        said = self.ok("config", "check")
+        if "there is no such file" in said:
+            self.assertIn("the defaults are used", said)
+            self.assertFalse(self.m.json("config", "check")["exists"])
+        else:
+            self.assertIn(": valid", said)
+        self.m.env["GPUMAN_CONFIG"] = str(missing)
+        self.addCleanup(self.m.env.pop, "GPUMAN_CONFIG")
+        self.refused(4, f"there is no file {missing}", "config", "check")
 
     def test_who_shares_a_gpu_is_shown(self):
         self.start("sharer", "--alloc", "64MiB", "--hold", "1h", run=("--share", "--gpu", "1"))
@@ -323,7 +334,7 @@ class CliTest(unittest.TestCase):
             done = self.nvsharectl(*typed)
             self.assertEqual((done.returncode, done.stderr), (0, ""), typed)
             seconds = int(re.search(r"\d+", "".join(typed)).group())
-            self.assertEqual(done.stdout, f"A turn that others wait for lasts {seconds}s.\n")
+            self.assertEqual(done.stdout, f"While other jobs wait, a turn lasts {seconds}s.\n")
             self.assertEqual((self.settings()["quantum_min"], self.settings()["quantum_max"]), (seconds, seconds))
         self.assertEqual(self.nvsharectl("-T", "2147483647").returncode, 0)
         self.assertEqual(self.settings()["quantum_max"], 86400, "a day is as long as turns get")

@@ -497,7 +497,7 @@ class CommandTest(MigCase):
         shown = self.gpuman("mig", "show")
         for uuid in self.uuids():
             self.assertIn(uuid, shown)
-        self.assertIn("it is so already", self.gpuman("mig", "apply", "--gpu", "0", "2x1g.18gb", "3g.71gb"))
+        self.assertIn("nothing to change", self.gpuman("mig", "apply", "--gpu", "0", "2x1g.18gb", "3g.71gb"))
         said = json.loads(self.gpuman("mig", "show", "--json"))
         self.assertEqual(said["gpus"][0]["layout"], ["3g.71gb", "2x1g.18gb"])
         self.gpuman("mig", "clear", "--gpu", "0", "--disable")

@@ -190,7 +190,7 @@ class QueueCliTest(DaemonTest):
         self.assertIn(f"waits for job {first} to fail", self.gpuman("submit", "--dry-run", "--depends",
                                                                    "afternotok:first", "true"))
         self.assertEqual(self.gpuman("cancel", "first"), f"Job {first} (first) cancelled.\n")
-        self.assertIn("cannot come true any more", self.wait_for(second, "cancelled")["reason_detail"])
+        self.assertIn("can no longer happen", self.wait_for(second, "cancelled")["reason_detail"])
 
     def test_output_that_went_to_files_is_found(self):
         job = str(self.submit("--output", "out-%j", "--error", "err", "--", "sh", "-c", "echo hello")["id"])

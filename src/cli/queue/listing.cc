@@ -215,6 +215,7 @@ api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gp
   row.host_memory = queue.host_memory;
   row.time_limit = queue.time_limit;
   row.estimated_start = queue.estimated_start;
+  row.position = queue.position;
   return row;
 }
 

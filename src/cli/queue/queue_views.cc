@@ -72,16 +72,6 @@ std::string DependencyText(const api::Dependencies& depends) {
   return text;
 }
 
-// A script that was copied stands in the command as a word of the keeper's.
-std::string CommandText(const std::vector<std::string>& command) {
-  std::string text;
-  for (const auto& word : command) {
-    if (!text.empty()) text += ' ';
-    text += word == "{script}" ? "(its script)" : JoinCommand({word});
-  }
-  return text;
-}
-
 std::string GpuRequestText(const api::GpuRequest& gpus) {
   std::string text =
       gpus.devices.empty() ? std::to_string(gpus.count) : fmt::format("{}", fmt::join(gpus.devices, ","));
@@ -156,6 +146,15 @@ std::string AdvantageText(const api::Advantage& advantage) {
 }
 
 }  // namespace
+
+std::string CommandText(const std::vector<std::string>& command) {
+  std::string text;
+  for (const auto& word : command) {
+    if (!text.empty()) text += ' ';
+    text += word == "{script}" ? "(its script)" : JoinCommand({word});
+  }
+  return text;
+}
 
 std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<api::QueueGpu>& gpus) {
   std::string text;
@@ -259,7 +258,7 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
   }
   std::string text = info.gpus.empty() ? "No GPUs.\n" : table.Render(look);
   if (!notes.empty()) text += "\nNot managed by gpuman:\n" + notes;
-  if (!hoarders.empty()) text += "\nSuspected of holding a GPU for nothing:\n" + hoarders;
+  if (!hoarders.empty()) text += "\nProbably holding a GPU without using it:\n" + hoarders;
   std::string kept;
   for (const auto& r : reservations)
     if (r.state == "active")
@@ -267,7 +266,7 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
                           FormatWhen(r.end, now));
   if (!kept.empty()) text += "\nReserved:\n" + kept;
   const auto& settings = info.settings;
-  if (settings.paused) text += "\nThe queue is paused: nothing new is started.\n";
+  if (settings.paused) text += "\nThe queue is paused: no new job is started.\n";
   if (settings.allowed)
     text += fmt::format("\nThe queue uses only GPU {}.\n", IndicesOf(*settings.allowed, info.gpus));
   if (settings.choice != "sequential")

@@ -148,8 +148,29 @@ base::Result<std::vector<std::string>> SplitList(std::string_view text, char sep
 base::Result<int> ParseInteger(std::string_view text, int least, int most) {
   const auto value = Number<int>(text);
   if (!value || *value < least || *value > most)
-    return Bad(text, "is not a number that serves here", fmt::format("{} to {}", least, most));
+    return Bad(text, "is not a number in the possible range", fmt::format("{} to {}", least, most));
   return *value;
+}
+
+base::Result<GpuCount> ParseGpuCount(std::string_view text) {
+  constexpr int kMostGpus = 1024;
+  constexpr std::string_view kWrite =
+      "how many, such as 2; gpu:2 and gpu:h100:2 mean what they mean in Slurm";
+  std::string_view rest = text;
+  const bool resource = rest == "gpu" || rest.starts_with("gpu:");
+  if (resource) rest.remove_prefix(std::min<std::size_t>(4, rest.size()));
+  if (resource && rest.empty()) return GpuCount{1, std::nullopt};
+  GpuCount gpus;
+  const auto colon = rest.rfind(':');
+  if (colon != std::string_view::npos) gpus.model = std::string(rest.substr(0, colon));
+  const auto last = colon == std::string_view::npos ? rest : rest.substr(colon + 1);
+  const auto count = Number<int>(last);
+  if (!count && resource && colon == std::string_view::npos)
+    return GpuCount{1, std::string(rest)};  // "gpu:h100"
+  if (!count || *count < 0 || *count > kMostGpus || (gpus.model && gpus.model->empty()))
+    return Bad(text, "is not a number of GPUs", kWrite);
+  gpus.count = *count;
+  return gpus;
 }
 
 base::Result<api::ArrayRequest> ParseArray(std::string_view text) {
@@ -215,7 +236,7 @@ base::Result<base::WallTime> ParseTimeIn(const std::string& zone, std::string_vi
   std::error_code ignored;
   if (zone.empty() || zone.front() == '/' || zone.find("..") != std::string::npos ||
       !std::filesystem::is_regular_file(zones / zone, ignored))
-    return Bad(zone, "is no time zone that this machine knows", "one as in Europe/Berlin or UTC");
+    return Bad(zone, "is not a time zone that this machine knows", "one as in Europe/Berlin or UTC");
   const char* const old = std::getenv("TZ");
   const std::optional<std::string> before = old ? std::optional<std::string>(old) : std::nullopt;
   ::setenv("TZ", (":" + zone).c_str(), 1);
@@ -311,7 +332,7 @@ base::Result<Warning> ParseWarning(std::string_view text) {
   const auto at = text.find('@');
   if (at != std::string_view::npos) {
     const auto signal = api::SignalName(text.substr(0, at));
-    if (!signal) return Bad(text.substr(0, at), "is no signal that a program can be warned with", kWrite);
+    if (!signal) return Bad(text.substr(0, at), "is not a signal that a program can be warned with", kWrite);
     warning.signal = *signal;
   }
   const auto before = base::ParseDuration(at == std::string_view::npos ? text : text.substr(at + 1));
@@ -330,7 +351,7 @@ base::Result<std::vector<std::string>> ParseJobs(std::string_view text) {
       continue;
     }
     if (ends->last < ends->first || jobs.size() + std::size_t(ends->last - ends->first) >= kMostRefs)
-      return Bad(part, "is no range of ids that serves here", "ids in rising order, such as 5-7");
+      return Bad(part, "is not a range of ids", "ids in rising order, such as 5-7");
     for (int id = ends->first; id <= ends->last; ++id) jobs.push_back(std::to_string(id));
   }
   return jobs;

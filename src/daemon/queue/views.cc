@@ -99,13 +99,6 @@ api::QueueFields QueueFieldsOf(const jobs::Job& job, const queue::Request& reque
   return fields;
 }
 
-queue::Index RowOf(const queue::Snapshot& snapshot, base::JobId job) {
-  const auto it = std::find_if(snapshot.waiting.begin(), snapshot.waiting.end(),
-                               [&](const queue::Waiting& row) { return row.id == job; });
-  return it == snapshot.waiting.end() ? queue::kNone
-                                      : static_cast<queue::Index>(it - snapshot.waiting.begin());
-}
-
 void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer, queue::Index row,
                  api::JobView& view) {
   if (row == queue::kNone) return;
@@ -160,22 +153,22 @@ void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::S
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
                       const jobs::Supervisor& jobs, const InfoContext& context) {
   const auto& name_of = context.name_of;
-  const auto look = dispatcher.Look();
+  const auto& snapshot = dispatcher.book().View(context.now);
   const auto& state = dispatcher.state();
   api::QueueInfo info;
   info.settings.choice = ToString(state.choice);
   info.settings.paused = state.paused;
   if (state.allowed) info.settings.allowed.emplace(state.allowed->begin(), state.allowed->end());
   info.settings.drained.assign(state.drained.begin(), state.drained.end());
-  for (std::size_t place = 0; place < look.snapshot.gpus.size(); ++place) {
-    const auto& gpu = look.snapshot.gpus[place];
+  for (std::size_t place = 0; place < snapshot.gpus.size(); ++place) {
+    const auto& gpu = snapshot.gpus[place];
     api::QueueGpu view;
     view.number = NumberOf(gpu);
     if (!gpu.instance) view.index = static_cast<int>(gpu.index);
     view.uuid = gpu.uuid;
     view.model = gpu.model;
-    view.state = StateOf(gpu, look.snapshot, place);
-    for (const auto& row : look.snapshot.running)
+    view.state = StateOf(gpu, snapshot, place);
+    for (const auto& row : snapshot.running)
       if (row.phase != queue::Phase::kSuspended && row.gpus.test(place)) view.jobs.push_back(row.id.value);
     std::sort(view.jobs.begin(), view.jobs.end());
     for (const auto id : view.jobs) {
@@ -201,7 +194,7 @@ api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard:
         view.processes.push_back(std::move(shown));
       }
     }
-    view.links = LinksOf(context.links, place, look.snapshot.gpus.size());
+    view.links = LinksOf(context.links, place, snapshot.gpus.size());
     info.gpus.push_back(std::move(view));
   }
   return info;

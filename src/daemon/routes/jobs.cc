@@ -20,7 +20,7 @@ jobs::Supervisor::Done<jobs::Job> AnswerWithJob(Service& service, const Exchange
                                                 unsigned status = 200) {
   return [&service, exchange, status](base::Result<jobs::Job> job) {
     if (!job) return SendError(exchange, job.error());
-    SendJson(exchange, api::Encode(service.ViewWithQueue(*job)), status);
+    SendJob(service, exchange, *job, status);
   };
 }
 
@@ -45,12 +45,9 @@ http::RouteHandler OnJob(Service& service, Act act, ActOn act_on) {
   };
 }
 
-void Submit(Service& service, const ExchangePtr& exchange) {
+void Run(Service& service, const ExchangePtr& exchange, const api::RunRequest& wanted) {
   const auto& request = exchange->request();
-  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
-  const auto wanted = api::Decode<api::RunRequest>(request.body);
-  if (!wanted) return SendError(exchange, wanted.error());
-  auto job = JobFromRequest(*wanted, CallerOf(request.peer), service.inventory(), DriverEnvironment());
+  auto job = JobFromRequest(wanted, CallerOf(request.peer), service.inventory(), DriverEnvironment());
   if (!job) return SendError(exchange, job.error());
   if (!job->device_profile.empty())
     if (auto known = service.devices().CheckProfile(job->device_profile); !known)
@@ -65,6 +62,14 @@ void Submit(Service& service, const ExchangePtr& exchange) {
   service.ReadyMps({*gpu}, [&service, exchange, job = std::move(*job)](const base::Result<>& ready) mutable {
     if (!ready) return SendError(exchange, ready.error());
     service.jobs().Create(std::move(job), AnswerWithJob(service, exchange, 201));
+  });
+}
+
+void Submit(Service& service, const ExchangePtr& exchange) {
+  if (auto may = service.Check(exchange->request().peer, Act::kSubmit); !may)
+    return SendError(exchange, may.error());
+  WithBody<api::RunRequest>(service, exchange, [&service, exchange](const api::RunRequest& wanted) {
+    Run(service, exchange, wanted);
   });
 }
 
@@ -100,18 +105,16 @@ void UpdateRun(Service& service, const ExchangePtr& exchange, const jobs::Job& j
   service.LookNow();
 }
 
-void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
-  const auto update = api::Decode<api::JobUpdate>(exchange->request().body);
-  if (!update) return SendError(exchange, update.error());
-  if (auto may = MayRewrite(*update, exchange->request().peer.uid, job); !may)
+void Change(Service& service, const ExchangePtr& exchange, const jobs::Job& job, const api::JobUpdate& update) {
+  if (auto may = MayRewrite(update, exchange->request().peer.uid, job); !may)
     return SendError(exchange, may.error());
-  if (!job.queued && update->queue)
+  if (!job.queued && update.queue)
     return SendError(
         exchange, {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}});
-  if (!job.queued) return UpdateRun(service, exchange, job, update->job);
+  if (!job.queued) return UpdateRun(service, exchange, job, update.job);
   PreparedJob changed{job, service.queue().RequestFor(job)};
   const auto lookup = service.queue().LookupFor(exchange->request().peer.uid);
-  auto fine = ApplyQueueUpdate(*update, service.inventory(), lookup, changed);
+  auto fine = ApplyQueueUpdate(update, service.inventory(), lookup, changed);
   if (fine && jobs::IsWaiting(job)) fine = service.queue().MayBecome(changed);
   if (!fine) return SendError(exchange, fine.error());
   // What it asks for; how far it got is its own.
@@ -132,6 +135,14 @@ void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   service.LookNow();
 }
 
+void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& named) {
+  WithBody<api::JobUpdate>(service, exchange, [&service, exchange, id = named.id](const api::JobUpdate& update) {
+    const auto* const job = service.jobs().Find(id);
+    if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+    Change(service, exchange, *job, update);
+  });
+}
+
 std::string UserOf(const ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
 
 void Remove(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
@@ -150,7 +161,7 @@ Suspender::Done AnswerWhenThere(Service& service, const ExchangePtr& exchange, b
     if (!there) return SendError(exchange, there.error());
     const auto* job = service.jobs().Find(id);
     if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    SendJson(exchange, api::Encode(service.ViewWithQueue(*job)));
+    SendJob(service, exchange, *job);
   };
 }
 
@@ -197,7 +208,7 @@ void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   if (!suspender) return SendError(exchange, suspender.error());
   // Its GPU may be another's by now: its turn comes by the queue.
   if (job.queued && !*place && service.queue().WantBack(job.id))
-    return SendJson(exchange, api::Encode(service.ViewWithQueue(job)));
+    return SendJob(service, exchange, job);
   if (job.queued && *place)
     return service.queue().BringTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
   auto answer =
@@ -218,7 +229,7 @@ void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
 
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   const auto handle = service.jobs().WaitForEnd(job.id, [&service, exchange](const jobs::Job& ended) {
-    SendJson(exchange, api::Encode(service.ViewWithQueue(ended)));
+    SendJob(service, exchange, ended);
   });
   if (handle != 0) exchange->OnGone([&service, handle] { service.jobs().CancelWait(handle); });
 }
@@ -232,7 +243,7 @@ void ShowLog(Service& service, const ExchangePtr& exchange, const jobs::Job& job
   if (!offset) return SendError(exchange, offset.error());
   if (request.Query("tail")) log.tail = *tail;
   log.offset = *offset;
-  LogStream::Start(service.loop(), exchange, std::move(log), [&service, id = job.id] {
+  LogStream::Start(service.loop(), service.log_readers(), exchange, std::move(log), [&service, id = job.id] {
     const auto* now = service.jobs().Find(id);
     return !now || jobs::IsEnded(*now);
   });
@@ -246,7 +257,7 @@ void AddJobRoutes(http::Router& router, Service& service) {
   });
   router.Add("GET", "/v1/jobs/{ref}",
              OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
-               SendJson(exchange, api::Encode(service.ViewInFull(job)));
+               SendJob(service, exchange, job, 200, /*in_full=*/true);
              }));
   router.Add("PATCH", "/v1/jobs/{ref}",
              OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {

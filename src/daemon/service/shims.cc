@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 
 #include "base/file.h"
+#include "base/peer.h"
 #include "daemon/service/service.h"
 #include "daemon/shims/ledger_limits.h"
 #include "suspend/host_room.h"
@@ -12,6 +13,14 @@ namespace gpuman::daemon {
 namespace {
 
 std::filesystem::path ContextCostsFile(const Config& config) { return config.state_dir / "contexts.json"; }
+
+// A process of the job may write its ledger where it is the owner's: by its user, or by who made the user
+// namespace that it is in (rootless containers). Root's jobs run as whom they like; containers are root's.
+bool MayBeOf(const jobs::Job& job, const ledger::Caller& caller) {
+  const uid_t owner = job.owner->uid;
+  return owner == 0 || caller.uid == 0 || caller.uid == owner ||
+         base::OwnerOfNamespace(caller.process.pid) == owner;
+}
 
 }  // namespace
 
@@ -54,7 +63,8 @@ ledger::Attribution Service::JobOfShim(const ledger::Caller& caller) const {
   const auto known = guard_->JobOf(caller.process.pid);
   if (!known && ContainerIsComing(caller.process)) return {ledger::Verdict::kLater, {}};
   const auto* job = supervisor_->Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
-  if (!job || !job->preload || jobs::IsEnded(*job) || (!known && job->owner->uid != caller.uid)) return {};
+  if (!job || !job->preload || jobs::IsEnded(*job)) return {};
+  if (known ? !MayBeOf(*job, caller) : job->owner->uid != caller.uid) return {};
   if (known && shims_->Has(*known)) {
     // A limit is so many bytes of a GPU.
     const bool early = !ready_ && guard_->inventory().gpus.empty() && !shims_->Counts(*known, caller.process);

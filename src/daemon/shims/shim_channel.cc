@@ -65,7 +65,7 @@ base::Result<> ShimChannel::SetJob(base::JobId job, const keeper::ProcessTree& t
     entry.limits = std::move(limits);
   }
   seen_.clear();
-  server_->AskAgain();
+  server_->AskAgain(job);
   return {};
 }
 
