@@ -2,6 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <climits>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
 #include "api/queue_json.h"
 
 namespace gpuman::api {
@@ -70,8 +76,65 @@ base::Result<SubmissionAnswer> Submit(const Client& daemon, const SubmitRequest&
   return Ask<SubmissionAnswer>(daemon, {"POST", "/v1/submissions", Encode(request)});
 }
 
-base::Result<JobList> ListQueue(const Client& daemon, const QueueFilter& filter) {
+namespace {
+
+// Jobs in one answer: pages keep what the daemon does at a time short.
+constexpr std::int64_t kRowsOfPage = 5000, kJobsOfPage = 1000;
+
+// Asks for page after page, each by id behind the one before. `ask` gives the jobs of a page.
+template <typename T, typename Ask>
+base::Result<std::vector<T>> Pages(QueueFilter filter, std::int64_t page, const Ask& ask) {
+  std::vector<T> all;
+  filter.limit = page;
+  filter.after = 0;
+  for (;;) {
+    GPUMAN_ASSIGN(std::vector<T> some, ask(filter));
+    const auto got = static_cast<std::int64_t>(some.size());
+    all.insert(all.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+    // A daemon that knows no pages gives more, and all.
+    if (got != page) return all;
+    filter.after = all.back().id;
+  }
+}
+
+int PositionOf(const QueueRow& row) { return row.position.value_or(INT_MAX); }
+int PositionOf(const JobView& job) { return job.queue ? job.queue->position.value_or(INT_MAX) : INT_MAX; }
+
+// The order that a list has in one piece: what runs, then what waits in the order in which it starts, then the
+// rest of what waits, then what ended.
+template <typename T>
+void PutInOrder(std::vector<T>& jobs) {
+  const auto key = [](const T& job) {
+    const bool waits = job.state == JobState::kQueued || job.state == JobState::kHeld;
+    return std::tuple(IsEnded(job.state) ? 2 : waits ? 1 : 0, waits ? PositionOf(job) : 0, job.id);
+  };
+  std::sort(jobs.begin(), jobs.end(), [&](const T& a, const T& b) { return key(a) < key(b); });
+}
+
+bool IsOnePage(const QueueFilter& filter) { return filter.limit || filter.after; }
+
+base::Result<JobList> ListPage(const Client& daemon, const QueueFilter& filter) {
   return Ask<JobList>(daemon, {"GET", "/v1/queue" + QueryOf(filter), {}});
+}
+
+base::Result<std::vector<QueueRow>> ListRowsOfPage(const Client& daemon, const QueueFilter& filter) {
+  GPUMAN_ASSIGN(const HttpAnswer answer,
+                daemon.AskRaw({"GET", "/v1/queue/rows" + QueryOf(filter), {}}, Patient()));
+  return ParseQueueRows(answer.body);
+}
+
+}  // namespace
+
+base::Result<JobList> ListQueue(const Client& daemon, const QueueFilter& filter) {
+  if (IsOnePage(filter)) return ListPage(daemon, filter);
+  JobList list;
+  GPUMAN_ASSIGN(list.jobs, Pages<JobView>(filter, kJobsOfPage,
+                                          [&](const QueueFilter& page) -> base::Result<std::vector<JobView>> {
+                                            GPUMAN_ASSIGN(auto some, ListPage(daemon, page));
+                                            return std::move(some.jobs);
+                                          }));
+  PutInOrder(list.jobs);
+  return list;
 }
 
 base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter& filter) {
@@ -80,9 +143,12 @@ base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter&
 }
 
 base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter) {
-  GPUMAN_ASSIGN(const HttpAnswer answer,
-                daemon.AskRaw({"GET", "/v1/queue/rows" + QueryOf(filter), {}}, Patient()));
-  return ParseQueueRows(answer.body);
+  if (IsOnePage(filter)) return ListRowsOfPage(daemon, filter);
+  GPUMAN_ASSIGN(auto rows, Pages<QueueRow>(filter, kRowsOfPage, [&](const QueueFilter& page) {
+                  return ListRowsOfPage(daemon, page);
+                }));
+  PutInOrder(rows);
+  return rows;
 }
 
 base::Result<JobView> HoldJob(const Client& daemon, std::string_view job) {

@@ -13,7 +13,8 @@ namespace {
 
 struct SetOptions {
   std::optional<std::string> policy, quantum_min, quantum_max, idle, compute, compute_quantum, capacity;
-  std::optional<std::string> on_no_yield, yield_limit, pause, memory, managed_turns;
+  std::optional<std::string> on_no_yield, yield_limit, on_no_answer, answer_limit;
+  std::optional<std::string> pause, memory, managed_turns;
   std::optional<double> overhead;
 };
 
@@ -39,6 +40,7 @@ base::Result<int> Set(Session& session, const SetOptions& o) {
   update.compute = o.compute;
   update.memory = o.memory;
   update.on_no_yield = o.on_no_yield;
+  update.on_no_answer = o.on_no_answer;
   if (o.overhead) update.overhead = *o.overhead / 100;
   if (o.pause) update.pause = *o.pause == "on";
   if (o.managed_turns) update.managed_turns = *o.managed_turns == "on";
@@ -47,6 +49,7 @@ base::Result<int> Set(Session& session, const SetOptions& o) {
   GPUMAN_TRY(TakeTime(o.idle, update.idle));
   GPUMAN_TRY(TakeTime(o.compute_quantum, update.compute_quantum));
   GPUMAN_TRY(TakeTime(o.yield_limit, update.yield_limit));
+  GPUMAN_TRY(TakeTime(o.answer_limit, update.answer_limit));
   if (o.capacity == "none") {
     update.clear_capacity = true;
   } else if (o.capacity) {
@@ -109,6 +112,10 @@ void AddShare(const Registry& registry) {
        "What to do with a job whose work on the GPU does not stop at the end of its turn");
   set->add_option("--yield-limit", o->yield_limit,
                   "Time that a job has to stop its work at the end of its turn")
+      ->type_name(kTimeValue);
+  word("--on-no-answer", o->on_no_answer, "wait|suspend|end", {"wait", "suspend", "end"},
+       "What to do with a job whose processes are stopped while another user's job waits for its place");
+  set->add_option("--answer-limit", o->answer_limit, "Time that a stopped job has before this is done")
       ->type_name(kTimeValue);
 }
 

@@ -71,6 +71,8 @@ std::string RenderShare(const api::ShareView& view, const Look& look) {
       table.Add(std::move(cells));
     }
     text += table.Render(look);
+    for (const auto& job : gpu.jobs)
+      if (job.detail) text += fmt::format("{}: {}\n", Printable(job.tag), Printable(*job.detail));
   }
   return text;
 }
@@ -91,6 +93,8 @@ std::string RenderShareSettings(const api::ShareSettings& s) {
   line("managed turns", s.managed_turns ? "on" : "off");
   line("pause", s.pause ? "on" : "off");
   line("on no yield", fmt::format("{} after {}", s.on_no_yield, base::FormatDuration(s.yield_limit)));
+  line("on no answer",
+       fmt::format("{} after {}, between users", s.on_no_answer, base::FormatDuration(s.answer_limit)));
   return text;
 }
 

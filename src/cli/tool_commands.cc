@@ -13,7 +13,7 @@ namespace gpuman::cli {
 namespace {
 
 base::Result<int> PrintCompletion(Session& session, const std::string& shell) {
-  session.Print(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion);
+  session.PrintOutput(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion);
   return kExitDone;
 }
 

@@ -128,7 +128,7 @@ void TopScreen::Show(const std::vector<TopLine>& lines) {
   int row = 0;
   for (const auto& line : lines) {
     ::wattrset(stdscr, static_cast<int>(AttributesOf(line.color, color_)));
-    ::mvwaddstr(stdscr, row++, 0, line.text.c_str());
+    ::mvwaddstr(stdscr, row++, 0, Printable(line.text).c_str());
   }
   ::wattrset(stdscr, A_NORMAL);
   ::wrefresh(stdscr);

@@ -115,7 +115,7 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
     api::LogOptions whole;
     whole.follow = true;
     const auto print = [&](std::string_view piece) {
-      session.Print(piece);
+      session.PrintOutput(piece);
       session.Flush();
       return true;
     };

@@ -8,10 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/file.h"
+#include "base/json_number.h"
 #include "jobs/record.h"
 #include "jobs/shared_texts.h"
 #include "jobs/store_jobs.h"
@@ -27,6 +29,17 @@ using base::Result;
 
 constexpr int kBusyTimeoutMs = 2000;
 constexpr std::size_t kSweepAfter = 1000;  // jobs erased: what only they had is deleted
+constexpr std::string_view kArrival = "arrival/";
+
+std::optional<std::pair<JobId, JobId>> RangeOfArrival(std::string_view key) {
+  JobId first, last;
+  key.remove_prefix(kArrival.size());
+  const auto begin = std::from_chars(key.data(), key.data() + key.size(), first.value);
+  if (begin.ec != std::errc{} || begin.ptr == key.data() + key.size() || *begin.ptr != '-') return std::nullopt;
+  const auto end = std::from_chars(begin.ptr + 1, key.data() + key.size(), last.value);
+  if (end.ec != std::errc{} || end.ptr != key.data() + key.size()) return std::nullopt;
+  return std::pair(first, last);
+}
 
 base::Error FromSqlite(const SQLite::Exception& error, const std::filesystem::path& file,
                        std::string_view doing) {
@@ -119,6 +132,7 @@ class SqliteStore final : public Store {
   Result<StoreContents> Load(std::size_t event_limit) override {
     return Guarded(file_, "reading", [&]() -> Result<StoreContents> {
       StoreContents contents;
+      DeleteHalfArrivals();
       GPUMAN_ASSIGN(contents.jobs, ReadJobs(db_, *shared_, file_));
       SQLite::Statement events(db_,
                                "SELECT id,at_ms,kind,job,tag,gpu,message,data FROM (SELECT * FROM events "
@@ -161,16 +175,24 @@ class SqliteStore final : public Store {
     return written;
   }
 
-  Result<> EachRun(base::WallTime since, base::WallTime until,
-                   const std::function<void(const RunAccount&)>& visit) override {
+  Result<> SomeRuns(RunCursor& from, base::WallTime until, std::size_t most,
+                    const std::function<void(const RunAccount&)>& visit) override {
     return Guarded(file_, "reading", [&]() -> Result<> {
       SQLite::Statement query(db_,
                               "SELECT job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
-                              "outcome,energy_j FROM accounting WHERE ended_ms>=? AND ended_ms<? "
-                              "ORDER BY ended_ms");
-      query.bind(1, static_cast<std::int64_t>(since.time_since_epoch().count()));
-      query.bind(2, static_cast<std::int64_t>(until.time_since_epoch().count()));
-      while (query.executeStep()) visit(ReadRun(query));
+                              "outcome,energy_j,id FROM accounting WHERE (ended_ms,id)>(?,?) AND ended_ms<? "
+                              "ORDER BY ended_ms,id");
+      query.bind(1, static_cast<std::int64_t>(from.ended.time_since_epoch().count()));
+      query.bind(2, from.after);
+      query.bind(3, static_cast<std::int64_t>(until.time_since_epoch().count()));
+      for (std::size_t seen = 0; seen < most; ++seen) {
+        from.done = !query.executeStep();
+        if (from.done) break;
+        const auto run = ReadRun(query);
+        from.ended = run.ended;
+        from.after = query.getColumn(11).getInt64();
+        visit(run);
+      }
       return {};
     });
   }
@@ -196,9 +218,30 @@ class SqliteStore final : public Store {
     statement.exec();
   }
 
+  // Jobs of submissions that were never acknowledged: the daemon ended while they were written.
+  void DeleteHalfArrivals() {
+    std::vector<std::pair<JobId, JobId>> ranges;
+    SQLite::Statement marks(db_, "SELECT key FROM setting WHERE key GLOB ?");
+    marks.bind(1, std::string(kArrival) + "*");
+    while (marks.executeStep())
+      if (const auto range = RangeOfArrival(marks.getColumn(0).getString())) ranges.push_back(*range);
+    marks.reset();
+    if (ranges.empty()) return;
+    SQLite::Transaction transaction(db_);
+    for (const auto& [first, last] : ranges) {
+      SQLite::Statement erase(db_, "DELETE FROM jobs WHERE id BETWEEN ? AND ?");
+      erase.bind(1, first.value);
+      erase.bind(2, last.value);
+      erase.exec();
+      Run(*unset_, [&, key = KeyOfArrival(first, last)](auto& s) { s.bind(1, key); });
+    }
+    transaction.commit();
+  }
+
   void WriteRows(const Batch& batch) {
     if (batch.add)
-      for (const Job& job : *batch.add) Put(job);
+      for (std::size_t i = batch.add_from; i < std::min(batch.add_to, batch.add->size()); ++i)
+        Put((*batch.add)[i]);
     for (const Job& job : batch.put) Put(job);
     for (const JobId id : batch.erase) Run(*erase_, [&](auto& s) { s.bind(1, id.value); });
     for (const Event& event : batch.events) Put(event);
@@ -326,7 +369,7 @@ class SqliteStore final : public Store {
     const auto data = nlohmann::json::parse(row.getColumn(7).getString(), nullptr, false);
     if (data.is_object())
       for (const auto& [name, value] : data.items())
-        if (value.is_number_integer()) event.data[name] = value.get<std::int64_t>();
+        if (const auto number = base::WholeNumber<std::int64_t>(value)) event.data[name] = *number;
     return event;
   }
 
@@ -340,6 +383,10 @@ class SqliteStore final : public Store {
 };
 
 }  // namespace
+
+std::string KeyOfArrival(JobId first, JobId last) {
+  return fmt::format("{}{}-{}", kArrival, first.value, last.value);
+}
 
 Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& file) {
   // SQLite gives its own files the mode of the database, so that is set first: environments are in there.

@@ -32,6 +32,7 @@ using Settings = std::map<std::string, std::optional<std::string>>;
 struct Batch {
   std::vector<Job> put;                         // inserted or replaced by id
   std::shared_ptr<const std::vector<Job>> add;  // the same; many, which need not be copied
+  std::size_t add_from = 0, add_to = SIZE_MAX;  // of those, the ones from here to there
   std::vector<JobId> erase;                     // one that is not there is no error
   std::vector<Event> events;
   std::optional<std::int64_t> first_event_kept;  // older ones are deleted
@@ -41,6 +42,10 @@ struct Batch {
   std::vector<OutboxRow> outbox;                 // inserted or replaced by number
   std::vector<std::int64_t> outbox_erase;        // after that; one that is not there is no error
 };
+
+// The setting that stands in the store while jobs of one submission, with all numbers from `first` to `last`,
+// are written in several batches. Where Load finds it, the daemon ended in between: they are deleted.
+std::string KeyOfArrival(JobId first, JobId last);
 
 struct StoreContents {
   std::vector<Job> jobs;      // by id
@@ -62,8 +67,19 @@ class Store {
   virtual base::Result<StoreContents> Load(std::size_t event_limit) = 0;
   virtual base::Result<> Write(const Batch& batch) = 0;
   // Runs that ended in [since, until), oldest first.
-  virtual base::Result<> EachRun(base::WallTime since, base::WallTime until,
-                                 const std::function<void(const RunAccount&)>& visit) = 0;
+  base::Result<> EachRun(base::WallTime since, base::WallTime until,
+                         const std::function<void(const RunAccount&)>& visit) {
+    RunCursor from{since};
+    return SomeRuns(from, until, SIZE_MAX, visit);
+  }
+  // At most so many of them; `from` is behind the last one then. `from.done`: there are no more.
+  struct RunCursor {
+    base::WallTime ended{};
+    std::int64_t after = 0;  // among those that ended at that time
+    bool done = false;
+  };
+  virtual base::Result<> SomeRuns(RunCursor& from, base::WallTime until, std::size_t most,
+                                  const std::function<void(const RunAccount&)>& visit) = 0;
 
   // Makes the database refuse to grow beyond its present size, as on a full disk, until lifted.
   virtual void SetFull(bool full) = 0;

@@ -2,11 +2,14 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 namespace gpuman::jobs {
 namespace {
+
+constexpr std::size_t kTogether = 500;  // new jobs in one commit: some 10 ms
 
 void Append(Batch& to, const Batch& from) {
   to.put.insert(to.put.end(), from.put.begin(), from.put.end());
@@ -37,7 +40,7 @@ StoreWorker::~StoreWorker() {
 void StoreWorker::Submit(Batch batch, Done done) {
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(batch), std::move(done)});
+    queue_.push_back({std::move(batch), std::move(done), ++last_number_});
   }
   wake_.notify_one();
 }
@@ -54,17 +57,66 @@ void StoreWorker::Run() {
   ::pthread_setname_np(::pthread_self(), "store");
   for (;;) {
     std::deque<Item> items;
-    std::deque<std::function<void(Store&)>> reads;
+    std::function<void(Store&)> read;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !queue_.empty() || !reads_.empty(); });
-      if (queue_.empty() && stopping_) return;
+      wake_.wait(lock, [this] {
+        return stopping_ || !queue_.empty() || !reads_.empty() || !arrivals_.empty();
+      });
+      if (queue_.empty() && arrivals_.empty() && stopping_) return;
       items.swap(queue_);
-      reads.swap(reads_);
+      if (!reads_.empty()) {
+        read = std::move(reads_.front());
+        reads_.pop_front();
+      }
     }
+    TakeArrivals(items);
     if (!items.empty()) WriteAll(items);
-    for (const auto& read : reads) read(*store_);
+    if (read) read(*store_);
+    if (!arrivals_.empty()) WriteSome();
   }
+}
+
+void StoreWorker::TakeArrivals(std::deque<Item>& items) {
+  std::deque<Item> others;
+  for (Item& item : items)
+    if (item.batch.add && item.batch.add->size() > kTogether)
+      arrivals_.push_back({std::move(item)});
+    else
+      others.push_back(std::move(item));
+  items = std::move(others);
+}
+
+// A part of the first, and the others' turn.
+void StoreWorker::WriteSome() {
+  Arrival arrival = std::move(arrivals_.front());
+  arrivals_.pop_front();
+  const auto written = WritePart(arrival);
+  if (written && arrival.next < arrival.item.batch.add->size()) return arrivals_.push_back(std::move(arrival));
+  if (arrival.item.done) post_([done = std::move(arrival.item.done), written] { done(written); });
+}
+
+base::Result<> StoreWorker::WritePart(Arrival& arrival) {
+  const auto& jobs = *arrival.item.batch.add;
+  const auto key = KeyOfArrival(jobs.front().id, jobs.back().id);
+  const bool first = arrival.next == 0;
+  Batch part;
+  if (first) part.settings[key] = "1";
+  part.add = arrival.item.batch.add;
+  part.add_from = arrival.next;
+  part.add_to = std::min(arrival.next + kTogether, jobs.size());
+  if (part.add_to == jobs.size()) part.settings[key] = std::nullopt;
+  auto written = store_->Write(part);
+  if (written) {
+    arrival.next = part.add_to;
+    return written;
+  }
+  // What cannot be taken back now is deleted by the next Load.
+  Batch undo;
+  for (std::size_t i = 0; i < arrival.next; ++i) undo.erase.push_back(jobs[i].id);
+  undo.settings[key] = std::nullopt;
+  if (!first) (void)store_->Write(undo).has_value();
+  return written;
 }
 
 void StoreWorker::WriteAll(std::deque<Item>& items) {
@@ -81,15 +133,51 @@ void StoreWorker::WriteAll(std::deque<Item>& items) {
 }
 
 void StoreWorker::WriteTogether(std::deque<Item>& items) {
+  if (items.size() == 1) return Answer(items.front(), WriteOne(items.front()));
   Batch together;
-  if (items.size() > 1)
-    for (const Item& item : items) Append(together, item.batch);
-  const auto outcome = store_->Write(items.size() > 1 ? together : items.front().batch);
-  for (Item& item : items) {
-    base::Result<> mine = outcome;
-    if (!outcome && items.size() > 1) mine = store_->Write(item.batch);
-    if (item.done) post_([done = std::move(item.done), mine = std::move(mine)] { done(mine); });
+  base::Result<> outcome;
+  for (const Item& item : items) {
+    if (outcome) outcome = IsKnownToWork(item);
+    Append(together, item.batch);
   }
+  if (outcome) outcome = store_->Write(together);
+  for (Item& item : items) Answer(item, outcome ? outcome : WriteOne(item));
+}
+
+base::Result<> StoreWorker::WriteOne(const Item& item) {
+  auto outcome = IsKnownToWork(item);
+  if (outcome) outcome = store_->Write(item.batch);
+  if (outcome) return outcome;
+  const std::lock_guard lock(mutex_);
+  for (const Job& job : item.batch.put) refused_[job.id] = {UINT64_MAX, outcome.error()};
+  return outcome;
+}
+
+base::Result<> StoreWorker::IsKnownToWork(const Item& item) {
+  const std::lock_guard lock(mutex_);
+  for (const Job& job : item.batch.put) {
+    const auto it = refused_.find(job.id);
+    if (it == refused_.end()) continue;
+    if (item.number < it->second.before) return base::Fail(it->second.error);
+    refused_.erase(it);
+  }
+  return {};
+}
+
+void StoreWorker::Answer(Item& item, base::Result<> outcome) {
+  std::vector<JobId> refused;
+  if (!outcome)
+    for (const Job& job : item.batch.put) refused.push_back(job.id);
+  if (!item.done && refused.empty()) return;
+  post_([this, alive = std::weak_ptr(alive_), done = std::move(item.done), outcome = std::move(outcome),
+         refused = std::move(refused)] {
+    if (!refused.empty() && !alive.expired()) {
+      const std::lock_guard lock(mutex_);
+      for (const JobId id : refused)
+        if (const auto it = refused_.find(id); it != refused_.end()) it->second.before = last_number_ + 1;
+    }
+    if (done) done(outcome);
+  });
 }
 
 }  // namespace gpuman::jobs

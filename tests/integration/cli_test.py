@@ -277,6 +277,21 @@ class CliTest(unittest.TestCase):
         self.assertEqual(len(last), 1)
         self.assertEqual(self.m.json("events", "--since", str(last[0]["id"]))["events"], [])
 
+    def test_who_follows_events_sees_the_last_ones_first(self):
+        self.ok("run", "--tag", "before", "--wait", "--", "true")
+        following = subprocess.Popen(["gpuman", "events", "-f"], env=self.m.env, stdout=subprocess.PIPE, text=True)
+        seen = []
+        while not any("job_finished" in line and "before" in line for line in seen):
+            seen.append(following.stdout.readline())
+            self.assertTrue(seen[-1])
+        self.ok("run", "--tag", "after", "--wait", "--", "true")
+        while not any("job_finished" in line and "after" in line for line in seen):
+            seen.append(following.stdout.readline())
+            self.assertTrue(seen[-1])
+        following.kill()
+        following.communicate()
+        self.assertEqual(sum("job_finished" in line and "before" in line for line in seen), 1)
+
     def test_gpus_are_shown(self):
         self.assertEqual(self.ok("gpu", "list").count("RTX 4050"), 2)
         gpus = self.m.json("gpu", "list")["gpus"]

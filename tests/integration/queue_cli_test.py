@@ -134,6 +134,44 @@ class QueueCliTest(DaemonTest):
                          "".join(f"Job {job} cancelled.\n" for job in waiting))
         self.gpuman("cancel", "nothing", status=4)
 
+    def test_a_task_is_named_by_the_arrays_name(self):
+        array = self.submit("--hold", "--array", "0-3", "--name", "arr", "true")
+        self.assertIn("cancelled", self.gpuman("cancel", "arr_2"))
+        self.assertEqual([self.job(task)["state"] for task in array["tasks"]], ["held", "held", "cancelled", "held"])
+        self.gpuman("cancel", "arr_7", status=4)
+
+    def test_a_name_that_several_have_ends_none_of_them(self):
+        ids = [str(self.submit("--hold", "--name", "twin", "true")["id"]) for _ in range(2)]
+        for words in (["cancel", "twin"], ["remove", "twin"], ["job", "release", "twin"], ["job", "update", "twin", "--priority", "1"]):
+            said = self.gpuman(*words, status=1)
+            self.assertIn(f"2 jobs that have not ended are named 'twin': {', '.join(ids)}", said, words)
+        self.assertEqual([self.job(job)["state"] for job in ids], ["held", "held"])
+        self.assertEqual(self.job("twin")["id"], int(ids[1]), "who only looks sees the newest")
+        self.gpuman("cancel", ids[0])
+        self.gpuman("cancel", "twin")
+        self.assertEqual(self.job(ids[1])["state"], "cancelled")
+
+    def test_a_start_that_nobody_can_know_is_no_time_of_day(self):
+        self.submit("--gpus", "2", "sh", "-c", self.until_gone_on())
+        waits = self.gpuman("submit", "--gpus", "1", "true")
+        self.assertRegex(waits, r"expected start: ~(today|tomorrow) \(a guess: .*--time")
+        self.assertRegex(self.gpuman("queue"), r"~(today|tomorrow)")
+        (self.m.dir / "go").touch()
+
+    def test_status_shows_what_waits_together_as_one_line(self):
+        array = self.submit("--hold", "--array", "0-29", "--name", "arr", "true")
+        self.submit("--hold", "--param", "x=1:20", "--name", "sweep", "echo", "{x}")
+        shown = self.gpuman("status")
+        self.assertIn(f"{array['tasks'][0]}-{array['tasks'][-1]}  arr (30)", shown)
+        self.assertIn("sweep-* (20)", shown)
+        self.assertEqual(shown.count("held"), 2, shown)
+
+    def test_a_quota_of_a_user_that_nobody_knows_is_remarked(self):
+        done = self.m.run("quota", "set", "--user", "nosuchuser", "--gpus", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("this machine knows no user nosuchuser", done.stderr)
+        self.gpuman("quota", "remove", "--user", "nosuchuser")
+
     def test_what_can_never_run_is_refused(self):
         self.assertIn("2", self.gpuman("submit", "--gpus", "3", "true", status=6))
         self.gpuman("submit", "--depends", "no-such-job", "true", status=4)

@@ -108,7 +108,7 @@ Result<int> PrintScript(Session& session, const std::string& program, const Word
   std::string text(script);
   for (std::size_t at = 0; (at = text.find("gpuman", at)) != std::string::npos; at += program.size())
     text.replace(at, std::string_view("gpuman").size(), program);
-  session.Print(text);
+  session.PrintOutput(text);
   return kExitDone;
 }
 

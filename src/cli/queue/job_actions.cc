@@ -127,7 +127,7 @@ class FirstLines {
     if (session_.json)
       json_.Feed(piece);
     else
-      session_.Print(piece);
+      session_.PrintOutput(piece);
     session_.Flush();
     return !most_ || *most_ > 0;
   }

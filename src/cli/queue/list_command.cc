@@ -57,6 +57,8 @@ api::QueueFilter FilterOf(const ListSettings& s) {
   if (s.completed && filter.states.empty())
     filter.states = {"finished", "failed", "cancelled", "timeout", "killed"};
   if ((s.all || !filter.jobs.empty()) && filter.states.empty()) filter.states = {"all"};
+  // The first N in the queue's order are the daemon's to choose.
+  if (s.limit && *s.limit > 0 && s.sort == SortBy::kQueue && !s.since && !s.form.tree) filter.limit = *s.limit;
   return filter;
 }
 
@@ -128,7 +130,7 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
     if (const auto in_slurm = slurm::List(session, FilterOf(s))) {
       GPUMAN_ASSIGN(api::Json whole, api::ParseJson(text));
       whole["slurm"] = slurm::ListJson(*in_slurm);
-      text = api::Dump(whole);
+      text = PrintableJson(api::Dump(whole));
     }
     session.Print(text + "\n");
     return {};
@@ -164,7 +166,7 @@ Result<std::optional<api::Client>> DaemonFor(Session& session) {
 Result<int> List(Session& session, const ListSettings& s) {
   GPUMAN_ASSIGN(const auto daemon, DaemonFor(session));
   for (;;) {
-    if (s.watch && session.look().terminal) session.Print("\033[H\033[2J");
+    if (s.watch && session.look().terminal) session.PrintOutput("\033[H\033[2J");
     GPUMAN_TRY(daemon ? PrintOnce(session, *daemon, s) : PrintSlurmAlone(session, s));
     session.Flush();
     if (!s.watch) return kExitDone;

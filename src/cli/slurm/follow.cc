@@ -74,7 +74,7 @@ class Output {
       if (session_.json)
         json_.Feed(piece);
       else
-        session_.Print(piece);
+        session_.PrintOutput(piece);
       session_.Flush();
       return true;
     });
@@ -110,7 +110,7 @@ Result<> PrintFirst(Session& session, const std::string& path, int lines) {
     if (session.json)
       json.Feed(text);
     else
-      session.Print(text);
+      session.PrintOutput(text);
     return left > 0;
   }));
   json.Finish();
