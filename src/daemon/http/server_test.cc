@@ -20,6 +20,7 @@
 
 #include "base/lingering_socket.h"
 #include "base/temp_dir.h"
+#include "daemon/http/body_budget.h"
 #include "daemon/http/large_bodies.h"
 
 namespace gpuman::daemon::http {
