@@ -1,5 +1,7 @@
 #include "cli/views.h"
 
+#include <fmt/format.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
