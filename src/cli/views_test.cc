@@ -1,7 +1,6 @@
 #include "cli/views.h"
 
 #include <fmt/format.h>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -70,7 +70,10 @@ class SystemMachine(Machine):
 
     def _start_simulation(self):
         super()._start_simulation()
-        os.chmod(self.env["GPUMAN_SIM_DIR"], 0o755)
+        simulation = pathlib.Path(self.env["GPUMAN_SIM_DIR"])
+        simulation.chmod(0o755)
+        if self.dir in simulation.parents:
+            simulation.parent.chmod(0o711)
 
 
 class HostileTest(DaemonTest):
