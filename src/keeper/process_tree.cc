@@ -109,15 +109,16 @@ KillReport KillTree(const ProcessTree& tree, const base::ProcessTable& table) {
 
 KillReport KillRun(const ProcessTree& tree, const base::ProcessTable& table,
                    const std::function<bool()>& is_over) {
+  // Before the kill of the cgroup: behind it there may be nothing but the next run.
+  auto at_first = std::optional(Members(tree, table));
   if (!tree.cgroup.empty()) KillCgroup(tree.cgroup);
   const auto keeper = table.Find(tree.keeper.pid);
   const auto is_on_its_way = [&](const ProcessInfo& process) {
     return keeper && process.parent == tree.keeper.pid && process.name == keeper->name;
   };
-  bool first = true;
   return KillAll([&]() -> std::vector<ProcessInfo> {
+    if (at_first) return *std::exchange(at_first, std::nullopt);
     auto members = Members(tree, table);
-    if (std::exchange(first, false)) return members;
     std::erase_if(members, is_on_its_way);
     // Asked behind the look: a run is written down before its command is executed.
     if (!members.empty() && is_over()) return {};
