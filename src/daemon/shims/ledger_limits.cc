@@ -49,7 +49,8 @@ std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory
     if (gpu.split || (job.gpus.empty() ? gpu.mig.has_value() : !has)) continue;
     const auto context = context_on(gpu.uuid);
     const auto limit = job.memory->Of(gpu.memory);
-    if (!context || limit >= *context)
+    if (!context) continue;
+    if (limit >= *context)
       all = false;
     else if (!tight)
       tight = fmt::format(

@@ -83,8 +83,11 @@ TEST(TightLimit, OfAJobThatWaitsIsSaidWhereNoGpuCouldHoldIt) {
   const auto on_the_first = [](const std::string& uuid) {
     return uuid == Uuid(0) ? std::optional(base::MiB(530)) : std::nullopt;
   };
-  EXPECT_FALSE(TightLimit(job, Machine(2), on_the_first));
-  EXPECT_TRUE(TightLimit(job, Machine(1), on_the_first));
+  const auto less_on_the_second = [](const std::string& uuid) {
+    return std::optional(uuid == Uuid(0) ? base::MiB(530) : base::MiB(400));
+  };
+  EXPECT_TRUE(TightLimit(job, Machine(2), on_the_first)) << "nothing is known of the second";
+  EXPECT_FALSE(TightLimit(job, Machine(2), less_on_the_second));
 }
 
 TEST(Unshimmed, AreTheJobsProcessesThatDoNotCount) {
