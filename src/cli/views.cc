@@ -111,7 +111,8 @@ bool Waits(const api::JobView& job) {
 // Jobs that wait and were submitted together (an array, a sweep) are one line. `jobs` are by id.
 std::vector<std::vector<const api::JobView*>> Grouped(const std::vector<api::JobView>& jobs) {
   std::vector<std::vector<const api::JobView*>> groups;
-  std::map<std::tuple<std::string, base::WallTime, api::JobState, std::optional<std::string>>, std::size_t> known;
+  std::map<std::tuple<std::string, base::WallTime, api::JobState, std::optional<std::string>>, std::size_t>
+      known;
   for (const auto& job : jobs) {
     if (!Waits(job)) {
       groups.push_back({&job});
@@ -138,7 +139,8 @@ std::string TagOf(const std::vector<const api::JobView*>& group) {
     common = common.substr(0, static_cast<std::size_t>(end - common.begin()));
   }
   if (group.size() == 1) return std::string(common);
-  const bool all = std::all_of(group.begin(), group.end(), [&](const auto* job) { return job->tag == common; });
+  const bool all =
+      std::all_of(group.begin(), group.end(), [&](const auto* job) { return job->tag == common; });
   return fmt::format("{}{} ({})", common, all ? "" : "*", group.size());
 }
 
@@ -164,7 +166,8 @@ std::string Notes(const api::StatusView& status, const Look& look, base::WallTim
                           fmt::join(*job.unshimmed, ", "));
     }
     if (const auto refusal = RefusalNote(job, now); !refusal.empty())
-      text += Paint(look, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) + refusal + "\n";
+      text += Paint(look, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) + refusal +
+              "\n";
     if (!job.reason_detail) continue;
     const std::string name = NamesJob(*job.reason_detail, job.id)
                                  ? std::string()

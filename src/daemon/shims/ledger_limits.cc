@@ -54,7 +54,8 @@ std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory
       all = false;
     else if (!tight)
       tight = fmt::format(
-          "its limit of {} is less than a CUDA context takes on GPU {} ({}): programs that use CUDA will be out of "
+          "its limit of {} is less than a CUDA context takes on GPU {} ({}): programs that use CUDA will be "
+          "out of "
           "memory at once",
           base::FormatBytes(limit), gpu::NumberOf(gpu), base::FormatBytes(*context));
   }

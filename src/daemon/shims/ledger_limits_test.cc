@@ -66,7 +66,8 @@ TEST(TightLimit, IsSaidOfAGpuThatTheJobHas) {
   EXPECT_FALSE(TightLimit(job, machine, context_on)) << "it has no limit";
   job.memory = base::ParseSize("512MiB").value();
   EXPECT_EQ(TightLimit(job, machine, context_on),
-            "its limit of 512MiB is less than a CUDA context takes on GPU 0 (530MiB): programs that use CUDA will be "
+            "its limit of 512MiB is less than a CUDA context takes on GPU 0 (530MiB): programs that use CUDA "
+            "will be "
             "out of memory at once");
   job.gpus = {Uuid(1)};
   EXPECT_FALSE(TightLimit(job, machine, context_on)) << "what one costs there is not known";
