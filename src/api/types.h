@@ -99,7 +99,7 @@ struct JobMemory {
 
 // The last allocation that a program of the job was refused.
 struct RefusalView {
-  std::string gpu;   // UUID
+  std::string gpu;  // UUID
   base::Bytes asked;
   base::Bytes used;                  // by the job there, then
   std::optional<base::Bytes> limit;  // then
@@ -139,9 +139,9 @@ struct JobView {
   // Processes on a GPU that do not count their memory, so that only the guard holds the limit; null: none is
   // asked to.
   std::optional<std::vector<int>> unshimmed;
-  std::vector<std::string> notes;    // of its current or last run: what it could not be given, as sentences
+  std::vector<std::string> notes;      // of its current or last run: what it could not be given, as sentences
   std::optional<RefusalView> refusal;  // of its current or last run; null: none is known
-  std::optional<QueueFields> queue;  // null: it never was in the queue
+  std::optional<QueueFields> queue;    // null: it never was in the queue
 };
 
 struct MemoryView {

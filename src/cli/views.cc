@@ -104,59 +104,6 @@ bool NamesJob(std::string_view message, std::int64_t job) {
   return message.starts_with(fmt::format("job {} ", job));
 }
 
-// Of a job that goes on: one that failed has it in its reason.
-std::string RefusalNote(const api::JobView& job, base::WallTime now) {
-  if (!job.refusal || api::IsEnded(job.state)) return {};
-  const auto age = std::chrono::floor<std::chrono::seconds>(std::max(now - job.refusal->at, base::Millis(0)));
-  return fmt::format("{} ({} ago)", Printable(job.refusal->message), base::FormatDuration(age));
-}
-
-std::string Notes(const api::StatusView& status, const Look& look, base::WallTime now) {
-  std::string text;
-  for (const auto& gpu : status.gpus)
-    for (const auto& reason : gpu.health.reasons)
-      text += fmt::format("{} {}\n",
-                          Paint(look, HealthColor(gpu.health.state), fmt::format("GPU {}:", Index(gpu))),
-                          Printable(reason));
-  for (const auto& job : status.jobs) {
-    if (job.unshimmed && !job.unshimmed->empty()) {
-      text += Paint(look, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) +
-              fmt::format("pid {} not counted by libgpuman.so; only the daemon enforces the limit\n",
-                          fmt::join(*job.unshimmed, ", "));
-    }
-    if (const auto refusal = RefusalNote(job, now); !refusal.empty())
-      text += Paint(look, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) + refusal + "\n";
-    if (!job.reason_detail) continue;
-    const std::string name = NamesJob(*job.reason_detail, job.id)
-                                 ? std::string()
-                                 : fmt::format("job {} {}: ", job.id, Printable(job.tag));
-    text += Paint(look, StateColor(job.state), name) + Printable(*job.reason_detail) + "\n";
-  }
-  return text;
-}
-
-Table GpuTable() {
-  return Table({{"GPU"},
-                {"NAME", Align::kLeft, 10},
-                {"MEMORY"},
-                {"UTIL", Align::kRight},
-                {"TEMP", Align::kRight},
-                {"POWER", Align::kRight},
-                {"HEALTH"}});
-}
-
-// PEAK gives way where the line is short.
-bool ShowsPeak(const Look& look) { return look.width.value_or(SIZE_MAX) >= 100; }
-
-Table JobTable(const Look& look) {
-  std::vector<Column> columns{
-      {"ID", Align::kRight},       {"TAG", Align::kLeft, 12}, {"USER", Align::kLeft, 5},
-      {"STATE", Align::kLeft, 12}, {"GPU", Align::kLeft, 4},  {"MEMORY", Align::kRight},
-      {"LIMIT", Align::kRight},    {"TIME", Align::kRight},   {"COMMAND", Align::kLeft, 9}};
-  if (ShowsPeak(look)) columns.insert(columns.begin() + 7, Column{"PEAK", Align::kRight});
-  return Table(std::move(columns));
-}
-
 bool Waits(const api::JobView& job) {
   return job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
 }
@@ -164,7 +111,8 @@ bool Waits(const api::JobView& job) {
 // Jobs that wait and were submitted together (an array, a sweep) are one line. `jobs` are by id.
 std::vector<std::vector<const api::JobView*>> Grouped(const std::vector<api::JobView>& jobs) {
   std::vector<std::vector<const api::JobView*>> groups;
-  std::map<std::tuple<std::string, base::WallTime, api::JobState, std::optional<std::string>>, std::size_t> known;
+  std::map<std::tuple<std::string, base::WallTime, api::JobState, std::optional<std::string>>, std::size_t>
+      known;
   for (const auto& job : jobs) {
     if (!Waits(job)) {
       groups.push_back({&job});
@@ -191,8 +139,64 @@ std::string TagOf(const std::vector<const api::JobView*>& group) {
     common = common.substr(0, static_cast<std::size_t>(end - common.begin()));
   }
   if (group.size() == 1) return std::string(common);
-  const bool all = std::all_of(group.begin(), group.end(), [&](const auto* job) { return job->tag == common; });
+  const bool all =
+      std::all_of(group.begin(), group.end(), [&](const auto* job) { return job->tag == common; });
   return fmt::format("{}{} ({})", common, all ? "" : "*", group.size());
+}
+
+// Of a job that goes on: one that failed has it in its reason.
+std::string RefusalNote(const api::JobView& job, base::WallTime now) {
+  if (!job.refusal || api::IsEnded(job.state)) return {};
+  const auto age = std::chrono::floor<std::chrono::seconds>(std::max(now - job.refusal->at, base::Millis(0)));
+  return fmt::format("{} ({} ago)", Printable(job.refusal->message), base::FormatDuration(age));
+}
+
+std::string Notes(const api::StatusView& status, const Look& look, base::WallTime now) {
+  std::string text;
+  for (const auto& gpu : status.gpus)
+    for (const auto& reason : gpu.health.reasons)
+      text += fmt::format("{} {}\n",
+                          Paint(look, HealthColor(gpu.health.state), fmt::format("GPU {}:", Index(gpu))),
+                          Printable(reason));
+  for (const auto& group : Grouped(status.jobs)) {
+    const auto& job = *group.front();
+    if (job.unshimmed && !job.unshimmed->empty()) {
+      text += Paint(look, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) +
+              fmt::format("pid {} not counted by libgpuman.so; only the daemon enforces the limit\n",
+                          fmt::join(*job.unshimmed, ", "));
+    }
+    if (const auto refusal = RefusalNote(job, now); !refusal.empty())
+      text += Paint(look, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) + refusal +
+              "\n";
+    if (!job.reason_detail) continue;
+    const std::string name = NamesJob(*job.reason_detail, job.id)
+                                 ? std::string()
+                                 : fmt::format("job {} {}: ", IdsOf(group), Printable(TagOf(group)));
+    text += Paint(look, StateColor(job.state), name) + Printable(*job.reason_detail) + "\n";
+  }
+  return text;
+}
+
+Table GpuTable() {
+  return Table({{"GPU"},
+                {"NAME", Align::kLeft, 10},
+                {"MEMORY"},
+                {"UTIL", Align::kRight},
+                {"TEMP", Align::kRight},
+                {"POWER", Align::kRight},
+                {"HEALTH"}});
+}
+
+// PEAK gives way where the line is short.
+bool ShowsPeak(const Look& look) { return look.width.value_or(SIZE_MAX) >= 100; }
+
+Table JobTable(const Look& look) {
+  std::vector<Column> columns{
+      {"ID", Align::kRight},       {"TAG", Align::kLeft, 12}, {"USER", Align::kLeft, 5},
+      {"STATE", Align::kLeft, 12}, {"GPU", Align::kLeft, 4},  {"MEMORY", Align::kRight},
+      {"LIMIT", Align::kRight},    {"TIME", Align::kRight},   {"COMMAND", Align::kLeft, 9}};
+  if (ShowsPeak(look)) columns.insert(columns.begin() + 7, Column{"PEAK", Align::kRight});
+  return Table(std::move(columns));
 }
 
 std::string LeftOut(const api::StatusView& status) {

@@ -9,8 +9,8 @@
 namespace gpuman::queue {
 namespace {
 
-// A time, and whether it rests on how long a job without a time limit is taken to run. Of equal ones that which
-// does counts as later.
+// A time, and whether it rests on how long a job without a time limit is taken to run. Of equal ones that
+// which does counts as later.
 struct Moment {
   WallTime at{};
   bool presumed = false;
@@ -101,8 +101,9 @@ class Forecasting {
   void Runs(const Running& job) {
     const Need& need = snapshot_.needs[job.need];
     const bool leaving = job.phase == Phase::kLeaving;
-    const Moment end = leaving ? Moment{now_}
-                               : Moment{now_ + std::max(Millis(0), LengthOf(need) - job.ran), IsPresumed(need)};
+    const Moment end = leaving
+                           ? Moment{now_}
+                           : Moment{now_ + std::max(Millis(0), LengthOf(need) - job.ran), IsPresumed(need)};
     Count(job, need, end);
     if (job.phase == Phase::kSuspended) return;
     ForEach(job.gpus, [&](std::size_t gpu) { Occupy(gpu, need, {now_}, end); });
@@ -224,7 +225,8 @@ Estimates Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std
     presumed[waiting] = start.presumed;
   }
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    if (plan.verdicts[i].reason != Reason::kBeginTime && plan.verdicts[i].reason != Reason::kRetryDelay) continue;
+    if (plan.verdicts[i].reason != Reason::kBeginTime && plan.verdicts[i].reason != Reason::kRetryDelay)
+      continue;
     starts[i] = snapshot.waiting[i].begin;
     presumed[i] = false;
   }

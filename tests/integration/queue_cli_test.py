@@ -164,7 +164,8 @@ class QueueCliTest(DaemonTest):
         shown = self.gpuman("status")
         self.assertIn(f"{array['tasks'][0]}-{array['tasks'][-1]}  arr (30)", shown)
         self.assertIn("sweep-* (20)", shown)
-        self.assertEqual(shown.count("held"), 2, shown)
+        self.assertEqual(shown.count("held (held_by_user)"), 2, shown)
+        self.assertEqual(shown.count("submitted on hold"), 2, "why they wait as well")
 
     def test_a_quota_of_a_user_that_nobody_knows_is_remarked(self):
         done = self.m.run("quota", "set", "--user", "nosuchuser", "--gpus", "1")

@@ -26,10 +26,11 @@ base::Result<> IsOne(const std::string& name, std::vector<base::JobId> open) {
   for (const auto id : open)
     if (ids.size() < kShown) ids.push_back(std::to_string(id.value));
   const bool more = open.size() > kShown;
-  return base::Fail(base::ErrorCode::kConflict,
-                    fmt::format("{}{} jobs that have not ended are named '{}': {}{}", more ? "more than " : "",
-                                ids.size(), name, fmt::join(ids, ", "), more ? ", …" : ""),
-                    "say which by its id; `gpuman queue` shows them");
+  return base::Fail(
+      base::ErrorCode::kConflict,
+      fmt::format("{}{} jobs that have not ended are named '{}': {}{}", more ? "more than " : "", ids.size(),
+                  name, fmt::join(ids, ", "), more ? ", …" : ""),
+      "say which by its id; `gpuman queue` shows them");
 }
 
 }  // namespace gpuman::daemon

@@ -31,7 +31,8 @@ std::vector<std::string> Stats::RowsOf(const jobs::RunAccount& run) const {
 void Stats::Add(const jobs::RunAccount& run) {
   Count(total_, run, 1);
   auto rows = RowsOf(run);
-  const double part = by_ == StatsBy::kGpu ? 1.0 / static_cast<double>(std::max<std::size_t>(rows.size(), 1)) : 1;
+  const double part =
+      by_ == StatsBy::kGpu ? 1.0 / static_cast<double>(std::max<std::size_t>(rows.size(), 1)) : 1;
   for (const auto& row : rows) Count(sums_[row], run, part);
   last_[run.job] = {run.outcome, std::move(rows)};
 }

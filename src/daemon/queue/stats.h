@@ -20,11 +20,11 @@ class Stats {
  public:
   explicit Stats(StatsBy by) : by_(by) {}
 
-  // A run of several GPUs counts for each of them with its part. In the order in which they ended: a job counts
-  // once, by its last run.
+  // A run of several GPUs counts for each of them with its part. In the order in which they ended: a job
+  // counts once, by its last run.
   void Add(const jobs::RunAccount& run);
-  // One that has not ended: what its runs so far made of it says nothing yet. Jobs without a GPU are in no row
-  // by GPU.
+  // One that has not ended: what its runs so far made of it says nothing yet. Jobs without a GPU are in no
+  // row by GPU.
   void Add(const jobs::Job& job);
   // Rows by name.
   api::StatsView View() const;

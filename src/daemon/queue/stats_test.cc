@@ -5,8 +5,8 @@
 namespace gpuman::daemon {
 namespace {
 
-jobs::RunAccount Took(std::int64_t job, const char* user, const char* project, std::vector<std::string> gpus, int seconds,
-                      const char* outcome) {
+jobs::RunAccount Took(std::int64_t job, const char* user, const char* project, std::vector<std::string> gpus,
+                      int seconds, const char* outcome) {
   jobs::RunAccount run;
   run.job = {job};
   run.user = user;

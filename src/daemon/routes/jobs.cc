@@ -53,11 +53,11 @@ void Create(Service& service, jobs::Job job, jobs::Supervisor::Done<jobs::Job> d
   const auto gpu = service.ChooseMps(job.gpus);
   if (!gpu) return done(base::Fail(gpu.error()));
   job.gpus = {*gpu};
-  service.ReadyMps({*gpu}, [&service, job = std::move(job),
-                            done = std::move(done)](const base::Result<>& ready) mutable {
-    if (!ready) return done(base::Fail(ready.error()));
-    service.jobs().Create(std::move(job), std::move(done));
-  });
+  service.ReadyMps(
+      {*gpu}, [&service, job = std::move(job), done = std::move(done)](const base::Result<>& ready) mutable {
+        if (!ready) return done(base::Fail(ready.error()));
+        service.jobs().Create(std::move(job), std::move(done));
+      });
 }
 
 void Run(Service& service, const ExchangePtr& exchange, const api::RunRequest& wanted) {
@@ -145,11 +145,12 @@ void Change(Service& service, const http::Peer& peer, const jobs::Job& job, cons
 }
 
 void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& named) {
-  WithBody<api::JobUpdate>(service, exchange, [&service, exchange, id = named.id](const api::JobUpdate& update) {
-    const auto* const job = service.jobs().Find(id);
-    if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    Change(service, exchange->request().peer, *job, update, AnswerWithJob(service, exchange));
-  });
+  WithBody<api::JobUpdate>(
+      service, exchange, [&service, exchange, id = named.id](const api::JobUpdate& update) {
+        const auto* const job = service.jobs().Find(id);
+        if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+        Change(service, exchange->request().peer, *job, update, AnswerWithJob(service, exchange));
+      });
 }
 
 std::string UserOf(const ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
@@ -234,8 +235,7 @@ void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   const auto suspender = service.SuspenderFor(job);
   if (!suspender) return SendError(exchange, suspender.error());
   // Its GPU may be another's by now: its turn comes by the queue.
-  if (job.queued && !*place && service.queue().WantBack(job.id))
-    return SendJob(service, exchange, job);
+  if (job.queued && !*place && service.queue().WantBack(job.id)) return SendJob(service, exchange, job);
   if (job.queued && *place)
     return service.queue().BringTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
   auto answer =
@@ -255,9 +255,8 @@ void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
 }
 
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
-  const auto handle = service.jobs().WaitForEnd(job.id, [&service, exchange](const jobs::Job& ended) {
-    SendJob(service, exchange, ended);
-  });
+  const auto handle = service.jobs().WaitForEnd(
+      job.id, [&service, exchange](const jobs::Job& ended) { SendJob(service, exchange, ended); });
   if (handle != 0) exchange->OnGone([&service, handle] { service.jobs().CancelWait(handle); });
 }
 
@@ -287,11 +286,12 @@ void RunAgain(Service& service, const ExchangePtr& exchange, const jobs::Job& ol
                                 "start it again where it was started"});
   if (auto may = MayRewrite(changes, peer.uid, old); !may) return SendError(exchange, may.error());
   if (changes.queue)
-    return SendError(exchange, {base::ErrorCode::kInvalidArgument,
-                                fmt::format("job {} was never in the queue: of what it asked for only limits, "
-                                            "priority and grace can be changed",
-                                            old.id.value),
-                                "gpuman submit puts its command into the queue"});
+    return SendError(exchange,
+                     {base::ErrorCode::kInvalidArgument,
+                      fmt::format("job {} was never in the queue: of what it asked for only limits, "
+                                  "priority and grace can be changed",
+                                  old.id.value),
+                      "gpuman submit puts its command into the queue"});
   jobs::Job fresh = AskingAsMuch(old);
   fresh.gpus = old.gpus;
   fresh.restart = old.restart;

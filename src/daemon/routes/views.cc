@@ -24,9 +24,11 @@ api::GpuList Gpus(Service& service) {
 std::vector<base::JobId> LastToEnd(const jobs::Supervisor& jobs) {
   std::vector<std::pair<base::WallTime, base::JobId>> ends;
   for (const auto id : jobs.Ended())
-    if (const auto* const job = jobs.Find(id)) ends.emplace_back(job->ended_at.value_or(base::WallTime{}), id);
+    if (const auto* const job = jobs.Find(id))
+      ends.emplace_back(job->ended_at.value_or(base::WallTime{}), id);
   const std::size_t shown = std::min(ends.size(), kEndedShown);
-  std::partial_sort(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(shown), ends.end(), std::greater<>());
+  std::partial_sort(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(shown), ends.end(),
+                    std::greater<>());
   std::vector<base::JobId> last;
   for (std::size_t i = 0; i < shown; ++i) last.push_back(ends[i].second);
   return last;
@@ -39,7 +41,8 @@ std::vector<base::JobId> UsualJobs(const jobs::Supervisor& jobs) {
   const auto ended = LastToEnd(jobs);
   ids.insert(ids.end(), ended.begin(), ended.end());
   std::size_t waiting = 0;
-  for (const auto* job = jobs.Before({INT64_MAX}); job && waiting < kWaitingShown; job = jobs.Before(job->id)) {
+  for (const auto* job = jobs.Before({INT64_MAX}); job && waiting < kWaitingShown;
+       job = jobs.Before(job->id)) {
     if (!jobs::IsWaiting(*job)) continue;
     ids.push_back(job->id);
     ++waiting;
@@ -151,12 +154,12 @@ void SendJob(Service& service, const http::ExchangePtr& exchange, const jobs::Jo
              bool in_full) {
   if (!job.queued || !jobs::IsWaiting(job) || (!in_full && service.queue().IsLookCheap()))
     return SendJson(exchange, api::Encode(service.ViewWithQueue(job)), status);
-  service.queue().WhenLooked([&service, exchange, id = job.id, status,
-                              in_full](const std::shared_ptr<const QueueLook>& look) {
-    const auto* const now = service.jobs().Find(id);
-    if (!now) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    SendJson(exchange, api::Encode(service.ViewBy(*look, *now, in_full)), status);
-  });
+  service.queue().WhenLooked(
+      [&service, exchange, id = job.id, status, in_full](const std::shared_ptr<const QueueLook>& look) {
+        const auto* const now = service.jobs().Find(id);
+        if (!now) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+        SendJson(exchange, api::Encode(service.ViewBy(*look, *now, in_full)), status);
+      });
 }
 
 void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status) {

@@ -75,7 +75,7 @@ std::string Service::UsersOf(const std::string& gpu) {
     if (uuid != gpu && (!one.gpu.mig || one.gpu.mig->parent != gpu)) continue;
     for (const auto& process : one.processes)
       users.push_back(
-          process.job    ? fmt::format("pid {} ({}, job {})", process.id.pid, process.name, process.job->value)
+          process.job ? fmt::format("pid {} ({}, job {})", process.id.pid, process.name, process.job->value)
           : process.ours ? fmt::format("pid {} (gpuman's own)", process.id.pid)
                          : fmt::format("pid {} ({})", process.id.pid, process.name));
   }

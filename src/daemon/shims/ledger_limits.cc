@@ -49,11 +49,13 @@ std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory
     if (gpu.split || (job.gpus.empty() ? gpu.mig.has_value() : !has)) continue;
     const auto context = context_on(gpu.uuid);
     const auto limit = job.memory->Of(gpu.memory);
-    if (!context || limit >= *context)
+    if (!context) continue;
+    if (limit >= *context)
       all = false;
     else if (!tight)
       tight = fmt::format(
-          "its limit of {} is less than a CUDA context takes on GPU {} ({}): programs that use CUDA will be out of "
+          "its limit of {} is less than a CUDA context takes on GPU {} ({}): programs that use CUDA will be "
+          "out of "
           "memory at once",
           base::FormatBytes(limit), gpu::NumberOf(gpu), base::FormatBytes(*context));
   }

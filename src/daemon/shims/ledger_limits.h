@@ -21,8 +21,8 @@ std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::In
 // What a CUDA context costs on a GPU (UUID); nullopt: not known yet.
 using ContextCost = std::function<std::optional<base::Bytes>(const std::string&)>;
 
-// A limit that no program that uses CUDA can live with, as a sentence: on one of the job's GPUs, or on all that a
-// job that waits could be given; nullopt: it is not known to be so.
+// A limit that no program that uses CUDA can live with, as a sentence: on one of the job's GPUs, or, for a
+// job that waits, on all of which it is known what a context costs; nullopt: it is not known to be so.
 std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory& inventory,
                                       const ContextCost& context_on);
 

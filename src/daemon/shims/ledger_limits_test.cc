@@ -66,7 +66,8 @@ TEST(TightLimit, IsSaidOfAGpuThatTheJobHas) {
   EXPECT_FALSE(TightLimit(job, machine, context_on)) << "it has no limit";
   job.memory = base::ParseSize("512MiB").value();
   EXPECT_EQ(TightLimit(job, machine, context_on),
-            "its limit of 512MiB is less than a CUDA context takes on GPU 0 (530MiB): programs that use CUDA will be "
+            "its limit of 512MiB is less than a CUDA context takes on GPU 0 (530MiB): programs that use CUDA "
+            "will be "
             "out of memory at once");
   job.gpus = {Uuid(1)};
   EXPECT_FALSE(TightLimit(job, machine, context_on)) << "what one costs there is not known";
@@ -83,8 +84,11 @@ TEST(TightLimit, OfAJobThatWaitsIsSaidWhereNoGpuCouldHoldIt) {
   const auto on_the_first = [](const std::string& uuid) {
     return uuid == Uuid(0) ? std::optional(base::MiB(530)) : std::nullopt;
   };
-  EXPECT_FALSE(TightLimit(job, Machine(2), on_the_first));
-  EXPECT_TRUE(TightLimit(job, Machine(1), on_the_first));
+  const auto less_on_the_second = [](const std::string& uuid) {
+    return std::optional(uuid == Uuid(0) ? base::MiB(530) : base::MiB(400));
+  };
+  EXPECT_TRUE(TightLimit(job, Machine(2), on_the_first)) << "nothing is known of the second";
+  EXPECT_FALSE(TightLimit(job, Machine(2), less_on_the_second));
 }
 
 TEST(Unshimmed, AreTheJobsProcessesThatDoNotCount) {

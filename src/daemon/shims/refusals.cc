@@ -35,7 +35,8 @@ std::string MoreFor(const jobs::Job& job) {
 
 }  // namespace
 
-jobs::RefusedAllocation RefusalOf(const ledger::Refusal& seen, base::MonoTime mono_now, base::WallTime wall_now) {
+jobs::RefusedAllocation RefusalOf(const ledger::Refusal& seen, base::MonoTime mono_now,
+                                  base::WallTime wall_now) {
   const auto now = static_cast<std::uint64_t>(std::chrono::nanoseconds(mono_now.time_since_epoch()).count());
   // The program can have written anything there.
   const std::uint64_t ns = now - std::min(seen.at, now);
@@ -43,25 +44,34 @@ jobs::RefusedAllocation RefusalOf(const ledger::Refusal& seen, base::MonoTime mo
   return {seen.uuid, seen.asked, seen.used, seen.limit, std::string(WordOf(seen.by)), wall_now - age};
 }
 
-std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusal, const gpu::Inventory& inventory) {
+std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
+                     const gpu::Inventory& inventory) {
   const auto asked = base::FormatBytes(refusal.asked);
   const auto used = base::FormatBytes(refusal.used);
   const auto gpu = NameOf(refusal.gpu, inventory);
   if (refusal.by == "limit")
-    return fmt::format("{} was refused at its limit of {} on {}, of which it used {}; `{}` gives it more", asked,
-                       refusal.limit ? base::FormatBytes(*refusal.limit) : "?", gpu, used, MoreFor(job));
+    return fmt::format("{} was refused at its limit of {} on {}, of which it used {}; `{}` gives it more",
+                       asked, refusal.limit ? base::FormatBytes(*refusal.limit) : "?", gpu, used,
+                       MoreFor(job));
   if (refusal.by == "sharing")
     return fmt::format(
         "{} was refused on {}, where it used {}: those that share the GPU made no room for it in time; "
         "`gpuman share status` shows who has it",
         asked, gpu, used);
   return fmt::format(
-      "{} was refused on {}, where it used {}: the GPU had no memory left; `gpuman proclist` shows who has it",
+      "{} was refused on {}, where it used {}: the GPU had no memory left; `gpuman proclist` shows who has "
+      "it",
       asked, gpu, used);
 }
 
-api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal, const gpu::Inventory& inventory) {
-  return {refusal.gpu, refusal.asked, refusal.used, refusal.limit, refusal.by, refusal.at,
+api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
+                        const gpu::Inventory& inventory) {
+  return {refusal.gpu,
+          refusal.asked,
+          refusal.used,
+          refusal.limit,
+          refusal.by,
+          refusal.at,
           Sentence(job, refusal, inventory)};
 }
 

@@ -14,13 +14,16 @@
 namespace gpuman::daemon {
 
 // `now` on both clocks, at one moment.
-jobs::RefusedAllocation RefusalOf(const ledger::Refusal& seen, base::MonoTime mono_now, base::WallTime wall_now);
+jobs::RefusedAllocation RefusalOf(const ledger::Refusal& seen, base::MonoTime mono_now,
+                                  base::WallTime wall_now);
 
-// "256MiB was refused at its limit of 1GiB on GPU 0, …: gpuman update hog --memory SIZE". What can be done depends
-// on whether the job goes on, and on where it came from.
-std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusal, const gpu::Inventory& inventory);
+// "256MiB was refused at its limit of 1GiB on GPU 0, …: gpuman update hog --memory SIZE". What can be done
+// depends on whether the job goes on, and on where it came from.
+std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
+                     const gpu::Inventory& inventory);
 
-api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal, const gpu::Inventory& inventory);
+api::RefusalView ViewOf(const jobs::Job& job, const jobs::RefusedAllocation& refusal,
+                        const gpu::Inventory& inventory);
 
 // A job that failed says so in its reason, too.
 void Explain(jobs::Job& job, const gpu::Inventory& inventory);

@@ -56,7 +56,8 @@ TEST(Refusals, AreTheReasonOfAJobThatFailedAndOfNoOther) {
   job.reason_detail = "ended with exit status 3";
   Explain(job, Machine());
   EXPECT_THAT(*job.reason_detail, HasSubstr("ended with exit status 3; 256MiB was refused at its limit"));
-  for (const auto verdict : {jobs::JobState::kFinished, jobs::JobState::kKilled, jobs::JobState::kCancelled}) {
+  for (const auto verdict :
+       {jobs::JobState::kFinished, jobs::JobState::kKilled, jobs::JobState::kCancelled}) {
     job = Hog();
     job.verdict = verdict;
     Explain(job, Machine());

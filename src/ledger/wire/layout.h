@@ -25,8 +25,8 @@ enum class RefusedBy : std::uint32_t {
   kDevice = 3    // the GPU had no memory left
 };
 
-// The last allocation on the GPU that a program of the job was refused. It is for people: nothing is decided by
-// it, and the words of two that are refused at once may mix.
+// The last allocation on the GPU that a program of the job was refused. It is for people: nothing is decided
+// by it, and the words of two that are refused at once may mix.
 struct Refusal {
   std::uint64_t number;  // grows with each refusal, written last; 0: there was none
   std::uint64_t bytes;   // asked for
@@ -118,8 +118,7 @@ struct Ledger {
 
 static_assert(sizeof(Gpu) == 128 && offsetof(Gpu, limit) == 16 && offsetof(Gpu, soft) == 24 &&
               offsetof(Gpu, context_bytes) == 32 && offsetof(Gpu, outside) == 40 &&
-              offsetof(Gpu, room) == 48 && offsetof(Gpu, total) == 64 &&
-              offsetof(Gpu, refusal) == 72);
+              offsetof(Gpu, room) == 48 && offsetof(Gpu, total) == 64 && offsetof(Gpu, refusal) == 72);
 static_assert(sizeof(Refusal) == 48 && offsetof(Refusal, bytes) == 8 && offsetof(Refusal, used) == 16 &&
               offsetof(Refusal, limit) == 24 && offsetof(Refusal, at) == 32 && offsetof(Refusal, by) == 40);
 static_assert(sizeof(Slot) == 384 && offsetof(Slot, start_time) == 8 && offsetof(Slot, gpu) == 16 &&
