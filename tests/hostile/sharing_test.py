@@ -15,6 +15,7 @@ from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
 from daemon_case import until  # noqa: E402
 from share_test import learn_what_a_context_takes  # noqa: E402
 
+PYTHON = "/usr/bin/python3"  # which both users may run, wherever the test's own is
 PROGRAM = pathlib.Path(__file__).resolve().parents[1] / "integration" / "share_program.py"
 
 # Stops a process as soon as it goes on, for ever.
@@ -48,6 +49,10 @@ patience = "1s"
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        # The simulated driver is a file that all its users write.
+        simulation = pathlib.Path(cls.m.env["GPUMAN_SIM_DIR"])
+        for path in (simulation, *simulation.rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)
         learn_what_a_context_takes(cls.m)
 
     def setUp(self):
@@ -60,7 +65,7 @@ patience = "1s"
     def sharing(self, user, tag):
         directory = self.scratch(user)
         self.stops = {**getattr(self, "stops", {}), tag: directory / "stop"}
-        return self.start_as(user, tag, f"exec {sys.executable} {PROGRAM} {directory / 'stop'} --rest 0.005", gpus=["0"], share=True)
+        return self.start_as(user, tag, f"exec {PYTHON} {PROGRAM} {directory / 'stop'} --rest 0.005", gpus=["0"], share=True)
 
     def share(self, **settings):
         return self.request("PUT", "/v1/share", settings).json()

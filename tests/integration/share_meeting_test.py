@@ -24,6 +24,8 @@ class Meets:
     """For a DaemonTest: jobs that meet, and what they come to."""
 
     def meeting(self, tag, *options, gpus=("0", "1"), **more):
+        for old in self.m.dir.glob(f"stop.{tag}*"):
+            old.unlink()
         words = [sys.executable, PROGRAM, self.m.dir / f"stop.{tag}", *options]
         return self.start(tag, "exec " + " ".join(map(str, words)), gpus=list(gpus), **more)
 
