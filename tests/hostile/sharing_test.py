@@ -51,6 +51,7 @@ patience = "1s"
         super().setUpClass()
         # The simulated driver is a file that all its users write.
         simulation = pathlib.Path(cls.m.env["GPUMAN_SIM_DIR"])
+        simulation.parent.chmod(0o755)
         for path in (simulation, *simulation.rglob("*")):
             path.chmod(0o777 if path.is_dir() else 0o666)
         learn_what_a_context_takes(cls.m)

@@ -33,7 +33,7 @@ class Meets:
         (self.m.dir / f"stop.{tag}").touch()
 
     def steps(self, tag):
-        file = self.m.dir / f"stop.{tag}.{tag}.steps"
+        file = self.m.dir / f"stop.{tag}.steps"
         return int(file.read_text() or 0) if file.exists() else 0
 
     def goes_on(self, tag, more=30):
@@ -195,7 +195,7 @@ class Pressure(DaemonTest, Meets):
         for share in (False, True):
             with self.subTest(share=share):
                 tag = f"low{share}"
-                job = self.meeting(tag, "--size", 200 * MIB, share=share, priority=10)
+                job = self.meeting(tag, "--size", 96 * MIB, share=share, priority=10)
                 self.goes_on(tag)
                 high = self.start(f"high{share}", "exec " + self.load("900MiB", "--hold", "1h"), gpus=["0"], priority=200)
                 ended = self.wait(job)
@@ -213,7 +213,7 @@ class Preempted(QueueCase, Meets):
 
     def test_one_that_does_not_come_to_rest_makes_room_all_the_same(self):
         script = f"exec {sys.executable} {PROGRAM} {self.m.dir / 'stop.low'} --size {96 * MIB}"
-        low = self.submit(script, gpus=2, tag="low", preemptible=True, priority=10)
+        low = self.submit(script, gpus=2, preemptible=True, priority=10)
         self.goes_on("low")
         urgent = self.submit(self.gate("end"), gpus=2, priority=250)
         self.becomes(urgent, "running")
@@ -222,7 +222,8 @@ class Preempted(QueueCase, Meets):
         self.open("end")
         self.becomes(low, "running")
         self.goes_on("low")
-        self.ends_with_its_data("low")
+        self.end("low")
+        self.assertEqual(self.wait(low)["state"], "finished", self.log(low))
 
 
 if __name__ == "__main__":
