@@ -5,6 +5,7 @@ Usage: sharing_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names 
 """
 
 import json
+import os
 import pathlib
 import signal
 import sys
@@ -96,9 +97,10 @@ patience = "1s"
             return False
         until(f"it is stopped with its gate {gate}", stopped)
 
-    def signal(self, pid, number):
-        script = self.python_as(ATTACKER, "import os, sys; os.kill(int(sys.argv[1]), int(sys.argv[2]))", pid, int(number))
-        self.assertEqual(script.wait(), 0)
+    @staticmethod
+    def signal(pid, number):
+        """As its own user may; a turn is too short to start another process in it."""
+        os.kill(pid, number)
 
     def ends_right(self, tag):
         self.stops[tag].touch()
