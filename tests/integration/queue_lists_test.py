@@ -16,7 +16,7 @@ from daemon_case import until  # noqa: E402
 from machine import UnixConnection  # noqa: E402
 from queue_test import QueueCase  # noqa: E402
 
-MANY = 3000
+MANY = 1200
 
 
 class ListsTest(QueueCase):
