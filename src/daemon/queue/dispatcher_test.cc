@@ -211,7 +211,9 @@ TEST_F(DispatcherTest, ATaskIsFoundByItsNumberThoughOthersWereForgotten) {
     contents.jobs.push_back(job);
   }
   jobs_.Adopt(std::move(contents));
-  const auto id = [&](const char* name) { return dispatcher_.JobsOf(name, 0).value_or(std::vector<base::JobId>{}); };
+  const auto id = [&](const char* name) {
+    return dispatcher_.JobsOf(name, 0).value_or(std::vector<base::JobId>{});
+  };
   EXPECT_EQ(id("10_4"), std::vector{base::JobId{12}});
   EXPECT_EQ(id("10_2"), std::vector{base::JobId{11}});
   EXPECT_TRUE(id("10_3").empty());

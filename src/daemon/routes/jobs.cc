@@ -105,7 +105,8 @@ void UpdateRun(Service& service, const ExchangePtr& exchange, const jobs::Job& j
   service.LookNow();
 }
 
-void Change(Service& service, const ExchangePtr& exchange, const jobs::Job& job, const api::JobUpdate& update) {
+void Change(Service& service, const ExchangePtr& exchange, const jobs::Job& job,
+            const api::JobUpdate& update) {
   if (auto may = MayRewrite(update, exchange->request().peer.uid, job); !may)
     return SendError(exchange, may.error());
   if (!job.queued && update.queue)
@@ -136,11 +137,12 @@ void Change(Service& service, const ExchangePtr& exchange, const jobs::Job& job,
 }
 
 void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& named) {
-  WithBody<api::JobUpdate>(service, exchange, [&service, exchange, id = named.id](const api::JobUpdate& update) {
-    const auto* const job = service.jobs().Find(id);
-    if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    Change(service, exchange, *job, update);
-  });
+  WithBody<api::JobUpdate>(
+      service, exchange, [&service, exchange, id = named.id](const api::JobUpdate& update) {
+        const auto* const job = service.jobs().Find(id);
+        if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+        Change(service, exchange, *job, update);
+      });
 }
 
 std::string UserOf(const ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
@@ -207,8 +209,7 @@ void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   const auto suspender = service.SuspenderFor(job);
   if (!suspender) return SendError(exchange, suspender.error());
   // Its GPU may be another's by now: its turn comes by the queue.
-  if (job.queued && !*place && service.queue().WantBack(job.id))
-    return SendJob(service, exchange, job);
+  if (job.queued && !*place && service.queue().WantBack(job.id)) return SendJob(service, exchange, job);
   if (job.queued && *place)
     return service.queue().BringTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
   auto answer =
@@ -228,9 +229,8 @@ void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
 }
 
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
-  const auto handle = service.jobs().WaitForEnd(job.id, [&service, exchange](const jobs::Job& ended) {
-    SendJob(service, exchange, ended);
-  });
+  const auto handle = service.jobs().WaitForEnd(
+      job.id, [&service, exchange](const jobs::Job& ended) { SendJob(service, exchange, ended); });
   if (handle != 0) exchange->OnGone([&service, handle] { service.jobs().CancelWait(handle); });
 }
 

@@ -27,7 +27,8 @@ std::vector<base::JobId> UsualJobs(const jobs::Supervisor& jobs) {
   ids.insert(ids.end(), ended.end() - static_cast<std::ptrdiff_t>(std::min(ended.size(), kEndedShown)),
              ended.end());
   std::size_t waiting = 0;
-  for (const auto* job = jobs.Before({INT64_MAX}); job && waiting < kWaitingShown; job = jobs.Before(job->id)) {
+  for (const auto* job = jobs.Before({INT64_MAX}); job && waiting < kWaitingShown;
+       job = jobs.Before(job->id)) {
     if (!jobs::IsWaiting(*job)) continue;
     ids.push_back(job->id);
     ++waiting;
@@ -130,12 +131,12 @@ void SendJob(Service& service, const http::ExchangePtr& exchange, const jobs::Jo
              bool in_full) {
   if (!job.queued || !jobs::IsWaiting(job) || (!in_full && service.queue().IsLookCheap()))
     return SendJson(exchange, api::Encode(service.ViewWithQueue(job)), status);
-  service.queue().WhenLooked([&service, exchange, id = job.id, status,
-                              in_full](const std::shared_ptr<const QueueLook>& look) {
-    const auto* const now = service.jobs().Find(id);
-    if (!now) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    SendJson(exchange, api::Encode(service.ViewBy(*look, *now, in_full)), status);
-  });
+  service.queue().WhenLooked(
+      [&service, exchange, id = job.id, status, in_full](const std::shared_ptr<const QueueLook>& look) {
+        const auto* const now = service.jobs().Find(id);
+        if (!now) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+        SendJson(exchange, api::Encode(service.ViewBy(*look, *now, in_full)), status);
+      });
 }
 
 void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status) {
