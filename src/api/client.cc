@@ -170,8 +170,11 @@ base::Result<JobView> Client::Update(std::string_view job, const UpdateRequest& 
   return Ask<JobView>({"PATCH", JobTarget(job), Encode(request)});
 }
 
-base::Result<JobView> Client::Restart(std::string_view job) const {
-  return Ask<JobView>({"POST", JobTarget(job, "/restart"), {}}, Patient());
+base::Result<JobView> Client::Restart(std::string_view job, const UpdateRequest& changes) const {
+  // A daemon of an earlier version takes no body: it gets one only where something changes.
+  std::string body = Encode(changes);
+  if (body == Encode(UpdateRequest{})) body.clear();
+  return Ask<JobView>({"POST", JobTarget(job, "/restart"), std::move(body)}, Patient());
 }
 
 base::Result<JobView> Client::Remove(std::string_view job, bool keep_running) const {

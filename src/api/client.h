@@ -76,7 +76,7 @@ class Client {
   base::Result<JobView> Run(const RunRequest& request) const;
   base::Result<JobView> Update(std::string_view job, const UpdateRequest& request) const;
   // These two wait until a running job has stopped, which takes as long as its grace time.
-  base::Result<JobView> Restart(std::string_view job) const;
+  base::Result<JobView> Restart(std::string_view job, const UpdateRequest& changes = {}) const;
   base::Result<JobView> Remove(std::string_view job, bool keep_running) const;
   // These wait until the job is off its GPU, back, or on the other one; what waits for room comes back as it
   // is.

@@ -10,6 +10,9 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 bool IsPlain(char c) { return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r'; }
 
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {
@@ -45,32 +48,50 @@ class Scanner {
     if (Peek() == '[') ++at_;
     SkipSpaces();
     const char c = Peek();
-    const bool is_bare = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    return at_ == text_.size() || is_bare || c == '-' || c == '_' || c == '"' || c == '\'' || c == ']';
+    return at_ == text_.size() || IsLetter(c) || IsDigit(c) || c == '-' || c == '_' || c == '"' ||
+           c == '\'' || c == ']';
   }
 
   // To behind the line break that ends it; one inside brackets, braces or a long string does not. Else what
   // is wrong.
   const char* SkipStatement() {
     open_.clear();
+    in_value_ = false;
     while (at_ < text_.size()) {
       const char c = text_[at_];
       if (c == '"' || c == '\'') {
         SkipString(c);
-        continue;
-      }
-      if (!IsPlain(c))
+      } else if (in_value_ && (IsDigit(c) || c == '+' || c == '-')) {
+        if (!SkipNumber()) return "a number holds a character that no number has";
+      } else if (!IsPlain(c)) {
         return "outside of strings and comments only ASCII characters that can be printed may stand";
-      if (IsClosing(c) && !Close(c)) return "a bracket is closed by another one than opened it";
-      ++at_;
-      if (c == '#')
-        at_ = std::min(text_.find('\n', at_), text_.size());
-      else if (c == '[' || c == '{')
-        open_.push_back(c);
-      else if (c == '\n' && open_.empty())
-        return nullptr;
+      } else if (IsClosing(c) && !Close(c)) {
+        return "a bracket is closed by another one than opened it";
+      } else {
+        ++at_;
+        if (c == '#') at_ = std::min(text_.find('\n', at_), text_.size());
+        if (c == '\n' && open_.empty()) return nullptr;
+        Follow(c);
+      }
     }
     return nullptr;
+  }
+
+  // What stands open behind `c`, and whether a value may come next.
+  void Follow(char c) {
+    if (c == '[' || c == '{') open_.push_back(c);
+    if (c == '=' || c == '}') in_value_ = true;
+    if (c == '{' || (c == ',' && !open_.empty() && open_.back() == '{')) in_value_ = false;
+  }
+
+  // toml++ reads whatever begins as a number or a date to the next separator.
+  bool SkipNumber() {
+    for (; at_ < text_.size() && std::string_view(" \t\r\n,#]}").find(text_[at_]) == std::string_view::npos;
+         ++at_)
+      if (!IsLetter(text_[at_]) && !IsDigit(text_[at_]) &&
+          std::string_view("_+-.:").find(text_[at_]) == std::string_view::npos)
+        return false;
+    return true;
   }
 
   static bool IsClosing(char c) { return c == ']' || c == '}'; }
@@ -102,6 +123,7 @@ class Scanner {
 
   std::string_view text_;
   std::size_t at_ = 0;
+  bool in_value_ = false;
   std::string open_;  // brackets and braces of the statement
 };
 

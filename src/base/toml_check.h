@@ -1,7 +1,7 @@
 // What has to be known of a TOML text before toml++ reads it. Up to version 3.3 some mistakes reach an
 // assertion in it, or undefined behaviour where it was built without them: a table header without a name,
 // such as "[[[a]]]" or "[#"; a character outside of strings and comments that is not ASCII; a bracket that
-// another one closes, "[}". Pure; the text may be anything.
+// another one closes, "[}"; a number with something else in it. Pure; the text may be anything.
 #pragma once
 
 #include <cstddef>

@@ -45,6 +45,17 @@ TEST(FindTomlMistake, FindsABracketThatAnotherOneCloses) {
     EXPECT_FALSE(Find(text)) << text;
 }
 
+TEST(FindTomlMistake, FindsANumberWithSomethingElseInIt) {
+  EXPECT_EQ(Find("a = 1\nb = 0\"\xd2\x84\"\n"), (Where{6, 2}));
+  for (const char* text : {"a = 0.\"\xd2\x84\"\n", "a = {b = 0'x'}\n", "a = 0[\"x", "a = [{}, 1(]",
+                           "a = 1979-05-27 07'", "a = {b = {}, c = -1=}", "a = +\xc6\x98"})
+    EXPECT_EQ(Find(text), (Where{0, 1})) << text;
+  for (const char* text : {"a.\"b\".'c' = [\"x\",'y',\n\"z\"]\n", "0.'b' = {'b'=\"x\",1.'d'='y'}\n",
+                           "1=1979-05-27T07:32:00.5+01:00", "a = [0x_ff, -1.5e+3, +inf, 07:32:00]# 0\"",
+                           "\xef\xbb\xbf'a' = 1", "a = [{1.'b' = 1}, {2.'c' = [{}]}]"})
+    EXPECT_FALSE(Find(text)) << text;
+}
+
 TEST(FindTomlMistake, LeavesTablesWithANameAndWhatTheParserTellsItself) {
   for (const char* text : {"", "[a]", "[ \"a b\" ]", "[['a']]", "[-_0]", "[]", "[[", "[", "a",
                            "\xef\xbb\xbf[a]\nb = 1", "a = \"x\n[b]"})

@@ -1,6 +1,7 @@
 #include "cli/app.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -154,14 +155,62 @@ std::vector<std::string> WithHelpAsOption(std::vector<std::string> arguments) {
   return arguments;
 }
 
+// What a command lacks, in the words of its help; empty: something else is wrong with it.
+std::string Missing(const CLI::App& command, const CLI::ParseError& error) {
+  if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::RequiredError)) return {};
+  std::vector<std::string> names;
+  for (const auto* sub : command.get_subcommands(nullptr)) names.push_back(sub->get_name());
+  if (!names.empty()) return fmt::format("a command is required, one of {}", fmt::join(names, ", "));
+  for (const auto* option : command.get_options())
+    if (option->get_required() && option->get_positional() && option->count() == 0)
+      return fmt::format("{} is required", option->get_type_name());
+  return {};
+}
+
+// The first line below "Example:" in the help.
+std::string ExampleOf(const CLI::App& command) {
+  constexpr std::string_view kBegin = "Example:\n  ";
+  const std::string footer = command.get_footer();
+  if (!footer.starts_with(kBegin)) return {};
+  return footer.substr(kBegin.size(), footer.find('\n', kBegin.size()) - kBegin.size());
+}
+
+// The parser's words about a value: "--policy: best not in {fair,fcfs}", "Could not convert: --since = x".
+std::string Reworded(const std::string& text) {
+  constexpr std::string_view kSet = " not in {";
+  constexpr std::string_view kConvert = "Could not convert: ";
+  if (const auto set = text.find(kSet); set != text.npos && text.ends_with('}')) {
+    const auto begin = text.find(": ");
+    if (begin == text.npos || begin > set) return text;
+    std::string words = text.substr(set + kSet.size());
+    words.pop_back();
+    for (std::size_t at = 0; (at = words.find(',', at)) != words.npos; at += 2) words.insert(at + 1, " ");
+    return fmt::format("{}: '{}' is not one of {}", text.substr(0, begin),
+                       text.substr(begin + 2, set - begin - 2), words);
+  }
+  const auto equals = text.find(" = ");
+  if (text.starts_with(kConvert) && equals != text.npos)
+    return fmt::format("{}: '{}' is not a number", text.substr(kConvert.size(), equals - kConvert.size()),
+                       text.substr(equals + 3));
+  return text;
+}
+
 base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App* command = &root;
   std::string path = "gpuman";
+  std::string where;  // in front of the message, which begins with "gpuman: " anyway
   while (!command->get_subcommands().empty()) {
     command = command->get_subcommands().front();
     path += " " + command->get_name();
+    where = path.substr(std::string_view("gpuman ").size()) + ": ";
   }
-  base::Error usage{base::ErrorCode::kInvalidArgument, error.what(), fmt::format("see {} --help", path)};
+  base::Error usage{base::ErrorCode::kInvalidArgument, Reworded(error.what()),
+                    fmt::format("see {} --help", path)};
+  if (const auto missing = Missing(*command, error); !missing.empty()) {
+    usage.message = where + missing;
+    const auto example = ExampleOf(*command);
+    if (!example.empty() && command->get_subcommands(nullptr).empty()) usage.hint = "for example: " + example;
+  }
   const auto extras = root.remaining(/*recurse=*/true);
   const bool has_subcommands = !command->get_subcommands(nullptr).empty();
   const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
@@ -174,18 +223,19 @@ base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
     return usage;
   }
   if (first.starts_with('-') && first.size() > 1) {
-    usage.message = fmt::format("{}: unknown option '{}'", path, first);
+    usage.message = fmt::format("{}unknown option '{}'", where, first);
     std::vector<std::string> names;
     for (const auto* option : command->get_options())
       for (const auto& name : option->get_lnames()) names.push_back("--" + name);
     if (const auto nearest = base::Nearest(first.substr(0, first.find('=')), names))
       usage.hint = fmt::format("did you mean {}?", *nearest);
   } else if (!has_subcommands) {
-    usage.message = fmt::format("{}: unexpected argument '{}'", path, first);
+    usage.message = fmt::format("{}unexpected argument '{}'", where, first);
     if (command->get_name() == "run")
-      usage.hint = fmt::format("write the job's command after --: gpuman run --tag NAME -- {} …", first);
+      usage.hint = fmt::format("write the job's command after --: gpuman run {} -- {} …",
+                               command->get_option("--gpus")->count() > 0 ? "--gpus N" : "--tag NAME", first);
   } else {
-    usage.message = fmt::format("{}: unknown command '{}'", path, first);
+    usage.message = fmt::format("{}unknown command '{}'", where, first);
     std::vector<std::string> names;
     for (const auto* sub : command->get_subcommands(nullptr)) names.push_back(sub->get_name());
     if (const auto nearest = base::Nearest(first, names))

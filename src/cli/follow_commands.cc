@@ -38,6 +38,8 @@ struct EventsOptions {
   bool follow = false;
 };
 
+constexpr int kEventsBefore = 10;  // shown before those that are followed
+
 // Over restarts of the daemon: its events go on with the next id.
 base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::EventOptions options) {
   const auto show = [&](const api::EventView& event) {
@@ -50,8 +52,14 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
     return true;
   };
   if (!options.since) {
-    GPUMAN_ASSIGN(const auto last, daemon.Events({.since = std::nullopt, .limit = 1}));
+    // Who looks wants to see what led to now; a program that follows is told of what is new.
+    const bool shows_some = !session.json || options.limit.has_value();
+    GPUMAN_ASSIGN(const auto last,
+                  daemon.Events({.since = std::nullopt, .limit = options.limit.value_or(kEventsBefore)}));
     options.since = last.events.empty() ? 0 : last.events.back().id;
+    options.limit.reset();
+    if (shows_some)
+      for (const auto& event : last.events) show(event);
   }
   auto followed = daemon.FollowEvents(options, show);
   while (!followed) {
@@ -95,7 +103,7 @@ void AddEvents(const Registry& registry) {
   auto* events = registry.Add(
       "events", "Print events: jobs that start and end, limits that are exceeded, GPUs that fail",
       "gpuman events -f", [o](Session& session) { return Events(session, *o); });
-  events->add_flag("-f,--follow", o->follow, "Follow new events as they happen");
+  events->add_flag("-f,--follow", o->follow, "Print the last 10 events, then new ones as they happen (with --json only new ones)");
   events->add_option("-s,--since", o->events.since, "Print only events after the one with this id")
       ->type_name("ID");
   events->add_option("-n,--limit", o->events.limit, "Print at most the last N events")

@@ -51,6 +51,8 @@ base::Result<int> WithJob(Session& session, const std::string& job, std::string_
     session.PrintJson(api::ToJson(*view));
   else
     session.Print(fmt::format("{}{}\n", done, JobSentence(*view)));
+  if (!api::IsEnded(view->state))
+    for (const auto& note : view->notes) session.Note(note);
   return kExitDone;
 }
 
@@ -89,13 +91,21 @@ void AddUpdate(const Registry& registry) {
 }
 
 void AddRestart(const Registry& registry) {
-  const auto job = std::make_shared<std::string>();  // shared by the parser's bindings and the action
-  auto* restart = registry.Add(
-      "restart", "Stop a job and start it again", "gpuman restart train", [job](Session& session) {
-        return WithJob(session, *job,
-                       "restarted: ", [&](const auto& daemon) { return daemon.Restart(*job); });
-      });
-  AddJobArgument(restart, *job);
+  const auto o = std::make_shared<UpdateOptions>();  // shared by the parser's bindings and the action
+  auto* restart =
+      registry.Add("restart", "Stop a job and start it again", "gpuman restart train --memory 12GiB",
+                   [o](Session& session) -> base::Result<int> {
+                     api::UpdateRequest changes;
+                     if (o->memory || o->soft) {
+                       GPUMAN_ASSIGN(changes, MakeUpdate(*o));
+                     }
+                     return WithJob(session, o->job, "restarted: ", [&](const auto& daemon) {
+                       return daemon.Restart(o->job, changes);
+                     });
+                   });
+  AddJobArgument(restart, o->job);
+  restart->add_option("-m,--memory", o->memory, "New limit on each of its GPUs, or none")->type_name(kSizeValue);
+  restart->add_option("--soft", o->soft, "New soft limit, or none")->type_name(kSizeValue);
 }
 
 void AddRemove(const Registry& registry) {

@@ -26,8 +26,9 @@ std::string ModeOf(const api::MigGpu& gpu) {
 std::string ProcessList(const std::vector<api::MigProcessView>& processes) {
   std::vector<std::string> words;
   for (const auto& each : processes)
-    words.push_back(each.name.empty() ? std::to_string(each.pid)
-                                      : fmt::format("{} ({})", each.pid, Printable(each.name)));
+    words.push_back(each.gpuman ? fmt::format("{} (gpuman's own, for jobs that are suspended or take turns)", each.pid)
+                    : each.name.empty() ? std::to_string(each.pid)
+                                        : fmt::format("{} ({})", each.pid, Printable(each.name)));
   return fmt::format("{}", fmt::join(words, ", "));
 }
 

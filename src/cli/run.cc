@@ -80,6 +80,7 @@ base::Result<int> Run(Session& session, const RunFlags& flags) {
   for (const auto& note : made.notes) session.Note(note);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::JobView job, daemon.Run(made.request));
+  for (const auto& note : job.notes) session.Note(note);
   if (flags.wait) return WaitForJob(session, daemon, job);
   if (session.json)
     session.PrintJson(api::ToJson(job));
@@ -179,7 +180,7 @@ void AddRun(const Registry& registry) {
   auto* run = registry.Add(
       "run", "Start a job now, with a limit on its GPU memory",
       "gpuman run --tag train --memory 8GiB -- python train.py --epochs 3\n"
-      "  gpuman run --tag test_cuda_app --command $PWD/build/cuda_mem_stable --memory 536870912\n"
+      "  gpuman run --tag test_cuda_app --command $PWD/build/cuda_mem_stable --memory 2GiB\n"
       "  gpuman run --gpus 1 --pty -- bash",
       [flags](Session& session) { return Run(session, *flags); });
   AddMainOptions(run, *flags);

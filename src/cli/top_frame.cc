@@ -202,7 +202,8 @@ std::vector<TopLine> ProcessLines(const std::vector<Process>& processes, std::si
                {"COMMAND", Align::kLeft, 10}});
   for (const auto& [gpu, process] : processes)
     table.Add({Index(*gpu), std::to_string(process->pid), process->user.value_or(std::string(kUnknown)),
-               process->job ? std::to_string(*process->job) : std::string("-"), process->tag.value_or("-"),
+               process->job ? std::to_string(*process->job) : std::string("-"),
+               process->gpuman ? "(gpuman)" : process->tag.value_or("-"),
                SizeText(process->memory), CommandOf(*process)});
   std::vector<TopLine> lines;
   for (auto& text : LinesOf(table, columns))

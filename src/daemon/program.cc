@@ -173,9 +173,15 @@ int Serve(const Options& options, const Config& config) {
   spdlog::info("gpumand {} serves {}", GPUMAN_VERSION, config.socket.string());
   NotifyReady();
   loop.run();
-  service->reset();
+  (*service)->Stop();
   std::error_code ignored;
   std::filesystem::remove(config.socket, ignored);
+  if ((*service)->left_a_thread()) {
+    // It is in the driver, which the end of the process would take down under it.
+    spdlog::warn("a call of the driver has not come back; ending without waiting for it");
+    spdlog::default_logger()->flush();
+    ::_exit(0);
+  }
   return 0;
 }
 

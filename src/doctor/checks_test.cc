@@ -171,9 +171,9 @@ TEST(Doctor, ThrottlingIsAnErrorAndAPowerLimitUnderLoadIsNot) {
 TEST(Doctor, HeatSinceTheDriverWasLoadedIsAWarningOnceItIsMoreThanAMoment) {
   Facts facts = Well();
   facts.gpus[0].thermal_ns = 999'999'999;
-  EXPECT_FINDS(facts, "throttled_before", kFine, "no GPU was held back");
+  EXPECT_FINDS(facts, "throttled_before", kFine, "no GPU was throttled");
   facts.gpus[0].thermal_ns = 90'000'000'000;
-  EXPECT_FINDS(facts, "throttled_before", kWarning, "heat held it back");
+  EXPECT_FINDS(facts, "throttled_before", kWarning, "heat throttled it");
 }
 
 TEST(Doctor, ClocksThatSomebodySetAreAWarning) {
@@ -188,7 +188,7 @@ TEST(Doctor, ClocksThatSomebodySetAreAWarning) {
 TEST(Doctor, WhatTheDaemonKeepsIsTold) {
   Facts facts = Well();
   facts.daemon.kept = std::vector<Kept>{};
-  EXPECT_FINDS(facts, "settings", kFine, "as they are wanted");
+  EXPECT_FINDS(facts, "settings", kFine, "as wanted");
   facts.daemon.kept = std::vector<Kept>{{0, "graphics clocks", "1200,1200", "asked for", {}, false, true}};
   EXPECT_FINDS(facts, "settings", kNote, "graphics clocks are locked to 1200,1200 MHz: asked for");
   facts.daemon.kept = std::vector<Kept>{{0, "power", "250W", "asked for", "700W", true, false}};

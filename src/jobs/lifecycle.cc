@@ -120,6 +120,7 @@ void OnRecord(Transition& t, const keeper::Record& record, const keeper::RunStar
   job.process = started.process;
   job.started_at = record.wall;
   job.notes = started.notes;
+  job.refusal.reset();
   job.energy_before.clear();
   job.energy_used.reset();
   job.suspended = base::Millis{0};
@@ -333,6 +334,7 @@ void OnEvent(Transition& t, const RestartAsked& asked) {
   ClearOutcome(job);
   job.submitted_at = asked.at;
   job.peak.reset();
+  job.refusal.reset();
   job.attempts = 0;
   t.changed = true;
   if (job.queued) {
@@ -350,6 +352,16 @@ void OnEvent(Transition& t, const GuardOrdered& ordered) {
   if (IsEnded(t.job) || IsWaiting(t.job) || t.job.state == JobState::kStopping) return;
   t.job.state = JobState::kStopping;
   Explain(t.job, ordered.reason);
+  t.changed = true;
+}
+
+void OnEvent(Transition& t, const GuardRefused& refused) {
+  Job& job = t.job;
+  if (job.state != JobState::kStopping || job.stop_wanted || job.reason != refused.reason.word) return;
+  job.state = refused.before;
+  job.reason.reset();
+  job.reason_detail.reset();
+  if (refused.before_reason) Explain(job, *refused.before_reason);
   t.changed = true;
 }
 

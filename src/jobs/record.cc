@@ -65,6 +65,30 @@ void GetTime(const JsonMembers& json, const char* name, std::optional<base::Wall
     time = base::WallTime(base::Millis(base::Checked<std::int64_t>(*it)));
 }
 
+void PutRefusal(Json& json, const std::optional<RefusedAllocation>& refusal) {
+  if (!refusal) return;
+  Json& object = json["refusal"] = {{"gpu", refusal->gpu},
+                                    {"asked", refusal->asked.count},
+                                    {"used", refusal->used.count},
+                                    {"by", refusal->by},
+                                    {"at", refusal->at.time_since_epoch().count()}};
+  if (refusal->limit) object["limit"] = refusal->limit->count;
+}
+
+void GetRefusal(const JsonMembers& json, std::optional<RefusedAllocation>& refusal) {
+  const auto it = json.find("refusal");
+  if (it == json.end()) return;
+  refusal.emplace();
+  Get(*it, "gpu", refusal->gpu);
+  Get(*it, "asked", refusal->asked.count);
+  Get(*it, "used", refusal->used.count);
+  Get(*it, "by", refusal->by);
+  base::Millis at{};
+  GetMillis(*it, "at", at);
+  refusal->at = base::WallTime(at);
+  if (it->contains("limit")) Get(*it, "limit", refusal->limit.emplace().count);
+}
+
 // Only what is not as in a job that says nothing.
 template <typename T>
 void PutUnless(Json& json, const char* name, const T& value, const T& usual) {
@@ -137,6 +161,7 @@ void PutProgress(Json& json, const Job& job, const Job& usual) {
   PutTime(json, "ended_at", job.ended_at);
   PutUnless(json, "suspension", job.suspension, usual.suspension);
   PutUnless(json, "notes", job.notes, usual.notes);
+  PutRefusal(json, job.refusal);
   PutUnless(json, "energy_before", job.energy_before, usual.energy_before);
   Put(json, "energy_used", job.energy_used);
   PutUnless(json, "runs", job.runs, usual.runs);
@@ -229,6 +254,7 @@ void GetProgress(const JsonMembers& json, Job& job) {
   GetTime(json, "ended_at", job.ended_at);
   Get(json, "suspension", job.suspension);
   Get(json, "notes", job.notes);
+  GetRefusal(json, job.refusal);
   Get(json, "energy_before", job.energy_before);
   Get(json, "energy_used", job.energy_used);
   Get(json, "runs", job.runs);

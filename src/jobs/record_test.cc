@@ -59,6 +59,8 @@ Job Full() {
   job.cancel_wanted = true;
   job.redo_of = {3};
   job.notes = {"its host memory is not limited"};
+  job.refusal = RefusedAllocation{"GPU-a",         base::MiB(256), base::MiB(900),
+                                  base::GiB(1), "limit",        base::WallTime(base::Millis(8))};
   job.energy_before = {{"GPU-a", 12'345'678'901}};
   job.energy_used = 0;
   job.container = std::make_shared<const Container>(Container{"team", "train-0", "main", "4d8a1f"});
@@ -86,6 +88,7 @@ TEST(JobRecord, ComesBackAsItWasWritten) {
     EXPECT_EQ(back->mps, job.mps);
     EXPECT_EQ(back->mps_threads, job.mps_threads);
     EXPECT_EQ(back->notes, job.notes);
+    EXPECT_EQ(back->refusal, job.refusal);
     EXPECT_EQ(back->energy_before, job.energy_before);
     EXPECT_EQ(back->energy_used, job.energy_used);
     ASSERT_EQ(back->container != nullptr, job.container != nullptr);

@@ -413,15 +413,52 @@ TEST(StoreWorker, AnswersEachBatchForItselfAndInOrder) {
   {
     // Post runs on the worker here; its destructor waits for all of them.
     StoreWorker worker(std::make_unique<PickyStore>(written), [](auto task) { task(); });
+    std::int64_t id = 0;
     for (const char* tag : {"a", "bad", "b", "c"}) {
       Batch batch;
-      batch.put = {Named(1, tag)};
+      batch.put = {Named(++id, tag)};
       worker.Submit(std::move(batch),
                     [&, tag](auto outcome) { answers.push_back(std::string(tag) + (outcome ? "+" : "-")); });
     }
   }
   EXPECT_EQ(written, (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(answers, (std::vector<std::string>{"a+", "bad-", "b+", "c+"}));
+}
+
+TEST(StoreWorker, RefusesWhatWasSubmittedOfAJobBeforeItsRefusalWasKnown) {
+  std::vector<std::string> written;
+  std::vector<std::string> answers;
+  std::vector<std::function<void()>> posted;
+  std::mutex mutex;
+  std::condition_variable more;
+  {
+    StoreWorker worker(std::make_unique<PickyStore>(written), [&](auto task) {
+      const std::lock_guard lock(mutex);
+      posted.push_back(std::move(task));
+      more.notify_one();
+    });
+    const auto put = [&](std::int64_t id, const char* tag) {
+      Batch batch;
+      batch.put = {Named(id, tag)};
+      worker.Submit(std::move(batch),
+                    [&, tag](auto outcome) { answers.push_back(std::string(tag) + (outcome ? "+" : "-")); });
+    };
+    const auto answer = [&](std::size_t count) {
+      std::unique_lock lock(mutex);
+      more.wait(lock, [&] { return posted.size() >= count; });
+      const auto tasks = std::exchange(posted, {});
+      lock.unlock();
+      for (const auto& task : tasks) task();
+    };
+    put(1, "bad");
+    put(1, "a");  // lacks what came with the one before
+    put(2, "b");
+    answer(3);
+    put(1, "c");
+    answer(1);
+  }
+  EXPECT_EQ(written, (std::vector<std::string>{"b", "c"}));
+  EXPECT_EQ(answers, (std::vector<std::string>{"bad-", "a-", "b+", "c+"}));
 }
 
 // Holds its first write until it is let go, so that what comes meanwhile is written together.

@@ -40,7 +40,7 @@ StoreWorker::~StoreWorker() {
 void StoreWorker::Submit(Batch batch, Done done) {
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(batch), std::move(done)});
+    queue_.push_back({std::move(batch), std::move(done), ++last_number_});
   }
   wake_.notify_one();
 }
@@ -133,15 +133,51 @@ void StoreWorker::WriteAll(std::deque<Item>& items) {
 }
 
 void StoreWorker::WriteTogether(std::deque<Item>& items) {
+  if (items.size() == 1) return Answer(items.front(), WriteOne(items.front()));
   Batch together;
-  if (items.size() > 1)
-    for (const Item& item : items) Append(together, item.batch);
-  const auto outcome = store_->Write(items.size() > 1 ? together : items.front().batch);
-  for (Item& item : items) {
-    base::Result<> mine = outcome;
-    if (!outcome && items.size() > 1) mine = store_->Write(item.batch);
-    if (item.done) post_([done = std::move(item.done), mine = std::move(mine)] { done(mine); });
+  base::Result<> outcome;
+  for (const Item& item : items) {
+    if (outcome) outcome = IsKnownToWork(item);
+    Append(together, item.batch);
   }
+  if (outcome) outcome = store_->Write(together);
+  for (Item& item : items) Answer(item, outcome ? outcome : WriteOne(item));
+}
+
+base::Result<> StoreWorker::WriteOne(const Item& item) {
+  auto outcome = IsKnownToWork(item);
+  if (outcome) outcome = store_->Write(item.batch);
+  if (outcome) return outcome;
+  const std::lock_guard lock(mutex_);
+  for (const Job& job : item.batch.put) refused_[job.id] = {UINT64_MAX, outcome.error()};
+  return outcome;
+}
+
+base::Result<> StoreWorker::IsKnownToWork(const Item& item) {
+  const std::lock_guard lock(mutex_);
+  for (const Job& job : item.batch.put) {
+    const auto it = refused_.find(job.id);
+    if (it == refused_.end()) continue;
+    if (item.number < it->second.before) return base::Fail(it->second.error);
+    refused_.erase(it);
+  }
+  return {};
+}
+
+void StoreWorker::Answer(Item& item, base::Result<> outcome) {
+  std::vector<JobId> refused;
+  if (!outcome)
+    for (const Job& job : item.batch.put) refused.push_back(job.id);
+  if (!item.done && refused.empty()) return;
+  post_([this, alive = std::weak_ptr(alive_), done = std::move(item.done), outcome = std::move(outcome),
+         refused = std::move(refused)] {
+    if (!refused.empty() && !alive.expired()) {
+      const std::lock_guard lock(mutex_);
+      for (const JobId id : refused)
+        if (const auto it = refused_.find(id); it != refused_.end()) it->second.before = last_number_ + 1;
+    }
+    if (done) done(outcome);
+  });
 }
 
 }  // namespace gpuman::jobs

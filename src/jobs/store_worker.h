@@ -3,14 +3,17 @@
 // Batches are written in the order they were submitted; those that wait together share one commit (and are
 // tried one by one when that fails, so that one bad batch does not take others with it). A batch that adds
 // many jobs is written in several commits, all of it or nothing (store.h: KeyOfArrival); what comes meanwhile
-// is written between them, so that nobody waits for another one's many jobs. `done` runs through `post`, that
-// is on the event loop, after the batch is on the disk or was refused. Submit may be called from any thread.
-// The destructor writes what is queued and drops the answers.
+// is written between them, so that nobody waits for another one's many jobs. Where a batch was refused, what
+// was submitted of its jobs before its `done` was called is refused as well: who submitted that did not know,
+// and a job's later record without what belongs to the earlier one would lose it. `done` runs through `post`,
+// that is on the event loop, after the batch is on the disk or was refused. Submit may be called from any
+// thread. The destructor writes what is queued and drops the answers.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -40,12 +43,20 @@ class StoreWorker {
   struct Item {
     Batch batch;
     Done done;
+    std::uint64_t number = 0;
   };
   // Many jobs, of which the ones before `next` are written.
   struct Arrival {
     Item item;
     std::size_t next = 0;
   };
+  struct Refusal {
+    std::uint64_t before = UINT64_MAX;  // batches with smaller numbers are refused
+    base::Error error;
+  };
+  base::Result<> WriteOne(const Item& item);
+  base::Result<> IsKnownToWork(const Item& item);
+  void Answer(Item& item, base::Result<> outcome);
   void Run();
   void TakeArrivals(std::deque<Item>& items);
   void WriteSome();
@@ -60,6 +71,9 @@ class StoreWorker {
   std::deque<Item> queue_;
   std::deque<std::function<void(Store&)>> reads_;
   std::deque<Arrival> arrivals_;  // the worker's
+  std::uint64_t last_number_ = 0;
+  std::map<JobId, Refusal> refused_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for answers that come after the end
   bool stopping_ = false;
   std::thread thread_;  // last: it uses everything above
 };

@@ -138,6 +138,7 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
     if (!ended_now) LeaveRun(entries_.at(id));
   }
   host_.OnJobChanged(entries_.at(id).job, entries_.at(id).runtime);
+  AnswerReruns(id);
   Carry(id, t.effects);
   if (ended_now && ended_.size() > options_.keep_ended + options_.keep_ended / 20) ForgetOldOnes();
 }
@@ -147,6 +148,7 @@ void Supervisor::LeaveRun(Entry& entry) {
   entry.runtime = {};
   entry.stop_in_journal = false;
   entry.settings_in_journal.clear();
+  entry.settings_told.reset();
 }
 
 void Supervisor::Carry(JobId id, const std::vector<Effect>& effects) {
@@ -160,8 +162,15 @@ void Supervisor::Carry(JobId id, const std::vector<Effect>& effects) {
 }
 
 void Supervisor::Save(JobId id, Done<void> stored, Enclosed enclosed) {
+  // What the disk did not take before goes with it: the record says that it was written down.
+  if (auto before = dirty_.extract(id); !before.empty()) {
+    Enclosed& unwritten = before.mapped();
+    enclosed.runs.insert(enclosed.runs.begin(), unwritten.runs.begin(), unwritten.runs.end());
+    enclosed.messages.insert(enclosed.messages.begin(), unwritten.messages.begin(), unwritten.messages.end());
+  }
   Batch batch;
-  batch.put = {entries_.at(id).job};
+  // Behind its deletion it would be a job again for the next daemon.
+  if (!entries_.at(id).forgotten_soon) batch.put = {entries_.at(id).job};
   batch.runs = enclosed.runs;
   batch.outbox = enclosed.messages;
   store_.Submit(std::move(batch), [self = self_, id, stored = std::move(stored),

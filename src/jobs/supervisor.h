@@ -122,8 +122,11 @@ class Supervisor {
   // is on the disk, or cannot be; a job that is gone is not kept.
   void SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
                      std::function<void()> done);
-  // A new run of a running or an ended job. `change` may renew what it will see (its GPUs).
+  // A new run of a running or an ended job. Of a running one `done` is called when the new run has begun, or
+  // there will be none.
   void Restart(JobId id, const keeper::Reason& reason, Done<Job> done);
+  // What Restart would refuse.
+  base::Result<> MayRestart(JobId id);
   // Ends the job and forgets it; done when it is gone, with the job as it ended.
   void Remove(JobId id, const keeper::Reason& reason, Done<Job> done);
   // Forgets the job and lets it run on, unlimited; it will not be restarted.
@@ -166,6 +169,9 @@ class Supervisor {
   base::Result<JobId> Resolve(const std::string& ref) const;
   // The same; a tag means a job of this user's where there is one.
   base::Result<JobId> Resolve(const std::string& ref, uid_t user) const;
+  // The jobs of this tag that have not ended, of this user or of all; of an array its id. The newest first; no
+  // more than a few are looked for.
+  std::vector<JobId> OpenNamed(const std::string& tag, std::optional<uid_t> user) const;
   // The job, or of an array those of its tasks that are not forgotten, by id.
   std::vector<JobId> TasksOf(JobId job_or_array) const;
   // A task of an array; nullopt: there is none, or it is forgotten.
@@ -176,6 +182,8 @@ class Supervisor {
   const Job* After(JobId id) const;
   const Job* Before(JobId id) const;
   std::vector<JobId> Ended() const;  // by id
+  // Of jobs that wait.
+  std::size_t WaitingCount() const { return entries_.size() - active_.size() - ended_.size(); }
 
   // Calls `ended` once the job has ended or was let go, at once if it has. 0: called already.
   std::uint64_t WaitForEnd(JobId id, std::function<void(const Job&)> ended);
@@ -193,7 +201,8 @@ class Supervisor {
     bool end_unwritten = false;   // it has ended, and its record says so soon
     bool forgotten_soon = false;  // its record is being deleted
     std::string settings_in_journal;
-    std::vector<Done<Job>> removals;  // answered when the job is gone
+    std::optional<std::string> settings_told;  // over this connection; they are in the journal soon
+    std::vector<Done<Job>> removals;           // answered when the job is gone
     std::size_t tag_hash = 0;         // as it is filed under
     uid_t tag_user = 0;
     bool tag_filed = false;
@@ -206,7 +215,7 @@ class Supervisor {
     std::vector<JobId> ids{};
     Done<std::vector<JobId>> done;
   };
-  // What is written with a job's record.
+  // What is written with a job's record, and with the next one where the disk did not take it.
   struct Enclosed {
     std::vector<RunAccount> runs;
     std::vector<OutboxRow> messages;
@@ -214,6 +223,13 @@ class Supervisor {
   struct Waiter {
     JobId job;
     std::function<void(const Job&)> ended;
+  };
+
+  // Who waits for the run of a job after so many.
+  struct Rerun {
+    JobId job;
+    int runs = 0;
+    Done<Job> done;
   };
 
   static base::Error NoSuchJob(std::string_view ref);
@@ -235,9 +251,12 @@ class Supervisor {
   void EnqueueMany(std::vector<Job> jobs, Done<std::vector<JobId>> done);
   void StoreArrival(const std::shared_ptr<Arrival>& arrival);
   static void LeaveRun(Entry& entry);
+  // Changes what is asked of the job, and stores it; taken back where it could not be stored.
+  void ChangeStored(Entry& entry, const std::function<void(Job&)>& change,
+                    std::function<void(const base::Result<>&)> done);
   // Stores the change that `event` makes to a job that waits, and answers with it; kConflict: it makes none.
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
-  base::Result<> TagIsFree(const std::string& tag) const;
+  base::Result<> TagIsFree(const std::string& tag, JobId but = {}) const;
   void BeginAttached(Job job, std::string how, Done<Job> done);
   void WatchRoot(Entry& entry);
   void WatchLater(Entry& entry, const base::Error& error);
@@ -261,9 +280,15 @@ class Supervisor {
   void SaveDirtyLater();
   void SendStop(Entry& entry);
   void SendSettings(Entry& entry);
+  // Sends it; what becomes of it is told to `answer` while the job has this keeper's link.
+  using Answered = std::function<void(Supervisor& me, Entry& entry, const base::Result<>& outcome)>;
+  base::Result<> Order(Entry& entry, keeper::Command command, Answered answered);
+  // The keeper was told that the job is not restarted any more: now the store forgets it.
+  void LetGo(JobId id, Done<Job> done);
   void Forget(JobId id);
   void Vanish(JobId id);
   void AnswerWaiters(const Job& job);
+  void AnswerReruns(JobId id);
   void ForgetOldOnes();
   void SweepDirectories();
   void DeleteFiles(std::vector<std::filesystem::path> paths);
@@ -287,6 +312,7 @@ class Supervisor {
   std::int64_t last_id_ = 0;
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_waiter_ = 0;
+  std::vector<Rerun> reruns_;
   std::map<JobId, Enclosed> dirty_;  // records the disk did not take
   boost::asio::steady_timer retry_;
   base::SlicedWork slices_;

@@ -61,6 +61,7 @@ void Supervisor::Vanish(JobId id) {
     if (!messages.empty()) host_.OnMessagesStored(messages);
   }
   host_.OnJobForgotten(id);
+  AnswerReruns(id);
 }
 
 void Supervisor::ForgetOldOnes() {

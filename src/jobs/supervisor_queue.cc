@@ -181,34 +181,28 @@ void Supervisor::Change(JobId id, const std::function<void(Job&)>& change, Done<
   if (!IsWaiting(entry.job))
     return done(Fail(ErrorCode::kConflict, fmt::format("job {} does not wait any more: it is {}", id.value,
                                                        ToString(entry.job.state))));
-  const Job before = entry.job;
-  change(entry.job);
-  ShareParts(entry.job);
-  File(entry);
-  Batch batch;
-  batch.put = {entry.job};
-  store_.Submit(std::move(batch), [self = self_, id, before, done = std::move(done)](const Result<>& stored) {
-    if (!*self) return;
-    Supervisor& me = **self;
-    auto it = me.entries_.find(id);
-    if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
-    Job& job = it->second.job;
-    if (!stored && IsWaiting(job)) {
-      const JobState state = job.state;
-      job = before;
-      job.state = state;
-      me.File(it->second);
-    }
-    me.host_.OnJobChanged(job, it->second.runtime);
+  ChangeStored(entry, change, [self = self_, id, done = std::move(done)](const Result<>& stored) {
+    const auto it = (*self)->entries_.find(id);
+    if (it == (*self)->entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    (*self)->host_.OnJobChanged(it->second.job, it->second.runtime);
     if (!stored) return done(Fail(stored.error()));
-    done(job);
+    done(it->second.job);
   });
 }
 
 void Supervisor::SetOffGpu(JobId id, bool off) {
   const auto it = entries_.find(id);
-  if (it == entries_.end() || !it->second.link) return;
-  (void)it->second.link->Send(keeper::PauseClock{off});
+  if (it == entries_.end()) return;
+  // What is not answered OnConnected sets right, by what the journal says.
+  (void)Order(it->second, keeper::PauseClock{off},
+              [off](Supervisor& me, Entry& entry, const Result<>& outcome) {
+                if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;
+                // Its run is over, as its records said before this answer: the next has a clock of its own.
+                if (outcome.error().code == ErrorCode::kConflict && entry.job.state != JobState::kRunning)
+                  return;
+                me.Trouble(entry.job.id, fmt::format("its keeper does not {} the clock of its time limit: {}",
+                                                     off ? "stop" : "start", outcome.error().message));
+              });
 }
 
 }  // namespace gpuman::jobs

@@ -79,6 +79,24 @@ Result<JobId> Supervisor::Resolve(const std::string& ref, uid_t user) const {
   return Resolve(ref);
 }
 
+std::vector<JobId> Supervisor::OpenNamed(const std::string& tag, std::optional<uid_t> user) const {
+  constexpr int kMostLooks = 1000;  // the tasks of a large array lie between two names
+  constexpr std::size_t kMostFound = 9;
+  const std::size_t hash = std::hash<std::string>()(tag);
+  std::vector<JobId> found;
+  auto at = tags_.upper_bound({hash, user.value_or(std::numeric_limits<uid_t>::max()), JobId{INT64_MAX}});
+  for (int looks = 0; looks < kMostLooks && at != tags_.begin() && found.size() < kMostFound; ++looks) {
+    const auto& [its_hash, its_user, id] = *--at;
+    if (its_hash != hash || (user && its_user != *user)) break;
+    const Job& job = entries_.at(id).job;
+    if (job.tag != tag || IsEnded(job)) continue;
+    found.push_back(job.array.array.value != 0 ? job.array.array : id);
+    // Past the other tasks, whose ids are the next below.
+    if (job.array.array.value != 0) at = tags_.lower_bound({hash, its_user, job.array.array});
+  }
+  return found;
+}
+
 // Tasks have consecutive ids, with holes where some were forgotten, the first ones mostly.
 std::vector<JobId> Supervisor::TasksOf(JobId head) const {
   std::vector<JobId> ids;
@@ -160,6 +178,24 @@ void Supervisor::AnswerWaiters(const Job& job) {
   }
   const Job copy = job;
   for (const auto& ended : mine) ended(copy);
+}
+
+// Those that wait for a new run of the job, where it has begun, or none will begin.
+void Supervisor::AnswerReruns(JobId id) {
+  const Job* const job = Find(id);
+  const bool over = !job || IsEnded(*job) || IsWaiting(*job);
+  std::vector<Rerun> mine;
+  for (auto it = reruns_.begin(); it != reruns_.end();) {
+    if (it->job == id && (over || (job->state == JobState::kRunning && job->runs > it->runs))) {
+      mine.push_back(std::move(*it));
+      it = reruns_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  if (mine.empty()) return;
+  const Result<Job> answer = job ? Result<Job>(*job) : Result<Job>(Fail(NoSuchJob(std::to_string(id.value))));
+  for (const auto& rerun : mine) rerun.done(answer);
 }
 
 }  // namespace gpuman::jobs

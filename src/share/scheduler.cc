@@ -57,9 +57,15 @@ void Scheduler::Spend(base::MonoTime now) {
     for (const auto& [gpu, name] : domain_of_) {
       if (name != domain.name) continue;
       totals_[gpu].contended += passed;
-      if (state.began) totals_[gpu].moving += passed;
+      if (IsMoving(domain, state)) totals_[gpu].moving += passed;
     }
   }
+}
+
+bool Scheduler::IsMoving(const Domain& domain, const State& state) {
+  return state.began || std::any_of(domain.tenants.begin(), domain.tenants.end(), [](const Tenant* tenant) {
+           return tenant->IsEvicting() || tenant->bring != 0;
+         });
 }
 
 void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
@@ -277,6 +283,7 @@ void Scheduler::Handle(const event::Suspended& suspended, base::MonoTime) {
   Tenant* tenant = Find(suspended.tenant);
   if (!tenant) return;
   Forget(*tenant);
+  tenant->answers = true;  // nobody asks it
   tenant->parked = true;
   tenant->gate = Gate::kClosed;
   for (auto& [gpu, part] : tenant->parts) part.demand = {{}, part.demand.away + part.demand.resident, {}, {}};

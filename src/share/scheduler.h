@@ -116,6 +116,8 @@ class Scheduler {
   void Forget(Tenant& tenant);  // all that was ordered of it
   void Regroup();
   void Spend(base::MonoTime now);
+  // Between two run sets; or memory moves for an allocation of one that runs already.
+  static bool IsMoving(const Domain& domain, const State& state);
   void Expire(Tenant& tenant, base::MonoTime now);
   void EndBurst(Tenant& tenant, Span no_work);
   void SetWaiting(Tenant& tenant, bool waited, base::MonoTime now);

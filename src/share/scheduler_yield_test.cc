@@ -254,6 +254,22 @@ TEST_F(DoesNotAnswer, OneThatIsClosedGetsNoTurnsAndItsMemoryIsNotWaitedFor) {
   EXPECT_TRUE(One<action::Escalate>().forced);
 }
 
+TEST_F(DoesNotAnswer, OneThatComesBackIsNotTakenOffAgainForWhatWas) {
+  Ask("somebody else");
+  Stops(kA);
+  Tick();
+  StopB();
+  Tick();
+  EXPECT_TRUE(One<action::Escalate>().forced);
+  Tell(event::Suspended{kA});
+  Pass(1h);
+  Tell(event::Unsuspended{kA, Gate::kClosed});
+  Has(kA, {}, GiB(10));
+  Pass(1h);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Escalate>().empty());
+}
+
 TEST_F(DoesNotAnswer, OneThatHasNothingThatCouldLeaveIsInNobodysWay) {
   Ask("somebody else");
   Has(kA, {}, {});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "share/policy.h"
 #include "share/scheduler.h"
 
 namespace gpuman::share {
@@ -16,14 +17,15 @@ std::string WhatFor(const Tenant& tenant, bool is_blocked) {
   return tenant.Waits() ? "turn" : "";
 }
 
-TenantStatus StatusOf(const Tenant& tenant, const GpuPart& part, base::MonoTime now) {
+// `unbooked`: since the last event.
+TenantStatus StatusOf(const Tenant& tenant, const GpuPart& part, base::MonoTime now, Span unbooked) {
   TenantStatus status{.tenant = tenant.id,
                       .demand = part.demand,
                       .in_run_set = tenant.member,
                       .gate = tenant.gate,
                       .activity = tenant.activity,
                       .suspended = tenant.parked,
-                      .had_turn = tenant.had_turn,
+                      .had_turn = tenant.had_turn + (HasTurn(tenant) ? unbooked : Span{}),
                       .weight = tenant.weight,
                       .priority = tenant.priority};
   if (tenant.Waits()) status.waiting = std::max(now - tenant.waiting_since, Span{});
@@ -33,13 +35,14 @@ TenantStatus StatusOf(const Tenant& tenant, const GpuPart& part, base::MonoTime 
 }  // namespace
 
 Snapshot Scheduler::View(base::MonoTime now) const {
+  const Span unbooked = last_ ? std::max(now - *last_, Span{}) : Span{};
   std::map<std::string, GpuStatus> gpus;
   for (const auto& [gpu, capacity] : capacities_) gpus[gpu].capacity = capacity;
   for (const auto& [id, tenant] : tenants_) {
     for (const auto& [gpu, part] : tenant.parts) {
       gpus[gpu].demand += part.demand.resident + part.demand.away + part.demand.pinned + part.demand.wants +
                           part.demand.managed;
-      TenantStatus& status = gpus[gpu].tenants.emplace_back(StatusOf(tenant, part, now));
+      TenantStatus& status = gpus[gpu].tenants.emplace_back(StatusOf(tenant, part, now, unbooked));
       const auto obstacle = ObstacleOf(id);
       status.waits_for = WhatFor(tenant, obstacle && obstacle->tenant != id);
       if (!obstacle) continue;
@@ -50,11 +53,16 @@ Snapshot Scheduler::View(base::MonoTime now) const {
   Snapshot snapshot;
   for (auto& [gpu, status] : gpus) {
     status.gpu = gpu;
+    Span moving{}, contended{};  // unbooked
     if (const auto domain = domain_of_.find(gpu); domain != domain_of_.end()) {
       const State& state = states_.at(domain->second);
       status.contended = state.contended;
       status.exclusive = state.compute.IsExclusive();
-      status.handing_over = state.began.has_value();
+      status.handing_over = std::any_of(domains_.begin(), domains_.end(), [&](const Domain& each) {
+        return each.name == domain->second && IsMoving(each, state);
+      });
+      if (status.contended) contended = unbooked;
+      if (status.contended && status.handing_over) moving = unbooked;
       status.quantum = QuantumFor(state.meter.HandOver(), settings_);
       if (state.decide_at) status.quantum_left = std::max(*state.decide_at - now, Span{});
     }
@@ -63,10 +71,11 @@ Snapshot Scheduler::View(base::MonoTime now) const {
       status.moved_in = totals->second.in;
       status.hand_overs = totals->second.hand_overs;
       status.hand_over_times = totals->second.times;
-      status.moving = totals->second.moving;
-      if (totals->second.contended > Span{})
-        status.moving_share = std::chrono::duration<double>(totals->second.moving).count() /
-                              std::chrono::duration<double>(totals->second.contended).count();
+      status.moving = totals->second.moving + moving;
+      contended += totals->second.contended;
+      if (contended > Span{})
+        status.moving_share = std::chrono::duration<double>(status.moving).count() /
+                              std::chrono::duration<double>(contended).count();
     }
     snapshot.gpus.push_back(std::move(status));
   }

@@ -66,6 +66,13 @@ void Checkpointer::Admit(const HelperUser& user) {
   Pump();
 }
 
+std::set<pid_t> Checkpointer::IdleHelperPids() const {
+  std::set<pid_t> pids;
+  for (const auto& [user, helper] : helpers_)
+    if (const auto pid = HelperPid(user); pid && IsIdle(user)) pids.insert(*pid);
+  return pids;
+}
+
 void Checkpointer::Pump() {
   for (const auto id : turns_.Begin(Now())) Send(id);
   const auto deadline = turns_.Deadline();

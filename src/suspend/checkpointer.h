@@ -93,7 +93,8 @@ class Checkpointer {
 
   // Of the user's helper; nullopt: none runs.
   std::optional<pid_t> HelperPid(const HelperUser& user) const;
-  std::set<pid_t> HelperPids() const;  // of all users'
+  std::set<pid_t> HelperPids() const;      // of all users'
+  std::set<pid_t> IdleHelperPids() const;  // those that RetireIdle would send away
 
  private:
   struct Helper {

@@ -111,6 +111,7 @@ void Checkpointer::SendTransfers(const HelperUser& user) {
 void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& answer,
                             std::vector<base::Fd> files) {
   SetLimit(transfer, id);
+  OfUse(transfer.user);
   const base::ProcessId process = transfer.request.process;
   if (answer.outcome == Outcome::kHolding && files.empty()) {
     if (const auto found = held_.find(process); found != held_.end()) LetGo(found);

@@ -104,8 +104,7 @@ Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser
   const int error = ::posix_spawn(&helper.pid, program.path.c_str(), setup.actions(), setup.attributes(),
                                   argv.data(), envp.data());
   if (error != 0) return FailSystem(error, fmt::format("starting {}", program.path.string()));
-  helper.process = base::Fd(static_cast<int>(::syscall(SYS_pidfd_open, helper.pid, 0)));
-  if (!helper.process.ok()) return FailSystem(errno, "opening gpuman-mover's process");
+  GPUMAN_ASSIGN(helper.process, base::WatchChild(helper.pid));
   return helper;
 }
 

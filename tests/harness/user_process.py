@@ -1,17 +1,14 @@
 """The process of users.Asker: for each line that it reads it sends one request and prints how that went.
 
-Usage: user_process.py SOCKET PATIENCE STEPS
+Arguments: SOCKET PATIENCE STEPS. Run by as_user.py.
 """
 
 import itertools
 import json
-import pathlib
 import sys
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from machine import UnixConnection  # noqa: E402
+from machine import UnixConnection
 
 
 def ask(socket, patience, method, path, body=None):

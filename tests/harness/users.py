@@ -14,6 +14,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+AS_USER = HERE / "as_user.py"
 MEMBER = HERE / "user_process.py"
 PATIENCE = 60  # seconds for one answer; nothing takes long where nobody is in the way
 
@@ -24,6 +25,7 @@ class User:
     uid: int
     gid: int
 
+    # With an executable that the user gets at.
     def popen(self, command, **options):
         options.setdefault("start_new_session", True)
         return subprocess.Popen(command, user=self.uid, group=self.gid, extra_groups=[], **options)
@@ -33,11 +35,12 @@ class User:
                               timeout=PATIENCE * 3, **options)
 
     def python(self, script, *arguments, **options):
-        """A Python script as this user, with the modules of the harness; what it prints is read line by line."""
+        """A Python script as this user; what it prints is read line by line. It imports what as_user.py has imported."""
         options.setdefault("stdin", subprocess.PIPE)
         options.setdefault("stdout", subprocess.PIPE)
-        environment = dict(options.pop("env", os.environ), PYTHONPATH=str(HERE), PYTHONDONTWRITEBYTECODE="1")
-        return self.popen([sys.executable, "-c", script, *map(str, arguments)], text=True, env=environment, **options)
+        options.setdefault("start_new_session", True)
+        return subprocess.Popen([sys.executable, "-B", str(AS_USER), str(self.uid), str(self.gid), script,
+                                 *map(str, arguments)], text=True, bufsize=1, **options)
 
 
 class Asker:
@@ -45,8 +48,7 @@ class Asker:
     long each took. `steps` are tried in turn: (method, path) or (method, path, body)."""
 
     def __init__(self, user, socket, steps):
-        self.process = user.popen([sys.executable, str(MEMBER), str(socket), str(PATIENCE), json.dumps(steps)],
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.process = user.python(MEMBER.read_text(), socket, PATIENCE, json.dumps(steps))
         assert self.process.stdout.readline() == "ready\n"
 
     def ask(self):

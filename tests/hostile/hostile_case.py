@@ -17,7 +17,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 import users  # noqa: E402
-from daemon_case import DaemonTest  # noqa: E402
+from daemon_case import DaemonTest, until  # noqa: E402,F401
 from machine import Machine, UnixConnection  # noqa: E402,F401
 from users import User  # noqa: E402
 
@@ -25,7 +25,7 @@ ATTACKER = User("attacker", 61301, 61301)
 NEIGHBOUR = User("neighbour", 61302, 61302)
 OUTSIDER = User("outsider", 61303, 61303)  # of no group
 GROUP, GROUP_ID = "gpuman", 61300
-ROUNDS = 100  # of the neighbour's requests, at rest and during an attempt
+ROUNDS = 50  # of the neighbour's requests, at rest and during an attempt
 SKIPPED = 77
 
 ACCESS = f'[access]\nsubmit_group = "{GROUP}"\nadmin_group = "root"\n'
@@ -70,7 +70,10 @@ class SystemMachine(Machine):
 
     def _start_simulation(self):
         super()._start_simulation()
-        os.chmod(self.env["GPUMAN_SIM_DIR"], 0o755)
+        simulation = pathlib.Path(self.env["GPUMAN_SIM_DIR"])
+        simulation.chmod(0o755)
+        if self.dir in simulation.parents:
+            simulation.parent.chmod(0o711)
 
 
 class HostileTest(DaemonTest):

@@ -9,8 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from daemon_case import until  # noqa: E402
-from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
+from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main, until  # noqa: E402
 from machine import build_dir  # noqa: E402
 from users import read_line  # noqa: E402
 

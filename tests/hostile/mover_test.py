@@ -12,7 +12,7 @@ import signal
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "harness")]
 from daemon_case import needs_reach, until  # noqa: E402
 from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
 from machine import build_dir, program  # noqa: E402
@@ -247,7 +247,7 @@ class Movers(HostileTest):
             self.post(ATTACKER, f"/v1/jobs/{job}/suspend")
 
     def test_a_mover_that_is_killed_again_and_again(self):
-        self.busy(ATTACKER, "attacker")
+        self.busy(ATTACKER, "attacker", share=True)  # so that its mover is started ahead of need
         killer = self.python_as(ATTACKER, KILL)
 
         def killed():
@@ -276,10 +276,10 @@ class Movers(HostileTest):
         script = self.scratch(ATTACKER) / "forge.py"
         script.write_text(FORGE)
         script.chmod(0o644)
-        self.busy(ATTACKER, "attacker")  # so that there is a mover
+        self.busy(ATTACKER, "attacker", share=True)  # so that there is a mover
         before = len(os.listdir(f"/proc/{self.m.daemon.pid}/fd"))
         job = self.start_as(ATTACKER, "forger", f"exec {sys.executable} -S {script} {shim} {version()} {how}",
-                            gpus=["0"], grace="50ms")
+                            gpus=["0"], grace="50ms", share=True)
         with self.neighbours_cycle(attempt):
             until("it has begun", lambda: "joined" in self.log(job))
         until("it has tried all", lambda: "done" in self.log(job))

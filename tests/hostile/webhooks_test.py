@@ -18,7 +18,7 @@ import tempfile
 import threading
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "harness")]
 from daemon_case import until  # noqa: E402
 from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, lay_over, main  # noqa: E402
 

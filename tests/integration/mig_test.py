@@ -359,6 +359,8 @@ class InstanceTest(InstanceCase):
                 demand = gpu["demand"]
                 self.request("PUT", "/v1/share", {"capacity": demand - 16 * MIB})
             shown.update(process["name"] for process in self.gpu("0:0")["processes"])
+            plan = self.change("plan", [], ["0"], enabled=False).json()["gpus"][0]
+            self.assertEqual([each for each in plan["in_the_way"] if each["name"] == "gpuman-mover" and not each["gpuman"]], [])
             return gpu["hand_overs"] >= 2 and "gpuman-mover" in shown
         until("they take turns, by a mover that is shown", they_took_turns)
         for job in jobs:

@@ -153,6 +153,7 @@ Result<int> Ignore(Session& session, const IgnoreSettings& s) {
     return Show(session, list, [&] { return RenderIgnored(list.ignored, GpusOf(daemon), session.look()); });
   }
   GPUMAN_ASSIGN(const auto rule, api::IgnoreProcess(daemon, s.rule));
+  if (s.rule.user) NoteStranger(session, *s.rule.user);
   return Show(session, rule, [&] { return RenderIgnored({rule}, GpusOf(daemon), session.look()); });
 }
 

@@ -1,6 +1,5 @@
 // reserve, quota: what is kept for users, and what they may have.
 #include <fmt/format.h>
-#include <pwd.h>
 
 #include <cstdlib>
 
@@ -36,12 +35,6 @@ Result<base::Millis> ParseSpan(const std::string& text) {
   GPUMAN_ASSIGN(const auto hours, base::ParseDuration(text.substr(0, hour + 1)));
   GPUMAN_ASSIGN(const auto rest, base::ParseDuration(text.substr(hour + 1)));
   return hours + rest;
-}
-
-// A name that was mistyped reserves for nobody, and one that a directory knows may be unknown here for now.
-void NoteStranger(Session& session, const std::string& user) {
-  if (::getpwnam(user.c_str()) == nullptr)
-    session.Note(fmt::format("this machine knows no user {}", Printable(user)));
 }
 
 Result<int> CreateReservation(Session& session, ReserveSettings s) {
@@ -121,6 +114,7 @@ Result<int> SetQuota(Session& session, const QuotaSettings& s) {
                       "give --running-jobs, --gpus, --queued-jobs, --gpu-hours or --shares");
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto quota, api::SetQuota(daemon, subject.kind, subject.name, s.update));
+  if (s.user) NoteStranger(session, *s.user);
   return Show(session, quota, [&] { return RenderQuotas({quota}, session.look()); });
 }
 

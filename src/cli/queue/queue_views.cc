@@ -89,6 +89,7 @@ Table StatsTable(const std::string& by) {
                                    : "GPU",
                  Align::kLeft, 8},
                 {"JOBS", Align::kRight},
+                {"RUNS", Align::kRight},
                 {"FINISHED", Align::kRight},
                 {"FAILED", Align::kRight},
                 {"CANCELLED", Align::kRight},
@@ -119,6 +120,7 @@ std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) 
   }
   return {name,
           number(row.jobs),
+          number(row.runs),
           number(row.finished),
           number(row.failed + row.killed),
           number(row.cancelled),
@@ -224,10 +226,16 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
     if (queue.preemptible) line("Preemptible", "yes");
     if (queue.position) line("Position", std::to_string(*queue.position));
     if (queue.advantage) line("In front by", AdvantageText(*queue.advantage));
-    when("Expected start", queue.estimated_start);
+    if (queue.estimated_start && queue.estimate_presumed)
+      line("Expected start", FormatAbout(*queue.estimated_start, now) +
+                                 " (a guess: jobs in front have no time limit; give them --time)");
+    else
+      when("Expected start", queue.estimated_start);
     if (queue.redo_of) line("Does again", fmt::format("job {}", *queue.redo_of));
     for (const auto& message : queue.notifications) line("Not delivered", NotificationText(message));
   }
+  // That of a job that failed is in its reason.
+  if (job.refusal && job.state != api::JobState::kFailed) line("Refused", job.refusal->message);
   for (const auto& note : job.notes) line("Note", note);
   when("Submitted", job.submitted_at);
   when("Started", job.started_at);
@@ -251,6 +259,7 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
     const auto free = gpu.memory ? std::optional(gpu.memory->free) : std::nullopt;
     table.Add({IndexOf(gpu), gpu.model, SizeText(free), Cell(gpu.state, StateColor(gpu.state)), JobsOf(gpu)});
     for (const auto& process : gpu.processes) {
+      if (process.gpuman) continue;
       const auto line = fmt::format("GPU {}: {}\n", IndexOf(gpu), Printable(ProcessText(process)));
       notes += line;
       if (process.hoarding) hoarders += line;
@@ -354,19 +363,19 @@ std::string RenderStatsCsv(const api::StatsView& stats) {
   std::string text =
       stats.by +
       ",jobs,finished,failed,cancelled,timeout,killed,running,queued,wait_mean_s,run_mean_s,gpu_hours,"
-      "gpu_byte_hours,success,energy_j,fair_share_entitled,fair_share_used,fair_share_factor\n";
+      "gpu_byte_hours,success,energy_j,fair_share_entitled,fair_share_used,fair_share_factor,runs\n";
   const auto seconds = [](base::Millis value) { return static_cast<double>(value.count()) / 1000; };
   const auto maybe = [](const std::optional<double>& value) {
     return value ? fmt::to_string(*value) : std::string();
   };
   for (const auto& row : stats.rows)
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name, row.jobs,
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name, row.jobs,
                         row.finished, row.failed, row.cancelled, row.timeout, row.killed, row.running,
                         row.queued, seconds(row.wait_mean), seconds(row.run_mean), row.gpu_hours,
                         row.gpu_byte_hours, maybe(row.success), maybe(row.energy),
                         maybe(row.fair_share ? std::optional(row.fair_share->entitled) : std::nullopt),
                         maybe(row.fair_share ? std::optional(row.fair_share->used) : std::nullopt),
-                        maybe(row.fair_share ? row.fair_share->factor : std::nullopt));
+                        maybe(row.fair_share ? row.fair_share->factor : std::nullopt), row.runs);
   return text;
 }
 

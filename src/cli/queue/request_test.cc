@@ -43,7 +43,7 @@ TEST(Script, NamesTheLineThatIsWrong) {
            {"# GFLOW --time=soon\n", "s.sh:1: --time: 'soon' is not a time"},
            {"\n\n# GPUMAN --gpus 1 train\n", "s.sh:3: 'train' is not an option"},
            {"# GPUMAN --gpus\n", "s.sh:1: --gpus: its value is missing"},
-           {"# GPUMAN --wait\n", "--wait, --command and --jobs are for the command line"}}) {
+           {"# GPUMAN --wait\n", "--wait, --command and --jobs are possible on the command line only"}}) {
     SubmitSettings settings;
     const auto directives = ReadDirectives(text);
     ASSERT_TRUE(directives) << text;

@@ -157,16 +157,16 @@ base::Result<GpuCount> ParseGpuCount(std::string_view text) {
   constexpr std::string_view kWrite =
       "how many, such as 2; gpu:2 and gpu:h100:2 mean what they mean in Slurm";
   std::string_view rest = text;
-  const bool resource = rest == "gpu" || rest.starts_with("gpu:");
-  if (resource) rest.remove_prefix(std::min<std::size_t>(4, rest.size()));
-  if (resource && rest.empty()) return GpuCount{1, std::nullopt};
+  if (rest == "gpu") return GpuCount{1, std::nullopt};
+  const bool resource = rest.starts_with("gpu:");
+  if (resource) rest.remove_prefix(std::string_view("gpu:").size());
   GpuCount gpus;
   const auto colon = rest.rfind(':');
   if (colon != std::string_view::npos) gpus.model = std::string(rest.substr(0, colon));
   const auto last = colon == std::string_view::npos ? rest : rest.substr(colon + 1);
   const auto count = Number<int>(last);
-  if (!count && resource && colon == std::string_view::npos)
-    return GpuCount{1, std::string(rest)};  // "gpu:h100"
+  const bool is_model = resource && !rest.empty() && colon == std::string_view::npos;
+  if (!count && is_model) return GpuCount{1, std::string(rest)};  // "gpu:h100"
   if (!count || *count < 0 || *count > kMostGpus || (gpus.model && gpus.model->empty()))
     return Bad(text, "is not a number of GPUs", kWrite);
   gpus.count = *count;

@@ -19,6 +19,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr uid_t kRoot = 0;
+constexpr int kAtOnce = 64;  // connections, before others have their turn
 
 Protocol ProtocolOf(int listener) {
   sockaddr_storage address{};
@@ -44,16 +45,27 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
       : acceptor_(loop, ProtocolOf(listener.get()), listener.Release()),
         retry_(loop),
         common_{std::move(limits), std::move(handler),
-                [this](Party who, Turns::Work work) { Enter(who, std::move(work)); }} {}
+                [this](Party who, Turns::Work work) { Enter(who, std::move(work)); }} {
+    acceptor_.non_blocking(true);
+  }
 
   void Accept() {
     acceptor_.async_accept([self = shared_from_this()](boost::system::error_code error, Socket socket) {
       if (self->stopped_) return;
       if (!error) self->Begin(std::move(socket));
+      for (int i = 0; i < kAtOnce && !error; ++i) self->AcceptNow(error);
+      if (error == asio::error::would_block) error = {};
       // Out of descriptors: make room and come back soon, instead of spinning on the same error.
       if (error && error != asio::error::connection_aborted) return self->RetrySoon();
       self->Accept();
     });
+  }
+
+  // Who connects and goes again in a loop fills the queue of those who wait; it is emptied faster than that.
+  void AcceptNow(boost::system::error_code& error) {
+    Socket socket(acceptor_.get_executor());
+    acceptor_.accept(socket, error);
+    if (!error) Begin(std::move(socket));
   }
 
   void Stop() {
@@ -157,7 +169,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   asio::steady_timer retry_;
   Common common_;
   Turns turns_;
-  bool posted_ = false;  // the next turn is
+  bool posted_ = false;                         // the next turn is
   std::list<std::weak_ptr<Session>> sessions_;  // in the order they came
   std::map<Party, std::size_t> counts_;         // of those; none is 0
   bool stopped_ = false;

@@ -31,6 +31,7 @@
 #include "jobs/supervisor.h"
 #include "queue/book.h"
 #include "queue/dependencies.h"
+#include "queue/forecast.h"
 #include "queue/pass.h"
 #include "queue/retry_delay.h"
 #include "suspend/record.h"
@@ -116,6 +117,7 @@ class Dispatcher {
     std::vector<queue::Verdict> verdicts;        // of the jobs, in their order
     std::vector<std::string> details;            // why they wait
     std::vector<queue::WallTime> starts;         // estimated; kNever: nobody can tell
+    std::vector<bool> presumed;                  // as queue::Estimates has it
     std::vector<std::vector<std::string>> gpus;  // UUIDs of those that would start
   };
   void TryOut(std::vector<PreparedJob> prepared, Done<Outlook> done);
@@ -139,6 +141,8 @@ class Dispatcher {
   queue::ReferenceLookup LookupFor(uid_t user) const;
   // The jobs that a reference names, of any user: a task, all tasks of an array, one job.
   base::Result<std::vector<base::JobId>> JobsOf(const std::string& reference, uid_t user) const;
+  // kConflict where a name means several that have not ended: who ends or changes one has to say which.
+  base::Result<> IsOneJob(const std::string& reference, uid_t user) const;
   // What the job asked for; the request of `gpuman run` as the queue sees it.
   const queue::Request& RequestFor(const jobs::Job& job);
   // Whether the job could wait as it is now: not in a circle, and not for what can never be.
@@ -217,6 +221,7 @@ class Dispatcher {
   std::vector<std::string> GpusOfRun(const jobs::Job& job) const;
   void TellDependents(base::JobId job);
   queue::Progress ProgressOf(base::JobId job) const;
+  std::optional<base::JobId> TaskNamed(const std::string& tag, std::int64_t task, uid_t user) const;
   void RememberRecent(const jobs::Job& job);
 
   boost::asio::io_context& loop_;
@@ -237,10 +242,10 @@ class Dispatcher {
   queue::Request last_request_;
   std::map<uid_t, std::deque<base::JobId>> recent_;  // submitted, the newest last; an array once
   queue::Plan plan_;
-  std::vector<queue::WallTime> starts_;
+  queue::Estimates estimates_;
   bool begun_ = false;
   bool dirty_ = true;      // the book is not as the plan saw it
-  bool forecast_ = false;  // starts_ is of plan_
+  bool forecast_ = false;  // estimates_ is of plan_
   bool pass_posted_ = false;
   std::uint64_t changes_ = 0;  // of the book
   Counts claimed_;             // not in the book yet; none is 0

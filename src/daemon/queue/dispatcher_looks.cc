@@ -27,11 +27,11 @@ Dispatcher::View Dispatcher::Look() {
     dirty_ = forecast_ = false;
     // What it would start is started by the pass that is on its way.
   }
-  if (!forecast_) starts_ = queue::Forecast(snapshot, plan_, now, kForecasts);
+  if (!forecast_) estimates_ = queue::Forecast(snapshot, plan_, now, kForecasts);
   forecast_ = true;
   const auto ended = clock_.Mono();
   if (!known) next_look_ = ended + kRestPerPass * (ended - began);
-  return {snapshot, plan_, starts_, now, dependents_};
+  return {snapshot, plan_, estimates_.starts, estimates_.presumed, now, dependents_};
 }
 
 void Dispatcher::WhenLooked(std::function<void(std::shared_ptr<const QueueLook>)> then) {

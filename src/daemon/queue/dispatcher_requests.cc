@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/queue/dispatcher.h"
+#include "daemon/queue/named.h"
 #include "queue/admission.h"
 #include "queue/record.h"
 
@@ -72,14 +73,37 @@ queue::ReferenceLookup Dispatcher::LookupFor(uid_t user) const {
             mine->second[mine->second.size() - 1 - static_cast<std::size_t>(reference.back)]);
       }
       case Kind::kTag: {
-        const auto id = jobs_.Resolve(reference.tag, user);
-        if (!id) return {};
-        const auto* const job = jobs_.Find(*id);
-        return job && job->array.array.value != 0 ? jobs_.TasksOf(job->array.array) : std::vector{*id};
+        if (const auto id = jobs_.Resolve(reference.tag, user)) {
+          const auto* const job = jobs_.Find(*id);
+          return job && job->array.array.value != 0 ? jobs_.TasksOf(job->array.array) : std::vector{*id};
+        }
+        const auto split = SplitTask(reference.tag);
+        const auto id = split ? TaskNamed(split->first, split->second, user) : std::nullopt;
+        return id ? std::vector{*id} : std::vector<JobId>{};
       }
     }
     return {};
   };
+}
+
+std::optional<JobId> Dispatcher::TaskNamed(const std::string& tag, std::int64_t task, uid_t user) const {
+  const auto id = jobs_.Resolve(tag, user);
+  const auto* const job = id ? jobs_.Find(*id) : nullptr;
+  return job && job->array.array.value != 0 ? jobs_.TaskOf(job->array.array, task) : std::nullopt;
+}
+
+Result<> Dispatcher::IsOneJob(const std::string& text, uid_t user) const {
+  const auto reference = queue::ParseReference(text);
+  if (!reference || reference->kind != queue::Reference::Kind::kTag) return {};
+  std::string tag = reference->tag;
+  auto id = jobs_.Resolve(tag, user);
+  if (const auto split = id ? std::nullopt : SplitTask(tag)) {
+    tag = split->first;
+    id = jobs_.Resolve(tag, user);
+  }
+  const auto* const job = id ? jobs_.Find(*id) : nullptr;
+  if (!job || jobs::IsEnded(*job)) return {};
+  return IsOne(tag, jobs_.OpenNamed(tag, job->owner->uid == user ? std::optional(user) : std::nullopt));
 }
 
 Result<std::vector<JobId>> Dispatcher::JobsOf(const std::string& text, uid_t user) const {

@@ -226,12 +226,13 @@ void WorkOut(Trial& trial) {
   const std::size_t count = outlook.jobs.size();
   const auto& snapshot = trial.book.View(trial.mono);
   const auto plan = queue::Pass(snapshot, trial.now);
-  const auto starts = queue::Forecast(snapshot, plan, trial.now, kForecasts);
+  const auto estimates = queue::Forecast(snapshot, plan, trial.now, kForecasts);
   const queue::Dependents nobody;  // what these wait for they say themselves
   const queue::Explainer explainer(snapshot, plan, trial.now, nobody);
   outlook.verdicts.resize(count);
   outlook.details.resize(count);
   outlook.starts.assign(count, queue::kNever);
+  outlook.presumed.assign(count, false);
   outlook.gpus.resize(count);
   const auto place_of = [&](JobId id) -> std::optional<std::size_t> {
     const auto place = static_cast<std::size_t>(id.value - trial.first.value);
@@ -245,7 +246,8 @@ void WorkOut(Trial& trial) {
     outlook.details[*place] = IsForJobs(plan.verdicts[row].reason)
                                   ? queue::Explain(plan.verdicts[row].reason, depends)
                                   : explainer.Of(static_cast<queue::Index>(row));
-    outlook.starts[*place] = starts[row];
+    outlook.starts[*place] = estimates.starts[row];
+    outlook.presumed[*place] = estimates.presumed[row];
   }
   for (const auto& start : plan.starts) {
     const auto place = place_of(start.job);

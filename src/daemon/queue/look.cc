@@ -10,7 +10,7 @@ namespace gpuman::daemon {
 void QueueLook::Make() {
   plan_ = known_ ? std::move(*known_) : queue::Pass(snapshot_, now_);
   known_.reset();
-  starts_ = queue::Forecast(snapshot_, plan_, now_, kForecasts);
+  estimates_ = queue::Forecast(snapshot_, plan_, now_, kForecasts);
   const auto& waiting = snapshot_.waiting;
   rows_.reserve(waiting.size());
   for (queue::Index row = 0; row < waiting.size(); ++row) rows_.emplace_back(waiting[row].id, row);

@@ -8,6 +8,7 @@
 
 #include "queue/dependencies.h"
 #include "queue/explain.h"
+#include "queue/forecast.h"
 #include "queue/plan.h"
 #include "queue/snapshot.h"
 
@@ -18,6 +19,7 @@ struct QueueView {
   const queue::Snapshot& snapshot;
   const queue::Plan& plan;
   const std::vector<queue::WallTime>& starts;  // estimated, by place in snapshot.waiting
+  const std::vector<bool>& presumed;           // as queue::Estimates has it
   queue::WallTime now;
   const queue::Dependents& dependents;
 };
@@ -38,7 +40,7 @@ class QueueLook {
   // Once, before what follows.
   void Make();
 
-  QueueView view() const { return {snapshot_, plan_, starts_, now_, dependents_}; }
+  QueueView view() const { return {snapshot_, plan_, estimates_.starts, estimates_.presumed, now_, dependents_}; }
   // On the thread of `dependents`.
   const queue::Explainer& explainer() const { return *explainer_; }
   // The rows of snapshot.waiting in the order of a list: those that are next in their order, then the others
@@ -53,7 +55,7 @@ class QueueLook {
   const queue::WallTime now_;
   const queue::Dependents& dependents_;
   queue::Plan plan_;
-  std::vector<queue::WallTime> starts_;
+  queue::Estimates estimates_;
   std::vector<queue::Index> order_;
   std::vector<std::pair<queue::JobId, queue::Index>> rows_;  // by id
   std::optional<queue::Explainer> explainer_;

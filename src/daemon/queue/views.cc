@@ -109,7 +109,9 @@ void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer
   }
   if (!view.queue) return;
   if (verdict.position > 0) view.queue->position = static_cast<int>(verdict.position);
-  if (look.starts[row] != queue::kNever) view.queue->estimated_start = look.starts[row];
+  if (look.starts[row] == queue::kNever) return;
+  view.queue->estimated_start = look.starts[row];
+  view.queue->estimate_presumed = look.presumed[row];
 }
 
 void ShowAdvantage(const Dispatcher::View& look, queue::Index row, api::JobView& view) {
@@ -188,6 +190,7 @@ api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard:
         shown.memory = process.memory;
         shown.age = AgeOf(process.id);
         shown.idle = dispatcher.idle().IdleOf(gpu.uuid, process.id, context.now);
+        shown.gpuman = process.ours;
         shown.ignored = Ignores(state.ignored, process, gpu.uuid, name_of);
         shown.hoarding =
             !shown.ignored && IsHoarding(process, shown.idle, context.hoarder_idle, context.protected_names);

@@ -28,6 +28,8 @@ jobs::Supervisor::Done<jobs::Job> AnswerWithJob(Service& service, const Exchange
 base::Result<const jobs::Job*> JobFor(Service& service, const ExchangePtr& exchange,
                                       const PathParameters& parameters, Act act) {
   GPUMAN_ASSIGN(const auto ids, service.queue().JobsOf(parameters.at("ref"), exchange->request().peer.uid));
+  if (act != Act::kSee && act != Act::kReadLog)
+    GPUMAN_TRY(service.queue().IsOneJob(parameters.at("ref"), exchange->request().peer.uid));
   const auto id = ids.front();  // of an array: its first task
   const auto* job = service.jobs().Find(id);
   if (!job) return base::Fail(base::ErrorCode::kNotFound, "there is no job " + parameters.at("ref"));
@@ -45,6 +47,19 @@ http::RouteHandler OnJob(Service& service, Act act, ActOn act_on) {
   };
 }
 
+// Starts it, where it asks for MPS once that runs.
+void Create(Service& service, jobs::Job job, jobs::Supervisor::Done<jobs::Job> done) {
+  if (!job.mps) return service.jobs().Create(std::move(job), std::move(done));
+  const auto gpu = service.ChooseMps(job.gpus);
+  if (!gpu) return done(base::Fail(gpu.error()));
+  job.gpus = {*gpu};
+  service.ReadyMps(
+      {*gpu}, [&service, job = std::move(job), done = std::move(done)](const base::Result<>& ready) mutable {
+        if (!ready) return done(base::Fail(ready.error()));
+        service.jobs().Create(std::move(job), std::move(done));
+      });
+}
+
 void Run(Service& service, const ExchangePtr& exchange, const api::RunRequest& wanted) {
   const auto& request = exchange->request();
   auto job = JobFromRequest(wanted, CallerOf(request.peer), service.inventory(), DriverEnvironment());
@@ -55,14 +70,7 @@ void Run(Service& service, const ExchangePtr& exchange, const api::RunRequest& w
   auto limits = ResourceLimitsOf(request.peer);
   if (!limits) return SendError(exchange, limits.error());
   job->resource_limits = std::move(*limits);
-  if (!job->mps) return service.jobs().Create(std::move(*job), AnswerWithJob(service, exchange, 201));
-  const auto gpu = service.ChooseMps(job->gpus);
-  if (!gpu) return SendError(exchange, gpu.error());
-  job->gpus = {*gpu};
-  service.ReadyMps({*gpu}, [&service, exchange, job = std::move(*job)](const base::Result<>& ready) mutable {
-    if (!ready) return SendError(exchange, ready.error());
-    service.jobs().Create(std::move(job), AnswerWithJob(service, exchange, 201));
-  });
+  Create(service, std::move(*job), AnswerWithJob(service, exchange, 201));
 }
 
 void Submit(Service& service, const ExchangePtr& exchange) {
@@ -91,33 +99,33 @@ bool Loosens(const api::UpdateRequest& update, const gpu::Inventory& inventory, 
 }
 
 // Of a job that never was in the queue.
-void UpdateRun(Service& service, const ExchangePtr& exchange, const jobs::Job& job,
-               const api::UpdateRequest& update) {
+void UpdateRun(Service& service, const http::Peer& peer, const jobs::Job& job,
+               const api::UpdateRequest& update, jobs::Supervisor::Done<jobs::Job> done) {
   if (Loosens(update, service.inventory(), job))
-    if (auto may = MayLoosen(service, exchange->request().peer, job); !may)
-      return SendError(exchange, may.error());
+    if (auto may = MayLoosen(service, peer, job); !may) return done(base::Fail(may.error()));
   jobs::Job tried = job;
   if (auto fine = ApplyUpdate(update, service.inventory(), tried); !fine)
-    return SendError(exchange, fine.error());
+    return done(base::Fail(fine.error()));
   service.jobs().Update(
       job.id, [&](jobs::Job& stored) { (void)ApplyUpdate(update, service.inventory(), stored).has_value(); },
-      AnswerWithJob(service, exchange));
+      std::move(done));
   service.LookNow();
 }
 
-void Change(Service& service, const ExchangePtr& exchange, const jobs::Job& job,
-            const api::JobUpdate& update) {
-  if (auto may = MayRewrite(update, exchange->request().peer.uid, job); !may)
-    return SendError(exchange, may.error());
-  if (!job.queued && update.queue)
-    return SendError(
-        exchange, {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}});
-  if (!job.queued) return UpdateRun(service, exchange, job, update.job);
+base::Error NotOfTheQueue(const jobs::Job& job) {
+  return {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}};
+}
+
+void Change(Service& service, const http::Peer& peer, const jobs::Job& job, const api::JobUpdate& update,
+            jobs::Supervisor::Done<jobs::Job> done) {
+  if (auto may = MayRewrite(update, peer.uid, job); !may) return done(base::Fail(may.error()));
+  if (!job.queued && update.queue) return done(base::Fail(NotOfTheQueue(job)));
+  if (!job.queued) return UpdateRun(service, peer, job, update.job, std::move(done));
   PreparedJob changed{job, service.queue().RequestFor(job)};
-  const auto lookup = service.queue().LookupFor(exchange->request().peer.uid);
+  const auto lookup = service.queue().LookupFor(peer.uid);
   auto fine = ApplyQueueUpdate(update, service.inventory(), lookup, changed);
   if (fine && jobs::IsWaiting(job)) fine = service.queue().MayBecome(changed);
-  if (!fine) return SendError(exchange, fine.error());
+  if (!fine) return done(base::Fail(fine.error()));
   // What it asks for; how far it got is its own.
   const auto take = [changed = std::move(changed.job)](jobs::Job& stored) {
     stored.tag = changed.tag;
@@ -131,8 +139,8 @@ void Change(Service& service, const ExchangePtr& exchange, const jobs::Job& job,
     stored.terms = changed.terms;
     stored.array = changed.array;
   };
-  if (jobs::IsWaiting(job)) return service.jobs().Change(job.id, take, AnswerWithJob(service, exchange));
-  service.jobs().Update(job.id, take, AnswerWithJob(service, exchange));
+  if (jobs::IsWaiting(job)) return service.jobs().Change(job.id, take, std::move(done));
+  service.jobs().Update(job.id, take, std::move(done));
   service.LookNow();
 }
 
@@ -141,11 +149,29 @@ void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& name
       service, exchange, [&service, exchange, id = named.id](const api::JobUpdate& update) {
         const auto* const job = service.jobs().Find(id);
         if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-        Change(service, exchange, *job, update);
+        Change(service, exchange->request().peer, *job, update, AnswerWithJob(service, exchange));
       });
 }
 
 std::string UserOf(const ExchangePtr& exchange) { return UserName(exchange->request().peer.uid); }
+
+// With a body its settings change before.
+void Restart(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto restart = [&service, exchange, id = job.id] {
+    service.jobs().Restart(id, {"restart", "started again by " + UserOf(exchange)},
+                           AnswerWithJob(service, exchange));
+  };
+  const auto& body = exchange->request().body;
+  if (body.empty()) return restart();
+  const auto update = api::Decode<api::UpdateRequest>(body);
+  if (!update) return SendError(exchange, update.error());
+  if (auto may = service.jobs().MayRestart(job.id); !may) return SendError(exchange, may.error());
+  Change(service, exchange->request().peer, job, {*update, {}},
+         [exchange, restart](const base::Result<jobs::Job>& changed) {
+           if (!changed) return SendError(exchange, changed.error());
+           restart();
+         });
+}
 
 void Remove(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
   if (FlagParameter(exchange->request(), "keep_running")) {
@@ -251,6 +277,63 @@ void ShowLog(Service& service, const ExchangePtr& exchange, const jobs::Job& job
 
 }  // namespace
 
+void RunAgain(Service& service, const ExchangePtr& exchange, const jobs::Job& old,
+              const api::JobUpdate& changes) {
+  const auto& peer = exchange->request().peer;
+  if (old.attached)
+    return SendError(exchange, {base::ErrorCode::kNotSupported,
+                                fmt::format("job {} was not started by gpuman", old.id.value),
+                                "start it again where it was started"});
+  if (auto may = MayRewrite(changes, peer.uid, old); !may) return SendError(exchange, may.error());
+  if (changes.queue)
+    return SendError(exchange,
+                     {base::ErrorCode::kInvalidArgument,
+                      fmt::format("job {} was never in the queue: of what it asked for only limits, "
+                                  "priority and grace can be changed",
+                                  old.id.value),
+                      "gpuman submit puts its command into the queue"});
+  jobs::Job fresh = AskingAsMuch(old);
+  fresh.gpus = old.gpus;
+  fresh.restart = old.restart;
+  fresh.device_profile = old.device_profile;
+  if (auto fine = ApplyUpdate(changes.job, service.inventory(), fresh); !fine)
+    return SendError(exchange, fine.error());
+  Create(service, std::move(fresh), [&service, exchange](const base::Result<jobs::Job>& job) {
+    if (!job) return SendError(exchange, job.error());
+    api::SubmittedJob one;
+    one.id = job->id.value;
+    one.tag = job->tag;
+    one.state = service.StateOf(*job);
+    one.reason = job->reason;
+    one.reason_detail = job->reason_detail;
+    SendJson(exchange, api::Encode(api::SubmissionAnswer{{std::move(one)}, {}}), 201);
+  });
+}
+
+jobs::Job AskingAsMuch(const jobs::Job& old) {
+  jobs::Job fresh;
+  fresh.redo_of = old.id;
+  fresh.tag = old.tag;
+  fresh.owner = old.owner;
+  fresh.command = old.command;
+  fresh.directory = old.directory;
+  fresh.environment = old.environment;
+  fresh.umask = old.umask;
+  fresh.resource_limits = old.resource_limits;
+  fresh.memory = old.memory;
+  fresh.soft = old.soft;
+  fresh.priority = old.priority;
+  fresh.grace = old.grace;
+  fresh.preload = old.preload;
+  fresh.share = old.share;
+  fresh.weight = old.weight;
+  fresh.oversubscribe = old.oversubscribe;
+  fresh.mps = old.mps;
+  fresh.mps_threads = old.mps_threads;
+  fresh.terms = old.terms;
+  return fresh;
+}
+
 void AddJobRoutes(http::Router& router, Service& service) {
   router.Add("POST", "/v1/jobs", [&service](const ExchangePtr& exchange, const PathParameters&) {
     service.WhenReady([&service, exchange] { Submit(service, exchange); });
@@ -269,8 +352,7 @@ void AddJobRoutes(http::Router& router, Service& service) {
              }));
   router.Add("POST", "/v1/jobs/{ref}/restart",
              OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
-               service.jobs().Restart(job.id, {"restart", "started again by " + UserOf(exchange)},
-                                      AnswerWithJob(service, exchange));
+               Restart(service, exchange, job);
              }));
   router.Add("POST", "/v1/jobs/{ref}/suspend",
              OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {

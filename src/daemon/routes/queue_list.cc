@@ -211,6 +211,7 @@ class WriteRows {
       const auto& verdict = look.view().plan.verdicts[place];
       if (verdict.reason != queue::Reason::kHeld) row.reason = ToString(verdict.reason);
       if (look.view().starts[place] != queue::kNever) row.estimated_start = look.view().starts[place];
+      row.estimate_presumed = look.view().presumed[place];
       if (verdict.position > 0) row.position = static_cast<int>(verdict.position);
     }
     api::AppendQueueRow(text, row);

@@ -19,28 +19,9 @@ using http::PathParameters;
 // A new job that asks for what the old one asked for.
 PreparedJob Anew(Service& service, const jobs::Job& old) {
   PreparedJob again{old, service.queue().RequestFor(old)};
-  jobs::Job fresh;
-  fresh.redo_of = old.id;
-  fresh.tag = old.tag;
-  fresh.owner = old.owner;
-  fresh.command = old.command;
-  fresh.directory = old.directory;
-  fresh.environment = old.environment;
-  fresh.umask = old.umask;
-  fresh.resource_limits = old.resource_limits;
-  fresh.memory = old.memory;
-  fresh.soft = old.soft;
-  fresh.priority = old.priority;
-  fresh.grace = old.grace;
-  fresh.preload = old.preload;
-  fresh.share = old.share;
-  fresh.weight = old.weight;
-  fresh.oversubscribe = old.oversubscribe;
-  fresh.mps = old.mps;
-  fresh.mps_threads = old.mps_threads;
+  jobs::Job fresh = AskingAsMuch(old);
   fresh.queued = true;
   fresh.state = jobs::JobState::kQueued;
-  fresh.terms = old.terms;
   again.job = std::move(fresh);
   again.request.array.reset();
   return again;
@@ -115,6 +96,7 @@ api::SubmissionAnswer AnswerFor(Service& service, Redoing& all, const std::vecto
       one.reason = view.reason;
       one.reason_detail = view.reason_detail;
       if (view.queue) one.estimated_start = view.queue->estimated_start;
+      if (view.queue) one.estimate_presumed = view.queue->estimate_presumed;
     }
     answer.jobs.push_back(std::move(one));
   }
@@ -142,6 +124,9 @@ base::Result<bool> Continue(Service& service, const http::Peer& peer, Redoing& a
 void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base::JobId>& ids,
           const api::RedoRequest& asked) {
   const auto& peer = exchange->request().peer;
+  if (const auto* const run = ids.size() == 1 ? service.jobs().Find(ids.front()) : nullptr;
+      run && !run->queued && !asked.cascade)
+    return RunAgain(service, exchange, *run, asked.changes);
   const auto all = std::make_shared<Redoing>(Redoing{ids, asked, ids.size()});  // shared by its slices
   all->found.insert(ids.begin(), ids.end());
   if (asked.cascade) all->ended = service.jobs().Ended();

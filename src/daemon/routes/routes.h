@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "api/json.h"
+#include "api/queue_types.h"
 #include "daemon/http/router.h"
 #include "daemon/service/service.h"
 
@@ -52,6 +53,12 @@ base::Result<Page> PageOf(const http::Request& request);
 // The jobs that a reference names (one, a task, all of an array), if the caller may act on all of them.
 base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::ExchangePtr& exchange,
                                                const std::string& reference);
+
+// A new job that asks for what the old one asked for; not for its GPUs.
+jobs::Job AskingAsMuch(const jobs::Job& old);
+// The same for a job that never was in the queue, with changes, started at once.
+void RunAgain(Service& service, const http::ExchangePtr& exchange, const jobs::Job& old,
+              const api::JobUpdate& changes);
 
 void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status = 200);
 // With a job as it is now, and as the queue sees it. In full: with what a waiting job is in front by.

@@ -46,6 +46,7 @@ api::SubmissionAnswer AnswerFor(Service& service, const std::vector<std::size_t>
       one.reason = view.reason;
       one.reason_detail = view.reason_detail;
       if (view.queue) one.estimated_start = view.queue->estimated_start;
+      if (view.queue) one.estimate_presumed = view.queue->estimate_presumed;
     }
     if (job && job->array.array.value != 0)
       for (std::size_t at = heads[i]; at < end; ++at) one.tasks.push_back(ids[at].value);
@@ -71,6 +72,7 @@ api::SubmissionAnswer AnswerFor(const Dispatcher::Outlook& outlook, const std::v
       one.reason_detail = outlook.details[head];
     }
     if (outlook.starts[head] != queue::kNever) one.estimated_start = outlook.starts[head];
+    one.estimate_presumed = outlook.presumed[head];
     answer.jobs.push_back(std::move(one));
   }
   return answer;
@@ -157,6 +159,7 @@ base::Result<> CheckHead(Service& service, const PreparedJob& head, std::set<std
   if (const auto& profile = head.job.device_profile; !profile.empty())
     GPUMAN_TRY(service.devices().CheckProfile(profile));
   if (auto note = service.NoteOnNotify(head.request.notify); !note.empty()) notes.insert(std::move(note));
+  if (auto note = service.TightLimitOf(head.job)) notes.insert(std::move(*note));
   return {};
 }
 
@@ -266,6 +269,7 @@ base::Result<std::vector<base::JobId>> JobsFor(Service& service, const http::Exc
                                                const std::string& reference) {
   const auto& peer = exchange->request().peer;
   GPUMAN_ASSIGN(auto ids, service.queue().JobsOf(reference, peer.uid));
+  GPUMAN_TRY(service.queue().IsOneJob(reference, peer.uid));
   std::set<uid_t> may;  // to ask for each of many jobs would be to look up groups as often
   for (const auto id : ids) {
     const auto* const job = service.jobs().Find(id);

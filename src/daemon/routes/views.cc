@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <functional>
 
 #include "api/json.h"
 #include "daemon/routes/routes.h"
@@ -19,13 +20,24 @@ api::GpuList Gpus(Service& service) {
   return list;
 }
 
-// Those that have not ended, and the newest that have, by id.
+// By when, not by number: one that was started again has an old one.
+std::vector<base::JobId> LastToEnd(const jobs::Supervisor& jobs) {
+  std::vector<std::pair<base::WallTime, base::JobId>> ends;
+  for (const auto id : jobs.Ended())
+    if (const auto* const job = jobs.Find(id)) ends.emplace_back(job->ended_at.value_or(base::WallTime{}), id);
+  const std::size_t shown = std::min(ends.size(), kEndedShown);
+  std::partial_sort(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(shown), ends.end(), std::greater<>());
+  std::vector<base::JobId> last;
+  for (std::size_t i = 0; i < shown; ++i) last.push_back(ends[i].second);
+  return last;
+}
+
+// Those that have not ended, and the last to end of those that have, by id.
 std::vector<base::JobId> UsualJobs(const jobs::Supervisor& jobs) {
   std::vector<base::JobId> ids;
   for (const auto* const job : jobs.Active()) ids.push_back(job->id);
-  const auto ended = jobs.Ended();
-  ids.insert(ids.end(), ended.end() - static_cast<std::ptrdiff_t>(std::min(ended.size(), kEndedShown)),
-             ended.end());
+  const auto ended = LastToEnd(jobs);
+  ids.insert(ids.end(), ended.begin(), ended.end());
   std::size_t waiting = 0;
   for (const auto* job = jobs.Before({INT64_MAX}); job && waiting < kWaitingShown;
        job = jobs.Before(job->id)) {
@@ -35,6 +47,10 @@ std::vector<base::JobId> UsualJobs(const jobs::Supervisor& jobs) {
   }
   std::sort(ids.begin(), ids.end());
   return ids;
+}
+
+std::int64_t LeftOut(std::size_t all, std::size_t shown) {
+  return all > shown ? static_cast<std::int64_t>(all - shown) : 0;
 }
 
 // `head`: what stands before the first of them.
@@ -82,6 +98,11 @@ void ShowStatus(Service& service, const http::ExchangePtr& exchange) {
     api::StatusView status;
     status.gpus = Gpus(service).gpus;
     if (!service.inventory().problem.empty()) status.driver_error = service.inventory().problem;
+    if (!FlagParameter(exchange->request(), "all")) {
+      const auto& counts = service.jobs();
+      status.waiting_left_out = LeftOut(counts.WaitingCount(), kWaitingShown);
+      status.ended_left_out = LeftOut(counts.Ended().size(), kEndedShown);
+    }
     // The jobs' place is the one list of that name that is empty: no text has such quotes.
     const std::string frame = api::Encode(status) + "\n";
     const std::string empty = R"("jobs":[])";

@@ -75,8 +75,9 @@ std::string Service::UsersOf(const std::string& gpu) {
     if (uuid != gpu && (!one.gpu.mig || one.gpu.mig->parent != gpu)) continue;
     for (const auto& process : one.processes)
       users.push_back(
-          process.job ? fmt::format("pid {} ({}, job {})", process.id.pid, process.name, process.job->value)
-                      : fmt::format("pid {} ({})", process.id.pid, process.name));
+          process.job    ? fmt::format("pid {} ({}, job {})", process.id.pid, process.name, process.job->value)
+          : process.ours ? fmt::format("pid {} (gpuman's own)", process.id.pid)
+                         : fmt::format("pid {} ({})", process.id.pid, process.name));
   }
   return fmt::format("{}", fmt::join(users, ", "));
 }

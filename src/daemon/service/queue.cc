@@ -183,6 +183,7 @@ void Service::OnRecorded(jobs::Job& job, const keeper::Record& record) {
   const auto* const clock = std::get_if<keeper::ClockPaused>(&record.body);
   if (clock && clock->paused) SettleEnergy(job, readings);
   if (clock && !clock->paused) ContinueEnergy(job, readings);
+  KeepRefusal(job, record);
 }
 
 api::JobView Service::ViewBy(const QueueLook& look, const jobs::Job& job, bool in_full) {

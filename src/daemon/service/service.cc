@@ -72,7 +72,10 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
       guard_timer_(loop),
       ready_timer_(loop) {}
 
-Service::~Service() {
+Service::~Service() { Stop(); }
+
+void Service::Stop() {
+  if (std::exchange(stopped_, true)) return;
   public_server_.reset();
   server_.reset();
   mps_.reset();
@@ -241,7 +244,7 @@ void Service::BeginSampling() {
 
 void Service::OnSample(const gpu::Sample& sample) {
   if (shims_) guard_->SetManaged(sample.uuid, shims_->ManagedOn(sample.uuid));
-  guard_->SetOurs(suspender_->movers().HelperPids());
+  guard_->SetOurs(OwnPids());
   guard_->OnSample(sample);
   if (!gpu::IsInstance(sample.uuid)) {
     health_->OnSample(sample);
@@ -377,6 +380,9 @@ api::JobView Service::View(const jobs::Job& job) const {
       return shims_->Counts(id, process);
     });
   }
+  if (!jobs::IsEnded(job) && !jobs::IsWaiting(job))
+    if (auto tight = TightLimitOf(job)) view.notes.push_back(std::move(*tight));
+  if (const auto refusal = RefusalOf(job)) view.refusal = ViewOf(job, *refusal, guard_->inventory());
   if (!job.device_profile.empty()) {
     view.device_profile = job.device_profile;
     for (auto& note : job_profiles_.NotesOf(job.id)) view.notes.push_back(std::move(note));
@@ -438,6 +444,7 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
 
 void Service::OnJobForgotten(base::JobId job) {
   dispatcher_->OnJobForgotten(job);
+  refusals_.Forget(job);
   if (!runs_.contains(job)) return;
   stopping_since_.erase(job);
   runs_.erase(job);

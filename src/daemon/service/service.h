@@ -43,6 +43,7 @@
 #include "daemon/queue/stats.h"
 #include "daemon/sharing/sharer_host.h"
 #include "daemon/shims/context_costs.h"
+#include "daemon/shims/refusals.h"
 #include "daemon/shims/shim_channel.h"
 #include "daemon/suspension/suspender.h"
 #include "daemon/time_budget.h"
@@ -70,6 +71,7 @@ struct ServiceOptions {
 class Containers;
 class Notifications;
 struct MigDivision;
+struct OwnProcesses;
 struct MpsSurroundings;
 class Sharer;
 
@@ -92,7 +94,10 @@ class Service final : private jobs::SupervisorHost,
 
   // Takes what can change without a restart: everything but paths and HTTP limits.
   void Reconfigure(const Config& config);
-  // A driver call has not come back and its thread cannot be joined: the process must end by _exit.
+  // Ends everything, and writes what is still to be written; the destructor does it too.
+  void Stop();
+  // After Stop: a driver call has not come back and its thread cannot be joined: the process must end by
+  // _exit.
   bool left_a_thread() const {
     return left_a_thread_ || sampler_->left_a_thread() || (mig_ && mig_->left_a_thread());
   }
@@ -111,6 +116,8 @@ class Service final : private jobs::SupervisorHost,
   // May this peer? The caller's groups are looked up only when they matter.
   base::Result<> Check(const http::Peer& peer, Act act, std::optional<uid_t> owner = {}) const;
   api::JobView View(const jobs::Job& job) const;
+  // That no program that uses CUDA can live with the job's limit; nullopt: it can, as far as is known.
+  std::optional<std::string> TightLimitOf(const jobs::Job& job) const;
   api::GpuView View(const guard::GpuStatus& status);
   // For a job that runs or is suspended. kConflict: it does neither; kNotSupported: it is in an instance
   // (MIG).
@@ -123,6 +130,7 @@ class Service final : private jobs::SupervisorHost,
   std::string MetricsText(bool with_dcgm);
   MigManager& mig() { return *mig_; }
   MigHolders MigHoldersNow() const;
+  OwnProcesses OwnProcessesNow();
   // Calls `then` once movers that have nothing to do have left their GPUs, or after some seconds.
   void WhenIdleMoversLeft(std::function<void()> then);
   // Calls `then` once the inventory shows the GPUs so, or after some seconds without.
@@ -207,6 +215,10 @@ class Service final : private jobs::SupervisorHost,
   void ExpectContexts();
   void LearnContext(const gpu::Gpu& gpu, base::Bytes bytes);
   void LookAtLedgers(const guard::GpuStatus& status);
+  std::optional<jobs::RefusedAllocation> RefusalOf(const jobs::Job& job) const;
+  void TellRefusals();
+  void TellRefusal(const jobs::Job& job, const jobs::RefusedAllocation& refusal);
+  void KeepRefusal(jobs::Job& job, const keeper::Record& record);
 
   // jobs::SupervisorHost
   void OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) override;
@@ -283,6 +295,7 @@ class Service final : private jobs::SupervisorHost,
   const gpu::Inventory& GpusToSplit() override { return whole_gpus_; }
   void OnSplit() override;
   void BeginMig(const jobs::Settings& settings);
+  std::set<pid_t> OwnPids();
   void WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks);
 
   // DispatcherHost
@@ -350,15 +363,18 @@ class Service final : private jobs::SupervisorHost,
   std::map<base::JobId, base::MonoTime> stopping_since_;
   ContextCosts context_costs_;
   std::unique_ptr<ShimChannel> shims_;  // null: no shim, or no socket for it
+  RefusalTeller refusals_;
   std::set<std::string> sampled_;       // GPUs whose samples AfterSamples has not seen
   std::unique_ptr<Suspender> suspender_;
   gpu::Inventory whole_gpus_;
+  std::set<pid_t> own_pids_;  // gpuman's own on GPUs, as they were asked for last
   std::unique_ptr<HealthMonitors> health_;
   std::unique_ptr<MigManager> mig_;
   bool kernel_log_read_ = false;
   std::unique_ptr<device::Worker> device_worker_;
   std::unique_ptr<Devices> devices_;
   bool left_a_thread_ = false;  // the device worker
+  bool stopped_ = false;
   std::set<std::string> away_;  // GPUs that could not be talked to
   JobProfiles job_profiles_;
   metrics::Tally tally_;

@@ -50,7 +50,10 @@ void Service::SuspendAlsoStopped(Suspender& suspender, base::JobId id, suspend::
   if (!stopped.empty()) taking_off_.insert(id);
   suspender.Suspend(id, std::move(asked), [this, id, stopped, done = std::move(done)](base::Result<> off) {
     if (!stopped.empty()) taking_off_.erase(id);
-    for (const auto& process : stopped) (void)base::SendSignal(process, SIGSTOP);
+    const auto* const job = supervisor_->Find(id);
+    const bool runs = job && job->state == jobs::JobState::kRunning;  // one that ends is not held up
+    for (const auto& process : stopped)
+      if (runs) (void)base::SendSignal(process, SIGSTOP);
     done(std::move(off));
   });
 }

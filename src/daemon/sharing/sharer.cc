@@ -91,6 +91,7 @@ void Sharer::Join(SharedJob job) {
   const auto id = job.id;
   Entry& entry = entries_[id];
   entry.job = std::move(job);
+  entry.ordered = clock_.Mono();
   // An earlier daemon may have left it anywhere.
   const bool runs = RunWhole(shims_.StandingsOf(id)) && !entry.job.lent;
   Feed(share::event::Joined{id, entry.job.weight, entry.job.priority,
@@ -118,6 +119,7 @@ void Sharer::Lend(Entry& entry) {
   entry.close.reset();
   entry.opening.reset();
   entry.evicting.clear();
+  entry.silence.clear();
   if (entry.bringing)
     for (const auto& [process, load] : entry.bringing->loads)
       if (!load.done) Secure(entry, process, {});
