@@ -100,8 +100,8 @@ base::Result<std::vector<T>> Pages(QueueFilter filter, std::int64_t page, const 
 int PositionOf(const QueueRow& row) { return row.position.value_or(INT_MAX); }
 int PositionOf(const JobView& job) { return job.queue ? job.queue->position.value_or(INT_MAX) : INT_MAX; }
 
-// The order that a list has in one piece: what runs, then what waits in the order in which it starts, then the
-// rest of what waits, then what ended.
+// The order that a list has in one piece: what runs, then what waits in the order in which it starts, then
+// the rest of what waits, then what ended.
 template <typename T>
 void PutInOrder(std::vector<T>& jobs) {
   const auto key = [](const T& job) {

@@ -16,8 +16,8 @@ namespace gpuman::api {
 struct QueueFilter {
   std::vector<std::string> states;  // or "all"
   std::vector<std::string> users, projects, names, jobs;
-  // A page: so many, by id, from the first one above `after`. Without either a list is asked for in pages, and
-  // comes in its whole order.
+  // A page: so many, by id, from the first one above `after`. Without either a list is asked for in pages,
+  // and comes in its whole order.
   std::optional<std::int64_t> limit;
   std::optional<std::int64_t> after;
 };

@@ -1,8 +1,8 @@
-// Long work of many requests on one event loop, in slices: one slice at a time, users in turn, so that whoever
-// asks for something short waits for one slice at most, and no user's work keeps another user's back.
+// Long work of many requests on one event loop, in slices: one slice at a time, users in turn, so that
+// whoever asks for something short waits for one slice at most, and no user's work keeps another user's back.
 //
-// A slice does its work until its Turn is over and says whether there is more. Between two slices the loop does
-// what came meanwhile. Work of one user is done in turns as well.
+// A slice does its work until its Turn is over and says whether there is more. Between two slices the loop
+// does what came meanwhile. Work of one user is done in turns as well.
 //
 // Not thread-safe: lives on the event loop. The destructor drops what is left.
 #pragma once

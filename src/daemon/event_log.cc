@@ -45,8 +45,9 @@ const jobs::Event* EventLog::After(std::int64_t id) const {
 }
 
 std::int64_t EventLog::Before(std::int64_t since, std::size_t limit) const {
-  const auto first = std::upper_bound(recent_.begin(), recent_.end(), since,
-                                      [](std::int64_t id, const jobs::Event& event) { return id < event.id; });
+  const auto first =
+      std::upper_bound(recent_.begin(), recent_.end(), since,
+                       [](std::int64_t id, const jobs::Event& event) { return id < event.id; });
   const auto available = static_cast<std::size_t>(recent_.end() - first);
   if (available <= limit) return since;
   return limit == 0 ? last_id_ : (first + static_cast<std::ptrdiff_t>(available - limit))->id - 1;
@@ -54,7 +55,8 @@ std::int64_t EventLog::Before(std::int64_t since, std::size_t limit) const {
 
 std::vector<jobs::Event> EventLog::Since(std::int64_t since, std::size_t limit) const {
   std::vector<jobs::Event> events;
-  for (const auto* event = After(Before(since, limit)); event; event = After(event->id)) events.push_back(*event);
+  for (const auto* event = After(Before(since, limit)); event; event = After(event->id))
+    events.push_back(*event);
   return events;
 }
 

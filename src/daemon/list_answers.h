@@ -1,6 +1,6 @@
-// Answers that are lists of any length: written in slices of the event loop and no faster than the client takes
-// them, a few of each user at a time; the next ones wait for these. What a client that has gone asked for is
-// dropped at once.
+// Answers that are lists of any length: written in slices of the event loop and no faster than the client
+// takes them, a few of each user at a time; the next ones wait for these. What a client that has gone asked
+// for is dropped at once.
 //
 // Not thread-safe: lives on the event loop.
 #pragma once
@@ -20,13 +20,14 @@ namespace gpuman::daemon {
 
 class ListAnswers {
  public:
-  // Appends a little of what comes next; false: that was the end. Called again and again until its turn is over.
+  // Appends a little of what comes next; false: that was the end. Called again and again until its turn is
+  // over.
   using Source = std::function<bool(std::string& text)>;
   // Calls what it gets with the source: at once, or later.
   using Begin = std::function<void(std::function<void(Source)>)>;
 
-  static constexpr std::size_t kOfUser = 4;         // under way at a time
-  static constexpr std::size_t kPiece = 64u << 10;  // bytes, about
+  static constexpr std::size_t kOfUser = 4;          // under way at a time
+  static constexpr std::size_t kPiece = 64u << 10;   // bytes, about
   static constexpr std::size_t kAhead = 256u << 10;  // that the client has not taken
 
   // `work` must outlive this object, which must outlive the exchanges.

@@ -35,7 +35,8 @@ std::optional<std::pair<JobId, JobId>> RangeOfArrival(std::string_view key) {
   JobId first, last;
   key.remove_prefix(kArrival.size());
   const auto begin = std::from_chars(key.data(), key.data() + key.size(), first.value);
-  if (begin.ec != std::errc{} || begin.ptr == key.data() + key.size() || *begin.ptr != '-') return std::nullopt;
+  if (begin.ec != std::errc{} || begin.ptr == key.data() + key.size() || *begin.ptr != '-')
+    return std::nullopt;
   const auto end = std::from_chars(begin.ptr + 1, key.data() + key.size(), last.value);
   if (end.ec != std::errc{} || end.ptr != key.data() + key.size()) return std::nullopt;
   return std::pair(first, last);

@@ -60,9 +60,8 @@ void StoreWorker::Run() {
     std::function<void(Store&)> read;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] {
-        return stopping_ || !queue_.empty() || !reads_.empty() || !arrivals_.empty();
-      });
+      wake_.wait(lock,
+                 [this] { return stopping_ || !queue_.empty() || !reads_.empty() || !arrivals_.empty(); });
       if (queue_.empty() && arrivals_.empty() && stopping_) return;
       items.swap(queue_);
       if (!reads_.empty()) {
@@ -92,7 +91,8 @@ void StoreWorker::WriteSome() {
   Arrival arrival = std::move(arrivals_.front());
   arrivals_.pop_front();
   const auto written = WritePart(arrival);
-  if (written && arrival.next < arrival.item.batch.add->size()) return arrivals_.push_back(std::move(arrival));
+  if (written && arrival.next < arrival.item.batch.add->size())
+    return arrivals_.push_back(std::move(arrival));
   if (arrival.item.done) post_([done = std::move(arrival.item.done), written] { done(written); });
 }
 

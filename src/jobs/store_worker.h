@@ -1,13 +1,13 @@
 // Writes to the store on a thread of its own, so that a slow disk never holds up the event loop.
 //
 // Batches are written in the order they were submitted; those that wait together share one commit (and are
-// tried one by one when that fails, so that one bad batch does not take others with it). A batch that adds many
-// jobs is written in several commits, all of it or nothing (store.h: KeyOfArrival); what comes meanwhile is
-// written between them, so that nobody waits for another one's many jobs. Where a batch was refused, what was
-// submitted of its jobs before its `done` was called is refused as well: who submitted that did not know, and a
-// job's later record without what belongs to the earlier one would lose it. `done` runs through `post`, that is
-// on the event loop, after the batch is on the disk or was refused. Submit may be called from any thread. The
-// destructor writes what is queued and drops the answers.
+// tried one by one when that fails, so that one bad batch does not take others with it). A batch that adds
+// many jobs is written in several commits, all of it or nothing (store.h: KeyOfArrival); what comes meanwhile
+// is written between them, so that nobody waits for another one's many jobs. Where a batch was refused, what
+// was submitted of its jobs before its `done` was called is refused as well: who submitted that did not know,
+// and a job's later record without what belongs to the earlier one would lose it. `done` runs through `post`,
+// that is on the event loop, after the batch is on the disk or was refused. Submit may be called from any
+// thread. The destructor writes what is queued and drops the answers.
 #pragma once
 
 #include <condition_variable>
@@ -34,9 +34,9 @@ class StoreWorker {
   ~StoreWorker();
 
   void Submit(Batch batch, Done done);
-  // Runs `read` on the worker, after what was submitted before, but for batches that add many jobs; not at all
-  // where the worker is being ended. A long one reads a part and asks for the next: what is to be written goes
-  // first.
+  // Runs `read` on the worker, after what was submitted before, but for batches that add many jobs; not at
+  // all where the worker is being ended. A long one reads a part and asks for the next: what is to be written
+  // goes first.
   void Read(std::function<void(Store&)> read);
 
  private:

@@ -56,14 +56,14 @@ void Supervisor::Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done) {
   // They share a commit with whatever else waits for one.
   Batch batch;
   batch.put = jobs;
-  store_.Submit(std::move(batch), [self = self_, jobs = std::move(jobs),
-                                   done = std::move(done)](const Result<>& stored) {
-    if (!*self) return;
-    if (!stored) return done(Fail(stored.error()));
-    std::vector<JobId> ids;
-    for (const Job& job : jobs) (*self)->TakeIn(job, ids);
-    done(std::move(ids));
-  });
+  store_.Submit(std::move(batch),
+                [self = self_, jobs = std::move(jobs), done = std::move(done)](const Result<>& stored) {
+                  if (!*self) return;
+                  if (!stored) return done(Fail(stored.error()));
+                  std::vector<JobId> ids;
+                  for (const Job& job : jobs) (*self)->TakeIn(job, ids);
+                  done(std::move(ids));
+                });
 }
 
 void Supervisor::EnqueueMany(std::vector<Job> jobs, Done<std::vector<JobId>> done) {

@@ -53,8 +53,8 @@ std::optional<JobId> Supervisor::NewestOf(const std::string& tag, std::optional<
 
 const Job* Supervisor::HolderOf(const std::string& tag, JobId but) const {
   const std::size_t hash = std::hash<std::string>()(tag);
-  for (auto at = tags_.lower_bound({hash, 0, JobId{INT64_MIN}}); at != tags_.end() && std::get<0>(*at) == hash;
-       ++at) {
+  for (auto at = tags_.lower_bound({hash, 0, JobId{INT64_MIN}});
+       at != tags_.end() && std::get<0>(*at) == hash; ++at) {
     const JobId id = std::get<2>(*at);
     const Job& job = entries_.at(id).job;
     if (id != but && job.tag == tag && !IsEnded(job)) return &job;
@@ -109,7 +109,8 @@ std::vector<JobId> Supervisor::TasksOf(JobId head) const {
   return ids;
 }
 
-// The higher its number, the higher its id; each search step looks at the first that is left at an id or behind.
+// The higher its number, the higher its id; each search step looks at the first that is left at an id or
+// behind.
 std::optional<JobId> Supervisor::TaskOf(JobId array, std::int64_t task) const {
   // Task n is at least as far behind the first as there are numbers below it.
   JobId low = array, high = {array.value + std::max<std::int64_t>(task, 0) + 1};

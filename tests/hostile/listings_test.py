@@ -10,8 +10,8 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from daemon_case import MIB, until  # noqa: E402
 from hostile_case import ATTACKER, HostileTest, main  # noqa: E402
+from daemon_case import MIB, until  # noqa: E402
 from users import read_line  # noqa: E402
 
 HELD = 40_000  # jobs of the attacker's

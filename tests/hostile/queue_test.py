@@ -8,8 +8,8 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from daemon_case import until  # noqa: E402
 from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
+from daemon_case import until  # noqa: E402
 
 BOUND = 500
 

@@ -58,7 +58,8 @@ api::QueueFilter FilterOf(const ListSettings& s) {
     filter.states = {"finished", "failed", "cancelled", "timeout", "killed"};
   if ((s.all || !filter.jobs.empty()) && filter.states.empty()) filter.states = {"all"};
   // The first N in the queue's order are the daemon's to choose.
-  if (s.limit && *s.limit > 0 && s.sort == SortBy::kQueue && !s.since && !s.form.tree) filter.limit = *s.limit;
+  if (s.limit && *s.limit > 0 && s.sort == SortBy::kQueue && !s.since && !s.form.tree)
+    filter.limit = *s.limit;
   return filter;
 }
 

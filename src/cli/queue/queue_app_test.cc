@@ -195,8 +195,10 @@ TEST(Queue, ListsJobsInTheColumnsThatAreAskedFor) {
             "8_1    b     queued      1  (held_by_user)\n");
   EXPECT_THAT(Gpuman(server, {"queue", "-s", "PD,running", "-u", "ada,bob", "-j", "1-3"}).out,
               StartsWith("JOBID"));
-  EXPECT_THAT(server.requests().at(1),
-              StartsWith("GET /v1/queue/rows?states=queued%2Crunning&users=ada%2Cbob&jobs=1%2C2%2C3&limit=5000&after=0 "));
+  EXPECT_THAT(
+      server.requests().at(1),
+      StartsWith(
+          "GET /v1/queue/rows?states=queued%2Crunning&users=ada%2Cbob&jobs=1%2C2%2C3&limit=5000&after=0 "));
   EXPECT_THAT(
       Gpuman(server, {"queue", "-o", "csv"}).out,
       AllOf(StartsWith("id,array_id,array_task,name,"), HasSubstr("\n5,,,a,ada,,running,,128,1,\"0,1\",")));

@@ -16,7 +16,7 @@ namespace beast = boost::beast;
 namespace {
 constexpr std::size_t kDiscard = 64u << 10;
 constexpr std::size_t kSmallBody = 64u << 10;  // as many as there are connections may come at a time
-}
+}  // namespace
 
 // Holds the session alive while the handler holds the answer; dropped unanswered, it closes the connection.
 class Session::Answer final : public Exchange {
@@ -121,14 +121,16 @@ bool Session::Admit() {
   if (length && *length > limits_.body_bytes) return AdmitLarge();
   parser_->body_limit(limits_.body_bytes);
   // One that does not say how much comes may have all.
-  const std::size_t most = parser_->chunked() ? limits_.body_bytes : static_cast<std::size_t>(length.value_or(0));
+  const std::size_t most =
+      parser_->chunked() ? limits_.body_bytes : static_cast<std::size_t>(length.value_or(0));
   if (most <= kSmallBody) return true;
   if (!common_.bodies.Take(peer_.uid, most)) {
-    Refuse(503, {base::ErrorCode::kUnavailable,
-                 fmt::format("other requests are being read or answered, and with the {} bytes of this one they "
-                             "would have more than you may have at a time",
-                             most),
-                 "try again in a moment"});
+    Refuse(503,
+           {base::ErrorCode::kUnavailable,
+            fmt::format("other requests are being read or answered, and with the {} bytes of this one they "
+                        "would have more than you may have at a time",
+                        most),
+            "try again in a moment"});
     return false;
   }
   body_ = most;

@@ -1,6 +1,6 @@
-// The one writer of the queue's books. A change is decided on the books as all changes before it left them, is
-// written, and only then holds; the next one is decided after that. So of two changes none is lost, what was
-// checked still holds when it is done, and what could not be written never was.
+// The one writer of the queue's books. A change is decided on the books as all changes before it left them,
+// is written, and only then holds; the next one is decided after that. So of two changes none is lost, what
+// was checked still holds when it is done, and what could not be written never was.
 //
 // Not thread-safe: lives on the event loop.
 #pragma once
@@ -17,15 +17,15 @@ namespace gpuman::daemon {
 class BookWriter {
  public:
   struct Change {
-    jobs::Settings entries;                   // to be written
+    jobs::Settings entries;                    // to be written
     std::function<void(QueueBooks&)> apply{};  // when they are
   };
   using Decide = std::function<base::Result<Change>(const QueueBooks&)>;
   using Done = std::function<void(base::Result<>)>;
   using Write = std::function<void(jobs::Settings, Done)>;
 
-  // `changed`: the books are others now. `write` calls its Done on the loop, not within the call, or never when
-  // the daemon ends.
+  // `changed`: the books are others now. `write` calls its Done on the loop, not within the call, or never
+  // when the daemon ends.
   BookWriter(QueueBooks& books, Write write, std::function<void()> changed)
       : books_(books), write_(std::move(write)), changed_(std::move(changed)) {}
 

@@ -94,14 +94,15 @@ TEST_F(BookWriterTest, WhatCouldNotBeWrittenNeverWas) {
 
 TEST_F(BookWriterTest, WhoIsAnsweredMayAskAgain) {
   int asked = 0;
-  writer.Do([](const QueueBooks&) -> base::Result<BookWriter::Change> {
-    return base::Fail(base::ErrorCode::kConflict, "no");
-  },
-            [&](const base::Result<>&) {
-              ++asked;
-              RaiseQuota();
-              RaiseQuota();
-            });
+  writer.Do(
+      [](const QueueBooks&) -> base::Result<BookWriter::Change> {
+        return base::Fail(base::ErrorCode::kConflict, "no");
+      },
+      [&](const base::Result<>&) {
+        ++asked;
+        RaiseQuota();
+        RaiseQuota();
+      });
   Written({});
   Written({});
   EXPECT_EQ(asked, 1);

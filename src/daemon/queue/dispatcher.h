@@ -127,8 +127,8 @@ class Dispatcher {
   // False: a look would cost a pass over a long queue, or passes for those who ask took enough of the time
   // already.
   bool IsLookCheap() const;
-  // The same as a value, for who needs it for longer: now, or after some time. What was changed before the call
-  // is in it. One is made at a time, for all who asked until it is begun; a long queue's off the loop.
+  // The same as a value, for who needs it for longer: now, or after some time. What was changed before the
+  // call is in it. One is made at a time, for all who asked until it is begun; a long queue's off the loop.
   void WhenLooked(std::function<void(std::shared_ptr<const QueueLook>)> then);
   // How many wait for what, as the last pass had it: asking costs none. And since when the one has waited
   // that has waited longest, of those that are not held and wait for no other job and no time.
@@ -254,13 +254,13 @@ class Dispatcher {
     std::function<void(std::shared_ptr<const QueueLook>)> then;
   };
   std::vector<Asker> askers_;
-  bool looking_ = false;                // one is being made, or will be at next_look_
+  bool looking_ = false;                 // one is being made, or will be at next_look_
   std::weak_ptr<const QueueLook> look_;  // of the book as it is; shared by those who look at it now
   base::MonoTime next_pass_{};
   base::MonoTime next_look_{};
-  base::MonoTime stuck_until_{};     // the disk took no start: no more are tried before then
-  WallTimer timer_;                  // at the time that the plan names
-  boost::asio::steady_timer pause_;  // between passes that take long
+  base::MonoTime stuck_until_{};          // the disk took no start: no more are tried before then
+  WallTimer timer_;                       // at the time that the plan names
+  boost::asio::steady_timer pause_;       // between passes that take long
   boost::asio::steady_timer look_timer_;  // the same of looks
   base::SlicedWork slices_;
   // Callbacks that outlive this object find it gone.

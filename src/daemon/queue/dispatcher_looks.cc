@@ -55,8 +55,8 @@ void Dispatcher::MakeLook() {
   const auto began = clock_.Mono();
   const auto& snapshot = book_.View(began);
   const bool planned = !dirty_ && plan_.verdicts.size() == snapshot.waiting.size();
-  const auto look =
-      std::make_shared<QueueLook>(snapshot, planned ? std::optional(plan_) : std::nullopt, clock_.Wall(), dependents_);
+  const auto look = std::make_shared<QueueLook>(snapshot, planned ? std::optional(plan_) : std::nullopt,
+                                                clock_.Wall(), dependents_);
   const auto made = [self = self_, look, changes = changes_] {
     if (*self) (*self)->OnLooked(look, changes);
   };

@@ -17,10 +17,10 @@ using base::JobId;
 using base::Result;
 using queue::AccountKind;
 
-constexpr std::size_t kFew = 64;   // are taken at once
+constexpr std::size_t kFew = 64;              // are taken at once
 constexpr std::size_t kMost = 1'000'000'000;  // that is more than any bound
-constexpr std::size_t kSome = 16;  // between two looks at the clock
-constexpr std::size_t kShort = 2000;  // waiting jobs: they are copied in less than a millisecond
+constexpr std::size_t kSome = 16;             // between two looks at the clock
+constexpr std::size_t kShort = 2000;          // waiting jobs: they are copied in less than a millisecond
 
 bool IsForJobs(queue::Reason reason) {
   return reason == queue::Reason::kDependency || reason == queue::Reason::kDependencyNever;
@@ -135,9 +135,7 @@ void Dispatcher::Admit(std::vector<PreparedJob> prepared, Done<Admitted> done) {
   // From here on they count: what others submit until these wait comes on top of them.
   if (auto may = MayQueue(counts); !may) return admission->done(Fail(may.error()));
   admission->claim = Claim(std::move(counts));
-  const auto finish = [](Admission& of) {
-    of.done(Admitted{std::move(of.prepared), std::move(of.claim)});
-  };
+  const auto finish = [](Admission& of) { of.done(Admitted{std::move(of.prepared), std::move(of.claim)}); };
   if (admission->prepared.size() <= kFew) return finish(*admission);
   slices_.Add(admission->prepared.front().job.owner->uid, [this, admission, finish](const base::Turn& turn) {
     const auto checked = CheckSome(*admission, &turn);
@@ -169,10 +167,11 @@ void Dispatcher::Submit(std::vector<PreparedJob> prepared, Done<std::vector<JobI
       // What many asked for is a lot to let go of.
       const auto left = std::make_shared<std::vector<PreparedJob>>(std::move(from->jobs));
       if (to->size() > kFew) host_.Aside([left] { left->clear(); }, [] {});
-      jobs_.Enqueue(std::move(*to), [done, claim = std::move(from->claim)](Result<std::vector<JobId>> ids) mutable {
-        claim.reset();
-        done(std::move(ids));
-      });
+      jobs_.Enqueue(std::move(*to),
+                    [done, claim = std::move(from->claim)](Result<std::vector<JobId>> ids) mutable {
+                      claim.reset();
+                      done(std::move(ids));
+                    });
     };
     if (from->jobs.size() <= kFew) {
       (void)move_some(nullptr);
@@ -198,8 +197,9 @@ void Dispatcher::PutOnTrial(queue::Book& book, const std::vector<PreparedJob>& p
     row.held = one.job.state == jobs::JobState::kHeld;
     const auto& list = one.request.depends.list;
     if (terms != one.job.terms.pointer()) {
-      state = list.empty() ? queue::DependencyState::kMet
-                           : queue::Judge(one.request.depends, [this](JobId other) { return ProgressOf(other); });
+      state = list.empty()
+                  ? queue::DependencyState::kMet
+                  : queue::Judge(one.request.depends, [this](JobId other) { return ProgressOf(other); });
       if (state == queue::DependencyState::kImpossible &&
           std::any_of(list.begin(), list.end(), [&](const auto& each) { return each.job >= first; }))
         state = queue::DependencyState::kWaits;  // for one of this submission

@@ -1,5 +1,5 @@
-// The queue as the next pass over it would leave it, for those who ask: a value, which stays as it is while the
-// queue changes. What takes long of it is made on any thread (Make).
+// The queue as the next pass over it would leave it, for those who ask: a value, which stays as it is while
+// the queue changes. What takes long of it is made on any thread (Make).
 #pragma once
 
 #include <optional>
@@ -29,7 +29,8 @@ inline constexpr std::size_t kForecasts = 1000;
 
 class QueueLook {
  public:
-  // `plan`: of this snapshot, where there is one. `dependents` must outlive this object; Make leaves it alone.
+  // `plan`: of this snapshot, where there is one. `dependents` must outlive this object; Make leaves it
+  // alone.
   QueueLook(queue::Snapshot snapshot, std::optional<queue::Plan> plan, queue::WallTime now,
             const queue::Dependents& dependents)
       : snapshot_(std::move(snapshot)), known_(std::move(plan)), now_(now), dependents_(dependents) {}

@@ -279,7 +279,10 @@ Result<> Preparation::One(const api::Submission& asked) {
     return {};
   }
   const auto& ranges = asked.array->indices;
-  tasks_.emplace(Tasks{*asked.array, {std::move(job), std::move(request)}, head, 0,
+  tasks_.emplace(Tasks{*asked.array,
+                       {std::move(job), std::move(request)},
+                       head,
+                       0,
                        ranges.empty() ? 0 : ranges.front().first});
   return {};
 }

@@ -44,8 +44,7 @@ void Attach(Service& service, const http::ExchangePtr& exchange, const api::Atta
   const auto process = service.processes().Find(wanted.pid);
   const auto owner = service.processes().Owner(wanted.pid);
   if (!process || !owner)
-    return SendError(exchange,
-                     {ErrorCode::kNotFound, fmt::format("there is no process {}", wanted.pid), {}});
+    return SendError(exchange, {ErrorCode::kNotFound, fmt::format("there is no process {}", wanted.pid), {}});
   if (auto may = MayAttach(wanted, peer.uid, *owner); !may) return SendError(exchange, may.error());
   if (auto is_free = IsFree(service, process->id, wanted.tag); !is_free)
     return SendError(exchange, is_free.error());
@@ -62,17 +61,16 @@ void Attach(Service& service, const http::ExchangePtr& exchange, const api::Atta
 }  // namespace
 
 void AddAttachRoutes(http::Router& router, Service& service) {
-  router.Add("POST", "/v1/attachments",
-             [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
-               if (auto may = service.Check(exchange->request().peer, Act::kSubmit); !may)
-                 return SendError(exchange, may.error());
-               service.WhenReady([&service, exchange] {
-                 WithBody<api::AttachRequest>(service, exchange,
-                                              [&service, exchange](const api::AttachRequest& wanted) {
-                                                Attach(service, exchange, wanted);
-                                              });
-               });
-             });
+  router.Add(
+      "POST", "/v1/attachments", [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
+        if (auto may = service.Check(exchange->request().peer, Act::kSubmit); !may)
+          return SendError(exchange, may.error());
+        service.WhenReady([&service, exchange] {
+          WithBody<api::AttachRequest>(
+              service, exchange,
+              [&service, exchange](const api::AttachRequest& wanted) { Attach(service, exchange, wanted); });
+        });
+      });
 }
 
 }  // namespace gpuman::daemon

@@ -31,7 +31,8 @@ bool SendSome(Service& service, const std::shared_ptr<Following>& following, con
   if (following->gone) return false;
   std::string text;
   const jobs::Event* event = nullptr;
-  while (text.size() < ListAnswers::kPiece && !turn.IsOver() && (event = service.events().After(following->at))) {
+  while (text.size() < ListAnswers::kPiece && !turn.IsOver() &&
+         (event = service.events().After(following->at))) {
     text += Frame(*event);
     following->at = event->id;
   }
@@ -42,22 +43,22 @@ bool SendSome(Service& service, const std::shared_ptr<Following>& following, con
     following->exchange->WhenSent([&service, following] { CatchUp(service, following); });
     return false;
   }
-  following->follower = service.events().Follow([exchange = following->exchange](const jobs::Event& newest) {
-    exchange->Write(Frame(newest));
-  });
+  following->follower = service.events().Follow(
+      [exchange = following->exchange](const jobs::Event& newest) { exchange->Write(Frame(newest)); });
   return false;
 }
 
 void CatchUp(Service& service, const std::shared_ptr<Following>& following) {
-  service.slices().Add(following->exchange->request().peer.uid, [&service, following](const base::Turn& turn) {
-    return SendSome(service, following, turn);
-  });
+  service.slices().Add(
+      following->exchange->request().peer.uid,
+      [&service, following](const base::Turn& turn) { return SendSome(service, following, turn); });
 }
 
 void Follow(Service& service, const ExchangePtr& exchange, std::int64_t since, std::uint64_t limit) {
   exchange->BeginStream("text/event-stream");
   exchange->Write(": gpuman events\n\n");
-  const auto following = std::make_shared<Following>(Following{exchange, service.events().Before(since, limit)});
+  const auto following =
+      std::make_shared<Following>(Following{exchange, service.events().Before(since, limit)});
   // The exchange is kept until its client goes.
   exchange->OnGone([&service, following] {
     following->gone = true;

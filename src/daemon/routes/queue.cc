@@ -29,14 +29,15 @@ void ForEach(Service& service, uid_t user, std::size_t count, std::function<void
     for (std::size_t i = 0; i < count; ++i) act(i);
     return then();
   }
-  service.slices().Add(user, [next, count, act = std::move(act), then = std::move(then)](const base::Turn& turn) {
-    for (; *next < count; ++*next) {
-      if (turn.IsOver()) return true;
-      act(*next);
-    }
-    then();
-    return false;
-  });
+  service.slices().Add(user,
+                       [next, count, act = std::move(act), then = std::move(then)](const base::Turn& turn) {
+                         for (; *next < count; ++*next) {
+                           if (turn.IsOver()) return true;
+                           act(*next);
+                         }
+                         then();
+                         return false;
+                       });
 }
 
 // One change of one or of all tasks of an array. Answers with the first when all are done; where none could

@@ -27,8 +27,8 @@ Result<std::int64_t> NumberOf(const std::string& text) {
   return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number", text));
 }
 
-// A change of the books that answers with a value: `decide` makes both, of the books as they are when its turn
-// comes; the answer comes once it is on the disk.
+// A change of the books that answers with a value: `decide` makes both, of the books as they are when its
+// turn comes; the answer comes once it is on the disk.
 template <typename T>
 struct Decision {
   T answer;
@@ -127,9 +127,9 @@ void CancelReservation(Service& service, const ExchangePtr& exchange, const std:
                       "`gpuman reserve list` lists them");
         auto gone = it->second;
         gone.state = "cancelled";
-        return Decision<api::Reservation>{
-            std::move(gone),
-            {{{KeyOfReservation(id), std::nullopt}}, [id](QueueBooks& changed) { changed.reservations.erase(id); }}};
+        return Decision<api::Reservation>{std::move(gone),
+                                          {{{KeyOfReservation(id), std::nullopt}},
+                                           [id](QueueBooks& changed) { changed.reservations.erase(id); }}};
       });
 }
 
@@ -206,15 +206,15 @@ void SetQuota(Service& service, const ExchangePtr& exchange, const PathParameter
   if (!key) return SendError(exchange, key.error());
   const auto update = api::Decode<api::QuotaUpdate>(request.body);
   if (!update) return SendError(exchange, update.error());
-  Do<api::Quota>(service, exchange,
-                 [&service, key = *key,
-                  update = *update](const QueueBooks& books) -> Result<Decision<api::Quota>> {
-                   const auto it = books.quotas.find(key);
-                   const auto limits = Changed(it == books.quotas.end() ? api::QuotaLimits{} : it->second, update);
-                   return Decision<api::Quota>{
-                       QuotaView(service, key, limits),
-                       {{Entry(key, limits)}, [key, limits](QueueBooks& changed) { changed.quotas[key] = limits; }}};
-                 });
+  Do<api::Quota>(
+      service, exchange,
+      [&service, key = *key, update = *update](const QueueBooks& books) -> Result<Decision<api::Quota>> {
+        const auto it = books.quotas.find(key);
+        const auto limits = Changed(it == books.quotas.end() ? api::QuotaLimits{} : it->second, update);
+        return Decision<api::Quota>{
+            QuotaView(service, key, limits),
+            {{Entry(key, limits)}, [key, limits](QueueBooks& changed) { changed.quotas[key] = limits; }}};
+      });
 }
 
 void RemoveQuota(Service& service, const ExchangePtr& exchange, const PathParameters& parameters) {

@@ -66,9 +66,9 @@ base::Result<Filter> FilterOf(Service& service, const http::Request& request) {
   return filter;
 }
 
-// The jobs of a list, one after the other. Without `after`: what runs, then what waits in the order in which it
-// starts, then the rest of what waits, then what ended; by what they were when the list was begun, each shown
-// once and as it is when its turn comes.
+// The jobs of a list, one after the other. Without `after`: what runs, then what waits in the order in which
+// it starts, then the rest of what waits, then what ended; by what they were when the list was begun, each
+// shown once and as it is when its turn comes.
 class Walk {
  public:
   Walk(Service& service, std::shared_ptr<const QueueLook> look, Filter filter)
@@ -78,7 +78,8 @@ class Walk {
     if (filter_.WantsEnded()) last_ = jobs().Ended();
   }
 
-  // False: there are no more. `job` is null where one was passed over. `row`: its place among those that wait.
+  // False: there are no more. `job` is null where one was passed over. `row`: its place among those that
+  // wait.
   bool Next(const jobs::Job*& job, queue::Index& row) {
     if (shown_ == filter_.limit) return false;
     row = queue::kNone;

@@ -43,15 +43,15 @@ struct Redoing {
 
 constexpr std::size_t kNotes = 5;
 
-// What is added is checked as if it had been named. A job of somebody else who waited for one of these is left
-// out, with those that waited for it: it is not in the way of the others.
+// What is added is checked as if it had been named. A job of somebody else who waited for one of these is
+// left out, with those that waited for it: it is not in the way of the others.
 void LookAt(Service& service, const http::Peer& peer, Redoing& all, base::JobId id) {
   const auto* const job = service.jobs().Find(id);
   if (!job || all.found.contains(id) || !service.queue().WasCancelledWith(*job, all.found)) return;
   if (!service.Check(peer, Act::kControl, job->owner->uid)) {
     all.left_out.push_back(
-        fmt::format("job {} '{}' was cancelled with these and is not run again: it is {}'s", id.value, job->tag,
-                    job->owner->user));
+        fmt::format("job {} '{}' was cancelled with these and is not run again: it is {}'s", id.value,
+                    job->tag, job->owner->user));
     return;
   }
   all.old.push_back(id);
@@ -137,11 +137,11 @@ void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base:
       return false;
     }
     if (*more) return true;
-    service.queue().Submit(std::move(all->prepared), [&service, exchange,
-                                                      all](const base::Result<std::vector<base::JobId>>& done) {
-      if (!done) return SendError(exchange, done.error());
-      SendJson(exchange, api::Encode(AnswerFor(service, *all, *done)), 201);
-    });
+    service.queue().Submit(std::move(all->prepared),
+                           [&service, exchange, all](const base::Result<std::vector<base::JobId>>& done) {
+                             if (!done) return SendError(exchange, done.error());
+                             SendJson(exchange, api::Encode(AnswerFor(service, *all, *done)), 201);
+                           });
     return false;
   });
 }

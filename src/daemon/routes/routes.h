@@ -69,7 +69,8 @@ void SendError(const http::ExchangePtr& exchange, const base::Error& error);
 // A list in JSON, written one by one: `head`, the elements, then what closes it.
 class JsonList {
  public:
-  explicit JsonList(std::string head, std::string tail = "]}\n") : head_(std::move(head)), tail_(std::move(tail)) {}
+  explicit JsonList(std::string head, std::string tail = "]}\n")
+      : head_(std::move(head)), tail_(std::move(tail)) {}
   void Add(std::string& text, const std::string& element) {
     text += std::exchange(head_, ",");
     text += element;

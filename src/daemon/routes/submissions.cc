@@ -228,7 +228,8 @@ std::size_t CountJobs(const api::SubmitRequest& submitted) {
   return count;
 }
 
-void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers, const IncomingPtr& incoming) {
+void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
+          const IncomingPtr& incoming) {
   const auto& peer = exchange->request().peer;
   if (!incoming->submitted) return SendError(exchange, incoming->submitted.error());
   incoming->dry_run = incoming->submitted->dry_run;

@@ -38,8 +38,10 @@ void SetLimits(queue::Book& book, const QueueBooks& books, const Config& config,
   const std::string subject = is_user ? "user" : "project";
   const auto quota = [&](const api::QuotaLimits& limits) {
     auto queued = limits.queued_jobs;
-    if (!queued && is_user && config.queue.queued_jobs > 0) queued = static_cast<int>(config.queue.queued_jobs);
-    return queue::Quota{limits.running_jobs, limits.gpus, queued, limits.gpu_hours, config.queue.quota_window};
+    if (!queued && is_user && config.queue.queued_jobs > 0)
+      queued = static_cast<int>(config.queue.queued_jobs);
+    return queue::Quota{limits.running_jobs, limits.gpus, queued, limits.gpu_hours,
+                        config.queue.quota_window};
   };
   const auto shares = [&](const api::QuotaLimits& limits) { return limits.shares.value_or(is_user ? 1 : 0); };
   const auto usual = books.quotas.find({subject, "*"});
@@ -114,7 +116,7 @@ struct Adding {
   std::shared_ptr<bool> gone;
   base::WallTime until;
   std::function<void(base::Result<api::StatsView>)> done;
-  base::JobId at{};                   // jobs up to it are in
+  base::JobId at{};                    // jobs up to it are in
   jobs::Store::RunCursor runs_from{};  // runs up to there
 };
 
@@ -130,15 +132,15 @@ void Service::AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_
     store_->Read([this, adding, again = weak.lock()](jobs::Store& store) mutable {
       auto read = store.SomeRuns(adding->runs_from, adding->until, kRunsAtOnce,
                                  [&](const jobs::RunAccount& run) { adding->stats.Add(run); });
-      boost::asio::post(loop_, [this, adding = std::move(adding), again = std::move(again),
-                                read = std::move(read)] {
-        if (*adding->gone) return;
-        if (!read) return adding->done(Fail(read.error()));
-        if (!adding->runs_from.done) return (*again)();
-        auto view = adding->stats.View();
-        ShowFairShares(dispatcher_->book().View(clock_.Mono()), clock_.Wall(), view);
-        adding->done(std::move(view));
-      });
+      boost::asio::post(loop_,
+                        [this, adding = std::move(adding), again = std::move(again), read = std::move(read)] {
+                          if (*adding->gone) return;
+                          if (!read) return adding->done(Fail(read.error()));
+                          if (!adding->runs_from.done) return (*again)();
+                          auto view = adding->stats.View();
+                          ShowFairShares(dispatcher_->book().View(clock_.Mono()), clock_.Wall(), view);
+                          adding->done(std::move(view));
+                        });
     });
   };
   slices_.Add(user, [this, adding, read_runs](const base::Turn& turn) {

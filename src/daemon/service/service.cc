@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kEventsInMemory = 10'000;
 constexpr std::chrono::seconds kTrimEvery{30};
-constexpr std::size_t kBodiesOfASubmission = 8;  // times http.max_body
+constexpr std::size_t kBodiesOfASubmission = 8;   // times http.max_body
 constexpr std::size_t kBodiesOfUser = 16u << 20;  // read or answered at a time, in bytes
 constexpr std::size_t kBodiesOfAll = 128u << 20;
 constexpr std::chrono::seconds kReadyAtLast{8};  // loading a driver that sleeps takes some seconds
