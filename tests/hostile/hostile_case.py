@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 import unittest
@@ -126,8 +127,9 @@ class HostileTest(DaemonTest):
 
     @staticmethod
     def end(process):
-        if process.poll() is None:
-            process.kill()
+        """With what it has forked, which may have outlived it: its session is its own."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream:
