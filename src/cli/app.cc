@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string_view>
 
 #include "base/nearest.h"
@@ -106,6 +107,14 @@ class Help : public CLI::Formatter {
       usage.insert(end, " (-- COMMAND... | SCRIPT ARGUMENTS... | --jobs FILE)");
     if (app->get_name() == "run") usage.insert(end, " (-- COMMAND... | --command STRING)");
     return usage;
+  }
+
+  // The first paragraph of its summary.
+  std::string make_subcommand(const CLI::App* sub) const override {
+    const std::string summary = sub->get_description();
+    std::ostringstream line;
+    CLI::detail::format_help(line, sub->get_name(), summary.substr(0, summary.find("\n\n")), column_width_);
+    return line.str();
   }
 
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {

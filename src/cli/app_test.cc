@@ -192,8 +192,8 @@ TEST(CommandLine, ShowsWhatIsNeededMostFirst) {
   EXPECT_EQ(help.find("Subcommands:"), help.npos) << "a command without a group";
   for (const char* command : {"run", "submit"}) {
     const std::string text = Gpuman({command, "--help"}).out;
-    EXPECT_LT(text.find("--memory SIZE"), text.find("--mps")) << command;
-    EXPECT_LT(text.find("--gpus N"), text.find("--mps")) << command;
+    EXPECT_LT(text.find("--memory"), text.find("--mps")) << command;
+    EXPECT_LT(text.find("--gpus"), text.find("--mps")) << command;
     EXPECT_LT(text.find("--wait"), text.find("--mps")) << command;
     EXPECT_GT(text.find("Options of every command:"), text.find("--mps")) << command;
   }
@@ -385,7 +385,7 @@ TEST(Complete, KnowsCommandsOptionsTagsAndGpus) {
     EXPECT_THAT(outcome.err, IsEmpty());
     return outcome.out;
   };
-  EXPECT_THAT(complete({"st"}), StartsWith("status\tShow"));
+  EXPECT_THAT(complete({"st"}), HasSubstr("status\tShow"));
   EXPECT_THAT(complete({""}),
               AllOf(HasSubstr("run\t"), HasSubstr("completion\t"), Not(HasSubstr("__complete"))));
   EXPECT_THAT(complete({"logs", ""}), "train\tjob 1, running\na:b\tjob 2, running\n");

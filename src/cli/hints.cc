@@ -69,7 +69,10 @@ constexpr std::array kHints{
          "gpuman "
          "device --help"},
     Hint{"gpuman device", "#", "gpuman device show {}"},
-    Hint{"gpuman device power", "limit", "gpuman device power set 250W"},
+    Hint{"gpuman device power", "limit|set", "gpuman device power set 250W"},
+    Hint{"gpuman device persistence", "set", "gpuman device persistence on"},
+    Hint{"gpuman device compute-mode", "set", "gpuman device compute-mode exclusive-process"},
+    Hint{"gpuman device ecc", "set", "gpuman device ecc on"},
     Hint{"gpuman device power", "*", "gpuman device power set {}"},
     Hint{"gpuman device clocks", "set|#", "gpuman device clocks lock --graphics 1200,1400"},
     Hint{"gpuman device profile", "set|use|on", "gpuman device profile apply NAME"},

@@ -42,6 +42,7 @@ TEST(Hints, KnowWhatPeopleTypeFromElsewhere) {
            {{"run", "--mem", "8G", "--tag", "t", "--", "x"}, "--memory SIZE"},
            {{"run", "--env=A=1", "--tag", "t", "--", "x"}, "NAME=VALUE gpuman run"},
            {{"device", "set", "power", "250"}, "gpuman device power set 250W"},
+           {{"device", "set", "persistence", "on"}, "gpuman device persistence on"},
            {{"device", "power", "250W"}, "gpuman device power set 250W"},
            {{"device", "ls"}, "gpuman device show"},
            {{"gpu", "0"}, "gpuman gpu show 0"},

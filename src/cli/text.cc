@@ -87,10 +87,12 @@ constexpr std::array<std::string_view, 7> kColorCodes{"0", "1", "2", "31", "32",
 
 // The length of a change of colour as Paint writes it, at the text's begin; or 0.
 std::size_t LengthOfPaint(std::string_view text) {
+  constexpr std::string_view kBegin = "\033[";
+  if (!text.starts_with(kBegin)) return 0;
+  const auto rest = text.substr(kBegin.size());
   for (const auto code : kColorCodes)
-    if (text.substr(2, code.size()) == code && text.starts_with("\033[") &&
-        text.substr(2 + code.size(), 1) == "m")
-      return code.size() + 3;
+    if (rest.starts_with(code) && rest.substr(code.size()).starts_with('m'))
+      return kBegin.size() + code.size() + 1;
   return 0;
 }
 

@@ -59,6 +59,7 @@ bool Obey(TopKey key, TopView& view) {
       view.skip += kPage;
       break;
     case TopKey::kNone:
+    case TopKey::kOther:
     case TopKey::kRefresh:
       break;
   }

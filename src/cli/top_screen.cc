@@ -76,8 +76,11 @@ TopKey KeyOf(int key) {
       return TopKey::kPageUp;
     case KEY_NPAGE:
       return TopKey::kPageDown;
-    default:
+    case ERR:
+    case KEY_RESIZE:
       return TopKey::kNone;
+    default:
+      return TopKey::kOther;
   }
 }
 

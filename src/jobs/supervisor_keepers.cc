@@ -211,7 +211,16 @@ Result<std::size_t> Supervisor::Signal(JobId id, int signal) {
   if (!entry->job.keeper) return Fail(ErrorCode::kConflict, "the job has no keeper yet");
   const keeper::ProcessTree tree{*entry->job.keeper, entry->job.cgroup};
   if (signal != SIGKILL) return keeper::SignalTree(tree, signal, table_);
-  return keeper::KillTree(tree, table_).killed;
+  if (entry->job.attached) return keeper::KillTree(tree, table_).killed;
+  const auto is_over = [directory = JobDirectory(options_.jobs_dir, entry->job),
+                        process = entry->job.process] {
+    std::optional<base::ProcessId> last;
+    const auto read = keeper::EachRecord(directory, [&](const keeper::Record& record) {
+      if (const auto* const started = std::get_if<keeper::RunStarted>(&record.body)) last = started->process;
+    });
+    return read && last && process && *last != *process;
+  };
+  return keeper::KillRun(tree, table_, is_over).killed;
 }
 
 void Supervisor::Note(JobId id, const std::string& line) {

@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def build_dir():
-    return pathlib.Path(os.environ.get("GPUMAN_BUILD_DIR", ROOT / "build" / "release"))
+    return pathlib.Path(os.environ.get("GPUMAN_BUILD_DIR", ROOT / "build" / "release")).absolute()
 
 
 def program(name):

@@ -63,7 +63,8 @@ class SystemMachine(Machine):
 
     def __init__(self, **more):
         super().__init__(**more)
-        self.dir.chmod(0o755)
+        for directory in (self.dir, self.dir / "lib"):  # as packaging/gpumand.service.in has them
+            directory.chmod(0o755)
 
     def daemon_arguments(self):
         return []

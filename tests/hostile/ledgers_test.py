@@ -10,9 +10,10 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main, until  # noqa: E402
-from machine import build_dir  # noqa: E402
+from machine import build_dir, program  # noqa: E402
 from users import read_line  # noqa: E402
 
+PYTHON = "/usr/bin/python3"  # which jobs of other users get at
 LAST_PID = pathlib.Path("/proc/sys/kernel/ns_last_pid")
 
 # Connects from processes that end, keeps the connections, and tells their pids. Then it says hello on the connection of
@@ -39,6 +40,45 @@ for line in sys.stdin:
     except OSError as error:
         data, descriptors = b"", []
     print(len(descriptors), data[:16].hex() or "nothing", flush=True)
+"""
+
+
+# Says hello on connections of its own, again and again, in so many processes.
+HELLO = """
+import os, socket, struct, sys
+path, job, version, processes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+for _ in range(processes - 1):
+    if os.fork() == 0:
+        break
+told = False
+while True:
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        s.connect(path)
+        s.send(struct.pack("IIQ112s", 0x484d5047, version, job, b""))
+        s.recv(4096)
+    except OSError:
+        pass
+    s.close()
+    if not told:
+        told = True
+        print("said", flush=True)
+"""
+
+# A process of a job: asks for its ledger and writes into it whatever comes, all the time.
+SCRIBBLE = """
+import mmap, os, random, socket, struct, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect(os.environ["GPUMAN_SHIM_SOCKET"])
+s.send(struct.pack("IIQ112s", 0x484d5047, int(sys.argv[1]), int(os.environ["GPUMAN_JOB_ID"]), b""))
+data, descriptors, _, _ = socket.recv_fds(s, 4096, 8)
+page = mmap.mmap(descriptors[1], os.fstat(descriptors[1]).st_size)
+print("joined", flush=True)
+numbers = random.Random(1)
+while True:
+    at = numbers.randrange(0, len(page) - 4096)
+    page[at:at + 4096] = random.choice([b"\\xff" * 4096, b"\\0" * 4096, numbers.randbytes(4096)])
+    page[0:4096] = numbers.randbytes(4096)
 """
 
 
@@ -82,6 +122,27 @@ class Ledgers(HostileTest):
             if hits == 20:
                 break
         self.assertGreater(hits, 0, "no process of the job got one of those pids")
+
+    def test_hello_is_said_in_eight_loops(self):
+        job = self.start_as(ATTACKER, "own", "sleep 1000")
+        self.becomes(job, "running")
+        with self.beside("hello to the shims' socket in 8 loops"):
+            self.assertEqual(read_line(self.python_as(ATTACKER, HELLO, self.shim_socket(), job, version(), 8)), "said")
+
+    def test_a_job_writes_into_its_own_ledger_whatever_comes(self):
+        # Its processes have a context on the GPU, so that the ledger is looked at.
+        script = self.scratch(ATTACKER) / "scribble.py"
+        script.write_text(SCRIBBLE)
+        script.chmod(0o644)
+        before = self.m.api("GET", "/v1/version")["pid"]
+        job = self.start_as(ATTACKER, "scribbler", f"{program('gpuman-load')} --alloc 1MiB --hold 1h & "
+                            f"exec {PYTHON} -B {script} {version()}", share=True)
+        with self.beside("nonsense in the own ledger, all the time", steps=(("GET", "/v1/jobs"), ("GET", "/v1/share"), ("GET", "/metrics"))):
+            until("it has joined", lambda: "joined" in self.log(job))
+        until("it is told", lambda: any(e["kind"] == "ledger_overwritten" and e["job"] == job for e in self.events()))
+        self.assertEqual(self.m.api("GET", "/v1/version")["pid"], before)
+        shown = self.job(job)
+        self.assertLessEqual(shown["memory"]["used"], 1 << 34, "the driver's figures are believed, not the ledger's")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,17 @@ sys.stdin.read()
 """
 
 
+# Keeps a lease, whatever the kernel says of it; the kernel takes it away after /proc/sys/fs/lease-break-time.
+LEASE = """
+import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+fd = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("leased", flush=True)
+sys.stdin.read()
+"""
+
+
 class Logs(HostileTest):
     def log_of(self, user, tag, script):
         """A log of the user's, of a job that has ended."""
@@ -43,6 +54,12 @@ class Logs(HostileTest):
         os.truncate(log, 1 << 43)
         with self.beside("a log of 8 TiB of holes, 240 times, unread"):
             self.assertEqual(read_line(self.python_as(ATTACKER, ASK, self.m.env["GPUMAN_SOCKET"], f"/v1/jobs/{job}/log", 240)), "asked")
+
+    def test_a_lease_on_the_own_log_is_kept_while_it_is_asked_for(self):
+        log, job = self.log_of(ATTACKER, "leased", "echo first")
+        with self.beside("a lease on the own log (fcntl), and 20 who ask for that log"):
+            self.assertEqual(read_line(self.python_as(ATTACKER, LEASE, log)), "leased")
+            self.assertEqual(read_line(self.python_as(ATTACKER, ASK, self.m.env["GPUMAN_SOCKET"], f"/v1/jobs/{job}/log", 20)), "asked")
 
     def test_another_users_log_is_not_read(self):
         _, job = self.log_of(NEIGHBOUR, "private", "echo secret")

@@ -401,7 +401,7 @@ class CliTest(unittest.TestCase):
         self.assertEqual(self.nvsharectl("-T", "2147483647").returncode, 0)
         self.assertEqual(self.settings()["quantum_max"], 86400, "a day is as long as turns get")
         self.ok("share", "set", "--compute", "exclusive")
-        self.assertIn("run at once", self.nvsharectl("--anti-thrash=off").stdout)
+        self.assertIn("run at the same time", self.nvsharectl("--anti-thrash=off").stdout)
         self.assertEqual(self.settings()["compute"], "concurrent")
         self.assertFalse(self.settings()["managed_turns"])
         both = self.nvsharectl("-S", "on", "-T", "30")

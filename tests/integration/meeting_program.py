@@ -9,7 +9,7 @@ such a flag; the simulated driver's stream polls the word, and no later call of 
 first process has queued N steps ahead, the second rests before each: so the work of the first waits at any time for a call
 that the second makes later, and never comes to rest while the second is held.
 
-Ends when the file STOP is there or its directory is gone; the file STOP.TAG.steps has how many steps were done. Each process
+Ends when the file STOP is there or its directory is gone; the file STOP.steps has how many steps were done. Each process
 prints a line of JSON at its end: steps, wrong. Exit status 0 right, 4 wrong, 5 the driver said something.
 """
 
@@ -44,9 +44,9 @@ def meet(options, number, page, gpu):
     words = (ctypes.c_uint32 * 3).from_buffer(page)
     own, other = u64(word.value + 4 * number), u64(word.value + 4 * (1 - number))
     print(json.dumps({"pid": os.getpid(), "holds": options.size}), flush=True)
-    stop, tag = pathlib.Path(options.stop), os.environ["GPUMAN_JOB_TAG"]
+    stop = pathlib.Path(options.stop)
     steps, queued, last = 0, 0, None
-    progress = os.open(f"{options.stop}.{tag}.steps", os.O_RDWR | os.O_CREAT, 0o644) if number == 0 else -1
+    progress = os.open(f"{options.stop}.steps", os.O_RDWR | os.O_CREAT, 0o644) if number == 0 else -1
     while last is None or steps < last:
         if number == 0 and last is None and (stop.exists() or not stop.parent.exists()):
             words[END] = last = queued + 1

@@ -19,6 +19,21 @@ rm -rf build/package/packages
   die "cpack failed"
 }
 packages=(build/package/packages/*.deb)
+
+# true_size PACKAGE: CPack counts a link as what it leads to, and gpuman has ten; the field says what the files take.
+true_size() {
+  local deb size work
+  deb=$(readlink -f "$1")
+  size=$(dpkg-deb --fsys-tarfile "$deb" | tar -tv | awk '{ size += /^-/ ? int(($3 + 1023) / 1024) : 1 } END { print size }')
+  work=$(mktemp -d)
+  dpkg-deb -e "$deb" "$work/control"
+  sed -i "s/^Installed-Size: .*/Installed-Size: $size/" "$work/control/control"
+  tar -C "$work/control" --owner=0 --group=0 --numeric-owner --sort=name -czf "$work/control.tar.gz" .
+  (cd "$work" && ar r "$deb" control.tar.gz 2>/dev/null)
+  rm -r "$work"
+}
+for package in "${packages[@]}"; do true_size "$package"; done
+
 say "== lintian"
 lintian --fail-on error --tag-display-limit 0 --suppress-tags-from-file packaging/deb/lintian-suppressed "${packages[@]}"
 version=$(dpkg-deb -f "${packages[0]}" Version)
