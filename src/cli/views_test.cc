@@ -145,8 +145,8 @@ TEST(RenderStatus, JobsThatWaitAndCameTogetherAreOneLine) {
   add(61, "alone", api::JobState::kQueued, 2);
   add(62, "held", api::JobState::kHeld, 2);
   const auto text = RenderStatus(status, kPipe, At(5));
-  EXPECT_THAT(text, HasSubstr(" 2-30  arr (29)    lab1  queued   none"));
-  EXPECT_THAT(text, HasSubstr("31-60  lr-* (30)   lab1  queued   none"));
+  EXPECT_THAT(text, HasSubstr(" 2-30  arr (29)   lab1  queued   none"));
+  EXPECT_THAT(text, HasSubstr("31-60  lr-* (30)  lab1  queued   none"));
   for (const char* own : {"    1  arr ", "   61  alone ", "   62  held "}) EXPECT_THAT(text, HasSubstr(own));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8) << text;
 }
