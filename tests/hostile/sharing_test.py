@@ -79,6 +79,10 @@ patience = "1s"
         had = (self.standing(self.job(tag)["id"]) or {"had_turn": 0})["had_turn"]
         until(f"{tag} has had a longer turn", lambda: (one := self.standing(self.job(tag)["id"])) and one["had_turn"] >= had + more)
 
+    def runs(self, tag):
+        """Where nobody else wants the GPU no turns are counted: its gate is open, and `ends_right` sees what it did."""
+        until(f"{tag} runs", lambda: (one := self.standing(self.job(tag)["id"])) and one["gate"] == "open")
+
     def pid(self):
         return self.job(self.attackers)["pid"]
 
@@ -113,7 +117,7 @@ patience = "1s"
         self.stop_it("open")
         view = self.becomes(self.attackers, "suspended")
         self.assertEqual(view["reason"], "process_stopped")
-        self.goes_on("neighbours")
+        self.runs("neighbours")
         forced = [event for event in self.events() if event["kind"] == "share_forced"]
         self.assertRegex(forced[-1]["message"], rf"process {self.pid()} is stopped .*another user")
         until("it is stopped again, as its user left it",
@@ -129,12 +133,12 @@ patience = "1s"
         ended = self.wait(self.attackers)
         self.assertEqual((ended["state"], ended["reason"]), ("killed", "share_not_yielded"))
         self.assertRegex(ended["reason_detail"], "is stopped .*could not be suspended")
-        self.goes_on("neighbours")
+        self.runs("neighbours")
         self.ends_right("neighbours")
 
     def test_one_that_is_stopped_out_of_its_turn_keeps_nobody_out(self):
         self.stop_it("closed")
-        self.goes_on("neighbours", 1)
+        self.runs("neighbours")
         if self.job(self.attackers)["state"] == "suspended":
             self.assertEqual(self.job(self.attackers)["reason"], "process_stopped")
         self.signal(self.pid(), signal.SIGCONT)
@@ -151,7 +155,7 @@ patience = "1s"
         self.assertRegex(view["reason_detail"], rf"job {self.attackers} 'attackers', which does not yield: process {self.pid()} is stopped")
         self.share(on_no_answer="end")
         self.assertEqual(self.wait(self.attackers)["reason"], "share_not_yielded")
-        self.goes_on("neighbours")
+        self.runs("neighbours")
         self.ends_right("neighbours")
 
 
