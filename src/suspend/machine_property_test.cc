@@ -138,7 +138,7 @@ class World {
       if (evict && target.out.count > 0) {  // it is out
         target.view.stage = Stage::kEvicted;
         target.told = Target::Told::kNothing;
-      } else if (fail) {
+      } else if (fail && (evict || target.out.count > 0)) {  // with nothing out it only opens its gate
         target.view.stage = Stage::kFailed;
         target.view.error = "no memory";
         target.told = Target::Told::kNothing;
