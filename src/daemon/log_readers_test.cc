@@ -14,6 +14,7 @@ class LogReadersTest : public testing::Test {
  protected:
   // Runs the loop until so many have been told.
   void Await(std::size_t count) {
+    loop_.restart();  // it stopped when it had nothing to do
     const auto work = boost::asio::make_work_guard(loop_);
     while (done_.size() < count) loop_.run_one();
   }
