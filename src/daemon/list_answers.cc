@@ -12,14 +12,13 @@ void ListAnswers::Answer(const http::ExchangePtr& exchange, std::string content_
   exchange->OnGone([this, weak = std::weak_ptr(list)] {
     if (const auto gone = weak.lock()) End(gone);
   });
-  if (list->over || user.under_way >= kOfUser) return;
+  if (list->over || user.under_way.size() >= kOfUser) return;
   user.waiting.pop_back();
   Start(list);
 }
 
 void ListAnswers::Start(const ListPtr& list) {
-  list->under_way = true;
-  ++users_[list->exchange->request().peer.uid].under_way;
+  users_[list->exchange->request().peer.uid].under_way.push_back(list);
   const auto begin = std::exchange(list->begin, nullptr);
   begin([this, list](Source source) {
     if (list->over) return;
@@ -59,14 +58,15 @@ void ListAnswers::End(const ListPtr& list) {
   list->begin = nullptr;
   const auto of = users_.find(list->exchange->request().peer.uid);
   User& user = of->second;
-  if (!list->under_way) std::erase(user.waiting, list);
-  if (list->under_way) --user.under_way;
-  if (user.under_way < kOfUser && !user.waiting.empty()) {
+  const ListPtr kept = list;  // `list` may be one of those that are erased
+  std::erase(user.waiting, kept);
+  std::erase(user.under_way, kept);
+  if (user.under_way.size() < kOfUser && !user.waiting.empty()) {
     const auto next = std::move(user.waiting.front());
     user.waiting.pop_front();
     return Start(next);
   }
-  if (user.under_way == 0 && user.waiting.empty()) users_.erase(of);
+  if (user.under_way.empty() && user.waiting.empty()) users_.erase(of);
 }
 
 }  // namespace gpuman::daemon

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/sliced_work.h"
 #include "daemon/http/exchange.h"
@@ -44,12 +45,12 @@ class ListAnswers {
     std::string content_type;
     Begin begin;
     Source source{};
-    bool under_way = false;
     bool over = false;
   };
   using ListPtr = std::shared_ptr<List>;  // of its slices
+  // Owns its lists until they end, or their client goes.
   struct User {
-    std::size_t under_way = 0;
+    std::vector<ListPtr> under_way{};
     std::deque<ListPtr> waiting{};
   };
 

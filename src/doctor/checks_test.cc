@@ -110,7 +110,7 @@ TEST(Doctor, VersionsThatDisagreeAreAnError) {
   EXPECT_FINDS(facts, "driver_versions", kError, "570.1");
   facts = Well();
   facts.driver.libcuda = 12040;
-  EXPECT_FINDS(facts, "driver_versions", kError, "libcuda is of CUDA 12.4, NVML of CUDA 13.0");
+  EXPECT_FINDS(facts, "driver_versions", kError, "libcuda is from a driver with CUDA 12.4, NVML from one with CUDA 13.0");
   facts.driver.libcuda.reset();
   EXPECT_FINDS(facts, "driver_versions", kError, "libcuda cannot be used");
   facts = Well();
@@ -257,7 +257,7 @@ TEST(Doctor, MpsThatIsDeadForeignOrGoneAroundIsTold) {
   facts.daemon.mps = {{0, "running", "it does not answer", 0}};
   EXPECT_FINDS(facts, "mps", kWarning, "does not answer");
   facts.daemon.mps = {{0, "running", "", 0}, {1, "off", "", 0}};
-  EXPECT_FINDS(facts, "mps", kFine, "whole");
+  EXPECT_FINDS(facts, "mps", kFine, "MPS works where it runs");
 }
 
 TEST(Doctor, IdleProcessesAreNamedWithTheirOwner) {

@@ -83,7 +83,7 @@ Findings CheckVersions(const Facts& facts) {
         kRemedy);
   if (driver.nvml_cuda && driver.libcuda && *driver.nvml_cuda != *driver.libcuda)
     return One(kError,
-               fmt::format("libcuda is from driver {}, NVML from driver {}", CudaName(*driver.libcuda),
+               fmt::format("libcuda is from a driver with {}, NVML from one with {}", CudaName(*driver.libcuda),
                            CudaName(*driver.nvml_cuda)),
                "another libcuda.so.1 comes first: ldconfig -p | grep libcuda, and look at LD_LIBRARY_PATH");
   if (!driver.libcuda)
