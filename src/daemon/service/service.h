@@ -364,7 +364,7 @@ class Service final : private jobs::SupervisorHost,
   ContextCosts context_costs_;
   std::unique_ptr<ShimChannel> shims_;  // null: no shim, or no socket for it
   RefusalTeller refusals_;
-  std::set<std::string> sampled_;       // GPUs whose samples AfterSamples has not seen
+  std::set<std::string> sampled_;  // GPUs whose samples AfterSamples has not seen
   std::unique_ptr<Suspender> suspender_;
   gpu::Inventory whole_gpus_;
   std::set<pid_t> own_pids_;  // gpuman's own on GPUs, as they were asked for last
@@ -390,11 +390,13 @@ class Service final : private jobs::SupervisorHost,
   BookWriter book_writer_;
   base::WallTime began_ = clock_.Wall();
   std::set<std::string> protected_names_;
-  std::unique_ptr<Sharer> sharer_;     // null: no shims
-  std::set<base::JobId> stopped_off_;  // suspended because their processes were stopped
-  std::set<base::JobId> taking_off_;   // about to be, with processes that are let run for that
-  std::set<base::JobId> released_;     // about to be
-  std::map<base::JobId, int> runs_;    // of jobs whose suspension is known: a new run is on its GPU
+  std::unique_ptr<Sharer> sharer_;  // null: no shims
+  // Suspended because their processes were stopped; until when one that was stopped again may not show it
+  // yet.
+  std::map<base::JobId, base::MonoTime> stopped_off_;
+  std::set<base::JobId> taking_off_;  // about to be, with processes that are let run for that
+  std::set<base::JobId> released_;    // about to be
+  std::map<base::JobId, int> runs_;   // of jobs whose suspension is known: a new run is on its GPU
   std::unique_ptr<gpu::Sampler> sampler_;
   boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
   base::MonoTime trim_at_{};

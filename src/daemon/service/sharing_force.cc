@@ -13,6 +13,8 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr const char* kNotYielded = "share_not_yielded";
+// A signal is taken when its process runs next.
+constexpr base::Millis kShowsStopped{10'000};
 
 }  // namespace
 
@@ -54,6 +56,8 @@ void Service::SuspendAlsoStopped(Suspender& suspender, base::JobId id, suspend::
     const bool runs = job && job->state == jobs::JobState::kRunning;  // one that ends is not held up
     for (const auto& process : stopped)
       if (runs) (void)base::SendSignal(process, SIGSTOP);
+    if (const auto known = stopped_off_.find(id); known != stopped_off_.end() && !stopped.empty())
+      known->second = clock_.Mono() + kShowsStopped;
     done(std::move(off));
   });
 }
@@ -78,12 +82,15 @@ void Service::TakeOffForSharing(base::JobId id, const share::action::Escalate& o
 // Their users have let them go on.
 void Service::ResumeContinued() {
   const auto jobs = stopped_off_;
-  for (const auto id : jobs) {
+  for (const auto& [id, shows_by] : jobs) {
     const auto* const record = suspender_->RecordOf(id);
     if (!record || taking_off_.contains(id)) continue;
     const bool stopped = std::any_of(record->held.begin(), record->held.end(),
                                      [](const auto& held) { return IsStopped(held.first).has_value(); });
-    if (!stopped) suspender_->Resume(id, std::nullopt, [](const base::Result<>&) {});
+    if (stopped)
+      stopped_off_[id] = {};
+    else if (clock_.Mono() >= shows_by)
+      suspender_->Resume(id, std::nullopt, [](const base::Result<>&) {});
   }
 }
 

@@ -150,7 +150,7 @@ void Service::OnPhase(base::JobId job, suspend::Phase phase) {
   if (const auto* const known = supervisor_->Find(job)) LiftHostLimit(*known, phase);
   const auto* const record = suspender_->RecordOf(job);
   if (record && phase == suspend::Phase::kSuspended && record->reason == kProcessStopped)
-    stopped_off_.insert(job);
+    stopped_off_.try_emplace(job);
   else
     stopped_off_.erase(job);
   guard_->SetPlace(job, PlaceOf(phase));
