@@ -133,8 +133,15 @@ class SqliteStore final : public Store {
   Result<StoreContents> Load(std::size_t event_limit) override {
     return Guarded(file_, "reading", [&]() -> Result<StoreContents> {
       StoreContents contents;
-      DeleteHalfArrivals();
+      const auto half = HalfArrivals();
+      const bool deleted = half.empty() || DeleteHalfArrivals(half);
       GPUMAN_ASSIGN(contents.jobs, ReadJobs(db_, *shared_, file_));
+      if (!deleted)
+        std::erase_if(contents.jobs, [&](const Job& job) {
+          return std::any_of(half.begin(), half.end(), [&](const auto& range) {
+            return range.first <= job.id && job.id <= range.second;
+          });
+        });
       SQLite::Statement events(db_,
                                "SELECT id,at_ms,kind,job,tag,gpu,message,data FROM (SELECT * FROM events "
                                "ORDER BY id DESC LIMIT ?) ORDER BY id");
@@ -220,23 +227,31 @@ class SqliteStore final : public Store {
   }
 
   // Jobs of submissions that were never acknowledged: the daemon ended while they were written.
-  void DeleteHalfArrivals() {
+  std::vector<std::pair<JobId, JobId>> HalfArrivals() {
     std::vector<std::pair<JobId, JobId>> ranges;
     SQLite::Statement marks(db_, "SELECT key FROM setting WHERE key GLOB ?");
     marks.bind(1, std::string(kArrival) + "*");
     while (marks.executeStep())
       if (const auto range = RangeOfArrival(marks.getColumn(0).getString())) ranges.push_back(*range);
-    marks.reset();
-    if (ranges.empty()) return;
-    SQLite::Transaction transaction(db_);
-    for (const auto& [first, last] : ranges) {
-      SQLite::Statement erase(db_, "DELETE FROM jobs WHERE id BETWEEN ? AND ?");
-      erase.bind(1, first.value);
-      erase.bind(2, last.value);
-      erase.exec();
-      Run(*unset_, [&, key = KeyOfArrival(first, last)](auto& s) { s.bind(1, key); });
-    }
-    transaction.commit();
+    return ranges;
+  }
+
+  // False: the disk has no room to delete anything, and the next start tries again.
+  bool DeleteHalfArrivals(const std::vector<std::pair<JobId, JobId>>& ranges) {
+    const auto deleted = Guarded(file_, "tidying", [&]() -> Result<> {
+      SQLite::Transaction transaction(db_);
+      for (const auto& [first, last] : ranges) {
+        SQLite::Statement erase(db_, "DELETE FROM jobs WHERE id BETWEEN ? AND ?");
+        erase.bind(1, first.value);
+        erase.bind(2, last.value);
+        erase.exec();
+        Run(*unset_, [&, key = KeyOfArrival(first, last)](auto& s) { s.bind(1, key); });
+      }
+      transaction.commit();
+      return {};
+    });
+    if (!deleted && deleted.error().code == ErrorCode::kExhausted) log_->GiveRoomBack();
+    return deleted.has_value();
   }
 
   void WriteRows(const Batch& batch) {
