@@ -110,7 +110,7 @@ patience = "1s"
         self.stops[tag].touch()
         ended = self.wait(tag)
         self.assertEqual(ended["state"], "finished", ended)
-        said = [json.loads(line) for line in self.log(tag).splitlines()]
+        said = [json.loads(line) for line in self.log(tag).splitlines() if line.startswith("{")]
         self.assertEqual([one["wrong"] for one in said if "wrong" in one], [0])
 
     def test_one_that_is_stopped_in_its_turn_is_suspended_and_comes_back_when_it_goes_on(self):
