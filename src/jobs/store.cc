@@ -8,12 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/file.h"
 #include "base/json_number.h"
+#include "jobs/arrival.h"
 #include "jobs/record.h"
 #include "jobs/shared_texts.h"
 #include "jobs/store_jobs.h"
@@ -29,19 +29,6 @@ using base::Result;
 
 constexpr int kBusyTimeoutMs = 2000;
 constexpr std::size_t kSweepAfter = 1000;  // jobs erased: what only they had is deleted
-constexpr std::string_view kArrival = "arrival/";
-
-std::optional<std::pair<JobId, JobId>> RangeOfArrival(std::string_view key) {
-  JobId first, last;
-  key.remove_prefix(kArrival.size());
-  const auto begin = std::from_chars(key.data(), key.data() + key.size(), first.value);
-  if (begin.ec != std::errc{} || begin.ptr == key.data() + key.size() || *begin.ptr != '-')
-    return std::nullopt;
-  const auto end = std::from_chars(begin.ptr + 1, key.data() + key.size(), last.value);
-  if (end.ec != std::errc{} || end.ptr != key.data() + key.size()) return std::nullopt;
-  return std::pair(first, last);
-}
-
 base::Error FromSqlite(const SQLite::Exception& error, const std::filesystem::path& file,
                        std::string_view doing) {
   const std::string what = fmt::format("{} {}: {}", doing, file.string(), error.what());
@@ -133,15 +120,10 @@ class SqliteStore final : public Store {
   Result<StoreContents> Load(std::size_t event_limit) override {
     return Guarded(file_, "reading", [&]() -> Result<StoreContents> {
       StoreContents contents;
-      const auto half = HalfArrivals();
-      const bool deleted = half.empty() || DeleteHalfArrivals(half);
+      for (const JobRange& jobs : HalfArrivals()) TakeBack(jobs);
       GPUMAN_ASSIGN(contents.jobs, ReadJobs(db_, *shared_, file_));
-      if (!deleted)
-        std::erase_if(contents.jobs, [&](const Job& job) {
-          return std::any_of(half.begin(), half.end(), [&](const auto& range) {
-            return range.first <= job.id && job.id <= range.second;
-          });
-        });
+      for (const JobRange& jobs : HalfArrivals())
+        std::erase_if(contents.jobs, [&](const Job& job) { return jobs.Has(job.id); });
       SQLite::Statement events(db_,
                                "SELECT id,at_ms,kind,job,tag,gpu,message,data FROM (SELECT * FROM events "
                                "ORDER BY id DESC LIMIT ?) ORDER BY id");
@@ -205,6 +187,13 @@ class SqliteStore final : public Store {
     });
   }
 
+  std::optional<base::Bytes> RoomOnDisk() const override {
+    std::error_code error;
+    const auto space = std::filesystem::space(file_.parent_path(), error);
+    if (error) return std::nullopt;
+    return base::Bytes{space.available};
+  }
+
   void SetFull(bool full) override {
     try {
       const int pages = full ? db_.execAndGet("PRAGMA page_count").getInt() : 0x3ffffffe;
@@ -226,32 +215,25 @@ class SqliteStore final : public Store {
     statement.exec();
   }
 
-  // Jobs of submissions that were never acknowledged: the daemon ended while they were written.
-  std::vector<std::pair<JobId, JobId>> HalfArrivals() {
-    std::vector<std::pair<JobId, JobId>> ranges;
+  // Of submissions that were never acknowledged: the daemon ended while they were written.
+  std::vector<JobRange> HalfArrivals() {
+    std::vector<JobRange> half;
     SQLite::Statement marks(db_, "SELECT key FROM setting WHERE key GLOB ?");
-    marks.bind(1, std::string(kArrival) + "*");
+    marks.bind(1, std::string(kArrivals) + "*");
     while (marks.executeStep())
-      if (const auto range = RangeOfArrival(marks.getColumn(0).getString())) ranges.push_back(*range);
-    return ranges;
+      if (const auto jobs = ArrivalOfKey(marks.getColumn(0).getString())) half.push_back(*jobs);
+    return half;
   }
 
-  // False: the disk has no room to delete anything, and the next start tries again.
-  bool DeleteHalfArrivals(const std::vector<std::pair<JobId, JobId>>& ranges) {
-    const auto deleted = Guarded(file_, "tidying", [&]() -> Result<> {
-      SQLite::Transaction transaction(db_);
-      for (const auto& [first, last] : ranges) {
-        SQLite::Statement erase(db_, "DELETE FROM jobs WHERE id BETWEEN ? AND ?");
-        erase.bind(1, first.value);
-        erase.bind(2, last.value);
-        erase.exec();
-        Run(*unset_, [&, key = KeyOfArrival(first, last)](auto& s) { s.bind(1, key); });
-      }
-      transaction.commit();
-      return {};
-    });
-    if (!deleted && deleted.error().code == ErrorCode::kExhausted) log_->GiveRoomBack();
-    return deleted.has_value();
+  // Without room on the disk to delete anything the mark stays for the next start.
+  void TakeBack(const JobRange& jobs) {
+    for (ArrivalRemoval removal(jobs, {jobs.last.value + 1}); !removal.IsOver();) {
+      auto step = removal.Next();
+      Batch batch;
+      batch.erase = std::move(step.erase);
+      if (step.unset) batch.settings[*step.unset] = std::nullopt;
+      removal.Take(Write(batch));
+    }
   }
 
   void WriteRows(const Batch& batch) {
@@ -399,10 +381,6 @@ class SqliteStore final : public Store {
 };
 
 }  // namespace
-
-std::string KeyOfArrival(JobId first, JobId last) {
-  return fmt::format("{}{}-{}", kArrival, first.value, last.value);
-}
 
 Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& file) {
   // SQLite gives its own files the mode of the database, so that is set first: environments are in there.

@@ -43,10 +43,6 @@ struct Batch {
   std::vector<std::int64_t> outbox_erase;        // after that; one that is not there is no error
 };
 
-// The setting that stands in the store while jobs of one submission, with all numbers from `first` to `last`,
-// are written in several batches. Where Load finds it, the daemon ended in between: they are deleted.
-std::string KeyOfArrival(JobId first, JobId last);
-
 struct StoreContents {
   std::vector<Job> jobs;      // by id
   std::vector<Event> events;  // by id, the newest `event_limit`
@@ -64,6 +60,7 @@ class Store {
   static base::Result<std::unique_ptr<Store>> Open(const std::filesystem::path& file);
   virtual ~Store() = default;
 
+  // Takes back what is there of many jobs that were not all written (arrival.h), and leaves it out.
   virtual base::Result<StoreContents> Load(std::size_t event_limit) = 0;
   virtual base::Result<> Write(const Batch& batch) = 0;
   // Runs that ended in [since, until), oldest first.
@@ -80,6 +77,9 @@ class Store {
   };
   virtual base::Result<> SomeRuns(RunCursor& from, base::WallTime until, std::size_t most,
                                   const std::function<void(const RunAccount&)>& visit) = 0;
+
+  // What is free on its disk; nullopt: it cannot be said.
+  virtual std::optional<base::Bytes> RoomOnDisk() const { return std::nullopt; }
 
   // Makes the database refuse to grow beyond its present size, as on a full disk, until lifted.
   virtual void SetFull(bool full) = 0;

@@ -534,7 +534,7 @@ TEST(StoreWorker, WritesManyJobsInPartsAndWhatComesMeanwhileBetweenThem) {
     if (!batch.add) continue;
     EXPECT_EQ(batch.add_from, next);
     next = batch.add_to;
-    const auto mark = batch.settings.find(KeyOfArrival({10}, {5009}));
+    const auto mark = batch.settings.find(KeyOfArrival({{10}, {5009}}));
     const bool first = parts++ == 0, last = next == 5000;
     EXPECT_EQ(mark != batch.settings.end(), first || last);
     if (mark == batch.settings.end()) continue;
@@ -575,11 +575,54 @@ TEST(StoreWorker, OfManyJobsThatCannotAllBeWrittenNoneStays) {
     worker.Submit(std::move(many), [&](const auto& stored) { outcome = stored; });
   }
   EXPECT_FALSE(outcome);
-  ASSERT_EQ(written.size(), 3u);
-  const Batch& undo = written.back();
-  EXPECT_EQ(undo.erase.size(), written[1].add_to);
-  EXPECT_EQ(undo.erase.front(), JobId{10});
-  EXPECT_EQ(undo.settings, (Settings{{KeyOfArrival({10}, {5009}), std::nullopt}}));
+  std::set<JobId> there;
+  for (const Batch& batch : written) {
+    if (batch.add)
+      for (std::size_t i = batch.add_from; i < batch.add_to; ++i) there.insert((*batch.add)[i].id);
+    for (const JobId id : batch.erase) there.erase(id);
+  }
+  EXPECT_TRUE(there.empty());
+  EXPECT_EQ(written.back().settings, (Settings{{KeyOfArrival({{10}, {5009}}), std::nullopt}}));
+}
+
+// Has little room.
+class SmallStore final : public Store {
+ public:
+  SmallStore(base::Bytes room, std::vector<Batch>& written) : room_(room), written_(written) {}
+  base::Result<StoreContents> Load(std::size_t) override { return StoreContents{}; }
+  base::Result<> Write(const Batch& batch) override {
+    written_.push_back(batch);
+    return {};
+  }
+  base::Result<> SomeRuns(RunCursor&, base::WallTime, std::size_t,
+                          const std::function<void(const RunAccount&)>&) override {
+    return {};
+  }
+  std::optional<base::Bytes> RoomOnDisk() const override { return room_; }
+  void SetFull(bool) override {}
+
+ private:
+  base::Bytes room_;
+  std::vector<Batch>& written_;
+};
+
+TEST(StoreWorker, ManyJobsThatTheDiskHasNoRoomForAreNotBegun) {
+  for (const bool has_room : {false, true}) {
+    std::vector<Batch> written;
+    base::Result<> outcome;
+    {
+      StoreWorker worker(std::make_unique<SmallStore>(has_room ? base::MiB(500) : base::MiB(4), written),
+                         [](auto task) { task(); });
+      Batch many;
+      many.add = Many(10, 5000);
+      worker.Submit(std::move(many), [&](const auto& stored) { outcome = stored; });
+    }
+    EXPECT_EQ(outcome.has_value(), has_room);
+    EXPECT_EQ(written.empty(), !has_room);
+    if (!has_room) {
+      EXPECT_EQ(outcome.error().code, ErrorCode::kExhausted);
+    }
+  }
 }
 
 TEST_F(StoreTest, JobsThatWereOnlyPartlyWrittenWhenTheDaemonEndedAreNotThereAtTheNextStart) {
@@ -590,7 +633,7 @@ TEST_F(StoreTest, JobsThatWereOnlyPartlyWrittenWhenTheDaemonEndedAreNotThereAtTh
   Batch part;
   part.add = Many(10, 1000);
   part.add_to = 500;
-  part.settings[KeyOfArrival({10}, {1009})] = "1";
+  part.settings[KeyOfArrival({{10}, {1009}})] = "1";
   ASSERT_TRUE(store->Write(part));
   store.reset();
   store = Opened();

@@ -1,5 +1,6 @@
 #include "jobs/store_worker.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -11,6 +12,12 @@ namespace {
 
 constexpr std::size_t kTogether = 500;  // new jobs in one commit: some 10 ms
 
+// Of a job's row, without what is counted, its share of the indexes and what the last page leaves empty;
+// generous.
+constexpr std::size_t kRowBytes = 2500;
+// Each page is written to the log and from there to its place.
+constexpr std::size_t kTimesWritten = 2;
+
 void Append(Batch& to, const Batch& from) {
   to.put.insert(to.put.end(), from.put.begin(), from.put.end());
   to.erase.insert(to.erase.end(), from.erase.begin(), from.erase.end());
@@ -21,6 +28,27 @@ void Append(Batch& to, const Batch& from) {
   to.outbox_erase.insert(to.outbox_erase.end(), from.outbox_erase.begin(), from.outbox_erase.end());
   for (const auto& [key, value] : from.settings) to.settings[key] = value;
   if (from.first_event_kept) to.first_event_kept = from.first_event_kept;
+}
+
+base::Bytes ToWrite(const std::vector<Job>& jobs, std::size_t from) {
+  std::size_t bytes = 0;
+  for (std::size_t i = from; i < jobs.size(); ++i) {
+    bytes += kRowBytes + jobs[i].tag.size() + jobs[i].directory->size();
+    for (const auto& word : jobs[i].command) bytes += word.size();
+  }
+  return {kTimesWritten * bytes};
+}
+
+// What is committed on a disk that is full then can neither be moved to its place nor deleted.
+base::Result<> HasRoomFor(const Store& store, const std::vector<Job>& jobs, std::size_t from) {
+  const auto room = store.RoomOnDisk();
+  const auto needed = ToWrite(jobs, from);
+  if (!room || needed <= *room) return {};
+  return base::Fail(base::ErrorCode::kExhausted,
+                    fmt::format("the disk of the state directory is full: {} are free, and {} new jobs may "
+                                "take {}",
+                                base::FormatBytes(*room), jobs.size() - from, base::FormatBytes(needed)),
+                    "free space there, or submit fewer jobs at once");
 }
 
 }  // namespace
@@ -90,33 +118,40 @@ void StoreWorker::TakeArrivals(std::deque<Item>& items) {
 void StoreWorker::WriteSome() {
   Arrival arrival = std::move(arrivals_.front());
   arrivals_.pop_front();
-  const auto written = WritePart(arrival);
-  if (written && arrival.next < arrival.item.batch.add->size())
-    return arrivals_.push_back(std::move(arrival));
-  if (arrival.item.done) post_([done = std::move(arrival.item.done), written] { done(written); });
+  const bool over = arrival.removal ? TakeBackPart(arrival) : WritePart(arrival);
+  if (!over) return arrivals_.push_back(std::move(arrival));
+  if (arrival.item.done)
+    post_([done = std::move(arrival.item.done), outcome = arrival.outcome] { done(outcome); });
 }
 
-base::Result<> StoreWorker::WritePart(Arrival& arrival) {
+bool StoreWorker::WritePart(Arrival& arrival) {
   const auto& jobs = *arrival.item.batch.add;
-  const auto key = KeyOfArrival(jobs.front().id, jobs.back().id);
-  const bool first = arrival.next == 0;
+  const auto key = KeyOfArrival(arrival.Jobs());
   Batch part;
-  if (first) part.settings[key] = "1";
   part.add = arrival.item.batch.add;
   part.add_from = arrival.next;
   part.add_to = std::min(arrival.next + kTogether, jobs.size());
+  if (part.add_from == 0) part.settings[key] = "1";
   if (part.add_to == jobs.size()) part.settings[key] = std::nullopt;
-  auto written = store_->Write(part);
-  if (written) {
+  arrival.outcome = HasRoomFor(*store_, jobs, part.add_from);
+  if (arrival.outcome) arrival.outcome = store_->Write(part);
+  if (arrival.outcome) {
     arrival.next = part.add_to;
-    return written;
+    return arrival.next == jobs.size();
   }
-  // What cannot be taken back now is deleted by the next Load.
-  Batch undo;
-  for (std::size_t i = 0; i < arrival.next; ++i) undo.erase.push_back(jobs[i].id);
-  undo.settings[key] = std::nullopt;
-  if (!first) (void)store_->Write(undo).has_value();
-  return written;
+  if (arrival.next == 0) return true;
+  arrival.removal.emplace(arrival.Jobs(), jobs[arrival.next].id);
+  return false;
+}
+
+// What cannot be taken back now is taken back by the next Load.
+bool StoreWorker::TakeBackPart(Arrival& arrival) {
+  auto step = arrival.removal->Next();
+  Batch batch;
+  batch.erase = std::move(step.erase);
+  if (step.unset) batch.settings[*step.unset] = std::nullopt;
+  arrival.removal->Take(store_->Write(batch));
+  return arrival.removal->IsOver();
 }
 
 void StoreWorker::WriteAll(std::deque<Item>& items) {

@@ -2,7 +2,7 @@
 //
 // Batches are written in the order they were submitted; those that wait together share one commit (and are
 // tried one by one when that fails, so that one bad batch does not take others with it). A batch that adds
-// many jobs is written in several commits, all of it or nothing (store.h: KeyOfArrival); what comes meanwhile
+// many jobs is written in several commits, all of it or nothing (arrival.h); what comes meanwhile
 // is written between them, so that nobody waits for another one's many jobs. Where a batch was refused, what
 // was submitted of its jobs before its `done` was called is refused as well: who submitted that did not know,
 // and a job's later record without what belongs to the earlier one would lose it. `done` runs through `post`,
@@ -16,9 +16,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/result.h"
+#include "jobs/arrival.h"
 #include "jobs/store.h"
 
 namespace gpuman::jobs {
@@ -45,10 +47,13 @@ class StoreWorker {
     Done done;
     std::uint64_t number = 0;
   };
-  // Many jobs, of which the ones before `next` are written.
+  // Many jobs, of which the ones before `next` are written; or, after a refusal, are taken back.
   struct Arrival {
     Item item;
     std::size_t next = 0;
+    base::Result<> outcome{};
+    std::optional<ArrivalRemoval> removal{};
+    JobRange Jobs() const { return {item.batch.add->front().id, item.batch.add->back().id}; }
   };
   struct Refusal {
     std::uint64_t before = UINT64_MAX;  // batches with smaller numbers are refused
@@ -60,7 +65,8 @@ class StoreWorker {
   void Run();
   void TakeArrivals(std::deque<Item>& items);
   void WriteSome();
-  base::Result<> WritePart(Arrival& arrival);
+  bool WritePart(Arrival& arrival);
+  bool TakeBackPart(Arrival& arrival);
   void WriteAll(std::deque<Item>& items);
   void WriteTogether(std::deque<Item>& items);
 

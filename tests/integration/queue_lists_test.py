@@ -125,7 +125,7 @@ class ListsTest(QueueCase):
         self.assertEqual(self.queue(), [])
 
     def test_a_daemon_killed_in_the_middle_of_many_jobs_has_all_of_them_or_none(self):
-        answers, log = [], self.m.dir / "state/gpuman/gpuman.db-wal"
+        answers, log = [], pathlib.Path(self.m.env["GPUMAN_STATE_DIR"]) / "gpuman.db-wal"
 
         def submit():
             try:
