@@ -327,8 +327,12 @@ void Scheduler::Handle(const event::SettingsChanged& changed, base::MonoTime) {
 void Scheduler::Handle(const event::CapacityChanged& changed, base::MonoTime) {
   capacities_[changed.gpu] = changed.bytes;
   for (auto& [id, tenant] : tenants_) {
-    const auto part = tenant.parts.find(changed.gpu);
-    if (part != tenant.parts.end()) part->second.denied = false;
+    const auto found = tenant.parts.find(changed.gpu);
+    if (found == tenant.parts.end()) continue;
+    GpuPart& part = found->second;
+    part.denied = false;
+    // A promise of room that there never will be: it is denied instead.
+    if (part.promised + part.demand.resident + part.demand.pinned > changed.bytes) part.promised = {};
   }
 }
 

@@ -127,6 +127,16 @@ TEST_F(ShareScheduler, WhileMemoryLeavesForAnAllocationNobodyHasATurnAndAllOfThe
   }
 }
 
+TEST_F(ShareScheduler, RoomThatWasPromisedBeforeTheCapacityWasKnownIsDeniedWhereThereIsNotSoMuch) {
+  Tell(event::Joined{kA});
+  Tell(event::DemandIs{kA, {{"new", {{}, {}, {}, GiB(6)}}}, {}});
+  EXPECT_EQ(One<action::Grant>().bytes, GiB(6));
+  Tell(event::CapacityChanged{"new", GiB(4)});
+  EXPECT_EQ(One<action::Deny>().gpu, "new");
+  Tell(event::CapacityChanged{"new", GiB(8)});
+  EXPECT_EQ(One<action::Grant>().bytes, GiB(6)) << "now there is";
+}
+
 TEST_F(ShareScheduler, WhoFitsNoMoreNotEvenAloneIsReportedOnceAndOnlyWhereThatLasts) {
   Tell(event::CapacityChanged{"gpu", GiB(8)});
   JoinAway(kA, GiB(10));

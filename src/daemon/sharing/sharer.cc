@@ -192,8 +192,10 @@ void Sharer::Carry(const share::Action& action) {
           },
           [&](const Grant& grant) { with(grant.tenant, [&](Entry& e) { GrantRoom(e, grant); }); },
           [&](const Deny& deny) {
-            with(deny.tenant,
-                 [&](Entry& e) { e.deny_at = std::max(clock_.Mono() + kDenyAfter, began_ + kHeardOfAll); });
+            with(deny.tenant, [&](Entry& e) {
+              e.promised.erase(deny.gpu);
+              e.deny_at = std::max(clock_.Mono() + kDenyAfter, began_ + kHeardOfAll);
+            });
           },
           [&](const share::action::Escalate& escalate) { host_.Escalate(escalate); },
           [&](const Report& report) { host_.TellSharing(report); },
