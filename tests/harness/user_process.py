@@ -1,6 +1,6 @@
-"""The process of users.Asker: for each line that it reads it sends one request and prints how that went.
+"""The process of users.Asker: it reads the requests, then for each line it sends one and prints how that went.
 
-Arguments: SOCKET PATIENCE STEPS. Run by as_user.py.
+Arguments: SOCKET PATIENCE. Run by as_user.py.
 """
 
 import itertools
@@ -22,7 +22,7 @@ def ask(socket, patience, method, path, body=None):
 
 
 def main():
-    socket, patience, steps = sys.argv[1], float(sys.argv[2]), json.loads(sys.argv[3])
+    socket, patience, steps = sys.argv[1], float(sys.argv[2]), json.loads(sys.stdin.readline())
     print("ready", flush=True)
     for step, _ in zip(itertools.cycle(steps), sys.stdin):
         said = {"status": 0, "trouble": "", "body": ""}

@@ -48,7 +48,9 @@ class Asker:
     long each took. `steps` are tried in turn: (method, path) or (method, path, body)."""
 
     def __init__(self, user, socket, steps):
-        self.process = user.python(MEMBER.read_text(), socket, PATIENCE, json.dumps(steps))
+        self.process = user.python(MEMBER.read_text(), socket, PATIENCE)
+        self.process.stdin.write(json.dumps(steps) + "\n")
+        self.process.stdin.flush()
         assert self.process.stdout.readline() == "ready\n"
 
     def ask(self):

@@ -195,11 +195,12 @@ class Movers(HostileTest):
         return job
 
     def mover_of(self, user):
+        """Of this daemon; one that another has left ends by itself."""
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 if (entry / "comm").read_text().strip() == "gpuman-mover":
                     status = (entry / "status").read_text()
-                    if f"\nUid:\t{user.uid}\t" in status:
+                    if f"\nUid:\t{user.uid}\t" in status and f"\nPPid:\t{self.m.daemon.pid}\n" in status:
                         return int(entry.name)
             except OSError:
                 pass
