@@ -18,6 +18,7 @@ from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
 from machine import build_dir, program  # noqa: E402
 from users import read_line  # noqa: E402
 
+PYTHON = "/usr/bin/python3"  # which both users may run, wherever the test's own is
 MIB = 1 << 20
 ROUNDS = 20  # of the neighbour's: half of them suspend, half of them resume
 
@@ -279,7 +280,7 @@ class Movers(HostileTest):
         script.chmod(0o644)
         self.busy(ATTACKER, "attacker", share=True)  # so that there is a mover
         before = len(os.listdir(f"/proc/{self.m.daemon.pid}/fd"))
-        job = self.start_as(ATTACKER, "forger", f"exec {sys.executable} -S {script} {shim} {version()} {how}",
+        job = self.start_as(ATTACKER, "forger", f"exec {PYTHON} -S {script} {shim} {version()} {how}",
                             gpus=["0"], grace="50ms", share=True)
         with self.neighbours_cycle(attempt):
             until("it has begun", lambda: "joined" in self.log(job))

@@ -10,6 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
 from daemon_case import until  # noqa: E402
+from users import read_line  # noqa: E402
 
 BOUND = 500
 
@@ -76,9 +77,8 @@ class Queue(HostileTest):
 
     def test_many_submissions_at_once_pass_the_bound_no_more_than_one_after_the_other(self):
         for tasks in (60, 200):
-            done = ATTACKER.run([sys.executable, "-c", SUBMIT_AT_ONCE, self.m.env["GPUMAN_SOCKET"], "40", str(tasks)])
-            answers = done.stdout.split()
-            self.assertEqual(len(answers), 40, done.stderr)
+            answers = read_line(self.python_as(ATTACKER, SUBMIT_AT_ONCE, self.m.env["GPUMAN_SOCKET"], 40, tasks)).split()
+            self.assertEqual(len(answers), 40)
             self.assertEqual(answers.count("201"), BOUND // tasks)
             self.assertEqual(self.waiting(ATTACKER), BOUND // tasks * tasks)
             self.submit_as(NEIGHBOUR, "mine")
