@@ -263,6 +263,7 @@ void Service::AfterSamples() {
   guard_->Judge();
   suspender_->OnSample();
   if (sharer_) sharer_->OnSample();
+  EndStoppedAgain();
   ResumeContinued();
   for (const auto& uuid : std::exchange(sampled_, {})) dispatcher_->OnSample(uuid);
   AfterGuard();

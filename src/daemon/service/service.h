@@ -330,6 +330,7 @@ class Service final : private jobs::SupervisorHost,
   std::vector<base::ProcessId> StoppedProcessesOf(base::JobId job);
   void SuspendAlsoStopped(Suspender& suspender, base::JobId job, suspend::event::SuspendAsked asked,
                           Suspender::Done done);
+  void EndStoppedAgain();
   void ResumeContinued();
   void ShowSharing(const jobs::Job& job, api::JobView& view) const;
 
@@ -395,6 +396,8 @@ class Service final : private jobs::SupervisorHost,
   // yet.
   std::map<base::JobId, base::MonoTime> stopped_off_;
   std::set<base::JobId> taking_off_;  // about to be, with processes that are let run for that
+  // Being taken off by force: when it has had time enough, unless its memory still leaves; and why.
+  std::map<base::JobId, std::pair<base::MonoTime, std::string>> forced_off_;
   std::set<base::JobId> released_;    // about to be
   std::map<base::JobId, int> runs_;   // of jobs whose suspension is known: a new run is on its GPU
   std::unique_ptr<gpu::Sampler> sampler_;

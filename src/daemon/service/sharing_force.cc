@@ -72,11 +72,28 @@ void Service::TakeOffForSharing(base::JobId id, const share::action::Escalate& o
       EndForSharing(id, detail + "; it could not be suspended: " + why.message);
   };
   if (!suspender) return end(suspender.error());
-  if (order.forced) TellSharing({id, "share_forced", detail, {}});
+  if (order.forced) {
+    TellSharing({id, "share_forced", detail, {}});
+    forced_off_[id] = {clock_.Mono() + config_.suspend.patience + config_.share.answer_limit, detail};
+  }
   const char* const reason = StoppedProcessesOf(id).empty() ? kNotYielded : kProcessStopped;
-  SuspendAlsoStopped(**suspender, id, {reason, detail}, [end](const base::Result<>& off) {
+  SuspendAlsoStopped(**suspender, id, {reason, detail}, [this, id, end](const base::Result<>& off) {
+    forced_off_.erase(id);
     if (!off) end(off.error());
   });
+}
+
+// One that its user stops again and again neither leaves the GPU nor comes to the end of its way back.
+void Service::EndStoppedAgain() {
+  const auto forced = forced_off_;
+  for (const auto& [id, by] : forced) {
+    const auto stopped = StoppedProcessesOf(id);
+    if (clock_.Mono() < by.first || stopped.empty()) continue;
+    forced_off_.erase(id);
+    if (!supervisor_->Find(id)) continue;
+    EndForSharing(id, fmt::format("{}; it could not be suspended: process {} is stopped again", by.second,
+                                  stopped.front().pid));
+  }
 }
 
 // Their users have let them go on.
