@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The figures of docs/results.md, measured end to end through the programs a user runs.
 
-Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [--scrapes N] [guard] [rest] [status] [run] [metrics] [health] [queue] [kube] [shim]
+Usage: bench.py [--real] [--gpus N] [--trials N] [--jumps N] [--samples FILE] [--scrapes N] [guard] [rest] [status] [run] [metrics] [health] [queue] [listings] [kube] [shim]
        bench.py queue [--with-gflow]
        bench.py shim [--real] [--rounds N] [--blocks N] [--peer NAME=LIBRARY[,SERVER]]… [--json FILE]
 (all of them when none is named)
@@ -27,6 +27,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "harness"))
 import gflow_bench  # noqa: E402
 import kube_bench  # noqa: E402
+import listings_bench  # noqa: E402
 import machine  # noqa: E402
 import queue_bench  # noqa: E402
 import shim_bench  # noqa: E402
@@ -304,6 +305,11 @@ def bench_queue(arguments):
         gflow_bench.measure(row)
 
 
+def bench_listings(_):
+    print("listings: what others wait while somebody lists, submits and cancels very many jobs")
+    listings_bench.measure(row)
+
+
 def bench_kube(_):
     print("kube: gpuman-kube-plugin, with kubelet's side by the gRPC library, on simulated GPUs")
     kube_bench.measure(row)
@@ -335,11 +341,11 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="where to append the figures of shim")
     parser.add_argument("--with-gflow", action="store_true",
                         help="measure gflow as well, for queue; it is installed below the build tree the first time")
-    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "health", "queue", "kube", "shim"],
+    parser.add_argument("which", nargs="*", choices=[[], "guard", "rest", "status", "run", "metrics", "health", "queue", "listings", "kube", "shim"],
                         default=[])
     arguments = parser.parse_args()
     benches = {"guard": bench_guard, "rest": bench_rest, "status": bench_status, "run": bench_run,
-               "metrics": bench_metrics, "health": bench_health, "queue": bench_queue, "kube": bench_kube,
+               "metrics": bench_metrics, "health": bench_health, "queue": bench_queue, "listings": bench_listings, "kube": bench_kube,
                "shim": bench_shim}
     for name in arguments.which or list(benches):
         benches[name](arguments)

@@ -93,7 +93,7 @@ void BM_Forecast(benchmark::State& state) {
   Book book = MakeBook(state.range(0), 100, 4);
   const Snapshot& snapshot = book.View(base::MonoTime{});
   const Plan plan = Pass(snapshot, kNow);
-  for (auto _ : state) benchmark::DoNotOptimize(Forecast(snapshot, plan, kNow, SIZE_MAX).data());
+  for (auto _ : state) benchmark::DoNotOptimize(Forecast(snapshot, plan, kNow, SIZE_MAX).starts.data());
 }
 
 void BM_Explain(benchmark::State& state) {

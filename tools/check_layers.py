@@ -9,7 +9,8 @@ Reads every #include "…" of C and C++ sources under src, sim, apps, plugins, t
   - an include that names no file, or climbs with "..",
   - headers that include each other in a circle,
   - a folder of src/ that this table does not know,
-  - an apps/*/main.cc of 60 lines or more.
+  - an apps/*/main.cc of 60 lines or more,
+  - a whole number that the product takes out of JSON without a check (src/base/json_number.h).
 
 Exit status: 0 clean, 1 findings (one a line, FILE:LINE: what), 2 usage.
 """
@@ -54,6 +55,12 @@ SOURCES = {".h", ".hh", ".c", ".cc", ".cpp"}
 FOLDERS = ("src", "sim", "apps", "plugins", "tests", "bench", "packaging")
 TEST_FOLDERS = ("tests", "bench", "packaging")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+
+# nlohmann's get<int>() and value("name", 0) take numbers that do not fit. A name in capitals is a template's parameter.
+CHECKED_NUMBERS = "src/base/json_number.h"
+UNCHECKED_NUMBER = re.compile(
+    r'(?:\.|->)(?:template )?(?:get<\s*(?:(?:std::)?(?:u?int\w*|s?size_t|[pugm]\w*id_t|mode_t)|(?:unsigned|signed|long|short|char)\b[^>]*'
+    r'|[A-Z]\w*)>\(|value\("\w*",\s*(?:std::u?int|-?\d))')
 
 
 def is_test(path):
@@ -151,7 +158,10 @@ def check(root):
                 findings.append("%s:1: no layer for this folder in tools/check_layers.py" % source)
             includes = graph.setdefault(source, set())
             lines = full.read_text(encoding="utf-8", errors="replace").splitlines()
+            product = top not in TEST_FOLDERS and not is_test(source) and source.as_posix() != CHECKED_NUMBERS
             for number, line in enumerate(lines, 1):
+                if product and UNCHECKED_NUMBER.search(line.split("//")[0]):
+                    findings.append("%s:%d: a number of JSON, unchecked; use %s" % (source, number, CHECKED_NUMBERS))
                 match = INCLUDE.match(line)
                 if not match:
                     continue

@@ -140,6 +140,17 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(len(findings), 1)
         self.assertIn("fewer than 60", findings[0])
 
+    def test_a_number_of_json_is_taken_with_a_check(self):
+        for unchecked in ('json.at("n").get<int>()', "it->get<std::uint64_t>()", "it->template get<T>()", "json.get<pid_t>()",
+                          "json.get<unsigned long>()", 'json.value("n", std::int64_t{0})', 'json.value("n", 0)'):
+            findings = self.findings({"src/jobs/record.cc": "auto n = %s;\n" % unchecked})
+            self.assertEqual(len(findings), 1, unchecked)
+            self.assertIn("src/jobs/record.cc:1: a number of JSON, unchecked", findings[0])
+            self.assertEqual(self.findings({"src/jobs/record_test.cc": "auto n = %s;\n" % unchecked}), [])
+        for checked in ('base::Checked<int>(json.at("n"))', "it->get<std::string>()", "json.get<bool>()", "std::get<int>(one)",
+                        'json.value("paused", false)', "text;  // not json.get<int>()", "owner.get()"):
+            self.assertEqual(self.findings({"src/jobs/record.cc": "auto n = %s;\n" % checked}), [], checked)
+
     def test_system_includes_and_comments_do_not_count(self):
         self.assertEqual(self.findings({
             "src/base/a.h": '#include <daemon/loop.h>\n// #include "daemon/loop.h"\n',

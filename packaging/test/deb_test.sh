@@ -45,9 +45,13 @@ grep -iE 'warning|error' /tmp/install.log && fail "the installation complains"
 for program in gpuman gpumand gpuman-sim gpuman-load gpuman-kube-plugin nvsharectl gbatch gqueue ginfo gjob gcancel gctl gstats gflowd; do
   "$program" --help >/dev/null || fail "$program --help"
 done
+sizes=$(dpkg-query -W -f '${Installed-Size}' gpuman)
+taken=$(dpkg -L gpuman | while read -r file; do [ -L "$file" ] || [ ! -f "$file" ] || stat -c %s "$file"; done | awk '{ sum += $1 } END { print int(sum / 1024) }')
+[ "$sizes" -lt $((taken * 3 / 2)) ] && [ "$sizes" -ge "$taken" ] || fail "gpuman says $sizes KiB and takes $taken"
+[ "$taken" -lt 30000 ] || fail "gpuman takes $taken KiB: is it stripped?"
 gpuman --version
 gpumand --check-config || fail "the configuration that was installed is not accepted"
-for file in /usr/share/man/man1/gpuman.1.gz /usr/share/man/man8/gpumand.8.gz /usr/share/zsh/vendor-completions/_gpuman \
+for file in /usr/share/man/man1/gpuman.1.gz /usr/share/man/man8/gpumand.8.gz /usr/share/man/man8/spank_gpuman.8.gz /usr/share/doc/gpuman/docs/README.md /usr/share/zsh/vendor-completions/_gpuman \
   /usr/share/bash-completion/completions/gpuman /usr/share/fish/vendor_completions.d/gpuman.fish; do
   [ -s "$file" ] || fail "$file"
 done

@@ -9,6 +9,7 @@
 #include <toml++/toml.h>
 
 #include "base/nearest.h"
+#include "base/toml_check.h"
 
 namespace gpuman::kubernetes {
 namespace {
@@ -299,13 +300,17 @@ void ReadRoot(const toml::table& root, Config& config, Problems& problems) {
 }  // namespace
 
 base::Result<Config> ParseConfig(std::string_view text, const std::string& file) {
+  const auto mistake = base::FindTomlMistake(text);
   toml::table root;
   try {
-    root = toml::parse(text, file);
+    root = toml::parse(base::Readable(text, mistake), file);
   } catch (const toml::parse_error& error) {
     return base::Fail(base::ErrorCode::kInvalidArgument,
                       fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
   }
+  if (mistake)
+    return base::Fail(base::ErrorCode::kInvalidArgument,
+                      fmt::format("{}:{}: {}", file, mistake->line, mistake->message));
   Problems problems(file);
   Config config;
   ReadRoot(root, config, problems);

@@ -43,7 +43,8 @@ class Session {
   State state_;
   std::string directory_;
   Client client_;
-  Session* earlier_;  // of another directory; kept, since a thread may still be inside a call
+  // Of another directory; kept, since a thread may still be inside a call. Nobody asks for it.
+  [[maybe_unused]] Session* earlier_;
   // Their addresses are the handles.
   static constexpr unsigned kComputes = 8;
   std::array<char, kMaxGpus> handles_{};

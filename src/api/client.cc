@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <iterator>
 
 #include "api/event_stream.h"
 #include "api/json.h"
@@ -45,8 +46,38 @@ base::Result<T> Client::Ask(HttpRequest request, HttpOptions options) const {
 
 base::Result<VersionView> Client::Version() const { return Ask<VersionView>({"GET", "/v1/version", {}}); }
 
+namespace {
+
+constexpr std::size_t kJobsOfPage = 1000;
+
+std::string PageOfAll(std::string_view path, const std::optional<std::int64_t>& after) {
+  return fmt::format("{}{}", path,
+                     Query()
+                         .AddFlag("all", true)
+                         .AddNumber("limit", std::optional(kJobsOfPage))
+                         .AddNumber("after", after)
+                         .text());
+}
+
+}  // namespace
+
+// Those behind the page that is there.
+base::Result<> Client::AddPages(std::vector<JobView>& jobs) const {
+  // A daemon that knows no pages gives more than one, and all.
+  for (std::size_t got = jobs.size(); got == kJobsOfPage;) {
+    GPUMAN_ASSIGN(JobList page, Ask<JobList>({"GET", PageOfAll("/v1/jobs", jobs.back().id), {}}));
+    got = page.jobs.size();
+    jobs.insert(jobs.end(), std::make_move_iterator(page.jobs.begin()),
+                std::make_move_iterator(page.jobs.end()));
+  }
+  return {};
+}
+
 base::Result<StatusView> Client::Status(bool all) const {
-  return Ask<StatusView>({"GET", "/v1/status" + Query().AddFlag("all", all).text(), {}});
+  if (!all) return Ask<StatusView>({"GET", "/v1/status", {}});
+  GPUMAN_ASSIGN(StatusView status, Ask<StatusView>({"GET", PageOfAll("/v1/status", {}), {}}));
+  GPUMAN_TRY(AddPages(status.jobs));
+  return status;
 }
 
 base::Result<GpuList> Client::Gpus() const { return Ask<GpuList>({"GET", "/v1/gpus", {}}); }
@@ -99,7 +130,10 @@ base::Result<ShareView> Client::SetShare(const ShareUpdate& update) const {
 }
 
 base::Result<JobList> Client::Jobs(bool all) const {
-  return Ask<JobList>({"GET", "/v1/jobs" + Query().AddFlag("all", all).text(), {}});
+  if (!all) return Ask<JobList>({"GET", "/v1/jobs", {}});
+  GPUMAN_ASSIGN(JobList list, Ask<JobList>({"GET", PageOfAll("/v1/jobs", {}), {}}));
+  GPUMAN_TRY(AddPages(list.jobs));
+  return list;
 }
 
 base::Result<JobView> Client::Job(std::string_view job) const {
@@ -114,8 +148,11 @@ base::Result<JobView> Client::Update(std::string_view job, const UpdateRequest& 
   return Ask<JobView>({"PATCH", JobTarget(job), Encode(request)});
 }
 
-base::Result<JobView> Client::Restart(std::string_view job) const {
-  return Ask<JobView>({"POST", JobTarget(job, "/restart"), {}}, Patient());
+base::Result<JobView> Client::Restart(std::string_view job, const UpdateRequest& changes) const {
+  // A daemon of an earlier version takes no body: it gets one only where something changes.
+  std::string body = Encode(changes);
+  if (body == Encode(UpdateRequest{})) body.clear();
+  return Ask<JobView>({"POST", JobTarget(job, "/restart"), std::move(body)}, Patient());
 }
 
 base::Result<JobView> Client::Remove(std::string_view job, bool keep_running) const {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/health_types.h"
 #include "api/http.h"
@@ -69,12 +70,13 @@ class Client {
   base::Result<MpsReport> LimitMps(const MpsOrder& order) const;
   base::Result<MpsReport> TerminateMps(const MpsTermination& order) const;
   base::Result<GpuView> Gpu(std::string_view gpu) const;
+  // With ended ones in pages (`all`), else at most some thousand of those that wait, in one.
   base::Result<JobList> Jobs(bool all) const;
   base::Result<JobView> Job(std::string_view job) const;
   base::Result<JobView> Run(const RunRequest& request) const;
   base::Result<JobView> Update(std::string_view job, const UpdateRequest& request) const;
   // These two wait until a running job has stopped, which takes as long as its grace time.
-  base::Result<JobView> Restart(std::string_view job) const;
+  base::Result<JobView> Restart(std::string_view job, const UpdateRequest& changes = {}) const;
   base::Result<JobView> Remove(std::string_view job, bool keep_running) const;
   // These wait until the job is off its GPU, back, or on the other one; what waits for room comes back as it
   // is.
@@ -94,6 +96,7 @@ class Client {
   base::Result<HttpAnswer> AskRaw(const HttpRequest& request, const HttpOptions& options = {}) const;
 
  private:
+  base::Result<> AddPages(std::vector<JobView>& jobs) const;
   template <typename T>
   base::Result<T> Ask(HttpRequest request, HttpOptions options = {}) const;
 

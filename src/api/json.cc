@@ -11,6 +11,7 @@
 #include "api/json_mps.h"
 #include "api/json_share.h"
 #include "api/json_types.h"
+#include "base/json_number.h"
 
 namespace gpuman::api {
 
@@ -60,9 +61,9 @@ void Read(Reading& r, const std::string& path, const Json& json, std::string& ou
 void ReadInteger(Reading& r, const std::string& path, const Json& json, std::int64_t least, std::int64_t most,
                  std::int64_t& out) {
   if (!json.is_number_integer()) return r.WrongType(path, "an integer", json);
-  const bool too_large = json.is_number_unsigned() && json.get<std::uint64_t>() > INT64_MAX;
-  out = too_large ? 0 : json.get<std::int64_t>();
-  if (too_large || out < least || out > most)
+  const auto number = base::WholeNumber<std::int64_t>(json);
+  out = number.value_or(0);
+  if (!number || out < least || out > most)
     r.Fail(path, fmt::format("{} lies outside {} to {}", Dump(json), least, most));
 }
 
@@ -73,8 +74,9 @@ void Read(Reading& r, const std::string& path, const Json& json, base::Bytes& ou
     out = *parsed;
     return;
   }
-  if (!json.is_number_unsigned()) return r.WrongType(path, "a number of bytes", json);
-  out.count = json.get<std::uint64_t>();
+  const auto count = base::WholeNumber<std::uint64_t>(json);
+  if (!count) return r.WrongType(path, "a number of bytes", json);
+  out.count = *count;
 }
 
 void Read(Reading& r, const std::string& path, const Json& json, base::WallTime& out) {
@@ -233,7 +235,6 @@ GPUMAN_CODEC(MpsReport);
 GPUMAN_CODEC(MpsOrder);
 GPUMAN_CODEC(MpsStop);
 GPUMAN_CODEC(MpsTermination);
-#undef GPUMAN_CODEC
 template std::string Encode<base::Error>(const base::Error&);
 
 int HttpStatusOf(base::ErrorCode code) {

@@ -14,6 +14,7 @@ requires std::same_as<std::remove_const_t<T>, MigProcessView>
 void Fields(V& v, T& x) {
   v.Required("pid", x.pid);
   v("name", x.name);
+  v("gpuman", x.gpuman);
 }
 
 template <typename V, typename T>

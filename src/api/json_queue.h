@@ -92,6 +92,7 @@ void Fields(V& v, T& x) {
   v("reason", x.reason);
   v("reason_detail", x.reason_detail);
   v("estimated_start", x.estimated_start);
+  v("estimate_presumed", x.estimate_presumed);
   v("gpus", x.gpus);
   v("tasks", x.tasks);
 }
@@ -167,6 +168,7 @@ void Fields(V& v, T& x) {
   v("idle_s", x.idle);
   v("job", x.job);
   v("ignored", x.ignored);
+  v("gpuman", x.gpuman);
   v("hoarding", x.hoarding);
 }
 
@@ -299,6 +301,7 @@ requires std::same_as<std::remove_const_t<T>, StatsRow>
 void Fields(V& v, T& x) {
   v("name", x.name);
   v("jobs", x.jobs);
+  v("runs", x.runs);
   v("finished", x.finished);
   v("failed", x.failed);
   v("cancelled", x.cancelled);

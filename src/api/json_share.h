@@ -24,6 +24,8 @@ void Fields(V& v, T& x) {
   v("on_no_yield", x.on_no_yield);
   v("yield_limit", x.yield_limit);
   v("retry", x.retry);
+  v("on_no_answer", x.on_no_answer);
+  v("answer_limit", x.answer_limit);
 }
 
 template <typename V, typename T>
@@ -43,6 +45,8 @@ void Fields(V& v, T& x) {
   v.Option("on_no_yield", x.on_no_yield);
   v.Option("yield_limit", x.yield_limit);
   v.Option("retry", x.retry);
+  v.Option("on_no_answer", x.on_no_answer);
+  v.Option("answer_limit", x.answer_limit);
 }
 
 template <typename V, typename T>
@@ -65,6 +69,7 @@ void Fields(V& v, T& x) {
   v("activity", x.activity);
   v("suspended", x.suspended);
   v("waits_for", x.waits_for);
+  v("detail", x.detail);
   v("waiting", x.waiting);
   v("had_turn", x.had_turn);
   v("weight", x.weight);

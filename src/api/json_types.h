@@ -120,6 +120,7 @@ void Fields(V& v, T& x) {
   v("stdout_file", x.stdout_file);
   v("stderr_file", x.stderr_file);
   v("estimated_start", x.estimated_start);
+  v("estimate_presumed", x.estimate_presumed);
   v("position", x.position);
   v("advantage", x.advantage);
   v("redo_of", x.redo_of);
@@ -133,6 +134,18 @@ void Fields(V& v, T& x) {
   v.Required("namespace", x.name_space);
   v.Required("pod", x.pod);
   v.Required("container", x.container);
+}
+
+template <typename V, typename T>
+requires std::same_as<std::remove_const_t<T>, RefusalView>
+void Fields(V& v, T& x) {
+  v.Required("gpu", x.gpu);
+  v.Required("asked", x.asked);
+  v("used", x.used);
+  v("limit", x.limit);
+  v.Required("by", x.by);
+  v("at", x.at);
+  v("message", x.message);
 }
 
 template <typename V, typename T>
@@ -173,6 +186,7 @@ void Fields(V& v, T& x) {
   v("log_path", x.log_path);
   v("notes", x.notes);
   v("unshimmed", x.unshimmed);
+  v("refusal", x.refusal);
   v("queue", x.queue);
 }
 
@@ -194,6 +208,7 @@ void Fields(V& v, T& x) {
   v("memory", x.memory);
   v("job", x.job);
   v("tag", x.tag);
+  v("gpuman", x.gpuman);
   v("command", x.command);
 }
 
@@ -239,6 +254,8 @@ void Fields(V& v, T& x) {
   v.Required("gpus", x.gpus);
   v.Required("jobs", x.jobs);
   v("driver_error", x.driver_error);
+  v("waiting_left_out", x.waiting_left_out);
+  v("ended_left_out", x.ended_left_out);
 }
 
 template <typename V, typename T>

@@ -12,7 +12,8 @@ namespace gpuman::api {
 
 struct MigProcessView {
   int pid = 0;
-  std::string name;  // empty: not known
+  std::string name;     // empty: not known
+  bool gpuman = false;  // a part of gpuman: it goes by itself
 };
 
 struct MigProfileView {

@@ -2,6 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <climits>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
 #include "api/queue_json.h"
 #include "api/target.h"
 
@@ -16,7 +22,7 @@ HttpOptions WithoutLimit() {
 }
 
 template <typename T>
-base::Result<T> Ask(const Client& daemon, HttpRequest request) {
+base::Result<T> AskWithoutLimit(const Client& daemon, HttpRequest request) {
   GPUMAN_ASSIGN(const HttpAnswer answer, daemon.AskRaw(request, WithoutLimit()));
   auto value = Decode<T>(answer.body);
   if (value) return value;
@@ -44,11 +50,68 @@ std::string QuotaTarget(std::string_view subject, std::string_view name) {
 }  // namespace
 
 base::Result<SubmissionAnswer> Submit(const Client& daemon, const SubmitRequest& request) {
-  return Ask<SubmissionAnswer>(daemon, {"POST", "/v1/submissions", Encode(request)});
+  return AskWithoutLimit<SubmissionAnswer>(daemon, {"POST", "/v1/submissions", Encode(request)});
 }
 
+namespace {
+
+// Jobs in one answer: pages keep what the daemon does at a time short.
+constexpr std::int64_t kRowsPerPage = 5000, kJobsPerPage = 1000;
+
+// Asks for page after page, each by id behind the one before. `ask` gives the jobs of a page.
+template <typename T, typename Ask>
+base::Result<std::vector<T>> Pages(QueueFilter filter, std::int64_t page, const Ask& ask) {
+  std::vector<T> all;
+  filter.limit = page;
+  filter.after = 0;
+  for (;;) {
+    GPUMAN_ASSIGN(std::vector<T> some, ask(filter));
+    const auto got = static_cast<std::int64_t>(some.size());
+    all.insert(all.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+    // A daemon that knows no pages gives more, and all.
+    if (got != page) return all;
+    filter.after = all.back().id;
+  }
+}
+
+int PositionOf(const QueueRow& row) { return row.position.value_or(INT_MAX); }
+int PositionOf(const JobView& job) { return job.queue ? job.queue->position.value_or(INT_MAX) : INT_MAX; }
+
+// The order that a list has in one piece: what runs, then what waits in the order in which it starts, then
+// the rest of what waits, then what ended.
+template <typename T>
+void PutInOrder(std::vector<T>& jobs) {
+  const auto key = [](const T& job) {
+    const bool waits = job.state == JobState::kQueued || job.state == JobState::kHeld;
+    return std::tuple(IsEnded(job.state) ? 2 : waits ? 1 : 0, waits ? PositionOf(job) : 0, job.id);
+  };
+  std::sort(jobs.begin(), jobs.end(), [&](const T& a, const T& b) { return key(a) < key(b); });
+}
+
+bool IsOnePage(const QueueFilter& filter) { return filter.limit || filter.after; }
+
+base::Result<JobList> ListPage(const Client& daemon, const QueueFilter& filter) {
+  return AskWithoutLimit<JobList>(daemon, {"GET", "/v1/queue" + QueryOf(filter), {}});
+}
+
+base::Result<std::vector<QueueRow>> ListRowsOfPage(const Client& daemon, const QueueFilter& filter) {
+  GPUMAN_ASSIGN(const HttpAnswer answer,
+                daemon.AskRaw({"GET", "/v1/queue/rows" + QueryOf(filter), {}}, WithoutLimit()));
+  return ParseQueueRows(answer.body);
+}
+
+}  // namespace
+
 base::Result<JobList> ListQueue(const Client& daemon, const QueueFilter& filter) {
-  return Ask<JobList>(daemon, {"GET", "/v1/queue" + QueryOf(filter), {}});
+  if (IsOnePage(filter)) return ListPage(daemon, filter);
+  JobList list;
+  GPUMAN_ASSIGN(list.jobs, Pages<JobView>(filter, kJobsPerPage,
+                                          [&](const QueueFilter& page) -> base::Result<std::vector<JobView>> {
+                                            GPUMAN_ASSIGN(auto some, ListPage(daemon, page));
+                                            return std::move(some.jobs);
+                                          }));
+  PutInOrder(list.jobs);
+  return list;
 }
 
 base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter& filter) {
@@ -57,79 +120,82 @@ base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter&
 }
 
 base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter) {
-  GPUMAN_ASSIGN(const HttpAnswer answer,
-                daemon.AskRaw({"GET", "/v1/queue/rows" + QueryOf(filter), {}}, WithoutLimit()));
-  return ParseQueueRows(answer.body);
+  if (IsOnePage(filter)) return ListRowsOfPage(daemon, filter);
+  GPUMAN_ASSIGN(auto rows, Pages<QueueRow>(filter, kRowsPerPage, [&](const QueueFilter& page) {
+                  return ListRowsOfPage(daemon, page);
+                }));
+  PutInOrder(rows);
+  return rows;
 }
 
 base::Result<JobView> HoldJob(const Client& daemon, std::string_view job) {
-  return Ask<JobView>(daemon, {"POST", JobTarget(job, "/hold"), {}});
+  return AskWithoutLimit<JobView>(daemon, {"POST", JobTarget(job, "/hold"), {}});
 }
 
 base::Result<JobView> ReleaseJob(const Client& daemon, std::string_view job) {
-  return Ask<JobView>(daemon, {"POST", JobTarget(job, "/release"), {}});
+  return AskWithoutLimit<JobView>(daemon, {"POST", JobTarget(job, "/release"), {}});
 }
 
 base::Result<JobView> CancelJob(const Client& daemon, std::string_view job) {
-  return Ask<JobView>(daemon, {"POST", JobTarget(job, "/cancel"), {}});
+  return AskWithoutLimit<JobView>(daemon, {"POST", JobTarget(job, "/cancel"), {}});
 }
 
 base::Result<CancelAnswer> CancelJobs(const Client& daemon, const CancelRequest& request) {
-  return Ask<CancelAnswer>(daemon, {"POST", "/v1/cancellations", Encode(request)});
+  return AskWithoutLimit<CancelAnswer>(daemon, {"POST", "/v1/cancellations", Encode(request)});
 }
 
 base::Result<JobView> UpdateJob(const Client& daemon, std::string_view job, const JobUpdate& update) {
-  return Ask<JobView>(daemon, {"PATCH", JobTarget(job), Encode(update)});
+  return AskWithoutLimit<JobView>(daemon, {"PATCH", JobTarget(job), Encode(update)});
 }
 
 base::Result<SubmissionAnswer> RedoJob(const Client& daemon, std::string_view job,
                                        const RedoRequest& request) {
-  return Ask<SubmissionAnswer>(daemon, {"POST", JobTarget(job, "/redo"), Encode(request)});
+  return AskWithoutLimit<SubmissionAnswer>(daemon, {"POST", JobTarget(job, "/redo"), Encode(request)});
 }
 
 base::Result<QueueInfo> GetQueueInfo(const Client& daemon) {
-  return Ask<QueueInfo>(daemon, {"GET", "/v1/queue/info", {}});
+  return AskWithoutLimit<QueueInfo>(daemon, {"GET", "/v1/queue/info", {}});
 }
 
 base::Result<QueueSettings> SetQueueSettings(const Client& daemon, const QueueSettingsUpdate& update) {
-  return Ask<QueueSettings>(daemon, {"PATCH", "/v1/queue/settings", Encode(update)});
+  return AskWithoutLimit<QueueSettings>(daemon, {"PATCH", "/v1/queue/settings", Encode(update)});
 }
 
 base::Result<ReservationList> ListReservations(const Client& daemon, bool all) {
-  return Ask<ReservationList>(daemon, {"GET", all ? "/v1/reservations?all=1" : "/v1/reservations", {}});
+  return AskWithoutLimit<ReservationList>(daemon, {"GET", all ? "/v1/reservations?all=1" : "/v1/reservations", {}});
 }
 
 base::Result<Reservation> CreateReservation(const Client& daemon, const ReservationRequest& request) {
-  return Ask<Reservation>(daemon, {"POST", "/v1/reservations", Encode(request)});
+  return AskWithoutLimit<Reservation>(daemon, {"POST", "/v1/reservations", Encode(request)});
 }
 
 base::Result<Reservation> CancelReservation(const Client& daemon, std::string_view id) {
-  return Ask<Reservation>(daemon, {"DELETE", "/v1/reservations/" + PercentEncode(id), {}});
+  return AskWithoutLimit<Reservation>(daemon, {"DELETE", "/v1/reservations/" + PercentEncode(id), {}});
 }
 
 base::Result<QuotaList> ListQuotas(const Client& daemon) {
-  return Ask<QuotaList>(daemon, {"GET", "/v1/quotas", {}});
+  return AskWithoutLimit<QuotaList>(daemon, {"GET", "/v1/quotas", {}});
 }
 
 base::Result<Quota> SetQuota(const Client& daemon, std::string_view subject, std::string_view name,
                              const QuotaUpdate& update) {
-  return Ask<Quota>(daemon, {"PUT", QuotaTarget(subject, name), Encode(update)});
+  return AskWithoutLimit<Quota>(daemon, {"PUT", QuotaTarget(subject, name), Encode(update)});
 }
 
 base::Result<Quota> RemoveQuota(const Client& daemon, std::string_view subject, std::string_view name) {
-  return Ask<Quota>(daemon, {"DELETE", QuotaTarget(subject, name), {}});
+  return AskWithoutLimit<Quota>(daemon, {"DELETE", QuotaTarget(subject, name), {}});
 }
 
 base::Result<IgnoredProcessList> ListIgnoredProcesses(const Client& daemon) {
-  return Ask<IgnoredProcessList>(daemon, {"GET", "/v1/ignored-processes", {}});
+  return AskWithoutLimit<IgnoredProcessList>(daemon, {"GET", "/v1/ignored-processes", {}});
 }
 
 base::Result<IgnoredProcess> IgnoreProcess(const Client& daemon, const IgnoredProcess& rule) {
-  return Ask<IgnoredProcess>(daemon, {"POST", "/v1/ignored-processes", Encode(rule)});
+  return AskWithoutLimit<IgnoredProcess>(daemon, {"POST", "/v1/ignored-processes", Encode(rule)});
 }
 
 base::Result<IgnoredProcess> StopIgnoring(const Client& daemon, std::string_view id) {
-  return Ask<IgnoredProcess>(daemon, {"DELETE", "/v1/ignored-processes/" + PercentEncode(id), {}});
+  return AskWithoutLimit<IgnoredProcess>(daemon, {"DELETE", "/v1/ignored-processes/" + PercentEncode(id), {}});
 }
 
 base::Result<StatsView> GetStats(const Client& daemon, std::string_view by,
@@ -138,7 +204,7 @@ base::Result<StatsView> GetStats(const Client& daemon, std::string_view by,
   query.Add("by", by);
   query.Add("since", since);
   query.Add("until", until);
-  return Ask<StatsView>(daemon, {"GET", "/v1/stats" + query.text(), {}});
+  return AskWithoutLimit<StatsView>(daemon, {"GET", "/v1/stats" + query.text(), {}});
 }
 
 }  // namespace gpuman::api

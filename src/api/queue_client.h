@@ -16,13 +16,15 @@ namespace gpuman::api {
 struct QueueFilter {
   std::vector<std::string> states;  // or "all"
   std::vector<std::string> users, projects, names, jobs;
+  // A page: so many, by id, from the first one above `after`. Without either a list is asked for in pages,
+  // and comes in its whole order.
   std::optional<std::int64_t> limit;
-  std::optional<std::int64_t> after;  // ids above it
+  std::optional<std::int64_t> after;
 };
 
 base::Result<SubmissionAnswer> Submit(const Client& daemon, const SubmitRequest& request);
 base::Result<JobList> ListQueue(const Client& daemon, const QueueFilter& filter);
-// The same as the daemon wrote it, unread: JSON.
+// The same as the daemon wrote it, unread: JSON, in one answer, which the daemon writes in pieces.
 base::Result<std::string> ListQueueJson(const Client& daemon, const QueueFilter& filter);
 // The same jobs with what a table shows of them: for ten thousands of them.
 base::Result<std::vector<QueueRow>> ListQueueRows(const Client& daemon, const QueueFilter& filter);

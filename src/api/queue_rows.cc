@@ -98,6 +98,8 @@ void Columns(Row& row, Visit&& visit) {
   visit("started_at", row.started_at);
   visit("ended_at", row.ended_at);
   visit("estimated_start", row.estimated_start);
+  visit("position", row.position);
+  visit("estimate_presumed", row.estimate_presumed);
 }
 
 // The next part of `text` up to `separator`; text keeps the rest.

@@ -35,6 +35,8 @@ struct QueueRow {
   std::optional<base::Millis> time_limit;
   base::WallTime submitted_at{};
   std::optional<base::WallTime> started_at, ended_at, estimated_start;
+  std::optional<int> position;  // in the order of what waits for room, from 1
+  int estimate_presumed = 0;  // 1: it rests on queue.presumed_time
 };
 
 // Rows are appended to a text that begins with the titles.

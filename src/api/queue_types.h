@@ -107,6 +107,7 @@ struct SubmittedJob {
   std::optional<std::string> reason;
   std::optional<std::string> reason_detail;
   std::optional<base::WallTime> estimated_start;
+  bool estimate_presumed = false;   // as in QueueFields
   std::vector<std::string> gpus;    // dry run: UUIDs that it would get now
   std::vector<std::int64_t> tasks;  // ids of an array's jobs, in order of their indices
 };
@@ -181,6 +182,7 @@ struct QueueProcess {
   std::optional<std::int64_t> job;   // null: gpuman does not manage it
   bool ignored = false;              // a rule says that the GPU is handed out all the same
   bool hoarding = false;             // suspected of holding the GPU for nothing: idle for queue.hoarder_idle
+  bool gpuman = false;               // a part of gpuman: it is in nobody's way
 };
 
 struct QueueGpu {
@@ -286,7 +288,8 @@ struct FairShare {
 // GET /v1/stats: one row for each user, project or GPU.
 struct StatsRow {
   std::string name;  // "": jobs without a project
-  std::int64_t jobs = 0;
+  std::int64_t jobs = 0;  // those that ran, each once, by what became of its last run
+  std::int64_t runs = 0;  // attempts, restarts and what made room included
   std::int64_t finished = 0, failed = 0, cancelled = 0, timeout = 0, killed = 0;
   std::int64_t running = 0, queued = 0;
   base::Millis wait_mean{}, run_mean{};

@@ -25,6 +25,8 @@ struct ShareSettings {
   std::map<std::string, std::string> gpu_capacity;  // by UUID
   std::string on_no_yield;                          // wait, suspend, end
   base::Millis yield_limit{}, retry{};
+  std::string on_no_answer;  // between users: wait, suspend, end
+  base::Millis answer_limit{};
 };
 
 // PUT /v1/share: absent fields stay as they are. Until the daemon is started anew, or reads its
@@ -43,6 +45,8 @@ struct ShareUpdate {
   bool clear_capacity = false;  // what is free
   std::optional<std::string> on_no_yield;
   std::optional<base::Millis> yield_limit, retry;
+  std::optional<std::string> on_no_answer;
+  std::optional<base::Millis> answer_limit;
 };
 
 // On one GPU, in bytes.
@@ -58,6 +62,7 @@ struct ShareJob {
   std::string activity;  // unknown, busy, idle, waiting
   bool suspended = false;
   std::optional<std::string> waits_for;  // turn, room, return, yield, retry, too_large
+  std::optional<std::string> detail;     // who does not yield, and why
   base::Millis waiting{}, had_turn{};
   double weight = 1;
   int priority = 0;

@@ -97,6 +97,17 @@ struct JobMemory {
   std::optional<base::Bytes> host;  // of a suspended job: what its GPUs held is in the host's memory
 };
 
+// The last allocation that a program of the job was refused.
+struct RefusalView {
+  std::string gpu;  // UUID
+  base::Bytes asked;
+  base::Bytes used;                  // by the job there, then
+  std::optional<base::Bytes> limit;  // then
+  std::string by;                    // limit, sharing (no room came on a shared GPU), device (it was full)
+  base::WallTime at{};
+  std::string message;  // all of it as a sentence, with what can be done
+};
+
 struct JobView {
   std::int64_t id = 0;
   std::string tag;
@@ -128,8 +139,9 @@ struct JobView {
   // Processes on a GPU that do not count their memory, so that only the guard holds the limit; null: none is
   // asked to.
   std::optional<std::vector<int>> unshimmed;
-  std::vector<std::string> notes;    // of its current or last run: what it could not be given, as sentences
-  std::optional<QueueFields> queue;  // null: it never was in the queue
+  std::vector<std::string> notes;      // of its current or last run: what it could not be given, as sentences
+  std::optional<RefusalView> refusal;  // of its current or last run; null: none is known
+  std::optional<QueueFields> queue;    // null: it never was in the queue
 };
 
 struct MemoryView {
@@ -144,6 +156,7 @@ struct ProcessView {
   std::optional<std::int64_t> job;  // null: gpuman does not manage it
   std::optional<std::string> tag;
   std::vector<std::string> command;
+  bool gpuman = false;  // a part of gpuman, which leaves when nobody needs it
 };
 
 struct HealthView {
@@ -172,6 +185,8 @@ struct StatusView {
   std::vector<GpuView> gpus;
   std::vector<JobView> jobs;
   std::optional<std::string> driver_error;  // why there are no GPUs to show
+  // Without `all` the jobs that wait, and those that have ended, are not all there: how many are not.
+  std::int64_t waiting_left_out = 0, ended_left_out = 0;
 };
 
 struct EventView {

@@ -1,8 +1,10 @@
 #include "base/guest_socket.h"
 
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <vector>
 
 namespace gpuman::base {
 namespace {
@@ -18,8 +20,10 @@ ssize_t Peek(int socket, void* data, std::size_t size, bool& more) {
   return got;
 }
 
-// Nothing can come any more, and nothing is there.
-bool IsEmptied(int socket) {
+constexpr std::size_t kMostLooked = 64u << 10;
+
+// Nothing can come any more, and what is there comes without descriptors.
+bool HasNoDescriptors(int socket) {
   int type = 0;
   socklen_t size = sizeof type;
   const int on = 1;
@@ -30,7 +34,13 @@ bool IsEmptied(int socket) {
   if (::shutdown(socket, SHUT_RD) != 0) return false;
   char byte = 0;
   bool more = false;
-  return Peek(socket, &byte, 1, more) == 0 && !(type == SOCK_SEQPACKET && more);
+  if (type == SOCK_SEQPACKET) return Peek(socket, &byte, 1, more) == 0 && !more;
+  // A stream is shown up to the first descriptor, or to out-of-band data: then there is more than was shown.
+  int all = 0;
+  if (::ioctl(socket, FIONREAD, &all) != 0 || all < 0 || static_cast<std::size_t>(all) > kMostLooked)
+    return false;
+  std::vector<char> room(static_cast<std::size_t>(all) + 1);
+  return Peek(socket, room.data(), room.size(), more) == all && !more;
 }
 
 }  // namespace
@@ -52,7 +62,7 @@ ssize_t ReceiveData(int socket, void* data, std::size_t size) {
 }
 
 void GuestSocket::HangUp() {
-  if (fd_.ok() && IsEmptied(fd_.get())) fd_.Close();
+  if (fd_.ok() && HasNoDescriptors(fd_.get())) fd_.Close();
   Close();
 }
 

@@ -41,7 +41,7 @@ class GuestSocket {
   bool ok() const { return fd_.ok(); }
   // For one that others may have as well.
   void Close() { closer_ ? closer_->Close(std::move(fd_)) : fd_.Close(); }
-  // For one that nobody else has: shuts it down and closes it, at once where nothing is left unread.
+  // For one that nobody else has: shuts it down and closes it, at once where no descriptor is left unread.
   void HangUp();
 
  private:

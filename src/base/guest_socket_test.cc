@@ -108,5 +108,28 @@ TEST(GuestSocket, HangsUpOnWhoHasSaidNothing) {
   }
 }
 
+// No thread has to close it: who sends and goes, again and again, costs little.
+TEST(GuestSocket, HangsUpAtOnceOnWhatWasNotRead) {
+  Pair pair(SOCK_STREAM);
+  for (const char* text : {"GET", " /", " HTTP"}) pair.Say(text);
+  pair.ours.HangUp();
+  EXPECT_FALSE(pair.ours.ok());
+  EXPECT_TRUE(pair.Ended());
+}
+
+TEST(GuestSocket, HangsUpOnADescriptorBehindDataOrOutOfBand) {
+  for (const int flags : {0, static_cast<int>(MSG_OOB)}) {
+    Pair pair(SOCK_STREAM);
+    LingeringSocket lingering;
+    ASSERT_TRUE(lingering.ok());
+    pair.Say("GET");
+    if (!lingering.PassTo(pair.guest.get(), "x", flags))
+      GTEST_SKIP() << "this kernel has no out-of-band data on unix sockets";
+    pair.ours.HangUp();
+    EXPECT_TRUE(pair.Ended());
+    lingering.AwaitClosed();
+  }
+}
+
 }  // namespace
 }  // namespace gpuman::base

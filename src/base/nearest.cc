@@ -25,10 +25,13 @@ std::size_t Distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> Nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::optional<std::string> best;
-  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::size_t least = std::max<std::size_t>(1, word.size() / 3);
   for (const auto& candidate : candidates) {
     const std::size_t distance = Distance(word, candidate);
-    if (distance >= least) continue;
+    // "--gpsu" is rather "--gpus" with two letters swapped than "--gpu" with one too many.
+    const bool better =
+        !best || distance < least || (candidate.size() == word.size() && best->size() != word.size());
+    if (distance > least || !better) continue;
     least = distance;
     best = candidate;
   }

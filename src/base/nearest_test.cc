@@ -12,6 +12,12 @@ TEST(Nearest, FindsSwappedDroppedAndChangedCharacters) {
   EXPECT_EQ(Nearest("serve-lln", words), "serve-llm");
 }
 
+TEST(Nearest, PrefersAWordOfTheSameLength) {
+  EXPECT_EQ(Nearest("--gpsu", {"--gpu", "--gpus"}), "--gpus");
+  EXPECT_EQ(Nearest("--gpsu", {"--gpus", "--gpu"}), "--gpus");
+  EXPECT_EQ(Nearest("--gup", {"--gpus", "--gpu"}), "--gpu");
+}
+
 TEST(Nearest, StaysSilentWhereNothingIsNear) {
   EXPECT_EQ(Nearest("bench", {"train", "infer"}), std::nullopt);
   EXPECT_EQ(Nearest("", {"train"}), std::nullopt);

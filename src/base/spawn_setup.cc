@@ -1,8 +1,23 @@
 #include "base/spawn_setup.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 namespace gpuman::base {
+
+Result<Fd> WatchChild(pid_t child) {
+  Fd watch(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  if (watch.ok()) return watch;
+  const int error = errno;
+  ::kill(child, SIGKILL);
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return FailSystem(error, "watching a process that was just started");
+}
 
 SpawnSetup::SpawnSetup() {
   ::posix_spawn_file_actions_init(&actions_);

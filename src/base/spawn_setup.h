@@ -3,8 +3,16 @@
 #pragma once
 
 #include <spawn.h>
+#include <sys/types.h>
+
+#include "base/fd.h"
+#include "base/result.h"
 
 namespace gpuman::base {
+
+// A descriptor of this process's child, readable when it has ended. Where there is none to be had nobody
+// would learn of its end: then the child is ended, and waited for, here.
+Result<Fd> WatchChild(pid_t child);
 
 class SpawnSetup {
  public:

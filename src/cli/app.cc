@@ -1,15 +1,18 @@
 #include "cli/app.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string_view>
 
 #include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/complete.h"
+#include "cli/hints.h"
 #include "cli/queue/terminal.h"
 
 namespace gpuman::cli {
@@ -18,18 +21,45 @@ namespace {
 struct Command {
   std::string_view name;
   void (*add)(const Registry&);
+  const char* group;  // of the help's list
 };
+constexpr const char* kRun = "Run jobs at once";
+constexpr const char* kQueue = "Queue jobs";
+constexpr const char* kLook = "Look";
+constexpr const char* kShareGpus = "Share and split GPUs";
+constexpr const char* kAdminister = "Administer";
+// In the order of the help.
 constexpr std::array kCommands{
-    Command{"run", &AddRun},         Command{"status", &AddStatus},   Command{"proclist", &AddProclist},
-    Command{"update", &AddUpdate},   Command{"restart", &AddRestart}, Command{"remove", &AddRemove},
-    Command{"logs", &AddLogs},       Command{"events", &AddEvents},   Command{"share", &AddShare},
-    Command{"gpu", &AddGpu},         Command{"config", &AddConfig},   Command{"completion", &AddCompletion},
-    Command{"suspend", &AddSuspend}, Command{"resume", &AddResume},   Command{"move", &AddMove},
-    Command{"submit", &AddSubmit},   Command{"queue", &AddQueue},     Command{"job", &AddJob},
-    Command{"cancel", &AddCancel},   Command{"info", &AddInfo},       Command{"stats", &AddStats},
-    Command{"reserve", &AddReserve}, Command{"quota", &AddQuota},     Command{"health", &AddHealth},
-    Command{"device", &AddDevice},   Command{"mig", &AddMig},         Command{"top", &AddTop},
-    Command{"metrics", &AddMetrics}, Command{"mps", &AddMps},         Command{"doctor", &AddDoctor},
+    Command{"run", &AddRun, kRun},
+    Command{"logs", &AddLogs, kRun},
+    Command{"update", &AddUpdate, kRun},
+    Command{"restart", &AddRestart, kRun},
+    Command{"remove", &AddRemove, kRun},
+    Command{"suspend", &AddSuspend, kRun},
+    Command{"resume", &AddResume, kRun},
+    Command{"move", &AddMove, kRun},
+    Command{"submit", &AddSubmit, kQueue},
+    Command{"queue", &AddQueue, kQueue},
+    Command{"job", &AddJob, kQueue},
+    Command{"cancel", &AddCancel, kQueue},
+    Command{"info", &AddInfo, kQueue},
+    Command{"stats", &AddStats, kQueue},
+    Command{"status", &AddStatus, kLook},
+    Command{"top", &AddTop, kLook},
+    Command{"proclist", &AddProclist, kLook},
+    Command{"events", &AddEvents, kLook},
+    Command{"health", &AddHealth, kLook},
+    Command{"doctor", &AddDoctor, kLook},
+    Command{"metrics", &AddMetrics, kLook},
+    Command{"share", &AddShare, kShareGpus},
+    Command{"mps", &AddMps, kShareGpus},
+    Command{"mig", &AddMig, kShareGpus},
+    Command{"gpu", &AddGpu, kAdminister},
+    Command{"device", &AddDevice, kAdminister},
+    Command{"reserve", &AddReserve, kAdminister},
+    Command{"quota", &AddQuota, kAdminister},
+    Command{"config", &AddConfig, kAdminister},
+    Command{"completion", &AddCompletion, kAdminister},
 };
 
 // The command that is asked for, or all of them for help, completion and misspellings: setting up options is
@@ -38,7 +68,10 @@ void AddCommands(const Registry& registry, std::string_view first) {
   const auto asked = std::find_if(kCommands.begin(), kCommands.end(),
                                   [&](const Command& command) { return command.name == first; });
   if (asked != kCommands.end()) return asked->add(registry);
-  for (const auto& command : kCommands) command.add(registry);
+  for (const auto& command : kCommands) {
+    command.add(registry);
+    registry.root.get_subcommand(std::string(command.name))->group(command.group);
+  }
 }
 
 constexpr const char* kExamples =
@@ -48,15 +81,20 @@ constexpr const char* kExamples =
     "  gpuman status\n"
     "  gpuman logs train -f\n"
     "\n"
-    "Exit status: 0 done, 1 failed, 2 usage, 3 daemon unreachable, 4 no such thing,\n"
-    "5 not permitted, 6 cannot be satisfied.";
+    "gpuman COMMAND --help shows the options of a command and examples.\n"
+    "\n"
+    "Exit status: 0 success, 1 failure, 2 wrong usage, 3 daemon not reachable, 4 no such job or GPU,\n"
+    "5 not permitted, 6 not possible on this machine.";
+
+constexpr const char* kCommonGroup = "Options of every command";
 
 void AddCommonOptions(CLI::App& app, Session& session) {
   app.add_flag("--json", session.json, "Print JSON: bytes as integers, times in UTC, null for unknown")
-      ->group("Options for every command");
-  app.add_option("--socket", session.socket, "The daemon to talk to (else GPUMAN_SOCKET, else found)")
+      ->group(kCommonGroup);
+  app.add_option("--socket", session.socket,
+                 "Socket of the daemon to use (default: GPUMAN_SOCKET, else the machine's, else your own)")
       ->type_name(kFileValue)
-      ->group("Options for every command");
+      ->group(kCommonGroup);
 }
 
 // Tells how the command goes that a job runs, which the parser does not know of.
@@ -69,6 +107,35 @@ class Help : public CLI::Formatter {
       usage.insert(end, " (-- COMMAND... | SCRIPT ARGUMENTS... | --jobs FILE)");
     if (app->get_name() == "run") usage.insert(end, " (-- COMMAND... | --command STRING)");
     return usage;
+  }
+
+  // The first paragraph of its summary.
+  std::string make_subcommand(const CLI::App* sub) const override {
+    const std::string summary = sub->get_description();
+    std::ostringstream line;
+    CLI::detail::format_help(line, sub->get_name(), summary.substr(0, summary.find("\n\n")), column_width_);
+    return line.str();
+  }
+
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    if (mode == CLI::AppFormatMode::Sub) return CLI::Formatter::make_help(app, std::move(name), mode);
+    return make_description(app) + make_usage(app, std::move(name)) + make_positionals(app) + Groups(app) +
+           make_subcommands(app, mode) + "\n" + make_footer(app);
+  }
+
+ private:
+  // The command's own options first, those of every command last.
+  std::string Groups(const CLI::App* app) const {
+    auto groups = app->get_groups();
+    std::stable_partition(groups.begin(), groups.end(),
+                          [](const std::string& group) { return group != kCommonGroup; });
+    std::string text;
+    for (const auto& group : groups) {
+      const auto options = app->get_options(
+          [&](const CLI::Option* option) { return option->get_group() == group && option->nonpositional(); });
+      if (!group.empty() && !options.empty()) text += make_group(group, false, options);
+    }
+    return text;
   }
 };
 
@@ -85,38 +152,105 @@ Arguments SplitAtDashes(const std::vector<std::string>& arguments) {
   return split;
 }
 
+// `gpuman help run` is `gpuman run --help`, and `gpuman version` is `gpuman --version`.
+std::vector<std::string> WithHelpAsOption(std::vector<std::string> arguments) {
+  if (arguments.empty()) return arguments;
+  if (arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  } else if (arguments.front() == "version") {
+    arguments.front() = "--version";
+  }
+  return arguments;
+}
+
+// What a command lacks, in the words of its help; empty: something else is wrong with it.
+std::string Missing(const CLI::App& command, const CLI::ParseError& error) {
+  if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::RequiredError)) return {};
+  std::vector<std::string> names;
+  for (const auto* sub : command.get_subcommands(nullptr)) names.push_back(sub->get_name());
+  if (!names.empty()) return fmt::format("a command is required, one of {}", fmt::join(names, ", "));
+  for (const auto* option : command.get_options())
+    if (option->get_required() && option->get_positional() && option->count() == 0)
+      return fmt::format("{} is required", option->get_type_name());
+  return {};
+}
+
+// The first line below "Example:" in the help.
+std::string ExampleOf(const CLI::App& command) {
+  constexpr std::string_view kBegin = "Example:\n  ";
+  const std::string footer = command.get_footer();
+  if (!footer.starts_with(kBegin)) return {};
+  return footer.substr(kBegin.size(), footer.find('\n', kBegin.size()) - kBegin.size());
+}
+
+// The parser's words about a value: "--policy: best not in {fair,fcfs}", "Could not convert: --since = x".
+std::string Reworded(const std::string& text) {
+  constexpr std::string_view kSet = " not in {";
+  constexpr std::string_view kConvert = "Could not convert: ";
+  if (const auto set = text.find(kSet); set != text.npos && text.ends_with('}')) {
+    const auto begin = text.find(": ");
+    if (begin == text.npos || begin > set) return text;
+    std::string words = text.substr(set + kSet.size());
+    words.pop_back();
+    for (std::size_t at = 0; (at = words.find(',', at)) != words.npos; at += 2) words.insert(at + 1, " ");
+    return fmt::format("{}: '{}' is not one of {}", text.substr(0, begin),
+                       text.substr(begin + 2, set - begin - 2), words);
+  }
+  const auto equals = text.find(" = ");
+  if (text.starts_with(kConvert) && equals != text.npos)
+    return fmt::format("{}: '{}' is not a number", text.substr(kConvert.size(), equals - kConvert.size()),
+                       text.substr(equals + 3));
+  return text;
+}
+
 base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App* command = &root;
   std::string path = "gpuman";
+  std::string where;  // in front of the message, which begins with "gpuman: " anyway
   while (!command->get_subcommands().empty()) {
     command = command->get_subcommands().front();
     path += " " + command->get_name();
+    where = path.substr(std::string_view("gpuman ").size()) + ": ";
   }
-  base::Error usage{base::ErrorCode::kInvalidArgument, error.what(), fmt::format("see {} --help", path)};
+  base::Error usage{base::ErrorCode::kInvalidArgument, Reworded(error.what()),
+                    fmt::format("see {} --help", path)};
+  if (const auto missing = Missing(*command, error); !missing.empty()) {
+    usage.message = where + missing;
+    const auto example = ExampleOf(*command);
+    if (!example.empty() && command->get_subcommands(nullptr).empty()) usage.hint = "for example: " + example;
+  }
   const auto extras = root.remaining(/*recurse=*/true);
   const bool has_subcommands = !command->get_subcommands(nullptr).empty();
   const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
-  if (extras.empty() || (!is_extra && !has_subcommands)) return usage;
+  if (extras.empty()) return usage;
 
   const std::string& first = extras.front();
+  const std::string known_hint = HintFor(path, first);
+  if (!is_extra && !has_subcommands) {
+    if (!known_hint.empty()) usage.hint = known_hint;
+    return usage;
+  }
   if (first.starts_with('-') && first.size() > 1) {
-    usage.message = fmt::format("{}: unknown option '{}'", path, first);
+    usage.message = fmt::format("{}unknown option '{}'", where, first);
     std::vector<std::string> names;
     for (const auto* option : command->get_options())
       for (const auto& name : option->get_lnames()) names.push_back("--" + name);
     if (const auto nearest = base::Nearest(first.substr(0, first.find('=')), names))
       usage.hint = fmt::format("did you mean {}?", *nearest);
   } else if (!has_subcommands) {
-    usage.message = fmt::format("{}: unexpected argument '{}'", path, first);
+    usage.message = fmt::format("{}unexpected argument '{}'", where, first);
     if (command->get_name() == "run")
-      usage.hint = fmt::format("write the job's command after --: gpuman run --tag NAME -- {} …", first);
+      usage.hint = fmt::format("write the job's command after --: gpuman run {} -- {} …",
+                               command->get_option("--gpus")->count() > 0 ? "--gpus N" : "--tag NAME", first);
   } else {
-    usage.message = fmt::format("{}: unknown command '{}'", path, first);
+    usage.message = fmt::format("{}unknown command '{}'", where, first);
     std::vector<std::string> names;
     for (const auto* sub : command->get_subcommands(nullptr)) names.push_back(sub->get_name());
     if (const auto nearest = base::Nearest(first, names))
       usage.hint = fmt::format("did you mean '{}'?", *nearest);
   }
+  if (!known_hint.empty()) usage.hint = known_hint;
   return usage;
 }
 
@@ -143,8 +277,9 @@ CLI::Option* AddJobArgument(CLI::App* command, std::string& job) {
   return command->add_option("job,-t,--tag", job, "Tag or id of the job")->type_name(kJobValue)->required();
 }
 
-int RunCli(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
+int RunCli(const std::vector<std::string>& typed, const Surroundings& surroundings) {
   Session session(surroundings);
+  const auto arguments = WithHelpAsOption(typed);
   if (!arguments.empty() && arguments.front() == queue::kTerminalWord) {
     const auto served = queue::ServeTerminal({arguments.begin() + 1, arguments.end()});
     if (!served) session.PrintError(served.error());
@@ -156,6 +291,7 @@ int RunCli(const std::vector<std::string>& arguments, const Surroundings& surrou
   bool version = false;
   app.add_flag("-v,--version", version, "Print the version and exit");
   AddCommonOptions(app, session);
+  app.get_option("--help")->description("Print this help and exit");
   app.footer(kExamples);
   app.formatter(std::make_shared<Help>());
   app.get_formatter()->column_width(28);

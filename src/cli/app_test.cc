@@ -8,6 +8,7 @@
 
 #include "api/json.h"
 #include "api/test_server.h"
+#include "cli/run_request.h"
 
 namespace gpuman::cli {
 namespace {
@@ -84,6 +85,12 @@ TEST(CommandLine, AnswersMisuseWithTwoAndWhatToDo) {
            {{"logs", "t", "--tail", "-1"}, "--tail"},
            {{"events", "--limit", "0"}, "--limit"},
            {{"gpu"}, "gpuman gpu --help"},
+           {{"share", "set", "--policy", "best"}, "--policy: 'best' is not one of fair, priority, fcfs"},
+           {{"events", "--since", "x"}, "--since: 'x' is not a number"},
+           {{"run", "--gpus", "1", "nvidia-smi"}, "gpuman run --gpus N -- nvidia-smi"},
+           {{"share"}, "share: a command is required, one of status, set"},
+           {{"logs"}, "logs: JOB is required\n  for example: gpuman logs train -f"},
+           {{"status", "extra"}, "gpuman: status: unexpected argument 'extra'"},
            {{"gpu", "lst"}, "did you mean 'list'?"},
            {{"gpu", "show"}, "required"},
            {{"completion", "tcsh"}, "tcsh"},
@@ -111,8 +118,7 @@ TEST(CommandLine, SaysThatNoDaemonIsThere) {
   const auto socket = (directory.path() / "s").string();
   const auto outcome = Gpuman({"status", "--socket", socket});
   EXPECT_EQ(outcome.status, 3);
-  EXPECT_THAT(outcome.err,
-              AllOf(HasSubstr("no daemon serves " + socket), HasSubstr("gpumand --socket " + socket)));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("no daemon serves " + socket), HasSubstr("--socket " + socket)));
   EXPECT_EQ(Gpuman({"status", "--socket", "/" + std::string(200, 'x')}).status, 2);
 }
 
@@ -156,7 +162,7 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("Example:\n  "), HasSubstr("--json"))) << command[0];
     EXPECT_THAT(outcome.err, IsEmpty());
   }
-  EXPECT_THAT(Gpuman({}).err, HasSubstr("Subcommands:"));
+  EXPECT_THAT(Gpuman({}).err, HasSubstr("Queue jobs:"));
   EXPECT_EQ(Gpuman({}).status, 2);
 }
 
@@ -171,6 +177,25 @@ TEST(CommandLine, SetsUpEachCommandThatItsHelpLists) {
     const auto outcome = Gpuman({name, "--help"});
     EXPECT_EQ(outcome.status, 0) << name;
     EXPECT_THAT(outcome.out, HasSubstr(std::string("gpuman ") + name)) << name;
+  }
+}
+
+TEST(CommandLine, ShowsWhatIsNeededMostFirst) {
+  const std::string help = Gpuman({"--help"}).out;
+  const std::vector<const char*> groups{"\nRun jobs at once:\n", "\nQueue jobs:\n", "\nLook:\n",
+                                        "\nShare and split GPUs:\n", "\nAdminister:\n"};
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    ASSERT_NE(help.find(groups[i]), help.npos) << groups[i];
+    if (i == 0) continue;
+    EXPECT_LT(help.find(groups[i - 1]), help.find(groups[i]));
+  }
+  EXPECT_EQ(help.find("Subcommands:"), help.npos) << "a command without a group";
+  for (const char* command : {"run", "submit"}) {
+    const std::string text = Gpuman({command, "--help"}).out;
+    EXPECT_LT(text.find("--memory"), text.find("--mps")) << command;
+    EXPECT_LT(text.find("--gpus"), text.find("--mps")) << command;
+    EXPECT_LT(text.find("--wait"), text.find("--mps")) << command;
+    EXPECT_GT(text.find("Options of every command:"), text.find("--mps")) << command;
   }
 }
 
@@ -247,6 +272,28 @@ TEST(Run, RefusesACommandThatCannotBeExecuted) {
     EXPECT_THAT(outcome.err, HasSubstr(says));
   }
   EXPECT_THAT(server.requests(), IsEmpty());
+}
+
+TEST(Run, SaysWhichFileIsNotThere) {
+  const base::TempDir directory;
+  std::ofstream(directory.path() / "train.sh") << "x";
+  std::ofstream(directory.path() / "tool") << "x";
+  std::filesystem::permissions(directory.path() / "tool", std::filesystem::perms::all);
+  const auto hint_of = [&](const char* program) {
+    api::RunRequest request;
+    request.command = {program};
+    request.directory = directory.path().string();
+    request.environment = {{"PATH", "/nonexistent"}};
+    const auto checked = CheckProgram(request);
+    return checked ? std::string("found") : checked.error().hint;
+  };
+  EXPECT_THAT(hint_of("trian.sh"),
+              AllOf(HasSubstr("there is no file " + directory.path().string() + "/trian.sh"),
+                    HasSubstr("did you mean train.sh?")));
+  EXPECT_THAT(hint_of("train.sh"), HasSubstr("chmod +x train.sh"));
+  EXPECT_THAT(hint_of("tool"), HasSubstr("needs ./ in front: ./tool"));
+  EXPECT_THAT(hint_of("./other"), HasSubstr("there is no file"));
+  EXPECT_THAT(hint_of("python9"), HasSubstr("needs its full path"));
 }
 
 TEST(RunWait, ShowsTheOutputAndExitsAsTheJobDid) {
@@ -338,7 +385,7 @@ TEST(Complete, KnowsCommandsOptionsTagsAndGpus) {
     EXPECT_THAT(outcome.err, IsEmpty());
     return outcome.out;
   };
-  EXPECT_THAT(complete({"st"}), StartsWith("status\tShow"));
+  EXPECT_THAT(complete({"st"}), HasSubstr("status\tShow"));
   EXPECT_THAT(complete({""}),
               AllOf(HasSubstr("run\t"), HasSubstr("completion\t"), Not(HasSubstr("__complete"))));
   EXPECT_THAT(complete({"logs", ""}), "train\tjob 1, running\na:b\tjob 2, running\n");

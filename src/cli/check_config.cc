@@ -7,16 +7,30 @@
 #include "cli/find_daemon.h"
 
 namespace gpuman::cli {
+namespace {
+
+// Whether this user's gpumand would be one of `--user`.
+bool ReadsOwnFile() {
+  std::error_code ignored;
+  return ::geteuid() != 0 && !std::filesystem::exists(base::SystemPaths().config, ignored);
+}
+
+}  // namespace
+
+ConfigFile ConfigFileOf(const base::EnvironmentLookup& environment, const std::optional<std::string>& file) {
+  if (file) return {*file, true};
+  if (const auto set = environment("GPUMAN_CONFIG")) return {*set, true};
+  return {(ReadsOwnFile() ? base::UserPaths() : base::SystemPaths()).config, false};
+}
 
 base::Result<base::Finished> CheckConfigFile(const base::EnvironmentLookup& environment,
                                              const std::optional<std::string>& file) {
   base::Command command;
   GPUMAN_ASSIGN(command.program, FindProgram("gpumand", environment));
   command.arguments = {"--check-config"};
-  std::error_code ignored;
   if (file)
     command.arguments.insert(command.arguments.end(), {"--config", *file});
-  else if (::geteuid() != 0 && !std::filesystem::exists(base::SystemPaths().config, ignored))
+  else if (ReadsOwnFile())
     command.arguments.emplace_back("--user");
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
     command.environment.emplace_back(*entry);

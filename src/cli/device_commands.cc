@@ -115,12 +115,13 @@ class Maker {
                    Action action, CLI::App* parent) const {
     auto* command = registry_.Add(name, summary, example, std::move(action), parent);
     command
-        ->add_option("-g,--gpu", o->gpus, "These GPUs, by index or UUID; repeat or use commas (default: all)")
+        ->add_option("-g,--gpu", o->gpus,
+                     "Only these GPUs, by index or UUID; repeat or use commas (default: all)")
         ->type_name(kGpuValue)
         ->delimiter(',')
         ->expected(1)
         ->take_all();
-    command->add_flag("--dry-run", o->dry_run, "Only show what would be set");
+    command->add_flag("--dry-run", o->dry_run, "Only show what would change");
     return command;
   }
   // `gpuman device NAME WORD`
@@ -130,7 +131,7 @@ class Maker {
     auto* command = Change(
         name, summary, example, o, [o, setting](Session& session) { return SetOne(session, *o, setting); },
         device_);
-    command->add_option("value", o->word, "What it is to be")
+    command->add_option("value", o->word, "The new value")
         ->type_name(words)
         ->check(CLI::IsMember(std::move(allowed)).description(""))
         ->required();
@@ -147,54 +148,57 @@ void AddModes(const Maker& maker) {
              "Keep the driver loaded with no program on the GPU: saves seconds at each first CUDA call.\n"
              "Costs some watts at rest. Undone by: gpuman device persistence off",
              "gpuman device persistence on --gpu 0", "persistence", "on|off", {"on", "off"});
-  maker.Word("compute-mode",
-             "How many programs may use a GPU at once: any, one, or none. Those that run go on; what is not\n"
-             "allowed fails at its next start. Undone by: gpuman device compute-mode default",
-             "gpuman device compute-mode exclusive-process --gpu 0", "compute_mode",
-             "default|exclusive-process|prohibited", {"default", "exclusive-process", "prohibited"});
+  maker.Word(
+      "compute-mode",
+      "How many programs may use a GPU at once: any number, one, or none. Running programs continue; a "
+      "program\nthat is not allowed fails when it starts. Undone by: gpuman device compute-mode default",
+      "gpuman device compute-mode exclusive-process --gpu 0", "compute_mode",
+      "default|exclusive-process|prohibited", {"default", "exclusive-process", "prohibited"});
 }
 
 void AddClocks(const Maker& maker) {
-  auto* clocks = maker.Group("clocks", "Lock the clocks of a GPU, or leave them to the driver again",
+  auto* clocks = maker.Group("clocks", "Lock the clocks of a GPU, or let the driver choose them again",
                              "gpuman device clocks lock --graphics 1200,1400");
   const auto lock = std::make_shared<ChangeOptions>();
   auto* command = maker.Change(
       "lock",
-      "Hold clocks in a range: the same speed every time, at the cost of the boost above it. The driver "
-      "still\n"
-      "lowers them when the GPU is too hot. Undone by: gpuman device clocks reset",
+      "Keep clocks within a range: the speed is the same every time, without the boost above the range. "
+      "The\ndriver still lowers them when the GPU is too hot. Undone by: gpuman device clocks reset",
       "gpuman device clocks lock --graphics 1200,1400 --memory max", lock,
       [lock](Session& session) { return LockClocks(session, *lock); }, clocks);
   command
-      ->add_option("--graphics", lock->graphics, "MHz, a share of the highest (75%), min or max; or from,to")
+      ->add_option("--graphics", lock->graphics,
+                   "Graphics clock: MHz, a part of the highest (75%), min or max; or a range MIN,MAX")
       ->type_name("MIN[,MAX]");
-  command->add_option("--memory", lock->memory, "The same of the memory")->type_name("MIN[,MAX]");
+  command->add_option("--memory", lock->memory, "Memory clock, written in the same way")
+      ->type_name("MIN[,MAX]");
   const auto reset = std::make_shared<ChangeOptions>();
   command = maker.Change(
-      "reset", "Leave the clocks to the driver again: both, or those that are named",
+      "reset", "Let the driver choose the clocks again: both, or those that are named",
       "gpuman device clocks reset", reset, [reset](Session& session) { return ResetClocks(session, *reset); },
       clocks);
-  command->add_flag("--graphics", reset->reset_graphics, "Those of graphics and computing");
-  command->add_flag("--memory", reset->reset_memory, "Those of the memory");
+  command->add_flag("--graphics", reset->reset_graphics, "Only the graphics clock");
+  command->add_flag("--memory", reset->reset_memory, "Only the memory clock");
 }
 
 void AddPower(const Maker& maker) {
-  auto* power =
-      maker.Group("power", "Limit the power of a GPU, within what it takes", "gpuman device power set 250W");
+  auto* power = maker.Group("power", "Limit the power of a GPU, within the range that it allows",
+                            "gpuman device power set 250W");
   const auto set = std::make_shared<ChangeOptions>();
   auto* command = maker.Change(
       "set",
-      "A lower limit costs speed under load and saves heat; a higher one needs the cooling for it.\n"
-      "Undone by: gpuman device power reset",
+      "Set the power limit. A lower one costs speed under load and saves heat; a higher one needs enough "
+      "cooling.\nUndone by: gpuman device power reset",
       "gpuman device power set 250W --gpu 0,1", set,
       [set](Session& session) { return SetOne(session, *set, "power"); }, power);
   command
-      ->add_option("power", set->word, "Watts (250W), a share of the highest limit (60%), min, max, default")
+      ->add_option("power", set->word, "Watts (250W), a part of the highest limit (60%), min, max or default")
       ->type_name("WATTS")
       ->required();
   const auto reset = std::make_shared<ChangeOptions>();
   maker.Change(
-      "reset", "The device's own default, and nothing wanted any more", "gpuman device power reset", reset,
+      "reset", "Go back to the GPU's default limit; gpuman no longer sets one", "gpuman device power reset",
+      reset,
       [reset](Session& session) {
         api::DeviceChange change;
         change.reset = {"power"};
@@ -212,18 +216,16 @@ void AddEcc(const Maker& maker) {
     o->word = word;
     maker.Change(
         word,
-        on ? "Correct flipped bits of memory: costs some percent of it on some GPUs. Takes effect with the "
-             "next\n"
-             "reset of the GPU. Undone by: gpuman device ecc off"
-           : "More memory on some GPUs, and flipped bits go unnoticed. Takes effect with the next reset of "
-             "the\n"
-             "GPU. Undone by: gpuman device ecc on",
+        on ? "Correct flipped bits in memory. On some GPUs this takes a few percent of the memory. Takes "
+             "effect with\nthe next reset of the GPU. Undone by: gpuman device ecc off"
+           : "Do not correct flipped bits, which then go unnoticed; some GPUs have more memory. Takes effect "
+             "with the\nnext reset of the GPU. Undone by: gpuman device ecc on",
         fmt::format("gpuman device ecc {} --gpu 0", word), o,
         [o](Session& session) { return SetOne(session, *o, "ecc"); }, ecc);
   }
   const auto clear = std::make_shared<ChangeOptions>();
   auto* command = maker.Change(
-      "clear", "Set error counters to zero. What they counted is gone: there is nothing that undoes it",
+      "clear", "Set the error counters to zero. The counts are lost; this cannot be undone",
       "gpuman device ecc clear volatile --gpu 0", clear,
       [clear](Session& session) {
         api::DeviceChange change;
@@ -231,17 +233,19 @@ void AddEcc(const Maker& maker) {
         return Change(session, *clear, std::move(change));
       },
       ecc);
-  command->add_option("which", clear->word, "Since the driver was loaded, or in the device's life")
+  command
+      ->add_option("which", clear->word,
+                   "Counters since the driver was loaded, or over the whole life of the GPU")
       ->type_name("volatile|aggregate")
       ->check(CLI::IsMember(std::vector<std::string>{"volatile", "aggregate"}).description(""))
       ->required();
 }
 
 void AddProfiles(const Maker& maker) {
-  auto* profile = maker.Group("profile", "Several settings under one name, put on and taken off together",
-                              "gpuman device profile apply benchmark --gpu 0 --for 2h");
-  maker.registry().Add("list", "Show the profiles there are", "gpuman device profile list", ListProfiles,
-                       profile);
+  auto* profile =
+      maker.Group("profile", "Several settings under one name, which are applied and removed together",
+                  "gpuman device profile apply benchmark --gpu 0 --for 2h");
+  maker.registry().Add("list", "List the profiles", "gpuman device profile list", ListProfiles, profile);
   const auto shown = std::make_shared<std::string>();  // shared by the parser's bindings and the action
   maker.registry()
       .Add(
@@ -253,16 +257,16 @@ void AddProfiles(const Maker& maker) {
   const auto apply = std::make_shared<ChangeOptions>();
   auto* command = maker.Change(
       "apply",
-      "Put a profile on GPUs, instead of the one in force. What it covers comes back when it is taken off.\n"
-      "Undone by: gpuman device profile clear",
+      "Apply a profile to GPUs, in place of the current one. The settings before it come back when it "
+      "is\nremoved. Undone by: gpuman device profile clear",
       "gpuman device profile apply benchmark --gpu 0 --for 2h", apply,
       [apply](Session& session) { return ChangeProfile(session, *apply, true); }, profile);
   command->add_option("name", apply->word, "Its name")->type_name("NAME")->required();
-  command->add_option("--for", apply->duration, "Take it off again after this: 90s, 30m, 2h")
+  command->add_option("--for", apply->duration, "Remove it again after this time: 90s, 30m, 2h")
       ->type_name(kTimeValue);
   const auto clear = std::make_shared<ChangeOptions>();
   maker.Change(
-      "clear", "Take the profile off: settings go back to what they were, or were asked to be",
+      "clear", "Remove the profile: settings go back to what they were, or to what was set meanwhile",
       "gpuman device profile clear --gpu 0", clear,
       [clear](Session& session) { return ChangeProfile(session, *clear, false); }, profile);
 }
@@ -271,14 +275,13 @@ void AddProfiles(const Maker& maker) {
 
 void AddDevice(const Registry& registry) {
   auto* device = registry.Add(
-      "device",
-      "Show and change the settings of GPUs: persistence, compute mode, clocks, power, ECC, profiles",
+      "device", "Show and change settings of GPUs: persistence, compute mode, clocks, power, ECC",
       "gpuman device show", nullptr);
   device->require_subcommand(1);
   const auto gpu = std::make_shared<std::string>();  // shared by the parser's bindings and the action
   registry
       .Add(
-          "show", "For each setting: what it is, is wanted to be, is by default, and can be",
+          "show", "Show each setting: its current, wanted, default and possible values",
           "gpuman device show 0", [gpu](Session& session) { return ShowDevices(session, *gpu); }, device)
       ->add_option("gpu", *gpu, "Index, UUID, or the beginning of a UUID (default: all)")
       ->type_name(kGpuValue);

@@ -46,7 +46,7 @@ void AskDriver(doctor::Facts& facts) {
     facts.gpus = std::move(found.gpus);
     return;
   }
-  facts.driver.problem = fmt::format("a driver call has not come back for {} s", kDriverPatience.count());
+  facts.driver.problem = fmt::format("a driver call has not returned for {} s", kDriverPatience.count());
 }
 
 std::vector<doctor::Process> IdleOf(const api::QueueInfo& info) {
@@ -165,14 +165,13 @@ base::Result<int> Examine(Session& session, const DoctorOptions& o) {
 
 void AddDoctor(const Registry& registry) {
   const auto o = std::make_shared<DoctorOptions>();  // shared by the parser's bindings and the action
-  auto* doctor = registry.Add("doctor", "Show what is right and wrong on this machine, and what mends it",
-                              "gpuman doctor --strict || echo not well",
+  auto* doctor = registry.Add("doctor", "Check this machine, and show how to fix what is wrong",
+                              "gpuman doctor --strict || echo not healthy",
                               [o](Session& session) { return Examine(session, *o); });
-  doctor->add_flag("--strict", o->strict, "Exit with 1 where there is a warning or an error");
-  doctor->add_flag(
-      "--measure", o->measure,
-      "Measure a first CUDA call on the first GPU, and what persistence would save: two programs take a "
-      "context there for a moment");
+  doctor->add_flag("--strict", o->strict, "Exit with status 1 if there is a warning or an error");
+  doctor->add_flag("--measure", o->measure,
+                   "Measure the first CUDA call on the first GPU, and what persistence would save; two "
+                   "programs create a context there for a moment");
 }
 
 }  // namespace gpuman::cli

@@ -40,7 +40,7 @@ std::string TextOf(const doctor::ColdStart& measured) {
   if (!measured.problem.empty())
     return fmt::format("First CUDA call on GPU {}: not measured: {}\n", measured.gpu,
                        Printable(measured.problem));
-  return fmt::format("First CUDA call on GPU {}: {} on its own, {} beside a program that has the GPU.\n",
+  return fmt::format("First CUDA call on GPU {}: {} alone, {} while another program uses the GPU.\n",
                      measured.gpu, base::FormatDuration(measured.cold), base::FormatDuration(measured.warm));
 }
 

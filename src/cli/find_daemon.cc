@@ -6,6 +6,7 @@
 #include <array>
 
 #include "api/http.h"
+#include "cli/connect_error.h"
 
 namespace gpuman::cli {
 namespace {
@@ -18,28 +19,28 @@ constexpr std::array kUnitFolders{"/etc/systemd/system", "/run/systemd/system",
 
 bool NobodyServes(const base::Error& error) { return error.code == ErrorCode::kUnavailable; }
 
-base::Error Forbidden(base::Error error) {
-  error.message = "you may not talk to the daemon of this machine: " + error.message;
-  error.hint = "join the group: sudo usermod -aG gpuman $USER, then log out and in again";
-  return error;
-}
-
 base::Error NotRunning(const std::filesystem::path& socket) {
   return {ErrorCode::kUnavailable,
           fmt::format("the daemon is not running: nobody serves {}", socket.string()),
           "start it: sudo systemctl start gpumand; without systemd: gpumand, as root"};
 }
 
+base::Error Explain(base::Error error, const std::filesystem::path& socket, SocketKind kind,
+                    const Installation& installation) {
+  const auto caller = ThisUser();
+  return ExplainConnectError(std::move(error), LookAtSocket(socket, caller), caller, kind,
+                             installation.system.socket);
+}
+
 // To the user's own daemon; none where nobody serves it.
-base::Result<base::Fd> ConnectToOwn(const std::filesystem::path& socket) {
+base::Result<base::Fd> ConnectToOwn(const Installation& installation) {
+  const auto& socket = installation.user.socket;
   auto fd = api::ConnectTo(socket);
   if (!fd && NobodyServes(fd.error())) return base::Fd();
-  if (!fd) return fd;
+  if (!fd) return base::Fail(Explain(std::move(fd.error()), socket, SocketKind::kOwn, installation));
   const auto peer = api::PeerUser(fd->get());
   if (!peer || (*peer != ::geteuid() && *peer != 0))
-    return base::Fail(ErrorCode::kPermissionDenied,
-                      fmt::format("{} is served by another user and not trusted", socket.string()),
-                      "set XDG_RUNTIME_DIR to a directory of your own, or choose a daemon with --socket");
+    return base::Fail(ServedByAnother(socket, peer ? UserOf(*peer) : UserRef{0, "n/a"}));
   return fd;
 }
 
@@ -61,17 +62,21 @@ base::Result<DaemonPlace> FindDaemon(const std::optional<std::string>& option,
   if (chosen) {
     auto fd = api::ConnectTo(*chosen);
     if (fd) return DaemonPlace{*chosen, std::move(*fd)};
-    base::Error error = fd.error();
-    if (error.hint.empty()) error.hint = fmt::format("start one there: gpumand --socket {}", *chosen);
-    return base::Fail(std::move(error));
+    return base::Fail(Explain(std::move(fd.error()), *chosen, SocketKind::kNamed, installation));
   }
   auto system = api::ConnectTo(installation.system.socket);
   if (system) return DaemonPlace{installation.system.socket, std::move(*system)};
-  if (!NobodyServes(system.error())) return base::Fail(Forbidden(system.error()));
+  if (!NobodyServes(system.error()))
+    return base::Fail(
+        Explain(std::move(system.error()), installation.system.socket, SocketKind::kSystem, installation));
 
   GPUMAN_TRY(base::CheckSocketPath(installation.user.socket));
-  GPUMAN_ASSIGN(base::Fd own, ConnectToOwn(installation.user.socket));
+  GPUMAN_ASSIGN(base::Fd own, ConnectToOwn(installation));
   if (!own.ok() && installation.has_service) return base::Fail(NotRunning(installation.system.socket));
+  if (!own.ok()) {
+    const auto caller = ThisUser();
+    GPUMAN_TRY(CheckOwnPlace(LookAtSocket(installation.user.socket, caller), caller));
+  }
   return DaemonPlace{installation.user.socket, std::move(own)};
 }
 

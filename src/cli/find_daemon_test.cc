@@ -48,7 +48,7 @@ TEST_F(FindDaemonTest, TakesTheChosenOneAndNoOther) {
   const auto none = FindDaemon("/nowhere/s", From({}), installation_);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::kUnavailable);
-  EXPECT_THAT(none.error().hint, HasSubstr("gpumand --socket /nowhere/s"));
+  EXPECT_THAT(none.error().hint, HasSubstr("--socket /nowhere/s"));
 }
 
 TEST_F(FindDaemonTest, PrefersTheSystemsDaemonToTheUsers) {

@@ -23,7 +23,7 @@ base::Result<int> Logs(Session& session, const LogsOptions& options) {
     if (session.json)
       lines.Feed(piece);
     else
-      session.Print(piece);
+      session.PrintOutput(piece);
     session.Flush();
     return true;
   };
@@ -38,6 +38,8 @@ struct EventsOptions {
   bool follow = false;
 };
 
+constexpr int kEventsBefore = 10;  // shown before those that are followed
+
 // Over restarts of the daemon: its events go on with the next id.
 base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::EventOptions options) {
   const auto show = [&](const api::EventView& event) {
@@ -50,8 +52,14 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
     return true;
   };
   if (!options.since) {
-    GPUMAN_ASSIGN(const auto last, daemon.Events({.since = std::nullopt, .limit = 1}));
+    // Who looks wants to see what led to now; a program that follows is told of what is new.
+    const bool shows_some = !session.json || options.limit.has_value();
+    GPUMAN_ASSIGN(const auto last,
+                  daemon.Events({.since = std::nullopt, .limit = options.limit.value_or(kEventsBefore)}));
     options.since = last.events.empty() ? 0 : last.events.back().id;
+    options.limit.reset();
+    if (shows_some)
+      for (const auto& event : last.events) show(event);
   }
   auto followed = daemon.FollowEvents(options, show);
   while (!followed) {
@@ -81,24 +89,24 @@ base::Result<int> Events(Session& session, const EventsOptions& options) {
 
 void AddLogs(const Registry& registry) {
   const auto o = std::make_shared<LogsOptions>();  // shared by the parser's bindings and the action
-  auto* logs = registry.Add("logs", "Print what a job has written", "gpuman logs train -f",
+  auto* logs = registry.Add("logs", "Print the output of a job", "gpuman logs train -f",
                             [o](Session& session) { return Logs(session, *o); });
   AddJobArgument(logs, o->job);
-  logs->add_flag("-f,--follow", o->log.follow, "Go on until the job ends");
-  logs->add_option("-n,--tail", o->log.tail, "Only the last N lines")
+  logs->add_flag("-f,--follow", o->log.follow, "Follow the output until the job ends");
+  logs->add_option("-n,--tail", o->log.tail, "Print only the last N lines")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{INT64_MAX}).description(""));
 }
 
 void AddEvents(const Registry& registry) {
   const auto o = std::make_shared<EventsOptions>();  // shared by the parser's bindings and the action
-  auto* events =
-      registry.Add("events", "Print what happened: starts, limits passed, jobs stopped, GPUs failing",
-                   "gpuman events -f", [o](Session& session) { return Events(session, *o); });
-  events->add_flag("-f,--follow", o->follow, "Go on with new ones");
-  events->add_option("-s,--since", o->events.since, "Only those after the event with this id")
+  auto* events = registry.Add(
+      "events", "Print events: jobs that start and end, limits that are exceeded, GPUs that fail",
+      "gpuman events -f", [o](Session& session) { return Events(session, *o); });
+  events->add_flag("-f,--follow", o->follow, "Print the last 10 events, then new ones as they happen (with --json only new ones)");
+  events->add_option("-s,--since", o->events.since, "Print only events after the one with this id")
       ->type_name("ID");
-  events->add_option("-n,--limit", o->events.limit, "The last N at most")
+  events->add_option("-n,--limit", o->events.limit, "Print at most the last N events")
       ->type_name("N")
       ->check(CLI::Range(1, 1000000).description(""));
 }

@@ -68,7 +68,7 @@ base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, 
   }
   const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
   session.Print(settings.drained.empty() ? std::string("No GPU is drained.\n")
-                                         : fmt::format("Drained, nothing new starts there: GPU {}\n",
+                                         : fmt::format("Drained GPUs, on which no new job starts: {}\n",
                                                        queue::IndicesOf(settings.drained, info.gpus)));
   return kExitDone;
 }
@@ -78,17 +78,17 @@ base::Result<int> Drain(Session& session, const std::vector<std::string>& gpus, 
 void AddHealth(const Registry& registry) {
   const auto o = std::make_shared<HealthOptions>();  // shared by the parser's bindings and the action
   auto* health =
-      registry.Add("health", "Show what is wrong with the GPUs, and what to do about it",
+      registry.Add("health", "Show which GPUs have a fault, and what to do about it",
                    "gpuman health || echo broken", [o](Session& session) { return Health(session, *o); });
   health->add_flag("--strict", o->strict,
-                   "Exit with 1 for degraded and unknown GPUs as well, and where there is none");
+                   "Exit with status 1 also for degraded and unknown GPUs, and if there is no GPU");
   auto* acknowledge = registry.Add(
-      "acknowledge", "Say that a fault is known: it stays listed, and its GPU gets jobs again",
+      "acknowledge", "Mark a fault as known: it stays in the list, and its GPU gets jobs again",
       "gpuman health acknowledge 0 xid_74", [o](Session& session) { return Health(session, *o); }, health);
   acknowledge->add_option("gpu", o->gpu, "Index, UUID, or the beginning of a UUID")
       ->type_name(kGpuValue)
       ->required();
-  acknowledge->add_option("code", o->code, "This fault alone; all of the GPU's where there is none")
+  acknowledge->add_option("code", o->code, "Code of the fault (default: all faults of the GPU)")
       ->type_name("CODE");
 }
 
@@ -98,8 +98,7 @@ void AddDrain(const Registry& registry, CLI::App* gpu) {
         std::make_shared<std::vector<std::string>>();  // shared by the parser's bindings and the action
     auto* command = registry.Add(
         drain ? "drain" : "undrain",
-        drain ? "Start nothing new on a GPU; what runs there goes on"
-              : "Let the queue use a drained GPU again",
+        drain ? "Start no new jobs on a GPU; running jobs continue" : "Start jobs on a drained GPU again",
         drain ? "gpuman gpu drain 2" : "gpuman gpu undrain 2",
         [gpus, drain](Session& session) { return Drain(session, *gpus, drain); }, gpu);
     command->add_option("gpus", *gpus, "Index, UUID, or the beginning of a UUID")

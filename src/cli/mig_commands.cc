@@ -57,7 +57,7 @@ base::Result<std::vector<api::MigDevices>> FromFile(const MigOptions& o) {
   if (o.layout.empty() && layouts.size() == 1) return std::move(layouts.begin()->second);
   if (o.layout.empty())
     return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{} has several layouts", o.file),
-                      fmt::format("say which, by --layout: {}", fmt::join(names, ", ")));
+                      fmt::format("name one with --layout: {}", fmt::join(names, ", ")));
   const auto found = layouts.find(o.layout);
   if (found == layouts.end())
     return base::Fail(ErrorCode::kNotFound, fmt::format("{} has no layout '{}'", o.file, o.layout),
@@ -69,7 +69,7 @@ base::Result<api::MigRequest> RequestOf(const MigOptions& o) {
   api::MigRequest request;
   if (!o.file.empty()) {
     if (!o.instances.empty())
-      return base::Fail(ErrorCode::kInvalidArgument, "instances are given, and a file with --file");
+      return base::Fail(ErrorCode::kInvalidArgument, "give either instances or a file with --file, not both");
     GPUMAN_ASSIGN(request.devices, FromFile(o));
     for (auto& devices : request.devices)
       if (!o.gpus.empty()) devices.gpus = o.gpus;
@@ -77,7 +77,7 @@ base::Result<api::MigRequest> RequestOf(const MigOptions& o) {
   }
   if (!o.layout.empty())
     return base::Fail(ErrorCode::kInvalidArgument,
-                      "--layout is the name of one in a file: --file is missing");
+                      "--layout names a layout of a file, and --file is missing");
   if (o.instances.empty())
     return base::Fail(
         ErrorCode::kInvalidArgument, "no instances are given",
@@ -114,8 +114,8 @@ base::Result<int> Clear(Session& session, const MigOptions& o) {
   GPUMAN_ASSIGN(const int status, Change(session, {{devices}, true}, o.dry_run));
   if (status == kExitDone && !o.disable && !o.dry_run)
     session.Note(
-        "where MIG mode is on it stays on: nothing runs on such a GPU before it has instances, or is made "
-        "whole by gpuman mig clear --disable");
+        "MIG mode stays on: nothing runs on such a GPU until it has instances again, or until gpuman mig "
+        "clear --disable");
   return status;
 }
 
@@ -149,7 +149,7 @@ base::Result<int> Export(Session& session, const MigOptions& o) {
 }
 
 void AddGpus(CLI::App* command, const MigOptionsPtr& o) {
-  command->add_option("-g,--gpu", o->gpus, "This GPU, by index or UUID; repeat for more (default: all)")
+  command->add_option("-g,--gpu", o->gpus, "Only this GPU, by index or UUID; repeat for more (default: all)")
       ->type_name(kGpuValue)
       ->delimiter(',')
       ->allow_extra_args(false)  // what follows are instances
@@ -160,18 +160,22 @@ void AddChange(const Registry& registry, CLI::App* mig, bool is_plan) {
   const auto o = std::make_shared<MigOptions>();
   auto* command = registry.Add(
       is_plan ? "plan" : "apply",
-      is_plan ? "Show the steps that split GPUs, and who is in the way"
-              : "Split GPUs into instances, and keep that up; those that fit stay (undone by: mig clear)",
+      is_plan ? "Show what splitting GPUs would change, and which programs prevent it"
+              : "Split GPUs into instances, and restore them after a reset; existing instances that fit "
+                "stay. Undone by:\ngpuman mig clear",
       is_plan ? "gpuman mig plan --gpu 0 3g.71gb 2x1g.18gb"
               : "gpuman mig apply --file layouts.toml --layout balanced",
       [o, is_plan](Session& session) { return Apply(session, *o, is_plan); }, mig);
   command->add_option("instances", o->instances, "[COUNTx][SLICESc.]PROFILE, such as 3g.71gb or 2x1g.18gb")
       ->type_name("INSTANCE");
   AddGpus(command, o);
-  command->add_option("--file", o->file, "Layouts by name, in TOML or as NVIDIA's mig-parted has them")
+  command
+      ->add_option("--file", o->file,
+                   "File with named layouts, in TOML or in the format of NVIDIA's mig-parted")
       ->type_name(kFileValue);
-  command->add_option("--layout", o->layout, "Which of the file's; of one alone, that")->type_name("NAME");
-  if (!is_plan) command->add_flag("--dry-run", o->dry_run, "Show the steps alone");
+  command->add_option("--layout", o->layout, "Name of the layout in the file (default: the only one)")
+      ->type_name("NAME");
+  if (!is_plan) command->add_flag("--dry-run", o->dry_run, "Only show the steps");
 }
 
 void AddLook(const Registry& registry, CLI::App* mig, const char* name, const char* summary,
@@ -181,7 +185,7 @@ void AddLook(const Registry& registry, CLI::App* mig, const char* name, const ch
       name, summary, fmt::format("gpuman mig {} --gpu 0", name),
       [o, render](Session& session) { return Show(session, *o, render); }, mig);
   AddGpus(command, o);
-  command->add_option("gpus", o->gpus, "The same without --gpu")->type_name(kGpuValue);
+  command->add_option("gpus", o->gpus, "Only these GPUs, without --gpu")->type_name(kGpuValue);
 }
 
 }  // namespace
@@ -197,21 +201,21 @@ void AddMig(const Registry& registry) {
   const auto clear = std::make_shared<MigOptions>();
   auto* clearing = registry.Add(
       "clear",
-      "Remove all instances, and keep nothing up any more. Without --disable nothing runs on the GPU until "
-      "it\n"
-      "has instances again",
+      "Remove all instances, and do not restore them. Without --disable nothing runs on the GPU until it "
+      "has\ninstances again",
       "gpuman mig clear --gpu 0 --disable", [clear](Session& session) { return Clear(session, *clear); },
       mig);
   AddGpus(clearing, clear);
-  clearing->add_flag("--disable", clear->disable, "Turn MIG mode off as well: the GPU is a whole one again");
-  clearing->add_flag("--dry-run", clear->dry_run, "Show the steps alone");
+  clearing->add_flag("--disable", clear->disable,
+                     "Also turn MIG mode off, so that the GPU can be used as a whole again");
+  clearing->add_flag("--dry-run", clear->dry_run, "Only show the steps");
   const auto out = std::make_shared<MigOptions>();
   auto* exporting = registry.Add(
-      "export", "Print what GPUs are split into as a file of layouts",
+      "export", "Print the current layout of the GPUs as a file for mig apply",
       "gpuman mig export --format mig-parted", [out](Session& session) { return Export(session, *out); },
       mig);
   AddGpus(exporting, out);
-  exporting->add_option("--format", out->format, "How it is written")
+  exporting->add_option("--format", out->format, "Format of the file")
       ->type_name("toml|mig-parted")
       ->check(CLI::IsMember(std::vector<std::string>{"toml", "mig-parted"}).description(""));
   exporting->add_option("--name", out->name, "Of the layout")->type_name("NAME")->capture_default_str();

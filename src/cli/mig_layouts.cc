@@ -11,6 +11,7 @@
 #include <toml++/toml.h>
 
 #include "base/nearest.h"
+#include "base/toml_check.h"
 
 namespace gpuman::cli {
 namespace {
@@ -80,7 +81,9 @@ api::MigDevices TomlDevices(const toml::node& node) {
 }
 
 MigLayouts FromToml(std::string_view text) {
-  const toml::table document = toml::parse(text);
+  const auto mistake = base::FindTomlMistake(text);
+  const toml::table document = toml::parse(base::Readable(text, mistake));
+  if (mistake) Refuse(mistake->line, mistake->message);
   MigLayouts layouts;
   for (const auto& [key, value] : document)
     if (key != "layouts") RefuseKey(LineOf(value), std::string(key.str()), {"layouts"});

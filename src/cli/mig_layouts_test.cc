@@ -95,6 +95,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"[[layouts.a]]\ninstances = [1]\n", "file:2: instances takes"},
         Wrong{"[[layouts.a]]\nenabled = 1\n", "file:2: enabled takes true or false"},
         Wrong{"[[layouts.a]]\ngpus = [-1]\n", "file:2: gpus takes"}, Wrong{"[[layouts.a]\n", "file:1: "},
+        Wrong{"\n[[[[laylaouty", "file:2: a table's header has no name"}, Wrong{"[a\n[[[\n", "file:1: "},
+        Wrong{"# Co[[layouts.a]]\ngpus = [\320\250\n", "file:2: outside of strings and comments only ASCII"},
         Wrong{"layouts = 1\n", "it has no [[layouts.NAME]]"},
         Wrong{"version: v2\nmig-configs: {}\n", "file:1: version takes v1"},
         Wrong{"mig-configs: {}\n", "version is missing"},

@@ -26,8 +26,10 @@ std::string ModeOf(const api::MigGpu& gpu) {
 std::string ProcessList(const std::vector<api::MigProcessView>& processes) {
   std::vector<std::string> words;
   for (const auto& each : processes)
-    words.push_back(each.name.empty() ? std::to_string(each.pid)
-                                      : fmt::format("{} ({})", each.pid, Printable(each.name)));
+    words.push_back(
+        each.gpuman ? fmt::format("{} (gpuman's own, for jobs that are suspended or take turns)", each.pid)
+        : each.name.empty() ? std::to_string(each.pid)
+                            : fmt::format("{} ({})", each.pid, Printable(each.name)));
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
@@ -102,7 +104,7 @@ std::string RenderMig(const api::MigReport& report, const Look& look) {
     AddInstances(gpu, instances);
     if (gpu.supported && gpu.error) notes += fmt::format("GPU {}: {}\n", gpu.index, *gpu.error);
     if (gpu.drifted && gpu.wanted)
-      notes += fmt::format("GPU {}: it is not what was asked for: {}\n", gpu.index,
+      notes += fmt::format("GPU {}: it differs from the layout that was asked for: {}\n", gpu.index,
                            LayoutOf(*gpu.wanted, gpu.wanted_enabled.value_or(true)));
   }
   std::string text = gpus.Render(look);
@@ -117,7 +119,7 @@ std::string RenderMigChanges(const api::MigChanges& changes, bool is_plan) {
     text +=
         fmt::format("GPU {}: {}\n", gpu.index,
                     gpu.error ? "not done: " + *gpu.error
-                    : nothing ? "it is so already"
+                    : nothing ? "nothing to change"
                     : is_plan ? (gpu.steps.size() == 1 ? "1 step" : fmt::format("{} steps", gpu.steps.size()))
                     : gpu.needs_reset ? *gpu.needs_reset
                     : gpu.done        ? "done"

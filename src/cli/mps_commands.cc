@@ -51,7 +51,7 @@ base::Result<int> Do(Session& session, const MpsOptions& o, MpsCall ask) {
 void AddGpuOption(CLI::App* command, MpsOptions& o, std::string_view usual) {
   command
       ->add_option("-g,--gpu", o.gpus,
-                   fmt::format("This GPU, by index or UUID; repeat for more (default: {})", usual))
+                   fmt::format("Only this GPU, by index or UUID; repeat for more (default: {})", usual))
       ->type_name(kGpuValue)
       ->delimiter(',')
       ->expected(1)
@@ -59,9 +59,9 @@ void AddGpuOption(CLI::App* command, MpsOptions& o, std::string_view usual) {
 }
 
 void AddLimits(CLI::App* command, MpsOptions& o) {
-  command->add_option("--threads", o.threads, "Each client may use so much of the GPU's threads: 50%")
+  command->add_option("--threads", o.threads, "Part of the GPU's threads that each client may use: 50%")
       ->type_name("PERCENT");
-  command->add_option("-m,--memory", o.memory, "Each client may have so much of its memory: 8GiB, 25%")
+  command->add_option("-m,--memory", o.memory, "Memory that each client may use: 8GiB, 25%")
       ->type_name(kSizeValue);
 }
 
@@ -85,32 +85,31 @@ base::Result<api::MpsReport> Terminate(const api::Client& daemon, const MpsOptio
 
 void AddMps(const Registry& registry) {
   const auto o = std::make_shared<MpsOptions>();  // shared by the parser's bindings and the actions
-  auto* mps = registry.Add(
-      "mps", "Run processes of several jobs on a GPU at the same time, through NVIDIA's MPS", "", {});
+  auto* mps =
+      registry.Add("mps", "Run processes of several jobs on a GPU at the same time, with NVIDIA MPS", "", {});
   mps->require_subcommand(1);
   const auto add = [&](const char* name, const char* summary, const char* example, MpsCall ask) {
     return registry.Add(
         name, summary, example, [o, ask](Session& session) { return Do(session, *o, ask); }, mps);
   };
-  auto* start =
-      add("start",
-          "Start MPS on GPUs. A fault of one client ends the others' work as well: for programs that trust "
-          "one another. Undone by mps stop",
-          "gpuman mps start --gpu 0 --threads 50% --memory 8GiB", &Start);
+  auto* start = add("start",
+                    "Start MPS on GPUs. A fault of one client also ends the work of the others, so use it "
+                    "for programs that trust each other. Undone by: gpuman mps stop",
+                    "gpuman mps start --gpu 0 --threads 50% --memory 8GiB", &Start);
   AddGpuOption(start, *o, "all");
   AddLimits(start, *o);
   auto* stop =
       add("stop", "Stop MPS on GPUs; refused while it has clients", "gpuman mps stop --gpu 0", &Stop);
   AddGpuOption(stop, *o, "where it runs");
-  stop->add_flag("--force", o->force, "Take its clients off the GPU: their work there is lost");
-  add("status", "Show servers, their clients, and who uses a GPU beside its server", "gpuman mps status",
-      &Show);
-  auto* limit = add("limit", "Change the limits of clients that come from now on",
+  stop->add_flag("--force", o->force, "Stop it although it has clients; their work on the GPU is lost");
+  add("status", "Show servers, their clients, and programs that use a GPU without its server",
+      "gpuman mps status", &Show);
+  auto* limit = add("limit", "Change the limits of clients that start from now on",
                     "gpuman mps limit --gpu 0 --threads 25%", &Limit);
   AddGpuOption(limit, *o, "where it runs");
   AddLimits(limit, *o);
   auto* terminate =
-      add("terminate", "Take one client off its server: its work on the GPU is lost, the others go on",
+      add("terminate", "Disconnect one client: its work on the GPU is lost, the others continue",
           "gpuman mps terminate 4711", &Terminate);
   terminate->add_option("pid", o->pid, "Process id of the client")->type_name("PID")->required();
 }

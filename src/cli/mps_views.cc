@@ -58,10 +58,11 @@ std::string Remarks(const api::MpsGpu& gpu) {
   std::string text;
   for (const auto& process : gpu.outside)
     text += fmt::format(
-        "GPU {}: pid {} ({}, user {}) is no client of the server: none of its limits holds for it\n",
+        "GPU {}: pid {} ({}, user {}) is not a client of the server, so the server's limits do not apply to "
+        "it\n",
         NameOf(gpu), process.pid, Printable(process.name.value_or("n/a")), process.user.value_or("n/a"));
   if (!gpu.waiting.empty())
-    text += fmt::format("GPU {}: waits until the other user's clients are done: job {}\n", NameOf(gpu),
+    text += fmt::format("GPU {}: job {} waits until the clients of the other user have ended\n", NameOf(gpu),
                         fmt::join(gpu.waiting, ", "));
   if (gpu.problem) text += fmt::format("GPU {}: {}\n", NameOf(gpu), Printable(*gpu.problem));
   return text;

@@ -37,13 +37,12 @@ std::string Sentences(const NvshareOptions& options, const api::ShareSettings& s
   std::string text;
   if (options.seconds > 0)
     text +=
-        fmt::format("A turn that others wait for lasts {}.\n", base::FormatDuration(settings.quantum_max));
+        fmt::format("While other jobs wait, a turn lasts {}.\n", base::FormatDuration(settings.quantum_max));
   if (options.anti_thrash == "on") text += "Jobs that do not fit on a GPU together take turns.\n";
   if (options.anti_thrash == "off")
     text +=
-        "Jobs run at once that fit on a GPU together, or whose memory is managed: the driver moves that back "
-        "and "
-        "forth.\nOther memory that does not fit takes turns all the same.\n";
+        "Jobs that fit on a GPU together, and jobs with managed memory, run at the same time; the driver "
+        "moves managed\nmemory back and forth. Other jobs that do not fit together still take turns.\n";
   return text;
 }
 
@@ -61,11 +60,11 @@ int RunNvsharectl(const std::vector<std::string>& arguments, const Surroundings&
   NvshareOptions options;
   CLI::App app("Sets how jobs share GPUs, with the options of nvshare's command.", std::string(kNvsharectl));
   app.footer(kMore);
-  app.add_option("-T,--set-tq", options.seconds, "A turn lasts N seconds, if others wait for it")
+  app.add_option("-T,--set-tq", options.seconds, "A turn lasts N seconds if other jobs wait")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{INT32_MAX}).description(""));
   app.add_option("-S,--anti-thrash", options.anti_thrash,
-                 "on: who does not fit takes turns; off: as far as possible all at once")
+                 "on: jobs that do not fit together take turns; off: all run at once where possible")
       ->type_name("on|off")
       ->check(CLI::IsMember(std::vector<std::string>{"on", "off"}).description(""));
   try {

@@ -13,7 +13,7 @@ base::Result<double> ParsePercentage(std::string_view text) {
   if (error == std::errc{} && end == digits.data() + digits.size() && percent >= 1 && percent <= 100)
     return percent;
   return base::Fail(base::ErrorCode::kInvalidArgument,
-                    fmt::format("'{}' is no percentage from 1% to 100%", text), "write 25% or 12.5%");
+                    fmt::format("'{}' is not a percentage from 1% to 100%", text), "write 25% or 12.5%");
 }
 
 }  // namespace gpuman::cli

@@ -66,10 +66,12 @@ base::Result<int> Run(Session& session, const RunFlags& flags) {
   if (flags.gpus) return RunQueued(session, flags);
   if (flags.pty || flags.time)
     return base::Fail(base::ErrorCode::kInvalidArgument,
-                      fmt::format("{} is for jobs of the queue", flags.pty ? "--pty" : "--time"),
-                      "say how many GPUs the job needs with --gpus N");
+                      fmt::format("{} needs --gpus", flags.pty ? "--pty" : "--time"),
+                      "say how many GPUs the job needs: --gpus N");
   if (flags.tag->count() == 0)
-    return base::Fail(base::ErrorCode::kInvalidArgument, "--tag is required", "see gpuman run --help");
+    return base::Fail(
+        base::ErrorCode::kInvalidArgument, "--tag is required",
+        "gpuman run --tag NAME --memory 8GiB -- COMMAND, or --gpus N to wait in the queue for GPUs");
   GPUMAN_ASSIGN(const Origin origin, OriginOfThisProcess());
   GPUMAN_ASSIGN(const MadeRequest made, MakeRunRequest(flags.options, session.trailing, origin));
   GPUMAN_TRY(CheckProgram(made.request));
@@ -78,6 +80,7 @@ base::Result<int> Run(Session& session, const RunFlags& flags) {
   for (const auto& note : made.notes) session.Note(note);
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const api::JobView job, daemon.Run(made.request));
+  for (const auto& note : job.notes) session.Note(note);
   if (flags.wait) return WaitForJob(session, daemon, job);
   if (session.json)
     session.PrintJson(api::ToJson(job));
@@ -88,68 +91,101 @@ base::Result<int> Run(Session& session, const RunFlags& flags) {
   return never_ran ? kExitFailed : kExitDone;
 }
 
+void AddMainOptions(CLI::App* run, RunFlags& flags) {
+  RunOptions& o = flags.options;
+  flags.tag =
+      run->add_option("-t,--tag", o.tag,
+                      "Name of the job; no other job that has not ended has it (default with --gpus: job-ID)")
+          ->type_name("NAME");
+  run->add_option("-m,--memory", o.memory,
+                  "Memory limit on each of its GPUs: bytes, 512MiB, 8G, or 50% of the GPU")
+      ->type_name(kSizeValue);
+  run->add_flag("-w,--wait", flags.wait,
+                "Show the job's output and exit with its exit status; Ctrl-C is passed on to it");
+  run->add_flag("-d,--detach", flags.detach, "Return as soon as the job is started (the default)");
+  run->add_option(
+         "-g,--gpu", o.gpus,
+         "GPU that it may use, by index or UUID, or a MIG instance (0:1); repeat for more (default: all)")
+      ->type_name(kGpuValue)
+      ->delimiter(',')
+      ->expected(1)
+      ->take_all();
+  run->add_option(
+         "--gpus", flags.gpus,
+         "Wait in the queue until N GPUs are free, run it on them, and show its output as --wait does")
+      ->type_name("N");
+  run->add_option("--time", flags.time, "With --gpus: stop it after this time")->type_name(kTimeValue);
+  run->add_flag("--pty", flags.pty, "With --gpus: connect it to this terminal, for a shell or a debugger");
+  run->add_option("-c,--command", o.command, "The command as one string, which /bin/sh would understand")
+      ->type_name("STRING");
+}
+
+void AddLimits(CLI::App* run, RunOptions& o) {
+  constexpr const char* kGroup = "Limits, priority and restart";
+  run->add_option("--soft", o.soft,
+                  "Soft memory limit: above it gpuman warns, and stops this job first when a GPU is full")
+      ->type_name(kSizeValue)
+      ->group(kGroup);
+  run->add_option("-p,--priority", o.priority,
+                  "0 to 255; when a GPU is full, jobs with a lower priority are stopped first")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(0, 255).description(""))
+      ->group(kGroup);
+  run->add_option("--restart", o.restart, "Whether to start it again when it ends (default: no)")
+      ->type_name(kRestartValue)
+      ->check(CLI::IsMember(std::vector<std::string>{"no", "on-failure", "always"}).description(""))
+      ->group(kGroup);
+  run->add_option("--grace", o.grace,
+                  "Time between SIGTERM and SIGKILL when the job is stopped: 500ms, 30s, 2m")
+      ->type_name(kTimeValue)
+      ->group(kGroup);
+  run->add_flag("--no-preload", o.no_preload,
+                "Do not load libgpuman.so into the job; the daemon alone enforces its limit")
+      ->group(kGroup);
+}
+
+void AddSharing(CLI::App* run, RunOptions& o) {
+  constexpr const char* kGroup = "Sharing and settings of GPUs";
+  run->add_flag(
+         "--share", o.share,
+         "Share its GPUs with other jobs; jobs that do not fit together take turns (gpuman share status)")
+      ->group(kGroup);
+  run->add_option("--weight", o.weight, "Its part of the turns on a shared GPU; 2 gets twice as much as 1")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(0.001, 1000.0).description(""))
+      ->group(kGroup);
+  run->add_flag("--oversubscribe", o.oversubscribe,
+                "Let a process allocate more memory than its GPU has; the driver pages it, which is slow")
+      ->group(kGroup);
+  run->add_option("--device-profile", o.device_profile,
+                  "Clocks and power limit while no other job uses its GPUs (gpuman device profile list)")
+      ->type_name("NAME")
+      ->group(kGroup);
+  run->add_flag(
+         "--mps", o.mps,
+         "Run its processes as clients of the GPU's MPS server, at the same time as those of other jobs")
+      ->group(kGroup);
+  run->add_option("--mps-threads", o.mps_threads,
+                  "As --mps, and limit each process to this part of the GPU's threads: 25%")
+      ->type_name("PERCENT")
+      ->group(kGroup);
+}
+
 }  // namespace
 
 void AddRun(const Registry& registry) {
   const auto flags = std::make_shared<RunFlags>();  // shared by the parser's bindings and the action
   auto* run = registry.Add(
-      "run", "Run a command, with a limit on the GPU memory it may take",
+      "run", "Start a job now, with a limit on its GPU memory",
       "gpuman run --tag train --memory 8GiB -- python train.py --epochs 3\n"
-      "  gpuman run --tag test_cuda_app --command $PWD/build/cuda_mem_stable --memory 536870912\n"
+      "  gpuman run --tag test_cuda_app --command $PWD/build/cuda_mem_stable --memory 2GiB\n"
       "  gpuman run --gpus 1 --pty -- bash",
       [flags](Session& session) { return Run(session, *flags); });
-  RunOptions& o = flags->options;
-  flags->tag = run->add_option("-t,--tag", o.tag,
-                               "Name of the job, unique among those that run (default with --gpus: job-ID)")
-                   ->type_name("NAME");
-  run->add_option("--gpus", flags->gpus,
-                  "Wait in the queue for so many GPUs of its own; then show its output, and exit as it does")
-      ->type_name("N");
-  run->add_option("--time", flags->time, "With --gpus: end it after this")->type_name(kTimeValue);
-  run->add_flag("--pty", flags->pty, "With --gpus: run it on this terminal, for a shell or a debugger");
-  run->add_option("-m,--memory", o.memory,
-                  "Limit on each of its GPUs: bytes, 512MiB, 8G, or 50% of the device")
-      ->type_name(kSizeValue);
-  run->add_option("--soft", o.soft, "Warn from here on, and be the first to go when memory runs short")
-      ->type_name(kSizeValue);
-  run->add_option("-g,--gpu", o.gpus,
-                  "GPU it may use, by index or UUID, or one instance (0:1); repeat for more (default: all)")
-      ->type_name(kGpuValue)
-      ->delimiter(',')
-      ->expected(1)
-      ->take_all();
-  run->add_option("-p,--priority", o.priority, "0 to 255; lower ones go first when memory runs short")
-      ->capture_default_str()
-      ->type_name("N")
-      ->check(CLI::Range(0, 255).description(""));
-  run->add_option("--restart", o.restart, "Start it again when it ends (default: no)")
-      ->type_name(kRestartValue)
-      ->check(CLI::IsMember(std::vector<std::string>{"no", "on-failure", "always"}).description(""));
-  run->add_option("--grace", o.grace, "Time between SIGTERM and SIGKILL when it is stopped: 500ms, 30s, 2m")
-      ->type_name(kTimeValue);
-  run->add_flag("--no-preload", o.no_preload, "Preload nothing into the job: the guard alone watches it");
-  run->add_flag("--share", o.share,
-                "Share its GPUs: where not all fit, jobs take turns, and their memory leaves and comes back");
-  run->add_option("--weight", o.weight, "Of its turns on a shared GPU, against the others' there")
-      ->capture_default_str()
-      ->type_name("N")
-      ->check(CLI::Range(0.001, 1000.0).description(""));
-  run->add_flag("--oversubscribe", o.oversubscribe,
-                "Let one process have more memory than its GPU: the driver pages it, slowly");
-  run->add_option("--device-profile", o.device_profile,
-                  "Clocks and power of its GPUs while it has them to itself: gpuman device profile list")
-      ->type_name("NAME");
-  run->add_flag(
-      "--mps", o.mps,
-      "Make its programs clients of its GPU's MPS server, beside those of other jobs (gpuman mps start)");
-  run->add_option("--mps-threads", o.mps_threads,
-                  "The same, and each of them may use so much of the GPU's threads: 25%")
-      ->type_name("PERCENT");
-  run->add_option("-c,--command", o.command,
-                  "The command as one string, which means what it means to /bin/sh")
-      ->type_name("STRING");
-  run->add_flag("-w,--wait", flags->wait, "Show its output, and exit as it does; Ctrl-C goes to it");
-  run->add_flag("-d,--detach", flags->detach, "Return when it is started (the default)");
+  AddMainOptions(run, *flags);
+  AddLimits(run, flags->options);
+  AddSharing(run, flags->options);
 }
 
 }  // namespace gpuman::cli

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "api/json.h"
+#include "base/nearest.h"
 #include "cli/command_line.h"
 #include "cli/percentage.h"
 
@@ -35,7 +37,7 @@ base::Result<std::vector<std::string>> CommandToRun(const RunOptions& options,
 base::Result<> RequireUtf8(std::string_view what, std::string_view text) {
   if (api::IsUtf8(text)) return {};
   return base::Fail(ErrorCode::kInvalidArgument, fmt::format("{} is not UTF-8", what),
-                    "put it into a script and run that");
+                    "put it into a script and run the script");
 }
 
 // A job that shares may come from a shell that was set up for nvshare. The daemon takes over what its
@@ -45,9 +47,8 @@ void TakeFromNvshare(MadeRequest& made) {
   if (!made.request.share) return;
   if (variables.contains("NVSHARE_DEBUG"))
     made.notes.emplace_back(
-        "NVSHARE_DEBUG: libgpuman.so writes nothing into a job's output; gpuman share status and gpuman "
-        "events "
-        "show what happens to it");
+        "NVSHARE_DEBUG has no effect: libgpuman.so writes nothing into a job's output; gpuman share status "
+        "and gpuman events show what happens to the job");
   const auto preload = variables.find("LD_PRELOAD");
   if (preload == variables.end() || preload->second.find("libnvshare.so") == std::string::npos) return;
   std::string kept;
@@ -62,7 +63,7 @@ void TakeFromNvshare(MadeRequest& made) {
     variables.erase(preload);
   else
     preload->second = kept;
-  made.notes.emplace_back("libnvshare.so is left out of LD_PRELOAD: libgpuman.so stands for it");
+  made.notes.emplace_back("libnvshare.so was removed from LD_PRELOAD: libgpuman.so replaces it");
 }
 
 enum class Program { kMissing, kDirectory, kNotExecutable, kFine };
@@ -92,6 +93,45 @@ Program FindProgramOf(const api::RunRequest& request) {
   return best;
 }
 
+bool LooksLikeFile(const std::filesystem::path& name) {
+  constexpr std::array<std::string_view, 9> kExtensions{".sh",    ".bash",   ".zsh", ".py", ".pl",
+                                                        ".slurm", ".sbatch", ".job", ".exe"};
+  const auto extension = name.extension().string();
+  return name.has_parent_path() ||
+         std::find(kExtensions.begin(), kExtensions.end(), extension) != kExtensions.end();
+}
+
+// The file of a directory that was most likely meant.
+std::optional<std::string> NearestFile(const std::filesystem::path& path) {
+  constexpr std::size_t kMost = 10'000;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(path.parent_path(), error), end;
+       !error && it != end && names.size() < kMost; it.increment(error))
+    names.push_back(it->path().filename().string());
+  return base::Nearest(path.filename().string(), names);
+}
+
+base::Error NoSuchProgram(const std::string& name, const std::filesystem::path& directory) {
+  const auto path = (directory / name).lexically_normal();
+  if (LookAt(path) == Program::kFine)
+    return {ErrorCode::kNotFound, fmt::format("command not found: {}", name),
+            fmt::format("the file of this name in {} needs ./ in front: ./{}", directory.string(), name)};
+  if (LookAt(path) == Program::kNotExecutable)
+    return {
+        ErrorCode::kNotFound, fmt::format("command not found: {}", name),
+        fmt::format("the file of this name in {} is not executable: chmod +x {} and write ./{}, or run it "
+                    "with its interpreter",
+                    directory.string(), name, name)};
+  if (!LooksLikeFile(name))
+    return {ErrorCode::kNotFound, fmt::format("command not found: {}", name),
+            "a program that is not in PATH needs its full path"};
+  const auto nearest = NearestFile(path);
+  return {ErrorCode::kNotFound, fmt::format("command not found: {}", name),
+          fmt::format("there is no file {}{}", path.string(),
+                      nearest ? fmt::format("; did you mean {}?", *nearest) : std::string())};
+}
+
 }  // namespace
 
 base::Result<> CheckProgram(const api::RunRequest& request) {
@@ -107,9 +147,7 @@ base::Result<> CheckProgram(const api::RunRequest& request) {
     case Program::kMissing:
       break;
   }
-  const bool is_path = name.find('/') != std::string::npos;
-  return base::Fail(ErrorCode::kNotFound, fmt::format("command not found: {}", name),
-                    is_path ? "" : "a program that is not in PATH needs its full path");
+  return base::Fail(NoSuchProgram(name, request.directory));
 }
 
 base::Result<std::optional<base::SizeSpec>> SizeOption(std::string_view name,

@@ -40,19 +40,22 @@ base::Result<api::Client> Session::RunningDaemon() const {
   return api::Client(place.socket, std::move(place.connection));
 }
 
-void Session::PrintJson(const api::Json& json_value) { surroundings_.out << api::Dump(json_value) << '\n'; }
+void Session::PrintJson(const api::Json& json_value) {
+  surroundings_.out << PrintableJson(api::Dump(json_value)) << '\n';
+}
 
 void Session::Note(std::string_view text) {
   if (json) return;
   surroundings_.out.flush();
-  surroundings_.err << Paint(surroundings_.err_look, Color::kDim, fmt::format("gpuman: {}", text))
+  surroundings_.err << Paint(surroundings_.err_look, Color::kDim,
+                             PrintableLines({}, fmt::format("gpuman: {}", text)))
                     << std::endl;
 }
 
 void Session::PrintError(const base::Error& error) {
   surroundings_.out.flush();
   if (json) {
-    surroundings_.err << api::Encode(error) << std::endl;
+    surroundings_.err << PrintableJson(api::Encode(error)) << std::endl;
     return;
   }
   surroundings_.err << Paint(surroundings_.err_look, Color::kRed, "gpuman: ") << Printable(error.message)

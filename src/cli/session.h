@@ -50,7 +50,10 @@ class Session {
   // The same, but never starts one: for what must be quick and silent.
   base::Result<api::Client> RunningDaemon() const;
 
-  void Print(std::string_view text) { surroundings_.out << text; }
+  // Without what could change more of a terminal than its colours, whoever it came from.
+  void Print(std::string_view text) { surroundings_.out << PrintableLines(look(), text); }
+  // What a job printed, as it is.
+  void PrintOutput(std::string_view output) { surroundings_.out << output; }
   void PrintJson(const api::Json& json_value);
   // Shown at once, for what is followed.
   void Flush() { surroundings_.out.flush(); }

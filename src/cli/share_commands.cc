@@ -13,7 +13,8 @@ namespace {
 
 struct SetOptions {
   std::optional<std::string> policy, quantum_min, quantum_max, idle, compute, compute_quantum, capacity;
-  std::optional<std::string> on_no_yield, yield_limit, pause, memory, managed_turns;
+  std::optional<std::string> on_no_yield, yield_limit, on_no_answer, answer_limit;
+  std::optional<std::string> pause, memory, managed_turns;
   std::optional<double> overhead;
 };
 
@@ -39,6 +40,7 @@ base::Result<int> Set(Session& session, const SetOptions& o) {
   update.compute = o.compute;
   update.memory = o.memory;
   update.on_no_yield = o.on_no_yield;
+  update.on_no_answer = o.on_no_answer;
   if (o.overhead) update.overhead = *o.overhead / 100;
   if (o.pause) update.pause = *o.pause == "on";
   if (o.managed_turns) update.managed_turns = *o.managed_turns == "on";
@@ -47,6 +49,7 @@ base::Result<int> Set(Session& session, const SetOptions& o) {
   GPUMAN_TRY(TakeTime(o.idle, update.idle));
   GPUMAN_TRY(TakeTime(o.compute_quantum, update.compute_quantum));
   GPUMAN_TRY(TakeTime(o.yield_limit, update.yield_limit));
+  GPUMAN_TRY(TakeTime(o.answer_limit, update.answer_limit));
   if (o.capacity == "none") {
     update.clear_capacity = true;
   } else if (o.capacity) {
@@ -64,14 +67,14 @@ base::Result<int> Set(Session& session, const SetOptions& o) {
 }  // namespace
 
 void AddShare(const Registry& registry) {
-  auto* share =
-      registry.Add("share", "Show and change how jobs of --share share GPUs", "gpuman share status", nullptr);
+  auto* share = registry.Add("share", "Show and change how jobs with --share share GPUs",
+                             "gpuman share status", nullptr);
   share->require_subcommand(1);
-  registry.Add("status", "Show for each GPU who runs, who waits for what, and what is moved",
+  registry.Add("status", "Show for each GPU which jobs run, which wait for what, and what is being moved",
                "gpuman share status", Status, share);
   const auto o = std::make_shared<SetOptions>();  // shared by the parser's bindings and the action
   auto* set = registry.Add(
-      "set", "Change it for now; the configuration has what holds after a start",
+      "set", "Change settings until the daemon is restarted; the configuration file has the lasting ones",
       "gpuman share set --policy priority --overhead 2", [o](Session& session) { return Set(session, *o); },
       share);
   const auto word = [&](const char* name, auto& target, const char* words, std::vector<std::string> allowed,
@@ -80,29 +83,40 @@ void AddShare(const Registry& registry) {
         ->type_name(words)
         ->check(CLI::IsMember(std::move(allowed)).description(""));
   };
-  word("--policy", o->policy, "fair|priority|fcfs", {"fair", "priority", "fcfs"}, "Whose turn is next");
-  set->add_option("--quantum-min", o->quantum_min, "A turn that others wait for is not shorter")
+  word("--policy", o->policy, "fair|priority|fcfs", {"fair", "priority", "fcfs"},
+       "Which job has the next turn");
+  set->add_option("--quantum-min", o->quantum_min, "Shortest turn while other jobs wait")
       ->type_name(kTimeValue);
-  set->add_option("--quantum-max", o->quantum_max, "Nor longer")->type_name(kTimeValue);
-  set->add_option("--overhead", o->overhead, "Percent of the time that may go into moving memory")
+  set->add_option("--quantum-max", o->quantum_max, "Longest turn while other jobs wait")
+      ->type_name(kTimeValue);
+  set->add_option("--overhead", o->overhead, "Percent of the time that may be spent on moving memory")
       ->type_name("N")
       ->check(CLI::Range(0.1, 100.0).description(""));
-  set->add_option("--idle", o->idle, "Nothing in flight for so long: its turn is over if others wait")
+  set->add_option("--idle", o->idle,
+                  "A turn ends when the job has used the GPU for nothing during this time and others wait")
       ->type_name(kTimeValue);
-  set->add_option("--capacity", o->capacity, "Of every GPU, for jobs that share it; none: what is free")
+  set->add_option("--capacity", o->capacity,
+                  "Memory of each GPU for the jobs that share it; none: all that is free")
       ->type_name(kSizeValue);
   word("--compute", o->compute, "concurrent|exclusive|auto", {"concurrent", "exclusive", "auto"},
-       "Those who fit together run at once, one after the other, or whichever does more");
-  set->add_option("--compute-quantum", o->compute_quantum, "A turn among those who fit together")
+       "Jobs that fit together run at once, one after the other, or whichever is faster");
+  set->add_option("--compute-quantum", o->compute_quantum, "Length of a turn among jobs that fit together")
       ->type_name(kTimeValue);
   word("--memory", o->memory, "auto|vmm|managed", {"auto", "vmm", "managed"},
-       "What memory of jobs that are started is made of: managed: the driver moves it");
+       "Kind of memory of jobs started from now on; managed memory is moved by the driver");
   word("--managed-turns", o->managed_turns, "on|off", {"on", "off"},
-       "Managed memory that does not fit takes turns; off: at once, moved back and forth");
+       "on: jobs with managed memory that do not fit take turns; off: they run at once, and the driver moves "
+       "memory");
   word("--pause", o->pause, "on|off", {"on", "off"}, "No turn ends while it is on");
   word("--on-no-yield", o->on_no_yield, "wait|suspend|end", {"wait", "suspend", "end"},
-       "What becomes of a job whose work does not come to rest");
-  set->add_option("--yield-limit", o->yield_limit, "Within this time")->type_name(kTimeValue);
+       "What to do with a job whose work on the GPU does not stop at the end of its turn");
+  set->add_option("--yield-limit", o->yield_limit,
+                  "Time that a job has to stop its work at the end of its turn")
+      ->type_name(kTimeValue);
+  word("--on-no-answer", o->on_no_answer, "wait|suspend|end", {"wait", "suspend", "end"},
+       "What to do with a job whose processes are stopped while another user's job waits for its place");
+  set->add_option("--answer-limit", o->answer_limit, "Time that a stopped job has before this is done")
+      ->type_name(kTimeValue);
 }
 
 }  // namespace gpuman::cli

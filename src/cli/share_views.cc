@@ -13,7 +13,7 @@ std::string Percent(double part) { return fmt::format("{:.1f}%", part * 100); }
 
 std::string HowItStands(const api::ShareGpu& gpu) {
   if (gpu.handing_over) return "being handed over";
-  if (gpu.exclusive) return "turns, also of those who fit together";
+  if (gpu.exclusive) return "turns, also among jobs that fit together";
   return gpu.contended ? "turns" : "everybody runs";
 }
 
@@ -71,6 +71,8 @@ std::string RenderShare(const api::ShareView& view, const Look& look) {
       table.Add(std::move(cells));
     }
     text += table.Render(look);
+    for (const auto& job : gpu.jobs)
+      if (job.detail) text += fmt::format("{}: {}\n", Printable(job.tag), Printable(*job.detail));
   }
   return text;
 }
@@ -91,6 +93,8 @@ std::string RenderShareSettings(const api::ShareSettings& s) {
   line("managed turns", s.managed_turns ? "on" : "off");
   line("pause", s.pause ? "on" : "off");
   line("on no yield", fmt::format("{} after {}", s.on_no_yield, base::FormatDuration(s.yield_limit)));
+  line("on no answer",
+       fmt::format("{} after {}, between users", s.on_no_answer, base::FormatDuration(s.answer_limit)));
   return text;
 }
 

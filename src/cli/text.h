@@ -24,9 +24,14 @@ Look LookOf(int fd);
 enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 std::string Paint(const Look& look, Color color, std::string_view text);
 
-// With every control character and every byte that is not UTF-8 as '?': names of processes and output of
-// others may hold escape sequences.
+// With a '?' for every byte that is not UTF-8, every control character, and every character that shows
+// nothing itself and changes how others are shown: direction of writing, invisible ones, ends of lines and
+// paragraphs. Names of processes, commands and output of others may hold them.
 std::string Printable(std::string_view text);
+// The same of a rendered text: line ends and tabs stay, and where there is colour what Paint makes of it.
+std::string PrintableLines(const Look& look, std::string_view text);
+// The same of JSON, which stays what it is: such characters are escaped as JSON has them.
+std::string PrintableJson(std::string_view json);
 
 // Columns that printable text takes: one for each character; combining and wide characters are not known.
 std::size_t Width(std::string_view text);

@@ -1,6 +1,8 @@
 // completion, config: what concerns gpuman itself.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "cli/check_config.h"
@@ -11,18 +13,26 @@ namespace gpuman::cli {
 namespace {
 
 base::Result<int> PrintCompletion(Session& session, const std::string& shell) {
-  session.Print(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion);
+  session.PrintOutput(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion);
   return kExitDone;
 }
 
 base::Result<int> CheckConfig(Session& session, const std::optional<std::string>& file) {
+  const auto meant = ConfigFileOf(session.environment(), file);
+  const bool readable = ::access(meant.path.c_str(), R_OK) == 0;
+  const int why_not = readable ? 0 : errno;
+  if (!readable && (meant.named || why_not != ENOENT)) {
+    auto error = base::SystemError(why_not, fmt::format("reading {}", meant.path.string()));
+    if (why_not == ENOENT) error.message = fmt::format("there is no file {}", meant.path.string());
+    return base::Fail(std::move(error));
+  }
   GPUMAN_ASSIGN(const auto checked, CheckConfigFile(session.environment(), file));
   if (checked.status != 0)
     return base::Fail(base::ErrorCode::kCorrupt, checked.output.empty()
                                                      ? fmt::format("gpumand exited with {}", checked.status)
                                                      : checked.output);
   if (session.json)
-    session.PrintJson({{"valid", true}});
+    session.PrintJson({{"valid", true}, {"file", meant.path.string()}, {"exists", readable}});
   else
     session.Print((checked.output.empty() ? "the configuration is valid" : checked.output) + "\n");
   return kExitDone;
@@ -49,10 +59,10 @@ void AddConfig(const Registry& registry) {
   const auto file =
       std::make_shared<std::optional<std::string>>();  // shared by the parser's bindings and the action
   auto* check = registry.Add(
-      "check", "Say whether a configuration file is valid, and where it is not",
+      "check", "Check a configuration file, and show the lines that are wrong",
       "gpuman config check /etc/gpuman/gpumand.toml",
       [file](Session& session) { return CheckConfig(session, *file); }, config);
-  check->add_option("file", *file, "The file (default: the one gpumand would read)")->type_name(kFileValue);
+  check->add_option("file", *file, "The file (default: the one that gpumand reads)")->type_name(kFileValue);
 }
 
 }  // namespace gpuman::cli

@@ -24,9 +24,16 @@ struct TopOptions {
 // What a key makes of the view; false: it is to be closed.
 bool Obey(TopKey key, TopView& view) {
   const auto back = [&](std::size_t rows) { view.skip -= std::min(view.skip, rows); };
+  if (view.help && key != TopKey::kNone) {
+    view.help = false;
+    return true;
+  }
   switch (key) {
     case TopKey::kQuit:
       return false;
+    case TopKey::kHelp:
+      view.help = true;
+      break;
     case TopKey::kMemory:
       view.order = TopOrder::kMemory;
       break;
@@ -52,6 +59,7 @@ bool Obey(TopKey key, TopView& view) {
       view.skip += kPage;
       break;
     case TopKey::kNone:
+    case TopKey::kOther:
     case TopKey::kRefresh:
       break;
   }
@@ -60,7 +68,7 @@ bool Obey(TopKey key, TopView& view) {
 
 void LookAgain(const api::Client& daemon, TopView& view) {
   auto status = daemon.Status(false);
-  view.problem = status ? std::string() : "This is not of now: " + status.error().message;
+  view.problem = status ? std::string() : "These are old figures: " + status.error().message;
   if (!status) return;
   view.status = std::move(*status);
   view.now = base::SystemClock().Wall();
@@ -74,7 +82,7 @@ base::Result<int> Watch(Session& session, const api::Client& daemon, TopView vie
     view.skip = std::min(view.skip, LastPage(view, screen->size()));
     screen->Show(TopLines(view, screen->size()));
     const auto key = screen->Wait(next);
-    if (!Obey(key, view)) break;
+    if (screen->signal() != 0 || !Obey(key, view)) break;
     if (key != TopKey::kRefresh && clock.Mono() < next) continue;
     LookAgain(daemon, view);
     next = clock.Mono() + interval;
@@ -122,21 +130,22 @@ void AddTop(const Registry& registry) {
   auto* top =
       registry.Add("top",
                    "Watch GPUs, processes and jobs\n\n"
-                   "Keys: q quits; m, u, j, p sort by memory, user, job, pid; space looks now; arrows and "
-                   "page keys scroll.",
+                   "Keys: q quits; m, u, j and p sort by memory, user, job and pid; space refreshes at once; "
+                   "arrow and page keys scroll; h or ? shows the keys.",
                    "gpuman top --sort user", [o](Session& session) { return Top(session, *o); });
-  top->add_flag("--once", o->once, "Print it once, as where there is no terminal");
-  top->add_option("--sort", o->sort, "Processes by memory, user, job or pid")->type_name(kTopOrderValue);
-  top->add_option("--interval", o->interval, "Look again after this (default 1s, at least 100ms)")
+  top->add_flag("--once", o->once, "Print one picture and exit, as without a terminal");
+  top->add_option("--sort", o->sort, "Sort processes by memory, user, job or pid (default: memory)")
+      ->type_name(kTopOrderValue);
+  top->add_option("--interval", o->interval, "Time between two pictures (default 1s, at least 100ms)")
       ->type_name(kTimeValue);
 }
 
 void AddMetrics(const Registry& registry) {
   const auto own = std::make_shared<bool>(false);  // shared by the parser's bindings and the action
-  auto* metrics = registry.Add("metrics", "Print what the daemon tells to Prometheus",
+  auto* metrics = registry.Add("metrics", "Print the metrics of the daemon, in the format of Prometheus",
                                "gpuman metrics | grep gpuman_gpu_memory",
                                [own](Session& session) { return Metrics(session, *own); });
-  metrics->add_flag("--own", *own, "Without the families that have dcgm-exporter's names");
+  metrics->add_flag("--own", *own, "Leave out the metrics that have the names of dcgm-exporter");
 }
 
 }  // namespace gpuman::cli

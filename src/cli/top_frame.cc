@@ -34,17 +34,17 @@ std::string Bar(double part) {
   return "[" + std::string(filled, '#') + std::string(kBarCells - filled, ' ') + "] ";
 }
 
-std::string Utilization(const api::GpuView& gpu) {
+std::string Utilization(const api::GpuView& gpu, bool bar) {
   if (!gpu.utilization_gpu) return std::string(kUnknown);
-  return fmt::format("{}{:>3}%", Bar(*gpu.utilization_gpu / 100.0), *gpu.utilization_gpu);
+  return fmt::format("{}{:>3}%", bar ? Bar(*gpu.utilization_gpu / 100.0) : "", *gpu.utilization_gpu);
 }
 
-std::string Memory(const api::GpuView& gpu) {
+std::string Memory(const api::GpuView& gpu, bool bar) {
   if (!gpu.memory || gpu.memory->total.count == 0) return std::string(kUnknown);
   const auto& memory = *gpu.memory;
-  return fmt::format("{}{} / {}",
-                     Bar(static_cast<double>(memory.used.count) / static_cast<double>(memory.total.count)),
-                     base::FormatBytes(memory.used), base::FormatBytes(memory.total));
+  const double part = static_cast<double>(memory.used.count) / static_cast<double>(memory.total.count);
+  return fmt::format("{}{} / {}", bar ? Bar(part) : "", base::FormatBytes(memory.used),
+                     base::FormatBytes(memory.total));
 }
 
 template <typename T>
@@ -60,27 +60,81 @@ std::vector<std::string> LinesOf(const Table& table, std::size_t columns) {
   return lines;
 }
 
+// How much is told of a GPU.
+struct GpuForm {
+  bool utilization_bar = true, memory_bar = true;
+  bool sensors = true;  // temperature and power
+  bool utilization = true;
+  bool memory = true;
+};
+// From the widest to the narrowest.
+constexpr std::array<GpuForm, 6> kGpuForms{{{},
+                                            {false, true},
+                                            {false, false},
+                                            {false, false, false},
+                                            {false, false, false, false},
+                                            {false, false, false, false, false}}};
+
+std::vector<std::string> GpuTable(const std::vector<api::GpuView>& gpus, std::size_t columns,
+                                  const GpuForm& form) {
+  constexpr std::size_t kLeastName = 6;
+  std::vector<Column> titles{{"GPU"}, {"NAME", Align::kLeft, kLeastName}};
+  if (form.utilization) titles.push_back({"UTIL"});
+  if (form.memory) titles.push_back({"MEMORY"});
+  if (form.sensors) titles.insert(titles.end(), {{"TEMP", Align::kRight}, {"POWER", Align::kRight}});
+  titles.push_back({"HEALTH"});
+  Table table(std::move(titles));
+  for (const auto& gpu : gpus) {
+    std::vector<Cell> cells{api::NumberOf(gpu), gpu.name};
+    if (form.utilization) cells.emplace_back(Utilization(gpu, form.utilization_bar));
+    if (form.memory) cells.emplace_back(Memory(gpu, form.memory_bar));
+    if (form.sensors)
+      cells.insert(cells.end(), {Cell(With(gpu.temperature_c, "C")), Cell(With(gpu.power_w, "W"))});
+    cells.emplace_back(gpu.health.state);
+    table.Add(std::move(cells));
+  }
+  return LinesOf(table, columns);
+}
+
+// In the widest form that is not cut at the right, where the health is.
+std::vector<std::string> GpuTable(const std::vector<api::GpuView>& gpus, std::size_t columns) {
+  std::vector<std::string> lines;
+  for (const auto& form : kGpuForms) {
+    lines = GpuTable(gpus, columns, form);
+    if (std::all_of(lines.begin(), lines.end(), [&](const auto& line) { return Width(line) <= columns; }))
+      break;
+  }
+  return lines;
+}
+
+// As many lines as the text takes, broken at blanks.
+void AddWrapped(std::vector<TopLine>& lines, const std::string& text, Color color, std::size_t columns) {
+  std::string line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!line.empty() && Width(line) + 1 + Width(word) > columns) {
+      lines.push_back({line, color});
+      line = "  ";
+    }
+    line += (line.empty() || line == "  " ? "" : " ") + word;
+  }
+  lines.push_back({line, color});
+}
+
 std::vector<TopLine> GpuLines(const api::StatusView& status, std::size_t columns) {
-  if (status.gpus.empty())
-    return {
-        {status.driver_error ? "No GPUs: " + *status.driver_error : std::string("No GPUs."), Color::kYellow}};
-  Table table({{"GPU"},
-               {"NAME", Align::kLeft, 6},
-               {"UTIL"},
-               {"MEMORY"},
-               {"TEMP", Align::kRight},
-               {"POWER", Align::kRight},
-               {"HEALTH"}});
-  for (const auto& gpu : status.gpus)
-    table.Add({api::NumberOf(gpu), gpu.name, Utilization(gpu), Memory(gpu), With(gpu.temperature_c, "C"),
-               With(gpu.power_w, "W"), gpu.health.state});
   std::vector<TopLine> lines;
-  const auto texts = LinesOf(table, columns);
+  if (status.gpus.empty()) {
+    AddWrapped(lines, status.driver_error ? "No GPUs: " + *status.driver_error : std::string("No GPUs."),
+               Color::kYellow, columns);
+    return lines;
+  }
+  const auto texts = GpuTable(status.gpus, columns);
   for (std::size_t i = 0; i < texts.size(); ++i)
     lines.push_back({texts[i], i == 0 ? Color::kBold : HealthColor(status.gpus[i - 1].health.state)});
   for (const auto& gpu : status.gpus)
     for (const auto& reason : gpu.health.reasons)
-      lines.push_back({fmt::format("GPU {}: {}", api::NumberOf(gpu), reason), HealthColor(gpu.health.state)});
+      AddWrapped(lines, fmt::format("GPU {}: {}", api::NumberOf(gpu), reason), HealthColor(gpu.health.state),
+                 columns);
   return lines;
 }
 
@@ -140,7 +194,8 @@ std::vector<TopLine> ProcessLines(const std::vector<Process>& processes, std::si
                {"COMMAND", Align::kLeft, 10}});
   for (const auto& [gpu, process] : processes)
     table.Add({api::NumberOf(*gpu), std::to_string(process->pid), process->user.value_or(std::string(kUnknown)),
-               process->job ? std::to_string(*process->job) : std::string("-"), process->tag.value_or("-"),
+               process->job ? std::to_string(*process->job) : std::string("-"),
+               process->gpuman ? "(gpuman)" : process->tag.value_or("-"),
                SizeText(process->memory), ProcessCommand(*process)});
   std::vector<TopLine> lines;
   for (auto& text : LinesOf(table, columns))
@@ -154,16 +209,44 @@ std::vector<TopLine> HeadLines(const TopView& view, std::size_t columns) {
       {fmt::format("gpuman top  {:%H:%M:%S} UTC  processes by {}",
                    std::chrono::floor<std::chrono::seconds>(view.now), ToString(view.order)),
        Color::kBold}};
-  if (!view.problem.empty()) lines.push_back({view.problem, Color::kRed});
+  if (!view.problem.empty()) AddWrapped(lines, view.problem, Color::kRed, columns);
   for (auto& line : GpuLines(view.status, columns)) lines.push_back(std::move(line));
-  lines.push_back({JobsSummary(view.status), Color::kNone});
+  AddWrapped(lines, JobsSummary(view.status), Color::kNone, columns);
   return lines;
+}
+
+constexpr std::string_view kKeys =
+    "Keys: q quit, h help, m/u/j/p sort by memory/user/job/pid, space refresh";
+constexpr std::array<std::string_view, 10> kHelp{
+    "gpuman top: keys",
+    "",
+    "  q, Esc             quit",
+    "  space, r           refresh now",
+    "  m, u, j, p         sort processes by memory, user, job or pid",
+    "  Up, Down           scroll the processes by one line",
+    "  Page Up, Page Down scroll by ten lines",
+    "  h, ?               this help; any key leaves it",
+    "",
+    "GPUs that are degraded or unhealthy: gpuman health says what to do."};
+
+// The keys have a row where enough of them are left.
+std::size_t RowsOfKeys(const TopSize& size) {
+  constexpr std::size_t kLeastRows = 8;
+  return size.rows && *size.rows >= kLeastRows ? 1 : 0;
 }
 
 // For processes, below the head and their title.
 std::size_t RoomFor(std::size_t head, const TopSize& size, std::size_t processes) {
   if (!size.rows) return processes;
-  return *size.rows > head + 1 ? *size.rows - head - 1 : 0;
+  const auto taken = head + 1 + RowsOfKeys(size);
+  return *size.rows > taken ? *size.rows - taken : 0;
+}
+
+std::vector<TopLine> HelpLines() {
+  std::vector<TopLine> lines;
+  for (const auto text : kHelp)
+    lines.push_back({std::string(text), lines.empty() ? Color::kBold : Color::kNone});
+  return lines;
 }
 
 }  // namespace
@@ -185,7 +268,10 @@ std::size_t LastPage(const TopView& view, const TopSize& size) {
   return processes - std::min(processes, RoomFor(HeadLines(view, size.columns).size(), size, processes));
 }
 
-std::vector<TopLine> TopLines(const TopView& view, const TopSize& size) {
+namespace {
+
+// Everything but the keys; it may have more lines than there are rows.
+std::vector<TopLine> ProcessPage(const TopView& view, const TopSize& size) {
   auto lines = HeadLines(view, size.columns);
   auto processes = Sorted(view.status, view.order);
   const auto room = RoomFor(lines.size(), size, processes.size());
@@ -194,8 +280,21 @@ std::vector<TopLine> TopLines(const TopView& view, const TopSize& size) {
   if (processes.size() > room) processes.resize(room);
   if (!processes.empty())
     for (auto& line : ProcessLines(processes, size.columns)) lines.push_back(std::move(line));
+  return lines;
+}
 
-  if (size.rows && lines.size() > *size.rows) lines.resize(*size.rows);
+}  // namespace
+
+std::vector<TopLine> TopLines(const TopView& view, const TopSize& size) {
+  auto lines = view.help ? HelpLines() : ProcessPage(view, size);
+  if (size.rows) {
+    const auto keys = RowsOfKeys(size);
+    lines.resize(std::min(lines.size(), *size.rows - keys));
+    if (keys > 0) {
+      lines.resize(*size.rows - keys);
+      lines.push_back({std::string(kKeys), Color::kDim});
+    }
+  }
   for (auto& line : lines) line.text = Cut(Printable(line.text), size.columns);
   return lines;
 }

@@ -26,6 +26,7 @@ struct TopView {
   TopOrder order = TopOrder::kMemory;
   std::size_t skip = 0;  // processes that are scrolled past; more than there are: the last page
   std::string problem;   // why this is not of now, as a sentence; empty: it is
+  bool help = false;     // the keys are explained in place of all this
 };
 
 struct TopLine {
@@ -42,8 +43,10 @@ struct TopSize {
 // The most that can be scrolled past: the last page shows the last process.
 std::size_t LastPage(const TopView& view, const TopSize& size);
 
-// Title, GPUs, what waits, processes; with fewer rows than that takes, fewer processes, and then less of the
-// rest.
+// Title, GPUs, what waits, processes; in a window, whose rows are given, the keys on its last row. With fewer
+// rows than that takes, fewer processes, and then less of the rest. In a narrow window the GPUs' bars go
+// first, then power, temperature and utilization; their health is never cut, what is wrong with them is
+// wrapped.
 std::vector<TopLine> TopLines(const TopView& view, const TopSize& size);
 
 }  // namespace gpuman::cli

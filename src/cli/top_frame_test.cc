@@ -102,7 +102,7 @@ TEST(Top, SortsProcessesInFourWays) {
 TEST(Top, ScrollsNoFurtherThanTheLastPage) {
   using ::testing::ElementsAre;
   auto view = Machine();
-  const TopSize size{100, 9};  // room for two of three
+  const TopSize size{100, 10};  // room for two of three
   EXPECT_THAT(Pids(view, TopOrder::kPid, size), ElementsAre("10", "20"));
   view.skip = 1;
   EXPECT_THAT(Pids(view, TopOrder::kPid, size), ElementsAre("20", "30"));
@@ -124,6 +124,46 @@ TEST(Top, FitsAnySizeOfTheWindow) {
       for (const auto& line : lines) EXPECT_LE(Width(line.text), columns) << line.text;
     }
   }
+}
+
+TEST(Top, ShowsItsKeysOnTheLastRowOfAWindow) {
+  const auto lines = TopLines(Machine(), {80, 24});
+  ASSERT_EQ(lines.size(), 24u);
+  EXPECT_THAT(lines.back().text, AllOf(StartsWith("Keys: q quit, h help"), HasSubstr("space refresh")));
+  EXPECT_THAT(lines.back().text, Not(HasSubstr("…")));
+  EXPECT_THAT(Texts(Machine(), {80, {}}).back(), Not(HasSubstr("Keys"))) << "of a pipe";
+  EXPECT_THAT(Texts(Machine(), {80, 5}).back(), Not(HasSubstr("Keys"))) << "no room";
+}
+
+TEST(Top, ExplainsItsKeys) {
+  auto view = Machine();
+  view.help = true;
+  const auto texts = Texts(view, {80, 24});
+  EXPECT_EQ(texts.size(), 24u);
+  EXPECT_EQ(texts[0], "gpuman top: keys");
+  EXPECT_THAT(texts, ::testing::Contains("  h, ?               this help; any key leaves it"));
+}
+
+TEST(Top, NeverCutsHealth) {
+  auto view = Machine();
+  view.status.gpus[0].name = "NVIDIA RTX 6000 Ada Generation";
+  view.status.gpus[0].memory = api::MemoryView{base::Bytes{150'754'820'096}, base::Bytes{132'554'820'096},
+                                               base::GiB(17), base::Bytes{}};
+  view.status.gpus[1].health = {"unhealthy",
+                                {"Xid 79: the GPU has fallen off the bus, and nothing can use it until "
+                                 "the machine has been started again (reported 3 times)"}};
+  for (const std::size_t columns :
+       {std::size_t{120}, std::size_t{80}, std::size_t{60}, std::size_t{40}, std::size_t{30}}) {
+    const auto texts = Texts(view, {columns, 24});
+    EXPECT_THAT(texts[1], ::testing::EndsWith("HEALTH")) << columns;
+    EXPECT_THAT(texts[2], ::testing::EndsWith("healthy")) << columns;
+    EXPECT_THAT(texts[3], ::testing::EndsWith("unhealthy")) << columns;
+    std::string all;
+    for (const auto& text : texts) all += text + " ";
+    EXPECT_THAT(all, HasSubstr("times)")) << columns;
+  }
+  EXPECT_THAT(Texts(view, {80, 24})[2], AllOf(HasSubstr("42%"), HasSubstr("/ 140.4GiB"), HasSubstr("312W")));
+  EXPECT_THAT(Texts(view, {120, 24})[2], HasSubstr("[#####     ]  42%"));
 }
 
 TEST(Top, SaysThatItIsOld) {

@@ -57,6 +57,9 @@ TopKey KeyOf(int key) {
     case ' ':
     case 'r':
       return TopKey::kRefresh;
+    case 'h':
+    case '?':
+      return TopKey::kHelp;
     case 'm':
       return TopKey::kMemory;
     case 'u':
@@ -73,8 +76,11 @@ TopKey KeyOf(int key) {
       return TopKey::kPageUp;
     case KEY_NPAGE:
       return TopKey::kPageDown;
-    default:
+    case ERR:
+    case KEY_RESIZE:
       return TopKey::kNone;
+    default:
+      return TopKey::kOther;
   }
 }
 
@@ -94,8 +100,8 @@ base::Result<std::unique_ptr<TopScreen>> TopScreen::Open(bool color) {
   screen->terminal_ = terminal;
   if (terminal) ::set_term(terminal);
   if (!terminal || !MovesItsCursor())
-    return base::Fail(base::ErrorCode::kNotSupported, "this terminal cannot be drawn on",
-                      "set TERM to what it is, or use gpuman top --once");
+    return base::Fail(base::ErrorCode::kNotSupported, "gpuman top cannot draw on this terminal",
+                      "set TERM to the kind of the terminal, or use gpuman top --once");
   ::set_escdelay(kEscapeDelay);
   ::cbreak();
   ::noecho();
@@ -125,7 +131,7 @@ void TopScreen::Show(const std::vector<TopLine>& lines) {
   int row = 0;
   for (const auto& line : lines) {
     ::wattrset(stdscr, static_cast<int>(AttributesOf(line.color, color_)));
-    ::mvwaddstr(stdscr, row++, 0, line.text.c_str());
+    ::mvwaddstr(stdscr, row++, 0, Printable(line.text).c_str());
   }
   ::wattrset(stdscr, A_NORMAL);
   ::wrefresh(stdscr);

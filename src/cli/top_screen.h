@@ -14,9 +14,11 @@
 namespace gpuman::cli {
 
 enum class TopKey {
-  kNone,  // time is up, or the window has another size
+  kNone,   // time is up, or the window has another size
+  kOther,  // a key without a meaning of its own
   kQuit,
   kRefresh,
+  kHelp,
   kMemory,
   kUser,
   kJob,

@@ -68,19 +68,19 @@ base::Result<int> ShowGpu(Session& session, const std::string& name) {
 
 void AddStatus(const Registry& registry) {
   const auto all = std::make_shared<bool>(false);  // shared by the parser's bindings and the action
-  auto* status = registry.Add("status", "Show the GPUs, their memory, and the jobs", "gpuman status",
+  auto* status = registry.Add("status", "Show GPUs, their memory, and jobs", "gpuman status",
                               [all](Session& session) { return Status(session, *all); });
-  status->add_flag("-a,--all", *all, "Ended jobs too, however long ago");
+  status->add_flag("-a,--all", *all, "Also show ended jobs, of any age");
 }
 
 void AddProclist(const Registry& registry) {
-  registry.Add("proclist", "Show every process that uses GPU memory, whoever started it", "gpuman proclist",
-               Proclist);
+  registry.Add("proclist", "Show all processes that use GPU memory, also those outside gpuman",
+               "gpuman proclist", Proclist);
 }
 
 void AddGpu(const Registry& registry) {
   auto* gpu =
-      registry.Add("gpu", "Show GPUs; say which of them the queue uses", "gpuman gpu show 0", nullptr);
+      registry.Add("gpu", "Show GPUs, and choose which of them the queue uses", "gpuman gpu show 0", nullptr);
   gpu->require_subcommand(1);
   registry.Add("list", "Show all GPUs", "gpuman gpu list", ListGpus, gpu);
   const auto name = std::make_shared<std::string>();  // shared by the parser's bindings and the action

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <map>
+#include <tuple>
 
 #include "cli/command_line.h"
 #include "cli/table.h"
@@ -35,8 +37,8 @@ std::string Bar(const api::MemoryView& memory, std::size_t cells) {
 
 std::string MemoryText(const api::GpuView& gpu, const Look& look) {
   if (!gpu.memory) return std::string(kUnknown);
-  constexpr std::size_t kBarCells = 10;
-  return (look.terminal ? Bar(*gpu.memory, kBarCells) : std::string()) +
+  constexpr std::size_t kCells = 10;
+  return (look.terminal ? Bar(*gpu.memory, kCells) : std::string()) +
          fmt::format("{} / {}", base::FormatBytes(gpu.memory->used), base::FormatBytes(gpu.memory->total));
 }
 
@@ -94,23 +96,74 @@ bool NamesJob(std::string_view message, std::int64_t job) {
   return message.starts_with(fmt::format("job {} ", job));
 }
 
-std::string Notes(const api::StatusView& status, const Look& look) {
+bool Waits(const api::JobView& job) {
+  return job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
+}
+
+// Jobs that wait and were submitted together (an array, a sweep) are one line. `jobs` are by id.
+std::vector<std::vector<const api::JobView*>> Grouped(const std::vector<api::JobView>& jobs) {
+  std::vector<std::vector<const api::JobView*>> groups;
+  std::map<std::tuple<std::string, base::WallTime, api::JobState, std::optional<std::string>>, std::size_t>
+      known;
+  for (const auto& job : jobs) {
+    if (!Waits(job)) {
+      groups.push_back({&job});
+      continue;
+    }
+    const auto [it, fresh] =
+        known.try_emplace({job.user, job.submitted_at, job.state, job.reason}, groups.size());
+    if (fresh) groups.emplace_back();
+    groups[it->second].push_back(&job);
+  }
+  return groups;
+}
+
+std::string IdsOf(const std::vector<const api::JobView*>& group) {
+  if (group.size() == 1) return std::to_string(group.front()->id);
+  return fmt::format("{}-{}", group.front()->id, group.back()->id);
+}
+
+// "arr (30)", "lr-* (30)".
+std::string TagOf(const std::vector<const api::JobView*>& group) {
+  std::string_view common = group.front()->tag;
+  for (const auto* const job : group) {
+    const auto end = std::mismatch(common.begin(), common.end(), job->tag.begin(), job->tag.end()).first;
+    common = common.substr(0, static_cast<std::size_t>(end - common.begin()));
+  }
+  if (group.size() == 1) return std::string(common);
+  const bool all =
+      std::all_of(group.begin(), group.end(), [&](const auto* job) { return job->tag == common; });
+  return fmt::format("{}{} ({})", common, all ? "" : "*", group.size());
+}
+
+// Of a job that goes on: one that failed has it in its reason.
+std::string RefusalNote(const api::JobView& job, base::WallTime now) {
+  if (!job.refusal || api::IsEnded(job.state)) return {};
+  const auto age = std::chrono::floor<std::chrono::seconds>(std::max(now - job.refusal->at, base::Millis(0)));
+  return fmt::format("{} ({} ago)", Printable(job.refusal->message), base::FormatDuration(age));
+}
+
+std::string Notes(const api::StatusView& status, const Look& look, base::WallTime now) {
   std::string text;
   for (const auto& gpu : status.gpus)
     for (const auto& reason : gpu.health.reasons)
       text += fmt::format("{} {}\n",
                           Paint(look, HealthColor(gpu.health.state), fmt::format("GPU {}:", api::NumberOf(gpu))),
                           Printable(reason));
-  for (const auto& job : status.jobs) {
+  for (const auto& group : Grouped(status.jobs)) {
+    const auto& job = *group.front();
     if (job.unshimmed && !job.unshimmed->empty()) {
       text += Paint(look, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) +
-              fmt::format("pid {} not counted by libgpuman.so; the guard alone holds the limit\n",
+              fmt::format("pid {} not counted by libgpuman.so; only the daemon enforces the limit\n",
                           fmt::join(*job.unshimmed, ", "));
     }
+    if (const auto refusal = RefusalNote(job, now); !refusal.empty())
+      text += Paint(look, Color::kYellow, fmt::format("job {} {}: ", job.id, Printable(job.tag))) + refusal +
+              "\n";
     if (!job.reason_detail) continue;
     const std::string name = NamesJob(*job.reason_detail, job.id)
                                  ? std::string()
-                                 : fmt::format("job {} {}: ", job.id, Printable(job.tag));
+                                 : fmt::format("job {} {}: ", IdsOf(group), Printable(TagOf(group)));
     text += Paint(look, StateColor(job.state), name) + Printable(*job.reason_detail) + "\n";
   }
   return text;
@@ -136,6 +189,15 @@ Table JobTable(const Look& look) {
       {"LIMIT", Align::kRight},    {"TIME", Align::kRight},   {"COMMAND", Align::kLeft, 9}};
   if (ShowsPeak(look)) columns.insert(columns.begin() + 7, Column{"PEAK", Align::kRight});
   return Table(std::move(columns));
+}
+
+std::string LeftOut(const api::StatusView& status) {
+  std::string text;
+  if (status.waiting_left_out > 0)
+    text += fmt::format("{} more wait: gpuman queue lists them.\n", status.waiting_left_out);
+  if (status.ended_left_out > 0)
+    text += fmt::format("{} more ended earlier: gpuman status --all lists them.\n", status.ended_left_out);
+  return text;
 }
 
 }  // namespace
@@ -180,9 +242,10 @@ std::string RenderGpus(const std::vector<api::GpuView>& gpus, const Look& look) 
 std::string RenderJobs(const std::vector<api::JobView>& jobs, const std::vector<api::GpuView>& gpus,
                        const Look& look, base::WallTime now) {
   Table table = JobTable(look);
-  for (const auto& job : jobs) {
-    std::vector<Cell> row{std::to_string(job.id),
-                          job.tag,
+  for (const auto& group : Grouped(jobs)) {
+    const auto& job = *group.front();
+    std::vector<Cell> row{IdsOf(group),
+                          TagOf(group),
                           job.user,
                           Cell(StateText(job), StateColor(job.state)),
                           GpusOf(job, gpus),
@@ -204,7 +267,8 @@ std::string RenderStatus(const api::StatusView& status, const Look& look, base::
     text = fmt::format("No GPUs: {}\n", Printable(status.driver_error.value_or("the driver shows none")));
   text += '\n';
   text += status.jobs.empty() ? std::string("No jobs.\n") : RenderJobs(status.jobs, status.gpus, look, now);
-  if (const auto notes = Notes(status, look); !notes.empty()) text += '\n' + notes;
+  text += LeftOut(status);
+  if (const auto notes = Notes(status, look, now); !notes.empty()) text += '\n' + notes;
   return text;
 }
 
@@ -243,8 +307,9 @@ std::string RenderProcesses(const std::vector<api::GpuView>& gpus, const Look& l
                {"COMMAND", Align::kLeft, 12}});
   for (const auto& gpu : gpus) {
     for (const auto& process : gpu.processes) {
-      const std::string job =
-          process.job ? fmt::format("{} {}", *process.job, process.tag.value_or("")) : "-";
+      const std::string job = process.job      ? fmt::format("{} {}", *process.job, process.tag.value_or(""))
+                              : process.gpuman ? "(gpuman)"
+                                               : "-";
       table.Add({api::NumberOf(gpu), std::to_string(process.pid), process.user.value_or(std::string(kUnknown)),
                  SizeText(process.memory), Cell(job, process.job ? Color::kCyan : Color::kNone),
                  ProcessCommand(process)});

@@ -1,5 +1,6 @@
 #include "cli/views.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -124,6 +125,60 @@ TEST(RenderStatus, AJobThatWaitsHasNoGpu) {
     EXPECT_THAT(RenderStatus({{}, {job}, {}}, kPipe, At(3725)),
                 ::testing::ContainsRegex("lab1 +[a-z]+ +" + std::string(gpus)));
   }
+}
+
+TEST(RenderStatus, JobsThatWaitAndCameTogetherAreOneLine) {
+  api::StatusView status;
+  const auto add = [&](std::int64_t id, const std::string& tag, api::JobState state, int submitted) {
+    api::JobView job;
+    job.id = id;
+    job.tag = tag;
+    job.user = "lab1";
+    job.state = state;
+    job.submitted_at = At(submitted);
+    job.command = {"train"};
+    status.jobs.push_back(job);
+  };
+  add(1, "arr", api::JobState::kRunning, 0);
+  for (int id = 2; id <= 30; ++id) add(id, "arr", api::JobState::kQueued, 0);
+  for (int id = 31; id <= 60; ++id) add(id, fmt::format("lr-{}", id - 30), api::JobState::kQueued, 1);
+  add(61, "alone", api::JobState::kQueued, 2);
+  add(62, "held", api::JobState::kHeld, 2);
+  const auto text = RenderStatus(status, kPipe, At(5));
+  EXPECT_THAT(text, HasSubstr(" 2-30  arr (29)   lab1  queued   none"));
+  EXPECT_THAT(text, HasSubstr("31-60  lr-* (30)  lab1  queued   none"));
+  for (const char* own : {"    1  arr ", "   61  alone ", "   62  held "}) EXPECT_THAT(text, HasSubstr(own));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8) << text;
+}
+
+TEST(RenderStatus, SaysThatJobsAreLeftOut) {
+  api::StatusView status{{}, {Training()}, {}};
+  status.waiting_left_out = 99'000;
+  status.ended_left_out = 3;
+  const auto text = RenderStatus(status, kPipe, At(5));
+  EXPECT_THAT(text, HasSubstr("99000 more wait: gpuman queue lists them.\n"));
+  EXPECT_THAT(text, HasSubstr("3 more ended earlier: gpuman status --all lists them.\n"));
+}
+
+TEST(RenderStatus, AJobThatGoesOnSaysWhatItWasRefused) {
+  auto job = Training();
+  job.refusal = api::RefusalView{H200().uuid,
+                                 base::MiB(256),
+                                 base::GiB(80),
+                                 base::GiB(80),
+                                 "limit",
+                                 At(0),
+                                 "256MiB was refused at its limit of 80GiB on GPU 0"};
+  EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(90)),
+              HasSubstr("job 1 train: 256MiB was refused at its limit of 80GiB on GPU 0 (1m30s ago)\n"));
+  job.state = api::JobState::kFailed;  // its reason says it
+  EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(90)), Not(HasSubstr("refused")));
+}
+
+TEST(RenderProcesses, MarkGpumansOwn) {
+  auto gpu = H200();
+  gpu.processes = {{77, "lab1", "gpuman-mover", base::MiB(500), {}, {}, {"gpuman-mover"}, true}};
+  EXPECT_THAT(RenderProcesses({gpu}, kPipe), HasSubstr("(gpuman)"));
 }
 
 TEST(RenderStatus, SaysWhyThereIsNothingToShow) {

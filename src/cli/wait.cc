@@ -59,7 +59,8 @@ base::Result<api::Client> NextDaemon(Session& session, const base::Error& lost, 
   bool told = false;
   while (lost.code == base::ErrorCode::kUnavailable && Clock::now() < until) {
     if (auto next = session.RunningDaemon()) return next;
-    if (!std::exchange(told, true)) session.Note("the daemon is away; waiting for it, jobs go on");
+    if (!std::exchange(told, true))
+      session.Note("the daemon is not reachable; waiting for it, jobs continue");
     pollfd woken{wake.fd, POLLIN, 0};
     if (::poll(&woken, 1, kLookMillis) == 1 && wake.on_wake && !wake.on_wake())
       return base::Fail(base::ErrorCode::kConflict, "interrupted");
@@ -99,14 +100,14 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
     if (interrupted == Interrupted::kCancelsWaiting && TakeOut(daemon, id)) return true;
     const bool passed = PassOn(daemon, id, signal);
     session.Note(fmt::format(
-        "{} job {} '{}'; once more leaves it running",
+        "{} job {} '{}'; press Ctrl-C again to leave it running",
         passed ? fmt::format("passed SIG{} on to", ::sigabbrev_np(signal)) : "waiting for", job.id, job.tag));
     return true;
   };
   const auto left = [&](const base::Error& error) -> base::Result<int> {
     if (error.code != base::ErrorCode::kConflict || last_signal == 0) return base::Fail(error);
     session.Note(
-        fmt::format("job {} '{}' goes on; stop it with: gpuman remove {}", job.id, job.tag, job.tag));
+        fmt::format("job {} '{}' continues; stop it with: gpuman remove {}", job.id, job.tag, job.tag));
     return 128 + last_signal;
   };
 
@@ -114,7 +115,7 @@ base::Result<int> WaitForJob(Session& session, const api::Client& daemon, const 
     api::LogOptions whole;
     whole.follow = true;
     const auto print = [&](std::string_view piece) {
-      session.Print(piece);
+      session.PrintOutput(piece);
       session.Flush();
       return true;
     };

@@ -25,8 +25,11 @@ base::Result<> Authorize(const Access& access, const Caller& caller, Act act, st
   if (caller.uid == 0) return {};
   if (access.only_user) {
     if (caller.uid == *access.only_user) return {};
-    return Refuse(caller, "use this daemon",
-                  fmt::format("it was started with --user and serves uid {} alone", *access.only_user));
+    return Refuse(
+        caller, "use this daemon",
+        fmt::format("it was started with --user and serves {} alone; without --socket and GPUMAN_SOCKET "
+                    "gpuman uses this machine's daemon or one of your own",
+                    UserName(*access.only_user)));
   }
   if (act == Act::kSee || IsIn(caller, access.admin_group)) return {};
   const std::string administrators = "root or a member of the group " + access.admin_group.name;

@@ -38,12 +38,26 @@ std::optional<std::int64_t> EventLog::FirstKept(const jobs::Event& newest) {
   return first;
 }
 
-std::vector<jobs::Event> EventLog::Since(std::int64_t since, std::size_t limit) const {
-  auto first = std::upper_bound(recent_.begin(), recent_.end(), since,
-                                [](std::int64_t id, const jobs::Event& event) { return id < event.id; });
+const jobs::Event* EventLog::After(std::int64_t id) const {
+  const auto next = std::upper_bound(recent_.begin(), recent_.end(), id,
+                                     [](std::int64_t at, const jobs::Event& event) { return at < event.id; });
+  return next == recent_.end() ? nullptr : &*next;
+}
+
+std::int64_t EventLog::Before(std::int64_t since, std::size_t limit) const {
+  const auto first =
+      std::upper_bound(recent_.begin(), recent_.end(), since,
+                       [](std::int64_t id, const jobs::Event& event) { return id < event.id; });
   const auto available = static_cast<std::size_t>(recent_.end() - first);
-  if (available > limit) first += static_cast<std::ptrdiff_t>(available - limit);
-  return {first, recent_.end()};
+  if (available <= limit) return since;
+  return limit == 0 ? last_id_ : (first + static_cast<std::ptrdiff_t>(available - limit))->id - 1;
+}
+
+std::vector<jobs::Event> EventLog::Since(std::int64_t since, std::size_t limit) const {
+  std::vector<jobs::Event> events;
+  for (const auto* event = After(Before(since, limit)); event; event = After(event->id))
+    events.push_back(*event);
+  return events;
 }
 
 std::uint64_t EventLog::Follow(Follower follower) {

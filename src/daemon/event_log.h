@@ -38,6 +38,11 @@ class EventLog {
   // Events after `since`, oldest first; the newest `limit` of them.
   std::vector<jobs::Event> Since(std::int64_t since, std::size_t limit) const;
 
+  // The first event after `id`; nullptr: there is none.
+  const jobs::Event* After(std::int64_t id) const;
+  // The id before the newest `limit` of the events after `since`.
+  std::int64_t Before(std::int64_t since, std::size_t limit) const;
+
   // Calls `follower` with every event from now on, until Unfollow. It may unfollow from within the call.
   std::uint64_t Follow(Follower follower);
   void Unfollow(std::uint64_t number) { followers_.erase(number); }

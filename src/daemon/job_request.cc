@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/peer.h"
 #include "mps/limits.h"
 
 namespace gpuman::daemon {
@@ -115,17 +116,6 @@ Result<> CheckPriority(int priority) {
   if (priority >= 0 && priority <= kLargestPriority) return {};
   return Fail(ErrorCode::kInvalidArgument,
               fmt::format("priority {} is not between 0 and {}", priority, kLargestPriority));
-}
-
-// Whether the process has the user's id in any way: a program with a set-user-ID bit has two.
-bool HasUser(pid_t pid, uid_t uid) {
-  const auto text = base::ReadFile(fmt::format("/proc/{}/status", pid)).value_or("");
-  const auto at = text.find("\nUid:");
-  if (at == std::string::npos) return false;
-  std::istringstream words(text.substr(at + 5, text.find('\n', at + 1) - at - 5));
-  for (uid_t id = 0; words >> id;)
-    if (id == uid) return true;
-  return false;
 }
 
 }  // namespace
@@ -281,7 +271,9 @@ Result<jobs::ResourceLimits> ResourceLimitsOf(const http::Peer& peer) {
   auto limits = ResourceLimitsOf(peer.pid);
   // A number of 0: it is in a namespace of processes that we do not see.
   const bool as_known = ::geteuid() != 0 || peer.uid == 0 || peer.pid == 0;
-  if (as_known || HasUser(peer.pid, peer.uid)) return limits;
+  // A program with a set-user-ID bit has two.
+  const auto users = base::UsersOf(peer.pid);
+  if (as_known || std::find(users.begin(), users.end(), peer.uid) != users.end()) return limits;
   return Fail(
       ErrorCode::kConflict,
       fmt::format("process {}, which asked, has ended: a job has the resource limits of who submits it",

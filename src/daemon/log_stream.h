@@ -1,6 +1,7 @@
 // Sends a job's log to a client: its end, or all of it, and what comes later while the job lives.
 //
-// Lives on the event loop. While it follows it looks every 100 ms whether the file has grown.
+// Lives on the event loop; the file is opened and read on a thread of LogReaders, a step at a time. While it
+// follows it looks every 100 ms whether the file has grown.
 #pragma once
 
 #include <sys/types.h>
@@ -12,9 +13,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "daemon/http/exchange.h"
+#include "daemon/log_readers.h"
+#include "daemon/tail_search.h"
 
 namespace gpuman::daemon {
 
@@ -25,46 +30,46 @@ struct LogRequest {
   bool follow = false;
 };
 
-// Where the last lines of a file begin, looked for in steps: its user can make it as long as a file can be.
-class TailSearch {
- public:
-  // The descriptor stays open as long as this object.
-  TailSearch(int fd, std::size_t lines);
-  // Looks through so many pieces of 64 KiB more; nullopt: there are more to look through.
-  std::optional<off_t> Look(std::size_t pieces);
-
- private:
-  int fd_;
-  std::size_t lines_;
-  std::size_t seen_ = 0;
-  off_t end_ = 0, at_ = 0;
-};
-
 class LogStream : public std::enable_shared_from_this<LogStream> {
  public:
   // Answers the exchange. `ended` says whether more can come. Keeps itself alive until the answer is complete
-  // or the client gone.
-  static void Start(boost::asio::io_context& loop, http::ExchangePtr exchange, LogRequest request,
-                    std::function<bool()> ended);
+  // or the client gone. `readers` outlives what it is asked for.
+  static void Start(boost::asio::io_context& loop, LogReaders& readers, http::ExchangePtr exchange,
+                    LogRequest request, std::function<bool()> ended);
 
  private:
-  LogStream(boost::asio::io_context& loop, http::ExchangePtr exchange, LogRequest request,
-            std::function<bool()> ended);
+  LogStream(boost::asio::io_context& loop, LogReaders& readers, http::ExchangePtr exchange,
+            LogRequest request, std::function<bool()> ended);
+  // What a step on the thread has found.
+  struct Found {
+    bool searching = false;        // for where the last lines begin
+    bool again = false;            // the file may not be opened now
+    bool any = false;              // something was read, or another file has taken its place
+    std::optional<off_t> begin{};  // of the answer: the first time
+    std::vector<std::string> pieces{};
+  };
   void Begin();
-  void BeginAt(off_t begin);
   void Step();
   void StepAfter(std::chrono::milliseconds pause);
-  // Sends what there is; false when nothing was.
-  bool SendSome();
+  void Deliver(bool last);
+
+  // On the thread, and the loop does not touch what they do meanwhile.
+  Found Look();
+  bool Open();
+  bool ReadSome(Found& found);
   bool Rotated();
 
   boost::asio::steady_timer timer_;
+  LogReaders& readers_;
   http::ExchangePtr exchange_;
-  LogRequest request_;
+  const LogRequest request_;
   std::function<bool()> ended_;
-  base::Fd file_;
-  std::optional<TailSearch> tail_;  // until it is known where the answer begins
   bool gone_ = false;
+
+  base::Fd file_;
+  bool begun_ = false;
+  std::optional<TailSearch> tail_;  // until it is known where the answer begins
+  Found found_;
 };
 
 }  // namespace gpuman::daemon

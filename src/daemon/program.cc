@@ -173,9 +173,15 @@ int Serve(const Options& options, const Config& config) {
   spdlog::info("gpumand {} serves {}", GPUMAN_VERSION, config.socket.string());
   NotifyReady();
   loop.run();
-  service->reset();
+  (*service)->Stop();
   std::error_code ignored;
   std::filesystem::remove(config.socket, ignored);
+  if ((*service)->left_a_thread()) {
+    // It is in the driver, which the end of the process would take down under it.
+    spdlog::warn("a call of the driver has not come back; ending without waiting for it");
+    spdlog::default_logger()->flush();
+    ::_exit(0);
+  }
   return 0;
 }
 
@@ -196,7 +202,7 @@ int RunProgram(int argc, char** argv) {
       ->envname("GPUMAN_STATE_DIR")
       ->option_text("DIR");
   app.add_flag("--user", options.user, "Unprivileged, for one user");
-  app.add_flag("--check-config", options.check_config, "Only say whether the configuration is right");
+  app.add_flag("--check-config", options.check_config, "Only say whether the configuration is valid");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -205,7 +211,12 @@ int RunProgram(int argc, char** argv) {
   const auto config = Load(options);
   if (!config) return kUsage;
   if (options.check_config) {
-    std::printf("%s: right\n", Settle(options).file.c_str());
+    const auto file = Settle(options).file;
+    std::error_code ignored;
+    if (std::filesystem::exists(file, ignored))
+      std::printf("%s: valid\n", file.c_str());
+    else
+      std::printf("%s: there is no such file; the defaults are used\n", file.c_str());
     return 0;
   }
   return Serve(options, *config);

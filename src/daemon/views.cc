@@ -137,6 +137,7 @@ api::GpuView GpuViewOf(const guard::GpuStatus& status, api::HealthView health,
       row.tag = tag_of(*process.job);
     }
     row.command = table.CommandLine(process.id.pid);
+    row.gpuman = process.ours;
     view.processes.push_back(std::move(row));
   }
   return view;

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_number.h"
+
 namespace gpuman::device {
 namespace {
 
@@ -57,7 +59,7 @@ Json ToJson(const Layer& layer) {
 Layer LayerOf(const Json& json) {
   if (json.size() != 4) throw Unreadable{};
   Layer layer{json.at("name"), ValuesOf(json.at("values")), TimeOf(json.at("until")), {}};
-  if (!json.at("job").is_null()) layer.job = json.at("job").get<std::int64_t>();
+  if (!json.at("job").is_null()) layer.job = base::Checked<std::int64_t>(json.at("job"));
   return layer;
 }
 

@@ -110,7 +110,7 @@ TEST(Doctor, VersionsThatDisagreeAreAnError) {
   EXPECT_FINDS(facts, "driver_versions", kError, "570.1");
   facts = Well();
   facts.driver.libcuda = 12040;
-  EXPECT_FINDS(facts, "driver_versions", kError, "libcuda is of CUDA 12.4, NVML of CUDA 13.0");
+  EXPECT_FINDS(facts, "driver_versions", kError, "libcuda is from a driver with CUDA 12.4, NVML from one with CUDA 13.0");
   facts.driver.libcuda.reset();
   EXPECT_FINDS(facts, "driver_versions", kError, "libcuda cannot be used");
   facts = Well();
@@ -171,9 +171,9 @@ TEST(Doctor, ThrottlingIsAnErrorAndAPowerLimitUnderLoadIsNot) {
 TEST(Doctor, HeatSinceTheDriverWasLoadedIsAWarningOnceItIsMoreThanAMoment) {
   Facts facts = Well();
   facts.gpus[0].thermal_ns = 999'999'999;
-  EXPECT_FINDS(facts, "throttled_before", kFine, "no GPU was held back");
+  EXPECT_FINDS(facts, "throttled_before", kFine, "no GPU was throttled");
   facts.gpus[0].thermal_ns = 90'000'000'000;
-  EXPECT_FINDS(facts, "throttled_before", kWarning, "heat held it back");
+  EXPECT_FINDS(facts, "throttled_before", kWarning, "heat throttled it");
 }
 
 TEST(Doctor, ClocksThatSomebodySetAreAWarning) {
@@ -188,7 +188,7 @@ TEST(Doctor, ClocksThatSomebodySetAreAWarning) {
 TEST(Doctor, WhatTheDaemonKeepsIsTold) {
   Facts facts = Well();
   facts.daemon.kept = std::vector<Kept>{};
-  EXPECT_FINDS(facts, "settings", kFine, "as they are wanted");
+  EXPECT_FINDS(facts, "settings", kFine, "as wanted");
   facts.daemon.kept = std::vector<Kept>{{0, "graphics clocks", "1200,1200", "asked for", {}, false, true}};
   EXPECT_FINDS(facts, "settings", kNote, "graphics clocks are locked to 1200,1200 MHz: asked for");
   facts.daemon.kept = std::vector<Kept>{{0, "power", "250W", "asked for", "700W", true, false}};
@@ -257,7 +257,7 @@ TEST(Doctor, MpsThatIsDeadForeignOrGoneAroundIsTold) {
   facts.daemon.mps = {{0, "running", "it does not answer", 0}};
   EXPECT_FINDS(facts, "mps", kWarning, "does not answer");
   facts.daemon.mps = {{0, "running", "", 0}, {1, "off", "", 0}};
-  EXPECT_FINDS(facts, "mps", kFine, "whole");
+  EXPECT_FINDS(facts, "mps", kFine, "MPS works where it runs");
 }
 
 TEST(Doctor, IdleProcessesAreNamedWithTheirOwner) {

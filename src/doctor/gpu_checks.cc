@@ -29,7 +29,7 @@ Findings OfEach(const Facts& facts, std::string_view fine, Look look) {
     finding->subject = fmt::format("GPU {}", gpu.index);
     findings.push_back(std::move(*finding));
   }
-  if (told == 0) return OneFinding(kUnknown, "n/a: no GPU here tells it");
+  if (told == 0) return OneFinding(kUnknown, "n/a: no GPU here reports it");
   if (findings.empty()) return OneFinding(kFine, std::string(fine));
   return findings;
 }
@@ -78,10 +78,10 @@ Findings CheckVersions(const Facts& facts) {
         fmt::format("the kernel module {} is loaded and the libraries do not go with it", *driver.kernel),
         kRemedy);
   if (driver.nvml_cuda && driver.libcuda && *driver.nvml_cuda != *driver.libcuda)
-    return OneFinding(
-        kError,
-        fmt::format("libcuda is of {}, NVML of {}", CudaName(*driver.libcuda), CudaName(*driver.nvml_cuda)),
-        "another libcuda.so.1 comes first: ldconfig -p | grep libcuda, and look at LD_LIBRARY_PATH");
+    return OneFinding(kError,
+               fmt::format("libcuda is from a driver with {}, NVML from one with {}", CudaName(*driver.libcuda),
+                           CudaName(*driver.nvml_cuda)),
+               "another libcuda.so.1 comes first: ldconfig -p | grep libcuda, and look at LD_LIBRARY_PATH");
   if (!driver.libcuda)
     return OneFinding(driver.problem.empty() ? kError : kUnknown,
                "libcuda cannot be used: " + (driver.libcuda_problem.empty() ? "n/a" : driver.libcuda_problem),
@@ -107,23 +107,23 @@ Findings CheckGpus(const Facts& facts) {
 }
 
 Findings CheckHealth(const Facts& facts) {
-  if (!facts.daemon.faults)
-    return OneFinding(kUnknown, "n/a without the daemon, which looks for faults all the time");
+  if (!facts.daemon.faults) return OneFinding(kUnknown, "n/a without the daemon, which watches for faults");
   Findings findings;
   for (const auto& fault : *facts.daemon.faults)
     findings.push_back({"", fault.unhealthy ? kError : kWarning, fault.gpu,
                         fmt::format("{}: {}", fault.code, fault.text), "gpuman health"});
-  return findings.empty() ? OneFinding(kFine, "no fault of a GPU is known") : findings;
+  return findings.empty() ? OneFinding(kFine, "no GPU has a known fault") : findings;
 }
 
 Findings CheckPersistence(const Facts& facts) {
   return OfEach(facts, "persistence is on", [&](const GpuFacts& gpu) -> Said {
     if (!gpu.persistence) return std::nullopt;
     if (*gpu.persistence) return Say(kFine, "");
-    return Say(kWarning,
-               "persistence is off: the first CUDA call of a program waits while the driver sets the GPU up" +
-                   SavingOf(facts, gpu),
-               fmt::format("gpuman device persistence on --gpu {}", gpu.index));
+    return Say(
+        kWarning,
+        "persistence is off: the first CUDA call of a program waits while the driver initialises the GPU" +
+            SavingOf(facts, gpu),
+        fmt::format("gpuman device persistence on --gpu {}", gpu.index));
   });
 }
 
@@ -152,13 +152,13 @@ Findings CheckThrottling(const Facts& facts) {
        {abi::nvmlClocksEventReasonSwThermalSlowdown, "heat"},
        {abi::nvmlClocksThrottleReasonHwPowerBrakeSlowdown, "the power supply's brake"},
        {abi::nvmlClocksThrottleReasonHwSlowdown, "the hardware's slowdown"}}};
-  return OfEach(facts, "no GPU is held back", [&](const GpuFacts& gpu) -> Said {
+  return OfEach(facts, "no GPU is throttled", [&](const GpuFacts& gpu) -> Said {
     if (!gpu.clock_reasons) return std::nullopt;
     std::vector<const char*> why;
     for (const auto& reason : kReasons)
       if ((*gpu.clock_reasons & reason.bit) != 0) why.push_back(reason.text);
     if (!why.empty())
-      return Say(kError, fmt::format("its clocks are held back at this moment by {}", fmt::join(why, ", ")),
+      return Say(kError, fmt::format("its clocks are throttled at this moment by {}", fmt::join(why, ", ")),
                  "look at fans, air flow and power supply; gpuman health has it over time");
     if ((*gpu.clock_reasons & abi::nvmlClocksEventReasonSwPowerCap) != 0)
       return Say(kNote, "it works at its power limit, which is usual under load");
@@ -169,18 +169,18 @@ Findings CheckThrottling(const Facts& facts) {
 Findings CheckThrottledBefore(const Facts& facts) {
   constexpr std::uint64_t kMuch = 1'000'000'000;  // less comes with every change of load
   return OfEach(
-      facts, "no GPU was held back by heat since the driver was loaded", [](const GpuFacts& gpu) -> Said {
+      facts, "no GPU was throttled by heat since the driver was loaded", [](const GpuFacts& gpu) -> Said {
         if (!gpu.thermal_ns) return std::nullopt;
         if (*gpu.thermal_ns < kMuch) return Say(kFine, "");
         return Say(
             kWarning,
-            fmt::format("heat held it back for {} since the driver was loaded", Seconds(*gpu.thermal_ns)),
+            fmt::format("heat throttled it for {} since the driver was loaded", Seconds(*gpu.thermal_ns)),
             "look at fans and air flow, or lower its power: gpuman device power set");
       });
 }
 
 Findings CheckClocks(const Facts& facts) {
-  return OfEach(facts, "no clocks are set but those that gpuman keeps", [](const GpuFacts& gpu) -> Said {
+  return OfEach(facts, "no clocks are set except those that gpuman set", [](const GpuFacts& gpu) -> Said {
     if (!gpu.clock_reasons && !gpu.app_clock) return std::nullopt;
     const std::string remedy = fmt::format("gpuman device clocks reset --gpu {}", gpu.index);
     if (gpu.app_clock && gpu.default_app_clock && *gpu.app_clock != *gpu.default_app_clock)
@@ -214,7 +214,7 @@ Findings CheckLink(const Facts& facts) {
         "switch off, seat the card or its riser anew, and look at the slot in the board's manual";
     if (*gpu.link_width < *gpu.most_link_width)
       return Say(kWarning,
-                 fmt::format("its PCIe link has {} of {} lanes: memory comes and goes so much slower",
+                 fmt::format("its PCIe link has {} of {} lanes, so copies to and from the GPU are slower",
                              *gpu.link_width, *gpu.most_link_width),
                  kRemedy);
     if (gpu.link_gen && gpu.most_link_gen && *gpu.link_gen < *gpu.most_link_gen &&
@@ -269,12 +269,11 @@ Findings CheckSettings(const Facts& facts) {
       add(kNote, fmt::format("{} are locked to {} MHz: {}", kept.name, kept.wanted, kept.because),
           fmt::format("gpuman device clocks reset --gpu {}", kept.gpu));
   }
-  return findings.empty() ? OneFinding(kFine, "settings are as they are wanted, and no clocks are kept locked")
-                          : findings;
+  return findings.empty() ? OneFinding(kFine, "all settings are as wanted, and no clocks are locked") : findings;
 }
 
 Findings CheckMig(const Facts& facts) {
-  return OfEach(facts, "MIG is as it was asked for", [](const GpuFacts& gpu) -> Said {
+  return OfEach(facts, "MIG has the layout that was asked for", [](const GpuFacts& gpu) -> Said {
     if (!gpu.mig) return std::nullopt;
     if (gpu.mig_pending && *gpu.mig_pending != *gpu.mig)
       return Say(kWarning,
@@ -295,7 +294,7 @@ Findings CheckMps(const Facts& facts) {
   for (const auto& mps : *facts.daemon.mps) {
     const auto add = AdderFor(findings, mps.gpu);
     if (mps.state == "dead")
-      add(kError, "MPS is wanted and does not run: " + mps.problem,
+      add(kError, "MPS is wanted, but does not run: " + mps.problem,
           fmt::format("gpuman mps start --gpu {}", mps.gpu));
     else if (mps.state == "foreign")
       add(kNote, "an MPS that gpuman did not start may serve it", "gpuman mps status");
@@ -309,11 +308,11 @@ Findings CheckMps(const Facts& facts) {
                       "exclusive-process --gpu {}",
                       mps.gpu));
   }
-  return findings.empty() ? OneFinding(kFine, "MPS is whole where it runs") : findings;
+  return findings.empty() ? OneFinding(kFine, "MPS works where it runs") : findings;
 }
 
 Findings CheckIdle(const Facts& facts) {
-  if (!facts.daemon.idle) return OneFinding(kUnknown, "n/a without the daemon, which looks who works all the time");
+  if (!facts.daemon.idle) return OneFinding(kUnknown, "n/a without the daemon, which watches the processes");
   Findings findings;
   for (const auto& process : *facts.daemon.idle)
     findings.push_back({"", kWarning, fmt::format("GPU {}", process.gpu),

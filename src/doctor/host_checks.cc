@@ -31,7 +31,7 @@ Findings CheckDaemon(const Facts& facts) {
   if (daemon.version != daemon.own_version)
     return OneFinding(kWarning,
                fmt::format("the daemon is {}, this program is {}", daemon.version, daemon.own_version),
-               "systemctl restart gpumand: jobs go on meanwhile");
+               "systemctl restart gpumand: jobs keep running");
   return OneFinding(kFine, "the daemon answers: version " + daemon.version);
 }
 
@@ -45,7 +45,7 @@ Findings CheckAccess(const Facts& facts) {
                "groupadd --system gpuman, or set access.submit_group");
   if (!caller.in_group)
     return OneFinding(kWarning, fmt::format("{} is not in the group gpuman and may not submit", caller.user),
-               fmt::format("as root: usermod -aG gpuman {}; then log in anew", caller.user));
+               fmt::format("as root: usermod -aG gpuman {}; then log out and in again", caller.user));
   return OneFinding(kFine, fmt::format("{} may submit", caller.user));
 }
 
@@ -60,7 +60,7 @@ Findings CheckShim(const Facts& facts) {
   const auto& shim = facts.shim;
   if (shim.path.empty())
     return OneFinding(kWarning,
-               "there is no libgpuman.so: limits are held by the guard alone, and nothing is shared",
+               "there is no libgpuman.so: only the daemon enforces limits, and GPUs cannot be shared",
                "install the package again");
   if (!shim.problem.empty())
     return OneFinding(kError, fmt::format("{} cannot be preloaded: {}", shim.path, shim.problem),
@@ -79,14 +79,13 @@ Findings CheckHostMemory(const Facts& facts) {
     return OneFinding(kUnknown, "n/a: host or GPU memory is not known");
   const base::Bytes room = base::SizeSpec{{}, kUsualShare}.Of(*facts.host.memory);
   if (room >= largest)
-    return OneFinding(kFine, fmt::format("the host has {}: half of it takes what the largest GPU holds, {}",
+    return OneFinding(kFine, fmt::format("the host has {}: half of it can hold the memory of the largest GPU, {}",
                                   base::FormatBytes(*facts.host.memory), base::FormatBytes(largest)));
   return OneFinding(
       kNote,
-      fmt::format(
-          "the host has {}: by default half of it is for jobs that are off their GPU, less than the {} of "
-          "the largest GPU, so not every job can be suspended or take turns",
-          base::FormatBytes(*facts.host.memory), base::FormatBytes(largest)),
+      fmt::format("the host has {}: by default half of it may hold the data of suspended jobs, which is less "
+                  "than the {} of the largest GPU, so not every job can be suspended or take turns",
+                  base::FormatBytes(*facts.host.memory), base::FormatBytes(largest)),
       "more host memory, or a larger suspend.host_memory in gpumand.toml");
 }
 
@@ -112,31 +111,30 @@ Findings CheckShm(const Facts& facts) {
 }
 
 Findings CheckHugePages(const Facts& facts) {
-  if (!facts.host.huge_pages) return OneFinding(kUnknown, "n/a: the kernel does not tell");
+  if (!facts.host.huge_pages) return OneFinding(kUnknown, "n/a: the kernel does not say");
   if (*facts.host.huge_pages != "never")
     return OneFinding(kFine, fmt::format("transparent huge pages: {}", *facts.host.huge_pages));
-  return OneFinding(kNote,
-             "transparent huge pages are off: pinning the host memory that jobs leave to takes several times "
-             "as long",
-             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+  return OneFinding(
+      kNote,
+      "transparent huge pages are off: pinning host memory for suspended jobs takes several times as long",
+      "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
 }
 
 Findings CheckCgroups(const Facts& facts) {
   if (!facts.host.cgroup2) return OneFinding(kUnknown, "n/a");
   if (!*facts.host.cgroup2)
-    return OneFinding(
-        kWarning,
-        "there is no cgroup v2: a job's processes are told apart by ancestry alone, and host memory is not "
-        "limited",
-        "boot with systemd.unified_cgroup_hierarchy=1");
+    return OneFinding(kWarning,
+               "there is no cgroup v2: gpuman knows a job's processes by their parents alone, and cannot "
+               "limit host memory",
+               "boot with systemd.unified_cgroup_hierarchy=1");
   const auto has = [&](const char* name) {
     const auto& all = facts.host.controllers;
     return std::find(all.begin(), all.end(), name) != all.end();
   };
   if (!has("memory") || !has("cpu"))
     return OneFinding(kNote,
-               fmt::format("cgroup v2 lacks {} (it has the controllers {}): limits of host memory and "
-                           "processors are not held by the kernel",
+               fmt::format("cgroup v2 lacks {} (it has the controllers {}), so the kernel does not enforce "
+                           "limits on host memory and CPUs",
                            has("memory") ? "cpu"
                            : has("cpu")  ? "memory"
                                          : "memory and cpu",
@@ -153,7 +151,7 @@ Findings CheckDisk(const Facts& facts) {
     return OneFinding(kFine, fmt::format("{} has {} left", facts.host.state_dir,
                                   base::FormatBytes(*facts.host.state_free)));
   return OneFinding(kWarning,
-             fmt::format("{} has {} left: without room no job is accepted", facts.host.state_dir,
+             fmt::format("{} has {} left: without free space no job is accepted", facts.host.state_dir,
                          base::FormatBytes(*facts.host.state_free)),
              "make room there, or lower jobs.keep_ended and jobs.log_size");
 }

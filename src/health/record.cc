@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_number.h"
+
 namespace gpuman::health {
 namespace {
 
@@ -25,15 +27,14 @@ std::optional<Fault> FaultOf(const Json& json) {
   const auto action = ActionFromString(json.at("action").get<std::string>());
   const auto since = base::ParseIso8601(json.at("since").get<std::string>());
   const auto last = base::ParseIso8601(json.at("last").get<std::string>());
-  if (json.size() != 8 || !state || !action || !since || !last || !json.at("count").is_number_unsigned())
-    return std::nullopt;
+  if (json.size() != 8 || !state || !action || !since || !last) return std::nullopt;
   return Fault{json.at("code"),
                *state,
                *action,
                json.at("text"),
                *since,
                *last,
-               json.at("count").get<std::uint64_t>(),
+               base::Checked<std::uint64_t>(json.at("count")),
                json.at("acknowledged").get<bool>()};
 }
 

@@ -103,6 +103,17 @@ struct Container {
   friend bool operator==(const Container&, const Container&) = default;
 };
 
+// The last allocation that a program of a job was refused.
+struct RefusedAllocation {
+  std::string gpu;  // UUID
+  base::Bytes asked;
+  base::Bytes used;                  // by the job there, then
+  std::optional<base::Bytes> limit;  // then
+  std::string by;                    // limit sharing device
+  base::WallTime at{};
+  friend bool operator==(const RefusedAllocation&, const RefusedAllocation&) = default;
+};
+
 struct Job {
   // What was asked for.
   JobId id;
@@ -152,6 +163,7 @@ struct Job {
   std::optional<JobState> verdict;  // what the last end makes of the job, unless it runs again
   std::optional<base::Bytes> peak;
   std::vector<std::string> notes;  // of the current or last run: what it could not be given
+  std::optional<RefusedAllocation> refusal;  // of the last run, once it has ended
   // What its GPUs had used since the driver was loaded, in millijoules by UUID, when it came on them; empty:
   // it is on none. What the run used before that; absent: it is not measured.
   std::map<std::string, std::uint64_t> energy_before;

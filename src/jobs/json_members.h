@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_number.h"
 #include "base/result.h"
 
 namespace gpuman::jobs {
@@ -39,7 +40,7 @@ class JsonMembers {
   template <typename T>
   T value(std::string_view name, T otherwise) const {
     const auto* const found = find(name);
-    return found ? found->get<T>() : otherwise;
+    return found ? base::Checked<T>(*found) : otherwise;
   }
 
  private:

@@ -61,8 +61,7 @@ void KeeperLink::Start() {
 
 void KeeperLink::Stop() {
   stopped_ = true;
-  readable_.reset();
-  connection_.reset();
+  Disconnect();
   retry_.cancel();
   callbacks_ = {};
 }
@@ -153,12 +152,20 @@ void KeeperLink::OnReadable() {
     } else if (const auto* record = std::get_if<keeper::Record>(&**message)) {
       ended_ = ended_ || std::holds_alternative<keeper::JobEnded>(record->body);
       callbacks_.on_record(*record);
-    } else if (const auto* reply = std::get_if<keeper::Reply>(&**message); reply && reply->error) {
-      callbacks_.on_trouble("the keeper refused an order: " + reply->error->message);
+    } else if (const auto* reply = std::get_if<keeper::Reply>(&**message)) {
+      OnReply(*reply);
     }
     // A callback may have stopped this link.
     if (stopped_) return;
   }
+}
+
+void KeeperLink::OnReply(const keeper::Reply& reply) {
+  const auto asked = asked_.extract(reply.id);
+  if (!asked.empty() && asked.mapped())
+    asked.mapped()(reply.error ? base::Result<>(base::Fail(*reply.error)) : base::Result<>{});
+  else if (reply.error)
+    callbacks_.on_trouble("the keeper refused an order: " + reply.error->message);
 }
 
 bool KeeperLink::ReadJournal() {
@@ -173,14 +180,12 @@ bool KeeperLink::ReadJournal() {
 
 void KeeperLink::OnStored(std::uint64_t seq) {
   if (seq < told_stored_ + kShortenEvery || !connected() || !shortens_) return;
-  told_stored_ = seq;
-  (void)Send(keeper::RecordsStored{seq});
+  // One that cannot be told is connected to anew, and told with the next.
+  if (Send(keeper::RecordsStored{seq})) told_stored_ = seq;
 }
 
 void KeeperLink::OnGone() {
-  readable_.reset();
-  connection_.reset();
-  hello_ = false;
+  Disconnect();
   if (ended_ || stopped_) return;
   (void)ReadJournal();
   if (ended_ || stopped_) return;
@@ -203,21 +208,35 @@ void KeeperLink::RetryLater() {
   });
 }
 
-base::Result<> KeeperLink::Send(keeper::Command command) {
+base::Result<> KeeperLink::Send(keeper::Command command, Answer answer) {
   if (!connected()) return base::Fail(ErrorCode::kUnavailable, "the job's keeper is not connected");
   auto sent = connection_->Send(std::move(command));
-  if (sent) return {};
+  if (sent) {
+    asked_.emplace(*sent, std::move(answer));
+    return {};
+  }
   // What is lost with it is given again when it listens: a keeper that was not told, and stays connected,
   // would never be.
   if (sent.error().code == ErrorCode::kUnavailable) HangUp();
   return base::Fail(sent.error());
 }
 
-// The caller may be a callback of this link, or on its way through something that a record would change.
-void KeeperLink::HangUp() {
+// Answered later: who asked may be in the middle of something, as may whoever stops this link.
+void KeeperLink::Disconnect() {
   readable_.reset();
   connection_.reset();
   hello_ = false;
+  told_stored_ = 0;
+  if (asked_.empty()) return;
+  asio::post(loop_, [asked = std::exchange(asked_, {})] {
+    for (const auto& [id, answer] : asked)
+      if (answer) answer(base::Fail(ErrorCode::kUnavailable, "the job's keeper hung up before it answered"));
+  });
+}
+
+// The caller may be a callback of this link, or on its way through something that a record would change.
+void KeeperLink::HangUp() {
+  Disconnect();
   asio::post(loop_, [self = shared_from_this()] {
     if (!self->stopped_) self->OnGone();
   });

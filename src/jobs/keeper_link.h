@@ -10,6 +10,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -30,6 +31,10 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
     std::function<void(const std::string&)> on_trouble;
   };
 
+  // What became of an order. Nothing: the keeper carried it out, or keeps it until it can. kUnavailable:
+  // nobody knows, for the connection or this link ended before the keeper answered. Else: it was refused.
+  using Answer = std::function<void(const base::Result<>&)>;
+
   KeeperLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers, std::filesystem::path program,
              std::filesystem::path job_dir, Callbacks callbacks);
 
@@ -40,15 +45,16 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   void Start();
   // From on_failed: tries the same again, after a while that grows.
   void TryAgain() { RetryLater(); }
-  // No more callbacks.
+  // No more callbacks; orders that wait for their answer are answered soon, from the loop.
   void Stop();
   // Stop, and the job's directory goes, also when it is just being made. Not after Start.
   void Discard();
 
   bool connected() const { return connection_.has_value() && hello_; }
   // kUnavailable while not connected, and where the keeper takes no more: then it is connected to anew, and
-  // on_connected says when it can be told again.
-  base::Result<> Send(keeper::Command command);
+  // on_connected says when it can be told again. Where it was sent `answer` is called, once and later;
+  // without one a refusal goes to on_trouble.
+  base::Result<> Send(keeper::Command command, Answer answer = {});
   // Records up to here are in the store: now and then the keeper is told, and lets go of old ones.
   void OnStored(std::uint64_t seq);
 
@@ -64,6 +70,9 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   // could not be read to its end.
   bool ReadJournal();
   void HangUp();
+  void OnReply(const keeper::Reply& reply);
+  // The connection is over, and with it what was asked over it.
+  void Disconnect();
   void OnGone();
   void RetryLater();
   void DeleteDirectory();
@@ -85,6 +94,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   bool ended_ = false;
   int failures_ = 0;  // in a row
   std::optional<keeper::KeeperConnection> connection_;
+  std::map<std::uint64_t, Answer> asked_;  // over this connection, by the number of the command
   std::optional<boost::asio::posix::stream_descriptor> readable_;  // a duplicate of the connection's
   boost::asio::steady_timer retry_;
 };

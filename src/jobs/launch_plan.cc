@@ -64,6 +64,20 @@ void AddIdentity(const Job& job, std::vector<std::string>& environment) {
   environment.push_back("GPUMAN_JOB_TAG=" + job.tag);
 }
 
+// As CUDA_VISIBLE_DEVICES is to name them.
+std::vector<std::string> NamesOfDevices(const std::vector<std::string>& gpus, const Job& job,
+                                        const std::map<std::string, unsigned>& indices) {
+  const auto wish = job.environment->find("GPUMAN_VISIBLE_DEVICES");
+  if (wish == job.environment->end() || wish->second != "index") return gpus;
+  std::vector<std::string> names;
+  for (const auto& uuid : gpus) {
+    const auto it = indices.find(uuid);
+    if (it == indices.end()) return gpus;
+    names.push_back(std::to_string(it->second));
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> AttachedEnvironment(const Job& job, const LaunchSettings& settings) {
@@ -99,7 +113,8 @@ keeper::Spec PlanLaunch(const Job& job, const LaunchSettings& settings) {
   if (job.queued && job.gpus.empty()) spec.extra_environment.emplace_back("CUDA_VISIBLE_DEVICES=");
   const auto& gpus = job.gpus.empty() && !job.queued ? settings.all_gpus : job.gpus;
   if (!gpus.empty() && (!job.gpus.empty() || !job.environment->contains("CUDA_VISIBLE_DEVICES"))) {
-    spec.extra_environment.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", fmt::join(gpus, ",")));
+    const auto names = NamesOfDevices(gpus, job, settings.gpu_indices);
+    spec.extra_environment.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", fmt::join(names, ",")));
     spec.extra_environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
   }
 

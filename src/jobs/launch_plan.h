@@ -3,10 +3,13 @@
 // The command gets the environment it was submitted with, and on top of it GPUMAN_JOB_ID, GPUMAN_JOB_TAG and,
 // for the GPUs it was given, CUDA_VISIBLE_DEVICES (UUIDs) and CUDA_DEVICE_ORDER, and LD_PRELOAD with the shim
 // before what the caller had there. A job that was given no GPUs
-// may use every one: then a CUDA_VISIBLE_DEVICES of the caller's own stays.
+// may use every one: then a CUDA_VISIBLE_DEVICES of the caller's own stays. With GPUMAN_VISIBLE_DEVICES=index
+// in its environment a job gets indices in place of UUIDs; not on a machine with MIG instances, which have
+// none.
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,7 +29,9 @@ struct LaunchSettings {
   keeper::RestartPolicy restart;      // all but the mode
   std::optional<int> oom_score_adj;   // of the jobs; absent: as the daemon's own
   std::vector<std::string> all_gpus;  // UUIDs of what the machine has now
-  std::filesystem::path shim;         // libgpuman.so, preloaded into jobs that want it; empty: into none
+  std::map<std::string, unsigned>
+      gpu_indices;             // of UUIDs, as CUDA counts them; empty where some GPU is split
+  std::filesystem::path shim;  // libgpuman.so, preloaded into jobs that want it; empty: into none
   std::filesystem::path shim_socket;
   std::vector<std::string> mps;  // "NAME=value": what makes this job a client of its GPU's MPS server
   std::string shared_memory;     // what shims make memory of jobs that share of; empty: as they find best

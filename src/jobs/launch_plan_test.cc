@@ -26,6 +26,7 @@ LaunchSettings OnTwoGpus() {
   LaunchSettings settings;
   settings.log_dir = "/state/logs";
   settings.all_gpus = {"GPU-a", "GPU-b"};
+  settings.gpu_indices = {{"GPU-a", 0}, {"GPU-b", 1}};
   return settings;
 }
 
@@ -48,6 +49,27 @@ TEST(LaunchPlan, ShowsTheChosenGpusAloneWhateverTheCallerHadSet) {
   job.environment = Variables{{"CUDA_VISIBLE_DEVICES", "0"}};
   EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, OnTwoGpus())),
               IsSupersetOf({"CUDA_VISIBLE_DEVICES=GPU-b", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}));
+}
+
+TEST(LaunchPlan, NamesGpusByTheirIndicesWhereTheJobWishesIt) {
+  Job job = Asked();
+  job.gpus = {"GPU-b"};
+  job.environment = Variables{{"GPUMAN_VISIBLE_DEVICES", "index"}};
+  LaunchSettings settings = OnTwoGpus();
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)),
+              IsSupersetOf({"CUDA_VISIBLE_DEVICES=1", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}));
+  job.gpus = {"GPU-b", "GPU-a"};
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Contains("CUDA_VISIBLE_DEVICES=1,0"));
+  job.gpus = {"GPU-gone"};
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)),
+              Contains("CUDA_VISIBLE_DEVICES=GPU-gone"));
+  settings.gpu_indices.clear();
+  job.gpus = {"GPU-b"};
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, settings)), Contains("CUDA_VISIBLE_DEVICES=GPU-b"))
+      << "some GPU is split";
+  job.environment = Variables{{"GPUMAN_VISIBLE_DEVICES", "uuid"}};
+  EXPECT_THAT(keeper::MergedEnvironment(PlanLaunch(job, OnTwoGpus())),
+              Contains("CUDA_VISIBLE_DEVICES=GPU-b"));
 }
 
 TEST(LaunchPlan, ShowsEveryGpuWhenNoneWasChosen) {

@@ -120,6 +120,7 @@ void OnRecord(Transition& t, const keeper::Record& record, const keeper::RunStar
   job.process = started.process;
   job.started_at = record.wall;
   job.notes = started.notes;
+  job.refusal.reset();
   job.energy_before.clear();
   job.energy_used.reset();
   job.suspended = base::Millis{0};
@@ -139,6 +140,13 @@ void OnRecord(Transition& t, const keeper::Record&, const keeper::StartFailed& f
   if (job.verdict == std::nullopt && job.state == JobState::kRunning) {
     --job.runs;
     job.restarts = job.runs > 0 ? job.runs - 1 : 0;
+  }
+  // Ended on its way, as was ordered.
+  const bool was_ended = failure.stage == "killed" || failure.stage == "stopped";
+  if (was_ended && job.state == JobState::kStopping && job.reason) {
+    job.process.reset();
+    job.verdict = job.cancel_wanted ? JobState::kCancelled : OrderedEnd(*job.reason);
+    return;
   }
   Reason reason = ReasonOf(failure);
   if (reason.word == "command_not_found") job.exit_code = kStatusNotFound;
@@ -220,6 +228,8 @@ void OnRecord(Transition& t, const keeper::Record&, const keeper::StopOrdered& s
   t.job.state = JobState::kStopping;
   if (!t.job.cancel_wanted) Explain(t.job, stop.reason);
 }
+
+void OnRecord(Transition&, const keeper::Record&, const keeper::RestartOrdered&) {}
 
 void OnRecord(Transition& t, const keeper::Record&, const keeper::RestartScheduled& restart) {
   Job& job = t.job;
@@ -324,6 +334,7 @@ void OnEvent(Transition& t, const RestartAsked& asked) {
   ClearOutcome(job);
   job.submitted_at = asked.at;
   job.peak.reset();
+  job.refusal.reset();
   job.attempts = 0;
   t.changed = true;
   if (job.queued) {
@@ -341,6 +352,16 @@ void OnEvent(Transition& t, const GuardOrdered& ordered) {
   if (IsEnded(t.job) || IsWaiting(t.job) || t.job.state == JobState::kStopping) return;
   t.job.state = JobState::kStopping;
   Explain(t.job, ordered.reason);
+  t.changed = true;
+}
+
+void OnEvent(Transition& t, const GuardRefused& refused) {
+  Job& job = t.job;
+  if (job.state != JobState::kStopping || job.stop_wanted || job.reason != refused.reason.word) return;
+  job.state = refused.before;
+  job.reason.reset();
+  job.reason_detail.reset();
+  if (refused.before_reason) Explain(job, *refused.before_reason);
   t.changed = true;
 }
 
@@ -398,7 +419,7 @@ void OnEvent(Transition& t, const RootEnded& ended) {
     Explain(job, {"reboot", "the machine was started again while the job ran"});
   } else {
     job.state = JobState::kFinished;
-    Explain(job, {"status_unknown", "its processes have ended; how, knows who started them"});
+    Explain(job, {"status_unknown", "its processes have ended; gpuman did not start them, so their exit status is not known"});
   }
   job.verdict = job.state;
   job.ended_at = ended.at;

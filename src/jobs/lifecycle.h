@@ -52,6 +52,13 @@ struct GuardOrdered {
   keeper::Reason reason;
 };
 
+// And the keeper did not take that: there is no run that it could mean. `before`: what the job was then.
+struct GuardRefused {
+  keeper::Reason reason;
+  JobState before{};
+  std::optional<keeper::Reason> before_reason{};
+};
+
 // No keeper could be started for the job; nothing of it runs.
 struct CannotStart {
   std::string message;
@@ -89,8 +96,8 @@ struct RequeueAsked {
   keeper::Reason reason;
 };
 
-using JobEvent = std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, CannotStart, RootEnded,
-                              HoldAsked, ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
+using JobEvent = std::variant<Recorded, StopAsked, RestartAsked, GuardOrdered, GuardRefused, CannotStart,
+                              RootEnded, HoldAsked, ReleaseAsked, CancelAsked, StartOrdered, RequeueAsked>;
 
 // What is worth telling people: stored, shown by `gpuman events`.
 struct Notice {

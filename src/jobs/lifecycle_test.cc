@@ -45,6 +45,9 @@ class Story {
   Story& Ends(EndKind kind, int code, std::optional<Reason> ordered = {}) {
     return Write(RunEnded{1, kind, code, false, base::Millis(10), {}, std::move(ordered)});
   }
+  Story& FailsToStart(const char* stage) {
+    return Write(StartFailed{1, stage, 0, "it was killed on its way"});
+  }
   Story& Over(const char* why = "finished") { return Write(JobEnded{1, why}); }
   Story& NewIncarnation() {
     seq_ = 0;
@@ -505,6 +508,40 @@ TEST(Lifecycle, RestartingAnEndedJobOfTheQueueLetsItWaitAgain) {
   EXPECT_EQ(story.job.state, JobState::kQueued);
   EXPECT_TRUE(story.last.effects.empty());
   EXPECT_EQ(story.job.incarnation, 2);
+}
+
+TEST(Lifecycle, AnEndThatWasOrderedKeepsItsReasonWhereTheRunEndedOnItsWay) {
+  Story stopped;
+  stopped.KeeperStarts().Happen(StopAsked{{"stopped", "by lab1"}, false, At(9)});
+  stopped.Write(StopOrdered{{"stopped", "by lab1"}}).FailsToStart("killed").Over("stopped");
+  EXPECT_EQ(stopped.job.state, JobState::kKilled);
+  EXPECT_EQ(stopped.job.reason, "stopped");
+  Story guarded;
+  guarded.KeeperStarts().Happen(GuardOrdered{{"memory_limit", "600MiB of 512MiB"}});
+  guarded.FailsToStart("killed").Over("start_failed");
+  EXPECT_EQ(guarded.job.state, JobState::kKilled);
+  EXPECT_EQ(guarded.job.reason, "memory_limit");
+  Story alone;
+  alone.KeeperStarts().FailsToStart("killed").Over("start_failed");
+  EXPECT_EQ(alone.job.state, JobState::kFailed);
+  EXPECT_EQ(alone.job.reason, "start_failed");
+}
+
+TEST(Lifecycle, AReasonThatTheKeeperRefusesIsTakenBack) {
+  Story story;
+  story.KeeperStarts().Runs().Ends(EndKind::kExited, 1).Write(RestartScheduled{2, base::Millis(1000), 1, {}});
+  const Job before = story.job;
+  ASSERT_EQ(before.state, JobState::kStarting);
+  const Reason late{"memory_limit", "600MiB of 512MiB"};
+  story.Happen(GuardOrdered{late});
+  EXPECT_EQ(story.job.state, JobState::kStopping);
+  story.Happen(GuardRefused{late, before.state, Reason{*before.reason, *before.reason_detail}});
+  EXPECT_EQ(story.job.state, JobState::kStarting);
+  EXPECT_EQ(story.job.reason, before.reason);
+  EXPECT_EQ(story.job.reason_detail, before.reason_detail);
+  story.Happen(StopAsked{{"stopped", ""}, false, At(9)});
+  story.Happen(GuardRefused{late, before.state, {}});
+  EXPECT_EQ(story.job.state, JobState::kStopping) << "for another reason";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_number.h"
 #include "jobs/json_members.h"
 
 namespace gpuman::jobs {
@@ -35,11 +36,15 @@ void PutTime(Json& json, const char* name, const std::optional<base::WallTime>& 
 // `Object`: Json, or JsonMembers.
 template <typename Object, typename T>
 void Get(const Object& json, const char* name, T& value) {
-  if (auto it = json.find(name); it != json.end()) value = it->template get<T>();
+  if (auto it = json.find(name); it != json.end()) value = base::Checked<T>(*it);
 }
 template <typename Object, typename T>
 void Get(const Object& json, const char* name, std::optional<T>& value) {
-  if (auto it = json.find(name); it != json.end()) value = it->template get<T>();
+  if (auto it = json.find(name); it != json.end()) value = base::Checked<T>(*it);
+}
+template <typename Object>
+void GetMillis(const Object& json, const char* name, base::Millis& time) {
+  if (auto it = json.find(name); it != json.end()) time = base::Millis(base::Checked<std::int64_t>(*it));
 }
 void GetSize(const JsonMembers& json, const char* name, std::optional<base::SizeSpec>& size) {
   auto it = json.find(name);
@@ -47,15 +52,41 @@ void GetSize(const JsonMembers& json, const char* name, std::optional<base::Size
   size.emplace();
   Get(*it, "bytes", size->bytes.count);
   Get(*it, "percent", size->percent);
+  if (!(size->percent >= 0 && size->percent <= 100)) throw base::NoSuchNumber("no percentage");
 }
 void GetProcess(const JsonMembers& json, const char* name, std::optional<base::ProcessId>& process) {
   auto it = json.find(name);
   if (it == json.end()) return;
-  process = base::ProcessId{it->at("pid").get<pid_t>(), it->at("start_time").get<std::uint64_t>()};
+  process = base::ProcessId{base::Checked<pid_t>(it->at("pid")),
+                            base::Checked<std::uint64_t>(it->at("start_time"))};
 }
 void GetTime(const JsonMembers& json, const char* name, std::optional<base::WallTime>& time) {
   if (auto it = json.find(name); it != json.end())
-    time = base::WallTime(base::Millis(it->get<std::int64_t>()));
+    time = base::WallTime(base::Millis(base::Checked<std::int64_t>(*it)));
+}
+
+void PutRefusal(Json& json, const std::optional<RefusedAllocation>& refusal) {
+  if (!refusal) return;
+  Json& object = json["refusal"] = {{"gpu", refusal->gpu},
+                                    {"asked", refusal->asked.count},
+                                    {"used", refusal->used.count},
+                                    {"by", refusal->by},
+                                    {"at", refusal->at.time_since_epoch().count()}};
+  if (refusal->limit) object["limit"] = refusal->limit->count;
+}
+
+void GetRefusal(const JsonMembers& json, std::optional<RefusedAllocation>& refusal) {
+  const auto it = json.find("refusal");
+  if (it == json.end()) return;
+  refusal.emplace();
+  Get(*it, "gpu", refusal->gpu);
+  Get(*it, "asked", refusal->asked.count);
+  Get(*it, "used", refusal->used.count);
+  Get(*it, "by", refusal->by);
+  base::Millis at{};
+  GetMillis(*it, "at", at);
+  refusal->at = base::WallTime(at);
+  if (it->contains("limit")) Get(*it, "limit", refusal->limit.emplace().count);
 }
 
 // Only what is not as in a job that says nothing.
@@ -73,7 +104,8 @@ Json LimitsToJson(const ResourceLimits& limits) {
 ResourceLimits LimitsFromJson(const Json& list) {
   ResourceLimits limits;
   for (const Json& limit : list)
-    limits[limit.at(0).get<int>()] = {limit.at(1).get<std::uint64_t>(), limit.at(2).get<std::uint64_t>()};
+    limits[base::Checked<int>(limit.at(0))] = {base::Checked<std::uint64_t>(limit.at(1)),
+                                               base::Checked<std::uint64_t>(limit.at(2))};
   return limits;
 }
 
@@ -129,6 +161,7 @@ void PutProgress(Json& json, const Job& job, const Job& usual) {
   PutTime(json, "ended_at", job.ended_at);
   PutUnless(json, "suspension", job.suspension, usual.suspension);
   PutUnless(json, "notes", job.notes, usual.notes);
+  PutRefusal(json, job.refusal);
   PutUnless(json, "energy_before", job.energy_before, usual.energy_before);
   Put(json, "energy_used", job.energy_used);
   PutUnless(json, "runs", job.runs, usual.runs);
@@ -169,14 +202,15 @@ void GetRequest(const JsonMembers& json, Job& job) {
   Get(json, "directory", directory);
   job.directory = std::move(directory);
   if (auto it = json.find("environment"); it != json.end())
-    job.environment = Environment(it->get<Variables>());
+    job.environment = Environment(base::Checked<Variables>(*it));
   Get(json, "umask", job.umask);
   if (auto it = json.find("resource_limits"); it != json.end()) job.resource_limits = LimitsFromJson(*it);
   GetSize(json, "memory", job.memory);
   GetSize(json, "soft", job.soft);
   Get(json, "gpus", job.gpus);
   Get(json, "priority", job.priority);
-  if (auto it = json.find("grace_ms"); it != json.end()) job.grace = base::Millis(it->get<std::int64_t>());
+  if (auto it = json.find("grace_ms"); it != json.end())
+    job.grace = base::Millis(base::Checked<std::int64_t>(*it));
   Get(json, "preload", job.preload);
   Get(json, "share", job.share);
   Get(json, "weight", job.weight);
@@ -211,12 +245,16 @@ void GetProgress(const JsonMembers& json, Job& job) {
   Get(json, "signal", job.signal);
   if (auto it = json.find("verdict"); it != json.end())
     job.verdict = JobStateFromString(it->get<std::string>());
-  if (auto it = json.find("peak"); it != json.end()) job.peak = base::Bytes{it->get<std::uint64_t>()};
-  job.submitted_at = base::WallTime(base::Millis(json.value("submitted_at", std::int64_t{0})));
+  if (auto it = json.find("peak"); it != json.end())
+    job.peak = base::Bytes{base::Checked<std::uint64_t>(*it)};
+  std::optional<base::WallTime> submitted;
+  GetTime(json, "submitted_at", submitted);
+  job.submitted_at = submitted.value_or(base::WallTime{});
   GetTime(json, "started_at", job.started_at);
   GetTime(json, "ended_at", job.ended_at);
   Get(json, "suspension", job.suspension);
   Get(json, "notes", job.notes);
+  GetRefusal(json, job.refusal);
   Get(json, "energy_before", job.energy_before);
   Get(json, "energy_used", job.energy_used);
   Get(json, "runs", job.runs);
@@ -226,7 +264,7 @@ void GetProgress(const JsonMembers& json, Job& job) {
   GetTime(json, "waiting_since", since);
   job.waiting_since = since.value_or(job.queued ? job.submitted_at : base::WallTime{});
   GetTime(json, "not_before", job.not_before);
-  job.suspended = base::Millis(json.value("suspended_ms", std::int64_t{0}));
+  GetMillis(json, "suspended_ms", job.suspended);
   GetTime(json, "off_since", job.off_since);
   Get(json, "incarnation", job.incarnation);
   Get(json, "journal_seq", job.journal_seq);
@@ -242,7 +280,7 @@ base::Result<Job> FromJson(const JsonMembers& json) {
   const auto id = json.find("id"), state_word = json.find("state");
   if (id == json.end() || state_word == json.end())
     return Fail(ErrorCode::kCorrupt, "it has no id, or no state");
-  job.id.value = id->get<std::int64_t>();
+  job.id.value = base::Checked<std::int64_t>(*id);
   GetRequest(json, job);
   GPUMAN_ASSIGN(job.restart, keeper::ParseRestartMode(json.value<std::string>("restart", "no")));
   const auto state = JobStateFromString(state_word->get<std::string>());
@@ -279,16 +317,16 @@ Terms TermsFromJson(const Json& json) {
   Get(json, "script", terms.script);
   Get(json, "project", terms.project);
   if (auto it = json.find("retries"); it != json.end()) {
-    terms.retries.count = it->at("count").get<int>();
-    terms.retries.delay = base::Millis(it->value("delay_ms", std::int64_t{0}));
+    terms.retries.count = base::Checked<int>(it->at("count"));
+    GetMillis(*it, "delay_ms", terms.retries.delay);
     Get(*it, "on_exit_codes", terms.retries.on_exit_codes);
   }
   if (auto it = json.find("time_limit_ms"); it != json.end())
-    terms.time_limit = base::Millis(it->get<std::int64_t>());
+    terms.time_limit = base::Millis(base::Checked<std::int64_t>(*it));
   Get(json, "warn_signal", terms.warn_signal);
-  terms.warn_before = base::Millis(json.value("warn_before_ms", std::int64_t{0}));
+  GetMillis(json, "warn_before_ms", terms.warn_before);
   if (auto it = json.find("host_memory"); it != json.end())
-    terms.host_memory = base::Bytes{it->get<std::uint64_t>()};
+    terms.host_memory = base::Bytes{base::Checked<std::uint64_t>(*it)};
   Get(json, "cpus", terms.cpus);
   Get(json, "stdin", terms.standard_input);
   Get(json, "stdout", terms.standard_output);
@@ -324,7 +362,7 @@ base::Result<Job> ParseJob(std::string_view text) {
 }
 
 base::Result<Environment> ParseEnvironment(std::string_view text) {
-  return Parsed(text, [](const Json& json) { return Environment(json.get<Variables>()); });
+  return Parsed(text, [](const Json& json) { return Environment(base::Checked<Variables>(json)); });
 }
 base::Result<ResourceLimits> ParseLimits(std::string_view text) { return Parsed(text, LimitsFromJson); }
 base::Result<Terms> ParseTerms(std::string_view text) { return Parsed(text, TermsFromJson); }

@@ -12,6 +12,8 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/json_number.h"
+#include "jobs/arrival.h"
 #include "jobs/record.h"
 #include "jobs/shared_texts.h"
 #include "jobs/store_jobs.h"
@@ -27,7 +29,6 @@ using base::Result;
 
 constexpr int kBusyTimeoutMs = 2000;
 constexpr std::size_t kSweepAfter = 1000;  // jobs erased: what only they had is deleted
-
 base::Error FromSqlite(const SQLite::Exception& error, const std::filesystem::path& file,
                        std::string_view doing) {
   const std::string what = fmt::format("{} {}: {}", doing, file.string(), error.what());
@@ -119,7 +120,10 @@ class SqliteStore final : public Store {
   Result<StoreContents> Load(std::size_t event_limit) override {
     return Guarded(file_, "reading", [&]() -> Result<StoreContents> {
       StoreContents contents;
+      for (const JobRange& jobs : HalfArrivals()) TakeBack(jobs);
       GPUMAN_ASSIGN(contents.jobs, ReadJobs(db_, *shared_, file_));
+      for (const JobRange& jobs : HalfArrivals())
+        std::erase_if(contents.jobs, [&](const Job& job) { return jobs.Has(job.id); });
       SQLite::Statement events(db_,
                                "SELECT id,at_ms,kind,job,tag,gpu,message,data FROM (SELECT * FROM events "
                                "ORDER BY id DESC LIMIT ?) ORDER BY id");
@@ -161,18 +165,33 @@ class SqliteStore final : public Store {
     return written;
   }
 
-  Result<> EachRun(base::WallTime since, base::WallTime until,
-                   const std::function<void(const RunAccount&)>& visit) override {
+  Result<> SomeRuns(RunCursor& from, base::WallTime until, std::size_t most,
+                    const std::function<void(const RunAccount&)>& visit) override {
     return Guarded(file_, "reading", [&]() -> Result<> {
       SQLite::Statement query(db_,
                               "SELECT job,user,project,gpus,memory,started_ms,ended_ms,waited_ms,ran_ms,"
-                              "outcome,energy_j FROM accounting WHERE ended_ms>=? AND ended_ms<? "
-                              "ORDER BY ended_ms");
-      query.bind(1, static_cast<std::int64_t>(since.time_since_epoch().count()));
-      query.bind(2, static_cast<std::int64_t>(until.time_since_epoch().count()));
-      while (query.executeStep()) visit(ReadRun(query));
+                              "outcome,energy_j,id FROM accounting WHERE (ended_ms,id)>(?,?) AND ended_ms<? "
+                              "ORDER BY ended_ms,id");
+      query.bind(1, static_cast<std::int64_t>(from.ended.time_since_epoch().count()));
+      query.bind(2, from.after);
+      query.bind(3, static_cast<std::int64_t>(until.time_since_epoch().count()));
+      for (std::size_t seen = 0; seen < most; ++seen) {
+        from.done = !query.executeStep();
+        if (from.done) break;
+        const auto run = ReadRun(query);
+        from.ended = run.ended;
+        from.after = query.getColumn(11).getInt64();
+        visit(run);
+      }
       return {};
     });
+  }
+
+  std::optional<base::Bytes> RoomOnDisk() const override {
+    std::error_code error;
+    const auto space = std::filesystem::space(file_.parent_path(), error);
+    if (error) return std::nullopt;
+    return base::Bytes{space.available};
   }
 
   void SetFull(bool full) override {
@@ -196,9 +215,31 @@ class SqliteStore final : public Store {
     statement.exec();
   }
 
+  // Of submissions that were never acknowledged: the daemon ended while they were written.
+  std::vector<JobRange> HalfArrivals() {
+    std::vector<JobRange> half;
+    SQLite::Statement marks(db_, "SELECT key FROM setting WHERE key GLOB ?");
+    marks.bind(1, std::string(kArrivals) + "*");
+    while (marks.executeStep())
+      if (const auto jobs = ArrivalOfKey(marks.getColumn(0).getString())) half.push_back(*jobs);
+    return half;
+  }
+
+  // Without room on the disk to delete anything the mark stays for the next start.
+  void TakeBack(const JobRange& jobs) {
+    for (ArrivalRemoval removal(jobs, {jobs.last.value + 1}); !removal.IsOver();) {
+      auto step = removal.Next();
+      Batch batch;
+      batch.erase = std::move(step.erase);
+      if (step.unset) batch.settings[*step.unset] = std::nullopt;
+      removal.Take(Write(batch));
+    }
+  }
+
   void WriteRows(const Batch& batch) {
     if (batch.add)
-      for (const Job& job : *batch.add) Put(job);
+      for (std::size_t i = batch.add_from; i < std::min(batch.add_to, batch.add->size()); ++i)
+        Put((*batch.add)[i]);
     for (const Job& job : batch.put) Put(job);
     for (const JobId id : batch.erase) Run(*erase_, [&](auto& s) { s.bind(1, id.value); });
     for (const Event& event : batch.events) Put(event);
@@ -326,7 +367,7 @@ class SqliteStore final : public Store {
     const auto data = nlohmann::json::parse(row.getColumn(7).getString(), nullptr, false);
     if (data.is_object())
       for (const auto& [name, value] : data.items())
-        if (value.is_number_integer()) event.data[name] = value.get<std::int64_t>();
+        if (const auto number = base::WholeNumber<std::int64_t>(value)) event.data[name] = *number;
     return event;
   }
 

@@ -32,6 +32,7 @@ using Settings = std::map<std::string, std::optional<std::string>>;
 struct Batch {
   std::vector<Job> put;                         // inserted or replaced by id
   std::shared_ptr<const std::vector<Job>> add;  // the same; many, which need not be copied
+  std::size_t add_from = 0, add_to = SIZE_MAX;  // of those, the ones from here to there
   std::vector<JobId> erase;                     // one that is not there is no error
   std::vector<Event> events;
   std::optional<std::int64_t> first_event_kept;  // older ones are deleted
@@ -59,11 +60,26 @@ class Store {
   static base::Result<std::unique_ptr<Store>> Open(const std::filesystem::path& file);
   virtual ~Store() = default;
 
+  // Takes back what is there of many jobs that were not all written (arrival.h), and leaves it out.
   virtual base::Result<StoreContents> Load(std::size_t event_limit) = 0;
   virtual base::Result<> Write(const Batch& batch) = 0;
   // Runs that ended in [since, until), oldest first.
-  virtual base::Result<> EachRun(base::WallTime since, base::WallTime until,
-                                 const std::function<void(const RunAccount&)>& visit) = 0;
+  base::Result<> EachRun(base::WallTime since, base::WallTime until,
+                         const std::function<void(const RunAccount&)>& visit) {
+    RunCursor from{since};
+    return SomeRuns(from, until, SIZE_MAX, visit);
+  }
+  // At most so many of them; `from` is behind the last one then. `from.done`: there are no more.
+  struct RunCursor {
+    base::WallTime ended{};
+    std::int64_t after = 0;  // among those that ended at that time
+    bool done = false;
+  };
+  virtual base::Result<> SomeRuns(RunCursor& from, base::WallTime until, std::size_t most,
+                                  const std::function<void(const RunAccount&)>& visit) = 0;
+
+  // What is free on its disk; nullopt: it cannot be said.
+  virtual std::optional<base::Bytes> RoomOnDisk() const { return std::nullopt; }
 
   // Makes the database refuse to grow beyond its present size, as on a full disk, until lifted.
   virtual void SetFull(bool full) = 0;

@@ -397,8 +397,8 @@ class PickyStore final : public Store {
     for (const Job& job : batch.put) written_.push_back(job.tag);
     return {};
   }
-  base::Result<> EachRun(base::WallTime, base::WallTime,
-                         const std::function<void(const RunAccount&)>&) override {
+  base::Result<> SomeRuns(RunCursor&, base::WallTime, std::size_t,
+                          const std::function<void(const RunAccount&)>&) override {
     return {};
   }
   void SetFull(bool) override {}
@@ -413,15 +413,52 @@ TEST(StoreWorker, AnswersEachBatchForItselfAndInOrder) {
   {
     // Post runs on the worker here; its destructor waits for all of them.
     StoreWorker worker(std::make_unique<PickyStore>(written), [](auto task) { task(); });
+    std::int64_t id = 0;
     for (const char* tag : {"a", "bad", "b", "c"}) {
       Batch batch;
-      batch.put = {Named(1, tag)};
+      batch.put = {Named(++id, tag)};
       worker.Submit(std::move(batch),
                     [&, tag](auto outcome) { answers.push_back(std::string(tag) + (outcome ? "+" : "-")); });
     }
   }
   EXPECT_EQ(written, (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(answers, (std::vector<std::string>{"a+", "bad-", "b+", "c+"}));
+}
+
+TEST(StoreWorker, RefusesWhatWasSubmittedOfAJobBeforeItsRefusalWasKnown) {
+  std::vector<std::string> written;
+  std::vector<std::string> answers;
+  std::vector<std::function<void()>> posted;
+  std::mutex mutex;
+  std::condition_variable more;
+  {
+    StoreWorker worker(std::make_unique<PickyStore>(written), [&](auto task) {
+      const std::lock_guard lock(mutex);
+      posted.push_back(std::move(task));
+      more.notify_one();
+    });
+    const auto put = [&](std::int64_t id, const char* tag) {
+      Batch batch;
+      batch.put = {Named(id, tag)};
+      worker.Submit(std::move(batch),
+                    [&, tag](auto outcome) { answers.push_back(std::string(tag) + (outcome ? "+" : "-")); });
+    };
+    const auto answer = [&](std::size_t count) {
+      std::unique_lock lock(mutex);
+      more.wait(lock, [&] { return posted.size() >= count; });
+      const auto tasks = std::exchange(posted, {});
+      lock.unlock();
+      for (const auto& task : tasks) task();
+    };
+    put(1, "bad");
+    put(1, "a");  // lacks what came with the one before
+    put(2, "b");
+    answer(3);
+    put(1, "c");
+    answer(1);
+  }
+  EXPECT_EQ(written, (std::vector<std::string>{"b", "c"}));
+  EXPECT_EQ(answers, (std::vector<std::string>{"bad-", "a-", "b+", "c+"}));
 }
 
 // Holds its first write until it is let go, so that what comes meanwhile is written together.
@@ -434,8 +471,8 @@ class HeldStore final : public Store {
     written_.push_back(batch);
     return {};
   }
-  base::Result<> EachRun(base::WallTime, base::WallTime,
-                         const std::function<void(const RunAccount&)>&) override {
+  base::Result<> SomeRuns(RunCursor&, base::WallTime, std::size_t,
+                          const std::function<void(const RunAccount&)>&) override {
     return {};
   }
   void SetFull(bool) override {}
@@ -466,6 +503,146 @@ TEST(StoreWorker, LosesNoMessageOfBatchesThatItWritesTogether) {
   EXPECT_EQ(put, (std::vector<std::int64_t>{1, 2, 3, 4}));
   EXPECT_EQ(erased, (std::vector<std::int64_t>{101, 102, 103, 104}));
   EXPECT_LT(written.size(), 4U);
+}
+
+std::shared_ptr<std::vector<Job>> Many(std::int64_t first, std::int64_t count) {
+  auto jobs = std::make_shared<std::vector<Job>>();
+  for (std::int64_t i = 0; i < count; ++i) jobs->push_back(Named(first + i, "many"));
+  return jobs;
+}
+
+TEST(StoreWorker, WritesManyJobsInPartsAndWhatComesMeanwhileBetweenThem) {
+  std::vector<Batch> written;
+  std::promise<void> go;
+  std::vector<std::string> answers;
+  {
+    StoreWorker worker(std::make_unique<HeldStore>(go.get_future(), written), [](auto task) { task(); });
+    Batch first;
+    first.put = {Named(1, "first")};
+    worker.Submit(std::move(first), {});
+    Batch many;
+    many.add = Many(10, 5000);
+    worker.Submit(std::move(many), [&](const auto&) { answers.push_back("many"); });
+    Batch other;
+    other.put = {Named(2, "other")};
+    worker.Submit(std::move(other), [&](const auto&) { answers.push_back("other"); });
+    go.set_value();
+  }
+  EXPECT_EQ(answers, (std::vector<std::string>{"other", "many"}));
+  std::size_t next = 0, parts = 0;
+  for (const Batch& batch : written) {
+    if (!batch.add) continue;
+    EXPECT_EQ(batch.add_from, next);
+    next = batch.add_to;
+    const auto mark = batch.settings.find(KeyOfArrival({{10}, {5009}}));
+    const bool first = parts++ == 0, last = next == 5000;
+    EXPECT_EQ(mark != batch.settings.end(), first || last);
+    if (mark == batch.settings.end()) continue;
+    EXPECT_EQ(mark->second.has_value(), first);
+  }
+  EXPECT_EQ(next, 5000u);
+  EXPECT_GT(parts, 2u);
+}
+
+// Refuses the third part of many jobs.
+class SoonFullStore final : public Store {
+ public:
+  explicit SoonFullStore(std::vector<Batch>& written) : written_(written) {}
+  base::Result<StoreContents> Load(std::size_t) override { return StoreContents{}; }
+  base::Result<> Write(const Batch& batch) override {
+    if (batch.add && ++parts_ == 3) return base::Fail(ErrorCode::kExhausted, "full");
+    written_.push_back(batch);
+    return {};
+  }
+  base::Result<> SomeRuns(RunCursor&, base::WallTime, std::size_t,
+                          const std::function<void(const RunAccount&)>&) override {
+    return {};
+  }
+  void SetFull(bool) override {}
+
+ private:
+  std::vector<Batch>& written_;
+  int parts_ = 0;
+};
+
+TEST(StoreWorker, OfManyJobsThatCannotAllBeWrittenNoneStays) {
+  std::vector<Batch> written;
+  base::Result<> outcome;
+  {
+    StoreWorker worker(std::make_unique<SoonFullStore>(written), [](auto task) { task(); });
+    Batch many;
+    many.add = Many(10, 5000);
+    worker.Submit(std::move(many), [&](const auto& stored) { outcome = stored; });
+  }
+  EXPECT_FALSE(outcome);
+  std::set<JobId> there;
+  for (const Batch& batch : written) {
+    if (batch.add)
+      for (std::size_t i = batch.add_from; i < batch.add_to; ++i) there.insert((*batch.add)[i].id);
+    for (const JobId id : batch.erase) there.erase(id);
+  }
+  EXPECT_TRUE(there.empty());
+  EXPECT_EQ(written.back().settings, (Settings{{KeyOfArrival({{10}, {5009}}), std::nullopt}}));
+}
+
+// Has little room.
+class SmallStore final : public Store {
+ public:
+  SmallStore(base::Bytes room, std::vector<Batch>& written) : room_(room), written_(written) {}
+  base::Result<StoreContents> Load(std::size_t) override { return StoreContents{}; }
+  base::Result<> Write(const Batch& batch) override {
+    written_.push_back(batch);
+    return {};
+  }
+  base::Result<> SomeRuns(RunCursor&, base::WallTime, std::size_t,
+                          const std::function<void(const RunAccount&)>&) override {
+    return {};
+  }
+  std::optional<base::Bytes> RoomOnDisk() const override { return room_; }
+  void SetFull(bool) override {}
+
+ private:
+  base::Bytes room_;
+  std::vector<Batch>& written_;
+};
+
+TEST(StoreWorker, ManyJobsThatTheDiskHasNoRoomForAreNotBegun) {
+  for (const bool has_room : {false, true}) {
+    std::vector<Batch> written;
+    base::Result<> outcome;
+    {
+      StoreWorker worker(std::make_unique<SmallStore>(has_room ? base::MiB(500) : base::MiB(4), written),
+                         [](auto task) { task(); });
+      Batch many;
+      many.add = Many(10, 5000);
+      worker.Submit(std::move(many), [&](const auto& stored) { outcome = stored; });
+    }
+    EXPECT_EQ(outcome.has_value(), has_room);
+    EXPECT_EQ(written.empty(), !has_room);
+    if (!has_room) {
+      EXPECT_EQ(outcome.error().code, ErrorCode::kExhausted);
+    }
+  }
+}
+
+TEST_F(StoreTest, JobsThatWereOnlyPartlyWrittenWhenTheDaemonEndedAreNotThereAtTheNextStart) {
+  auto store = Opened();
+  Batch before;
+  before.put = {Named(1, "kept")};
+  ASSERT_TRUE(store->Write(before));
+  Batch part;
+  part.add = Many(10, 1000);
+  part.add_to = 500;
+  part.settings[KeyOfArrival({{10}, {1009}})] = "1";
+  ASSERT_TRUE(store->Write(part));
+  store.reset();
+  store = Opened();
+  const auto contents = store->Load(0);
+  ASSERT_TRUE(contents);
+  ASSERT_EQ(contents->jobs.size(), 1u);
+  EXPECT_EQ(contents->jobs.front().tag, "kept");
+  EXPECT_TRUE(contents->settings.empty());
+  EXPECT_GE(contents->last_job_id, 509) << "their numbers are used up";
 }
 
 }  // namespace

@@ -1,12 +1,22 @@
 #include "jobs/store_worker.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 namespace gpuman::jobs {
 namespace {
+
+constexpr std::size_t kTogether = 500;  // new jobs in one commit: some 10 ms
+
+// Of a job's row, without what is counted, its share of the indexes and what the last page leaves empty;
+// generous.
+constexpr std::size_t kRowBytes = 2500;
+// Each page is written to the log and from there to its place.
+constexpr std::size_t kTimesWritten = 2;
 
 void Append(Batch& to, const Batch& from) {
   to.put.insert(to.put.end(), from.put.begin(), from.put.end());
@@ -18,6 +28,27 @@ void Append(Batch& to, const Batch& from) {
   to.outbox_erase.insert(to.outbox_erase.end(), from.outbox_erase.begin(), from.outbox_erase.end());
   for (const auto& [key, value] : from.settings) to.settings[key] = value;
   if (from.first_event_kept) to.first_event_kept = from.first_event_kept;
+}
+
+base::Bytes ToWrite(const std::vector<Job>& jobs, std::size_t from) {
+  std::size_t bytes = 0;
+  for (std::size_t i = from; i < jobs.size(); ++i) {
+    bytes += kRowBytes + jobs[i].tag.size() + jobs[i].directory->size();
+    for (const auto& word : jobs[i].command) bytes += word.size();
+  }
+  return {kTimesWritten * bytes};
+}
+
+// What is committed on a disk that is full then can neither be moved to its place nor deleted.
+base::Result<> HasRoomFor(const Store& store, const std::vector<Job>& jobs, std::size_t from) {
+  const auto room = store.RoomOnDisk();
+  const auto needed = ToWrite(jobs, from);
+  if (!room || needed <= *room) return {};
+  return base::Fail(base::ErrorCode::kExhausted,
+                    fmt::format("the disk of the state directory is full: {} are free, and {} new jobs may "
+                                "take {}",
+                                base::FormatBytes(*room), jobs.size() - from, base::FormatBytes(needed)),
+                    "free space there, or submit fewer jobs at once");
 }
 
 }  // namespace
@@ -37,7 +68,7 @@ StoreWorker::~StoreWorker() {
 void StoreWorker::Submit(Batch batch, Done done) {
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(batch), std::move(done)});
+    queue_.push_back({std::move(batch), std::move(done), ++last_number_});
   }
   wake_.notify_one();
 }
@@ -54,17 +85,73 @@ void StoreWorker::Run() {
   ::pthread_setname_np(::pthread_self(), "store");
   for (;;) {
     std::deque<Item> items;
-    std::deque<std::function<void(Store&)>> reads;
+    std::function<void(Store&)> read;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !queue_.empty() || !reads_.empty(); });
-      if (queue_.empty() && stopping_) return;
+      wake_.wait(lock,
+                 [this] { return stopping_ || !queue_.empty() || !reads_.empty() || !arrivals_.empty(); });
+      if (queue_.empty() && arrivals_.empty() && stopping_) return;
       items.swap(queue_);
-      reads.swap(reads_);
+      if (!reads_.empty()) {
+        read = std::move(reads_.front());
+        reads_.pop_front();
+      }
     }
+    TakeArrivals(items);
     if (!items.empty()) WriteAll(items);
-    for (const auto& read : reads) read(*store_);
+    if (read) read(*store_);
+    if (!arrivals_.empty()) WriteSome();
   }
+}
+
+void StoreWorker::TakeArrivals(std::deque<Item>& items) {
+  std::deque<Item> others;
+  for (Item& item : items)
+    if (item.batch.add && item.batch.add->size() > kTogether)
+      arrivals_.push_back({std::move(item)});
+    else
+      others.push_back(std::move(item));
+  items = std::move(others);
+}
+
+// A part of the first, and the others' turn.
+void StoreWorker::WriteSome() {
+  Arrival arrival = std::move(arrivals_.front());
+  arrivals_.pop_front();
+  const bool over = arrival.removal ? TakeBackPart(arrival) : WritePart(arrival);
+  if (!over) return arrivals_.push_back(std::move(arrival));
+  if (arrival.item.done)
+    post_([done = std::move(arrival.item.done), outcome = arrival.outcome] { done(outcome); });
+}
+
+bool StoreWorker::WritePart(Arrival& arrival) {
+  const auto& jobs = *arrival.item.batch.add;
+  const auto key = KeyOfArrival(arrival.Jobs());
+  Batch part;
+  part.add = arrival.item.batch.add;
+  part.add_from = arrival.next;
+  part.add_to = std::min(arrival.next + kTogether, jobs.size());
+  if (part.add_from == 0) part.settings[key] = "1";
+  if (part.add_to == jobs.size()) part.settings[key] = std::nullopt;
+  arrival.outcome = HasRoomFor(*store_, jobs, part.add_from);
+  if (arrival.outcome) arrival.outcome = store_->Write(part);
+  if (arrival.outcome) {
+    arrival.next = part.add_to;
+    return arrival.next == jobs.size();
+  }
+  if (arrival.next == 0) return true;
+  arrival.removal.emplace(arrival.Jobs(), jobs[arrival.next].id);
+  return false;
+}
+
+// What cannot be taken back now is taken back by the next Load.
+bool StoreWorker::TakeBackPart(Arrival& arrival) {
+  auto step = arrival.removal->Next();
+  Batch batch;
+  batch.erase = std::move(step.erase);
+  if (step.unset) batch.settings[*step.unset] = std::nullopt;
+  arrival.removal->Take(store_->Write(batch));
+  return arrival.removal->IsOver();
 }
 
 void StoreWorker::WriteAll(std::deque<Item>& items) {
@@ -81,15 +168,51 @@ void StoreWorker::WriteAll(std::deque<Item>& items) {
 }
 
 void StoreWorker::WriteTogether(std::deque<Item>& items) {
+  if (items.size() == 1) return Answer(items.front(), WriteOne(items.front()));
   Batch together;
-  if (items.size() > 1)
-    for (const Item& item : items) Append(together, item.batch);
-  const auto outcome = store_->Write(items.size() > 1 ? together : items.front().batch);
-  for (Item& item : items) {
-    base::Result<> mine = outcome;
-    if (!outcome && items.size() > 1) mine = store_->Write(item.batch);
-    if (item.done) post_([done = std::move(item.done), mine = std::move(mine)] { done(mine); });
+  base::Result<> outcome;
+  for (const Item& item : items) {
+    if (outcome) outcome = IsKnownToWork(item);
+    Append(together, item.batch);
   }
+  if (outcome) outcome = store_->Write(together);
+  for (Item& item : items) Answer(item, outcome ? outcome : WriteOne(item));
+}
+
+base::Result<> StoreWorker::WriteOne(const Item& item) {
+  auto outcome = IsKnownToWork(item);
+  if (outcome) outcome = store_->Write(item.batch);
+  if (outcome) return outcome;
+  const std::lock_guard lock(mutex_);
+  for (const Job& job : item.batch.put) refused_[job.id] = {UINT64_MAX, outcome.error()};
+  return outcome;
+}
+
+base::Result<> StoreWorker::IsKnownToWork(const Item& item) {
+  const std::lock_guard lock(mutex_);
+  for (const Job& job : item.batch.put) {
+    const auto it = refused_.find(job.id);
+    if (it == refused_.end()) continue;
+    if (item.number < it->second.before) return base::Fail(it->second.error);
+    refused_.erase(it);
+  }
+  return {};
+}
+
+void StoreWorker::Answer(Item& item, base::Result<> outcome) {
+  std::vector<JobId> refused;
+  if (!outcome)
+    for (const Job& job : item.batch.put) refused.push_back(job.id);
+  if (!item.done && refused.empty()) return;
+  post_([this, alive = std::weak_ptr(alive_), done = std::move(item.done), outcome = std::move(outcome),
+         refused = std::move(refused)] {
+    if (!refused.empty() && !alive.expired()) {
+      const std::lock_guard lock(mutex_);
+      for (const JobId id : refused)
+        if (const auto it = refused_.find(id); it != refused_.end()) it->second.before = last_number_ + 1;
+    }
+    if (done) done(outcome);
+  });
 }
 
 }  // namespace gpuman::jobs

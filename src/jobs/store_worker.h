@@ -1,19 +1,26 @@
 // Writes to the store on a thread of its own, so that a slow disk never holds up the event loop.
 //
 // Batches are written in the order they were submitted; those that wait together share one commit (and are
-// tried one by one when that fails, so that one bad batch does not take others with it). `done` runs through
-// `post`, that is on the event loop, after the batch is on the disk or was refused. Submit may be called from
-// any thread. The destructor writes what is queued and drops the answers.
+// tried one by one when that fails, so that one bad batch does not take others with it). A batch that adds
+// many jobs is written in several commits, all of it or nothing (arrival.h); what comes meanwhile
+// is written between them, so that nobody waits for another one's many jobs. Where a batch was refused, what
+// was submitted of its jobs before its `done` was called is refused as well: who submitted that did not know,
+// and a job's later record without what belongs to the earlier one would lose it. `done` runs through `post`,
+// that is on the event loop, after the batch is on the disk or was refused. Submit may be called from any
+// thread. The destructor writes what is queued and drops the answers.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/result.h"
+#include "jobs/arrival.h"
 #include "jobs/store.h"
 
 namespace gpuman::jobs {
@@ -29,15 +36,37 @@ class StoreWorker {
   ~StoreWorker();
 
   void Submit(Batch batch, Done done);
-  // Runs `read` on the worker, after what was submitted before; not at all where the worker is being ended.
+  // Runs `read` on the worker, after what was submitted before, but for batches that add many jobs; not at
+  // all where the worker is being ended. A long one reads a part and asks for the next: what is to be written
+  // goes first.
   void Read(std::function<void(Store&)> read);
 
  private:
   struct Item {
     Batch batch;
     Done done;
+    std::uint64_t number = 0;
   };
+  // Many jobs, of which the ones before `next` are written; or, after a refusal, are taken back.
+  struct Arrival {
+    Item item;
+    std::size_t next = 0;
+    base::Result<> outcome{};
+    std::optional<ArrivalRemoval> removal{};
+    JobRange Jobs() const { return {item.batch.add->front().id, item.batch.add->back().id}; }
+  };
+  struct Refusal {
+    std::uint64_t before = UINT64_MAX;  // batches with smaller numbers are refused
+    base::Error error;
+  };
+  base::Result<> WriteOne(const Item& item);
+  base::Result<> IsKnownToWork(const Item& item);
+  void Answer(Item& item, base::Result<> outcome);
   void Run();
+  void TakeArrivals(std::deque<Item>& items);
+  void WriteSome();
+  bool WritePart(Arrival& arrival);
+  bool TakeBackPart(Arrival& arrival);
   void WriteAll(std::deque<Item>& items);
   void WriteTogether(std::deque<Item>& items);
 
@@ -47,6 +76,10 @@ class StoreWorker {
   std::condition_variable wake_;
   std::deque<Item> queue_;
   std::deque<std::function<void(Store&)>> reads_;
+  std::deque<Arrival> arrivals_;  // the worker's
+  std::uint64_t last_number_ = 0;
+  std::map<JobId, Refusal> refused_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for answers that come after the end
   bool stopping_ = false;
   std::thread thread_;  // last: it uses everything above
 };

@@ -25,6 +25,7 @@ Supervisor::Supervisor(boost::asio::io_context& loop, boost::asio::thread_pool& 
       host_(host),
       options_(std::move(options)),
       retry_(loop),
+      slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock),
       self_(std::make_shared<Supervisor*>(this)) {}
 
 Supervisor::~Supervisor() {
@@ -57,7 +58,7 @@ void Supervisor::ShareParts(Job& job) {
   job.directory = directories_.Share(job.directory);
 }
 
-void Supervisor::File(const Entry& entry) {
+void Supervisor::File(Entry& entry) {
   const JobId id = entry.job.id;
   const bool ended = IsEnded(entry.job);
   const bool active = !ended && !IsWaiting(entry.job);
@@ -69,6 +70,22 @@ void Supervisor::File(const Entry& entry) {
     ended_.insert(id);
   else
     ended_.erase(id);
+  const std::size_t hash = std::hash<std::string>()(entry.job.tag);
+  const uid_t user = entry.job.owner->uid;
+  if (entry.tag_filed && entry.tag_hash == hash && entry.tag_user == user) return;
+  if (entry.tag_filed) tags_.erase({entry.tag_hash, entry.tag_user, id});
+  tags_.emplace(hash, user, id);
+  entry.tag_hash = hash;
+  entry.tag_user = user;
+  entry.tag_filed = true;
+}
+
+void Supervisor::Unfile(Entry& entry) {
+  const JobId id = entry.job.id;
+  active_.erase(id);
+  ended_.erase(id);
+  if (entry.tag_filed) tags_.erase({entry.tag_hash, entry.tag_user, id});
+  entry.tag_filed = false;
 }
 
 void Supervisor::SetOptions(SupervisorOptions options) { options_ = std::move(options); }
@@ -121,6 +138,7 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
     if (!ended_now) LeaveRun(entries_.at(id));
   }
   host_.OnJobChanged(entries_.at(id).job, entries_.at(id).runtime);
+  AnswerReruns(id);
   Carry(id, t.effects);
   if (ended_now && ended_.size() > options_.keep_ended + options_.keep_ended / 20) ForgetOldOnes();
 }
@@ -130,6 +148,7 @@ void Supervisor::LeaveRun(Entry& entry) {
   entry.runtime = {};
   entry.stop_in_journal = false;
   entry.settings_in_journal.clear();
+  entry.settings_told.reset();
 }
 
 void Supervisor::Carry(JobId id, const std::vector<Effect>& effects) {
@@ -143,8 +162,15 @@ void Supervisor::Carry(JobId id, const std::vector<Effect>& effects) {
 }
 
 void Supervisor::Save(JobId id, Done<void> stored, Enclosed enclosed) {
+  // What the disk did not take before goes with it: the record says that it was written down.
+  if (auto before = dirty_.extract(id); !before.empty()) {
+    Enclosed& unwritten = before.mapped();
+    enclosed.runs.insert(enclosed.runs.begin(), unwritten.runs.begin(), unwritten.runs.end());
+    enclosed.messages.insert(enclosed.messages.begin(), unwritten.messages.begin(), unwritten.messages.end());
+  }
   Batch batch;
-  batch.put = {entries_.at(id).job};
+  // Behind its deletion it would be a job again for the next daemon.
+  if (!entries_.at(id).forgotten_soon) batch.put = {entries_.at(id).job};
   batch.runs = enclosed.runs;
   batch.outbox = enclosed.messages;
   store_.Submit(std::move(batch), [self = self_, id, stored = std::move(stored),

@@ -18,11 +18,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/process.h"
 #include "base/result.h"
+#include "base/sliced_work.h"
 #include "jobs/job.h"
 #include "jobs/keeper_link.h"
 #include "jobs/launch_plan.h"
@@ -68,6 +70,8 @@ class SupervisorHost {
   virtual std::optional<base::Bytes> PeakOf(JobId job) = 0;
   // UUIDs of the machine's GPUs.
   virtual std::vector<std::string> AllGpus() = 0;
+  // Indices of UUIDs as CUDA counts GPUs; empty where they cannot be known.
+  virtual std::map<std::string, unsigned> GpuIndices() { return {}; }
   // LaunchSettings::mps of a job.
   virtual std::vector<std::string> MpsVariablesOf(const Job& /*job*/) { return {}; }
 };
@@ -118,8 +122,11 @@ class Supervisor {
   // is on the disk, or cannot be; a job that is gone is not kept.
   void SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
                      std::function<void()> done);
-  // A new run of a running or an ended job. `change` may renew what it will see (its GPUs).
+  // A new run of a running or an ended job. Of a running one `done` is called when the new run has begun, or
+  // there will be none.
   void Restart(JobId id, const keeper::Reason& reason, Done<Job> done);
+  // What Restart would refuse.
+  base::Result<> MayRestart(JobId id);
   // Ends the job and forgets it; done when it is gone, with the job as it ended.
   void Remove(JobId id, const keeper::Reason& reason, Done<Job> done);
   // Forgets the job and lets it run on, unlimited; it will not be restarted.
@@ -134,7 +141,8 @@ class Supervisor {
     return {last_id_ - static_cast<std::int64_t>(count) + 1};
   }
   // Gives waiting jobs the next ids, in their order, and keeps them until they are started. All of them, or
-  // none; nobody sees one before it is on the disk.
+  // none; nobody sees one before it is on the disk. Many are taken in slices: the first are seen before the
+  // last.
   void Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done);
   // Starts a waiting job on these GPUs (UUIDs). kConflict: it does not wait, or is held.
   void Start(JobId id, std::vector<std::string> gpus, Done<Job> done);
@@ -159,10 +167,23 @@ class Supervisor {
   const Job* Find(JobId id) const;
   // By id, or by tag: the job that has not ended, else the newest.
   base::Result<JobId> Resolve(const std::string& ref) const;
+  // The same; a tag means a job of this user's where there is one.
+  base::Result<JobId> Resolve(const std::string& ref, uid_t user) const;
+  // The jobs of this tag that have not ended, of this user or of all; of an array its id. The newest first; no
+  // more than a few are looked for.
+  std::vector<JobId> OpenNamed(const std::string& tag, std::optional<uid_t> user) const;
   // The job, or of an array those of its tasks that are not forgotten, by id.
   std::vector<JobId> TasksOf(JobId job_or_array) const;
-  std::vector<const Job*> All() const;     // by id
+  // A task of an array; nullopt: there is none, or it is forgotten.
+  std::optional<JobId> TaskOf(JobId array, std::int64_t task) const;
+  std::vector<const Job*> All() const;     // by id; long: see After
   std::vector<const Job*> Active() const;  // those that neither wait nor have ended, by id
+  // One after the other, by id; nullptr: there is none.
+  const Job* After(JobId id) const;
+  const Job* Before(JobId id) const;
+  std::vector<JobId> Ended() const;  // by id
+  // Of jobs that wait.
+  std::size_t WaitingCount() const { return entries_.size() - active_.size() - ended_.size(); }
 
   // Calls `ended` once the job has ended or was let go, at once if it has. 0: called already.
   std::uint64_t WaitForEnd(JobId id, std::function<void(const Job&)> ended);
@@ -180,9 +201,21 @@ class Supervisor {
     bool end_unwritten = false;   // it has ended, and its record says so soon
     bool forgotten_soon = false;  // its record is being deleted
     std::string settings_in_journal;
-    std::vector<Done<Job>> removals;  // answered when the job is gone
+    std::optional<std::string> settings_told;  // over this connection; they are in the journal soon
+    std::vector<Done<Job>> removals;           // answered when the job is gone
+    std::size_t tag_hash = 0;         // as it is filed under
+    uid_t tag_user = 0;
+    bool tag_filed = false;
   };
-  // What is written with a job's record.
+  // Many jobs on their way into the queue.
+  struct Arrival {
+    std::shared_ptr<std::vector<Job>> jobs;  // shared with the store's thread while they are written
+    base::WallTime at{};
+    std::size_t next = 0;
+    std::vector<JobId> ids{};
+    Done<std::vector<JobId>> done;
+  };
+  // What is written with a job's record, and with the next one where the disk did not take it.
   struct Enclosed {
     std::vector<RunAccount> runs;
     std::vector<OutboxRow> messages;
@@ -192,18 +225,38 @@ class Supervisor {
     std::function<void(const Job&)> ended;
   };
 
+  // Who waits for the run of a job after so many.
+  struct Rerun {
+    JobId job;
+    int runs = 0;
+    Done<Job> done;
+  };
+
   static base::Error NoSuchJob(std::string_view ref);
   static keeper::UpdateSettings SettingsOf(const Job& job);
   base::Result<Entry*> Existing(JobId id);
   // And is not just being forgotten: what would be written then came back with the next daemon.
   base::Result<Entry*> Kept(JobId id);
   void ShareParts(Job& job);
-  // Puts it where jobs of its state are found. After each change of state.
-  void File(const Entry& entry);
+  // Puts it where jobs of its state, and of its tag, are found. After each change of either.
+  void File(Entry& entry);
+  // Before it is erased.
+  void Unfile(Entry& entry);
+  // The one of the tag that has not ended, else the newest; of one user's.
+  std::optional<JobId> NewestOf(const std::string& tag, std::optional<uid_t> user) const;
+  // nullptr: no job that has not ended has the tag, but for `but`.
+  const Job* HolderOf(const std::string& tag, JobId but) const;
+  void Number(Job& job, base::WallTime at);
+  void TakeIn(Job job, std::vector<JobId>& ids);
+  void EnqueueMany(std::vector<Job> jobs, Done<std::vector<JobId>> done);
+  void StoreArrival(const std::shared_ptr<Arrival>& arrival);
   static void LeaveRun(Entry& entry);
+  // Changes what is asked of the job, and stores it; taken back where it could not be stored.
+  void ChangeStored(Entry& entry, const std::function<void(Job&)>& change,
+                    std::function<void(const base::Result<>&)> done);
   // Stores the change that `event` makes to a job that waits, and answers with it; kConflict: it makes none.
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
-  base::Result<> TagIsFree(const std::string& tag) const;
+  base::Result<> TagIsFree(const std::string& tag, JobId but = {}) const;
   void BeginAttached(Job job, std::string how, Done<Job> done);
   void WatchRoot(Entry& entry);
   void WatchLater(Entry& entry, const base::Error& error);
@@ -227,9 +280,15 @@ class Supervisor {
   void SaveDirtyLater();
   void SendStop(Entry& entry);
   void SendSettings(Entry& entry);
+  // Sends it; what becomes of it is told to `answer` while the job has this keeper's link.
+  using Answered = std::function<void(Supervisor& me, Entry& entry, const base::Result<>& outcome)>;
+  base::Result<> Order(Entry& entry, keeper::Command command, Answered answered);
+  // The keeper was told that the job is not restarted any more: now the store forgets it.
+  void LetGo(JobId id, Done<Job> done);
   void Forget(JobId id);
   void Vanish(JobId id);
   void AnswerWaiters(const Job& job);
+  void AnswerReruns(JobId id);
   void ForgetOldOnes();
   void SweepDirectories();
   void DeleteFiles(std::vector<std::filesystem::path> paths);
@@ -244,6 +303,7 @@ class Supervisor {
   std::map<JobId, Entry> entries_;
   std::set<JobId> active_;
   std::set<JobId> ended_;
+  std::set<std::tuple<std::size_t, uid_t, JobId>> tags_;  // hash of the tag, owner
   Pool<Variables, VariablesHash> environments_;
   Pool<ResourceLimits, ResourceLimitsHash> limits_;
   Pool<Terms, TermsHash> terms_;
@@ -252,8 +312,10 @@ class Supervisor {
   std::int64_t last_id_ = 0;
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_waiter_ = 0;
+  std::vector<Rerun> reruns_;
   std::map<JobId, Enclosed> dirty_;  // records the disk did not take
   boost::asio::steady_timer retry_;
+  base::SlicedWork slices_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Supervisor*> self_;
 };

@@ -82,7 +82,7 @@ void Supervisor::BeginAttached(Job job, std::string how, Done<Job> done) {
     const auto it = me.entries_.find(id);
     if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
     if (!stored) {
-      me.active_.erase(id);
+      me.Unfile(it->second);
       me.entries_.erase(it);
       me.host_.OnJobForgotten(id);
       return done(Fail(stored.error()));

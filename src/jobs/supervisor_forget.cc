@@ -53,15 +53,15 @@ void Supervisor::Vanish(JobId id) {
   auto it = entries_.find(id);
   if (it == entries_.end()) return;
   if (it->second.link) it->second.link->Stop();
+  Unfile(it->second);
   entries_.erase(it);
-  active_.erase(id);
-  ended_.erase(id);
   if (const auto unwritten = dirty_.find(id); unwritten != dirty_.end()) {
     const auto messages = std::move(unwritten->second.messages);
     dirty_.erase(unwritten);
     if (!messages.empty()) host_.OnMessagesStored(messages);
   }
   host_.OnJobForgotten(id);
+  AnswerReruns(id);
 }
 
 void Supervisor::ForgetOldOnes() {

@@ -1,4 +1,6 @@
 // Keepers: starting and following them, and what is said to them.
+#include <fmt/format.h>
+
 #include <csignal>
 #include <utility>
 
@@ -66,6 +68,7 @@ void Supervisor::Launch(Entry& entry) {
   MakeLink(entry);
   LaunchSettings settings = options_.launch;
   settings.all_gpus = host_.AllGpus();
+  settings.gpu_indices = host_.GpuIndices();
   settings.mps = host_.MpsVariablesOf(entry.job);
   entry.link->Prepare(PlanLaunch(entry.job, settings));
 }
@@ -105,7 +108,10 @@ void Supervisor::OnConnected(JobId id) {
   if (it == entries_.end() || IsEnded(it->second.job)) return;
   Entry& entry = it->second;
   host_.OnJobChanged(entry.job, entry.runtime);
-  if (entry.job.updated) SendSettings(entry);
+  // What an earlier connection was told is in the journal by now, or never will be. And it may have been told
+  // what was taken back since.
+  entry.settings_told.reset();
+  if (entry.job.updated || !entry.settings_in_journal.empty()) SendSettings(entry);
   // It left its GPU, or came back, and nobody was there to say so or to hear it.
   if (const bool off = host_.IsOffGpu(id); off != entry.job.off_since.has_value()) SetOffGpu(id, off);
   if (entry.job.stop_wanted && !entry.stop_in_journal) {
@@ -113,8 +119,10 @@ void Supervisor::OnConnected(JobId id) {
   } else if (entry.job.state == JobState::kStopping && !entry.job.verdict && entry.job.reason &&
              !entry.stop_in_journal) {
     // The guard had ordered this end and we were killed before it was carried out.
-    (void)entry.link->Send(
-        keeper::AnnounceReason{0, {*entry.job.reason, entry.job.reason_detail.value_or("")}, false});
+    // One that cannot be told, or has no run to end any more, is ended all the same.
+    (void)Order(entry,
+                keeper::AnnounceReason{0, {*entry.job.reason, entry.job.reason_detail.value_or("")}, false},
+                [](Supervisor&, Entry&, const Result<>&) {});
     (void)Signal(id, SIGKILL);
   }
 }
@@ -135,11 +143,30 @@ void Supervisor::Trouble(JobId id, const std::string& what) {
   if (const Job* job = Find(id)) host_.OnTrouble(*job, what);
 }
 
+Result<> Supervisor::Order(Entry& entry, keeper::Command command, Answered answered) {
+  if (!entry.link) return Fail(ErrorCode::kUnavailable, "the job has no keeper");
+  return entry.link->Send(
+      std::move(command), [self = self_, id = entry.job.id, link = std::weak_ptr(entry.link),
+                           answered = std::move(answered)](const Result<>& outcome) {
+        if (!*self) return;
+        const auto it = (*self)->entries_.find(id);
+        if (it != (*self)->entries_.end() && it->second.link && it->second.link == link.lock())
+          answered(**self, it->second, outcome);
+      });
+}
+
+// What cannot be sent, or is not answered, is given again by OnConnected, until it is in the journal. It is
+// only refused where the job has ended, which its record tells.
 void Supervisor::SendStop(Entry& entry) {
   if (entry.job.attached) return StopAttached(entry.job.id);
-  if (!entry.link) return;
-  (void)entry.link->Send(keeper::StopJob{
-      {entry.job.reason.value_or("stopped"), entry.job.reason_detail.value_or("")}, {}, entry.job.grace});
+  (void)Order(
+      entry,
+      keeper::StopJob{
+          {entry.job.reason.value_or("stopped"), entry.job.reason_detail.value_or("")}, {}, entry.job.grace},
+      [](Supervisor& me, Entry& stopped, const Result<>& outcome) {
+        if (!outcome && outcome.error().code != ErrorCode::kUnavailable)
+          me.Trouble(stopped.job.id, "its keeper does not stop it: " + outcome.error().message);
+      });
 }
 
 void Supervisor::SendSettings(Entry& entry) {
@@ -148,14 +175,32 @@ void Supervisor::SendSettings(Entry& entry) {
   const RestartMode mode = settings.restart->mode;
   settings.restart = options_.launch.restart;
   settings.restart->mode = mode;
-  if (keeper::SerializeSettings(settings) != entry.settings_in_journal) (void)entry.link->Send(settings);
+  auto text = keeper::SerializeSettings(settings);
+  if (text == entry.settings_told.value_or(entry.settings_in_journal)) return;
+  const auto sent =
+      Order(entry, std::move(settings), [](Supervisor& me, Entry& told, const Result<>& outcome) {
+        if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;  // OnConnected tells again
+        told.settings_told.reset();
+        me.Trouble(told.job.id, "its keeper did not take its settings: " + outcome.error().message);
+      });
+  if (sent) entry.settings_told = std::move(text);
 }
 
 void Supervisor::Announce(JobId id, const keeper::Reason& reason) {
   auto it = entries_.find(id);
   if (it == entries_.end() || IsEnded(it->second.job)) return;
+  const Job& job = it->second.job;
+  GuardRefused undo{reason, job.state, {}};
+  if (job.reason) undo.before_reason = keeper::Reason{*job.reason, job.reason_detail.value_or("")};
   // Told first: the signal comes next. A keeper that cannot be told finds the reason in our record.
-  if (it->second.link) (void)it->second.link->Send(keeper::AnnounceReason{0, reason, false});
+  (void)Order(it->second, keeper::AnnounceReason{0, reason, false},
+              [undo, seq = job.journal_seq](Supervisor& me, Entry& told, const Result<>& outcome) {
+                if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;
+                // Its run was over already: what was written down since says so. Where nothing was, there is
+                // none.
+                if (told.job.journal_seq == seq && undo.before == JobState::kStarting)
+                  me.Happen(told.job.id, undo);
+              });
   // The guard ends its processes, within its grace time; it may say so again meanwhile.
   if (it->second.job.state != JobState::kStopping) EndAttachedAfter(it->second, kGuardsLead);
   Happen(id, GuardOrdered{reason});
@@ -166,12 +211,27 @@ Result<std::size_t> Supervisor::Signal(JobId id, int signal) {
   if (!entry->job.keeper) return Fail(ErrorCode::kConflict, "the job has no keeper yet");
   const keeper::ProcessTree tree{*entry->job.keeper, entry->job.cgroup};
   if (signal != SIGKILL) return keeper::SignalTree(tree, signal, table_);
-  return keeper::KillTree(tree, table_).killed;
+  if (entry->job.attached) return keeper::KillTree(tree, table_).killed;
+  const auto is_over = [directory = JobDirectory(options_.jobs_dir, entry->job),
+                        process = entry->job.process] {
+    std::optional<base::ProcessId> last;
+    const auto read = keeper::EachRecord(directory, [&](const keeper::Record& record) {
+      if (const auto* const started = std::get_if<keeper::RunStarted>(&record.body)) last = started->process;
+    });
+    return read && last && process && *last != *process;
+  };
+  return keeper::KillRun(tree, table_, is_over).killed;
 }
 
 void Supervisor::Note(JobId id, const std::string& line) {
   auto it = entries_.find(id);
-  if (it != entries_.end() && it->second.link) (void)it->second.link->Send(keeper::WriteNote{line});
+  if (it == entries_.end() || it->second.job.attached) return;
+  const auto lost = [line](Supervisor& me, Entry& entry, const Result<>& outcome) {
+    if (!outcome && !IsEnded(entry.job))
+      me.Trouble(entry.job.id, fmt::format("its log lacks \"{}\": {}", line, outcome.error().message));
+  };
+  if (const auto sent = Order(it->second, keeper::WriteNote{line}, lost); !sent)
+    lost(*this, it->second, sent);
 }
 
 }  // namespace gpuman::jobs

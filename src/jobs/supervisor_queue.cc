@@ -13,6 +13,7 @@ using base::Result;
 
 namespace {
 constexpr std::size_t kFew = 64;
+constexpr std::size_t kSome = 16;  // between two looks at the clock
 
 // Why what was asked of the job changes nothing.
 std::string Refusal(const Job& job, const JobEvent& event) {
@@ -30,36 +31,81 @@ std::string HintFor(const Job& job, const JobEvent& event) {
 }
 }  // namespace
 
+void Supervisor::Number(Job& job, base::WallTime at) {
+  if (job.id.value == 0) job.id = {++last_id_};
+  job.submitted_at = at;
+  job.waiting_since = at;
+  job.queued = true;
+  ShareParts(job);
+}
+
+// It is on the disk.
+void Supervisor::TakeIn(Job job, std::vector<JobId>& ids) {
+  const JobId id = job.id;
+  ids.push_back(id);
+  Entry& entry = entries_.emplace_hint(entries_.end(), id, Entry{})->second;
+  entry.job = std::move(job);
+  File(entry);
+  host_.OnJobChanged(entry.job, entry.runtime);
+}
+
 void Supervisor::Enqueue(std::vector<Job> jobs, Done<std::vector<JobId>> done) {
+  if (jobs.size() > kFew) return EnqueueMany(std::move(jobs), std::move(done));
   const base::WallTime now = clock_.Wall();
-  for (Job& job : jobs) {
-    if (job.id.value == 0) job.id = {++last_id_};
-    job.submitted_at = now;
-    job.waiting_since = now;
-    job.queued = true;
-    ShareParts(job);
-  }
+  for (Job& job : jobs) Number(job, now);
+  // They share a commit with whatever else waits for one.
   Batch batch;
-  const auto added = std::make_shared<std::vector<Job>>(std::move(jobs));
-  // A few share a commit with whatever else waits for one.
-  if (added->size() <= kFew)
-    batch.put = *added;
-  else
-    batch.add = added;
-  store_.Submit(std::move(batch), [self = self_, added, done = std::move(done)](const Result<>& stored) {
-    if (!*self) return;
-    if (!stored) return done(Fail(stored.error()));
-    Supervisor& me = **self;
-    std::vector<JobId> ids;
-    ids.reserve(added->size());
-    for (Job& job : *added) {
-      ids.push_back(job.id);
-      Entry& entry = me.entries_.emplace_hint(me.entries_.end(), job.id, Entry{})->second;
-      entry.job = std::move(job);
-      me.File(entry);
-      me.host_.OnJobChanged(entry.job, entry.runtime);
+  batch.put = jobs;
+  store_.Submit(std::move(batch),
+                [self = self_, jobs = std::move(jobs), done = std::move(done)](const Result<>& stored) {
+                  if (!*self) return;
+                  if (!stored) return done(Fail(stored.error()));
+                  std::vector<JobId> ids;
+                  for (const Job& job : jobs) (*self)->TakeIn(job, ids);
+                  done(std::move(ids));
+                });
+}
+
+void Supervisor::EnqueueMany(std::vector<Job> jobs, Done<std::vector<JobId>> done) {
+  const uid_t user = jobs.front().owner->uid;
+  // Numbers without a hole: those of one arrival are known by the first and the last (store.h).
+  if (jobs.front().id.value == 0) {
+    JobId id = Reserve(jobs.size());
+    for (Job& job : jobs) job.id = {id.value++};
+  }
+  const auto arrival = std::make_shared<Arrival>();  // shared by its slices
+  arrival->at = clock_.Wall();
+  arrival->done = std::move(done);
+  arrival->jobs = std::make_shared<std::vector<Job>>(std::move(jobs));
+  slices_.Add(user, [this, arrival](const base::Turn& turn) {
+    auto& next = arrival->next;
+    for (; next < arrival->jobs->size(); ++next) {
+      if (next % kFew == 0 && turn.IsOver()) return true;
+      Number((*arrival->jobs)[next], arrival->at);
     }
-    done(std::move(ids));
+    StoreArrival(arrival);
+    return false;
+  });
+}
+
+void Supervisor::StoreArrival(const std::shared_ptr<Arrival>& arrival) {
+  arrival->next = 0;
+  Batch batch;
+  batch.add = arrival->jobs;
+  store_.Submit(std::move(batch), [self = self_, arrival](const Result<>& stored) {
+    if (!*self) return;
+    if (!stored) return arrival->done(Fail(stored.error()));
+    arrival->ids.reserve(arrival->jobs->size());
+    const uid_t user = arrival->jobs->front().owner->uid;
+    (*self)->slices_.Add(user, [me = *self, arrival](const base::Turn& turn) {
+      auto& next = arrival->next;
+      for (; next < arrival->jobs->size(); ++next) {
+        if (next % kSome == 0 && turn.IsOver()) return true;
+        me->TakeIn(std::move((*arrival->jobs)[next]), arrival->ids);
+      }
+      arrival->done(std::move(arrival->ids));
+      return false;
+    });
   });
 }
 
@@ -135,32 +181,28 @@ void Supervisor::Change(JobId id, const std::function<void(Job&)>& change, Done<
   if (!IsWaiting(entry.job))
     return done(Fail(ErrorCode::kConflict, fmt::format("job {} does not wait any more: it is {}", id.value,
                                                        ToString(entry.job.state))));
-  const Job before = entry.job;
-  change(entry.job);
-  ShareParts(entry.job);
-  Batch batch;
-  batch.put = {entry.job};
-  store_.Submit(std::move(batch), [self = self_, id, before, done = std::move(done)](const Result<>& stored) {
-    if (!*self) return;
-    Supervisor& me = **self;
-    auto it = me.entries_.find(id);
-    if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
-    Job& job = it->second.job;
-    if (!stored && IsWaiting(job)) {
-      const JobState state = job.state;
-      job = before;
-      job.state = state;
-    }
-    me.host_.OnJobChanged(job, it->second.runtime);
+  ChangeStored(entry, change, [self = self_, id, done = std::move(done)](const Result<>& stored) {
+    const auto it = (*self)->entries_.find(id);
+    if (it == (*self)->entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    (*self)->host_.OnJobChanged(it->second.job, it->second.runtime);
     if (!stored) return done(Fail(stored.error()));
-    done(job);
+    done(it->second.job);
   });
 }
 
 void Supervisor::SetOffGpu(JobId id, bool off) {
   const auto it = entries_.find(id);
-  if (it == entries_.end() || !it->second.link) return;
-  (void)it->second.link->Send(keeper::PauseClock{off});
+  if (it == entries_.end()) return;
+  // What is not answered OnConnected sets right, by what the journal says.
+  (void)Order(it->second, keeper::PauseClock{off},
+              [off](Supervisor& me, Entry& entry, const Result<>& outcome) {
+                if (outcome || outcome.error().code == ErrorCode::kUnavailable) return;
+                // Its run is over, as its records said before this answer: the next has a clock of its own.
+                if (outcome.error().code == ErrorCode::kConflict && entry.job.state != JobState::kRunning)
+                  return;
+                me.Trouble(entry.job.id, fmt::format("its keeper does not {} the clock of its time limit: {}",
+                                                     off ? "stop" : "start", outcome.error().message));
+              });
 }
 
 }  // namespace gpuman::jobs

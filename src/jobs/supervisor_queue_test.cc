@@ -60,6 +60,24 @@ TEST_F(QueuedJobs, WaitUntilTheyAreStartedAlsoOverARestart) {
   EXPECT_EQ(accounts[0].gpus, std::vector<std::string>{"GPU-a"});
 }
 
+TEST_F(QueuedJobs, ThatHaveNotEndedAreFoundByTheirTag) {
+  std::vector<Job> jobs{Waiting("t", "true"), Waiting("other", "true"), Waiting("t", "true")};
+  for (int task = 0; task < 3; ++task) {
+    jobs.push_back(Waiting("t", "true"));
+    jobs.back().array = {{4}, task, 0};
+  }
+  ASSERT_TRUE(Enqueue(std::move(jobs)));
+  const uid_t user = supervisor->Find({1})->owner->uid;
+  using Ids = std::vector<JobId>;
+  EXPECT_EQ(supervisor->OpenNamed("t", std::nullopt), (Ids{{4}, {3}, {1}})) << "an array is one";
+  EXPECT_EQ(supervisor->OpenNamed("t", user), (Ids{{4}, {3}, {1}}));
+  EXPECT_EQ(supervisor->OpenNamed("t", user + 1), Ids{});
+  ASSERT_TRUE(Cancel({3}));
+  ASSERT_TRUE(Until([&] { return IsEnded(StateOf({3})); }));
+  EXPECT_EQ(supervisor->OpenNamed("t", user), (Ids{{4}, {1}}));
+  EXPECT_EQ(supervisor->OpenNamed("nobody", user), Ids{});
+}
+
 TEST_F(QueuedJobs, AreTakenTogetherWithConsecutiveIdsOrNotAtAll) {
   const auto ids = Enqueue({Waiting("a", "true"), Waiting("b", "true"), Waiting("c", "true")});
   ASSERT_TRUE(ids);
@@ -88,6 +106,23 @@ TEST_F(QueuedJobs, AStartThatTheDiskDoesNotTakeLeavesThemWaiting) {
   ASSERT_TRUE(Start(id));
   ASSERT_TRUE(Ends(id));
   EXPECT_EQ(LogOf(id), "ran\n");
+}
+
+TEST_F(QueuedJobs, AChangeThatTheDiskDoesNotTakeTakesNothingNewerAlong) {
+  const JobId id = Taken("true");
+  const std::string tag = supervisor->Find(id)->tag;
+  full_switch->SetFull(true);
+  std::optional<base::Result<Job>> changed, held;
+  supervisor->Change(
+      id, [](Job& job) { job.tag = "other", job.command = {std::string(1'000'000, 'x')}; },
+      [&](auto job) { changed = std::move(job); });
+  supervisor->Hold(id, {"held_by_user", "held by me"}, [&](auto job) { held = std::move(job); });
+  ASSERT_TRUE(Until([&] { return changed && held; }));
+  EXPECT_FALSE(*changed);
+  EXPECT_EQ(StateOf(id), JobState::kHeld);
+  EXPECT_EQ(supervisor->Find(id)->reason, "held_by_user");
+  EXPECT_EQ(supervisor->Find(id)->tag, tag);
+  EXPECT_EQ(supervisor->Find(id)->command.front(), "/bin/sh");
 }
 
 TEST_F(QueuedJobs, AreCancelledWhetherTheyWaitOrRun) {

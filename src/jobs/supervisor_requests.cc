@@ -15,14 +15,13 @@ base::Error Supervisor::NoSuchJob(std::string_view ref) {
   return {ErrorCode::kNotFound, fmt::format("there is no job {}", ref), "`gpuman status --all` lists them"};
 }
 
-Result<> Supervisor::TagIsFree(const std::string& tag) const {
-  for (const auto& [id, entry] : entries_)
-    if (entry.job.tag == tag && !IsEnded(entry.job))
-      return Fail(
-          ErrorCode::kAlreadyExists,
-          fmt::format("the tag {} is taken by job {}, which is {}", tag, id.value, ToString(entry.job.state)),
-          "choose another tag, or `gpuman remove` that job first");
-  return {};
+Result<> Supervisor::TagIsFree(const std::string& tag, JobId but) const {
+  const Job* const holder = HolderOf(tag, but);
+  if (!holder) return {};
+  return Fail(ErrorCode::kAlreadyExists,
+              fmt::format("the tag {} is taken by job {}, which is {}", tag, holder->id.value,
+                          ToString(holder->state)),
+              "choose another tag, or `gpuman remove` that job first");
 }
 
 void Supervisor::Create(Job job, Done<Job> done) {
@@ -49,8 +48,7 @@ void Supervisor::Create(Job job, Done<Job> done) {
       Batch undo;
       undo.erase = {id};
       me.store_.Submit(std::move(undo), [](const Result<>&) {});
-      me.active_.erase(id);
-      me.ended_.erase(id);
+      me.Unfile(it->second);
       me.entries_.erase(it);
       me.host_.OnJobForgotten(id);
       return done(Fail(stored.error()));
@@ -66,31 +64,45 @@ void Supervisor::Create(Job job, Done<Job> done) {
 void Supervisor::Update(JobId id, const std::function<void(Job&)>& change, Done<Job> done) {
   auto found = Kept(id);
   if (!found) return done(Fail(found.error()));
-  const Job before = (*found)->job;
-  change((*found)->job);
-  ShareParts((*found)->job);
   (*found)->job.updated = true;
-  Batch batch;
-  batch.put = {(*found)->job};
-  store_.Submit(std::move(batch), [self = self_, id, before, done = std::move(done)](const Result<>& stored) {
-    if (!*self) return;
-    Supervisor& me = **self;
-    auto it = me.entries_.find(id);
-    if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
-    if (!stored) {
-      Job& job = it->second.job;
-      job.memory = before.memory;
-      job.soft = before.soft;
-      job.priority = before.priority;
-      job.restart = before.restart;
-      job.grace = before.grace;
-      job.terms = before.terms;
-      job.updated = before.updated;
-      return done(Fail(stored.error()));
-    }
-    me.SendSettings(it->second);
-    me.host_.OnJobChanged(it->second.job, it->second.runtime);
+  ChangeStored(**found, change, [self = self_, id, done = std::move(done)](const Result<>& stored) {
+    const auto it = (*self)->entries_.find(id);
+    if (it == (*self)->entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    if (!stored) return done(Fail(stored.error()));
+    (*self)->SendSettings(it->second);
+    (*self)->host_.OnJobChanged(it->second.job, it->second.runtime);
     done(it->second.job);
+  });
+}
+
+namespace {
+
+// What was changed, where nobody has changed it again since.
+template <typename... Member>
+void TakeBack(Job& now, const Job& before, const Job& changed, Member... members) {
+  (((now.*members == changed.*members) ? void(now.*members = before.*members) : void()), ...);
+}
+
+}  // namespace
+
+// Where a job is, and how far it got, is what it is, whether it could be written down or not.
+void Supervisor::ChangeStored(Entry& entry, const std::function<void(Job&)>& change,
+                              std::function<void(const Result<>&)> done) {
+  const JobId id = entry.job.id;
+  const Job before = entry.job;
+  change(entry.job);
+  ShareParts(entry.job);
+  File(entry);
+  Save(id, [self = self_, id, before, changed = entry.job, done = std::move(done)](const Result<>& stored) {
+    if (!*self) return;
+    const auto it = (*self)->entries_.find(id);
+    if (!stored && it != (*self)->entries_.end()) {
+      TakeBack(it->second.job, before, changed, &Job::tag, &Job::command, &Job::memory, &Job::soft,
+               &Job::priority, &Job::weight, &Job::share, &Job::restart, &Job::grace, &Job::terms,
+               &Job::array);
+      (*self)->File(it->second);
+    }
+    done(stored);
   });
 }
 
@@ -105,30 +117,45 @@ void Supervisor::SetSuspension(JobId id, std::string record, const std::vector<N
       id, [done = std::move(done)](const Result<>&) { done(); }, std::move(enclosed));
 }
 
+Result<> Supervisor::MayRestart(JobId id) {
+  GPUMAN_ASSIGN(Entry * entry, Kept(id));
+  const Job& job = entry->job;
+  if (job.attached)
+    return Fail(ErrorCode::kNotSupported, fmt::format("job {} was not started by gpuman", id.value),
+                "start it again where it was started");
+  if (job.remove_when_ended || (job.stop_wanted && !IsEnded(job)))
+    return Fail(ErrorCode::kConflict, fmt::format("job {} is being ended", id.value));
+  if (IsWaiting(job)) return Fail(ErrorCode::kConflict, fmt::format("job {} waits for its start", id.value));
+  if (!IsEnded(job) && (!entry->link || !entry->link->connected()))
+    return Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
+                "try again in a moment");
+  if (!IsEnded(job) || job.queued) return {};
+  return TagIsFree(job.tag, id);
+}
+
 void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done) {
-  auto found = Kept(id);
-  if (!found) return done(Fail(found.error()));
-  Entry& entry = **found;
-  if (entry.job.attached)
-    return done(Fail(ErrorCode::kNotSupported, fmt::format("job {} was not started by gpuman", id.value),
-                     "start it again where it was started"));
-  if (entry.job.remove_when_ended || entry.job.stop_wanted)
-    if (!IsEnded(entry.job) || entry.job.remove_when_ended)
-      return done(Fail(ErrorCode::kConflict, fmt::format("job {} is being ended", id.value)));
-  if (IsWaiting(entry.job))
-    return done(Fail(ErrorCode::kConflict, fmt::format("job {} waits for its start", id.value)));
+  if (auto may = MayRestart(id); !may) return done(Fail(may.error()));
+  Entry& entry = entries_.at(id);
   if (!IsEnded(entry.job)) {
-    if (!entry.link || !entry.link->connected())
-      return done(Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
-                       "try again in a moment"));
-    auto sent = entry.link->Send(keeper::RestartJob{reason, {}, entry.job.grace});
-    return sent ? done(entry.job) : done(Fail(sent.error()));
+    const auto answer = [self = self_, id, reason, runs = entry.job.runs, done](const Result<>& outcome) {
+      if (!*self) return;
+      const Job* const job = (*self)->Find(id);
+      if (!job) return done(Fail(NoSuchJob(std::to_string(id.value))));
+      if (!outcome && IsEnded(*job) && !job->stop_wanted) return (*self)->Restart(id, reason, done);
+      if (!outcome)
+        return done(
+            Fail(outcome.error().code,
+                 fmt::format("job {} is not known to start again: {}", id.value, outcome.error().message),
+                 fmt::format("`gpuman status {}` shows what became of it", job->id.value)));
+      // Answered by the run that it is now: with its process.
+      (*self)->reruns_.push_back({id, runs, done});
+      (*self)->AnswerReruns(id);
+    };
+    if (auto sent = entry.link->Send(keeper::RestartJob{reason, {}, entry.job.grace}, answer); !sent)
+      done(Fail(sent.error()));
+    return;
   }
   if (entry.job.queued) return Decide(id, RestartAsked{reason, clock_.Wall()}, std::move(done));
-  for (const auto& [other, its] : entries_)
-    if (other != id && its.job.tag == entry.job.tag && !IsEnded(its.job))
-      return done(Fail(ErrorCode::kConflict,
-                       fmt::format("the tag {} is taken by job {} now", its.job.tag, other.value)));
   const std::filesystem::path old_dir = JobDirectory(options_.jobs_dir, entry.job);
   const Job before = entry.job;
   Transition t = Apply(entry.job, RestartAsked{reason, clock_.Wall()});
@@ -136,6 +163,7 @@ void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
   File(entry);
   entry.stop_in_journal = false;
   entry.settings_in_journal.clear();
+  entry.settings_told.reset();
   Launch(entry);
   Batch batch;
   batch.put = {entry.job};
@@ -178,6 +206,36 @@ void Supervisor::Release(JobId id, Done<Job> done) {
   if (!(*found)->job.attached && (!(*found)->link || !(*found)->link->connected()))
     return done(Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
                      "try again in a moment"));
+  Entry& entry = **found;
+  if (entry.forgotten_soon)
+    return done(Fail(ErrorCode::kConflict, fmt::format("job {} is being removed", id.value)));
+  entry.forgotten_soon = true;
+  if (entry.job.attached) return LetGo(id, std::move(done));
+  // The keeper first: one that is not told would go by the restart policy of a job that nobody knows any
+  // more.
+  keeper::UpdateSettings settings = SettingsOf(entry.job);
+  settings.restart->mode = RestartMode::kNo;
+  const auto answer = [self = self_, id, done](const Result<>& outcome) {
+    if (!*self) return;
+    const auto it = (*self)->entries_.find(id);
+    if (it == (*self)->entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    if (outcome) return (*self)->LetGo(id, done);
+    it->second.forgotten_soon = false;
+    it->second.settings_told.reset();
+    if (IsEnded(it->second.job)) return (*self)->Remove(id, {"removed", ""}, done);
+    (*self)->Save(id, {});
+    // Where its keeper took it all the same OnConnected sets right what the journal says of its settings.
+    done(Fail(outcome.error().code,
+              fmt::format("job {} was not let go: {}", id.value, outcome.error().message), "try again"));
+  };
+  entry.settings_told = keeper::SerializeSettings(settings);
+  if (auto sent = entry.link->Send(std::move(settings), answer); !sent) {
+    entry.forgotten_soon = false;
+    done(Fail(sent.error()));
+  }
+}
+
+void Supervisor::LetGo(JobId id, Done<Job> done) {
   Batch batch;
   batch.erase = {id};
   store_.Submit(std::move(batch), [self = self_, id, done = std::move(done)](const Result<>& stored) {
@@ -185,9 +243,13 @@ void Supervisor::Release(JobId id, Done<Job> done) {
     Supervisor& me = **self;
     auto it = me.entries_.find(id);
     if (it == me.entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
-    if (!stored) return done(Fail(stored.error()));
+    if (!stored) {
+      it->second.forgotten_soon = false;
+      me.Save(id, {});
+      me.SendSettings(it->second);
+      return done(Fail(stored.error()));
+    }
     it->second.job.restart = RestartMode::kNo;
-    if (it->second.link) (void)it->second.link->Send(SettingsOf(it->second.job));
     const Job job = it->second.job;
     me.Vanish(id);
     me.AnswerWaiters(job);

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <future>
 
 #include "jobs/supervisor_fixture.h"
 
@@ -123,12 +124,25 @@ TEST_F(SupervisorTest, RestartingARunningJobGivesItANewProcess) {
   const JobId id = Started("t", "exec sleep 1000");
   ASSERT_TRUE(Becomes(id, JobState::kRunning));
   const base::ProcessId before = *supervisor->Find(id)->process;
-  std::optional<bool> accepted;
-  supervisor->Restart(id, {"restart", "by me"}, [&](const auto& job) { accepted = job.has_value(); });
-  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->runs == 2; }));
-  EXPECT_EQ(accepted, true);
-  EXPECT_NE(supervisor->Find(id)->process, before);
+  std::optional<base::Result<Job>> answer;
+  supervisor->Restart(id, {"restart", "by me"}, [&](auto job) { answer = job; });
+  ASSERT_TRUE(Until([&] { return answer.has_value(); }));
+  ASSERT_TRUE(*answer);
+  EXPECT_EQ((*answer)->runs, 2) << "it is told of the new run, not of the one that is being ended";
+  EXPECT_NE((*answer)->process, before);
   EXPECT_EQ(supervisor->Find(id)->restarts, 1);
+}
+
+TEST_F(SupervisorTest, ARestartOfAJobThatIsEndedInsteadIsAnswered) {
+  const JobId id = Started("t", "trap '' TERM; while :; do sleep 0.05; done");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  supervisor->Update(
+      id, [](Job& job) { job.grace = base::Millis(3'600'000); }, [](const auto&) {});
+  std::optional<base::Result<Job>> answer;
+  supervisor->Restart(id, {"restart", "by me"}, [&](auto job) { answer = job; });
+  supervisor->Announce(id, {"memory_limit", "too much"});
+  ASSERT_TRUE(supervisor->Signal(id, SIGKILL));
+  ASSERT_TRUE(Until([&] { return answer.has_value(); }));
 }
 
 TEST_F(SupervisorTest, RestartingAnEndedJobRunsItAgain) {
@@ -200,8 +214,7 @@ TEST_F(SupervisorTest, ChangedSettingsReachTheKeeperAndTheDisk) {
   EXPECT_EQ(supervisor->Find(id)->priority, 9);
   ASSERT_TRUE(Until([&] { return supervisor->Find(id)->journal_seq > 2; })) << "settings_changed is in there";
   (void)supervisor->Signal(id, SIGKILL);
-  // The next run may come so fast that the same kill finds it too.
-  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->runs >= 2; })) << "the new policy holds";
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->runs == 2; })) << "the new policy holds";
   EXPECT_TRUE(Removed(id));
 }
 
@@ -222,6 +235,172 @@ TEST_F(SupervisorTest, AJobOfManyRecordsHasAShortJournal) {
   ASSERT_TRUE(Ends(id));
   EXPECT_EQ(supervisor->Find(id)->signal, SIGKILL);
   EXPECT_TRUE(troubles.empty()) << troubles.front();
+}
+
+TEST_F(SupervisorTest, AKillTakesOneRunAndLeavesTheNextAlone) {
+  Job asked = Asked("t", "exec sleep 1000");
+  asked.restart = RestartMode::kAlways;
+  const JobId id = Create(std::move(asked))->id;
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  for (int kills = 1; kills <= 3; ++kills) {
+    (void)supervisor->Signal(id, SIGKILL);
+    ASSERT_TRUE(Until([&] { return supervisor->Find(id)->runs > kills; }));
+    EXPECT_EQ(supervisor->Find(id)->runs, kills + 1);
+    EXPECT_EQ(accounts.size(), static_cast<std::size_t>(kills));
+  }
+}
+
+// A keeper that is stopped takes orders and answers none until it goes on.
+class OrdersWaitForTheirAnswer : public SupervisorTest {
+ protected:
+  void Signal(JobId id, int signal) { ASSERT_TRUE(base::SendSignal(*supervisor->Find(id)->keeper, signal)); }
+  // Whatever the loop has to do is done.
+  void Settle() {
+    loop->restart();
+    while (loop->poll() > 0) {
+    }
+  }
+  JobId Running(const std::string& script) {
+    const JobId id = Started("t", script);
+    EXPECT_TRUE(Becomes(id, JobState::kRunning));
+    return id;
+  }
+  // Changes the settings, and waits until that is on the disk.
+  void Update(JobId id, const std::function<void(Job&)>& change) {
+    std::optional<bool> stored;
+    supervisor->Update(id, change, [&](const auto& job) { stored = job.has_value(); });
+    ASSERT_TRUE(Until([&] { return stored.has_value(); }));
+    ASSERT_TRUE(*stored);
+  }
+};
+
+TEST_F(OrdersWaitForTheirAnswer, ARestartIsDoneWhenTheKeeperSaysSo) {
+  const JobId id = Running("exec sleep 1000");
+  Signal(id, SIGSTOP);
+  std::optional<base::Result<Job>> answer;
+  supervisor->Restart(id, {"restart", "by me"}, [&](auto job) { answer = std::move(job); });
+  Settle();
+  EXPECT_FALSE(answer);
+  Signal(id, SIGCONT);
+  ASSERT_TRUE(Until([&] { return answer.has_value(); }));
+  EXPECT_TRUE(*answer);
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->runs == 2; }));
+}
+
+TEST_F(OrdersWaitForTheirAnswer, ARestartThatNoKeeperTookIsAnError) {
+  const JobId id = Running("exec sleep 1000");
+  Signal(id, SIGSTOP);
+  std::optional<base::Result<Job>> answer;
+  supervisor->Restart(id, {"restart", "by me"}, [&](auto job) { answer = std::move(job); });
+  Signal(id, SIGKILL);
+  ASSERT_TRUE(Until([&] { return answer.has_value(); }));
+  ASSERT_FALSE(*answer);
+  EXPECT_EQ(answer->error().code, ErrorCode::kUnavailable);
+  ASSERT_TRUE(Ends(id));
+}
+
+TEST_F(OrdersWaitForTheirAnswer, AJobIsLetGoWhenItsKeeperKnows) {
+  const JobId id = Running("exec sleep 1000");
+  Signal(id, SIGSTOP);
+  std::optional<base::Result<Job>> answer;
+  supervisor->Release(id, [&](auto job) { answer = std::move(job); });
+  Settle();
+  EXPECT_FALSE(answer);
+  ASSERT_TRUE(supervisor->Find(id));
+  Signal(id, SIGKILL);
+  ASSERT_TRUE(Until([&] { return answer.has_value(); }));
+  EXPECT_FALSE(*answer);
+  ASSERT_TRUE(Ends(id)) << "it is gpuman's still";
+  RestartDaemon();
+  EXPECT_TRUE(supervisor->Find(id));
+}
+
+TEST_F(OrdersWaitForTheirAnswer, AJobWhoseReleaseWasNotStoredKeepsItsRestartPolicy) {
+  Job asked = Asked("t", "exec sleep 1000");
+  asked.restart = RestartMode::kAlways;
+  const JobId id = Create(std::move(asked))->id;
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const auto changes = [&] {
+    const auto records = keeper::ReadJournal(dir.path() / "jobs" / "1")->records;
+    return std::count_if(records.begin(), records.end(), [](const keeper::Record& record) {
+      return std::holds_alternative<keeper::SettingsChanged>(record.body);
+    });
+  };
+  // The keeper was told, and the daemon killed before the store was.
+  auto connection = keeper::KeeperConnection::Connect(dir.path() / "jobs" / "1").value();
+  keeper::UpdateSettings none;
+  none.restart = keeper::RestartPolicy{.mode = RestartMode::kNo};
+  ASSERT_TRUE(connection.Send(none));
+  ASSERT_TRUE(Until([&] { return changes() == 1; }));
+  RestartDaemon();
+  ASSERT_TRUE(Until([&] { return changes() == 2; })) << "it is told what holds";
+  const auto settings = keeper::Summarize(keeper::ReadJournal(dir.path() / "jobs" / "1")->records).settings;
+  EXPECT_EQ(keeper::ParseSettings(settings.back())->restart->mode, RestartMode::kAlways);
+}
+
+TEST_F(OrdersWaitForTheirAnswer, SettingsThatAreChangedBackReachTheKeeperToo) {
+  const JobId id = Running("exec sleep 1000");
+  Update(id, [](Job& job) { job.grace = base::Millis(1500); });
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->journal_seq >= 3; }));
+  Signal(id, SIGSTOP);
+  Update(id, [](Job& job) { job.restart = RestartMode::kAlways; });
+  Update(id, [](Job& job) { job.restart = RestartMode::kNo; });
+  Signal(id, SIGCONT);
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->journal_seq >= 5; }));
+  (void)supervisor->Signal(id, SIGKILL);
+  ASSERT_TRUE(Ends(id));
+  EXPECT_EQ(supervisor->Find(id)->runs, 1);
+}
+
+TEST_F(OrdersWaitForTheirAnswer, AClockThatIsStoppedMeanwhileStandsWhenTheKeeperIsBack) {
+  const JobId id = Running("exec sleep 1000");
+  Signal(id, SIGSTOP);
+  off_gpu = {id};
+  supervisor->SetOffGpu(id, true);
+  RestartDaemon();
+  ASSERT_TRUE(base::SendSignal(*supervisor->Find(id)->keeper, SIGCONT));
+  ASSERT_TRUE(Until([&] { return supervisor->Find(id)->off_since.has_value(); }));
+  EXPECT_TRUE(troubles.empty()) << troubles.front();
+}
+
+// Accounts of a size that a full disk does not take.
+class LargeAccounts : public SupervisorTest {
+ protected:
+  void OnRunEnded(const Job&, RunAccount& run) override {
+    run.project = std::string(1'000'000, 'x');
+    ++ended;
+  }
+  std::size_t Stored() {
+    std::promise<std::size_t> count;
+    store->Read([&](Store& read) {
+      std::size_t runs = 0;
+      EXPECT_TRUE(read.EachRun({}, base::WallTime::max(), [&](const RunAccount&) { ++runs; }));
+      count.set_value(runs);
+    });
+    return count.get_future().get();
+  }
+  std::size_t ended = 0;
+};
+
+TEST_F(LargeAccounts, AnAccountThatTheDiskDidNotTakeGoesWithTheNextRecord) {
+  Job asked = Asked("t", "exec sleep 1000");
+  asked.restart = RestartMode::kAlways;
+  const JobId id = Create(std::move(asked))->id;
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  full_switch->SetFull(true);
+  (void)supervisor->Signal(id, SIGKILL);
+  ASSERT_TRUE(Until([&] { return !troubles.empty() && supervisor->Find(id)->runs > 1; }));
+  full_switch->SetFull(false);
+  // Refused while the daemon does not know of a refusal before it.
+  std::optional<bool> stored;
+  do {
+    stored.reset();
+    supervisor->Update(
+        id, [](Job& job) { ++job.priority; }, [&](const auto& job) { stored = job.has_value(); });
+    ASSERT_TRUE(Until([&] { return stored.has_value(); }));
+  } while (!*stored);
+  RestartDaemon();  // before it would have tried again
+  EXPECT_EQ(Stored(), ended);
 }
 
 TEST_F(SupervisorTest, AClockSetBackDoesNotMakeNewJobsTheOldest) {

@@ -1,7 +1,10 @@
 // Jobs found, waited for.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "jobs/supervisor.h"
@@ -17,6 +20,48 @@ const Job* Supervisor::Find(JobId id) const {
   return it == entries_.end() ? nullptr : &it->second.job;
 }
 
+// A user's jobs of one tag lie together in tags_, the newest last; those of other tags with the same hash are
+// passed over.
+std::optional<JobId> Supervisor::NewestOf(const std::string& tag, std::optional<uid_t> user) const {
+  const std::size_t hash = std::hash<std::string>()(tag);
+  std::optional<JobId> best;
+  bool best_ended = true;
+  auto uid = user.value_or(std::numeric_limits<uid_t>::max());
+  for (;;) {
+    auto at = tags_.upper_bound({hash, uid, JobId{INT64_MAX}});
+    std::optional<JobId> newest;  // of this user's
+    while (at != tags_.begin()) {
+      const auto& [its_hash, its_user, id] = *--at;
+      if (its_hash != hash || (user && its_user != *user)) break;
+      if (newest && its_user != uid) break;
+      uid = its_user;
+      const Job& job = entries_.at(id).job;
+      if (job.tag != tag) continue;
+      if (!newest || !IsEnded(job)) newest = id;
+      if (!IsEnded(job)) break;
+    }
+    if (!newest) return best;
+    const bool ended = IsEnded(entries_.at(*newest).job);
+    if (!best || (best_ended && !ended) || (best_ended == ended && *newest > *best)) {
+      best = newest;
+      best_ended = ended;
+    }
+    if (user || uid == 0) return best;
+    --uid;
+  }
+}
+
+const Job* Supervisor::HolderOf(const std::string& tag, JobId but) const {
+  const std::size_t hash = std::hash<std::string>()(tag);
+  for (auto at = tags_.lower_bound({hash, 0, JobId{INT64_MIN}});
+       at != tags_.end() && std::get<0>(*at) == hash; ++at) {
+    const JobId id = std::get<2>(*at);
+    const Job& job = entries_.at(id).job;
+    if (id != but && job.tag == tag && !IsEnded(job)) return &job;
+  }
+  return nullptr;
+}
+
 Result<JobId> Supervisor::Resolve(const std::string& ref) const {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(ref.data(), ref.data() + ref.size(), number);
@@ -25,11 +70,31 @@ Result<JobId> Supervisor::Resolve(const std::string& ref) const {
     if (entries_.contains({number})) return JobId{number};
     return Fail(NoSuchJob(ref));
   }
-  const Entry* best = nullptr;
-  for (const auto& [id, entry] : entries_)
-    if (entry.job.tag == ref && (!best || !IsEnded(entry.job) || IsEnded(best->job))) best = &entry;
-  if (best) return best->job.id;
+  if (const auto id = NewestOf(ref, std::nullopt)) return *id;
   return Fail(NoSuchJob(ref));
+}
+
+Result<JobId> Supervisor::Resolve(const std::string& ref, uid_t user) const {
+  if (const auto id = NewestOf(ref, user)) return *id;
+  return Resolve(ref);
+}
+
+std::vector<JobId> Supervisor::OpenNamed(const std::string& tag, std::optional<uid_t> user) const {
+  constexpr int kMostLooks = 1000;  // the tasks of a large array lie between two names
+  constexpr std::size_t kMostFound = 9;
+  const std::size_t hash = std::hash<std::string>()(tag);
+  std::vector<JobId> found;
+  auto at = tags_.upper_bound({hash, user.value_or(std::numeric_limits<uid_t>::max()), JobId{INT64_MAX}});
+  for (int looks = 0; looks < kMostLooks && at != tags_.begin() && found.size() < kMostFound; ++looks) {
+    const auto& [its_hash, its_user, id] = *--at;
+    if (its_hash != hash || (user && its_user != *user)) break;
+    const Job& job = entries_.at(id).job;
+    if (job.tag != tag || IsEnded(job)) continue;
+    found.push_back(job.array.array.value != 0 ? job.array.array : id);
+    // Past the other tasks, whose ids are the next below.
+    if (job.array.array.value != 0) at = tags_.lower_bound({hash, its_user, job.array.array});
+  }
+  return found;
 }
 
 // Tasks have consecutive ids, with holes where some were forgotten, the first ones mostly.
@@ -44,6 +109,24 @@ std::vector<JobId> Supervisor::TasksOf(JobId head) const {
   return ids;
 }
 
+// The higher its number, the higher its id; each search step looks at the first that is left at an id or
+// behind.
+std::optional<JobId> Supervisor::TaskOf(JobId array, std::int64_t task) const {
+  // Task n is at least as far behind the first as there are numbers below it.
+  JobId low = array, high = {array.value + std::max<std::int64_t>(task, 0) + 1};
+  while (low < high) {
+    const JobId middle{low.value + (high.value - low.value) / 2};
+    const auto it = entries_.lower_bound(middle);
+    const bool belongs = it != entries_.end() && it->second.job.array.array == array;
+    if (belongs && it->second.job.array.task == task) return it->first;
+    if (belongs && it->second.job.array.task < task)
+      low = {it->first.value + 1};
+    else
+      high = middle;
+  }
+  return std::nullopt;
+}
+
 std::vector<const Job*> Supervisor::All() const {
   std::vector<const Job*> jobs;
   for (const auto& [id, entry] : entries_) jobs.push_back(&entry.job);
@@ -55,6 +138,18 @@ std::vector<const Job*> Supervisor::Active() const {
   for (const JobId id : active_) jobs.push_back(&entries_.at(id).job);
   return jobs;
 }
+
+const Job* Supervisor::After(JobId id) const {
+  const auto it = entries_.upper_bound(id);
+  return it == entries_.end() ? nullptr : &it->second.job;
+}
+
+const Job* Supervisor::Before(JobId id) const {
+  const auto it = entries_.lower_bound(id);
+  return it == entries_.begin() ? nullptr : &std::prev(it)->second.job;
+}
+
+std::vector<JobId> Supervisor::Ended() const { return {ended_.begin(), ended_.end()}; }
 
 std::filesystem::path Supervisor::LogPathOf(JobId id) const { return LogPath(options_.launch.log_dir, id); }
 
@@ -83,6 +178,24 @@ void Supervisor::AnswerWaiters(const Job& job) {
   }
   const Job copy = job;
   for (const auto& ended : mine) ended(copy);
+}
+
+// Those that wait for a new run of the job, where it has begun, or none will begin.
+void Supervisor::AnswerReruns(JobId id) {
+  const Job* const job = Find(id);
+  const bool over = !job || IsEnded(*job) || IsWaiting(*job);
+  std::vector<Rerun> mine;
+  for (auto it = reruns_.begin(); it != reruns_.end();) {
+    if (it->job == id && (over || (job->state == JobState::kRunning && job->runs > it->runs))) {
+      mine.push_back(std::move(*it));
+      it = reruns_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  if (mine.empty()) return;
+  const Result<Job> answer = job ? Result<Job>(*job) : Result<Job>(Fail(NoSuchJob(std::to_string(id.value))));
+  for (const auto& rerun : mine) rerun.done(answer);
 }
 
 }  // namespace gpuman::jobs

@@ -110,7 +110,12 @@ void ApplyBody(JobHistory& history, const Record& record, const RunEnded& body) 
 
 void ApplyBody(JobHistory& history, const Record&, const StopOrdered& body) { history.stop = body; }
 
+void ApplyBody(JobHistory& history, const Record&, const RestartOrdered& body) {
+  history.restart_ordered = body;
+}
+
 void ApplyBody(JobHistory& history, const Record&, const RestartScheduled& body) {
+  history.restart_ordered.reset();
   history.restart = body;
   history.in_a_row = body.in_a_row;
 }

@@ -94,6 +94,14 @@ struct RestartScheduled {
   friend bool operator==(const RestartScheduled&, const RestartScheduled&) = default;
 };
 
+// A restart was ordered while a run was under way: once nothing of it is left the next run starts, whatever
+// the policy says and whichever keeper is there then. The RestartScheduled that follows carries it out; a
+// stop takes it back.
+struct RestartOrdered {
+  Reason reason;
+  friend bool operator==(const RestartOrdered&, const RestartOrdered&) = default;
+};
+
 // Settings changed while the job ran: the JSON text of the update command, applied again by a later keeper.
 struct SettingsChanged {
   std::string settings;
@@ -113,7 +121,7 @@ struct JobEnded {
   friend bool operator==(const JobEnded&, const JobEnded&) = default;
 };
 
-using RecordBody = std::variant<KeeperStarted, RunStarted, StartFailed, RunEnded, StopOrdered,
+using RecordBody = std::variant<KeeperStarted, RunStarted, StartFailed, RunEnded, StopOrdered, RestartOrdered,
                                 RestartScheduled, SettingsChanged, ClockPaused, JobEnded>;
 
 struct Record {
@@ -167,9 +175,10 @@ struct JobHistory {
   std::optional<RunEnded> ended;      // of last_run
   std::optional<base::WallTime> ended_at;
   std::optional<StopOrdered> stop;
-  std::optional<RestartScheduled> restart;  // scheduled and not begun
-  std::uint32_t in_a_row = 0;               // restarts in a row, for the policy
-  std::vector<std::string> settings;        // of every SettingsChanged, in order
+  std::optional<RestartOrdered> restart_ordered;  // and not carried out
+  std::optional<RestartScheduled> restart;        // scheduled and not begun
+  std::uint32_t in_a_row = 0;                     // restarts in a row, for the policy
+  std::vector<std::string> settings;              // of every SettingsChanged, in order
   std::optional<JobEnded> job_ended;
 };
 void Apply(JobHistory& history, const Record& record);

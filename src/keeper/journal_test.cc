@@ -30,6 +30,7 @@ std::vector<Record> Story() {
       RunStarted{3, {103, 5003}, {}},
       SettingsChanged{R"({"stop_grace_ms":5})"},
       ClockPaused{true},
+      RestartOrdered{{"restart", "by lab1"}},
       StopOrdered{{"stopped", "by lab1"}},
       RunEnded{
           .run = 3, .kind = EndKind::kExited, .code = 3, .lasted = Millis{1}, .usage = {}, .ordered = {}},
@@ -145,6 +146,7 @@ void ExpectSameHistory(const JobHistory& a, const JobHistory& b) {
   EXPECT_EQ(a.ended, b.ended);
   EXPECT_EQ(a.ended_at, b.ended_at);
   EXPECT_EQ(a.stop, b.stop);
+  EXPECT_EQ(a.restart_ordered, b.restart_ordered);
   EXPECT_EQ(a.restart, b.restart);
   EXPECT_EQ(a.in_a_row, b.in_a_row);
   EXPECT_EQ(a.job_ended, b.job_ended);
@@ -167,6 +169,7 @@ std::vector<Record> AnyStory() {
       add(SettingsChanged{
           *rc::gen::element<std::string>(R"({"stop_grace_ms":5})", R"({"log_rotations":3})", "?")});
     if (kind == 3) add(ClockPaused{true});
+    if (*rc::gen::inRange(0, 3) == 0) add(RestartOrdered{{"restart", std::to_string(run)}});
     if (kind <= 1) add(StartFailed{run, kind == 0 ? "command" : "exec", 2, "no"});
     if (kind >= 2)
       add(RunEnded{.run = run, .kind = EndKind::kExited, .code = kind, .usage = {}, .ordered = {}});

@@ -97,7 +97,7 @@ base::Result<std::optional<Record>> JournalWriter::ReleaseAfterLoss(const std::f
 }
 
 base::Result<> JournalWriter::Shorten(const std::filesystem::path& job_dir, std::uint64_t stored) {
-  if (held_) return {};
+  if (held_) return base::Fail(base::ErrorCode::kConflict, "a run is just being started");
   GPUMAN_ASSIGN(const auto content, ReadJournal(job_dir));
   GPUMAN_ASSIGN(const base::Fd directory, base::OpenFile(job_dir, O_RDONLY | O_DIRECTORY));
   const auto path = job_dir / kJournalFile;

@@ -40,7 +40,7 @@ class JournalWriter {
   void Release(bool child_wrote);
   // For a child that died without a word: cuts off what it may have torn, and returns the record it wrote.
   base::Result<std::optional<Record>> ReleaseAfterLoss(const std::filesystem::path& job_dir);
-  // Leaves what is StillNeeded of the file, whole at any moment. Nothing happens while held.
+  // Leaves what is StillNeeded of the file, whole at any moment. Not while held: kConflict.
   base::Result<> Shorten(const std::filesystem::path& job_dir, std::uint64_t stored);
   std::uint64_t NextSeq() const { return next_seq_; }
   std::uint64_t LastSeq() const { return next_seq_ - 1; }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_number.h"
 #include "base/process.h"
 #include "base/result.h"
 #include "base/units.h"
@@ -50,17 +51,9 @@ bool FromJson(const Json& json, base::Bytes& out);
 bool FromJson(const Json& json, base::ProcessId& out);
 template <typename T>
 requires(std::integral<T> && !std::same_as<T, bool>) bool FromJson(const Json& json, T& out) {
-  if (!json.is_number_integer()) return false;
-  if (json.is_number_unsigned()) {
-    const auto value = json.get<std::uint64_t>();
-    if (!std::in_range<T>(value)) return false;
-    out = static_cast<T>(value);
-    return true;
-  }
-  const auto value = json.get<std::int64_t>();
-  if (!std::in_range<T>(value)) return false;
-  out = static_cast<T>(value);
-  return true;
+  const auto number = base::WholeNumber<T>(json);
+  if (number) out = *number;
+  return number.has_value();
 }
 template <typename Period>
 bool FromJson(const Json& json, std::chrono::duration<std::int64_t, Period>& out) {

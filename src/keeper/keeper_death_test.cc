@@ -57,6 +57,20 @@ TEST_F(KeeperDeathTest, NewKeeperGoesOnByTheRestartPolicy) {
   EXPECT_EQ(FileText("count"), "x\nx\n");
 }
 
+TEST_F(KeeperDeathTest, ARestartThatWasAnsweredIsCarriedOutByTheNextKeeper) {
+  Shell("trap '' TERM; echo x >> " + (dir_.path() / "count").string() + "; sleep 1000 & wait; wait");
+  Start();
+  AwaitFile("count");
+  AwaitRun();
+  ASSERT_TRUE(Order(RestartJob{{"restart", "by me"}, {}, {}}));
+  KillKeeper();
+  EXPECT_EQ(Spawn().value(), SpawnOutcome::kStarted);
+  AwaitRun(2);
+  ASSERT_TRUE(Order(StopJob{{"stopped", ""}, {}, base::Millis{0}}));
+  const auto history = AwaitEnd();
+  EXPECT_EQ(history.runs, 2u);
+}
+
 TEST_F(KeeperDeathTest, NewKeeperKillsWhatDaemonisedWithACgroup) {
   Shell(Daemonise() + "sleep 1000");
   Start();

@@ -335,6 +335,75 @@ TEST_F(KeeperTest, TellsANewConnectionWhereItStandsAndThenWhatHappens) {
   EXPECT_EQ(pushed, (std::vector<std::uint64_t>{4, 5, 6}));  // stop, exit, end
 }
 
+// A run whose start is in the journal before its keeper knows: the keeper is stopped on a child that waits
+// for its input, which is then let go.
+class StartUnknownToItsKeeperTest : public KeeperTest {
+ protected:
+  void StartUnknown() {
+    const auto input = dir_.path() / "input";
+    ASSERT_EQ(::mkfifo(input.c_str(), 0600), 0);
+    spec_.standard_input = input;
+    Shell("exec sleep 1000");
+    Start();
+    AwaitTrue([&] { return History().keeper.has_value(); });
+    connection_ = KeeperConnection::Connect(job_dir_).value();
+    ASSERT_TRUE(Answer(connection_->Send(WriteNote{"it is in its loop"}).value()));
+    ASSERT_FALSE(History().run_open);
+    ASSERT_TRUE(base::SendSignal(History().keeper->keeper, SIGSTOP));
+    input_ = base::Fd(::open(input.c_str(), O_WRONLY | O_CLOEXEC));
+    ASSERT_TRUE(input_.ok());
+    AwaitTrue([&] { return History().run_open; });
+  }
+  void GoOn() { ASSERT_TRUE(base::SendSignal(History().keeper->keeper, SIGCONT)); }
+
+  base::Result<> Answer(std::uint64_t id) {
+    for (;;) {
+      pollfd poller{connection_->fd(), POLLIN, 0};
+      if (::poll(&poller, 1, 30'000) != 1) return base::Fail(base::ErrorCode::kTimeout, "no reply");
+      GPUMAN_ASSIGN(auto message, connection_->Receive());
+      if (!message) continue;
+      if (auto* reply = std::get_if<Reply>(&*message); reply && reply->id == id) {
+        if (reply->error) return base::Fail(*reply->error);
+        return {};
+      }
+    }
+  }
+
+  std::optional<KeeperConnection> connection_;
+  base::Fd input_;
+};
+
+TEST_F(StartUnknownToItsKeeperTest, OrdersForTheRunAreKept) {
+  ASSERT_NO_FATAL_FAILURE(StartUnknown());
+  const auto pause = connection_->Send(PauseClock{true}).value();
+  const auto signal = connection_->Send(SendSignalTo{SIGUSR1, false}).value();
+  GoOn();
+  EXPECT_TRUE(Answer(pause));
+  EXPECT_TRUE(Answer(signal));
+  const auto history = AwaitEnd();
+  EXPECT_EQ(history.ended->code, SIGUSR1);
+  const auto records = ReadJournal(job_dir_)->records;
+  ASSERT_GE(records.size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<RunStarted>(records[1].body));
+  EXPECT_EQ(records[2].body, RecordBody(ClockPaused{true}));
+}
+
+TEST_F(StartUnknownToItsKeeperTest, TheJournalIsShortenedOnceTheChildIsDoneWithIt) {
+  ASSERT_NO_FATAL_FAILURE(StartUnknown());
+  const auto inode = [&] {
+    struct stat status {};
+    return ::stat((job_dir_ / "journal").c_str(), &status) == 0 ? status.st_ino : 0;
+  };
+  const auto before = inode();
+  const auto stored = connection_->Send(RecordsStored{1}).value();
+  GoOn();
+  EXPECT_TRUE(Answer(stored));
+  AwaitTrue([&] { return inode() != before; });
+  EXPECT_EQ(AwaitRun().runs, 1u);
+  ASSERT_TRUE(Order(StopJob{}));
+  EXPECT_EQ(AwaitEnd().job_ended->why, "stopped");
+}
+
 TEST_F(KeeperTest, AnswersBadPacketsAndGoesOn) {
   Shell("sleep 1000");
   Start();

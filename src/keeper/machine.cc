@@ -47,13 +47,18 @@ Actions Machine::Begin(const JobHistory& history, bool same_boot, MonoTime now) 
   ever_ran_ = history.runs > 0;
   in_a_row_ = history.in_a_row;
   stop_ = history.stop.has_value();
+  if (history.restart_ordered && !stop_) restart_order_ = history.restart_ordered->reason;
   if (history.run_open) {
     RunEnded unknown;
     unknown.run = run_;
-    unknown.ordered = history.stop ? history.stop->reason : LostReason(same_boot);
+    unknown.ordered = history.stop ? history.stop->reason : restart_order_.value_or(LostReason(same_boot));
     actions.emplace_back(action::Append{std::move(unknown)});
     outcome_ = {};
     AfterRun(actions, now);
+  } else if (history.restart && restart_order_) {
+    StartNext(actions, base::Millis{0}, 0, std::exchange(restart_order_, std::nullopt), now);
+  } else if (history.restart && !stop_ && !history.restart->ordered && restart_.mode == RestartMode::kNo) {
+    Finish(actions, "finished");
   } else if (history.restart && !stop_) {
     phase_ = Phase::kWaiting;
     deadline_ = now + history.restart->delay;
@@ -77,15 +82,33 @@ Actions Machine::OnLaunched(const RunStarted& started, MonoTime now) {
   run_began_ = now;
   phase_ = Phase::kRunning;
   clock_.Start(now);
-  if (!stop_ && !shutdown_ && !restart_order_) return actions;
-  // An end was ordered while the command was on its way; its grace began then.
+  CarryOutKept(actions, now);
+  return actions;
+}
+
+void Machine::CarryOutKept(Actions& actions, MonoTime now) {
+  if (kept_.clock_paused) {
+    clock_.Pause(true, now);
+    actions.emplace_back(action::Append{ClockPaused{true}});
+  }
+  for (const auto& order : kept_.signals) {
+    if (order.tree)
+      actions.emplace_back(action::SignalTree{order.signal});
+    else
+      actions.emplace_back(action::SignalMain{order.signal});
+  }
+  const auto end_signal = kept_.end_signal;
+  ForgetKept();
+  if (!stop_ && !shutdown_ && !restart_order_) return;
+  // Its grace began when the end was ordered.
   phase_ = Phase::kStopping;
   if (deadline_ && now >= *deadline_)
     actions.emplace_back(action::KillTree{});
   else
-    actions.emplace_back(action::SignalTree{wanted_signal_.value_or(stop_signal_)});
-  return actions;
+    actions.emplace_back(action::SignalTree{end_signal.value_or(stop_signal_)});
 }
+
+void Machine::ForgetKept() { kept_ = {}; }
 
 Actions Machine::OnLaunchFailed(const StartFailed& failed, MonoTime now) {
   Actions actions;
@@ -172,6 +195,7 @@ Actions Machine::OnShutdown(MonoTime now) {
   if (shutdown_ || phase_ == Phase::kEnded) return actions;
   shutdown_ = true;
   if (phase_ == Phase::kWaiting) {
+    deadline_.reset();
     actions.emplace_back(action::Leave{});
   } else {
     Expect(Reason{kShutdownWord, "the keeper was told to end, as when the machine goes down"});
@@ -222,6 +246,7 @@ base::Result<Actions> Machine::Handle(const RestartJob& command, MonoTime now) {
     StartNext(actions, base::Millis{0}, 0, command.reason, now);
     return actions;
   }
+  if (!restart_order_) actions.emplace_back(action::Append{RestartOrdered{command.reason}});
   restart_order_ = command.reason;
   final_ = false;
   Expect(command.reason);
@@ -234,13 +259,19 @@ base::Result<Actions> Machine::Handle(const UpdateSettings& command, MonoTime no
   actions.emplace_back(action::Append{SettingsChanged{SerializeSettings(command)}});
   ApplySettings(command, now);
   LookAtClock(actions, now);
-  if (phase_ == Phase::kWaiting && restart_.mode == RestartMode::kNo) Finish(actions, "finished");
+  if (phase_ == Phase::kWaiting && restart_.mode == RestartMode::kNo && !restart_order_)
+    Finish(actions, "finished");
   return actions;
 }
 
 base::Result<Actions> Machine::Handle(const SendSignalTo& command, MonoTime) {
-  if (!process_) return Conflict("the command does not run");
   Actions actions;
+  if (phase_ == Phase::kLaunching) {
+    const auto& kept = kept_.signals;
+    if (std::find(kept.begin(), kept.end(), command) == kept.end()) kept_.signals.push_back(command);
+    return actions;
+  }
+  if (command.tree ? !HasTree() : !process_) return Conflict("the command does not run");
   if (command.tree)
     actions.emplace_back(action::SignalTree{command.signal});
   else
@@ -250,7 +281,12 @@ base::Result<Actions> Machine::Handle(const SendSignalTo& command, MonoTime) {
 
 base::Result<Actions> Machine::Handle(const PauseClock& command, MonoTime now) {
   Actions actions;
-  if (!process_ || clock_.paused() == command.paused) return actions;
+  if (phase_ == Phase::kLaunching) {
+    kept_.clock_paused = command.paused;
+    return actions;
+  }
+  if (!HasTree()) return Conflict("no run is under way");
+  if (clock_.paused() == command.paused) return actions;
   LookAtClock(actions, now);
   clock_.Pause(command.paused, now);
   actions.emplace_back(action::Append{ClockPaused{command.paused}});
@@ -266,6 +302,10 @@ base::Result<Actions> Machine::Handle(const WriteNote& command, MonoTime) {
 // Of the journal's file alone.
 base::Result<Actions> Machine::Handle(const RecordsStored&, MonoTime) { return Actions{}; }
 
+bool Machine::HasTree() const {
+  return phase_ == Phase::kRunning || phase_ == Phase::kStopping || phase_ == Phase::kLeftovers;
+}
+
 bool Machine::MainMayLive() const { return phase_ == Phase::kLaunching || process_.has_value(); }
 
 void Machine::Expect(std::optional<Reason> reason) {
@@ -278,7 +318,7 @@ void Machine::EndTree(Actions& actions, std::optional<int> signal, std::optional
   const bool already = phase_ == Phase::kStopping;
   deadline_ = deadline_ ? std::min(*deadline_, kill_at) : kill_at;
   if (phase_ == Phase::kLaunching) {
-    wanted_signal_ = signal;
+    if (signal) kept_.end_signal = signal;
     return;
   }
   phase_ = Phase::kStopping;
@@ -294,12 +334,15 @@ void Machine::AfterRun(Actions& actions, MonoTime now) {
   process_.reset();
   expected_.reset();
   deadline_.reset();
-  wanted_signal_.reset();
+  ForgetKept();
   clock_.Stop();
   const bool final = std::exchange(final_, false);
   const auto order = std::exchange(restart_order_, std::nullopt);
   if (stop_) return Finish(actions, "stopped");
-  if (shutdown_ && restart_.mode != RestartMode::kNo) {
+  // The next run is the business of the keeper that comes after this one, which finds in the journal what was
+  // ordered.
+  if (shutdown_ && (order || (restart_.mode != RestartMode::kNo && !final))) {
+    restart_order_ = order;
     phase_ = Phase::kWaiting;
     actions.emplace_back(action::Leave{});
     return;

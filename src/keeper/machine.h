@@ -1,6 +1,9 @@
 // What a keeper does next: the life of one job as a state machine. Pure: events and times go in, actions come
 // out; it reads no clock and touches nothing.
 //
+// An order (OnCommand) is carried out, kept or refused. What is given while the command is on its way to
+// execve is kept for when it is there: whoever reads the journal may know of the run before its keeper does.
+//
 // The states are those of protocol.h's Phase. The edge (supervisor.h) performs the actions in order and
 // feeds back what happens. An action Launch is performed after everything appended before it is on disk.
 #pragma once
@@ -89,6 +92,8 @@ class Machine {
   std::optional<base::MonoTime> deadline() const;
   Phase phase() const { return phase_; }
   RunNumber run() const { return run_; }
+  // No run begins any more. One whose Launch was not performed yet needs none: OnLaunchFailed ends it.
+  bool stop_ordered() const { return stop_; }
   const std::optional<base::ProcessId>& process() const { return process_; }
 
   // Changes the settings without a word, for those in force before this keeper.
@@ -96,6 +101,11 @@ class Machine {
 
  private:
   bool MainMayLive() const;
+  // A run is under way, and its processes are known.
+  bool HasTree() const;
+  // What was ordered for this run before it was known to have started.
+  void CarryOutKept(Actions& actions, base::MonoTime now);
+  void ForgetKept();
   base::Result<Actions> Handle(const AnnounceReason& command, base::MonoTime now);
   base::Result<Actions> Handle(const StopJob& command, base::MonoTime now);
   base::Result<Actions> Handle(const RestartJob& command, base::MonoTime now);
@@ -134,12 +144,19 @@ class Machine {
   std::uint32_t in_a_row_ = 0;
   std::optional<base::MonoTime> deadline_;
 
-  std::optional<Reason> expected_;      // why the current run is about to end
-  bool final_ = false;                  // and that no restart follows
-  std::optional<int> wanted_signal_{};  // ordered while launching
+  std::optional<Reason> expected_;  // why the current run is about to end
+  bool final_ = false;              // and that no restart follows
   bool stop_ = false;
   bool shutdown_ = false;
   std::optional<Reason> restart_order_;
+
+  // Ordered while launching, for this run: OnLaunched carries it out.
+  struct Kept {
+    std::optional<int> end_signal{};
+    bool clock_paused = false;
+    std::vector<SendSignalTo> signals{};  // each once, as the kernel keeps a signal that is pending
+  };
+  Kept kept_;
 };
 
 }  // namespace gpuman::keeper

@@ -43,6 +43,7 @@ std::vector<std::string> Words(const Actions& actions) {
       return "restart in " + std::to_string(r.delay.count());
     }
     std::string operator()(const SettingsChanged&) { return "settings"; }
+    std::string operator()(const RestartOrdered& r) { return "order " + r.reason.word; }
     std::string operator()(const ClockPaused& r) { return r.paused ? "clock stands" : "clock goes"; }
     std::string operator()(const JobEnded& r) { return "end " + r.why; }
   };
@@ -221,7 +222,7 @@ TEST(Machine, StopBeforeExecveIsCarriedOutRightAfter) {
 TEST(Machine, RestartBeforeExecveIsCarriedOutRightAfter) {
   Machine machine(ExampleSpec());
   machine.Begin({}, false, At(0));
-  EXPECT_THAT(Words(machine.OnCommand(RestartJob{}, At(1))), IsEmpty());
+  EXPECT_THAT(Words(machine.OnCommand(RestartJob{}, At(1))), ElementsAre("order restart"));
   EXPECT_THAT(Words(machine.OnLaunched({1, kMain, {}}, At(2))), ElementsAre("signal-tree 15"));
   EXPECT_THAT(Words(machine.OnMainEnded(Killed(15), true, At(3))),
               ElementsAre("exit 15 restart", "restart in 0", "note", "launch 2"));
@@ -275,7 +276,7 @@ TEST(Machine, FinalReasonOverrulesTheRestartPolicy) {
 
 TEST(Machine, RestartOrderEndsTheRunAndStartsTheNextAtOnce) {
   auto machine = Running(ExampleSpec());
-  EXPECT_THAT(Words(machine.OnCommand(RestartJob{}, At(5))), ElementsAre("signal-tree 15"));
+  EXPECT_THAT(Words(machine.OnCommand(RestartJob{}, At(5))), ElementsAre("order restart", "signal-tree 15"));
   EXPECT_THAT(Words(machine.OnMainEnded(Killed(15), false, At(6))), ElementsAre("exit 15 restart"));
   EXPECT_THAT(Words(machine.OnTreeEmpty(At(7))), ElementsAre("restart in 0", "note", "launch 2"));
 }
@@ -350,6 +351,120 @@ TEST(Machine, ShutdownEndsTheRunButNotAJobThatIsToRestart) {
               ElementsAre("exit 15 shutdown", "end finished", "leave"));
 }
 
+TEST(Machine, AClockThatIsStoppedBeforeExecveStandsFromTheRunsStart) {
+  Machine machine(Limited());
+  machine.Begin({}, false, At(0));
+  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(1))), IsEmpty()) << "kept";
+  EXPECT_THAT(Words(machine.OnLaunched({1, kMain, {}}, At(2))), ElementsAre("clock stands"));
+  EXPECT_FALSE(machine.deadline());
+  EXPECT_THAT(Words(machine.OnCommand(PauseClock{false}, At(5002))), ElementsAre("clock goes"));
+  EXPECT_EQ(machine.deadline(), At(5702));
+}
+
+TEST(Machine, AClockThatIsStoppedAndLetGoBeforeExecveGoes) {
+  Machine machine(Limited());
+  machine.Begin({}, false, At(0));
+  machine.OnCommand(PauseClock{true}, At(1)).value();
+  machine.OnCommand(PauseClock{false}, At(1)).value();
+  EXPECT_THAT(Words(machine.OnLaunched({1, kMain, {}}, At(2))), IsEmpty());
+  EXPECT_EQ(machine.deadline(), At(702));
+}
+
+TEST(Machine, AStandingClockIsOfItsRunAlone) {
+  auto machine = Running(Limited());
+  machine.OnCommand(PauseClock{true}, At(5)).value();
+  machine.OnMainEnded(Killed(9), true, At(6));
+  EXPECT_THAT(Words(machine.OnCommand(PauseClock{false}, At(7))), ElementsAre("refused"))
+      << "there is no run";
+  machine.OnTime(At(200));
+  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(201))), IsEmpty());
+  EXPECT_THAT(Words(machine.OnLaunchFailed({2, "exec", 2, "no"}, At(202))),
+              ElementsAre("failed", "note", "restart in 200", "note"));
+  machine.OnTime(At(500));
+  EXPECT_THAT(Words(machine.OnLaunched({3, kMain, {}}, At(501))), IsEmpty());
+}
+
+TEST(Machine, TheClockOfLeftoversThatAreWaitedForCanBeStopped) {
+  auto spec = Limited();
+  spec.leftovers = Leftovers::kWait;
+  auto machine = Running(spec);
+  machine.OnMainEnded(Exit(0), false, At(10));
+  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(11))), ElementsAre("clock stands"));
+  EXPECT_FALSE(machine.deadline());
+}
+
+TEST(Machine, TheClockOfARunWhoseTimeIsOverFollowsOrdersStill) {
+  auto machine = Running(Limited());
+  machine.OnTime(At(701));
+  machine.OnTime(At(1001));
+  EXPECT_EQ(machine.phase(), Phase::kStopping);
+  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(1002))), ElementsAre("clock stands"));
+  EXPECT_THAT(Words(machine.OnCommand(PauseClock{true}, At(1003))), IsEmpty());
+  EXPECT_THAT(Words(machine.OnCommand(PauseClock{false}, At(1004))), ElementsAre("clock goes"));
+}
+
+TEST(Machine, SignalsBeforeExecveAreSentRightAfter) {
+  Machine machine(ExampleSpec());
+  machine.Begin({}, false, At(0));
+  EXPECT_THAT(Words(machine.OnCommand(SendSignalTo{10, false}, At(1))), IsEmpty());
+  EXPECT_THAT(Words(machine.OnCommand(SendSignalTo{12, true}, At(1))), IsEmpty());
+  EXPECT_THAT(Words(machine.OnCommand(SendSignalTo{10, false}, At(1))), IsEmpty());
+  EXPECT_THAT(Words(machine.OnLaunched({1, kMain, {}}, At(2))), ElementsAre("signal 10", "signal-tree 12"));
+}
+
+TEST(Machine, ASecondStopBeforeExecveDoesNotTakeBackTheSignalOfTheFirst) {
+  Machine machine(ExampleSpec());
+  machine.Begin({}, false, At(0));
+  machine.OnCommand(StopJob{{"x", ""}, SIGINT, {}}, At(1)).value();
+  machine.OnCommand(StopJob{}, At(2)).value();
+  EXPECT_THAT(Words(machine.OnLaunched({1, kMain, {}}, At(3))), ElementsAre("signal-tree 2"));
+}
+
+TEST(Machine, LeftoversGetTheSignalsForTheTree) {
+  auto machine = Running(ExampleSpec());
+  machine.OnMainEnded(Exit(0), false, At(6));
+  EXPECT_THAT(Words(machine.OnCommand(SendSignalTo{10, true}, At(7))), ElementsAre("signal-tree 10"));
+}
+
+TEST(Machine, ShutdownKeepsARestartThatWasOrderedForTheNextKeeper) {
+  auto machine = Running(ExampleSpec());
+  machine.OnCommand(RestartJob{}, At(5)).value();
+  machine.OnShutdown(At(6));
+  EXPECT_THAT(Words(machine.OnMainEnded(Killed(15), true, At(7))), ElementsAre("exit 15 restart", "leave"));
+  JobHistory history;
+  history.last_run = 1;
+  history.runs = 1;
+  history.ended = RunEnded{.run = 1, .usage = {}, .ordered = Reason{"restart", ""}};
+  history.restart_ordered = RestartOrdered{{"restart", ""}};
+  EXPECT_THAT(Words(Machine(ExampleSpec()).Begin(history, true, At(8))),
+              ElementsAre("restart in 0", "note", "launch 2"));
+}
+
+TEST(Machine, AChangedPolicyDoesNotTakeBackARestartThatIsLeftToTheNextKeeper) {
+  auto machine = Running(ExampleSpec());
+  machine.OnCommand(RestartJob{}, At(5)).value();
+  machine.OnShutdown(At(6));
+  machine.OnMainEnded(Killed(15), true, At(7));
+  UpdateSettings update;
+  update.restart = RestartPolicy{.mode = RestartMode::kNo};
+  EXPECT_THAT(Words(machine.OnCommand(update, At(8))), ElementsAre("settings"));
+}
+
+TEST(Machine, ShutdownDoesNotTakeBackThatAReasonWasFinal) {
+  auto machine = Running(ExampleSpec(RestartMode::kAlways));
+  machine.OnCommand(AnnounceReason{1, {"memory_limit", ""}, true}, At(5)).value();
+  machine.OnShutdown(At(6));
+  EXPECT_THAT(Words(machine.OnMainEnded(Killed(9), true, At(7))),
+              ElementsAre("exit 9 memory_limit", "end stopped", "leave"));
+}
+
+TEST(Machine, AKeeperThatLeavesStartsNothing) {
+  auto machine = Running(ExampleSpec(RestartMode::kAlways));
+  machine.OnMainEnded(Exit(0), true, At(10));
+  EXPECT_THAT(Words(machine.OnShutdown(At(11))), ElementsAre("leave"));
+  EXPECT_THAT(Words(machine.OnTime(At(1000))), IsEmpty()) << "its end may wait for the disk";
+}
+
 JobHistory OpenRun() {
   JobHistory history;
   history.last_run = 4;
@@ -379,6 +494,16 @@ TEST(MachineAfterALostKeeper, StopOrderedBeforeIsKept) {
               ElementsAre("exit unknown removed", "end stopped", "leave"));
 }
 
+TEST(MachineAfterALostKeeper, RestartOrderedBeforeIsCarriedOut) {
+  auto history = OpenRun();
+  history.restart_ordered = RestartOrdered{{"restart", "by lab1"}};
+  EXPECT_THAT(Words(Machine(ExampleSpec()).Begin(history, true, At(0))),
+              ElementsAre("exit unknown restart", "restart in 0", "note", "launch 5"));
+  history.stop = StopOrdered{{"removed", ""}};
+  EXPECT_THAT(Words(Machine(ExampleSpec()).Begin(history, true, At(0))),
+              ElementsAre("exit unknown removed", "end stopped", "leave"));
+}
+
 TEST(MachineAfterALostKeeper, ScheduledRestartIsWaitedForAnew) {
   JobHistory history;
   history.last_run = 1;
@@ -388,6 +513,19 @@ TEST(MachineAfterALostKeeper, ScheduledRestartIsWaitedForAnew) {
   Machine machine(ExampleSpec(RestartMode::kAlways));
   EXPECT_THAT(Words(machine.Begin(history, true, At(0))), IsEmpty());
   EXPECT_EQ(machine.deadline(), At(400));
+}
+
+TEST(MachineAfterALostKeeper, ScheduledRestartIsNotBegunAgainstAPolicyThatWasChangedMeanwhile) {
+  JobHistory history;
+  history.last_run = 1;
+  history.runs = 1;
+  history.restart = RestartScheduled{2, base::Millis{400}, 3, {}};
+  EXPECT_THAT(Words(Machine(ExampleSpec(RestartMode::kNo)).Begin(history, true, At(0))),
+              ElementsAre("end finished", "leave"));
+  history.restart->ordered = Reason{"restart", ""};
+  history.restart->delay = base::Millis{0};
+  EXPECT_THAT(Words(Machine(ExampleSpec(RestartMode::kNo)).Begin(history, true, At(0))),
+              ElementsAre("launch 2"));
 }
 
 TEST(MachineAfterALostKeeper, EndWithoutADecisionGetsOne) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "keeper/cgroup.h"
 
@@ -104,6 +105,25 @@ KillReport KillAll(const std::function<std::vector<ProcessInfo>()>& look) {
 KillReport KillTree(const ProcessTree& tree, const base::ProcessTable& table) {
   if (!tree.cgroup.empty()) KillCgroup(tree.cgroup);
   return KillAll([&] { return Members(tree, table); });
+}
+
+KillReport KillRun(const ProcessTree& tree, const base::ProcessTable& table,
+                   const std::function<bool()>& is_over) {
+  // Before the kill of the cgroup: behind it there may be nothing but the next run.
+  auto at_first = std::optional(Members(tree, table));
+  if (!tree.cgroup.empty()) KillCgroup(tree.cgroup);
+  const auto keeper = table.Find(tree.keeper.pid);
+  const auto is_on_its_way = [&](const ProcessInfo& process) {
+    return keeper && process.parent == tree.keeper.pid && process.name == keeper->name;
+  };
+  return KillAll([&]() -> std::vector<ProcessInfo> {
+    if (at_first) return *std::exchange(at_first, std::nullopt);
+    auto members = Members(tree, table);
+    std::erase_if(members, is_on_its_way);
+    // Asked behind the look: a run is written down before its command is executed.
+    if (!members.empty() && is_over()) return {};
+    return members;
+  });
 }
 
 }  // namespace gpuman::keeper

@@ -39,6 +39,11 @@ struct KillReport {
 // is stopped until a look finds nothing new, then killed, until a look finds nothing left. Does not wait for
 // processes that the kernel cannot end yet (uninterruptible sleep): `complete` means they have their SIGKILL.
 KillReport KillTree(const ProcessTree& tree, const base::ProcessTable& table);
+// The same from outside of the keeper, which may start the job's next run as soon as the first processes are
+// gone: that one is spared. `is_over` is asked whether another run has begun; a process on its way to execve
+// is none yet.
+KillReport KillRun(const ProcessTree& tree, const base::ProcessTable& table,
+                   const std::function<bool()>& is_over);
 
 // The same for what `look` finds, without a cgroup.
 KillReport KillAll(const std::function<std::vector<base::ProcessInfo>()>& look);

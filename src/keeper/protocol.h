@@ -55,7 +55,8 @@ struct Reply {
 using KeeperMessage = std::variant<Hello, Record, Reply>;
 
 // Announces why the run is about to end; send it just before the signal. The first announcement of a run
-// stays. Ignored (kConflict) when `run` is not the current one; 0 means whatever runs now.
+// stays. Refused (kConflict) when `run` is not the current one; 0 means whatever runs now. Held in memory:
+// where the keeper is killed as well, the end is written down without it.
 struct AnnounceReason {
   RunNumber run = 0;
   Reason reason;
@@ -69,7 +70,8 @@ struct StopJob {
   std::optional<base::Millis> grace;  // empty: the spec's; 0: SIGKILL at once
 };
 
-// The same, then a new run at once; a waiting job starts at once. Does not count as a restart in a row.
+// The same, then a new run at once, by a later keeper where this one ends before; a waiting job starts at
+// once. Does not count as a restart in a row.
 struct RestartJob {
   Reason reason{"restart", ""};
   std::optional<int> signal;
@@ -86,12 +88,15 @@ struct UpdateSettings {
   friend bool operator==(const UpdateSettings&, const UpdateSettings&) = default;
 };
 
+// To the current run; kept where its command is just being started. kConflict: there is nobody to get it.
 struct SendSignalTo {
   int signal = 0;
   bool tree = false;  // false: the main process alone
+  friend bool operator==(const SendSignalTo&, const SendSignalTo&) = default;
 };
 
-// Stops the clock of the time limit, and lets it go on. For the current run.
+// Stops the clock of the time limit, and lets it go on. For the current run, also one that is just being
+// started; kConflict: there is none.
 struct PauseClock {
   bool paused = false;
 };

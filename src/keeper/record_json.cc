@@ -34,6 +34,7 @@ constexpr std::string_view TypeWord(const RunEnded&) { return "exit"; }
 constexpr std::string_view TypeWord(const StopOrdered&) { return "stop"; }
 constexpr std::string_view TypeWord(const RestartScheduled&) { return "restart"; }
 constexpr std::string_view TypeWord(const SettingsChanged&) { return "settings"; }
+constexpr std::string_view TypeWord(const RestartOrdered&) { return "restart_ordered"; }
 constexpr std::string_view TypeWord(const ClockPaused&) { return "clock"; }
 constexpr std::string_view TypeWord(const JobEnded&) { return "end"; }
 
@@ -101,6 +102,9 @@ void Read(Fields& fields, RunEnded& body) {
 
 void Write(Json& json, const StopOrdered& body) { json["reason"] = ReasonToJson(body.reason); }
 void Read(Fields& fields, StopOrdered& body) { fields.Need("reason", body.reason); }
+
+void Write(Json& json, const RestartOrdered& body) { json["reason"] = ReasonToJson(body.reason); }
+void Read(Fields& fields, RestartOrdered& body) { fields.Need("reason", body.reason); }
 
 void Write(Json& json, const RestartScheduled& body) {
   json["run"] = body.run;

@@ -16,7 +16,7 @@ void RunClock::Start(MonoTime now) {
 }
 
 void RunClock::Pause(bool paused, MonoTime now) {
-  if (!started_ || paused == paused_) return;
+  if (paused == paused_) return;
   before_ = Ran(now);
   since_ = now;
   paused_ = paused;

@@ -109,7 +109,10 @@ void Supervisor::Perform(const action::Note& note) { post_.log.Note(note.text); 
 void Supervisor::Perform(const action::Leave&) { leaving_ = true; }
 
 void Supervisor::Perform(const action::SignalMain& order) {
-  if (machine_.process()) (void)base::SendSignal(*machine_.process(), order.signal);
+  if (!machine_.process()) return;
+  if (auto sent = base::SendSignal(*machine_.process(), order.signal); !sent)
+    post_.log.Note(
+        fmt::format("signal {} did not reach the command: {}", order.signal, sent.error().message));
 }
 
 // An order is on disk before it has effects, so that a keeper that is killed meanwhile is succeeded by one
@@ -138,6 +141,13 @@ void Supervisor::FlushJournal() {
 void Supervisor::StartLaunch() {
   while (to_launch_ && !post_.journal.Pending()) {
     const RunNumber run = *std::exchange(to_launch_, std::nullopt);
+    // While the journal could not be written there was time for another order.
+    if (machine_.stop_ordered()) {
+      Perform(machine_.OnLaunchFailed({run, "stopped", 0, "it was stopped before it was started"},
+                                      clock_.Mono()));
+      FlushJournal();
+      continue;
+    }
     post_.journal.Hold();
     HoldMemory();
     const LaunchRequest request{.spec = post_.spec,
@@ -178,6 +188,8 @@ void Supervisor::PollLaunch() {
     if (!started) failed = DiedOnTheWay(way.pid());
   }
   if (started) post_.control.Broadcast(*started);
+  if (auto shortened = ShortenJournal(); !shortened)
+    post_.log.Note("the journal was not shortened: " + shortened.error().message);
   if (failed) {
     int status = 0;
     rusage usage{};
@@ -200,9 +212,14 @@ StartFailed Supervisor::DiedOnTheWay(pid_t pid) const {
 }
 
 base::Result<> Supervisor::OnCommand(const Command& command) {
-  if (const auto* stored = std::get_if<RecordsStored>(&command))
-    return post_.journal.Shorten(post_.job_dir, stored->up_to);
+  if (const auto* stored = std::get_if<RecordsStored>(&command)) {
+    stored_ = std::max(stored_.value_or(0), stored->up_to);
+    return ShortenJournal();
+  }
   GPUMAN_ASSIGN(auto actions, machine_.OnCommand(command, clock_.Mono()));
+  // Whoever asks for a signal is told where it did not arrive.
+  if (const auto* signal = std::get_if<SendSignalTo>(&command); signal && !signal->tree && !actions.empty())
+    return base::SendSignal(*machine_.process(), signal->signal);
   if (const auto* update = std::get_if<UpdateSettings>(&command)) {
     const auto& log = post_.log.settings();
     post_.log.SetLimits(update->log_size_limit.value_or(log.size_limit),
@@ -210,6 +227,11 @@ base::Result<> Supervisor::OnCommand(const Command& command) {
   }
   Perform(std::move(actions));
   return {};
+}
+
+base::Result<> Supervisor::ShortenJournal() {
+  if (launching_ || !stored_) return {};
+  return post_.journal.Shorten(post_.job_dir, *std::exchange(stored_, std::nullopt));
 }
 
 Hello Supervisor::State() const {

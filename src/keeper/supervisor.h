@@ -67,6 +67,8 @@ class Supervisor {
   void Perform(const action::Leave& leave);
 
   void FlushJournal();
+  // Of what the daemon has stored, as soon as no child may write to it.
+  base::Result<> ShortenJournal();
   void StartLaunch();
   void PollLaunch();
   StartFailed DiedOnTheWay(pid_t pid) const;
@@ -92,6 +94,7 @@ class Supervisor {
   std::optional<Launching> launching_;
   pid_t main_ = 0;  // child that runs the command; 0: none
   std::optional<RunNumber> to_launch_;
+  std::optional<std::uint64_t> stored_;  // by the daemon: what the journal is to be shortened by
   bool leaving_ = false;
   bool turn_again_ = false;
   std::uint64_t memory_kills_ = 0;          // by the limit of host memory, before this run

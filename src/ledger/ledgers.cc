@@ -259,6 +259,32 @@ std::vector<GpuUsage> Ledgers::UsageOf(JobId job) const {
   return usage;
 }
 
+std::vector<Refusal> Ledgers::RefusalsOf(JobId job) const {
+  std::vector<Refusal> refusals;
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return refusals;
+  const wire::Ledger& ledger = *found->second.page;
+  for (const GpuLimit& limit : found->second.limits) {
+    const auto uuid = ParseUuid(limit.uuid);
+    const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
+    if (gpu < 0) continue;
+    const wire::Refusal& last = ledger.gpu[gpu].refusal;
+    Refusal refusal;
+    refusal.number = wire::Load(last.number);
+    const auto by = wire::Load(last.by);
+    if (refusal.number == 0 || by == 0 || by > static_cast<std::uint32_t>(wire::RefusedBy::kDevice)) continue;
+    refusal.uuid = limit.uuid;
+    refusal.by = static_cast<wire::RefusedBy>(by);
+    refusal.asked = {wire::Load(last.bytes)};
+    refusal.used = {wire::Load(last.used)};
+    if (const std::uint64_t hard = wire::Load(last.limit); hard != wire::kNoLimit)
+      refusal.limit = base::Bytes{hard};
+    refusal.at = wire::Load(last.at);
+    refusals.push_back(std::move(refusal));
+  }
+  return refusals;
+}
+
 bool Ledgers::Intact(JobId job) const {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return false;

@@ -35,6 +35,17 @@ struct GpuUsage {
   base::Bytes used;  // by the processes that count, as they count
 };
 
+// The last allocation on a GPU that a program of the job did not get, as its process says.
+struct Refusal {
+  std::string uuid;
+  std::uint64_t number = 0;  // grows with each on this GPU
+  wire::RefusedBy by = wire::RefusedBy::kNobody;
+  base::Bytes asked;
+  base::Bytes used;                  // by the job there, then
+  std::optional<base::Bytes> limit;  // then
+  std::uint64_t at = 0;              // CLOCK_MONOTONIC, ns
+};
+
 // Whether the job's memory can leave its GPU, and what that may take.
 struct Eviction {
   bool possible = false;
@@ -149,6 +160,8 @@ class Ledgers {
 
   // In the order of the limits; empty for a job without a ledger.
   std::vector<GpuUsage> UsageOf(base::JobId job) const;
+  // Of the GPUs on which there was one, in the order of the limits.
+  std::vector<Refusal> RefusalsOf(base::JobId job) const;
   // False when the ledger says something else than was written: a program has overwritten it.
   bool Intact(base::JobId job) const;
 

@@ -376,5 +376,28 @@ TEST(Ledgers, ANewDaemonTakesOverTheLedgerThatProcessesUse) {
   EXPECT_EQ(wire::Reserve(*mapped, 0, seat->slot, 4096), wire::Outcome::kRefused);
 }
 
+TEST(Ledgers, TheLastRefusalOnEachGpuIsRead) {
+  Ledgers ledgers;
+  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192), Limit(kSecond, 8192)}));
+  EXPECT_TRUE(ledgers.RefusalsOf(kJob).empty()) << "there was none, or its shim is an older one";
+  EXPECT_TRUE(ledgers.RefusalsOf({99}).empty());
+  auto seat = ledgers.Join(kJob, base::SelfId());
+  const Mapped mapped(seat->owner);
+  const auto by = static_cast<std::uint32_t>(wire::RefusedBy::kSharing);
+  (*mapped).gpu[1].refusal = {3, 4096, 1024, wire::kNoLimit, 77, by, {}};
+  const auto refusals = ledgers.RefusalsOf(kJob);
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_EQ(refusals[0].uuid, kSecond);
+  EXPECT_EQ(refusals[0].number, 3u);
+  EXPECT_EQ(refusals[0].asked, base::Bytes{4096});
+  EXPECT_EQ(refusals[0].used, base::Bytes{1024});
+  EXPECT_EQ(refusals[0].limit, std::nullopt);
+  EXPECT_EQ(refusals[0].at, 77u);
+  EXPECT_TRUE(refusals[0].by == wire::RefusedBy::kSharing);
+  (*mapped).gpu[1].refusal.by = 99;
+  EXPECT_TRUE(ledgers.RefusalsOf(kJob).empty()) << "a program has written that";
+  EXPECT_TRUE(ledgers.Intact(kJob)) << "it is the shims' to write";
+}
+
 }  // namespace
 }  // namespace gpuman::ledger

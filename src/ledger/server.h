@@ -38,7 +38,7 @@ struct Caller {
 enum class Verdict { kJob, kNobody, kLater };
 struct Attribution {
   Verdict verdict = Verdict::kNobody;
-  base::JobId job{};
+  base::JobId job{};  // kLater: the one that is waited for, or none
 };
 using Attribute = std::function<Attribution(const Caller&)>;
 // A process of the job has a shim that speaks another version of the protocol: it goes on without a ledger.
@@ -73,14 +73,31 @@ class Server {
   void Serve();
   // Jobs have come: asks again about those for whom it was too early.
   void AskAgain();
+  // A job has come: about those alone who wait for it, or for no job in particular.
+  void AskAgain(base::JobId job);
 
  private:
   using Clock = std::chrono::steady_clock;
-  Server(base::Fd listening, base::Fd poll, base::Fd pause, Ledgers& ledgers, Attribute attribute,
+  struct Timers {
+    base::Fd pause;     // then it listens again
+    base::Fd patience;  // then somebody has said nothing for too long
+  };
+  struct Waiting {
+    base::GuestSocket connection;
+    Clock::time_point since;
+    std::uint64_t accepted;  // base::TicksNow
+    uid_t user;
+  };
+  struct Early {
+    Waiting waiting;
+    wire::Hello hello;
+    base::JobId job;
+  };
+  Server(base::Fd listening, base::Fd poll, Timers timers, Ledgers& ledgers, Attribute attribute,
          OtherVersion other_version)
       : listening_(std::move(listening)),
         poll_(std::move(poll)),
-        pause_(std::move(pause)),
+        timers_(std::move(timers)),
         ledgers_(&ledgers),
         attribute_(std::move(attribute)),
         other_version_(std::move(other_version)) {}
@@ -89,13 +106,16 @@ class Server {
   void Pause(int reason);
   void GoOn();
   void Hear(int connection);
-  void PassOn(base::GuestSocket connection, const wire::Hello& hello);
-  // False: too early.
-  bool Answer(int connection, const wire::Hello& hello);
+  void PassOn(Waiting waiting, const wire::Hello& hello);
+  // The job that is waited for, where it is too early; a job of 0: for none in particular.
+  std::optional<base::JobId> Answer(const Waiting& waiting, const wire::Hello& hello);
+  void AskAgain(std::optional<base::JobId> job);
+  bool MakeRoomFor(uid_t user);
   void DropOld();
+  void WaitForOldest();
 
   base::Fd listening_, poll_;
-  base::Fd pause_;  // a timer: then it listens again
+  Timers timers_;
   bool paused_ = false;
   bool in_trouble_ = false;
   std::shared_ptr<base::Closer> closer_ = std::make_shared<base::Closer>();  // as GuestSocket has it
@@ -105,16 +125,8 @@ class Server {
   Bell bell_;
   Trouble trouble_;
   OtherVersion other_version_;
-  struct Waiting {
-    base::GuestSocket connection;
-    Clock::time_point since;
-  };
   std::map<int, Waiting> waiting_;  // connected, and not heard yet
-  struct Early {
-    Waiting waiting;
-    wire::Hello hello;
-  };
-  std::vector<Early> early_;  // heard, and not answered yet
+  std::vector<Early> early_;        // heard, and not answered yet
 };
 
 // Listens at `path`, replacing a socket that is there.

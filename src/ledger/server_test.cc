@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <csignal>
 #include <cstring>
+#include <functional>
 
 #include "base/lingering_socket.h"
 #include "base/temp_dir.h"
@@ -31,6 +33,7 @@ class ServerTest : public testing::Test {
     EXPECT_TRUE(listening);
     auto server = Server::Make(std::move(*listening), ledgers_, [this](const Caller& caller) {
       caller_ = caller;
+      if (while_attributing_) while_attributing_();
       return answer_;
     });
     EXPECT_TRUE(server);
@@ -87,6 +90,7 @@ class ServerTest : public testing::Test {
   Ledgers ledgers_;
   Attribution answer_{Verdict::kJob, kJob};
   std::optional<Caller> caller_;
+  std::function<void()> while_attributing_;
   std::optional<Server> server_;
   std::vector<base::Fd> kept_;
 };
@@ -228,6 +232,97 @@ TEST_F(ServerTest, WithoutADescriptorLeftItWaitsInsteadOfTryingAllTheTime) {
     server_->Serve();
   }
   EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
+}
+
+// The connection of a process that has ended, whose pid may be anybody's by now.
+TEST_F(ServerTest, AConnectionWhoseProcessHasEndedGetsNothingWhoeverSpeaksOnIt) {
+  for (const bool spoke_before : {true, false}) {
+    const base::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const auto hello = GoodHello();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      path_.native().copy(address.sun_path, sizeof address.sun_path - 1);
+      const bool connected =
+          ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+      ::_exit(connected && (!spoke_before || ::send(fd.get(), &hello, sizeof hello, 0) > 0) ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+    if (!spoke_before) {
+      ASSERT_EQ(::send(fd.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+    }
+    Serve();
+    wire::Welcome welcome{};
+    ASSERT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), static_cast<ssize_t>(sizeof welcome));
+    EXPECT_EQ(welcome.answer, wire::Answer::kNoJob);
+    EXPECT_FALSE(caller_) << "nobody is asked whose it is";
+  }
+}
+
+// The process lives when it says hello, and has ended by the time that its job is known.
+TEST_F(ServerTest, AProcessThatEndsWhileItIsLookedForGetsNothing) {
+  const base::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const auto hello = GoodHello();
+  std::array<int, 2> ready{};
+  ASSERT_EQ(::pipe2(ready.data(), O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_.native().copy(address.sun_path, sizeof address.sun_path - 1);
+    (void)::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    (void)::send(fd.get(), &hello, sizeof hello, 0);
+    (void)!::write(ready[1], "", 1);
+    for (;;) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  while_attributing_ = [&] {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  };
+  Serve();
+  wire::Welcome welcome{};
+  ASSERT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), static_cast<ssize_t>(sizeof welcome));
+  EXPECT_EQ(caller_->process.pid, child);
+  EXPECT_EQ(welcome.answer, wire::Answer::kNoJob);
+  for (const int end : ready) ::close(end);
+}
+
+TEST_F(ServerTest, WhoSaysNothingIsLetGoOfAlsoWhenNothingElseHappens) {
+  const base::Fd silent = Connect();
+  Serve();
+  std::array<pollfd, 2> entries{{{server_->descriptor(), POLLIN, 0}, {silent.get(), POLLIN, 0}}};
+  while ((entries[1].revents & POLLHUP) == 0) {
+    ASSERT_GT(::poll(entries.data(), entries.size(), 60'000), 0) << "nobody wakes the server";
+    server_->Serve();
+  }
+}
+
+TEST_F(ServerTest, AJobThatHasComeIsAReasonToAskAboutThoseWhoWaitForItAlone) {
+  std::array<base::Fd, 3> waiting;
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    waiting[i] = Connect();
+    const auto hello = GoodHello();
+    ASSERT_EQ(::send(waiting[i].get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+    answer_ = {Verdict::kLater, base::JobId{i == 0 ? 0 : 100 + static_cast<std::int64_t>(i)}};
+    Serve();
+  }
+  answer_ = {Verdict::kJob, kJob};
+  server_->AskAgain(base::JobId{102});
+  wire::Welcome welcome{};
+  EXPECT_EQ(::recv(waiting[0].get(), &welcome, sizeof welcome, MSG_DONTWAIT),
+            static_cast<ssize_t>(sizeof welcome))
+      << "it waits for no job in particular";
+  EXPECT_EQ(::recv(waiting[1].get(), &welcome, sizeof welcome, MSG_DONTWAIT), -1);
+  EXPECT_EQ(::recv(waiting[2].get(), &welcome, sizeof welcome, MSG_DONTWAIT),
+            static_cast<ssize_t>(sizeof welcome));
+  server_->AskAgain();
+  EXPECT_EQ(::recv(waiting[1].get(), &welcome, sizeof welcome, MSG_DONTWAIT),
+            static_cast<ssize_t>(sizeof welcome));
 }
 
 // As many connections as there is room for, on which nothing is said, until the pipe is closed.

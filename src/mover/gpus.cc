@@ -60,6 +60,13 @@ Result<std::string> Gpus::UuidOf(int gpu) const {
   return Fail(ErrorCode::kNotFound, fmt::format("there is no device {}", gpu));
 }
 
+Result<std::uint64_t> Gpus::TotalMemory() const {
+  GPUMAN_ASSIGN(const auto devices, driver_.Devices());
+  std::uint64_t sum = 0;
+  for (const auto& device : devices) sum += device.memory.count;
+  return sum;
+}
+
 Result<> Gpus::Use(int gpu) {
   const std::lock_guard lock(mutex_);
   auto found = contexts_.find(gpu);
@@ -162,3 +169,5 @@ void Gpus::Unregister(void* at) const {
 }
 
 }  // namespace gpuman::mover
+
+#undef GPUMAN_CALL

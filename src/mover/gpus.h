@@ -61,6 +61,7 @@ class Gpus {
   // By UUID; empty: the first. kNotFound: there is none such.
   base::Result<int> Find(const std::string& uuid) const;
   base::Result<std::string> UuidOf(int gpu) const;
+  base::Result<std::uint64_t> TotalMemory() const;  // of all of them
   // Makes the GPU's context current to this thread.
   base::Result<> Use(int gpu);
 

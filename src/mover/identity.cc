@@ -16,6 +16,8 @@ using base::FailSystem;
 using base::Result;
 using suspend::HelperUser;
 
+void KeepOthersOut() { ::prctl(PR_SET_DUMPABLE, 0); }
+
 // By the system call: the C library keeps two signals to itself, and posix_spawn left those ignored.
 void ResetSignals() {
   constexpr std::size_t kKernelSetSize = 8;
@@ -35,8 +37,7 @@ Result<> Become(const HelperUser& user) {
   if (::setgroups(user.groups.size(), user.groups.data()) != 0) return FailSystem(errno, "taking on groups");
   if (::setresgid(user.gid, user.gid, user.gid) != 0) return FailSystem(errno, "taking on a group");
   if (::setresuid(user.uid, user.uid, user.uid) != 0) return FailSystem(errno, "taking on a user");
-  // A change of user hands our own /proc/self to root, in which the driver looks things up.
-  ::prctl(PR_SET_DUMPABLE, 1);
+  KeepOthersOut();  // the change of user is for the machine's settings to decide about
   return {};
 }
 

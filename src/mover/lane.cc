@@ -83,3 +83,5 @@ Result<> Lane::Await() {
 }
 
 }  // namespace gpuman::mover
+
+#undef GPUMAN_CALL

@@ -112,6 +112,13 @@ Result<Layout> ParseLayout(std::string_view text) {
   layout.gpu.assign(fixed.gpu, ::strnlen(fixed.gpu, kUuid));
   layout.pieces = TakeAll<Piece>(text, fixed.pieces);
   layout.segments = TakeAll<SegmentName>(text, fixed.segments);
+  // Whoever has the page may have made another one of it: sums that run over are no small ones.
+  const auto adds_up = [](const auto& list) {
+    std::uint64_t sum = 0;
+    return std::ranges::all_of(
+        list, [&](const auto& one) { return !__builtin_add_overflow(sum, one.bytes, &sum); });
+  };
+  if (!adds_up(layout.pieces) || !adds_up(layout.segments)) return wrong();
   if (SlicesOf(layout).empty() && BytesOf(layout.pieces) != 0) return wrong();
   return layout;
 }

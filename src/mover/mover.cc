@@ -29,7 +29,7 @@ using suspend::Outcome;
 using suspend::Request;
 using suspend::Verb;
 
-// While it lives nobody else on the machine makes checkpoint calls.
+// While it lives no other mover of the user makes checkpoint calls.
 class Turn {
  public:
   explicit Turn(bool lock) : lock_(lock) {
@@ -264,6 +264,7 @@ void RaiseDescriptorLimit() {
 }  // namespace
 
 int Run(const suspend::HelperOptions& options) {
+  KeepOthersOut();
   ResetSignals();
   RaiseDescriptorLimit();
   if (options.user) {

@@ -103,9 +103,11 @@ bool Parcel::GoesStraight(Lot& lot, std::optional<int> target) {
 std::vector<Copy> Parcel::CopiesOf(Lot& lot, std::size_t piece, const Memory& memory) {
   if (lot.slices.empty()) lot.slices = SlicesOf(lot.stowage.layout());
   std::vector<Copy> copies;
-  const auto [from, to] = std::ranges::equal_range(lot.slices, piece, {}, &Slice::piece);
-  for (const Slice& slice : std::span(from, to))
-    copies.push_back({memory.address() + slice.in_piece, lot.stowage.At(slice), slice.bytes});
+  // They lie by piece. std::ranges::equal_range is not there for Clang 14 with the library of GCC 12.
+  auto slice = std::lower_bound(lot.slices.begin(), lot.slices.end(), piece,
+                                [](const Slice& each, std::size_t sought) { return each.piece < sought; });
+  for (; slice != lot.slices.end() && slice->piece == piece; ++slice)
+    copies.push_back({memory.address() + slice->in_piece, lot.stowage.At(*slice), slice->bytes});
   return copies;
 }
 
@@ -143,6 +145,17 @@ bool Parcel::MayStay(const Lot& lot, std::optional<int> target) const {
          });
 }
 
+// What a process says that it has decides how much host memory is made for it.
+Result<> Parcel::MayHave(std::uint64_t bytes) const {
+  GPUMAN_ASSIGN(const std::uint64_t all, gpus_.TotalMemory());
+  const std::uint64_t most = 2 * all;  // what is away, and what takes its place meanwhile
+  std::uint64_t away = 0;
+  for (const Lot& lot : lots_) away += std::min(BytesOf(lot.stowage.layout().pieces), most - away);
+  if (bytes <= most - away) return {};
+  return Fail(ErrorCode::kInternal,
+              fmt::format("process {} says that it has {} bytes, more than the GPUs", process_.pid, bytes));
+}
+
 Result<> Parcel::Receive(int connection, std::optional<int> target, const Telling& tell, Offer& offer) {
   std::optional<Cutter> cutter;
   std::vector<Piece> pieces;
@@ -155,7 +168,9 @@ Result<> Parcel::Receive(int connection, std::optional<int> target, const Tellin
     for (unsigned i = 0; i < count; ++i) files.emplace_back(numbers[i]);
     if (got != sizeof parts || parts.magic != wire::kPartsMagic || parts.count != count) return WentBack();
     last = parts.last != 0;
+    if (count == 0 && !last) return WentBack();  // or it would never end
     if (!cutter) {
+      GPUMAN_TRY(MayHave(parts.total));
       offer.more = parts.more != 0;
       if (offer.more) {
         GPUMAN_TRY(Find());

@@ -109,6 +109,7 @@ class Parcel {
   bool GoesStraight(Lot& lot, std::optional<int> target);
   void Clear();
   void Discard(Lot& lot);
+  base::Result<> MayHave(std::uint64_t bytes) const;
   base::Result<> Receive(int connection, std::optional<int> target, const Telling& tell, Offer& offer);
   base::Result<> Accept(Offer& offer, base::Fd file, const ledger::wire::Part& part, Cutter& cutter);
   base::Result<> SetOut(Offer& offer);

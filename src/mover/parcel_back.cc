@@ -277,6 +277,7 @@ Result<> Parcel::ReceiveOwn(int connection, std::vector<Own>& own) {
     for (unsigned i = 0; i < count; ++i) files.emplace_back(numbers[i]);
     if (got != sizeof parts || parts.magic != wire::kPartsMagic || parts.count != count) return WentBack();
     last = parts.last != 0;
+    if (count == 0 && !last) return WentBack();
     for (unsigned i = 0; i < count; ++i) {
       const auto found = away.extract(parts.part[i].address);
       const auto bytes =

@@ -76,8 +76,10 @@ Result<Segment> Segment::Make(std::uint64_t bytes, const Gpus& gpus) {
 
 Result<Segment> Segment::Open(base::Fd file, std::uint64_t bytes) {
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0 || static_cast<std::uint64_t>(status.st_size) != bytes ||
-      (::fcntl(file.get(), F_GET_SEALS) & F_SEAL_SHRINK) == 0)
+  // First of all that it is memory: of another file it could be anybody who answers, when they like.
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(file.get(), &status) != 0 ||
+      static_cast<std::uint64_t>(status.st_size) != bytes)
     return Fail(ErrorCode::kCorrupt, "this is no segment of host memory");
   Segment segment;
   segment.file_ = std::move(file);

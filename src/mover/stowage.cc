@@ -66,7 +66,8 @@ std::vector<Fd> FilesOf(pid_t pid, const char* name) {
 
 Result<Layout> ReadLayout(int page) {
   struct stat status {};
-  if (::fstat(page, &status) != 0 || status.st_size < 4 ||
+  // Of memory alone: another file may answer when its owner likes.
+  if (::fcntl(page, F_GET_SEALS) < 0 || ::fstat(page, &status) != 0 || status.st_size < 4 ||
       static_cast<std::size_t>(status.st_size) > kMostLayout)
     return Fail(ErrorCode::kCorrupt, "this is no layout");
   std::string text(static_cast<std::size_t>(status.st_size) - 4, '\0');
@@ -77,28 +78,25 @@ Result<Layout> ReadLayout(int page) {
 
 }  // namespace
 
-std::uint32_t Stowage::Word() const {
+void Stowage::ReadWord() {
   std::uint32_t word = 0;
-  return ::pread(page_.get(), &word, sizeof word, 0) == sizeof word ? word : 0;
-}
-
-Content Stowage::content() const {
-  const std::uint32_t content = Word() & kContentMask;
-  return content > static_cast<std::uint32_t>(Content::kComplete) ? Content::kEmpty
-                                                                  : static_cast<Content>(content);
+  if (::pread(page_.get(), &word, sizeof word, 0) != sizeof word) word = 0;
+  const std::uint32_t content = word & kContentMask;
+  content_ = content > static_cast<std::uint32_t>(Content::kComplete) ? Content::kEmpty
+                                                                      : static_cast<Content>(content);
+  whole_ = std::min<std::size_t>(word >> kContentBits, layout_.pieces.size());
 }
 
 void Stowage::Become(Content content) {
+  content_ = content;
+  whole_ = 0;
   const auto word = static_cast<std::uint32_t>(content);
   (void)!::pwrite(page_.get(), &word, sizeof word, 0);
   if (content != Content::kFilling) at_work_.Close();
 }
 
-std::size_t Stowage::whole() const {
-  return content() == Content::kComplete ? layout_.pieces.size() : Word() >> kContentBits;
-}
-
 void Stowage::SetWhole(std::size_t pieces) {
+  whole_ = pieces;
   const auto word =
       static_cast<std::uint32_t>(pieces << kContentBits) | static_cast<std::uint32_t>(Content::kFilling);
   (void)!::pwrite(page_.get(), &word, sizeof word, 0);
@@ -154,10 +152,13 @@ Result<std::vector<Stowage>> Stowage::Find(const base::ProcessId& process) {
     Stowage found;
     found.layout_ = std::move(*layout);
     found.page_ = std::move(page);
+    found.ReadWord();
     if (found.content() == Content::kEmpty) continue;
     found.at_work_ = Reopen(found.page_.get());
     if (!found.at_work_.ok() || !Lock(found.at_work_.get(), /*wait=*/true))
       return FailSystem(errno, "waiting for an earlier mover");
+    found.ReadWord();  // as that one left it
+    if (found.content() == Content::kEmpty) continue;
     if (files.empty()) files = FilesOf(process.pid, kSegmentFile);
     GPUMAN_TRY(OpenSegments(found, files));
     if (found.content() == Content::kComplete) found.at_work_.Close();

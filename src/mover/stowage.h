@@ -1,5 +1,8 @@
 // One process's data in host memory: its segments and the page that says what they hold. The process has
 // descriptors of all of them; who finds them there can go on with them.
+//
+// The process can write the page at any moment, and may be anybody's. So it is read once, when it is found,
+// and what it said is checked; from then on what is here counts, and the page is only written.
 #pragma once
 
 #include <optional>
@@ -26,19 +29,21 @@ class Stowage {
   const Layout& layout() const { return layout_; }
   const std::vector<Segment>& segments() const { return segments_; }
   int page() const { return page_.get(); }
-  Content content() const;
+  Content content() const { return content_; }
   void Become(Content content);
   // How many of the pieces, from the first on, are whole.
-  std::size_t whole() const;
+  std::size_t whole() const { return content_ == Content::kComplete ? layout_.pieces.size() : whole_; }
   void SetWhole(std::size_t pieces);
   std::uint8_t* At(const Slice& slice) const { return segments_[slice.segment].at() + slice.in_segment; }
   std::vector<Segment> Empty() &&;
 
  private:
   Stowage() = default;
-  std::uint32_t Word() const;
+  void ReadWord();
   static base::Result<> OpenSegments(Stowage& found, std::vector<base::Fd>& files);
   Layout layout_;
+  Content content_ = Content::kEmpty;
+  std::size_t whole_ = 0;
   std::vector<Segment> segments_;
   base::Fd page_;
   base::Fd at_work_;  // a description of its own, with a lock: who has it may still fill

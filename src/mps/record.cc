@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_number.h"
+
 namespace gpuman::mps {
 namespace {
 
@@ -14,11 +16,12 @@ std::optional<Record> RecordOf(const Json& json) {
   if (json.size() != (tells_changes ? 8 : 7) || json.at("v") != kVersion) return std::nullopt;
   Record record;
   record.changed = tells_changes && json.at("changed").get<bool>();
-  record.control = {json.at("pid").get<pid_t>(), json.at("start_time").get<std::uint64_t>()};
+  record.control = {base::Checked<pid_t>(json.at("pid")),
+                    base::Checked<std::uint64_t>(json.at("start_time"))};
   record.boot = json.at("boot").get<std::string>();
   if (!json.at("threads").is_null()) record.limits.threads = json.at("threads").get<double>();
   if (!json.at("memory").is_null())
-    record.limits.memory = base::Bytes{json.at("memory").get<std::uint64_t>()};
+    record.limits.memory = base::Bytes{base::Checked<std::uint64_t>(json.at("memory"))};
   const auto since = base::ParseIso8601(json.at("since").get<std::string>());
   if (!since || record.control.pid < 0) return std::nullopt;
   record.since = *since;

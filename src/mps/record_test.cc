@@ -27,6 +27,10 @@ TEST(MpsRecord, WhatItDidNotWriteIsRefused) {
       const char* wrong :
       {"", "[]", "{}", "nonsense",
        R"({"boot":"b","memory":null,"pid":-1,"since":"2026-01-01T00:00:00Z","start_time":1,"threads":null,"v":1})",
+       R"({"boot":"b","memory":null,"pid":1e300,"since":"2026-01-01T00:00:00Z","start_time":1,"threads":null,"v":1})",
+       R"({"boot":"b","memory":null,"pid":4294967297,"since":"2026-01-01T00:00:00Z","start_time":1,"threads":null,"v":1})",
+       R"({"boot":"b","memory":1e300,"pid":1,"since":"2026-01-01T00:00:00Z","start_time":1,"threads":null,"v":1})",
+       R"({"boot":"b","memory":-1,"pid":1,"since":"2026-01-01T00:00:00Z","start_time":1,"threads":null,"v":1})",
        R"({"boot":"b","changed":1,"memory":null,"pid":1,"since":"2026-01-01T00:00:00Z","start_time":1,"threads":null,"v":1})",
        R"({"boot":"b","memory":null,"pid":1,"since":"soon","start_time":1,"threads":null,"v":1})",
        R"({"boot":"b","memory":null,"pid":1,"since":"2026-01-01T00:00:00Z","start_time":1,"threads":null,"v":2})"})

@@ -1,6 +1,7 @@
 #include "notifier/transfer.h"
 
 #include <fmt/format.h>
+#include <ifaddrs.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -29,6 +30,19 @@ std::uint32_t UsualPort(notify::Tls tls) {
       return 25;
   }
   return 25;
+}
+
+// Of the machine's interfaces, as they are now.
+std::vector<notify::Address> OwnAddresses() {
+  std::vector<notify::Address> own;
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return own;
+  for (const ifaddrs* one = all; one; one = one->ifa_next) {
+    if (!one->ifa_addr) continue;
+    if (const auto address = notify::AddressOf(one->ifa_addr)) own.push_back(*address);
+  }
+  ::freeifaddrs(all);
+  return own;
 }
 
 }  // namespace
@@ -111,7 +125,7 @@ bool Transfer::SetUp(const notify::SendMail& mail) {
 curl_socket_t Transfer::Open(void* self, curlsocktype, curl_sockaddr* address) {
   auto& me = *static_cast<Transfer*>(self);
   const auto where = notify::AddressOf(&address->addr);
-  const auto refusal = where ? notify::RefusalOf(*where, me.allowed_)
+  const auto refusal = where ? notify::RefusalOf(*where, me.allowed_, OwnAddresses())
                              : std::optional<std::string>("it is no address of the internet");
   if (refusal) {
     me.refused_ = *refusal;

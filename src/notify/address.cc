@@ -132,8 +132,12 @@ std::optional<std::string_view> ReservedFor(const Address& address) {
   return std::nullopt;
 }
 
-std::optional<std::string> RefusalOf(const Address& address, const std::vector<Network>& allowed) {
-  const auto what = ReservedFor(address);
+std::optional<std::string> RefusalOf(const Address& address, const std::vector<Network>& allowed,
+                                     const std::vector<Address>& own) {
+  auto what = ReservedFor(address);
+  const auto inside = Inside(address);
+  const auto is_own = [&](const Address& one) { return one == address || one == inside; };
+  if (!what && std::any_of(own.begin(), own.end(), is_own)) what = "the machine itself";
   if (!what) return std::nullopt;
   const auto names = [&](const Address& one) {
     return std::any_of(allowed.begin(), allowed.end(),

@@ -39,7 +39,9 @@ base::Result<Network> ParseNetwork(const std::string& text);
 // nullopt: it is public.
 std::optional<std::string_view> ReservedFor(const Address& address);
 
-// Why nothing is sent there; nullopt: it may be.
-std::optional<std::string> RefusalOf(const Address& address, const std::vector<Network>& allowed);
+// Why nothing is sent there; nullopt: it may be. `own`: addresses of this machine, which are its own also
+// where they are public: what listens there may be open to the machine alone.
+std::optional<std::string> RefusalOf(const Address& address, const std::vector<Network>& allowed,
+                                     const std::vector<Address>& own = {});
 
 }  // namespace gpuman::notify

@@ -50,6 +50,16 @@ TEST(Address, IsAllowedWhereTheAdministratorNamesIt) {
   EXPECT_TRUE(RefusalOf(*ParseAddress("127.0.0.1"), allowed));
 }
 
+TEST(Address, OfTheMachineItselfIsRefusedAlsoWhereItIsPublic) {
+  const std::vector<Address> own{*ParseAddress("8.8.4.4"), *ParseAddress("2606:4700::1111")};
+  EXPECT_EQ(RefusalOf(*ParseAddress("8.8.4.4"), {}, own),
+            "8.8.4.4 is an address of the machine itself, and notify.allow does not name it");
+  EXPECT_TRUE(RefusalOf(*ParseAddress("2606:4700::1111"), {}, own));
+  EXPECT_TRUE(RefusalOf(*ParseAddress("64:ff9b::808:404"), {}, own)) << "the same, translated on its way";
+  EXPECT_FALSE(RefusalOf(*ParseAddress("8.8.8.8"), {}, own));
+  EXPECT_FALSE(RefusalOf(*ParseAddress("8.8.4.4"), {*ParseNetwork("8.8.4.0/24")}, own));
+}
+
 TEST(Address, IsReadOffASocketsAddress) {
   sockaddr_in four{};
   four.sin_family = AF_INET;

@@ -4,6 +4,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/json_number.h"
+
 namespace gpuman::notify {
 namespace {
 
@@ -58,13 +60,13 @@ std::optional<Message> ParseMessage(std::int64_t number, std::string_view text) 
     const Json json = Json::parse(text);
     if (json.at("v") != 1) return std::nullopt;
     const auto time = [&](const char* name) {
-      return base::WallTime(base::Millis(json.at(name).get<std::int64_t>()));
+      return base::WallTime(base::Millis(base::Checked<std::int64_t>(json.at(name))));
     };
     Message message;
     message.number = number;
     message.delivery = json.at("delivery").get<std::string>();
     message.user = json.at("user").get<std::string>();
-    if (json.contains("job")) message.job = json.at("job").get<std::int64_t>();
+    if (json.contains("job")) message.job = base::Checked<std::int64_t>(json.at("job"));
     const auto channel = json.at("channel").get<std::string>();
     if (channel != "mail" && channel != "webhook") return std::nullopt;
     message.channel = channel == "mail" ? Channel::kMail : Channel::kWebhook;
@@ -72,7 +74,7 @@ std::optional<Message> ParseMessage(std::int64_t number, std::string_view text) 
     message.event = json.at("event").get<std::string>();
     message.content = json.at("content").get<std::string>();
     message.made = time("made_ms");
-    message.attempts = json.at("attempts").get<int>();
+    message.attempts = base::Checked<int>(json.at("attempts"));
     message.next = time("next_ms");
     message.failed = json.at("failed").get<bool>();
     message.problem = json.at("problem").get<std::string>();

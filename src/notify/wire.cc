@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_number.h"
+
 namespace gpuman::notify {
 namespace {
 
@@ -33,9 +35,9 @@ Post PostFrom(const Json& json) {
 }
 
 SendMail MailFrom(const Json& json) {
-  const int tls = json.at("tls").get<int>();
+  const int tls = base::Checked<int>(json.at("tls"));
   return {TextAt(json, "server"),
-          json.at("port").get<std::uint32_t>(),
+          base::Checked<std::uint32_t>(json.at("port")),
           tls == 0   ? Tls::kStart
           : tls == 1 ? Tls::kWhole
                      : Tls::kNone,
@@ -80,8 +82,8 @@ std::string Serialize(const Report& report) {
 base::Result<Order> ParseOrder(std::string_view line) {
   return Parsed<Order>(line, [](const Json& json) {
     Order order;
-    order.number = json.at("number").get<std::int64_t>();
-    order.timeout = base::Millis(json.at("timeout_ms").get<std::int64_t>());
+    order.number = base::Checked<std::int64_t>(json.at("number"));
+    order.timeout = base::Millis(base::Checked<std::int64_t>(json.at("timeout_ms")));
     order.agent = TextAt(json, "agent");
     order.ca_file = TextAt(json, "ca_file");
     if (json.contains("mail"))
@@ -95,12 +97,12 @@ base::Result<Order> ParseOrder(std::string_view line) {
 base::Result<Report> ParseReport(std::string_view line) {
   return Parsed<Report>(line, [](const Json& json) {
     Report report;
-    report.number = json.at("number").get<std::int64_t>();
-    report.attempt.status = json.at("status").get<int>();
+    report.number = base::Checked<std::int64_t>(json.at("number"));
+    report.attempt.status = base::Checked<int>(json.at("status"));
     report.attempt.problem = TextAt(json, "problem");
     report.attempt.hopeless = json.at("hopeless").get<bool>();
     if (json.contains("retry_after_ms"))
-      report.attempt.retry_after = base::Millis(json.at("retry_after_ms").get<std::int64_t>());
+      report.attempt.retry_after = base::Millis(base::Checked<std::int64_t>(json.at("retry_after_ms")));
     return report;
   });
 }

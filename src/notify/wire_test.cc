@@ -55,6 +55,27 @@ TEST(Wire, RefusesOtherLines) {
   }
 }
 
+TEST(Wire, RefusesNumbersThatDoNotFit) {
+  const auto report = [](const std::string& number, const std::string& status, const std::string& retry) {
+    return ParseReport(R"({"hopeless":false,"number":)" + number + R"(,"problem":"","retry_after_ms":)" + retry +
+                       R"(,"status":)" + status + "}");
+  };
+  EXPECT_TRUE(report("1", "200", "5"));
+  for (const char* const wrong : {"1e300", "-1e300", "1.5", "9223372036854775808", "null"}) {
+    EXPECT_FALSE(report(wrong, "200", "5")) << wrong;
+    EXPECT_FALSE(report("1", wrong, "5")) << wrong;
+    EXPECT_FALSE(report("1", "200", wrong)) << wrong;
+  }
+  EXPECT_FALSE(report("1", "4294967496", "5"));  // cut to its low bits it is 200
+
+  Order order;
+  order.what = SendMail{"mail", 25, Tls::kNone, "u", "p", "a@b", "c@d", "x"};
+  std::string line = Serialize(order);
+  const auto port = line.find("25");
+  ASSERT_NE(port, std::string::npos);
+  EXPECT_FALSE(ParseOrder(line.replace(port, 2, "1e300")));
+}
+
 TEST(Wire, TakesLinesOffWhatWasRead) {
   std::string buffer = "a\nb\nc", line;
   EXPECT_TRUE(TakeLine(buffer, line));

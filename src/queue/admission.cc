@@ -51,7 +51,7 @@ base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, Index user
   const std::size_t possible = need.possible.count();
   if (static_cast<std::size_t>(need.gpus) > possible)
     return Never(
-        fmt::format("it asks for {}{}; of the {} of this machine {} would do", Describe(need),
+        fmt::format("it asks for {}{}; of the {} of this machine {} could be used", Describe(need),
                     need.memory.count > 0 && !need.share ? " and " + base::FormatBytes(need.memory) : "",
                     snapshot.gpus.size() == 1 ? "1 GPU" : fmt::format("{} GPUs", snapshot.gpus.size()),
                     possible),
@@ -70,7 +70,10 @@ base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, Index user
 base::Result<> MayQueue(const Account& account, std::string_view what, int queued, int more) {
   if (!account.quota.queued || queued + more <= *account.quota.queued) return {};
   return Never(fmt::format("{} {} has {} waiting jobs; with {} more that passes the quota of {}", what,
-                           account.name, queued, more, *account.quota.queued));
+                           account.name, queued, more, *account.quota.queued),
+               fmt::format("submit the rest when some of them have started; an administrator may raise it: "
+                           "`gpuman quota set --{} {} --queued-jobs N`",
+                           what, account.name));
 }
 
 base::Result<> MayGoTo(const Snapshot& snapshot, Index running, std::size_t gpu, WallTime now) {

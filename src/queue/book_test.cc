@@ -181,9 +181,9 @@ TEST(QueueAdmission, WhatNoWaitingHelpsIsRefusedWithTheNumbers) {
   unknown.gpus.devices = {"GPU-gone"};
   const std::vector<Row> rows{
       {Lab::Gpus(4), "bob", nullptr},
-      {Lab::Gpus(5), "bob", "it asks for 5 GPUs; of the 4 GPUs of this machine 4 would do"},
-      {model, "bob", "of the 4 GPUs of this machine 0 would do"},
-      {unknown, "bob", "it asks for 1 GPU that it names; of the 4 GPUs of this machine 0 would do"},
+      {Lab::Gpus(5), "bob", "it asks for 5 GPUs; of the 4 GPUs of this machine 4 could be used"},
+      {model, "bob", "of the 4 GPUs of this machine 0 could be used"},
+      {unknown, "bob", "it asks for 1 GPU that it names; of the 4 GPUs of this machine 0 could be used"},
       {Lab::Part(81), "bob", "it asks for 81GiB of a GPU, shared"},
       {host, "bob", "it asks for 101GiB of the machine's memory, which has 100GiB"},
       {cpus, "bob", "it asks for 17 processors; this machine has 16"},
@@ -337,7 +337,7 @@ TEST(QueueForecast, JobsAreOneAfterTheOtherOnTheGpusThatAreFreeFirst) {
   held.hold = true;
   const JobId begins = lab.Waits(late), never = lab.Waits(held);
   const Plan plan = lab.Decide();
-  const auto starts = Forecast(lab.View(), plan, lab.now, SIZE_MAX);
+  const auto starts = Forecast(lab.View(), plan, lab.now, SIZE_MAX).starts;
   const auto of = [&](JobId job) { return starts[*lab.book.RowOfWaiting(job)]; };
   EXPECT_EQ(of(wide), kStart + 2h);
   EXPECT_EQ(of(next), kStart + 3h);
@@ -345,7 +345,7 @@ TEST(QueueForecast, JobsAreOneAfterTheOtherOnTheGpusThatAreFreeFirst) {
   EXPECT_EQ(of(after), kStart + 7h);
   EXPECT_EQ(of(begins), kStart + 9h);
   EXPECT_EQ(of(never), kNever);
-  EXPECT_EQ(Forecast(lab.View(), plan, lab.now, 1)[*lab.book.RowOfWaiting(next)], kNever);
+  EXPECT_EQ(Forecast(lab.View(), plan, lab.now, 1).starts[*lab.book.RowOfWaiting(next)], kNever);
 }
 
 TEST(QueueForecast, NobodyIsExpectedToStartOnWhatIsReservedForOthers) {
@@ -357,12 +357,12 @@ TEST(QueueForecast, NobodyIsExpectedToStartOnWhatIsReservedForOthers) {
   leaves.preemptible = true;
   const JobId wide = lab.Waits(Lab::Gpus(2, 1h)), hers = lab.Waits(Lab::Gpus(2, 1h), "cat");
   const Plan plan = lab.Decide();
-  const auto starts = Forecast(lab.View(), plan, lab.now, SIZE_MAX);
+  const auto starts = Forecast(lab.View(), plan, lab.now, SIZE_MAX).starts;
   EXPECT_EQ(starts[*lab.book.RowOfWaiting(hers)], kStart);
   EXPECT_EQ(starts[*lab.book.RowOfWaiting(wide)], kStart + 5h) << "in between they are never free together";
   lab.book.SetPaused(true);
   const Plan paused = lab.Decide();
-  EXPECT_EQ(Forecast(lab.View(), paused, lab.now, SIZE_MAX)[*lab.book.RowOfWaiting(wide)], kNever);
+  EXPECT_EQ(Forecast(lab.View(), paused, lab.now, SIZE_MAX).starts[*lab.book.RowOfWaiting(wide)], kNever);
 }
 
 TEST(QueueExplain, AJobSaysForWhichOnesItWaits) {
@@ -373,10 +373,33 @@ TEST(QueueExplain, AJobSaysForWhichOnesItWaits) {
   two.mode = DependencyMode::kAny;
   EXPECT_EQ(text(two), "waits for job 7 to finish or job 8 to start");
   EXPECT_EQ(Explain(Reason::kDependencyNever, {.list = {{DependencyKind::kAfterNotOk, {7}}}}),
-            "waits for job 7 to fail, which cannot come true any more");
+            "waits for job 7 to fail, which can no longer happen");
   Dependencies many;
   for (int id = 1; id <= 100; ++id) many.list.push_back({DependencyKind::kAfterAny, {id}});
   EXPECT_EQ(text(many), "waits for job 1 to end and job 2 to end and job 3 to end and 97 more");
+}
+
+TEST(QueueForecast, AStartThatRestsOnAJobWithoutATimeLimitIsMarked) {
+  Lab lab(2);
+  lab.settings.short_job = 0ms;
+  lab.Runs(Lab::Gpus(1, 3h), {0});
+  lab.Runs(Lab::Gpus(1), {1});  // taken to run for a day
+  const JobId first = lab.Waits(Lab::Gpus(1, 1h)), second = lab.Waits(Lab::Gpus(1));
+  const JobId behind = lab.Waits(Lab::Gpus(1, 1h));
+  lab.book.SetQuota(AccountKind::kUser, "dan", {.running = 1});
+  const JobId his = lab.Waits(Lab::Gpus(0), "dan"), his_next = lab.Waits(Lab::Gpus(0, 1h), "dan");
+  Request late = Lab::Gpus(1, 1h);
+  late.begin = kStart + 900h;
+  const JobId begins = lab.Waits(late);
+  const Plan plan = lab.Decide();
+  const Estimates estimates = Forecast(lab.View(), plan, lab.now, SIZE_MAX);
+  const auto of = [&](JobId job) { return estimates.presumed[*lab.book.RowOfWaiting(job)]; };
+  EXPECT_FALSE(of(first)) << "behind one with a time limit";
+  EXPECT_FALSE(of(second));
+  EXPECT_TRUE(of(behind)) << "behind one that waits and has none";
+  EXPECT_FALSE(of(his));
+  EXPECT_TRUE(of(his_next)) << "a quota lets it in when one without a limit has ended";
+  EXPECT_FALSE(of(begins));
 }
 
 TEST(QueueForecast, ThrottlesAndQuotasCount) {
@@ -387,7 +410,7 @@ TEST(QueueForecast, ThrottlesAndQuotasCount) {
   const JobId second = lab.Waits(Lab::Gpus(1, 1h));
   const JobId third = lab.Waits(Lab::Gpus(1, 1h));
   const Plan plan = lab.Decide();
-  const auto starts = Forecast(lab.View(), plan, lab.now, SIZE_MAX);
+  const auto starts = Forecast(lab.View(), plan, lab.now, SIZE_MAX).starts;
   EXPECT_EQ(starts[*lab.book.RowOfWaiting(first)], kStart);
   EXPECT_EQ(starts[*lab.book.RowOfWaiting(second)], kStart + 1h);
   EXPECT_EQ(starts[*lab.book.RowOfWaiting(third)], kStart + 2h);

@@ -127,7 +127,10 @@ base::Result<NamedDependencies> ParseDependencies(std::string_view text) {
 base::Result<Dependencies> Resolve(const NamedDependencies& named, const ReferenceLookup& lookup) {
   Dependencies resolved{.mode = named.mode};
   std::set<std::pair<DependencyKind, JobId>> seen;
+  // Looking one up may cost a walk over all tasks of an array.
+  std::set<std::pair<DependencyKind, std::string>> looked_up;
   for (const auto& [kind, reference] : named.list) {
+    if (named.list.size() > 1 && !looked_up.emplace(kind, Describe(reference)).second) continue;
     const auto jobs = lookup(reference);
     if (jobs.empty())
       return Fail(ErrorCode::kNotFound, fmt::format("there is no {} to wait for", Describe(reference)),

@@ -71,7 +71,7 @@ std::string Describe(const Need& need) {
 
 std::string Explain(Reason reason, const Dependencies& depends) {
   return reason == Reason::kDependencyNever
-             ? fmt::format("waits for {}, which cannot come true any more", ListOf(depends))
+             ? fmt::format("waits for {}, which can no longer happen", ListOf(depends))
              : "waits for " + ListOf(depends);
 }
 
@@ -127,7 +127,7 @@ std::string Explainer::Resources(const Waiting& job) const {
     return fmt::format("wants {}; {} of them {} not here now", Describe(need), wanted - need.possible.count(),
                        wanted - need.possible.count() == 1 ? "is" : "are");
   const GpuSet fitting = room_.Fitting(wish, {.claims = false, .reservations = false});
-  return fmt::format("wants {}; {} of {} would do now", Describe(need), fitting.count(),
+  return fmt::format("wants {}; {} of {} can be used now", Describe(need), fitting.count(),
                      Count(need.possible.count(), "GPU"));
 }
 
@@ -172,7 +172,7 @@ std::string Explainer::Of(Index waiting) const {
     case Reason::kQuota:
       return Quotas(job);
     case Reason::kReservation:
-      return fmt::format("wants {}; those that would do are reserved for others while it may run{}",
+      return fmt::format("wants {}; the suitable ones are reserved for others while it may run{}",
                          Describe(need), front);
     case Reason::kUnmanaged:
       return Resources(job) +

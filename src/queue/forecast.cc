@@ -9,28 +9,36 @@
 namespace gpuman::queue {
 namespace {
 
+// A time, and whether it rests on how long a job without a time limit is taken to run. Of equal ones that
+// which does counts as later.
+struct Moment {
+  WallTime at{};
+  bool presumed = false;
+  friend auto operator<=>(const Moment&, const Moment&) = default;
+};
+
 // A limit on what may be held at a time, and when those who hold some give it back.
 class Lane {
  public:
   void Limit(int limit) { limit_ = limit; }
-  void Take(int amount, WallTime until) {
+  void Take(int amount, Moment until) {
     if (limit_ < 0) return;
     held_ += amount;
     ends_.emplace(until, amount);
   }
   // When `amount` more may be held. Callers ask in the order in which they take.
-  WallTime When(int amount, WallTime now) {
-    WallTime when = now;
+  Moment When(int amount, WallTime now) {
+    Moment when{now};
     while (limit_ >= 0 && held_ + amount > limit_ && !ends_.empty()) {
       when = std::max(when, ends_.top().first);
       held_ -= ends_.top().second;
       ends_.pop();
     }
-    return limit_ >= 0 && held_ + amount > limit_ ? kNever : when;
+    return limit_ >= 0 && held_ + amount > limit_ ? Moment{kNever} : when;
   }
 
  private:
-  using End = std::pair<WallTime, int>;
+  using End = std::pair<Moment, int>;
   int limit_ = -1;  // none
   int held_ = 0;
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_{};
@@ -42,8 +50,8 @@ class Forecasting {
       : snapshot_(snapshot),
         now_(now),
         room_(snapshot, now),
-        whole_(snapshot.gpus.size(), now),
-        part_(snapshot.gpus.size(), now),
+        whole_(snapshot.gpus.size(), Moment{now}),
+        part_(snapshot.gpus.size(), Moment{now}),
         running_(2 * Accounts()),
         gpus_(2 * Accounts()),
         arrays_(snapshot.arrays.size()),
@@ -52,16 +60,16 @@ class Forecasting {
     for (const Running& job : snapshot.running) Runs(job);
   }
 
-  void Starts(const Waiting& job, const GpuSet& gpus) { Hold(job, gpus, now_); }
+  void Starts(const Waiting& job, const GpuSet& gpus) { Hold(job, gpus, {now_}); }
 
   // Puts it where it can be first.
-  WallTime Place(const Waiting& job, WallTime known) {
+  Moment Place(const Waiting& job, WallTime known) {
     const Need& need = snapshot_.needs[job.need];
-    WallTime start = Allowed(job);
+    Moment start = Allowed(job);
     GpuSet gpus;
-    if (need.gpus > 0 && start != kNever) start = Soonest(job, start, gpus);
-    if (known != kNever) start = known;
-    if (start == kNever || start > Horizon()) return kNever;
+    if (need.gpus > 0 && start.at != kNever) start = Soonest(job, start, gpus);
+    if (known != kNever) start = {known};
+    if (start.at == kNever || start.at > Horizon()) return {kNever};
     Hold(job, gpus, start);
     return start;
   }
@@ -88,24 +96,28 @@ class Forecasting {
     for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].Limit(snapshot_.groups[i].limit);
   }
 
+  static bool IsPresumed(const Need& need) { return need.time_limit.count() <= 0; }
+
   void Runs(const Running& job) {
     const Need& need = snapshot_.needs[job.need];
     const bool leaving = job.phase == Phase::kLeaving;
-    const WallTime end = leaving ? now_ : now_ + std::max(Millis(0), LengthOf(need) - job.ran);
+    const Moment end = leaving
+                           ? Moment{now_}
+                           : Moment{now_ + std::max(Millis(0), LengthOf(need) - job.ran), IsPresumed(need)};
     Count(job, need, end);
     if (job.phase == Phase::kSuspended) return;
-    ForEach(job.gpus, [&](std::size_t gpu) { Occupy(gpu, need, now_, end); });
+    ForEach(job.gpus, [&](std::size_t gpu) { Occupy(gpu, need, {now_}, end); });
   }
 
-  void Hold(const Waiting& job, const GpuSet& gpus, WallTime start) {
+  void Hold(const Waiting& job, const GpuSet& gpus, Moment start) {
     const Need& need = snapshot_.needs[job.need];
-    const WallTime end = start + LengthOf(need);
+    const Moment end{start.at + LengthOf(need), start.presumed || IsPresumed(need)};
     Count(job, need, end);
     ForEach(gpus, [&](std::size_t gpu) { Occupy(gpu, need, start, end); });
   }
 
   template <typename Job>
-  void Count(const Job& job, const Need& need, WallTime end) {
+  void Count(const Job& job, const Need& need, Moment end) {
     running_[RowOfUser(job.user)].Take(1, end);
     gpus_[RowOfUser(job.user)].Take(need.gpus, end);
     if (job.project != kNone) {
@@ -117,7 +129,7 @@ class Forecasting {
   }
 
   // A shared job delays other shared ones by its part of the GPU's memory.
-  void Occupy(std::size_t gpu, const Need& need, WallTime start, WallTime end) {
+  void Occupy(std::size_t gpu, const Need& need, Moment start, Moment end) {
     whole_[gpu] = std::max(whole_[gpu], end);
     if (!need.share) {
       part_[gpu] = std::max(part_[gpu], end);
@@ -125,14 +137,15 @@ class Forecasting {
     }
     const double part = static_cast<double>(need.memory.count) /
                         static_cast<double>(std::max<std::uint64_t>(1, snapshot_.gpus[gpu].memory.count));
-    part_[gpu] = std::max(part_[gpu], start) +
-                 Millis(static_cast<std::int64_t>(static_cast<double>((end - start).count()) * part));
+    const Moment from = std::max(part_[gpu], start);
+    const Millis length(static_cast<std::int64_t>(static_cast<double>((end.at - start.at).count()) * part));
+    part_[gpu] = {from.at + length, from.presumed || end.presumed};
   }
 
   // When quotas and throttles let it start.
-  WallTime Allowed(const Waiting& job) {
+  Moment Allowed(const Waiting& job) {
     const int gpus = snapshot_.needs[job.need].gpus;
-    WallTime when = std::max(now_, job.begin);
+    Moment when{std::max(now_, job.begin)};
     when = std::max(
         {when, running_[RowOfUser(job.user)].When(1, now_), gpus_[RowOfUser(job.user)].When(gpus, now_)});
     if (job.project != kNone)
@@ -144,21 +157,21 @@ class Forecasting {
   }
 
   // When, from `start` on, enough of the GPUs that can be used are free, and which.
-  WallTime Soonest(const Waiting& job, WallTime start, GpuSet& gpus) {
+  Moment Soonest(const Waiting& job, Moment start, GpuSet& gpus) {
     const Need& need = snapshot_.needs[job.need];
     const auto count = static_cast<std::size_t>(need.gpus);
     for (;;) {
       order_.clear();
       ForEach(need.possible, [&](std::size_t gpu) {
-        const WallTime free = std::max(start, need.share ? part_[gpu] : whole_[gpu]);
+        const Moment free = std::max(start, need.share ? part_[gpu] : whole_[gpu]);
         if (room_.IsUsable(gpu, need)) order_.emplace_back(Unreserved(gpu, job, free), gpu);
       });
-      if (order_.size() < count) return kNever;
+      if (order_.size() < count) return {kNever};
       const auto last = order_.begin() + static_cast<std::ptrdiff_t>(count) - 1;
       std::nth_element(order_.begin(), last, order_.end());
       // Of a GPU that is free earlier a reservation may have begun by the time that the last one is.
       const bool whole = std::all_of(order_.begin(), last, [&](const auto& each) {
-        return Unreserved(each.second, job, last->first) == last->first;
+        return Unreserved(each.second, job, last->first).at == last->first.at;
       });
       start = last->first;
       if (!whole) continue;
@@ -168,15 +181,15 @@ class Forecasting {
   }
 
   // When, from `from` on, nobody else has the GPU reserved while the job would run.
-  WallTime Unreserved(std::size_t gpu, const Waiting& job, WallTime from) const {
+  Moment Unreserved(std::size_t gpu, const Waiting& job, Moment from) const {
     const Need& need = snapshot_.needs[job.need];
     const Millis length = need.preemptible && snapshot_.settings.preempt ? Millis(1) : LengthOf(need);
-    for (bool moved = true; moved && from != kNever;) {
+    for (bool moved = true; moved && from.at != kNever;) {
       moved = false;
       for (const Reservation& each : snapshot_.reservations) {
-        if (!each.gpus.test(gpu) || each.end <= from || each.start >= from + length) continue;
+        if (!each.gpus.test(gpu) || each.end <= from.at || each.start >= from.at + length) continue;
         if (std::find(each.users.begin(), each.users.end(), job.user) != each.users.end()) continue;
-        from = each.end;
+        from.at = each.end;
         moved = true;
       }
     }
@@ -186,18 +199,20 @@ class Forecasting {
   const Snapshot& snapshot_;
   WallTime now_;
   Room room_;
-  std::vector<WallTime> whole_,
+  std::vector<Moment> whole_,
       part_;  // when all of each GPU is free, and when there is room for a shared job
-  std::vector<std::pair<WallTime, std::size_t>> order_{};
+  std::vector<std::pair<Moment, std::size_t>> order_{};
   std::vector<Lane> running_, gpus_;  // of users and projects in turn
   std::vector<Lane> arrays_, groups_;
 };
 
 }  // namespace
 
-std::vector<WallTime> Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std::size_t most) {
-  std::vector<WallTime> starts(snapshot.waiting.size(), kNever);
-  if (snapshot.paused) return starts;
+Estimates Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std::size_t most) {
+  Estimates estimates{std::vector<WallTime>(snapshot.waiting.size(), kNever),
+                      std::vector<bool>(snapshot.waiting.size(), false)};
+  auto& [starts, presumed] = estimates;
+  if (snapshot.paused) return estimates;
   Forecasting forecasting(snapshot, now);
   for (const Start& start : plan.starts) {
     starts[start.waiting] = now;
@@ -205,12 +220,17 @@ std::vector<WallTime> Forecast(const Snapshot& snapshot, const Plan& plan, WallT
   }
   for (std::size_t i = 0; i < plan.order.size() && i < most; ++i) {
     const Index waiting = plan.order[i];
-    starts[waiting] = forecasting.Place(snapshot.waiting[waiting], plan.verdicts[waiting].start);
+    const Moment start = forecasting.Place(snapshot.waiting[waiting], plan.verdicts[waiting].start);
+    starts[waiting] = start.at;
+    presumed[waiting] = start.presumed;
   }
-  for (std::size_t i = 0; i < starts.size(); ++i)
-    if (plan.verdicts[i].reason == Reason::kBeginTime || plan.verdicts[i].reason == Reason::kRetryDelay)
-      starts[i] = snapshot.waiting[i].begin;
-  return starts;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    if (plan.verdicts[i].reason != Reason::kBeginTime && plan.verdicts[i].reason != Reason::kRetryDelay)
+      continue;
+    starts[i] = snapshot.waiting[i].begin;
+    presumed[i] = false;
+  }
+  return estimates;
 }
 
 }  // namespace gpuman::queue

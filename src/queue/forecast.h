@@ -13,8 +13,14 @@
 
 namespace gpuman::queue {
 
+struct Estimates {
+  std::vector<WallTime> starts;
+  // By place as well: the start rests on Settings::presumed, so on a job that has no time limit.
+  std::vector<bool> presumed;
+};
+
 // For each of snapshot.waiting; kNever where nobody can tell (held, waits for a job, no such GPU now), and
 // for all but the first `most` of plan.order. O(most * gpus): some 100 ms for 100,000 jobs and 64 GPUs.
-std::vector<WallTime> Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std::size_t most);
+Estimates Forecast(const Snapshot& snapshot, const Plan& plan, WallTime now, std::size_t most);
 
 }  // namespace gpuman::queue

@@ -21,7 +21,7 @@ TEST(QueuePass, JobsStartInTheOrderTheyCame) {
   EXPECT_EQ(Text(lab.Decide().starts), "1:0 2:1");
   EXPECT_EQ(lab.Of(third).reason, Reason::kResources);
   EXPECT_EQ(lab.Of(third).position, 1u);
-  EXPECT_EQ(lab.Why(third), "wants 1 GPU; 0 of 2 GPUs would do now");
+  EXPECT_EQ(lab.Why(third), "wants 1 GPU; 0 of 2 GPUs can be used now");
 }
 
 TEST(QueuePass, AJobWithoutGpusStartsWhereNoneIsFree) {
@@ -46,7 +46,7 @@ TEST(QueuePass, WhatKeepsAJobBackIsSaid) {
        "held until somebody releases it (gpuman job release 1)"},
       {With(Lab::Gpus(1), [](Request& r) { r.begin = kStart + 2h; }), Reason::kBeginTime, "in 2h"},
       {Lab::Gpus(1), Reason::kQuota, "user cat runs 0 jobs; the quota allows 0", "cat"},
-      {Lab::Gpus(5), Reason::kResources, "wants 5 GPUs; 4 of 4 GPUs would do now"},
+      {Lab::Gpus(5), Reason::kResources, "wants 5 GPUs; 4 of 4 GPUs can be used now"},
   };
   std::vector<JobId> ids;
   for (const Row& row : rows) ids.push_back(lab.Waits(row.request, row.user));
@@ -165,7 +165,7 @@ TEST(QueuePass, ExactDevicesModelsAndFreeMemory) {
   lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.gpus.model = "h200"; }));
   const JobId roomy = lab.Waits(With(Lab::Gpus(1), [](Request& r) { r.gpus.free_memory = base::GiB(60); }));
   EXPECT_EQ(Text(lab.Decide().starts), "1:0 2:2");
-  EXPECT_EQ(lab.Why(roomy), "wants 1 GPU with 60GiB free; 0 of 3 GPUs would do now");
+  EXPECT_EQ(lab.Why(roomy), "wants 1 GPU with 60GiB free; 0 of 3 GPUs can be used now");
 }
 
 TEST(QueuePass, SharedJobsArePackedWhereLeastIsLeft) {
@@ -177,7 +177,7 @@ TEST(QueuePass, SharedJobsArePackedWhereLeastIsLeft) {
   lab.Waits(Lab::Gpus(1));
   const JobId large = lab.Waits(Lab::Part(40));
   EXPECT_EQ(Text(lab.Decide().starts), "3:1 4:0 5:2");
-  EXPECT_EQ(lab.Why(large), "wants 40GiB of a GPU, shared; 0 of 3 GPUs would do now");
+  EXPECT_EQ(lab.Why(large), "wants 40GiB of a GPU, shared; 0 of 3 GPUs can be used now");
 }
 
 TEST(QueuePass, SharedAndExclusiveJobsAreNeverOnOneGpu) {
@@ -227,7 +227,7 @@ TEST(QueuePass, AJobThatWaitsForOthersIsToldOfGpusThatNobodyGets) {
   const JobId two = lab.Waits(Lab::Gpus(2));
   lab.Decide();
   EXPECT_EQ(lab.Why(two),
-            "wants 2 GPUs; 0 of 3 GPUs would do now; drained: GPU 0; split into instances (MIG): GPU 1");
+            "wants 2 GPUs; 0 of 3 GPUs can be used now; drained: GPU 0; split into instances (MIG): GPU 1");
 }
 
 // --- order

@@ -6,6 +6,8 @@
 #include <set>
 #include <type_traits>
 
+#include "base/json_number.h"
+
 namespace gpuman::queue {
 namespace {
 
@@ -24,12 +26,11 @@ struct Codec {
       return json.get<bool>();
     } else if constexpr (std::is_integral_v<T>) {
       if (!json.is_number_integer()) throw std::string("is no whole number");
-      if (json.is_number_unsigned() ? !std::in_range<T>(json.get<std::uint64_t>())
-                                    : !std::in_range<T>(json.get<std::int64_t>()))
-        throw std::string("is out of range");
-      return json.get<T>();
+      const auto number = base::WholeNumber<T>(json);
+      if (!number) throw std::string("is out of range");
+      return *number;
     } else {
-      return json.get<T>();
+      return base::Checked<T>(json);
     }
   }
 };

@@ -42,11 +42,13 @@ enum class Activity { kUnknown, kBusy, kIdle, kWaiting };
 
 namespace event {
 // One that is known already (a new daemon) may join with its gate closed; it has no turn before its DemandIs.
+// `user`: whoever is of the same user has the same word there.
 struct Joined {
   TenantId tenant;
   double weight = 1;
   int priority = 0;
   Gate gate = Gate::kOpen;
+  std::string user{};
 };
 // Over, or not shared any more. Whatever was ordered of it is not answered.
 struct Left {
@@ -77,11 +79,17 @@ struct Closed {
   TenantId tenant;
   OrderId order = 0;
 };
-// It will take longer than allowed, or says that it cannot. The order stands. A passed deadline is the same.
+// It says that it cannot. A passed deadline is the same: the order is withdrawn, and it is asked again later.
 struct NotClosed {
   TenantId tenant;
   OrderId order = 0;
   std::string why;
+};
+// Whether its processes take orders up: false where one of them is stopped or does not answer, and `why`.
+struct Answers {
+  TenantId tenant;
+  bool answers = true;
+  std::string why{};
 };
 // So many bytes left the device just now.
 struct MovedOut {
@@ -113,9 +121,11 @@ struct Suspended {
   TenantId tenant;
 };
 // It can have turns again; its memory as the next DemandIs says.
+// With its gate open all of its memory is there; `refused`: because it could not be closed, and why.
 struct Unsuspended {
   TenantId tenant;
   Gate gate = Gate::kClosed;
+  std::string refused{};
 };
 struct WeightIs {
   TenantId tenant;
@@ -133,9 +143,9 @@ struct CapacityChanged {
 struct Tick {};  // the deadline has come
 }  // namespace event
 using Event = std::variant<event::Joined, event::Left, event::DemandIs, event::ActivityIs, event::Completed,
-                           event::Closed, event::NotClosed, event::MovedOut, event::OutDone, event::Back,
-                           event::BackDone, event::Suspended, event::Unsuspended, event::WeightIs,
-                           event::SettingsChanged, event::CapacityChanged, event::Tick>;
+                           event::Closed, event::NotClosed, event::Answers, event::MovedOut, event::OutDone,
+                           event::Back, event::BackDone, event::Suspended, event::Unsuspended,
+                           event::WeightIs, event::SettingsChanged, event::CapacityChanged, event::Tick>;
 
 namespace action {
 // Not answered: it counts as done. Voids a Close that is not answered yet.
@@ -186,10 +196,13 @@ struct Deny {
   std::string gpu;
   friend bool operator==(const Deny&, const Deny&) = default;
 };
-// Its work did not come to rest in time.
+// Its work did not come to rest in time; `forced`: its processes do not answer and another user's job waits,
+// so that one that cannot be suspended is ended.
 struct Escalate {
   TenantId tenant;
   OnNoYield how = OnNoYield::kSuspend;
+  bool forced = false;
+  std::string why{};
   friend bool operator==(const Escalate&, const Escalate&) = default;
 };
 // For the journal: share_not_yielded, share_move_failed, share_too_large.

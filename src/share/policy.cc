@@ -89,12 +89,14 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstance
   return std::max(when, at.now);
 }
 
+bool HasTurn(const Tenant& tenant) { return tenant.IsOpen() && !tenant.parked && !tenant.Waits(); }
+
 void Charge(const Group& tenants, Span passed) {
   const bool contended =
       std::any_of(tenants.begin(), tenants.end(), [](const Tenant* tenant) { return tenant->Waits(); });
   for (Tenant* tenant : tenants) {
     if (!tenant->IsOpen() || tenant->parked || tenant->starves) continue;
-    tenant->had_turn += passed;
+    if (HasTurn(*tenant)) tenant->had_turn += passed;
     // A gap that keeps others out costs as much as work.
     if (!tenant->IsIdle() || contended) tenant->ahead += Seconds(passed) / tenant->weight;
     if (!tenant->IsIdle()) tenant->burst += passed;

@@ -43,6 +43,9 @@ base::MonoTime LeavesAt(Tenant& holder, const Tenant& waiter, const Circumstance
 // moves memory.
 Span TurnFor(const Tenant& waiter, const Circumstances& at);
 
+// It has a turn and can use it: one that waits for room stands still.
+bool HasTurn(const Tenant& tenant);
+
 // Charges what ran for the time since the last event, and keeps the books relative to who has least.
 void Charge(const Group& tenants, Span passed);
 void Rebase(const Group& tenants, Span quantum);

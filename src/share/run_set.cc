@@ -13,8 +13,9 @@ base::Bytes CapacityOf(const Capacities& capacities, const std::string& gpu) {
 base::Bytes Immovable(const Tenant& tenant, const GpuPart& part) {
   // What it is promised is void when its gate is shut.
   base::Bytes stays = part.demand.pinned;
-  if (tenant.out_blocked || tenant.stuck || tenant.parked) stays += part.demand.resident + part.promised;
-  if (tenant.stuck) stays += part.paged;
+  if (tenant.out_blocked || tenant.keeps_until || tenant.parked)
+    stays += part.demand.resident + part.promised;
+  if (tenant.keeps_until) stays += part.paged;
   return stays;
 }
 
@@ -36,7 +37,7 @@ Packing::Packing(const Group& tenants, const Capacities& capacities, bool exclus
 
 bool Packing::Fits(const Tenant& tenant) const {
   for (const auto& [gpu, part] : tenant.parts) {
-    if (exclusive_ && taken_.count(gpu) > 0) return false;
+    if (exclusive_ && !tenant.keeps_until && taken_.count(gpu) > 0) return false;
     if (used_.at(gpu) + (WholeOf(part) - Immovable(tenant, part)) > CapacityOf(capacities_, gpu))
       return false;
   }
@@ -47,7 +48,8 @@ void Packing::Put(const Tenant& tenant) {
   for (const auto& [gpu, part] : tenant.parts) {
     used_[gpu] += WholeOf(part) - Immovable(tenant, part);
     occupied_[gpu] += part.demand.away - part.granted + part.Lacks() + tenant.PagedToCome(part);
-    taken_.insert(gpu);
+    // One that does not yield takes nobody's turn among those who fit beside it.
+    if (!tenant.keeps_until) taken_.insert(gpu);
   }
 }
 

@@ -22,6 +22,7 @@ Actions Scheduler::On(const Event& event, base::MonoTime now) {
   Spend(now);
   std::visit([&](const auto& each) { Handle(each, now); }, event);
   for (auto& [id, tenant] : tenants_) Expire(tenant, now);
+  ForceSilent(now);
   if (std::holds_alternative<event::Joined>(event) || std::holds_alternative<event::Left>(event) ||
       std::holds_alternative<event::DemandIs>(event))
     Regroup();
@@ -56,31 +57,33 @@ void Scheduler::Spend(base::MonoTime now) {
     for (const auto& [gpu, name] : domain_of_) {
       if (name != domain.name) continue;
       totals_[gpu].contended += passed;
-      if (state.began) totals_[gpu].moving += passed;
+      if (IsMoving(domain, state)) totals_[gpu].moving += passed;
     }
   }
+}
+
+bool Scheduler::IsMoving(const Domain& domain, const State& state) {
+  return state.began || std::any_of(domain.tenants.begin(), domain.tenants.end(), [](const Tenant* tenant) {
+           return tenant->IsEvicting() || tenant->bring != 0;
+         });
 }
 
 void Scheduler::Expire(Tenant& tenant, base::MonoTime now) {
   if (tenant.out_blocked && now >= *tenant.out_blocked) tenant.out_blocked.reset();
   if (tenant.back_blocked && now >= *tenant.back_blocked) tenant.back_blocked.reset();
-  if (tenant.gate == Gate::kClosing && !tenant.stuck && now >= tenant.close_deadline)
-    Stick(tenant, "its work did not come to rest in time");
+  if (tenant.keeps_until && now >= *tenant.keeps_until) tenant.keeps_until.reset();
+  if (tenant.gate == Gate::kClosing && now >= tenant.close_deadline) Refuse(tenant, {}, now);
   // Told alone: it may be the mover's fault.
   if (tenant.IsEvicting() && now >= tenant.left_since + settings_.yield_limit + kStandsStill &&
       !std::exchange(tenant.told_staying, true))
     Report(tenant.id, "share_not_yielded", "its memory does not leave");
 }
 
-void Scheduler::Stick(Tenant& tenant, const std::string& why) {
-  if (tenant.stuck) return;
-  tenant.stuck = true;
-  Report(tenant.id, "share_not_yielded", why);
-  if (settings_.on_no_yield != OnNoYield::kWait)
-    out_.emplace_back(action::Escalate{tenant.id, settings_.on_no_yield});
-}
-
 Tenant* Scheduler::Find(TenantId id) {
+  const auto it = tenants_.find(id);
+  return it == tenants_.end() ? nullptr : &it->second;
+}
+const Tenant* Scheduler::Find(TenantId id) const {
   const auto it = tenants_.find(id);
   return it == tenants_.end() ? nullptr : &it->second;
 }
@@ -88,6 +91,7 @@ Tenant* Scheduler::Find(TenantId id) {
 void Scheduler::Handle(const event::Joined& joined, base::MonoTime now) {
   Tenant tenant;
   tenant.id = joined.tenant;
+  tenant.user = joined.user;
   tenant.weight = std::max(joined.weight, 0.001);
   tenant.priority = joined.priority;
   tenant.gate = joined.gate;
@@ -100,7 +104,8 @@ void Scheduler::Handle(const event::Left& left, base::MonoTime) { tenants_.erase
 
 void Scheduler::Forget(Tenant& tenant) {
   tenant.bring = tenant.gate_order = 0;
-  tenant.stuck = tenant.stopping = tenant.member = tenant.incoming = tenant.backfilled = false;
+  tenant.stopping = tenant.member = tenant.incoming = tenant.backfilled = tenant.forced = false;
+  tenant.keeps_until.reset();
   tenant.out_blocked.reset();
   tenant.back_blocked.reset();
   for (auto& [gpu, part] : tenant.parts) {
@@ -182,16 +187,18 @@ void Scheduler::Handle(const event::Closed& closed, base::MonoTime now) {
   const bool waited = tenant->Waits();
   tenant->gate = Gate::kClosed;
   tenant->gate_order = 0;
-  tenant->stuck = false;
+  // One that yields now and then is asked for longer than one that always does.
+  tenant->refusals /= 2;
+  tenant->refused.clear();
   // Nobody can take it any more; it is granted anew with its next turn.
   for (auto& [gpu, part] : tenant->parts) part.promised = part.grown = {};
   SetWaiting(*tenant, waited, now);
 }
 
-void Scheduler::Handle(const event::NotClosed& not_closed, base::MonoTime) {
+void Scheduler::Handle(const event::NotClosed& not_closed, base::MonoTime now) {
   Tenant* tenant = Find(not_closed.tenant);
   if (tenant && tenant->gate == Gate::kClosing && tenant->gate_order == not_closed.order)
-    Stick(*tenant, not_closed.why);
+    Refuse(*tenant, not_closed.why, now);
 }
 
 void Scheduler::Handle(const event::MovedOut& moved, base::MonoTime now) {
@@ -230,6 +237,7 @@ void Scheduler::Handle(const event::OutDone& done, base::MonoTime now) {
     return;
   }
   tenant->out_blocked = now + RetryAfter(tenant->out_failures++);
+  if (!tenant->answers) return TellSilence(*tenant);
   // Once it may have freed it meanwhile, or come to its end.
   constexpr unsigned kOften = 3;
   if (!done.why.empty())
@@ -275,6 +283,7 @@ void Scheduler::Handle(const event::Suspended& suspended, base::MonoTime) {
   Tenant* tenant = Find(suspended.tenant);
   if (!tenant) return;
   Forget(*tenant);
+  tenant->answers = true;  // nobody asks it
   tenant->parked = true;
   tenant->gate = Gate::kClosed;
   for (auto& [gpu, part] : tenant->parts) part.demand = {{}, part.demand.away + part.demand.resident, {}, {}};
@@ -290,6 +299,11 @@ void Scheduler::Handle(const event::Unsuspended& unsuspended, base::MonoTime now
   tenant->member = tenant->IsOpen();
   tenant->activity = Activity::kUnknown;
   tenant->since = tenant->waiting_since = tenant->turn_since = now;
+  if (!tenant->IsOpen()) return;
+  if (!unsuspended.refused.empty())
+    Refuse(*tenant, unsuspended.refused, now);
+  else if (tenant->refusals > 0)
+    KeepsRoom(*tenant, now);
 }
 
 void Scheduler::Handle(const event::WeightIs& is, base::MonoTime) {
@@ -299,15 +313,26 @@ void Scheduler::Handle(const event::WeightIs& is, base::MonoTime) {
   tenant->priority = is.priority;
 }
 
+// It holds at once, for those that do not yield as well: they are asked again.
 void Scheduler::Handle(const event::SettingsChanged& changed, base::MonoTime) {
+  const bool how_changed = settings_.on_no_yield != changed.settings.on_no_yield;
   settings_ = changed.settings;
+  if (how_changed) EscalateAll();
+  for (auto& [id, tenant] : tenants_) {
+    tenant.keeps_until.reset();
+    tenant.refusals = 0;
+  }
 }
 
 void Scheduler::Handle(const event::CapacityChanged& changed, base::MonoTime) {
   capacities_[changed.gpu] = changed.bytes;
   for (auto& [id, tenant] : tenants_) {
-    const auto part = tenant.parts.find(changed.gpu);
-    if (part != tenant.parts.end()) part->second.denied = false;
+    const auto found = tenant.parts.find(changed.gpu);
+    if (found == tenant.parts.end()) continue;
+    GpuPart& part = found->second;
+    part.denied = false;
+    // A promise of room that there never will be: it is denied instead.
+    if (part.promised + part.demand.resident + part.demand.pinned > changed.bytes) part.promised = {};
   }
 }
 

@@ -20,8 +20,12 @@
 // death, a failure or a demand that no longer fits makes a new choice at any time.
 //
 // Nobody starves where the policy is fair and tenants yield: who waits has its turn after at most
-// WaitBound(). Under strict priority that holds among the highest only. A tenant that does not yield (kWait)
-// keeps its place until it does; who fits beside it runs.
+// WaitBound(). Under strict priority that holds among the highest only.
+//
+// A gate that cannot be closed in time is given back at once: the processes of a job may wait for each other
+// on the GPU, and stand still for ever where one of them is held. Such a tenant keeps its place, runs on, and
+// is asked again later, less often and for longer each time; who fits beside it runs. One whose processes do
+// not answer is handled by force when it keeps another user's job waiting (scheduler_yield.cc).
 //
 // scheduler_test.cc reads as the specification, scheduler_property_test.cc holds what is true whatever
 // happens: capacity is never passed, who is closed does get its turn, it comes to rest.
@@ -64,6 +68,12 @@ class Scheduler {
   bool IsContended(const std::string& gpu) const;
   // What it was denied it still cannot have.
   bool IsDenied(TenantId tenant) const;
+  // Who does not yield, and why: the tenant itself, or one that has the room that it waits for.
+  struct Obstacle {
+    TenantId tenant;
+    std::string why;
+  };
+  std::optional<Obstacle> ObstacleOf(TenantId tenant) const;
 
  private:
   // Of one domain; kept while its name is the same.
@@ -90,6 +100,7 @@ class Scheduler {
   void Handle(const event::Completed& completed, base::MonoTime now);
   void Handle(const event::Closed& closed, base::MonoTime now);
   void Handle(const event::NotClosed& not_closed, base::MonoTime now);
+  void Handle(const event::Answers& answers, base::MonoTime now);
   void Handle(const event::MovedOut& moved, base::MonoTime now);
   void Handle(const event::OutDone& done, base::MonoTime now);
   void Handle(const event::Back& back, base::MonoTime now);
@@ -101,13 +112,26 @@ class Scheduler {
   void Handle(const event::CapacityChanged& changed, base::MonoTime now);
   void Handle(const event::Tick&, base::MonoTime now);
   Tenant* Find(TenantId id);
+  const Tenant* Find(TenantId id) const;
   void Forget(Tenant& tenant);  // all that was ordered of it
   void Regroup();
   void Spend(base::MonoTime now);
+  // Between two run sets; or memory moves for an allocation of one that runs already.
+  static bool IsMoving(const Domain& domain, const State& state);
   void Expire(Tenant& tenant, base::MonoTime now);
   void EndBurst(Tenant& tenant, Span no_work);
   void SetWaiting(Tenant& tenant, bool waited, base::MonoTime now);
-  void Stick(Tenant& tenant, const std::string& why);
+
+  // --- scheduler_yield.cc: those that do not yield
+  void Refuse(Tenant& tenant, const std::string& why, base::MonoTime now);
+  void KeepsRoom(Tenant& tenant, base::MonoTime now);
+  void TellSilence(Tenant& tenant);
+  void EscalateAll();
+  void Escalate(const Tenant& tenant, const std::string& why);
+  void ForceSilent(base::MonoTime now);
+  std::optional<base::MonoTime> ForcedAt(const Tenant& tenant) const;
+  bool IsAwaited(const Tenant& tenant) const;
+  Span CloseLimit(const Tenant& tenant) const;
 
   // --- scheduler_turn.cc: who is to run
   void Advance(Domain& domain, base::MonoTime now);
@@ -124,7 +148,7 @@ class Scheduler {
   void Extend(Group& chosen, const Domain& domain, const State& state, const Tenant* waiter);
   void SetMembers(const Domain& domain, State& state, const Group& chosen, base::MonoTime now);
   void FinishHandOver(Domain& domain, State& state, base::MonoTime now);
-  bool MayRun(const Domain& domain, const Tenant& tenant) const;
+  static bool MayRun(const Tenant& tenant);
 
   // --- scheduler_move.cc: what has to be done for that
   void Carry(Domain& domain, base::MonoTime now);

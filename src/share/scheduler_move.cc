@@ -55,7 +55,7 @@ void Scheduler::SendOff(const Domain& domain, base::MonoTime now) {
     if (tenant->IsOpen()) {
       tenant->gate = Gate::kClosing;
       tenant->gate_order = NextOrder();
-      tenant->close_deadline = now + settings_.yield_limit;
+      tenant->close_deadline = now + CloseLimit(*tenant);
       out_.emplace_back(action::Close{tenant->id, tenant->gate_order, tenant->close_deadline});
     }
     if (tenant->bring != 0 && !std::exchange(tenant->stopping, true))
@@ -176,13 +176,11 @@ void Scheduler::OpenReady(const Domain& domain, base::MonoTime now) {
         tenant->IsEvicting())
       continue;
     const bool one_before =
-        std::any_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
-          return !other->member && other->gate == Gate::kClosing && !other->stuck;
-        });
+        std::any_of(domain.tenants.begin(), domain.tenants.end(),
+                    [&](const Tenant* other) { return !other->member && other->gate == Gate::kClosing; });
     if ((exclusive && one_before) || !HasRoomToPage(domain, *tenant)) continue;
     tenant->gate = Gate::kOpen;
     tenant->gate_order = 0;
-    tenant->stuck = false;
     tenant->turn_since = now;
     if (tenant->activity == Activity::kWaiting) {
       tenant->activity = Activity::kBusy;

@@ -134,7 +134,7 @@ class RandomWorld : public World {
   bool FailsBack() override { return trouble_ && Below(40) == 0; }
   std::optional<Span> ClosesAfter(const Job& job) override {
     if (!trouble_ || Below(8) != 0) return job.program.drain;
-    if (scheduler_.settings().on_no_yield != OnNoYield::kWait && Below(2) == 0) return std::nullopt;
+    if (Below(2) == 0) return std::nullopt;
     return Time(12'000);
   }
 

@@ -97,6 +97,46 @@ TEST_F(ShareScheduler, ForWhoAllocatesBitByBitOthersLeaveInGrowingPortions) {
       << "as much again as it had to wait for before";
 }
 
+TEST_F(ShareScheduler, WhileMemoryLeavesForAnAllocationNobodyHasATurnAndAllOfTheTimeIsMoving) {
+  Join(kA, GiB(16));
+  Join(kB, {});
+  Is(kA, Activity::kIdle);
+  Pass(1s);
+  base::Bytes has, left = GiB(16);
+  Span moving{};
+  for (int portion = 0; portion < 3; ++portion) {
+    Tell(event::DemandIs{kB, {{"gpu", {has, {}, {}, base::GiB(1 << portion)}}}, {"gpu"}});
+    for (const auto& close : Said<action::Close>()) Tell(event::Closed{kA, close.order});
+    const auto before = scheduler_.View(now_).gpus.at(0);
+    const auto evict = One<action::Evict>();
+    Pass(10s);  // it takes long
+    moving += 10s;
+    const auto during = scheduler_.View(now_).gpus.at(0);
+    EXPECT_TRUE(during.handing_over);
+    EXPECT_EQ(during.moving, moving) << "also where nothing was heard meanwhile";
+    EXPECT_GE(during.moving_share, before.moving_share);
+    for (std::size_t i : {0, 1}) EXPECT_EQ(during.tenants.at(i).had_turn, before.tenants.at(i).had_turn) << i;
+    left = left - evict.bytes;
+    Tell(event::MovedOut{kA, "gpu", evict.bytes});
+    Tell(event::OutDone{kA, "gpu", evict.order});
+    Has(kA, left, GiB(16) - left);
+    EXPECT_EQ(scheduler_.View(now_).gpus.at(0).moving, moving);
+    has += One<action::Grant>().bytes;
+    Said<action::Open>();
+    Tell(event::DemandIs{kB, {{"gpu", {has, {}, {}, {}}}}, {"gpu"}});
+  }
+}
+
+TEST_F(ShareScheduler, RoomThatWasPromisedBeforeTheCapacityWasKnownIsDeniedWhereThereIsNotSoMuch) {
+  Tell(event::Joined{kA});
+  Tell(event::DemandIs{kA, {{"new", {{}, {}, {}, GiB(6)}}}, {}});
+  EXPECT_EQ(One<action::Grant>().bytes, GiB(6));
+  Tell(event::CapacityChanged{"new", GiB(4)});
+  EXPECT_EQ(One<action::Deny>().gpu, "new");
+  Tell(event::CapacityChanged{"new", GiB(8)});
+  EXPECT_EQ(One<action::Grant>().bytes, GiB(6)) << "now there is";
+}
+
 TEST_F(ShareScheduler, WhoFitsNoMoreNotEvenAloneIsReportedOnceAndOnlyWhereThatLasts) {
   Tell(event::CapacityChanged{"gpu", GiB(8)});
   JoinAway(kA, GiB(10));

@@ -97,7 +97,10 @@ TEST_F(ShareScheduler, AHolderThatDoesNotYieldIsToldOfAndThenHandledAsSet) {
   EXPECT_EQ(close.deadline, now_ + Settings{}.yield_limit);
   Tick();
   EXPECT_EQ(One<action::Report>().kind, "share_not_yielded");
-  EXPECT_EQ(One<action::Escalate>(), (action::Escalate{kA, OnNoYield::kSuspend}));
+  EXPECT_EQ(One<action::Open>().tenant, kA) << "it runs on until then";
+  const auto escalate = One<action::Escalate>();
+  EXPECT_EQ(std::pair(escalate.tenant, escalate.how), std::pair(kA, OnNoYield::kSuspend));
+  EXPECT_FALSE(escalate.forced);
   EXPECT_EQ(One<action::StopBring>().tenant, kB) << "what it needs is not to be had";
   Tell(event::Suspended{kA});
   Said<action::Grant>();
@@ -129,22 +132,6 @@ TEST_F(ShareScheduler, MemoryThatStandsStillOnItsWayOutIsToldOfOnceAndNobodyIsEn
   EXPECT_TRUE(Said<action::Escalate>().empty());
   Tell(event::MovedOut{kA, "gpu", GiB(9)});
   Tell(event::OutDone{kA, "gpu", evict.order});
-}
-
-TEST_F(ShareScheduler, OneThatYieldsLateStillYields) {
-  Join(kA, GiB(10));
-  JoinAway(kB, GiB(10));
-  Pass(60s);
-  Is(kB, Activity::kWaiting);
-  const auto close = One<action::Close>();
-  const auto bring = One<action::Bring>();
-  Tick();
-  EXPECT_TRUE(Said<action::Escalate>().empty()) << "on_no_yield is wait";
-  Tell(event::BackDone{kB, bring.order, "stopped"});
-  Has(kB, {}, GiB(10));
-  Tell(event::Closed{kA, close.order});
-  EXPECT_EQ(One<action::Evict>().tenant, kA);
-  EXPECT_EQ(One<action::Bring>().tenant, kB);
 }
 
 TEST_F(ShareScheduler, WhatCameBackFromSuspendIsBroughtWhenItIsKnownHowMuchThatIs) {

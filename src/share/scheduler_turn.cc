@@ -11,11 +11,6 @@ bool Contains(const Group& group, const Tenant* tenant) {
   return std::find(group.begin(), group.end(), tenant) != group.end();
 }
 
-bool ShareGpu(const Tenant& a, const Tenant& b) {
-  return std::any_of(a.parts.begin(), a.parts.end(),
-                     [&b](const auto& part) { return b.parts.count(part.first) > 0; });
-}
-
 // Of those who may leave, who stays rather: who works, then who has had its turn for the shortest.
 bool StaysRather(const Tenant* a, const Tenant* b) {
   if (a->IsIdle() != b->IsIdle()) return b->IsIdle();
@@ -74,19 +69,16 @@ bool Scheduler::IsSettled(const Domain& domain) const {
   return std::all_of(domain.tenants.begin(), domain.tenants.end(), [](const Tenant* tenant) {
     if (tenant->parked) return true;
     if (tenant->member) return tenant->Runs();
-    return tenant->stuck || (tenant->gate == Gate::kClosed && tenant->bring == 0 && !tenant->IsEvicting());
+    return tenant->gate == Gate::kClosed && tenant->bring == 0 && !tenant->IsEvicting();
   });
 }
 
-// A tenant that is stuck stays where it is while somebody waits for what it has.
-bool Scheduler::MayRun(const Domain& domain, const Tenant& tenant) const {
+// Who would not take its turn up gets none.
+bool Scheduler::MayRun(const Tenant& tenant) {
   // What a closed one has, and where, is not known before it is told.
   if (!tenant.told && !tenant.IsOpen()) return false;
   if (tenant.parked || (tenant.back_blocked && tenant.HasAway())) return false;
-  return !tenant.stuck ||
-         std::none_of(domain.tenants.begin(), domain.tenants.end(), [&](const Tenant* other) {
-           return other != &tenant && other->Waits() && ShareGpu(tenant, *other);
-         });
+  return tenant.answers || tenant.IsOpen();
 }
 
 // The hand-over on its way can come to its end. What an allocation wants on top has time until then.
@@ -94,7 +86,7 @@ bool Scheduler::IsPossible(const Domain& domain) const {
   std::map<std::string, base::Bytes> used;
   bool all_run = true;
   for (const Tenant* tenant : domain.tenants) {
-    if (tenant->member && !MayRun(domain, *tenant)) return false;
+    if (tenant->member && !MayRun(*tenant)) return false;
     if (tenant->member && !tenant->Runs()) all_run = false;
     for (const auto& [gpu, part] : tenant->parts)
       used[gpu] += tenant->member ? part.demand.pinned + part.promised + part.demand.resident +
@@ -112,7 +104,7 @@ void Scheduler::Decide(Domain& domain, State& state, base::MonoTime now) {
   DenyImpossible(domain);
   Group members;
   for (Tenant* tenant : domain.tenants)
-    if (tenant->member && MayRun(domain, *tenant)) members.push_back(tenant);
+    if (tenant->member && MayRun(*tenant)) members.push_back(tenant);
   Packing wanted(domain.tenants, capacities_, /*exclusive=*/false);
   const bool all_fit =
       std::all_of(members.begin(), members.end(), [&](const Tenant* tenant) { return wanted.Add(*tenant); });
@@ -131,7 +123,7 @@ Tenant* Scheduler::FirstWaiter(const Domain& domain, const State& state) const {
   const Packing alone(domain.tenants, capacities_, state.compute.IsExclusive());
   for (Tenant* tenant : domain.tenants) {
     if (!tenant->Waits() || (tenant->IsOpen() && !tenant->starves)) continue;
-    if (!MayRun(domain, *tenant) || !alone.Fits(*tenant)) continue;
+    if (!MayRun(*tenant) || !alone.Fits(*tenant)) continue;
     if (!first || IsBefore(*tenant, *first, settings_.policy)) first = tenant;
   }
   return first;
@@ -149,7 +141,9 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
   const Circumstances at{settings_, state.meter, now};
   for (Tenant* member : members) {
     if (member == &waiter) continue;
-    const base::MonoTime when = all_fit ? base::MonoTime::max() : LeavesAt(*member, waiter, at);
+    const base::MonoTime when = member->keeps_until ? *member->keeps_until
+                                : all_fit           ? base::MonoTime::max()
+                                                    : LeavesAt(*member, waiter, at);
     (when > now ? stay : may_leave).push_back(member);
     if (when > now && !all_fit) state.decide_at = std::min(state.decide_at.value_or(when), when);
   }
@@ -173,17 +167,18 @@ std::optional<Group> Scheduler::MakeRoomFor(Tenant& waiter, const Group& members
 }
 
 // Without anybody to make room for, all stay that fit; one that does not even fit alone is not closed for no
-// one.
+// one. Whoever does not yield stays in any case, and first.
 Group Scheduler::Remain(const Group& members, const Domain& domain, const State& state) const {
   Group sorted = members, chosen;
   std::sort(sorted.begin(), sorted.end(), [](const Tenant* a, const Tenant* b) {
+    if (a->keeps_until.has_value() != b->keeps_until.has_value()) return a->keeps_until.has_value();
     return a->Runs() != b->Runs() ? a->Runs() : StaysRather(a, b);
   });
   Packing packing(domain.tenants, capacities_, state.compute.IsExclusive(), /*wanted=*/false);
   for (Tenant* member : sorted) {
     const bool alone = std::none_of(chosen.begin(), chosen.end(),
-                                    [member](const Tenant* other) { return ShareGpu(*member, *other); });
-    if (packing.Fits(*member) || (alone && member->Runs())) {
+                                    [member](const Tenant* other) { return member->Meets(*other); });
+    if (member->keeps_until || packing.Fits(*member) || (alone && member->Runs())) {
       packing.Put(*member);
       chosen.push_back(member);
     }
@@ -196,7 +191,7 @@ void Scheduler::Extend(Group& chosen, const Domain& domain, const State& state, 
   for (const Tenant* tenant : chosen) packing.Put(*tenant);
   Group waiting, resting;
   for (Tenant* tenant : domain.tenants) {
-    if (Contains(chosen, tenant) || !MayRun(domain, *tenant)) continue;
+    if (Contains(chosen, tenant) || !MayRun(*tenant)) continue;
     (tenant->Waits() ? waiting : resting).push_back(tenant);
   }
   std::sort(waiting.begin(), waiting.end(),

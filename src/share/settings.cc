@@ -59,6 +59,7 @@ base::Result<> Validate(const Settings& settings) {
   GPUMAN_TRY(Within("share.compute_trial", settings.compute_trial, Millis(1000), kHour));
   GPUMAN_TRY(Within("share.compute_again", settings.compute_again, settings.compute_trial, kDay));
   GPUMAN_TRY(Within("share.yield_limit", settings.yield_limit, Millis(100), kDay));
+  GPUMAN_TRY(Within("share.answer_limit", settings.answer_limit, Millis(100), kDay));
   GPUMAN_TRY(Within("share.retry", settings.retry, Millis(100), kDay));
   // Written so that what is not a number fails too.
   if (!(settings.overhead_target >= 0.001 && settings.overhead_target <= 0.5))
@@ -84,6 +85,9 @@ base::Result<Compute> ParseCompute(std::string_view word) {
 base::Result<Memory> ParseMemory(std::string_view word) { return ValueOf(kMemories, "share.memory", word); }
 base::Result<OnNoYield> ParseOnNoYield(std::string_view word) {
   return ValueOf(kHows, "share.on_no_yield", word);
+}
+base::Result<OnNoYield> ParseOnNoAnswer(std::string_view word) {
+  return ValueOf(kHows, "share.on_no_answer", word);
 }
 
 }  // namespace gpuman::share

@@ -19,7 +19,7 @@ enum class Compute { kConcurrent, kExclusive, kAuto };
 // What memory of tenants is made of: as far as the device can, what can be moved; else managed memory, which
 // the driver moves. Of those that start from then on.
 enum class Memory { kAuto, kVmm, kManaged };
-// A holder whose work does not come to rest within yield_limit.
+// A holder whose work does not come to rest within yield_limit, or whose processes do not answer.
 enum class OnNoYield { kWait, kSuspend, kEnd };
 
 struct Settings {
@@ -40,6 +40,10 @@ struct Settings {
   std::map<std::string, base::SizeSpec> capacity_of{};  // by UUID, before `capacity`
   OnNoYield on_no_yield = OnNoYield::kWait;
   base::Millis yield_limit{5000};
+  // Between users: a holder whose processes are stopped, or do not answer, while a job of another user has
+  // waited for so long for what it has.
+  OnNoYield on_no_answer = OnNoYield::kSuspend;
+  base::Millis answer_limit{30'000};
   base::Millis retry{30'000};  // at most, after moves that failed
   friend bool operator==(const Settings&, const Settings&) = default;
 };
@@ -60,5 +64,6 @@ base::Result<Policy> ParsePolicy(std::string_view word);
 base::Result<Compute> ParseCompute(std::string_view word);
 base::Result<Memory> ParseMemory(std::string_view word);
 base::Result<OnNoYield> ParseOnNoYield(std::string_view word);
+base::Result<OnNoYield> ParseOnNoAnswer(std::string_view word);
 
 }  // namespace gpuman::share

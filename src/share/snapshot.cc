@@ -2,29 +2,30 @@
 
 #include <algorithm>
 
+#include "share/policy.h"
 #include "share/scheduler.h"
 
 namespace gpuman::share {
 namespace {
 
-std::string WhatFor(const Tenant& tenant) {
-  if (tenant.stuck) return "yield";
+std::string WhatFor(const Tenant& tenant, bool is_blocked) {
   if (tenant.told_too_large) return "too_large";
   if (tenant.bring != 0) return "return";
   if (tenant.back_blocked || (tenant.out_blocked && !tenant.IsOpen())) return "retry";
+  if (is_blocked) return "yield";
   if (tenant.LacksRoom()) return "room";
   return tenant.Waits() ? "turn" : "";
 }
 
-TenantStatus StatusOf(const Tenant& tenant, const GpuPart& part, base::MonoTime now) {
+// `unbooked`: since the last event.
+TenantStatus StatusOf(const Tenant& tenant, const GpuPart& part, base::MonoTime now, Span unbooked) {
   TenantStatus status{.tenant = tenant.id,
                       .demand = part.demand,
                       .in_run_set = tenant.member,
                       .gate = tenant.gate,
                       .activity = tenant.activity,
                       .suspended = tenant.parked,
-                      .waits_for = WhatFor(tenant),
-                      .had_turn = tenant.had_turn,
+                      .had_turn = tenant.had_turn + (HasTurn(tenant) ? unbooked : Span{}),
                       .weight = tenant.weight,
                       .priority = tenant.priority};
   if (tenant.Waits()) status.waiting = std::max(now - tenant.waiting_since, Span{});
@@ -34,23 +35,34 @@ TenantStatus StatusOf(const Tenant& tenant, const GpuPart& part, base::MonoTime 
 }  // namespace
 
 Snapshot Scheduler::View(base::MonoTime now) const {
+  const Span unbooked = last_ ? std::max(now - *last_, Span{}) : Span{};
   std::map<std::string, GpuStatus> gpus;
   for (const auto& [gpu, capacity] : capacities_) gpus[gpu].capacity = capacity;
   for (const auto& [id, tenant] : tenants_) {
     for (const auto& [gpu, part] : tenant.parts) {
       gpus[gpu].demand += part.demand.resident + part.demand.away + part.demand.pinned + part.demand.wants +
                           part.demand.managed;
-      gpus[gpu].tenants.push_back(StatusOf(tenant, part, now));
+      TenantStatus& status = gpus[gpu].tenants.emplace_back(StatusOf(tenant, part, now, unbooked));
+      const auto obstacle = ObstacleOf(id);
+      status.waits_for = WhatFor(tenant, obstacle && obstacle->tenant != id);
+      if (!obstacle) continue;
+      status.obstacle = obstacle->tenant;
+      status.why = obstacle->why;
     }
   }
   Snapshot snapshot;
   for (auto& [gpu, status] : gpus) {
     status.gpu = gpu;
+    Span moving{}, contended{};  // unbooked
     if (const auto domain = domain_of_.find(gpu); domain != domain_of_.end()) {
       const State& state = states_.at(domain->second);
       status.contended = state.contended;
       status.exclusive = state.compute.IsExclusive();
-      status.handing_over = state.began.has_value();
+      status.handing_over = std::any_of(domains_.begin(), domains_.end(), [&](const Domain& each) {
+        return each.name == domain->second && IsMoving(each, state);
+      });
+      if (status.contended) contended = unbooked;
+      if (status.contended && status.handing_over) moving = unbooked;
       status.quantum = QuantumFor(state.meter.HandOver(), settings_);
       if (state.decide_at) status.quantum_left = std::max(*state.decide_at - now, Span{});
     }
@@ -59,10 +71,11 @@ Snapshot Scheduler::View(base::MonoTime now) const {
       status.moved_in = totals->second.in;
       status.hand_overs = totals->second.hand_overs;
       status.hand_over_times = totals->second.times;
-      status.moving = totals->second.moving;
-      if (totals->second.contended > Span{})
-        status.moving_share = std::chrono::duration<double>(totals->second.moving).count() /
-                              std::chrono::duration<double>(totals->second.contended).count();
+      status.moving = totals->second.moving + moving;
+      contended += totals->second.contended;
+      if (contended > Span{})
+        status.moving_share = std::chrono::duration<double>(status.moving).count() /
+                              std::chrono::duration<double>(contended).count();
     }
     snapshot.gpus.push_back(std::move(status));
   }
@@ -86,7 +99,9 @@ std::optional<base::MonoTime> Scheduler::Deadline() const {
     if (when && (!first || *when < *first)) first = when;
   };
   for (const auto& [id, tenant] : tenants_) {
-    if (tenant.gate == Gate::kClosing && !tenant.stuck) due(tenant.close_deadline);
+    if (tenant.gate == Gate::kClosing) due(tenant.close_deadline);
+    if (tenant.keeps_until && IsAwaited(tenant)) due(tenant.keeps_until);
+    due(ForcedAt(tenant));
     due(tenant.out_blocked);
     due(tenant.back_blocked);
     if (tenant.IsEvicting() && !tenant.told_staying)

@@ -18,11 +18,13 @@ struct TenantStatus {
   Gate gate = Gate::kOpen;
   Activity activity = Activity::kUnknown;
   bool suspended = false;
-  // "turn", "room", "return" (its memory is on its way), "yield" (does not), "retry" (a move failed),
+  // "turn", "room", "return" (its memory is on its way), "yield" (another does not), "retry" (a move failed),
   // "too_large"; empty: nothing.
-  std::string waits_for;
-  Span waiting{};   // so long already
-  Span had_turn{};  // since it joined
+  std::string waits_for{};
+  std::optional<TenantId> obstacle{};  // who does not yield: itself, or who has the room that it waits for
+  std::string why{};                   // that one does not
+  Span waiting{};                      // so long already
+  Span had_turn{};                     // since it joined
   double weight = 1;
   int priority = 0;
 };

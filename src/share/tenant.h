@@ -35,6 +35,7 @@ inline constexpr Span kTooLargeHolds = std::chrono::seconds(2);
 
 struct Tenant {
   TenantId id;
+  std::string user;
   double weight = 1;
   int priority = 0;
   std::map<std::string, GpuPart> parts;
@@ -42,7 +43,17 @@ struct Tenant {
   Gate gate = Gate::kOpen;
   OrderId gate_order = 0;  // Close, until it is answered
   base::MonoTime close_deadline{};
-  bool stuck = false;           // did not close in time; the order stands
+  // Its gate could not be closed and was given back: it keeps what it has, and is not asked again before
+  // then.
+  std::optional<base::MonoTime> keeps_until;
+  unsigned refusals = 0;  // one after the other
+  std::string refused;    // why, the last time it was asked; empty: it was not asked, or yielded
+  std::optional<base::MonoTime> told_refused;
+  // False: one of its processes is stopped, or takes no order up.
+  bool answers = true;
+  std::string silence;  // which, and how
+  base::MonoTime silent_since{};
+  bool told_silent = false, forced = false;  // of this silence
   base::MonoTime left_since{};  // while it is being evicted: something of it left, or was told to
   bool told_staying = false;    // that nothing of it does
   bool parked = false;          // suspended
@@ -77,6 +88,16 @@ struct Tenant {
 
   bool IsOpen() const { return gate == Gate::kOpen; }
   bool IsIdle() const { return activity == Activity::kIdle; }
+  // Of what it has there, something could leave.
+  bool HoldsRoom() const {
+    return std::any_of(parts.begin(), parts.end(), [](const auto& part) {
+      return (part.second.demand.resident + part.second.demand.managed).count > 0;
+    });
+  }
+  bool Meets(const Tenant& other) const {
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const auto& part) { return other.parts.count(part.first) > 0; });
+  }
   bool LacksRoom() const {
     return std::any_of(parts.begin(), parts.end(),
                        [](const auto& part) { return part.second.Lacks().count > 0; });

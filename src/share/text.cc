@@ -29,6 +29,9 @@ struct TextVisitor {
   std::string operator()(const event::NotClosed& e) const {
     return Job(e.tenant) + " not closed" + Because(e.why);
   }
+  std::string operator()(const event::Answers& e) const {
+    return Job(e.tenant) + (e.answers ? " answers" : " does not answer") + Because(e.why);
+  }
   std::string operator()(const event::MovedOut& e) const {
     return fmt::format("{} moved out {} of {}", Job(e.tenant), e.bytes.count, e.gpu);
   }
@@ -66,7 +69,9 @@ struct TextVisitor {
   std::string operator()(const action::Deny& a) const {
     return fmt::format("deny {} on {}", Job(a.tenant), a.gpu);
   }
-  std::string operator()(const action::Escalate& a) const { return "escalate " + Job(a.tenant); }
+  std::string operator()(const action::Escalate& a) const {
+    return (a.forced ? "force " : "escalate ") + Job(a.tenant) + Because(a.why);
+  }
   std::string operator()(const action::Report& a) const {
     return fmt::format("report {} {}", Job(a.tenant), a.kind) + Because(a.message);
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "ledger/wire/orders.h"
+#include "shim/refusal.h"
 
 namespace gpuman::shim {
 
@@ -50,15 +51,17 @@ std::uint32_t OffersOf(Guest& guest);
 bool AwaitRoom(Guest& guest, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait);
 
 // Calls attempt(full) until it has succeeded, or failed for another reason than want of room (`full`), or no
-// room came.
+// room came. The daemon is told of what `device` did not give in the end.
 template <typename Attempt>
-auto WithRoom(Guest* guest, std::uint64_t bytes, Attempt attempt) {
+auto WithRoom(Guest& guest, int device, std::uint64_t bytes, Attempt attempt) {
   RoomWait wait{};
   for (;;) {
-    const std::uint32_t offers = guest != nullptr ? OffersOf(*guest) : 0;
+    const std::uint32_t offers = OffersOf(guest);
     bool full = false;
     const auto result = attempt(full);
-    if (!full || guest == nullptr || !AwaitRoom(*guest, bytes, offers, wait)) return result;
+    if (full && AwaitRoom(guest, bytes, offers, wait)) continue;
+    TellIfRefused(guest, device, bytes, result, full);
+    return result;
   }
 }
 

@@ -71,9 +71,9 @@ class Attending {
     __atomic_store_n(&slot_.evicted, BytesAway(guest_), __ATOMIC_SEQ_CST);
     TellEvictable(guest_);
   }
-  std::uint64_t Deadline() const {
+  RestLimit LimitOfProgram() const {
     const std::uint32_t patience = wire::Load(guest_.ledger->patience_ms);
-    return NowNs() + std::uint64_t{patience != 0 ? patience : wire::kPatienceMs} * 1'000'000;
+    return {NowNs() + std::uint64_t{patience != 0 ? patience : wire::kPatienceMs} * 1'000'000, slot_.order};
   }
 
   // What the program does; how long to sleep then, ms.
@@ -119,7 +119,7 @@ class Attending {
     Ended ended{};
     if (!shut) {
       Tell(Stage::kEvicting);
-      ended = IsEnding(guest_) ? Ended{Trouble::kBusy} : Shut(guest_, Deadline());
+      ended = IsEnding(guest_) ? Ended{Trouble::kBusy} : Shut(guest_, LimitOfProgram());
       shut = ended.ok();
     }
     const std::uint64_t away = BytesAway(guest_), wanted = wire::Load(slot_.order_bytes);

@@ -39,14 +39,18 @@ void Ask(Drain& drain) {
   wire::WakeAll(drain.asked);
 }
 
-// Until the thread has nothing to do.
-bool WaitUntilDone(Drain& drain, std::uint64_t deadline) {
+// Until the thread has nothing to do. Without a limit: for as long as it takes.
+bool WaitUntilDone(Drain& drain, const RestLimit* limit) {
+  constexpr int kLookAtOrderMs = 20;
   for (;;) {
     const std::uint32_t done = wire::Load(drain.done);
     if (done == wire::Load(drain.asked)) return true;
-    const std::uint64_t now = NowNs();
-    if (now >= deadline) return false;
-    wire::WaitOn(drain.done, done, static_cast<int>((deadline - now) / 1'000'000 % 1'000'000) + 1);
+    if (limit == nullptr) {
+      wire::WaitOn(drain.done, done, -1);
+      continue;
+    }
+    if (limit->IsOver()) return false;
+    wire::WaitOn(drain.done, done, kLookAtOrderMs);
   }
 }
 
@@ -68,12 +72,12 @@ CUresult SynchronizeContext(std::uint64_t context) {
 void StartDrain(Guest& guest) {
   if (!Start(guest.drain)) return;  // tried again when there is something to wait for
   Ask(guest.drain);
-  WaitUntilDone(guest.drain, UINT64_MAX);
+  WaitUntilDone(guest.drain, nullptr);
 }
 
-Drained DrainContexts(Guest& guest, std::uint64_t deadline, CUresult& result) {
+Drained DrainContexts(Guest& guest, const RestLimit& limit, CUresult& result) {
   Drain& drain = guest.drain;
-  if (!WaitUntilDone(drain, deadline)) return Drained::kTooLong;
+  if (!WaitUntilDone(drain, &limit)) return Drained::kTooLong;
   if (!Start(drain)) {
     result = CUDA_ERROR_OPERATING_SYSTEM;
     return Drained::kFailed;
@@ -91,7 +95,7 @@ Drained DrainContexts(Guest& guest, std::uint64_t deadline, CUresult& result) {
   }
   if (!all) return Drained::kTooLong;
   Ask(drain);
-  if (!WaitUntilDone(drain, deadline)) return Drained::kTooLong;
+  if (!WaitUntilDone(drain, &limit)) return Drained::kTooLong;
   result = static_cast<CUresult>(wire::Load(drain.result));
   return result == CUDA_SUCCESS ? Drained::kYes : Drained::kFailed;
 }

@@ -11,6 +11,7 @@
 namespace gpuman::shim {
 
 struct Guest;
+class RestLimit;
 
 struct Drain {
   static constexpr unsigned kMostContexts = 64;
@@ -26,9 +27,9 @@ enum class Drained { kYes, kTooLong, kFailed };
 // Starts the thread, and waits until it has met the driver. For the attendant, before the gate is ever shut.
 void StartDrain(Guest& guest);
 
-// Waits for the work of all contexts, up to the deadline (CLOCK_MONOTONIC, ns). For the attendant, while the
-// gate is closed. kFailed: `result` says what the driver did.
-Drained DrainContexts(Guest& guest, std::uint64_t deadline, driver::abi::CUresult& result);
+// Waits for the work of all contexts, within the limit. For the attendant, while the gate is
+// closed. kFailed: `result` says what the driver did.
+Drained DrainContexts(Guest& guest, const RestLimit& limit, driver::abi::CUresult& result);
 
 // Waits for the work of one, for as long as it takes; what the driver says. For any thread.
 driver::abi::CUresult SynchronizeContext(std::uint64_t context);

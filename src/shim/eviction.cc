@@ -103,21 +103,21 @@ bool ReceiveBack(Guest& guest, const Connection& mover, Message& message) {
   return received;
 }
 
-bool WaitForCaptures(Guest& guest, std::uint64_t deadline) {
+bool WaitForCaptures(Guest& guest, const RestLimit& limit) {
   constexpr int kLookEveryMs = 5;
   for (;;) {
     const std::uint32_t captures = wire::Load(guest.captures);
     if (captures == 0) return true;
-    if (NowNs() >= deadline) return false;
+    if (limit.IsOver()) return false;
     wire::WaitOn(guest.captures, captures, kLookEveryMs);
   }
 }
 
-Trouble CloseOutsideCaptures(Guest& guest, std::uint64_t deadline) {
+Trouble CloseOutsideCaptures(Guest& guest, const RestLimit& limit) {
   for (;;) {
     // Who captures has to pass the gate to come to its end.
-    if (!WaitForCaptures(guest, deadline)) return Trouble::kCapturing;
-    if (!CloseGate(guest, deadline)) return Trouble::kBusy;
+    if (!WaitForCaptures(guest, limit)) return Trouble::kCapturing;
+    if (!CloseGate(guest, limit)) return Trouble::kBusy;
     if (wire::Load(guest.captures) == 0) return Trouble::kNone;
     OpenGate(guest);
   }
@@ -296,12 +296,12 @@ std::uint64_t BytesAway(Guest& guest) {
   return guest.away;
 }
 
-Ended Shut(Guest& guest, std::uint64_t deadline) {
-  const Trouble closed = CloseOutsideCaptures(guest, deadline);
+Ended Shut(Guest& guest, const RestLimit& limit) {
+  const Trouble closed = CloseOutsideCaptures(guest, limit);
   if (closed != Trouble::kNone) return {closed, CUDA_SUCCESS};
   CUresult result = CUDA_SUCCESS;
   Ended ended{};
-  switch (DrainContexts(guest, deadline, result)) {
+  switch (DrainContexts(guest, limit, result)) {
     case Drained::kYes:
       return ended;
     case Drained::kTooLong:

@@ -23,9 +23,9 @@ struct Ended {
 
 inline constexpr std::uint64_t kEverything = UINT64_MAX;
 
-// Closes the gate and waits for the work of all contexts. Waiting for the program ends at the deadline
-// (CLOCK_MONOTONIC, ns); the gate is open again where it fails.
-Ended Shut(Guest& guest, std::uint64_t deadline);
+// Closes the gate and waits for the work of all contexts, within the limit; the gate is open
+// again where it fails.
+Ended Shut(Guest& guest, const RestLimit& limit);
 
 // With the gate shut: hands over so many bytes at least of what can leave, or all of it, and gives it up.
 Ended HandOut(Guest& guest, std::uint64_t bytes);

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "ledger/wire/messages.h"
+#include "ledger/wire/orders.h"
 #include "shim/guest.h"
 
 namespace gpuman::shim {
@@ -129,6 +130,8 @@ std::uint64_t NowNs() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+bool RestLimit::IsWithdrawn() const { return ledger::wire::WhatOf(Load(order_)) == ledger::wire::What::kRun; }
+
 bool MayBeEvicted() {
   enum : int { kUnknown, kYes, kNo };
   static int known = kUnknown;
@@ -184,7 +187,7 @@ std::uint64_t CallsSince(Gate& gate, bool& in_flight) {
   return calls;
 }
 
-bool CloseGate(Guest& guest, std::uint64_t deadline) {
+bool CloseGate(Guest& guest, const RestLimit& limit) {
   Gate& gate = guest.gate;
   {
     const Locked lock(gate.registry);
@@ -195,7 +198,7 @@ bool CloseGate(Guest& guest, std::uint64_t deadline) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   for (std::uint64_t pause = kFirstPause; AnyInFlight(gate);
        pause = pause < kLongestPause ? 2 * pause : pause) {
-    if (NowNs() >= deadline) {
+    if (limit.IsOver()) {
       OpenGate(guest);
       return false;
     }

@@ -92,11 +92,26 @@ bool MayStepAside();
 // Calls since this was asked last, and whether one is in flight. For one thread.
 std::uint64_t CallsSince(Gate& gate, bool& in_flight);
 
-// Closes the gate and waits until no call is in flight, up to the deadline (CLOCK_MONOTONIC, ns). False: a
-// call went on; the gate is open again.
-bool CloseGate(Guest& guest, std::uint64_t deadline);
-void OpenGate(Guest& guest);
-
 std::uint64_t NowNs();
+
+// How long the attendant waits for the program to come to rest: up to the deadline (CLOCK_MONOTONIC, ns), and
+// no longer than the order stands. Work may wait on the GPU for what another process does next, and that one
+// is held too: whoever withdraws the order lets both go on at once.
+class RestLimit {
+ public:
+  // `order`: the word of the slot that the daemon writes.
+  RestLimit(std::uint64_t deadline, const std::uint32_t& order) : deadline_(deadline), order_(order) {}
+  bool IsWithdrawn() const;
+  bool IsOver() const { return IsWithdrawn() || NowNs() >= deadline_; }
+
+ private:
+  std::uint64_t deadline_;
+  const std::uint32_t& order_;
+};
+
+// Closes the gate and waits until no call is in flight, within the limit. False: a call went on;
+// the gate is open again.
+bool CloseGate(Guest& guest, const RestLimit& limit);
+void OpenGate(Guest& guest);
 
 }  // namespace gpuman::shim

@@ -1,6 +1,7 @@
 // Arrays and mipmapped arrays.
 #include "shim/hooks.h"
 #include "shim/meter.h"
+#include "shim/refusal.h"
 
 namespace gpuman::shim {
 namespace {
@@ -12,12 +13,16 @@ CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, Told t
   Where where{};
   if (!visit || handle == nullptr || bytes == 0 || !CurrentWhere(*visit, where)) return create();
   const std::uint64_t reserved = RoundUp(bytes, where.granule);
-  if (!Reserve(*visit, where.device, reserved)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const auto refuse = [&](CUresult result, bool full) {
+    TellIfRefused(*visit, where.device, reserved, result, full);
+    return result;
+  };
+  if (!Reserve(*visit, where.device, reserved)) return refuse(CUDA_ERROR_OUT_OF_MEMORY, false);
   const Handle before = *handle;
   const CUresult result = create();
   if (result != CUDA_SUCCESS) {
     GiveBack(*visit, where.device, reserved);
-    return result;
+    return refuse(result, true);
   }
   ArrayEntry entry{bytes, where.context, where.granule, where.device};
   if (const std::uint64_t size = bytes > Arrays::kLargestSmall ? told(where.device) : 0; size != 0)
@@ -37,7 +42,7 @@ CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, Told t
   destroy(*handle);
   GiveBack(*visit, where.device, reserved);
   *handle = before;
-  return CUDA_ERROR_OUT_OF_MEMORY;
+  return refuse(CUDA_ERROR_OUT_OF_MEMORY, false);
 }
 
 template <typename Handle, typename Destroy>

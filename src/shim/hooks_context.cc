@@ -6,6 +6,7 @@
 #include "shim/hooks.h"
 #include "shim/meter.h"
 #include "shim/paging.h"
+#include "shim/refusal.h"
 
 namespace gpuman::shim {
 namespace {
@@ -46,13 +47,19 @@ bool IsActive(CUdevice device) {
   return ask != nullptr && ask(device, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
+// The limit does not hold another context.
+CUresult Refused(Guest& guest, int device, std::uint64_t bytes) {
+  TellIfRefused(guest, device, bytes, CUDA_ERROR_OUT_OF_MEMORY, false);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 template <typename Create>
 CUresult CreateWithin(CUcontext* out, CUdevice device, Create create) {
   const Visit visit;
   if (!visit || out == nullptr || GranuleOf(*visit, device) == 0) return create();
   const Locked lock((*visit).contexts);
   const std::uint64_t bytes = ContextBytes(*visit, device);
-  if (!Reserve(*visit, device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!Reserve(*visit, device, bytes)) return Refused(*visit, device, bytes);
   const CUresult result = create();
   if (result == CUDA_SUCCESS)
     Enter(*visit, NumberOf(*out), device, bytes);
@@ -98,7 +105,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   const Locked lock((*visit).contexts);
   if (IsActive(device)) return real(out, device);
   const std::uint64_t bytes = ContextBytes(*visit, device);
-  if (!Reserve(*visit, device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!Reserve(*visit, device, bytes)) return Refused(*visit, device, bytes);
   const CUresult result = real(out, device);
   if (result == CUDA_SUCCESS) {
     Enter(*visit, NumberOf(*out), device, bytes);

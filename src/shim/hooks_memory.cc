@@ -92,7 +92,7 @@ CUresult AllocateWithin(CUdeviceptr* pointer, std::uint64_t asked, Allocate allo
   if (!visit || pointer == nullptr || asked == 0 || !CurrentWhere(*visit, where))
     return allocate(nullptr, where);
   const std::uint64_t reserved = RoundUp(asked, where.granule);
-  return WithRoom(&*visit, reserved, [&](bool& full) {
+  return WithRoom(*visit, where.device, reserved, [&](bool& full) {
     const CUresult result = TryWithin(*visit, where, pointer, reserved, allocate, made, full);
     if (result != CUDA_ERROR_OUT_OF_MEMORY || !TrimForOthers(*visit, where.device)) return result;
     full = false;

@@ -81,7 +81,7 @@ CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream qu
   CUresult answer{};
   if (IsBacked(*visit) && AllocateInOrder(*visit, {where, source.pool, queried, bytes}, pointer, answer))
     return answer;
-  return WithRoom(&*visit, bytes, [&](bool& full) {
+  return WithRoom(*visit, where.device, bytes, [&](bool& full) {
     bool refused = false;
     const CUresult result = TryFromPool(*visit, where.device, pointer, bytes, source, refused, full);
     if (!refused || !WaitForFrees(queried)) return result;

@@ -44,7 +44,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
     if (created != CUDA_SUCCESS) GiveBack(*visit, device, bytes);
     return created;
   };
-  const CUresult result = WithRoom(&*visit, bytes, [&](bool& full) {
+  const CUresult result = WithRoom(*visit, device, bytes, [&](bool& full) {
     const CUresult created = create(full);
     if (created != CUDA_ERROR_OUT_OF_MEMORY || !TrimForOthers(*visit, device)) return created;
     full = false;

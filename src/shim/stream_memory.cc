@@ -137,7 +137,8 @@ bool AllocateInOrder(Guest& guest, const StreamRequest& request, CUdeviceptr* po
       return true;
     }
   }
-  result = WithRoom(&guest, RoundUp(request.bytes, request.where.granule), [&](bool& full) {
+  const std::uint64_t bytes = RoundUp(request.bytes, request.where.granule);
+  result = WithRoom(guest, request.where.device, bytes, [&](bool& full) {
     CUresult tried = Try(guest, request, pointer, full);
     for (const bool of_all : {false, true}) {
       if (tried != CUDA_ERROR_OUT_OF_MEMORY || !WaitForFrees(guest, request, of_all)) break;

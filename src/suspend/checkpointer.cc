@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <chrono>
 #include <utility>
 
 namespace gpuman::suspend {
@@ -13,85 +14,93 @@ namespace {
 
 constexpr std::uint64_t kNobodyWaits = UINT64_MAX;  // the id of kPrepare
 
+base::MonoTime Now() { return std::chrono::steady_clock::now(); }
+
 }  // namespace
 
 Checkpointer::Checkpointer(asio::io_context& loop, asio::thread_pool& workers, CheckpointerOptions options)
     : loop_(loop),
       workers_(workers),
       options_(std::move(options)),
-      limit_(loop),
+      closer_(std::make_shared<base::Closer>()),
+      turns_(options_.turns),
+      turn_(loop),
       self_(std::make_shared<Checkpointer*>(this)) {}
 
 Checkpointer::~Checkpointer() {
   for (auto& [user, helper] : helpers_) helper.link->Stop();
 }
 
-void Checkpointer::Ask(const HelperUser& user, Request request, Done done) {
-  request.id = next_id_++;
-  queue_.push_back({user, std::move(request), std::move(done)});
-  asio::post(loop_, [weak = std::weak_ptr(self_)] {
-    if (const auto self = weak.lock()) (*self)->Pump();
+void Checkpointer::Soon(std::function<void(Checkpointer&)> what) {
+  asio::post(loop_, [weak = std::weak_ptr(self_), what = std::move(what)] {
+    if (const auto self = weak.lock()) what(**self);
   });
 }
 
-std::optional<pid_t> Checkpointer::HelperPid(const HelperUser& user) const {
-  const auto it = helpers_.find(user);
-  if (it == helpers_.end() || it->second.link->pid() == 0) return std::nullopt;
-  return it->second.link->pid();
+void Checkpointer::Ask(const HelperUser& user, Request request, Done done) {
+  const std::uint64_t id = request.id = next_id_++;
+  requests_.emplace(id, Pending{.user = user, .request = std::move(request), .done = std::move(done)});
+  Soon([user](Checkpointer& me) { me.Admit(user); });
 }
 
-std::set<pid_t> Checkpointer::HelperPids() const {
+// What the user has asked for and is not in the turn yet: that begins when a mover can make the call.
+void Checkpointer::Admit(const HelperUser& user) {
+  std::vector<std::uint64_t> asked;
+  for (const auto& [id, pending] : requests_)
+    if (pending.user == user && pending.at == Pending::At::kHere) asked.push_back(id);
+  if (asked.empty()) return;
+  Helper& helper = HelperOf(user);
+  helper.idle->cancel();
+  if (!helper.ready) return;
+  const auto cannot = helper.cannot;
+  for (const auto id : asked) {
+    const auto found = requests_.find(id);
+    if (found == requests_.end()) continue;
+    if (cannot || found->second.request.verb == Verb::kCan) {
+      FinishRequest(id, cannot.value_or(Answer{.outcome = Outcome::kDone}));
+      continue;
+    }
+    found->second.at = Pending::At::kInTurn;
+    turns_.Ask(PartyOf(user), id);
+  }
+  Pump();
+}
+
+std::set<pid_t> Checkpointer::IdleHelperPids() const {
   std::set<pid_t> pids;
   for (const auto& [user, helper] : helpers_)
-    if (const auto pid = HelperPid(user)) pids.insert(*pid);
+    if (const auto pid = HelperPid(user); pid && IsIdle(user)) pids.insert(*pid);
   return pids;
 }
 
 void Checkpointer::Pump() {
-  if (active_ || queue_.empty()) return;
-  active_ = std::move(queue_.front());
-  queue_.pop_front();
-  Helper& helper = HelperOf(active_->user);
-  helper.idle->cancel();
-  if (helper.ready) return SendActive();
-  SetLimit(options_.start_limit, "get ready");
-}
-
-Checkpointer::Helper& Checkpointer::HelperOf(const HelperUser& user) {
-  if (const auto it = helpers_.find(user); it != helpers_.end()) return it->second;
-  // Callbacks end with Stop, which comes before this object is gone.
-  auto link = std::make_shared<HelperLink>(
-      loop_, workers_,
-      HelperLink::Callbacks{[this, user](const Answer& answer, std::vector<base::Fd> files) {
-                              OnAnswer(user, answer, std::move(files));
-                            },
-                            [this, user](const base::Error& error) { OnGone(user, error); }});
-  link->Start(options_.program, user);
-  return helpers_.emplace(user, Helper{.link = link, .idle = std::make_unique<asio::steady_timer>(loop_)})
-      .first->second;
-}
-
-void Checkpointer::SendActive() {
-  const Helper& helper = helpers_.at(active_->user);
-  if (helper.cannot) return FinishActive(*helper.cannot);
-  if (active_->request.verb == Verb::kCan) return FinishActive({.outcome = Outcome::kDone});
-  SetLimit(options_.request_limit + active_->request.lock_timeout, "answer");
-  helper.link->Send(active_->request);
-}
-
-void Checkpointer::SetLimit(base::Millis limit, const char* what) {
-  limit_.expires_after(limit);
-  limit_.async_wait([weak = std::weak_ptr(self_), id = active_->request.id, what,
-                     limit](const boost::system::error_code& error) {
-    const auto self = weak.lock();
-    if (error || !self) return;
-    Checkpointer& me = **self;
-    // It may have been answered in the same round of the loop.
-    if (!me.active_ || me.active_->request.id != id) return;
-    const HelperUser user = me.active_->user;
-    me.OnGone(user, {base::ErrorCode::kTimeout,
-                     fmt::format("gpuman-mover did not {} within {}", what, base::FormatDuration(limit))});
+  for (const auto id : turns_.Begin(Now())) Send(id);
+  const auto deadline = turns_.Deadline();
+  if (!deadline) {
+    turn_.cancel();
+    return;
+  }
+  turn_.expires_at(*deadline);
+  turn_.async_wait([weak = std::weak_ptr(self_)](const boost::system::error_code& error) {
+    if (const auto self = weak.lock(); self && !error) (*self)->Pump();
   });
+}
+
+void Checkpointer::Send(std::uint64_t id) {
+  Pending& pending = requests_.at(id);
+  const HelperUser& user = pending.user;
+  pending.at = Pending::At::kSent;
+  const base::Millis limit = options_.request_limit + pending.request.lock_timeout;
+  pending.limit = std::make_unique<asio::steady_timer>(loop_, limit);
+  pending.limit->async_wait([weak = std::weak_ptr(self_), id, limit](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    // It may have been answered in the same round of the loop.
+    if (error || !self || !(*self)->requests_.contains(id)) return;
+    const HelperUser whose = (*self)->requests_.at(id).user;
+    (*self)->OnGone(whose, {base::ErrorCode::kTimeout, fmt::format("gpuman-mover did not answer within {}",
+                                                                   base::FormatDuration(limit))});
+  });
+  helpers_.at(user).link->Send(pending.request);
 }
 
 void Checkpointer::Prepare(const HelperUser& user, const std::string& gpu, base::Bytes bytes) {
@@ -104,9 +113,11 @@ void Checkpointer::Prepare(const HelperUser& user, const std::string& gpu, base:
   if (HelperOf(user).ready) SendDemand(user);
 }
 
+// What it says it has ready counts as far as it was asked for.
 base::Bytes Checkpointer::Prepared(const HelperUser& user) const {
   const auto found = demands_.find(user);
-  return found == demands_.end() || !helpers_.contains(user) ? base::Bytes{} : found->second.ready;
+  if (found == demands_.end() || !helpers_.contains(user)) return {};
+  return std::min(found->second.ready, found->second.wanted);
 }
 
 void Checkpointer::SendDemand(const HelperUser& user) {
@@ -121,70 +132,61 @@ void Checkpointer::OnAnswer(const HelperUser& user, const Answer& answer, std::v
   if (!helper.ready) {
     if (answer.outcome == Outcome::kDone || answer.outcome == Outcome::kUnsupported) {
       helper.ready = true;
+      helper.start->cancel();
       if (answer.outcome != Outcome::kDone) helper.cannot = answer;
       SendDemand(user);
       SendTransfers(user);
-      if (active_ && active_->user == user) SendActive();
-      return;
+      return Admit(user);
     }
     helper.link->Stop();
+    CountDeath(user);
     helpers_.erase(user);
     FailTransfers(user, answer);
-    if (active_ && active_->user == user) FinishActive(answer);
-    return;
+    return FailRequests(user, answer);
   }
-  if (const auto it = transfers_.find(answer.id); it != transfers_.end() && it->second.user == user) {
-    const bool notice = answer.outcome == Outcome::kHolding || answer.outcome == Outcome::kTaken ||
-                        answer.outcome == Outcome::kMoving;
-    return notice ? OnNotice(answer.id, it->second, answer, std::move(files))
-                  : FinishTransfer(answer.id, answer);
-  }
-  if (answer.id == kNobodyWaits) {
+  // Of somebody else's request, too, it knows nothing.
+  if (const auto it = transfers_.find(answer.id);
+      it != transfers_.end() && it->second.sent && it->second.user == user)
+    return OnAnswerOf(answer.id, it->second, answer, std::move(files));
+  if (answer.id == kNobodyWaits && files.empty()) {
     demands_[user].ready = answer.bytes;
     return;
   }
-  if (!active_ || active_->user != user || active_->request.id != answer.id)
+  const auto it = requests_.find(answer.id);
+  if (it == requests_.end() || it->second.at != Pending::At::kSent || it->second.user != user ||
+      !IsLast(answer.outcome) || !files.empty())
     return OnGone(user, {base::ErrorCode::kCorrupt, "gpuman-mover answers what nobody asked"});
-  FinishActive(answer);
+  FinishRequest(answer.id, answer);
 }
 
-void Checkpointer::OnGone(const HelperUser& user, const base::Error& error) {
-  const auto it = helpers_.find(user);
-  if (it == helpers_.end()) return;
-  const bool was_ready = it->second.ready;
-  it->second.link->Kill();
-  helpers_.erase(it);
-  FailTransfers(user, {.outcome = Outcome::kLost, .message = error.message});
-  if (!active_ || active_->user != user) return;
-  // One that never got so far as to be asked has done nothing.
-  FinishActive({.outcome = was_ready ? Outcome::kLost : Outcome::kFailed, .message = error.message});
+void Checkpointer::OnAnswerOf(std::uint64_t id, Transfer& transfer, const Answer& answer,
+                              std::vector<base::Fd> files) {
+  if (!MayAnswer(transfer.request, answer) ||
+      (!files.empty() && (answer.outcome != Outcome::kHolding || transfer.request.verb != Verb::kTake)))
+    return OnGone(transfer.user, {base::ErrorCode::kCorrupt,
+                                  fmt::format("gpuman-mover answers '{}' to '{}'", ToString(answer.outcome),
+                                              ToString(transfer.request.verb))});
+  if (!IsLast(answer.outcome)) return OnNotice(id, transfer, answer, std::move(files));
+  FinishTransfer(id, answer);
 }
 
-void Checkpointer::FinishActive(Answer answer) {
-  limit_.cancel();
-  const Pending finished = std::exchange(active_, std::nullopt).value();
-  answer.id = finished.request.id;
+void Checkpointer::FinishRequest(std::uint64_t id, Answer answer) {
+  auto node = requests_.extract(id);
+  if (!node) return;
+  const Pending& finished = node.mapped();
+  answer.id = id;
+  if (finished.at != Pending::At::kHere) turns_.End(id, Now());
+  if (finished.at == Pending::At::kSent && answer.outcome != Outcome::kLost) OfUse(finished.user);
   StopWhenIdle(finished.user);
-  asio::post(loop_, [weak = std::weak_ptr(self_)] {
-    if (const auto self = weak.lock()) (*self)->Pump();
-  });
+  Soon([](Checkpointer& me) { me.Pump(); });
   finished.done(answer);
 }
 
-bool Checkpointer::IsIdle(const HelperUser& user) const {
-  const auto is_users = [&](const auto& entry) { return entry.second.user == user; };
-  const auto demand = demands_.find(user);
-  return !(active_ && active_->user == user) &&
-         std::none_of(transfers_.begin(), transfers_.end(), is_users) &&
-         std::none_of(held_.begin(), held_.end(), is_users) &&
-         (demand == demands_.end() || demand->second.wanted.count == 0);
-}
-
-void Checkpointer::StopNow(const HelperUser& user) {
-  const auto helper = helpers_.find(user);
-  if (helper == helpers_.end()) return;
-  helper->second.link->Stop();
-  helpers_.erase(helper);
+void Checkpointer::FailRequests(const HelperUser& user, const Answer& answer) {
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, pending] : requests_)
+    if (pending.user == user) ids.push_back(id);
+  for (const auto id : ids) FinishRequest(id, answer);
 }
 
 // The last descriptor gives the memory back, which takes the driver its time.
@@ -210,36 +212,6 @@ void Checkpointer::Forget(const HelperUser& user, const base::ProcessId& process
   if (held != held_.end()) LetGo(held);
   if (const auto helper = helpers_.find(user); helper != helpers_.end() && helper->second.ready)
     helper->second.link->Send({.id = kNobodyWaits, .verb = Verb::kForget, .process = process});
-}
-
-void Checkpointer::Retire(const HelperUser& user) {
-  ForgetDead();
-  if (IsIdle(user)) return StopNow(user);
-  // One that holds what is to go straight to another GPU: the process may end before it is asked for.
-  if (std::any_of(held_.begin(), held_.end(), [&](const auto& one) { return one.second.user == user; }))
-    StopWhenIdle(user);
-}
-
-std::set<pid_t> Checkpointer::RetireIdle() {
-  ForgetDead();
-  std::set<pid_t> leaving;
-  std::vector<HelperUser> idle;
-  for (const auto& [user, helper] : helpers_) {
-    if (!IsIdle(user)) continue;
-    idle.push_back(user);
-    if (const auto pid = HelperPid(user)) leaving.insert(*pid);
-  }
-  for (const auto& user : idle) StopNow(user);
-  return leaving;
-}
-
-void Checkpointer::StopWhenIdle(const HelperUser& user) {
-  const auto it = helpers_.find(user);
-  if (it == helpers_.end()) return;
-  it->second.idle->expires_after(it->second.has_moved ? options_.rest_limit : options_.idle_limit);
-  it->second.idle->async_wait([weak = std::weak_ptr(self_), user](const boost::system::error_code& error) {
-    if (const auto self = weak.lock(); self && !error) (*self)->Retire(user);
-  });
 }
 
 }  // namespace gpuman::suspend

@@ -1,9 +1,12 @@
-// The daemon's way to the movers: requests for the driver's checkpoint queue here and go, one at a time on
-// the machine, to a gpuman-mover of the right user, which is started when it is needed and stopped when it
-// has had nothing to do for a while. What moves memory goes at once, any number at a time.
+// The daemon's way to the movers: requests for the driver's checkpoint queue here and go, in turns (turns.h),
+// to a gpuman-mover of the right user, which is started when it is needed and stopped when it has had nothing
+// to do for a while. What moves memory goes at once, any number at a time.
 //
 // What a mover takes from a process is held here as well, as descriptors, until it is whole in host memory or
 // given back: should the mover die meanwhile, the next one goes on with it.
+//
+// A mover that stands still, dies, floods or lies costs its own user alone: each has limits and a queue of
+// its own, the turn of the driver's calls has an end, and what is kept here of one user is bounded.
 //
 // Lives on the event loop: not thread-safe, nothing blocks, answers come from the loop and never from within
 // Ask. Every request is answered exactly once, as long as the Checkpointer lives: a helper that dies, hangs
@@ -23,11 +26,13 @@
 #include <string>
 #include <vector>
 
+#include "base/closer.h"
 #include "base/guest_socket.h"
 #include "base/units.h"
 #include "suspend/helper.h"
 #include "suspend/helper_link.h"
 #include "suspend/request.h"
+#include "suspend/turns.h"
 
 namespace gpuman::suspend {
 
@@ -37,6 +42,11 @@ struct CheckpointerOptions {
   base::Millis request_limit{180'000};  // 141 GiB at the 2.5 GB/s of an H200's checkpoint take one minute
   base::Millis idle_limit{600'000};     // a helper without requests is stopped
   base::Millis rest_limit{2'000};       // one that has a context: that is memory on the GPU
+  TurnSettings turns{};
+  // Of one user: descriptors that are held here, and processes' connections whose transfers are not over; of
+  // one process the latter.
+  std::size_t most_held = 16'384;
+  std::size_t most_transfers = 1'024, most_of_process = 8;
 };
 
 class Checkpointer {
@@ -56,7 +66,8 @@ class Checkpointer {
   void Ask(const HelperUser& user, Request request, Done done);
 
   // kTake, kSecure, kLoad, kGive; `connection` is the process's, for kTake and kGive. Answered as Ask does.
-  // One that waits for room may take as long as it likes.
+  // One that waits for room may take as long as it likes. kFailed, and the connection is closed, where the
+  // process or its user has too many under way.
   void Move(const HelperUser& user, Request request, base::GuestSocket connection, Done done,
             Progress progress = {});
   // So much more room for the process's kLoad or kGive that was asked for with some. Nothing where its mover
@@ -82,20 +93,26 @@ class Checkpointer {
 
   // Of the user's helper; nullopt: none runs.
   std::optional<pid_t> HelperPid(const HelperUser& user) const;
-  std::set<pid_t> HelperPids() const;  // of all users'
+  std::set<pid_t> HelperPids() const;      // of all users'
+  std::set<pid_t> IdleHelperPids() const;  // those that RetireIdle would send away
 
  private:
   struct Helper {
     std::shared_ptr<HelperLink> link;
     bool ready = false;
     bool has_moved = false;          // it has a context
+    bool was_of_use = false;         // something was carried out
     std::optional<Answer> cannot{};  // checkpoint; it moves memory all the same
     std::unique_ptr<boost::asio::steady_timer> idle{};
+    std::unique_ptr<boost::asio::steady_timer> start{};  // when it is started, then when it is to be ready
   };
   struct Pending {
     HelperUser user;
     Request request;
     Done done;
+    enum class At { kHere, kInTurn, kSent } at = At::kHere;
+    int losses = 0;  // movers that ended while it waited for its turn
+    std::unique_ptr<boost::asio::steady_timer> limit{};
   };
   struct Transfer {
     HelperUser user{};
@@ -113,14 +130,18 @@ class Checkpointer {
     pid_t by = 0;
     std::uint64_t take = 0;   // the request's id
     bool over = false;        // not needed once the transfer under way has its answer
+    bool too_many = false;    // of its user's: nothing more is held of it
     std::uint64_t first = 0;  // the piece that is whose first
     std::deque<base::Fd> files;
   };
 
-  void Pump();
+  // Does it from the loop, should this object live then.
+  void Soon(std::function<void(Checkpointer&)> what);
   Helper& HelperOf(const HelperUser& user);
-  void SendActive();
-  void SetLimit(base::Millis limit, const char* what);
+  void Start(const HelperUser& user, Helper& helper);
+  void Admit(const HelperUser& user);
+  void Pump();
+  void Send(std::uint64_t id);
   void SendTransfers(const HelperUser& user);
   void FailTransfers(const HelperUser& user, const Answer& answer);
   void SetLimit(Transfer& transfer, std::uint64_t id);
@@ -130,7 +151,13 @@ class Checkpointer {
   void SendDemand(const HelperUser& user);
   void OnAnswer(const HelperUser& user, const Answer& answer, std::vector<base::Fd> files);
   void OnGone(const HelperUser& user, const base::Error& error);
-  void FinishActive(Answer answer);
+  void OnAnswerOf(std::uint64_t id, Transfer& transfer, const Answer& answer, std::vector<base::Fd> files);
+  void FinishRequest(std::uint64_t id, Answer answer);
+  void FailRequests(const HelperUser& user, const Answer& answer);
+  void OfUse(const HelperUser& user);
+  void CountDeath(const HelperUser& user);
+  std::size_t HeldBy(const Party& party) const;
+  bool HasRoomFor(const HelperUser& user, const base::ProcessId& process) const;
   void LetGo(std::map<base::ProcessId, Held>::iterator held);
   bool IsIdle(const HelperUser& user) const;
   void StopWhenIdle(const HelperUser& user);
@@ -139,11 +166,18 @@ class Checkpointer {
   boost::asio::io_context& loop_;
   boost::asio::thread_pool& workers_;
   const CheckpointerOptions options_;
+  const std::shared_ptr<base::Closer> closer_;
   std::uint64_t next_id_ = 1;
-  std::deque<Pending> queue_;
-  std::optional<Pending> active_;
-  boost::asio::steady_timer limit_;
+  std::map<std::uint64_t, Pending> requests_;
+  Turns turns_;
+  boost::asio::steady_timer turn_;  // when others stop waiting for who has it
   std::map<HelperUser, Helper> helpers_;
+  // Movers that ended, one after the other, before they were of any use.
+  struct Deaths {
+    int count = 0;
+    base::MonoTime last{};
+  };
+  std::map<Party, Deaths> deaths_;
   std::map<std::uint64_t, Transfer> transfers_;  // by the request's id
   std::map<base::ProcessId, Held> held_;
   struct Demand {

@@ -25,6 +25,14 @@ void Checkpointer::Move(const HelperUser& user, Request request, base::GuestSock
                         Progress progress) {
   request.id = next_id_++;
   const std::uint64_t id = request.id;
+  // A process may connect as often as it likes, and what comes waits here until its mover is ready.
+  if (connection.ok() && !HasRoomFor(user, request.process)) {
+    connection.Close();
+    return Soon([id, done = std::move(done)](Checkpointer&) {
+      if (done)
+        done({.id = id, .message = "too many transfers of the process, or of its user, are under way"});
+    });
+  }
   Transfer transfer;
   transfer.user = user;
   transfer.request = std::move(request);
@@ -40,6 +48,23 @@ void Checkpointer::Move(const HelperUser& user, Request request, base::GuestSock
     helper.idle->cancel();
     if (helper.ready) (*self)->SendTransfers(user);
   });
+}
+
+bool Checkpointer::HasRoomFor(const HelperUser& user, const base::ProcessId& process) const {
+  std::size_t of_process = 0, of_party = 0;
+  for (const auto& [id, transfer] : transfers_) {
+    if (transfer.request.verb != Verb::kTake && transfer.request.verb != Verb::kGive) continue;
+    of_process += transfer.request.process == process ? 1 : 0;
+    of_party += PartyOf(transfer.user) == PartyOf(user) ? 1 : 0;
+  }
+  return of_process < options_.most_of_process && of_party < options_.most_transfers;
+}
+
+std::size_t Checkpointer::HeldBy(const Party& party) const {
+  std::size_t count = 0;
+  for (const auto& [process, held] : held_)
+    if (PartyOf(held.user) == party) count += held.files.size();
+  return count;
 }
 
 void Checkpointer::Grant(const HelperUser& user, base::ProcessId process, base::Bytes bytes) {
@@ -86,6 +111,7 @@ void Checkpointer::SendTransfers(const HelperUser& user) {
 void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& answer,
                             std::vector<base::Fd> files) {
   SetLimit(transfer, id);
+  OfUse(transfer.user);
   const base::ProcessId process = transfer.request.process;
   if (answer.outcome == Outcome::kHolding && files.empty()) {
     if (const auto found = held_.find(process); found != held_.end()) LetGo(found);
@@ -94,7 +120,14 @@ void Checkpointer::OnNotice(std::uint64_t id, Transfer& transfer, const Answer& 
   if (answer.outcome == Outcome::kHolding) {
     Held& held = held_[process];
     if (held.take > id) return;  // of an offer that the process went back on
-    if (held.take != id) held = {transfer.user, helpers_.at(transfer.user).link->pid(), id, false, 0, {}};
+    if (held.take != id)
+      held = {transfer.user, helpers_.at(transfer.user).link->pid(), id, false, false, 0, {}};
+    // Then the mover and the process alone have it.
+    held.too_many = held.too_many || HeldBy(PartyOf(transfer.user)) + files.size() > options_.most_held;
+    if (held.too_many) {
+      held.files.clear();
+      return;
+    }
     for (auto& file : files) held.files.push_back(std::move(file));
     return;
   }
@@ -142,6 +175,7 @@ void Checkpointer::FinishTransfer(std::uint64_t id, Answer answer) {
   Release(finished, id, answer);
   ForgetDead();
   answer.id = id;
+  if (finished.sent && answer.outcome != Outcome::kLost) OfUse(finished.user);
   StopWhenIdle(finished.user);
   if (finished.done) finished.done(answer);
 }

@@ -4,10 +4,10 @@
 //
 // Descriptor 0 is a unix socket of type seqpacket: requests come in, answers go out (request.h). The first
 // that goes out is the answer to a request "can" of number 0 that nobody asked. With --lock, descriptor 3 is
-// a file on which every mover of the machine takes a lock (flock) while it makes the driver's checkpoint
-// calls: one at a time, also when the daemon was restarted while an old mover is still busy. A mover is its
-// user's process: what it does with the lock is bounded by the daemon's time limit for each request, and what
-// it answers is believed for that user's jobs.
+// a file on which the movers of this user (its Party) take a lock (flock) while they make the driver's
+// checkpoint calls: one at a time, also when the daemon was restarted while an old mover is still busy. A
+// mover is its user's process: nothing that it holds is waited for by another user's, and what it answers is
+// believed for that user's jobs, within what it was asked.
 #pragma once
 
 #include <sys/types.h>
@@ -31,6 +31,15 @@ struct HelperUser {
   std::string trust{};
   friend auto operator<=>(const HelperUser&, const HelperUser&) = default;
 };
+
+// Who shares what a user may do with movers, however many they have: a user by the uid, whatever the groups
+// and the instance, and containers by the trust.
+struct Party {
+  uid_t uid = 0;
+  std::string trust{};
+  friend auto operator<=>(const Party&, const Party&) = default;
+};
+inline Party PartyOf(const HelperUser& user) { return {user.uid, user.trust}; }
 
 inline constexpr int kHelperSocket = 0;
 inline constexpr int kHelperLock = 3;

@@ -8,13 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <boost/asio/buffer.hpp>
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <utility>
 
 #include "ledger/wire/transfer.h"
+#include "suspend/handles.h"
 
 namespace gpuman::suspend {
 namespace {
@@ -22,13 +22,24 @@ namespace {
 namespace asio = boost::asio;
 using base::ErrorCode;
 
-// Then others have their turn: it is its user's process, and may say something all the time.
-constexpr int kMostATurn = 64;
+// Of what it says, in bytes. An honest mover with a transfer in each of many processes says less than half
+// a megabyte a second.
+constexpr std::int64_t kATurn = 64 * 1024;  // then others have theirs
+constexpr std::int64_t kAtOnce = 1 << 20, kASecond = 2 << 20;
+constexpr std::int64_t kADescriptor = 64;  // what one costs
 
 }  // namespace
 
-HelperLink::HelperLink(asio::io_context& loop, asio::thread_pool& workers, Callbacks callbacks)
-    : loop_(loop), workers_(workers), callbacks_(std::move(callbacks)), process_(loop), socket_(loop) {}
+HelperLink::HelperLink(asio::io_context& loop, asio::thread_pool& workers,
+                       std::shared_ptr<base::Closer> closer, Callbacks callbacks)
+    : loop_(loop),
+      workers_(workers),
+      closer_(std::move(closer)),
+      callbacks_(std::move(callbacks)),
+      allowance_(kAtOnce, kASecond),
+      pause_(loop),
+      process_(loop),
+      socket_(loop) {}
 
 void HelperLink::Start(const HelperProgram& program, const HelperUser& user) {
   asio::post(workers_, [self = shared_from_this(), program, user] {
@@ -42,7 +53,8 @@ void HelperLink::OnSpawned(base::Result<SpawnedHelper> spawned) {
   pid_ = spawned->pid;
   process_.assign(spawned->process.Release());
   ReapWhenEnded();
-  if (stopped_) {  // meanwhile; its socket closes here
+  if (stopped_) {  // meanwhile; its socket closes here, and nobody has read of it
+    closer_->Close(std::move(spawned->socket));
     if (kill_when_started_) Kill();
     return;
   }
@@ -63,34 +75,47 @@ void HelperLink::ReapWhenEnded() {
 void HelperLink::Read() {
   socket_.async_wait(asio::posix::stream_descriptor::wait_read,
                      [self = shared_from_this()](const boost::system::error_code& error) {
-                       for (int i = 0; i < kMostATurn && !error && !self->stopped_ && self->ReadOne(); ++i) {
-                       }
-                       if (!error && !self->stopped_) self->Read();
+                       if (error || self->stopped_) return;
+                       std::int64_t heard = 0;
+                       for (std::int64_t cost = 1; cost > 0 && heard < kATurn && !self->stopped_;)
+                         heard += cost = self->ReadOne();
+                       if (self->stopped_) return;
+                       const auto pause = self->allowance_.Spend(heard, std::chrono::steady_clock::now());
+                       if (pause.count() == 0) return self->Read();
+                       self->pause_.expires_after(pause);
+                       self->pause_.async_wait([self](const boost::system::error_code& stopped) {
+                         if (!stopped && !self->stopped_) self->Read();
+                       });
                      });
 }
 
-bool HelperLink::ReadOne() {
+std::int64_t HelperLink::ReadOne() {
   chunk_.resize(kMaxLine);
-  std::array<int, ledger::wire::kMostParts> numbers{};
-  unsigned count = 0;
-  const ssize_t got = ledger::wire::ReceiveWith(socket_.native_handle(), chunk_.data(), chunk_.size(),
-                                                numbers.data(), count, 0);
   std::vector<base::Fd> files;
-  for (unsigned i = 0; i < count; ++i) files.emplace_back(numbers[i]);
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+  const ssize_t got = ReceiveAll(socket_.native_handle(), chunk_.data(), chunk_.size(), files);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
+  const bool honest = files.size() <= ledger::wire::kMostParts &&
+                      std::all_of(files.begin(), files.end(),
+                                  [](const base::Fd& file) { return CanBeDeviceMemory(file.get()); });
+  if (!honest) {
+    for (auto& file : files) closer_->Close(std::move(file));
+    Gone({ErrorCode::kCorrupt, "gpuman-mover passed along what is no memory of a GPU"});
+    return 0;
+  }
   if (got <= 0) {
     Gone({ErrorCode::kUnavailable, "gpuman-mover ended"});
-    return false;
+    return 0;
   }
+  const auto cost = static_cast<std::int64_t>(got) + kADescriptor * static_cast<std::int64_t>(files.size());
   const auto answer = ParseAnswer(std::string_view(chunk_).substr(0, static_cast<std::size_t>(got)));
   if (!answer) {
     auto error = answer.error();
     Gone(std::move(error).In("reading what gpuman-mover says"));
-    return false;
+    return 0;
   }
   const auto on_answer = callbacks_.on_answer;  // which may stop this link
   on_answer(*answer, std::move(files));
-  return true;
+  return cost;
 }
 
 void HelperLink::Send(const Request& request, std::span<const int> files) {
@@ -104,8 +129,9 @@ void HelperLink::Send(const Request& request, std::span<const int> files) {
 void HelperLink::Stop() {
   stopped_ = true;
   callbacks_ = {};
-  boost::system::error_code ignored;
-  socket_.close(ignored);
+  pause_.cancel();
+  // What it has passed along and nobody read is let go of with the socket.
+  if (socket_.is_open()) closer_->Close(base::Fd(socket_.release()));
 }
 
 void HelperLink::Kill() {

@@ -53,6 +53,10 @@ Result<HostMemory> ReadHostMemory(const std::filesystem::path& meminfo) {
 
 Bytes KeptFree(const HostMemory& memory) { return std::max(Bytes{memory.total.count / 16}, base::MiB(512)); }
 
+Bytes Believed(const HostMemory& memory, Bytes said) {
+  return std::min(said, memory.total - memory.available);
+}
+
 Result<> Holds(const HostRoom& room, const HostNeed& need) {
   const Bytes whole = need.evicted + need.checkpointed;
   if (whole + room.in_use > room.budget)

@@ -21,6 +21,10 @@ base::Result<HostMemory> ReadHostMemory(const std::filesystem::path& meminfo = "
 // What stays free of it: a sixteenth, and at least 512 MiB, as with the shim's own memory.
 base::Bytes KeptFree(const HostMemory& memory);
 
+// Of what jobs say that they have there: they write it into memory of their own, and a lie must not keep
+// others out. All of them together have no more than is in use on the machine.
+base::Bytes Believed(const HostMemory& memory, base::Bytes said);
+
 struct HostRoom {
   base::Bytes budget;     // of all suspended jobs
   base::Bytes in_use;     // by other jobs, suspended or away for another's turn

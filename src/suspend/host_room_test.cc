@@ -68,5 +68,12 @@ TEST(HoldsCheckpoint, LeavesTheMachineItsShare) {
   EXPECT_FALSE(HoldsCheckpoint({GiB(16), GiB(8)}, GiB(8)));
 }
 
+TEST(HostRoom, WhatOthersSayThatTheyHaveCountsAsFarAsItIsInUse) {
+  const HostMemory memory{GiB(64), GiB(60)};
+  EXPECT_EQ(Believed(memory, GiB(3)), GiB(3));
+  EXPECT_EQ(Believed(memory, base::Bytes{std::uint64_t{1} << 44}), GiB(4));
+  EXPECT_EQ(Believed({GiB(64), GiB(65)}, GiB(3)), base::Bytes{}) << "a kernel that says nonsense";
+}
+
 }  // namespace
 }  // namespace gpuman::suspend

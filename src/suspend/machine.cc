@@ -53,6 +53,7 @@ void Machine::Advance(MonoTime now) {
 void Machine::Begin(Phase phase, MonoTime now) {
   record_.phase = phase;
   began_ = now;
+  rested_ = false;
   spent_.clear();
   for (auto& [id, member] : members_) {
     member.losses = 0;
@@ -307,7 +308,9 @@ std::optional<MonoTime> Machine::Deadline() const {
   const auto at = [&](MonoTime time) { first = first ? std::min(*first, time) : time; };
   for (const auto& [id, member] : members_) {
     if (back && member.moving) continue;  // the mover's answer comes first
-    if (!back && member.left_until) {
+    if (!back && IsAwaitedToRest(member)) {
+      at(RestLimit(member));
+    } else if (!back && member.left_until) {
       if (phase() == Phase::kSuspended && IsOnGpu(member)) at(*member.left_until);
     } else if (IsShimAtWork(member)) {
       at(AtWorkSince(member) + (back ? settings_.return_limit : settings_.evict_limit));

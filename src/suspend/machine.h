@@ -5,11 +5,13 @@
 //      ^                                 | a step failed   ^                      | a step failed
 //      +---------- kUndoing <------------+                 +---- kRetreating <----+
 //
-// Out: the shims evict, all at once: they hand their memory to the mover. That copies it to the host (Secure)
-// while the driver checkpoints every process that is on a GPU, one at a time, the one started last first:
-// what a parent starts while its children are being taken is seen and goes before the parent. Back: the mover
-// copies (Load) while the driver restores them, parents first, and then the shims fetch what is theirs. What
-// fails on the way out is undone and the job runs on with the reason; what fails on the way back is taken out
+// Out: first all processes with memory to move are held (machine_rest.cc): they may wait for each other on
+// the GPU, and where one of them does not come to rest all of them run on, and nothing has moved. Then the
+// shims evict, all at once: they hand their memory to the mover. That copies it to the host (Secure) while
+// the driver checkpoints every process that is on a GPU, one at a time, the one started last first: what a
+// parent starts while its children are being taken is seen and goes before the parent. Back: the mover copies
+// (Load) while the driver restores them, parents first, and then the shims fetch what is theirs. What fails
+// on the way out is undone and the job runs on with the reason; what fails on the way back is taken out
 // again, and the job stays suspended with its data and the reason. A process that ends is no failure. Where
 // the driver cannot checkpoint, eviction alone counts, and the contexts stay.
 //
@@ -77,6 +79,10 @@ struct ProcessView {
   bool holds_imported = false;
   // Bytes of managed memory, which the driver does not checkpoint.
   base::Bytes managed{};
+  // By its shim's answer to the last order: no call passes and no work is in flight.
+  bool held = false;
+  bool closing = false;  // it is on its way there
+  bool stopped = false;  // by a signal or a debugger: the driver's calls about it would not return (measured)
   // False: the driver's word is older than what the shim counts, and what it will be is not known.
   bool settled = true;
 };
@@ -130,6 +136,11 @@ using Event = std::variant<event::SuspendAsked, event::ResumeAsked, event::MoveA
                            event::Observed, event::Answered, event::Carried, event::Room, event::Tick>;
 
 namespace action {
+// Its calls are to wait and its work to come to rest; its memory stays.
+struct OrderHold {
+  base::ProcessId process;
+  friend bool operator==(const OrderHold&, const OrderHold&) = default;
+};
 struct OrderEvict {
   base::ProcessId process;
   friend bool operator==(const OrderEvict&, const OrderEvict&) = default;
@@ -183,9 +194,9 @@ struct Emit {
   friend bool operator==(const Emit&, const Emit&) = default;
 };
 }  // namespace action
-using Action = std::variant<action::OrderEvict, action::OrderReturn, action::AskCan, action::AskState,
-                            action::Checkpoint, action::Restore, action::Secure, action::Load,
-                            action::SetState, action::Emit>;
+using Action = std::variant<action::OrderHold, action::OrderEvict, action::OrderReturn, action::AskCan,
+                            action::AskState, action::Checkpoint, action::Restore, action::Secure,
+                            action::Load, action::SetState, action::Emit>;
 using Actions = std::vector<Action>;
 
 // Thread-compatible. The edge carries actions out in order, and before that stores record() where it changed:
@@ -227,7 +238,7 @@ class Machine {
   void SetSettings(Settings settings) { settings_ = settings; }
 
  private:
-  enum class Order { kNone, kEvict, kReturn };
+  enum class Order { kNone, kHold, kEvict, kReturn };
   // Where the mover has what the shim gave away: kStraight on the GPU that it left, on its way to the target.
   enum class Place { kUnknown, kHost, kStraight, kGpu };
 
@@ -269,6 +280,15 @@ class Machine {
   void Begin(Phase phase, base::MonoTime now);
   void Advance(base::MonoTime now);
 
+  // --- machine_rest.cc
+  bool AwaitRest(base::MonoTime now);
+  void LookAtRest(Member& member, bool& waiting, base::MonoTime now);
+  base::MonoTime RestLimit(const Member& member) const;
+  static bool IsAwaitedToRest(const Member& member);
+  static std::string WhyStopped(const Member& member);
+  bool FailIfStopped(Member& member, base::MonoTime now);
+  base::Result<> NothingIsStopped() const;
+
   // --- machine_out.cc
   void GoOut(base::MonoTime now);
   bool AwaitSample(base::MonoTime now);
@@ -295,7 +315,7 @@ class Machine {
 
   // --- machine_back.cc
   void GoBack(base::MonoTime now);
-  bool ReturnsHeld() const { return settings_.returns_held && !record_.target; }
+  bool ReturnsHeld() const;
   void LoadAll();
   bool RestoreNext(base::MonoTime now);
   bool ReturnShims(base::MonoTime now);
@@ -329,6 +349,7 @@ class Machine {
   Record record_;
   std::map<base::ProcessId, Member> members_;
   std::vector<GpuView> gpus_;
+  bool rested_ = false;      // on this way: all that has to was held
   bool settling_ = false;    // the driver does not show yet what is to be held
   bool rebuilt_ = false;     // until the first Observed
   std::optional<bool> can_;  // the driver can checkpoint

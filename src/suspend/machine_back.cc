@@ -18,6 +18,14 @@ void Machine::GoBack(MonoTime now) {
   ArriveBack(now);
 }
 
+// What has not left needs no turn to come back.
+bool Machine::ReturnsHeld() const {
+  if (!settings_.returns_held || record_.target) return false;
+  return phase() != Phase::kUndoing || std::any_of(members_.begin(), members_.end(), [](const auto& one) {
+           return IsAway(one.second) || IsShimAtWork(one.second);
+         });
+}
+
 // While the driver is at work.
 void Machine::LoadAll() {
   if (ReturnsHeld()) return;
@@ -36,6 +44,7 @@ bool Machine::RestoreNext(MonoTime now) {
       return true;
     }
     if (member.saved != Saved::kCheckpointed && member.saved != Saved::kLocked) continue;
+    if (FailIfStopped(member, now)) return true;
     const auto age = [](const base::ProcessId& one) { return std::pair(one.start_time, one.pid); };
     if (!next || age(id) < age(next->seen.id)) next = &member;
   }
@@ -83,9 +92,11 @@ bool Machine::ReturnShims(MonoTime now) {
       continue;
     }
     // Also an order of an earlier daemon that is not answered yet.
-    const bool may_be_out = member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered);
+    const bool may_be_out =
+        member.order == Order::kNone && (evicted.count > 0 || !member.seen.answered || member.seen.held);
     const bool ready = !IsAway(member) || member.place == Place::kGpu || ReturnsHeld();
-    if (ready && (member.order == Order::kEvict || may_be_out)) Give(member, Order::kReturn, now);
+    const bool is_out = member.order == Order::kEvict || member.order == Order::kHold;
+    if (ready && (is_out || may_be_out)) Give(member, Order::kReturn, now);
     if (IsShimAtWork(member)) {
       waiting = true;
       if (now < AtWorkSince(member) + settings_.return_limit) continue;

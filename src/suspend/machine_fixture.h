@@ -1,8 +1,8 @@
 // For tests of the machine: a job of made-up processes, and what the machine wants done about them as words.
 //
 //   "secure 11"  "secure 11 b"  "load 11" (on a)  "load 11 b" (where by_hand is set: else the mover has done
-//   it at once) "evict 11"  "return 11"  "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b
-//   b>a"
+//   it at once)  "hold 11" (where holds_by_hand is set: else it is at rest at once)  "evict 11"  "return 11"
+//   "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b b>a"
 //   "= suspended held_by_user" (state and reason)  "! job_suspended" (event)
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "suspend/machine.h"
 
@@ -25,6 +26,7 @@ using Words = std::vector<std::string>;
 
 inline std::string WordOf(const Action& action) {
   struct Say {
+    std::string operator()(const action::OrderHold& a) const { return fmt::format("hold {}", a.process.pid); }
     std::string operator()(const action::OrderEvict& a) const {
       return fmt::format("evict {}", a.process.pid);
     }
@@ -84,7 +86,14 @@ class Story {
       if (const auto* evict = std::get_if<action::OrderEvict>(&action))
         At(evict->process.pid).answered = false;
       if (const auto* come = std::get_if<action::OrderReturn>(&action))
-        At(come->process.pid).answered = false;
+        At(come->process.pid).answered = At(come->process.pid).held = false;
+      if (const auto* hold = std::get_if<action::OrderHold>(&action)) {
+        At(hold->process.pid).answered = false;
+        if (!holds_by_hand) {
+          resting_.push_back(hold->process.pid);
+          continue;
+        }
+      }
       const auto* secure = std::get_if<action::Secure>(&action);
       const auto* load = std::get_if<action::Load>(&action);
       if (by_hand || (!secure && !load))
@@ -92,6 +101,11 @@ class Story {
       else
         moved_.push_back(secure ? event::Carried{secure->process, Verb::kSecure, {.outcome = Outcome::kDone}}
                                 : event::Carried{load->process, Verb::kLoad, {.outcome = Outcome::kDone}});
+    }
+    if (!resting_.empty()) {
+      for (const pid_t pid : std::exchange(resting_, {})) At(pid).held = At(pid).answered = true;
+      const Words more = Look();
+      words.insert(words.end(), more.begin(), more.end());
     }
     while (!moved_.empty()) {
       const event::Carried next = moved_.front();
@@ -142,6 +156,11 @@ class Story {
     At(pid).error = error;
     return Look();
   }
+  // It is at rest, and says so.
+  Words Rests(pid_t pid) {
+    At(pid).held = true;
+    return Shim(pid, Stage::kOnGpu);
+  }
   Words Dies(pid_t pid) {
     std::erase_if(processes, [&](const auto& one) { return one.id.pid == pid; });
     return Look();
@@ -158,7 +177,7 @@ class Story {
   const std::string& Detail() const { return machine.record().detail; }
 
   Machine machine;
-  bool by_hand = false;
+  bool by_hand = false, holds_by_hand = false;
   std::vector<ProcessView> processes;
   std::vector<GpuView> gpus{{"a", "NVIDIA H200"}, {"b", "NVIDIA H200"}, {"c", "NVIDIA A100"}};
   base::MonoTime now{std::chrono::hours(1)};
@@ -173,6 +192,7 @@ class Story {
   }
   std::map<base::ProcessId, BytesByGpu> parked_;
   std::vector<event::Carried> moved_;
+  std::vector<pid_t> resting_;
 };
 
 }  // namespace gpuman::suspend

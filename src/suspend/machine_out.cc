@@ -51,6 +51,7 @@ void Machine::GoOut(MonoTime now) {
       member.recheck_at = now + settings_.retry;
     }
   }
+  if (AwaitRest(now)) return;
   OrderEvictions(now);
   const bool securing = SecureAll(now);
   if (pending_ || AskUnknown(now) || AwaitShims(now) || AwaitDriver(now) || CheckpointNext(now)) return;
@@ -76,8 +77,13 @@ bool Machine::IsSecure(const Member& member) const {
 
 bool Machine::AskUnknown(MonoTime now) {
   const bool out = phase() != Phase::kResuming && phase() != Phase::kUndoing;
-  for (const auto& [id, member] : members_) {
+  const Phase before = phase();
+  for (auto& [id, member] : members_) {
     if (member.saved != Saved::kUnknown || (out && (!IsOnGpu(member) || IsLeft(member, now)))) continue;
+    if (FailIfStopped(member, now)) {
+      if (phase() != before) return true;
+      continue;
+    }
     AskDriver(id, Verb::kState);
     return true;
   }
@@ -115,7 +121,9 @@ void Machine::Give(Member& member, Order order, MonoTime now) {
   member.order = order;
   member.ordered_at = now;
   member.seen.answered = false;
-  if (order == Order::kEvict)
+  if (order == Order::kHold)
+    out_.push_back(action::OrderHold{member.seen.id});
+  else if (order == Order::kEvict)
     out_.push_back(action::OrderEvict{member.seen.id});
   else
     out_.push_back(action::OrderReturn{member.seen.id, ReturnsHeld()});
@@ -179,6 +187,10 @@ bool Machine::CheckpointNext(MonoTime now) {
   Member* next = nullptr;
   for (auto& [id, member] : members_) {
     if (!IsOnGpu(member) || IsLeft(member, now) || IsShimAtWork(member)) continue;
+    if (FailIfStopped(member, now)) {
+      if (phase() == Phase::kUndoing) return true;
+      continue;
+    }
     if (member.saved == Saved::kBroken) {
       FailOut(member, fmt::format("the driver says that process {} failed", id.pid), now);
       if (phase() == Phase::kUndoing) return true;

@@ -19,7 +19,7 @@ struct Target {
   bool answers = true;  // its shim does
   bool cuda = true;
   bool imported = false, stuck = false;  // it has memory of another process; not all of that can leave
-  enum class Told { kNothing, kEvict, kReturn } told = Told::kNothing;
+  enum class Told { kNothing, kHold, kEvict, kReturn } told = Told::kNothing;
 };
 
 class World {
@@ -124,13 +124,21 @@ class World {
     for (auto& [id, target] : targets_) {
       if (target.told == Target::Told::kNothing || !target.answers || target.saved != Saved::kRunning)
         continue;
+      if (target.told == Target::Told::kHold) {
+        // Work may wait for another process; then the shim gives up by itself.
+        target.view.answered = true;
+        target.view.held = !fail;
+        target.view.stage = fail ? Stage::kFailed : target.view.stage;
+        target.told = Target::Told::kNothing;
+        continue;
+      }
       const bool evict = target.told == Target::Told::kEvict;
       const Stage at_work = evict ? Stage::kEvicting : Stage::kRestoring;
       target.view.answered = true;
       if (evict && target.out.count > 0) {  // it is out
         target.view.stage = Stage::kEvicted;
         target.told = Target::Told::kNothing;
-      } else if (fail) {
+      } else if (fail && (evict || target.out.count > 0)) {  // with nothing out it only opens its gate
         target.view.stage = Stage::kFailed;
         target.view.error = "no memory";
         target.told = Target::Told::kNothing;
@@ -141,6 +149,7 @@ class World {
         // An order of before a restart may be obeyed late: the mover loads what it is asked to give.
         target.out = evict ? target.data : base::Bytes{};
         target.imported = target.imported || !evict;
+        target.view.held = false;
         target.secure = target.loaded = false;
         target.told = Target::Told::kNothing;
       }
@@ -231,6 +240,11 @@ class World {
   void Check(const Actions& actions) {
     for (const Action& action : actions) {
       RC_LOG() << "  " << WordOf(action) << "\n";
+      if (const auto* hold = std::get_if<action::OrderHold>(&action)) {
+        // Nobody is held while another's memory has left already: that one could not go on.
+        for (const auto& [id, target] : targets_) RC_ASSERT(target.out.count == 0);
+        Tell(hold->process, Target::Told::kHold);
+      }
       if (const auto* evict = std::get_if<action::OrderEvict>(&action))
         Tell(evict->process, Target::Told::kEvict);
       if (const auto* back = std::get_if<action::OrderReturn>(&action))
@@ -290,6 +304,7 @@ class World {
     for (const auto& [id, target] : targets_) {
       RC_ASSERT(target.saved == Saved::kRunning || target.saved == Saved::kBroken);
       if (target.answers) RC_ASSERT(target.out.count == 0);
+      if (target.answers) RC_ASSERT(!target.view.held);
     }
   }
   // A suspended job still looks now and then after processes that could not be taken.

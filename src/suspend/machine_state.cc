@@ -105,6 +105,7 @@ std::optional<std::string> Machine::OnlyGpu() const {
 Result<> Machine::CanSuspend() const {
   if (phase() == Phase::kEnded) return Fail(ErrorCode::kConflict, "the job has ended");
   GPUMAN_TRY(HasNoManagedMemory());
+  GPUMAN_TRY(NothingIsStopped());
   if (can_ != false) return {};
   for (const auto& [id, member] : members_)
     if (member.seen.has_shim) return {};
@@ -165,6 +166,7 @@ Result<> Machine::CanMove(const std::string& gpu, const HostRoom& room) const {
 
 Result<> Machine::CanResume(const std::optional<std::string>& gpu) const {
   if (phase() == Phase::kEnded) return Fail(ErrorCode::kConflict, "the job has ended");
+  GPUMAN_TRY(NothingIsStopped());
   if (!gpu) return {};
   if (phase() == Phase::kRunning) return Fail(ErrorCode::kConflict, "the job runs; move it instead");
   return CanMove(*gpu);
@@ -175,6 +177,7 @@ Result<> Machine::CanMove(const std::string& gpu) const {
   if (phase() == Phase::kResuming || phase() == Phase::kUndoing)
     return Fail(ErrorCode::kConflict, "the job is on its way back to its GPU", "move it when it runs");
   GPUMAN_TRY(HasNoManagedMemory());
+  GPUMAN_TRY(NothingIsStopped());
   const auto find = [&](const std::string& uuid) {
     return std::find_if(gpus_.begin(), gpus_.end(), [&](const GpuView& one) { return one.uuid == uuid; });
   };
@@ -198,7 +201,8 @@ Result<> Machine::CanMove(const std::string& gpu) const {
 }
 
 std::optional<BytesByGpu> Machine::Needs(MonoTime now) const {
-  if (phase() != Phase::kSuspended || !record_.wants_gpu || now < not_before_) return std::nullopt;
+  if (phase() != Phase::kSuspended || !record_.wants_gpu || now < not_before_ || !NothingIsStopped())
+    return std::nullopt;
   BytesByGpu needs;
   const auto add = [&](const std::string& gpu, Bytes bytes) {
     if (bytes.count > 0) needs[record_.target.value_or(gpu)] += bytes;

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "base/json_number.h"
 
 namespace gpuman::suspend {
 namespace {
@@ -49,15 +50,16 @@ bool TakeHeld(const Json& object, std::map<base::ProcessId, BytesByGpu>& held) {
     if (!entry.is_object()) return false;
     const auto pid = entry.find("pid"), start = entry.find("start_time"), gpus = entry.find("gpus");
     if (pid == entry.end() || start == entry.end() || gpus == entry.end()) return false;
-    if (!pid->is_number_unsigned() || !start->is_number_unsigned() || !gpus->is_object()) return false;
-    const auto number = pid->get<std::uint64_t>();
-    if (number > static_cast<std::uint64_t>(std::numeric_limits<pid_t>::max())) return false;
+    const auto number = base::WholeNumber<pid_t>(*pid);
+    const auto started = base::WholeNumber<std::uint64_t>(*start);
+    if (!number || *number < 0 || !started || !gpus->is_object()) return false;
     BytesByGpu bytes;
     for (const auto& [gpu, count] : gpus->items()) {
-      if (!count.is_number_unsigned()) return false;
-      bytes[gpu] = {count.get<std::uint64_t>()};
+      const auto whole = base::WholeNumber<std::uint64_t>(count);
+      if (!whole) return false;
+      bytes[gpu] = {*whole};
     }
-    held[{static_cast<pid_t>(number), start->get<std::uint64_t>()}] = std::move(bytes);
+    held[{*number, *started}] = std::move(bytes);
   }
   return true;
 }
@@ -68,11 +70,11 @@ bool TakeAbsence(const Json& object, std::optional<Absence>& out) {
   if (!it->is_object()) return false;
   Absence absence;
   const auto lasts = it->find("room_lasts_ms");
-  if (!Take(*it, "reason", absence.reason) || !Take(*it, "cause", absence.cause) || lasts == it->end() ||
-      !lasts->is_number_unsigned())
+  if (!Take(*it, "reason", absence.reason) || !Take(*it, "cause", absence.cause) || lasts == it->end())
     return false;
-  absence.room_lasts = base::Millis(
-      static_cast<std::int64_t>(std::min<std::uint64_t>(lasts->get<std::uint64_t>(), INT32_MAX)));
+  const auto length = base::WholeNumber<std::uint64_t>(*lasts);
+  if (!length) return false;
+  absence.room_lasts = base::Millis(static_cast<std::int64_t>(std::min<std::uint64_t>(*length, INT32_MAX)));
   out = std::move(absence);
   return true;
 }

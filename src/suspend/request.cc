@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+
+#include "base/json_number.h"
 
 namespace gpuman::suspend {
 namespace {
@@ -54,6 +56,19 @@ std::string_view WordOf(const Table& table, Value value) {
   return "?";
 }
 
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 44;  // what a ledger can count
+constexpr std::size_t kMostMessage = 1'000;
+
+// It goes into records and events, and to terminals.
+std::string Shown(std::string_view message) {
+  std::size_t end = std::min(message.size(), kMostMessage);
+  while (end < message.size() && end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80) --end;
+  std::string shown(message.substr(0, end));
+  for (char& c : shown)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return shown;
+}
+
 bool IsAboutProcess(Verb verb) { return verb != Verb::kCan && verb != Verb::kPrepare; }
 
 bool HasBytes(Verb verb) { return verb == Verb::kPrepare || verb == Verb::kGrant; }
@@ -75,9 +90,7 @@ template <typename Integer>
 std::optional<Integer> IntegerOf(const Json& object, const char* field) {
   const auto it = object.find(field);
   if (it == object.end() || !it->is_number_unsigned()) return std::nullopt;
-  const auto value = it->template get<std::uint64_t>();
-  if (value > static_cast<std::uint64_t>(std::numeric_limits<Integer>::max())) return std::nullopt;
-  return static_cast<Integer>(value);
+  return base::WholeNumber<Integer>(*it);
 }
 
 template <typename Table>
@@ -105,6 +118,15 @@ Result<std::vector<GpuMove>> MovesOf(const Json& object) {
 }
 
 }  // namespace
+
+bool IsLast(Outcome outcome) {
+  return outcome != Outcome::kHolding && outcome != Outcome::kTaken && outcome != Outcome::kMoving;
+}
+
+bool MayAnswer(const Request& request, const Answer& answer) {
+  if (answer.outcome == Outcome::kTaken) return request.verb == Verb::kTake && request.whole;
+  return true;
+}
 
 std::string_view ToString(Verb verb) { return WordOf(kVerbs, verb); }
 std::string_view ToString(Outcome outcome) { return WordOf(kOutcomes, outcome); }
@@ -203,7 +225,7 @@ Result<Answer> ParseAnswer(std::string_view line) {
   answer.state = *state;
   if (json.contains("bytes")) {
     const auto bytes = IntegerOf<std::uint64_t>(json, "bytes");
-    if (!bytes) return Wrong("bytes");
+    if (!bytes || *bytes > kMostBytes) return Wrong("bytes");
     answer.bytes = {*bytes};
   }
   if (json.contains("milliseconds")) {
@@ -222,7 +244,7 @@ Result<Answer> ParseAnswer(std::string_view line) {
   }
   if (const auto message = json.find("message"); message != json.end()) {
     if (!message->is_string()) return Wrong("message");
-    answer.message = message->get<std::string>();
+    answer.message = Shown(message->get_ref<const std::string&>());
   }
   return answer;
 }

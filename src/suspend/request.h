@@ -99,6 +99,11 @@ struct Answer {
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
+// False: more is to come.
+bool IsLast(Outcome outcome);
+// Whether one that was asked this may say that.
+bool MayAnswer(const Request& request, const Answer& answer);
+
 std::string_view ToString(Verb verb);
 std::string_view ToString(Outcome outcome);
 std::string_view ToString(Saved state);
@@ -110,7 +115,7 @@ std::string Serialize(const Request& request);
 std::string Serialize(const Answer& answer);
 
 // kCorrupt for what is no such line: fields missing, mistyped, out of range, unknown words. More fields than
-// these are fine.
+// these are fine. Of a long message the beginning is kept, and what is not for a terminal is replaced.
 base::Result<Request> ParseRequest(std::string_view line);
 base::Result<Answer> ParseAnswer(std::string_view line);
 

@@ -55,11 +55,38 @@ TEST(SuspendRequest, RefusesWhatItCannotBeSureOf) {
 }
 
 TEST(SuspendAnswer, ReadsTheSameAsWritten) {
-  const Answer answer{9, Outcome::kRefused, Saved::kRunning, "managed \"memory\"\n"};
+  const Answer answer{9, Outcome::kRefused, Saved::kRunning, "managed \"memory\""};
   EXPECT_EQ(ParseAnswer(Serialize(answer)).value(), answer);
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done"})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"fine","state":"running"})"));
   EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done","state":"running","message":5})"));
+}
+
+// The mover is its user's process.
+TEST(SuspendAnswer, WhatCannotBeIsNotBelieved) {
+  EXPECT_TRUE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":17592186044416})"));
+  EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":17592186044417})"));
+  EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"moving","state":"unknown","bytes":18446744073709551615})"));
+  EXPECT_FALSE(ParseAnswer(R"({"id":1,"outcome":"done","state":"unknown","milliseconds":4294967296})"));
+}
+
+TEST(SuspendAnswer, AMessageIsShortAndMovesNoCursor) {
+  const auto answer = ParseAnswer(Serialize(Answer{
+      1, Outcome::kFailed, Saved::kUnknown, "a\x1b[2J\r\nb" + std::string(990, 'x') + "\xc3\xa4\xc3\xa4"}));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->message, "a [2J  b" + std::string(990, 'x') + "\xc3\xa4");
+  EXPECT_LE(ParseAnswer(Serialize(Answer{1, Outcome::kFailed, Saved::kUnknown, std::string(60'000, 'x')}))
+                ->message.size(),
+            1000u);
+}
+
+TEST(SuspendAnswer, OnlyAWholeTransferIsTaken) {
+  const Answer taken{.id = 1, .outcome = Outcome::kTaken};
+  EXPECT_TRUE(MayAnswer({.verb = Verb::kTake, .whole = true}, taken));
+  EXPECT_FALSE(MayAnswer({.verb = Verb::kTake}, taken));
+  EXPECT_FALSE(MayAnswer({.verb = Verb::kGive}, taken));
+  EXPECT_FALSE(IsLast(Outcome::kTaken) || IsLast(Outcome::kMoving) || IsLast(Outcome::kHolding));
+  EXPECT_TRUE(IsLast(Outcome::kDone) && IsLast(Outcome::kLost));
 }
 
 TEST(SuspendAnswer, BytesThatAreNoTextDoNoHarm) {

@@ -39,7 +39,7 @@ std::vector<std::string> Words(const HelperProgram& program, const HelperUser& u
       words.back() += std::to_string(group);
     }
   }
-  if (!program.lock_file.empty()) words.push_back("--lock");
+  if (!program.locks.empty()) words.push_back("--lock");
   return words;
 }
 
@@ -57,7 +57,19 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
+// FNV-1a.
+std::uint64_t HashOf(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
 }  // namespace
+
+std::string LockNameOf(const Party& party) {
+  return party.trust.empty() ? fmt::format("checkpoint-{}.lock", party.uid)
+                             : fmt::format("checkpoint-{}-{:016x}.lock", party.uid, HashOf(party.trust));
+}
 
 Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser& user) {
   if (::geteuid() != 0 && ::geteuid() != user.uid)
@@ -71,9 +83,10 @@ Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser
   helper.socket = base::Fd(pair[0]);
   GPUMAN_ASSIGN(const base::Fd theirs, Lifted(base::Fd(pair[1])));
   base::Fd lock;
-  if (!program.lock_file.empty()) {
+  if (!program.locks.empty()) {
     // A description of its own for each helper: they exclude one another.
-    GPUMAN_ASSIGN(base::Fd opened, base::OpenFile(program.lock_file, O_RDWR | O_CREAT, 0600));
+    const auto file = program.locks / LockNameOf(PartyOf(user));
+    GPUMAN_ASSIGN(base::Fd opened, base::OpenFile(file, O_RDWR | O_CREAT, 0600));
     GPUMAN_ASSIGN(lock, Lifted(std::move(opened)));
   }
   std::vector<std::string> words = Words(program, user), environment;
@@ -91,8 +104,7 @@ Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser
   const int error = ::posix_spawn(&helper.pid, program.path.c_str(), setup.actions(), setup.attributes(),
                                   argv.data(), envp.data());
   if (error != 0) return FailSystem(error, fmt::format("starting {}", program.path.string()));
-  helper.process = base::Fd(static_cast<int>(::syscall(SYS_pidfd_open, helper.pid, 0)));
-  if (!helper.process.ok()) return FailSystem(errno, "opening gpuman-mover's process");
+  GPUMAN_ASSIGN(helper.process, base::WatchChild(helper.pid));
   return helper;
 }
 

@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -20,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def build_dir():
-    return pathlib.Path(os.environ.get("GPUMAN_BUILD_DIR", ROOT / "build" / "release"))
+    return pathlib.Path(os.environ.get("GPUMAN_BUILD_DIR", ROOT / "build" / "release")).absolute()
 
 
 def program(name):
@@ -39,8 +40,11 @@ class UnixConnection(http.client.HTTPConnection):
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
+        # As gpuman does: who waits to be accepted waits, also where the queue is full (with a timeout of Python's own
+        # that would be refused at once).
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(self.timeout or 0), 0))
         self.sock.connect(self._path)
+        self.sock.settimeout(self.timeout)
 
 
 class Machine:

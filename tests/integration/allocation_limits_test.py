@@ -239,6 +239,56 @@ lowered_patience = "300ms"
         self.held("again", "64MiB", memory="1GiB")
         until("it is learned again", lambda: "driver" in costs.read_text())
 
+    def test_a_job_that_fails_after_its_limit_refused_it_memory_says_so_and_how_to_go_on(self):
+        hog = self.start("hog", self.load("2GiB", "--step", "256MiB"), memory="1GiB")
+        ended = self.wait(hog)
+        self.assertEqual((ended["state"], ended["reason"]), ("failed", "exit_status"), ended)
+        said = r"256MiB was refused at its limit of 1GiB on GPU [01], of which it used .*; `gpuman restart hog --memory SIZE`"
+        self.assertRegex(ended["reason_detail"], "ended with exit status 3; " + said)
+        refusal = self.job(hog)["refusal"]
+        self.assertEqual((refusal["asked"], refusal["limit"], refusal["by"]), (256 * MIB, 1024 * MIB, "limit"))
+        self.assertGreater(refusal["used"], 0)
+        told = [event for event in self.events() if event["job"] == hog and event["kind"] == "allocation_refused"]
+        self.assertEqual(len(told), 1, told)
+        self.assertIn("256MiB was refused at its limit of 1GiB", told[0]["message"])
+        self.assertRegex(self.m.run("status").stdout, r"job \d+ hog: ended with exit status 3; " + said)
+        self.assertRegex(self.m.run("job", "show", "hog").stdout, "Reason .*" + said)
+        self.assertEqual(self.request("POST", f"/v1/jobs/{hog}/restart", {"memory": "3GiB"}).status, 200)
+        ended = self.wait(hog)
+        self.assertEqual((ended["state"], ended["refusal"]), ("finished", None), self.log(hog))
+
+    def test_a_program_that_is_refused_in_a_loop_is_told_of_once(self):
+        loop = self.start("loop", f"{self.load('64MiB', '--hold', '1h')} & "
+                                  f"while :; do {self.load('2GiB')} && break; echo refused; done", memory="512MiB")
+        refusal = until("it is shown", lambda: self.job(loop)["refusal"])
+        self.assertIn("`gpuman update loop --memory SIZE` gives it more", refusal["message"])
+        until("it was refused again and again", lambda: self.log(loop).count("refused") > 4)
+        until("the last one is shown", lambda: self.job(loop)["refusal"]["at"] > refusal["at"])
+        self.assertEqual(self.kinds(loop).count("allocation_refused"), 1)
+        self.assertRegex(self.m.run("status").stdout, r"job \d+ loop: 2GiB was refused at its limit of 512MiB .* ago\)")
+
+    def test_what_the_gpu_itself_had_no_room_for_is_told_as_that(self):
+        gpu = self.request("GET", "/v1/gpus").json()["gpus"][0]["uuid"]
+        self.held("has-it", "3GiB", gpus=[gpu])
+        late = self.wait(self.start("late", self.load("2GiB"), gpus=[gpu]))
+        self.assertEqual((late["refusal"]["by"], late["refusal"]["gpu"]), ("device", gpu), late)
+        self.assertIn("the GPU had no memory left", late["reason_detail"])
+
+    def test_what_sharing_could_not_make_room_for_is_told_as_that(self):
+        large = self.wait(self.start("large", self.load("6GiB"), share=True))
+        self.assertEqual((large["state"], large["refusal"]["by"]), ("failed", "sharing"), large)
+        self.assertIn("6GiB was refused on GPU", large["reason_detail"])
+
+    def test_a_limit_below_a_context_is_told_to_who_sets_it(self):
+        self.held("first", "64MiB", memory="1GiB")
+        until("a context's cost is known", lambda: "context takes" in (self.m.dir / "daemon.log").read_text())
+        for words in (["run", "--detach", "--tag", "tight", "--memory", "32MiB", "--", "sleep", "1000"],
+                      ["update", "first", "--memory", "32MiB"],
+                      ["submit", "--hold", "--gpus", "1", "--gpu-memory", "32MiB", "true"]):
+            done = self.m.run(*words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("its limit of 32MiB is less than a CUDA context takes", done.stderr, words)
+
     def test_nothing_is_preloaded_where_nobody_wants_it(self):
         self.start("with", "echo [$LD_PRELOAD]")
         self.start("without", "echo [$LD_PRELOAD]", preload=False)

@@ -15,6 +15,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -198,7 +199,7 @@ class CliTest(unittest.TestCase):
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertEqual(waiting.stdout.readline(), "begun\n")
         waiting.send_signal(signal.SIGINT)
-        self.assertIn("once more leaves it running", waiting.stderr.readline())
+        self.assertIn("again to leave it running", waiting.stderr.readline())
         waiting.send_signal(signal.SIGINT)
         _, err = waiting.communicate(timeout=PATIENCE)
         self.assertEqual(waiting.returncode, 130)
@@ -276,6 +277,21 @@ class CliTest(unittest.TestCase):
         self.assertEqual(len(last), 1)
         self.assertEqual(self.m.json("events", "--since", str(last[0]["id"]))["events"], [])
 
+    def test_who_follows_events_sees_the_last_ones_first(self):
+        self.ok("run", "--tag", "before", "--wait", "--", "true")
+        following = subprocess.Popen(["gpuman", "events", "-f"], env=self.m.env, stdout=subprocess.PIPE, text=True)
+        seen = []
+        while not any("job_finished" in line and "before" in line for line in seen):
+            seen.append(following.stdout.readline())
+            self.assertTrue(seen[-1])
+        self.ok("run", "--tag", "after", "--wait", "--", "true")
+        while not any("job_finished" in line and "after" in line for line in seen):
+            seen.append(following.stdout.readline())
+            self.assertTrue(seen[-1])
+        following.kill()
+        following.communicate()
+        self.assertEqual(sum("job_finished" in line and "before" in line for line in seen), 1)
+
     def test_gpus_are_shown(self):
         self.assertEqual(self.ok("gpu", "list").count("RTX 4050"), 2)
         gpus = self.m.json("gpu", "list")["gpus"]
@@ -292,6 +308,52 @@ class CliTest(unittest.TestCase):
                                                 if p["tag"] == "second"])
         self.ok("remove", "second")
 
+    def test_a_socket_that_cannot_be_used_says_why(self):
+        plain = self.m.home / "plain"
+        plain.write_text("")
+        self.refused(3, f"{plain} is no socket", "status", "--socket", str(plain))
+        stale = self.m.home / "stale.sock"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(stale))
+        self.refused(3, "that made this socket does not run", "status", "--socket", str(stale))
+        self.refused(3, "there is no such socket", "status", "--socket", str(self.m.home / "none"))
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root becomes another user")
+    def test_another_users_daemon_is_named(self):
+        """As the user 54321, who may not enter the directory of our daemon's socket."""
+        def as_other(*arguments, **env):
+            return subprocess.run(["gpuman", *arguments], env={**self.m.env, **env}, cwd="/", text=True, user=54321,
+                                  group=54321, extra_groups=[], stdin=subprocess.DEVNULL, capture_output=True,
+                                  timeout=PATIENCE)
+        own = self.m.home / "run/gpuman/gpumand.sock"
+        self.m.home.chmod(0o711)
+        done = as_other("status", "--socket", str(own))
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn(f"its directory {self.m.home}/run belongs to the user root alone", done.stderr)
+        done = as_other("status")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("you may not use", done.stderr)
+        # A directory of that user's, as XDG_RUNTIME_DIR is after `sudo -E`: nothing is started there.
+        foreign = self.m.home / "foreign"
+        foreign.mkdir(mode=0o700)
+        os.chown(foreign, 54321, 54321)
+        done = subprocess.run(["gpuman", "status"], env={**self.m.env, "XDG_RUNTIME_DIR": str(foreign)}, text=True,
+                              capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn(f"{foreign} belongs to the user 54321", done.stderr)
+        self.assertIn("unset XDG_RUNTIME_DIR", done.stderr)
+        self.assertEqual(list(foreign.iterdir()), [])
+
+    def test_what_people_type_from_elsewhere_is_answered(self):
+        for words, says in ((("kill", "7"), "gpuman cancel JOB"), (("ps",), "gpuman proclist"),
+                            (("status", "-w"), "gpuman top"), (("run", "-it", "bash"), "--pty"),
+                            (("device", "set", "power", "250"), "gpuman device power set 250W"),
+                            (("run", "--gpsu", "1", "--", "true"), "did you mean --gpus?"),
+                            (("logs",), "for example: gpuman logs train -f")):
+            self.refused(2, says, *words)
+        self.refused(4, "there is no file", "submit", "nosuch.sh")
+        self.assertEqual(self.ok("help", "run"), self.ok("run", "--help"))
+
     def test_configurations_are_checked(self):
         bad = self.m.home / "bad.toml"
         bad.write_text("[guard]\nno_such_key = 1\n")
@@ -299,7 +361,18 @@ class CliTest(unittest.TestCase):
         good = self.m.home / "good.toml"
         good.write_text("")
         self.ok("config", "check", str(good))
-        self.assertEqual(self.m.json("config", "check", str(good)), {"valid": True})
+        self.assertEqual(self.m.json("config", "check", str(good)), {"valid": True, "file": str(good), "exists": True})
+        missing = self.m.home / "no_such.toml"
+        self.refused(4, f"there is no file {missing}", "config", "check", str(missing))
+        said = self.ok("config", "check")
+        if "there is no such file" in said:
+            self.assertIn("the defaults are used", said)
+            self.assertFalse(self.m.json("config", "check")["exists"])
+        else:
+            self.assertIn(": valid", said)
+        self.m.env["GPUMAN_CONFIG"] = str(missing)
+        self.addCleanup(self.m.env.pop, "GPUMAN_CONFIG")
+        self.refused(4, f"there is no file {missing}", "config", "check")
 
     def test_who_shares_a_gpu_is_shown(self):
         self.start("sharer", "--alloc", "64MiB", "--hold", "1h", run=("--share", "--gpu", "1"))
@@ -323,12 +396,12 @@ class CliTest(unittest.TestCase):
             done = self.nvsharectl(*typed)
             self.assertEqual((done.returncode, done.stderr), (0, ""), typed)
             seconds = int(re.search(r"\d+", "".join(typed)).group())
-            self.assertEqual(done.stdout, f"A turn that others wait for lasts {seconds}s.\n")
+            self.assertEqual(done.stdout, f"While other jobs wait, a turn lasts {seconds}s.\n")
             self.assertEqual((self.settings()["quantum_min"], self.settings()["quantum_max"]), (seconds, seconds))
         self.assertEqual(self.nvsharectl("-T", "2147483647").returncode, 0)
         self.assertEqual(self.settings()["quantum_max"], 86400, "a day is as long as turns get")
         self.ok("share", "set", "--compute", "exclusive")
-        self.assertIn("run at once", self.nvsharectl("--anti-thrash=off").stdout)
+        self.assertIn("run at the same time", self.nvsharectl("--anti-thrash=off").stdout)
         self.assertEqual(self.settings()["compute"], "concurrent")
         self.assertFalse(self.settings()["managed_turns"])
         both = self.nvsharectl("-S", "on", "-T", "30")
@@ -348,7 +421,7 @@ class CliTest(unittest.TestCase):
         self.assertTrue(run("nv-ours", "--oversubscribe")[0])
         self.assertIn("gpuman share status", run("nv-debug", "--share", NVSHARE_DEBUG="1")[1])
         _, said, preloaded = run("nv-preload", "--share", LD_PRELOAD="/usr/local/lib/libnvshare.so:libm.so.6")
-        self.assertIn("libnvshare.so is left out", said)
+        self.assertIn("libnvshare.so was removed", said)
         self.assertNotIn("libnvshare", preloaded)
         self.assertTrue(preloaded.endswith(":libm.so.6\n"), preloaded)
 

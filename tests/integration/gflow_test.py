@@ -118,7 +118,11 @@ class GflowTest(unittest.TestCase):
         self.assertEqual(len(self.m.becomes(two, "running")["gpus"]), 2)
         listed = self.m.type("gqueue -s Running -f 'JOBID,NAME,ST,NODES,NODELIST(REASON)'")
         self.assertRegex(listed, rf"\n{two} .* R +2 +1,2\n")
-        self.assertRegex(self.m.type(f"gjob show {two}"), r"\nGPUs +1,2\n")
+        shown = self.m.type(f"gjob show {two}")
+        self.assertRegex(shown, r"^Job Details:\n  ID=%d\n" % two)
+        for line in ("  State=Running (R)\n", "  GPUs=2\n", "  GPUSharing=exclusive\n", "  GPUIDs=1,2\n",
+                     f"  WorkingDir={self.m.home}\n", "  Command=python multi_gpu_train.py\n"):
+            self.assertIn(line, shown)
         self.assertEqual(self.m.type("gctl show-gpus"), "0\tin_use\n1\tin_use\n2\tin_use\n3\tavailable\n")
 
     def test_shared_gpus(self):
@@ -142,7 +146,44 @@ class GflowTest(unittest.TestCase):
         self.assertEqual(len(running["gpus"]), 2)
         self.m.go()
         self.m.becomes(job, "finished")
+        self.assertIn("CUDA_VISIBLE_DEVICES=0,1\n", self.m.type(f"gjob log {job}"), "gflow has indices")
+        job = self.m.submit("gbatch --visible-devices uuid train.sh")
+        running = self.m.becomes(job, "running", "finished")
+        self.m.becomes(job, "finished")
         self.assertIn("CUDA_VISIBLE_DEVICES=" + ",".join(running["gpus"]) + "\n", self.m.type(f"gjob log {job}"))
+        other = json.loads(self.m.type("gpuman submit --gpus 1 --visible-devices index --json -- python x.py"))["id"]
+        self.m.becomes(other, "finished")
+        self.assertRegex(self.m.type(f"gjob log {other}"), r"CUDA_VISIBLE_DEVICES=\d\n")
+
+    def test_gpus_that_are_not_there_are_refused(self):
+        self.m.type("gctl set-gpus 0,2")
+        before = self.m.type("gctl show-gpus")
+        for spec in ("0,7", "2-5", "9"):
+            refused = subprocess.run(["gctl", "set-gpus", spec], env=self.m.env, capture_output=True, text=True)
+            self.assertEqual(refused.returncode, 4)
+            self.assertIn("nothing was changed", refused.stderr)
+            self.assertEqual(self.m.type("gctl show-gpus"), before)
+
+    def test_a_restart_says_what_it_did(self):
+        self.assertRegex(self.m.type("gflowd restart"), r"gflowd was not running; started gpumand \(pid \d+\)\.\n")
+        pid = int(re.search(r"PID: +(\d+)", self.m.type("gflowd status")).group(1))
+        said = self.m.type("gflowd restart --gpus 0,2 --gpu-allocation-strategy random")
+        now = int(re.search(r"PID: +(\d+)", self.m.type("gflowd status")).group(1))
+        self.assertIn(f"gpumand (pid {pid}) was stopped and started again (pid {now}); jobs kept running.\n", said)
+        self.assertIn("Only GPU 0,2 is used from now on.\n", said)
+        self.assertIn("Of several free GPUs it takes: random.\n", said)
+        self.m.env["GPUMAN_SOCKET"] = str(self.m.home / "run/gpuman/gpumand.sock")
+        self.assertRegex(self.m.type("gflowd restart --gpus all"), rf"pid {now}\) was not restarted: its socket is named")
+        self.assertNotIn("restricted", self.m.type("gctl show-gpus"))
+        del self.m.env["GPUMAN_SOCKET"]
+
+    def test_statistics_are_readable(self):
+        job = self.m.submit("gbatch --gpus 1 true")
+        self.m.becomes(job, "finished")
+        said = self.m.type("gstats")
+        self.assertRegex(said, r"^Usage Statistics  user: \S+  since: all time  active: 0\n")
+        self.assertIn("\nJob Status\n  Total Jobs:      1\n  Completed:       1 (100%)\n", said)
+        self.assertIn("  Success Rate:    100.0%\n", said)
 
     def test_gpus_are_restricted(self):
         self.m.type("gctl set-gpus 0,2")

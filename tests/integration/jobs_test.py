@@ -99,6 +99,46 @@ class JobsTest(DaemonTest):
         self.assertEqual(self.wait("again")["state"], "finished")
         self.assertEqual(self.log("again"), "run\nrun\n")
 
+    def test_restart_tells_of_the_new_run(self):
+        self.start("fresh", "exec sleep 1000")
+        before = self.becomes("fresh", "running")
+        after = self.request("POST", "/v1/jobs/fresh/restart").json()
+        self.assertEqual((after["state"], after["restarts"]), ("running", 1))
+        self.assertNotIn(after["pid"], (None, before["pid"]))
+
+    def test_restart_with_a_change_that_cannot_be_changes_nothing(self):
+        self.start("fixed", "exec sleep 1000", memory="1GiB")
+        before = self.becomes("fixed", "running")
+        answer = self.request("POST", "/v1/jobs/fixed/restart", {"memory": "1GiB", "soft": "2GiB"})
+        self.assertEqual(answer.status, 400, answer.body)
+        after = self.job("fixed")
+        self.assertEqual((after["pid"], after["memory"]["soft"]), (before["pid"], None))
+
+    def test_a_job_of_run_is_done_again_with_another_limit(self):
+        old = self.start("once", "echo run", memory="1GiB")
+        self.wait(old)
+        answer = self.request("POST", f"/v1/jobs/{old}/redo", {"changes": {"memory": "2GiB"}})
+        self.assertEqual(answer.status, 201, answer.body)
+        again = self.wait(answer.json()["jobs"][0]["id"])
+        self.assertNotEqual(again["id"], old)
+        self.assertEqual((again["tag"], again["state"], again["memory"]["limit"]), ("once", "finished", 2048 * MIB))
+        self.assertEqual(self.log(again["id"]), "run\n")
+        refused = self.request("POST", f"/v1/jobs/{old}/redo", {"changes": {"queue": {"cpus": 2}}})
+        self.assertEqual(refused.status, 400, refused.body)
+
+    def test_of_those_that_have_ended_the_last_to_end_are_shown(self):
+        first = self.start("old", "true")
+        self.wait(first)
+        for i in range(25):
+            self.start(f"later-{i}", "true")
+            self.wait(f"later-{i}")
+        shown = lambda: [job["id"] for job in self.request("GET", "/v1/status").json()["jobs"]]  # noqa: E731
+        self.assertNotIn(first, shown())
+        self.assertGreaterEqual(self.request("GET", "/v1/status").json()["ended_left_out"], 6)
+        self.request("POST", f"/v1/jobs/{first}/restart")
+        self.wait(first)
+        self.assertIn(first, shown(), "it ended last, whatever its number")
+
     def test_commands_that_cannot_run_say_why(self):
         nowhere = self.run_request("a", "")
         nowhere["command"] = ["no-such-command-anywhere"]

@@ -411,6 +411,20 @@ class TopTest(MetricsCase):
         terminal.type("q")
         self.assertEqual(terminal.end(), (0, True))
 
+    def test_its_keys_are_on_the_screen_and_explained(self):
+        terminal = self.open(columns=80, rows=24)
+        self.assertIn("Keys: q quit, h help", terminal.seen)
+        self.assertIn("HEALTH", terminal.seen)
+        for key in "h?":
+            drawn = len(terminal.read())
+            terminal.type(key)
+            until("it explains its keys", lambda: "sort processes by memory" in terminal.read()[drawn:])
+            drawn = len(terminal.read())
+            terminal.type("x")
+            until("it goes back", lambda: "eater" in terminal.read()[drawn:])
+        terminal.type("q")
+        self.assertEqual(terminal.end(), (0, True))
+
     def test_signals_leave_the_terminal_as_it_was(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             terminal = self.open()
@@ -456,7 +470,7 @@ class TopTest(MetricsCase):
     def test_a_daemon_that_goes_is_told_and_one_that_comes_is_shown(self):
         terminal = self.open()
         self.m.stop_daemon()
-        until("it is told", lambda: "not of now" in terminal.read())
+        until("it is told", lambda: "old figures" in terminal.read())
         self.m.start_daemon()
         drawn = len(terminal.read())
         terminal.type("p")

@@ -359,6 +359,8 @@ class InstanceTest(InstanceCase):
                 demand = gpu["demand"]
                 self.request("PUT", "/v1/share", {"capacity": demand - 16 * MIB})
             shown.update(process["name"] for process in self.gpu("0:0")["processes"])
+            plan = self.change("plan", [], ["0"], enabled=False).json()["gpus"][0]
+            self.assertEqual([each for each in plan["in_the_way"] if each["name"] == "gpuman-mover" and not each["gpuman"]], [])
             return gpu["hand_overs"] >= 2 and "gpuman-mover" in shown
         until("they take turns, by a mover that is shown", they_took_turns)
         for job in jobs:
@@ -497,7 +499,7 @@ class CommandTest(MigCase):
         shown = self.gpuman("mig", "show")
         for uuid in self.uuids():
             self.assertIn(uuid, shown)
-        self.assertIn("it is so already", self.gpuman("mig", "apply", "--gpu", "0", "2x1g.18gb", "3g.71gb"))
+        self.assertIn("nothing to change", self.gpuman("mig", "apply", "--gpu", "0", "2x1g.18gb", "3g.71gb"))
         said = json.loads(self.gpuman("mig", "show", "--json"))
         self.assertEqual(said["gpus"][0]["layout"], ["3g.71gb", "2x1g.18gb"])
         self.gpuman("mig", "clear", "--gpu", "0", "--disable")

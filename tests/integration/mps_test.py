@@ -197,7 +197,7 @@ class MpsTest(MpsCase):
         until("somebody else is a client", lambda: [client["pid"] for client in self.clients()] == [other.pid])
         job = self.start("mine", f"exec {self.load('64MiB', '--hold', '1h')}", gpus=["0"], mps=True)
         until("that it waits is shown", lambda: self.gpu()["waiting"] == [job])
-        self.assertIn("until the other user's clients are done: job", self.m.run("mps", "status").stdout)
+        self.assertIn("waits until the clients of the other user have ended", self.m.run("mps", "status").stdout)
         other.kill()
         until("it is a client", lambda: [client["job"] for client in self.clients()] == [job])
         self.assertEqual(self.gpu()["waiting"], [])

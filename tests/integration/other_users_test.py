@@ -163,9 +163,7 @@ class UserOfTheGroupTest(SystemDaemonTest):
             asking.sendall(b"GET /v1/jobs/huge/log?tail=3 HTTP/1.1\r\nHost: x\r\n\r\n")
             for _ in range(5):
                 self.assertEqual(self.ask(SOMEBODY, "GET", "/v1/jobs/huge")[0], 200)
-            asking.setblocking(False)
-            with self.assertRaises(BlockingIOError):
-                asking.recv(1)
+            self.assertTrue(asking.recv(1 << 16).startswith(b"HTTP/1.1 200"), "holes are passed over")
 
     def test_an_administrator_acts_on_a_job_and_does_not_change_what_it_runs(self):
         status, answer = self.ask(SOMEBODY, "POST", "/v1/submissions", {

@@ -99,7 +99,7 @@ class BadSubmissionsTest(QueueCase):
 
 
 class BadDaysTest(QueueCase):
-    config = "[sampling]\nretry = \"200ms\"\n"
+    config = "[sampling]\nretry = \"200ms\"\n[queue]\nqueued_jobs = 200000\n"
 
     def test_an_array_of_a_hundred_thousand_is_taken_kept_and_cancelled(self):
         task = self.shell("true", hold=True)

@@ -79,6 +79,23 @@ class QueueCliTest(DaemonTest):
         script.write_text("# GPUMAN --gpsu 1\ntrue\n")
         self.assertIn(f"{script}:1: unknown option '--gpsu'", self.gpuman("submit", str(script), status=2))
 
+    def test_a_script_for_slurm_is_read_as_slurm_means_it(self):
+        script = self.m.dir / "slurm.sh"
+        script.write_text("#!/bin/bash\n#SBATCH --job-name=slurmish --gres=gpu:1 --time=30 --partition=gpu\n"
+                          "#SBATCH --array=1-2\necho \"$SLURM_ARRAY_TASK_ID on $CUDA_VISIBLE_DEVICES\"\n")
+        done = self.m.run("submit", str(script))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("read from its #SBATCH lines: --job-name=slurmish --gres=gpu:1 --time=30 --array=1-2", done.stderr)
+        self.assertIn("not read, since gpuman has nothing like it: --partition=gpu", done.stderr)
+        self.gpuman("job", "wait", "slurmish")
+        job = json.loads(self.gpuman("job", "show", "slurmish", "--json").splitlines()[0])
+        self.assertEqual((job["queue"]["gpus"]["count"], job["queue"]["time_limit_s"]), (1, 1800))
+        self.assertRegex(self.gpuman("job", "log", f"{job['queue']['array_id']}_2"), r"^2 on GPU-")
+        script.write_text("#!/bin/bash\n#SBATCH --mem=1G\ntrue\n")
+        self.assertIn("asks for no GPU, so the job gets none", self.m.run("submit", str(script)).stderr)
+        script.write_text("#!/bin/bash\n#SBATCH --time=soon\ntrue\n")
+        self.assertIn(f"{script}:2: --time: 'soon'", self.gpuman("submit", str(script), status=2))
+
     def test_arrays_sweeps_and_files_of_jobs(self):
         array = self.submit("--array", "0-4:2", "--gpus", "1", "--name", "array", "sh", "-c",
                             "echo $GPUMAN_ARRAY_TASK_ID of $GPUMAN_ARRAY_JOB_ID")
@@ -116,6 +133,45 @@ class QueueCliTest(DaemonTest):
         self.assertEqual(self.gpuman("cancel", f"{waiting[0]}-{waiting[2]}"),
                          "".join(f"Job {job} cancelled.\n" for job in waiting))
         self.gpuman("cancel", "nothing", status=4)
+
+    def test_a_task_is_named_by_the_arrays_name(self):
+        array = self.submit("--hold", "--array", "0-3", "--name", "arr", "true")
+        self.assertIn("cancelled", self.gpuman("cancel", "arr_2"))
+        self.assertEqual([self.job(task)["state"] for task in array["tasks"]], ["held", "held", "cancelled", "held"])
+        self.gpuman("cancel", "arr_7", status=4)
+
+    def test_a_name_that_several_have_ends_none_of_them(self):
+        ids = [str(self.submit("--hold", "--name", "twin", "true")["id"]) for _ in range(2)]
+        for words in (["cancel", "twin"], ["remove", "twin"], ["job", "release", "twin"], ["job", "update", "twin", "--priority", "1"]):
+            said = self.gpuman(*words, status=1)
+            self.assertIn(f"2 jobs that have not ended are named 'twin': {', '.join(ids)}", said, words)
+        self.assertEqual([self.job(job)["state"] for job in ids], ["held", "held"])
+        self.assertEqual(self.job("twin")["id"], int(ids[1]), "who only looks sees the newest")
+        self.gpuman("cancel", ids[0])
+        self.gpuman("cancel", "twin")
+        self.assertEqual(self.job(ids[1])["state"], "cancelled")
+
+    def test_a_start_that_nobody_can_know_is_no_time_of_day(self):
+        self.submit("--gpus", "2", "sh", "-c", self.until_gone_on())
+        waits = self.gpuman("submit", "--gpus", "1", "true")
+        self.assertRegex(waits, r"expected start: ~(today|tomorrow) \(a guess: .*--time")
+        self.assertRegex(self.gpuman("queue"), r"~(today|tomorrow)")
+        (self.m.dir / "go").touch()
+
+    def test_status_shows_what_waits_together_as_one_line(self):
+        array = self.submit("--hold", "--array", "0-29", "--name", "arr", "true")
+        self.submit("--hold", "--param", "x=1:20", "--name", "sweep", "echo", "{x}")
+        shown = self.gpuman("status")
+        self.assertIn(f"{array['tasks'][0]}-{array['tasks'][-1]}  arr (30)", shown)
+        self.assertIn("sweep-* (20)", shown)
+        self.assertEqual(shown.count("held (held_by_user)"), 2, shown)
+        self.assertEqual(shown.count("submitted on hold"), 2, "why they wait as well")
+
+    def test_a_quota_of_a_user_that_nobody_knows_is_remarked(self):
+        done = self.m.run("quota", "set", "--user", "nosuchuser", "--gpus", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("this machine knows no user nosuchuser", done.stderr)
+        self.gpuman("quota", "remove", "--user", "nosuchuser")
 
     def test_what_can_never_run_is_refused(self):
         self.assertIn("2", self.gpuman("submit", "--gpus", "3", "true", status=6))
@@ -190,7 +246,7 @@ class QueueCliTest(DaemonTest):
         self.assertIn(f"waits for job {first} to fail", self.gpuman("submit", "--dry-run", "--depends",
                                                                    "afternotok:first", "true"))
         self.assertEqual(self.gpuman("cancel", "first"), f"Job {first} (first) cancelled.\n")
-        self.assertIn("cannot come true any more", self.wait_for(second, "cancelled")["reason_detail"])
+        self.assertIn("can no longer happen", self.wait_for(second, "cancelled")["reason_detail"])
 
     def test_output_that_went_to_files_is_found(self):
         job = str(self.submit("--output", "out-%j", "--error", "err", "--", "sh", "-c", "echo hello")["id"])

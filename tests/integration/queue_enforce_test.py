@@ -186,7 +186,7 @@ class HoarderTest(QueueCase):
         self.assertGreater(seen["age_s"], seen["idle_s"])
         self.assertGreaterEqual(seen["memory"], 256 * MIB)
         text = self.m.run("info").stdout
-        self.assertIn(f"pid {pid}", text.partition("Suspected of holding a GPU for nothing:")[2])
+        self.assertIn(f"pid {pid}", text.partition("Probably holding a GPU without using it:")[2])
 
     def test_one_that_is_ignored_is_not(self):
         pid = self.load_outside("--alloc", "256MiB", "--hold", "1h")

@@ -148,7 +148,7 @@ class QueueTerminalTest(DaemonTest):
         told, _ = waits.communicate(timeout=PATIENCE)
         self.assertEqual(waits.returncode, 4)
         self.assertIn(b"has ended: failed", told)
-        self.assertIn(b"the daemon is away", stays.communicate()[1])
+        self.assertIn(b"the daemon is not reachable", stays.communicate()[1])
 
     def test_who_follows_goes_on_after_the_daemon_was_restarted(self):
         done = self.m.run("submit", "--gpus", "1", "--name", "mine", "--", "sh", "-c",

@@ -54,6 +54,11 @@ class NobodysProcessesAreEnded(TroubleCase):
         self.takes_turns(4)
         on_gpu = self.on_gpus()[0]["processes"]
         self.assertIn("gpuman-mover", [process["name"] for process in on_gpu])
+        self.assertEqual({process["name"] for process in on_gpu if process["gpuman"]}, {"gpuman-mover"})
+        strangers = self.request("GET", "/v1/queue/info").json()["gpus"][0]["processes"]
+        self.assertEqual([process["name"] for process in strangers if not process["gpuman"]], [])
+        self.assertNotIn("gpuman-mover", self.m.run("info").stdout)
+        self.assertRegex(self.m.run("proclist").stdout, r"\(gpuman\) +\S*gpuman-mover")
         self.assertEqual([event["data"]["pid"] for event in self.events() if event["kind"] == "unmanaged_limit"], [stranger.pid])
         self.ends_right(jobs)
 

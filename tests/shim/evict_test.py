@@ -17,7 +17,7 @@ import unittest
 
 from shim_test import BUILD, CONTEXT, GIB, HERE, LOAD, MIB, SIM, ShimCase
 
-ON_GPU, EVICTED, RESTORING, FAILED = 1, 3, 4, 5
+ON_GPU, EVICTING, EVICTED, RESTORING, FAILED = 1, 2, 3, 4, 5
 IDLE, AT_GATE = 2, 3  # what a program does
 DEINITIALIZED = 4  # the driver's error
 BUDGET, BUSY, CAPTURING, NO_ROOM, DRIVER, NO_MOVER = 1, 3, 4, 5, 6, 7
@@ -568,6 +568,19 @@ class WhatCannotBe(EvictCase):
         pid = self.only(ledger)["pid"]
         self.assert_stands(self.order(ledger, pid, True), ON_GPU, BUSY)
         self.assert_stands(self.order(ledger, pid, True), ON_GPU, BUSY)
+        self.assertEqual(self.tell(process), "ready\n")
+        self.assert_stands(self.order(ledger, pid, True), EVICTED)
+        self.assert_stands(self.order(ledger, pid, False), ON_GPU)
+        self.assertEqual(self.finish(process), {"waited": 0, "good": True})
+
+    def test_that_is_withdrawn_lets_the_program_go_on_at_once(self):
+        ledger = self.evictable(patience=3_600_000)  # an hour: nobody waits for it
+        process = self.start_probe("waits_for_itself")
+        pid = self.only(ledger)["pid"]
+        for _ in range(3):
+            self.assertEqual(ledger("order", pid, 1), "ok")
+            self.until(lambda: self.only(ledger)["stage"] == EVICTING)
+            self.assert_stands(self.order(ledger, pid, False), ON_GPU)
         self.assertEqual(self.tell(process), "ready\n")
         self.assert_stands(self.order(ledger, pid, True), EVICTED)
         self.assert_stands(self.order(ledger, pid, False), ON_GPU)

@@ -24,7 +24,7 @@ class CheckpointerFixture : public ::testing::Test {
     const char* build = std::getenv("GPUMAN_BUILD_DIR");
     ASSERT_NE(build, nullptr) << "set by ctest";
     options.program.path = std::filesystem::path(build) / "bin" / "gpuman-mover";
-    options.program.lock_file = dir.path() / "checkpoint.lock";
+    options.program.locks = dir.path();
     auto loaded = driver::Nvml::Load();
     ASSERT_TRUE(loaded) << loaded.error().message;
     nvml = std::move(*loaded);

@@ -1,33 +1,34 @@
 #!/usr/bin/env bash
-# Format, layers, shell scripts, stray paths, links, clang-tidy. Reports everything it finds before it fails.
+# Format, layers, shell scripts, stray paths, links, clang-tidy. Reports everything it finds before it fails. clang-tidy
+# looks at the sources that differ from the branch's upstream, or from --since REVISION; with --all at every one (an hour
+# and more on two processors), or with folders at those in them. JOBS=1 runs one clang-tidy at a time.
 . tools/dev/common.sh
+. tools/dev/lint_scope.sh
 
-all=no
+usage() { die "usage: ./dev lint [--all [FOLDER…] | --since REVISION]"; }
+all=no since=
+folders=(src apps sim)
 case ${1:-} in
   '') ;;
-  --all) all=yes ;;
-  *) die "usage: ./dev lint [--all]" ;;
+  --all)
+    all=yes
+    shift
+    [ $# -eq 0 ] || folders=("${@%/}") ;;
+  --since)
+    since=${2:-}
+    [ $# -eq 2 ] || usage ;;
+  *) usage ;;
 esac
 need build test lint
 findings=0
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$ROOT
-tracked() { git ls-files --cached --others --exclude-standard -- "$@" | while read -r file; do [ ! -f "$file" ] || say "$file"; done; }
+base=
+if [ $all = no ]; then base=$(lint_base "$since") || die "no revision '$since' in this checkout"; fi
 
 step() {
   say "== $1"
   shift
   "$@" || findings=$((findings + 1))
-}
-
-# Files that differ from the branch's upstream, or all of them where there is none.
-changed() {
-  local base
-  base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || git merge-base HEAD origin/main 2>/dev/null || true)
-  if [ "$all" = yes ] || [ -z "$base" ]; then
-    tracked "$@"
-  else
-    { git diff --name-only --diff-filter=d "$base" -- "$@"; git ls-files --others --exclude-standard -- "$@"; } | sort -u
-  fi
 }
 
 format() { tracked '*.cc' '*.h' '*.c' | xargs -r clang-format-14 --dry-run --Werror; }
@@ -68,20 +69,31 @@ for name in map(str.strip, sys.stdin):
 sys.exit(broken > 0)'
 }
 
-tidy() {
-  local sources
-  # Clang reads no precompiled headers of GCC, and without them a missing include is found.
-  quiet configure-lint cmake --preset release -B build/lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
-  mapfile -t sources < <(changed '*.cc' | grep -E '^(src|apps|sim)/' | python3 -c '
+# compiled FOLDER…: those sources of the input that the build compiles, in these folders.
+compiled() {
+  python3 -c '
 import json, os, sys
 known = {os.path.relpath(entry["file"]) for entry in json.load(open("build/lint/compile_commands.json"))}
-sys.stdout.writelines(line for line in sys.stdin if line.strip() in known)')
-  say "${#sources[@]} sources"
-  [ ${#sources[@]} -gt 0 ] || return 0
-  printf '%s\n' "${sources[@]}" |
-    xargs -P "$(nproc)" -n 4 clang-tidy-14 -p build/lint --quiet --warnings-as-errors='*' 2>/dev/null
+folders = tuple(folder + "/" for folder in sys.argv[1:])
+sys.stdout.writelines(line for line in sys.stdin if line.strip() in known and line.startswith(folders))' "$@"
 }
 
+tidy() {
+  local sources of started=$SECONDS rc=0
+  # Clang reads no precompiled headers of GCC, and without them a missing include is found.
+  quiet configure-lint cmake --preset release -B build/lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
+  mapfile -t sources < <(lint_changed "$base" '*.cc' | compiled "${folders[@]}")
+  of=$(tracked '*.cc' | compiled src apps sim | wc -l)
+  scope=$(lint_scope $all "$base" ${#sources[@]} "$of")
+  say "$scope"
+  [ ${#sources[@]} -gt 0 ] || return 0
+  printf '%s\n' "${sources[@]}" |
+    xargs -P "${JOBS:-$(nproc)}" -n 4 clang-tidy-14 -p build/lint --quiet --warnings-as-errors='*' 2>/dev/null || rc=$?
+  say "clang-tidy took $((SECONDS - started)) s"
+  return $rc
+}
+
+scope=
 step format format
 step layers layers
 step 'shell scripts' shell
@@ -89,4 +101,4 @@ step 'stray paths' paths
 step links links
 step clang-tidy tidy
 if [ "$findings" != 0 ]; then die "$findings of 6 checks found something"; fi
-say "clean"
+say "clean; clang-tidy: $scope"

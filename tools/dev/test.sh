@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything in the release build, then under the sanitizers what they are for, in builds of their own. --release and
-# arguments of ctest: the release build alone. --kubernetes: also ./dev e2e kubernetes, once the others have passed;
-# --kubernetes-if-built: the same where that can be run at once. The last line is the total.
+# arguments of ctest: the release build alone. Once the others have passed, --kubernetes: also ./dev e2e kubernetes,
+# --kubernetes-if-built: the same where that can be run at once; --clang: also ./dev clang, --clang-if-there: the same
+# where clang is installed, with a limit of time. The last line is the total.
 . tools/dev/common.sh
 
 PASSED=0 FAILED=0 SKIPPED=0
@@ -27,13 +28,14 @@ pass() {
   SKIPPED=$((SKIPPED + skipped))
 }
 
-# kubernetes ARGUMENTS…: ./dev e2e kubernetes, as one test of the total.
-kubernetes() {
-  local log=build/log/test-kubernetes.log
-  say "== kubernetes: kubelet and containerd around gpuman"
-  if ! bash tools/dev/e2e.sh kubernetes "$@" </dev/null 2>&1 | tee "$log"; then
+# beside WHAT NOT-RUN COMMAND…: a ./dev command of its own as one test of the total; skipped where it says NOT-RUN.
+beside() {
+  local what=$1 not_run=$2 log=build/log/test-${1%%:*}.log
+  shift 2
+  say "== $what"
+  if ! bash "$@" </dev/null 2>&1 | tee "$log"; then
     FAILED=$((FAILED + 1))
-  elif grep -q '^e2e kubernetes: not run' "$log"; then
+  elif grep -qE "$not_run" "$log"; then
     SKIPPED=$((SKIPPED + 1))
   else
     PASSED=$((PASSED + 1))
@@ -50,12 +52,18 @@ targets_of() {
 
 LAUNCHER=(env)
 release_only=no
-KUBERNETES=()
-case ${1:-} in
-  --release) release_only=yes && shift ;;
-  --kubernetes) KUBERNETES=(kubernetes) && shift ;;
-  --kubernetes-if-built) KUBERNETES=(kubernetes --if-built) && shift ;;
-esac
+KUBERNETES=() CLANG=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --release) release_only=yes ;;
+    --kubernetes) KUBERNETES=(tools/dev/e2e.sh kubernetes) ;;
+    --kubernetes-if-built) KUBERNETES=(tools/dev/e2e.sh kubernetes --if-built) ;;
+    --clang) CLANG=(tools/dev/clang.sh) ;;
+    --clang-if-there) CLANG=(tools/dev/clang.sh --if-there) ;;
+    *) break ;;
+  esac
+  shift
+done
 [ $# = 0 ] || release_only=yes
 started=$SECONDS
 need build test slurm
@@ -82,7 +90,14 @@ if [ $release_only = no ]; then
   pass tsan "${THREADED[@]}"
 fi
 
-if [ "$FAILED" = 0 ] && [ ${#KUBERNETES[@]} != 0 ]; then "${KUBERNETES[@]}"; fi
+if [ "$FAILED" = 0 ] && [ ${#KUBERNETES[@]} != 0 ]; then
+  beside "kubernetes: kubelet and containerd around gpuman" '^e2e kubernetes: not run' "${KUBERNETES[@]}"
+fi
+if [ "$FAILED" = 0 ] && [ ${#CLANG[@]} != 0 ]; then
+  beside "clang: everything built with it, each parser fuzzed" '^clang: not (run|whole)' "${CLANG[@]}"
+elif [ $release_only = no ] && [ ${#CLANG[@]} = 0 ]; then
+  say "clang: not asked for; ./dev clang builds everything with it and fuzzes each parser for 10 s"
+fi
 
 say "all passes in $((SECONDS - started)) s"
 say "$PASSED passed, $FAILED failed, $SKIPPED skipped"

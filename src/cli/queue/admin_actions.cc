@@ -8,6 +8,7 @@
 #include "api/queue_client.h"
 #include "api/queue_json.h"
 #include "cli/queue/commands.h"
+#include "cli/queue/gflow_views.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/show.h"
 #include "cli/queue/values.h"
@@ -39,30 +40,8 @@ struct StatsSettings {
   std::optional<std::string> user;
   bool all_users = false;
   std::optional<base::WallTime> since, until;
+  std::optional<std::string> since_text;
 };
-
-std::string GflowStats(const api::StatsRow& row, bool csv) {
-  const auto seconds = [](base::Millis value) {
-    return fmt::format("{}", static_cast<double>(value.count()) / 1000);
-  };
-  const std::vector<std::pair<std::string, std::string>> metrics{
-      {"total_jobs", fmt::to_string(row.jobs)},
-      {"completed_jobs", fmt::to_string(row.finished)},
-      {"failed_jobs", fmt::to_string(row.failed + row.killed)},
-      {"cancelled_jobs", fmt::to_string(row.cancelled)},
-      {"timeout_jobs", fmt::to_string(row.timeout)},
-      {"running_jobs", fmt::to_string(row.running)},
-      {"queued_jobs", fmt::to_string(row.queued)},
-      {"avg_wait_secs", seconds(row.wait_mean)},
-      {"avg_runtime_secs", seconds(row.run_mean)},
-      {"total_gpu_hours", fmt::format("{:.4f}", row.gpu_hours)},
-      {"success_rate", row.success ? fmt::format("{:.4f}", *row.success) : std::string()}};
-  std::string text = csv ? "metric,value\n" : "";
-  for (const auto& [name, value] : metrics)
-    text += csv ? fmt::format("{},{}\n", name, value)
-                : fmt::format("{:<18}{}\n", name, value.empty() ? "-" : value);
-  return text;
-}
 
 Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
@@ -70,6 +49,7 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
   const bool gflow = flavour == Flavour::kGflow;
   std::optional<std::string> user = s.user;
   if (gflow && !user && !s.all_users) user = CallersName();
+  if (gflow && user == "all") user.reset();
   if (user) {
     std::erase_if(stats.rows, [&](const auto& row) { return row.name != *user; });
     stats.total = stats.rows.empty() ? api::StatsRow{} : stats.rows.front();
@@ -77,8 +57,11 @@ Result<int> Stats(Session& session, Flavour flavour, const StatsSettings& s) {
   }
   if (session.json || s.output == "json")
     session.PrintJson(api::ToJson(stats));
+  else if (gflow && s.output == "csv")
+    session.Print(RenderGflowStatsCsv(stats.total));
   else if (gflow)
-    session.Print(GflowStats(stats.total, s.output == "csv"));
+    session.Print(RenderGflowStats(stats.total, user.value_or("all"), s.since_text.value_or("all time"),
+                                   session.look()));
   else
     session.Print(s.output == "csv" ? RenderStatsCsv(stats) : RenderStats(stats, session.look()));
   return kExitDone;
@@ -163,13 +146,14 @@ Result<int> Ignore(Session& session, const IgnoreSettings& s) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   if (s.remove) {
     GPUMAN_ASSIGN(const auto gone, api::StopIgnoring(daemon, *s.remove));
-    return Show(session, gone, [&] { return fmt::format("Rule {} is gone.\n", gone.id); });
+    return Show(session, gone, [&] { return fmt::format("Rule {} was removed.\n", gone.id); });
   }
   if (!s.rule.pid && !s.rule.user && !s.rule.name) {
     GPUMAN_ASSIGN(const auto list, api::ListIgnoredProcesses(daemon));
     return Show(session, list, [&] { return RenderIgnored(list.ignored, GpusOf(daemon), session.look()); });
   }
   GPUMAN_ASSIGN(const auto rule, api::IgnoreProcess(daemon, s.rule));
+  if (s.rule.user) NoteStranger(session, *s.rule.user);
   return Show(session, rule, [&] { return RenderIgnored({rule}, GpusOf(daemon), session.look()); });
 }
 
@@ -192,7 +176,7 @@ Result<int> Choose(Session& session, const Words& words) {
   }
   if (update.choice && *update.choice != "sequential" && *update.choice != "random" &&
       *update.choice != "topology")
-    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no way to choose", *update.choice),
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a way to choose", *update.choice),
                       "sequential, random or topology");
   return Change(session, update);
 }
@@ -208,14 +192,14 @@ Command InfoCommand(Flavour flavour) {
   const auto topology = std::make_shared<bool>(false);  // shared by the option and the action
   Command info{
       gflow ? "ginfo" : "info",
-      "Show the GPUs as the queue sees them: who has them, what keeps them",
+      "Show GPUs as the queue sees them: which are free, who has the others, and why",
       gflow ? "ginfo" : "gpuman info",
       "",
       0,
       0,
       {},
       [flavour, topology](Session& session, const Words&) { return Info(session, flavour, *topology); }};
-  info.options = {{"--topology", "", "How the GPUs are connected to each other", TakeFlag(*topology)}};
+  info.options = {{"--topology", "", "Show how the GPUs are connected to each other", TakeFlag(*topology)}};
   if (gflow) info.options = {{"--config", "FILE", "", [](const std::string&) -> Result<> { return {}; }}};
   return info;
 }
@@ -224,24 +208,29 @@ Command StatsCommand(Flavour flavour) {
   const auto s = std::make_shared<StatsSettings>();  // shared by the options and the action
   const auto now = SystemClock().Wall();
   const bool gflow = flavour == Flavour::kGflow;
-  Command stats{
-      gflow ? "gstats" : "stats",
-      "Show what users, projects and GPUs had of the machine",
-      gflow ? "gstats --since 7d" : "gpuman stats --by project --since 30d",
-      "",
-      0,
-      0,
-      {{"-u,--user", "NAME", "Of this user alone", TakeText(s->user)},
-       {"-t,--since", "TIME", "Of jobs that ended since 1h, 7d, today, 2026-02-01",
-        TakeInto(s->since, AsSince(now))},
-       {"-o,--output", "table|json|csv", "How it is printed", TakeWord(s->output, {"table", "json", "csv"})}},
-      [s, flavour](Session& session, const Words&) { return Stats(session, flavour, *s); }};
+  Command stats{gflow ? "gstats" : "stats",
+                "Show how much users and projects used, and how busy GPUs were",
+                gflow ? "gstats --since 7d" : "gpuman stats --by project --since 30d",
+                "",
+                0,
+                0,
+                {{"-u,--user", "NAME", "Only this user", TakeText(s->user)},
+                 {"-t,--since", "TIME", "Only jobs that ended since 1h, 7d, today, 2026-02-01",
+                  [s, now](const std::string& text) -> Result<> {
+                    GPUMAN_ASSIGN(s->since, ParseSince(text, now));
+                    s->since_text = text;
+                    return {};
+                  }},
+                 {"-o,--output", "table|json|csv", "Format of the output",
+                  TakeWord(s->output, {"table", "json", "csv"})}},
+                [s, flavour](Session& session, const Words&) { return Stats(session, flavour, *s); }};
   if (gflow) {
-    stats.options.push_back({"-a,--all-users", "", "Of all users", TakeFlag(s->all_users)});
+    stats.options.push_back({"-a,--all-users", "", "All users", TakeFlag(s->all_users)});
   } else {
-    stats.options.push_back({"--until", "TIME", "And until", TakeInto(s->until, AsSince(now))});
     stats.options.push_back(
-        {"-b,--by", "user|project|gpu", "A line for each", TakeWord(s->by, {"user", "project", "gpu"})});
+        {"--until", "TIME", "Only jobs that ended until this time", TakeInto(s->until, AsSince(now))});
+    stats.options.push_back({"-b,--by", "user|project|gpu", "One line for each user, project or GPU",
+                             TakeWord(s->by, {"user", "project", "gpu"})});
   }
   return stats;
 }
@@ -250,7 +239,7 @@ std::vector<Command> GpuCommands() {
   const auto s = std::make_shared<IgnoreSettings>();  // shared by the options and the action
   return {
       {"allow",
-       "Let the queue use GPUs again, or all",
+       "Let the queue use these GPUs, or all",
        "gpuman gpu allow 0,2",
        "GPU",
        1,
@@ -258,7 +247,7 @@ std::vector<Command> GpuCommands() {
        {},
        [](Session& session, const Words& words) { return SetAllowed(session, words, false); }},
       {"restrict",
-       "Keep the queue from using GPUs; what runs there goes on",
+       "Do not let the queue use these GPUs; running jobs continue",
        "gpuman gpu restrict 3",
        "GPU",
        1,
@@ -266,21 +255,22 @@ std::vector<Command> GpuCommands() {
        {},
        [](Session& session, const Words& words) { return SetAllowed(session, words, true); }},
       {"ignore-process",
-       "Hand a GPU out although a process that gpuman does not manage uses it; without options: the rules",
+       "Let the queue use a GPU although a process outside gpuman uses it; without options: list the rules",
        "gpuman gpu ignore-process --gpu 0 --pid 1234",
        "",
        0,
        0,
        {{"--pid", "PID", "This process",
          TakeInto(s->rule.pid, [](const std::string& t) { return ParseInteger(t, 1, INT32_MAX); })},
-        {"--user", "NAME", "All of this user", TakeText(s->rule.user)},
-        {"--name", "NAME", "All of this name", TakeText(s->rule.name)},
-        {"--gpu", "GPU", "On this GPU only", TakeText(s->rule.gpu)},
+        {"--user", "NAME", "All processes of this user", TakeText(s->rule.user)},
+        {"--name", "NAME", "All processes of this name", TakeText(s->rule.name)},
+        {"--gpu", "GPU", "Only on this GPU", TakeText(s->rule.gpu)},
         {"--list", "", "List the rules", TakeFlag(s->list)},
-        {"--remove", "ID", "Take a rule away", TakeText(s->remove)}},
+        {"--remove", "ID", "Remove the rule with this id", TakeText(s->remove)}},
        [s](Session& session, const Words&) { return Ignore(session, *s); }},
       {"choice",
-       "Which of several free GPUs the queue takes: sequential, random or topology; pause, resume",
+       "Which of several free GPUs the queue takes (sequential, random, topology); or pause, resume the "
+       "queue",
        "gpuman gpu choice topology",
        "WORD",
        1,

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/hints.h"
 #include "cli/queue/commands.h"
 #include "cli/queue/submit.h"
+#include "cli/queue/submit_groups.h"
 
 namespace gpuman::cli {
 namespace {
@@ -34,14 +36,17 @@ void BindOptions(CLI::App* app, const queue::Options& table, Given& given) {
   given.values.resize(table.size());
   given.flags.resize(table.size());
   for (std::size_t i = 0; i < table.size(); ++i) {
-    const auto& [names, value, help, take] = table[i];
+    const auto& [names, value, help, take, group] = table[i];
     CLI::Option* option = value.empty() ? app->add_flag(names, given.flags[i], help)
                                         : app->add_option(names, given.values[i], help)
                                               ->type_name(value)
                                               ->expected(1)
                                               ->take_all()
                                               ->allow_extra_args(false);
-    if (help.empty()) option->group("");
+    if (help.empty())
+      option->group("");
+    else if (!group.empty())
+      option->group(group);
   }
 }
 
@@ -84,14 +89,14 @@ void AddInfo(const Registry& registry) { Bind(registry, queue::InfoCommand(Flavo
 void AddStats(const Registry& registry) { Bind(registry, queue::StatsCommand(Flavour::kGpuman)); }
 
 void AddJob(const Registry& registry) {
-  BindAll(registry, "job", "Look at jobs of the queue and change them", "gpuman job show train",
-          queue::JobCommands(Flavour::kGpuman));
+  BindAll(registry, "job", "Show and change jobs of the queue: show, log, wait, hold, update, redo, …",
+          "gpuman job show train", queue::JobCommands(Flavour::kGpuman));
 }
 void AddReserve(const Registry& registry) {
-  BindAll(registry, "reserve", "Keep GPUs for users", "gpuman reserve list", queue::ReserveCommands());
+  BindAll(registry, "reserve", "Reserve GPUs for users", "gpuman reserve list", queue::ReserveCommands());
 }
 void AddQuota(const Registry& registry) {
-  BindAll(registry, "quota", "Limit what users and projects may have", "gpuman quota list",
+  BindAll(registry, "quota", "Limit what users and projects may use", "gpuman quota list",
           queue::QuotaCommands());
 }
 void AddQueueOfGpus(const Registry& registry, CLI::App* gpu) {
@@ -107,8 +112,9 @@ void AddSubmit(const Registry& registry) {
   };
   const auto bound = std::make_shared<Bound>();  // shared by the parser's bindings and the action
   bound->table = queue::SubmitOptions(bound->settings, Flavour::kGpuman, base::SystemClock().Wall());
+  queue::GroupForHelp(bound->table);
   bound->app = registry.Add(
-      "submit", "Queue a command or a script; it starts when its GPUs are free",
+      "submit", "Queue a command or a script; it starts when GPUs are free",
       "gpuman submit --gpus 1 --time 2h --name train -- python train.py\n"
       "  gpuman submit --gpus 2 train.sh\n"
       "  gpuman submit --gpus 1 --param lr=0.1,0.01 --param seed=1:3 -- python train.py --lr {lr} --seed "
@@ -121,7 +127,10 @@ void AddSubmit(const Registry& registry) {
         typed.trailing = session.trailing;
         if (!typed.words.empty() && typed.words.front().size() > 1 && typed.words.front().front() == '-') {
           // The parser takes an unknown option for the command; the table says what was meant.
-          GPUMAN_TRY(queue::ParseOptions(bound->table, typed.words, queue::Where::kLast));
+          auto known = queue::ParseOptions(bound->table, typed.words, queue::Where::kLast);
+          const auto hint = HintFor("gpuman submit", typed.words.front());
+          if (!known && !hint.empty()) known.error().hint = hint;
+          if (!known) return base::Fail(std::move(known.error()));
         }
         return queue::Submit(session, typed);
       });

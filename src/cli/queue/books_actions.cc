@@ -1,6 +1,5 @@
 // reserve, quota: what is kept for users, and what they may have.
 #include <fmt/format.h>
-#include <pwd.h>
 
 #include <cstdlib>
 
@@ -36,12 +35,6 @@ Result<base::Millis> ParseSpan(const std::string& text) {
   GPUMAN_ASSIGN(const auto hours, base::ParseDuration(text.substr(0, hour + 1)));
   GPUMAN_ASSIGN(const auto rest, base::ParseDuration(text.substr(hour + 1)));
   return hours + rest;
-}
-
-// A name that was mistyped reserves for nobody, and one that a directory knows may be unknown here for now.
-void NoteStranger(Session& session, const std::string& user) {
-  if (::getpwnam(user.c_str()) == nullptr)
-    session.Note(fmt::format("this machine knows no user {}", Printable(user)));
 }
 
 Result<int> CreateReservation(Session& session, ReserveSettings s) {
@@ -103,9 +96,10 @@ struct Subject {
 Result<Subject> SubjectOf(const QuotaSettings& s) {
   const int named = s.user.has_value() + s.project.has_value() + s.each_user + s.each_project;
   if (named != 1)
-    return base::Fail(ErrorCode::kInvalidArgument,
-                      "whose quota? Give one of --user, --project and the --default-…",
-                      "gpuman quota set --user ada --gpus 4");
+    return base::Fail(
+        ErrorCode::kInvalidArgument,
+        "it is not said whose quota: give --user, --project, --default-user or --default-project",
+        "gpuman quota set --user ada --gpus 4");
   if (s.user) return Subject{"user", *s.user};
   if (s.project) return Subject{"project", *s.project};
   return Subject{s.each_user ? "user" : "project", "*"};
@@ -116,10 +110,11 @@ Result<int> SetQuota(Session& session, const QuotaSettings& s) {
   const auto& u = s.update;
   if (!u.running_jobs && !u.gpus && !u.queued_jobs && !u.gpu_hours && !u.clear_running_jobs &&
       !u.clear_gpus && !u.clear_queued_jobs && !u.clear_gpu_hours && !u.shares && !u.clear_shares)
-    return base::Fail(ErrorCode::kInvalidArgument, "there is nothing to limit",
+    return base::Fail(ErrorCode::kInvalidArgument, "no limit is given",
                       "give --running-jobs, --gpus, --queued-jobs, --gpu-hours or --shares");
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto quota, api::SetQuota(daemon, subject.kind, subject.name, s.update));
+  if (s.user) NoteStranger(session, *s.user);
   return Show(session, quota, [&] { return RenderQuotas({quota}, session.look()); });
 }
 
@@ -128,7 +123,7 @@ Result<int> RemoveQuota(Session& session, const QuotaSettings& s) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   GPUMAN_ASSIGN(const auto quota, api::RemoveQuota(daemon, subject.kind, subject.name));
   return Show(session, quota, [&] {
-    return fmt::format("No limits of their own any more: {} {}.\n", quota.subject,
+    return fmt::format("The limits of {} {} were removed.\n", quota.subject,
                        quota.name == "*" ? "(each other)" : Printable(quota.name));
   });
 }
@@ -142,8 +137,8 @@ Result<int> ListQuotas(Session& session, const Words&) {
 Options SubjectOptions(QuotaSettings& s) {
   return {{"-u,--user", "NAME", "Of this user", TakeText(s.user)},
           {"-P,--project", "NAME", "Of this project", TakeText(s.project)},
-          {"--default-user", "", "Of each user without a quota of their own", TakeFlag(s.each_user)},
-          {"--default-project", "", "Of each project without a quota of its own", TakeFlag(s.each_project)}};
+          {"--default-user", "", "For each user without a quota of their own", TakeFlag(s.each_user)},
+          {"--default-project", "", "For each project without a quota of its own", TakeFlag(s.each_project)}};
 }
 
 template <typename T, typename Parse>
@@ -160,7 +155,7 @@ Result<double> ParseHours(const std::string& text) {
   char* end = nullptr;
   const double hours = std::strtod(text.c_str(), &end);
   if (text.empty() || end != text.c_str() + text.size() || !(hours >= 0 && hours < 1e12))
-    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number of hours", text),
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a number of hours", text),
                       "write 100 or 0.5");
   return hours;
 }
@@ -169,7 +164,7 @@ Result<double> ParseShares(const std::string& text) {
   char* end = nullptr;
   const double shares = std::strtod(text.c_str(), &end);
   if (text.empty() || end != text.c_str() + text.size() || !(shares >= 0.001 && shares <= 1e9))
-    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number of shares", text),
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a number of shares", text),
                       "write 2 or 0.5");
   return shares;
 }
@@ -181,19 +176,19 @@ std::vector<Command> ReserveCommands() {
   auto& request = s->request;
   return {
       {"create",
-       "Keep GPUs for a user",
+       "Reserve GPUs for a user",
        "gpuman reserve create --user ada --gpus 2 --start 14:00 --duration 2h",
        "",
        0,
        0,
        {{"-u,--user", "NAME", "For this user", TakeText(request.user)},
-        {"-g,--gpus", "N", "So many GPUs",
+        {"-g,--gpus", "N", "Number of GPUs, any of them",
          TakeInto(request.count, [](const std::string& t) { return ParseInteger(t, 1, 1024); })},
-        {"--gpu,--gpu-spec", "GPUS", "Or exactly these: 0,2 or 0-3",
+        {"--gpu,--gpu-spec", "GPUS", "Exactly these GPUs: 0,2 or 0-3",
          TakeInto(request.devices, [](const std::string& t) { return ParseGpus(t); })},
-        {"--start", "TIME", "From: 14:00, '2026-01-28 14:00', now", TakeText(s->start)},
-        {"--duration", "TIME", "So long: 2h, 30m, 1h30m", TakeInto(s->duration, ParseSpan)},
-        {"--timezone", "ZONE", "The start is local time there: Europe/Berlin", TakeText(s->zone)}},
+        {"--start", "TIME", "Start of the reservation: 14:00, '2026-01-28 14:00', now", TakeText(s->start)},
+        {"--duration", "TIME", "Length of the reservation: 2h, 30m, 1h30m", TakeInto(s->duration, ParseSpan)},
+        {"--timezone", "ZONE", "Time zone of --start: Europe/Berlin", TakeText(s->zone)}},
        [s](Session& session, const Words&) { return CreateReservation(session, *s); }},
       {"list",
        "List reservations",
@@ -201,10 +196,11 @@ std::vector<Command> ReserveCommands() {
        "",
        0,
        0,
-       {{"-a,--all", "", "Ended ones too", TakeFlag(s->all)},
-        {"--active", "", "Only those that hold now", TakeFlag(s->active)},
-        {"--user", "NAME", "Only of this user", TakeText(s->user)},
-        {"--status", "pending|active|ended|cancelled", "Only those", TakeText(s->status)},
+       {{"-a,--all", "", "Also reservations that have ended", TakeFlag(s->all)},
+        {"--active", "", "Only reservations that are active now", TakeFlag(s->active)},
+        {"--user", "NAME", "Only reservations of this user", TakeText(s->user)},
+        {"--status", "pending|active|ended|cancelled", "Only reservations in this state",
+         TakeText(s->status)},
         {"--timeline", "", "", TakeFlag(s->timeline)},
         {"--range", "TIME", "", TakeText(s->range)},
         {"--from,--to", "TIME", "", TakeText(s->range)}},
@@ -218,7 +214,7 @@ std::vector<Command> ReserveCommands() {
        {},
        [s](Session& session, const Words& words) { return ListReservations(session, *s, words.front()); }},
       {"cancel",
-       "Give reserved GPUs back",
+       "Cancel a reservation",
        "gpuman reserve cancel 3",
        "ID",
        1,
@@ -234,21 +230,27 @@ std::vector<Command> QuotaCommands() {
   Options set = SubjectOptions(*s);
   set.insert(
       set.end(),
-      {{"--running-jobs,--max-running-jobs", "N", "So many jobs run at once, or none for no limit",
+      {{"--running-jobs,--max-running-jobs", "N", "Jobs that run at once, or none for no limit",
         Limit(u.running_jobs, u.clear_running_jobs, integer)},
-       {"-g,--gpus,--max-running-gpus", "N", "On so many GPUs", Limit(u.gpus, u.clear_gpus, integer)},
-       {"--queued-jobs,--max-queued-jobs", "N", "So many wait",
+       {"-g,--gpus,--max-running-gpus", "N", "GPUs in use at once", Limit(u.gpus, u.clear_gpus, integer)},
+       {"--queued-jobs,--max-queued-jobs", "N", "Jobs that wait at once",
         Limit(u.queued_jobs, u.clear_queued_jobs, integer)},
-       {"--gpu-hours", "HOURS", "So much time of GPUs", Limit(u.gpu_hours, u.clear_gpu_hours, ParseHours)},
-       {"--shares", "N", "No limit: so many shares of fair share, where others have one",
+       {"--gpu-hours", "HOURS", "GPU time in hours", Limit(u.gpu_hours, u.clear_gpu_hours, ParseHours)},
+       {"--shares", "N", "Not a limit: weight in the fair share; others have 1",
         Limit(u.shares, u.clear_shares, ParseShares)}});
-  return {
-      {"set", "Limit what a user or a project may have",
-       "gpuman quota set --user ada --gpus 4 --gpu-hours 500", "", 0, 0, std::move(set),
-       [s](Session& session, const Words&) { return SetQuota(session, *s); }},
-      {"list", "List the limits, and what is used of them", "gpuman quota list", "", 0, 0, {}, ListQuotas},
-      {"remove", "Take all limits of a user or a project away", "gpuman quota remove --user ada", "", 0, 0,
-       SubjectOptions(*s), [s](Session& session, const Words&) { return RemoveQuota(session, *s); }}};
+  return {{"set", "Limit what a user or a project may use",
+           "gpuman quota set --user ada --gpus 4 --gpu-hours 500", "", 0, 0, std::move(set),
+           [s](Session& session, const Words&) { return SetQuota(session, *s); }},
+          {"list",
+           "List the limits, and how much of them is used",
+           "gpuman quota list",
+           "",
+           0,
+           0,
+           {},
+           ListQuotas},
+          {"remove", "Remove all limits of a user or a project", "gpuman quota remove --user ada", "", 0, 0,
+           SubjectOptions(*s), [s](Session& session, const Words&) { return RemoveQuota(session, *s); }}};
 }
 
 }  // namespace gpuman::cli::queue

@@ -124,14 +124,15 @@ Result<int> Cancel(Session& session, const CancelSettings& s, const std::vector<
 Command CancelCommand(Flavour flavour) {
   const auto s = std::make_shared<CancelSettings>();  // shared by the options and the action
   const bool gflow = flavour == Flavour::kGflow;
-  Command command{gflow ? "gcancel" : "cancel",
-                  "Take jobs out of the queue; stop those that run",
-                  gflow ? "gcancel 1,3,5-7" : "gpuman cancel 7 train 10-19 20_3",
-                  "JOB",
-                  1,
-                  kAnyNumber,
-                  {{"--dry-run", "", "Say which jobs, and which wait for them", TakeFlag(s->dry_run)}},
-                  [s](Session& session, const auto& words) { return Cancel(session, *s, words); }};
+  Command command{
+      gflow ? "gcancel" : "cancel",
+      "Cancel jobs: waiting ones leave the queue, running ones are stopped",
+      gflow ? "gcancel 1,3,5-7" : "gpuman cancel 7 train 10-19 20_3",
+      "JOB",
+      1,
+      kAnyNumber,
+      {{"--dry-run", "", "Only show which jobs, and which jobs wait for them", TakeFlag(s->dry_run)}},
+      [s](Session& session, const auto& words) { return Cancel(session, *s, words); }};
   if (gflow) {
     command.options.push_back({"--cancel,--kill", "", "", TakeFlag(s->kill)});
     command.options.push_back({"--config", "FILE", "", [](const std::string&) -> Result<> { return {}; }});

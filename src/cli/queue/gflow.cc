@@ -14,6 +14,7 @@
 #include "cli/completion_scripts.h"
 #include "cli/queue/gflow_commands.h"
 #include "cli/queue/submit.h"
+#include "cli/queue/submit_groups.h"
 
 namespace gpuman::cli {
 namespace queue {
@@ -52,6 +53,7 @@ Command BatchCommand() {
   command.word = "COMMAND";
   command.most_words = kAnyNumber;
   command.options = SubmitOptions(*settings, Flavour::kGflow, base::SystemClock().Wall());
+  GroupForHelp(command.options);
   command.run = [settings](Session& session, const Words& words) {
     Typed typed;
     typed.flavour = Flavour::kGflow;
@@ -70,14 +72,14 @@ Command BatchCommand() {
 }
 
 GflowProgram Gjob() {
-  GflowProgram program{"gjob", "Look at jobs of the queue and change them", {}};
+  GflowProgram program{"gjob", "Show and change jobs of the queue", {}};
   for (auto& command : JobCommands(Flavour::kGflow)) {
     const std::string letter = command.name == "redo" ? "" : command.name.substr(0, 1);
     program.commands.push_back({std::move(command), letter.empty() ? Words{} : Words{letter}});
   }
   const auto ignored = [](const std::string&) -> Result<> { return {}; };
   program.commands.push_back({{"close-sessions",
-                               "Nothing: a job has no session that outlives it",
+                               "Does nothing: a job has no session that outlives it",
                                "gjob close-sessions --all",
                                "",
                                0,
@@ -101,12 +103,12 @@ Result<int> PrintScript(Session& session, const std::string& program, const Word
                        : shell == "fish" ? kFishCompletion
                                          : nullptr;
   if (script == nullptr)
-    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no shell that is known", shell),
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a known shell", shell),
                       "bash, zsh or fish");
   std::string text(script);
   for (std::size_t at = 0; (at = text.find("gpuman", at)) != std::string::npos; at += program.size())
     text.replace(at, std::string_view("gpuman").size(), program);
-  session.Print(text);
+  session.PrintOutput(text);
   return kExitDone;
 }
 
@@ -129,7 +131,7 @@ std::string ProgramHelp(const GflowProgram& program) {
     for (const auto& [command, aliases] : program.commands)
       text += fmt::format("  {:<22}{}\n", command.name, command.summary);
   }
-  if (program.name == "gbatch") text += "\ngbatch new NAME makes a script to fill in.\n";
+  if (program.name == "gbatch") text += "\ngbatch new NAME creates a script to fill in.\n";
   return text +
          fmt::format(
              "\n{} completion bash|zsh|fish prints a completion script. It is gpuman under another name.\n",
@@ -156,7 +158,7 @@ base::Error UnknownCommand(const GflowProgram& program, const Words& words) {
   for (const auto& [command, aliases] : program.commands) names.push_back(command.name);
   const std::string asked = words.empty() ? "" : words.front();
   base::Error error{ErrorCode::kInvalidArgument,
-                    asked.empty() ? fmt::format("{}: what is to be done?", program.name)
+                    asked.empty() ? fmt::format("{}: a command is missing", program.name)
                                   : fmt::format("{}: unknown command '{}'", program.name, asked),
                     fmt::format("see {} --help", program.name)};
   if (const auto nearest = base::Nearest(asked, names))

@@ -17,7 +17,7 @@ using Words = std::vector<std::string>;
 
 Result<int> SetGpus(Session& session, const Words& words) {
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_ASSIGN(const auto allowed, AllowedGpus(session, daemon, words.front()));
+  GPUMAN_ASSIGN(const auto allowed, AllowedGpus(session, daemon, words.front(), UnknownGpu::kRefuse));
   api::QueueSettingsUpdate update;
   update.allowed = allowed;
   update.clear_allowed = !allowed;
@@ -62,7 +62,7 @@ Options ProcessOptions(Process& process) {
 
 Result<> RequireBoth(const Process& process) {
   if (process.gpu && process.pid) return {};
-  return base::Fail(ErrorCode::kInvalidArgument, "--gpu and --pid say which process",
+  return base::Fail(ErrorCode::kInvalidArgument, "the process is not given: --gpu and --pid are needed",
                     "gctl gpu-process ignore --gpu 0 --pid 1234");
 }
 
@@ -131,7 +131,7 @@ Result<int> SetLimit(Session& session, const Words& words) {
 }  // namespace
 
 Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, const api::Client& daemon,
-                                                            const std::string& spec) {
+                                                            const std::string& spec, UnknownGpu unknown) {
   if (spec == "all") return std::optional<std::vector<std::string>>();
   GPUMAN_ASSIGN(const auto names, ParseGpus(spec));
   GPUMAN_ASSIGN(const auto info, api::GetQueueInfo(daemon));
@@ -146,11 +146,16 @@ Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, co
     else
       missing += (missing.empty() ? "" : ",") + name;
   }
-  if (uuids.empty())
-    return base::Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", missing),
-                      "ginfo shows the GPUs");
+  if (uuids.empty() || (unknown == UnknownGpu::kRefuse && !missing.empty()))
+    return base::Fail(
+        ErrorCode::kNotFound, fmt::format("there is no GPU {} on this machine; nothing was changed", missing),
+        fmt::format("it has {}; ginfo shows them",
+                    info.gpus.empty()       ? "no GPU"
+                    : info.gpus.size() == 1 ? "GPU " + api::NumberOf(info.gpus.front())
+                                            : fmt::format("GPU {} to {}", api::NumberOf(info.gpus.front()),
+                                                          api::NumberOf(info.gpus.back()))));
   if (!missing.empty())
-    session.Note(fmt::format("there is no GPU {} on this machine; it is passed over", missing));
+    session.Note(fmt::format("there is no GPU {} on this machine; it is ignored", missing));
   if (uuids.size() == info.gpus.size()) return std::optional<std::vector<std::string>>();
   return std::optional(std::move(uuids));
 }
@@ -159,11 +164,11 @@ GflowProgram Gctl() {
   const auto process = std::make_shared<Process>();  // shared by the options and the actions
   GflowProgram program{
       "gctl",
-      "Change how the queue hands out GPUs",
+      "Change which GPUs the queue uses, reservations and quotas",
       {{{"set-gpus", "Use only these GPUs: 0,2, 0-3 or all", "gctl set-gpus 0,2", "GPUS", 1, 1, {}, SetGpus},
         {}},
        {{"show-gpus",
-         "Show which GPUs are free, taken and restricted",
+         "Show which GPUs are free, in use and restricted",
          "gctl show-gpus",
          "",
          0,
@@ -171,17 +176,25 @@ GflowProgram Gctl() {
          {},
          ShowGpus},
         {}},
-       {{"gpu-process ignore", "Hand a GPU out although this process uses it",
+       {{"gpu-process ignore", "Let the queue use a GPU although this process uses it",
          "gctl gpu-process ignore --gpu 0 --pid 1234", "", 0, 0, ProcessOptions(*process),
          [process](Session& session, const Words&) { return IgnoreOne(session, *process); }},
         {}},
-       {{"gpu-process unignore", "No longer", "gctl gpu-process unignore --gpu 0 --pid 1234", "", 0, 0,
-         ProcessOptions(*process),
+       {{"gpu-process unignore", "Undo gpu-process ignore", "gctl gpu-process unignore --gpu 0 --pid 1234",
+         "", 0, 0, ProcessOptions(*process),
          [process](Session& session, const Words&) { return UnignoreOne(session, *process); }},
         {}},
-       {{"gpu-process list", "List them", "gctl gpu-process list", "", 0, 0, {}, ListIgnored}, {}},
+       {{"gpu-process list",
+         "List the ignored processes",
+         "gctl gpu-process list",
+         "",
+         0,
+         0,
+         {},
+         ListIgnored},
+        {}},
        {{"set-limit",
-         "Let so many jobs of a group run at once",
+         "Set how many jobs of a group run at once",
          "gctl set-limit 7 2",
          "JOB",
          2,

@@ -26,9 +26,15 @@ GflowProgram GflowProgramOf(std::string_view name);
 GflowProgram Gctl();    // gflow_admin.cc
 GflowProgram Gflowd();  // gflow_daemon.cc
 
-// The indices of `spec` ("0,2", "0-3") that are GPUs of this machine, as UUIDs; nullopt for "all". What is
-// not there is passed over with a note, as gflow does; kNotFound where none is.
+// What becomes of an index that no GPU of this machine has.
+enum class UnknownGpu {
+  kRefuse,    // kNotFound, and nothing is changed: gctl
+  kPassOver,  // a note: gflowd, whose option may come from a configuration of another machine
+};
+// The indices of `spec` ("0,2", "0-3") that are GPUs of this machine, as UUIDs; nullopt for "all". kNotFound
+// where none is.
 base::Result<std::optional<std::vector<std::string>>> AllowedGpus(Session& session, const api::Client& daemon,
-                                                                  const std::string& spec);
+                                                                  const std::string& spec,
+                                                                  UnknownGpu unknown);
 
 }  // namespace gpuman::cli::queue

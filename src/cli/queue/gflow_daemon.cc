@@ -11,6 +11,7 @@
 #include "api/queue_client.h"
 #include "base/fd.h"
 #include "cli/queue/gflow_commands.h"
+#include "cli/queue/queue_views.h"
 #include "cli/queue/values.h"
 
 namespace gpuman::cli::queue {
@@ -25,15 +26,24 @@ struct DaemonSettings {
   std::string strategy;
 };
 
+// Sets what the options ask for, and says what that was; nothing where they ask for nothing.
 Result<> Apply(Session& session, const api::Client& daemon, const DaemonSettings& s) {
   api::QueueSettingsUpdate update;
   if (s.gpus) {
-    GPUMAN_ASSIGN(update.allowed, AllowedGpus(session, daemon, *s.gpus));
+    GPUMAN_ASSIGN(update.allowed, AllowedGpus(session, daemon, *s.gpus, UnknownGpu::kPassOver));
     update.clear_allowed = !update.allowed;
   }
   if (!s.strategy.empty()) update.choice = s.strategy;
   if (!update.allowed && !update.clear_allowed && !update.choice) return {};
-  GPUMAN_TRY(api::SetQueueSettings(daemon, update));
+  GPUMAN_ASSIGN(const auto settings, api::SetQueueSettings(daemon, update));
+  if (s.gpus) {
+    const auto info = api::GetQueueInfo(daemon).value_or(api::QueueInfo{});
+    session.Print(settings.allowed ? fmt::format("Only GPU {} is used from now on.\n",
+                                                 IndicesOf(*settings.allowed, info.gpus))
+                                   : "All GPUs are used from now on.\n");
+  }
+  if (!s.strategy.empty())
+    session.Print(fmt::format("Of several free GPUs it takes: {}.\n", settings.choice));
   return {};
 }
 
@@ -55,24 +65,38 @@ Result<bool> Stop(const api::Client& daemon) {
 Result<int> Up(Session& session, const DaemonSettings& s) {
   const bool ran = session.RunningDaemon().has_value();
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
-  GPUMAN_TRY(Apply(session, daemon, s));
   session.Print(ran ? "gflowd is already running.\n" : "gflowd started.\n");
+  GPUMAN_TRY(Apply(session, daemon, s));
   return kExitDone;
 }
 
+// A daemon of the machine, or one whose socket is named, is not ended: nobody would start it again.
 Result<int> Restart(Session& session, const DaemonSettings& s) {
-  // Where a socket is named nobody would start a new one; its settings are changed as it runs.
   const bool named = session.socket || session.environment()("GPUMAN_SOCKET");
-  if (auto daemon = session.RunningDaemon(); daemon && !named) {
-    GPUMAN_ASSIGN(const bool stopped, Stop(*daemon));
-    if (!stopped)
-      session.Note(
-          "this is the machine's daemon: its settings are changed without a restart "
-          "(sudo systemctl restart gpumand restarts it)");
+  int before = 0;
+  std::string kept;  // why it was not restarted
+  if (const auto running = session.RunningDaemon()) {
+    GPUMAN_ASSIGN(const auto version, running->Version());
+    before = version.pid;
+    if (named) {
+      kept =
+          "its socket is named by GPUMAN_SOCKET or --socket, so it has to be restarted where it was started";
+    } else {
+      GPUMAN_ASSIGN(const bool stopped, Stop(*running));
+      if (!stopped) kept = "it is the machine's daemon; to restart it: sudo systemctl restart gpumand";
+    }
   }
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const auto now, daemon.Version());
+  if (!kept.empty())
+    session.Print(fmt::format("gflowd (gpumand, pid {}) was not restarted: {}.\n", before, kept));
+  else if (before == 0)
+    session.Print(fmt::format("gflowd was not running; started gpumand (pid {}).\n", now.pid));
+  else
+    session.Print(fmt::format(
+        "gflowd restarted: gpumand (pid {}) was stopped and started again (pid {}); jobs kept running.\n",
+        before, now.pid));
   GPUMAN_TRY(Apply(session, daemon, s));
-  session.Print("gflowd restarted; jobs went on meanwhile.\n");
   return kExitDone;
 }
 
@@ -86,7 +110,7 @@ Result<int> Down(Session& session, const Words&) {
   if (!stopped)
     return base::Fail(ErrorCode::kPermissionDenied, "this is the machine's daemon, which others use too",
                       "sudo systemctl stop gpumand");
-  session.Print("gflowd stopped; jobs that run go on.\n");
+  session.Print("gflowd stopped; running jobs continue.\n");
   return kExitDone;
 }
 
@@ -111,9 +135,9 @@ Result<int> Status(Session& session, const Words&) {
 Options DaemonOptions(DaemonSettings& s) {
   const auto ignored = [](const std::string&) -> Result<> { return {}; };
   return {{"--gpus", "GPUS", "Use only these GPUs: 0,2 or 0-3", TakeText(s.gpus)},
-          {"--gpu-allocation-strategy", "sequential|random|topology", "Which of several free GPUs are taken",
+          {"--gpu-allocation-strategy", "sequential|random|topology", "Which of several free GPUs are used",
            TakeWord(s.strategy, {"sequential", "random", "topology"})},
-          {"--gpu-poll-interval-secs", "N", "Nothing: GPUs are not polled for", ignored},
+          {"--gpu-poll-interval-secs", "N", "Has no effect: the queue does not poll GPUs", ignored},
           {"-c,--config", "FILE", "", ignored},
           {"-v,--verbose", "", "", ignored},
           {"-q,--quiet", "", "", ignored}};
@@ -128,7 +152,7 @@ GflowProgram Gflowd() {
   };
   const auto restart = [s](Session& session, const Words&) { return Restart(session, *s); };
   Command init =
-      command("init", "Nothing has to be prepared; --gpus and the strategy are set",
+      command("init", "Set --gpus and the strategy; nothing else has to be prepared",
               [s](Session& session, const Words&) -> Result<int> {
                 GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
                 GPUMAN_TRY(Apply(session, daemon, *s));
@@ -140,21 +164,23 @@ GflowProgram Gflowd() {
   for (const char* name : {"--host", "--port", "--timezone"})
     init.options.push_back({name, "VALUE", "", ignored});
   const auto service = [](Session&, const Words&) -> Result<int> {
-    return base::Fail(ErrorCode::kNotSupported, "the package has the service already",
-                      "sudo systemctl enable --now gpumand (disable to take it out)");
+    return base::Fail(
+        ErrorCode::kNotSupported, "the package has installed the service already",
+        "sudo systemctl enable --now gpumand; to undo it: sudo systemctl disable --now gpumand");
   };
   return {"gflowd",
-          "Start and stop the daemon, and set which GPUs it hands out",
-          {{command("start", "Start it, if it does not run",
+          "Start and stop the daemon, and set which GPUs it uses",
+          {{command("start", "Start the daemon if it does not run",
                     [s](Session& session, const Words&) { return Up(session, *s); }),
             {"up"}},
-           {command("stop", "Stop it; jobs that run go on", Down), {"down"}},
-           {command("restart", "Stop it and start it again", restart), {}},
-           {command("reload", "The same", restart), {}},
-           {command("status", "Show whether it runs", Status), {}},
+           {command("stop", "Stop the daemon; running jobs continue", Down), {"down"}},
+           {command("restart", "Stop the daemon and start it again; running jobs continue", restart), {}},
+           {command("reload", "The same as restart", restart), {}},
+           {command("status", "Show whether the daemon runs", Status), {}},
            {std::move(init), {}},
-           {command("service install", "How to have it started with the machine", service), {}},
-           {command("service uninstall", "How to have it no longer started", service), {}}}};
+           {command("service install", "Show how to start the daemon with the machine", service), {}},
+           {command("service uninstall", "Show how to no longer start the daemon with the machine", service),
+            {}}}};
 }
 
 }  // namespace gpuman::cli::queue

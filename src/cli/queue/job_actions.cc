@@ -9,6 +9,7 @@
 #include "api/queue_json.h"
 #include "cli/json_lines.h"
 #include "cli/queue/commands.h"
+#include "cli/queue/gflow_views.h"
 #include "cli/queue/queue_views.h"
 #include "cli/queue/submit.h"
 #include "cli/queue/update.h"
@@ -75,7 +76,7 @@ Result<int> PrintJob(Session& session, std::string_view done, const Result<api::
   return kExitDone;
 }
 
-Result<int> Show(Session& session, const JobWords& words) {
+Result<int> Show(Session& session, Flavour flavour, const JobWords& words) {
   std::vector<api::GpuView> gpus;
   bool first = true;
   const auto show_in_slurm = [&](const slurm::Engine& engine, const slurm::JobName& name) {
@@ -93,7 +94,10 @@ Result<int> Show(Session& session, const JobWords& words) {
       if (session.json)
         session.PrintJson(api::ToJson(job));
       else
-        session.Print((first ? "" : "\n") + RenderJob(job, gpus, session.look(), SystemClock().Wall()));
+        session.Print((first ? "" : "\n") +
+                      (flavour == Flavour::kGflow
+                           ? RenderGflowJob(job, gpus, SystemClock().Wall())
+                           : RenderJob(job, gpus, session.look(), SystemClock().Wall())));
       first = false;
     }
     return kExitDone;
@@ -123,7 +127,7 @@ class FirstLines {
     if (session_.json)
       json_.Feed(piece);
     else
-      session_.Print(piece);
+      session_.PrintOutput(piece);
     session_.Flush();
     return !most_ || *most_ > 0;
   }
@@ -256,7 +260,7 @@ Command LogCommand(Flavour flavour) {
   const auto s = std::make_shared<LogSettings>();  // shared by the options and the action
   const auto lines = [](const std::string& text) { return ParseInteger(text, 0, 1'000'000'000); };
   Command log{"log",
-              "Print what a job has written",
+              "Print the output of a job",
               flavour == Flavour::kGflow ? "gjob log @ --last 50" : "gpuman job log train -f",
               "JOB",
               1,
@@ -264,24 +268,24 @@ Command LogCommand(Flavour flavour) {
               {},
               [s](Session& session, const auto& words) { return Log(session, *s, words); }};
   if (flavour == Flavour::kGflow)
-    log.options = {{"-f,--first", "LINES", "Only the first lines", TakeInto(s->first, lines)},
-                   {"-l,--last", "LINES", "Only the last lines", TakeInto(s->last, lines)}};
+    log.options = {{"-f,--first", "LINES", "Print only the first lines", TakeInto(s->first, lines)},
+                   {"-l,--last", "LINES", "Print only the last lines", TakeInto(s->last, lines)}};
   else
-    log.options = {{"-f,--follow", "", "Go on until the job ends", TakeFlag(s->follow)},
-                   {"-n,--tail,--last", "N", "Only the last N lines", TakeInto(s->last, lines)},
-                   {"--first", "N", "Only the first N lines", TakeInto(s->first, lines)}};
+    log.options = {{"-f,--follow", "", "Follow the output until the job ends", TakeFlag(s->follow)},
+                   {"-n,--tail,--last", "N", "Print only the last N lines", TakeInto(s->last, lines)},
+                   {"--first", "N", "Print only the first N lines", TakeInto(s->first, lines)}};
   return log;
 }
 
 Command ReleaseCommand(const std::string& program) {
   const auto at = std::make_shared<std::optional<base::WallTime>>();  // shared by the options and the action
   return {"release",
-          "Let held jobs go on",
+          "Release held jobs, so that they can start",
           program + " release 7 --at 22:00",
           "JOB",
           1,
           kAnyNumber,
-          {{"--at", "TIME", "They start no earlier: 22:00, now+1h",
+          {{"--at", "TIME", "Start no earlier than this: 22:00, now+1h",
             TakeInto(*at, [](const std::string& text) { return ParseTime(text, SystemClock().Wall()); })}},
           [at](Session& session, const auto& words) { return Release(session, *at, words); }};
 }
@@ -289,7 +293,7 @@ Command ReleaseCommand(const std::string& program) {
 Command UpdateCommand(Flavour flavour, const std::string& program) {
   const auto s = std::make_shared<UpdateSettings>();  // shared by the options and the action
   return {"update",
-          "Change what waiting jobs ask for",
+          "Change waiting jobs",
           program + (flavour == Flavour::kGflow ? " update 7 --gpus 2 --time-limit 4:00:00"
                                                 : " update train --gpus 2 --time 4h --priority 200"),
           "JOB",
@@ -302,7 +306,7 @@ Command UpdateCommand(Flavour flavour, const std::string& program) {
 Command RedoCommand(Flavour flavour, const std::string& program) {
   const auto s = std::make_shared<UpdateSettings>();  // shared by the options and the action
   return {"redo",
-          "Queue a job once more, with changes if there are any",
+          "Queue an ended job again, with changes if options are given",
           program + " redo 7 --gpus 2",
           "JOB",
           1,
@@ -327,10 +331,17 @@ std::vector<Command> JobCommands(Flavour flavour) {
         });
   };
   std::vector<Command> commands{
-      {"show", "Show everything known of jobs", program + " show 7", "JOB", 1, kAnyNumber, {}, Show},
+      {"show",
+       "Show all details of jobs",
+       program + " show 7",
+       "JOB",
+       1,
+       kAnyNumber,
+       {},
+       [flavour](Session& session, const auto& words) { return Show(session, flavour, words); }},
       LogCommand(flavour),
       {"attach",
-       "Show a job's output from its beginning on, and exit as it does; Ctrl-C goes to it",
+       "Show a job's output from the beginning and exit with its exit status; Ctrl-C is passed on to it",
        program + " attach 7",
        "JOB",
        1,
@@ -343,7 +354,7 @@ std::vector<Command> JobCommands(Flavour flavour) {
       RedoCommand(flavour, program)};
   if (!gflow)
     commands.push_back({"wait",
-                        "Return when jobs have ended, and exit as they did",
+                        "Wait until jobs have ended, and exit with their exit status",
                         program + " wait 7",
                         "JOB",
                         1,

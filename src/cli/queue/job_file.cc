@@ -42,8 +42,8 @@ base::Result<SubmitSettings> ReadLine(std::string_view line, const Typed& typed,
   GPUMAN_TRY(ParseOptions(table, options, Where::kAnywhere));
   const auto rest = line.substr(std::min(at, line.size()));
   if (rest.find_first_not_of(" \t\r") == std::string_view::npos)
-    return base::Fail(ErrorCode::kInvalidArgument, "there is no command on it",
-                      "a line has OPTIONS -- COMMAND, such as --gpus 1 -- python train.py");
+    return base::Fail(ErrorCode::kInvalidArgument, "there is no command on this line",
+                      "write OPTIONS -- COMMAND, such as --gpus 1 -- python train.py");
   GPUMAN_ASSIGN(settings.job.command, SplitCommand(rest));
   return settings;
 }

@@ -41,7 +41,7 @@ Result<> TakeStates(const std::string& text, api::QueueFilter& filter) {
     const auto states = StatesOf(word);
     if (!states)
       return base::Fail(
-          ErrorCode::kInvalidArgument, fmt::format("'{}' is no state", word),
+          ErrorCode::kInvalidArgument, fmt::format("'{}' is not a state", word),
           "queued, held, running, suspended, finished, failed, cancelled, timeout, killed, or all");
     filter.states.insert(filter.states.end(), states->begin(), states->end());
   }
@@ -57,6 +57,9 @@ api::QueueFilter FilterOf(const ListSettings& s) {
   if (s.completed && filter.states.empty())
     filter.states = {"finished", "failed", "cancelled", "timeout", "killed"};
   if ((s.all || !filter.jobs.empty()) && filter.states.empty()) filter.states = {"all"};
+  // The first N in the queue's order are the daemon's to choose.
+  if (s.limit && *s.limit > 0 && s.sort == SortBy::kQueue && !s.since && !s.form.tree)
+    filter.limit = *s.limit;
   return filter;
 }
 
@@ -128,7 +131,7 @@ Result<> PrintOnce(Session& session, const api::Client& daemon, const ListSettin
     if (const auto in_slurm = slurm::List(session, FilterOf(s))) {
       GPUMAN_ASSIGN(api::Json whole, api::ParseJson(text));
       whole["slurm"] = slurm::ListJson(*in_slurm);
-      text = api::Dump(whole);
+      text = PrintableJson(api::Dump(whole));
     }
     session.Print(text + "\n");
     return {};
@@ -164,7 +167,7 @@ Result<std::optional<api::Client>> DaemonFor(Session& session) {
 Result<int> List(Session& session, const ListSettings& s) {
   GPUMAN_ASSIGN(const auto daemon, DaemonFor(session));
   for (;;) {
-    if (s.watch && session.look().terminal) session.Print("\033[H\033[2J");
+    if (s.watch && session.look().terminal) session.PrintOutput("\033[H\033[2J");
     GPUMAN_TRY(daemon ? PrintOnce(session, *daemon, s) : PrintSlurmAlone(session, s));
     session.Flush();
     if (!s.watch) return kExitDone;
@@ -192,7 +195,7 @@ std::function<Result<>(const std::string&)> TakeSort(SortBy& sort) {
   return [&sort](const std::string& text) -> Result<> {
     const auto by = SortByFromString(text);
     if (!by)
-      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no order", text),
+      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not an order", text),
                         "id, state, time, name, gpus, priority or queue");
     sort = *by;
     return {};
@@ -203,33 +206,32 @@ Options ListOptions(ListSettings& s, base::WallTime now) {
   const bool gflow = s.flavour == Flavour::kGflow;
   return {
       {"-s,--states,--state", "STATES",
-       "Only these: queued,held,running,suspended,finished,failed,… or PD,R,CD,…",
+       "Only these states: queued,held,running,suspended,finished,failed,… or PD,R,CD,…",
        [&s](const std::string& text) { return TakeStates(text, s.filter); }},
       {"-u,--user,--users", "USERS",
-       gflow ? "Of these users (default: you), or all" : "Of these users; me: yours",
+       gflow ? "Only these users (default: you), or all" : "Only these users; me is yourself",
        [&s, first = true](const std::string& text) mutable -> Result<> {
          if (std::exchange(first, false)) s.filter.users.clear();
          return TakeList(s.filter.users)(text);
        }},
-      {"-j,--jobs,--job", "JOBS", "Only these: 7,train,10-19", TakeJobs(s.filter.jobs)},
-      {"-N,--names", "NAMES", "Only of these names", TakeList(s.filter.names)},
-      {"-P,--project,--projects", "NAMES", "Only of these projects", TakeList(s.filter.projects)},
-      {"-a,--all", "", "Ended jobs too", TakeFlag(s.all)},
+      {"-j,--jobs,--job", "JOBS", "Only these jobs: 7,train,10-19", TakeJobs(s.filter.jobs)},
+      {"-N,--names", "NAMES", "Only jobs with these names", TakeList(s.filter.names)},
+      {"-P,--project,--projects", "NAMES", "Only jobs of these projects", TakeList(s.filter.projects)},
+      {"-a,--all", "", "Also ended jobs", TakeFlag(s.all)},
       {"-c,--completed", "", "Only ended jobs", TakeFlag(s.completed)},
-      {"--since", "TIME", "Submitted since 1h, 2d, today, yesterday, 2026-02-01",
+      {"--since", "TIME", "Only jobs submitted since 1h, 2d, today, yesterday, 2026-02-01",
        TakeInto(s.since, [now](const std::string& text) { return ParseSince(text, now); })},
-      {"-n,--limit", "N", "The first N; -N: the last N",
+      {"-n,--limit", "N", "Only the first N jobs; -N: the last N",
        TakeInto(s.limit, [](const std::string& text) { return ParseInteger(text, -1'000'000, 1'000'000); })},
-      {"-r,--sort", "ORDER", "id, state, time, name, gpus or priority", TakeSort(s.sort)},
-      {"-f,--format", "COLUMNS",
-       "These columns: JOBID,NAME,ST,TIME,TIMELIMIT,MEMORY,NODES,NODELIST(REASON),USER,…",
+      {"-r,--sort", "ORDER", "Sort by id, state, time, name, gpus or priority", TakeSort(s.sort)},
+      {"-f,--format", "COLUMNS", "Columns: JOBID,NAME,ST,TIME,TIMELIMIT,MEMORY,NODES,NODELIST(REASON),USER,…",
        TakeInto(s.form.columns, [](const std::string& text) { return ParseColumns(text); })},
-      {"-t,--tree", "", "Jobs below those they wait for", TakeFlag(s.form.tree)},
-      {"-g,--group", "", "A table for each state", TakeFlag(s.form.group)},
-      {"-o,--output", "table|json|csv|yaml", "How it is printed",
+      {"-t,--tree", "", "Show each job below the job it waits for", TakeFlag(s.form.tree)},
+      {"-g,--group", "", "One table for each state", TakeFlag(s.form.group)},
+      {"-o,--output", "table|json|csv|yaml", "Format of the output",
        TakeWord(s.output, {"table", "json", "csv", "yaml"})},
-      {"-w,--watch", "", "Print it again and again", TakeFlag(s.watch)},
-      {"--interval", "TIME", "So often (default: 2s)",
+      {"-w,--watch", "", "Refresh the list until Ctrl-C", TakeFlag(s.watch)},
+      {"--interval", "TIME", "Time between two refreshes of --watch (default: 2s)",
        TakeInto(s.interval, [](const std::string& text) -> Result<base::Millis> {
          GPUMAN_ASSIGN(const auto interval, base::ParseDuration(text));
          return std::max(interval, base::Millis(100));
@@ -242,7 +244,7 @@ std::function<Result<>(const std::string&)> TakeWord(std::string& target, std::v
   return [&target, allowed = std::move(allowed)](const std::string& text) -> Result<> {
     if (std::find(allowed.begin(), allowed.end(), text) == allowed.end())
       return base::Fail(ErrorCode::kInvalidArgument,
-                        fmt::format("'{}' is none of {}", text, fmt::join(allowed, ", ")));
+                        fmt::format("'{}' is not one of {}", text, fmt::join(allowed, ", ")));
     target = text;
     return {};
   };
@@ -274,7 +276,7 @@ Command ListCommand(Flavour flavour) {
   s->form.columns = gflow ? GflowColumns() : UsualColumns();
   if (gflow) s->filter.users = {"me"};
   Command command{gflow ? "gqueue" : "queue",
-                  "List the jobs that run and wait, with why, and when they are expected to start",
+                  "List running and waiting jobs, with the reason and the expected start",
                   gflow ? "gqueue -s Running,Queued -f 'JOBID,NAME,ST,NODES,NODELIST(REASON)'"
                         : "gpuman queue -u me --tree",
                   "",

@@ -113,7 +113,9 @@ Cell TimeCell(const api::QueueRow& row, const View& view) {
 Cell GpusCell(const api::QueueRow& row, const View&) { return std::to_string(row.gpus_asked); }
 Cell StartCell(const api::QueueRow& row, const View& view) {
   if (row.started_at) return FormatWhen(*row.started_at, view.now);
-  return row.estimated_start ? FormatWhen(*row.estimated_start, view.now) : "-";
+  if (!row.estimated_start) return "-";
+  return row.estimate_presumed != 0 ? FormatAbout(*row.estimated_start, view.now)
+                                    : FormatWhen(*row.estimated_start, view.now);
 }
 
 CellMaker MakerOf(std::string_view column) {
@@ -215,6 +217,8 @@ api::QueueRow RowOf(const api::JobView& job, const std::vector<api::GpuView>& gp
   row.host_memory = queue.host_memory;
   row.time_limit = queue.time_limit;
   row.estimated_start = queue.estimated_start;
+  row.position = queue.position;
+  row.estimate_presumed = queue.estimate_presumed ? 1 : 0;
   return row;
 }
 

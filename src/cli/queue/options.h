@@ -1,5 +1,5 @@
 // Options as a table, for what has no parser of its own: lines of scripts and of job files, and the programs
-// under gflow's names. The parser of `gpuman` takes the same table (commands_submit.cc), so an option has one
+// under gflow's names. The parser of `gpuman` takes the same table (bind.cc), so an option has one
 // meaning wherever it stands.
 #pragma once
 
@@ -18,6 +18,7 @@ struct Option {
   std::string help;   // empty: not shown, and not completed
   // Takes the value (empty for an option without one). The error needs no name in front.
   std::function<base::Result<>(const std::string& value)> take;
+  std::string group{};  // its heading in the help of gpuman; empty: the usual one
 };
 using Options = std::vector<Option>;
 

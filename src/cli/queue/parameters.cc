@@ -60,7 +60,7 @@ Result<std::optional<std::vector<std::string>>> Range(std::string_view text) {
                       fmt::format("'{}' is {} values", text, (*last - *first) / *step + 1),
                       fmt::format("write at most {} of them", api::kMaxArrayTasks));
   if (*step <= 0 || *last < *first)
-    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no range that leads anywhere", text),
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is a range without a value", text),
                       "write FIRST:LAST or FIRST:LAST:STEP in rising order, such as 1:10 or 0:1:0.25");
   std::vector<std::string> values;
   long long scale = 1;

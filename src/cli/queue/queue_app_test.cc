@@ -195,8 +195,10 @@ TEST(Queue, ListsJobsInTheColumnsThatAreAskedFor) {
             "8_1    b     queued      1  (held_by_user)\n");
   EXPECT_THAT(Gpuman(server, {"queue", "-s", "PD,running", "-u", "ada,bob", "-j", "1-3"}).out,
               StartsWith("JOBID"));
-  EXPECT_THAT(server.requests().at(1),
-              StartsWith("GET /v1/queue/rows?states=queued%2Crunning&users=ada%2Cbob&jobs=1%2C2%2C3 "));
+  EXPECT_THAT(
+      server.requests().at(1),
+      StartsWith(
+          "GET /v1/queue/rows?states=queued%2Crunning&users=ada%2Cbob&jobs=1%2C2%2C3&limit=5000&after=0 "));
   EXPECT_THAT(
       Gpuman(server, {"queue", "-o", "csv"}).out,
       AllOf(StartsWith("id,array_id,array_task,name,"), HasSubstr("\n5,,,a,ada,,running,,128,1,\"0,1\",")));
@@ -334,7 +336,7 @@ TEST(Reserve, RefusesAZoneThatThereIsNot) {
   const auto outcome = Gpuman(server, {"reserve", "create", "--user", "ada", "--gpus", "1", "--start",
                                        "14:00", "--duration", "2h", "--timezone", "No/Where"});
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("'No/Where' is no time zone"));
+  EXPECT_THAT(outcome.err, HasSubstr("'No/Where' is not a time zone"));
 }
 
 // --- gflow's names
@@ -379,16 +381,24 @@ TEST(Gctl, ShowsAndRestrictsGpus) {
   const TestServer setter({TestServer::Answer(200, kInfo),
                            TestServer::Answer(200, R"({"allowed":["GPU-a","GPU-c"]})"),
                            TestServer::Answer(200, kInfo)});
-  const auto outcome = Gflow(&setter, "gctl", {"set-gpus", "0,2,7"});
+  const auto outcome = Gflow(&setter, "gctl", {"set-gpus", "0,2"});
   EXPECT_EQ(outcome.out, "GPU restriction set: only GPU 0,2 is used from now on.\n");
-  EXPECT_THAT(outcome.err, HasSubstr("there is no GPU 7"));
   EXPECT_EQ(BodyOf(setter.requests().at(1)), R"({"allowed":["GPU-a","GPU-c"]})");
+}
+
+TEST(Gctl, RefusesGpusThatAreNotThereAndChangesNothing) {
+  const TestServer server({TestServer::Answer(200, kInfo)});
+  const auto outcome = Gflow(&server, "gctl", {"set-gpus", "0,2,7"});
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("there is no GPU 7 on this machine; nothing was changed"));
+  EXPECT_EQ(server.requests().size(), 1u) << "it only asked";
 }
 
 TEST(Gflowd, SetsWhatItIsStartedWith) {
   const TestServer server({TestServer::Answer(200, R"({"choice":"random"})")});
   EXPECT_EQ(Gflow(&server, "gflowd", {"up", "--gpu-allocation-strategy", "random"}).out,
-            "gflowd is already running.\n");
+            "gflowd is already running.\nOf several free GPUs it takes: random.\n");
   EXPECT_EQ(BodyOf(server.requests().back()), R"({"choice":"random"})");
   EXPECT_EQ(Gflow(&server, "gflowd", {"up", "--gpu-allocation-strategy", "best"}).status, 2);
 }
@@ -398,13 +408,13 @@ TEST(GflowNames, AnswerMisuseWithTwoAndWhatToDo) {
        std::vector<std::tuple<const char*, std::vector<std::string>, const char*>>{
            {"gqueue", {"--stats", "R"}, "unknown option '--stats'"},
            {"gctl", {"set-gps", "0"}, "did you mean 'set-gpus'?"},
-           {"gctl", {}, "what is to be done"},
+           {"gctl", {}, "a command is missing"},
            {"gctl", {"set-gpus"}, "GPUS is missing"},
            {"gcancel", {}, "JOB is missing"},
            {"ginfo", {"x"}, "unexpected argument 'x'"},
            {"gjob", {"show"}, "JOB is missing"},
            {"gbatch", {"--time", "soon", "true"}, "--time: 'soon' is not a time"},
-           {"gqueue", {"completion", "tcsh"}, "'tcsh' is no shell"}}) {
+           {"gqueue", {"completion", "tcsh"}, "'tcsh' is not a known shell"}}) {
     const auto outcome = Gflow(nullptr, program, arguments);
     EXPECT_EQ(outcome.status, 2) << program << says;
     EXPECT_THAT(outcome.err, HasSubstr(says)) << program;

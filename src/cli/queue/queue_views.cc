@@ -72,16 +72,6 @@ std::string DependencyText(const api::Dependencies& depends) {
   return text;
 }
 
-// A script that was copied stands in the command as a word of the keeper's.
-std::string CommandText(const std::vector<std::string>& command) {
-  std::string text;
-  for (const auto& word : command) {
-    if (!text.empty()) text += ' ';
-    text += word == "{script}" ? "(its script)" : JoinCommand({word});
-  }
-  return text;
-}
-
 std::string GpuRequestText(const api::GpuRequest& gpus) {
   std::string text =
       gpus.devices.empty() ? std::to_string(gpus.count) : fmt::format("{}", fmt::join(gpus.devices, ","));
@@ -99,6 +89,7 @@ Table StatsTable(const std::string& by) {
                                    : "GPU",
                  Align::kLeft, 8},
                 {"JOBS", Align::kRight},
+                {"RUNS", Align::kRight},
                 {"FINISHED", Align::kRight},
                 {"FAILED", Align::kRight},
                 {"CANCELLED", Align::kRight},
@@ -129,6 +120,7 @@ std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) 
   }
   return {name,
           number(row.jobs),
+          number(row.runs),
           number(row.finished),
           number(row.failed + row.killed),
           number(row.cancelled),
@@ -156,6 +148,15 @@ std::string AdvantageText(const api::Advantage& advantage) {
 }
 
 }  // namespace
+
+std::string CommandText(const std::vector<std::string>& command) {
+  std::string text;
+  for (const auto& word : command) {
+    if (!text.empty()) text += ' ';
+    text += word == "{script}" ? "(its script)" : JoinCommand({word});
+  }
+  return text;
+}
 
 std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<api::QueueGpu>& gpus) {
   std::string text;
@@ -225,10 +226,16 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
     if (queue.preemptible) line("Preemptible", "yes");
     if (queue.position) line("Position", std::to_string(*queue.position));
     if (queue.advantage) line("In front by", AdvantageText(*queue.advantage));
-    when("Expected start", queue.estimated_start);
+    if (queue.estimated_start && queue.estimate_presumed)
+      line("Expected start", FormatAbout(*queue.estimated_start, now) +
+                                 " (a guess: jobs in front have no time limit; give them --time)");
+    else
+      when("Expected start", queue.estimated_start);
     if (queue.redo_of) line("Does again", fmt::format("job {}", *queue.redo_of));
     for (const auto& message : queue.notifications) line("Not delivered", NotificationText(message));
   }
+  // That of a job that failed is in its reason.
+  if (job.refusal && job.state != api::JobState::kFailed) line("Refused", job.refusal->message);
   for (const auto& note : job.notes) line("Note", note);
   when("Submitted", job.submitted_at);
   when("Started", job.started_at);
@@ -252,6 +259,7 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
     const auto free = gpu.memory ? std::optional(gpu.memory->free) : std::nullopt;
     table.Add({IndexOf(gpu), gpu.model, SizeText(free), Cell(gpu.state, StateColor(gpu.state)), JobsOf(gpu)});
     for (const auto& process : gpu.processes) {
+      if (process.gpuman) continue;
       const auto line = fmt::format("GPU {}: {}\n", IndexOf(gpu), Printable(ProcessText(process)));
       notes += line;
       if (process.hoarding) hoarders += line;
@@ -259,7 +267,7 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
   }
   std::string text = info.gpus.empty() ? "No GPUs.\n" : table.Render(look);
   if (!notes.empty()) text += "\nNot managed by gpuman:\n" + notes;
-  if (!hoarders.empty()) text += "\nSuspected of holding a GPU for nothing:\n" + hoarders;
+  if (!hoarders.empty()) text += "\nProbably holding a GPU without using it:\n" + hoarders;
   std::string kept;
   for (const auto& r : reservations)
     if (r.state == "active")
@@ -267,7 +275,7 @@ std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reserv
                           FormatWhen(r.end, now));
   if (!kept.empty()) text += "\nReserved:\n" + kept;
   const auto& settings = info.settings;
-  if (settings.paused) text += "\nThe queue is paused: nothing new is started.\n";
+  if (settings.paused) text += "\nThe queue is paused: no new job is started.\n";
   if (settings.allowed)
     text += fmt::format("\nThe queue uses only GPU {}.\n", IndicesOf(*settings.allowed, info.gpus));
   if (settings.choice != "sequential")
@@ -355,19 +363,19 @@ std::string RenderStatsCsv(const api::StatsView& stats) {
   std::string text =
       stats.by +
       ",jobs,finished,failed,cancelled,timeout,killed,running,queued,wait_mean_s,run_mean_s,gpu_hours,"
-      "gpu_byte_hours,success,energy_j,fair_share_entitled,fair_share_used,fair_share_factor\n";
+      "gpu_byte_hours,success,energy_j,fair_share_entitled,fair_share_used,fair_share_factor,runs\n";
   const auto seconds = [](base::Millis value) { return static_cast<double>(value.count()) / 1000; };
   const auto maybe = [](const std::optional<double>& value) {
     return value ? fmt::to_string(*value) : std::string();
   };
   for (const auto& row : stats.rows)
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name, row.jobs,
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.name, row.jobs,
                         row.finished, row.failed, row.cancelled, row.timeout, row.killed, row.running,
                         row.queued, seconds(row.wait_mean), seconds(row.run_mean), row.gpu_hours,
                         row.gpu_byte_hours, maybe(row.success), maybe(row.energy),
                         maybe(row.fair_share ? std::optional(row.fair_share->entitled) : std::nullopt),
                         maybe(row.fair_share ? std::optional(row.fair_share->used) : std::nullopt),
-                        maybe(row.fair_share ? row.fair_share->factor : std::nullopt));
+                        maybe(row.fair_share ? row.fair_share->factor : std::nullopt), row.runs);
   return text;
 }
 

@@ -15,9 +15,9 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
 // `reservations`: those that hold now are told of.
 std::string RenderInfo(const api::QueueInfo& info, const std::vector<api::Reservation>& reservations,
                        const Look& look, base::WallTime now);
-// gflow's table: PARTITION GPUS NODES STATE JOB(REASON), a line for all GPUs of one state and job.
 // How each GPU is connected to each other.
 std::string RenderTopology(const api::QueueInfo& info, const Look& look);
+// gflow's table: PARTITION GPUS NODES STATE JOB(REASON), a line for all GPUs of one state and job.
 std::string RenderGflowInfo(const api::QueueInfo& info, const Look& look);
 std::string RenderReservations(const std::vector<api::Reservation>& list,
                                const std::vector<api::QueueGpu>& gpus, const Look& look, base::WallTime now);
@@ -26,6 +26,9 @@ std::string RenderStats(const api::StatsView& stats, const Look& look);
 std::string RenderStatsCsv(const api::StatsView& stats);
 std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules,
                           const std::vector<api::QueueGpu>& gpus, const Look& look);
+
+// A command as a shell would take it. A script that was copied stands in it as a word of the keeper's.
+std::string CommandText(const std::vector<std::string>& command);
 
 // Indices of GPUs, or the beginning of a UUID that is not there any more: "0,2".
 std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<api::QueueGpu>& gpus);

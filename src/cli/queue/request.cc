@@ -12,6 +12,7 @@
 #include "api/queue_json.h"
 #include "base/file.h"
 #include "cli/command_line.h"
+#include "cli/queue/sbatch.h"
 #include "cli/queue/script.h"
 #include "cli/queue/sweep.h"
 #include "cli/queue/wording.h"
@@ -143,7 +144,7 @@ Result<> RequireUtf8(const api::Submission& job) {
     for (const auto& word : *words)
       if (!api::IsUtf8(word))
         return base::Fail(ErrorCode::kInvalidArgument, "an argument of the command is not UTF-8",
-                          "put it into a script and run that");
+                          "put it into a script and run the script");
   for (const auto* text : {&job.name, &job.project, &job.group, &job.conda_env, &job.stdin_file,
                            &job.stdout_file, &job.stderr_file})
     if (*text && !api::IsUtf8(**text))
@@ -178,9 +179,19 @@ Result<> CheckPrograms(const MadeSubmission& made) {
   return {};
 }
 
+// How the daemon is to name the job's GPUs in CUDA_VISIBLE_DEVICES; jobs/launch_plan.h reads it. gflow's
+// users have programs that expect indices there.
+void NameDevices(const std::string& asked, Flavour flavour, Variables& environment) {
+  constexpr const char* kName = "GPUMAN_VISIBLE_DEVICES";
+  if (!asked.empty())
+    environment[kName] = asked;
+  else if (flavour == Flavour::kGflow)
+    environment.emplace(kName, "index");
+}
+
 // The jobs of one set of options: a sweep, or the one.
-Result<> AddJobs(MadeSubmission& made, SubmitSettings settings, const Place& place, const Variables& whole,
-                 const std::vector<std::string>& common_export) {
+Result<> AddJobs(MadeSubmission& made, SubmitSettings settings, const Place& place, Flavour flavour,
+                 const Variables& whole, const std::vector<std::string>& common_export) {
   auto& job = settings.job;
   if (!job.directory.empty() && job.directory.front() != '/')
     job.directory =
@@ -188,6 +199,8 @@ Result<> AddJobs(MadeSubmission& made, SubmitSettings settings, const Place& pla
   if (settings.export_parts != common_export) {
     GPUMAN_ASSIGN(job.environment, EnvironmentOf(settings.export_parts, whole));
   }
+  if (!settings.visible_devices.empty() && !job.environment) job.environment = made.request.environment;
+  if (job.environment) NameDevices(settings.visible_devices, flavour, *job.environment);
   GPUMAN_TRY(RequireUtf8(job));
   std::vector<Combination> table;
   if (settings.parameter_file) {
@@ -222,17 +235,19 @@ void ForgiveAsGflow(api::Submission& job) {
   job.share = false;
 }
 
+// Before the first command of a script.
+void InsertLine(std::string& script, const std::string& line) {
+  const auto at = FirstCommand(script);
+  const bool needs_end = at == script.size() && !script.ends_with('\n');
+  script.insert(at, (needs_end ? "\n" : "") + line + "\n");
+}
+
 // gflow's tasks find their index under its own name, also where it stands in quotes in the command's words.
 void NameTaskAsGflow(api::Submission& job) {
   if (!job.array) return;
   constexpr std::string_view kName = "$GFLOW_ARRAY_TASK_ID";
   const std::string line = "export GFLOW_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"";
-  if (job.script) {
-    const auto at = FirstCommand(*job.script);
-    const bool needs_end = at == job.script->size() && !job.script->ends_with('\n');
-    job.script->insert(at, (needs_end ? "\n" : "") + line + "\n");
-    return;
-  }
+  if (job.script) return InsertLine(*job.script, line);
   std::string text = line + "; exec";
   for (const auto& word : job.command) {
     text += ' ';
@@ -243,6 +258,24 @@ void NameTaskAsGflow(api::Submission& job) {
     text += JoinCommand({word.substr(at)});
   }
   job.command = {"/bin/sh", "-c", text};
+}
+
+// A script for Slurm that does not say anything to gpuman. Where it goes to Slurm, sbatch reads its lines.
+Result<SbatchReading> ReadAsSbatch(const Script& script, const Directives& directives,
+                                   const SubmitSettings& typed, SubmitSettings& settings,
+                                   const Place& place) {
+  if (!directives.list.empty() || !directives.too_late.empty() || typed.to == "slurm") return SbatchReading{};
+  return ApplySbatch(script.text, script.name, settings, place.now);
+}
+
+// What a script for Slurm still expects, and what its user should know.
+void FinishSbatch(const SbatchReading& reading, const Script& script, SubmitSettings& settings,
+                  MadeSubmission& made) {
+  auto& job = settings.job;
+  const bool gpus = job.gpus.count > 0 || !job.gpus.devices.empty();
+  for (auto& note : NotesOf(reading, script.name, script.text, gpus)) made.notes.push_back(std::move(note));
+  if (reading.found && job.array && job.script)
+    InsertLine(*job.script, "export SLURM_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"");
 }
 
 Variables TakeEnvironment(MadeSubmission& made, const Origin& origin) {
@@ -280,8 +313,9 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
 
   if (settings.jobs_file) {
     if (settings.command || typed.trailing || !typed.words.empty())
-      return base::Fail(ErrorCode::kInvalidArgument, "--jobs: the commands stand in the file",
-                        "leave the one of the command line out");
+      return base::Fail(ErrorCode::kInvalidArgument,
+                        "--jobs: the commands are in the file, and the command line has one as well",
+                        "remove the command from the command line");
     const bool piped = *settings.jobs_file == "-";
     const std::string name = piped ? "standard input" : *settings.jobs_file;
     GPUMAN_ASSIGN(const auto text,
@@ -291,22 +325,24 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
     for (auto& job : jobs) {
       const bool own = job.to != settings.to || job.slurm_options != settings.slurm_options;
       if (own && !job.origin.empty())
-        return base::Fail(ErrorCode::kInvalidArgument,
-                          fmt::format("{}: --to and --slurm-option are for the command line", job.origin));
-      GPUMAN_TRY(AddJobs(made, std::move(job), place, whole, settings.export_parts));
+        return base::Fail(
+            ErrorCode::kInvalidArgument,
+            fmt::format("{}: --to and --slurm-option are possible on the command line only", job.origin));
+      GPUMAN_TRY(AddJobs(made, std::move(job), place, typed.flavour, whole, settings.export_parts));
     }
     GPUMAN_TRY(TakeDestination(made, settings));
   } else {
     GPUMAN_ASSIGN(const auto script, FindScript(typed, place, settings));
+    SbatchReading sbatch;
     if (script) {
       auto directives = ReadDirectives(script->text);
       if (!directives) return base::Fail(std::move(directives.error()).In(script->name));
       for (const int line : directives->too_late)
-        made.notes.push_back(
-            fmt::format("{}:{}: this line stands below the first command and is not read; move it up",
-                        script->name, line));
+        made.notes.push_back(fmt::format(
+            "{}:{}: this line is below the first command and is not read; move it up", script->name, line));
       SubmitSettings both;
       GPUMAN_TRY(ApplyDirectives(*directives, script->name, both, place.now));
+      GPUMAN_ASSIGN(sbatch, ReadAsSbatch(*script, *directives, settings, both, place));
       both.BeginSource();
       GPUMAN_TRY(
           ParseOptions(SubmitOptions(both, typed.flavour, place.now), typed.options, Where::kAnywhere));
@@ -317,11 +353,13 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
       settings = std::move(both);
     }
     GPUMAN_TRY(TakeCommand(settings, typed, script));
+    if (script) FinishSbatch(sbatch, *script, settings, made);
     GPUMAN_TRY(TakeDestination(made, settings));
     if (script && !typed.words.empty() && typed.words.front() != "-") made.script_name = script->name;
     const auto parts = settings.export_parts;
-    GPUMAN_TRY(AddJobs(made, std::move(settings), place, whole, parts));
+    GPUMAN_TRY(AddJobs(made, std::move(settings), place, typed.flavour, whole, parts));
   }
+  NameDevices("", typed.flavour, made.request.environment);
   for (auto& job : made.request.jobs) {
     if (typed.flavour == Flavour::kGflow) ForgiveAsGflow(job);
     if (auto checked = api::Check(job); !checked)

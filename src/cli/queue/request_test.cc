@@ -41,9 +41,9 @@ TEST(Script, NamesTheLineThatIsWrong) {
   for (const auto& [text, says] : std::vector<std::pair<const char*, const char*>>{
            {"#!/bin/sh\n# GPUMAN --gpsu 2\n", "s.sh:2: unknown option '--gpsu'"},
            {"# GFLOW --time=soon\n", "s.sh:1: --time: 'soon' is not a time"},
-           {"\n\n# GPUMAN --gpus 1 train\n", "s.sh:3: 'train' is no option"},
+           {"\n\n# GPUMAN --gpus 1 train\n", "s.sh:3: 'train' is not an option"},
            {"# GPUMAN --gpus\n", "s.sh:1: --gpus: its value is missing"},
-           {"# GPUMAN --wait\n", "--wait, --command and --jobs are for the command line"}}) {
+           {"# GPUMAN --wait\n", "--wait, --command and --jobs are possible on the command line only"}}) {
     SubmitSettings settings;
     const auto directives = ReadDirectives(text);
     ASSERT_TRUE(directives) << text;
@@ -109,7 +109,8 @@ TEST(Sweep, IsAProductOverEachLineOfTheTable) {
   EXPECT_EQ(jobs->at(3).name, "t-4");
   EXPECT_EQ(MakeSweep(job, *combinations, "n-{a}-{b}")->at(3).name, "n-y-2");
   job.command = {"run", "{a}"};
-  EXPECT_THAT(MakeSweep(job, *combinations, std::nullopt).error().message, HasSubstr("'b' stands nowhere"));
+  EXPECT_THAT(MakeSweep(job, *combinations, std::nullopt).error().message,
+              HasSubstr("no part of the job has the parameter 'b'"));
   EXPECT_FALSE(Combine({{"a", {"1"}}}, {{{"a", "x"}}}));
   EXPECT_FALSE(
       Combine({{"a", std::vector<std::string>(1000, "1")}, {"b", std::vector<std::string>(101, "1")}}, {}));

@@ -95,12 +95,13 @@ base::Result<> ApplyDirectives(const Directives& directives, std::string_view na
     if (!rest) return base::Fail(std::move(rest.error()).In(where));
     if (!rest->empty())
       return base::Fail(ErrorCode::kInvalidArgument,
-                        fmt::format("{}: '{}' is no option", where, rest->front()),
-                        "such a line has options alone; what is to run stands below");
+                        fmt::format("{}: '{}' is not an option", where, rest->front()),
+                        "such a line has only options; the command is below it");
   }
   if (settings.wait || settings.command || settings.jobs_file)
-    return base::Fail(ErrorCode::kInvalidArgument,
-                      fmt::format("{}: --wait, --command and --jobs are for the command line", name));
+    return base::Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: --wait, --command and --jobs are possible on the command line only", name));
   return {};
 }
 

@@ -73,8 +73,9 @@ Take Depends(SubmitSettings& s, std::optional<api::DependencyMode> mode) {
     if (s.touched.insert("depends").second) depends = {};
     if (mode) more.mode = *mode;
     if (!depends.list.empty() && depends.mode != more.mode)
-      return base::Fail(ErrorCode::kInvalidArgument, "all of some jobs and any of others is not possible",
-                        "let a job of its own wait for the one part");
+      return base::Fail(ErrorCode::kInvalidArgument,
+                        "one job cannot wait for all of some jobs and for any of others",
+                        "queue another job that waits for the one part, and let this one wait for it");
     depends.mode = more.mode;
     depends.list.insert(depends.list.end(), more.list.begin(), more.list.end());
     return {};
@@ -83,7 +84,9 @@ Take Depends(SubmitSettings& s, std::optional<api::DependencyMode> mode) {
 
 Take Count(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
-    GPUMAN_ASSIGN(s.job.gpus.count, ParseInteger(text, 0, 1024));
+    GPUMAN_ASSIGN(const GpuCount gpus, ParseGpuCount(text));
+    s.job.gpus.count = gpus.count;
+    if (gpus.model) s.job.gpus.model = gpus.model;
     if (!s.touched.contains("devices")) s.job.gpus.devices.clear();
     s.touched.insert("count");
     return {};
@@ -111,8 +114,18 @@ Take Warn(SubmitSettings& s) {
 Take Destination(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
     if (text != "here" && text != "slurm")
-      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no queue", text), "here or slurm");
+      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a queue", text),
+                        "here or slurm");
     s.to = text;
+    return {};
+  };
+}
+
+Take VisibleDevices(SubmitSettings& s) {
+  return [&s](const std::string& text) -> Result<> {
+    if (text != "index" && text != "uuid")
+      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is neither index nor uuid", text));
+    s.visible_devices = text;
     return {};
   };
 }
@@ -135,7 +148,7 @@ Take Parameters(SubmitSettings& s) {
     if (s.touched.insert("param").second) s.parameters.clear();
     for (const auto& known : s.parameters)
       if (known.name == parameter.name)
-        return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is there twice", parameter.name));
+        return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is given twice", parameter.name));
     s.parameters.push_back(std::move(parameter));
     return {};
   };
@@ -171,53 +184,58 @@ void AddCommon(Options& table, SubmitSettings& s, base::WallTime now) {
   auto& job = s.job;
   table.insert(
       table.end(),
-      {{"-g,--gpus,--gres", "N", "So many GPUs (default: none)", Count(s)},
-       {"-P,--project", "NAME", "What its GPU time is counted for", Text(job.project)},
-       {"-p,--priority,--nice", "N", "0 to 255, 128 is usual, higher is sooner",
+      {{"-g,--gpus,--gres", "N", "Number of GPUs (default: 0)", Count(s)},
+       {"-P,--project", "NAME", "Project that its GPU time is counted for", Text(job.project)},
+       {"-p,--priority,--nice", "N", "0 to 255 (default: 128); a higher one starts sooner",
         Number(job.priority, 0, 255)},
-       {"-b,--begin", "TIME", "Not before 22:00, 2026-02-01T08:00, now+2h, tomorrow",
+       {"-b,--begin", "TIME", "Start no earlier than this: 22:00, 2026-02-01T08:00, now+2h, tomorrow",
         Into(job.begin, [now](const std::string& text) { return ParseTime(text, now); })},
        {"-d,--depends,--depends-on,--dependency", "JOBS",
-        "After these have finished: 7,train,@ or afterok:7,afterany:8,afternotok:9,after:10", Depends(s, {})},
+        "Start after these jobs: 7,train,@ or afterok:7,afterany:8,afternotok:9,after:10", Depends(s, {})},
        {"--depends-on-all", "JOBS", "", Depends(s, api::DependencyMode::kAll)},
-       {"--depends-any,--depends-on-any", "JOBS", "The same, one of them is enough",
+       {"--depends-any,--depends-on-any", "JOBS", "As --depends, but one of these jobs is enough",
         Depends(s, api::DependencyMode::kAny)},
-       {"--no-auto-cancel", "", "Stay in the queue when a dependency cannot come true",
+       {"--no-auto-cancel", "", "Stay in the queue when a dependency can no longer be met",
         Flag(job.auto_cancel, false)},
-       {"-a,--array", "INDICES", "A task for each: 0-99, 0-99:2, 1,3,5; %4 behind: four at once",
+       {"-a,--array", "INDICES",
+        "One task for each index: 0-99, 0-99:2 or 1,3,5; 0-99%4 runs at most four at once",
         Into(job.array, [](const std::string& text) { return ParseArray(text); })},
-       {"--param", "NAME=VALUES", "A job for each value, {NAME} stands for it: lr=0.1,0.01 seed=1:10",
+       {"--param", "NAME=VALUES",
+        "One job for each value, which replaces {NAME} in the command: lr=0.1,0.01 or seed=1:10",
         Parameters(s)},
-       {"--param-file", "FILE", "A job for each line of a CSV file, whose first line has the names",
+       {"--param-file", "FILE", "One job for each line of a CSV file; its first line has the names",
         Text(s.parameter_file)},
-       {"--name-template", "TEXT", "The name of each of them: run-{lr}-{seed}", Text(s.name_template)},
-       {"--max-concurrent", "N", "So many of these jobs, or of the group, at once",
+       {"--name-template", "TEXT", "Name of each job of --param: run-{lr}-{seed}", Text(s.name_template)},
+       {"--max-concurrent", "N", "Run at most N of these jobs, or of the jobs of --group, at once",
         Number(job.max_concurrent, 1, kMost)},
-       {"--group", "NAME", "The group that --max-concurrent counts", Text(job.group)},
-       {"--retries,--max-retries", "N", "Run it so many times more when it fails",
+       {"--group", "NAME", "Group of jobs that --max-concurrent counts", Text(job.group)},
+       {"--retries,--max-retries", "N", "Run it again up to N times when it fails",
         Number(job.retries.count, 0, 1000)},
-       {"--retry-delay", "TIME", "Wait so long before",
+       {"--retry-delay", "TIME", "Time between a failure and the next run",
         Into(job.retries.delay, [](const std::string& text) { return base::ParseDuration(text); })},
-       {"--retry-on", "CODES", "Only after these exit codes: 1,75", ExitCodes(s)},
+       {"--retry-on", "CODES", "Run it again only after these exit codes: 1,75", ExitCodes(s)},
        {"--conda-env", "NAME", "Run it in this conda environment", Text(job.conda_env)},
-       {"--notify-mail,--notify-email", "ADDRESS", "Write to this address; repeat for more",
+       {"--notify-mail,--notify-email", "ADDRESS", "Send a mail to this address; repeat for more",
         List(s, "notify-mail", job.notify.mails)},
-       {"--notify-url", "URL", "Post to this address; repeat for more",
+       {"--notify-url", "URL", "Send a POST request to this URL; repeat for more",
         Whole(s, "notify-url", job.notify.webhooks)},
-       {"--notify-on", "WORDS", "started,finished,failed,timeout,cancelled,killed,suspended,requeued or all",
+       {"--notify-on", "WORDS",
+        "When to send it: started,finished,failed,timeout,cancelled,killed,suspended,requeued or all",
         NotifyOn(s)},
-       {"--to", "here|slurm", "Which queue: this machine's, or Slurm's by sbatch", Destination(s)},
-       {"--slurm-option", "OPTION", "One of sbatch's own: partition=gpu; repeat for more",
+       {"--visible-devices", "index|uuid", "How CUDA_VISIBLE_DEVICES names its GPUs", VisibleDevices(s)},
+       {"--to", "here|slurm", "Queue it on this machine (default) or hand it to Slurm", Destination(s)},
+       {"--slurm-option", "OPTION",
+        "With --to slurm: an option of sbatch, such as partition=gpu; repeat for more",
         Whole(s, "slurm-option", s.slurm_options)},
-       {"--dry-run", "", "Say what would happen and when; queue nothing", Flag(s.dry_run)}});
+       {"--dry-run", "", "Show what would happen, and when; queue nothing", Flag(s.dry_run)}});
 }
 
 Result<double> ParseWeight(const std::string& text) {
   double weight = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
   if (error != std::errc{} || end != text.data() + text.size() || !(weight >= 0.001 && weight <= 1000))
-    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no weight", text),
-                      "write 0.001 to 1000");
+    return base::Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a weight", text),
+                      "write a number from 0.001 to 1000");
   return weight;
 }
 
@@ -233,57 +251,55 @@ void AddGpuman(Options& table, SubmitSettings& s) {
   auto& job = s.job;
   table.insert(
       table.end(),
-      {{"-n,--name,--tag,--job-name", "NAME", "Its tag (default: job-ID)", Text(job.name)},
-       {"--gpu", "GPU", "Exactly this GPU, by index or UUID, or instance (0:1); repeat for more", Devices(s)},
-       {"--gpu-model", "TEXT", "Only GPUs whose name has this in it: h200", Text(job.gpus.model)},
-       {"--gpu-free", "SIZE", "Only GPUs with so much free memory", Size(job.gpus.free_memory)},
-       {"--share", "", "Share its GPUs with other jobs that do; needs --memory", Flag(job.share)},
-       {"-m,--memory,--gpu-memory", "SIZE", "Limit on each of its GPUs: 512MiB, 8G, 50%", Size(job.memory)},
-       {"--soft", "SIZE", "Warn from here on", Size(job.soft)},
-       {"--host-memory", "SIZE", "Of the machine's memory, where cgroups can hold it",
+      {{"-n,--name,--tag,--job-name", "NAME", "Name of the job (default: job-ID)", Text(job.name)},
+       {"--gpu", "GPU", "Exactly this GPU, by index or UUID, or a MIG instance (0:1); repeat for more",
+        Devices(s)},
+       {"--gpu-model", "TEXT", "Only GPUs whose name contains this text: h200", Text(job.gpus.model)},
+       {"--gpu-free", "SIZE", "Only GPUs with at least this much free memory", Size(job.gpus.free_memory)},
+       {"--share", "", "Share its GPUs with other jobs that use --share; needs --memory", Flag(job.share)},
+       {"-m,--memory,--gpu-memory", "SIZE", "Memory limit on each of its GPUs: 512MiB, 8G, 50%",
+        Size(job.memory)},
+       {"--soft", "SIZE", "Soft memory limit: above it gpuman warns", Size(job.soft)},
+       {"--host-memory", "SIZE", "Limit on the machine's memory, enforced where cgroups allow it",
         Into(job.host_memory, [](const std::string& text) { return base::ParseBytes(text); })},
-       {"--cpus", "N", "So many CPUs", Number(job.cpus, 1, kMost)},
-       {"--time,--time-limit,--timelimit", "TIME", "End it after this: 90s, 30m, 2h, 1d, H:M:S",
+       {"--cpus", "N", "Number of CPUs", Number(job.cpus, 1, kMost)},
+       {"--time,--time-limit,--timelimit", "TIME", "Time limit: 90s, 30m, 2h, 1d, H:M:S",
         Into(job.time_limit, [](const std::string& text) { return base::ParseDuration(text); })},
-       {"--warn", "[SIGNAL@]TIME", "So long before that, send it a signal: USR1@60s", Warn(s)},
-       {"-H,--hold", "", "Queue it held; gpuman job release lets it go", Flag(job.hold)},
-       {"--preemptible", "", "More urgent jobs may take its GPUs; it goes on later", Flag(job.preemptible)},
-       {"-D,--directory", "DIR", "Where it runs (default: here)", Text(job.directory)},
-       {"--export", "LIST", "Its environment: all (default), none, NAMES, NAME=VALUE",
+       {"--warn", "[SIGNAL@]TIME", "Send a signal this long before the time limit: USR1@60s", Warn(s)},
+       {"-H,--hold", "", "Do not start it before gpuman job release", Flag(job.hold)},
+       {"--preemptible", "", "Jobs with a higher priority may take its GPUs; it continues later",
+        Flag(job.preemptible)},
+       {"-D,--directory", "DIR", "Working directory (default: the current one)", Text(job.directory)},
+       {"--export", "LIST", "Environment variables: all (default), none, NAMES, NAME=VALUE",
         List(s, "export", s.export_parts)},
-       {"-i,--input", "FILE", "Its standard input (default: none)", Text(job.stdin_file)},
-       {"-o,--output", "FILE", "Its output instead of its log; %j id, %A array, %a task, %x name",
+       {"-i,--input", "FILE", "File for its standard input (default: none)", Text(job.stdin_file)},
+       {"-o,--output", "FILE", "File for its output instead of its log; %j id, %A array, %a task, %x name",
         Text(job.stdout_file)},
-       {"-e,--error", "FILE", "Its errors, if elsewhere", Text(job.stderr_file)},
-       {"--grace", "TIME", "Between SIGTERM and SIGKILL when it is stopped",
+       {"-e,--error", "FILE", "File for its error output (default: as --output)", Text(job.stderr_file)},
+       {"--grace", "TIME", "Time between SIGTERM and SIGKILL when it is stopped",
         Into(job.grace, [](const std::string& text) { return base::ParseDuration(text); })},
-       {"--no-preload", "", "Preload nothing into it: the guard alone watches it", Flag(job.preload, false)},
-       {"--weight", "N", "Of its turns on a shared GPU, against the others' there",
+       {"--no-preload", "", "Do not load libgpuman.so into it; the daemon alone enforces its limit",
+        Flag(job.preload, false)},
+       {"--weight", "N", "Its part of the turns on a shared GPU; 2 gets twice as much as 1",
         Into(job.weight, ParseWeight)},
-       {"--oversubscribe", "", "One process may have more memory than its GPU, slowly",
+       {"--oversubscribe", "", "Let a process allocate more memory than its GPU has, which is slow",
         Flag(job.oversubscribe)},
-       {"--device-profile", "NAME", "Clocks and power of its GPUs while it has them to itself",
+       {"--device-profile", "NAME", "Clocks and power limit while no other job uses its GPUs",
         Text(job.device_profile)},
-       {"--mps", "", "Make its programs clients of its GPU's MPS server", Flag(job.mps)},
-       {"--mps-threads", "PERCENT", "The same, each with so much of the GPU's threads: 25%", MpsThreads(s)},
-       {"-c,--command", "STRING", "The command as one string, as /bin/sh reads it", Text(s.command)},
-       {"--jobs", "FILE", "Many jobs, all or none: a line each, OPTIONS -- COMMAND, or JSON",
+       {"--mps", "", "Run its processes as clients of the GPU's MPS server", Flag(job.mps)},
+       {"--mps-threads", "PERCENT", "As --mps, and limit each process to this part of the GPU's threads: 25%",
+        MpsThreads(s)},
+       {"-c,--command", "STRING", "The command as one string, which /bin/sh would understand",
+        Text(s.command)},
+       {"--jobs", "FILE", "Queue many jobs, all or none: a file with OPTIONS -- COMMAND or JSON on each line",
         Text(s.jobs_file)},
-       {"-w,--wait", "", "Show its output, and exit as it does", Flag(s.wait)}});
+       {"-w,--wait", "", "Show its output and exit with its exit status", Flag(s.wait)}});
 }
 
 // gflow takes any name; what is no tag becomes one.
 Take GflowName(SubmitSettings& s) {
   return [&s](const std::string& text) -> Result<> {
-    std::string name;
-    for (const char c : text.substr(0, 64)) {
-      const bool fine = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' ||
-                        c == '-' || c == '+' || c == ':';
-      name += fine ? c : '-';
-    }
-    const bool is_number = name.find_first_not_of("0123456789_") == std::string::npos;
-    if (is_number) name.insert(0, "job-");
-    s.job.name = name;
+    s.job.name = TagFrom(text);
     return {};
   };
 }
@@ -295,11 +311,11 @@ void AddGflow(Options& table, SubmitSettings& s) {
       table.end(),
       {{"-n,--name,--job-name,-J", "NAME", "Its name", GflowName(s)},
        {"--shared", "", "Share its GPUs with other shared jobs; needs --gpu-memory", Flag(job.share)},
-       {"--gpu-memory,--max-gpu-mem,--max-gpu-memory", "MEMORY", "Limit on each of its GPUs: 24G, 8192 (MiB)",
-        MebibytesOnGpu(job.memory)},
-       {"-m,--memory,--max-mem,--max-memory", "MEMORY", "Limit of host memory: 8G, 512 (MiB)",
+       {"--gpu-memory,--max-gpu-mem,--max-gpu-memory", "MEMORY",
+        "Memory limit on each of its GPUs: 24G, 8192 (MiB)", MebibytesOnGpu(job.memory)},
+       {"-m,--memory,--max-mem,--max-memory", "MEMORY", "Limit on the machine's memory: 8G, 512 (MiB)",
         Into(job.host_memory, [](const std::string& text) { return ParseMebibytes(text); })},
-       {"-t,--time,--time-limit,--timelimit", "TIME", "End it after this: 30 (minutes), 5:30, 2:00:00",
+       {"-t,--time,--time-limit,--timelimit", "TIME", "Time limit: 30 (minutes), 5:30, 2:00:00",
         Into(job.time_limit, [](const std::string& text) { return ParseMinutes(text); })},
        {"-c", "NAME", "", Text(job.conda_env)},
        {"--auto-close", "", "", ignored},
@@ -307,6 +323,19 @@ void AddGflow(Options& table, SubmitSettings& s) {
 }
 
 }  // namespace
+
+std::string TagFrom(std::string_view name) {
+  constexpr std::size_t kLongest = 64;
+  std::string tag;
+  for (const char c : name.substr(0, kLongest)) {
+    const bool fine = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-' ||
+                      c == '+' || c == ':';
+    tag += fine ? c : '-';
+  }
+  const bool is_number = tag.find_first_not_of("0123456789_") == std::string::npos;
+  if (is_number) tag.insert(0, "job-");
+  return tag;
+}
 
 Options SubmitOptions(SubmitSettings& settings, Flavour flavour, base::WallTime now) {
   Options table;

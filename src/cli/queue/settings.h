@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/queue_types.h"
@@ -34,7 +35,8 @@ struct SubmitSettings {
   std::vector<std::string> slurm_options;        // of sbatch: "partition=gpu"
   bool wait = false;
   bool dry_run = false;
-  std::string origin;  // the line of a file that it came from: "list.txt:7"
+  std::string visible_devices;  // "index", "uuid"; empty: as the environment has it
+  std::string origin;           // the line of a file that it came from: "list.txt:7"
 
   // What comes now replaces what was said before, lists as a whole: the command line after the script's
   // lines.
@@ -44,6 +46,9 @@ struct SubmitSettings {
 
 // The table's functions write into `settings`, which must live as long. `now` is for times such as now+2h.
 Options SubmitOptions(SubmitSettings& settings, Flavour flavour, base::WallTime now);
+
+// A name as gflow and Slurm take it, made into a tag: characters that no tag has become "-".
+std::string TagFrom(std::string_view name);
 
 // "lr=0.1,0.01", or a range "seed=1:10" or "x=0:1:0.25", both ends included.
 base::Result<Parameter> ParseParameter(std::string_view text);

@@ -73,7 +73,12 @@ std::string SentenceOf(const api::SubmittedJob& job, bool dry_run, const std::ve
   if (!starts && (job.reason_detail || job.reason))
     text += ": " + (job.reason_detail ? *job.reason_detail : *job.reason);
   // Without a reason it starts as soon as the queue gets to it.
-  if (!starts && job.reason && job.estimated_start)
+  if (!starts && job.reason && job.estimated_start && job.estimate_presumed)
+    text += fmt::format(
+        "; expected start: {} (a guess: jobs in front have no time limit; `--time` would make it an "
+        "estimate)",
+        FormatAbout(*job.estimated_start, now));
+  else if (!starts && job.reason && job.estimated_start)
     text += fmt::format("; expected start: {}", FormatWhen(*job.estimated_start, now));
   return text;
 }

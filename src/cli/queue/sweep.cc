@@ -33,7 +33,7 @@ base::Result<std::string> TakeField(std::string_view& text) {
     }
     text.remove_prefix(i + 1);
     if (!text.empty() && text.find_first_of(",\r\n") != 0)
-      return base::Fail(ErrorCode::kInvalidArgument, "there is something behind a closing quote");
+      return base::Fail(ErrorCode::kInvalidArgument, "there is text after a closing quote");
     return field;
   }
   return base::Fail(ErrorCode::kInvalidArgument, "a quote is never closed");
@@ -89,7 +89,7 @@ base::Result<std::vector<Combination>> ReadCsv(std::string_view text) {
   GPUMAN_ASSIGN(const auto records, ReadRecords(text));
   if (records.size() < 2)
     return base::Fail(ErrorCode::kInvalidArgument, "there is no line of values",
-                      "the first line has the names, each line below one job's values");
+                      "the first line has the names, and each line below the values of one job");
   const auto& names = records.front().fields;
   std::set<std::string> seen;
   for (const auto& name : names)
@@ -117,7 +117,7 @@ base::Result<std::vector<Combination>> Combine(const std::vector<Parameter>& par
     for (const auto& [known, value] : combinations.front())
       if (known == name)
         return base::Fail(ErrorCode::kInvalidArgument,
-                          fmt::format("the parameter '{}' is in the file as well", name));
+                          fmt::format("the parameter '{}' is also in the file", name));
     if (combinations.size() * values.size() > kMostJobs)
       return base::Fail(ErrorCode::kInvalidArgument,
                         fmt::format("the parameters have more than {} combinations", kMostJobs));
@@ -161,8 +161,9 @@ base::Result<std::vector<api::Submission>> MakeSweep(const api::Submission& job,
     bool used = false;
     VisitTexts(pattern, [&, &wanted = name](const std::string& text) { used = used || Has(text, wanted); });
     if (!used)
-      return base::Fail(ErrorCode::kInvalidArgument, fmt::format("the parameter '{}' stands nowhere", name),
-                        fmt::format("write {{{}}} where its value belongs", name));
+      return base::Fail(ErrorCode::kInvalidArgument,
+                        fmt::format("no part of the job has the parameter '{}'", name),
+                        fmt::format("write {{{}}} in the command where its value is to be", name));
   }
   const bool name_varies =
       pattern.name && std::any_of(combinations.front().begin(), combinations.front().end(),

@@ -181,7 +181,7 @@ class Relay {
     std::array<char, 65536> buffer;
     const ssize_t n = ::read(connection_.get(), buffer.data(), buffer.size());
     if (n <= 0) return Close();
-    session_.Print(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
+    session_.PrintOutput(std::string_view(buffer.data(), static_cast<std::size_t>(n)));
     session_.Flush();
   }
 

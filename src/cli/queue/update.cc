@@ -142,54 +142,61 @@ Options GpumanOptions(UpdateSettings& s) {
   return {
       {"-n,--name,--tag", "NAME", "Another name", Set(s, &Q::name, AsText)},
       {"--gpu", "GPUS", "Exactly these GPUs: 0,2", Devices(s)},
-      {"--gpu-model", "TEXT", "Only GPUs whose name has this in it, or none", Model(s)},
-      {"-m,--memory,--gpu-memory", "SIZE", "Limit on each of its GPUs, or none", Memory(s, Flavour::kGpuman)},
-      {"--host-memory", "SIZE", "Limit of host memory, or none",
+      {"--gpu-model", "TEXT", "Only GPUs whose name contains this text, or none", Model(s)},
+      {"-m,--memory,--gpu-memory", "SIZE", "Memory limit on each of its GPUs, or none",
+       Memory(s, Flavour::kGpuman)},
+      {"--host-memory", "SIZE", "Limit on the machine's memory, or none",
        Set(s, &Q::host_memory, AsBytes, &Q::clear_host_memory)},
-      {"--cpus", "N", "So many CPUs", Set(s, &Q::cpus, Integer(1, 1'000'000))},
+      {"--cpus", "N", "Number of CPUs", Set(s, &Q::cpus, Integer(1, 1'000'000))},
       {"-t,--time,--time-limit", "TIME", "Time limit, or none",
        Set(s, &Q::time_limit, AsDuration, &Q::clear_time_limit)},
       {"--conda-env", "NAME", "Conda environment, or none",
        Set(s, &Q::conda_env, AsText, &Q::clear_conda_env)},
-      {"--auto-cancel", "", "Cancel it when a dependency cannot come true", SetTo(s, &Q::auto_cancel, true)},
-      {"--no-auto-cancel", "", "Keep it then", SetTo(s, &Q::auto_cancel, false)},
-      {"--array-limit", "N", "So many tasks of the array at once, or none",
+      {"--auto-cancel", "", "Cancel it when a dependency can no longer be met",
+       SetTo(s, &Q::auto_cancel, true)},
+      {"--no-auto-cancel", "", "Keep it in the queue then", SetTo(s, &Q::auto_cancel, false)},
+      {"--array-limit", "N", "Run at most N tasks of the array at once, or none",
        Set(s, &Q::array_limit, Integer(1, api::kMaxArrayTasks), &Q::clear_array_limit)},
-      {"--retry-delay", "TIME", "Wait so long before the next run", RetryDelay(s)},
-      {"--preemptible", "", "More urgent jobs may take its GPUs", SetTo(s, &Q::preemptible, true)},
-      {"--no-preemptible", "", "They may not", SetTo(s, &Q::preemptible, false)}};
+      {"--retry-delay", "TIME", "Time between a failure and the next run", RetryDelay(s)},
+      {"--preemptible", "", "Jobs with a higher priority may take its GPUs", SetTo(s, &Q::preemptible, true)},
+      {"--no-preemptible", "", "They may not take its GPUs", SetTo(s, &Q::preemptible, false)}};
 }
 
 Options GflowOptions(UpdateSettings& s) {
   const auto minutes = [](const std::string& text) { return ParseMinutes(text); };
   const auto mebibytes = [](const std::string& text) { return ParseMebibytes(text); };
-  return {{"-e,--conda-env", "NAME", "Conda environment", Set(s, &Q::conda_env, AsText)},
-          {"--clear-conda-env", "", "None", Clear(s, &Q::clear_conda_env)},
-          {"-t,--time-limit,--time", "TIME", "Time limit", Set(s, &Q::time_limit, minutes)},
-          {"--clear-time-limit", "", "None", Clear(s, &Q::clear_time_limit)},
-          {"-m,--memory-limit,--memory,--max-mem", "MEMORY", "Limit of host memory",
-           Set(s, &Q::host_memory, mebibytes)},
-          {"--clear-memory-limit", "", "None", Clear(s, &Q::clear_host_memory)},
-          {"--gpu-memory,--max-gpu-mem", "MEMORY", "Limit on each of its GPUs", Memory(s, Flavour::kGflow)},
-          {"--clear-gpu-memory-limit", "", "None",
-           [&s](const std::string&) -> Result<> {
-             s.update.job.clear_memory = true;
-             return {};
-           }},
-          {"--auto-cancel-on-dep-failure", "", "Cancel it when a dependency fails",
-           SetTo(s, &Q::auto_cancel, true)},
-          {"--no-auto-cancel-on-dep-failure", "", "Keep it then", SetTo(s, &Q::auto_cancel, false)},
-          {"--clear-max-concurrent", "", "As many as wish", Clear(s, &Q::clear_max_concurrent)},
-          {"--clear-max-retries", "", "No retries",
-           [&s](const std::string&) -> Result<> {
-             s.retries.push_back([](api::Retries& retries) { retries.count = 0; });
-             return {};
-           }},
-          {"--param", "NAME=VALUE", "", [](const std::string& text) -> Result<> {
-             return base::Fail(base::ErrorCode::kNotSupported,
-                               fmt::format("'{}': a job's parameters are in its command already", text),
-                               "change the command with -c");
-           }}};
+  return {
+      {"-e,--conda-env", "NAME", "Conda environment", Set(s, &Q::conda_env, AsText)},
+      {"--clear-conda-env", "", "None", Clear(s, &Q::clear_conda_env)},
+      {"-t,--time-limit,--time", "TIME", "Time limit", Set(s, &Q::time_limit, minutes)},
+      {"--clear-time-limit", "", "None", Clear(s, &Q::clear_time_limit)},
+      {"-m,--memory-limit,--memory,--max-mem", "MEMORY", "Limit on the machine's memory",
+       Set(s, &Q::host_memory, mebibytes)},
+      {"--clear-memory-limit", "", "None", Clear(s, &Q::clear_host_memory)},
+      {"--gpu-memory,--max-gpu-mem", "MEMORY", "Memory limit on each of its GPUs",
+       Memory(s, Flavour::kGflow)},
+      {"--clear-gpu-memory-limit", "", "None",
+       [&s](const std::string&) -> Result<> {
+         s.update.job.clear_memory = true;
+         return {};
+       }},
+      {"--auto-cancel-on-dep-failure", "", "Cancel it when a dependency fails",
+       SetTo(s, &Q::auto_cancel, true)},
+      {"--no-auto-cancel-on-dep-failure", "", "Keep it in the queue then", SetTo(s, &Q::auto_cancel, false)},
+      {"--clear-max-concurrent", "", "No limit on how many of its group run at once",
+       Clear(s, &Q::clear_max_concurrent)},
+      {"--clear-max-retries", "", "No retries",
+       [&s](const std::string&) -> Result<> {
+         s.retries.push_back([](api::Retries& retries) { retries.count = 0; });
+         return {};
+       }},
+      {"--param", "NAME=VALUE", "", [](const std::string& text) -> Result<> {
+         return base::Fail(base::ErrorCode::kNotSupported,
+                           fmt::format("'{}': the parameters of a job cannot be changed, since its command "
+                                       "has their values already",
+                                       text),
+                           "change the command with -c");
+       }}};
 }
 
 }  // namespace
@@ -205,19 +212,22 @@ Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::Wa
   const auto time = [now](const std::string& text) { return ParseTime(text, now); };
   const Options common{
       {"-c,--command", "STRING", "Another command", Set(s, &Q::command, AsCommand)},
-      {"-s,--script", "FILE", "A script instead of the command", ScriptFile(s)},
-      {"-g,--gpus", "N", "So many GPUs", Count(s)},
+      {"-s,--script", "FILE", "Run this script in place of the command", ScriptFile(s)},
+      {"-g,--gpus", "N", "Number of GPUs", Count(s)},
       {"-p,--priority", "N", "0 to 255", Priority(s)},
-      {"-d,--depends,--depends-on", "JOBS", "After these instead of those it has, or none", Depends(s, {})},
+      {"-d,--depends,--depends-on", "JOBS", "Start after these jobs, in place of the former ones, or none",
+       Depends(s, {})},
       {"--depends-on-all", "JOBS", "", Depends(s, api::DependencyMode::kAll)},
-      {"--depends-any,--depends-on-any", "JOBS", "After one of these", Depends(s, api::DependencyMode::kAny)},
-      {"--begin", "TIME", "Not before, or none", Set(s, &Q::begin, time, &Q::clear_begin)},
-      {"--max-concurrent", "N", "So many of its group at once, or none",
+      {"--depends-any,--depends-on-any", "JOBS", "Start after one of these jobs",
+       Depends(s, api::DependencyMode::kAny)},
+      {"--begin", "TIME", "Start no earlier than this, or none", Set(s, &Q::begin, time, &Q::clear_begin)},
+      {"--max-concurrent", "N", "Run at most N jobs of its group at once, or none",
        Set(s, &Q::max_concurrent, Integer(1, 1'000'000), &Q::clear_max_concurrent)},
-      {"--retries,--max-retries", "N", "Run it so many times more when it fails", RetryCount(s)}};
+      {"--retries,--max-retries", "N", "Run it again up to N times when it fails", RetryCount(s)}};
   table.insert(table.end(), common.begin(), common.end());
   if (what == ForWhat::kRedo) {
-    table.push_back({"--cascade", "", "Also the jobs that were cancelled because it did not finish",
+    table.push_back({"--cascade", "",
+                     "Also queue the jobs again that were cancelled because it did not finish",
                      [&s](const std::string&) -> Result<> {
                        s.cascade = true;
                        return {};

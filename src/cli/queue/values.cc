@@ -14,8 +14,6 @@ namespace gpuman::cli::queue {
 namespace {
 
 using base::ErrorCode;
-using std::chrono::hours;
-using std::chrono::seconds;
 
 constexpr std::size_t kMostRefs = 100'000;
 
@@ -56,10 +54,10 @@ base::WallTime FromLocal(std::tm local) {
   const std::time_t either = std::mktime(&local);
   const bool same = summer.tm_isdst > 0 && summer.tm_hour == local.tm_hour && summer.tm_min == local.tm_min &&
                     summer.tm_mday == local.tm_mday;
-  return base::WallTime(seconds(same ? first : either));
+  return base::WallTime(std::chrono::seconds(same ? first : either));
 }
 std::tm ToLocal(base::WallTime time) {
-  const std::time_t seconds_since = std::chrono::floor<seconds>(time.time_since_epoch()).count();
+  const std::time_t seconds_since = std::chrono::floor<std::chrono::seconds>(time.time_since_epoch()).count();
   std::tm local{};
   ::localtime_r(&seconds_since, &local);
   return local;
@@ -148,8 +146,29 @@ base::Result<std::vector<std::string>> SplitList(std::string_view text, char sep
 base::Result<int> ParseInteger(std::string_view text, int least, int most) {
   const auto value = Number<int>(text);
   if (!value || *value < least || *value > most)
-    return Bad(text, "is not a number that serves here", fmt::format("{} to {}", least, most));
+    return Bad(text, "is not a number in the possible range", fmt::format("{} to {}", least, most));
   return *value;
+}
+
+base::Result<GpuCount> ParseGpuCount(std::string_view text) {
+  constexpr int kMostGpus = 1024;
+  constexpr std::string_view kWrite =
+      "how many, such as 2; gpu:2 and gpu:h100:2 mean what they mean in Slurm";
+  std::string_view rest = text;
+  if (rest == "gpu") return GpuCount{1, std::nullopt};
+  const bool resource = rest.starts_with("gpu:");
+  if (resource) rest.remove_prefix(std::string_view("gpu:").size());
+  GpuCount gpus;
+  const auto colon = rest.rfind(':');
+  if (colon != std::string_view::npos) gpus.model = std::string(rest.substr(0, colon));
+  const auto last = colon == std::string_view::npos ? rest : rest.substr(colon + 1);
+  const auto count = Number<int>(last);
+  const bool is_model = resource && !rest.empty() && colon == std::string_view::npos;
+  if (!count && is_model) return GpuCount{1, std::string(rest)};  // "gpu:h100"
+  if (!count || *count < 0 || *count > kMostGpus || (gpus.model && gpus.model->empty()))
+    return Bad(text, "is not a number of GPUs", kWrite);
+  gpus.count = *count;
+  return gpus;
 }
 
 base::Result<api::ArrayRequest> ParseArray(std::string_view text) {
@@ -215,7 +234,7 @@ base::Result<base::WallTime> ParseTimeIn(const std::string& zone, std::string_vi
   std::error_code ignored;
   if (zone.empty() || zone.front() == '/' || zone.find("..") != std::string::npos ||
       !std::filesystem::is_regular_file(zones / zone, ignored))
-    return Bad(zone, "is no time zone that this machine knows", "one as in Europe/Berlin or UTC");
+    return Bad(zone, "is not a time zone that this machine knows", "one as in Europe/Berlin or UTC");
   const char* const old = std::getenv("TZ");
   const std::optional<std::string> before = old ? std::optional<std::string>(old) : std::nullopt;
   ::setenv("TZ", (":" + zone).c_str(), 1);
@@ -267,7 +286,7 @@ base::Result<base::WallTime> ParseSince(std::string_view text, base::WallTime no
   if (text == "yesterday") return Midnight(now, -1);
   if (text.ends_with('w')) {
     if (const auto weeks = Number<int>(text.substr(0, text.size() - 1)); weeks && *weeks > 0 && *weeks < 5000)
-      return now - hours(24 * 7) * *weeks;
+      return now - std::chrono::hours(24 * 7) * *weeks;
   }
   if (const auto back = base::ParseDuration(text); back && text.find(':') == std::string_view::npos)
     return now - *back;
@@ -286,10 +305,10 @@ base::Result<base::Millis> ParseMinutes(std::string_view text) {
   if (const auto dash = text.find('-'); dash != std::string_view::npos && dash > 0) {
     const auto count = Number<int>(text.substr(0, dash));
     if (!count || *count < 0 || *count > 100'000) return Bad(text, "is not a time", kWrite);
-    days = hours(24) * *count;
+    days = std::chrono::hours(24) * *count;
     text.remove_prefix(dash + 1);
     if (const auto whole = Number<int>(text); whole && *whole >= 0 && *whole < 24)
-      return days + hours(*whole);
+      return days + std::chrono::hours(*whole);
   }
   const auto rest = base::ParseDuration(text);
   if (!rest) return Bad(text, "is not a time", kWrite);
@@ -311,7 +330,7 @@ base::Result<Warning> ParseWarning(std::string_view text) {
   const auto at = text.find('@');
   if (at != std::string_view::npos) {
     const auto signal = api::SignalName(text.substr(0, at));
-    if (!signal) return Bad(text.substr(0, at), "is no signal that a program can be warned with", kWrite);
+    if (!signal) return Bad(text.substr(0, at), "is not a signal that a program can be warned with", kWrite);
     warning.signal = *signal;
   }
   const auto before = base::ParseDuration(at == std::string_view::npos ? text : text.substr(at + 1));
@@ -330,7 +349,7 @@ base::Result<std::vector<std::string>> ParseJobs(std::string_view text) {
       continue;
     }
     if (ends->last < ends->first || jobs.size() + std::size_t(ends->last - ends->first) >= kMostRefs)
-      return Bad(part, "is no range of ids that serves here", "ids in rising order, such as 5-7");
+      return Bad(part, "is not a range of ids", "ids in rising order, such as 5-7");
     for (int id = ends->first; id <= ends->last; ++id) jobs.push_back(std::to_string(id));
   }
   return jobs;

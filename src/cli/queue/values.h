@@ -2,6 +2,7 @@
 // how it is written.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,13 @@ namespace gpuman::cli::queue {
 base::Result<std::vector<std::string>> SplitList(std::string_view text, char separator = ',');
 
 base::Result<int> ParseInteger(std::string_view text, int least, int most);
+
+// "2", and as Slurm has it: "gpu:2", "gpu:h100:2", "h100:2".
+struct GpuCount {
+  int count = 0;
+  std::optional<std::string> model;
+};
+base::Result<GpuCount> ParseGpuCount(std::string_view text);
 
 // "0-99:2%4" and "1,3,5-9": indices in rising order, with a limit of tasks at once behind "%".
 base::Result<api::ArrayRequest> ParseArray(std::string_view text);

@@ -102,6 +102,9 @@ TEST_F(Times, AreShownAsShortAsTheyAreClear) {
   EXPECT_EQ(FormatWhen(Utc("2026-11-22T13:03:00.000Z"), now_), "14:03");
   EXPECT_EQ(FormatWhen(Utc("2026-11-23T07:00:00.000Z"), now_), "tomorrow 08:00");
   EXPECT_EQ(FormatWhen(Utc("2026-12-01T07:00:00.000Z"), now_), "2026-12-01 08:00");
+  EXPECT_EQ(FormatAbout(Utc("2026-11-22T13:03:00.000Z"), now_), "~today");
+  EXPECT_EQ(FormatAbout(Utc("2026-11-23T07:00:00.000Z"), now_), "~tomorrow");
+  EXPECT_EQ(FormatAbout(Utc("2026-12-01T07:00:00.000Z"), now_), "~2026-12-01");
   EXPECT_EQ(FormatClock(base::Millis(135'900)), "00:02:15");
   EXPECT_EQ(FormatClock(base::Millis(93'600'000)), "1-02:00:00");
 }

@@ -27,6 +27,13 @@ std::string FormatWhen(base::WallTime time, base::WallTime now) {
   return fmt::format("{:%Y-%m-%d %H:%M}", then);
 }
 
+std::string FormatAbout(base::WallTime time, base::WallTime now) {
+  const std::tm then = Local(time);
+  if (SameDay(then, Local(now))) return "~today";
+  if (SameDay(then, Local(now + std::chrono::hours(24)))) return "~tomorrow";
+  return fmt::format("~{:%Y-%m-%d}", then);
+}
+
 std::string FormatLocal(base::WallTime time) { return fmt::format("{:%Y-%m-%d %H:%M:%S}", Local(time)); }
 
 std::string FormatClock(base::Millis time) {

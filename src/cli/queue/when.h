@@ -10,6 +10,9 @@ namespace gpuman::cli::queue {
 
 // Local time: "14:03", "tomorrow 08:00", "2026-12-01 08:00".
 std::string FormatWhen(base::WallTime time, base::WallTime now);
+// One that rests on jobs without a time limit, which nobody knows the end of: "~today", "~tomorrow",
+// "~2026-12-01".
+std::string FormatAbout(base::WallTime time, base::WallTime now);
 // "2026-12-01 08:00:00", local time.
 std::string FormatLocal(base::WallTime time);
 // As Slurm and gflow do: "00:02:15", "1-02:00:00".

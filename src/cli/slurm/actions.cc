@@ -14,7 +14,7 @@ using base::Result;
 bool HasEnded(const JobLine& job) { return !job.state || api::IsEnded(*job.state); }
 
 Result<int> PrintNow(Session& session, const Engine& engine, const JobName& name) {
-  GPUMAN_ASSIGN(const auto lines, Look(engine, name));
+  GPUMAN_ASSIGN(const auto lines, LookUp(engine, name));
   for (const auto& line : lines) {
     if (session.json)
       session.PrintJson(ToJson(line));
@@ -26,7 +26,7 @@ Result<int> PrintNow(Session& session, const Engine& engine, const JobName& name
 
 // Slurm holds a job that runs as well: it would not start again. That is not what is meant.
 Result<> RequireWaiting(const Engine& engine, const JobName& name) {
-  GPUMAN_ASSIGN(const auto lines, Look(engine, name));
+  GPUMAN_ASSIGN(const auto lines, LookUp(engine, name));
   if (std::any_of(lines.begin(), lines.end(), IsWaiting)) return {};
   return base::Fail(ErrorCode::kConflict,
                     fmt::format("{}: only jobs that wait can be held and released", ToString(name)));
@@ -35,7 +35,7 @@ Result<> RequireWaiting(const Engine& engine, const JobName& name) {
 }  // namespace
 
 Result<int> Show(Session& session, const Engine& engine, const JobName& name, bool first) {
-  GPUMAN_ASSIGN(const auto lines, Look(engine, name));
+  GPUMAN_ASSIGN(const auto lines, LookUp(engine, name));
   for (const auto& line : lines) {
     if (session.json)
       session.PrintJson(ToJson(line));
@@ -69,7 +69,7 @@ std::vector<Cancelled> Cancel(const Engine& engine, const std::vector<JobName>& 
   std::vector<Cancelled> list;
   for (const auto& name : names) {
     auto& one = list.emplace_back(Cancelled{name, {}, {}});
-    const auto lines = Look(engine, name);
+    const auto lines = LookUp(engine, name);
     if (!lines) {
       one.error = lines.error();
       continue;

@@ -74,7 +74,7 @@ class Output {
       if (session_.json)
         json_.Feed(piece);
       else
-        session_.Print(piece);
+        session_.PrintOutput(piece);
       session_.Flush();
       return true;
     });
@@ -110,7 +110,7 @@ Result<> PrintFirst(Session& session, const std::string& path, int lines) {
     if (session.json)
       json.Feed(text);
     else
-      session.Print(text);
+      session.PrintOutput(text);
     return left > 0;
   }));
   json.Finish();
@@ -123,12 +123,12 @@ void TellWhereElse(Session& session, const Watched& watched, const JobName& name
     session.Note(fmt::format("{} writes its errors to {}", ToString(name), watched.kept()->errors));
   if (watched.IsArray())
     session.Note(
-        fmt::format("this is its first task; the others have files of their own: {}_INDEX", ToString(name)));
+        fmt::format("this is the first task; the others have their own files: {}_INDEX", ToString(name)));
 }
 
 }  // namespace
 
-Result<std::vector<JobLine>> Look(const Engine& engine, const JobName& name) {
+Result<std::vector<JobLine>> LookUp(const Engine& engine, const JobName& name) {
   Watched watched(engine, name);
   GPUMAN_TRY(watched.Ask());
   return watched.Lines();
@@ -159,13 +159,13 @@ Result<int> Attach(Session& session, const Engine& engine, const JobName& name) 
     first = signal;
     const bool passed = engine.programs.Signal(name, signal).has_value();
     session.Note(fmt::format(
-        "{} {}; once more leaves it",
+        "{} {}; press Ctrl-C again to leave it running",
         passed ? fmt::format("passed SIG{} on to", ::sigabbrev_np(signal)) : "waiting for", ToString(name)));
     return true;
   };
   GPUMAN_ASSIGN(const bool ended, UntilEnded(watched, signals.fd(), between));
   if (!ended) {
-    session.Note(fmt::format("{0} goes on; stop it with: gpuman cancel {0}", ToString(name)));
+    session.Note(fmt::format("{0} continues; stop it with: gpuman cancel {0}", ToString(name)));
     return 128 + second;
   }
   const auto lines = watched.Lines();

@@ -14,7 +14,7 @@ namespace gpuman::cli::slurm {
 
 // All that is known of it: from Slurm, and where that has forgotten it from the record. Writes down an end.
 // kNotFound: nobody knows it.
-base::Result<std::vector<JobLine>> Look(const Engine& engine, const JobName& name);
+base::Result<std::vector<JobLine>> LookUp(const Engine& engine, const JobName& name);
 
 // Until it has ended, all tasks of an array; prints each, and returns its exit status.
 base::Result<int> Wait(Session& session, const Engine& engine, const JobName& name);

@@ -96,7 +96,7 @@ Result<std::vector<SeenJob>> Programs::Look(const JobName& name) const {
   auto jobs = kept ? ReadAccounting(*kept) : std::vector<SeenJob>();
   if (!jobs.empty()) return jobs;
   return base::Fail(ErrorCode::kNotFound, fmt::format("Slurm does not know {} (any more)", ToString(name)),
-                    "it forgets a job some minutes after its end, unless it keeps accounts");
+                    "Slurm forgets a job some minutes after its end, unless accounting is enabled");
 }
 
 Result<> Programs::Cancel(const JobName& name) const {

@@ -9,6 +9,7 @@
 
 #include "api/json.h"
 #include "base/file.h"
+#include "base/json_number.h"
 
 namespace gpuman::cli::slurm {
 namespace {
@@ -53,7 +54,7 @@ std::string TextOf(const Json& json, const char* key) {
 }
 std::optional<int> IntOf(const Json& json, const char* key) {
   const auto it = json.find(key);
-  return it != json.end() && it->is_number_integer() ? std::optional(it->get<int>()) : std::nullopt;
+  return it != json.end() ? base::WholeNumber<int>(*it) : std::nullopt;
 }
 std::optional<base::WallTime> TimeOf(const Json& json, const char* key) {
   const auto time = base::ParseIso8601(TextOf(json, key));
@@ -77,11 +78,11 @@ std::optional<Ended> EndedOf(const Json& json) {
 std::optional<Submitted> FromLine(std::string_view line) {
   const auto json = api::ParseJson(line);
   if (!json || !json->is_object()) return std::nullopt;
-  const auto id = json->find("id");
-  if (id == json->end() || !id->is_number_unsigned() || id->get<std::uint64_t>() > UINT32_MAX)
-    return std::nullopt;
+  const auto found = json->find("id");
+  const auto id = found != json->end() ? base::WholeNumber<std::uint32_t>(*found) : std::nullopt;
+  if (!id) return std::nullopt;
   Submitted job;
-  job.id = id->get<std::uint32_t>();
+  job.id = *id;
   job.name = TextOf(*json, "name");
   if (const auto project = TextOf(*json, "project"); !project.empty()) job.project = project;
   job.submitted_at = TimeOf(*json, "submitted_at").value_or(base::WallTime{});

@@ -64,7 +64,7 @@ Result<JobName> DependencyOf(const std::string& word, const Engine& engine,
   if (seen) return name;
   if (seen.error().code != ErrorCode::kNotFound) return base::Fail(seen.error());
   return base::Fail(ErrorCode::kNotFound, fmt::format("Slurm does not know {} (any more)", ToString(name)),
-                    "a job cannot wait for it; leave it out if it has ended as it should");
+                    "a job cannot wait for it; leave it out if it has finished successfully");
 }
 
 struct Prepared {
@@ -175,7 +175,7 @@ Result<std::vector<Taken>> HandOver(Session& session, const queue::MadeSubmissio
     taken.push_back(
         {RecordOf(job, list[i], made, accepted->id), job.array ? api::CountTasks(*job.array) : 0, job.hold});
     if (const auto written = engine.record.Add(taken.back().kept); !written)
-      session.Note(fmt::format("slurm-{} is queued, but could not be written down: {}", accepted->id,
+      session.Note(fmt::format("slurm-{} is queued, but gpuman could not record it: {}", accepted->id,
                                written.error().message));
   }
   return taken;

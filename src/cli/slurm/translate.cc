@@ -45,18 +45,18 @@ Result<> CheckTranslatable(const Submission& job) {
        {job.share && job.memory && job.memory->IsRelative(), "--memory",
         "shards are a size, and which GPU it will be is not known", "write a size such as 8GiB"},
        {job.priority > kUsualPriority, "--priority", "in Slurm users can only lower theirs", kQos},
-       {job.preemptible, "--preemptible", "in Slurm that is a matter of the partition or the QOS", kQos},
+       {job.preemptible, "--preemptible", "in Slurm the partition or the QOS decides this", kQos},
        {job.max_concurrent.has_value(), "--max-concurrent", "Slurm has no groups of jobs",
         "write an array: --array 0-99%4"},
-       {job.mps || job.mps_threads.has_value(), "--mps", "Slurm has a way of its own",
+       {job.mps || job.mps_threads.has_value(), "--mps", "Slurm has its own option for this",
         "write --slurm-option gres=mps:N"},
        {job.device_profile.has_value(), "--device-profile", "it is applied by the queue of one machine",
         "write --slurm-option gpu-freq=VALUE where the cluster allows it"},
-       {job.oversubscribe, "--oversubscribe", "the plugin in Slurm has no word for it", "leave it out"},
-       {job.weight != 1, "--weight", "the plugin in Slurm has no word for it", "leave it out"},
-       {!job.preload, "--no-preload", "on nodes of Slurm it is for the administrator to say (plugstack.conf)",
+       {job.oversubscribe, "--oversubscribe", "gpuman's plugin for Slurm has no such option", "leave it out"},
+       {job.weight != 1, "--weight", "gpuman's plugin for Slurm has no such option", "leave it out"},
+       {!job.preload, "--no-preload", "on nodes of Slurm the administrator decides this (plugstack.conf)",
         "leave it out"},
-       {job.grace.has_value(), "--grace", "KillWait of slurm.conf says it", "leave it out"}}};
+       {job.grace.has_value(), "--grace", "KillWait in slurm.conf sets this", "leave it out"}}};
   for (const auto& [asked, option, why, instead] : unknown)
     if (asked) return Refuse(fmt::format("{}: {}", option, why), instead);
   return {};
@@ -117,7 +117,7 @@ class Translator {
         return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-' || c == '+';
       });
       if (!one_word)
-        return Refuse(fmt::format("--gpu-model: '{}' can be no type of Slurm's", model),
+        return Refuse(fmt::format("--gpu-model: '{}' cannot be a GPU type in Slurm", model),
                       "scontrol show node has the types behind Gres=gpu:");
     }
     if (job_.share)
@@ -236,10 +236,11 @@ class Translator {
   Result<> AddMail() {
     const auto& notify = job_.notify;
     if (!notify.webhooks.empty())
-      return Refuse("--notify-url: Slurm posts to no URL", "write --notify-mail, or let the command post");
+      return Refuse("--notify-url: Slurm cannot post to a URL",
+                    "write --notify-mail, or let the command post");
     if (notify.mails.empty()) return {};
     if (notify.mails.size() > 1)
-      return Refuse("--notify-mail: Slurm writes to one address", "name a list or one of them");
+      return Refuse("--notify-mail: Slurm sends mail to one address only", "name a list or one of them");
     struct Word {
       std::string_view ours, slurm;
     };
@@ -253,8 +254,9 @@ class Translator {
       const auto* known =
           std::find_if(kWords.begin(), kWords.end(), [&](const Word& w) { return w.ours == word; });
       if (known == kWords.end())
-        return Refuse(fmt::format("--notify-on: Slurm has no word for '{}' alone", word),
-                      "started, failed, timeout, requeued or all; without --notify-on it tells of each end");
+        return Refuse(
+            fmt::format("--notify-on: Slurm cannot tell of '{}' alone", word),
+            "started, failed, timeout, requeued or all; without --notify-on it tells of every end of a job");
       types += types.empty() ? "" : ",";
       types += known->slurm;
     }
@@ -272,10 +274,11 @@ class Translator {
            {"--parsable", "--wrap", "--wait", "--test-only", "--array", "--output", "--error", "--job-name",
             "--chdir", "--export", "--export-file", "--version", "--help"})
         if (name == ours)
-          return Fail(ErrorCode::kInvalidArgument, fmt::format("--slurm-option: {} is gpuman's to say", name),
+          return Fail(ErrorCode::kInvalidArgument, fmt::format("--slurm-option: gpuman sets {} itself", name),
                       "see gpuman submit --help");
       if (!option.starts_with("--"))
-        return Fail(ErrorCode::kInvalidArgument, fmt::format("--slurm-option: '{}' is no long option", word),
+        return Fail(ErrorCode::kInvalidArgument,
+                    fmt::format("--slurm-option: '{}' is not a long option", word),
                     "write it as --slurm-option partition=NAME");
       made_.options.push_back(option);
     }

@@ -3,6 +3,7 @@
 #include <pwd.h>
 
 #include "base/file.h"
+#include "base/toml_check.h"
 #include "daemon/config/device.h"
 #include "daemon/config/notify.h"
 #include "daemon/config/toml_reader.h"
@@ -100,6 +101,8 @@ void ReadShare(TomlReader& in, Config& config) {
   in.Specs("share.gpu_capacity", s.capacity_of);
   ReadWord(in, "share.on_no_yield", s.on_no_yield, share::ParseOnNoYield);
   in.Time("share.yield_limit", s.yield_limit, Millis(100), kDay);
+  ReadWord(in, "share.on_no_answer", s.on_no_answer, share::ParseOnNoAnswer);
+  in.Time("share.answer_limit", s.answer_limit, Millis(100), kDay);
   in.Time("share.retry", s.retry, Millis(100), kDay);
   if (s.quantum_max < s.quantum_min)
     in.Problem(in.Take("share.quantum_max"), "share.quantum_max", "is shorter than share.quantum_min");
@@ -187,6 +190,7 @@ void ReadQueue(TomlReader& in, Config& config) {
   in.Time("queue.preempt_after", pass.preempt_after, Millis(0), kDay);
   in.Flag("queue.move", pass.move);
   in.Flag("queue.share_unmanaged", pass.share_unmanaged);
+  in.Count("queue.queued_jobs", config.queue.queued_jobs, 0, 10'000'000);
   in.Time("queue.quota_window", config.queue.quota_window, Millis(3'600'000), 3650 * kDay);
   in.Time("queue.keep_accounts", config.queue.keep_accounts, kDay, 36'500 * kDay);
   in.Time("queue.hoarder_idle", config.queue.hoarder_idle, Millis(0), 3650 * kDay);
@@ -290,13 +294,17 @@ std::optional<uid_t> LookUpUser(const std::string& name) {
 tl::expected<Config, std::vector<ConfigProblem>> ParseConfig(std::string_view text, const std::string& file,
                                                              const Config& defaults,
                                                              const UserLookup& users) {
+  const auto mistake = base::FindTomlMistake(text);
   toml::table table;
   try {
-    table = toml::parse(text, file);
+    table = toml::parse(base::Readable(text, mistake), file);
   } catch (const toml::parse_error& error) {
     return tl::unexpected(std::vector<ConfigProblem>{
         {file, static_cast<std::uint32_t>(error.source().begin.line), "", std::string(error.description())}});
   }
+  if (mistake)
+    return tl::unexpected(
+        std::vector<ConfigProblem>{{file, static_cast<std::uint32_t>(mistake->line), "", mistake->message}});
   Config config = defaults;
   TomlReader in(table, file);
   ReadAll(in, config, users);

@@ -97,6 +97,7 @@ struct Config {
 
   struct {
     queue::Settings pass;                            // of those its keys, the rest as they are
+    std::uint32_t queued_jobs = 20'000;              // of a user without a quota of them; 0: any number
     base::Millis quota_window{86'400'000};           // of GPU-hours
     base::Millis keep_accounts{366LL * 86'400'000};  // of runs, for statistics
     base::Millis hoarder_idle{3'600'000};            // unmanaged processes: suspected then; 0: never

@@ -138,6 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
     EachKey, WrongConfig,
     testing::Values(
         Wrong{"socket = 5", "socket", "takes a text, not a whole number"},
+        Wrong{"[[[guard", "a table's header has no name", "[name]"},
         Wrong{"socket = \"relative\"", "socket", "not an absolute path"},
         Wrong{"socket = \"\"", "socket", "is empty"},
         Wrong{"state_dir = \"x\"", "state_dir", "not an absolute path"},

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_number.h"
 #include "daemon/health/kernel_log.h"
 #include "health/record.h"
 
@@ -26,9 +27,10 @@ void HealthMonitors::Recall(const jobs::Settings& settings) {
     if (!text) continue;
     if (key == kLogKey) {
       const auto json = nlohmann::json::parse(*text, nullptr, false);
-      if (json.is_object() && json.value("boot", "") == boot_ && json.contains("us") &&
-          json["us"].is_number_integer())
-        log_read_to_ = std::chrono::microseconds(json["us"].get<std::int64_t>());
+      if (!json.is_object() || !json.contains("boot") || !json.contains("us") || json["boot"] != boot_)
+        continue;
+      if (const auto read_to = base::WholeNumber<std::int64_t>(json["us"]))
+        log_read_to_ = std::chrono::microseconds(*read_to);
       continue;
     }
     if (!key.starts_with(kHealthKey)) continue;

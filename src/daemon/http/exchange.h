@@ -63,6 +63,9 @@ class Exchange {
   virtual void EndStream() = 0;
   // Bytes written that the client has not taken yet: who has much to send waits for it.
   virtual std::size_t Unsent() const = 0;
+  // Calls `sent` once when the client has taken all that was written, at once where it has; never when it is
+  // gone before. The next call replaces one that waits.
+  virtual void WhenSent(std::function<void()> sent) = 0;
 
   // Called at most once when the client is gone before the answer was complete; at once where it is already.
   virtual void OnGone(std::function<void()> gone) = 0;

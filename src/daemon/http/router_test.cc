@@ -18,6 +18,7 @@ class Recorded final : public Exchange {
   void Write(std::string) override {}
   void EndStream() override {}
   std::size_t Unsent() const override { return 0; }
+  void WhenSent(std::function<void()>) override {}
   void OnGone(std::function<void()>) override {}
   Response answer{0, "", ""};
 

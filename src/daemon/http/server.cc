@@ -5,16 +5,21 @@
 
 #include <algorithm>
 #include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <list>
 #include <map>
 
+#include "daemon/http/party.h"
 #include "daemon/http/session.h"
 
 namespace gpuman::daemon::http {
 namespace asio = boost::asio;
 
 namespace {
+
+constexpr uid_t kRoot = 0;
+constexpr int kAtOnce = 64;  // connections, before others have their turn
 
 Protocol ProtocolOf(int listener) {
   sockaddr_storage address{};
@@ -39,16 +44,28 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& loop, base::Fd listener, Limits limits, Handler handler)
       : acceptor_(loop, ProtocolOf(listener.get()), listener.Release()),
         retry_(loop),
-        common_{std::move(limits), std::move(handler)} {}
+        common_{std::move(limits), std::move(handler),
+                [this](Party who, Turns::Work work) { Enter(who, std::move(work)); }} {
+    acceptor_.non_blocking(true);
+  }
 
   void Accept() {
     acceptor_.async_accept([self = shared_from_this()](boost::system::error_code error, Socket socket) {
       if (self->stopped_) return;
       if (!error) self->Begin(std::move(socket));
+      for (int i = 0; i < kAtOnce && !error; ++i) self->AcceptNow(error);
+      if (error == asio::error::would_block) error = {};
       // Out of descriptors: make room and come back soon, instead of spinning on the same error.
       if (error && error != asio::error::connection_aborted) return self->RetrySoon();
       self->Accept();
     });
+  }
+
+  // Who connects and goes again in a loop fills the queue of those who wait; it is emptied faster than that.
+  void AcceptNow(boost::system::error_code& error) {
+    Socket socket(acceptor_.get_executor());
+    acceptor_.accept(socket, error);
+    if (!error) Begin(std::move(socket));
   }
 
   void Stop() {
@@ -59,60 +76,81 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
     for (const auto& weak : std::list(sessions_)) {
       if (const auto session = weak.lock()) session->Close();
     }
+    turns_ = {};
   }
 
   std::size_t connections() const { return sessions_.size(); }
 
  private:
+  // One request is answered, then the loop sees to what has come meanwhile.
+  void Enter(Party who, Turns::Work work) {
+    turns_.Enter(who, std::move(work));
+    PostNext();
+  }
+
+  void PostNext() {
+    if (std::exchange(posted_, true)) return;
+    asio::post(acceptor_.get_executor(), [self = shared_from_this()] {
+      self->posted_ = false;
+      if (self->turns_.empty()) return;
+      self->turns_.Next()();
+      if (!self->turns_.empty()) self->PostNext();
+    });
+  }
+
   void Begin(Socket socket) {
+    const bool is_local = ProtocolOf(socket.native_handle()).family() == AF_UNIX;
     const auto peer = PeerOf(socket);
-    if (!peer || (sessions_.size() >= common_.limits.connections && !MakeRoomFor(peer->uid)))
+    const Party who = !peer ? 0 : is_local ? PartyOf(peer->uid) : PartyOfTcp(socket.native_handle());
+    if (!peer || !MakeRoomFor(who))
       return base::GuestSocket(GuestStream(std::move(socket)).Release(), common_.closer).HangUp();
     const auto place = sessions_.emplace(sessions_.end());
+    ++counts_[who];
     // The session refers to what is this object's, and so keeps it alive.
-    auto session =
-        std::make_shared<Session>(std::move(socket), *peer, common_,
-                                  [self = shared_from_this(), place] { self->sessions_.erase(place); });
+    auto session = std::make_shared<Session>(std::move(socket), *peer, who, common_,
+                                             [self = shared_from_this(), place, who] {
+                                               self->sessions_.erase(place);
+                                               if (--self->counts_[who] == 0) self->counts_.erase(who);
+                                             });
     *place = session;
     session->Start();
   }
 
-  // By user.
-  std::map<uid_t, std::size_t> Counts() const {
-    std::map<uid_t, std::size_t> counts;
-    for (const auto& weak : sessions_)
-      if (const auto session = weak.lock()) ++counts[session->user()];
-    return counts;
+  std::size_t CountOf(Party who) const {
+    const auto found = counts_.find(who);
+    return found == counts_.end() ? 0 : found->second;
   }
 
-  static uid_t UserWithMost(const std::map<uid_t, std::size_t>& counts) {
-    const auto most = std::max_element(counts.begin(), counts.end(),
+  std::optional<Party> PartyWithMost() const {
+    const auto most = std::max_element(counts_.begin(), counts_.end(),
                                        [](const auto& a, const auto& b) { return a.second < b.second; });
-    return most == counts.end() ? kNobody : most->first;
+    return most == counts_.end() ? std::nullopt : std::optional(most->first);
   }
 
   // False: nobody has more than who comes would have, and all of theirs are busy.
-  bool MakeRoomFor(uid_t who) {
-    auto counts = Counts();
-    const uid_t most = UserWithMost(counts);
-    if (counts[who] == counts[most]) return CloseOldestSilentOf(who);
-    return CloseOldestSilentOf(most) || (counts[most] > counts[who] + 1 && CloseNewestOf(most));
+  bool MakeRoomFor(Party who) {
+    const std::size_t all = common_.limits.connections;
+    if (who != PartyOf(kRoot) && CountOf(who) >= all - all / 4) return CloseOldestSilentOf(who);
+    if (sessions_.size() < all) return true;
+    const Party most = *PartyWithMost();
+    if (CountOf(who) == CountOf(most)) return CloseOldestSilentOf(who);
+    return CloseOldestSilentOf(most) || (CountOf(most) > CountOf(who) + 1 && CloseNewestOf(most));
   }
 
-  bool CloseOldestSilentOf(uid_t user) {
+  bool CloseOldestSilentOf(Party who) {
     for (const auto& weak : sessions_) {
       const auto session = weak.lock();
-      if (!session || session->user() != user || !session->Silent()) continue;
+      if (!session || session->party() != who || !session->Silent()) continue;
       session->Close();
       return true;
     }
     return false;
   }
 
-  bool CloseNewestOf(uid_t user) {
+  bool CloseNewestOf(Party who) {
     for (auto it = sessions_.rbegin(); it != sessions_.rend(); ++it) {
       const auto session = it->lock();
-      if (!session || session->user() != user) continue;
+      if (!session || session->party() != who) continue;
       session->Close();
       return true;
     }
@@ -120,7 +158,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void RetrySoon() {
-    CloseOldestSilentOf(UserWithMost(Counts()));
+    if (const auto most = PartyWithMost()) CloseOldestSilentOf(*most);
     retry_.expires_after(std::chrono::milliseconds(50));
     retry_.async_wait([self = shared_from_this()](boost::system::error_code error) {
       if (!error && !self->stopped_) self->Accept();
@@ -130,7 +168,10 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   asio::basic_socket_acceptor<Protocol> acceptor_;
   asio::steady_timer retry_;
   Common common_;
+  Turns turns_;
+  bool posted_ = false;                         // the next turn is
   std::list<std::weak_ptr<Session>> sessions_;  // in the order they came
+  std::map<Party, std::size_t> counts_;         // of those; none is 0
   bool stopped_ = false;
 };
 

@@ -20,6 +20,7 @@
 
 #include "base/lingering_socket.h"
 #include "base/temp_dir.h"
+#include "daemon/http/body_budget.h"
 #include "daemon/http/large_bodies.h"
 
 namespace gpuman::daemon::http {
@@ -213,6 +214,93 @@ TEST(LargeBodies, EachUserHasOneAndAFewTogetherHaveSome) {
   EXPECT_TRUE(large.Take(0, true));
 }
 
+TEST(BodyBudget, NobodyHasMoreThanIsLeftForTheOthers) {
+  BodyBudget bodies(16, 32);
+  EXPECT_TRUE(bodies.Take(1001, 16));
+  EXPECT_FALSE(bodies.Take(1001, 1)) << "a user's bound";
+  EXPECT_FALSE(bodies.Take(1002, 9)) << "more than would be left";
+  EXPECT_TRUE(bodies.Take(1002, 8));
+  EXPECT_TRUE(bodies.Take(1003, 4)) << "there is always some left for who comes";
+  bodies.Give(1001, 16);
+  EXPECT_TRUE(bodies.Take(1003, 6));
+  bodies.Give(1002, 8);
+  bodies.Give(1003, 10);
+  EXPECT_TRUE(bodies.Take(1001, 16));
+  EXPECT_FALSE(bodies.Take(1002, SIZE_MAX));
+}
+
+TEST_F(ServerTest, HalfSentBodiesOfAUserHaveABound) {
+  constexpr std::size_t kBody = 100u << 10;
+  Start({.body_bytes = kBody, .bodies_of_user = 2 * kBody, .bodies_of_all = 100 * kBody}, Echo);
+  const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
+  const std::string known = head + "Content-Length: " + std::to_string(kBody) + "\r\n\r\n";
+  const std::string chunked = head + "Transfer-Encoding: chunked\r\n\r\n";
+  for (const auto& request : {known, chunked}) {
+    std::vector<base::Fd> half;
+    for (int i = 0; i < 2; ++i) {
+      half.push_back(Connect());
+      Send(half.back(), request);
+    }
+    const auto answer = [&](const std::string& whole) {
+      const auto fd = Connect();
+      Send(fd, whole);
+      return Receive(fd).substr(0, 12);
+    };
+    while (answer(known + std::string(kBody, 'x')) != "HTTP/1.1 503") {
+    }
+    EXPECT_EQ(answer(head + "Content-Length: 4\r\n\r\nbody"), "HTTP/1.1 200") << "a small one always goes";
+    half.clear();  // gone in the middle: in nobody's way
+    while (answer(known + std::string(kBody, 'x')) != "HTTP/1.1 200") {
+    }
+  }
+}
+
+TEST_F(ServerTest, WhoWritesMuchIsToldWhenItWasTaken) {
+  std::atomic<int> pieces = 0;
+  Start({.unsent_bytes = 1u << 20}, [&](const ExchangePtr& exchange) {
+    exchange->BeginStream("text/plain");
+    // Ten times what may wait to be sent.
+    const auto write = std::make_shared<std::function<void()>>();
+    *write = [&pieces, exchange, weak = std::weak_ptr(write)] {
+      exchange->Write(std::string(1u << 19, 'x'));
+      if (++pieces == 20) return exchange->EndStream();
+      exchange->WhenSent([again = weak.lock()] { (*again)(); });
+    };
+    (*write)();
+  });
+  const auto fd = Connect();
+  Send(fd, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  std::size_t size = 0;
+  std::vector<char> buffer(1u << 20);
+  for (ssize_t n = 1; n > 0; size += static_cast<std::size_t>(n))
+    n = std::max<ssize_t>(0, ::recv(fd.get(), buffer.data(), buffer.size(), 0));
+  EXPECT_GT(size, 20u << 19);
+  EXPECT_EQ(pieces, 20);
+}
+
+TEST_F(ServerTest, WhatAUserDoesNotTakeHasABoundOverAllConnections) {
+  std::promise<void> gone;
+  std::vector<ExchangePtr> kept;  // the loop's
+  Start({.unsent_bytes = 8u << 20, .unsent_of_user = 16u << 20}, [&](const ExchangePtr& exchange) {
+    kept.push_back(exchange);
+    if (exchange->request().path == "/last") exchange->OnGone([&] { gone.set_value(); });
+    exchange->BeginStream("text/plain");
+    exchange->Write(std::string(6u << 20, 'x'));
+  });
+  std::vector<base::Fd> silent;
+  for (const std::string path : {"/first", "/second", "/last"}) {
+    silent.push_back(Connect());
+    Send(silent.back(), "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    if (path == "/last") continue;
+    EXPECT_NE(Receive(silent.back(), "xxx").find("200 OK"), std::string::npos);
+  }
+  EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  WhileTheLoopRests([&] {
+    kept.clear();
+    return true;
+  });
+}
+
 TEST_F(ServerTest, ABodyThatDoesNotComeIsNotWaitedForAsLongAsARequest) {
   Start({.request = std::chrono::milliseconds(50), .idle = std::chrono::hours(1)}, Echo);
   const auto fd = Connect();
@@ -387,23 +475,31 @@ pid_t ClientsOfAnotherUser(const std::string& path, uid_t uid, int count, int re
 
 TEST_F(ServerTest, AUserWhoTakesAllConnectionsKeepsNobodyElseOut) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
-  constexpr uid_t kSomebody = 61234;
-  constexpr std::size_t kConnections = 16;
+  constexpr std::size_t kConnections = 16, kOfOne = 12;
   std::vector<ExchangePtr> waiting;  // the loop's
-  std::atomic<std::size_t> asked = 0;
+  std::array<std::atomic<std::size_t>, 2> asked{};
+  constexpr std::array<uid_t, 2> kSomebody{61234, 61235};
   Start({.connections = kConnections}, [&](const ExchangePtr& exchange) {
     if (exchange->request().path != "/wait") return Echo(exchange);
     waiting.push_back(exchange);
-    ++asked;
+    ++asked[exchange->request().peer.uid == kSomebody[0] ? 0 : 1];
   });
   ASSERT_EQ(::chmod(dir_.path().c_str(), 0755) | ::chmod(path().c_str(), 0666), 0);
   std::array<int, 2> ready{}, hold{};
   ASSERT_EQ(::pipe2(ready.data(), O_CLOEXEC) | ::pipe2(hold.data(), O_CLOEXEC), 0);
-  const pid_t others = ClientsOfAnotherUser(path(), kSomebody, kConnections, ready[1], hold[0]);
+  std::vector<pid_t> others;
   char all = 0;
-  ASSERT_EQ(::read(ready[0], &all, 1), 1);
-  ASSERT_EQ(all, 1);
-  while (asked < kConnections) std::this_thread::yield();
+  const auto come = [&](std::size_t who, std::size_t count) {
+    others.push_back(
+        ClientsOfAnotherUser(path(), kSomebody[who], static_cast<int>(count), ready[1], hold[0]));
+    ASSERT_EQ(::read(ready[0], &all, 1), 1);
+  };
+  come(0, kOfOne);
+  while (asked[0] < kOfOne) std::this_thread::yield();
+  come(0, kConnections);
+  come(1, kConnections - kOfOne);
+  while (asked[1] < kConnections - kOfOne) std::this_thread::yield();
+  EXPECT_EQ(asked[0], kOfOne) << "there is room left for others";
   const auto fd = Connect();
   Send(fd, "GET /mine HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_NE(Receive(fd, "[]").find("GET /mine"), std::string::npos);
@@ -413,9 +509,34 @@ TEST_F(ServerTest, AUserWhoTakesAllConnectionsKeepsNobodyElseOut) {
     over.set_value();
   });
   over.get_future().wait();
-  ASSERT_EQ(::write(hold[1], &all, 1), 1);
-  ASSERT_EQ(::waitpid(others, nullptr, 0), others);
+  for (const pid_t other : others) {
+    ASSERT_EQ(::write(hold[1], &all, 1), 1);
+    ASSERT_EQ(::waitpid(other, nullptr, 0), other);
+  }
   for (const int fd_of : {ready[0], ready[1], hold[0], hold[1]}) ::close(fd_of);
+}
+
+TEST_F(ServerTest, OneRequestIsAnsweredBetweenTwoLooksAtTheLoop) {
+  std::string seen;  // the loop's
+  std::promise<void> all;
+  Start({}, [&](const ExchangePtr& exchange) {
+    Echo(exchange);
+    seen += 'r';
+    boost::asio::post(loop_, [&] {
+      seen += 'o';
+      if (seen.size() == 6) all.set_value();
+    });
+  });
+  std::vector<base::Fd> clients;
+  WhileTheLoopRests([&] {
+    for (int i = 0; i < 3; ++i) {
+      clients.push_back(Connect());
+      Send(clients.back(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    return 0;
+  });
+  all.get_future().wait();
+  EXPECT_EQ(seen, "rororo");
 }
 
 // Sends a part of a large body and no more, until the other end of the pipe `hold` is closed.

@@ -15,7 +15,8 @@ namespace beast = boost::beast;
 
 namespace {
 constexpr std::size_t kDiscard = 64u << 10;
-}
+constexpr std::size_t kSmallBody = 64u << 10;  // as many as there are connections may come at a time
+}  // namespace
 
 // Holds the session alive while the handler holds the answer; dropped unanswered, it closes the connection.
 class Session::Answer final : public Exchange {
@@ -40,6 +41,9 @@ class Session::Answer final : public Exchange {
     if (!std::exchange(complete_, true)) session_->EndStream();
   }
   std::size_t Unsent() const override { return session_->unsent_bytes_; }
+  void WhenSent(std::function<void()> sent) override {
+    if (!complete_) session_->WhenSent(std::move(sent));
+  }
   void OnGone(std::function<void()> gone) override {
     if (complete_) return;
     if (session_->closed_) return gone();
@@ -52,18 +56,21 @@ class Session::Answer final : public Exchange {
   bool complete_ = false;
 };
 
-Session::Session(Socket socket, Peer peer, Common& common, std::function<void()> on_closed)
+Session::Session(Socket socket, Peer peer, Party party, Common& common, std::function<void()> on_closed)
     : stream_(std::move(socket)),
       deadline_(stream_.get_executor()),
       peer_(peer),
+      party_(party),
       common_(common),
       limits_(common.limits),
       on_closed_(std::move(on_closed)) {}
 
 void Session::Close() {
   if (std::exchange(closed_, true)) return;
-  LetGoOfLarge();
+  LetGoOfBody();
   deadline_.cancel();
+  CountUnsent(-static_cast<std::ptrdiff_t>(std::exchange(unsent_bytes_, 0)));
+  const auto dropped = std::exchange(sent_, nullptr);
   base::GuestSocket(stream_.Release(), common_.closer).HangUp();
   if (auto gone = std::exchange(gone_, nullptr)) gone();
   if (auto on_closed = std::exchange(on_closed_, nullptr)) on_closed();
@@ -88,7 +95,7 @@ void Session::CloseNever() { deadline_.expires_at(boost::asio::steady_timer::tim
 void Session::Read(bool first) {
   if (closed_) return;
   answering_ = false;
-  LetGoOfLarge();
+  LetGoOfBody();
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(std::max(limits_.body_bytes, limits_.large_body_bytes));
@@ -111,11 +118,26 @@ void Session::OnHeader(beast::error_code header_error) {
 // Whether the body may come, as far as the header tells; where it may not, that is answered.
 bool Session::Admit() {
   const auto length = parser_->content_length();
-  const bool large = length && *length > limits_.body_bytes;
-  if (!large) {
-    parser_->body_limit(limits_.body_bytes);
-    return true;
+  if (length && *length > limits_.body_bytes) return AdmitLarge();
+  parser_->body_limit(limits_.body_bytes);
+  // One that does not say how much comes may have all.
+  const std::size_t most =
+      parser_->chunked() ? limits_.body_bytes : static_cast<std::size_t>(length.value_or(0));
+  if (most <= kSmallBody) return true;
+  if (!common_.bodies.Take(peer_.uid, most)) {
+    Refuse(503,
+           {base::ErrorCode::kUnavailable,
+            fmt::format("other requests are being read or answered, and with the {} bytes of this one they "
+                        "would have more than you may have at a time",
+                        most),
+            "try again in a moment"});
+    return false;
   }
+  body_ = most;
+  return true;
+}
+
+bool Session::AdmitLarge() {
   const auto target = parser_->get().target();
   const std::string_view path(target.data(), target.size());
   if (path.substr(0, path.find('?')) != limits_.large_path) {
@@ -130,8 +152,9 @@ bool Session::Admit() {
   return is_large_;
 }
 
-void Session::LetGoOfLarge() {
+void Session::LetGoOfBody() {
   if (std::exchange(is_large_, false)) common_.large.Give(peer_.uid);
+  if (const auto body = std::exchange(body_, 0); body > 0) common_.bodies.Give(peer_.uid, body);
 }
 
 void Session::RefuseSize(std::size_t limit) {
@@ -183,7 +206,10 @@ void Session::Dispatch() {
     return Refuse(400, {base::ErrorCode::kInvalidArgument, "the request's target is not a path", {}});
   CloseNever();
   WatchForGone();
-  common_.handler(std::make_shared<Answer>(shared_from_this(), std::move(request)));
+  common_.enter(party_, [self = shared_from_this(), request = std::move(request)]() mutable {
+    if (self->closed_) return;
+    self->common_.handler(std::make_shared<Answer>(self, std::move(request)));
+  });
 }
 
 // While an answer is awaited nothing is read, so the end of the client shows only here.
@@ -228,9 +254,24 @@ void Session::BeginStream(std::string_view content_type, std::string_view header
 void Session::Queue(std::string data) {
   if (closed_) return;
   unsent_bytes_ += data.size();
+  CountUnsent(static_cast<std::ptrdiff_t>(data.size()));
   unsent_.push_back(std::move(data));
-  if (unsent_bytes_ > limits_.unsent_bytes) return Close();
+  if (unsent_bytes_ > limits_.unsent_bytes || common_.unsent[peer_.uid] > limits_.unsent_of_user)
+    return Close();
   Flush();
+}
+
+void Session::CountUnsent(std::ptrdiff_t by) {
+  if (by == 0) return;
+  auto& all = common_.unsent[peer_.uid];
+  all += static_cast<std::size_t>(by);  // wraps back
+  if (all == 0) common_.unsent.erase(peer_.uid);
+}
+
+void Session::WhenSent(std::function<void()> sent) {
+  if (closed_) return;
+  if (unsent_bytes_ == 0) return sent();
+  sent_ = std::move(sent);
 }
 
 void Session::EndStream() {
@@ -247,10 +288,14 @@ void Session::Flush() {
                              self->sending_ = false;
                              if (error) return self->Close();
                              self->CloseNever();
-                             self->unsent_bytes_ -= self->unsent_.front().size();
+                             if (self->closed_) return;
+                             const std::size_t size = self->unsent_.front().size();
+                             self->unsent_bytes_ -= size;
+                             self->CountUnsent(-static_cast<std::ptrdiff_t>(size));
                              self->unsent_.pop_front();
                              if (!self->unsent_.empty()) return self->Flush();
-                             if (self->streaming_ && self->ending_) self->Finish(self->keep_alive_);
+                             if (self->streaming_ && self->ending_) return self->Finish(self->keep_alive_);
+                             if (const auto sent = std::exchange(self->sent_, nullptr)) sent();
                            });
 }
 

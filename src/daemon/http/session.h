@@ -7,13 +7,16 @@
 #include <boost/beast/http/string_body.hpp>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "daemon/http/body_budget.h"
 #include "daemon/http/guest_stream.h"
 #include "daemon/http/large_bodies.h"
 #include "daemon/http/server.h"
+#include "daemon/http/turns.h"
 
 namespace gpuman::daemon::http {
 
@@ -21,14 +24,17 @@ namespace gpuman::daemon::http {
 struct Common {
   Limits limits;
   Handler handler;
+  std::function<void(Party, Turns::Work)> enter;  // does the work when it is the party's turn
   LargeBodies large{limits.large_bodies};
+  BodyBudget bodies{limits.bodies_of_user, limits.bodies_of_all};
+  std::map<uid_t, std::size_t> unsent{};  // bytes of streams, by user; none is 0
   std::shared_ptr<base::Closer> closer = std::make_shared<base::Closer>();  // as GuestSocket has it
 };
 
 // Owned by its pending operations; the server keeps weak pointers to close it.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Socket socket, Peer peer, Common& common, std::function<void()> on_closed);
+  Session(Socket socket, Peer peer, Party party, Common& common, std::function<void()> on_closed);
   ~Session() { Close(); }
 
   void Start() { Read(true); }
@@ -36,7 +42,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void Close();
   // True while no request is being answered: the one to close when there are too many.
   bool Silent() const { return !answering_ && !closed_; }
-  uid_t user() const { return peer_.uid; }
+  Party party() const { return party_; }
 
  private:
   class Answer;
@@ -47,7 +53,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void OnHeader(boost::beast::error_code error);
   void OnRead(boost::beast::error_code error);
   bool Admit();
-  void LetGoOfLarge();
+  bool AdmitLarge();
+  void LetGoOfBody();
   void RefuseSize(std::size_t limit);
   void Refuse(unsigned status, const base::Error& error);
   void Dispatch();
@@ -57,7 +64,9 @@ class Session : public std::enable_shared_from_this<Session> {
   void BeginStream(std::string_view content_type, std::string_view header);
   void Queue(std::string data);
   void EndStream();
+  void WhenSent(std::function<void()> sent);
   void Flush();
+  void CountUnsent(std::ptrdiff_t by);
   void Finish(bool keep_alive);
   void Linger();
   void Abandon();
@@ -67,6 +76,7 @@ class Session : public std::enable_shared_from_this<Session> {
   GuestStream stream_;
   boost::asio::steady_timer deadline_;
   const Peer peer_;
+  const Party party_;
   Common& common_;
   const Limits& limits_;
   std::function<void()> on_closed_;
@@ -75,6 +85,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<Parser> parser_;
   bool closed_ = false;
   bool is_large_ = false;  // the request being read or answered
+  std::size_t body_ = 0;   // what it has of the budget
   bool answering_ = false;
   bool keep_alive_ = false;
   bool watching_ = false;
@@ -83,6 +94,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   std::deque<std::string> unsent_;  // of the stream being answered
   std::size_t unsent_bytes_ = 0;
+  std::function<void()> sent_;
   bool streaming_ = false;
   bool ending_ = false;
   bool sending_ = false;

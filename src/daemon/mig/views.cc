@@ -14,10 +14,11 @@ std::vector<std::string> Words(const std::vector<mig::Item>& items) {
 }
 
 std::vector<api::MigProcessView> ProcessViews(const std::vector<mig::Process>& processes,
-                                              std::optional<unsigned> instance) {
+                                              std::optional<unsigned> instance, const OwnProcesses& own) {
   std::vector<api::MigProcessView> views;
   for (const auto& process : processes)
-    if (!instance || process.instance == instance) views.push_back({process.pid, process.name});
+    if (!instance || process.instance == instance)
+      views.push_back({process.pid, process.name, own.all.contains(process.pid)});
   return views;
 }
 
@@ -39,7 +40,8 @@ api::MigProfileView ProfileView(const mig::Profile& profile) {
   return view;
 }
 
-api::MigInstanceView InstanceView(const mig::Device& device, const mig::GpuInstance& instance) {
+api::MigInstanceView InstanceView(const mig::Device& device, const mig::GpuInstance& instance,
+                                  const OwnProcesses& own) {
   const auto& profile = device.geometry[instance.profile];
   api::MigInstanceView view{instance.id,
                             profile.name,
@@ -47,7 +49,7 @@ api::MigInstanceView InstanceView(const mig::Device& device, const mig::GpuInsta
                             instance.placement.size,
                             profile.memory,
                             {},
-                            ProcessViews(device.processes, instance.id)};
+                            ProcessViews(device.processes, instance.id, own)};
   for (const auto& compute : instance.compute)
     view.compute.push_back(
         {compute.id, compute.slices, compute.uuid.empty() ? std::nullopt : std::optional(compute.uuid), {}});
@@ -60,7 +62,7 @@ std::optional<std::string> NumberIn(const gpu::Inventory& inventory, const std::
   return std::nullopt;
 }
 
-api::MigChange ChangeView(const MigOutcome& outcome) {
+api::MigChange ChangeView(const MigOutcome& outcome, const OwnProcesses& own) {
   api::MigChange view;
   view.index = static_cast<int>(outcome.gpu.index);
   view.uuid = outcome.gpu.uuid;
@@ -73,7 +75,8 @@ api::MigChange ChangeView(const MigOutcome& outcome) {
     view.steps.push_back(std::move(shown));
   }
   view.kept = outcome.plan.kept;
-  if (!outcome.plan.steps.empty()) view.in_the_way = ProcessViews(outcome.plan.in_the_way, {});
+  if (!outcome.plan.steps.empty()) view.in_the_way = ProcessViews(outcome.plan.in_the_way, {}, own);
+  std::erase_if(view.in_the_way, [&](const auto& process) { return own.idle.contains(process.pid); });
   view.done = outcome.done;
   if (!outcome.needs_reset.empty()) view.needs_reset = outcome.needs_reset;
   if (outcome.error) view.error = outcome.error->message;
@@ -82,7 +85,8 @@ api::MigChange ChangeView(const MigOutcome& outcome) {
 
 }  // namespace
 
-api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted, const gpu::Inventory& inventory) {
+api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted, const gpu::Inventory& inventory,
+                     const OwnProcesses& own) {
   api::MigGpu view;
   view.index = static_cast<int>(look.gpu.index);
   view.uuid = look.gpu.uuid;
@@ -100,7 +104,7 @@ api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted, const gpu::
   view.enabled = device.enabled;
   view.pending = device.pending;
   for (const auto& instance : device.instances) {
-    view.instances.push_back(InstanceView(device, instance));
+    view.instances.push_back(InstanceView(device, instance, own));
     for (auto& compute : view.instances.back().compute) compute.number = NumberIn(inventory, compute.uuid);
   }
   view.layout = Words(mig::ItemsOf(device.geometry, device.instances));
@@ -112,9 +116,9 @@ api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted, const gpu::
   return view;
 }
 
-api::MigChanges MigChangesOf(const std::vector<MigOutcome>& outcomes) {
+api::MigChanges MigChangesOf(const std::vector<MigOutcome>& outcomes, const OwnProcesses& own) {
   api::MigChanges changes;
-  for (const auto& outcome : outcomes) changes.gpus.push_back(ChangeView(outcome));
+  for (const auto& outcome : outcomes) changes.gpus.push_back(ChangeView(outcome, own));
   return changes;
 }
 

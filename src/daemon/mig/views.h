@@ -1,6 +1,9 @@
 // What GPUs are split into, as the API shows it. Pure.
 #pragma once
 
+#include <sys/types.h>
+
+#include <set>
 #include <vector>
 
 #include "api/mig_types.h"
@@ -8,9 +11,15 @@
 
 namespace gpuman::daemon {
 
+// gpuman's own processes on GPUs. Those that have nothing to do leave before anything changes.
+struct OwnProcesses {
+  std::set<pid_t> all, idle;
+};
+
 // `wanted`: null where nothing was asked for.
-api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted, const gpu::Inventory& inventory);
-api::MigChanges MigChangesOf(const std::vector<MigOutcome>& outcomes);
+api::MigGpu MigGpuOf(const MigLook& look, const mig::Wanted* wanted, const gpu::Inventory& inventory,
+                     const OwnProcesses& own);
+api::MigChanges MigChangesOf(const std::vector<MigOutcome>& outcomes, const OwnProcesses& own);
 // Why nothing was done, for one of the GPUs; nullopt: something was, or there was nothing in the way of it.
 std::optional<base::Error> WhyNothing(const std::vector<MigOutcome>& outcomes);
 // How many instances each GPU that was changed has now; those that wait for a reset are left out.

@@ -54,8 +54,7 @@ Result<NotifierLink::Spawned> NotifierLink::Spawn(const std::filesystem::path& p
   const int error = ::posix_spawn(&spawned.pid, program.c_str(), setup.actions(), setup.attributes(), words,
                                   environment.data());
   if (error != 0) return FailSystem(error, fmt::format("starting {}", program.string()));
-  spawned.process = base::Fd(static_cast<int>(::syscall(SYS_pidfd_open, spawned.pid, 0)));
-  if (!spawned.process.ok()) return FailSystem(errno, "opening gpuman-notifier's process");
+  GPUMAN_ASSIGN(spawned.process, base::WatchChild(spawned.pid));
   return spawned;
 }
 

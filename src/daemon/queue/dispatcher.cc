@@ -50,6 +50,8 @@ Dispatcher::Dispatcher(boost::asio::io_context& loop, const base::Clock& clock, 
       host_(host),
       timer_(loop, [this] { Wake(); }),
       pause_(loop),
+      look_timer_(loop),
+      slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock),
       self_(std::make_shared<Dispatcher*>(this)) {
   book_.SetHost(HostOf());
 }
@@ -63,8 +65,14 @@ void Dispatcher::Begin() {
 
 // --- Passes ---
 
-void Dispatcher::Wake() {
+void Dispatcher::Touch() {
   dirty_ = true;
+  ++changes_;
+  look_.reset();
+}
+
+void Dispatcher::Wake() {
+  Touch();
   if (!begun_ || pass_posted_) return;
   pass_posted_ = true;
   const auto pass = [self = self_] {

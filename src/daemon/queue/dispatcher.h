@@ -23,12 +23,15 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/sliced_work.h"
 #include "daemon/queue/foreign.h"
+#include "daemon/queue/look.h"
 #include "daemon/queue/submission.h"
 #include "daemon/queue/wall_timer.h"
 #include "jobs/supervisor.h"
 #include "queue/book.h"
 #include "queue/dependencies.h"
+#include "queue/forecast.h"
 #include "queue/pass.h"
 #include "queue/retry_delay.h"
 #include "suspend/record.h"
@@ -53,6 +56,11 @@ class DispatcherHost {
   virtual void TakeOff(base::JobId job, const std::string& why, Done done) = 0;
   virtual void BringBack(base::JobId job, std::optional<std::string> gpu, Done done) = 0;
   virtual void MoveTo(base::JobId job, const std::string& gpu, Done done) = 0;
+  // `work` off the loop, then `then` on it.
+  virtual void Aside(std::function<void()> work, std::function<void()> then) {
+    work();
+    then();
+  }
 };
 
 // What an administrator made of the queue while it ran.
@@ -98,28 +106,30 @@ class Dispatcher {
   void Wake();
 
   // --- What people ask ---
-  // Refuses what could never run, then keeps all jobs or none. The answer has the ids, in order.
+  // kUnsatisfiable: so many more of a user's jobs would pass the bound on those that wait.
+  base::Result<> MayQueueMore(const std::string& user, std::size_t jobs);
+  // Refuses what could never run and what passes a bound on waiting jobs, then keeps all jobs or none. The
+  // answer has the ids, in order. Of many jobs this is done in slices.
   void Submit(std::vector<PreparedJob> prepared, Done<std::vector<base::JobId>> done);
   // What would be said to these jobs now, by a pass over the queue with them in it.
   struct Outlook {
+    std::vector<PreparedJob> jobs;
     std::vector<queue::Verdict> verdicts;        // of the jobs, in their order
     std::vector<std::string> details;            // why they wait
     std::vector<queue::WallTime> starts;         // estimated; kNever: nobody can tell
+    std::vector<bool> presumed;                  // as queue::Estimates has it
     std::vector<std::vector<std::string>> gpus;  // UUIDs of those that would start
   };
-  base::Result<Outlook> TryOut(const std::vector<PreparedJob>& prepared);
-  base::Result<> MayBeTaken(const std::vector<PreparedJob>& prepared);
+  void TryOut(std::vector<PreparedJob> prepared, Done<Outlook> done);
   // As it is now; valid until something changes.
-  struct View {
-    const queue::Snapshot& snapshot;
-    const queue::Plan& plan;
-    const std::vector<queue::WallTime>& starts;  // estimated, by place in snapshot.waiting
-    queue::WallTime now;
-    const queue::Dependents& dependents;
-  };
+  using View = QueueView;
   View Look();
-  // False: a look would cost a pass, and passes for those who ask took enough of the time already.
+  // False: a look would cost a pass over a long queue, or passes for those who ask took enough of the time
+  // already.
   bool IsLookCheap() const;
+  // The same as a value, for who needs it for longer: now, or after some time. What was changed before the
+  // call is in it. One is made at a time, for all who asked until it is begun; a long queue's off the loop.
+  void WhenLooked(std::function<void(std::shared_ptr<const QueueLook>)> then);
   // How many wait for what, as the last pass had it: asking costs none. And since when the one has waited
   // that has waited longest, of those that are not held and wait for no other job and no time.
   struct Backlog {
@@ -131,12 +141,14 @@ class Dispatcher {
   queue::ReferenceLookup LookupFor(uid_t user) const;
   // The jobs that a reference names, of any user: a task, all tasks of an array, one job.
   base::Result<std::vector<base::JobId>> JobsOf(const std::string& reference, uid_t user) const;
+  // kConflict where a name means several that have not ended: who ends or changes one has to say which.
+  base::Result<> IsOneJob(const std::string& reference, uid_t user) const;
   // What the job asked for; the request of `gpuman run` as the queue sees it.
   const queue::Request& RequestFor(const jobs::Job& job);
   // Whether the job could wait as it is now: not in a circle, and not for what can never be.
   base::Result<> MayBecome(const PreparedJob& changed);
-  // Those that were cancelled because they waited for `job`, and those that waited for them.
-  std::vector<base::JobId> CancelledWith(base::JobId job) const;
+  // Whether the job was cancelled because it waited for one of `jobs`.
+  bool WasCancelledWith(const jobs::Job& job, const std::set<base::JobId>& jobs);
   // A suspended job of the queue goes back on a GPU when its turn comes. False: it is not suspended.
   bool WantBack(base::JobId job);
   // A job of the queue to this GPU, out of suspension or from another one. kConflict, and nothing happens,
@@ -167,6 +179,26 @@ class Dispatcher {
     queue::WallTime in_book;  // its end, as the book has it
   };
 
+  // The book has changed: plans and looks are of another one.
+  void Touch();
+  // Waiting jobs by account.
+  using Counts = std::map<std::pair<queue::AccountKind, std::string>, int>;
+  // Jobs that may be taken, and what counts them among those that wait until they do.
+  struct Admitted {
+    std::vector<PreparedJob> jobs;
+    std::shared_ptr<void> claim;
+  };
+  struct Admission;
+  void Admit(std::vector<PreparedJob> prepared, Done<Admitted> done);
+  base::Result<bool> CheckSome(Admission& admission, const base::Turn* turn);
+  static Counts CountOf(const std::vector<PreparedJob>& prepared);
+  base::Result<> MayQueue(const Counts& counts);
+  std::shared_ptr<void> Claim(Counts counts);
+  void PutOnTrial(queue::Book& book, const std::vector<PreparedJob>& prepared, base::JobId id,
+                  queue::WallTime now);
+  void PlanLook();
+  void MakeLook();
+  void OnLooked(const std::shared_ptr<const QueueLook>& look, std::uint64_t changes);
   void Pass();
   // The clock on the wall was set, or goes too fast: the book learns when delays end by it now.
   void FollowClock(queue::WallTime now);
@@ -189,6 +221,7 @@ class Dispatcher {
   std::vector<std::string> GpusOfRun(const jobs::Job& job) const;
   void TellDependents(base::JobId job);
   queue::Progress ProgressOf(base::JobId job) const;
+  std::optional<base::JobId> TaskNamed(const std::string& tag, std::int64_t task, uid_t user) const;
   void RememberRecent(const jobs::Job& job);
 
   boost::asio::io_context& loop_;
@@ -209,16 +242,27 @@ class Dispatcher {
   queue::Request last_request_;
   std::map<uid_t, std::deque<base::JobId>> recent_;  // submitted, the newest last; an array once
   queue::Plan plan_;
-  std::vector<queue::WallTime> starts_;
+  queue::Estimates estimates_;
   bool begun_ = false;
   bool dirty_ = true;      // the book is not as the plan saw it
-  bool forecast_ = false;  // starts_ is of plan_
+  bool forecast_ = false;  // estimates_ is of plan_
   bool pass_posted_ = false;
+  std::uint64_t changes_ = 0;  // of the book
+  Counts claimed_;             // not in the book yet; none is 0
+  struct Asker {
+    std::uint64_t changes;  // that are to be in the look
+    std::function<void(std::shared_ptr<const QueueLook>)> then;
+  };
+  std::vector<Asker> askers_;
+  bool looking_ = false;                 // one is being made, or will be at next_look_
+  std::weak_ptr<const QueueLook> look_;  // of the book as it is; shared by those who look at it now
   base::MonoTime next_pass_{};
   base::MonoTime next_look_{};
-  base::MonoTime stuck_until_{};     // the disk took no start: no more are tried before then
-  WallTimer timer_;                  // at the time that the plan names
-  boost::asio::steady_timer pause_;  // between passes that take long
+  base::MonoTime stuck_until_{};          // the disk took no start: no more are tried before then
+  WallTimer timer_;                       // at the time that the plan names
+  boost::asio::steady_timer pause_;       // between passes that take long
+  boost::asio::steady_timer look_timer_;  // the same of looks
+  base::SlicedWork slices_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Dispatcher*> self_;
 };

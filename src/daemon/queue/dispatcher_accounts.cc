@@ -21,7 +21,7 @@ void Dispatcher::ForgetOldAccounts() {
   const auto now = clock_.Wall();
   UpdateWindows(now);
   book_.Forget(now);
-  dirty_ = true;
+  Touch();
 }
 
 void Dispatcher::Charge(const jobs::RunAccount& run) {

@@ -88,7 +88,7 @@ void Dispatcher::FollowClock(WallTime now) {
   for (const auto& [id, delayed] : delayed_) {
     if (std::chrono::abs(delayed.delay.EndsAt(now, mono) - delayed.in_book) < kUnnoticed) continue;
     if (const auto* const job = jobs_.Find(id)) PutWaiting(*job);
-    dirty_ = true;
+    Touch();
   }
 }
 
@@ -150,7 +150,7 @@ void Dispatcher::Refresh(Active& active) {
   if (!job) return;
   active.row.user = job->owner->user;
   book_.PutRunning(active.row, active.request);
-  dirty_ = true;
+  Touch();
 }
 
 void Dispatcher::OnPhase(JobId id, suspend::Phase phase) {
@@ -259,7 +259,7 @@ void Dispatcher::OnSample(const std::string& uuid) {
   const bool matters = use.unmanaged != known.unmanaged || use.memory < known.memory;
   known = std::move(use);
   book_.SetForeign(uuid, known.memory, known.unmanaged, known.holder);
-  dirty_ = true;
+  Touch();
   if (matters) Wake();
 }
 

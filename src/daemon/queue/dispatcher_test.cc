@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <string>
@@ -142,6 +143,106 @@ TEST_F(DispatcherTest, AProjectForEachRunIsForgottenWhenItCountsNoMore) {
   ASSERT_EQ(snapshot.projects.size(), 1u);
   EXPECT_EQ(snapshot.projects[0].name, "late");
   EXPECT_EQ(snapshot.members.size(), 1u);
+}
+
+// Jobs of ann's that ask for no GPU, and differ.
+std::vector<PreparedJob> Some(int count) {
+  std::vector<PreparedJob> prepared;
+  for (int i = 0; i < count; ++i) {
+    PreparedJob one;
+    one.request.priority = i % 200;
+    one.job.queued = true;
+    one.job.state = jobs::JobState::kHeld;
+    one.job.tag = "t" + std::to_string(i);
+    one.job.owner = jobs::Owner{::getuid(), ::getgid(), {}, "ann"};
+    one.job.terms = TermsOf(one.request, {});
+    prepared.push_back(std::move(one));
+  }
+  return prepared;
+}
+
+TEST_F(DispatcherTest, JobsOnTheirWayCountAmongThoseThatWait) {
+  dispatcher_.book().SetUsual(queue::AccountKind::kUser, {.queued = 500}, 1);
+  std::vector<std::size_t> answers;  // jobs; 0: refused
+  for (const int count : {300, 300, 50})
+    dispatcher_.Submit(Some(count), [&](const auto& ids) { answers.push_back(ids ? ids->size() : 0); });
+  while (answers.size() < 3) {
+    loop_.restart();
+    loop_.run_for(1ms);
+  }
+  std::sort(answers.begin(), answers.end());
+  EXPECT_EQ(answers, (std::vector<std::size_t>{0, 50, 300}));
+  EXPECT_EQ(dispatcher_.book().Queued(queue::AccountKind::kUser, "ann"), 350);
+  // What was refused, or has arrived, is on its way no more.
+  bool taken = false;
+  dispatcher_.Submit(Some(150), [&](const auto& ids) { taken = ids.has_value(); });
+  while (!taken) {
+    loop_.restart();
+    loop_.run_for(1ms);
+  }
+}
+
+TEST_F(DispatcherTest, ALookHasWhatWasChangedBeforeItWasAskedFor) {
+  std::vector<std::size_t> seen;
+  const auto look = [&] {
+    dispatcher_.WhenLooked([&](const auto& at) { seen.push_back(at->view().snapshot.waiting.size()); });
+  };
+  bool there = false;
+  look();
+  dispatcher_.Submit(Some(5), [&](const auto&) {
+    look();
+    there = true;
+  });
+  while (!there || seen.size() < 2) {
+    clock_.Pass(1ms);
+    loop_.restart();
+    loop_.run_for(1ms);
+  }
+  EXPECT_EQ(seen, (std::vector<std::size_t>{0, 5}));
+}
+
+TEST_F(DispatcherTest, ATaskIsFoundByItsNumberThoughOthersWereForgotten) {
+  jobs::StoreContents contents;
+  for (const std::int64_t task : {2, 4, 6, 20}) {
+    jobs::Job job = Retried(clock_.Wall(), 1s);
+    job.not_before.reset();
+    job.id = {task == 20 ? 14 : 10 + task / 2};
+    job.array = {{10}, task, 0};
+    contents.jobs.push_back(job);
+  }
+  jobs_.Adopt(std::move(contents));
+  const auto id = [&](const char* name) {
+    return dispatcher_.JobsOf(name, 0).value_or(std::vector<base::JobId>{});
+  };
+  EXPECT_EQ(id("10_4"), std::vector{base::JobId{12}});
+  EXPECT_EQ(id("10_2"), std::vector{base::JobId{11}});
+  EXPECT_TRUE(id("10_3").empty());
+  EXPECT_TRUE(id("10_21").empty());
+  EXPECT_TRUE(id("11_2").empty());
+}
+
+TEST_F(DispatcherTest, ANameMeansTheCallersOwnJobFirst) {
+  jobs::StoreContents contents;
+  const auto add = [&](std::int64_t id, uid_t uid, jobs::JobState state) {
+    jobs::Job job = Retried(clock_.Wall(), 1s);
+    job.not_before.reset();
+    job.id = {id};
+    job.tag = "train";
+    job.owner = jobs::Owner{uid, uid, {}, std::to_string(uid)};
+    job.state = state;
+    contents.jobs.push_back(job);
+  };
+  using enum jobs::JobState;
+  add(1, 1001, kHeld);
+  add(2, 1001, kCancelled);
+  add(3, 1002, kHeld);
+  add(4, 1003, kCancelled);
+  jobs_.Adopt(std::move(contents));
+  const auto of = [&](uid_t user) { return dispatcher_.JobsOf("train", user)->front().value; };
+  EXPECT_EQ(of(1001), 1) << "that has not ended";
+  EXPECT_EQ(of(1002), 3);
+  EXPECT_EQ(of(1003), 4) << "though it has ended";
+  EXPECT_EQ(of(1004), 3) << "the newest of all that has not ended";
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/json_number.h"
+
 namespace gpuman::daemon {
 namespace {
 
@@ -19,7 +21,7 @@ void Put(Json& json, const char* name, const std::optional<T>& value) {
 }
 template <typename T>
 void Get(const Json& json, const char* name, std::optional<T>& value) {
-  if (const auto it = json.find(name); it != json.end()) value = it->get<T>();
+  if (const auto it = json.find(name); it != json.end()) value = base::Checked<T>(*it);
 }
 
 std::string Text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -46,7 +48,8 @@ IgnoreRule RuleFrom(std::int64_t id, const Json& json) {
   IgnoreRule rule;
   rule.id = id;
   if (json.contains("pid"))
-    rule.process = base::ProcessId{json.at("pid").get<pid_t>(), json.at("start_time").get<std::uint64_t>()};
+    rule.process = base::ProcessId{base::Checked<pid_t>(json.at("pid")),
+                                   base::Checked<std::uint64_t>(json.at("start_time"))};
   Get(json, "user", rule.user);
   Get(json, "name", rule.name);
   Get(json, "gpu", rule.gpu);
@@ -67,10 +70,10 @@ api::Reservation ReservationFrom(std::int64_t id, const Json& json) {
   api::Reservation reservation;
   reservation.id = id;
   reservation.user = json.at("user").get<std::string>();
-  reservation.count = json.at("count").get<int>();
+  reservation.count = base::Checked<int>(json.at("count"));
   reservation.devices = json.at("devices").get<std::vector<std::string>>();
-  reservation.start = base::WallTime(base::Millis(json.at("start").get<std::int64_t>()));
-  reservation.end = base::WallTime(base::Millis(json.at("end").get<std::int64_t>()));
+  reservation.start = base::WallTime(base::Millis(base::Checked<std::int64_t>(json.at("start"))));
+  reservation.end = base::WallTime(base::Millis(base::Checked<std::int64_t>(json.at("end"))));
   Get(json, "by", reservation.created_by);
   return reservation;
 }

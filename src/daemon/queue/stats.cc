@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace gpuman::daemon {
 namespace {
 
@@ -20,15 +23,22 @@ base::Result<StatsBy> ParseStatsBy(std::string_view word) {
                     fmt::format("by: '{}' is none of user, project, gpu", word));
 }
 
+std::vector<std::string> Stats::RowsOf(const jobs::RunAccount& run) const {
+  if (by_ == StatsBy::kGpu) return run.gpus;
+  return {by_ == StatsBy::kUser ? run.user : run.project};
+}
+
 void Stats::Add(const jobs::RunAccount& run) {
   Count(total_, run, 1);
-  if (by_ == StatsBy::kUser) Count(sums_[run.user], run, 1);
-  if (by_ == StatsBy::kProject) Count(sums_[run.project], run, 1);
-  if (by_ == StatsBy::kGpu)
-    for (const auto& gpu : run.gpus) Count(sums_[gpu], run, 1.0 / static_cast<double>(run.gpus.size()));
+  auto rows = RowsOf(run);
+  const double part =
+      by_ == StatsBy::kGpu ? 1.0 / static_cast<double>(std::max<std::size_t>(rows.size(), 1)) : 1;
+  for (const auto& row : rows) Count(sums_[row], run, part);
+  last_[run.job] = {run.outcome, std::move(rows)};
 }
 
 void Stats::Add(const jobs::Job& job) {
+  open_.insert(job.id);
   Count(total_, job);
   if (by_ == StatsBy::kUser) Count(sums_[job.owner->user], job);
   if (by_ == StatsBy::kProject) Count(sums_[job.terms->project], job);
@@ -38,17 +48,21 @@ void Stats::Add(const jobs::Job& job) {
 
 void Stats::Count(Sums& sums, const jobs::RunAccount& run, double part) {
   auto& row = sums.row;
-  ++row.jobs;
-  row.finished += run.outcome == "finished";
-  row.failed += run.outcome == "failed";
-  row.cancelled += run.outcome == "cancelled";
-  row.timeout += run.outcome == "timeout";
-  row.killed += run.outcome == "killed";
+  ++row.runs;
   row.gpu_hours += part * run.GpuSeconds() / kSecondsPerHour;
   row.gpu_byte_hours += part * run.GpuByteSeconds() / kSecondsPerHour;
   if (run.energy) row.energy = row.energy.value_or(0) + part * *run.energy;
   sums.waited_ms += static_cast<double>(run.waited.count());
   sums.ran_ms += static_cast<double>(run.ran.count());
+}
+
+void Stats::Count(api::StatsRow& row, const std::string& outcome) {
+  ++row.jobs;
+  row.finished += outcome == "finished";
+  row.failed += outcome == "failed";
+  row.cancelled += outcome == "cancelled";
+  row.timeout += outcome == "timeout";
+  row.killed += outcome == "killed";
 }
 
 void Stats::Count(Sums& sums, const jobs::Job& job) {
@@ -60,24 +74,32 @@ void Stats::Count(Sums& sums, const jobs::Job& job) {
 
 api::StatsRow Stats::Finished(const Sums& sums) {
   api::StatsRow row = sums.row;
-  if (row.jobs == 0) return row;
   const auto mean = [&](double sum) {
-    return base::Millis(static_cast<std::int64_t>(sum / static_cast<double>(row.jobs)));
+    return base::Millis(static_cast<std::int64_t>(sum / static_cast<double>(row.runs)));
   };
-  row.wait_mean = mean(sums.waited_ms);
-  row.run_mean = mean(sums.ran_ms);
-  row.success = static_cast<double>(row.finished) / static_cast<double>(row.jobs);
+  if (row.runs > 0) {
+    row.wait_mean = mean(sums.waited_ms);
+    row.run_mean = mean(sums.ran_ms);
+  }
+  if (row.jobs > 0) row.success = static_cast<double>(row.finished) / static_cast<double>(row.jobs);
   return row;
 }
 
 api::StatsView Stats::View() const {
   api::StatsView view;
   view.by = WordOf(by_);
-  for (const auto& [name, sums] : sums_) {
+  auto sums_of_rows = sums_;
+  Sums total = total_;
+  for (const auto& [job, last] : last_) {
+    if (open_.contains(job)) continue;
+    Count(total.row, last.outcome);
+    for (const auto& row : last.rows) Count(sums_of_rows[row].row, last.outcome);
+  }
+  for (const auto& [name, sums] : sums_of_rows) {
     view.rows.push_back(Finished(sums));
     view.rows.back().name = name;
   }
-  view.total = Finished(total_);
+  view.total = Finished(total);
   view.total.name = "total";
   return view;
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "api/queue_types.h"
 #include "base/result.h"
@@ -18,9 +20,11 @@ class Stats {
  public:
   explicit Stats(StatsBy by) : by_(by) {}
 
-  // A run of several GPUs counts for each of them with its part.
+  // A run of several GPUs counts for each of them with its part. In the order in which they ended: a job
+  // counts once, by its last run.
   void Add(const jobs::RunAccount& run);
-  // One that has not ended. Jobs without a GPU are in no row by GPU.
+  // One that has not ended: what its runs so far made of it says nothing yet. Jobs without a GPU are in no
+  // row by GPU.
   void Add(const jobs::Job& job);
   // Rows by name.
   api::StatsView View() const;
@@ -30,13 +34,22 @@ class Stats {
     api::StatsRow row;
     double waited_ms = 0, ran_ms = 0;
   };
+  // What is known of a job that has run.
+  struct Last {
+    std::string outcome;            // of its last run
+    std::vector<std::string> rows;  // that this one counts in
+  };
+  std::vector<std::string> RowsOf(const jobs::RunAccount& run) const;
   static void Count(Sums& sums, const jobs::RunAccount& run, double part);
   static void Count(Sums& sums, const jobs::Job& job);
+  static void Count(api::StatsRow& row, const std::string& outcome);
   static api::StatsRow Finished(const Sums& sums);
 
   StatsBy by_;
   std::map<std::string, Sums> sums_;
   Sums total_;
+  std::set<base::JobId> open_;
+  std::map<base::JobId, Last> last_;
 };
 
 }  // namespace gpuman::daemon

@@ -5,9 +5,10 @@
 namespace gpuman::daemon {
 namespace {
 
-jobs::RunAccount Took(const char* user, const char* project, std::vector<std::string> gpus, int seconds,
-                      const char* outcome) {
+jobs::RunAccount Took(std::int64_t job, const char* user, const char* project, std::vector<std::string> gpus,
+                      int seconds, const char* outcome) {
   jobs::RunAccount run;
+  run.job = {job};
   run.user = user;
   run.project = project;
   run.gpus = std::move(gpus);
@@ -23,8 +24,8 @@ TEST(Stats, AddsUpByUserProjectOrGpu) {
                                   std::pair{StatsBy::kProject, std::vector<std::string>{"", "vision"}},
                                   std::pair{StatsBy::kGpu, std::vector<std::string>{"GPU-a", "GPU-b"}}}) {
     Stats stats(by);
-    stats.Add(Took("ann", "vision", {"GPU-a", "GPU-b"}, 3600, "finished"));
-    stats.Add(Took("bob", "", {"GPU-a"}, 1800, "failed"));
+    stats.Add(Took(1, "ann", "vision", {"GPU-a", "GPU-b"}, 3600, "finished"));
+    stats.Add(Took(2, "bob", "", {"GPU-a"}, 1800, "failed"));
     const auto view = stats.View();
     ASSERT_EQ(view.rows.size(), 2U);
     for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(view.rows[i].name, names[i]);
@@ -51,6 +52,43 @@ TEST(Stats, WhatHasNotEndedIsCountedAndSaysNothingOfSuccess) {
   EXPECT_EQ(view.rows[0].queued, 1);
   EXPECT_EQ(view.rows[0].running, 1);
   EXPECT_EQ(view.rows[0].success, std::nullopt);
+}
+
+TEST(Stats, AJobCountsOnceByItsLastRun) {
+  for (const auto by : {StatsBy::kUser, StatsBy::kProject, StatsBy::kGpu}) {
+    Stats stats(by);
+    stats.Add(Took(1, "ann", "", {"GPU-a"}, 60, "failed"));  // it was tried again
+    stats.Add(Took(1, "ann", "", {"GPU-a"}, 60, "killed"));  // its owner restarted it
+    stats.Add(Took(1, "ann", "", {"GPU-a"}, 60, "finished"));
+    stats.Add(Took(2, "ann", "", {"GPU-a"}, 60, "failed"));
+    for (const auto& row : {stats.View().rows.at(0), stats.View().total}) {
+      EXPECT_EQ(row.jobs, 2);
+      EXPECT_EQ(row.runs, 4);
+      EXPECT_EQ(row.finished, 1);
+      EXPECT_EQ(row.failed, 1);
+      EXPECT_EQ(row.killed, 0);
+      EXPECT_EQ(row.success, 0.5);
+      EXPECT_EQ(row.run_mean, base::Millis(60'000)) << "of a run";
+    }
+  }
+}
+
+TEST(Stats, WhatARunOfAJobThatGoesOnCameToIsNoVerdict) {
+  Stats stats(StatsBy::kUser);
+  jobs::Job job;
+  job.id = {1};
+  job.owner = jobs::Owner{.user = "ann"};
+  job.state = jobs::JobState::kRunning;
+  stats.Add(job);
+  stats.Add(Took(1, "ann", "", {"GPU-a"}, 60, "killed"));  // restarted
+  const auto view = stats.View();
+  ASSERT_EQ(view.rows.size(), 1U);
+  EXPECT_EQ(view.rows[0].jobs, 0);
+  EXPECT_EQ(view.rows[0].killed, 0);
+  EXPECT_EQ(view.rows[0].runs, 1);
+  EXPECT_EQ(view.rows[0].running, 1);
+  EXPECT_EQ(view.rows[0].success, std::nullopt);
+  EXPECT_GT(view.rows[0].gpu_hours, 0) << "what it took it took";
 }
 
 TEST(Stats, KnowsThreeWaysToAddUp) {

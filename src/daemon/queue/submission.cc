@@ -278,30 +278,55 @@ Result<> Preparation::One(const api::Submission& asked) {
     jobs.push_back({std::move(job), std::move(request)});
     return {};
   }
-  for (const auto& range : asked.array->indices)
-    for (std::int64_t index = range.first; index <= range.last; index += range.step) {
-      job.array = {head, index, asked.array->limit.value_or(0)};
-      request.array = queue::ArrayTask{head, index, asked.array->limit.value_or(0)};
-      jobs.push_back({job, request});
-    }
+  const auto& ranges = asked.array->indices;
+  tasks_.emplace(Tasks{*asked.array,
+                       {std::move(job), std::move(request)},
+                       head,
+                       0,
+                       ranges.empty() ? 0 : ranges.front().first});
   return {};
+}
+
+// Until there are `end` jobs in all, or no more of the array.
+void Preparation::SomeTasks(std::size_t end) {
+  auto& [array, task, head, range, index] = *tasks_;
+  const auto& ranges = array.indices;
+  while (range < ranges.size() && prepared_.jobs.size() < end) {
+    if (index > ranges[range].last) {
+      if (++range < ranges.size()) index = ranges[range].first;
+      continue;
+    }
+    task.job.array = {head, index, array.limit.value_or(0)};
+    task.request.array = queue::ArrayTask{head, index, array.limit.value_or(0)};
+    prepared_.jobs.push_back(task);
+    index += ranges[range].step;
+  }
+  if (range >= ranges.size()) tasks_.reset();
 }
 
 Result<bool> Preparation::Continue(std::size_t most) {
   const auto& asked = submitted_.jobs;
-  const std::size_t end = most < asked.size() - at_ ? at_ + most : asked.size();
-  for (; at_ < end; ++at_) {
+  const std::size_t made = prepared_.jobs.size();
+  const std::size_t end = most < SIZE_MAX - made ? made + most : SIZE_MAX;
+  while (prepared_.jobs.size() < end) {
+    if (tasks_) {
+      SomeTasks(end);
+      continue;
+    }
+    if (at_ == asked.size()) return false;
     auto one = One(asked[at_]);
-    if (one) continue;
-    if (asked.size() > 1) one.error().message.insert(0, fmt::format("jobs[{}].", at_));
-    return Fail(std::move(one.error()));
+    if (!one) {
+      if (asked.size() > 1) one.error().message.insert(0, fmt::format("jobs[{}].", at_));
+      return Fail(std::move(one.error()));
+    }
+    ++at_;
   }
-  return at_ < asked.size();
+  return tasks_ || at_ < asked.size();
 }
 
 Result<Prepared> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context) {
   Preparation preparation(submitted, context);
-  GPUMAN_TRY(preparation.Continue(submitted.jobs.size()));
+  GPUMAN_TRY(preparation.Continue(SIZE_MAX));
   return preparation.Take();
 }
 

@@ -49,13 +49,14 @@ base::Result<Prepared> Prepare(const api::SubmitRequest& submitted, const Submis
 class Preparation {
  public:
   Preparation(const api::SubmitRequest& submitted, const SubmissionContext& context);
-  // Prepares so many jobs of the request more. False: there are none left.
+  // Prepares so many jobs more, of an array so many of its tasks. False: there are none left.
   base::Result<bool> Continue(std::size_t most);
   // When there are none left.
   Prepared Take() { return std::move(prepared_); }
 
  private:
   base::Result<> One(const api::Submission& asked);
+  void SomeTasks(std::size_t end);
   base::Result<> CountDependencies(const api::Submission& asked, const queue::Dependencies& depends);
   // The caller's jobs with those of this submission in front, the newest first.
   std::vector<base::JobId> Find(const queue::Reference& reference) const;
@@ -65,6 +66,15 @@ class Preparation {
   jobs::Environment common_;
   queue::ReferenceLookup lookup_;
   std::size_t at_ = 0;
+  // The array whose tasks are being made; nullopt: none.
+  struct Tasks {
+    const api::ArrayRequest& array;
+    PreparedJob task;  // the next one
+    base::JobId head;
+    std::size_t range = 0;
+    std::int64_t index = 0;
+  };
+  std::optional<Tasks> tasks_;
   std::size_t dependencies_ = 0;  // of all its jobs
   std::vector<base::JobId> heads_;
   std::unordered_map<std::string, base::JobId> named_;  // the last head of each name

@@ -203,7 +203,7 @@ TEST_F(SubmissionTest, InPiecesItComesToTheSame) {
   std::vector<bool> more;
   do more.push_back(preparation.Continue(3).value());
   while (more.back());
-  EXPECT_EQ(more, (std::vector{true, true, false}));
+  EXPECT_EQ(more, (std::vector{true, true, true, false}));
   const auto pieces = preparation.Take();
   EXPECT_EQ(pieces.heads, whole.heads);
   ASSERT_EQ(pieces.jobs.size(), whole.jobs.size());

@@ -99,13 +99,6 @@ api::QueueFields QueueFieldsOf(const jobs::Job& job, const queue::Request& reque
   return fields;
 }
 
-queue::Index RowOf(const queue::Snapshot& snapshot, base::JobId job) {
-  const auto it = std::find_if(snapshot.waiting.begin(), snapshot.waiting.end(),
-                               [&](const queue::Waiting& row) { return row.id == job; });
-  return it == snapshot.waiting.end() ? queue::kNone
-                                      : static_cast<queue::Index>(it - snapshot.waiting.begin());
-}
-
 void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer, queue::Index row,
                  api::JobView& view) {
   if (row == queue::kNone) return;
@@ -116,7 +109,9 @@ void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer
   }
   if (!view.queue) return;
   if (verdict.position > 0) view.queue->position = static_cast<int>(verdict.position);
-  if (look.starts[row] != queue::kNever) view.queue->estimated_start = look.starts[row];
+  if (look.starts[row] == queue::kNever) return;
+  view.queue->estimated_start = look.starts[row];
+  view.queue->estimate_presumed = look.presumed[row];
 }
 
 void ShowAdvantage(const Dispatcher::View& look, queue::Index row, api::JobView& view) {
@@ -160,22 +155,22 @@ void ShowFairShares(const queue::Snapshot& snapshot, queue::WallTime now, api::S
 api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard::GpuStatus>& statuses,
                       const jobs::Supervisor& jobs, const InfoContext& context) {
   const auto& name_of = context.name_of;
-  const auto look = dispatcher.Look();
+  const auto& snapshot = dispatcher.book().View(context.now);
   const auto& state = dispatcher.state();
   api::QueueInfo info;
   info.settings.choice = ToString(state.choice);
   info.settings.paused = state.paused;
   if (state.allowed) info.settings.allowed.emplace(state.allowed->begin(), state.allowed->end());
   info.settings.drained.assign(state.drained.begin(), state.drained.end());
-  for (std::size_t place = 0; place < look.snapshot.gpus.size(); ++place) {
-    const auto& gpu = look.snapshot.gpus[place];
+  for (std::size_t place = 0; place < snapshot.gpus.size(); ++place) {
+    const auto& gpu = snapshot.gpus[place];
     api::QueueGpu view;
     view.number = NumberOf(gpu);
     if (!gpu.instance) view.index = static_cast<int>(gpu.index);
     view.uuid = gpu.uuid;
     view.model = gpu.model;
-    view.state = StateOf(gpu, look.snapshot, place);
-    for (const auto& row : look.snapshot.running)
+    view.state = StateOf(gpu, snapshot, place);
+    for (const auto& row : snapshot.running)
       if (row.phase != queue::Phase::kSuspended && row.gpus.test(place)) view.jobs.push_back(row.id.value);
     std::sort(view.jobs.begin(), view.jobs.end());
     for (const auto id : view.jobs) {
@@ -195,13 +190,14 @@ api::QueueInfo InfoOf(Dispatcher& dispatcher, const std::map<std::string, guard:
         shown.memory = process.memory;
         shown.age = AgeOf(process.id);
         shown.idle = dispatcher.idle().IdleOf(gpu.uuid, process.id, context.now);
+        shown.gpuman = process.ours;
         shown.ignored = Ignores(state.ignored, process, gpu.uuid, name_of);
         shown.hoarding =
             !shown.ignored && IsHoarding(process, shown.idle, context.hoarder_idle, context.protected_names);
         view.processes.push_back(std::move(shown));
       }
     }
-    view.links = LinksOf(context.links, place, look.snapshot.gpus.size());
+    view.links = LinksOf(context.links, place, snapshot.gpus.size());
     info.gpus.push_back(std::move(view));
   }
   return info;

@@ -18,8 +18,6 @@ api::QueueFields QueueFieldsOf(const jobs::Job& job, const queue::Request& reque
 // Why a waiting job waits, when it will start, its place: into the view of the job.
 void ShowWaiting(const Dispatcher::View& look, const queue::Explainer& explainer, queue::Index row,
                  api::JobView& view);
-// Its row in snapshot.waiting; kNone: it does not wait.
-queue::Index RowOf(const queue::Snapshot& snapshot, base::JobId job);
 
 // What is said of the machine's GPUs and of processes on them that no job has.
 struct InfoContext {

@@ -39,21 +39,17 @@ void Answer(Service& service, const http::ExchangePtr& exchange, const jobs::Job
   SendJson(exchange, api::Encode(attached), 201);
 }
 
-void Attach(Service& service, const http::ExchangePtr& exchange) {
+void Attach(Service& service, const http::ExchangePtr& exchange, const api::AttachRequest& wanted) {
   const auto& peer = exchange->request().peer;
-  if (auto may = service.Check(peer, Act::kSubmit); !may) return SendError(exchange, may.error());
-  const auto wanted = api::Decode<api::AttachRequest>(exchange->request().body);
-  if (!wanted) return SendError(exchange, wanted.error());
-  const auto process = service.processes().Find(wanted->pid);
-  const auto owner = service.processes().Owner(wanted->pid);
+  const auto process = service.processes().Find(wanted.pid);
+  const auto owner = service.processes().Owner(wanted.pid);
   if (!process || !owner)
-    return SendError(exchange,
-                     {ErrorCode::kNotFound, fmt::format("there is no process {}", wanted->pid), {}});
-  if (auto may = MayAttach(*wanted, peer.uid, *owner); !may) return SendError(exchange, may.error());
-  if (auto is_free = IsFree(service, process->id, wanted->tag); !is_free)
+    return SendError(exchange, {ErrorCode::kNotFound, fmt::format("there is no process {}", wanted.pid), {}});
+  if (auto may = MayAttach(wanted, peer.uid, *owner); !may) return SendError(exchange, may.error());
+  if (auto is_free = IsFree(service, process->id, wanted.tag); !is_free)
     return SendError(exchange, is_free.error());
-  const AttachedRoot root{*owner, service.processes().CommandLine(wanted->pid)};
-  auto job = JobFromAttachRequest(*wanted, OwnerOf(*wanted, peer), root, service.inventory());
+  const AttachedRoot root{*owner, service.processes().CommandLine(wanted.pid)};
+  auto job = JobFromAttachRequest(wanted, OwnerOf(wanted, peer), root, service.inventory());
   if (!job) return SendError(exchange, job.error());
   if (peer.uid == 0) job->tag = TagFor(service, job->tag, process->id);
   service.jobs().Attach(*job, process->id, [&service, exchange](const base::Result<jobs::Job>& attached) {
@@ -65,10 +61,16 @@ void Attach(Service& service, const http::ExchangePtr& exchange) {
 }  // namespace
 
 void AddAttachRoutes(http::Router& router, Service& service) {
-  router.Add("POST", "/v1/attachments",
-             [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
-               service.WhenReady([&service, exchange] { Attach(service, exchange); });
-             });
+  router.Add(
+      "POST", "/v1/attachments", [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
+        if (auto may = service.Check(exchange->request().peer, Act::kSubmit); !may)
+          return SendError(exchange, may.error());
+        service.WhenReady([&service, exchange] {
+          WithBody<api::AttachRequest>(
+              service, exchange,
+              [&service, exchange](const api::AttachRequest& wanted) { Attach(service, exchange, wanted); });
+        });
+      });
 }
 
 }  // namespace gpuman::daemon

@@ -5,14 +5,22 @@
 namespace gpuman::daemon {
 namespace {
 
+// Some thousands of them are a lot of text.
+void SendContainers(Service& service, const http::ExchangePtr& exchange) {
+  const auto view = std::make_shared<api::ContainersView>(service.ContainersNow());
+  const auto text = std::make_shared<std::string>();
+  service.Aside([view, text] { *text = api::Encode(*view); },
+                [exchange, text] { SendJson(exchange, std::move(*text)); });
+}
+
 void SetContainers(Service& service, const http::ExchangePtr& exchange) {
   if (auto may = service.Check(exchange->request().peer, Act::kManage); !may)
     return SendError(exchange, may.error());
-  auto table = api::Decode<api::ContainerTable>(exchange->request().body);
-  if (!table) return SendError(exchange, table.error());
-  service.SetContainers(std::move(table->containers));
-  service.LookNow();
-  SendJson(exchange, api::Encode(service.ContainersNow()));
+  WithBody<api::ContainerTable>(service, exchange, [&service, exchange](const api::ContainerTable& table) {
+    service.SetContainers(table.containers);
+    service.LookNow();
+    SendContainers(service, exchange);
+  });
 }
 
 }  // namespace
@@ -20,7 +28,7 @@ void SetContainers(Service& service, const http::ExchangePtr& exchange) {
 void AddContainerRoutes(http::Router& router, Service& service) {
   router.Add("GET", "/v1/containers",
              [&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
-               SendJson(exchange, api::Encode(service.ContainersNow()));
+               SendContainers(service, exchange);
              });
   // Once the GPUs are known: nobody is to be taken for a stranger before.
   router.Add("PUT", "/v1/containers",

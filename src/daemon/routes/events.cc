@@ -1,3 +1,5 @@
+#include <memory>
+
 #include "api/json.h"
 #include "daemon/routes/routes.h"
 #include "daemon/views.h"
@@ -15,15 +17,70 @@ std::string Frame(const jobs::Event& event) {
          "\ndata: " + api::Encode(EventViewOf(event)) + "\n\n";
 }
 
-void Follow(Service& service, const ExchangePtr& exchange, std::uint64_t since, std::uint64_t limit) {
+// What is there already goes out in slices, as fast as the client takes it; then each as it happens.
+struct Following {
+  ExchangePtr exchange;
+  std::int64_t at = 0;
+  bool gone = false;
+  std::uint64_t follower = 0;  // 0: it has not come to the newest yet
+};
+
+void CatchUp(Service& service, const std::shared_ptr<Following>& following);
+
+bool SendSome(Service& service, const std::shared_ptr<Following>& following, const base::Turn& turn) {
+  if (following->gone) return false;
+  std::string text;
+  const jobs::Event* event = nullptr;
+  while (text.size() < ListAnswers::kPiece && !turn.IsOver() &&
+         (event = service.events().After(following->at))) {
+    text += Frame(*event);
+    following->at = event->id;
+  }
+  following->exchange->Write(std::move(text));
+  if (following->gone) return false;
+  if (service.events().After(following->at)) {
+    if (following->exchange->Unsent() <= ListAnswers::kAhead) return true;
+    following->exchange->WhenSent([&service, following] { CatchUp(service, following); });
+    return false;
+  }
+  following->follower = service.events().Follow(
+      [exchange = following->exchange](const jobs::Event& newest) { exchange->Write(Frame(newest)); });
+  return false;
+}
+
+void CatchUp(Service& service, const std::shared_ptr<Following>& following) {
+  service.slices().Add(
+      following->exchange->request().peer.uid,
+      [&service, following](const base::Turn& turn) { return SendSome(service, following, turn); });
+}
+
+void Follow(Service& service, const ExchangePtr& exchange, std::int64_t since, std::uint64_t limit) {
   exchange->BeginStream("text/event-stream");
   exchange->Write(": gpuman events\n\n");
-  for (const auto& event : service.events().Since(static_cast<std::int64_t>(since), limit))
-    exchange->Write(Frame(event));
-  // The exchange is kept by the follower until its client goes.
-  const auto number =
-      service.events().Follow([exchange](const jobs::Event& event) { exchange->Write(Frame(event)); });
-  exchange->OnGone([&service, number] { service.events().Unfollow(number); });
+  const auto following =
+      std::make_shared<Following>(Following{exchange, service.events().Before(since, limit)});
+  // The exchange is kept until its client goes.
+  exchange->OnGone([&service, following] {
+    following->gone = true;
+    if (following->follower != 0) service.events().Unfollow(following->follower);
+  });
+  CatchUp(service, following);
+}
+
+void List(Service& service, const ExchangePtr& exchange, std::int64_t since, std::uint64_t limit) {
+  service.lists().Answer(exchange, "application/json", [&service, since, limit](const auto& then) {
+    then([&service, at = service.events().Before(since, limit), last = service.events().last_id(),
+          list = JsonList(R"({"events":[)")](std::string& text) mutable {
+      const auto* const event = service.events().After(at);
+      if (!event || event->id > last) {
+        list.End(text);
+        return false;
+      }
+      list.Add(text, api::Encode(EventViewOf(*event)));
+      at = event->id;
+      return true;
+    });
+  });
 }
 
 void ShowEvents(Service& service, const ExchangePtr& exchange) {
@@ -36,11 +93,7 @@ void ShowEvents(Service& service, const ExchangePtr& exchange) {
   const auto limit = NumberParameter(request, "limit", kEventsShown);
   if (!since) return SendError(exchange, since.error());
   if (!limit) return SendError(exchange, limit.error());
-  if (follow) return Follow(service, exchange, *since, *limit);
-  api::EventList list;
-  for (const auto& event : service.events().Since(static_cast<std::int64_t>(*since), *limit))
-    list.events.push_back(EventViewOf(event));
-  SendJson(exchange, api::Encode(list));
+  (follow ? Follow : List)(service, exchange, static_cast<std::int64_t>(*since), *limit);
 }
 
 }  // namespace

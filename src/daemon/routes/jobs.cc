@@ -20,7 +20,7 @@ jobs::Supervisor::Done<jobs::Job> AnswerWithJob(Service& service, const Exchange
                                                 unsigned status = 200) {
   return [&service, exchange, status](base::Result<jobs::Job> job) {
     if (!job) return SendError(exchange, job.error());
-    SendJson(exchange, api::Encode(service.ViewWithQueue(*job)), status);
+    SendJob(service, exchange, *job, status);
   };
 }
 
@@ -28,6 +28,8 @@ jobs::Supervisor::Done<jobs::Job> AnswerWithJob(Service& service, const Exchange
 base::Result<const jobs::Job*> JobFor(Service& service, const ExchangePtr& exchange,
                                       const PathParameters& parameters, Act act) {
   GPUMAN_ASSIGN(const auto ids, service.queue().JobsOf(parameters.at("ref"), exchange->request().peer.uid));
+  if (act != Act::kSee && act != Act::kReadLog)
+    GPUMAN_TRY(service.queue().IsOneJob(parameters.at("ref"), exchange->request().peer.uid));
   const auto id = ids.front();  // of an array: its first task
   const auto* job = service.jobs().Find(id);
   if (!job) return base::Fail(base::ErrorCode::kNotFound, "there is no job " + parameters.at("ref"));
@@ -45,12 +47,22 @@ http::RouteHandler OnJob(Service& service, Act act, ActOn act_on) {
   };
 }
 
-void Submit(Service& service, const ExchangePtr& exchange) {
+// Starts it, where it asks for MPS once that runs.
+void Create(Service& service, jobs::Job job, jobs::Supervisor::Done<jobs::Job> done) {
+  if (!job.mps) return service.jobs().Create(std::move(job), std::move(done));
+  const auto gpu = service.ChooseMps(job.gpus);
+  if (!gpu) return done(base::Fail(gpu.error()));
+  job.gpus = {*gpu};
+  service.ReadyMps(
+      {*gpu}, [&service, job = std::move(job), done = std::move(done)](const base::Result<>& ready) mutable {
+        if (!ready) return done(base::Fail(ready.error()));
+        service.jobs().Create(std::move(job), std::move(done));
+      });
+}
+
+void Run(Service& service, const ExchangePtr& exchange, const api::RunRequest& wanted) {
   const auto& request = exchange->request();
-  if (auto may = service.Check(request.peer, Act::kSubmit); !may) return SendError(exchange, may.error());
-  const auto wanted = api::Decode<api::RunRequest>(request.body);
-  if (!wanted) return SendError(exchange, wanted.error());
-  auto job = JobFromRequest(*wanted, CallerOf(request.peer), service.inventory(), DriverEnvironment());
+  auto job = JobFromRequest(wanted, CallerOf(request.peer), service.inventory(), DriverEnvironment());
   if (!job) return SendError(exchange, job.error());
   if (!job->device_profile.empty())
     if (auto known = service.devices().CheckProfile(job->device_profile); !known)
@@ -58,13 +70,14 @@ void Submit(Service& service, const ExchangePtr& exchange) {
   auto limits = ResourceLimitsOf(request.peer);
   if (!limits) return SendError(exchange, limits.error());
   job->resource_limits = std::move(*limits);
-  if (!job->mps) return service.jobs().Create(std::move(*job), AnswerWithJob(service, exchange, 201));
-  const auto gpu = service.ChooseMps(job->gpus);
-  if (!gpu) return SendError(exchange, gpu.error());
-  job->gpus = {*gpu};
-  service.ReadyMps({*gpu}, [&service, exchange, job = std::move(*job)](const base::Result<>& ready) mutable {
-    if (!ready) return SendError(exchange, ready.error());
-    service.jobs().Create(std::move(job), AnswerWithJob(service, exchange, 201));
+  Create(service, std::move(*job), AnswerWithJob(service, exchange, 201));
+}
+
+void Submit(Service& service, const ExchangePtr& exchange) {
+  if (auto may = service.Check(exchange->request().peer, Act::kSubmit); !may)
+    return SendError(exchange, may.error());
+  WithBody<api::RunRequest>(service, exchange, [&service, exchange](const api::RunRequest& wanted) {
+    Run(service, exchange, wanted);
   });
 }
 
@@ -86,34 +99,33 @@ bool Loosens(const api::UpdateRequest& update, const gpu::Inventory& inventory, 
 }
 
 // Of a job that never was in the queue.
-void UpdateRun(Service& service, const ExchangePtr& exchange, const jobs::Job& job,
-               const api::UpdateRequest& update) {
+void UpdateRun(Service& service, const http::Peer& peer, const jobs::Job& job,
+               const api::UpdateRequest& update, jobs::Supervisor::Done<jobs::Job> done) {
   if (Loosens(update, service.inventory(), job))
-    if (auto may = MayLoosen(service, exchange->request().peer, job); !may)
-      return SendError(exchange, may.error());
+    if (auto may = MayLoosen(service, peer, job); !may) return done(base::Fail(may.error()));
   jobs::Job tried = job;
   if (auto fine = ApplyUpdate(update, service.inventory(), tried); !fine)
-    return SendError(exchange, fine.error());
+    return done(base::Fail(fine.error()));
   service.jobs().Update(
       job.id, [&](jobs::Job& stored) { (void)ApplyUpdate(update, service.inventory(), stored).has_value(); },
-      AnswerWithJob(service, exchange));
+      std::move(done));
   service.LookNow();
 }
 
-void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
-  const auto update = api::Decode<api::JobUpdate>(exchange->request().body);
-  if (!update) return SendError(exchange, update.error());
-  if (auto may = MayRewrite(*update, exchange->request().peer.uid, job); !may)
-    return SendError(exchange, may.error());
-  if (!job.queued && update->queue)
-    return SendError(
-        exchange, {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}});
-  if (!job.queued) return UpdateRun(service, exchange, job, update->job);
+base::Error NotOfTheQueue(const jobs::Job& job) {
+  return {base::ErrorCode::kConflict, fmt::format("job {} is not of the queue", job.id.value), {}};
+}
+
+void Change(Service& service, const http::Peer& peer, const jobs::Job& job, const api::JobUpdate& update,
+            jobs::Supervisor::Done<jobs::Job> done) {
+  if (auto may = MayRewrite(update, peer.uid, job); !may) return done(base::Fail(may.error()));
+  if (!job.queued && update.queue) return done(base::Fail(NotOfTheQueue(job)));
+  if (!job.queued) return UpdateRun(service, peer, job, update.job, std::move(done));
   PreparedJob changed{job, service.queue().RequestFor(job)};
-  const auto lookup = service.queue().LookupFor(exchange->request().peer.uid);
-  auto fine = ApplyQueueUpdate(*update, service.inventory(), lookup, changed);
+  const auto lookup = service.queue().LookupFor(peer.uid);
+  auto fine = ApplyQueueUpdate(update, service.inventory(), lookup, changed);
   if (fine && jobs::IsWaiting(job)) fine = service.queue().MayBecome(changed);
-  if (!fine) return SendError(exchange, fine.error());
+  if (!fine) return done(base::Fail(fine.error()));
   // What it asks for; how far it got is its own.
   const auto take = [changed = std::move(changed.job)](jobs::Job& stored) {
     stored.tag = changed.tag;
@@ -127,9 +139,36 @@ void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
     stored.terms = changed.terms;
     stored.array = changed.array;
   };
-  if (jobs::IsWaiting(job)) return service.jobs().Change(job.id, take, AnswerWithJob(service, exchange));
-  service.jobs().Update(job.id, take, AnswerWithJob(service, exchange));
+  if (jobs::IsWaiting(job)) return service.jobs().Change(job.id, take, std::move(done));
+  service.jobs().Update(job.id, take, std::move(done));
   service.LookNow();
+}
+
+void Update(Service& service, const ExchangePtr& exchange, const jobs::Job& named) {
+  WithBody<api::JobUpdate>(
+      service, exchange, [&service, exchange, id = named.id](const api::JobUpdate& update) {
+        const auto* const job = service.jobs().Find(id);
+        if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+        Change(service, exchange->request().peer, *job, update, AnswerWithJob(service, exchange));
+      });
+}
+
+// With a body its settings change before.
+void Restart(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  const auto restart = [&service, exchange, id = job.id] {
+    service.jobs().Restart(id, {"restart", "started again by " + UserOf(exchange)},
+                           AnswerWithJob(service, exchange));
+  };
+  const auto& body = exchange->request().body;
+  if (body.empty()) return restart();
+  const auto update = api::Decode<api::UpdateRequest>(body);
+  if (!update) return SendError(exchange, update.error());
+  if (auto may = service.jobs().MayRestart(job.id); !may) return SendError(exchange, may.error());
+  Change(service, exchange->request().peer, job, {*update, {}},
+         [exchange, restart](const base::Result<jobs::Job>& changed) {
+           if (!changed) return SendError(exchange, changed.error());
+           restart();
+         });
 }
 
 void Remove(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
@@ -148,7 +187,7 @@ Suspender::Done AnswerWhenThere(Service& service, const ExchangePtr& exchange, b
     if (!there) return SendError(exchange, there.error());
     const auto* job = service.jobs().Find(id);
     if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-    SendJson(exchange, api::Encode(service.ViewWithQueue(*job)));
+    SendJob(service, exchange, *job);
   };
 }
 
@@ -194,8 +233,7 @@ void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
   const auto suspender = service.SuspenderFor(job);
   if (!suspender) return SendError(exchange, suspender.error());
   // Its GPU may be another's by now: its turn comes by the queue.
-  if (job.queued && !*place && service.queue().WantBack(job.id))
-    return SendJson(exchange, api::Encode(service.ViewWithQueue(job)));
+  if (job.queued && !*place && service.queue().WantBack(job.id)) return SendJob(service, exchange, job);
   if (job.queued && *place)
     return service.queue().BringTo(job.id, **place, AnswerWhenThere(service, exchange, job.id));
   auto answer =
@@ -215,9 +253,8 @@ void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
 }
 
 void Wait(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
-  const auto handle = service.jobs().WaitForEnd(job.id, [&service, exchange](const jobs::Job& ended) {
-    SendJson(exchange, api::Encode(service.ViewWithQueue(ended)));
-  });
+  const auto handle = service.jobs().WaitForEnd(
+      job.id, [&service, exchange](const jobs::Job& ended) { SendJob(service, exchange, ended); });
   if (handle != 0) exchange->OnGone([&service, handle] { service.jobs().CancelWait(handle); });
 }
 
@@ -230,7 +267,7 @@ void ShowLog(Service& service, const ExchangePtr& exchange, const jobs::Job& job
   if (!offset) return SendError(exchange, offset.error());
   if (request.Query("tail")) log.tail = *tail;
   log.offset = *offset;
-  LogStream::Start(service.loop(), exchange, std::move(log), [&service, id = job.id] {
+  LogStream::Start(service.loop(), service.log_readers(), exchange, std::move(log), [&service, id = job.id] {
     const auto* now = service.jobs().Find(id);
     return !now || jobs::IsEnded(*now);
   });
@@ -238,13 +275,70 @@ void ShowLog(Service& service, const ExchangePtr& exchange, const jobs::Job& job
 
 }  // namespace
 
+void RunAgain(Service& service, const ExchangePtr& exchange, const jobs::Job& old,
+              const api::JobUpdate& changes) {
+  const auto& peer = exchange->request().peer;
+  if (old.attached)
+    return SendError(exchange, {base::ErrorCode::kNotSupported,
+                                fmt::format("job {} was not started by gpuman", old.id.value),
+                                "start it again where it was started"});
+  if (auto may = MayRewrite(changes, peer.uid, old); !may) return SendError(exchange, may.error());
+  if (changes.queue)
+    return SendError(exchange,
+                     {base::ErrorCode::kInvalidArgument,
+                      fmt::format("job {} was never in the queue: of what it asked for only limits, "
+                                  "priority and grace can be changed",
+                                  old.id.value),
+                      "gpuman submit puts its command into the queue"});
+  jobs::Job fresh = AskingAsMuch(old);
+  fresh.gpus = old.gpus;
+  fresh.restart = old.restart;
+  fresh.device_profile = old.device_profile;
+  if (auto fine = ApplyUpdate(changes.job, service.inventory(), fresh); !fine)
+    return SendError(exchange, fine.error());
+  Create(service, std::move(fresh), [&service, exchange](const base::Result<jobs::Job>& job) {
+    if (!job) return SendError(exchange, job.error());
+    api::SubmittedJob one;
+    one.id = job->id.value;
+    one.tag = job->tag;
+    one.state = service.StateOf(*job);
+    one.reason = job->reason;
+    one.reason_detail = job->reason_detail;
+    SendJson(exchange, api::Encode(api::SubmissionAnswer{{std::move(one)}, {}}), 201);
+  });
+}
+
+jobs::Job AskingAsMuch(const jobs::Job& old) {
+  jobs::Job fresh;
+  fresh.redo_of = old.id;
+  fresh.tag = old.tag;
+  fresh.owner = old.owner;
+  fresh.command = old.command;
+  fresh.directory = old.directory;
+  fresh.environment = old.environment;
+  fresh.umask = old.umask;
+  fresh.resource_limits = old.resource_limits;
+  fresh.memory = old.memory;
+  fresh.soft = old.soft;
+  fresh.priority = old.priority;
+  fresh.grace = old.grace;
+  fresh.preload = old.preload;
+  fresh.share = old.share;
+  fresh.weight = old.weight;
+  fresh.oversubscribe = old.oversubscribe;
+  fresh.mps = old.mps;
+  fresh.mps_threads = old.mps_threads;
+  fresh.terms = old.terms;
+  return fresh;
+}
+
 void AddJobRoutes(http::Router& router, Service& service) {
   router.Add("POST", "/v1/jobs", [&service](const ExchangePtr& exchange, const PathParameters&) {
     service.WhenReady([&service, exchange] { Submit(service, exchange); });
   });
   router.Add("GET", "/v1/jobs/{ref}",
              OnJob(service, Act::kSee, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
-               SendJson(exchange, api::Encode(service.ViewInFull(job)));
+               SendJob(service, exchange, job, 200, /*in_full=*/true);
              }));
   router.Add("PATCH", "/v1/jobs/{ref}",
              OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
@@ -256,8 +350,7 @@ void AddJobRoutes(http::Router& router, Service& service) {
              }));
   router.Add("POST", "/v1/jobs/{ref}/restart",
              OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {
-               service.jobs().Restart(job.id, {"restart", "started again by " + UserOf(exchange)},
-                                      AnswerWithJob(service, exchange));
+               Restart(service, exchange, job);
              }));
   router.Add("POST", "/v1/jobs/{ref}/suspend",
              OnJob(service, Act::kControl, [&service](const ExchangePtr& exchange, const jobs::Job& job) {

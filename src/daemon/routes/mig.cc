@@ -17,7 +17,8 @@ void ShowMig(Service& service, const http::ExchangePtr& exchange) {
   service.mig().Look(std::move(gpus), [&service, exchange](const std::vector<MigLook>& looks) {
     api::MigReport report;
     for (const auto& look : looks)
-      report.gpus.push_back(MigGpuOf(look, service.mig().WantedOf(look.gpu.uuid), service.inventory()));
+      report.gpus.push_back(MigGpuOf(look, service.mig().WantedOf(look.gpu.uuid), service.inventory(),
+                                     service.OwnProcessesNow()));
     SendJson(exchange, api::Encode(report));
   });
 }
@@ -33,10 +34,10 @@ void Plan(Service& service, const http::ExchangePtr& exchange) {
   bool forget = false;
   auto orders = ReadOrders(service, exchange, forget);
   if (!orders) return SendError(exchange, orders.error());
-  service.mig().Plan(std::move(*orders), [exchange](base::Result<std::vector<MigOutcome>> outcomes) {
+  service.mig().Plan(std::move(*orders), [&service, exchange](base::Result<std::vector<MigOutcome>> outcomes) {
     if (!outcomes) return SendError(exchange, outcomes.error());
     if (const auto why = WhyNothing(*outcomes)) return SendError(exchange, *why);
-    SendJson(exchange, api::Encode(MigChangesOf(*outcomes)));
+    SendJson(exchange, api::Encode(MigChangesOf(*outcomes, service.OwnProcessesNow())));
   });
 }
 
@@ -48,7 +49,7 @@ void Apply(Service& service, const http::ExchangePtr& exchange) {
     if (!outcomes) return SendError(exchange, outcomes.error());
     if (const auto why = WhyNothing(*outcomes)) return SendError(exchange, *why);
     // Whoever asks for an instance next finds it.
-    auto json = api::Encode(MigChangesOf(*outcomes));
+    auto json = api::Encode(MigChangesOf(*outcomes, service.OwnProcessesNow()));
     service.WhenDivided(DivisionsAfter(*outcomes),
                         [exchange, json = std::move(json)] { SendJson(exchange, json); });
   };

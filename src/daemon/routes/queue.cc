@@ -1,15 +1,12 @@
-// The queue as people see it, and what they do to jobs that wait.
+// What people do to the queue, and to jobs that wait.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <set>
-#include <sstream>
 
 #include "api/queue_json.h"
-#include "api/queue_rows.h"
-#include "daemon/job_request.h"
-#include "daemon/queue/update.h"
-#include "daemon/queue/views.h"
 #include "daemon/routes/routes.h"
 
 namespace gpuman::daemon {
@@ -18,148 +15,28 @@ namespace {
 using http::ExchangePtr;
 using http::PathParameters;
 
-// --- The queue ---
-
-struct Filter {
-  std::set<std::string> states, users, projects, names;
-  std::set<base::JobId> jobs;
-  bool named = false;  // jobs are
-  std::size_t limit = SIZE_MAX;
-  base::JobId after;
-
-  bool Takes(const jobs::Job& job, api::JobState state) const {
-    if (job.id <= after) return false;
-    if (named && !jobs.contains(job.id)) return false;
-    if (states.empty() ? api::IsEnded(state) && !named
-                       : !states.contains("all") && !states.contains(std::string(api::ToString(state))))
-      return false;
-    if (!users.empty() && !users.contains(job.owner->user)) return false;
-    if (!projects.empty() && !projects.contains(job.terms->project)) return false;
-    return names.empty() || names.contains(job.tag);
-  }
-};
-
-std::set<std::string> WordsOf(const http::Request& request, std::string_view name) {
-  std::set<std::string> words;
-  std::istringstream text{std::string(request.Query(name).value_or(""))};
-  for (std::string word; std::getline(text, word, ',');)
-    if (!word.empty()) words.insert(word);
-  return words;
-}
-
-base::Result<Filter> FilterOf(Service& service, const http::Request& request) {
-  Filter filter;
-  filter.states = WordsOf(request, "states");
-  filter.users = WordsOf(request, "users");
-  filter.projects = WordsOf(request, "projects");
-  filter.names = WordsOf(request, "names");
-  for (const auto& word : filter.states)
-    if (word != "all" && !api::JobStateFromString(word))
-      return base::Fail(base::ErrorCode::kInvalidArgument, fmt::format("states: '{}' is no state", word));
-  for (const auto& word : WordsOf(request, "jobs")) {
-    GPUMAN_ASSIGN(const auto ids, service.queue().JobsOf(word, request.peer.uid));
-    filter.jobs.insert(ids.begin(), ids.end());
-    filter.named = true;
-  }
-  GPUMAN_ASSIGN(const auto limit, NumberParameter(request, "limit", 0));
-  GPUMAN_ASSIGN(const auto after, NumberParameter(request, "after", 0));
-  if (limit > 0) filter.limit = limit;
-  filter.after = {static_cast<std::int64_t>(after)};
-  return filter;
-}
-
-// A job, and its row among those that wait.
-struct Shown {
-  const jobs::Job* job = nullptr;
-  queue::Index row = queue::kNone;
-};
-
-// What runs, then what waits in the order in which it starts, then the rest of what waits, then what ended.
-std::vector<Shown> Select(Service& service, const Dispatcher::View& look, const Filter& filter) {
-  std::vector<Shown> shown;
-  const auto add = [&](const jobs::Job* job, queue::Index row) {
-    if (job && shown.size() < filter.limit && filter.Takes(*job, service.StateOf(*job)))
-      shown.push_back({job, row});
-  };
-  for (const auto* const job : service.jobs().Active()) add(job, queue::kNone);
-  std::vector<bool> in_order(look.snapshot.waiting.size());
-  for (const auto row : look.plan.order) {
-    if (row >= in_order.size()) continue;
-    in_order[row] = true;
-    add(service.jobs().Find(look.snapshot.waiting[row].id), row);
-  }
-  std::vector<std::pair<base::JobId, queue::Index>> rest;
-  for (queue::Index row = 0; row < look.snapshot.waiting.size(); ++row)
-    if (!in_order[row]) rest.emplace_back(look.snapshot.waiting[row].id, row);
-  std::sort(rest.begin(), rest.end());
-  for (const auto& [id, row] : rest) add(service.jobs().Find(id), row);
-  if (filter.states.empty() && !filter.named) return shown;
-  for (const auto* const job : service.jobs().All())
-    if (jobs::IsEnded(*job)) add(job, queue::kNone);
-  return shown;
-}
-
-void ShowQueue(Service& service, const ExchangePtr& exchange) {
-  const auto filter = FilterOf(service, exchange->request());
-  if (!filter) return SendError(exchange, filter.error());
-  const auto look = service.queue().Look();
-  const queue::Explainer explainer(look.snapshot, look.plan, look.now, look.dependents);
-  api::JobList list;
-  for (const auto& [job, row] : Select(service, look, *filter)) {
-    auto view = service.View(*job);
-    if (job->queued) view.queue = QueueFieldsOf(*job, service.queue().RequestFor(*job));
-    ShowWaiting(look, explainer, row, view);
-    list.jobs.push_back(std::move(view));
-  }
-  SendJson(exchange, api::Encode(list));
-}
-
-std::string IndicesOf(const std::vector<std::string>& uuids, const gpu::Inventory& inventory) {
-  std::string text;
-  for (const auto& gpu : inventory.gpus)
-    if (std::find(uuids.begin(), uuids.end(), gpu.uuid) != uuids.end())
-      text += (text.empty() ? "" : ",") + gpu::NumberOf(gpu);
-  return text;
-}
-
-void ShowRows(Service& service, const ExchangePtr& exchange) {
-  const auto filter = FilterOf(service, exchange->request());
-  if (!filter) return SendError(exchange, filter.error());
-  const auto look = service.queue().Look();
-  std::string text = api::QueueRowTitles();
-  for (const auto& [job, place] : Select(service, look, *filter)) {
-    const auto& request = service.queue().RequestFor(*job);
-    api::QueueRow row;
-    row.id = job->id.value;
-    if (job->array.array.value != 0) {
-      row.array_id = job->array.array.value;
-      row.array_task = static_cast<int>(job->array.task);
-    }
-    row.tag = job->tag;
-    row.user = job->owner->user;
-    row.project = job->terms->project;
-    row.state = service.StateOf(*job);
-    row.reason = job->reason.value_or("");
-    row.priority = job->priority;
-    row.gpus_asked = request.gpus.count;
-    row.gpus = IndicesOf(job->gpus, service.inventory());
-    row.memory = request.memory;
-    row.host_memory = request.host_memory;
-    row.time_limit = request.time_limit;
-    row.submitted_at = job->submitted_at;
-    row.started_at = job->started_at;
-    row.ended_at = job->ended_at;
-    if (place != queue::kNone) {
-      const auto reason = look.plan.verdicts[place].reason;
-      if (reason != queue::Reason::kHeld) row.reason = ToString(reason);
-      if (look.starts[place] != queue::kNever) row.estimated_start = look.starts[place];
-    }
-    api::AppendQueueRow(text, row);
-  }
-  exchange->Send({200, std::move(text), "text/tab-separated-values"});
-}
+constexpr std::size_t kFew = 64;  // are done at once
 
 // --- Jobs ---
+
+// Calls `act` for each from 0 to `count`: at once for a few, else in slices; then `then`.
+void ForEach(Service& service, uid_t user, std::size_t count, std::function<void(std::size_t)> act,
+             std::function<void()> then) {
+  const auto next = std::make_shared<std::size_t>(0);
+  if (count <= kFew) {
+    for (std::size_t i = 0; i < count; ++i) act(i);
+    return then();
+  }
+  service.slices().Add(user,
+                       [next, count, act = std::move(act), then = std::move(then)](const base::Turn& turn) {
+                         for (; *next < count; ++*next) {
+                           if (turn.IsOver()) return true;
+                           act(*next);
+                         }
+                         then();
+                         return false;
+                       });
+}
 
 // One change of one or of all tasks of an array. Answers with the first when all are done; where none could
 // be changed, with why.
@@ -172,16 +49,18 @@ void ChangeAll(Service& service, const ExchangePtr& exchange, const std::vector<
     std::optional<base::Error> error{};
   };
   const auto progress = std::make_shared<Progress>(Progress{ids.size()});
-  for (const auto id : ids)
-    change(id, [&service, exchange, progress, first = ids.front()](const base::Result<>& done) {
-      if (done) ++progress->changed;
-      if (!done && !progress->error) progress->error = done.error();
-      if (--progress->left > 0) return;
-      if (progress->changed == 0) return SendError(exchange, *progress->error);
-      const auto* const job = service.jobs().Find(first);
-      if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
-      SendJson(exchange, api::Encode(service.ViewWithQueue(*job)));
-    });
+  const auto done = [&service, exchange, progress, first = ids.front()](const base::Result<>& outcome) {
+    if (outcome) ++progress->changed;
+    if (!outcome && !progress->error) progress->error = outcome.error();
+    if (--progress->left > 0) return;
+    if (progress->changed == 0) return SendError(exchange, *progress->error);
+    const auto* const job = service.jobs().Find(first);
+    if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+    SendJob(service, exchange, *job);
+  };
+  ForEach(
+      service, exchange->request().peer.uid, ids.size(),
+      [ids, change, done](std::size_t i) { change(ids[i], done); }, [] {});
 }
 
 jobs::Supervisor::Done<jobs::Job> WithoutJob(std::function<void(base::Result<>)> done) {
@@ -211,41 +90,89 @@ void CancelOne(Service& service, base::JobId id, const std::string& user,
   });
 }
 
+// Many jobs that are being cancelled: names, then what they name.
+struct Cancelling {
+  api::CancelRequest request;
+  std::string by;
+  std::set<std::string> names{};
+  api::CancelAnswer answer{};
+  std::vector<std::pair<std::size_t, base::JobId>> jobs{};  // with their rows in the answer
+  std::size_t left = 0;
+};
+
+void Answer(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Cancelling>& all) {
+  if (all->answer.jobs.size() <= kFew) return SendJson(exchange, api::Encode(all->answer));
+  const auto text = std::make_shared<std::string>();
+  service.Aside([all, text] { *text = api::Encode(all->answer); },
+                [exchange, text] { SendJson(exchange, std::move(*text)); });
+}
+
+void FindOne(Service& service, const ExchangePtr& exchange, Cancelling& all, const std::string& name) {
+  if (!all.names.insert(name).second) return;  // an array's tasks are its row once
+  const auto ids = JobsFor(service, exchange, name);
+  auto& rows = all.answer.jobs;
+  if (!ids) {
+    rows.push_back({name, 0, {}, ids.error().message, std::string(base::ToString(ids.error().code))});
+    return;
+  }
+  for (const auto id : *ids) {
+    all.jobs.emplace_back(rows.size(), id);
+    rows.push_back({name, id.value, {}, {}, {}});
+  }
+}
+
+void CancelOneOf(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Cancelling>& all,
+                 std::size_t place, base::JobId id) {
+  const keeper::Reason reason{std::string(jobs::kCancelledWord), "cancelled by " + all->by};
+  service.jobs().Cancel(id, reason, [&service, exchange, all, place](const base::Result<jobs::Job>& job) {
+    auto& row = all->answer.jobs[place];
+    if (job) {
+      row.state = service.StateOf(*job);
+    } else {
+      row.error = job.error().message;
+      row.error_code = base::ToString(job.error().code);
+    }
+    if (--all->left == 0) Answer(service, exchange, all);
+  });
+}
+
 // Each by itself: what cannot be cancelled does not keep the others.
-void CancelMany(Service& service, const ExchangePtr& exchange) {
-  const auto request = api::Decode<api::CancelRequest>(exchange->request().body);
-  if (!request) return SendError(exchange, request.error());
-  const auto answer = std::make_shared<api::CancelAnswer>();
-  std::vector<std::pair<std::size_t, base::JobId>> to_cancel;
-  for (const auto& name : request->jobs) {
-    const auto ids = JobsFor(service, exchange, name);
-    if (!ids) {
-      answer->jobs.push_back(
-          {name, 0, {}, ids.error().message, std::string(base::ToString(ids.error().code))});
-      continue;
-    }
-    for (const auto id : *ids) {
-      to_cancel.emplace_back(answer->jobs.size(), id);
-      answer->jobs.push_back({name, id.value, {}, {}, {}});
-    }
+void CancelMany(Service& service, const ExchangePtr& exchange, const api::CancelRequest& request) {
+  const auto all = std::make_shared<Cancelling>(Cancelling{request, UserOf(exchange)});
+  const uid_t user = exchange->request().peer.uid;
+  const auto cancel = [&service, exchange, all, user] {
+    if (all->jobs.empty()) return Answer(service, exchange, all);
+    all->left = all->jobs.size();
+    ForEach(
+        service, user, all->jobs.size(),
+        [&service, exchange, all](std::size_t i) {
+          CancelOneOf(service, exchange, all, all->jobs[i].first, all->jobs[i].second);
+        },
+        [] {});
+  };
+  ForEach(
+      service, user, all->request.jobs.size(),
+      [&service, exchange, all](std::size_t i) { FindOne(service, exchange, *all, all->request.jobs[i]); },
+      cancel);
+}
+
+base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueState state,
+                                 const api::QueueSettingsUpdate& update) {
+  if (update.choice) {
+    GPUMAN_ASSIGN(state.choice, queue::ParseChoice(*update.choice));
   }
-  if (to_cancel.empty()) return SendJson(exchange, api::Encode(*answer));
-  const auto left = std::make_shared<std::size_t>(to_cancel.size());
-  const auto user = UserOf(exchange);
-  for (const auto& [place, id] : to_cancel) {
-    const keeper::Reason reason{std::string(jobs::kCancelledWord), "cancelled by " + user};
-    service.jobs().Cancel(
-        id, reason, [&service, exchange, answer, left, place = place](const base::Result<jobs::Job>& job) {
-          auto& row = answer->jobs[place];
-          if (job) {
-            row.state = service.StateOf(*job);
-          } else {
-            row.error = job.error().message;
-            row.error_code = base::ToString(job.error().code);
-          }
-          if (--*left == 0) SendJson(exchange, api::Encode(*answer));
-        });
+  state.paused = update.paused.value_or(state.paused);
+  if (update.clear_allowed) state.allowed.reset();
+  if (update.allowed) {
+    GPUMAN_ASSIGN(const auto gpus, gpu::SelectAll(inventory.gpus, *update.allowed));
+    state.allowed.emplace();
+    for (const auto& gpu : gpus) state.allowed->insert(gpu.uuid);
   }
+  GPUMAN_ASSIGN(const auto drain, gpu::SelectAll(inventory.gpus, update.drain));
+  GPUMAN_ASSIGN(const auto undrain, gpu::SelectAll(inventory.gpus, update.undrain));
+  for (const auto& gpu : drain) state.drained.insert(gpu.uuid);
+  for (const auto& gpu : undrain) state.drained.erase(gpu.uuid);
+  return state;
 }
 
 void SetSettings(Service& service, const ExchangePtr& exchange) {
@@ -253,31 +180,10 @@ void SetSettings(Service& service, const ExchangePtr& exchange) {
   if (auto may = service.Check(request.peer, Act::kManage); !may) return SendError(exchange, may.error());
   const auto update = api::Decode<api::QueueSettingsUpdate>(request.body);
   if (!update) return SendError(exchange, update.error());
-  QueueState state = service.queue().state();
-  if (update->choice) {
-    const auto choice = queue::ParseChoice(*update->choice);
-    if (!choice) return SendError(exchange, choice.error());
-    state.choice = *choice;
-  }
-  state.paused = update->paused.value_or(state.paused);
-  if (update->clear_allowed) state.allowed.reset();
-  if (update->allowed) {
-    const auto gpus = gpu::SelectAll(service.inventory().gpus, *update->allowed);
-    if (!gpus) return SendError(exchange, gpus.error());
-    state.allowed.emplace();
-    for (const auto& gpu : *gpus) state.allowed->insert(gpu.uuid);
-  }
-  const auto drain = gpu::SelectAll(service.inventory().gpus, update->drain);
-  const auto undrain = gpu::SelectAll(service.inventory().gpus, update->undrain);
-  if (!drain || !undrain) return SendError(exchange, drain ? undrain.error() : drain.error());
-  for (const auto& gpu : *drain) state.drained.insert(gpu.uuid);
-  for (const auto& gpu : *undrain) state.drained.erase(gpu.uuid);
-  service.ChangeBooks(
-      Entry(state),
-      [state](QueueBooks& books) {
-        auto ignored = std::move(books.state.ignored);
-        books.state = state;
-        books.state.ignored = std::move(ignored);
+  service.book_writer().Do(
+      [&service, update = *update](const QueueBooks& books) -> base::Result<BookWriter::Change> {
+        GPUMAN_ASSIGN(const auto state, ChangedState(service.inventory(), books.state, update));
+        return BookWriter::Change{{Entry(state)}, [state](QueueBooks& changed) { changed.state = state; }};
       },
       [&service, exchange](const base::Result<>& stored) {
         if (!stored) return SendError(exchange, stored.error());
@@ -295,8 +201,6 @@ void AddQueueRoutes(http::Router& router, Service& service) {
       service.WhenReady([&service, exchange, show] { show(service, exchange); });
     };
   };
-  router.Add("GET", "/v1/queue", seen(ShowQueue));
-  router.Add("GET", "/v1/queue/rows", seen(ShowRows));
   router.Add("GET", "/v1/queue/info", seen([](Service& of, const ExchangePtr& exchange) {
                SendJson(exchange, api::Encode(of.QueueInfo()));
              }));
@@ -324,7 +228,9 @@ void AddQueueRoutes(http::Router& router, Service& service) {
                          });
              }));
   router.Add("POST", "/v1/cancellations", [&service](const ExchangePtr& exchange, const PathParameters&) {
-    CancelMany(service, exchange);
+    WithBody<api::CancelRequest>(service, exchange, [&service, exchange](const api::CancelRequest& request) {
+      CancelMany(service, exchange, request);
+    });
   });
 }
 

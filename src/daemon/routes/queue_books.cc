@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
+#include <optional>
 
 #include "api/queue_json.h"
 #include "daemon/queue/stats.h"
@@ -25,13 +27,27 @@ Result<std::int64_t> NumberOf(const std::string& text) {
   return Fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no number", text));
 }
 
-// Answers with `value` once it is on the disk.
+// A change of the books that answers with a value: `decide` makes both, of the books as they are when its
+// turn comes; the answer comes once it is on the disk.
 template <typename T>
-std::function<void(Result<>)> AnswerWith(const ExchangePtr& exchange, T value, unsigned status = 200) {
-  return [exchange, value = std::move(value), status](const Result<>& stored) {
-    if (!stored) return SendError(exchange, stored.error());
-    SendJson(exchange, api::Encode(value), status);
-  };
+struct Decision {
+  T answer;
+  BookWriter::Change change;
+};
+template <typename T, typename Decide>
+void Do(Service& service, const ExchangePtr& exchange, Decide decide, unsigned status = 200) {
+  const auto answer = std::make_shared<std::optional<T>>();
+  service.book_writer().Do(
+      [answer, decide = std::move(decide)](const QueueBooks& books) -> Result<BookWriter::Change> {
+        Result<Decision<T>> decided = decide(books);
+        if (!decided) return Fail(std::move(decided.error()));
+        *answer = std::move(decided->answer);
+        return std::move(decided->change);
+      },
+      [exchange, answer, status](const Result<>& stored) {
+        if (!stored) return SendError(exchange, stored.error());
+        SendJson(exchange, api::Encode(**answer), status);
+      });
 }
 
 // --- Reservations ---
@@ -50,10 +66,10 @@ void ListReservations(Service& service, const ExchangePtr& exchange) {
   SendJson(exchange, api::Encode(list));
 }
 
-Result<api::Reservation> ReservationFrom(Service& service, const api::ReservationRequest& asked,
-                                         std::string by) {
+Result<api::Reservation> ReservationFrom(Service& service, const QueueBooks& books,
+                                         const api::ReservationRequest& asked, std::string by) {
   api::Reservation kept;
-  kept.id = service.queue_books().last_number + 1;
+  kept.id = books.last_number + 1;
   kept.user = asked.user;
   kept.start = asked.start;
   kept.end = asked.start + asked.duration;
@@ -69,7 +85,7 @@ Result<api::Reservation> ReservationFrom(Service& service, const api::Reservatio
   } else {
     GPUMAN_ASSIGN(const auto gpus, gpu::SelectAll(service.inventory().gpus, asked.devices));
     for (const auto& gpu : gpus) kept.devices.push_back(gpu.uuid);
-    for (const auto& [id, other] : service.queue_books().reservations)
+    for (const auto& [id, other] : books.reservations)
       if (kept.start < other.end && other.start < kept.end &&
           std::find_first_of(kept.devices.begin(), kept.devices.end(), other.devices.begin(),
                              other.devices.end()) != kept.devices.end())
@@ -85,13 +101,17 @@ void CreateReservation(Service& service, const ExchangePtr& exchange) {
   if (auto may = service.Check(request.peer, Act::kManage); !may) return SendError(exchange, may.error());
   const auto asked = api::Decode<api::ReservationRequest>(request.body);
   if (!asked) return SendError(exchange, asked.error());
-  const auto kept = ReservationFrom(service, *asked, UserName(request.peer.uid));
-  if (!kept) return SendError(exchange, kept.error());
-  // Its number is taken now: another request may come before this one is on the disk.
-  service.TakeNumber();
-  service.ChangeBooks(
-      Entry(*kept), [kept = *kept](QueueBooks& books) { books.reservations[kept.id] = kept; },
-      AnswerWith(exchange, *kept, 201));
+  Do<api::Reservation>(
+      service, exchange,
+      [&service, asked = *asked,
+       by = UserName(request.peer.uid)](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
+        GPUMAN_ASSIGN(const auto kept, ReservationFrom(service, books, asked, by));
+        return Decision<api::Reservation>{kept, {{Entry(kept)}, [kept](QueueBooks& changed) {
+                                                   changed.last_number = kept.id;
+                                                   changed.reservations[kept.id] = kept;
+                                                 }}};
+      },
+      201);
 }
 
 void CancelReservation(Service& service, const ExchangePtr& exchange, const std::string& ref) {
@@ -99,16 +119,18 @@ void CancelReservation(Service& service, const ExchangePtr& exchange, const std:
     return SendError(exchange, may.error());
   const auto id = NumberOf(ref);
   if (!id) return SendError(exchange, id.error());
-  const auto& reservations = service.queue_books().reservations;
-  const auto it = reservations.find(*id);
-  if (it == reservations.end())
-    return SendError(exchange, {ErrorCode::kNotFound, fmt::format("there is no reservation {}", *id),
-                                "`gpuman reserve list` lists them"});
-  auto gone = it->second;
-  gone.state = "cancelled";
-  service.ChangeBooks(
-      {KeyOfReservation(*id), std::nullopt}, [id = *id](QueueBooks& books) { books.reservations.erase(id); },
-      AnswerWith(exchange, std::move(gone)));
+  Do<api::Reservation>(
+      service, exchange, [id = *id](const QueueBooks& books) -> Result<Decision<api::Reservation>> {
+        const auto it = books.reservations.find(id);
+        if (it == books.reservations.end())
+          return Fail(ErrorCode::kNotFound, fmt::format("there is no reservation {}", id),
+                      "`gpuman reserve list` lists them");
+        auto gone = it->second;
+        gone.state = "cancelled";
+        return Decision<api::Reservation>{std::move(gone),
+                                          {{{KeyOfReservation(id), std::nullopt}},
+                                           [id](QueueBooks& changed) { changed.reservations.erase(id); }}};
+      });
 }
 
 // --- Quotas ---
@@ -168,6 +190,15 @@ void Change(std::optional<T>& limit, const std::optional<T>& to, bool clear) {
   if (to || clear) limit = to;
 }
 
+api::QuotaLimits ChangedLimits(api::QuotaLimits limits, const api::QuotaUpdate& update) {
+  Change(limits.running_jobs, update.running_jobs, update.clear_running_jobs);
+  Change(limits.gpus, update.gpus, update.clear_gpus);
+  Change(limits.queued_jobs, update.queued_jobs, update.clear_queued_jobs);
+  Change(limits.gpu_hours, update.gpu_hours, update.clear_gpu_hours);
+  Change(limits.shares, update.shares, update.clear_shares);
+  return limits;
+}
+
 void SetQuota(Service& service, const ExchangePtr& exchange, const PathParameters& parameters) {
   const auto& request = exchange->request();
   if (auto may = service.Check(request.peer, Act::kManage); !may) return SendError(exchange, may.error());
@@ -175,18 +206,14 @@ void SetQuota(Service& service, const ExchangePtr& exchange, const PathParameter
   if (!key) return SendError(exchange, key.error());
   const auto update = api::Decode<api::QuotaUpdate>(request.body);
   if (!update) return SendError(exchange, update.error());
-  const auto it = service.queue_books().quotas.find(*key);
-  api::QuotaLimits limits = it == service.queue_books().quotas.end() ? api::QuotaLimits{} : it->second;
-  Change(limits.running_jobs, update->running_jobs, update->clear_running_jobs);
-  Change(limits.gpus, update->gpus, update->clear_gpus);
-  Change(limits.queued_jobs, update->queued_jobs, update->clear_queued_jobs);
-  Change(limits.gpu_hours, update->gpu_hours, update->clear_gpu_hours);
-  Change(limits.shares, update->shares, update->clear_shares);
-  service.ChangeBooks(
-      Entry(*key, limits), [key = *key, limits](QueueBooks& books) { books.quotas[key] = limits; },
-      [&service, exchange, key = *key, limits](const Result<>& stored) {
-        if (!stored) return SendError(exchange, stored.error());
-        SendJson(exchange, api::Encode(QuotaView(service, key, limits)));
+  Do<api::Quota>(
+      service, exchange,
+      [&service, key = *key, update = *update](const QueueBooks& books) -> Result<Decision<api::Quota>> {
+        const auto it = books.quotas.find(key);
+        const auto limits = ChangedLimits(it == books.quotas.end() ? api::QuotaLimits{} : it->second, update);
+        return Decision<api::Quota>{
+            QuotaView(service, key, limits),
+            {{Entry(key, limits)}, [key, limits](QueueBooks& changed) { changed.quotas[key] = limits; }}};
       });
 }
 
@@ -195,15 +222,16 @@ void RemoveQuota(Service& service, const ExchangePtr& exchange, const PathParame
     return SendError(exchange, may.error());
   const auto key = KeyFrom(parameters);
   if (!key) return SendError(exchange, key.error());
-  const auto it = service.queue_books().quotas.find(*key);
-  if (it == service.queue_books().quotas.end())
-    return SendError(exchange,
-                     {ErrorCode::kNotFound, fmt::format("the {} {} has no limits", key->subject, key->name),
-                      "`gpuman quota list` lists them"});
-  auto was = QuotaView(service, *key, it->second);
-  service.ChangeBooks(
-      {KeyOf(*key), std::nullopt}, [key = *key](QueueBooks& books) { books.quotas.erase(key); },
-      AnswerWith(exchange, std::move(was)));
+  Do<api::Quota>(
+      service, exchange, [&service, key = *key](const QueueBooks& books) -> Result<Decision<api::Quota>> {
+        const auto it = books.quotas.find(key);
+        if (it == books.quotas.end())
+          return Fail(ErrorCode::kNotFound, fmt::format("the {} {} has no limits", key.subject, key.name),
+                      "`gpuman quota list` lists them");
+        return Decision<api::Quota>{
+            QuotaView(service, key, it->second),
+            {{{KeyOf(key), std::nullopt}}, [key](QueueBooks& changed) { changed.quotas.erase(key); }}};
+      });
 }
 
 // --- Processes to ignore ---
@@ -244,10 +272,18 @@ void Ignore(Service& service, const ExchangePtr& exchange) {
     if (!gpu) return SendError(exchange, gpu.error());
     rule.gpu = gpu->uuid;
   }
-  rule.id = service.TakeNumber();
-  service.ChangeBooks(
-      Entry(rule), [rule](QueueBooks& books) { books.state.ignored.push_back(rule); },
-      AnswerWith(exchange, RuleView(rule), 201));
+  Do<api::IgnoredProcess>(
+      service, exchange,
+      [rule](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
+        auto numbered = rule;
+        numbered.id = books.last_number + 1;
+        return Decision<api::IgnoredProcess>{RuleView(numbered),
+                                             {{Entry(numbered)}, [numbered](QueueBooks& changed) {
+                                                changed.last_number = numbered.id;
+                                                changed.state.ignored.push_back(numbered);
+                                              }}};
+      },
+      201);
 }
 
 void StopIgnoring(Service& service, const ExchangePtr& exchange, const std::string& ref) {
@@ -255,18 +291,20 @@ void StopIgnoring(Service& service, const ExchangePtr& exchange, const std::stri
     return SendError(exchange, may.error());
   const auto id = NumberOf(ref);
   if (!id) return SendError(exchange, id.error());
-  const auto& rules = service.queue().state().ignored;
-  const auto it = std::find_if(rules.begin(), rules.end(), [&](const auto& rule) { return rule.id == *id; });
-  if (it == rules.end())
-    return SendError(exchange, {ErrorCode::kNotFound, fmt::format("there is no rule {}", *id),
-                                "`gpuman gpu ignore-process` lists them"});
-  auto was = RuleView(*it);
-  service.ChangeBooks(
-      {KeyOf(*it), std::nullopt},
-      [id = *id](QueueBooks& books) {
-        std::erase_if(books.state.ignored, [&](const auto& rule) { return rule.id == id; });
-      },
-      AnswerWith(exchange, std::move(was)));
+  Do<api::IgnoredProcess>(
+      service, exchange, [id = *id](const QueueBooks& books) -> Result<Decision<api::IgnoredProcess>> {
+        const auto& rules = books.state.ignored;
+        const auto it =
+            std::find_if(rules.begin(), rules.end(), [&](const auto& rule) { return rule.id == id; });
+        if (it == rules.end())
+          return Fail(ErrorCode::kNotFound, fmt::format("there is no rule {}", id),
+                      "`gpuman gpu ignore-process` lists them");
+        return Decision<api::IgnoredProcess>{
+            RuleView(*it), {{{KeyOf(*it), std::nullopt}}, [id](QueueBooks& changed) {
+                              std::erase_if(changed.state.ignored,
+                                            [&](const auto& rule) { return rule.id == id; });
+                            }}};
+      });
 }
 
 // --- Statistics ---
@@ -288,10 +326,16 @@ void ShowStats(Service& service, const ExchangePtr& exchange) {
   if (!by) return SendError(exchange, by.error());
   if (!since) return SendError(exchange, since.error());
   if (!until) return SendError(exchange, until.error());
-  service.AddUp(*by, *since, *until, [exchange](const Result<api::StatsView>& view) {
-    if (!view) return SendError(exchange, view.error());
-    SendJson(exchange, api::Encode(*view));
-  });
+  const auto gone = std::make_shared<bool>(false);
+  exchange->OnGone([gone] { *gone = true; });
+  service.AddUp(*by, *since, *until, request.peer.uid, gone,
+                [&service, exchange](const Result<api::StatsView>& view) {
+                  if (!view) return SendError(exchange, view.error());
+                  // Anybody may have had a project for each of many runs.
+                  const auto text = std::make_shared<std::string>();
+                  service.Aside([text, view = *view] { *text = api::Encode(view); },
+                                [exchange, text] { SendJson(exchange, std::move(*text)); });
+                });
 }
 
 }  // namespace

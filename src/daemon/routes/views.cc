@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <charconv>
+#include <functional>
 
 #include "api/json.h"
 #include "daemon/routes/routes.h"
@@ -18,24 +20,97 @@ api::GpuList Gpus(Service& service) {
   return list;
 }
 
-std::vector<api::JobView> Jobs(Service& service, bool all) {
-  std::vector<api::JobView> views;
-  const auto jobs = service.jobs().All();
-  std::size_t ended = 0, waiting = 0;
-  for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
-    if (!all && jobs::IsEnded(**it) && ++ended > kEndedShown) continue;
-    if (!all && jobs::IsWaiting(**it) && ++waiting > kWaitingShown) continue;
-    views.push_back(service.View(**it));
+// By when, not by number: one that was started again has an old one.
+std::vector<base::JobId> LastToEnd(const jobs::Supervisor& jobs) {
+  std::vector<std::pair<base::WallTime, base::JobId>> ends;
+  for (const auto id : jobs.Ended())
+    if (const auto* const job = jobs.Find(id))
+      ends.emplace_back(job->ended_at.value_or(base::WallTime{}), id);
+  const std::size_t shown = std::min(ends.size(), kEndedShown);
+  std::partial_sort(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(shown), ends.end(),
+                    std::greater<>());
+  std::vector<base::JobId> last;
+  for (std::size_t i = 0; i < shown; ++i) last.push_back(ends[i].second);
+  return last;
+}
+
+// Those that have not ended, and the last to end of those that have, by id.
+std::vector<base::JobId> UsualJobs(const jobs::Supervisor& jobs) {
+  std::vector<base::JobId> ids;
+  for (const auto* const job : jobs.Active()) ids.push_back(job->id);
+  const auto ended = LastToEnd(jobs);
+  ids.insert(ids.end(), ended.begin(), ended.end());
+  std::size_t waiting = 0;
+  for (const auto* job = jobs.Before({INT64_MAX}); job && waiting < kWaitingShown;
+       job = jobs.Before(job->id)) {
+    if (!jobs::IsWaiting(*job)) continue;
+    ids.push_back(job->id);
+    ++waiting;
   }
-  return {views.rbegin(), views.rend()};
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+std::int64_t LeftOut(std::size_t all, std::size_t shown) {
+  return all > shown ? static_cast<std::int64_t>(all - shown) : 0;
+}
+
+// `head`: what stands before the first of them.
+ListAnswers::Source JobsSource(Service& service, const http::Request& request, const Page& page,
+                               std::string head, std::string tail) {
+  std::optional<std::vector<base::JobId>> usual;
+  if (!FlagParameter(request, "all")) usual = UsualJobs(service.jobs());
+  return [&service, usual = std::move(usual), at = page.after.value_or(base::JobId{}), left = page.limit,
+          list = JsonList(std::move(head), std::move(tail))](std::string& text) mutable {
+    const jobs::Job* job = nullptr;
+    bool more = left > 0;
+    if (more && usual) {
+      const auto next = std::upper_bound(usual->begin(), usual->end(), at);
+      more = next != usual->end();
+      if (more) at = *next;
+      if (more) job = service.jobs().Find(at);
+    } else if (more) {
+      job = service.jobs().After(at);
+      more = job;
+      if (job) at = job->id;
+    }
+    if (!more) {
+      list.End(text);
+      return false;
+    }
+    if (!job) return true;  // forgotten meanwhile
+    list.Add(text, api::Encode(service.View(*job)));
+    --left;
+    return true;
+  };
+}
+
+void ShowJobs(Service& service, const http::ExchangePtr& exchange) {
+  const auto page = PageOf(exchange->request());
+  if (!page) return SendError(exchange, page.error());
+  service.lists().Answer(exchange, "application/json", [&service, exchange, page = *page](const auto& then) {
+    then(JobsSource(service, exchange->request(), page, R"({"jobs":[)", "]}\n"));
+  });
 }
 
 void ShowStatus(Service& service, const http::ExchangePtr& exchange) {
-  api::StatusView status;
-  status.gpus = Gpus(service).gpus;
-  status.jobs = Jobs(service, FlagParameter(exchange->request(), "all"));
-  if (!service.inventory().problem.empty()) status.driver_error = service.inventory().problem;
-  SendJson(exchange, api::Encode(status));
+  const auto page = PageOf(exchange->request());
+  if (!page) return SendError(exchange, page.error());
+  service.lists().Answer(exchange, "application/json", [&service, exchange, page = *page](const auto& then) {
+    api::StatusView status;
+    status.gpus = Gpus(service).gpus;
+    if (!service.inventory().problem.empty()) status.driver_error = service.inventory().problem;
+    if (!FlagParameter(exchange->request(), "all")) {
+      const auto& counts = service.jobs();
+      status.waiting_left_out = LeftOut(counts.WaitingCount(), kWaitingShown);
+      status.ended_left_out = LeftOut(counts.Ended().size(), kEndedShown);
+    }
+    // The jobs' place is the one list of that name that is empty: no text has such quotes.
+    const std::string frame = api::Encode(status) + "\n";
+    const std::string empty = R"("jobs":[])";
+    const auto place = frame.find(empty) + empty.size() - 1;
+    then(JobsSource(service, exchange->request(), page, frame.substr(0, place), frame.substr(place)));
+  });
 }
 
 void ShowGpu(Service& service, const http::ExchangePtr& exchange, const std::string& reference) {
@@ -64,6 +139,27 @@ base::Result<std::uint64_t> NumberParameter(const http::Request& request, std::s
 bool FlagParameter(const http::Request& request, std::string_view name) {
   const auto text = request.Query(name);
   return text && *text != "0" && *text != "false";
+}
+
+base::Result<Page> PageOf(const http::Request& request) {
+  Page page;
+  GPUMAN_ASSIGN(const auto limit, NumberParameter(request, "limit", 0));
+  GPUMAN_ASSIGN(const auto after, NumberParameter(request, "after", 0));
+  if (limit > 0) page.limit = limit;
+  if (request.Query("after")) page.after = {static_cast<std::int64_t>(after)};
+  return page;
+}
+
+void SendJob(Service& service, const http::ExchangePtr& exchange, const jobs::Job& job, unsigned status,
+             bool in_full) {
+  if (!job.queued || !jobs::IsWaiting(job) || (!in_full && service.queue().IsLookCheap()))
+    return SendJson(exchange, api::Encode(service.ViewWithQueue(job)), status);
+  service.queue().WhenLooked(
+      [&service, exchange, id = job.id, status, in_full](const std::shared_ptr<const QueueLook>& look) {
+        const auto* const now = service.jobs().Find(id);
+        if (!now) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+        SendJson(exchange, api::Encode(service.ViewBy(*look, *now, in_full)), status);
+      });
 }
 
 void SendJson(const http::ExchangePtr& exchange, std::string json, unsigned status) {
@@ -115,8 +211,7 @@ void AddViewRoutes(http::Router& router, Service& service) {
              }));
   router.Add("GET", "/v1/jobs",
              seen([&service](const http::ExchangePtr& exchange, const http::PathParameters&) {
-               SendJson(exchange,
-                        api::Encode(api::JobList{Jobs(service, FlagParameter(exchange->request(), "all"))}));
+               ShowJobs(service, exchange);
              }));
 }
 
@@ -132,6 +227,8 @@ void AddAllRoutes(http::Router& router, Service& service) {
   AddMpsRoutes(router, service);
   AddShareRoutes(router, service);
   AddSubmissionRoutes(router, service);
+  AddRedoRoutes(router, service);
+  AddQueueListRoutes(router, service);
   AddQueueRoutes(router, service);
   AddQueueBookRoutes(router, service);
   AddEventRoutes(router, service);

@@ -76,7 +76,8 @@ std::string Service::UsersOf(const std::string& gpu) {
     for (const auto& process : one.processes)
       users.push_back(
           process.job ? fmt::format("pid {} ({}, job {})", process.id.pid, process.name, process.job->value)
-                      : fmt::format("pid {} ({})", process.id.pid, process.name));
+          : process.ours ? fmt::format("pid {} (gpuman's own)", process.id.pid)
+                         : fmt::format("pid {} ({})", process.id.pid, process.name));
   }
   return fmt::format("{}", fmt::join(users, ", "));
 }

@@ -167,6 +167,9 @@ metrics::Queue Service::QueueMetrics() const {
 std::string Service::MetricsText(bool with_dcgm) {
   const auto began = clock_.Mono();
   sampler_->WantDetails(began + kDetailsWanted);
+  ++scrapes_;
+  if (const auto last = scraped_.find(with_dcgm); last != scraped_.end() && !scrape_budget_.Allows(began))
+    return last->second;
   metrics::Snapshot snapshot;
   static const std::string host = base::HostName().value_or("unknown");
   snapshot.host = host;
@@ -182,11 +185,13 @@ std::string Service::MetricsText(bool with_dcgm) {
   snapshot.tally = tally_;
   snapshot.rounds = sampler_->Rounds();
   snapshot.self = metrics::ReadSelfCost();
-  snapshot.scrapes = ++scrapes_;
+  snapshot.scrapes = scrapes_;
   snapshot.scrape_seconds = scrape_seconds_;
   auto text = metrics::Render(snapshot, with_dcgm);
-  scrape_seconds_ += Seconds(clock_.Mono() - began);
-  return text;
+  const auto now = clock_.Mono();
+  scrape_seconds_ += Seconds(now - began);
+  scrape_budget_.Spend(now, now - began);
+  return scraped_[with_dcgm] = std::move(text);
 }
 
 }  // namespace gpuman::daemon

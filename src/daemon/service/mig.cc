@@ -1,8 +1,10 @@
 // MIG: what was asked for is kept in the store, and what becomes of it is told.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <memory>
+#include <utility>
 
 #include "daemon/mig/views.h"
 #include "daemon/service/service.h"
@@ -48,6 +50,26 @@ MigHolders Service::MigHoldersNow() const {
     who += fmt::format("{}MPS is on (gpuman mps stop --gpu {})", who.empty() ? "" : ", ", status->gpu.index);
   }
   return holders;
+}
+
+// One that was sent away is ours until it has gone.
+std::set<pid_t> Service::OwnPids() {
+  auto now = suspender_->movers().HelperPids();
+  for (const auto pid : std::exchange(own_pids_, {})) {
+    if (now.contains(pid)) continue;
+    const auto process = table_.Find(pid);
+    if (process && process->parent == ::getpid()) own_pids_.insert(pid);
+  }
+  own_pids_.merge(now);
+  return own_pids_;
+}
+
+OwnProcesses Service::OwnProcessesNow() {
+  OwnProcesses own{OwnPids(), suspender_->movers().IdleHelperPids()};
+  const auto staying = suspender_->movers().HelperPids();
+  for (const auto pid : own.all)
+    if (!staying.contains(pid)) own.idle.insert(pid);
+  return own;
 }
 
 void Service::WhenIdleMoversLeft(std::function<void()> then) {

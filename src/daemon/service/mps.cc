@@ -51,7 +51,7 @@ std::vector<pid_t> Service::MpsProcessesOn(const std::string& gpu) {
   const auto* const status = guard_->Find(gpu);
   if (!status) return pids;
   for (const auto& process : status->processes)
-    if (process.kind != gpu::ProcessKind::kGraphics) pids.push_back(process.id.pid);
+    if (!process.ours && process.kind != gpu::ProcessKind::kGraphics) pids.push_back(process.id.pid);
   return pids;
 }
 

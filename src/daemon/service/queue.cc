@@ -20,6 +20,7 @@ namespace {
 constexpr const char* kPreempted = "preempted";
 constexpr base::Millis kFresh{5'000};
 constexpr std::chrono::hours kForgetEvery{1};
+constexpr std::size_t kRunsAtOnce = 1000;  // read from the store, some milliseconds
 }  // namespace
 
 void Service::BeginQueue(const jobs::Settings& settings) {
@@ -31,11 +32,16 @@ void Service::BeginQueue(const jobs::Settings& settings) {
 
 namespace {
 
-void SetLimits(queue::Book& book, const QueueBooks& books, base::Millis window, queue::AccountKind kind) {
+// A bound on waiting jobs is every user's, unless one was set.
+void SetLimits(queue::Book& book, const QueueBooks& books, const Config& config, queue::AccountKind kind) {
   const bool is_user = kind == queue::AccountKind::kUser;
   const std::string subject = is_user ? "user" : "project";
   const auto quota = [&](const api::QuotaLimits& limits) {
-    return queue::Quota{limits.running_jobs, limits.gpus, limits.queued_jobs, limits.gpu_hours, window};
+    auto queued = limits.queued_jobs;
+    if (!queued && is_user && config.queue.queued_jobs > 0)
+      queued = static_cast<int>(config.queue.queued_jobs);
+    return queue::Quota{limits.running_jobs, limits.gpus, queued, limits.gpu_hours,
+                        config.queue.quota_window};
   };
   const auto shares = [&](const api::QuotaLimits& limits) { return limits.shares.value_or(is_user ? 1 : 0); };
   const auto usual = books.quotas.find({subject, "*"});
@@ -55,7 +61,7 @@ void Service::TellQueueBooks() {
   protected_names_.insert(config_.guard.protected_names.begin(), config_.guard.protected_names.end());
   auto& book = dispatcher_->book();
   for (const auto kind : {queue::AccountKind::kUser, queue::AccountKind::kProject})
-    SetLimits(book, books_, config_.queue.quota_window, kind);
+    SetLimits(book, books_, config_, kind);
   std::vector<queue::ReservationOf> reservations;
   for (const auto& [id, kept] : books_.reservations)
     reservations.push_back(
@@ -96,33 +102,58 @@ api::JobState Service::StateOf(const jobs::Job& job) const {
   return api::JobStateFromString(jobs::ToString(job.state)).value_or(api::JobState::kFailed);
 }
 
-void Service::ChangeBooks(jobs::Settings::value_type entry, std::function<void(QueueBooks&)> change,
-                          std::function<void(base::Result<>)> done) {
+void Service::WriteBooks(jobs::Settings entries, BookWriter::Done done) {
   jobs::Batch batch;
-  batch.settings.insert(std::move(entry));
-  store_->Submit(std::move(batch),
-                 [this, change = std::move(change), done = std::move(done)](const base::Result<>& stored) {
-                   if (stored) {
-                     change(books_);
-                     TellQueueBooks();
-                   }
-                   done(stored);
-                 });
+  batch.settings = std::move(entries);
+  store_->Submit(std::move(batch), std::move(done));
 }
 
-void Service::AddUp(StatsBy by, base::WallTime since, base::WallTime until,
-                    std::function<void(base::Result<api::StatsView>)> done) {
-  auto stats = std::make_shared<Stats>(by);
-  for (const auto* const job : supervisor_->All())
-    if (!jobs::IsEnded(*job)) stats->Add(*job);
-  store_->Read([this, stats, since, until, done = std::move(done)](jobs::Store& store) {
-    auto read = store.EachRun(since, until, [&](const jobs::RunAccount& run) { stats->Add(run); });
-    boost::asio::post(loop_, [this, stats, read, done] {
-      if (!read) return done(Fail(read.error()));
-      auto view = stats->View();
-      ShowFairShares(dispatcher_->book().View(clock_.Mono()), clock_.Wall(), view);
-      done(std::move(view));
+namespace {
+
+// Sums that are being made: of jobs on the loop, of runs on the store's thread, one after the other.
+struct Adding {
+  Stats stats;
+  std::shared_ptr<bool> gone;
+  base::WallTime until;
+  std::function<void(base::Result<api::StatsView>)> done;
+  base::JobId at{};                    // jobs up to it are in
+  jobs::Store::RunCursor runs_from{};  // runs up to there
+};
+
+}  // namespace
+
+void Service::AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_t user,
+                    std::shared_ptr<bool> gone, std::function<void(base::Result<api::StatsView>)> done) {
+  const auto adding = std::make_shared<Adding>(
+      Adding{Stats(by), std::move(gone), until, std::move(done), {}, {.ended = since}});
+  // What a client that has gone asked for goes no further: it is let go of on the loop.
+  const auto read_runs = std::make_shared<std::function<void()>>();
+  *read_runs = [this, adding, weak = std::weak_ptr(read_runs)] {
+    store_->Read([this, adding, again = weak.lock()](jobs::Store& store) mutable {
+      auto read = store.SomeRuns(adding->runs_from, adding->until, kRunsAtOnce,
+                                 [&](const jobs::RunAccount& run) { adding->stats.Add(run); });
+      boost::asio::post(loop_,
+                        [this, adding = std::move(adding), again = std::move(again), read = std::move(read)] {
+                          if (*adding->gone) return;
+                          if (!read) return adding->done(Fail(read.error()));
+                          if (!adding->runs_from.done) return (*again)();
+                          auto view = adding->stats.View();
+                          ShowFairShares(dispatcher_->book().View(clock_.Mono()), clock_.Wall(), view);
+                          adding->done(std::move(view));
+                        });
     });
+  };
+  slices_.Add(user, [this, adding, read_runs](const base::Turn& turn) {
+    while (!turn.IsOver() && !*adding->gone) {
+      const auto* const job = supervisor_->After(adding->at);
+      if (!job) {
+        (*read_runs)();
+        return false;
+      }
+      adding->at = job->id;
+      if (!jobs::IsEnded(*job)) adding->stats.Add(*job);
+    }
+    return !*adding->gone;
   });
 }
 
@@ -139,8 +170,8 @@ api::JobView Service::ViewWithQueue(const jobs::Job& job) {
   view.queue->notifications = notifications_->Of(job.id);
   if (!jobs::IsWaiting(job)) return view;
   const auto look = dispatcher_->Look();
-  ShowWaiting(look, {look.snapshot, look.plan, look.now, look.dependents}, RowOf(look.snapshot, job.id),
-              view);
+  const auto row = dispatcher_->book().RowOfWaiting(job.id).value_or(queue::kNone);
+  ShowWaiting(look, {look.snapshot, look.plan, look.now, look.dependents}, row, view);
   return view;
 }
 
@@ -152,13 +183,18 @@ void Service::OnRecorded(jobs::Job& job, const keeper::Record& record) {
   const auto* const clock = std::get_if<keeper::ClockPaused>(&record.body);
   if (clock && clock->paused) SettleEnergy(job, readings);
   if (clock && !clock->paused) ContinueEnergy(job, readings);
+  KeepRefusal(job, record);
 }
 
-api::JobView Service::ViewInFull(const jobs::Job& job) {
-  auto view = ViewWithQueue(job);
-  if (!view.queue || !jobs::IsWaiting(job)) return view;
-  const auto look = dispatcher_->Look();
-  ShowAdvantage(look, RowOf(look.snapshot, job.id), view);
+api::JobView Service::ViewBy(const QueueLook& look, const jobs::Job& job, bool in_full) {
+  auto view = View(job);
+  if (!job.queued) return view;
+  view.queue = QueueFieldsOf(job, dispatcher_->RequestFor(job));
+  view.queue->notifications = notifications_->Of(job.id);
+  if (!jobs::IsWaiting(job)) return view;
+  const auto row = look.RowOf(job.id);
+  ShowWaiting(look.view(), look.explainer(), row, view);
+  if (in_full) ShowAdvantage(look.view(), row, view);
   return view;
 }
 
@@ -204,7 +240,7 @@ bool Service::IsOutOfUse(const gpu::Gpu& gpu) {
 void Service::TakeOff(base::JobId id, const std::string& why, Done done) {
   const auto suspender = SuspenderOf(id);
   if (!suspender) return done(Fail(suspender.error()));
-  (*suspender)->Suspend(id, {kPreempted, why}, std::move(done));
+  SuspendAlsoStopped(**suspender, id, {kPreempted, why}, std::move(done));
 }
 
 void Service::BringBack(base::JobId id, std::optional<std::string> gpu, Done done) {

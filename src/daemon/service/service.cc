@@ -25,7 +25,9 @@ namespace {
 
 constexpr std::size_t kEventsInMemory = 10'000;
 constexpr std::chrono::seconds kTrimEvery{30};
-constexpr std::size_t kBodiesOfASubmission = 8;  // times http.max_body
+constexpr std::size_t kBodiesOfASubmission = 8;   // times http.max_body
+constexpr std::size_t kBodiesOfUser = 16u << 20;  // read or answered at a time, in bytes
+constexpr std::size_t kBodiesOfAll = 128u << 20;
 constexpr std::chrono::seconds kReadyAtLast{8};  // loading a driver that sleeps takes some seconds
 
 SuspenderSettings SuspenderSettingsOf(const Config& config) {
@@ -58,11 +60,22 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
       config_(config),
       options_(std::move(options)),
       access_(AccessOf(config, options_.user_mode)),
+      log_readers_(loop),
+      slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock_),
+      book_writer_(
+          books_,
+          [this](jobs::Settings entries, BookWriter::Done done) {
+            WriteBooks(std::move(entries), std::move(done));
+          },
+          [this] { TellQueueBooks(); }),
       tick_(loop),
       guard_timer_(loop),
       ready_timer_(loop) {}
 
-Service::~Service() {
+Service::~Service() { Stop(); }
+
+void Service::Stop() {
+  if (std::exchange(stopped_, true)) return;
   public_server_.reset();
   server_.reset();
   mps_.reset();
@@ -76,6 +89,7 @@ Service::~Service() {
   supervisor_.reset();
   notifications_.reset();
   workers_.join();
+  aside_.join();
   store_.reset();
 }
 
@@ -155,7 +169,7 @@ base::Result<> Service::Begin() {
   }
   SuspenderHost& suspender_host = *this;
   suspend::CheckpointerOptions checkpointer;
-  checkpointer.program = {options_.checkpoint_program, config_.state_dir / "checkpoint.lock"};
+  checkpointer.program = {options_.checkpoint_program, config_.state_dir};
   suspender_ = std::make_unique<Suspender>(loop_, workers_, clock_, suspender_host,
                                            SuspenderSettingsOf(config_), std::move(checkpointer));
   supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
@@ -174,6 +188,8 @@ base::Result<> Service::Begin() {
   AddAllRoutes(router_, *this);
   http::Limits limits;
   limits.body_bytes = config_.http.max_body.count;
+  limits.bodies_of_user = std::max(limits.body_bytes, kBodiesOfUser);
+  limits.bodies_of_all = std::max(4 * limits.body_bytes, kBodiesOfAll);
   limits.large_path = "/v1/submissions";
   limits.large_body_bytes = kBodiesOfASubmission * limits.body_bytes;
   limits.goes_first = [this](const http::Peer& peer) { return Check(peer, Act::kManage).has_value(); };
@@ -228,7 +244,7 @@ void Service::BeginSampling() {
 
 void Service::OnSample(const gpu::Sample& sample) {
   if (shims_) guard_->SetManaged(sample.uuid, shims_->ManagedOn(sample.uuid));
-  guard_->SetOurs(suspender_->movers().HelperPids());
+  guard_->SetOurs(OwnPids());
   guard_->OnSample(sample);
   if (!gpu::IsInstance(sample.uuid)) {
     health_->OnSample(sample);
@@ -247,6 +263,8 @@ void Service::AfterSamples() {
   guard_->Judge();
   suspender_->OnSample();
   if (sharer_) sharer_->OnSample();
+  EndStoppedAgain();
+  ResumeContinued();
   for (const auto& uuid : std::exchange(sampled_, {})) dispatcher_->OnSample(uuid);
   AfterGuard();
   if (!ready_ && AllSampled()) BecomeReady();
@@ -276,13 +294,11 @@ void Service::WhenReady(std::function<void()> then) {
 }
 
 void Service::Aside(std::function<void()> work, std::function<void()> then) {
-  boost::asio::post(workers_, [this, work = std::move(work), then = std::move(then)]() mutable {
+  boost::asio::post(aside_, [this, work = std::move(work), then = std::move(then)]() mutable {
     work();
     boost::asio::post(loop_, [work = std::move(work), then = std::move(then)] { then(); });
   });
 }
-
-void Service::Later(std::function<void()> then) { boost::asio::post(loop_, std::move(then)); }
 
 void Service::Tick() {
   sampler_->CheckWatchdog();
@@ -359,11 +375,15 @@ api::JobView Service::View(const jobs::Job& job) const {
   api::JobView view =
       JobViewOf(job, guard_->UsageOf(job.id), guard_->inventory(), supervisor_->LogPathOf(job.id));
   if (const auto* record = suspender_->RecordOf(job.id)) ShowSuspension(*record, view);
+  ShowSharing(job, view);
   if (shims_ && shims_->Has(job.id) && (job.memory || job.soft)) {
     view.unshimmed = UnshimmedOf(job.id, guard_->Statuses(), [this](base::JobId id, base::ProcessId process) {
       return shims_->Counts(id, process);
     });
   }
+  if (!jobs::IsEnded(job) && !jobs::IsWaiting(job))
+    if (auto tight = TightLimitOf(job)) view.notes.push_back(std::move(*tight));
+  if (const auto refusal = RefusalOf(job)) view.refusal = ViewOf(job, *refusal, guard_->inventory());
   if (!job.device_profile.empty()) {
     view.device_profile = job.device_profile;
     for (auto& note : job_profiles_.NotesOf(job.id)) view.notes.push_back(std::move(note));
@@ -425,6 +445,7 @@ void Service::OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) {
 
 void Service::OnJobForgotten(base::JobId job) {
   dispatcher_->OnJobForgotten(job);
+  refusals_.Forget(job);
   if (!runs_.contains(job)) return;
   stopping_since_.erase(job);
   runs_.erase(job);
@@ -460,6 +481,15 @@ std::vector<std::string> Service::AllGpus() {
   std::vector<std::string> uuids;
   for (const auto& gpu : gpu::VisibleByDefault(guard_->inventory().gpus)) uuids.push_back(gpu.uuid);
   return uuids;
+}
+
+std::map<std::string, unsigned> Service::GpuIndices() {
+  std::map<std::string, unsigned> indices;
+  for (const auto& gpu : guard_->inventory().gpus) {
+    if (gpu.mig || gpu.split) return {};  // which of them CUDA counts depends on the program
+    indices.emplace(gpu.uuid, gpu.index);
+  }
+  return indices;
 }
 
 void Service::Announce(base::JobId job, const std::string& reason, const std::string& detail) {

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "base/patient_table.h"
+#include "base/sliced_work.h"
 #include "daemon/authorization.h"
 #include "daemon/config/config.h"
 #include "daemon/device/devices.h"
@@ -32,15 +33,20 @@
 #include "daemon/health/monitors.h"
 #include "daemon/http/router.h"
 #include "daemon/http/server.h"
+#include "daemon/list_answers.h"
+#include "daemon/log_readers.h"
 #include "daemon/mig/manager.h"
 #include "daemon/mps/manager.h"
+#include "daemon/queue/book_writer.h"
 #include "daemon/queue/dispatcher.h"
 #include "daemon/queue/queue_state.h"
 #include "daemon/queue/stats.h"
 #include "daemon/sharing/sharer_host.h"
 #include "daemon/shims/context_costs.h"
+#include "daemon/shims/refusals.h"
 #include "daemon/shims/shim_channel.h"
 #include "daemon/suspension/suspender.h"
+#include "daemon/time_budget.h"
 #include "daemon/user_names.h"
 #include "gpu/sampler.h"
 #include "guard/guard.h"
@@ -49,6 +55,9 @@
 #include "metrics/snapshot.h"
 
 namespace gpuman::daemon {
+
+// The reason of a job that was suspended because its processes were stopped: it comes back when they go on.
+inline constexpr const char* kProcessStopped = "process_stopped";
 
 struct ServiceOptions {
   bool user_mode = false;
@@ -62,6 +71,7 @@ struct ServiceOptions {
 class Containers;
 class Notifications;
 struct MigDivision;
+struct OwnProcesses;
 struct MpsSurroundings;
 class Sharer;
 
@@ -84,13 +94,17 @@ class Service final : private jobs::SupervisorHost,
 
   // Takes what can change without a restart: everything but paths and HTTP limits.
   void Reconfigure(const Config& config);
-  // A driver call has not come back and its thread cannot be joined: the process must end by _exit.
+  // Ends everything, and writes what is still to be written; the destructor does it too.
+  void Stop();
+  // After Stop: a driver call has not come back and its thread cannot be joined: the process must end by
+  // _exit.
   bool left_a_thread() const {
     return left_a_thread_ || sampler_->left_a_thread() || (mig_ && mig_->left_a_thread());
   }
 
   // --- For the routes ---
   boost::asio::io_context& loop() { return loop_; }
+  LogReaders& log_readers() { return log_readers_; }
   const ServiceOptions& options() const { return options_; }
   jobs::Supervisor& jobs() { return *supervisor_; }
   const guard::Guard& guard() const { return *guard_; }
@@ -102,6 +116,8 @@ class Service final : private jobs::SupervisorHost,
   // May this peer? The caller's groups are looked up only when they matter.
   base::Result<> Check(const http::Peer& peer, Act act, std::optional<uid_t> owner = {}) const;
   api::JobView View(const jobs::Job& job) const;
+  // That no program that uses CUDA can live with the job's limit; nullopt: it can, as far as is known.
+  std::optional<std::string> TightLimitOf(const jobs::Job& job) const;
   api::GpuView View(const guard::GpuStatus& status);
   // For a job that runs or is suspended. kConflict: it does neither; kNotSupported: it is in an instance
   // (MIG).
@@ -109,10 +125,12 @@ class Service final : private jobs::SupervisorHost,
   HealthMonitors& health() { return *health_; }
   Devices& devices() { return *devices_; }
   void TellDeviceChange(const DeviceReport& report, const std::string& by);
-  // For Prometheus; without what is there for dcgm-exporter's dashboards unless `with_dcgm`.
+  // For Prometheus; without what is there for dcgm-exporter's dashboards unless `with_dcgm`. Where it is
+  // asked for more often than there is time for, the answer is the last one.
   std::string MetricsText(bool with_dcgm);
   MigManager& mig() { return *mig_; }
   MigHolders MigHoldersNow() const;
+  OwnProcesses OwnProcessesNow();
   // Calls `then` once movers that have nothing to do have left their GPUs, or after some seconds.
   void WhenIdleMoversLeft(std::function<void()> then);
   // Calls `then` once the inventory shows the GPUs so, or after some seconds without.
@@ -139,21 +157,19 @@ class Service final : private jobs::SupervisorHost,
   // --- The queue ---
   Dispatcher& queue() { return *dispatcher_; }
   const QueueBooks& queue_books() const { return books_; }
-  // Keeps a change of what the queue is told, then tells it: `done` when it is on the disk, or cannot be.
-  void ChangeBooks(jobs::Settings::value_type entry, std::function<void(QueueBooks&)> change,
-                   std::function<void(base::Result<>)> done);
-  // For a rule or a reservation.
-  std::int64_t TakeNumber() { return ++books_.last_number; }
-  // The accounts of runs that ended in [since, until), and the jobs that have not.
-  void AddUp(StatsBy by, base::WallTime since, base::WallTime until,
+  // What the queue is told; changed by one after the other.
+  BookWriter& book_writer() { return book_writer_; }
+  // The accounts of runs that ended in [since, until), and the jobs that have not; for `user`, and no further
+  // once `*gone`.
+  void AddUp(StatsBy by, base::WallTime since, base::WallTime until, uid_t user, std::shared_ptr<bool> gone,
              std::function<void(base::Result<api::StatsView>)> done);
   api::QueueInfo QueueInfo();
   // suspended where it is off its GPU.
   api::JobState StateOf(const jobs::Job& job) const;
-  // With what the queue says of it. Where many are shown, look at the queue once (queue/views.h).
+  // With what the queue says of it, at the price of a look at the queue (Dispatcher::IsLookCheap).
   api::JobView ViewWithQueue(const jobs::Job& job);
-  // The same, and what a waiting job is in front by.
-  api::JobView ViewInFull(const jobs::Job& job);
+  // The same by a look that there is. In full: with what a waiting job is in front by.
+  api::JobView ViewBy(const QueueLook& look, const jobs::Job& job, bool in_full);
   // kInvalidArgument: nothing is sent there. What the asker should know, else: empty, nothing.
   base::Result<> CheckNotify(const queue::Notify& asked) const;
   std::string NoteOnNotify(const queue::Notify& asked) const;
@@ -163,9 +179,10 @@ class Service final : private jobs::SupervisorHost,
   const base::Clock& clock() const { return clock_; }
   // `work` off the loop, then `then` on it: for what would hold everything else up. Both are let go of on the
   // loop.
-  void Aside(std::function<void()> work, std::function<void()> then);
-  // On the loop, after what others wait for.
-  void Later(std::function<void()> then);
+  void Aside(std::function<void()> work, std::function<void()> then) override;
+  // On the loop, in turns between users.
+  base::SlicedWork& slices() { return slices_; }
+  ListAnswers& lists() { return lists_; }
 
   // Limits have changed: look now instead of at the next round.
   void LookNow() { sampler_->PokeAll(); }
@@ -198,6 +215,10 @@ class Service final : private jobs::SupervisorHost,
   void ExpectContexts();
   void LearnContext(const gpu::Gpu& gpu, base::Bytes bytes);
   void LookAtLedgers(const guard::GpuStatus& status);
+  std::optional<jobs::RefusedAllocation> RefusalOf(const jobs::Job& job) const;
+  void TellRefusals();
+  void TellRefusal(const jobs::Job& job, const jobs::RefusedAllocation& refusal);
+  void KeepRefusal(jobs::Job& job, const keeper::Record& record);
 
   // jobs::SupervisorHost
   void OnJobChanged(const jobs::Job& job, const jobs::Runtime& runtime) override;
@@ -213,6 +234,7 @@ class Service final : private jobs::SupervisorHost,
   bool IsOffGpu(base::JobId job) override;
   std::optional<base::Bytes> PeakOf(base::JobId job) override;
   std::vector<std::string> AllGpus() override;
+  std::map<std::string, unsigned> GpuIndices() override;
 
   // SuspenderHost
   std::vector<suspend::ProcessView> ProcessesOf(base::JobId job, const suspend::Record& record) override;
@@ -273,6 +295,7 @@ class Service final : private jobs::SupervisorHost,
   const gpu::Inventory& GpusToSplit() override { return whole_gpus_; }
   void OnSplit() override;
   void BeginMig(const jobs::Settings& settings);
+  std::set<pid_t> OwnPids();
   void WhenEnded(std::set<pid_t> processes, std::function<void()> then, int looks);
 
   // DispatcherHost
@@ -288,6 +311,7 @@ class Service final : private jobs::SupervisorHost,
   base::Result<Suspender*> SuspenderOf(base::JobId id);
   void BeginQueue(const jobs::Settings& settings);
   void TellQueueBooks();
+  void WriteBooks(jobs::Settings entries, BookWriter::Done done);
   void ChangeGpu(base::JobId job, const std::string& gpu, const Done& done);
   void ChargePast();
   void ForgetOldAccounts();
@@ -298,9 +322,17 @@ class Service final : private jobs::SupervisorHost,
   base::Bytes ReserveOf(const std::string& gpu) override { return guard_->ReserveOf(gpu); }
   base::Bytes HostMemoryLeft() override;
   void TellSharing(const share::action::Report& report) override;
-  void Escalate(base::JobId job, share::OnNoYield how) override;
+  void Escalate(const share::action::Escalate& order) override;
   void BeginSharing();
+  // What follows where a job does not give up its place; service/sharing_force.cc.
+  void TakeOffForSharing(base::JobId job, const share::action::Escalate& order);
   void EndForSharing(base::JobId job, const std::string& detail);
+  std::vector<base::ProcessId> StoppedProcessesOf(base::JobId job);
+  void SuspendAlsoStopped(Suspender& suspender, base::JobId job, suspend::event::SuspendAsked asked,
+                          Suspender::Done done);
+  void EndStoppedAgain();
+  void ResumeContinued();
+  void ShowSharing(const jobs::Job& job, api::JobView& view) const;
 
   // guard::Hands
   void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
@@ -320,6 +352,10 @@ class Service final : private jobs::SupervisorHost,
   UserNames names_{clock_};
   base::Fd claim_;  // on the state directory
   boost::asio::thread_pool workers_{2};
+  LogReaders log_readers_;
+  boost::asio::thread_pool aside_{1};  // of what requests ask for: jobs are not kept waiting by it
+  base::SlicedWork slices_;
+  ListAnswers lists_{slices_};
   std::unique_ptr<jobs::StoreWorker> store_;
   std::unique_ptr<Notifications> notifications_;
   std::unique_ptr<EventLog> events_;
@@ -328,18 +364,23 @@ class Service final : private jobs::SupervisorHost,
   std::map<base::JobId, base::MonoTime> stopping_since_;
   ContextCosts context_costs_;
   std::unique_ptr<ShimChannel> shims_;  // null: no shim, or no socket for it
-  std::set<std::string> sampled_;       // GPUs whose samples AfterSamples has not seen
+  RefusalTeller refusals_;
+  std::set<std::string> sampled_;  // GPUs whose samples AfterSamples has not seen
   std::unique_ptr<Suspender> suspender_;
   gpu::Inventory whole_gpus_;
+  std::set<pid_t> own_pids_;  // gpuman's own on GPUs, as they were asked for last
   std::unique_ptr<HealthMonitors> health_;
   std::unique_ptr<MigManager> mig_;
   bool kernel_log_read_ = false;
   std::unique_ptr<device::Worker> device_worker_;
   std::unique_ptr<Devices> devices_;
   bool left_a_thread_ = false;  // the device worker
+  bool stopped_ = false;
   std::set<std::string> away_;  // GPUs that could not be talked to
   JobProfiles job_profiles_;
   metrics::Tally tally_;
+  TimeBudget scrape_budget_{base::Millis(100), 20};
+  std::map<bool, std::string> scraped_;  // the last answers, by with_dcgm
   std::uint64_t scrapes_ = 0;
   double scrape_seconds_ = 0;
   std::unique_ptr<Containers> containers_;
@@ -347,11 +388,18 @@ class Service final : private jobs::SupervisorHost,
   std::unique_ptr<MpsManager> mps_;
   std::unique_ptr<Dispatcher> dispatcher_;
   QueueBooks books_;
+  BookWriter book_writer_;
   base::WallTime began_ = clock_.Wall();
   std::set<std::string> protected_names_;
-  std::unique_ptr<Sharer> sharer_;   // null: no shims
-  std::set<base::JobId> released_;   // about to be
-  std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU
+  std::unique_ptr<Sharer> sharer_;  // null: no shims
+  // Suspended because their processes were stopped; until when one that was stopped again may not show it
+  // yet.
+  std::map<base::JobId, base::MonoTime> stopped_off_;
+  std::set<base::JobId> taking_off_;  // about to be, with processes that are let run for that
+  // Being taken off by force: when it has had time enough, unless its memory still leaves; and why.
+  std::map<base::JobId, std::pair<base::MonoTime, std::string>> forced_off_;
+  std::set<base::JobId> released_;    // about to be
+  std::map<base::JobId, int> runs_;   // of jobs whose suspension is known: a new run is on its GPU
   std::unique_ptr<gpu::Sampler> sampler_;
   boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
   base::MonoTime trim_at_{};

@@ -1,7 +1,6 @@
 // What the sharer needs of the daemon.
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <csignal>
 
 #include "daemon/service/service.h"
 #include "daemon/sharing/sharer.h"
@@ -62,30 +61,12 @@ base::Bytes Service::HostMemoryLeft() {
         for (const auto& [gpu, bytes] : gpus) held += bytes;
     used += std::max(held, HostMemoryOf(job->id));
   }
-  return config_.suspend.host_memory.Of(memory->total) - used;
+  return config_.suspend.host_memory.Of(memory->total) - suspend::Believed(*memory, used);
 }
 
 void Service::TellSharing(const share::action::Report& report) {
   if (const auto* const job = supervisor_->Find(report.tenant))
     OnNotice(*job, {report.kind, report.message, report.data});
-}
-
-// Who does not come to rest by itself is not asked.
-void Service::EndForSharing(base::JobId id, const std::string& detail) {
-  supervisor_->Announce(id, {"share_not_yielded", detail});
-  (void)supervisor_->Signal(id, SIGKILL);
-}
-
-void Service::Escalate(base::JobId id, share::OnNoYield how) {
-  if (how == share::OnNoYield::kWait) return;
-  boost::asio::post(loop_, [this, id, how] {
-    const auto* const job = supervisor_->Find(id);
-    if (!job) return;
-    const std::string detail = "its work did not come to rest when its turn on the GPU was over";
-    if (how == share::OnNoYield::kEnd) return EndForSharing(id, detail);
-    const auto suspender = SuspenderFor(*job);
-    if (suspender) (*suspender)->Suspend(id, {"share_not_yielded", detail}, [](const base::Result<>&) {});
-  });
 }
 
 }  // namespace gpuman::daemon

@@ -4,14 +4,24 @@
 #include <boost/asio/post.hpp>
 
 #include "base/file.h"
+#include "base/peer.h"
 #include "daemon/service/service.h"
 #include "daemon/shims/ledger_limits.h"
+#include "daemon/shims/refusals.h"
 #include "suspend/host_room.h"
 
 namespace gpuman::daemon {
 namespace {
 
 std::filesystem::path ContextCostsFile(const Config& config) { return config.state_dir / "contexts.json"; }
+
+// A process of the job may write its ledger where it is the owner's: by its user, or by who made the user
+// namespace that it is in (rootless containers). Root's jobs run as whom they like; containers are root's.
+bool MayBeOf(const jobs::Job& job, const ledger::Caller& caller) {
+  const uid_t owner = job.owner->uid;
+  return owner == 0 || caller.uid == 0 || caller.uid == owner ||
+         base::OwnerOfNamespace(caller.process.pid) == owner;
+}
 
 }  // namespace
 
@@ -50,11 +60,18 @@ void Service::WarnOfTightLimits(const jobs::Job& job, const std::vector<ledger::
   }
 }
 
+std::optional<std::string> Service::TightLimitOf(const jobs::Job& job) const {
+  if (!shims_ || !job.preload) return std::nullopt;
+  return TightLimit(job, guard_->inventory(),
+                    [this](const std::string& uuid) { return shims_->ContextOn(uuid); });
+}
+
 ledger::Attribution Service::JobOfShim(const ledger::Caller& caller) const {
   const auto known = guard_->JobOf(caller.process.pid);
   if (!known && ContainerIsComing(caller.process)) return {ledger::Verdict::kLater, {}};
   const auto* job = supervisor_->Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
-  if (!job || !job->preload || jobs::IsEnded(*job) || (!known && job->owner->uid != caller.uid)) return {};
+  if (!job || !job->preload || jobs::IsEnded(*job)) return {};
+  if (known ? !MayBeOf(*job, caller) : job->owner->uid != caller.uid) return {};
   if (known && shims_->Has(*known)) {
     // A limit is so many bytes of a GPU.
     const bool early = !ready_ && guard_->inventory().gpus.empty() && !shims_->Counts(*known, caller.process);
@@ -91,11 +108,47 @@ void Service::TellOtherShim(base::JobId id, base::ProcessId process, std::uint32
   OnNotice(*job, {"shim_other_version", message, {{"pid", process.pid}, {"version", version}}});
 }
 
+std::optional<jobs::RefusedAllocation> Service::RefusalOf(const jobs::Job& job) const {
+  if (jobs::IsEnded(job) || !shims_) return job.refusal;
+  const auto seen = shims_->RefusalOf(job.id);
+  return seen ? std::optional(daemon::RefusalOf(*seen, clock_.Mono(), clock_.Wall())) : job.refusal;
+}
+
+void Service::TellRefusals() {
+  for (const auto id : shims_->RefusedAnew()) {
+    const auto* const job = supervisor_->Find(id);
+    const auto refusal = job ? RefusalOf(*job) : std::nullopt;
+    if (refusal && refusals_.Tells(id, clock_.Mono())) TellRefusal(*job, *refusal);
+  }
+}
+
+void Service::TellRefusal(const jobs::Job& job, const jobs::RefusedAllocation& refusal) {
+  jobs::Notice notice{"allocation_refused",
+                      Sentence(job, refusal, guard_->inventory()),
+                      {{"asked", static_cast<std::int64_t>(refusal.asked.count)},
+                       {"used", static_cast<std::int64_t>(refusal.used.count)}}};
+  if (refusal.limit) notice.data["limit"] = static_cast<std::int64_t>(refusal.limit->count);
+  OnNotice(job, notice);
+}
+
+// Its ledger goes with its end: what it says is taken into the job's record.
+void Service::KeepRefusal(jobs::Job& job, const keeper::Record& record) {
+  if (!shims_) return;
+  if (std::holds_alternative<keeper::RunStarted>(record.body))
+    return shims_->SetRun(job.id, base::MonoTime(record.mono));
+  if (!std::holds_alternative<keeper::RunEnded>(record.body)) return;
+  TellRefusals();
+  if (const auto seen = shims_->RefusalOf(job.id))
+    job.refusal = daemon::RefusalOf(*seen, clock_.Mono(), clock_.Wall());
+  Explain(job, guard_->inventory());
+}
+
 void Service::LookAtLedgers(const guard::GpuStatus& status) {
   if (!shims_) return;
   const auto findings = shims_->OnSample(status);
   if (findings.context) LearnContext(status.gpu, *findings.context);
   for (const auto& [id, counted] : findings.counted) guard_->SetCounted(id, status.gpu.uuid, counted);
+  TellRefusals();
   for (const auto id : findings.overwritten) {
     const auto* job = supervisor_->Find(id);
     if (!job) continue;

@@ -7,6 +7,7 @@
 
 #include "daemon/service/service.h"
 #include "daemon/sharing/sharer.h"
+#include "daemon/stopped.h"
 #include "daemon/suspension/suspension_views.h"
 #include "keeper/host_limits.h"
 
@@ -34,8 +35,11 @@ std::vector<suspend::ProcessView> Service::ProcessesOf(base::JobId id, const sus
   auto standings = shims_ ? shims_->StandingsOf(id) : std::vector<ledger::Standing>{};
   auto held = record.held;
   std::erase_if(held, [](const auto& entry) { return !base::IsAlive(entry.first); });
-  return SuspensionView(id, guard_->Statuses(), standings, held, job->gpus.empty() ? AllGpus() : job->gpus,
-                        [this](const std::string& gpu) { return ContextCostOf(gpu); });
+  auto views =
+      SuspensionView(id, guard_->Statuses(), standings, held, job->gpus.empty() ? AllGpus() : job->gpus,
+                     [this](const std::string& gpu) { return ContextCostOf(gpu); });
+  for (auto& view : views) view.stopped = IsStopped(view.id).has_value();
+  return views;
 }
 
 std::vector<suspend::GpuView> Service::Gpus() {
@@ -144,6 +148,11 @@ void LiftHostLimit(const jobs::Job& job, suspend::Phase phase) {
 
 void Service::OnPhase(base::JobId job, suspend::Phase phase) {
   if (const auto* const known = supervisor_->Find(job)) LiftHostLimit(*known, phase);
+  const auto* const record = suspender_->RecordOf(job);
+  if (record && phase == suspend::Phase::kSuspended && record->reason == kProcessStopped)
+    stopped_off_.try_emplace(job);
+  else
+    stopped_off_.erase(job);
   guard_->SetPlace(job, PlaceOf(phase));
   dispatcher_->OnPhase(job, phase);
   if (sharer_) sharer_->Reconcile();
@@ -179,7 +188,7 @@ void Service::SuspendJob(base::JobId id, const std::string& reason, const std::s
   if (!job) return refuse("it is gone");
   const auto suspender = SuspenderFor(*job);
   if (!suspender) return refuse(suspender.error().message);
-  (*suspender)->Suspend(id, {reason, detail, return_after}, [refuse](base::Result<> there) {
+  SuspendAlsoStopped(**suspender, id, {reason, detail, return_after}, [refuse](base::Result<> there) {
     if (!there) refuse(there.error().message);
   });
 }

@@ -21,7 +21,7 @@ const char* WordOf(share::Gate gate) {
   return "open";
 }
 
-std::string TextOf(const base::SizeSpec& size) {
+std::string SizeText(const base::SizeSpec& size) {
   return size.IsRelative() ? fmt::format("{}%", size.percent) : base::FormatBytes(size.bytes);
 }
 
@@ -34,6 +34,10 @@ api::ShareJob ViewOf(const share::TenantStatus& tenant, std::string tag) {
   job.activity = ToString(tenant.activity);
   job.suspended = tenant.suspended;
   if (!tenant.waits_for.empty()) job.waits_for = tenant.waits_for;
+  if (tenant.obstacle && *tenant.obstacle == tenant.tenant)
+    job.detail = "does not yield: " + tenant.why;
+  else if (tenant.obstacle)
+    job.detail = fmt::format("job {} does not yield: {}", tenant.obstacle->value, tenant.why);
   job.waiting = MillisOf(tenant.waiting);
   job.had_turn = MillisOf(tenant.had_turn);
   job.weight = tenant.weight;
@@ -55,10 +59,12 @@ api::ShareSettings ViewOf(const share::Settings& settings) {
   view.memory = ToString(settings.memory);
   view.managed_turns = settings.managed_turns;
   view.compute_quantum = settings.compute_quantum;
-  if (settings.capacity) view.capacity = TextOf(*settings.capacity);
-  for (const auto& [gpu, size] : settings.capacity_of) view.gpu_capacity[gpu] = TextOf(size);
+  if (settings.capacity) view.capacity = SizeText(*settings.capacity);
+  for (const auto& [gpu, size] : settings.capacity_of) view.gpu_capacity[gpu] = SizeText(size);
   view.on_no_yield = ToString(settings.on_no_yield);
   view.yield_limit = settings.yield_limit;
+  view.on_no_answer = ToString(settings.on_no_answer);
+  view.answer_limit = settings.answer_limit;
   view.retry = settings.retry;
   return view;
 }
@@ -109,6 +115,10 @@ base::Result<share::Settings> Changed(share::Settings settings, const api::Share
   if (update.on_no_yield) {
     GPUMAN_ASSIGN(settings.on_no_yield, share::ParseOnNoYield(*update.on_no_yield));
   }
+  if (update.on_no_answer) {
+    GPUMAN_ASSIGN(settings.on_no_answer, share::ParseOnNoAnswer(*update.on_no_answer));
+  }
+  settings.answer_limit = update.answer_limit.value_or(settings.answer_limit);
   settings.quantum_min = update.quantum_min.value_or(settings.quantum_min);
   settings.quantum_max = update.quantum_max.value_or(settings.quantum_max);
   settings.overhead_target = update.overhead.value_or(settings.overhead_target);

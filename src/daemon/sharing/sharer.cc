@@ -1,5 +1,6 @@
 #include "daemon/sharing/sharer.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -19,6 +20,16 @@ constexpr base::Millis kLedgerPoll{2};
 // What an allocation is denied for may have been the figures of a moment; a daemon that has just begun has
 // not heard of all processes.
 constexpr base::Millis kDenyAfter{300}, kHeardOfAll{3000};
+
+// Nothing of them is away, and their gates are open.
+bool RunWhole(const std::vector<ledger::Standing>& standings) {
+  return std::all_of(standings.begin(), standings.end(), [](const ledger::Standing& one) {
+    return one.ordered == ledger::wire::What::kRun && one.evicted.count == 0 &&
+           (one.answered || one.stage == ledger::wire::Stage::kNone);
+  });
+}
+
+std::string UserOf(const SharedJob& job) { return fmt::format("{} {}", job.owner.uid, job.owner.trust); }
 
 bool IsTold() { return spdlog::should_log(spdlog::level::debug); }
 
@@ -74,15 +85,11 @@ void Sharer::Join(SharedJob job) {
   const auto id = job.id;
   Entry& entry = entries_[id];
   entry.job = std::move(job);
-  const auto standings = shims_.StandingsOf(id);
+  entry.ordered = clock_.Mono();
   // An earlier daemon may have left it anywhere.
-  const bool open = std::all_of(standings.begin(), standings.end(), [](const ledger::Standing& one) {
-    return one.ordered == ledger::wire::What::kRun && one.evicted.count == 0 &&
-           (one.answered || one.stage == ledger::wire::Stage::kNone);
-  });
-  const bool runs = open && !entry.job.lent;
+  const bool runs = RunWhole(shims_.StandingsOf(id)) && !entry.job.lent;
   Feed(share::event::Joined{id, entry.job.weight, entry.job.priority,
-                            runs ? share::Gate::kOpen : share::Gate::kClosed});
+                            runs ? share::Gate::kOpen : share::Gate::kClosed, UserOf(entry.job)});
   if (entry.job.lent) return Lend(entry);
   if (!runs) return TakeBack(entry);
   Look(entry);
@@ -106,6 +113,7 @@ void Sharer::Lend(Entry& entry) {
   entry.close.reset();
   entry.opening.reset();
   entry.evicting.clear();
+  entry.silence.clear();
   if (entry.bringing)
     for (const auto& [process, load] : entry.bringing->loads)
       if (!load.done) Secure(entry, process, {});
@@ -123,11 +131,14 @@ void Sharer::Lend(Entry& entry) {
   Feed(share::event::Suspended{entry.job.id});
 }
 
-// Its gate is shut before it takes part (again).
+// Its gate is shut before it takes part (again); but one that runs, and has all of its memory, runs on: what
+// was undone of its way off the GPU has cost it enough.
 void Sharer::TakeBack(Entry& entry) {
+  if (RunWhole(shims_.StandingsOf(entry.job.id))) return JoinOpen(entry, {});
   entry.mode = Entry::Mode::kTaking;
   entry.open = false;
-  (void)shims_.OrderAll(entry.job.id, {ledger::wire::What::kHold, {}});
+  entry.take_until = clock_.Mono() + settings().yield_limit;
+  OrderGates(entry, ledger::wire::What::kHold);
   SetTimers();
 }
 
@@ -175,10 +186,12 @@ void Sharer::Carry(const share::Action& action) {
           },
           [&](const Grant& grant) { with(grant.tenant, [&](Entry& e) { GrantRoom(e, grant); }); },
           [&](const Deny& deny) {
-            with(deny.tenant,
-                 [&](Entry& e) { e.deny_at = std::max(clock_.Mono() + kDenyAfter, began_ + kHeardOfAll); });
+            with(deny.tenant, [&](Entry& e) {
+              e.promised.erase(deny.gpu);
+              e.deny_at = std::max(clock_.Mono() + kDenyAfter, began_ + kHeardOfAll);
+            });
           },
-          [&](const share::action::Escalate& escalate) { host_.Escalate(escalate.tenant, escalate.how); },
+          [&](const share::action::Escalate& escalate) { host_.Escalate(escalate); },
           [&](const Report& report) { host_.TellSharing(report); },
       },
       action);
@@ -190,7 +203,9 @@ void Sharer::Settle() {
   SetTimers();
 }
 
+// One that does not answer is looked at with the samples.
 bool Sharer::IsBusy(const Entry& entry) const {
+  if (!entry.silence.empty() && entry.mode != Entry::Mode::kTaking) return false;
   return entry.mode == Entry::Mode::kTaking || entry.close || entry.opening || !entry.evicting.empty() ||
          !entry.promised.empty() || entry.deny_at || entry.denied.count > 0;
 }

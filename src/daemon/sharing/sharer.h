@@ -59,6 +59,10 @@ class Sharer {
   void SetSettings(share::Settings settings);
   const share::Settings& settings() const { return scheduler_.settings(); }
   share::Snapshot View() const { return scheduler_.View(clock_.Mono()); }
+  // Who does not yield, and why: the job, or one that has what it waits for.
+  std::optional<share::Scheduler::Obstacle> ObstacleOf(base::JobId job) const {
+    return scheduler_.ObstacleOf(job);
+  }
   // Of a job that takes part; false where it does not.
   bool IsLent(base::JobId job) const {
     const auto entry = entries_.find(job);
@@ -101,6 +105,10 @@ class Sharer {
     // kTaking: its gate is being shut before it joins, or joins again after the suspender had it.
     enum class Mode { kShared, kLent, kTaking } mode = Mode::kShared;
     std::optional<share::OrderId> close;    // not answered yet
+    base::MonoTime take_until{};            // kTaking: it is let run then
+    base::MonoTime ordered{};               // its gate, or to give memory up, last
+    base::MonoTime answers_at{};            // to be looked at again
+    std::string silence;                    // who of it does not answer; empty: nobody
     std::optional<base::MonoTime> opening;  // its processes have not answered yet; when they were told last
     std::map<std::string, Evicting> evicting;  // by GPU
     std::optional<Bringing> bringing;
@@ -146,7 +154,15 @@ class Sharer {
   void LookAtEvictions(Entry& entry);
   void LookAtClosing(Entry& entry);
   void LookAtOpening(Entry& entry);
-  bool IsShut(const std::vector<ledger::Standing>& standings, std::string& why) const;
+  void OrderGates(Entry& entry, ledger::wire::What what);
+  void JoinOpen(Entry& entry, std::string refused);
+  void LookAtTaking(Entry& entry, const std::vector<ledger::Standing>& standings);
+  void GiveUpTaking(Entry& entry, const std::vector<ledger::Standing>& standings, const std::string& why);
+
+  // --- sharer_answers.cc: processes that take no orders up
+  void LookAtAnswers(Entry& entry);
+  std::string WhySilent(const Entry& entry, const ledger::Standing& standing) const;
+  void LetGoOfSilent(Entry& entry, const std::vector<ledger::Standing>& standings);
 
   // --- sharer_moves.cc: out
   void Evict(Entry& entry, const share::action::Evict& order);

@@ -146,6 +146,7 @@ void Sharer::LookAtDemand(Entry& entry, const std::vector<ledger::Standing>& sta
 }
 
 void Sharer::Look(Entry& entry) {
+  if (entry.mode != Entry::Mode::kLent && clock_.Mono() >= entry.answers_at) LookAtAnswers(entry);
   LookAtOrders(entry);
   if (entry.mode != Entry::Mode::kShared) return;
   const auto standings = shims_.StandingsOf(entry.job.id);

@@ -36,7 +36,7 @@ class SharerHost {
   // Of what all jobs together may keep in host memory (suspend.host_memory).
   virtual base::Bytes HostMemoryLeft() = 0;
   virtual void TellSharing(const share::action::Report& report) = 0;
-  virtual void Escalate(base::JobId job, share::OnNoYield how) = 0;
+  virtual void Escalate(const share::action::Escalate& order) = 0;
 };
 
 }  // namespace gpuman::daemon

@@ -61,6 +61,7 @@ void Sharer::Evict(Entry& entry, const share::action::Evict& order) {
     if (one.evictable.count == 0 || GpuOf(entry, one) != order.gpu) continue;
     const base::Bytes bytes = std::min(left, one.evictable);
     left = left - bytes;
+    entry.ordered = clock_.Mono();
     const auto ordered = shims_.Order(id, one.process, {What::kTake, one.evicted + bytes});
     if (ordered)
       evicting.ordered.insert(one.process);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/sharing/sharer.h"
+#include "daemon/stopped.h"
 #include "daemon/suspension/suspension_views.h"
 #include "driver/abi/cuda.h"
 
@@ -29,7 +30,32 @@ bool IsAtItsEnd(const ledger::Standing& one) {
           one.driver_error == driver::abi::CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
+struct Shutting {
+  bool shut = true;
+  std::string why;         // what one of them says that could not
+  bool may_still = false;  // it was only too slow
+};
+
+// Who is stopped behind its gate stays there.
+Shutting HowShut(const std::vector<ledger::Standing>& standings) {
+  Shutting all;
+  for (const auto& one : standings) {
+    if (!Answers(one)) continue;
+    if (one.stage == Stage::kHeld && (one.answered || IsStopped(one.process))) continue;
+    all.shut = false;
+    if (!one.answered || one.trouble == Trouble::kNone) continue;
+    all.why = TextOf(one);
+    all.may_still = one.trouble == Trouble::kBusy || one.trouble == Trouble::kCapturing;
+  }
+  return all;
+}
+
 }  // namespace
+
+void Sharer::OrderGates(Entry& entry, What what) {
+  entry.ordered = clock_.Mono();
+  (void)shims_.OrderAll(entry.job.id, {what, {}});
+}
 
 void Sharer::Open(Entry& entry) {
   entry.close.reset();
@@ -38,26 +64,14 @@ void Sharer::Open(Entry& entry) {
   entry.fruitless = 0;
   // The scheduler takes it for busy from now on.
   if (entry.activity == share::Activity::kWaiting) entry.activity = share::Activity::kBusy;
-  (void)shims_.OrderAll(entry.job.id, {What::kRun, {}});
+  OrderGates(entry, What::kRun);
 }
 
 void Sharer::Close(Entry& entry, share::OrderId order) {
   entry.close = order;
   entry.opening.reset();
   entry.open = false;
-  (void)shims_.OrderAll(entry.job.id, {What::kHold, {}});
-}
-
-// All of it; `why`: what one of them says that could not.
-bool Sharer::IsShut(const std::vector<ledger::Standing>& standings, std::string& why) const {
-  bool shut = true;
-  for (const auto& one : standings) {
-    if (!Answers(one)) continue;
-    if (one.answered && one.stage == Stage::kHeld) continue;
-    shut = false;
-    if (one.answered && one.trouble != Trouble::kNone) why = TextOf(one);
-  }
-  return shut;
+  OrderGates(entry, What::kHold);
 }
 
 // Each looks for itself: what one of them tells the scheduler may bring new orders.
@@ -69,6 +83,7 @@ void Sharer::LookAtOrders(Entry& entry) {
 
 void Sharer::LookAtEvictions(Entry& entry) {
   const auto standings = shims_.StandingsOf(entry.job.id);
+  LetGoOfSilent(entry, standings);
   std::vector<std::string> done;
   for (auto& [gpu, evicting] : entry.evicting) {
     for (const auto& one : standings) {
@@ -86,24 +101,58 @@ void Sharer::LookAtEvictions(Entry& entry) {
 
 void Sharer::LookAtClosing(Entry& entry) {
   const auto id = entry.job.id;
-  std::string why;
   const auto standings = shims_.StandingsOf(id);
-  if (!IsShut(standings, why)) {
-    if (why.empty()) return;
-    (void)shims_.OrderAll(id, {What::kHold, {}});  // it stands
-    if (entry.close) Feed(share::event::NotClosed{id, *entry.close, why});
+  if (entry.mode == Entry::Mode::kTaking) return LookAtTaking(entry, standings);
+  const Shutting shutting = HowShut(standings);
+  if (!shutting.shut) {
+    // The scheduler says how long it has.
+    if (shutting.may_still) (void)shims_.OrderAll(id, {What::kHold, {}});
+    if (!shutting.why.empty() && !shutting.may_still)
+      Feed(share::event::NotClosed{id, *entry.close, shutting.why});
     return;
   }
   entry.stale = true;
-  if (entry.mode == Entry::Mode::kTaking) {
-    entry.mode = Entry::Mode::kShared;
-    return Feed(share::event::Unsuspended{id, share::Gate::kClosed});
-  }
   // What it took of its promises counts before they are void.
   LookAtDemand(entry, standings);
   if (!entry.close) return;  // it was opened for what that told
   entry.promised.clear();
   Feed(share::event::Closed{id, *std::exchange(entry.close, std::nullopt)});
+}
+
+void Sharer::LookAtTaking(Entry& entry, const std::vector<ledger::Standing>& standings) {
+  const Shutting shutting = HowShut(standings);
+  if (!shutting.shut) {
+    if (clock_.Mono() >= entry.take_until) return GiveUpTaking(entry, standings, shutting.why);
+    if (!shutting.why.empty()) (void)shims_.OrderAll(entry.job.id, {What::kHold, {}});
+    return;
+  }
+  entry.stale = true;
+  entry.mode = Entry::Mode::kShared;
+  Feed(share::event::Unsuspended{entry.job.id, share::Gate::kClosed});
+}
+
+// Nobody stands still for it: what has all of its memory runs on, the others' comes with their turn.
+void Sharer::GiveUpTaking(Entry& entry, const std::vector<ledger::Standing>& standings,
+                          const std::string& why) {
+  const bool whole =
+      entry.loaded.empty() &&
+      std::all_of(standings.begin(), standings.end(), [](const auto& one) { return one.evicted.count == 0; });
+  if (whole)
+    return JoinOpen(entry, !entry.silence.empty() ? entry.silence
+                           : why.empty()          ? "its work did not come to rest in time"
+                                                  : why);
+  for (const auto& one : standings)
+    if (one.evicted.count == 0) (void)shims_.Order(entry.job.id, one.process, {What::kRun, {}});
+  entry.stale = true;
+  entry.mode = Entry::Mode::kShared;
+  Feed(share::event::Unsuspended{entry.job.id, share::Gate::kClosed});
+}
+
+void Sharer::JoinOpen(Entry& entry, std::string refused) {
+  entry.mode = Entry::Mode::kShared;
+  entry.stale = true;
+  Open(entry);
+  Feed(share::event::Unsuspended{entry.job.id, share::Gate::kOpen, std::move(refused)});
 }
 
 void Sharer::LookAtOpening(Entry& entry) {

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_number.h"
+
 namespace gpuman::daemon {
 
 using Json = nlohmann::json;
@@ -13,9 +15,9 @@ ContextCosts ContextCosts::Parse(std::string_view text) {
   for (const auto& [gpu, entry] : json.items()) {
     if (!entry.is_object()) continue;
     const auto driver = entry.find("driver"), bytes = entry.find("bytes");
-    if (driver == entry.end() || bytes == entry.end() || !driver->is_string() || !bytes->is_number_unsigned())
-      continue;
-    costs.costs_[gpu] = {driver->get<std::string>(), base::Bytes{bytes->get<std::uint64_t>()}};
+    if (driver == entry.end() || bytes == entry.end() || !driver->is_string()) continue;
+    if (const auto count = base::WholeNumber<std::uint64_t>(*bytes))
+      costs.costs_[gpu] = {driver->get<std::string>(), base::Bytes{*count}};
   }
   return costs;
 }

@@ -1,5 +1,7 @@
 #include "daemon/shims/ledger_limits.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -35,6 +37,29 @@ std::vector<ledger::GpuLimit> LedgerLimitsOf(const jobs::Job& job, const gpu::In
     limits.push_back(std::move(limit));
   }
   return limits;
+}
+
+std::optional<std::string> TightLimit(const jobs::Job& job, const gpu::Inventory& inventory,
+                                      const ContextCost& context_on) {
+  if (!job.memory) return std::nullopt;
+  std::optional<std::string> tight;
+  bool all = true;
+  for (const auto& gpu : inventory.gpus) {
+    const bool has = std::find(job.gpus.begin(), job.gpus.end(), gpu.uuid) != job.gpus.end();
+    if (gpu.split || (job.gpus.empty() ? gpu.mig.has_value() : !has)) continue;
+    const auto context = context_on(gpu.uuid);
+    const auto limit = job.memory->Of(gpu.memory);
+    if (!context) continue;
+    if (limit >= *context)
+      all = false;
+    else if (!tight)
+      tight = fmt::format(
+          "its limit of {} is less than a CUDA context takes on GPU {} ({}): programs that use CUDA will be "
+          "out of "
+          "memory at once",
+          base::FormatBytes(limit), gpu::NumberOf(gpu), base::FormatBytes(*context));
+  }
+  return jobs::IsWaiting(job) && !all ? std::nullopt : tight;
 }
 
 std::vector<int> UnshimmedOf(base::JobId job, const std::map<std::string, guard::GpuStatus>& gpus,

@@ -56,6 +56,41 @@ TEST(LedgerLimits, OfInstancesAreThoseThatTheJobHas) {
   EXPECT_EQ(LedgerLimitsOf({}, machine)[0].uuid, machine.gpus[1].uuid) << "it has the first instance";
 }
 
+TEST(TightLimit, IsSaidOfAGpuThatTheJobHas) {
+  const auto machine = Machine(2);
+  const auto context_on = [](const std::string& uuid) {
+    return uuid == Uuid(0) ? std::optional(base::MiB(530)) : std::nullopt;
+  };
+  jobs::Job job;
+  job.state = jobs::JobState::kRunning;
+  EXPECT_FALSE(TightLimit(job, machine, context_on)) << "it has no limit";
+  job.memory = base::ParseSize("512MiB").value();
+  EXPECT_EQ(TightLimit(job, machine, context_on),
+            "its limit of 512MiB is less than a CUDA context takes on GPU 0 (530MiB): programs that use CUDA "
+            "will be "
+            "out of memory at once");
+  job.gpus = {Uuid(1)};
+  EXPECT_FALSE(TightLimit(job, machine, context_on)) << "what one costs there is not known";
+  job.gpus = {Uuid(0)};
+  EXPECT_TRUE(TightLimit(job, machine, context_on));
+  job.memory = base::ParseSize("1GiB").value();
+  EXPECT_FALSE(TightLimit(job, machine, context_on));
+}
+
+TEST(TightLimit, OfAJobThatWaitsIsSaidWhereNoGpuCouldHoldIt) {
+  jobs::Job job;
+  job.state = jobs::JobState::kQueued;
+  job.memory = base::ParseSize("512MiB").value();
+  const auto on_the_first = [](const std::string& uuid) {
+    return uuid == Uuid(0) ? std::optional(base::MiB(530)) : std::nullopt;
+  };
+  const auto less_on_the_second = [](const std::string& uuid) {
+    return std::optional(uuid == Uuid(0) ? base::MiB(530) : base::MiB(400));
+  };
+  EXPECT_TRUE(TightLimit(job, Machine(2), on_the_first)) << "nothing is known of the second";
+  EXPECT_FALSE(TightLimit(job, Machine(2), less_on_the_second));
+}
+
 TEST(Unshimmed, AreTheJobsProcessesThatDoNotCount) {
   guard::GpuStatus status;
   status.processes = {{{1, 1}, base::JobId{7}}, {{2, 1}, base::JobId{7}}, {{3, 1}, base::JobId{8}}, {{4, 1}}};

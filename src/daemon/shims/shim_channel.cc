@@ -65,7 +65,7 @@ base::Result<> ShimChannel::SetJob(base::JobId job, const keeper::ProcessTree& t
     entry.limits = std::move(limits);
   }
   seen_.clear();
-  server_->AskAgain();
+  server_->AskAgain(job);
   return {};
 }
 
@@ -127,6 +127,33 @@ void ShimChannel::ExpectContext(const std::string& uuid, base::Bytes bytes) {
 void ShimChannel::SetContext(const std::string& uuid, base::Bytes bytes) {
   contexts_[uuid] = bytes;
   for (const auto& [job, entry] : jobs_) (void)ledgers_.SetLimits(job, WithContexts(entry.limits));
+}
+
+std::optional<ledger::Refusal> ShimChannel::RefusalOf(base::JobId job) const {
+  const auto known = jobs_.find(job);
+  if (known == jobs_.end()) return std::nullopt;
+  std::optional<ledger::Refusal> newest;
+  for (auto& refusal : ledgers_.RefusalsOf(job)) {
+    const std::chrono::nanoseconds began = known->second.run_began.time_since_epoch();
+    if (refusal.at < static_cast<std::uint64_t>(began.count())) continue;
+    if (!newest || refusal.at > newest->at) newest = std::move(refusal);
+  }
+  return newest;
+}
+
+std::vector<base::JobId> ShimChannel::RefusedAnew() {
+  std::vector<base::JobId> anew;
+  for (auto& [id, job] : jobs_) {
+    bool any = false;
+    for (const auto& refusal : ledgers_.RefusalsOf(id))
+      any |= std::exchange(job.refused_told[refusal.uuid], refusal.number) != refusal.number;
+    if (any) anew.push_back(id);
+  }
+  return anew;
+}
+
+void ShimChannel::SetRun(base::JobId job, base::MonoTime began) {
+  if (const auto known = jobs_.find(job); known != jobs_.end()) known->second.run_began = began;
 }
 
 ShimChannel::Findings ShimChannel::OnSample(const guard::GpuStatus& status) {

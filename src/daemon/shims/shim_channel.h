@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "gpu/attribution.h"
 #include "guard/guard.h"
 #include "keeper/process_tree.h"
@@ -64,6 +65,13 @@ class ShimChannel {
   };
   // The figures of one GPU are new. Nothing is found where nothing has changed for a while.
   Findings OnSample(const guard::GpuStatus& status);
+
+  // The newest allocation that the job's programs were refused in its run; nullopt: none.
+  std::optional<ledger::Refusal> RefusalOf(base::JobId job) const;
+  // The jobs of which RefusalOf says something else than when this was asked last.
+  std::vector<base::JobId> RefusedAnew();
+  // A new run of the job began then: what was refused before is of another one.
+  void SetRun(base::JobId job, base::MonoTime began);
 
   // False: a process of a job with a ledger that never came.
   bool Counts(base::JobId job, base::ProcessId process) const { return ledgers_.Registered(job, process); }
@@ -116,6 +124,8 @@ class ShimChannel {
   struct Job {
     std::vector<ledger::GpuLimit> limits;  // without contexts
     std::map<std::string, OnGpu> on;       // by GPU, where it is, was at the last look or may have been
+    base::MonoTime run_began{};
+    std::map<std::string, std::uint64_t> refused_told;  // by GPU: the number of the last that was told
     bool overwritten = false;
     bool told_version = false;
   };

@@ -196,6 +196,9 @@ void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
   for (const auto& action : actions) {
     std::visit(base::Overloaded{
                    // What comes of an order shows in the ledger, also when there is nobody to take it.
+                   [&](const OrderHold& order) {
+                     (void)host_.Order(job, order.process, {What::kHold, {}});
+                   },
                    [&](const OrderEvict& order) {
                      (void)host_.Order(job, order.process, {What::kLeave, {}});
                    },

@@ -17,14 +17,16 @@ base::Result<suspend::HostRoom> Suspender::HostRoomFor(base::JobId job) {
   if (const auto owner = host_.OwnerOf(job)) room.prepared += checkpointer_.Prepared(*owner);
   room.available = memory.available;
   room.kept_free = suspend::KeptFree(memory);
-  room.in_use = host_.HostMemoryOfTurns(job);
+  base::Bytes there = host_.HostMemoryOfTurns(job), coming;
   for (const auto& [other, entry] : entries_) {
     if (other == job) continue;
-    room.in_use += entry.machine.InHost();
-    if (entry.machine.phase() != Phase::kSuspending) continue;
+    const bool comes = entry.machine.phase() == Phase::kSuspending;
+    (comes ? coming : there) += entry.machine.InHost();
+    if (!comes) continue;
     const auto need = entry.machine.NeedOfHost();
     room.available = room.available - (need.evicted - host_.HostMemoryOf(other) + need.checkpointed);
   }
+  room.in_use = suspend::Believed(memory, there) + coming;
   return room;
 }
 

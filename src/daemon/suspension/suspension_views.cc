@@ -96,14 +96,21 @@ std::vector<suspend::ProcessView> SuspensionView(
     view.has_shim = true;
     view.stage = StageOf(standing);
     view.answered = standing.answered;
+    view.held = standing.stage == ledger::wire::Stage::kHeld && standing.answered &&
+                standing.trouble == ledger::wire::Trouble::kNone;
+    view.closing = standing.stage == ledger::wire::Stage::kEvicting && view.stage == suspend::Stage::kOnGpu;
     view.holds_imported = standing.holds_imported;
     view.managed = standing.managed;
     view.error = TextOf(standing);
     const auto before = held.find(standing.process);
     const auto uuid = GpuOf(view, standing, before == held.end() ? nullptr : &before->second, only);
     if (uuid.empty() || (standing.evictable.count == 0 && standing.evicted.count == 0)) continue;
-    view.gpus[uuid].evictable = standing.evictable;
-    view.gpus[uuid].evicted = standing.evicted;
+    // What the process says of itself is no more than there is.
+    const auto status = gpus.find(uuid);
+    const bool known = status != gpus.end() && status->second.sample.memory;
+    const base::Bytes most = known ? status->second.sample.memory->total : base::Bytes{UINT64_MAX};
+    view.gpus[uuid].evictable = std::min(standing.evictable, most);
+    view.gpus[uuid].evicted = std::min(standing.evicted, most);
     auto& share = view.gpus[uuid];
     share.context = context_cost(uuid);
     view.settled = share.used >= standing.evictable || share.context.count > 0;

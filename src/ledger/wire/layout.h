@@ -17,6 +17,26 @@ inline constexpr unsigned kSlots = 1024;  // processes of one job at the same ti
 inline constexpr std::uint64_t kUnit = 4096;
 inline constexpr std::uint64_t kNoLimit = UINT64_MAX;
 
+// Why an allocation was refused.
+enum class RefusedBy : std::uint32_t {
+  kNobody = 0,
+  kLimit = 1,    // it would have passed the job's hard limit
+  kSharing = 2,  // no room came on a GPU that is shared
+  kDevice = 3    // the GPU had no memory left
+};
+
+// The last allocation on the GPU that a program of the job was refused. It is for people: nothing is decided
+// by it, and the words of two that are refused at once may mix.
+struct Refusal {
+  std::uint64_t number;  // grows with each refusal, written last; 0: there was none
+  std::uint64_t bytes;   // asked for
+  std::uint64_t used;    // by the job on this GPU then, with `outside`
+  std::uint64_t limit;   // the hard limit then; kNoLimit: none
+  std::uint64_t at;      // CLOCK_MONOTONIC, ns
+  std::uint32_t by;      // RefusedBy
+  std::uint8_t reserved[4];
+};
+
 // One GPU of the job. The first cache line changes rarely, the second with every allocation.
 struct Gpu {
   std::uint8_t uuid[16];
@@ -27,7 +47,8 @@ struct Gpu {
   std::uint64_t room;  // bytes that the job may have for now: beyond it allocations wait; kNoLimit: none
   std::uint8_t reserved0[8];
   std::uint64_t total;  // Total: units of all slots, and the change that brought them there
-  std::uint8_t reserved1[56];
+  Refusal refusal;
+  std::uint8_t reserved1[8];
 };
 
 // What one process has on one GPU.
@@ -97,7 +118,9 @@ struct Ledger {
 
 static_assert(sizeof(Gpu) == 128 && offsetof(Gpu, limit) == 16 && offsetof(Gpu, soft) == 24 &&
               offsetof(Gpu, context_bytes) == 32 && offsetof(Gpu, outside) == 40 &&
-              offsetof(Gpu, room) == 48 && offsetof(Gpu, total) == 64);
+              offsetof(Gpu, room) == 48 && offsetof(Gpu, total) == 64 && offsetof(Gpu, refusal) == 72);
+static_assert(sizeof(Refusal) == 48 && offsetof(Refusal, bytes) == 8 && offsetof(Refusal, used) == 16 &&
+              offsetof(Refusal, limit) == 24 && offsetof(Refusal, at) == 32 && offsetof(Refusal, by) == 40);
 static_assert(sizeof(Slot) == 384 && offsetof(Slot, start_time) == 8 && offsetof(Slot, gpu) == 16 &&
               offsetof(Slot, order) == 272 && offsetof(Slot, answered) == 276 &&
               offsetof(Slot, stage) == 280 && offsetof(Slot, error) == 284 &&

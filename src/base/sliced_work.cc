@@ -1,0 +1,33 @@
+#include "base/sliced_work.h"
+
+#include <utility>
+
+namespace gpuman::base {
+
+void SlicedWork::Add(uid_t user, Slice slice) {
+  work_[user].push_back(std::move(slice));
+  PostNext();
+}
+
+void SlicedWork::PostNext() {
+  if (std::exchange(posted_, true)) return;
+  post_([self = self_] {
+    if (*self) (*self)->DoOne();
+  });
+}
+
+void SlicedWork::DoOne() {
+  posted_ = false;
+  auto mine = work_.upper_bound(last_);
+  if (mine == work_.end()) mine = work_.begin();
+  last_ = mine->first;
+  Slice slice = std::move(mine->second.front());
+  mine->second.pop_front();
+  if (mine->second.empty()) work_.erase(mine);
+  // The slice may add work.
+  const bool more = slice(Turn(clock_, clock_.Mono() + kTurn));
+  if (more) work_[last_].push_back(std::move(slice));
+  if (!work_.empty()) PostNext();
+}
+
+}  // namespace gpuman::base

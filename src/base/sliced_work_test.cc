@@ -1,0 +1,100 @@
+#include "base/sliced_work.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <string>
+
+namespace gpuman::base {
+namespace {
+
+class FakeClock final : public Clock {
+ public:
+  MonoTime Mono() const override { return now; }
+  WallTime Wall() const override { return {}; }
+  MonoTime now{};
+};
+
+class SlicedWorkTest : public testing::Test {
+ protected:
+  void Run() {
+    while (!posted.empty()) {
+      const auto next = std::move(posted.front());
+      posted.pop_front();
+      next();
+    }
+  }
+  // Work of so many slices, each of which writes its name.
+  SlicedWork::Slice Named(std::string name, int slices) {
+    return [this, name, left = slices](const Turn&) mutable {
+      done += name;
+      return --left > 0;
+    };
+  }
+
+  std::deque<std::function<void()>> posted;
+  FakeClock clock;
+  SlicedWork work{[this](std::function<void()> act) { posted.push_back(std::move(act)); }, clock};
+  std::string done;
+};
+
+TEST_F(SlicedWorkTest, UsersAreDoneInTurnHoweverMuchOneOfThemHas) {
+  for (int i = 0; i < 3; ++i) work.Add(1001, Named("a", 2));
+  work.Add(1002, Named("b", 2));
+  Run();
+  EXPECT_EQ(done, "ababaaaa");
+}
+
+TEST_F(SlicedWorkTest, OneSliceIsDoneBetweenTwoLooksAtTheLoop) {
+  work.Add(1001, Named("a", 3));
+  work.Add(1002, Named("b", 3));
+  EXPECT_EQ(done, "") << "nothing is done within the call";
+  while (!posted.empty()) {
+    ASSERT_EQ(posted.size(), 1u);
+    const auto before = done.size();
+    const auto next = std::move(posted.front());
+    posted.pop_front();
+    next();
+    EXPECT_EQ(done.size(), before + 1);
+  }
+  EXPECT_EQ(done.size(), 6u);
+}
+
+TEST_F(SlicedWorkTest, ATurnIsOverByTheClock) {
+  bool before = true, after = false;
+  work.Add(0, [&](const Turn& turn) {
+    before = turn.IsOver();
+    clock.now += SlicedWork::kTurn;
+    after = turn.IsOver();
+    return false;
+  });
+  Run();
+  EXPECT_FALSE(before);
+  EXPECT_TRUE(after);
+}
+
+TEST_F(SlicedWorkTest, ASliceMayAddWork) {
+  work.Add(0, [&](const Turn&) {
+    work.Add(0, Named("b", 1));
+    done += "a";
+    return false;
+  });
+  Run();
+  EXPECT_EQ(done, "ab");
+}
+
+TEST(SlicedWork, WhatIsLeftIsDroppedWithIt) {
+  FakeClock clock;
+  std::function<void()> posted;
+  const auto kept = std::make_shared<int>(0);
+  {
+    SlicedWork work([&](std::function<void()> act) { posted = std::move(act); }, clock);
+    work.Add(0, [kept](const Turn&) { return ++*kept > 0; });
+  }
+  posted();
+  EXPECT_EQ(*kept, 0);
+  EXPECT_EQ(kept.use_count(), 1);
+}
+
+}  // namespace
+}  // namespace gpuman::base

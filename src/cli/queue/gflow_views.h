@@ -1,0 +1,24 @@
+// What gjob and gstats print, with gflow's keys and headings. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "api/queue_types.h"
+#include "base/clock.h"
+#include "cli/text.h"
+
+namespace gpuman::cli::queue {
+
+// gjob show. Keys of gflow in its order; what gpuman knows besides (Reason, Project, Log) has keys of the
+// same form.
+std::string RenderGflowJob(const api::JobView& job, const std::vector<api::GpuView>& gpus,
+                           base::WallTime now);
+
+// gstats. `user`: whose; `since`: of when, in the user's words.
+std::string RenderGflowStats(const api::StatsRow& row, const std::string& user, const std::string& since,
+                             const Look& look);
+// gstats -o csv: a line for each metric.
+std::string RenderGflowStatsCsv(const api::StatsRow& row);
+
+}  // namespace gpuman::cli::queue

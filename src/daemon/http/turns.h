@@ -1,0 +1,45 @@
+// Whose request is answered next: those who ask take turns, so that who sends many waits for the own ones.
+// Pure.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <utility>
+
+namespace gpuman::daemon::http {
+
+// For whom connections are counted and requests take turns: a user of this machine, or an address.
+using Party = std::uint64_t;
+
+class Turns {
+ public:
+  using Work = std::function<void()>;
+
+  void Enter(Party who, Work work) {
+    auto& waiting = waiting_[who];
+    if (waiting.empty()) order_.push_back(who);
+    waiting.push_back(std::move(work));
+  }
+  bool empty() const { return order_.empty(); }
+  // Where somebody waits. Who has more waits behind the others.
+  Work Next() {
+    const Party who = order_.front();
+    order_.pop_front();
+    const auto mine = waiting_.find(who);
+    Work work = std::move(mine->second.front());
+    mine->second.pop_front();
+    if (mine->second.empty())
+      waiting_.erase(mine);
+    else
+      order_.push_back(who);
+    return work;
+  }
+
+ private:
+  std::deque<Party> order_;  // everybody who waits, once
+  std::map<Party, std::deque<Work>> waiting_;
+};
+
+}  // namespace gpuman::daemon::http

@@ -1,0 +1,36 @@
+#include "daemon/http/turns.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace gpuman::daemon::http {
+namespace {
+
+TEST(Turns, WhoSendsManyWaitsBehindTheOthers) {
+  Turns turns;
+  std::string done;
+  const auto enter = [&](Party who, char name) { turns.Enter(who, [&done, name] { done += name; }); };
+  for (const char name : {'a', 'b', 'c', 'd'}) enter(1, name);
+  enter(2, 'X');
+  enter(3, 'Y');
+  turns.Next()();
+  enter(2, 'Z');
+  while (!turns.empty()) turns.Next()();
+  EXPECT_EQ(done, "aXYbZcd");
+}
+
+TEST(Turns, WorkThatBringsWorkWaitsItsTurn) {
+  Turns turns;
+  std::string done;
+  turns.Enter(1, [&] {
+    done += 'a';
+    turns.Enter(1, [&] { done += 'b'; });
+  });
+  turns.Enter(2, [&] { done += 'X'; });
+  while (!turns.empty()) turns.Next()();
+  EXPECT_EQ(done, "aXb");
+}
+
+}  // namespace
+}  // namespace gpuman::daemon::http

@@ -1,0 +1,75 @@
+// The one writer of the queue's books. A change is decided on the books as all changes before it left them,
+// is written, and only then holds; the next one is decided after that. So of two changes none is lost, what
+// was checked still holds when it is done, and what could not be written never was.
+//
+// Not thread-safe: lives on the event loop.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <utility>
+
+#include "base/result.h"
+#include "daemon/queue/queue_state.h"
+
+namespace gpuman::daemon {
+
+class BookWriter {
+ public:
+  struct Change {
+    jobs::Settings entries;                    // to be written
+    std::function<void(QueueBooks&)> apply{};  // when they are
+  };
+  using Decide = std::function<base::Result<Change>(const QueueBooks&)>;
+  using Done = std::function<void(base::Result<>)>;
+  using Write = std::function<void(jobs::Settings, Done)>;
+
+  // `changed`: the books are others now. `write` calls its Done on the loop, not within the call, or never
+  // when the daemon ends.
+  BookWriter(QueueBooks& books, Write write, std::function<void()> changed)
+      : books_(books), write_(std::move(write)), changed_(std::move(changed)) {}
+
+  void Do(Decide decide, Done done) {
+    orders_.push_back({std::move(decide), std::move(done)});
+    if (!busy_) Next();
+  }
+
+ private:
+  struct Order {
+    Decide decide;
+    Done done;
+  };
+
+  void Next() {
+    busy_ = true;
+    while (!orders_.empty()) {
+      auto change = orders_.front().decide(books_);
+      if (change) {
+        auto entries = std::move(change->entries);
+        return write_(std::move(entries), [this, apply = std::move(change->apply)](base::Result<> written) {
+          if (written) {
+            apply(books_);
+            changed_();
+          }
+          Answer(std::move(written));
+          Next();
+        });
+      }
+      Answer(base::Fail(std::move(change.error())));
+    }
+    busy_ = false;
+  }
+  void Answer(base::Result<> outcome) {
+    const auto done = std::move(orders_.front().done);
+    orders_.pop_front();
+    done(std::move(outcome));
+  }
+
+  QueueBooks& books_;
+  Write write_;
+  std::function<void()> changed_;
+  std::deque<Order> orders_;  // the first is at work
+  bool busy_ = false;
+};
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,113 @@
+#include "daemon/queue/book_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gpuman::daemon {
+namespace {
+
+class BookWriterTest : public testing::Test {
+ protected:
+  // One more job for ann, on top of what she has.
+  void RaiseQuota() {
+    writer.Do(
+        [](const QueueBooks& now) -> base::Result<BookWriter::Change> {
+          api::QuotaLimits limits = now.quotas.contains(kAnn) ? now.quotas.at(kAnn) : api::QuotaLimits{};
+          limits.running_jobs = limits.running_jobs.value_or(0) + 1;
+          return BookWriter::Change{{Entry(kAnn, limits)},
+                                    [limits](QueueBooks& changed) { changed.quotas[kAnn] = limits; }};
+        },
+        Noted());
+  }
+  // Takes the number where nobody has it.
+  void Reserve(std::int64_t number) {
+    writer.Do(
+        [number](const QueueBooks& now) -> base::Result<BookWriter::Change> {
+          if (now.reservations.contains(number)) return base::Fail(base::ErrorCode::kConflict, "taken");
+          return BookWriter::Change{{{KeyOfReservation(number), "{}"}},
+                                    [number](QueueBooks& changed) { changed.reservations[number] = {}; }};
+        },
+        Noted());
+  }
+  BookWriter::Done Noted() {
+    return [this](const base::Result<>& outcome) {
+      answers.push_back(outcome ? "done" : outcome.error().message);
+    };
+  }
+  void Written(base::Result<> outcome) {
+    const auto done = std::exchange(writing, nullptr);
+    ASSERT_TRUE(done);
+    done(std::move(outcome));
+  }
+
+  static inline const QuotaKey kAnn{"user", "ann"};
+  QueueBooks books;
+  std::vector<jobs::Settings> written;
+  BookWriter::Done writing;
+  int changes = 0;
+  BookWriter writer{books,
+                    [this](jobs::Settings entries, BookWriter::Done done) {
+                      EXPECT_FALSE(writing) << "one at a time";
+                      written.push_back(std::move(entries));
+                      writing = std::move(done);
+                    },
+                    [this] { ++changes; }};
+  std::vector<std::string> answers;
+};
+
+TEST_F(BookWriterTest, OfTwoChangesOfOneQuotaNoneIsLost) {
+  RaiseQuota();
+  RaiseQuota();
+  EXPECT_TRUE(books.quotas.empty()) << "nothing holds before it is written";
+  Written({});
+  Written({});
+  EXPECT_EQ(books.quotas.at(kAnn).running_jobs, 2);
+  EXPECT_EQ(written.at(1).at(KeyOf(kAnn)), Entry(kAnn, books.quotas.at(kAnn)).second);
+  EXPECT_EQ(answers, (std::vector<std::string>{"done", "done"}));
+  EXPECT_EQ(changes, 2);
+}
+
+TEST_F(BookWriterTest, OfTwoThatWantTheSameOnePasses) {
+  Reserve(7);
+  Reserve(7);
+  Reserve(8);
+  Written({});
+  Written({});
+  EXPECT_EQ(answers, (std::vector<std::string>{"done", "taken", "done"}));
+  EXPECT_EQ(written.size(), 2u);
+}
+
+TEST_F(BookWriterTest, WhatCouldNotBeWrittenNeverWas) {
+  RaiseQuota();
+  RaiseQuota();
+  Reserve(7);
+  Written(base::Fail(base::ErrorCode::kExhausted, "full"));
+  Written({});
+  Written(base::Fail(base::ErrorCode::kExhausted, "full"));
+  EXPECT_EQ(books.quotas.at(kAnn).running_jobs, 1);
+  EXPECT_TRUE(books.reservations.empty());
+  EXPECT_EQ(answers, (std::vector<std::string>{"full", "done", "full"}));
+}
+
+TEST_F(BookWriterTest, WhoIsAnsweredMayAskAgain) {
+  int asked = 0;
+  writer.Do(
+      [](const QueueBooks&) -> base::Result<BookWriter::Change> {
+        return base::Fail(base::ErrorCode::kConflict, "no");
+      },
+      [&](const base::Result<>&) {
+        ++asked;
+        RaiseQuota();
+        RaiseQuota();
+      });
+  Written({});
+  Written({});
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(books.quotas.at(kAnn).running_jobs, 2);
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

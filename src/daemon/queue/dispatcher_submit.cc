@@ -1,0 +1,286 @@
+// Jobs that come: whether they may, what would become of them, and into the store.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/queue/dispatcher.h"
+#include "queue/admission.h"
+#include "queue/explain.h"
+#include "queue/forecast.h"
+
+namespace gpuman::daemon {
+namespace {
+
+using base::Fail;
+using base::JobId;
+using base::Result;
+using queue::AccountKind;
+
+constexpr std::size_t kFew = 64;              // are taken at once
+constexpr std::size_t kMost = 1'000'000'000;  // that is more than any bound
+constexpr std::size_t kSome = 16;             // between two looks at the clock
+constexpr std::size_t kCopiedAtOnce = 2000;          // waiting jobs: they are copied in less than a millisecond
+
+bool IsForJobs(queue::Reason reason) {
+  return reason == queue::Reason::kDependency || reason == queue::Reason::kDependencyNever;
+}
+
+// Tasks of an array ask for the same.
+bool AsksForTheSame(const jobs::Job& a, const jobs::Job& b) {
+  if (a.terms.pointer() == b.terms.pointer()) return true;
+  return a.owner->uid == b.owner->uid && a.priority == b.priority && a.terms->request == b.terms->request;
+}
+
+bool Begins(const jobs::Job& job, const jobs::Job* last) {
+  return !last || job.array.array.value == 0 || job.array.array != last->array.array;
+}
+
+}  // namespace
+
+// How far the check of some jobs has come.
+struct Dispatcher::Admission {
+  std::vector<PreparedJob> prepared;
+  Done<Admitted> done;
+  std::shared_ptr<void> claim{};
+  bool several = false;  // submissions, of which errors name the one
+  std::size_t at = 0;
+  std::size_t place = 0;  // of the submission that is looked at
+  const PreparedJob* last = nullptr;
+};
+
+namespace {
+
+bool AreSeveral(const std::vector<PreparedJob>& prepared) {
+  return prepared.size() > 1 && std::any_of(prepared.begin(), prepared.end(), [&](const PreparedJob& one) {
+           return Begins(one.job, &prepared.front().job);
+         });
+}
+
+}  // namespace
+
+// Neighbours are mostly of one user and project.
+Dispatcher::Counts Dispatcher::CountOf(const std::vector<PreparedJob>& prepared) {
+  Counts counts;
+  for (std::size_t from = 0, to = 0; from < prepared.size(); from = to) {
+    const auto& first = prepared[from];
+    while (to < prepared.size() && prepared[to].job.owner->uid == first.job.owner->uid &&
+           prepared[to].request.project == first.request.project)
+      ++to;
+    const int count = static_cast<int>(to - from);
+    counts[{AccountKind::kUser, first.job.owner->user}] += count;
+    if (!first.request.project.empty()) counts[{AccountKind::kProject, first.request.project}] += count;
+  }
+  return counts;
+}
+
+Result<> Dispatcher::MayQueue(const Counts& counts) {
+  for (const auto& [account, count] : counts) {
+    const auto& [kind, name] = account;
+    const bool user = kind == AccountKind::kUser;
+    const auto row = book_.AccountOf(kind, name);
+    const auto& snapshot = book_.snapshot();
+    const auto claimed = claimed_.find(account);
+    const int queued = book_.Queued(kind, name) + (claimed == claimed_.end() ? 0 : claimed->second);
+    GPUMAN_TRY(queue::MayQueue(user ? snapshot.users[row] : snapshot.projects[row], user ? "user" : "project",
+                               queued, count));
+  }
+  return {};
+}
+
+Result<> Dispatcher::MayQueueMore(const std::string& user, std::size_t jobs) {
+  return MayQueue({{{AccountKind::kUser, user}, static_cast<int>(std::min<std::size_t>(jobs, kMost))}});
+}
+
+std::shared_ptr<void> Dispatcher::Claim(Counts counts) {
+  for (const auto& [account, count] : counts) claimed_[account] += count;
+  return {nullptr, [self = self_, counts = std::move(counts)](void*) {
+            if (!*self) return;
+            auto& claimed = (*self)->claimed_;
+            for (const auto& [account, count] : counts)
+              if (const auto it = claimed.find(account); (it->second -= count) == 0) claimed.erase(it);
+          }};
+}
+
+// False: there are more.
+Result<bool> Dispatcher::CheckSome(Admission& admission, const base::Turn* turn) {
+  for (; admission.at < admission.prepared.size(); ++admission.at) {
+    if (turn && admission.at % kSome == 0 && turn->IsOver()) return false;
+    const auto& one = admission.prepared[admission.at];
+    const auto* const last = admission.last;
+    if (last && Begins(one.job, &admission.prepared[admission.at - 1].job)) ++admission.place;
+    if (last && AsksForTheSame(last->job, one.job)) continue;
+    admission.last = &one;
+    const auto& project = one.request.project;
+    const auto account = book_.AccountOf(AccountKind::kUser, one.job.owner->user);
+    const auto its_project = project.empty() ? queue::kNone : book_.AccountOf(AccountKind::kProject, project);
+    auto may = queue::CanEverRun(book_.snapshot(), book_.NeedOf(one.request), account, its_project);
+    if (may) continue;
+    if (admission.several) return Fail(std::move(may.error()).In(fmt::format("jobs[{}]", admission.place)));
+    return Fail(std::move(may.error()));
+  }
+  return true;
+}
+
+void Dispatcher::Admit(std::vector<PreparedJob> prepared, Done<Admitted> done) {
+  auto counts = CountOf(prepared);
+  const auto admission = std::make_shared<Admission>();  // shared by its slices
+  admission->several = AreSeveral(prepared);
+  admission->prepared = std::move(prepared);
+  admission->done = std::move(done);
+  if (admission->prepared.size() <= kFew) {
+    const auto checked = CheckSome(*admission, nullptr);
+    if (!checked) return admission->done(Fail(checked.error()));
+  }
+  // From here on they count: what others submit until these wait comes on top of them.
+  if (auto may = MayQueue(counts); !may) return admission->done(Fail(may.error()));
+  admission->claim = Claim(std::move(counts));
+  const auto finish = [](Admission& of) { of.done(Admitted{std::move(of.prepared), std::move(of.claim)}); };
+  if (admission->prepared.size() <= kFew) return finish(*admission);
+  slices_.Add(admission->prepared.front().job.owner->uid, [this, admission, finish](const base::Turn& turn) {
+    const auto checked = CheckSome(*admission, &turn);
+    if (!checked) {
+      admission->claim.reset();
+      admission->done(Fail(checked.error()));
+      return false;
+    }
+    if (!*checked) return true;
+    finish(*admission);
+    return false;
+  });
+}
+
+void Dispatcher::Submit(std::vector<PreparedJob> prepared, Done<std::vector<JobId>> done) {
+  Admit(std::move(prepared), [this, done = std::move(done)](Result<Admitted> admitted) {
+    if (!admitted) return done(Fail(admitted.error()));
+    const auto from = std::make_shared<Admitted>(std::move(*admitted));  // shared by the slices
+    const auto to = std::make_shared<std::vector<jobs::Job>>();
+    to->reserve(from->jobs.size());
+    const auto move_some = [from, to](const base::Turn* turn) {
+      for (std::size_t at = to->size(); at < from->jobs.size(); ++at) {
+        if (turn && at % kSome == 0 && turn->IsOver()) return true;
+        to->push_back(std::move(from->jobs[at].job));
+      }
+      return false;
+    };
+    const auto enqueue = [this, from, to, done] {
+      // What many asked for is a lot to let go of.
+      const auto left = std::make_shared<std::vector<PreparedJob>>(std::move(from->jobs));
+      if (to->size() > kFew) host_.Aside([left] { left->clear(); }, [] {});
+      jobs_.Enqueue(std::move(*to),
+                    [done, claim = std::move(from->claim)](Result<std::vector<JobId>> ids) mutable {
+                      claim.reset();
+                      done(std::move(ids));
+                    });
+    };
+    if (from->jobs.size() <= kFew) {
+      (void)move_some(nullptr);
+      return enqueue();
+    }
+    slices_.Add(from->jobs.front().job.owner->uid, [move_some, enqueue](const base::Turn& turn) {
+      if (move_some(&turn)) return true;
+      enqueue();
+      return false;
+    });
+  });
+}
+
+// From `id` on, which is nobody's.
+void Dispatcher::PutOnTrial(queue::Book& book, const std::vector<PreparedJob>& prepared, JobId id,
+                            queue::WallTime now) {
+  const JobId first = id;
+  std::shared_ptr<const jobs::Terms> terms;  // that `state` is of
+  auto state = queue::DependencyState::kMet;
+  for (const auto& one : prepared) {
+    queue::WaitingJob row{id, one.job.owner->user, now};
+    ++id.value;
+    row.held = one.job.state == jobs::JobState::kHeld;
+    const auto& list = one.request.depends.list;
+    if (terms != one.job.terms.pointer()) {
+      state = list.empty()
+                  ? queue::DependencyState::kMet
+                  : queue::Judge(one.request.depends, [this](JobId other) { return ProgressOf(other); });
+      if (state == queue::DependencyState::kImpossible &&
+          std::any_of(list.begin(), list.end(), [&](const auto& each) { return each.job >= first; }))
+        state = queue::DependencyState::kWaits;  // for one of this submission
+      terms = one.job.terms.pointer();
+    }
+    row.dependency = state;
+    book.PutWaiting(row, one.request);
+  }
+}
+
+namespace {
+
+// Of a trial: what is worked out off the loop.
+struct Trial {
+  queue::Book book;
+  JobId first{};
+  base::MonoTime mono{};
+  queue::WallTime now{};
+  Dispatcher::Outlook outlook;
+};
+
+void WorkOut(Trial& trial) {
+  auto& outlook = trial.outlook;
+  const std::size_t count = outlook.jobs.size();
+  const auto& snapshot = trial.book.View(trial.mono);
+  const auto plan = queue::Pass(snapshot, trial.now);
+  const auto estimates = queue::Forecast(snapshot, plan, trial.now, kForecasts);
+  const queue::Dependents nobody;  // what these wait for they say themselves
+  const queue::Explainer explainer(snapshot, plan, trial.now, nobody);
+  outlook.verdicts.resize(count);
+  outlook.details.resize(count);
+  outlook.starts.assign(count, queue::kNever);
+  outlook.presumed.assign(count, false);
+  outlook.gpus.resize(count);
+  const auto place_of = [&](JobId id) -> std::optional<std::size_t> {
+    const auto place = static_cast<std::size_t>(id.value - trial.first.value);
+    return id < trial.first || place >= count ? std::nullopt : std::optional(place);
+  };
+  for (std::size_t row = 0; row < snapshot.waiting.size(); ++row) {
+    const auto place = place_of(snapshot.waiting[row].id);
+    if (!place) continue;
+    outlook.verdicts[*place] = plan.verdicts[row];
+    const auto& depends = outlook.jobs[*place].request.depends;
+    outlook.details[*place] = IsForJobs(plan.verdicts[row].reason)
+                                  ? queue::Explain(plan.verdicts[row].reason, depends)
+                                  : explainer.Of(static_cast<queue::Index>(row));
+    outlook.starts[*place] = estimates.starts[row];
+    outlook.presumed[*place] = estimates.presumed[row];
+  }
+  for (const auto& start : plan.starts) {
+    const auto place = place_of(start.job);
+    if (!place) continue;
+    for (std::size_t i = 0; i < snapshot.gpus.size(); ++i)
+      if (start.gpus.test(i)) outlook.gpus[*place].push_back(snapshot.gpus[i].uuid);
+  }
+}
+
+}  // namespace
+
+// Over a copy of the book: nothing of it stays. The copy of a long queue is a slice of its own.
+void Dispatcher::TryOut(std::vector<PreparedJob> prepared, Done<Outlook> done) {
+  Admit(std::move(prepared), [this, done = std::move(done)](Result<Admitted> admitted) {
+    if (!admitted) return done(Fail(admitted.error()));
+    const auto trial = std::make_shared<Trial>();  // shared with the worker
+    trial->outlook.jobs = std::move(admitted->jobs);
+    admitted->claim.reset();
+    const auto& first = trial->outlook.jobs.front().job;
+    const auto begin = [this, trial, done, number = first.id] {
+      trial->book = book_;
+      trial->first = number.value != 0 ? number : jobs_.NextId();
+      trial->mono = clock_.Mono();
+      trial->now = clock_.Wall();
+      PutOnTrial(trial->book, trial->outlook.jobs, trial->first, trial->now);
+      host_.Aside([trial] { WorkOut(*trial); }, [trial, done] { done(std::move(trial->outlook)); });
+    };
+    if (book_.snapshot().waiting.size() + trial->outlook.jobs.size() <= kCopiedAtOnce) return begin();
+    slices_.Add(first.owner->uid, [begin](const base::Turn&) {
+      begin();
+      return false;
+    });
+  });
+}
+
+}  // namespace gpuman::daemon

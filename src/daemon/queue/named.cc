@@ -1,0 +1,36 @@
+#include "daemon/queue/named.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace gpuman::daemon {
+
+std::optional<std::pair<std::string, std::int64_t>> SplitTask(const std::string& name) {
+  const auto at = name.rfind('_');
+  if (at == std::string::npos || at == 0 || at + 1 == name.size()) return std::nullopt;
+  std::int64_t task = 0;
+  const char* const last = name.data() + name.size();
+  const auto [end, error] = std::from_chars(name.data() + at + 1, last, task);
+  if (error != std::errc{} || end != last || task < 0) return std::nullopt;
+  return std::pair(name.substr(0, at), task);
+}
+
+base::Result<> IsOne(const std::string& name, std::vector<base::JobId> open) {
+  if (open.size() < 2) return {};
+  constexpr std::size_t kShown = 8;
+  std::sort(open.begin(), open.end());
+  std::vector<std::string> ids;
+  for (const auto id : open)
+    if (ids.size() < kShown) ids.push_back(std::to_string(id.value));
+  const bool more = open.size() > kShown;
+  return base::Fail(
+      base::ErrorCode::kConflict,
+      fmt::format("{}{} jobs that have not ended are named '{}': {}{}", more ? "more than " : "", ids.size(),
+                  name, fmt::join(ids, ", "), more ? ", …" : ""),
+      "say which by its id; `gpuman queue` shows them");
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,91 @@
+#include "daemon/shims/refusals.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gpuman::daemon {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+gpu::Inventory Machine() {
+  gpu::Inventory inventory;
+  inventory.gpus.push_back({0, "GPU-0", "H200", "", base::GiB(100)});
+  return inventory;
+}
+
+jobs::Job Hog() {
+  jobs::Job job;
+  job.id = {7};
+  job.tag = "hog";
+  job.state = jobs::JobState::kRunning;
+  job.refusal = jobs::RefusedAllocation{"GPU-0", base::MiB(256), base::MiB(900), base::GiB(1), "limit", {}};
+  return job;
+}
+
+TEST(Refusals, AreToldWithTheNumbersAndTheCommandThatHelps) {
+  EXPECT_EQ(Sentence(Hog(), *Hog().refusal, Machine()),
+            "256MiB was refused at its limit of 1GiB on GPU 0, of which it used 900MiB; `gpuman update hog "
+            "--memory SIZE` gives it more");
+}
+
+TEST(Refusals, OfAJobThatIsOverNameTheCommandThatStartsItAgain) {
+  jobs::Job job = Hog();
+  job.state = jobs::JobState::kStopping;
+  job.verdict = jobs::JobState::kFailed;
+  EXPECT_THAT(Sentence(job, *job.refusal, Machine()), HasSubstr("gpuman restart hog --memory SIZE"));
+  job.restart = jobs::RestartMode::kAlways;
+  EXPECT_THAT(Sentence(job, *job.refusal, Machine()), HasSubstr("gpuman update hog")) << "it runs again";
+  job.state = jobs::JobState::kFailed;
+  job.queued = true;
+  EXPECT_THAT(Sentence(job, *job.refusal, Machine()), HasSubstr("gpuman job redo 7 --memory SIZE"));
+}
+
+TEST(Refusals, OfASharedOrFullGpuSayThatALargerLimitIsNoHelp) {
+  for (const auto* by : {"sharing", "device"}) {
+    jobs::Job job = Hog();
+    job.refusal->by = by;
+    EXPECT_THAT(Sentence(job, *job.refusal, Machine()), Not(HasSubstr("--memory"))) << by;
+  }
+}
+
+TEST(Refusals, AreTheReasonOfAJobThatFailedAndOfNoOther) {
+  jobs::Job job = Hog();
+  job.verdict = jobs::JobState::kFailed;
+  job.reason_detail = "ended with exit status 3";
+  Explain(job, Machine());
+  EXPECT_THAT(*job.reason_detail, HasSubstr("ended with exit status 3; 256MiB was refused at its limit"));
+  for (const auto verdict :
+       {jobs::JobState::kFinished, jobs::JobState::kKilled, jobs::JobState::kCancelled}) {
+    job = Hog();
+    job.verdict = verdict;
+    Explain(job, Machine());
+    EXPECT_FALSE(job.reason_detail) << jobs::ToString(verdict);
+  }
+}
+
+TEST(Refusals, ThatAProgramMadeUpHaveATimeThatCanBe) {
+  ledger::Refusal seen;
+  const base::MonoTime now{std::chrono::hours(5)};
+  const base::WallTime wall{std::chrono::hours(500'000)};
+  for (const std::uint64_t at : {std::uint64_t{0}, UINT64_MAX, std::uint64_t{1} << 63}) {
+    seen.at = at;
+    EXPECT_LE(RefusalOf(seen, now, wall).at, wall) << at;
+    EXPECT_GE(RefusalOf(seen, now, wall).at, wall - std::chrono::hours(24 * 367)) << at;
+  }
+  seen.at = static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::hours(4)).count());
+  EXPECT_EQ(RefusalOf(seen, now, wall).at, wall - std::chrono::hours(1));
+}
+
+TEST(RefusalTeller, TellsOnceInAWhileOfEachJob) {
+  RefusalTeller teller;
+  const base::MonoTime now{std::chrono::hours(5)};
+  EXPECT_TRUE(teller.Tells({1}, now));
+  EXPECT_FALSE(teller.Tells({1}, now + std::chrono::seconds(1)));
+  EXPECT_TRUE(teller.Tells({2}, now));
+  EXPECT_TRUE(teller.Tells({1}, now + RefusalTeller::kAtMostEvery));
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

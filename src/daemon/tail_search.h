@@ -1,0 +1,31 @@
+// Where the last lines of a file begin, looked for in steps: its user can make it as long as a file can be.
+// Holes are passed over: they have no lines, and cost their user nothing to make.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace gpuman::daemon {
+
+class TailSearch {
+ public:
+  // The descriptor stays open as long as this object.
+  TailSearch(int fd, std::size_t lines);
+  // Looks through so many pieces of 64 KiB more; nullopt: there are more to look through.
+  std::optional<off_t> Look(std::size_t pieces);
+
+ private:
+  bool IsHole(off_t begin) const;
+  void PassHole(off_t begin);
+
+  int fd_;
+  std::size_t lines_;
+  std::size_t seen_ = 0;
+  off_t end_ = 0, at_ = 0;
+  std::string piece_;
+};
+
+}  // namespace gpuman::daemon

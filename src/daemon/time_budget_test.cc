@@ -1,0 +1,42 @@
+#include "daemon/time_budget.h"
+
+#include <gtest/gtest.h>
+
+namespace gpuman::daemon {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(TimeBudget, AllowsSoMuchAtOnceAndAShareInTheLongRun) {
+  TimeBudget budget(milliseconds(100), 20);
+  base::MonoTime now{};
+  now += seconds(1000);
+  int done = 0;
+  for (; budget.Allows(now); ++done) budget.Spend(now, milliseconds(10));
+  EXPECT_EQ(done, 10);
+  int later = 0;
+  for (int i = 0; i < 10'000; ++i, now += milliseconds(1))
+    for (; budget.Allows(now); ++later) budget.Spend(now, milliseconds(10));
+  EXPECT_NEAR(later, 50, 1) << "a twentieth of 10 s";
+}
+
+TEST(TimeBudget, WhatTakesLongWaitsLong) {
+  TimeBudget budget(milliseconds(100), 20);
+  base::MonoTime now{};
+  budget.Spend(now, seconds(1));
+  EXPECT_FALSE(budget.Allows(now + seconds(17)));
+  EXPECT_TRUE(budget.Allows(now + seconds(19)));
+}
+
+TEST(TimeBudget, RestSavesNothingUp) {
+  TimeBudget budget(milliseconds(100), 20);
+  base::MonoTime now{};
+  now += std::chrono::hours(1);
+  int done = 0;
+  for (; budget.Allows(now); ++done) budget.Spend(now, milliseconds(10));
+  EXPECT_EQ(done, 10);
+}
+
+}  // namespace
+}  // namespace gpuman::daemon

@@ -1,0 +1,152 @@
+// Those that do not yield: what they keep, when they are asked again, and when they are handled by force.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "share/scheduler.h"
+
+namespace gpuman::share {
+namespace {
+
+// Each time it is asked it has longer to come to rest, up to so many times yield_limit; and so much longer it
+// runs in between, so that asking costs it a tenth of its time at first and then less and less.
+constexpr unsigned kLongestAttempt = 4;
+constexpr int kRunsBetween = 10, kRunsLonger = 4;
+constexpr Span kLongestBetween = std::chrono::minutes(30);
+// One that yields now and then is not told of each time that it does not.
+constexpr Span kTellAgain = std::chrono::minutes(10);
+
+base::Millis MillisOf(Span span) { return std::chrono::duration_cast<base::Millis>(span); }
+
+}  // namespace
+
+Span Scheduler::CloseLimit(const Tenant& tenant) const {
+  return settings_.yield_limit * std::min(1u << std::min(tenant.refusals, 8u), kLongestAttempt);
+}
+
+// Its gate is open, and stays so for a while.
+void Scheduler::KeepsRoom(Tenant& tenant, base::MonoTime now) {
+  Span pause = kRunsBetween * CloseLimit(tenant);
+  const Span longest = std::max(pause, kLongestBetween);
+  for (unsigned i = 0; i < tenant.refusals && pause < longest; ++i) pause *= kRunsLonger;
+  tenant.keeps_until = now + std::min(pause, longest);
+  tenant.member = true;
+}
+
+// `why` empty: it took too long.
+void Scheduler::Refuse(Tenant& tenant, const std::string& why, base::MonoTime now) {
+  const Span limit = CloseLimit(tenant);
+  KeepsRoom(tenant, now);
+  if (tenant.gate != Gate::kOpen) out_.emplace_back(action::Open{tenant.id, NextOrder()});
+  tenant.gate = Gate::kOpen;
+  tenant.gate_order = 0;
+  const bool told =
+      !tenant.refused.empty() || (tenant.told_refused && now < *tenant.told_refused + kTellAgain);
+  if (!tenant.answers) {
+    tenant.refused = tenant.silence;
+    return TellSilence(tenant);
+  }
+  ++tenant.refusals;
+  tenant.refused = !why.empty() ? why
+                                : fmt::format("its work did not come to rest within {}",
+                                              base::FormatDuration(MillisOf(limit)));
+  if (!told) {
+    tenant.told_refused = now;
+    Report(tenant.id, "share_not_yielded", tenant.refused + "; it runs on and keeps its place",
+           {{"milliseconds", MillisOf(limit).count()},
+            {"asked_again_milliseconds", MillisOf(*tenant.keeps_until - now).count()}});
+  }
+  Escalate(tenant, tenant.refused);
+}
+
+// Once for each silence.
+void Scheduler::TellSilence(Tenant& tenant) {
+  if (!std::exchange(tenant.told_silent, true)) Report(tenant.id, "share_not_yielded", tenant.silence);
+  Escalate(tenant, tenant.silence);
+}
+
+void Scheduler::Escalate(const Tenant& tenant, const std::string& why) {
+  if (settings_.on_no_yield == OnNoYield::kWait || tenant.forced || tenant.parked) return;
+  out_.emplace_back(action::Escalate{tenant.id, settings_.on_no_yield, false, why});
+}
+
+// Those that others wait for.
+void Scheduler::EscalateAll() {
+  for (const auto& [id, tenant] : tenants_) {
+    if (!IsAwaited(tenant)) continue;
+    if (tenant.keeps_until || (!tenant.answers && tenant.HoldsRoom()))
+      Escalate(tenant, tenant.answers ? tenant.refused : tenant.silence);
+  }
+}
+
+bool Scheduler::IsAwaited(const Tenant& tenant) const {
+  return std::any_of(tenants_.begin(), tenants_.end(), [&](const auto& each) {
+    const Tenant& other = each.second;
+    return other.id != tenant.id && other.Waits() && tenant.Meets(other);
+  });
+}
+
+void Scheduler::Handle(const event::Answers& is, base::MonoTime now) {
+  Tenant* const tenant = Find(is.tenant);
+  if (!tenant || tenant->answers == is.answers) return;
+  tenant->answers = is.answers;
+  tenant->silence = is.why;
+  tenant->silent_since = now;
+  tenant->told_silent = tenant->forced = false;
+  if (is.answers) {
+    // It can yield again, and its memory can leave.
+    tenant->keeps_until.reset();
+    tenant->out_blocked.reset();
+    return;
+  }
+  if (!tenant->keeps_until) return;
+  tenant->refused = tenant->silence;
+  TellSilence(*tenant);
+}
+
+// When one that does not answer has kept a job of another user waiting for long enough. What nobody waits
+// for, or its own user's other jobs, is as on_no_yield says.
+std::optional<base::MonoTime> Scheduler::ForcedAt(const Tenant& tenant) const {
+  if (tenant.answers || tenant.forced || tenant.parked || settings_.on_no_answer == OnNoYield::kWait ||
+      !tenant.HoldsRoom())
+    return std::nullopt;
+  std::optional<base::MonoTime> first;
+  for (const auto& [id, other] : tenants_) {
+    if (id == tenant.id || other.user == tenant.user || !other.Waits() || !tenant.Meets(other)) continue;
+    const base::MonoTime due = std::max(tenant.silent_since, other.waiting_since) + settings_.answer_limit;
+    first = first ? std::min(*first, due) : due;
+  }
+  return first;
+}
+
+void Scheduler::ForceSilent(base::MonoTime now) {
+  for (auto& [id, tenant] : tenants_) {
+    const auto due = ForcedAt(tenant);
+    if (!due || now < *due) continue;
+    tenant.forced = true;
+    out_.emplace_back(action::Escalate{id, settings_.on_no_answer, true, tenant.silence});
+  }
+}
+
+std::optional<Scheduler::Obstacle> Scheduler::ObstacleOf(TenantId id) const {
+  const Tenant* const tenant = Find(id);
+  if (!tenant || tenant->parked) return std::nullopt;
+  if (!tenant->refused.empty() && tenant->IsOpen()) return Obstacle{id, tenant->refused};
+  if (!tenant->Waits()) return std::nullopt;
+  const auto domain = std::find_if(domains_.begin(), domains_.end(), [&](const Domain& each) {
+    return std::any_of(each.tenants.begin(), each.tenants.end(),
+                       [&](const Tenant* one) { return one == tenant; });
+  });
+  // What fits beside those that stay waits for its turn alone.
+  if (domain == domains_.end() || Packing(domain->tenants, capacities_, /*exclusive=*/false).Fits(*tenant))
+    return std::nullopt;
+  for (const auto& [other_id, other] : tenants_) {
+    if (other_id == id || !other.Meets(*tenant)) continue;
+    if (other.keeps_until) return Obstacle{other_id, other.refused};
+    if (!other.answers && other.HoldsRoom()) return Obstacle{other_id, other.silence};
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpuman::share

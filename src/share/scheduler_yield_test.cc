@@ -1,0 +1,283 @@
+// Those that do not yield, as scheduler_test.cc.
+#include "share/scheduler_fixture.h"
+
+namespace gpuman::share {
+namespace {
+
+using testing::HasSubstr;
+
+class DoesNotYield : public ShareScheduler {
+ protected:
+  // A runs, B waits for it, and A has been asked.
+  void Ask(const std::string& user_of_b = "") {
+    Join(kA, GiB(10));
+    Tell(event::Joined{kB, 1, 0, Gate::kClosed, user_of_b});
+    Tell(event::ActivityIs{kB, Activity::kIdle, now_});
+    Has(kB, {}, GiB(10));
+    Pass(60s);
+    Is(kB, Activity::kWaiting);
+    bring_ = One<action::Bring>().order;
+    Said<action::Grant>();
+  }
+  // What B was bringing stops; and what comes of that is that it waits.
+  void StopB() {
+    EXPECT_EQ(One<action::StopBring>().tenant, kB);
+    Tell(event::BackDone{kB, bring_, "stopped"});
+    Has(kB, {}, GiB(10));
+  }
+  TenantStatus Of(TenantId tenant) {
+    const auto view = scheduler_.View(now_);
+    for (const auto& each : view.gpus.at(0).tenants)
+      if (each.tenant == tenant) return each;
+    return {};
+  }
+  OrderId bring_ = 0;
+};
+
+TEST_F(DoesNotYield, GetsItsGateBackAndRunsOnAndTheOtherWaitsWithTheReason) {
+  Ask();
+  const auto close = One<action::Close>();
+  Tick();
+  EXPECT_EQ(now_, close.deadline);
+  EXPECT_EQ(One<action::Open>().tenant, kA);
+  const auto report = One<action::Report>();
+  EXPECT_EQ(report.kind, "share_not_yielded");
+  EXPECT_THAT(report.message, HasSubstr("did not come to rest within 5s"));
+  EXPECT_TRUE(Said<action::Escalate>().empty()) << "on_no_yield is wait";
+  StopB();
+  EXPECT_TRUE(Silent());
+  EXPECT_EQ(Of(kA).gate, Gate::kOpen);
+  EXPECT_EQ(Of(kA).waits_for, "");
+  EXPECT_EQ(Of(kA).obstacle, kA);
+  EXPECT_EQ(Of(kB).waits_for, "yield");
+  EXPECT_EQ(Of(kB).obstacle, kA);
+  EXPECT_THAT(Of(kB).why, HasSubstr("did not come to rest within 5s"));
+  Tell(event::Closed{kA, close.order});
+  EXPECT_TRUE(Silent()) << "too late: it runs again";
+}
+
+TEST_F(DoesNotYield, IsAskedAgainLessAndLessOftenAndIsToldOfOnce) {
+  Ask();
+  Span asked{}, ran{};
+  Span last_pause{};
+  for (int attempt = 0; attempt < 6; ++attempt) {
+    const auto close = One<action::Close>();
+    asked += close.deadline - now_;
+    Tick();
+    EXPECT_EQ(One<action::Open>().tenant, kA);
+    EXPECT_EQ(Said<action::Report>().size(), attempt == 0 ? 1u : 0u);
+    StopB();
+    const base::MonoTime since = now_;
+    Tick();
+    const Span pause = now_ - since;
+    EXPECT_GE(pause, last_pause);
+    ran += last_pause = pause;
+    bring_ = One<action::Bring>().order;
+    Said<action::Grant>();
+  }
+  EXPECT_LT(100 * asked, 2 * ran) << "it costs it a hundredth of its time, or two";
+}
+
+TEST_F(DoesNotYield, OneThatComesToRestTheNextTimeHasYielded) {
+  Ask();
+  Said<action::Close>();
+  Tick();
+  StopB();
+  Said<action::Open>();
+  Said<action::Report>();
+  Tick();
+  CloseNow(kA);
+  EXPECT_EQ(One<action::Evict>().tenant, kA);
+  EXPECT_EQ(One<action::Bring>().tenant, kB);
+  EXPECT_NE(Of(kB).waits_for, "yield");
+  EXPECT_FALSE(Of(kA).obstacle);
+}
+
+TEST_F(DoesNotYield, OneThatSaysThatItCannotIsLetGoOfAtOnce) {
+  Ask();
+  Tell(event::NotClosed{kA, One<action::Close>().order, "it was recording a CUDA graph all the time"});
+  EXPECT_EQ(One<action::Open>().tenant, kA);
+  EXPECT_THAT(One<action::Report>().message, HasSubstr("CUDA graph"));
+}
+
+TEST_F(DoesNotYield, TwoOfThemBothRunWhereBothHaveTheirMemory) {
+  Join(kA, GiB(8));
+  Join(kB, GiB(8));
+  Tell(event::CapacityChanged{"gpu", GiB(12)});
+  for (int i = 0; i < 2; ++i) {
+    const TenantId asked = One<action::Close>().tenant;
+    Tick();
+    EXPECT_EQ(One<action::Open>().tenant, asked);
+  }
+  EXPECT_EQ(Of(kA).gate, Gate::kOpen);
+  EXPECT_EQ(Of(kB).gate, Gate::kOpen);
+  EXPECT_TRUE(Said<action::Close>().empty()) << "both have been asked";
+}
+
+TEST_F(DoesNotYield, WhoFitsBesideItRuns) {
+  Ask();
+  Tick();
+  StopB();
+  Said<action::Close>();
+  Said<action::Open>();
+  Join(kC, GiB(4));
+  EXPECT_EQ(Of(kC).gate, Gate::kOpen);
+  EXPECT_EQ(Of(kC).waits_for, "");
+}
+
+TEST_F(DoesNotYield, NoTimerRunsForItWhenNobodyWaits) {
+  Ask();
+  Tick();
+  StopB();
+  EXPECT_TRUE(scheduler_.Deadline());
+  Tell(event::Left{kB});
+  EXPECT_FALSE(scheduler_.Deadline());
+}
+
+TEST_F(DoesNotYield, AChangedSettingHoldsAtOnce) {
+  Ask();
+  Tick();
+  StopB();
+  Said<action::Close>();
+  Tell(event::SettingsChanged{{.on_no_yield = OnNoYield::kEnd}});
+  const auto escalate = One<action::Escalate>();
+  EXPECT_EQ(std::pair(escalate.tenant, escalate.how), std::pair(kA, OnNoYield::kEnd));
+}
+
+TEST_F(DoesNotYield, OneThatComesBackFromASuspensionThatFailedIsNotAskedAtOnce) {
+  Ask();
+  Tick();
+  StopB();
+  Said<action::Close>();
+  Tell(event::Suspended{kA});
+  Said<action::Bring>();
+  Said<action::Grant>();
+  Tell(event::Unsuspended{kA, Gate::kOpen});
+  Has(kA, GiB(10));
+  Pass(6s);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Close>().empty());
+  EXPECT_EQ(Of(kA).gate, Gate::kOpen);
+}
+
+TEST_F(DoesNotYield, OneThatComesBackAndCannotBeClosedRunsOn) {
+  Join(kA, GiB(10));
+  Tell(event::Suspended{kA});
+  Tell(event::Unsuspended{kA, Gate::kOpen, "its GPU work did not come to an end in time"});
+  EXPECT_THAT(One<action::Report>().message, HasSubstr("did not come to an end"));
+  EXPECT_EQ(Of(kA).gate, Gate::kOpen);
+}
+
+class DoesNotAnswer : public DoesNotYield {
+ protected:
+  void Stops(TenantId tenant) { Tell(event::Answers{tenant, false, "process 7 is stopped"}); }
+};
+
+TEST_F(DoesNotAnswer, IsToldOfWithThatReasonEachTime) {
+  Ask();
+  for (int i = 0; i < 2; ++i) {
+    Stops(kA);
+    ASSERT_NO_FATAL_FAILURE(Tick());
+    EXPECT_EQ(One<action::Report>().message, "process 7 is stopped");
+    EXPECT_EQ(Of(kB).why, "process 7 is stopped");
+    EXPECT_EQ(One<action::Open>().tenant, kA);
+    StopB();
+    Said<action::Close>();
+    Tell(event::Answers{kA, true});
+    EXPECT_EQ(One<action::Close>().tenant, kA) << "it is asked at once";
+    bring_ = One<action::Bring>().order;
+    Said<action::Grant>();
+  }
+}
+
+TEST_F(DoesNotAnswer, OneOfTheSameUserIsHandledAsThatUserSet) {
+  Ask();
+  Stops(kA);
+  Tick();
+  Pass(1h);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Escalate>().empty()) << "on_no_yield is wait";
+}
+
+TEST_F(DoesNotAnswer, OneThatKeepsAnotherUsersJobWaitingIsTakenOffByForce) {
+  Ask("somebody else");
+  Stops(kA);
+  const auto since = now_;
+  Tick();
+  EXPECT_TRUE(Said<action::Escalate>().empty()) << "only for a moment, so far";
+  StopB();
+  Tick();
+  EXPECT_EQ(now_, since + Settings{}.answer_limit);
+  EXPECT_EQ(One<action::Escalate>(),
+            (action::Escalate{kA, OnNoYield::kSuspend, true, "process 7 is stopped"}));
+  Said<action::Close>();
+  Pass(1h);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Escalate>().empty()) << "once";
+}
+
+TEST_F(DoesNotAnswer, OneThatGoesOnInTimeIsLeftAlone) {
+  Ask("somebody else");
+  Stops(kA);
+  Pass(20s);
+  Tell(event::Answers{kA, true});
+  Said<action::Close>();
+  Pass(1h);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Escalate>().empty());
+}
+
+TEST_F(DoesNotAnswer, WhatIsSetBetweenUsersHoldsAtOnce) {
+  Tell(event::SettingsChanged{{.on_no_answer = OnNoYield::kWait}});
+  Ask("somebody else");
+  Stops(kA);
+  Pass(1h);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Escalate>().empty());
+  Tell(event::SettingsChanged{{.on_no_answer = OnNoYield::kEnd}});
+  const auto escalate = One<action::Escalate>();
+  EXPECT_EQ(std::pair(escalate.how, escalate.forced), std::pair(OnNoYield::kEnd, true));
+}
+
+TEST_F(DoesNotAnswer, OneThatIsClosedGetsNoTurnsAndItsMemoryIsNotWaitedFor) {
+  Ask("somebody else");
+  CloseNow(kA);
+  Is(kA, Activity::kWaiting);
+  const auto evict = One<action::Evict>();
+  Stops(kA);
+  Tell(event::OutDone{kA, "gpu", evict.order, "process 7 is stopped"});
+  EXPECT_EQ(One<action::Report>().kind, "share_not_yielded");
+  EXPECT_EQ(One<action::StopBring>().tenant, kB);
+  EXPECT_TRUE(Said<action::Open>().empty()) << "it would not run";
+  Pass(Settings{}.answer_limit);
+  Tell(event::Tick{});
+  EXPECT_TRUE(One<action::Escalate>().forced);
+}
+
+TEST_F(DoesNotAnswer, OneThatComesBackIsNotTakenOffAgainForWhatWas) {
+  Ask("somebody else");
+  Stops(kA);
+  Tick();
+  StopB();
+  Tick();
+  EXPECT_TRUE(One<action::Escalate>().forced);
+  Tell(event::Suspended{kA});
+  Pass(1h);
+  Tell(event::Unsuspended{kA, Gate::kClosed});
+  Has(kA, {}, GiB(10));
+  Pass(1h);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Escalate>().empty());
+}
+
+TEST_F(DoesNotAnswer, OneThatHasNothingThatCouldLeaveIsInNobodysWay) {
+  Ask("somebody else");
+  Has(kA, {}, {});
+  Stops(kA);
+  Pass(1h);
+  Tell(event::Tick{});
+  EXPECT_TRUE(Said<action::Escalate>().empty());
+}
+
+}  // namespace
+}  // namespace gpuman::share

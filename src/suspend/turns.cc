@@ -1,0 +1,78 @@
+#include "suspend/turns.h"
+
+#include <algorithm>
+
+namespace gpuman::suspend {
+
+void Turns::Ask(const Party& party, std::uint64_t id) { queues_[party].waiting.push_back(id); }
+
+void Turns::Overstay(Queue& queue, base::MonoTime now) { queue.slow_until = now + settings_.remembered; }
+
+void Turns::End(std::uint64_t id, base::MonoTime now) {
+  for (auto it = queues_.begin(); it != queues_.end(); ++it) {
+    auto& [party, queue] = *it;
+    if (std::erase(queue.waiting, id) == 0 && queue.at_work != id) continue;
+    if (queue.at_work == id) {
+      queue.at_work.reset();
+      if (now - queue.since >= settings_.alone) Overstay(queue, now);
+      if (holder_ == party) holder_.reset();
+    }
+    break;
+  }
+  // What is remembered of parties that ask for nothing ends some time.
+  std::erase_if(queues_, [now](const auto& one) {
+    return one.second.waiting.empty() && !one.second.at_work && one.second.slow_until <= now;
+  });
+}
+
+// Who has waited longest since its last turn.
+Turns::Queue* Turns::Next(const Party*& party) {
+  Queue* next = nullptr;
+  for (auto& [name, queue] : queues_) {
+    if (queue.waiting.empty() || queue.at_work || (next && queue.served >= next->served)) continue;
+    next = &queue;
+    party = &name;
+  }
+  return next;
+}
+
+std::vector<std::uint64_t> Turns::Begin(base::MonoTime now) {
+  if (holder_) {
+    Queue& queue = queues_.at(*holder_);
+    if (now - queue.since >= settings_.alone) {
+      Overstay(queue, now);
+      holder_.reset();
+    }
+  }
+  std::vector<std::uint64_t> begun;
+  const Party* party = nullptr;
+  while (!holder_) {
+    Queue* const next = Next(party);
+    if (!next) break;
+    next->at_work = next->waiting.front();
+    next->waiting.pop_front();
+    next->since = now;
+    next->served = ++served_;
+    begun.push_back(*next->at_work);
+    if (now >= next->slow_until) holder_ = *party;
+  }
+  return begun;
+}
+
+std::optional<base::MonoTime> Turns::Deadline() const {
+  if (!holder_) return std::nullopt;
+  const bool awaited = std::any_of(queues_.begin(), queues_.end(), [&](const auto& one) {
+    return one.first != *holder_ && !one.second.waiting.empty();
+  });
+  if (!awaited) return std::nullopt;
+  return queues_.at(*holder_).since + settings_.alone;
+}
+
+base::Millis RestartDelay(int deaths) {
+  constexpr int kForgiven = 3, kMostDoublings = 5;
+  constexpr base::Millis kFirst{250};
+  if (deaths <= kForgiven) return base::Millis(0);
+  return kFirst * (1 << std::min(deaths - kForgiven - 1, kMostDoublings));
+}
+
+}  // namespace gpuman::suspend

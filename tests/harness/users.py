@@ -1,0 +1,124 @@
+"""Processes of real other users, and how long one of them waits while another one attacks.
+
+Root alone can be somebody else. Users are numbers: nothing is added to the machine's books. Standard library only.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import select
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+AS_USER = HERE / "as_user.py"
+MEMBER = HERE / "user_process.py"
+PATIENCE = 60  # seconds for one answer; nothing takes long where nobody is in the way
+
+
+@dataclasses.dataclass(frozen=True)
+class User:
+    name: str
+    uid: int
+    gid: int
+
+    # With an executable that the user gets at.
+    def popen(self, command, **options):
+        options.setdefault("start_new_session", True)
+        return subprocess.Popen(command, user=self.uid, group=self.gid, extra_groups=[], **options)
+
+    def run(self, command, **options):
+        return subprocess.run(command, user=self.uid, group=self.gid, extra_groups=[], capture_output=True, text=True,
+                              timeout=PATIENCE * 3, **options)
+
+    def python(self, script, *arguments, **options):
+        """A Python script as this user; what it prints is read line by line. It imports what as_user.py has imported."""
+        options.setdefault("stdin", subprocess.PIPE)
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("start_new_session", True)
+        return subprocess.Popen([sys.executable, "-B", str(AS_USER), str(self.uid), str(self.gid), script,
+                                 *map(str, arguments)], text=True, bufsize=1, **options)
+
+
+class Asker:
+    """A process of a user that sends one small request after the other, each on a connection of its own, and says how
+    long each took. `steps` are tried in turn: (method, path) or (method, path, body)."""
+
+    def __init__(self, user, socket, steps):
+        self.process = user.python(MEMBER.read_text(), socket, PATIENCE)
+        self.process.stdin.write(json.dumps(steps) + "\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "ready\n"
+
+    def ask(self):
+        self.process.stdin.write("ask\n")
+        return Answered(**json.loads(self.process.stdout.readline()))
+
+    def measure(self, least, until=lambda: True):
+        """Answers until there are at least so many and `until` holds. Raises where one is no answer in time, or a refusal."""
+        answers = []
+        while len(answers) < least or not until():
+            answers.append(self.ask())
+            if answers[-1].trouble or answers[-1].status >= 400:
+                raise AssertionError(f"the neighbour was not answered: {answers[-1]}")
+        return answers
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(timeout=PATIENCE)
+
+
+@dataclasses.dataclass
+class Answered:
+    seconds: float
+    status: int  # 0: no answer, and `trouble` says why
+    trouble: str
+    body: str
+
+    def json(self):
+        return json.loads(self.body)
+
+    def code(self):
+        return self.json()["error"]["code"]
+
+
+def spread(answers):
+    times = sorted(answer.seconds * 1000 for answer in answers)
+    p99 = times[min(len(times) - 1, len(times) * 99 // 100)]
+    return {"n": len(times), "median_ms": round(statistics.median(times), 2), "p99_ms": round(p99, 2),
+            "max_ms": round(times[-1], 2)}
+
+
+FIGURES = []
+
+
+def record(attempt, rest, attacked):
+    """One row of the table that is printed at the end of the run."""
+    FIGURES.append({"attempt": attempt, "rest": spread(rest), "attacked": spread(attacked)})
+
+
+def print_figures():
+    """The neighbour's latency, at rest and beside each attempt. GPUMAN_HOSTILE_FIGURES names a file that gets them as well,
+    one JSON object a line."""
+    if not FIGURES:
+        return
+    print("\nThe neighbour's answers in ms (median / p99 / max), nothing of it asserted:")
+    for row in FIGURES:
+        cells = ["{median_ms} / {p99_ms} / {max_ms} n={n}".format(**row[when]) for when in ("rest", "attacked")]
+        print(f"  {row['attempt']}: at rest {cells[0]}; attacked {cells[1]}", flush=True)
+    if file := os.environ.get("GPUMAN_HOSTILE_FIGURES"):
+        with open(file, "a") as out:
+            out.writelines(json.dumps(row) + "\n" for row in FIGURES)
+
+
+def read_line(process, patience=PATIENCE * 3):
+    """The next line of a process of ours that says what it has done."""
+    deadline = time.monotonic() + patience
+    ready, _, _ = select.select([process.stdout], [], [], max(0, deadline - time.monotonic()))
+    if not ready:
+        raise AssertionError("the process said nothing")
+    return process.stdout.readline().strip()

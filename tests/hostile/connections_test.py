@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Connections by the hundred: idle, slow, and greedy ones.
+
+Usage: connections_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import pathlib
+import socket
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from hostile_case import ATTACKER, OUTSIDER, HostileTest, main  # noqa: E402
+from users import User, read_line  # noqa: E402
+
+# Sends one byte of a request at a time on each of many connections, and opens anew what was closed.
+TRICKLE = """
+import resource, select, socket, sys, time
+path, count = sys.argv[1], int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_NOFILE, (count + 100, count + 100))
+request = b"GET /v1/jobs HTTP/1.1\\r\\nHost: " + b"x" * 10000
+connections = {}
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.setblocking(False)
+    try:
+        s.connect(path)
+    except OSError:
+        s.close()
+        return False
+    connections[s] = 0
+    return True
+told = False
+while not select.select([sys.stdin], [], [], 0)[0]:
+    while len(connections) < count and connect():
+        pass
+    if not told:
+        print("connected", flush=True)
+        told = True
+    for s in list(connections):
+        try:
+            s.send(request[connections[s]:connections[s] + 1])
+            connections[s] += 1
+        except OSError:
+            s.close()
+            del connections[s]
+"""
+
+# Asks for the same again and again, on connections that stay, and takes each answer.
+ASK_AGAIN = """
+import http.client, select, socket, sys, threading
+family, address, target, loops = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+def connect():
+    if family == "tcp":
+        host, port = address.rsplit(":", 1)
+        return socket.create_connection((host, int(port)))
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(address)
+    return s
+first = threading.Semaphore(0)
+def loop():
+    c = http.client.HTTPConnection("localhost")
+    while True:
+        try:
+            if c.sock is None:
+                c.sock = connect()
+            c.request("GET", target)
+            c.getresponse().read()
+        except (OSError, http.client.HTTPException):
+            c.close()
+        first.release()
+for _ in range(loops):
+    threading.Thread(target=loop, daemon=True).start()
+for _ in range(loops):
+    first.acquire()
+print("asked", flush=True)
+sys.stdin.read()
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+PORT = free_port()
+
+
+class Connections(HostileTest):
+    config = f'[metrics]\nlisten = "127.0.0.1:{PORT}"\n'
+
+    def trickle(self, count=900):
+        self.assertEqual(read_line(self.python_as(ATTACKER, TRICKLE, self.m.env["GPUMAN_SOCKET"], count)), "connected")
+
+    def test_nine_hundred_sockets_trickle_and_the_neighbour_is_answered(self):
+        with self.beside("900 connections that send a byte at a time", least=20):
+            self.trickle()
+
+    def test_nine_hundred_sockets_trickle_and_root_and_newcomers_are_answered(self):
+        for who in (User("root", 0, 0), OUTSIDER):
+            with self.beside(f"900 connections that send a byte at a time, asked by {who.name}", who=who, least=20):
+                self.trickle()
+
+    def test_metrics_are_asked_for_in_eight_loops(self):
+        with self.beside("/metrics in 8 loops over the socket"):
+            self.assertEqual(read_line(self.python_as(ATTACKER, ASK_AGAIN, "unix", self.m.env["GPUMAN_SOCKET"], "/metrics", 8)), "asked")
+
+    def test_metrics_are_asked_for_in_eight_loops_over_tcp(self):
+        with self.beside("/metrics in 8 loops over TCP"):
+            self.assertEqual(read_line(self.python_as(ATTACKER, ASK_AGAIN, "tcp", f"127.0.0.1:{PORT}", "/metrics", 8)), "asked")
+
+
+if __name__ == "__main__":
+    main()

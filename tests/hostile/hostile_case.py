@@ -1,0 +1,168 @@
+"""What the tests of tests/hostile share: root's daemon on the simulated driver, and two ordinary users of the group `gpuman`.
+
+Each test is one attempt of the attacker. The measure is the neighbour's latency: what it comes to is printed as a table at the
+end, and asserted is that each of the neighbour's requests is answered within users.PATIENCE while the attempt goes on.
+
+docs/hostile-users.md has a row for each attempt.
+"""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+import users  # noqa: E402
+from daemon_case import DaemonTest, until  # noqa: E402,F401
+from machine import Machine, UnixConnection  # noqa: E402,F401
+from users import User  # noqa: E402
+
+ATTACKER = User("attacker", 61301, 61301)
+NEIGHBOUR = User("neighbour", 61302, 61302)
+OUTSIDER = User("outsider", 61303, 61303)  # of no group
+GROUP, GROUP_ID = "gpuman", 61300
+ROUNDS = 50  # of the neighbour's requests, at rest and during an attempt
+SKIPPED = 77
+
+ACCESS = f'[access]\nsubmit_group = "{GROUP}"\nadmin_group = "root"\n'
+
+
+def books(directory):
+    """passwd and group with our users and their group."""
+    passwd, group = directory / "passwd", directory / "group"
+    own = [ATTACKER, NEIGHBOUR, OUTSIDER]
+    passwd.write_text(pathlib.Path("/etc/passwd").read_text()
+                      + "".join(f"{u.name}:x:{u.uid}:{u.gid}::/:/bin/sh\n" for u in own))
+    others = [line for line in pathlib.Path("/etc/group").read_text().splitlines() if not line.startswith(GROUP + ":")]
+    group.write_text("\n".join([*others, *(f"{u.name}:x:{u.gid}:" for u in own),
+                                f"{GROUP}:x:{GROUP_ID}:{ATTACKER.name},{NEIGHBOUR.name}"]) + "\n")
+    return {passwd: "/etc/passwd", group: "/etc/group"}
+
+
+def lay_over(files):
+    """Files in the place of others, for this process and its children alone. OSError where that may not be."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    MS_BIND, MS_REC, MS_PRIVATE, CLONE_NEWNS = 4096, 16384, 1 << 18, 0x20000
+
+    def check(result, what):
+        if result != 0:
+            raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+
+    check(libc.unshare(CLONE_NEWNS), "a mount namespace")
+    check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "making it private")
+    for file, place in files.items():
+        check(libc.mount(str(file).encode(), place.encode(), None, MS_BIND, None), f"laying over {place}")
+
+
+class SystemMachine(Machine):
+    """Root's daemon, which others reach."""
+
+    def __init__(self, **more):
+        super().__init__(**more)
+        for directory in (self.dir, self.dir / "lib"):  # as packaging/gpumand.service.in has them
+            directory.chmod(0o755)
+
+    def daemon_arguments(self):
+        return []
+
+    def _start_simulation(self):
+        super()._start_simulation()
+        simulation = pathlib.Path(self.env["GPUMAN_SIM_DIR"])
+        simulation.chmod(0o755)
+        if self.dir in simulation.parents:
+            simulation.parent.chmod(0o711)
+
+
+class HostileTest(DaemonTest):
+    """Configuration beyond ACCESS: `config`. Requests of root: `request`; of a user: `as_user`."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.m = SystemMachine(profile=cls.profile, gpus=cls.gpus, memory=cls.memory, config=ACCESS + cls.config)
+        cls.addClassCleanup(cls.m.__exit__)
+        cls.prepare()
+        cls.m.__enter__()
+
+    def as_user(self, user, method, path, body=None):
+        """One request of the user's; users.Answered."""
+        asker = users.Asker(user, self.m.env["GPUMAN_SOCKET"], [(method, path, body)])
+        try:
+            return asker.ask()
+        finally:
+            asker.close()
+
+    def start_as(self, user, tag, script, **more):
+        """A job of the user's, by POST /v1/jobs."""
+        answered = self.as_user(user, "POST", "/v1/jobs", self.run_request(tag, script, **more))
+        self.assertEqual(answered.status, 201, answered)
+        return answered.json()["id"]
+
+    def asker(self, user, steps):
+        asker = users.Asker(user, self.m.env["GPUMAN_SOCKET"], steps)
+        self.addCleanup(asker.close)
+        return asker
+
+    @contextlib.contextmanager
+    def beside(self, attempt, steps=(("GET", "/v1/jobs"),), who=NEIGHBOUR, least=ROUNDS):
+        """Measures the neighbour at rest, then while the body of `with` has its attack going. The body is to begin the
+        attack and may yield at once: the neighbour is asked when it has come to its end. Clean-ups of the test end it."""
+        neighbour = self.asker(who, list(steps))
+        rest = neighbour.measure(least)
+        attack = Attack()
+        yield attack
+        attacked = neighbour.measure(least, attack.over)
+        users.record(attempt, rest, attacked)
+        attack.answers = attacked
+
+    def python_as(self, user, script, *arguments, **options):
+        """A script of the user's; ended with the test. Its environment is the machine's."""
+        process = user.python(script, *arguments, env=self.m.env, **options)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        """With what it has forked, which may have outlived it: its session is its own."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream:
+                stream.close()
+
+    def scratch(self, user):
+        """A directory of the user's."""
+        directory = tempfile.TemporaryDirectory(prefix="gpuman-hostile-")
+        self.addCleanup(directory.cleanup)
+        os.chown(directory.name, user.uid, user.gid)
+        return pathlib.Path(directory.name)
+
+
+class Attack:
+    """What `beside` yields. `over`: set it where the attack has an end; the neighbour asks until then."""
+
+    def __init__(self):
+        self.over = lambda: True
+        self.answers = []
+
+
+def main():
+    if os.geteuid() != 0:
+        print("skipped: needs root, to be other users")
+        sys.exit(SKIPPED)
+    with tempfile.TemporaryDirectory(prefix="gpuman-books-") as directory:
+        path = pathlib.Path(directory)
+        path.chmod(0o755)
+        try:
+            lay_over(books(path))
+        except OSError as error:
+            print(f"skipped: {error}")
+            sys.exit(SKIPPED)
+        program = unittest.main(verbosity=2, exit=False)
+        users.print_figures()
+    sys.exit(not program.result.wasSuccessful())

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""The shims' socket: whose ledger does a process get, and what is believed of what it writes there?
+
+Usage: ledgers_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main, until  # noqa: E402
+from machine import build_dir, program  # noqa: E402
+from users import read_line  # noqa: E402
+
+PYTHON = "/usr/bin/python3"  # which jobs of other users get at
+LAST_PID = pathlib.Path("/proc/sys/kernel/ns_last_pid")
+
+# Connects from processes that end, keeps the connections, and tells their pids. Then it says hello on the connection of
+# each pid that it is told, and prints how many descriptors came with the answer.
+CONNECT = """
+import os, socket, struct, sys
+path, count, job = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+kept = {}
+for _ in range(count):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    child = os.fork()
+    if child == 0:
+        s.connect(path)
+        os._exit(0)
+    os.waitpid(child, 0)
+    kept[child] = s
+print(*kept, flush=True)
+for line in sys.stdin:
+    s = kept[int(line)]
+    s.settimeout(60)
+    try:
+        s.send(struct.pack("IIQ112s", 0x484d5047, int(sys.argv[4]), job, b""))
+        data, descriptors, _, _ = socket.recv_fds(s, 4096, 8)
+    except OSError as error:
+        data, descriptors = b"", []
+    print(len(descriptors), data[:16].hex() or "nothing", flush=True)
+"""
+
+
+# Says hello on connections of its own, again and again, in so many processes.
+HELLO = """
+import os, socket, struct, sys
+path, job, version, processes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+for _ in range(processes - 1):
+    if os.fork() == 0:
+        break
+told = False
+while True:
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        s.connect(path)
+        s.send(struct.pack("IIQ112s", 0x484d5047, version, job, b""))
+        s.recv(4096)
+    except OSError:
+        pass
+    s.close()
+    if not told:
+        told = True
+        print("said", flush=True)
+"""
+
+# A process of a job: asks for its ledger and writes into it whatever comes, all the time.
+SCRIBBLE = """
+import mmap, os, random, socket, struct, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect(os.environ["GPUMAN_SHIM_SOCKET"])
+s.send(struct.pack("IIQ112s", 0x484d5047, int(sys.argv[1]), int(os.environ["GPUMAN_JOB_ID"]), b""))
+data, descriptors, _, _ = socket.recv_fds(s, 4096, 8)
+page = mmap.mmap(descriptors[1], os.fstat(descriptors[1]).st_size)
+print("joined", flush=True)
+numbers = random.Random(1)
+while True:
+    at = numbers.randrange(0, len(page) - 4096)
+    page[at:at + 4096] = random.choice([b"\\xff" * 4096, b"\\0" * 4096, numbers.randbytes(4096)])
+    page[0:4096] = numbers.randbytes(4096)
+"""
+
+
+def version():
+    """Of the ledger, as the shim says it."""
+    text = (pathlib.Path(__file__).resolve().parents[2] / "src/ledger/wire/layout.h").read_text()
+    return int(text.split("kVersion = ")[1].split(";")[0])
+
+
+@unittest.skipUnless((build_dir() / "lib/libgpuman.so").exists(), "this build has no libgpuman.so")
+class Ledgers(HostileTest):
+    config = '[sampling]\nrest = "20ms"\n'
+
+    def shim_socket(self):
+        return pathlib.Path(self.m.env["GPUMAN_SOCKET"]).parent / "shim.sock"
+
+    @unittest.skipUnless(LAST_PID.exists(), "this kernel does not let tests choose pids")
+    def test_a_connection_of_a_process_that_ended_says_hello_when_a_job_has_its_pid(self):
+        pipe = self.scratch(NEIGHBOUR) / "go"
+        # For each line a child that stays; the shell tells its pid.
+        job = self.start_as(NEIGHBOUR, "neighbour", f"mkfifo {pipe}; exec 3<>{pipe}; while read line <&3; do sleep 1000 & echo $!; done")
+        self.becomes(job, "running")
+        until("the pipe", pipe.exists)
+        attacker = self.python_as(ATTACKER, CONNECT, self.shim_socket(), 300, job, version())
+        kept = [int(pid) for pid in read_line(attacker).split()]
+        hits = 0
+        for _ in range(100):
+            told = len(self.log(job).split())
+            LAST_PID.write_text(str(kept[hits] - 1))
+            with open(pipe, "w") as go:
+                go.write("go\n")
+            until("a process of the job", lambda: len(self.log(job).split()) > told)
+            pid = int(self.log(job).split()[-1])
+            if pid not in kept:
+                continue
+            hits += 1
+            attacker.stdin.write(f"{pid}\n")
+            attacker.stdin.flush()
+            count, answer = read_line(attacker).split()
+            self.assertEqual(int(count), 0, f"pid {pid} is of job {job} now, and the attacker has its ledger: {answer}")
+            if hits == 20:
+                break
+        self.assertGreater(hits, 0, "no process of the job got one of those pids")
+
+    def test_hello_is_said_in_eight_loops(self):
+        job = self.start_as(ATTACKER, "own", "sleep 1000")
+        self.becomes(job, "running")
+        with self.beside("hello to the shims' socket in 8 loops"):
+            self.assertEqual(read_line(self.python_as(ATTACKER, HELLO, self.shim_socket(), job, version(), 8)), "said")
+
+    def test_a_job_writes_into_its_own_ledger_whatever_comes(self):
+        # Its processes have a context on the GPU, so that the ledger is looked at.
+        script = self.scratch(ATTACKER) / "scribble.py"
+        script.write_text(SCRIBBLE)
+        script.chmod(0o644)
+        before = self.m.api("GET", "/v1/version")["pid"]
+        job = self.start_as(ATTACKER, "scribbler", f"{program('gpuman-load')} --alloc 1MiB --hold 1h & "
+                            f"exec {PYTHON} -B {script} {version()}", share=True)
+        with self.beside("nonsense in the own ledger, all the time", steps=(("GET", "/v1/jobs"), ("GET", "/v1/share"), ("GET", "/metrics"))):
+            until("it has joined", lambda: "joined" in self.log(job))
+        until("it is told", lambda: any(e["kind"] == "ledger_overwritten" and e["job"] == job for e in self.events()))
+        self.assertEqual(self.m.api("GET", "/v1/version")["pid"], before)
+        shown = self.job(job)
+        self.assertLessEqual(shown["memory"]["used"], 1 << 34, "the driver's figures are believed, not the ledger's")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Lists without end, bodies that do not come, and submissions by the ten thousand.
+
+Usage: listings_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import json
+import os
+import pathlib
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from hostile_case import ATTACKER, HostileTest, main  # noqa: E402
+from daemon_case import MIB, until  # noqa: E402
+from users import read_line  # noqa: E402
+
+# Jobs of the attacker's; GPUMAN_HOSTILE_JOBS makes them more: 200,000 were tried by hand.
+HELD = int(os.environ.get("GPUMAN_HOSTILE_JOBS", 12_000))
+
+# Asks for a list on many connections, and reads each answer to its end, or so many bytes of it and no more. Says when each
+# has had a part of an answer; ends with its input.
+ASK_FOR_LISTS = """
+import http.client, socket, sys, threading
+path, target, count, most = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+begun = threading.Semaphore(0)
+kept = []
+def ask():
+    told = False
+    while True:
+        s = socket.socket(socket.AF_UNIX)
+        kept.append(s)
+        try:
+            s.connect(path)
+            s.sendall(f"GET {target} HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n".encode())
+            got = 0
+            while got < most:
+                piece = s.recv(1 << 16)
+                if not piece:
+                    break
+                got += len(piece)
+                if not told:
+                    begun.release()
+                    told = True
+            if got >= most:
+                return
+        except OSError:
+            pass
+        kept.remove(s)
+        s.close()
+for _ in range(count):
+    threading.Thread(target=ask, daemon=True).start()
+for _ in range(int(sys.argv[5])):
+    begun.acquire()
+print("asked", flush=True)
+sys.stdin.read()
+"""
+
+# Sends the first part of a large body on each of many connections, and counts those that were refused.
+HALF_BODIES = """
+import select, socket, sys
+path, count, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+kept, refused = [], 0
+for _ in range(count):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path)
+    s.setblocking(False)
+    kept.append(s)
+    data = f"POST /v1/jobs HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: {size}\\r\\n\\r\\n".encode() + b"[" * (size - 1)
+    while data:
+        readable, writable, _ = select.select([s], [s], [], 60)
+        if readable:
+            refused += b" 503 " in s.recv(4096)
+            break
+        data = data[s.send(data):]
+print(refused, flush=True)
+sys.stdin.read()
+"""
+
+# Submits so many jobs that differ, in requests of so many each, on one connection.
+SUBMIT = """
+import http.client, json, socket, sys
+path, requests, jobs = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+c = http.client.HTTPConnection("localhost")
+c.sock = socket.socket(socket.AF_UNIX)
+c.sock.connect(path)
+for request in range(requests):
+    body = {"jobs": [{"command": ["true", str(n)], "gpus": {"count": 1}, "hold": True} for n in range(jobs)], "directory": "/"}
+    c.request("POST", "/v1/submissions", json.dumps(body))
+    answer = c.getresponse()
+    answer.read()
+    print(answer.status, flush=True)
+"""
+
+
+class Listings(HostileTest):
+    config = f"[queue]\nqueued_jobs = {4 * HELD}\n"
+
+    def resident(self):
+        text = pathlib.Path(f"/proc/{self.m.daemon.pid}/status").read_text()
+        return int(text.split("VmRSS:")[1].split()[0]) << 10
+
+    def hold_arrays(self):
+        for _ in range(2):
+            array = {"indices": [{"first": 0, "last": HELD // 2 - 1}]}
+            answered = self.as_user(ATTACKER, "POST", "/v1/submissions",
+                                    {"jobs": [{"command": ["true"], "gpus": {"count": 1}, "hold": True, "array": array}],
+                                     "directory": "/"})
+            self.assertEqual(answered.status, 201, answered.body[:300])
+
+    def tearDown(self):
+        held = self.request("GET", "/v1/queue/rows?states=all").body
+        arrays = {line.split(b"\t")[1] for line in held.splitlines()[1:]}
+        for array in filter(None, arrays):
+            self.request("POST", f"/v1/jobs/{array.decode()}/cancel")
+        super().tearDown()
+
+    def lists(self, target, count, most=1 << 40, begun=None):
+        process = self.python_as(ATTACKER, ASK_FOR_LISTS, self.m.env["GPUMAN_SOCKET"], target, count, most, begun or count)
+        self.assertEqual(read_line(process), "asked")
+        return process
+
+    def test_eight_clients_list_the_whole_queue_again_and_again(self):
+        self.hold_arrays()
+        for target in ("/v1/queue?states=all", "/v1/queue/rows?states=all", "/v1/status?all=1", "/v1/jobs?all=1", "/v1/stats",
+                       "/v1/events?limit=100000"):
+            with self.subTest(target), self.beside(f"{target} in 8 loops, {HELD} jobs wait"):
+                process = self.lists(target, 8, begun=1)
+            self.end(process)
+        with self.beside("the same, when its clients have gone"):
+            pass
+
+    def test_a_hundred_clients_ask_for_the_queue_and_take_nothing(self):
+        self.hold_arrays()
+        before = self.resident()
+        with self.beside("100 clients that ask for the whole queue and read a little of it"):
+            self.lists("/v1/queue?states=all", 100, most=1, begun=1)
+            self.assertEqual(self.as_user(ATTACKER, "GET", "/v1/version").status, 200)
+        self.assertLess(self.resident() - before, 128 * MIB)
+
+    def test_two_hundred_bodies_are_sent_by_half(self):
+        before = self.resident()
+        with self.beside("200 bodies of 4 MiB of which the last byte does not come"):
+            process = self.python_as(ATTACKER, HALF_BODIES, self.m.env["GPUMAN_SOCKET"], 200, 4 * MIB)
+            self.assertGreater(int(read_line(process)), 100)
+        self.assertLess(self.resident() - before, 128 * MIB)
+
+    def test_jobs_are_submitted_by_the_thousand(self):
+        each = HELD // 2
+        with self.beside(f"{3 * each} jobs are submitted, {each} at a time", steps=[("GET", "/v1/jobs"), ("GET", "/v1/queue?users=neighbour")]) as attack:
+            process = self.python_as(ATTACKER, SUBMIT, self.m.env["GPUMAN_SOCKET"], 3, each)
+            told = []
+            reader = threading.Thread(target=lambda: told.extend(process.stdout.read().split()))
+            reader.start()
+            attack.over = lambda: not reader.is_alive()
+        self.assertEqual(told, ["201"] * 3)
+        names = [job["id"] for job in json.loads(self.request("GET", f"/v1/queue?users=attacker&after=0&limit={3 * each}").body)["jobs"]]
+        self.assertEqual(len(names), 3 * each)
+        with self.beside("all of them are cancelled in one request"):
+            done = self.as_user(ATTACKER, "POST", "/v1/cancellations", {"jobs": [str(name) for name in names]})
+            self.assertEqual(done.status, 200, done.body[:300])
+        until("they are gone", lambda: not self.request("GET", "/v1/queue?limit=1").json()["jobs"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""What a user may do with the own log, which the daemon reads to others.
+
+Usage: logs_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
+from users import read_line  # noqa: E402
+
+ASK = """
+import socket, sys
+path, target, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+connections = []
+for _ in range(count):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path)
+    s.sendall(f"GET {target} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n".encode())
+    connections.append(s)
+print("asked", flush=True)
+sys.stdin.read()
+"""
+
+
+# Keeps a lease, whatever the kernel says of it; the kernel takes it away after /proc/sys/fs/lease-break-time.
+LEASE = """
+import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+fd = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("leased", flush=True)
+sys.stdin.read()
+"""
+
+
+class Logs(HostileTest):
+    def log_of(self, user, tag, script):
+        """A log of the user's, of a job that has ended."""
+        job = self.start_as(user, tag, script)
+        return pathlib.Path(self.wait(job)["log_path"]), job
+
+    def test_the_end_of_a_log_of_holes_is_asked_for_by_many(self):
+        log, job = self.log_of(ATTACKER, "holes", "echo first")
+        os.truncate(log, 1 << 43)
+        with self.beside("tail of a log of 8 TiB of holes, 240 times"):
+            self.assertEqual(read_line(self.python_as(ATTACKER, ASK, self.m.env["GPUMAN_SOCKET"], f"/v1/jobs/{job}/log?tail=3", 240)), "asked")
+
+    def test_a_whole_log_of_holes_is_asked_for_by_many_who_read_nothing(self):
+        log, job = self.log_of(ATTACKER, "holes", "echo first")
+        os.truncate(log, 1 << 43)
+        with self.beside("a log of 8 TiB of holes, 240 times, unread"):
+            self.assertEqual(read_line(self.python_as(ATTACKER, ASK, self.m.env["GPUMAN_SOCKET"], f"/v1/jobs/{job}/log", 240)), "asked")
+
+    def test_a_lease_on_the_own_log_is_kept_while_it_is_asked_for(self):
+        log, job = self.log_of(ATTACKER, "leased", "echo first")
+        with self.beside("a lease on the own log (fcntl), and 20 who ask for that log"):
+            self.assertEqual(read_line(self.python_as(ATTACKER, LEASE, log)), "leased")
+            self.assertEqual(read_line(self.python_as(ATTACKER, ASK, self.m.env["GPUMAN_SOCKET"], f"/v1/jobs/{job}/log", 20)), "asked")
+
+    def test_another_users_log_is_not_read(self):
+        _, job = self.log_of(NEIGHBOUR, "private", "echo secret")
+        answered = self.as_user(ATTACKER, "GET", f"/v1/jobs/{job}/log")
+        self.assertEqual((answered.status, answered.code()), (403, "permission_denied"))
+        self.assertIn("secret", self.as_user(NEIGHBOUR, "GET", f"/v1/jobs/{job}/log").body)
+
+
+if __name__ == "__main__":
+    main()

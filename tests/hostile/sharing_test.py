@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""What a user may do with the own job on a GPU that it shares with a neighbour's: it is not to keep the neighbour out.
+
+Usage: sharing_test.py [UNITTEST ARGUMENTS]    (as root; GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import json
+import os
+import pathlib
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
+from daemon_case import until  # noqa: E402
+from share_test import learn_what_a_context_takes  # noqa: E402
+
+PYTHON = "/usr/bin/python3"  # which both users may run, wherever the test's own is
+PROGRAM = pathlib.Path(__file__).resolve().parents[1] / "integration" / "share_program.py"
+
+# Stops a process as soon as it goes on, for ever.
+STOP_AGAIN = """
+import os, signal, sys
+pid = int(sys.argv[1])
+print("begins", flush=True)
+while True:
+    os.kill(pid, signal.SIGSTOP)
+"""
+
+
+class Stopped(HostileTest):
+    """Two contexts of 104 MiB, and room for the memory of one job."""
+    gpus, memory = 1, "4GiB"
+    config = """
+[sampling]
+rest = "20ms"
+[share]
+capacity = "211MiB"
+quantum_min = "10ms"
+quantum_max = "10ms"
+idle = "2ms"
+yield_limit = "200ms"
+retry = "100ms"
+answer_limit = "500ms"
+[suspend]
+patience = "1s"
+"""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # The simulated driver is a file that all its users write.
+        simulation = pathlib.Path(cls.m.env["GPUMAN_SIM_DIR"])
+        simulation.parent.chmod(0o755)
+        for path in (simulation, *simulation.rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        learn_what_a_context_takes(cls.m)
+
+    def setUp(self):
+        self.attackers = self.sharing(ATTACKER, "attackers")
+        self.neighbours = self.sharing(NEIGHBOUR, "neighbours")
+        until("both take part", lambda: all(self.standing(job) for job in (self.attackers, self.neighbours)))
+        self.goes_on("neighbours")
+        self.goes_on("attackers")
+
+    def sharing(self, user, tag):
+        directory = self.scratch(user)
+        self.stops = {**getattr(self, "stops", {}), tag: directory / "stop"}
+        return self.start_as(user, tag, f"exec {PYTHON} {PROGRAM} {directory / 'stop'} --rest 0.005", gpus=["0"], share=True)
+
+    def share(self, **settings):
+        return self.request("PUT", "/v1/share", settings).json()
+
+    def standing(self, job):
+        return next((one for gpu in self.request("GET", "/v1/share").json()["gpus"] for one in gpu["jobs"] if one["id"] == job), None)
+
+    def goes_on(self, tag, more=0.05):
+        had = (self.standing(self.job(tag)["id"]) or {"had_turn": 0})["had_turn"]
+        until(f"{tag} has had a longer turn", lambda: (one := self.standing(self.job(tag)["id"])) and one["had_turn"] >= had + more)
+
+    def runs(self, tag):
+        """Where nobody else wants the GPU no turns are counted: its gate is open, and `ends_right` sees what it did."""
+        until(f"{tag} runs", lambda: (one := self.standing(self.job(tag)["id"])) and one["gate"] == "open")
+
+    def pid(self):
+        return self.job(self.attackers)["pid"]
+
+    def stop_it(self, gate):
+        """By its own user, where its gate is like this."""
+        pid = self.pid()
+
+        def stopped():
+            if self.standing(self.attackers)["gate"] != gate:
+                return False
+            self.signal(pid, signal.SIGSTOP)
+            until("it stands", lambda: pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] == "T")
+            if self.standing(self.attackers)["gate"] == gate:
+                return True
+            self.signal(pid, signal.SIGCONT)
+            return False
+        until(f"it is stopped with its gate {gate}", stopped)
+
+    @staticmethod
+    def signal(pid, number):
+        """As its own user may; a turn is too short to start another process in it."""
+        os.kill(pid, number)
+
+    def ends_right(self, tag):
+        self.stops[tag].touch()
+        ended = self.wait(tag)
+        self.assertEqual(ended["state"], "finished", ended)
+        said = [json.loads(line) for line in self.log(tag).splitlines() if line.startswith("{")]
+        self.assertEqual([one["wrong"] for one in said if "wrong" in one], [0])
+
+    def test_one_that_is_stopped_in_its_turn_is_suspended_and_comes_back_when_it_goes_on(self):
+        self.stop_it("open")
+        view = self.becomes(self.attackers, "suspended")
+        self.assertEqual(view["reason"], "process_stopped")
+        self.runs("neighbours")
+        forced = [event for event in self.events() if event["kind"] == "share_forced"]
+        self.assertRegex(forced[-1]["message"], rf"process {self.pid()} is stopped .*another user")
+        until("it is stopped again, as its user left it",
+              lambda: pathlib.Path(f"/proc/{self.pid()}/stat").read_text().rsplit(") ", 1)[1][0] == "T")
+        self.signal(self.pid(), signal.SIGCONT)
+        self.becomes(self.attackers, "running")
+        self.goes_on("attackers")
+        self.ends_right("attackers")
+        self.ends_right("neighbours")
+
+    def test_one_that_is_stopped_again_and_again_is_ended(self):
+        self.python_as(ATTACKER, STOP_AGAIN, self.pid())
+        ended = self.wait(self.attackers)
+        self.assertEqual((ended["state"], ended["reason"]), ("killed", "share_not_yielded"))
+        self.assertRegex(ended["reason_detail"], "is stopped .*could not be suspended")
+        self.runs("neighbours")
+        self.ends_right("neighbours")
+
+    def test_one_that_is_stopped_out_of_its_turn_keeps_nobody_out(self):
+        self.stop_it("closed")
+        self.runs("neighbours")
+        if self.job(self.attackers)["state"] == "suspended":
+            self.assertEqual(self.job(self.attackers)["reason"], "process_stopped")
+        self.signal(self.pid(), signal.SIGCONT)
+        self.becomes(self.attackers, "running")
+        self.goes_on("attackers")
+        self.ends_right("attackers")
+        self.ends_right("neighbours")
+
+    def test_a_changed_setting_holds_at_once(self):
+        self.share(on_no_answer="wait")
+        self.addCleanup(self.share, on_no_answer="suspend")
+        self.stop_it("open")
+        view = until("the neighbour is told why", lambda: (one := self.job(self.neighbours))["reason"] == "share_wait" and one)
+        self.assertRegex(view["reason_detail"], rf"job {self.attackers} 'attackers', which does not yield: process {self.pid()} is stopped")
+        self.share(on_no_answer="end")
+        self.assertEqual(self.wait(self.attackers)["reason"], "share_not_yielded")
+        self.runs("neighbours")
+        self.ends_right("neighbours")
+
+
+if __name__ == "__main__":
+    main()

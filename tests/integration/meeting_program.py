@@ -1,0 +1,90 @@
+"""A job of two processes that wait for each other on the GPU, as an all-reduce does, for share_meeting_test.py.
+
+Usage: meeting_program.py STOP [--size BYTES] [--ahead N] [--rest SECONDS]
+
+Each of the two sees one of the GPUs (the same where there is one) and has memory there that it checks at its end. In each
+step a process writes the step's number for the other and waits on its stream until the other has written it:
+cuStreamWriteValue32 and cuStreamWaitValue32 on a page that both have registered. On a real GPU a kernel of NCCL spins on
+such a flag; the simulated driver's stream polls the word, and no later call of the other process is replaced by it. The
+first process has queued N steps ahead, the second rests before each: so the work of the first waits at any time for a call
+that the second makes later, and never comes to rest while the second is held.
+
+Ends when the file STOP is there or its directory is gone; the file STOP.steps has how many steps were done. Each process
+prints a line of JSON at its end: steps, wrong. Exit status 0 right, 4 wrong, 5 the driver said something.
+"""
+
+import argparse
+import ctypes
+import json
+import mmap
+import os
+import pathlib
+import sys
+import time
+
+import share_program
+from share_program import Block, cuda, must, size_t, u64
+
+GEQ, PORTABLE, MAPPED = 0, 1, 2
+END = 2  # the word of the page that says which step is the last
+
+
+def meet(options, number, page, gpu):
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    device, context, stream, word = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), u64()
+    must(cuda.cuInit(0), "cuInit")
+    must(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
+    must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
+    must(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
+    must(cuda.cuStreamCreate(ctypes.byref(stream), 1), "cuStreamCreate")
+    block = Block(options.size)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    must(cuda.cuMemHostRegister_v2(u64(address), size_t(mmap.PAGESIZE), PORTABLE | MAPPED), "cuMemHostRegister")
+    must(cuda.cuMemHostGetDevicePointer_v2(ctypes.byref(word), u64(address), 0), "cuMemHostGetDevicePointer")
+    words = (ctypes.c_uint32 * 3).from_buffer(page)
+    own, other = u64(word.value + 4 * number), u64(word.value + 4 * (1 - number))
+    print(json.dumps({"pid": os.getpid(), "holds": options.size}), flush=True)
+    stop = pathlib.Path(options.stop)
+    steps, queued, last = 0, 0, None
+    progress = os.open(f"{options.stop}.steps", os.O_RDWR | os.O_CREAT, 0o644) if number == 0 else -1
+    while last is None or steps < last:
+        if number == 0 and last is None and (stop.exists() or not stop.parent.exists()):
+            words[END] = last = queued + 1
+        last = words[END] or None if last is None else last
+        while queued < steps + (options.ahead if number == 0 else 1) and (last is None or queued < last):
+            if number == 1:
+                time.sleep(options.rest)
+            queued += 1
+            must(cuda.cuStreamWriteValue32_v2(stream, own, ctypes.c_uint32(queued), 0), "cuStreamWriteValue32")
+            must(cuda.cuStreamWaitValue32_v2(stream, other, ctypes.c_uint32(queued), GEQ), "cuStreamWaitValue32")
+        while words[1 - number] <= steps:
+            time.sleep(0.001)
+        steps += 1
+        if progress >= 0:
+            os.pwrite(progress, b"%12d" % steps, 0)
+    must(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize")
+    wrong = 0 if block.check() else 1
+    print(json.dumps({"pid": os.getpid(), "steps": steps, "rounds": steps, "wrong": wrong}), flush=True)
+    return 4 if wrong else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("stop")
+    parser.add_argument("--size", type=int, default=2 << 20)
+    parser.add_argument("--ahead", type=int, default=4)
+    parser.add_argument("--rest", type=float, default=0.005)
+    options = parser.parse_args()
+    page, children = mmap.mmap(-1, mmap.PAGESIZE), []
+    gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+    for number in range(2):
+        child = os.fork()
+        if child == 0:
+            os._exit(meet(options, number, page, gpus[number % len(gpus)]))
+        children.append(child)
+    return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
+
+
+if __name__ == "__main__":
+    assert share_program.__file__
+    sys.exit(main())

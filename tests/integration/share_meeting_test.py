@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""Jobs whose processes wait for each other on their GPUs, as data-parallel training does: held one by one they would stand
+still for ever. Whatever is asked of such a job, it goes on, and who waits for its place is told why.
+
+Usage: share_meeting_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+
+meeting_program.py says what is simulated.
+"""
+
+import pathlib
+import signal
+import sys
+import unittest
+
+from queue_test import QueueCase
+from share_many_test import ManyCase
+from share_test import build_dir, learn_what_a_context_takes, until
+from daemon_case import MIB, DaemonTest  # noqa: E402, I100
+
+PROGRAM = pathlib.Path(__file__).with_name("meeting_program.py")
+
+
+class Meets:
+    """For a DaemonTest: jobs that meet, and what they come to."""
+
+    def meeting(self, tag, *options, gpus=("0", "1"), **more):
+        for old in self.m.dir.glob(f"stop.{tag}*"):
+            old.unlink()
+        words = [sys.executable, PROGRAM, self.m.dir / f"stop.{tag}", *options]
+        return self.start(tag, "exec " + " ".join(map(str, words)), gpus=list(gpus), **more)
+
+    def end(self, tag):
+        (self.m.dir / f"stop.{tag}").touch()
+
+    def steps(self, tag):
+        file = self.m.dir / f"stop.{tag}.steps"
+        return int(file.read_text() or 0) if file.exists() else 0
+
+    def goes_on(self, tag, more=30):
+        before = self.steps(tag)
+        until(f"{more} steps of {tag} after {before}", lambda: self.steps(tag) >= before + more)
+
+    def ends_with_its_data(self, tag):
+        self.end(tag)
+        ended = self.wait(tag)
+        self.assertEqual(ended["state"], "finished", self.log(tag)[-1500:])
+        self.assertEqual(self.log(tag).count('"wrong": 0'), 2, self.log(tag)[-1500:])
+
+    def told(self, kind, job):
+        return until(f"{kind} of job {job}", lambda: self.all_told(kind, job))
+
+    def all_told(self, kind, job):
+        return [event for event in self.events() if event["kind"] == kind and event["job"] == job]
+
+    def gates(self, job):
+        answer = self.request("GET", "/v1/share").json()
+        return {gpu["uuid"]: one["gate"] for gpu in answer["gpus"] for one in gpu["jobs"] if one["id"] == job}
+
+    def suspension_fails_and_it_goes_on(self, tag, job):
+        answer = self.request("POST", f"/v1/jobs/{job}/suspend")
+        self.assertEqual(answer.code(), "unsatisfiable", answer.body)
+        self.assertRegex(answer.json()["error"]["message"], "did not come to rest")
+        view = self.job(job)
+        self.assertEqual((view["state"], view["reason"]), ("running", "suspend_failed"))
+        self.goes_on(tag)
+
+
+class TurnsCase(ManyCase, Meets):
+    """Two GPUs, each with room for the contexts of two processes and the memory of one."""
+    gpus, more = 2, 'yield_limit = "200ms"\nretry = "100ms"\n[suspend]\npatience = "1s"\n'
+
+    def standing(self, job):
+        return next((one for gpu in self.share()["gpus"] for one in gpu["jobs"] if one["id"] == job), None)
+
+    def waits_for(self, job, obstacle):
+        """It says for whom, wherever one looks."""
+        until("it waits for one that does not yield",
+              lambda: (one := self.standing(job)) and one["waits_for"] == "yield" and one)
+        view = until("and so does its job", lambda: (one := self.job(job))["reason"] == "share_wait" and one)
+        self.assertRegex(view["reason_detail"], rf"waits for the place of job {obstacle} .*which does not yield: .*come to rest")
+        self.assertRegex(self.m.run("share", "status").stdout, rf"job {obstacle} does not yield: ")
+
+
+class TakingTurns(TurnsCase):
+    def test_of_two_that_do_not_fit_together_one_goes_on_and_the_other_waits_with_the_reason(self):
+        one = self.meeting("one", share=True)
+        self.goes_on("one")
+        other = self.meeting("other", share=True)
+        self.told("share_not_yielded", one)
+        self.waits_for(other, one)
+        self.goes_on("one", 100)
+        view = self.job(one)
+        self.assertEqual((view["state"], view["reason"]), ("running", "share_not_yielded"))
+        self.assertRegex(view["reason_detail"], "did not come to rest within 200ms")
+        until("its gate was asked for again", lambda: "closing" in self.gates(one).values())
+        self.goes_on("one", 100)
+        self.assertEqual(len(self.all_told("share_not_yielded", one)), 1, "told once")
+        self.ends_with_its_data("one")
+        self.goes_on("other")
+        self.ends_with_its_data("other")
+
+    def test_an_ordinary_one_waits_beside_it_and_another_that_fits_runs(self):
+        meeting = self.meeting("meeting", share=True)
+        self.goes_on("meeting")
+        plain = self.checking("plain", "--rest", 0.005)
+        self.told("share_not_yielded", meeting)
+        self.waits_for(plain, meeting)
+        self.goes_on("meeting")
+        self.ends_with_its_data("meeting")
+        until("it has its place", lambda: '"holds"' in self.log(plain))
+        self.ends_right([plain])
+
+    def test_an_ordinary_one_that_was_there_first_yields_and_then_waits(self):
+        plain = self.checking("plain", "--rest", 0.005)
+        until("it holds its memory", lambda: '"holds"' in self.log(plain))
+        meeting = self.meeting("meeting", share=True)
+        self.goes_on("meeting")
+        self.told("share_not_yielded", meeting)
+        self.waits_for(plain, meeting)
+        self.goes_on("meeting")
+        self.ends_with_its_data("meeting")
+        self.ends_right([plain])
+
+    def test_one_that_cannot_be_suspended_goes_on_beside_others_and_its_gates_are_open(self):
+        meeting = self.meeting("meeting", share=True)
+        self.goes_on("meeting")
+        plain = self.checking("plain", "--rest", 0.005)
+        until("the other is there", lambda: self.standing(plain))
+        for _ in range(2):
+            self.suspension_fails_and_it_goes_on("meeting", meeting)
+            until("its gates are open", lambda: set(self.gates(meeting).values()) == {"open"})
+        self.ends_with_its_data("meeting")
+        self.ends_right([plain])
+
+    def test_where_suspension_is_set_for_those_that_do_not_yield_it_goes_on_all_the_same(self):
+        self.share(on_no_yield="suspend")
+        self.addCleanup(self.share, on_no_yield="wait")
+        meeting = self.meeting("meeting", share=True)
+        self.goes_on("meeting")
+        plain = self.checking("plain", "--rest", 0.005)
+        self.told("suspend_failed", meeting)
+        self.goes_on("meeting", 100)
+        self.ends_with_its_data("meeting")
+        self.ends_right([plain])
+
+    def test_a_daemon_that_is_killed_while_it_is_asked_leaves_nobody_standing(self):
+        meeting = self.meeting("meeting", share=True)
+        self.goes_on("meeting")
+        plain = self.checking("plain", "--rest", 0.005)
+        for _ in range(3):
+            until("its gate is asked for", lambda: "closing" in self.gates(meeting).values())
+            self.m.stop_daemon(signal.SIGKILL)
+            self.m.start_daemon()
+            until("it takes part again", lambda: self.standing(meeting))
+            self.goes_on("meeting")
+        self.ends_with_its_data("meeting")
+        self.ends_right([plain])
+
+
+class Suspended(DaemonTest, Meets):
+    """With memory that is worth an eviction, and without."""
+    gpus, memory, config = 2, "4GiB", '[sampling]\nrest = "20ms"\n[suspend]\npatience = "1s"\n'
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        learn_what_a_context_takes(cls.m)
+
+    def test_one_that_cannot_be_suspended_runs_on(self):
+        for share in (True, False):
+            for size in (96 * MIB, 2 * MIB):
+                with self.subTest(share=share, size=size):
+                    tag = f"m{share}{size}"
+                    job = self.meeting(tag, "--size", size, share=share)
+                    self.goes_on(tag)
+                    for _ in range(2):
+                        self.suspension_fails_and_it_goes_on(tag, job)
+                    self.assertTrue(set(self.gates(job).values()) <= {"open"})
+                    self.ends_with_its_data(tag)
+
+    def test_on_one_gpu_as_well(self):
+        job = self.meeting("narrow", "--size", 96 * MIB, gpus=["0"], share=True)
+        self.goes_on("narrow")
+        self.suspension_fails_and_it_goes_on("narrow", job)
+        self.ends_with_its_data("narrow")
+
+
+class Pressure(DaemonTest, Meets):
+    """A GPU that runs full: one that cannot leave it is ended, as without suspension; it does not stand in the way."""
+    gpus, memory = 2, "1536MiB"
+    config = ('[sampling]\nrest = "20ms"\n[guard]\nreserve = "384MiB"\non_pressure = "suspend"\n'
+              '[suspend]\npatience = "500ms"\n')
+
+    def test_one_that_does_not_come_to_rest_is_ended_with_that_reason(self):
+        for share in (False, True):
+            with self.subTest(share=share):
+                tag = f"low{share}"
+                job = self.meeting(tag, "--size", 96 * MIB, share=share, priority=10)
+                self.goes_on(tag)
+                high = self.start(f"high{share}", "exec " + self.load("900MiB", "--hold", "1h"), gpus=["0"], priority=200)
+                ended = self.wait(job)
+                self.assertEqual((ended["state"], ended["reason"]), ("killed", "device_pressure"), ended)
+                self.assertRegex(ended["reason_detail"], "did not come to rest")
+                self.assertEqual(self.job(high)["state"], "running")
+                self.request("DELETE", f"/v1/jobs/{high}")
+                self.wait(high)
+
+
+class Preempted(QueueCase, Meets):
+    """The queue makes room, by whichever way: the other starts, and afterwards this one goes on."""
+    profile, gpus, memory = "h200", 2, "4GiB"
+    config = '[queue]\npreempt_after = "0s"\n[suspend]\npatience = "500ms"\n'
+
+    def test_one_that_does_not_come_to_rest_makes_room_all_the_same(self):
+        script = f"exec {sys.executable} {PROGRAM} {self.m.dir / 'stop.low'} --size {96 * MIB}"
+        low = self.submit(script, gpus=2, preemptible=True, priority=10)
+        self.goes_on("low")
+        urgent = self.submit(self.gate("end"), gpus=2, priority=250)
+        self.becomes(urgent, "running")
+        self.assertIn(self.job(low)["state"], ("queued", "suspended"))
+        self.open("end")
+        self.becomes(low, "running")
+        self.goes_on("low")
+        self.end("low")
+        self.assertEqual(self.wait(low)["state"], "finished", self.log(low))
+
+
+if __name__ == "__main__":
+    if not (build_dir() / "lib/libgpuman.so").exists():
+        print("skipped: there is no libgpuman.so here")
+        sys.exit(77)
+    unittest.main(verbosity=2)

@@ -1,0 +1,73 @@
+#include "forged_mover.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/lingering_socket.h"
+#include "ledger/wire/transfer.h"
+#include "suspend/request.h"
+
+namespace gpuman::suspend {
+namespace {
+
+constexpr int kSocket = 0, kForEver = -1;
+
+bool Say(const Answer& answer) {
+  const std::string line = Serialize(answer);
+  return ledger::wire::SendWith(kSocket, line.data(), line.size(), nullptr, 0, kForEver);
+}
+
+// Whoever drops the last descriptor of it waits, until somebody reads what it has sent: a child that outlives
+// the mover, and ends when the file is there.
+void PassLingering(const Answer& answer, const std::filesystem::path& until) {
+  base::LingeringSocket socket;
+  if (!socket.ok() || !socket.PassTo(kSocket, Serialize(answer))) return;
+  if (::fork() != 0) return;
+  ::close(kSocket);
+  while (!std::filesystem::exists(until)) ::usleep(10'000);
+  ::_exit(0);
+}
+
+void TellOfMany(std::uint64_t id) {
+  const base::Fd memory(::memfd_create("memory", MFD_CLOEXEC));
+  int numbers[ledger::wire::kMostParts];
+  for (int& number : numbers) number = memory.get();
+  const std::string line = Serialize(Answer{.id = id, .outcome = Outcome::kHolding});
+  for (int i = 0; i < 32; ++i)
+    (void)ledger::wire::SendWith(kSocket, line.data(), line.size(), numbers, ledger::wire::kMostParts,
+                                 kForEver);
+}
+
+}  // namespace
+
+int RunForgedMover(int argc, char** argv) {
+  if (argc != 4) return 2;
+  const std::string_view how = argv[2];
+  const std::filesystem::path file = argv[3];
+  if (!Say({.outcome = Outcome::kDone})) return 1;
+  for (;;) {
+    std::string text(kMaxLine, '\0');
+    int numbers[ledger::wire::kMostParts];
+    unsigned count = 0;
+    const auto got = ledger::wire::ReceiveWith(kSocket, text.data(), text.size(), numbers, count, kForEver);
+    if (got <= 0) return 0;
+    const auto request = ParseRequest(std::string_view(text).substr(0, static_cast<std::size_t>(got)));
+    if (!request || request->verb == Verb::kPrepare) continue;
+    const Answer answer{.id = request->id, .outcome = Outcome::kHolding};
+    if (how == "honest" && !Say({.id = request->id, .outcome = Outcome::kDone, .state = Saved::kRunning}))
+      return 1;
+    if (how == "lingering") {
+      PassLingering(answer, file);
+      PassLingering(answer, file);
+    } else if (how == "holding") {
+      TellOfMany(request->id);
+      (void)Say({.id = request->id, .outcome = Outcome::kMoving, .bytes = base::Bytes{1}});
+    }
+  }
+}
+
+}  // namespace gpuman::suspend
