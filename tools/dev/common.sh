@@ -7,6 +7,9 @@ ROOT=$PWD
 export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 export LC_ALL=C.UTF-8
 
+# shellcheck source=tools/dev/progress.sh
+. tools/dev/progress.sh
+
 say() { printf '%s\n' "$*"; }
 die() {
   printf 'dev: %s\n' "$*" >&2
@@ -85,10 +88,26 @@ build_jobs() {
 
 # build_preset PRESET [TARGET…]: configure, then build those targets, or everything.
 build_preset() {
-  local preset=$1 started=$SECONDS
+  local preset=$1 log=build/log/build-$1.log started=$SECONDS rc=0
   shift
-  say "building $preset, several minutes where nothing is built yet; to watch: tail -f build/log/build-$preset.log"
+  say "building $preset, several minutes where nothing is built yet; its output: $log"
   quiet "configure-$preset" cmake --preset "$preset"
-  quiet "build-$preset" cmake --build "build/$preset" --parallel "$(build_jobs)" ${1:+--target "$@"}
+  : >"$log"
+  report_progress "$log" "$preset" &
+  PROGRESS=$!
+  quiet "build-$preset" cmake --build "build/$preset" --parallel "$(build_jobs)" ${1:+--target "$@"} || rc=$?
+  end_progress
+  [ "$rc" = 0 ] || return "$rc"
   say "built $preset in $((SECONDS - started)) s"
 }
+
+# The line on how far the build is goes with the build, also where that is interrupted.
+PROGRESS=
+end_progress() {
+  [ -n "$PROGRESS" ] || return 0
+  kill "$PROGRESS" 2>/dev/null || true
+  wait "$PROGRESS" 2>/dev/null || true
+  PROGRESS=
+  [ ! -t 1 ] || printf '\r\033[K'
+}
+trap end_progress EXIT

@@ -3,7 +3,7 @@
 . tools/dev/common.sh
 
 need build test
-build_preset release programs
+build_preset release demo_programs
 if gpu=$(python3 -B tools/demo.py --find-driver); then
   say "Real driver: $gpu."
   exec python3 -B tools/demo.py build/release
