@@ -224,6 +224,22 @@ class SlurmTest(ClusterCase):
         self.assertEqual(step.wait(), OUT_OF_MEMORY)
         self.assertEqual(self.c.m.api("GET", f"/v1/jobs/{before['id']}/wait")["state"], "finished")
 
+    def test_a_step_that_starts_while_gpumand_is_restarted_is_held(self):
+        self.c.m.daemon.send_signal(signal.SIGSTOP)  # it takes connections, and answers none of them
+        connected = self.connections()
+        step = self.c.start("srun", "--gres=shard:1", *load("2GiB"))
+        self.addCleanup(step.communicate)
+        self.addCleanup(step.kill)
+        until("the step waits for gpumand", lambda: self.connections() > connected)
+        self.c.m.stop_daemon(signal.SIGKILL)
+        self.c.m.start_daemon()
+        self.assertEqual(step.wait(), OUT_OF_MEMORY)
+
+    def connections(self):
+        """To gpumand's socket, of the server's side."""
+        lines = pathlib.Path("/proc/net/unix").read_text().splitlines()
+        return sum(line.endswith(" " + self.c.m.env["GPUMAN_SOCKET"]) for line in lines)
+
     def test_a_misspelt_word_in_plugstack_is_named(self):
         self.c.plugin("requird=yes")
         done = self.srun("true")
