@@ -226,6 +226,12 @@ class PurgedTest(QueueCase):
         self.act(waiting, "release")
         self.assertEqual(self.wait(waiting)["state"], "finished")
 
+    def test_an_array_of_which_the_first_is_forgotten_before_the_last_is_cancelled_is_answered(self):
+        array = self.submit("true", hold=True, array={"indices": [{"first": 1, "last": 500}]})
+        cancelled = self.request("POST", f"/v1/jobs/{array}/cancel")
+        self.assertEqual(cancelled.status, 200, cancelled.body)
+        self.assertEqual((cancelled.json()["id"], cancelled.json()["state"]), (array, "cancelled"))
+
 
 class ClockTest(QueueCase):
     """The wall clock of the daemon is set; keepers have the true one. On a machine whose clock may be set, it is."""

@@ -215,11 +215,21 @@ Result<queue::Request> RequestOf(const jobs::Job& job) {
   return request;
 }
 
+std::size_t CountJobs(const api::SubmitRequest& submitted) {
+  std::size_t count = 0;
+  for (const auto& job : submitted.jobs)
+    count += job.array ? static_cast<std::size_t>(api::CountTasks(*job.array)) : 1;
+  return count;
+}
+
 Preparation::Preparation(const api::SubmitRequest& submitted, const SubmissionContext& context)
     : submitted_(submitted),
       context_(context),
       common_(EnvironmentOf(submitted.environment, context)),
-      lookup_([this](const queue::Reference& reference) { return Find(reference); }) {}
+      lookup_([this](const queue::Reference& reference) { return Find(reference); }) {
+  prepared_.jobs.reserve(CountJobs(submitted));  // to make room later would be to move all of them at once
+  named_.reserve(submitted.jobs.size());
+}
 
 std::vector<base::JobId> Preparation::Find(const queue::Reference& reference) const {
   using Kind = queue::Reference::Kind;

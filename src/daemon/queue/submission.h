@@ -44,6 +44,9 @@ struct Prepared {
 // The error names the job ("jobs[3].gpus.devices: …") where the request has several.
 base::Result<Prepared> Prepare(const api::SubmitRequest& submitted, const SubmissionContext& context);
 
+// Jobs, each task of an array counted.
+std::size_t CountJobs(const api::SubmitRequest& submitted);
+
 // The same in pieces, for a request that is large. What the constructor gets and what `context` refers to
 // must outlive this object; ids from `first_id` on must be nobody else's. Not thread-safe.
 class Preparation {

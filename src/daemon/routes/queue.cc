@@ -47,6 +47,7 @@ void ChangeAll(Service& service, const ExchangePtr& exchange, const std::vector<
     std::size_t left;
     std::size_t changed = 0;
     std::optional<base::Error> error{};
+    std::optional<jobs::Job> first{};  // as it was changed; of very many the oldest may be forgotten by the end
   };
   const auto progress = std::make_shared<Progress>(Progress{ids.size()});
   const auto done = [&service, exchange, progress, first = ids.front()](const base::Result<>& outcome) {
@@ -54,13 +55,22 @@ void ChangeAll(Service& service, const ExchangePtr& exchange, const std::vector<
     if (!outcome && !progress->error) progress->error = outcome.error();
     if (--progress->left > 0) return;
     if (progress->changed == 0) return SendError(exchange, *progress->error);
-    const auto* const job = service.jobs().Find(first);
+    const auto* job = service.jobs().Find(first);
+    if (!job && progress->first) job = &*progress->first;
     if (!job) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
     SendJob(service, exchange, *job);
   };
+  const auto first_done = [&service, progress, done, first = ids.front()](const base::Result<>& outcome) {
+    if (const auto* const job = service.jobs().Find(first)) progress->first = *job;
+    done(outcome);
+  };
   ForEach(
       service, exchange->request().peer.uid, ids.size(),
-      [ids, change, done](std::size_t i) { change(ids[i], done); }, [] {});
+      [ids, change, done, first_done](std::size_t i) {
+        if (i == 0) return change(ids[i], first_done);
+        change(ids[i], done);
+      },
+      [] {});
 }
 
 jobs::Supervisor::Done<jobs::Job> WithoutJob(std::function<void(base::Result<>)> done) {

@@ -221,13 +221,6 @@ void TakeInSlices(Service& service, const ExchangePtr& exchange, const IncomingP
   });
 }
 
-std::size_t CountJobs(const api::SubmitRequest& submitted) {
-  std::size_t count = 0;
-  for (const auto& job : submitted.jobs)
-    count += job.array ? static_cast<std::size_t>(api::CountTasks(*job.array)) : 1;
-  return count;
-}
-
 void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
           const IncomingPtr& incoming) {
   const auto& peer = exchange->request().peer;
