@@ -61,7 +61,11 @@ Result<Peer> PeerOf(int connection, std::uint64_t accepted) {
   GPUMAN_ASSIGN(const ucred peer, CredentialsOf(connection));
   // The pid is this process's as long as it lives, so the descriptor is looked at last.
   const auto process = IdentityOf(peer.pid);
-  if (!process || HasEnded(descriptor.get())) return Ended(peer.pid);
+  if (peer.pid == 0 || HasEnded(descriptor.get())) return Ended(peer.pid);
+  // It lives: there is no descriptor left to read of it, say.
+  if (!process)
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("process {}, which connected, cannot be looked at", peer.pid));
   return Peer(*process, peer.uid, std::move(descriptor));
 }
 

@@ -1,6 +1,7 @@
 #include "base/peer.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,6 +101,29 @@ TEST_F(PeerTest, IsNobodyOnceItHasEnded) {
     const auto peer = ask(connection_.get(), TicksNow());
     ASSERT_FALSE(peer);
     EXPECT_EQ(peer.error().code, ErrorCode::kNotFound);
+  }
+}
+
+// Who is taken for ended is sent away for good.
+TEST_F(PeerTest, HasNotEndedWhereThereIsNoDescriptorToLookAtIt) {
+  constexpr int kPeerPidFd = 77;
+  int number = -1;
+  socklen_t size = sizeof number;
+  if (::getsockopt(connection_.get(), SOL_SOCKET, kPeerPidFd, &number, &size) != 0)
+    GTEST_SKIP() << "this kernel has no descriptor of who connected";
+  ::close(number);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int lowest = ::dup(connection_.get());
+  ::close(lowest);
+  for (const int more : {0, 1}) {  // none; and one, of the process itself
+    rlimit few = before;
+    few.rlim_cur = static_cast<rlim_t>(lowest + more);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    const auto peer = PeerOf(connection_.get(), TicksNow());
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    ASSERT_FALSE(peer);
+    EXPECT_NE(peer.error().code, ErrorCode::kNotFound) << more;
   }
 }
 
