@@ -54,7 +54,7 @@ base::Result<> HasRoomFor(const Store& store, const std::vector<Job>& jobs, std:
 }  // namespace
 
 StoreWorker::StoreWorker(std::unique_ptr<Store> store, Post post)
-    : store_(std::move(store)), post_(std::move(post)), thread_([this] { Run(); }) {}
+    : store_(std::move(store)), answers_(std::move(post)), thread_([this] { Run(); }) {}
 
 StoreWorker::~StoreWorker() {
   {
@@ -121,7 +121,7 @@ void StoreWorker::WriteSome() {
   const bool over = arrival.removal ? TakeBackPart(arrival) : WritePart(arrival);
   if (!over) return arrivals_.push_back(std::move(arrival));
   if (arrival.item.done)
-    post_([done = std::move(arrival.item.done), outcome = arrival.outcome] { done(outcome); });
+    answers_.Add([done = std::move(arrival.item.done), outcome = arrival.outcome] { done(outcome); });
 }
 
 bool StoreWorker::WritePart(Arrival& arrival) {
@@ -204,8 +204,8 @@ void StoreWorker::Answer(Item& item, base::Result<> outcome) {
   if (!outcome)
     for (const Job& job : item.batch.put) refused.push_back(job.id);
   if (!item.done && refused.empty()) return;
-  post_([this, alive = std::weak_ptr(alive_), done = std::move(item.done), outcome = std::move(outcome),
-         refused = std::move(refused)] {
+  answers_.Add([this, alive = std::weak_ptr(alive_), done = std::move(item.done), outcome = std::move(outcome),
+                refused = std::move(refused)] {
     if (!refused.empty() && !alive.expired()) {
       const std::lock_guard lock(mutex_);
       for (const JobId id : refused)

@@ -19,6 +19,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/post_queue.h"
 #include "base/result.h"
 #include "jobs/arrival.h"
 #include "jobs/store.h"
@@ -71,7 +72,7 @@ class StoreWorker {
   void WriteTogether(std::deque<Item>& items);
 
   std::unique_ptr<Store> store_;
-  Post post_;
+  base::PostQueue answers_;  // of one commit there may be very many
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Item> queue_;

@@ -1,0 +1,41 @@
+// Functions for an event loop, called there in the order in which they came, for a short time at once: however many
+// come together, what else waits on the loop waits for one such time.
+//
+// Thread-safe. What is queued is called even after this object has gone, as what is posted directly is.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "base/clock.h"
+
+namespace gpuman::base {
+
+class PostQueue {
+ public:
+  using Call = std::function<void()>;
+  using Post = std::function<void(Call)>;
+  static constexpr std::chrono::microseconds kTurn{2'000};
+
+  // `post` calls what it gets later, on the loop, after what waits there already; from any thread.
+  explicit PostQueue(Post post, std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>());
+  void Add(Call call);
+
+ private:
+  struct Queue {
+    Post post;
+    std::shared_ptr<const Clock> clock;
+    std::mutex mutex;
+    std::deque<Call> calls;
+    bool posted = false;  // a handler is on the loop
+  };
+  static void PostSome(const std::shared_ptr<Queue>& queue);
+  static void CallSome(const std::shared_ptr<Queue>& queue);
+
+  std::shared_ptr<Queue> queue_;  // shared with what is posted
+};
+
+}  // namespace gpuman::base
