@@ -137,7 +137,7 @@ class MoverEndTest : public GpusTest {
 // It would have stayed on its GPU, for the other one to read, had the daemon lived.
 TEST_F(MoverEndTest, WhatItTakesAsTheDaemonEndsIsWholeInHostMemory) {
   const Noise noise;
-  for (unsigned char round = 1; round <= 30 && !HasFatalFailure(); ++round) {
+  for (unsigned char round = 1; round <= 10 && !HasFatalFailure(); ++round) {
     SCOPED_TRACE(testing::Message() << "round " << int{round});
     Connection out, back;
     {

@@ -10,12 +10,13 @@ export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:abort
 export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$ROOT/tools/tsan.supp
 
-# pass PRESET CTEST-ARGUMENTS…: runs ctest and adds its counts to the total.
+# pass PRESET CTEST-ARGUMENTS…: runs ctest and adds its counts to the total. Tests wait for a good part of their time, so
+# there are two at once for each processor.
 pass() {
   local preset=$1 log=build/log/test-$1.log closing total failed skipped rc=0
   shift
   mkdir -p build/log
-  "${LAUNCHER[@]}" ctest --test-dir "build/$preset" --output-on-failure --parallel "$(nproc)" --no-tests=error \
+  "${LAUNCHER[@]}" ctest --test-dir "build/$preset" --output-on-failure --parallel $((2 * $(nproc))) --no-tests=error \
     "$@" </dev/null 2>&1 | tee "$log" || rc=$?
   closing=$(grep -E 'tests? passed, [0-9]+ tests? failed out of [0-9]+' "$log" | tail -n 1 || true)
   total=$(sed -E 's/.* out of ([0-9]+).*/\1/' <<<"${closing:-out of 0}")
