@@ -23,6 +23,12 @@ bool MayBeOf(const jobs::Job& job, const ledger::Caller& caller) {
          base::OwnerOfNamespace(caller.process.pid) == owner;
 }
 
+// What the keeper that is known has left carries its key; what claims the job without it can only be of the
+// next keeper.
+bool MayHaveNewKeeper(const jobs::Job& job) {
+  return !job.attached && job.keeper && !base::IsAlive(*job.keeper);
+}
+
 }  // namespace
 
 void Service::RecallContexts() {
@@ -71,14 +77,15 @@ ledger::Attribution Service::JobOfShim(const ledger::Caller& caller) const {
   if (!known && ContainerIsComing(caller.process)) return {ledger::Verdict::kLater, {}};
   const auto* job = supervisor_->Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
   if (!job || !job->preload || jobs::IsEnded(*job)) return {};
-  if (known ? !MayBeOf(*job, caller) : job->owner->uid != caller.uid) return {};
+  if (!MayBeOf(*job, caller)) return {};
   if (known && shims_->Has(*known)) {
     // A limit is so many bytes of a GPU.
     const bool early = !ready_ && guard_->inventory().gpus.empty() && !shims_->Counts(*known, caller.process);
     return {early ? ledger::Verdict::kLater : ledger::Verdict::kJob, *known};
   }
   // Its keeper has started the command, and has not told yet that it did.
-  return {shims_->Has(job->id) ? ledger::Verdict::kNobody : ledger::Verdict::kLater, job->id};
+  const bool may_be_its = !shims_->Has(job->id) || MayHaveNewKeeper(*job);
+  return {may_be_its ? ledger::Verdict::kLater : ledger::Verdict::kNobody, job->id};
 }
 
 void Service::ExpectContexts() {

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""What a keeper starts is held by the job's limit also before the daemon knows that keeper.
+
+Usage: new_keeper_test.py [UNITTEST ARGUMENTS]    (GPUMAN_BUILD_DIR names the build tree)
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from daemon_case import DaemonTest, NOBODY, needs_reach, until  # noqa: E402
+from machine import build_dir, program  # noqa: E402
+
+OUT_OF_MEMORY = 3  # gpuman-load's exit status
+
+
+class NewKeeperTest(DaemonTest):
+    """Its daemon hears of a keeper a second after that began, while the file `slow` is there."""
+
+    memory = "4GiB"
+    config = '[sampling]\nrest = "20ms"\n[restart]\ninitial_delay = "1ms"\n[jobs]\nstop_grace = "100ms"\n'
+
+    @classmethod
+    def prepare(cls):
+        built = build_dir()
+        tree = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-test-"))
+        cls.addClassCleanup(shutil.rmtree, tree)
+        cls.slow = tree / "slow"
+        (tree / "bin").mkdir()
+        (tree / "lib").symlink_to(built / "lib")
+        for path in (built / "bin").iterdir():
+            if path.name not in ("gpumand", "gpuman-keeper"):
+                (tree / "bin" / path.name).symlink_to(path)
+        # What is beside it is what it starts; a link would lead it back.
+        shutil.copy2(built / "bin" / "gpumand", tree / "bin")
+        keeper = tree / "bin" / "gpuman-keeper"
+        keeper.write_text(f'#!/bin/sh\n{built}/bin/gpuman-keeper "$@"\nstatus=$?\n[ ! -e {cls.slow} ] || sleep 1\nexit $status\n')
+        keeper.chmod(0o755)
+        before = os.environ.get("GPUMAN_BUILD_DIR")
+        os.environ["GPUMAN_BUILD_DIR"] = str(tree)
+        cls.addClassCleanup(lambda: os.environ.pop("GPUMAN_BUILD_DIR") if before is None else
+                            os.environ.update(GPUMAN_BUILD_DIR=before))
+        if os.geteuid() != 0:
+            return
+        # The system's: it serves every user.
+        for path in (tree, cls.m.dir):
+            path.chmod(0o755)
+        cls.m.daemon_arguments = lambda: ["--config", cls.m.env["GPUMAN_CONFIG"], "--socket", cls.m.env["GPUMAN_SOCKET"],
+                                          "--state-dir", cls.m.env["GPUMAN_STATE_DIR"]]
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-test-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.slow.unlink(missing_ok=True)
+
+    def lose_keeper(self, with_daemon=False):
+        """Exit status of what the job's second run starts: more than its limit."""
+        status = self.dir / "status"
+        first = self.dir / "first"
+        script = (f"[ -e {first} ] || {{ touch {first}; exec sleep 1000; }}; "
+                  f"{program('gpuman-load')} --alloc 2GiB; echo $? >{status}.new; mv {status}.new {status}; exec sleep 1000")
+        job = self.start("again", script, memory="1GiB", restart="always")
+        self.addCleanup(self.request, "DELETE", "/v1/jobs/again")
+        until("its first run is there", first.exists)
+        keeper = parent_of(self.becomes("again", "running")["pid"])
+        self.slow.touch()
+        if with_daemon:
+            self.m.stop_daemon(signal.SIGKILL)
+        os.kill(keeper, signal.SIGKILL)
+        if with_daemon:
+            self.m.start_daemon()
+        until("its second run has asked", status.exists)
+        self.assertEqual(self.job("again")["id"], job)
+        return int(status.read_text())
+
+    def test_what_it_starts_waits_until_the_daemon_knows_it(self):
+        self.assertEqual(self.lose_keeper(), OUT_OF_MEMORY)
+
+    def test_so_it_does_for_a_daemon_that_comes_back(self):
+        self.assertEqual(self.lose_keeper(with_daemon=True), OUT_OF_MEMORY)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root, whose jobs run as whom they like")
+    def test_so_it_does_where_it_has_become_another_user(self):
+        needs_reach(self, program("gpuman-load"))
+        simulation = pathlib.Path(self.m.env["GPUMAN_SIM_DIR"])
+        simulation.parent.chmod(0o755)
+        for path in (simulation, *simulation.rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        self.slow.touch()
+        self.dir.chmod(0o777)
+        status = self.dir / "status"
+        as_nobody = f"setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups"
+        self.start("other", f"{as_nobody} {program('gpuman-load')} --alloc 2GiB; echo $? >{status}.new; mv {status}.new {status}; exec sleep 1000",
+                   memory="1GiB")
+        until("it has asked", status.exists)
+        self.assertEqual(int(status.read_text()), OUT_OF_MEMORY, self.log("other"))
+
+
+def parent_of(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
