@@ -1,6 +1,9 @@
 #include "api/attach_json.h"
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
 #include "api/json_codec.h"
@@ -39,37 +42,29 @@ Json ToJson(const Attached& value) { return fields::Write(value); }
 GPUMAN_CODEC(AttachRequest);
 GPUMAN_CODEC(Attached);
 
-namespace {
-
-base::Result<Attached> ReadAnswer(const HttpAnswer& answer) {
-  if (answer.status < 200 || answer.status >= 300)
-    return base::Fail(ErrorOfAnswer(answer.status, answer.body));
-  return Decode<Attached>(answer.body);
-}
-
-}  // namespace
-
 base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachRequest& request,
                               base::Millis patience) {
-  constexpr base::Millis kPause{50};
   using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + patience;
-  const auto left = [&] { return std::chrono::ceil<base::Millis>(deadline - Clock::now()); };
-  const HttpRequest message{"POST", "/v1/attachments", Encode(request)};
-  for (bool was_there = false;;) {
-    auto connection = ConnectTo(socket);
-    was_there = was_there || connection;
-    base::Result<HttpAnswer> answer;
-    if (connection) {
-      HttpOptions options;
-      options.patience = std::max(left(), base::Millis(0));
-      answer = Exchange(std::move(*connection), message, options);
-    } else {
-      answer = base::Fail(std::move(connection.error()));
-    }
-    if (answer) return ReadAnswer(*answer);
-    const bool is_restarted = was_there && answer.error().code == base::ErrorCode::kUnavailable;
-    if (!is_restarted || left() <= kPause) return base::Fail(std::move(answer.error()));
+  constexpr base::Millis kPause{20};
+  const auto end = Clock::now() + patience;
+  const HttpRequest question{"POST", "/v1/attachments", Encode(request)};
+  // One that ends takes its socket away, one that is killed leaves it.
+  const auto is_left = [&] {
+    std::error_code ignored;
+    return std::filesystem::exists(socket, ignored);
+  };
+  for (bool daemon_was_there = false;;) {
+    daemon_was_there = daemon_was_there || is_left();
+    HttpOptions options;
+    options.patience = std::max(std::chrono::ceil<base::Millis>(end - Clock::now()), base::Millis(0));
+    const auto answer = Exchange(socket, question, options);
+    if (answer && (answer->status < 200 || answer->status >= 300))
+      return base::Fail(ErrorOfAnswer(answer->status, answer->body));
+    if (answer) return Decode<Attached>(answer->body);
+    // The next one may just be replacing it.
+    daemon_was_there = daemon_was_there || is_left();
+    const bool may_come = daemon_was_there && answer.error().code == base::ErrorCode::kUnavailable;
+    if (!may_come || Clock::now() + kPause >= end) return base::Fail(answer.error());
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -10,8 +10,9 @@ namespace gpuman::api {
 Json ToJson(const AttachRequest& value);
 Json ToJson(const Attached& value);
 
-// Attaching a process that is attached already, to a job of the same tag, gives that job. A daemon that ends before it
-// has answered is being restarted: the next one is asked, until `patience` is over.
+// Attaching a process that is attached already, to a job of the same tag, gives that job. So a daemon that
+// ends before it has answered, or was killed before it was asked, is no refusal: the next one is asked, which
+// may have the job already. `patience`: with all of them. Where no daemon was, none is waited for.
 base::Result<Attached> Attach(const std::filesystem::path& socket, const AttachRequest& request,
                               base::Millis patience);
 

@@ -1,5 +1,13 @@
+// Asking to be held, of a daemon that is there, is not, or ends before it has answered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
 
 #include "api/attach_json.h"
 #include "api/test_server.h"
@@ -9,50 +17,84 @@ namespace {
 
 using base::ErrorCode;
 using base::Millis;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
-constexpr std::string_view kAttached = R"({"id":7,"tag":"t","environment":{"A":"b"}})";
-constexpr Millis kLong{60'000};
+constexpr Millis kLong{30'000};
 
-AttachRequest Request() {
+AttachRequest Asked() {
   AttachRequest request;
-  request.pid = 12;
-  request.tag = "t";
+  request.pid = 5;
+  request.tag = "step";
   return request;
 }
 
-TEST(Attach, ADaemonThatEndsBeforeItAnsweredIsAskedAgain) {
-  const auto whole = TestServer::Answer(201, kAttached);
-  const TestServer server({"", whole.substr(0, whole.size() / 2), whole});
-  const auto attached = Attach(server.socket(), Request(), kLong);
-  ASSERT_TRUE(attached) << attached.error().message;
-  EXPECT_EQ(attached->id, 7);
-  EXPECT_THAT(server.requests(), SizeIs(3));
+std::string Held() { return TestServer::Answer(201, R"({"id":7,"environment":{"A":"b"}})"); }
+
+// What a daemon leaves that was killed.
+void LeaveSocket(const std::filesystem::path& path) {
+  const base::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
 }
 
-TEST(Attach, OneThatNeverAnswersIsGivenUp) {
-  const TestServer server({""});
-  const auto attached = Attach(server.socket(), Request(), Millis(300));
-  ASSERT_FALSE(attached);
-  EXPECT_EQ(attached.error().code, ErrorCode::kUnavailable);
-  EXPECT_THAT(server.requests(), SizeIs(::testing::Gt(1u)));
+TEST(Attach, AsksTheNextDaemonWhereOneEndsBeforeItsAnswerIsComplete) {
+  for (const auto& begun : {std::string(), Held().substr(0, 20), Held().substr(0, Held().size() - 3)}) {
+    const TestServer server({begun, begun, Held()});
+    const auto held = Attach(server.socket(), Asked(), kLong);
+    ASSERT_TRUE(held) << held.error().message;
+    EXPECT_EQ(held->id, 7);
+    const auto asked = server.requests();
+    ASSERT_EQ(asked.size(), 3u);
+    EXPECT_EQ(asked[0], asked[2]);
+  }
 }
 
-TEST(Attach, WhereNoDaemonWasNobodyIsWaitedFor) {
+TEST(Attach, WaitsWhereADaemonWasKilledForTheNextOne) {
   const base::TempDir directory;
-  const auto attached = Attach(directory.path() / "s", Request(), kLong);
-  ASSERT_FALSE(attached);
-  EXPECT_EQ(attached.error().code, ErrorCode::kUnavailable);
+  const TestServer server({Held()});
+  const auto left = directory.path() / "left", path = directory.path() / "s", next = directory.path() / "n";
+  LeaveSocket(left);
+  std::filesystem::create_symlink(left, path);
+  std::thread starting([&] {
+    std::this_thread::sleep_for(Millis(120));
+    std::filesystem::create_symlink(server.socket(), next);
+    std::filesystem::rename(next, path);
+  });
+  const auto held = Attach(path, Asked(), kLong);
+  starting.join();
+  ASSERT_TRUE(held) << held.error().message;
+  EXPECT_EQ(held->id, 7);
 }
 
-TEST(Attach, ARefusalIsNotAskedForAgain) {
-  const TestServer server({TestServer::Answer(
-      409, R"({"error":{"code":"conflict","message":"process 12 belongs to job 3","hint":""}})")});
-  const auto attached = Attach(server.socket(), Request(), kLong);
-  ASSERT_FALSE(attached);
-  EXPECT_THAT(attached.error().message, HasSubstr("belongs to job 3"));
-  EXPECT_THAT(server.requests(), SizeIs(1));
+TEST(Attach, GivesUpOnTheNextDaemonWhenItsPatienceIsOver) {
+  const base::TempDir directory;
+  LeaveSocket(directory.path() / "s");
+  const TestServer server({""});
+  for (const auto& socket : {directory.path() / "s", server.socket()}) {
+    const auto began = std::chrono::steady_clock::now();
+    const auto held = Attach(socket, Asked(), Millis(200));
+    ASSERT_FALSE(held);
+    EXPECT_EQ(held.error().code, ErrorCode::kUnavailable);
+    EXPECT_GE(std::chrono::steady_clock::now() - began, Millis(100));
+  }
+}
+
+TEST(Attach, DoesNotWaitWhereNoDaemonWas) {
+  const base::TempDir directory;
+  const auto began = std::chrono::steady_clock::now();
+  const auto held = Attach(directory.path() / "s", Asked(), kLong);
+  ASSERT_FALSE(held);
+  EXPECT_EQ(held.error().code, ErrorCode::kUnavailable);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kLong / 2);
+}
+
+TEST(Attach, TakesARefusalForAnAnswer) {
+  const TestServer server(
+      {TestServer::Answer(503, R"({"error":{"code":"unavailable","message":"no"}})"), Held()});
+  const auto held = Attach(server.socket(), Asked(), kLong);
+  ASSERT_FALSE(held);
+  EXPECT_EQ(held.error().message, "no");
 }
 
 }  // namespace

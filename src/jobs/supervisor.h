@@ -258,6 +258,7 @@ class Supervisor {
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
   base::Result<> TagIsFree(const std::string& tag, JobId but = {}) const;
   void BeginAttached(Job job, std::string how, Done<Job> done);
+  void AnswerOnceStored(JobId id, Done<Job> done);
   void WatchRoot(Entry& entry);
   void WatchLater(Entry& entry, const base::Error& error);
   void WatchContainer(Entry& entry);

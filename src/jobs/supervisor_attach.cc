@@ -31,7 +31,8 @@ constexpr std::chrono::milliseconds kWatchAgain{500};
 void Supervisor::Attach(Job job, base::ProcessId root, Done<Job> done) {
   for (const auto& [id, entry] : entries_) {
     if (!entry.job.attached || entry.job.keeper != root || IsEnded(entry.job)) continue;
-    if (entry.job.tag == job.tag && entry.job.owner->uid == job.owner->uid) return done(entry.job);
+    if (entry.job.tag == job.tag && entry.job.owner->uid == job.owner->uid)
+      return AnswerOnceStored(id, std::move(done));
     return done(Fail(ErrorCode::kConflict, fmt::format("process {} is attached to job {} '{}' already",
                                                        root.pid, id.value, entry.job.tag)));
   }
@@ -42,6 +43,16 @@ void Supervisor::Attach(Job job, base::ProcessId root, Done<Job> done) {
   job.process = root;
   job.keeper = root;
   BeginAttached(std::move(job), fmt::format("attached to process {}", root.pid), std::move(done));
+}
+
+// Who asks again may come before the first answer was given.
+void Supervisor::AnswerOnceStored(JobId id, Done<Job> done) {
+  store_.Submit(Batch{}, [self = self_, id, done = std::move(done)](const Result<>&) {
+    if (!*self) return;
+    const auto it = (*self)->entries_.find(id);
+    if (it == (*self)->entries_.end()) return done(Fail(NoSuchJob(std::to_string(id.value))));
+    done(it->second.job);
+  });
 }
 
 void Supervisor::AttachContainer(Job job, Done<Job> done) {

@@ -73,6 +73,30 @@ TEST_F(AttachedJobs, RunUntilTheirRootHasEnded) {
   EXPECT_THAT(kinds, testing::ElementsAre("job_started", "job_finished"));
 }
 
+// Two tasks of a step ask at the same time: an answer that is given before the job is on disk is a promise
+// that a daemon that is killed then does not keep.
+TEST_F(AttachedJobs, AreNobodysAnswerBeforeTheyAreOnDisk) {
+  const auto root = Root("exec sleep 1000");
+  const auto ask = [&](std::string command = "") {
+    auto answer = std::make_shared<std::optional<base::Result<Job>>>();
+    supervisor->Attach(Asked("step", command), root, [answer](base::Result<Job> given) { *answer = given; });
+    return answer;
+  };
+  full_switch->SetFull(true);
+  const auto refused = ask(std::string(100'000, 'x')), refused_too = ask();
+  EXPECT_FALSE(*refused || *refused_too);
+  ASSERT_TRUE(Until([&] { return *refused && *refused_too; }));
+  EXPECT_FALSE((*refused)->has_value() || (*refused_too)->has_value());
+  full_switch->SetFull(false);
+  const auto first = ask(), second = ask();
+  EXPECT_FALSE(*first || *second);
+  ASSERT_TRUE(Until([&] { return *first && *second; }));
+  ASSERT_TRUE((*first)->has_value() && (*second)->has_value());
+  EXPECT_EQ((**first)->id, (**second)->id);
+  RestartDaemon();
+  EXPECT_TRUE(supervisor->Find((**first)->id));
+}
+
 TEST_F(AttachedJobs, GoOnWithADaemonThatComesBack) {
   const auto job = Attach("step", Root("exec sleep 1000")).value();
   const auto key = job.environment;

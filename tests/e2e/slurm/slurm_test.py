@@ -208,37 +208,62 @@ class SlurmTest(ClusterCase):
         self.assertEqual((done.returncode, done.stdout), (0, "here\n"), done.stderr)
         self.assertIn("without limits of its GPU memory", done.stderr)
 
-    def test_a_step_is_held_on_over_a_restart_of_gpumand(self):
-        go = self.c.dir / "go"
-        script = f"{' '.join(load('256MiB'))} >/dev/null; until [ -e {go} ]; do sleep 0.05; done; {' '.join(load('2GiB'))}"
+    def step_that_waits(self):
+        """Its first process is on the GPU early, its second asks for too much once the file `go` is there."""
+        go, runs = self.c.dir / "go", self.c.dir / "runs"
+        for path in (go, runs):
+            self.addCleanup(path.unlink, missing_ok=True)
+        script = (f"touch {runs}; {' '.join(load('256MiB'))} >/dev/null; until [ -e {go} ]; do sleep 0.05; done; "
+                  f"{' '.join(load('2GiB'))}")
         step = self.c.start("srun", "--gres=shard:1", "sh", "-c", script)
         self.addCleanup(step.communicate)
         self.addCleanup(step.kill)
-        before = until("gpumand has it", lambda: next(iter(self.c.jobs()), None))
+        return step, go, runs
+
+    def test_a_step_is_held_on_over_a_restart_of_gpumand(self):
+        step, go, runs = self.step_that_waits()
+        until("it runs", runs.exists)
+        before = self.c.jobs()[0]
         self.c.m.stop_daemon(signal.SIGKILL)
         self.c.m.start_daemon()
         after = self.c.job(before["tag"])
         self.assertEqual((after["id"], after["state"]), (before["id"], "running"))
         go.touch()
-        self.addCleanup(go.unlink)
         self.assertEqual(step.wait(), OUT_OF_MEMORY)
         self.assertEqual(self.c.m.api("GET", f"/v1/jobs/{before['id']}/wait")["state"], "finished")
 
-    def test_a_step_that_starts_while_gpumand_is_restarted_is_held(self):
-        self.c.m.daemon.send_signal(signal.SIGSTOP)  # it takes connections, and answers none of them
-        connected = self.connections()
-        step = self.c.start("srun", "--gres=shard:1", *load("2GiB"))
-        self.addCleanup(step.communicate)
-        self.addCleanup(step.kill)
-        until("the step waits for gpumand", lambda: self.connections() > connected)
-        self.c.m.stop_daemon(signal.SIGKILL)
-        self.c.m.start_daemon()
-        self.assertEqual(step.wait(), OUT_OF_MEMORY)
+    def asked(self):
+        """How many have connected to gpumand's socket, or wait to."""
+        socket_path = self.c.m.env["GPUMAN_SOCKET"]
+        return sum(line.endswith(" " + socket_path) for line in pathlib.Path("/proc/net/unix").read_text().splitlines()) - 1
 
-    def connections(self):
-        """To gpumand's socket, of the server's side."""
-        lines = pathlib.Path("/proc/net/unix").read_text().splitlines()
-        return sum(line.endswith(" " + self.c.m.env["GPUMAN_SOCKET"]) for line in lines)
+    def test_a_step_whose_question_a_killed_gpumand_leaves_unanswered_asks_the_next_one(self):
+        self.c.plugin("timeout=60s")
+        self.c.m.daemon.send_signal(signal.SIGSTOP)
+        try:
+            step, go, runs = self.step_that_waits()
+            until("it has asked", lambda: self.asked() > 0)
+        finally:
+            self.c.m.stop_daemon(signal.SIGKILL)
+        self.c.m.start_daemon()
+        until("it runs", runs.exists)
+        go.touch()
+        out, _ = step.communicate(timeout=PATIENCE)
+        self.assertEqual(step.returncode, OUT_OF_MEMORY, out)
+        self.assertNotIn("without limits", out)
+
+    def test_a_step_that_begins_between_a_killed_gpumand_and_the_next_one_waits_for_it(self):
+        self.c.plugin("timeout=60s")
+        self.c.m.stop_daemon(signal.SIGKILL)
+        try:
+            step, go, runs = self.step_that_waits()
+            until("its process is there", lambda: self.c.ask("squeue", "-h", "-t", "R"))
+        finally:
+            self.c.m.start_daemon()
+        go.touch()
+        out, _ = step.communicate(timeout=PATIENCE)
+        self.assertEqual(step.returncode, OUT_OF_MEMORY, out)
+        self.assertNotIn("without limits", out)
 
     def test_a_misspelt_word_in_plugstack_is_named(self):
         self.c.plugin("requird=yes")
