@@ -75,7 +75,8 @@ TEST(Attach, GivesUpOnTheNextDaemonWhenItsPatienceIsOver) {
     const auto began = std::chrono::steady_clock::now();
     const auto held = Attach(socket, Asked(), Millis(200));
     ASSERT_FALSE(held);
-    EXPECT_EQ(held.error().code, ErrorCode::kUnavailable);
+    // The last try may have been the one that was cut off.
+    EXPECT_THAT(held.error().code, testing::AnyOf(ErrorCode::kUnavailable, ErrorCode::kTimeout));
     EXPECT_GE(std::chrono::steady_clock::now() - began, Millis(100));
   }
 }

@@ -5,6 +5,7 @@ simulated one.
 """
 
 import contextlib
+import faulthandler
 import http.client
 import json
 import os
@@ -18,6 +19,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# What ctest would end for its time without a word says first where it stands.
+faulthandler.dump_traceback_later(570)
 
 
 def build_dir():
@@ -123,7 +127,7 @@ class Machine:
                 [program("gpumand"), *self.daemon_arguments()], env=self.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if self.api("GET", "/v1/version")["pid"] == self.daemon.pid:
@@ -131,6 +135,8 @@ class Machine:
             if self.daemon.poll() is not None:
                 break
             time.sleep(0.01)
+        self.daemon.kill()
+        self.daemon.wait()
         raise SystemExit("the daemon did not answer:\n" + (self.dir / "daemon.log").read_text()[-2000:])
 
     def stop_daemon(self, how=signal.SIGTERM):

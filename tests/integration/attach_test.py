@@ -31,6 +31,9 @@ class Starter:
         self.process.stdin.write(f"exec env {words} {line}\n")
         self.process.stdin.flush()
 
+    def children(self):
+        return pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+
     def status(self):
         """Of what was started last; what it printed is passed over."""
         for line in self.process.stdout:
@@ -103,6 +106,7 @@ class AttachTest(DaemonTest):
     def test_removing_it_ends_what_was_started(self):
         job = self.attached("step", gpus=["0"])
         self.starter.start("sleep 1000", job["environment"])
+        until("it has started something", self.starter.children)
         removing = self.m.popen("remove", "step", stdout=subprocess.DEVNULL)
         self.assertGreater(self.starter.status(), 128, "by a signal")
         self.assertEqual(removing.wait(), 0, "the starter lives on")
@@ -127,8 +131,7 @@ class AttachTest(DaemonTest):
     def test_what_belongs_to_a_job_stays_there(self):
         self.attached("step", gpus=["0"])
         self.starter.start("sh -c 'echo started; sleep 1000; :'", {})
-        child = until("the child is there", lambda: pathlib.Path(
-            f"/proc/{self.starter.pid}/task/{self.starter.pid}/children").read_text().split())
+        child = until("the child is there", self.starter.children)
         answer = self.request("POST", "/v1/attachments", {"pid": int(child[0]), "tag": "free", "gpus": ["0"]})
         self.assertEqual((answer.status, answer.code()), (409, "conflict"))
 
