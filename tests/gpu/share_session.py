@@ -131,19 +131,24 @@ class Session:
         self.m.api("PUT", "/v1/share", settings)
 
     def moves(self, name, size):
-        """Two jobs without pauses: what moved in hand-overs after the first two, which make host memory ready."""
+        """Two jobs without pauses: what moved in whole hand-overs after the first two, which make host memory ready."""
         tags = [self.start(size, "--seconds", self.o.seconds) for _ in range(2)]
         first = self.gpu()["hand_overs"]
-        while self.gpu()["hand_overs"] < first + 3 and not all(self.said(tag, "done") for tag in tags):
-            time.sleep(0.05)
-        before = after = self.gpu()
+        before = after = None
         while not any(self.said(tag, "done") for tag in tags):
-            after = self.gpu()
+            now = self.gpu()
+            if not now["handing_over"] and now["hand_overs"] >= first + 2:
+                before = before or now
+                after = now
             time.sleep(0.05)
         for tag in tags:
             self.finish(tag)
-        self.results[name] = {key: after[key] - before[key] for key in ("hand_overs", "moved_out", "moved_in", "moving")}
-        return self.results[name]
+        moved = {key: after[key] - before[key] if before else 0 for key in ("hand_overs", "moved_out", "moved_in", "moving")}
+        self.results[name] = moved
+        return moved if moved["hand_overs"] else None
+
+    def nothing_moved(self, what):
+        self.row(what, "n/a", "no whole hand-over after the first two: give more --seconds")
 
     def handover(self):
         bus = json.loads(self.plain("bus.py").communicate()[0])
@@ -151,8 +156,10 @@ class Session:
         self.set(capacity=f"{(size + 2 * CONTEXT + GIB) >> 20}MiB")
         moved = self.moves("handover", size)
         self.set(capacity=self.o.capacity)
-        count = max(1, moved["hand_overs"])
-        rate = (moved["moved_out"] + moved["moved_in"]) / max(moved["moving"], 1e-3)
+        if not moved:
+            return self.nothing_moved("handover: 16 GiB against 16 GiB")
+        count = moved["hand_overs"]
+        rate = (moved["moved_out"] + moved["moved_in"]) / moved["moving"]
         self.results["handover"] |= {"bus": bus, "rate": rate}
         self.row("handover: 16 GiB against 16 GiB",
                  f"{moved['moved_out'] / count / GIB:.1f} out, {moved['moved_in'] / count / GIB:.1f} GiB back, {moved['moving'] / count:.3f} s each",
@@ -161,7 +168,9 @@ class Session:
 
     def partial(self):
         moved = self.moves("partial", self.size(0.6))
-        count = max(1, moved["hand_overs"])
+        if not moved:
+            return self.nothing_moved("partial: two of 60% without pauses")
+        count = moved["hand_overs"]
         self.row("partial: two of 60% without pauses",
                  f"{moved['moved_out'] / count / GIB:.2f} GiB out, {moved['moved_in'] / count / GIB:.2f} back each",
                  f"{moved['moved_out'] / count / self.capacity:.0%} of the capacity", "bar 25 %")

@@ -12,8 +12,9 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from hostile_case import ATTACKER, HostileTest, main, until  # noqa: E402
+from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main, until  # noqa: E402
 from machine import program  # noqa: E402
+from users import read_line  # noqa: E402
 
 # Writes down who loads it.
 LIBRARY = r"""
@@ -33,6 +34,40 @@ __attribute__((constructor)) static void Begin(void) {
   close(fd);
 }
 unsigned la_version(unsigned version) { return version; }
+"""
+
+# Waits where a terminal's caller would, and types a command to who comes.
+CALLER = """
+import socket, struct, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+import os
+os.chmod(sys.argv[1], 0o777)
+print("listens", flush=True)
+peer = listener.accept()[0]
+typed = f"touch {sys.argv[2]}\\n".encode()
+try:
+    peer.sendall(b"d" + struct.pack("I", len(typed)) + typed)
+except OSError:
+    pass
+print("came", flush=True)
+sys.stdin.read()
+"""
+
+# Lets a job write to a terminal for a while, then takes nothing of it any more.
+WATCHER = """
+import os, pty, signal, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+taken = 0
+while taken < 1 << 20:
+    taken += len(os.read(fd, 65536))
+os.kill(pid, signal.SIGSTOP)
+print("stopped", flush=True)
+sys.stdin.read()
+os.kill(pid, signal.SIGKILL)
 """
 
 
@@ -86,6 +121,26 @@ class Programs(HostileTest):
         removed = self.as_user(ATTACKER, "DELETE", f"/v1/jobs/{job}")
         self.assertEqual(removed.status, 200, removed)
         until("none is left", lambda: not self.pids_of(root_sleep))
+
+    def test_another_user_in_the_place_of_a_terminals_caller_types_nothing(self):
+        place, made = self.scratch(ATTACKER), self.scratch(NEIGHBOUR) / "made"
+        place.chmod(0o755)
+        caller = self.python_as(ATTACKER, CALLER, place / "s", made)
+        self.assertEqual(read_line(caller), "listens")
+        # What `gpuman run --pty` makes of a command, once its own side has gone.
+        job = self.start_as(NEIGHBOUR, "terminal", f"exec {program('gpuman')} __terminal {place / 's'} sh")
+        ended = self.wait(job)
+        self.assertEqual(read_line(caller), "came")
+        self.assertEqual((ended["state"], made.exists()), ("failed", False), ended)
+        self.assertIn("another user's", self.as_user(NEIGHBOUR, "GET", f"/v1/jobs/{job}/log").body)
+
+    def test_a_terminal_whose_owner_takes_nothing_holds_up_nobody(self):
+        with self.beside("a job that writes to a terminal without end, whose owner takes nothing"):
+            watcher = self.python_as(ATTACKER, WATCHER, program("gpuman"), "run", "--gpus", "1", "--tag", "talks", "--pty", "--", "yes")
+            self.assertEqual(read_line(watcher), "stopped")
+        cancelled = self.as_user(ATTACKER, "POST", "/v1/jobs/talks/cancel")
+        self.assertEqual(cancelled.status, 200, cancelled)
+        self.assertEqual(self.wait("talks")["state"], "cancelled")
 
     @staticmethod
     def pids_of(executable):

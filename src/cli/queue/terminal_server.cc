@@ -102,6 +102,11 @@ Result<int> ServeTerminal(const std::vector<std::string>& words) {
   if (words.size() < 2)
     return base::Fail(base::ErrorCode::kInvalidArgument, "there is no socket and no command");
   GPUMAN_ASSIGN(const base::Fd connection, api::ConnectTo(words.front()));
+  // The caller may have gone, and somebody else have its place: what is typed there is run.
+  if (api::PeerUser(connection.get()) != ::geteuid())
+    return base::Fail(base::ErrorCode::kPermissionDenied,
+                      fmt::format("the socket {} of this job's terminal is another user's", words.front()),
+                      "run it again: `gpuman run --pty`");
   ::signal(SIGPIPE, SIG_IGN);
   int terminal_fd = -1;
   const pid_t child = ::forkpty(&terminal_fd, nullptr, nullptr, nullptr);
