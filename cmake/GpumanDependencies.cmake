@@ -41,6 +41,12 @@ endif()
 gpuman_precompile(gpuman_precompiled_product
   HEADERS ${gpuman_std_headers} <fmt/format.h> <tl/expected.hpp>
   LIBS fmt::fmt tl::expected Threads::Threads)
+if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND NOT GPUMAN_SANITIZE)
+  gpuman_precompile(gpuman_precompiled_less
+    HEADERS ${gpuman_std_headers} <fmt/format.h> <tl/expected.hpp>
+    LIBS fmt::fmt tl::expected Threads::Threads)
+  target_compile_options(gpuman_precompiled_less PRIVATE -O1)
+endif()
 if(GPUMAN_TESTS)
   gpuman_precompile(gpuman_precompiled_test
     HEADERS ${gpuman_std_headers} <gmock/gmock.h> <gtest/gtest.h> <tl/expected.hpp>

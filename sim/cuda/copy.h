@@ -32,6 +32,8 @@ CUresult PlaceSide(Driver& driver, CopySide& side, const CopyBox& box, bool writ
 CUresult SubmitCopy(const Call& call, const StreamReference& stream, const CopySide& source,
                     const CopySide& destination, const CopyBox& box, bool synchronous);
 
+inline std::uint64_t AddressOf(const void* host) { return reinterpret_cast<std::uint64_t>(host); }
+
 struct Fill {
   std::uint64_t address = 0;
   std::uint64_t pitch = 0;

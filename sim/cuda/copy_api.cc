@@ -24,8 +24,6 @@ CUresult Copy(const char* function, std::uint64_t to, Want destination_is, std::
   return SubmitCopy(call, on, source, destination, box, stream == nullptr);
 }
 
-std::uint64_t Address(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
-
 CUresult CheckPeers(CUcontext destination, CUcontext source) {
   Driver& driver = Driver::Get();
   if (!driver.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
@@ -45,16 +43,16 @@ CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream 
   return Copy(__func__, dst, Want::kAny, src, Want::kAny, bytes, &stream);
 }
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void* src_host, size_t bytes) {
-  return Copy(__func__, dst, Want::kDevice, Address(src_host), Want::kAny, bytes, nullptr);
+  return Copy(__func__, dst, Want::kDevice, AddressOf(src_host), Want::kAny, bytes, nullptr);
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void* src_host, size_t bytes, CUstream stream) {
-  return Copy(__func__, dst, Want::kDevice, Address(src_host), Want::kAny, bytes, &stream);
+  return Copy(__func__, dst, Want::kDevice, AddressOf(src_host), Want::kAny, bytes, &stream);
 }
 CUresult cuMemcpyDtoH_v2(void* dst_host, CUdeviceptr src, size_t bytes) {
-  return Copy(__func__, Address(dst_host), Want::kAny, src, Want::kDevice, bytes, nullptr);
+  return Copy(__func__, AddressOf(dst_host), Want::kAny, src, Want::kDevice, bytes, nullptr);
 }
 CUresult cuMemcpyDtoHAsync_v2(void* dst_host, CUdeviceptr src, size_t bytes, CUstream stream) {
-  return Copy(__func__, Address(dst_host), Want::kAny, src, Want::kDevice, bytes, &stream);
+  return Copy(__func__, AddressOf(dst_host), Want::kAny, src, Want::kDevice, bytes, &stream);
 }
 CUresult cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
   return Copy(__func__, dst, Want::kDevice, src, Want::kDevice, bytes, nullptr);

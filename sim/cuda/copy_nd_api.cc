@@ -75,13 +75,11 @@ CUresult CopyBetween(const char* function, const End& from, const End& to, const
   return SubmitCopy(call, on, source, destination, box, stream == nullptr);
 }
 
-std::uint64_t Address(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
-
 CUresult Copy2D(const char* function, const CUDA_MEMCPY2D* copy, const CUstream* stream) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto pitch = [&](std::size_t given) { return given != 0 ? given : copy->WidthInBytes; };
   const End from{copy->srcMemoryType,
-                 Address(copy->srcHost),
+                 AddressOf(copy->srcHost),
                  copy->srcDevice,
                  copy->srcArray,
                  copy->srcXInBytes,
@@ -90,7 +88,7 @@ CUresult Copy2D(const char* function, const CUDA_MEMCPY2D* copy, const CUstream*
                  pitch(copy->srcPitch),
                  copy->Height};
   const End to{copy->dstMemoryType,
-               Address(copy->dstHost),
+               AddressOf(copy->dstHost),
                copy->dstDevice,
                copy->dstArray,
                copy->dstXInBytes,
@@ -107,10 +105,10 @@ CUresult Copy3D(const char* function, const Parameters* copy, const CUstream* st
   if (copy == nullptr || copy->srcLOD != 0 || copy->dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
   const auto pitch = [&](std::size_t given) { return given != 0 ? given : copy->WidthInBytes; };
   const auto height = [&](std::size_t given) { return given != 0 ? given : copy->Height; };
-  const End from{copy->srcMemoryType, Address(copy->srcHost), copy->srcDevice,
+  const End from{copy->srcMemoryType, AddressOf(copy->srcHost), copy->srcDevice,
                  copy->srcArray,      copy->srcXInBytes,      copy->srcY,
                  copy->srcZ,          pitch(copy->srcPitch),  height(copy->srcHeight)};
-  const End to{copy->dstMemoryType, Address(copy->dstHost), copy->dstDevice,
+  const End to{copy->dstMemoryType, AddressOf(copy->dstHost), copy->dstDevice,
                copy->dstArray,      copy->dstXInBytes,      copy->dstY,
                copy->dstZ,          pitch(copy->dstPitch),  height(copy->dstHeight)};
   return CopyBetween(function, from, to, {copy->WidthInBytes, copy->Height, copy->Depth}, stream);
@@ -164,21 +162,21 @@ CUresult cuMemcpyAtoD_v2(CUdeviceptr dst, CUarray src_array, size_t src_offset, 
   return ArrayCopy(__func__, src_array, src_offset, Linear(CU_MEMORYTYPE_DEVICE, dst), bytes, false, nullptr);
 }
 CUresult cuMemcpyHtoA_v2(CUarray dst_array, size_t dst_offset, const void* src_host, size_t bytes) {
-  return ArrayCopy(__func__, dst_array, dst_offset, Linear(CU_MEMORYTYPE_HOST, Address(src_host)), bytes,
+  return ArrayCopy(__func__, dst_array, dst_offset, Linear(CU_MEMORYTYPE_HOST, AddressOf(src_host)), bytes,
                    true, nullptr);
 }
 CUresult cuMemcpyHtoAAsync_v2(CUarray dst_array, size_t dst_offset, const void* src_host, size_t bytes,
                               CUstream stream) {
-  return ArrayCopy(__func__, dst_array, dst_offset, Linear(CU_MEMORYTYPE_HOST, Address(src_host)), bytes,
+  return ArrayCopy(__func__, dst_array, dst_offset, Linear(CU_MEMORYTYPE_HOST, AddressOf(src_host)), bytes,
                    true, &stream);
 }
 CUresult cuMemcpyAtoH_v2(void* dst_host, CUarray src_array, size_t src_offset, size_t bytes) {
-  return ArrayCopy(__func__, src_array, src_offset, Linear(CU_MEMORYTYPE_HOST, Address(dst_host)), bytes,
+  return ArrayCopy(__func__, src_array, src_offset, Linear(CU_MEMORYTYPE_HOST, AddressOf(dst_host)), bytes,
                    false, nullptr);
 }
 CUresult cuMemcpyAtoHAsync_v2(void* dst_host, CUarray src_array, size_t src_offset, size_t bytes,
                               CUstream stream) {
-  return ArrayCopy(__func__, src_array, src_offset, Linear(CU_MEMORYTYPE_HOST, Address(dst_host)), bytes,
+  return ArrayCopy(__func__, src_array, src_offset, Linear(CU_MEMORYTYPE_HOST, AddressOf(dst_host)), bytes,
                    false, &stream);
 }
 CUresult cuMemcpyAtoA_v2(CUarray dst_array, size_t dst_offset, CUarray src_array, size_t src_offset,

@@ -8,7 +8,7 @@
 namespace gpuman::sim::cuda {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kHostPage = 4096;
 constexpr unsigned kAllocFlags =
     CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
 constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
@@ -34,7 +34,7 @@ CUresult Allocate(const char* function, void** out, std::size_t bytes, unsigned 
   }
   if (bytes > std::uint64_t{1} << 45) return CUDA_ERROR_OUT_OF_MEMORY;
   void* const memory =
-      mmap(nullptr, RoundUp(bytes, kPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, RoundUp(bytes, kHostPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   Add(call, reinterpret_cast<std::uint64_t>(memory), bytes, MemoryKind::kHost, flags);
   *out = memory;
@@ -74,7 +74,7 @@ CUresult cuMemFreeHost(void* pointer) {
   if (pointer == nullptr) return CUDA_SUCCESS;
   Allocation removed;
   const CUresult result = Remove(call, pointer, MemoryKind::kHost, CUDA_ERROR_INVALID_VALUE, removed);
-  if (result == CUDA_SUCCESS) munmap(pointer, RoundUp(removed.size, kPage));
+  if (result == CUDA_SUCCESS) munmap(pointer, RoundUp(removed.size, kHostPage));
   return result;
 }
 
@@ -89,7 +89,7 @@ CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags) {
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   }
   // Not mapped: such memory cannot be pinned.
-  if (msync(reinterpret_cast<void*>(begin / kPage * kPage), begin % kPage + bytes, MS_ASYNC) != 0) {
+  if (msync(reinterpret_cast<void*>(begin / kHostPage * kHostPage), begin % kHostPage + bytes, MS_ASYNC) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   Add(call, begin, bytes, MemoryKind::kRegistered, flags);

@@ -4,6 +4,7 @@
 # --kubernetes-if-built: the same where that can be run at once; --clang: also ./dev clang, --clang-if-there: the same
 # where clang is installed, with a limit of time. The last line is the total.
 . tools/dev/common.sh
+. tools/dev/sanitizers.sh
 
 PASSED=0 FAILED=0 SKIPPED=0
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:abort_on_error=0
@@ -43,14 +44,6 @@ beside() {
   fi
 }
 
-# targets_of PRESET CTEST-ARGUMENTS…: the test programs that ctest would run, as far as they are built here.
-targets_of() {
-  local preset=$1
-  shift
-  ctest --test-dir "build/$preset" --show-only "$@" | sed -nE 's/^ *Test +#[0-9]+: ([^ ]+).*/\1/p' | sort >build/log/tests
-  ninja -C "build/$preset" -t targets all | sed -nE 's/^([^:/]+): phony$/\1/p' | sort | comm -12 - build/log/tests
-}
-
 LAUNCHER=(env)
 release_only=no
 KUBERNETES=() CLANG=()
@@ -70,25 +63,28 @@ started=$SECONDS
 need build test slurm
 say "== release: every test that needs no GPU"
 build_preset release
+SANITIZERS=
+if [ $release_only = no ]; then
+  setsid bash tools/dev/build_sanitizers.sh >build/log/sanitizers.log 2>&1 </dev/null &
+  SANITIZERS=$!
+  trap 'end_progress; [ -z "$SANITIZERS" ] || kill -- "-$SANITIZERS" 2>/dev/null || true' EXIT
+fi
 pass release -LE gpu "$@"
 
 if [ $release_only = no ]; then
-  # What reads foreign bytes or keeps books. A keeper reaps the helper that looks for leaks, so programs are not run here.
-  say "== asan: address, leak and undefined-behaviour sanitizers"
-  quiet configure-asan cmake --preset asan
-  BOOKS=(-R '^(api|base|config|daemon|daemon_devices|default_config|device|doctor|gpu|gpu_sampler|guard|health|http|jobs|keeper_unit|kubernetes_core|ledger|metrics|mig|mps|notify|nvml|queue_core|sim_nvml|sim_ptx|sim_state|slurm_step)_test$')
-  mapfile -t books < <(targets_of asan "${BOOKS[@]}")
-  build_preset asan "${books[@]}"
-  pass asan "${BOOKS[@]}"
-
-  # Under some kernels the thread sanitizer cannot map its shadow while addresses are randomised.
-  say "== tsan: thread sanitizer, on what has threads"
-  if setarch "$(uname -m)" -R true 2>/dev/null; then LAUNCHER=(setarch "$(uname -m)" -R); fi
-  quiet configure-tsan cmake --preset tsan
-  THREADED=(-R '^(daemon|gpu_sampler|http|jobs|sim_nvml)_test$')
-  mapfile -t threaded < <(targets_of tsan "${THREADED[@]}")
-  build_preset tsan "${threaded[@]}"
-  pass tsan "${THREADED[@]}"
+  say "== sanitizers: what is left of their builds, which began beside the tests: build/log/sanitizers.log"
+  if wait "$SANITIZERS"; then
+    SANITIZERS=
+    say "== asan: address, leak and undefined-behaviour sanitizers"
+    pass asan -R "$ASAN_TESTS"
+    # Under some kernels the thread sanitizer cannot map its shadow while addresses are randomised.
+    say "== tsan: thread sanitizer, on what has threads"
+    if setarch "$(uname -m)" -R true 2>/dev/null; then LAUNCHER=(setarch "$(uname -m)" -R); fi
+    pass tsan -R "$TSAN_TESTS"
+  else
+    cat build/log/sanitizers.log
+    FAILED=$((FAILED + 1))
+  fi
 fi
 
 if [ "$FAILED" = 0 ] && [ ${#KUBERNETES[@]} != 0 ]; then
