@@ -89,6 +89,7 @@ function(gpuman_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE gpuman_options gpuman_test_options ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   gpuman_precompiled(${name} gpuman_precompiled_test)
+  gpuman_unity(${name})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "GPUMAN_BUILD_DIR=${CMAKE_BINARY_DIR}")

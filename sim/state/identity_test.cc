@@ -13,7 +13,7 @@
 namespace gpuman::sim {
 namespace {
 
-constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+constexpr std::uint64_t kGpuGiB = std::uint64_t{1} << 30;
 
 // As a runtime makes a container: the first process of a pid namespace, with a /proc of its own. False where
 // that is not allowed.
@@ -89,14 +89,14 @@ TEST_F(IdentityTest, TheMachineKnowsAProcessInAContainerByItsOwnNumberForIt) {
   Client reader(test_.state());
   Contained contained([&] {
     static Client client(test_.state());
-    return getpid() == 1 && client.ReserveDeviceBytes(0, kGiB);
+    return getpid() == 1 && client.ReserveDeviceBytes(0, kGpuGiB);
   });
   ASSERT_TRUE(contained.succeeded());
   const auto slots = reader.LiveSlots();
   ASSERT_EQ(slots.size(), 1u);
   EXPECT_EQ(reader.PidOf(*slots[0]), contained.pid());
   EXPECT_EQ(reader.SlotOf(contained.pid()), slots[0]);
-  EXPECT_EQ(DeviceUsed(test_.shared(), 0), kGiB);
+  EXPECT_EQ(DeviceUsed(test_.shared(), 0), kGpuGiB);
   contained.Kill();
   EXPECT_TRUE(reader.LiveSlots().empty());
   EXPECT_EQ(DeviceUsed(test_.shared(), 0), 0u);
@@ -105,7 +105,7 @@ TEST_F(IdentityTest, TheMachineKnowsAProcessInAContainerByItsOwnNumberForIt) {
 TEST_F(IdentityTest, FirstProcessesOfTwoContainersAreTwo) {
   const auto reserve = [&] {
     static Client client(test_.state());
-    return client.ReserveDeviceBytes(0, kGiB);
+    return client.ReserveDeviceBytes(0, kGpuGiB);
   };
   Contained one(reserve);
   Contained two(reserve);
@@ -121,7 +121,7 @@ TEST_F(IdentityTest, FirstProcessesOfTwoContainersAreTwo) {
 
 TEST_F(IdentityTest, AContainerSeesItsOwnProcessesAloneAndTakesNothingFromOthers) {
   Client outside(test_.state());
-  ASSERT_TRUE(outside.ReserveDeviceBytes(0, kGiB));
+  ASSERT_TRUE(outside.ReserveDeviceBytes(0, kGpuGiB));
   Contained contained([&] {
     Client inside(test_.state());
     if (inside.Slot() == nullptr) return false;
@@ -132,7 +132,7 @@ TEST_F(IdentityTest, AContainerSeesItsOwnProcessesAloneAndTakesNothingFromOthers
            inside.SlotOf(1) == inside.Slot();
   });
   EXPECT_TRUE(contained.succeeded());
-  EXPECT_EQ(DeviceUsed(test_.shared(), 0), kGiB);
+  EXPECT_EQ(DeviceUsed(test_.shared(), 0), kGpuGiB);
 }
 
 TEST_F(IdentityTest, AContainerGivesBackWhatItsDeadHeld) {
@@ -140,9 +140,9 @@ TEST_F(IdentityTest, AContainerGivesBackWhatItsDeadHeld) {
     Client inside(test_.state());
     Child child([&] {
       static Client client(test_.state());
-      return client.ReserveDeviceBytes(0, kGiB);
+      return client.ReserveDeviceBytes(0, kGpuGiB);
     });
-    if (!child.succeeded() || DeviceUsed(test_.shared(), 0) != kGiB) return false;
+    if (!child.succeeded() || DeviceUsed(test_.shared(), 0) != kGpuGiB) return false;
     child.Kill(SIGKILL);
     inside.SweepDead();
     return DeviceUsed(test_.shared(), 0) == 0;

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-QueueRow Full() {
+QueueRow FullRow() {
   QueueRow row;
   row.id = 12;
   row.array_id = 10;
@@ -35,7 +35,7 @@ std::string TextOf(const std::vector<QueueRow>& rows) {
 }
 
 TEST(QueueRows, ReadBackAsTheyWereWritten) {
-  const std::string text = TextOf({Full(), QueueRow{}});
+  const std::string text = TextOf({FullRow(), QueueRow{}});
   const auto rows = ParseQueueRows(text);
   ASSERT_TRUE(rows) << rows.error().message;
   ASSERT_EQ(rows->size(), 2U);

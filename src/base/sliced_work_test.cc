@@ -8,7 +8,7 @@
 namespace gpuman::base {
 namespace {
 
-class FakeClock final : public Clock {
+class SteppedClock final : public Clock {
  public:
   MonoTime Mono() const override { return now; }
   WallTime Wall() const override { return {}; }
@@ -33,7 +33,7 @@ class SlicedWorkTest : public testing::Test {
   }
 
   std::deque<std::function<void()>> posted;
-  FakeClock clock;
+  SteppedClock clock;
   SlicedWork work{[this](std::function<void()> act) { posted.push_back(std::move(act)); }, clock};
   std::string done;
 };
@@ -84,7 +84,7 @@ TEST_F(SlicedWorkTest, ASliceMayAddWork) {
 }
 
 TEST(SlicedWork, WhatIsLeftIsDroppedWithIt) {
-  FakeClock clock;
+  SteppedClock clock;
   std::function<void()> posted;
   const auto kept = std::make_shared<int>(0);
   {

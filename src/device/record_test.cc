@@ -5,16 +5,16 @@
 namespace gpuman::device {
 namespace {
 
-base::WallTime At(int seconds) { return base::WallTime(std::chrono::seconds(1'795'000'000 + seconds)); }
+base::WallTime WallAt(int seconds) { return base::WallTime(std::chrono::seconds(1'795'000'000 + seconds)); }
 
 Record Full() {
   Record record;
   record.base = {{Setting::kPower, Milliwatts(250'500)}, {Setting::kEcc, Switch(false)}};
-  record.layers = {{"benchmark", {{Setting::kGraphicsClocks, Clocks(1200, 1400)}}, At(60), {}},
+  record.layers = {{"benchmark", {{Setting::kGraphicsClocks, Clocks(1200, 1400)}}, WallAt(60), {}},
                    {"performance", {{Setting::kPersistence, Switch(true)}}, {}, 7}};
   record.before = {{Setting::kGraphicsClocks, kUnlocked}, {Setting::kPersistence, Switch(false)}};
   record.owed = {{Setting::kComputeMode, Mode(ComputeMode::kExclusiveProcess)}};
-  record.ecc_asked = At(1);
+  record.ecc_asked = WallAt(1);
   return record;
 }
 
@@ -52,7 +52,7 @@ TEST(DeviceRecordTest, ALayerCountsAboveWhatWasAskedForAndAJobsAboveAProfile) {
   record.layers.pop_back();
   EXPECT_EQ(Wanted(record).at(Setting::kGraphicsClocks), Clocks(1200, 1400));
   EXPECT_EQ(ReasonOf(record, Setting::kGraphicsClocks),
-            "profile benchmark until " + base::FormatIso8601(At(60)));
+            "profile benchmark until " + base::FormatIso8601(WallAt(60)));
   record.layers.clear();
   EXPECT_EQ(Wanted(record).at(Setting::kGraphicsClocks), Clocks(345, 345));
   EXPECT_EQ(ReasonOf(record, Setting::kGraphicsClocks), "asked for");

@@ -38,7 +38,7 @@ class Table final : public base::ProcessTable {
   std::map<pid_t, pid_t> parents{{70, 1}, {80, 1}, {701, 70}, {702, 70}, {801, 80}};
 };
 
-class Recorder final : public Hands {
+class RecordingHands final : public Hands {
  public:
   void Announce(JobId job, const std::string& reason, const std::string&) override {
     calls.push_back(fmt::format("announce {} {}", job.value, reason));
@@ -112,7 +112,7 @@ class GuardTest : public ::testing::Test {
 
   HandClock clock;
   Table table;
-  Recorder hands;
+  RecordingHands hands;
   std::vector<std::string> periods;
   std::function<void()> read_with_it;  // between a sample and its judgement
   bool judges = true;                  // each sample as it comes

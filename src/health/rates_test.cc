@@ -9,37 +9,37 @@ namespace {
 using base::Millis;
 using base::MonoTime;
 
-MonoTime At(int seconds) { return MonoTime(std::chrono::seconds(seconds)); }
+MonoTime SampledAt(int seconds) { return MonoTime(std::chrono::seconds(seconds)); }
 
 TEST(Growth, IsUnknownBeforeThereAreTwoValues) {
   GrowthOf counter(Millis(60'000));
   EXPECT_EQ(counter.Growth(), std::nullopt);
-  counter.Add(At(0), 500);
+  counter.Add(SampledAt(0), 500);
   EXPECT_EQ(counter.Growth(), std::nullopt);
-  counter.Add(At(1), 500);
+  counter.Add(SampledAt(1), 500);
   EXPECT_EQ(counter.Growth(), 0U);
 }
 
 TEST(Growth, IsARateOnlyOverAWholeWindow) {
   GrowthOf counter(Millis(60'000));
-  counter.Add(At(0), 0);
-  counter.Add(At(30), 100);
+  counter.Add(SampledAt(0), 0);
+  counter.Add(SampledAt(30), 100);
   EXPECT_EQ(counter.RatePer(Millis(60'000)), std::nullopt);
-  counter.Add(At(60), 100);
+  counter.Add(SampledAt(60), 100);
   EXPECT_DOUBLE_EQ(counter.RatePer(Millis(60'000)).value_or(-1), 100);
 }
 
 TEST(Growth, ForgetsWhatIsOlderThanTheWindow) {
   GrowthOf counter(Millis(60'000));
-  counter.Add(At(0), 0);
-  for (int second = 10; second <= 600; second += 10) counter.Add(At(second), 7);
+  counter.Add(SampledAt(0), 0);
+  for (int second = 10; second <= 600; second += 10) counter.Add(SampledAt(second), 7);
   EXPECT_EQ(counter.Growth(), 0U);
 }
 
 TEST(Growth, OfACounterThatBeganAgainIsWhatItShows) {
   GrowthOf counter(Millis(60'000));
-  counter.Add(At(0), 1'000'000);
-  counter.Add(At(10), 3);
+  counter.Add(SampledAt(0), 1'000'000);
+  counter.Add(SampledAt(10), 3);
   EXPECT_EQ(counter.Growth(), 3U);
 }
 
@@ -52,20 +52,20 @@ RC_GTEST_PROP(Growth, IsNeverMoreThanWhatWasCounted, (const std::vector<std::uin
     if (reset) value = 0;
     value += step;
     counted += step;
-    counter.Add(At(++second), value);
+    counter.Add(SampledAt(++second), value);
     if (const auto growth = counter.Growth()) RC_ASSERT(*growth <= counted);
   }
 }
 
 TEST(MinutesWith, CountsEachMinuteOnceAndForgets) {
   MinutesWith slow(10);
-  for (int second = 0; second < 60; ++second) slow.Add(At(second), true);
+  for (int second = 0; second < 60; ++second) slow.Add(SampledAt(second), true);
   EXPECT_EQ(slow.Count(), 1);
-  slow.Add(At(60), true);
+  slow.Add(SampledAt(60), true);
   EXPECT_EQ(slow.Count(), 2);
-  slow.Add(At(599), false);
+  slow.Add(SampledAt(599), false);
   EXPECT_EQ(slow.Count(), 2);
-  slow.Add(At(600), false);
+  slow.Add(SampledAt(600), false);
   EXPECT_EQ(slow.Count(), 1);
 }
 

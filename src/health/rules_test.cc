@@ -7,7 +7,7 @@ namespace {
 
 using base::MonoTime;
 
-MonoTime At(int seconds) { return MonoTime(std::chrono::seconds(seconds)); }
+MonoTime SeenAt(int seconds) { return MonoTime(std::chrono::seconds(seconds)); }
 
 std::optional<std::string> Holds(Watch& watch, MonoTime now, const Reading& reading, std::string_view code) {
   const auto looked = watch.Look(now, reading);
@@ -40,45 +40,45 @@ TEST(Rules, ReplaysDependOnTheLink) {
 TEST(Rules, ReplaysWithinWhatIsAllowedAreNone) {
   Watch watch;
   Reading reading{{.pcie_replays = 1000, .pcie_generation = 5, .pcie_lanes = 16}};
-  watch.Look(At(0), reading);
+  watch.Look(SeenAt(0), reading);
   reading.pcie_replays = 1031;
-  EXPECT_EQ(Holds(watch, At(60), reading, "pcie_replays"), std::nullopt);
+  EXPECT_EQ(Holds(watch, SeenAt(60), reading, "pcie_replays"), std::nullopt);
   reading.pcie_replays = 1064;
-  EXPECT_EQ(Holds(watch, At(120), reading, "pcie_replays"),
+  EXPECT_EQ(Holds(watch, SeenAt(120), reading, "pcie_replays"),
             "33 transfers a minute were repeated on the bus; PCIe 5 x16 may have 31");
 }
 
 TEST(Rules, ThresholdsAreWhereTheTableHasThem) {
   Watch watch;
-  EXPECT_EQ(Holds(watch, At(0), {{.retired_pages = 62}}, "retired_pages"), std::nullopt);
-  EXPECT_EQ(Holds(watch, At(0), {{.retired_pages = 63}}, "retired_pages"),
+  EXPECT_EQ(Holds(watch, SeenAt(0), {{.retired_pages = 62}}, "retired_pages"), std::nullopt);
+  EXPECT_EQ(Holds(watch, SeenAt(0), {{.retired_pages = 63}}, "retired_pages"),
             "63 pages of its memory are retired");
-  EXPECT_EQ(Holds(watch, At(0), {{.uncorrectable_remaps = 511}}, "row_remaps"), std::nullopt);
-  EXPECT_NE(Holds(watch, At(0), {{.uncorrectable_remaps = 512}}, "row_remaps"), std::nullopt);
-  EXPECT_EQ(Holds(watch, At(0), {{.double_bit_errors = 0}}, "double_bit_ecc"), std::nullopt);
-  EXPECT_NE(Holds(watch, At(0), {{.double_bit_errors = 1}}, "double_bit_ecc"), std::nullopt);
+  EXPECT_EQ(Holds(watch, SeenAt(0), {{.uncorrectable_remaps = 511}}, "row_remaps"), std::nullopt);
+  EXPECT_NE(Holds(watch, SeenAt(0), {{.uncorrectable_remaps = 512}}, "row_remaps"), std::nullopt);
+  EXPECT_EQ(Holds(watch, SeenAt(0), {{.double_bit_errors = 0}}, "double_bit_ecc"), std::nullopt);
+  EXPECT_NE(Holds(watch, SeenAt(0), {{.double_bit_errors = 1}}, "double_bit_ecc"), std::nullopt);
 }
 
 TEST(Rules, SlowdownHasToLastMinutes) {
   Watch watch;
   for (int minute = 0; minute < 5; ++minute)
-    EXPECT_EQ(Holds(watch, At(minute * 60), {{.hardware_slowdown = true}}, "hardware_slowdown"),
+    EXPECT_EQ(Holds(watch, SeenAt(minute * 60), {{.hardware_slowdown = true}}, "hardware_slowdown"),
               std::nullopt);
-  EXPECT_EQ(Holds(watch, At(300), {{.hardware_slowdown = true}}, "hardware_slowdown"),
+  EXPECT_EQ(Holds(watch, SeenAt(300), {{.hardware_slowdown = true}}, "hardware_slowdown"),
             "slowed by temperature or power in 6 of the last 10 minutes");
 }
 
 TEST(Rules, LinkErrorsAreCountedBySecond) {
   Watch watch;
-  watch.Look(At(0), {{.nvlink_crc_errors = 0}});
-  EXPECT_EQ(Holds(watch, At(5), {{.nvlink_crc_errors = 499}}, "nvlink_crc"), std::nullopt);
-  EXPECT_EQ(Holds(watch, At(10), {{.nvlink_crc_errors = 1000}}, "nvlink_crc"),
+  watch.Look(SeenAt(0), {{.nvlink_crc_errors = 0}});
+  EXPECT_EQ(Holds(watch, SeenAt(5), {{.nvlink_crc_errors = 499}}, "nvlink_crc"), std::nullopt);
+  EXPECT_EQ(Holds(watch, SeenAt(10), {{.nvlink_crc_errors = 1000}}, "nvlink_crc"),
             "100 errors a second on its links");
 }
 
 TEST(Rules, WhatWasNotReadIsNotLookedAt) {
   Watch watch;
-  const auto looked = watch.Look(At(0), {});
+  const auto looked = watch.Look(SeenAt(0), {});
   EXPECT_EQ(looked.size(), 3U);  // lost, silent, missing: that can always be said
 }
 
@@ -86,7 +86,7 @@ TEST(Rules, OfALostGpuNothingElseIsKnown) {
   Watch watch;
   Reading reading{{.double_bit_errors = 0}};
   reading.lost = "the GPU fell off the bus";
-  const auto looked = watch.Look(At(0), reading);
+  const auto looked = watch.Look(SeenAt(0), reading);
   EXPECT_EQ(looked.at("lost"), "the GPU fell off the bus");
   EXPECT_FALSE(looked.contains("double_bit_ecc"));
 }

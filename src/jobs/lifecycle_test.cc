@@ -303,7 +303,7 @@ TEST(Lifecycle, AJobThatCannotBeStartedFails) {
   EXPECT_EQ(story.job.ended_at, At(3));
 }
 
-Story Queued(Retries retries = {}) {
+Story QueuedJob(Retries retries = {}) {
   Story story;
   Terms terms;
   terms.project = "vision";
@@ -379,7 +379,7 @@ TEST(Lifecycle, WhatAWaitingJobDoesStandsInTheTable) {
       {"has nothing to end", JobState::kQueued, RequeueAsked{{"preempted", ""}}, JobState::kQueued},
   };
   for (const Answer& row : table) {
-    Story story = Queued();
+    Story story = QueuedJob();
     story.job.state = row.state;
     story.Happen(row.event);
     EXPECT_EQ(story.job.state, row.then) << row.what;
@@ -388,14 +388,14 @@ TEST(Lifecycle, WhatAWaitingJobDoesStandsInTheTable) {
 }
 
 TEST(Lifecycle, AJobStartsOnTheGpusItIsGiven) {
-  Story story = Queued();
+  Story story = QueuedJob();
   story.Happen(StartOrdered{{"GPU-a", "GPU-b"}});
   EXPECT_EQ(story.job.gpus, (std::vector<std::string>{"GPU-a", "GPU-b"}));
   EXPECT_EQ(story.last.effects, std::vector{Effect::kLaunch});
 }
 
 TEST(Lifecycle, AJobThatCouldNotBeStartedHasFailedUnlessItWasCancelledMeanwhile) {
-  Story failed = Queued(), cancelled = Queued();
+  Story failed = QueuedJob(), cancelled = QueuedJob();
   failed.Happen(StartOrdered{{"GPU-a"}}).Happen(CannotStart{"no room", At(2)});
   EXPECT_EQ(failed.job.state, JobState::kFailed);
   EXPECT_EQ(failed.job.reason_detail, "no room");
@@ -408,7 +408,7 @@ TEST(Lifecycle, AJobThatCouldNotBeStartedHasFailedUnlessItWasCancelledMeanwhile)
 
 TEST(Lifecycle, ARunTookWhatItsKeeperMeasuredWhateverTheClockWasSetTo) {
   for (const int hours : {-1, 1}) {
-    Story story = Queued();
+    Story story = QueuedJob();
     story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs();
     RunEnded ended{1, EndKind::kExited, 0, false, base::Millis(60'000), {}, {}};
     story.Happen(Recorded{{3, At(3600 * hours), base::Millis(0), std::move(ended)}});
@@ -418,7 +418,7 @@ TEST(Lifecycle, ARunTookWhatItsKeeperMeasuredWhateverTheClockWasSetTo) {
 }
 
 TEST(Lifecycle, ARunIsAccountedForOnce) {
-  Story story = Queued();
+  Story story = QueuedJob();
   story.Happen(StartOrdered{{"GPU-a", "GPU-b"}}).KeeperStarts().Runs();
   story.Write(keeper::ClockPaused{true}).Write(keeper::ClockPaused{false});  // at 3 and 4 s
   story.Write(RunEnded{1, EndKind::kExited, 3, false, base::Millis(3'000), {}, {}});
@@ -435,7 +435,7 @@ TEST(Lifecycle, ARunIsAccountedForOnce) {
 }
 
 TEST(Lifecycle, AFailedRunIsRepeatedAsOftenAsWasAskedFor) {
-  Story story = Queued({1, base::Millis(5000), {}});
+  Story story = QueuedJob({1, base::Millis(5000), {}});
   story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Ends(EndKind::kExited, 3).Over();
   EXPECT_EQ(story.job.state, JobState::kQueued);
   EXPECT_EQ(story.job.attempts, 1);
@@ -458,7 +458,7 @@ TEST(Lifecycle, AFailedRunIsRepeatedAsOftenAsWasAskedFor) {
 TEST(Lifecycle, OnlyTheExitStatusesThatWereNamedAreWorthARetry) {
   for (const auto& [code, state] : {std::pair{75, JobState::kQueued}, std::pair{3, JobState::kFailed},
                                     std::pair{0, JobState::kFinished}}) {
-    Story story = Queued({2, {}, {75}});
+    Story story = QueuedJob({2, {}, {75}});
     story.Happen(StartOrdered{}).KeeperStarts().Runs().Ends(EndKind::kExited, code).Over();
     EXPECT_EQ(story.job.state, state) << code;
   }
@@ -466,14 +466,14 @@ TEST(Lifecycle, OnlyTheExitStatusesThatWereNamedAreWorthARetry) {
 
 TEST(Lifecycle, WhatSomebodyOrderedIsNotRepeated) {
   for (const Reason& reason : {Reason{"time_limit", ""}, kLimit}) {
-    Story story = Queued({2, {}, {}});
+    Story story = QueuedJob({2, {}, {}});
     story.Happen(StartOrdered{}).KeeperStarts().Runs().Ends(EndKind::kSignalled, 15, reason).Over("stopped");
     EXPECT_TRUE(IsEnded(story.job)) << reason.word;
   }
 }
 
 TEST(Lifecycle, AJobThatMadeRoomWaitsAgainAndThatCountsForNoRetry) {
-  Story story = Queued();
+  Story story = QueuedJob();
   const Reason preempted{"preempted", "made room for job 9"};
   story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Happen(RequeueAsked{preempted});
   EXPECT_EQ(story.job.state, JobState::kStopping);
@@ -485,14 +485,14 @@ TEST(Lifecycle, AJobThatMadeRoomWaitsAgainAndThatCountsForNoRetry) {
 }
 
 TEST(Lifecycle, AJobThatFinishedBeforeItCouldMakeRoomHasFinished) {
-  Story story = Queued();
+  Story story = QueuedJob();
   story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Happen(RequeueAsked{{"preempted", ""}});
   story.Ends(EndKind::kExited, 0).Over();
   EXPECT_EQ(story.job.state, JobState::kFinished);
 }
 
 TEST(Lifecycle, ACancelledJobDoesNotWaitAgainWhateverItWasEndedFor) {
-  Story story = Queued({5, {}, {}});
+  Story story = QueuedJob({5, {}, {}});
   const Reason preempted{"preempted", "made room for job 9"};
   story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Happen(RequeueAsked{preempted});
   story.Happen(CancelAsked{{"cancelled", "cancelled by lab1"}, At(9)});
@@ -502,7 +502,7 @@ TEST(Lifecycle, ACancelledJobDoesNotWaitAgainWhateverItWasEndedFor) {
 }
 
 TEST(Lifecycle, RestartingAnEndedJobOfTheQueueLetsItWaitAgain) {
-  Story story = Queued();
+  Story story = QueuedJob();
   story.Happen(StartOrdered{{"GPU-a"}}).KeeperStarts().Runs().Ends(EndKind::kExited, 1).Over();
   story.Happen(RestartAsked{{"restart", "by lab1"}, At(9)});
   EXPECT_EQ(story.job.state, JobState::kQueued);

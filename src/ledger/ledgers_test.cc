@@ -14,7 +14,7 @@
 namespace gpuman::ledger {
 namespace {
 
-constexpr base::JobId kJob{7};
+constexpr base::JobId kOwnedJob{7};
 const std::string kFirst = "GPU-00112233-4455-6677-8899-aabbccddeeff";
 const std::string kSecond = "GPU-ffffffff-4455-6677-8899-aabbccddeeff";
 
@@ -49,11 +49,11 @@ TEST(ParseUuid, ReadsThirtyTwoDigitsAndNothingElse) {
 
 TEST(Ledgers, RefuseLimitsThatMakeNoSense) {
   Ledgers ledgers;
-  EXPECT_FALSE(ledgers.Create(kJob, std::vector{Limit("0", 1)}));
-  EXPECT_FALSE(ledgers.Create(kJob, std::vector{Limit(kFirst, 1), Limit(kFirst, 2)}));
-  EXPECT_FALSE(ledgers.Create(kJob, std::vector<GpuLimit>(17, Limit(kFirst, 1))));
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 1)}));
-  EXPECT_EQ(ledgers.Create(kJob, std::vector{Limit(kFirst, 1)}).error().code,
+  EXPECT_FALSE(ledgers.Create(kOwnedJob, std::vector{Limit("0", 1)}));
+  EXPECT_FALSE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1), Limit(kFirst, 2)}));
+  EXPECT_FALSE(ledgers.Create(kOwnedJob, std::vector<GpuLimit>(17, Limit(kFirst, 1))));
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1)}));
+  EXPECT_EQ(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1)}).error().code,
             base::ErrorCode::kAlreadyExists);
   EXPECT_EQ(ledgers.SetLimits({8}, {}).error().code, base::ErrorCode::kNotFound);
   EXPECT_EQ(ledgers.Join({8}, base::SelfId()).error().code, base::ErrorCode::kNotFound);
@@ -61,30 +61,30 @@ TEST(Ledgers, RefuseLimitsThatMakeNoSense) {
 
 TEST(Ledgers, AProcessHoldsItsSlotByItsMappingAlone) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 1 << 20)}));
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}));
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   ASSERT_TRUE(seat);
   {
     const Mapped mapped(seat->owner);
     EXPECT_EQ(wire::Reserve(*mapped, 0, seat->slot, 4096), wire::Outcome::kDone);
-    EXPECT_TRUE(ledgers.Registered(kJob, base::SelfId()));
-    EXPECT_EQ(ledgers.Reclaim(kJob), 0u);
-    EXPECT_EQ(ledgers.UsageOf(kJob).at(0).used.count, 4096u);
-    auto other = ledgers.Join(kJob, base::SelfId());
+    EXPECT_TRUE(ledgers.Registered(kOwnedJob, base::SelfId()));
+    EXPECT_EQ(ledgers.Reclaim(kOwnedJob), 0u);
+    EXPECT_EQ(ledgers.UsageOf(kOwnedJob).at(0).used.count, 4096u);
+    auto other = ledgers.Join(kOwnedJob, base::SelfId());
     ASSERT_TRUE(other);
     EXPECT_NE(other->slot, seat->slot);
   }
-  EXPECT_FALSE(ledgers.Registered(kJob, base::SelfId()));
-  EXPECT_EQ(ledgers.Reclaim(kJob), 2u);
-  EXPECT_EQ(ledgers.UsageOf(kJob).at(0).used.count, 0u);
+  EXPECT_FALSE(ledgers.Registered(kOwnedJob, base::SelfId()));
+  EXPECT_EQ(ledgers.Reclaim(kOwnedJob), 2u);
+  EXPECT_EQ(ledgers.UsageOf(kOwnedJob).at(0).used.count, 0u);
 }
 
 TEST(Ledgers, TakeAsMuchMemoryAsTheyHaveProcesses) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 1 << 20)}));
-  const auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}));
+  const auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   ASSERT_TRUE(seat);
-  ledgers.Reclaim(kJob);
+  ledgers.Reclaim(kOwnedJob);
   struct stat status {};
   ASSERT_EQ(::fstat(seat->file.get(), &status), 0);
   EXPECT_LE(status.st_blocks * 512, 4 * 4096) << "the limits, and a process";
@@ -92,67 +92,67 @@ TEST(Ledgers, TakeAsMuchMemoryAsTheyHaveProcesses) {
 
 TEST(Ledgers, ASlotThatComesToAnotherProcessIsEmpty) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 1 << 20)}));
-  auto first = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}));
+  auto first = ledgers.Join(kOwnedJob, base::SelfId());
   const unsigned slot = first->slot;
   {
     const Mapped mapped(first->owner);
     wire::Reserve(*mapped, 0, slot, 4096);
   }
-  auto second = ledgers.Join(kJob, base::SelfId());
+  auto second = ledgers.Join(kOwnedJob, base::SelfId());
   ASSERT_TRUE(second);
   EXPECT_EQ(second->slot, slot);
-  EXPECT_EQ(ledgers.UsageOf(kJob).at(0).used.count, 0u);
+  EXPECT_EQ(ledgers.UsageOf(kOwnedJob).at(0).used.count, 0u);
 }
 
 TEST(Ledgers, HaveRoomForAThousandProcessesAndSayWhenItIsGone) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 1 << 20)}));
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}));
   std::vector<std::unique_ptr<Mapped>> processes;
   for (unsigned i = 0; i < wire::kSlots; ++i) {
-    auto seat = ledgers.Join(kJob, base::SelfId());
+    auto seat = ledgers.Join(kOwnedJob, base::SelfId());
     ASSERT_TRUE(seat) << i;
     processes.push_back(std::make_unique<Mapped>(seat->owner));
   }
-  EXPECT_EQ(ledgers.Join(kJob, base::SelfId()).error().code, base::ErrorCode::kExhausted);
+  EXPECT_EQ(ledgers.Join(kOwnedJob, base::SelfId()).error().code, base::ErrorCode::kExhausted);
   processes.pop_back();
-  EXPECT_TRUE(ledgers.Join(kJob, base::SelfId()));
+  EXPECT_TRUE(ledgers.Join(kOwnedJob, base::SelfId()));
 }
 
 TEST(Ledgers, LimitsChangeWhileProcessesRun) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}));
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
   EXPECT_EQ(wire::Reserve(*mapped, 0, seat->slot, 16384), wire::Outcome::kRefused);
   const auto changes = (*mapped).changes;
-  ASSERT_TRUE(ledgers.SetLimits(kJob, std::vector{Limit(kFirst, 16384), Limit(kSecond, 4096)}));
+  ASSERT_TRUE(ledgers.SetLimits(kOwnedJob, std::vector{Limit(kFirst, 16384), Limit(kSecond, 4096)}));
   EXPECT_NE((*mapped).changes, changes);
   EXPECT_EQ(wire::Reserve(*mapped, 0, seat->slot, 16384), wire::Outcome::kDone);
   EXPECT_EQ((*mapped).gpu[1].limit, 4096u);
-  ASSERT_TRUE(ledgers.SetLimits(kJob, std::vector{Limit(kSecond, 4096)}));
+  ASSERT_TRUE(ledgers.SetLimits(kOwnedJob, std::vector{Limit(kSecond, 4096)}));
   EXPECT_EQ((*mapped).gpu[0].limit, wire::kNoLimit);
 }
 
 TEST(Ledgers, NoticeThatAProgramHasOverwrittenTheLedger) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}));
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
-  EXPECT_TRUE(ledgers.Intact(kJob));
+  EXPECT_TRUE(ledgers.Intact(kOwnedJob));
   (*mapped).gpu[0].limit = 1 << 30;
-  EXPECT_FALSE(ledgers.Intact(kJob));
-  ASSERT_TRUE(ledgers.SetLimits(kJob, std::vector{Limit(kFirst, 8192)}));
-  EXPECT_TRUE(ledgers.Intact(kJob));
+  EXPECT_FALSE(ledgers.Intact(kOwnedJob));
+  ASSERT_TRUE(ledgers.SetLimits(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  EXPECT_TRUE(ledgers.Intact(kOwnedJob));
   (*mapped).gpus = 4000;
-  EXPECT_FALSE(ledgers.Intact(kJob));
-  EXPECT_EQ(ledgers.UsageOf(kJob).size(), 1u);
+  EXPECT_FALSE(ledgers.Intact(kOwnedJob));
+  EXPECT_EQ(ledgers.UsageOf(kOwnedJob).size(), 1u);
 }
 
 TEST(Ledgers, NobodyCanChangeTheSizeOfTheFile) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}));
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   EXPECT_NE(::ftruncate(seat->file.get(), 0), 0);
   EXPECT_NE(::fcntl(seat->file.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
 }
@@ -163,86 +163,86 @@ wire::Slot& SlotOf(const Mapped& mapped, const Seat& seat) { return (*mapped).sl
 
 TEST(Ledgers, OrderAProcessOffItsGpuAndBack) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
   wire::Slot& slot = SlotOf(mapped, *seat);
   EXPECT_EQ((*mapped).backing, static_cast<std::uint32_t>(wire::Backing::kEvictable));
   EXPECT_EQ((*mapped).host_budget, 1u << 20);
   EXPECT_EQ((*mapped).patience_ms, 1500u);
   EXPECT_EQ(slot.order, 0u);
-  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
   EXPECT_EQ(slot.order, 5u);
-  EXPECT_FALSE(ledgers.StandingsOf(kJob).at(0).answered);
-  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));  // being carried out
+  EXPECT_FALSE(ledgers.StandingsOf(kOwnedJob).at(0).answered);
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));  // being carried out
   EXPECT_EQ(slot.order, 5u);
   slot.stage = static_cast<std::uint32_t>(wire::Stage::kEvicted);
   slot.evicted = 4096;
   slot.answered = 5;
-  const Standing out = ledgers.StandingsOf(kJob).at(0);
+  const Standing out = ledgers.StandingsOf(kOwnedJob).at(0);
   EXPECT_EQ(out.process, base::SelfId());
   EXPECT_TRUE(out.answered && out.ordered == wire::What::kLeave);
   EXPECT_EQ(out.stage, wire::Stage::kEvicted);
   EXPECT_EQ(out.evicted.count, 4096u);
-  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));  // is out
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));  // is out
   EXPECT_EQ(slot.order, 5u);
-  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), false));
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
   EXPECT_EQ(slot.order, 8u);
 }
 
 TEST(Ledgers, AnOrderThatWasRefusedIsGivenAnew) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
   wire::Slot& slot = SlotOf(mapped, *seat);
-  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
   slot.error = wire::PackError(wire::Trouble::kDriver, 700);
   slot.answered = 5;
-  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).trouble, wire::Trouble::kDriver);
-  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).driver_error, 700u);
-  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), true));
+  EXPECT_EQ(ledgers.StandingsOf(kOwnedJob).at(0).trouble, wire::Trouble::kDriver);
+  EXPECT_EQ(ledgers.StandingsOf(kOwnedJob).at(0).driver_error, 700u);
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), true));
   EXPECT_EQ(slot.order, 9u);
-  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), false));
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
   EXPECT_EQ(slot.order, 12u);
 }
 
 TEST(Ledgers, WhoJoinsAJobThatIsOrderedOutIsOrderedOutToo) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  EXPECT_EQ(ledgers.OrderAll(kJob, true).value(), 0u);
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  EXPECT_EQ(ledgers.OrderAll(kOwnedJob, true).value(), 0u);
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
   EXPECT_EQ(SlotOf(mapped, *seat).order, 1u);
-  EXPECT_EQ(ledgers.OrderAll(kJob, false).value(), 1u);
+  EXPECT_EQ(ledgers.OrderAll(kOwnedJob, false).value(), 1u);
   EXPECT_EQ(SlotOf(mapped, *seat).order, 4u);
 }
 
 TEST(Ledgers, TakePartOfAProcessesMemoryAndHoldWhoJoinsMeanwhile) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
   wire::Slot& slot = SlotOf(mapped, *seat);
-  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), Command{wire::What::kHold, {}}));
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), Command{wire::What::kHold, {}}));
   EXPECT_EQ(wire::WhatOf(slot.order), wire::What::kHold);
-  ASSERT_TRUE(ledgers.OrderAll(kJob, Command{wire::What::kTake, {4096}}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::What::kTake, {4096}}));
   const std::uint32_t order = slot.order;
   EXPECT_EQ(wire::WhatOf(order), wire::What::kTake);
   EXPECT_EQ(slot.order_bytes, 4096u);
-  ASSERT_TRUE(ledgers.OrderAll(kJob, Command{wire::What::kTake, {4096}}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::What::kTake, {4096}}));
   EXPECT_EQ(slot.order, order) << "it stands";
-  ASSERT_TRUE(ledgers.OrderAll(kJob, Command{wire::What::kTake, {8192}}));
+  ASSERT_TRUE(ledgers.OrderAll(kOwnedJob, Command{wire::What::kTake, {8192}}));
   EXPECT_NE(slot.order, order) << "more is another order";
   EXPECT_EQ(slot.order_bytes, 8192u);
-  auto late = ledgers.Join(kJob, base::SelfId());
+  auto late = ledgers.Join(kOwnedJob, base::SelfId());
   EXPECT_EQ(wire::WhatOf(SlotOf(mapped, *late).order), wire::What::kHold);
 }
 
 TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 1 << 20)}, Possible()));
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20)}, Possible()));
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
   wire::Slot& slot = SlotOf(mapped, *seat);
   wire::Reserve(*mapped, 0, seat->slot, 65536);
@@ -250,31 +250,31 @@ TEST(Ledgers, TellWhatSharesAProcessHasAndWaitsFor) {
   slot.activity_since = 77;
   slot.wants = 4096;
   slot.completed = 9;
-  const Standing one = ledgers.StandingsOf(kJob).at(0);
+  const Standing one = ledgers.StandingsOf(kOwnedJob).at(0);
   EXPECT_EQ(one.held.at(0).used.count, 65536u);
   EXPECT_EQ(one.activity, wire::Activity::kForRoom);
   EXPECT_EQ(one.activity_since, 77u);
   EXPECT_EQ(one.wants.count, 4096u);
   EXPECT_EQ(one.completed, 9u);
   EXPECT_TRUE(wire::HasRoom(*mapped, 0));
-  ledgers.SetRoom(kJob, kFirst, base::Bytes{65535});
+  ledgers.SetRoom(kOwnedJob, kFirst, base::Bytes{65535});
   EXPECT_FALSE(wire::HasRoom(*mapped, 0));
-  ledgers.SetRoom(kJob, kFirst, std::nullopt);
+  ledgers.SetRoom(kOwnedJob, kFirst, std::nullopt);
   EXPECT_TRUE(wire::HasRoom(*mapped, 0));
-  ledgers.SetSharing(kJob, {base::Millis{50}, base::Millis{2000}, base::Bytes{8192}});
+  ledgers.SetSharing(kOwnedJob, {base::Millis{50}, base::Millis{2000}, base::Bytes{8192}});
   EXPECT_EQ((*mapped).watched_ms, 50u);
   EXPECT_EQ((*mapped).room_patience_ms, 2000u);
   EXPECT_EQ((*mapped).denied, 8192u);
-  ledgers.OfferRoom(kJob);
+  ledgers.OfferRoom(kOwnedJob);
   EXPECT_EQ((*mapped).offers, 1u);
 }
 
 TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}));
-  auto seat = ledgers.Join(kJob, base::SelfId());
-  EXPECT_EQ(ledgers.Order(kJob, base::SelfId(), true).error().code, base::ErrorCode::kNotSupported);
-  EXPECT_EQ(ledgers.OrderAll(kJob, true).error().code, base::ErrorCode::kNotSupported);
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
+  EXPECT_EQ(ledgers.Order(kOwnedJob, base::SelfId(), true).error().code, base::ErrorCode::kNotSupported);
+  EXPECT_EQ(ledgers.OrderAll(kOwnedJob, true).error().code, base::ErrorCode::kNotSupported);
   EXPECT_EQ(ledgers.Order({8}, base::SelfId(), true).error().code, base::ErrorCode::kNotFound);
   ASSERT_TRUE(ledgers.Create({9}, std::vector{Limit(kFirst, 8192)}, Possible()));
   EXPECT_EQ(ledgers.Order({9}, base::SelfId(), true).error().code, base::ErrorCode::kNotFound);
@@ -282,110 +282,110 @@ TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {
 
 TEST(Ledgers, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
   wire::Slot& slot = SlotOf(mapped, *seat);
   for (const unsigned gpu : {0u, 1u}) wire::Reserve(*mapped, gpu, seat->slot, 65536);
   slot.evicted = 4096;
-  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).home, "");
+  EXPECT_EQ(ledgers.StandingsOf(kOwnedJob).at(0).home, "");
   slot.home = 2;
-  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).home, kSecond);
-  EXPECT_EQ(ledgers.OnGpuOf(kJob, base::SelfId(), kFirst)->count, 65536u);
-  EXPECT_EQ(ledgers.OnGpuOf(kJob, base::SelfId(), kSecond)->count, 65536u - 4096);
+  EXPECT_EQ(ledgers.StandingsOf(kOwnedJob).at(0).home, kSecond);
+  EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kFirst)->count, 65536u);
+  EXPECT_EQ(ledgers.OnGpuOf(kOwnedJob, base::SelfId(), kSecond)->count, 65536u - 4096);
   slot.home = 17;
-  EXPECT_EQ(ledgers.StandingsOf(kJob).at(0).home, "");
+  EXPECT_EQ(ledgers.StandingsOf(kOwnedJob).at(0).home, "");
 }
 
 TEST(Ledgers, WhatAProcessSaysOfItselfMayBeAnything) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
-  EXPECT_TRUE(ledgers.Intact(kJob));
+  EXPECT_TRUE(ledgers.Intact(kOwnedJob));
   std::memset(static_cast<void*>(&SlotOf(mapped, *seat)), 0xff, sizeof(wire::Slot));
-  const Standing standing = ledgers.StandingsOf(kJob).at(0);
+  const Standing standing = ledgers.StandingsOf(kOwnedJob).at(0);
   EXPECT_EQ(standing.process, base::SelfId());
   EXPECT_EQ(standing.stage, wire::Stage::kNone);
   EXPECT_LE(standing.evicted.count, std::uint64_t{1} << 44);
-  EXPECT_FALSE(ledgers.Intact(kJob));
-  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), false));  // repairs the order
+  EXPECT_FALSE(ledgers.Intact(kOwnedJob));
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));  // repairs the order
   EXPECT_EQ(SlotOf(mapped, *seat).order, 0u);
   (*mapped).host_budget = 1;
-  EXPECT_FALSE(ledgers.Intact(kJob));
+  EXPECT_FALSE(ledgers.Intact(kOwnedJob));
 }
 
 TEST(Ledgers, TakesWhatEvictionMayTakeAnewWhileProcessesCount) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
-  ledgers.SetEviction(kJob, {false, base::Bytes{1 << 21}, base::Millis{500}});
+  ledgers.SetEviction(kOwnedJob, {false, base::Bytes{1 << 21}, base::Millis{500}});
   EXPECT_EQ((*mapped).host_budget, 1u << 21);
   EXPECT_EQ((*mapped).patience_ms, 500u);
   EXPECT_EQ((*mapped).backing, static_cast<std::uint32_t>(wire::Backing::kEvictable)) << "as it was made";
-  EXPECT_TRUE(ledgers.Intact(kJob));
+  EXPECT_TRUE(ledgers.Intact(kOwnedJob));
   ledgers.SetEviction({99}, {});
 }
 
 TEST(Ledgers, ANewDaemonTakesOverProcessesAndOrders) {
   auto before = std::make_unique<Ledgers>();
-  ASSERT_TRUE(before->Create(kJob, std::vector{Limit(kFirst, 8192)}, Possible()));
-  auto seat = before->Join(kJob, base::SelfId());
+  ASSERT_TRUE(before->Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}, Possible()));
+  auto seat = before->Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
-  ASSERT_TRUE(before->Order(kJob, base::SelfId(), true));
+  ASSERT_TRUE(before->Order(kOwnedJob, base::SelfId(), true));
   wire::Reserve(*mapped, wire::kHost, seat->slot, 8192);
   before.reset();
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Adopt(kJob, std::move(seat->file), std::vector{Limit(kFirst, 8192)}, Possible()));
-  EXPECT_TRUE(ledgers.Registered(kJob, base::SelfId()));
-  EXPECT_TRUE(ledgers.StandingsOf(kJob).at(0).ordered == wire::What::kLeave);
-  EXPECT_EQ(ledgers.HostMemoryOf(kJob).count, 8192u);
-  ASSERT_TRUE(ledgers.Order(kJob, base::SelfId(), false));
+  ASSERT_TRUE(ledgers.Adopt(kOwnedJob, std::move(seat->file), std::vector{Limit(kFirst, 8192)}, Possible()));
+  EXPECT_TRUE(ledgers.Registered(kOwnedJob, base::SelfId()));
+  EXPECT_TRUE(ledgers.StandingsOf(kOwnedJob).at(0).ordered == wire::What::kLeave);
+  EXPECT_EQ(ledgers.HostMemoryOf(kOwnedJob).count, 8192u);
+  ASSERT_TRUE(ledgers.Order(kOwnedJob, base::SelfId(), false));
   EXPECT_EQ(SlotOf(mapped, *seat).order, 8u);
 }
 
 TEST(Ledgers, ANewDaemonThatKnowsNoGpusYetLeavesTheLimitsAsTheyStand) {
   auto before = std::make_unique<Ledgers>();
-  ASSERT_TRUE(before->Create(kJob, std::vector{Limit(kFirst, 8192)}));
-  auto seat = before->Join(kJob, base::SelfId());
+  ASSERT_TRUE(before->Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  auto seat = before->Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
   before.reset();
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Adopt(kJob, std::move(seat->file), {}));
+  ASSERT_TRUE(ledgers.Adopt(kOwnedJob, std::move(seat->file), {}));
   EXPECT_EQ((*mapped).gpu[0].limit, 8192u);
-  EXPECT_TRUE(ledgers.Intact(kJob));
+  EXPECT_TRUE(ledgers.Intact(kOwnedJob));
 }
 
 TEST(Ledgers, ANewDaemonTakesOverTheLedgerThatProcessesUse) {
   auto before = std::make_unique<Ledgers>();
-  ASSERT_TRUE(before->Create(kJob, std::vector{Limit(kFirst, 8192)}));
-  auto seat = before->Join(kJob, base::SelfId());
+  ASSERT_TRUE(before->Create(kOwnedJob, std::vector{Limit(kFirst, 8192)}));
+  auto seat = before->Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
   wire::Reserve(*mapped, 0, seat->slot, 4096);
   before.reset();
   Ledgers ledgers;
   EXPECT_FALSE(ledgers.Adopt({8}, base::Fd(::fcntl(seat->file.get(), F_DUPFD_CLOEXEC, 0)), {}));
-  EXPECT_FALSE(ledgers.Adopt(kJob, base::Fd(::open("/dev/null", O_RDWR)), {}));
-  EXPECT_FALSE(ledgers.Adopt(kJob, base::Fd(::memfd_create("x", 0)), {}));
-  ASSERT_TRUE(ledgers.Adopt(kJob, std::move(seat->file), std::vector{Limit(kFirst, 4096)}));
-  EXPECT_EQ(ledgers.UsageOf(kJob).at(0).used.count, 4096u);
-  EXPECT_EQ(ledgers.HeldBy(kJob, base::SelfId(), kFirst), base::Bytes{4096})
+  EXPECT_FALSE(ledgers.Adopt(kOwnedJob, base::Fd(::open("/dev/null", O_RDWR)), {}));
+  EXPECT_FALSE(ledgers.Adopt(kOwnedJob, base::Fd(::memfd_create("x", 0)), {}));
+  ASSERT_TRUE(ledgers.Adopt(kOwnedJob, std::move(seat->file), std::vector{Limit(kFirst, 4096)}));
+  EXPECT_EQ(ledgers.UsageOf(kOwnedJob).at(0).used.count, 4096u);
+  EXPECT_EQ(ledgers.HeldBy(kOwnedJob, base::SelfId(), kFirst), base::Bytes{4096})
       << "who sits there is known again";
-  EXPECT_EQ(ledgers.Reclaim(kJob), 0u);
+  EXPECT_EQ(ledgers.Reclaim(kOwnedJob), 0u);
   EXPECT_EQ(wire::Reserve(*mapped, 0, seat->slot, 4096), wire::Outcome::kRefused);
 }
 
 TEST(Ledgers, TheLastRefusalOnEachGpuIsRead) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kJob, std::vector{Limit(kFirst, 8192), Limit(kSecond, 8192)}));
-  EXPECT_TRUE(ledgers.RefusalsOf(kJob).empty()) << "there was none, or its shim is an older one";
+  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 8192), Limit(kSecond, 8192)}));
+  EXPECT_TRUE(ledgers.RefusalsOf(kOwnedJob).empty()) << "there was none, or its shim is an older one";
   EXPECT_TRUE(ledgers.RefusalsOf({99}).empty());
-  auto seat = ledgers.Join(kJob, base::SelfId());
+  auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
   const auto by = static_cast<std::uint32_t>(wire::RefusedBy::kSharing);
   (*mapped).gpu[1].refusal = {3, 4096, 1024, wire::kNoLimit, 77, by, {}};
-  const auto refusals = ledgers.RefusalsOf(kJob);
+  const auto refusals = ledgers.RefusalsOf(kOwnedJob);
   ASSERT_EQ(refusals.size(), 1u);
   EXPECT_EQ(refusals[0].uuid, kSecond);
   EXPECT_EQ(refusals[0].number, 3u);
@@ -395,8 +395,8 @@ TEST(Ledgers, TheLastRefusalOnEachGpuIsRead) {
   EXPECT_EQ(refusals[0].at, 77u);
   EXPECT_TRUE(refusals[0].by == wire::RefusedBy::kSharing);
   (*mapped).gpu[1].refusal.by = 99;
-  EXPECT_TRUE(ledgers.RefusalsOf(kJob).empty()) << "a program has written that";
-  EXPECT_TRUE(ledgers.Intact(kJob)) << "it is the shims' to write";
+  EXPECT_TRUE(ledgers.RefusalsOf(kOwnedJob).empty()) << "a program has written that";
+  EXPECT_TRUE(ledgers.Intact(kOwnedJob)) << "it is the shims' to write";
 }
 
 }  // namespace

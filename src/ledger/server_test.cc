@@ -22,13 +22,13 @@
 namespace gpuman::ledger {
 namespace {
 
-constexpr base::JobId kJob{7};
+constexpr base::JobId kAskedJob{7};
 const std::string kUuid = "GPU-00112233-4455-6677-8899-aabbccddeeff";
 
 class ServerTest : public testing::Test {
  protected:
   ServerTest() {
-    EXPECT_TRUE(ledgers_.Create(kJob, std::vector{GpuLimit{kUuid, base::Bytes{1 << 20}, {}, {}}}));
+    EXPECT_TRUE(ledgers_.Create(kAskedJob, std::vector{GpuLimit{kUuid, base::Bytes{1 << 20}, {}, {}}}));
     auto listening = ListenForShims(path_, 0600);
     EXPECT_TRUE(listening);
     auto server = Server::Make(std::move(*listening), ledgers_, [this](const Caller& caller) {
@@ -88,7 +88,7 @@ class ServerTest : public testing::Test {
   base::TempDir dir_;
   std::filesystem::path path_ = std::filesystem::path(dir_.path()) / "shim.sock";
   Ledgers ledgers_;
-  Attribution answer_{Verdict::kJob, kJob};
+  Attribution answer_{Verdict::kJob, kAskedJob};
   std::optional<Caller> caller_;
   std::function<void()> while_attributing_;
   std::optional<Server> server_;
@@ -105,9 +105,9 @@ TEST_F(ServerTest, GivesAProcessOfAJobItsPlaceInTheLedger) {
   ASSERT_TRUE(caller_);
   EXPECT_EQ(caller_->process, base::SelfId());
   EXPECT_EQ(caller_->uid, ::geteuid());
-  EXPECT_EQ(caller_->claimed_job, kJob);
+  EXPECT_EQ(caller_->claimed_job, kAskedJob);
   EXPECT_EQ(caller_->key, "secret");
-  EXPECT_TRUE(ledgers_.Registered(kJob, base::SelfId()));
+  EXPECT_TRUE(ledgers_.Registered(kAskedJob, base::SelfId()));
 }
 
 TEST_F(ServerTest, SaysWhyThereIsNone) {
@@ -132,7 +132,7 @@ TEST_F(ServerTest, KeepsAProcessWaitingWhoseJobIsNotKnownYet) {
   server_->AskAgain();
   wire::Welcome welcome{};
   EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), -1);
-  answer_ = {Verdict::kJob, kJob};
+  answer_ = {Verdict::kJob, kAskedJob};
   server_->AskAgain();
   EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), static_cast<ssize_t>(sizeof welcome));
   EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
@@ -196,7 +196,7 @@ TEST_F(ServerTest, AProcessThatIsAnsweredLateMayHavePassedADescriptorToo) {
   Serve();
   base::LingeringSocket lingering;
   ASSERT_TRUE(lingering.PassTo(fd.get(), "x"));
-  answer_ = {Verdict::kJob, kJob};
+  answer_ = {Verdict::kJob, kAskedJob};
   server_->AskAgain();
   lingering.AwaitClosed();
 }
@@ -311,7 +311,7 @@ TEST_F(ServerTest, AJobThatHasComeIsAReasonToAskAboutThoseWhoWaitForItAlone) {
     answer_ = {Verdict::kLater, base::JobId{i == 0 ? 0 : 100 + static_cast<std::int64_t>(i)}};
     Serve();
   }
-  answer_ = {Verdict::kJob, kJob};
+  answer_ = {Verdict::kJob, kAskedJob};
   server_->AskAgain(base::JobId{102});
   wire::Welcome welcome{};
   EXPECT_EQ(::recv(waiting[0].get(), &welcome, sizeof welcome, MSG_DONTWAIT),
@@ -361,7 +361,7 @@ TEST_F(ServerTest, AUserWhoConnectsAndSaysNothingKeepsNobodyElseOut) {
     ASSERT_NE(said, 0);
     Serve();
   }
-  answer_ = {Verdict::kJob, kJob};
+  answer_ = {Verdict::kJob, kAskedJob};
   int descriptors = 0;
   EXPECT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kJoined);
   ASSERT_EQ(::write(hold[1], "", 1), 1);

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::SizeIs;
 
-constexpr const char* kUuid = "GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b6";
+constexpr const char* kRivalUuid = "GPU-93f6e897-3b2d-3c8a-a1c7-4a689d9a62b6";
 
 // A process table of what a test says.
 class Table final : public base::ProcessTable {
@@ -69,8 +69,8 @@ TEST(MpsRivals, OursIsKnownByItsDirectory) {
   const auto found = FindControls(table);
   EXPECT_EQ(ControlAt(found, "/run/gpuman/mps/GPU-1/pipe")->id.pid, 1);
   EXPECT_FALSE(ControlAt(found, "/run/gpuman/mps/GPU-2/pipe"));
-  EXPECT_FALSE(RivalFor(found, "/run/gpuman/mps", kUuid));
-  EXPECT_TRUE(RivalFor(found, "/run/user/1000/gpuman/mps", kUuid));
+  EXPECT_FALSE(RivalFor(found, "/run/gpuman/mps", kRivalUuid));
+  EXPECT_TRUE(RivalFor(found, "/run/user/1000/gpuman/mps", kRivalUuid));
 }
 
 TEST(MpsRivals, AProgramOfAnotherUserIsNotOurs) {
@@ -84,12 +84,12 @@ TEST(MpsRivals, AnotherDaemonIsARivalUnlessItNamesOtherGpus) {
   const auto rival = [](std::map<std::string, std::string, std::less<>> environment) {
     Table table;
     table.processes[1] = Daemon(std::move(environment));
-    return RivalFor(FindControls(table), "/run/gpuman/mps", kUuid).has_value();
+    return RivalFor(FindControls(table), "/run/gpuman/mps", kRivalUuid).has_value();
   };
   EXPECT_TRUE(rival({}));
   EXPECT_TRUE(rival({{"CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"}}));
   EXPECT_TRUE(rival({{"CUDA_VISIBLE_DEVICES", "0"}}));
-  EXPECT_TRUE(rival({{"CUDA_VISIBLE_DEVICES", kUuid}}));
+  EXPECT_TRUE(rival({{"CUDA_VISIBLE_DEVICES", kRivalUuid}}));
   EXPECT_TRUE(rival({{"CUDA_VISIBLE_DEVICES", "GPU-0000,GPU-93f6e897"}}));
   EXPECT_FALSE(rival({{"CUDA_VISIBLE_DEVICES", "GPU-0000"}}));
   EXPECT_TRUE(rival({{"CUDA_MPS_PIPE_DIRECTORY", "/run/gpuman/mps-of-mine"}}));

@@ -7,7 +7,7 @@
 namespace gpuman::share {
 namespace {
 
-constexpr double kBus = 20e9;
+constexpr double kModelBus = 20e9;
 
 Settings SettingsOf(std::mt19937_64& random) {
   const auto below = [&random](std::uint64_t most) { return random() % most; };
@@ -28,7 +28,7 @@ Settings SettingsOf(std::mt19937_64& random) {
 class RandomWorld : public World {
  public:
   RandomWorld(std::uint64_t seed, bool trouble, Settings settings, base::Bytes gpu = base::GiB(16))
-      : World(std::move(settings), {{"a", gpu}, {"b", gpu}}, kBus),
+      : World(std::move(settings), {{"a", gpu}, {"b", gpu}}, kModelBus),
         random_(seed),
         trouble_(trouble),
         part_(gpu.count >> 14) {

@@ -22,7 +22,7 @@ Story HandedOut() {
   return s;
 }
 
-Story Suspended() {
+Story SuspendedByMover() {
   Story s = HandedOut();
   s.Checkpointed(11);
   s.Carried(11, Verb::kSecure);
@@ -31,7 +31,7 @@ Story Suspended() {
 }
 
 Story OnTheWayBack() {
-  Story s = Suspended();
+  Story s = SuspendedByMover();
   s.Resume();
   EXPECT_THAT(s.Room(GiB(10)), ElementsAre("= resuming resuming", "load 11", "restore 11"));
   return s;
@@ -220,14 +220,14 @@ TEST(SuspendMover, NothingIsCheckpointedThatTheDriverCannotRestore) {
 }
 
 TEST(SuspendMover, LoadsOnTheGpuThatTheJobMovesTo) {
-  Story s = Suspended();
+  Story s = SuspendedByMover();
   s.Resume("b");
   EXPECT_THAT(s.Room(GiB(10), true, "b"),
               ElementsAre("= resuming resuming", "load 11 b", "restore 11 a>b b>a c>c"));
 }
 
 TEST(SuspendMover, ANewDaemonAsksWhetherTheDataAreWhole) {
-  Story before = Suspended();
+  Story before = SuspendedByMover();
   Story s;
   s.by_hand = true;
   s.machine = Machine::Rebuild({}, before.machine.record());

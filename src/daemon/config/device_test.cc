@@ -9,17 +9,17 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-tl::expected<Config, std::vector<ConfigProblem>> Parse(const std::string& text) {
+tl::expected<Config, std::vector<ConfigProblem>> ParseDevice(const std::string& text) {
   return ParseConfig(text, "gpumand.toml", {});
 }
 
 std::string ProblemOf(const std::string& text) {
-  const auto config = Parse(text);
+  const auto config = ParseDevice(text);
   return config ? "" : Describe(config.error().front());
 }
 
 TEST(DeviceConfig, ProfilesAreReadInAnyWayThatTheirValuesCanBeWritten) {
-  const auto config = Parse(R"(
+  const auto config = ParseDevice(R"(
 [device]
 mend_drift = true
 check = "1m"

@@ -5,7 +5,7 @@
 namespace gpuman::daemon {
 namespace {
 
-const std::string kId(64, 'a');
+const std::string kContainerId(64, 'a');
 
 api::GivenContainer Given(const std::string& pod, const std::string& container,
                           std::optional<base::Bytes> memory) {
@@ -16,7 +16,7 @@ const std::vector<api::GivenContainer> kTable{
     Given("one", "main", base::GiB(4)), Given("two", "big", std::nullopt),
     Given("two", "small", base::GiB(1)), Given("two", "middle", base::GiB(2))};
 
-struct Row {
+struct MatchRow {
   std::string what;
   KnownContainer known;
   std::string held;  // the container that somebody has already
@@ -26,7 +26,7 @@ struct Row {
 
 TEST(MatchContainer, GoesByTheNameAndByThePodWhereThereIsNone) {
   const PodName one{"team", "one"}, two{"team", "two"}, elsewhere{"other", "two"};
-  const std::vector<Row> rows = {
+  const std::vector<MatchRow> rows = {
       {"its name", {ContainerName{two, "big"}, two, true}, "", false, "big"},
       {"its name, anew", {ContainerName{two, "big"}, two, true}, "big", false, "big"},
       {"a container beside it", {ContainerName{two, "proxy"}, two, true}, "", false, ""},
@@ -49,9 +49,9 @@ TEST(MatchContainer, GoesByTheNameAndByThePodWhereThereIsNone) {
 }
 
 TEST(TagOfContainer, SaysWhoItIsAndStaysATag) {
-  EXPECT_EQ(TagOfContainer(kTable[0], kId, false), "kube:team:one:main");
-  EXPECT_EQ(TagOfContainer(kTable[0], kId, true), "kube:team:one:main@aaaaaaaaaaaa");
-  const auto tag = TagOfContainer(Given(std::string(200, 'p'), "main", {}), kId, false);
+  EXPECT_EQ(TagOfContainer(kTable[0], kContainerId, false), "kube:team:one:main");
+  EXPECT_EQ(TagOfContainer(kTable[0], kContainerId, true), "kube:team:one:main@aaaaaaaaaaaa");
+  const auto tag = TagOfContainer(Given(std::string(200, 'p'), "main", {}), kContainerId, false);
   EXPECT_EQ(tag.size(), 64u);
   EXPECT_TRUE(tag.ends_with("p@aaaaaaaaaaaa")) << tag;
 }
@@ -59,7 +59,7 @@ TEST(TagOfContainer, SaysWhoItIsAndStaysATag) {
 TEST(JobOfContainer, HasWhatTheContainerWasGiven) {
   gpu::Inventory inventory;
   inventory.gpus.push_back({0, "GPU-a", "NVIDIA A100", "", base::GiB(40), std::nullopt});
-  const base::ProcessContainer container{{kId, "uid", base::PodClass::kGuaranteed, "", "/kubepods/x"},
+  const base::ProcessContainer container{{kContainerId, "uid", base::PodClass::kGuaranteed, "", "/kubepods/x"},
                                          "/sys/fs/cgroup/kubepods/x"};
   auto given = kTable[0];
   const auto job = JobOfContainer(given, container, "kube:x", {"python", "train.py"}, inventory);
@@ -67,7 +67,7 @@ TEST(JobOfContainer, HasWhatTheContainerWasGiven) {
   EXPECT_EQ(job->memory->Of(base::GiB(40)), base::GiB(4));
   EXPECT_EQ(job->gpus, std::vector<std::string>{"GPU-a"});
   ASSERT_TRUE(job->container);
-  EXPECT_EQ(*job->container, (jobs::Container{"team", "one", "main", kId}));
+  EXPECT_EQ(*job->container, (jobs::Container{"team", "one", "main", kContainerId}));
   EXPECT_EQ(job->cgroup, "/sys/fs/cgroup/kubepods/x");
   EXPECT_EQ(job->owner->uid, 0u) << "whatever user its processes are";
   EXPECT_GT(job->priority, 128) << "a guaranteed pod";

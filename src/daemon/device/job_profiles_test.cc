@@ -50,7 +50,7 @@ class JobProfilesTest : public ::testing::Test {
 };
 
 const ProfileAsker kBench{{7}, "benchmark", std::vector<std::string>{"GPU-0"}};
-const ProfileAsker kOther{{8}, "", std::vector<std::string>{"GPU-0"}};
+const ProfileAsker kOtherAsker{{8}, "", std::vector<std::string>{"GPU-0"}};
 
 TEST_F(JobProfilesTest, WhoIsAloneGetsItOnItsGpusOnly) {
   See("GPU-0", {Process(70, base::JobId{7})});
@@ -63,10 +63,10 @@ TEST_F(JobProfilesTest, WhoNamesNoGpuHasAllWholeOnes) {
 }
 
 TEST_F(JobProfilesTest, AnotherJobIsCompanyAndThatIsToldOnce) {
-  const auto decision = Follow({kBench, kOther});
+  const auto decision = Follow({kBench, kOtherAsker});
   EXPECT_THAT(decision.given, IsEmpty());
   EXPECT_THAT(decision.news, ElementsAre(Pair(base::JobId{7}, HasSubstr("job 8 runs there too"))));
-  EXPECT_THAT(Follow({kBench, kOther}).news, IsEmpty());
+  EXPECT_THAT(Follow({kBench, kOtherAsker}).news, IsEmpty());
   EXPECT_THAT(profiles.NotesOf({7}), ElementsAre(HasSubstr("on GPU 0")));
   EXPECT_THAT(Follow({kBench}).given, ElementsAre(Pair("GPU-0", JobProfile{7, "benchmark"})));
   EXPECT_THAT(profiles.NotesOf({7}), IsEmpty());

@@ -47,12 +47,12 @@ TEST_F(ForeignTest, JobsDisplayServersAndWhatHasEndedDoNot) {
 
 TEST_F(ForeignTest, ARuleIgnoresWhatAllOfItFits) {
   const auto process = Process(10, "python", 1);
-  struct Row {
+  struct RuleRow {
     const char* what;
     IgnoreRule rule;
     bool ignored;
   };
-  const std::vector<Row> table{
+  const std::vector<RuleRow> table{
       {"nothing said", {}, false},
       {"only a GPU", {.gpu = "GPU-a"}, false},
       {"the process", {.process = base::ProcessId{10, 7}}, true},
@@ -63,7 +63,7 @@ TEST_F(ForeignTest, ARuleIgnoresWhatAllOfItFits) {
       {"the name on another GPU", {.name = "python", .gpu = "GPU-b"}, false},
       {"the name of another user", {.user = "bob", .name = "python"}, false},
   };
-  for (const Row& row : table)
+  for (const RuleRow& row : table)
     EXPECT_EQ(Ignores({row.rule}, process, "GPU-a", NameOf), row.ignored) << row.what;
   status.processes = {process};
   rules = {{.name = "python"}};
@@ -71,29 +71,29 @@ TEST_F(ForeignTest, ARuleIgnoresWhatAllOfItFits) {
   EXPECT_EQ(Use().memory, base::MiB(100)) << "what it has is not to be given to others";
 }
 
-base::MonoTime At(int seconds) { return base::MonoTime(std::chrono::seconds(seconds)); }
+base::MonoTime SecondAt(int second) { return base::MonoTime(std::chrono::seconds(second)); }
 
 TEST_F(ForeignTest, AProcessIsIdleSinceItWasLastSeenWorking) {
   const base::ProcessId first{10, 7}, second{11, 7};
   IdleWatch idle;
   const auto look = [&](int at, std::optional<std::vector<pid_t>> busy) {
-    status.sample.taken_at = At(at);
+    status.sample.taken_at = SecondAt(at);
     status.sample.busy = std::move(busy);
     idle.Observe(status);
   };
   status.processes = {Process(10, "python", 1), Process(11, "python", 2)};
   look(0, std::nullopt);
-  EXPECT_FALSE(idle.IdleOf("GPU-a", first, At(50))) << "nobody looked";
+  EXPECT_FALSE(idle.IdleOf("GPU-a", first, SecondAt(50))) << "nobody looked";
   look(100, {{10}});
   look(110, {{11}});
   look(120, std::nullopt);
-  EXPECT_EQ(idle.IdleOf("GPU-a", first, At(130)), std::chrono::seconds(30));
-  EXPECT_EQ(idle.IdleOf("GPU-a", second, At(130)), std::chrono::seconds(20));
-  EXPECT_FALSE(idle.IdleOf("GPU-b", first, At(130)));
+  EXPECT_EQ(idle.IdleOf("GPU-a", first, SecondAt(130)), std::chrono::seconds(30));
+  EXPECT_EQ(idle.IdleOf("GPU-a", second, SecondAt(130)), std::chrono::seconds(20));
+  EXPECT_FALSE(idle.IdleOf("GPU-b", first, SecondAt(130)));
   status.processes = {Process(10, "python", 1)};
   look(140, std::vector<pid_t>{});
-  EXPECT_EQ(idle.IdleOf("GPU-a", first, At(140)), std::chrono::seconds(40));
-  EXPECT_FALSE(idle.IdleOf("GPU-a", second, At(140))) << "it has gone";
+  EXPECT_EQ(idle.IdleOf("GPU-a", first, SecondAt(140)), std::chrono::seconds(40));
+  EXPECT_FALSE(idle.IdleOf("GPU-a", second, SecondAt(140))) << "it has gone";
 }
 
 TEST_F(ForeignTest, WhoIsIdleForLongIsSuspected) {

@@ -11,11 +11,11 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-std::string Uuid(unsigned i) { return fmt::format("GPU-00000000-0000-0000-0000-{:012}", i); }
+std::string LimitedUuid(unsigned i) { return fmt::format("GPU-00000000-0000-0000-0000-{:012}", i); }
 
 gpu::Inventory Machine(unsigned gpus) {
   gpu::Inventory inventory;
-  for (unsigned i = 0; i < gpus; ++i) inventory.gpus.push_back({i, Uuid(i), "H200", "", base::GiB(100)});
+  for (unsigned i = 0; i < gpus; ++i) inventory.gpus.push_back({i, LimitedUuid(i), "H200", "", base::GiB(100)});
   return inventory;
 }
 
@@ -23,14 +23,14 @@ TEST(LedgerLimits, AreTheJobsOnEachGpu) {
   jobs::Job job;
   job.memory = base::ParseSize("50%").value();
   job.soft = base::ParseSize("1GiB").value();
-  job.gpus = {Uuid(1)};
-  const ledger::GpuLimit wanted{Uuid(1), base::GiB(50), base::GiB(1), {}};
+  job.gpus = {LimitedUuid(1)};
+  const ledger::GpuLimit wanted{LimitedUuid(1), base::GiB(50), base::GiB(1), {}};
   EXPECT_THAT(LedgerLimitsOf(job, Machine(3)), testing::Contains(wanted));
   EXPECT_THAT(LedgerLimitsOf(job, Machine(3)), SizeIs(3)) << "it may be moved";
 }
 
 TEST(LedgerLimits, OfAJobWithoutLimitsSayWhichGpusThereAre) {
-  EXPECT_THAT(LedgerLimitsOf({}, Machine(1)), ElementsAre(ledger::GpuLimit{Uuid(0), {}, {}, {}}));
+  EXPECT_THAT(LedgerLimitsOf({}, Machine(1)), ElementsAre(ledger::GpuLimit{LimitedUuid(0), {}, {}, {}}));
   EXPECT_THAT(LedgerLimitsOf({}, Machine(0)), IsEmpty());
   EXPECT_THAT(LedgerLimitsOf({}, Machine(17)), SizeIs(16)) << "there is room for no more";
 }
@@ -41,7 +41,7 @@ TEST(LedgerLimits, OfInstancesAreThoseThatTheJobHas) {
   for (unsigned number : {0u, 1u}) {
     gpu::Gpu instance{0, fmt::format("MIG-00000000-0000-0000-0000-{:012}", number), "H200 MIG 1g.18gb", "",
                       base::GiB(16)};
-    instance.mig = gpu::Instance{Uuid(0), number, number, 0, "1g.18gb"};
+    instance.mig = gpu::Instance{LimitedUuid(0), number, number, 0, "1g.18gb"};
     machine.gpus.insert(machine.gpus.begin() + 1 + number, instance);
   }
   jobs::Job job;
@@ -50,7 +50,7 @@ TEST(LedgerLimits, OfInstancesAreThoseThatTheJobHas) {
   const auto limits = LedgerLimitsOf(job, machine);
   ASSERT_THAT(limits, SizeIs(3));
   EXPECT_EQ(limits[0], (ledger::GpuLimit{machine.gpus[2].uuid, base::GiB(8), {}, {}}));
-  EXPECT_EQ(limits[1].uuid, Uuid(0));
+  EXPECT_EQ(limits[1].uuid, LimitedUuid(0));
   EXPECT_THAT(LedgerLimitsOf({}, machine), SizeIs(2)) << "it has the GPU that is whole";
   machine.gpus.pop_back();
   EXPECT_EQ(LedgerLimitsOf({}, machine)[0].uuid, machine.gpus[1].uuid) << "it has the first instance";
@@ -59,7 +59,7 @@ TEST(LedgerLimits, OfInstancesAreThoseThatTheJobHas) {
 TEST(TightLimit, IsSaidOfAGpuThatTheJobHas) {
   const auto machine = Machine(2);
   const auto context_on = [](const std::string& uuid) {
-    return uuid == Uuid(0) ? std::optional(base::MiB(530)) : std::nullopt;
+    return uuid == LimitedUuid(0) ? std::optional(base::MiB(530)) : std::nullopt;
   };
   jobs::Job job;
   job.state = jobs::JobState::kRunning;
@@ -69,9 +69,9 @@ TEST(TightLimit, IsSaidOfAGpuThatTheJobHas) {
             "its limit of 512MiB is less than a CUDA context takes on GPU 0 (530MiB): programs that use CUDA "
             "will be "
             "out of memory at once");
-  job.gpus = {Uuid(1)};
+  job.gpus = {LimitedUuid(1)};
   EXPECT_FALSE(TightLimit(job, machine, context_on)) << "what one costs there is not known";
-  job.gpus = {Uuid(0)};
+  job.gpus = {LimitedUuid(0)};
   EXPECT_TRUE(TightLimit(job, machine, context_on));
   job.memory = base::ParseSize("1GiB").value();
   EXPECT_FALSE(TightLimit(job, machine, context_on));
@@ -82,10 +82,10 @@ TEST(TightLimit, OfAJobThatWaitsIsSaidWhereNoGpuCouldHoldIt) {
   job.state = jobs::JobState::kQueued;
   job.memory = base::ParseSize("512MiB").value();
   const auto on_the_first = [](const std::string& uuid) {
-    return uuid == Uuid(0) ? std::optional(base::MiB(530)) : std::nullopt;
+    return uuid == LimitedUuid(0) ? std::optional(base::MiB(530)) : std::nullopt;
   };
   const auto less_on_the_second = [](const std::string& uuid) {
-    return std::optional(uuid == Uuid(0) ? base::MiB(530) : base::MiB(400));
+    return std::optional(uuid == LimitedUuid(0) ? base::MiB(530) : base::MiB(400));
   };
   EXPECT_TRUE(TightLimit(job, Machine(2), on_the_first)) << "nothing is known of the second";
   EXPECT_FALSE(TightLimit(job, Machine(2), less_on_the_second));
@@ -94,7 +94,7 @@ TEST(TightLimit, OfAJobThatWaitsIsSaidWhereNoGpuCouldHoldIt) {
 TEST(Unshimmed, AreTheJobsProcessesThatDoNotCount) {
   guard::GpuStatus status;
   status.processes = {{{1, 1}, base::JobId{7}}, {{2, 1}, base::JobId{7}}, {{3, 1}, base::JobId{8}}, {{4, 1}}};
-  const std::map<std::string, guard::GpuStatus> gpus{{Uuid(0), status}, {Uuid(1), status}};
+  const std::map<std::string, guard::GpuStatus> gpus{{LimitedUuid(0), status}, {LimitedUuid(1), status}};
   const auto counts = [](base::JobId, base::ProcessId process) { return process.pid == 1; };
   EXPECT_THAT(UnshimmedOf({7}, gpus, counts), ElementsAre(2));
 }

@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-gpu::Inventory Machine() {
+gpu::Inventory OneGpu() {
   gpu::Inventory inventory;
   inventory.gpus.push_back({0, "GPU-0", "H200", "", base::GiB(100)});
   return inventory;
@@ -25,7 +25,7 @@ jobs::Job Hog() {
 }
 
 TEST(Refusals, AreToldWithTheNumbersAndTheCommandThatHelps) {
-  EXPECT_EQ(Sentence(Hog(), *Hog().refusal, Machine()),
+  EXPECT_EQ(Sentence(Hog(), *Hog().refusal, OneGpu()),
             "256MiB was refused at its limit of 1GiB on GPU 0, of which it used 900MiB; `gpuman update hog "
             "--memory SIZE` gives it more");
 }
@@ -34,19 +34,19 @@ TEST(Refusals, OfAJobThatIsOverNameTheCommandThatStartsItAgain) {
   jobs::Job job = Hog();
   job.state = jobs::JobState::kStopping;
   job.verdict = jobs::JobState::kFailed;
-  EXPECT_THAT(Sentence(job, *job.refusal, Machine()), HasSubstr("gpuman restart hog --memory SIZE"));
+  EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), HasSubstr("gpuman restart hog --memory SIZE"));
   job.restart = jobs::RestartMode::kAlways;
-  EXPECT_THAT(Sentence(job, *job.refusal, Machine()), HasSubstr("gpuman update hog")) << "it runs again";
+  EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), HasSubstr("gpuman update hog")) << "it runs again";
   job.state = jobs::JobState::kFailed;
   job.queued = true;
-  EXPECT_THAT(Sentence(job, *job.refusal, Machine()), HasSubstr("gpuman job redo 7 --memory SIZE"));
+  EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), HasSubstr("gpuman job redo 7 --memory SIZE"));
 }
 
 TEST(Refusals, OfASharedOrFullGpuSayThatALargerLimitIsNoHelp) {
   for (const auto* by : {"sharing", "device"}) {
     jobs::Job job = Hog();
     job.refusal->by = by;
-    EXPECT_THAT(Sentence(job, *job.refusal, Machine()), Not(HasSubstr("--memory"))) << by;
+    EXPECT_THAT(Sentence(job, *job.refusal, OneGpu()), Not(HasSubstr("--memory"))) << by;
   }
 }
 
@@ -54,13 +54,13 @@ TEST(Refusals, AreTheReasonOfAJobThatFailedAndOfNoOther) {
   jobs::Job job = Hog();
   job.verdict = jobs::JobState::kFailed;
   job.reason_detail = "ended with exit status 3";
-  Explain(job, Machine());
+  Explain(job, OneGpu());
   EXPECT_THAT(*job.reason_detail, HasSubstr("ended with exit status 3; 256MiB was refused at its limit"));
   for (const auto verdict :
        {jobs::JobState::kFinished, jobs::JobState::kKilled, jobs::JobState::kCancelled}) {
     job = Hog();
     job.verdict = verdict;
-    Explain(job, Machine());
+    Explain(job, OneGpu());
     EXPECT_FALSE(job.reason_detail) << jobs::ToString(verdict);
   }
 }

@@ -1,4 +1,5 @@
 #include "shim/account/allocations.h"
+#include "shim/account/test_units.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -9,8 +10,6 @@
 
 namespace gpuman::shim {
 namespace {
-
-constexpr std::uint64_t kMiB = 1 << 20, kGranule = 2 * kMiB;
 
 class AllocationsTest : public testing::Test {
  protected:

@@ -1,4 +1,5 @@
 #include "shim/account/arrays.h"
+#include "shim/account/test_units.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +7,6 @@ namespace gpuman::shim {
 namespace {
 
 using namespace driver::abi;
-
-constexpr std::uint64_t kMiB = 1 << 20, kGranule = 2 * kMiB;
 
 CUDA_ARRAY3D_DESCRIPTOR Shape(std::size_t width, std::size_t height, std::size_t depth, unsigned flags = 0) {
   return {width, height, depth, CU_AD_FORMAT_UNSIGNED_INT32, 4, flags};

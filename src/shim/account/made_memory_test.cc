@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "shim/account/regions.h"
+#include "shim/account/test_units.h"
 
 namespace gpuman::shim {
 namespace {
-
-constexpr std::uint64_t kMiB = 1 << 20, kAt = std::uint64_t{1} << 40;
 
 class MadeMemoryTest : public testing::Test {
  protected:

@@ -1,11 +1,11 @@
 #include "shim/account/regions.h"
+#include "shim/account/test_units.h"
 
 #include <gtest/gtest.h>
 
 namespace gpuman::shim {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
 
 Region At(std::uint64_t offset, std::uint64_t size, std::uint64_t context = 1) {

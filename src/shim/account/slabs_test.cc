@@ -1,4 +1,5 @@
 #include "shim/account/slabs.h"
+#include "shim/account/test_units.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +9,7 @@
 namespace gpuman::shim {
 namespace {
 
-constexpr std::uint64_t kAt = std::uint64_t{1} << 40, kContext = 5;
+constexpr std::uint64_t kOwner = 5;
 
 class SlabsTest : public testing::Test {
  protected:
@@ -19,10 +20,10 @@ class SlabsTest : public testing::Test {
 
 TEST_F(SlabsTest, GiveMultiplesOfTheStepAndTellWhatWasAsked) {
   Small first{}, second{}, found{};
-  EXPECT_FALSE(slabs_.Allocate(kContext, 0, 1000, first));
-  ASSERT_TRUE(slabs_.Add(kAt, kContext, 0));
-  ASSERT_TRUE(slabs_.Allocate(kContext, 0, 1000, first));
-  ASSERT_TRUE(slabs_.Allocate(kContext, 0, 1, second));
+  EXPECT_FALSE(slabs_.Allocate(kOwner, 0, 1000, first));
+  ASSERT_TRUE(slabs_.Add(kAt, kOwner, 0));
+  ASSERT_TRUE(slabs_.Allocate(kOwner, 0, 1000, first));
+  ASSERT_TRUE(slabs_.Allocate(kOwner, 0, 1, second));
   EXPECT_EQ(first.address, kAt);
   EXPECT_EQ(second.address, kAt + 1024);
   EXPECT_NE(first.number, second.number);
@@ -35,28 +36,28 @@ TEST_F(SlabsTest, GiveMultiplesOfTheStepAndTellWhatWasAsked) {
 
 TEST_F(SlabsTest, AreOfOneContextAndDeviceEach) {
   Small small{};
-  slabs_.Add(kAt, kContext, 0);
-  EXPECT_FALSE(slabs_.Allocate(kContext + 1, 0, 512, small));
-  EXPECT_FALSE(slabs_.Allocate(kContext, 1, 512, small));
-  EXPECT_TRUE(slabs_.Allocate(kContext, 0, Slabs::kBytes, small));
-  EXPECT_FALSE(slabs_.Allocate(kContext, 0, 1, small));
+  slabs_.Add(kAt, kOwner, 0);
+  EXPECT_FALSE(slabs_.Allocate(kOwner + 1, 0, 512, small));
+  EXPECT_FALSE(slabs_.Allocate(kOwner, 1, 512, small));
+  EXPECT_TRUE(slabs_.Allocate(kOwner, 0, Slabs::kBytes, small));
+  EXPECT_FALSE(slabs_.Allocate(kOwner, 0, 1, small));
 }
 
 TEST_F(SlabsTest, SayWhenTheyAreEmptyAndFreeNothingTwice) {
   Small first{}, second{}, again{};
-  slabs_.Add(kAt, kContext, 0);
-  slabs_.Allocate(kContext, 0, 100, first);
-  slabs_.Allocate(kContext, 0, 100, second);
+  slabs_.Add(kAt, kOwner, 0);
+  slabs_.Allocate(kOwner, 0, 100, first);
+  slabs_.Allocate(kOwner, 0, 100, second);
   EXPECT_EQ(slabs_.Free(kAt, first), Slabs::Freed::kSome);
   EXPECT_EQ(slabs_.Free(kAt, first), Slabs::Freed::kNone);
-  slabs_.Allocate(kContext, 0, 100, again);
+  slabs_.Allocate(kOwner, 0, 100, again);
   EXPECT_EQ(again.address, first.address);
   EXPECT_EQ(slabs_.Free(kAt, first), Slabs::Freed::kNone) << "what is there now is another's";
   EXPECT_EQ(slabs_.Free(kAt, again), Slabs::Freed::kSome);
   EXPECT_EQ(slabs_.Free(kAt, second), Slabs::Freed::kLast);
   slabs_.Drop(kAt);
   EXPECT_FALSE(slabs_.Has(kAt));
-  EXPECT_FALSE(slabs_.Allocate(kContext, 0, 1, first));
+  EXPECT_FALSE(slabs_.Allocate(kOwner, 0, 1, first));
 }
 
 TEST_F(SlabsTest, NeverGiveOutTheSameBytesTwice) {
@@ -67,10 +68,10 @@ TEST_F(SlabsTest, NeverGiveOutTheSameBytesTwice) {
     if (held.empty() || chance() % 5 < 3) {
       Small small{};
       const std::uint64_t size = 1 + (chance() % 4 == 0 ? chance() % Slabs::kBytes : chance() % 5000);
-      if (!slabs_.Allocate(kContext, 0, size, small)) {
+      if (!slabs_.Allocate(kOwner, 0, size, small)) {
         if (slabs == 8) continue;
-        ASSERT_TRUE(slabs_.Add(kAt + slabs++ * Slabs::kBytes, kContext, 0));
-        ASSERT_TRUE(slabs_.Allocate(kContext, 0, size, small));
+        ASSERT_TRUE(slabs_.Add(kAt + slabs++ * Slabs::kBytes, kOwner, 0));
+        ASSERT_TRUE(slabs_.Allocate(kOwner, 0, size, small));
       }
       ASSERT_EQ(small.size, size);
       ASSERT_EQ(small.address % Slabs::kStep, 0u);

@@ -1,4 +1,5 @@
 #include "shim/account/stream_blocks.h"
+#include "shim/account/test_units.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +11,7 @@
 namespace gpuman::shim {
 namespace {
 
-constexpr std::uint64_t kAt = std::uint64_t{1} << 40, kMiB = std::uint64_t{1} << 20, kSegment = 32 * kMiB;
+constexpr std::uint64_t kSegment = 32 * kMiB;
 constexpr std::uint64_t kContext = 4096;
 constexpr StreamKey kFirst{1, true}, kSecond{2, true}, kUnsure{3, false};
 

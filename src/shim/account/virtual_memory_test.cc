@@ -1,11 +1,10 @@
 #include "shim/account/virtual_memory.h"
+#include "shim/account/test_units.h"
 
 #include <gtest/gtest.h>
 
 namespace gpuman::shim {
 namespace {
-
-constexpr std::uint64_t kMiB = 1 << 20, kAt = std::uint64_t{1} << 40;
 
 class VirtualMemoryTest : public testing::Test {
  protected:
