@@ -18,6 +18,7 @@ import json  # noqa: F401
 import mmap  # noqa: F401
 import os
 import pathlib
+import pty  # noqa: F401
 import random  # noqa: F401
 import resource  # noqa: F401
 import select  # noqa: F401
