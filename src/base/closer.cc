@@ -15,6 +15,12 @@ namespace {
 
 constexpr std::chrono::seconds kPause{1};  // where there can be no more threads
 
+// Held shared by who pauses the closers, exclusively by a closer that closes.
+std::shared_mutex& PauseMutex() {
+  static std::shared_mutex mutex;
+  return mutex;
+}
+
 // What a container's filter of system calls refuses the one way it allows the other.
 bool TakeOwnTable() {
   constexpr unsigned kNone = ~0U;
@@ -38,22 +44,29 @@ void CloseAllBut(const std::vector<Fd>& kept) {
 // Throws std::system_error where there can be no more threads; `batch` is as it was then.
 void CloseByTheEndOfAThread(std::vector<Fd>& batch) {
   std::latch taken(1), closed(1);
+  bool own_table = false;
   std::thread last([&] {
     ::pthread_setname_np(::pthread_self(), "gpuman-closing");
-    if (TakeOwnTable())
+    own_table = TakeOwnTable();
+    if (own_table)
       CloseAllBut(batch);
     else
-      batch.clear();  // then it is this one that waits
+      batch.clear();  // This thread waits then, and holds up no start of a program meanwhile.
     taken.count_down();
     closed.wait();
   });
   taken.wait();
-  batch.clear();
+  if (own_table) {
+    const std::unique_lock no_child_has_copies(PauseMutex());
+    batch.clear();
+  }
   closed.count_down();
   last.join();  // the kernel tells before it closes
 }
 
 }  // namespace
+
+CloserPause::CloserPause() : lock_(PauseMutex()) {}
 
 Closer::~Closer() {
   {

@@ -10,6 +10,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <shared_mutex>
 #include <thread>
 #include <vector>
 
@@ -36,6 +37,18 @@ class Closer {
   std::vector<Fd> waiting_;
   bool ending_ = false;
   std::thread thread_;
+};
+
+// While one exists, every Closer of this process keeps what it is to close; there may be many at once. A child
+// of fork(2) or posix_spawn(3) has copies of all descriptors until it executes. If the parent closed its own
+// meanwhile, the child's would be the last, and the child (and posix_spawn, which waits for it) would wait for
+// as long as a stranger wished. Thread-safe; to be held briefly.
+class CloserPause {
+ public:
+  CloserPause();
+
+ private:
+  std::shared_lock<std::shared_mutex> lock_;
 };
 
 }  // namespace gpuman::base

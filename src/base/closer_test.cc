@@ -47,6 +47,24 @@ TEST(Closer, ClosesASocketThatIsQueuedOnAnother) {
   lingering.AwaitClosed();
 }
 
+TEST(Closer, KeepsWhatItIsToCloseWhileItIsPaused) {
+  LingeringSocket lingering;
+  ASSERT_TRUE(lingering.ok());
+  Closer closer;
+  Fd fd = lingering.Take();
+  const int number = fd.get();
+  {
+    const CloserPause pause, another;
+    closer.Close(std::move(fd));
+    while (!AThreadIsClosing()) std::this_thread::yield();
+    for (int i = 0; i < 1000; ++i) {
+      ASSERT_NE(::fcntl(number, F_GETFD), -1);
+      std::this_thread::yield();
+    }
+  }
+  lingering.AwaitClosed();
+}
+
 TEST(Closer, LeavesEverythingElseOpen) {
   int ends[2] = {}, others[2] = {};
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC) | ::pipe2(others, O_CLOEXEC), 0);

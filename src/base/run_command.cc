@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,11 +42,7 @@ Result<pid_t> Spawn(const Command& command, int input, int output) {
   setup.Give(output, STDOUT_FILENO);
   setup.Give(output, STDERR_FILENO);
   setup.CloseFrom(3);
-  pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, command.program.c_str(), setup.actions(), setup.attributes(),
-                                  argv.data(), envp.data());
-  if (error != 0) return FailSystem(error, fmt::format("starting {}", command.program.string()));
-  return pid;
+  return setup.Start(command.program.c_str(), argv.data(), envp.data());
 }
 
 // Reads until `pid` has ended and what it wrote is there, or the time is over.

@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
+
+#include "base/closer.h"
 
 namespace gpuman::base {
 
@@ -43,5 +46,13 @@ void SpawnSetup::GiveNull(int number, int flags) {
 }
 
 void SpawnSetup::CloseFrom(int first) { ::posix_spawn_file_actions_addclosefrom_np(&actions_, first); }
+
+Result<pid_t> SpawnSetup::Start(const char* program, char* const* arguments, char* const* environment) const {
+  pid_t pid = 0;
+  const CloserPause pause;
+  const int error = ::posix_spawn(&pid, program, &actions_, &attributes_, arguments, environment);
+  if (error != 0) return FailSystem(error, std::string("starting ") + program);
+  return pid;
+}
 
 }  // namespace gpuman::base

@@ -1,5 +1,5 @@
 // How gpuman starts its own programs: a session of their own, all signals as usual and none blocked, and the
-// descriptors that are asked for here, in that order. For posix_spawn(3); not thread-safe.
+// descriptors that are asked for here, in that order.
 #pragma once
 
 #include <spawn.h>
@@ -14,6 +14,7 @@ namespace gpuman::base {
 // would learn of its end: then the child is ended, and waited for, here.
 Result<Fd> WatchChild(pid_t child);
 
+// One program's start. Not thread-safe; several may start at once.
 class SpawnSetup {
  public:
   SpawnSetup();
@@ -28,8 +29,9 @@ class SpawnSetup {
   // And nothing from `first` on.
   void CloseFrom(int first);
 
-  const posix_spawn_file_actions_t* actions() const { return &actions_; }
-  const posix_spawnattr_t* attributes() const { return &attributes_; }
+  // Returns when the child executes `program` (a path), or why it does not. The child's copies of what
+  // strangers have passed along to this process are never the last (CloserPause).
+  Result<pid_t> Start(const char* program, char* const* arguments, char* const* environment) const;
 
  private:
   posix_spawn_file_actions_t actions_;

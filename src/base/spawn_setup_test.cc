@@ -8,7 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <sstream>
+#include <string>
+
+#include "base/closer.h"
+#include "base/lingering_socket.h"
 
 namespace gpuman::base {
 namespace {
@@ -48,6 +55,109 @@ TEST(WatchChild, LeavesNothingOfAChildThatCannotBeWatched) {
   EXPECT_EQ(watch.error().code, ErrorCode::kExhausted) << watch.error().message;
   EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD) << "it was ended and waited for";
+}
+
+class Spawned {
+ public:
+  // A shell, whose output is read.
+  explicit Spawned(const std::string& script) {
+    int ends[2] = {};
+    if (::pipe2(ends, O_CLOEXEC) != 0) return;
+    from_ = Fd(ends[0]);
+    const Fd to(ends[1]);
+    std::string words[] = {"sh", "-c", script};
+    char* const arguments[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
+    char* const environment[] = {nullptr};
+    SpawnSetup setup;
+    setup.GiveNull(0, O_RDONLY);
+    setup.Give(to.get(), 1);
+    setup.Give(to.get(), 2);
+    setup.CloseFrom(3);
+    pid_ = setup.Start("/bin/sh", arguments, environment);
+  }
+  ~Spawned() { EXPECT_EQ(Status(), 0); }
+
+  const Result<pid_t>& pid() const { return pid_; }
+  std::string Output() const {
+    std::string all(65536, 0);
+    std::size_t size = 0;
+    for (ssize_t n = 1; n > 0; size += static_cast<std::size_t>(std::max<ssize_t>(n, 0)))
+      n = ::read(from_.get(), all.data() + size, all.size() - size);
+    all.resize(size);
+    return all;
+  }
+
+ private:
+  int Status() const {
+    int status = -1;
+    if (pid_) ::waitpid(*pid_, &status, 0);
+    return status;
+  }
+  Fd from_;
+  Result<pid_t> pid_ = Fail(ErrorCode::kInternal, "not started");
+};
+
+TEST(SpawnSetup, GivesWhatWasAskedForAndNothingElse) {
+  const Fd other(::open("/dev/null", O_RDONLY));  // which a child of fork(2) would have
+  // The shell's own words alone: it has more descriptors while it starts a program.
+  const Spawned child(
+      "n=0; while [ $n -lt 1024 ]; do"
+      " if [ -c /proc/$$/fd/$n ]; then echo $n device; elif [ -p /proc/$$/fd/$n ]; then echo $n pipe;"
+      " elif [ -e /proc/$$/fd/$n ]; then echo $n other; fi; n=$((n + 1)); done");
+  ASSERT_TRUE(child.pid()) << child.pid().error().message;
+  EXPECT_EQ(child.Output(), "0 device\n1 pipe\n2 pipe\n");
+}
+
+TEST(SpawnSetup, StartsWithTheSignalsAsUsualInASessionOfItsOwn) {
+  ::signal(SIGPIPE, SIG_IGN);
+  sigset_t blocked, before;
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  {
+    // The shell's own words alone: it blocks signals while it starts a program.
+    const Spawned child(
+        "while read -r name value; do case $name in SigBlk:|SigIgn:) echo $value;; esac; done "
+        "</proc/$$/status;"
+        "read -r pid name state parent group session rest </proc/$$/stat; echo $session");
+    ASSERT_TRUE(child.pid()) << child.pid().error().message;
+    std::istringstream output(child.Output());
+    std::uint64_t blocked_there = 1, ignored = 1;
+    pid_t session = 0;
+    output >> std::hex >> blocked_there >> ignored >> std::dec >> session;
+    // Signals 32 and 33 are the C library's own, which posix_spawn leaves ignored.
+    constexpr std::uint64_t kOfTheCLibrary = 0x1'8000'0000;
+    EXPECT_EQ(blocked_there, 0U);
+    EXPECT_EQ(ignored & ~kOfTheCLibrary, 0U);
+    EXPECT_EQ(session, *child.pid());
+  }
+  sigset_t after;
+  ::pthread_sigmask(SIG_SETMASK, &before, &after);
+  EXPECT_TRUE(::sigismember(&after, SIGTERM)) << "this process's are as they were";
+  ::signal(SIGPIPE, SIG_DFL);
+}
+
+TEST(SpawnSetup, SaysWhyAProgramDoesNotStartAndLeavesNoChild) {
+  char word[] = "nothing";
+  char* const words[] = {word, nullptr};
+  const auto pid = SpawnSetup().Start("/nowhere/nothing", words, words + 1);
+  ASSERT_FALSE(pid);
+  EXPECT_EQ(pid.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(pid.error().message.find("/nowhere/nothing"), std::string::npos);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+// The child has a copy until it executes; if that were the last one, this would wait for an hour.
+TEST(SpawnSetup, IsNotHeldUpByASocketThatIsClosedMeanwhile) {
+  for (int round = 0; round < 200; ++round) {
+    LingeringSocket lingering;  // whose other end goes with it, so that nobody waits any more
+    ASSERT_TRUE(lingering.ok());
+    Closer closer;
+    closer.Close(lingering.Take());
+    const Spawned child("echo started");
+    ASSERT_TRUE(child.pid()) << child.pid().error().message;
+    EXPECT_EQ(child.Output(), "started\n");
+  }
 }
 
 }  // namespace

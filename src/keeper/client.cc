@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -130,10 +129,7 @@ base::Result<SpawnOutcome> SpawnKeeper(const SpawnOptions& options) {
   setup.GiveNull(1, O_WRONLY);
   setup.Give(errors_in.get(), 2);
   setup.CloseFrom(3);
-  pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, options.program.c_str(), setup.actions(), setup.attributes(),
-                                  argv.data(), ::environ);
-  if (error != 0) return FailSystem(error, fmt::format("starting {}", options.program.string()));
+  GPUMAN_ASSIGN(const pid_t pid, setup.Start(options.program.c_str(), argv.data(), ::environ));
   errors_in.Close();
   auto said = ReadUntilClosed(errors.get(), deadline);
   if (!said) ::kill(pid, SIGKILL);

@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -101,9 +100,7 @@ Result<SpawnedHelper> SpawnHelper(const HelperProgram& program, const HelperUser
   setup.GiveNull(2, O_WRONLY);
   if (lock.ok()) setup.Give(lock.get(), kHelperLock);
   setup.CloseFrom(lock.ok() ? kHelperLock + 1 : kHelperLock);
-  const int error = ::posix_spawn(&helper.pid, program.path.c_str(), setup.actions(), setup.attributes(),
-                                  argv.data(), envp.data());
-  if (error != 0) return FailSystem(error, fmt::format("starting {}", program.path.string()));
+  GPUMAN_ASSIGN(helper.pid, setup.Start(program.path.c_str(), argv.data(), envp.data()));
   GPUMAN_ASSIGN(helper.process, base::WatchChild(helper.pid));
   return helper;
 }

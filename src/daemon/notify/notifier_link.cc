@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -51,9 +50,7 @@ Result<NotifierLink::Spawned> NotifierLink::Spawn(const std::filesystem::path& p
   setup.GiveNull(1, O_WRONLY);
   setup.GiveNull(2, O_WRONLY);
   setup.CloseFrom(3);
-  const int error = ::posix_spawn(&spawned.pid, program.c_str(), setup.actions(), setup.attributes(), words,
-                                  environment.data());
-  if (error != 0) return FailSystem(error, fmt::format("starting {}", program.string()));
+  GPUMAN_ASSIGN(spawned.pid, setup.Start(program.c_str(), words, environment.data()));
   GPUMAN_ASSIGN(spawned.process, base::WatchChild(spawned.pid));
   return spawned;
 }
