@@ -410,5 +410,17 @@ TEST(Complete, IsSilentWithoutADaemon) {
   EXPECT_THAT(outcome.err, IsEmpty());
 }
 
+TEST(Events, AreFollowedOverADaemonThatIsLostBeforeItsFirstAnswer) {
+  constexpr std::string_view kRefused =
+      R"({"error":{"code":"permission_denied","message":"not for you","hint":null}})";
+  const TestServer server({"", TestServer::Answer(200, R"({"events":[]})"), TestServer::Answer(403, kRefused)});
+  const auto outcome = GpumanAt(server, {"events", "-f"});
+  EXPECT_THAT(outcome.err, HasSubstr("not for you")) << "of the third request";
+  const auto requests = server.requests();
+  ASSERT_EQ(requests.size(), 3U);
+  EXPECT_EQ(requests[0], requests[1]);
+  EXPECT_THAT(requests[2], HasSubstr("follow"));
+}
+
 }  // namespace
 }  // namespace gpuman::cli

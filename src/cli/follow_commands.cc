@@ -42,6 +42,7 @@ constexpr int kEventsBefore = 10;  // shown before those that are followed
 
 // Over restarts of the daemon: its events go on with the next id.
 base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::EventOptions options) {
+  // A daemon that comes after a lost one is asked for what follows the last event that was shown.
   const auto show = [&](const api::EventView& event) {
     if (session.json)
       session.PrintJson(api::ToJson(event));
@@ -49,23 +50,26 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
       session.Print(RenderEvent(event, session.look()));
     session.Flush();
     options.since = event.id;
+    options.limit.reset();
     return true;
   };
-  if (!options.since) {
-    // Who looks wants to see what led to now; a program that follows is told of what is new.
-    const bool shows_some = !session.json || options.limit.has_value();
-    GPUMAN_ASSIGN(const auto last,
-                  daemon.Events({.since = std::nullopt, .limit = options.limit.value_or(kEventsBefore)}));
-    options.since = last.events.empty() ? 0 : last.events.back().id;
-    options.limit.reset();
-    if (shows_some)
-      for (const auto& event : last.events) show(event);
-  }
-  auto followed = daemon.FollowEvents(options, show);
+  // Who looks wants to see what led to now; a program that follows is told of what is new.
+  const bool shows_some = !session.json || options.limit.has_value();
+  const auto follow = [&](const api::Client& from) -> base::Result<> {
+    if (!options.since) {
+      GPUMAN_ASSIGN(const auto last,
+                    from.Events({.since = std::nullopt, .limit = options.limit.value_or(kEventsBefore)}));
+      options.since = last.events.empty() ? 0 : last.events.back().id;
+      options.limit.reset();
+      if (shows_some)
+        for (const auto& event : last.events) show(event);
+    }
+    return from.FollowEvents(options, show);
+  };
+  auto followed = follow(daemon);
   while (!followed) {
     GPUMAN_ASSIGN(const api::Client next, NextDaemon(session, followed.error(), {}));
-    options.limit.reset();
-    followed = next.FollowEvents(options, show);
+    followed = follow(next);
   }
   return {};
 }
