@@ -42,7 +42,6 @@ LAYERS = {
     "api": ("base",),
     "doctor": ("driver", "base"),
     "cli": ("api", "base", "doctor"),
-    "web": ("api", "base"),
     "daemon": ("api", "gpu", "driver", "base", "keeper") + CAPABILITIES,
     "shim": ("driver/abi/", "ledger/wire/"),
 }

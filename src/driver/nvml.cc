@@ -203,12 +203,6 @@ NvmlResult<std::string> Nvml::DriverVersion() const {
   });
 }
 
-NvmlResult<std::string> Nvml::NvmlVersion() const {
-  return Text("nvmlSystemGetNVMLVersion", [&](std::string_view call, char* text, unsigned size) {
-    return Invoke(call, calls_.nvmlSystemGetNVMLVersion, text, size);
-  });
-}
-
 NvmlResult<int> Nvml::CudaVersion() const {
   int version = 0;
   auto called =

@@ -109,7 +109,6 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
 
   NvmlResult<std::string> DriverVersion() const;  // "580.159.04"
-  NvmlResult<std::string> NvmlVersion() const;
   NvmlResult<int> CudaVersion() const;  // 13000 is CUDA 13.0
 
   NvmlResult<unsigned> DeviceCount() const;

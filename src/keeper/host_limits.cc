@@ -166,18 +166,6 @@ std::vector<int> ParseProcessors(std::string_view text) {
   return processors;
 }
 
-std::string ProcessorsText(const std::vector<int>& processors) {
-  std::string text;
-  for (std::size_t i = 0; i < processors.size(); ++i) {
-    std::size_t end = i;
-    while (end + 1 < processors.size() && processors[end + 1] == processors[end] + 1) ++end;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", processors[i]);
-    if (end > i) text += fmt::format("-{}", processors[end]);
-    i = end;
-  }
-  return text;
-}
-
 std::vector<int> FreestProcessors(std::size_t count, std::int64_t job) {
   const auto list_of = [](const Path& process) {
     constexpr std::string_view kName = "Cpus_allowed_list:\t";

@@ -49,7 +49,6 @@ std::vector<int> ChooseProcessors(const std::vector<int>& allowed, const std::ma
 std::vector<int> FreestProcessors(std::size_t count, std::int64_t job);
 // "0-3,8" of a list of processors as /proc writes it; empty for what is none. Pure.
 std::vector<int> ParseProcessors(std::string_view text);
-std::string ProcessorsText(const std::vector<int>& processors);
 
 // What becomes of a job's limits.
 struct HostHold {

@@ -194,11 +194,6 @@ void Book::SetDependency(JobId id, DependencyState state) {
   if (at != places_.end() && !at->second.runs) snapshot_.waiting[at->second.row].dependency = state;
 }
 
-void Book::SetHeld(JobId id, bool held) {
-  const auto at = places_.find(id.value);
-  if (at != places_.end() && !at->second.runs) snapshot_.waiting[at->second.row].held = held;
-}
-
 const Snapshot& Book::View(base::MonoTime now) {
   for (std::size_t i = 0; i < clocks_.size(); ++i) {
     const auto& [before, since] = clocks_[i];

@@ -81,7 +81,6 @@ class Book {
   void Erase(JobId id);
   // Of a job that waits; nothing of another.
   void SetDependency(JobId id, DependencyState state);
-  void SetHeld(JobId id, bool held);
 
   // As it is now: how long jobs have run is brought up to `now`. Valid until the next change.
   const Snapshot& View(base::MonoTime now);

@@ -157,7 +157,6 @@ class Dispatcher {
   void MoveTo(base::JobId job, const std::string& gpu, DispatcherHost::Done done);
   // Jobs that others wait for are not forgotten.
   bool IsNeeded(base::JobId job) const { return dependents_.Any(job); }
-  ForeignUse ForeignUseOf(const std::string& gpu) const;
   const IdleWatch& idle() const { return idle_; }
 
  private:

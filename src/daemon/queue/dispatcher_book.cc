@@ -263,11 +263,6 @@ void Dispatcher::OnSample(const std::string& uuid) {
   if (matters) Wake();
 }
 
-ForeignUse Dispatcher::ForeignUseOf(const std::string& gpu) const {
-  const auto it = foreign_.find(gpu);
-  return it == foreign_.end() ? ForeignUse{} : it->second;
-}
-
 void Dispatcher::SetState(const QueueState& state) {
   state_ = state;
   book_.SetPaused(state.paused);
