@@ -24,7 +24,6 @@
 namespace gpuman::keeper {
 namespace {
 
-constexpr const char* kProgramVersion = "0.1.0";
 
 base::Result<base::Fd> TakeSignals() {
   struct sigaction no_stops {};
@@ -164,7 +163,7 @@ base::Result<int> KeepJob(const std::filesystem::path& given_dir, const base::Cl
   ProtectFromOomKiller(spec);
   GPUMAN_ASSIGN(auto post, TakePost(job_dir, std::move(spec), std::move(journal), clock));
   const auto cgroup = post.tree.cgroup;
-  post.journal.Append(KeeperStarted{post.tree.keeper, boot_id, cgroup, post.key, kProgramVersion});
+  post.journal.Append(KeeperStarted{post.tree.keeper, boot_id, cgroup, post.key, GPUMAN_VERSION});
   ready();
   // Synced together with the start of the run.
   (void)post.journal.Flush(/*sync=*/history.last_run > 0);
