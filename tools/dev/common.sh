@@ -86,12 +86,14 @@ build_jobs() {
   if [ "$memory" -lt "$cores" ]; then say "$memory"; else say "$cores"; fi
 }
 
-# build_preset PRESET [TARGET…]: configure, then build those targets, or everything.
+# build_preset PRESET [TARGET…]: configure, with CONFIGURE's options where that is set, then build those targets, or
+# everything.
+CONFIGURE=()
 build_preset() {
   local preset=$1 log=build/log/build-$1.log started=$SECONDS rc=0
   shift
   say "building $preset, several minutes where nothing is built yet; its output: $log"
-  quiet "configure-$preset" cmake --preset "$preset"
+  quiet "configure-$preset" cmake --preset "$preset" "${CONFIGURE[@]}"
   : >"$log"
   report_progress "$log" "$preset" &
   PROGRESS=$!

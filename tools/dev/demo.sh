@@ -2,7 +2,9 @@
 # Builds the programs and shows the main job on the real driver, or on the simulated one where there is none.
 . tools/dev/common.sh
 
-need build test
+need build
+# What the tests need is not asked for yet.
+CONFIGURE=(-DGPUMAN_TESTS=OFF -DGPUMAN_BENCHMARKS=OFF)
 build_preset release demo_programs
 if gpu=$(python3 -B tools/demo.py --find-driver); then
   say "Real driver: $gpu."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything in the release build, then under the sanitizers what they are for, in builds of their own. --release and
-# arguments of ctest: the release build alone. Once the others have passed, --kubernetes: also ./dev e2e kubernetes,
+# Whole programs and what measures itself in the release build; what reads foreign bytes, keeps books or has threads under
+# the sanitizers, in builds of their own. --release and arguments of ctest: everything, in the release build alone. Once the others have passed, --kubernetes: also ./dev e2e kubernetes,
 # --kubernetes-if-built: the same where that can be run at once; --clang: also ./dev clang, --clang-if-there: the same
 # where clang is installed, with a limit of time. The last line is the total.
 . tools/dev/common.sh
@@ -61,7 +61,12 @@ done
 [ $# = 0 ] || release_only=yes
 started=$SECONDS
 need build test slurm
-say "== release: every test that needs no GPU"
+if [ $release_only = yes ]; then
+  say "== release: every test that needs no GPU"
+else
+  say "== release: every test that needs no GPU, but for those that run under the address sanitizer"
+  CONFIGURE=(-DGPUMAN_TESTS_ELSEWHERE="$ASAN_TESTS")
+fi
 build_preset release
 SANITIZERS=
 if [ $release_only = no ]; then
