@@ -428,6 +428,47 @@ TEST_F(ServerTest, AWaitingHandlerLearnsThatItsClientWentAway) {
   sent.get_future().wait();
 }
 
+TEST_F(ServerTest, AClientThatSentMoreAndWentIsNoticedWhileItsStreamIsQuiet) {
+  std::promise<void> asked, gone;
+  ExchangePtr kept;
+  Start({}, [&](const ExchangePtr& exchange) {
+    kept = exchange;
+    exchange->OnGone([&] { gone.set_value(); });
+    exchange->BeginStream("text/plain");
+    asked.set_value();
+  });
+  auto fd = Connect();
+  Send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  asked.get_future().wait();
+  Send(fd, "G");
+  // The byte has been seen before the client goes.
+  for (int i = 0; i < 3; ++i) WhileTheLoopRests([] { return 0; });
+  fd.Close();
+  EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  const auto left = WhileTheLoopRests([&] { return server_->connections(); });
+  EXPECT_EQ(left, 0u) << "its place is free";
+  boost::asio::post(loop_, [&] { kept.reset(); });
+}
+
+TEST_F(ServerTest, ARequestThatWaitsBehindAnotherIsAnsweredAfterIt) {
+  std::promise<void> asked;
+  ExchangePtr first;
+  Start({}, [&](const ExchangePtr& exchange) {
+    if (exchange->request().path != "/first") return exchange->Send({200, "second", "text/plain"});
+    first = exchange;
+    asked.set_value();
+  });
+  const auto fd = Connect();
+  Send(fd, "GET /first HTTP/1.1\r\nHost: x\r\n\r\n");
+  asked.get_future().wait();
+  Send(fd, "GET /second HTTP/1.1\r\nHost: x\r\n\r\n");
+  for (int i = 0; i < 3; ++i) WhileTheLoopRests([] { return 0; });
+  boost::asio::post(loop_, [&] { std::exchange(first, nullptr)->Send({200, "one", "text/plain"}); });
+  const auto answer = Receive(fd, "second");
+  EXPECT_NE(answer.find("one"), std::string::npos) << answer;
+  EXPECT_NE(answer.find("second"), std::string::npos) << answer;
+}
+
 TEST_F(ServerTest, AReaderThatDoesNotReadIsDisconnected) {
   std::promise<void> gone;
   Start({.unsent_bytes = 1u << 20}, [&](const ExchangePtr& exchange) {

@@ -59,6 +59,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void Refuse(unsigned status, const base::Error& error);
   void Dispatch();
   void WatchForGone();
+  void WatchForHangUp();
 
   void SendWhole(Response response, bool keep_alive);
   void BeginStream(std::string_view content_type, std::string_view header);
@@ -89,6 +90,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool answering_ = false;
   bool keep_alive_ = false;
   bool watching_ = false;
+  bool watching_hang_up_ = false;
   bool refused_ = false;  // the rest of the request is still coming and is thrown away
   std::function<void()> gone_;
 
