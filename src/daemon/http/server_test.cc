@@ -469,6 +469,33 @@ TEST_F(ServerTest, ARequestThatWaitsBehindAnotherIsAnsweredAfterIt) {
   EXPECT_NE(answer.find("second"), std::string::npos) << answer;
 }
 
+// Who connected has ended and left its connection to somebody else.
+TEST_F(ServerTest, TheProcessThatConnectedIsKnownByTheConnection) {
+  std::promise<base::ErrorCode> of_gone;
+  std::promise<base::ProcessId> of_here;
+  Start({}, [&](const ExchangePtr& exchange) {
+    const auto process = exchange->Process();
+    if (exchange->request().path == "/gone")
+      of_gone.set_value(process ? base::ErrorCode::kInternal : process.error().code);
+    else
+      of_here.set_value(process ? process->process() : base::ProcessId{});
+    exchange->Send({200, "", "text/plain"});
+  });
+  const base::Fd left(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto address = Address(path());
+  const pid_t child = ::fork();
+  if (child == 0)
+    ::_exit(::connect(left.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  Send(left, "GET /gone HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(of_gone.get_future().get(), base::ErrorCode::kNotFound);
+  const auto fd = Connect();
+  Send(fd, "GET /here HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(of_here.get_future().get(), base::SelfId());
+}
+
 TEST_F(ServerTest, AReaderThatDoesNotReadIsDisconnected) {
   std::promise<void> gone;
   Start({.unsent_bytes = 1u << 20}, [&](const ExchangePtr& exchange) {

@@ -27,6 +27,9 @@ class Session::Answer final : public Exchange {
     if (!complete_) session_->Abandon();
   }
   const Request& request() const override { return request_; }
+  base::Result<base::Peer> Process() const override {
+    return base::PeerOf(session_->stream_.socket().native_handle(), session_->accepted_);
+  }
   void Send(Response response) override {
     if (std::exchange(complete_, true)) return;
     session_->SendWhole(std::move(response), session_->keep_alive_);

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "base/peer.h"
 #include "daemon/http/body_budget.h"
 #include "daemon/http/guest_stream.h"
 #include "daemon/http/large_bodies.h"
@@ -78,6 +79,7 @@ class Session : public std::enable_shared_from_this<Session> {
   boost::asio::steady_timer deadline_;
   const Peer peer_;
   const Party party_;
+  const std::uint64_t accepted_ = base::TicksNow();
   Common& common_;
   const Limits& limits_;
   std::function<void()> on_closed_;
