@@ -16,16 +16,18 @@
 #include "daemon/http/body_budget.h"
 #include "daemon/http/guest_stream.h"
 #include "daemon/http/large_bodies.h"
+#include "daemon/http/party.h"
 #include "daemon/http/server.h"
-#include "daemon/http/turns.h"
 
 namespace gpuman::daemon::http {
+
+using Work = std::function<void()>;
 
 // What the sessions of one server have in common; outlives them.
 struct Common {
   Limits limits;
   Handler handler;
-  std::function<void(Party, Turns::Work)> enter;  // does the work when it is the party's turn
+  std::function<void(Party, Work)> enter;  // does the work when it is the party's turn
   LargeBodies large{limits.large_bodies};
   BodyBudget bodies{limits.bodies_of_user, limits.bodies_of_all};
   std::map<uid_t, std::size_t> unsent{};  // bytes of streams, by user; none is 0
