@@ -15,8 +15,8 @@ using base::Fail;
 
 void Service::BeginMps(const jobs::Settings& settings) {
   MpsHost& host = *this;
-  mps_ = std::make_unique<MpsManager>(loop_, clock_, table_, host, config_.socket.parent_path() / "mps",
-                                      base::BootId());
+  mps_ = std::make_unique<MpsManager>(loop_, clock_, table_of_threads_, host,
+                                      config_.socket.parent_path() / "mps", base::BootId());
   mps_->SetSettings(config_.mps);
   mps_->Recall(settings);
 }

@@ -349,6 +349,9 @@ class Service final : private jobs::SupervisorHost,
   Access access_;
   base::SystemClock clock_;
   base::PatientTable table_;
+  // For what is done by the threads beside the loop.
+  base::PatientTable table_of_threads_{"/proc", std::chrono::milliseconds(500),
+                                       base::PatientTable::For::kThreads};
   UserNames names_{clock_};
   base::Fd claim_;  // on the state directory
   boost::asio::thread_pool workers_{2};
