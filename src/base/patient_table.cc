@@ -1,38 +1,56 @@
 #include "base/patient_table.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/time_budget.h"
+
 namespace gpuman::base {
 namespace {
 
 constexpr std::size_t kMostHeld = 8;
+constexpr std::size_t kMostBudgets = 256;  // before those are dropped that nothing was taken of
+constexpr int kShare = 20;
+constexpr std::size_t kMostCommands = 1024;
+constexpr std::size_t kLongestCommand = 4096;  // that is remembered, in bytes
 
 }  // namespace
 
 // Threads that read, one of them ready for the next.
 class PatientTable::Readers : public std::enable_shared_from_this<PatientTable::Readers> {
  public:
+  Readers(std::chrono::milliseconds patience, For whom, const Clock& clock)
+      : patience_(patience), is_charged_(whom == For::kLoop), clock_(clock) {}
+
   // Of a user, or of one process.
   using Whose = std::pair<uid_t, pid_t>;
 
   // False: not within the time.
-  bool Do(const Whose& whose, std::function<void()> act, std::chrono::milliseconds patience) {
+  bool Do(What what, const Whose& whose, std::function<void()> act) {
     std::unique_lock lock(mutex_);
     if (held_.contains(whose) || held_.size() >= kMostHeld) return false;
+    const auto began = clock_.Mono();
+    const TimeBudget::Duration left = is_charged_ ? BudgetOf(what, whose, began).Left(began) : patience_;
+    // Less is not enough for anybody: who is asked about all the time would never be read.
+    if (left < patience_ / kShare) return false;
     const auto turn = std::make_shared<Turn>(Turn{whose, std::move(act)});
     if (idle_ <= waiting_.size() && !Start()) return false;
     waiting_.push_back(turn);
     changed_.notify_all();
     changed_.wait(lock, [&] { return turn->begun; });
-    if (changed_.wait_for(lock, patience, [&] { return turn->done; })) return true;
+    const bool in_time = changed_.wait_for(lock, left, [&] { return turn->done; });
+    const auto ended = clock_.Mono();
+    if (is_charged_) BudgetOf(what, whose, ended).Spend(ended, ended - began);
+    if (in_time) return true;
     held_.insert(whose);
     turn->held = true;
     return false;
@@ -50,6 +68,12 @@ class PatientTable::Readers : public std::enable_shared_from_this<PatientTable::
     std::function<void()> act;
     bool begun = false, done = false, held = false;
   };
+
+  TimeBudget& BudgetOf(What what, const Whose& whose, MonoTime now) {
+    if (budgets_.size() >= kMostBudgets)
+      std::erase_if(budgets_, [now](const auto& entry) { return entry.second.IsUntouched(now); });
+    return budgets_.try_emplace({what, whose}, patience_, kShare).first->second;
+  }
 
   bool Start() {
     try {
@@ -83,7 +107,11 @@ class PatientTable::Readers : public std::enable_shared_from_this<PatientTable::
     }
   }
 
+  const std::chrono::milliseconds patience_;
+  const bool is_charged_;
+  const Clock& clock_;  // asked by who waits, never by a thread
   std::mutex mutex_;
+  std::map<std::pair<What, Whose>, TimeBudget> budgets_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Turn>> waiting_;
   std::set<Whose> held_;
@@ -91,29 +119,71 @@ class PatientTable::Readers : public std::enable_shared_from_this<PatientTable::
   bool ending_ = false;
 };
 
-PatientTable::PatientTable(std::filesystem::path root, std::chrono::milliseconds patience)
-    : proc_(std::move(root)), patience_(patience), readers_(std::make_shared<Readers>()) {}
+// The arguments of processes as they were last read.
+class PatientTable::KnownCommands {
+ public:
+  void Keep(ProcessId process, const std::vector<std::string>& command) {
+    std::size_t size = 0;
+    for (const auto& word : command) size += word.size() + 1;
+    const std::lock_guard lock(mutex_);
+    if (size > kLongestCommand) {
+      commands_.erase(process);
+      return;
+    }
+    if (commands_.size() >= kMostCommands && !commands_.contains(process)) commands_.clear();
+    commands_[process] = command;
+  }
+  std::vector<std::string> Last(ProcessId process) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = commands_.find(process);
+    return found == commands_.end() ? std::vector<std::string>{} : found->second;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<ProcessId, std::vector<std::string>> commands_;
+};
+
+PatientTable::PatientTable(std::filesystem::path root, std::chrono::milliseconds patience, For whom)
+    : PatientTable(std::move(root), patience, whom, []() -> const Clock& {
+        static const SystemClock clock;
+        return clock;
+      }()) {}
+
+PatientTable::PatientTable(std::filesystem::path root, std::chrono::milliseconds patience, For whom,
+                           const Clock& clock)
+    : proc_(std::move(root)),
+      readers_(std::make_shared<Readers>(patience, whom, clock)),
+      commands_(std::make_unique<KnownCommands>()) {}
 
 PatientTable::~PatientTable() { readers_->End(); }
 
-bool PatientTable::Read(pid_t pid, std::function<void()> act) const {
+bool PatientTable::Read(What what, pid_t pid, std::function<void()> act) const {
   const auto owner = Owner(pid);
-  return owner && readers_->Do({*owner, *owner == 0 ? pid : 0}, std::move(act), patience_);
+  return owner && readers_->Do(what, {*owner, *owner == 0 ? pid : 0}, std::move(act));
 }
 
 std::vector<std::string> PatientTable::CommandLine(pid_t pid) const {
+  const auto process = proc_.Find(pid);
   const auto answer = std::make_shared<std::vector<std::string>>();
-  if (!Read(pid, [answer, proc = proc_, pid] { *answer = proc.CommandLine(pid); })) return {};
+  if (!Read(What::kArguments, pid, [answer, proc = proc_, pid] { *answer = proc.CommandLine(pid); }))
+    return process ? commands_->Last(process->id) : std::vector<std::string>{};
+  if (process) commands_->Keep(process->id, *answer);
   return std::move(*answer);
 }
 
-std::optional<std::string> PatientTable::Environment(pid_t pid, std::string_view name) const {
+Result<std::optional<std::string>> PatientTable::ReadEnvironment(pid_t pid, std::string_view name) const {
   const auto answer = std::make_shared<std::optional<std::string>>();
-  if (!Read(pid, [answer, proc = proc_, pid, wanted = std::string(name)] {
+  if (Read(What::kEnvironment, pid, [answer, proc = proc_, pid, wanted = std::string(name)] {
         *answer = proc.Environment(pid, wanted);
       }))
-    return std::nullopt;
-  return std::move(*answer);
+    return std::move(*answer);
+  if (!Owner(pid)) return std::optional<std::string>();  // it has ended
+  return Fail(ErrorCode::kUnavailable, fmt::format("the environment of process {} is not known yet", pid));
+}
+
+std::optional<std::string> PatientTable::Environment(pid_t pid, std::string_view name) const {
+  return ReadEnvironment(pid, name).value_or(std::nullopt);
 }
 
 }  // namespace gpuman::base

@@ -46,6 +46,10 @@ class ProcessTable {
   virtual std::vector<std::string> CommandLine(pid_t pid) const = 0;
   // The value of a variable in the environment the process was started with; empty where it may not be read.
   virtual std::optional<std::string> Environment(pid_t pid, std::string_view name) const = 0;
+  // The same for who has to know. kUnavailable: it cannot be told yet.
+  virtual Result<std::optional<std::string>> ReadEnvironment(pid_t pid, std::string_view name) const {
+    return Environment(pid, name);
+  }
   // Directory of the process's cgroup v2, as a path of the file system; nullopt where there is no v2.
   virtual std::optional<std::filesystem::path> Cgroup([[maybe_unused]] pid_t pid) const {
     return std::nullopt;

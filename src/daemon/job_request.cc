@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "base/file.h"
-#include "base/peer.h"
 #include "mps/limits.h"
 
 namespace gpuman::daemon {
@@ -267,13 +266,17 @@ jobs::ResourceLimits ResourceLimitsOf(pid_t pid) {
   return text ? ParseResourceLimits(*text) : jobs::ResourceLimits{};
 }
 
-Result<jobs::ResourceLimits> ResourceLimitsOf(const http::Peer& peer) {
-  auto limits = ResourceLimitsOf(peer.pid);
+Result<jobs::ResourceLimits> ResourceLimitsOf(const http::Peer& peer, const Result<base::Peer>& process) {
   // A number of 0: it is in a namespace of processes that we do not see.
-  const bool as_known = ::geteuid() != 0 || peer.uid == 0 || peer.pid == 0;
-  // A program with a set-user-ID bit has two.
-  const auto users = base::UsersOf(peer.pid);
-  if (as_known || std::find(users.begin(), users.end(), peer.uid) != users.end()) return limits;
+  if (::geteuid() != 0 || peer.uid == 0 || peer.pid == 0) return ResourceLimitsOf(peer.pid);
+  if (!process && process.error().code != ErrorCode::kNotFound) return Fail(process.error());
+  if (process) {
+    const pid_t pid = process->process().pid;
+    auto limits = ResourceLimitsOf(pid);
+    // A program with a set-user-ID bit has two. What was read is the process's own where it lives still.
+    const auto users = base::UsersOf(pid);
+    if (std::find(users.begin(), users.end(), peer.uid) != users.end() && process->Lives()) return limits;
+  }
   return Fail(
       ErrorCode::kConflict,
       fmt::format("process {}, which asked, has ended: a job has the resource limits of who submits it",

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "api/types.h"
+#include "base/peer.h"
 #include "base/result.h"
 #include "daemon/authorization.h"
 #include "gpu/inventory.h"
@@ -45,9 +46,11 @@ void AddDriverEnvironment(const std::map<std::string, std::string>& driver,
 
 // Of a process, from /proc; what cannot be read is left out.
 jobs::ResourceLimits ResourceLimitsOf(pid_t pid);
-// Those of the process that asks. kConflict: it has ended, or its number is another user's by now. A job
-// without limits of its own would have the daemon's, which are wider.
-base::Result<jobs::ResourceLimits> ResourceLimitsOf(const http::Peer& peer);
+// Those of the process that asks; `process`: the same by the connection (http::Exchange::Process). kConflict:
+// it has ended, or is another user's by now. A job without limits of its own would have the daemon's, which
+// are wider.
+base::Result<jobs::ResourceLimits> ResourceLimitsOf(const http::Peer& peer,
+                                                    const base::Result<base::Peer>& process);
 jobs::ResourceLimits ParseResourceLimits(std::string_view text);  // of /proc/PID/limits
 
 }  // namespace gpuman::daemon

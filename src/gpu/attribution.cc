@@ -6,10 +6,6 @@
 namespace gpuman::gpu {
 namespace {
 
-// A walk up the tree that met an ended process starts over; the orphan has got a new parent by then.
-constexpr int kWalks = 4;
-constexpr int kDeepest = 4096;
-
 bool LiesIn(const std::filesystem::path& path, const std::filesystem::path& directory) {
   const auto [end, rest] = std::mismatch(directory.begin(), directory.end(), path.begin(), path.end());
   return end == directory.end();
@@ -20,6 +16,8 @@ bool LiesIn(const std::filesystem::path& path, const std::filesystem::path& dire
 void Attribution::SetJob(const JobRoot& root) {
   auto& known = jobs_[root.job];
   if (known == root) return;
+  ancestry_.Remove(root.job, known.keeper);
+  ancestry_.Add(root.job, root.keeper);
   known = root;
   // Ask again about everything that belongs to nobody; what belongs to a job stays with it.
   for (auto& [pid, process] : known_)
@@ -27,7 +25,10 @@ void Attribution::SetJob(const JobRoot& root) {
 }
 
 void Attribution::RemoveJob(JobId job) {
-  if (jobs_.erase(job) == 0) return;
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  ancestry_.Remove(job, found->second.keeper);
+  jobs_.erase(found);
   for (auto& [pid, process] : known_)
     if (process.job == job) process = Look(pid);
 }
@@ -42,6 +43,8 @@ std::vector<OwnedProcess> Attribution::Attribute(const std::string& uuid,
     const bool here_before = std::binary_search(listed.begin(), listed.end(), process.pid);
     if (it == known_.end()) {
       it = known_.emplace(process.pid, Look(process.pid)).first;
+    } else if (!it->second.complete) {
+      it->second = Look(process.pid);
     } else if (!here_before) {
       const auto now = table_.Find(process.pid);
       if (!now || now->id != it->second.id) it->second = Look(process.pid);
@@ -75,44 +78,26 @@ void Attribution::DropUnlisted(const std::vector<pid_t>& pids) {
   }
 }
 
-Attribution::Known Attribution::Look(pid_t pid) const {
+Attribution::Known Attribution::Look(pid_t pid, std::size_t looks) const {
   const auto info = table_.Find(pid);
   if (!info) return {{pid, 0}, std::nullopt, std::nullopt, {}};
   const auto uid = table_.Owner(pid);
-  return {info->id, FindJob(*info, uid), uid, info->name};
+  const auto found = FindJob(*info, uid, looks);
+  return {info->id, found.job, uid, info->name, found.complete};
 }
 
-std::optional<JobId> Attribution::FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid) const {
-  if (jobs_.empty()) return std::nullopt;
-  if (const auto job = ByAncestry(process)) return job;
+Finding Attribution::FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid,
+                             std::size_t looks) const {
+  if (jobs_.empty()) return {};
+  const auto above = ancestry_.JobAbove(process, looks);
+  if (above.job || !above.complete) return {above.job, above.complete};
   const auto container = container_of_(process.id.pid);
   if (container && !(own_container_ && own_container_->group.id == container->group.id)) {
     const auto job = ByContainer(container->group.id);
-    if (job || !container->group.pod_uid.empty()) return job;
+    if (job || !container->group.pod_uid.empty()) return {job};
   }
-  if (const auto job = ByCgroup(process.id.pid)) return job;
+  if (const auto job = ByCgroup(process.id.pid)) return {job};
   return ByEnvironment(process, uid);
-}
-
-std::optional<JobId> Attribution::ByAncestry(const base::ProcessInfo& process) const {
-  for (int walk = 0; walk < kWalks; ++walk) {
-    auto child = walk == 0 ? std::optional(process) : table_.Find(process.id.pid);
-    if (!child || child->id != process.id) return std::nullopt;
-    bool broken = false;
-    for (int depth = 0; depth < kDeepest && child->parent > 1; ++depth) {
-      auto parent = table_.Find(child->parent);
-      // Ended meanwhile, or its pid went to somebody younger than its child.
-      if (!parent || parent->id.start_time > child->id.start_time) {
-        broken = true;
-        break;
-      }
-      for (const auto& [id, root] : jobs_)
-        if (root.keeper == parent->id) return id;
-      child = std::move(parent);
-    }
-    if (!broken) return std::nullopt;
-  }
-  return std::nullopt;
 }
 
 std::optional<JobId> Attribution::ByContainer(const std::string& container) const {
@@ -131,20 +116,24 @@ std::optional<JobId> Attribution::ByCgroup(pid_t pid) const {
   return std::nullopt;
 }
 
-std::optional<JobId> Attribution::ByEnvironment(const base::ProcessInfo& process,
-                                                std::optional<uid_t> uid) const {
+Finding Attribution::ByEnvironment(const base::ProcessInfo& process, std::optional<uid_t> uid) const {
+  bool complete = true;
+  const auto read = [&](std::optional<std::string>& value, const char* name) -> const std::string& {
+    if (value) return *value;
+    const auto found = table_.ReadEnvironment(process.id.pid, name);
+    complete = complete && found;
+    return value.emplace(found && *found ? **found : "");
+  };
   std::optional<std::string> key, id_text;
   for (const auto& [id, root] : jobs_) {
     if (!uid || root.owner != *uid || !root.container.empty()) continue;
     if (!root.key.empty()) {
-      if (!key) key = table_.Environment(process.id.pid, "GPUMAN_JOB_KEY").value_or("");
-      if (*key == root.key) return id;
+      if (read(key, "GPUMAN_JOB_KEY") == root.key) return {id};
     } else if (process.id.start_time >= root.keeper.start_time) {
-      if (!id_text) id_text = table_.Environment(process.id.pid, "GPUMAN_JOB_ID").value_or("");
-      if (*id_text == std::to_string(id.value)) return id;
+      if (read(id_text, "GPUMAN_JOB_ID") == std::to_string(id.value)) return {id};
     }
   }
-  return std::nullopt;
+  return {std::nullopt, complete};
 }
 
 }  // namespace gpuman::gpu

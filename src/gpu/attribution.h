@@ -28,6 +28,7 @@
 #include "base/container.h"
 #include "base/ids.h"
 #include "base/process.h"
+#include "gpu/ancestry.h"
 #include "gpu/sample.h"
 
 namespace gpuman::gpu {
@@ -57,6 +58,13 @@ struct OwnedProcess {
   friend bool operator==(const OwnedProcess&, const OwnedProcess&) = default;
 };
 
+// Whose a process is, as far as that could be found out. Not complete: it may be a job's that was not found:
+// its ancestors are many, or its environment cannot be read yet. Asked again it gets further.
+struct Finding {
+  std::optional<JobId> job{};
+  bool complete = true;
+};
+
 class Attribution {
  public:
   using ContainerOf = std::function<std::optional<base::ProcessContainer>(pid_t)>;
@@ -65,7 +73,10 @@ class Attribution {
   explicit Attribution(
       const base::ProcessTable& table,
       ContainerOf container_of = [](pid_t pid) { return base::ReadContainer(pid); })
-      : table_(table), container_of_(std::move(container_of)), own_container_(container_of_(::getpid())) {}
+      : table_(table),
+        container_of_(std::move(container_of)),
+        own_container_(container_of_(::getpid())),
+        ancestry_(table) {}
 
   // Adds the job or replaces what is known of it (a new keeper). Processes that belonged to nobody are looked
   // at again.
@@ -76,30 +87,37 @@ class Attribution {
 
   // The processes of a sampling of GPU `uuid`, in its order.
   std::vector<OwnedProcess> Attribute(const std::string& uuid, std::span<const GpuProcess> processes);
-  // The job of any process, on a GPU or not; looks into /proc each time.
-  std::optional<JobId> JobOf(pid_t pid) const { return Look(pid).job; }
+  // The job of any process, on a GPU or not; looks into /proc each time, at so many of its ancestors that
+  // whoever asks waits for a few milliseconds at most.
+  Finding JobOf(pid_t pid) const { return Look(pid, kLooksWhenAsked).finding(); }
 
   // The GPU is gone, or its sampling failed: its list is no longer a reason to remember a pid.
   void Forget(const std::string& uuid);
 
  private:
+  static constexpr std::size_t kLooksWhenAsked = 256;
+  // Of a process on a GPU, which costs its owner more than that.
+  static constexpr std::size_t kLooksOnGpu = 4096;
+
   struct Known {
     base::ProcessId id;
     std::optional<JobId> job;
     std::optional<uid_t> uid;
     std::string name;
+    bool complete = true;  // as in Finding
+    Finding finding() const { return {job, complete}; }
   };
-  Known Look(pid_t pid) const;
+  Known Look(pid_t pid, std::size_t looks = kLooksOnGpu) const;
   void DropUnlisted(const std::vector<pid_t>& pids);
-  std::optional<JobId> FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid) const;
-  std::optional<JobId> ByAncestry(const base::ProcessInfo& process) const;
+  Finding FindJob(const base::ProcessInfo& process, std::optional<uid_t> uid, std::size_t looks) const;
   std::optional<JobId> ByContainer(const std::string& container) const;
   std::optional<JobId> ByCgroup(pid_t pid) const;
-  std::optional<JobId> ByEnvironment(const base::ProcessInfo& process, std::optional<uid_t> uid) const;
+  Finding ByEnvironment(const base::ProcessInfo& process, std::optional<uid_t> uid) const;
 
   const base::ProcessTable& table_;
   const ContainerOf container_of_;
   const std::optional<base::ProcessContainer> own_container_;  // gpumand may run in one, with its jobs
+  mutable Ancestry ancestry_;  // with the keepers of `jobs_`; remembers what it saw
   std::map<JobId, JobRoot> jobs_;
   std::set<pid_t> ours_;
   std::map<pid_t, Known> known_;                      // of every pid in `listed_`

@@ -43,6 +43,10 @@ class Table final : public base::ProcessTable {
     const auto value = it->second.environment.find(std::string(name));
     return value == it->second.environment.end() ? std::nullopt : std::optional(value->second);
   }
+  base::Result<std::optional<std::string>> ReadEnvironment(pid_t pid, std::string_view name) const override {
+    if (held_up.contains(pid)) return base::Fail(base::ErrorCode::kUnavailable, "not yet");
+    return Environment(pid, name);
+  }
   std::optional<std::filesystem::path> Cgroup(pid_t pid) const override {
     const auto it = entries.find(pid);
     if (it == entries.end() || it->second.cgroup.empty()) return std::nullopt;
@@ -50,6 +54,7 @@ class Table final : public base::ProcessTable {
   }
 
   std::map<pid_t, Entry> entries;
+  std::set<pid_t> held_up;
   mutable int finds = 0;
   std::function<void(pid_t)> on_find;
 };
@@ -196,6 +201,34 @@ TEST(Attribution, BelievesTheEnvironmentOfTheOwnersProcessesAlone) {
     attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000, .key = row.keyed ? "secret" : ""});
     EXPECT_EQ(JobOf(attribution, 101).has_value(), row.belongs) << row.what;
   }
+}
+
+TEST(Attribution, AnEnvironmentThatCannotBeReadYetIsAskedForAgain) {
+  Table table;
+  table.Put(101, 20, 1);
+  table.entries[101].environment["GPUMAN_JOB_KEY"] = "secret";
+  table.held_up.insert(101);
+  Attribution attribution(table);
+  attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000, .key = "secret"});
+  EXPECT_FALSE(attribution.JobOf(101).complete) << "it is not known that it is nobody's";
+  EXPECT_EQ(JobOf(attribution, 101), std::nullopt);
+  table.held_up.clear();
+  EXPECT_EQ(attribution.JobOf(101).job, kSeven);
+  EXPECT_EQ(JobOf(attribution, 101), kSeven);
+}
+
+// Whoever asks for a process of a chain that is thousands long waits for a bounded number of looks.
+TEST(Attribution, AsksForABoundedNumberOfAncestors) {
+  Table table;
+  table.Put(100, 10, 1);
+  for (pid_t pid = 101; pid < 4000; ++pid) table.Put(pid, static_cast<std::uint64_t>(pid), pid - 1);
+  Attribution attribution(table);
+  attribution.SetJob({.job = kSeven, .keeper = {100, 10}, .owner = 1000});
+  const auto found = attribution.JobOf(3999);
+  EXPECT_FALSE(found.complete);
+  EXPECT_LT(table.finds, 300);
+  EXPECT_EQ(JobOf(attribution, 3999), kSeven) << "on a GPU it is worth looking at all of them";
+  EXPECT_EQ(attribution.JobOf(3999).job, kSeven);
 }
 
 TEST(Attribution, LooksAtAKnownProcessNoMore) {

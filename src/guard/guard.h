@@ -114,7 +114,7 @@ class Guard {
     return status ? SnapshotOf(*status).free : base::Bytes{};
   }
   // Of any process, on a GPU or not.
-  std::optional<JobId> JobOf(pid_t pid) const { return attribution_.JobOf(pid); }
+  gpu::Finding JobOf(pid_t pid) const { return attribution_.JobOf(pid); }
 
  private:
   void Act();

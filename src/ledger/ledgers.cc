@@ -46,8 +46,8 @@ std::optional<unsigned> Place(wire::Ledger& ledger, std::string_view text) {
   const auto uuid = ParseUuid(text);
   if (!uuid) return std::nullopt;
   if (const int found = wire::FindGpu(ledger, uuid->data()); found >= 0) return static_cast<unsigned>(found);
-  if (ledger.gpus >= wire::kMostGpus) return std::nullopt;
-  const unsigned fresh = ledger.gpus;
+  const unsigned fresh = wire::GpusOf(ledger);
+  if (fresh == wire::kMostGpus) return std::nullopt;
   wire::Store(ledger.gpu[fresh].limit, wire::kNoLimit);
   wire::Store(ledger.gpu[fresh].soft, wire::kNoLimit);
   wire::Store(ledger.gpu[fresh].room, wire::kNoLimit);
@@ -70,7 +70,7 @@ bool Write(wire::Ledger& ledger, std::span<const GpuLimit> limits) {
     wire::Store(ledger.gpu[*gpu].soft, Word(limit.soft));
     wire::Store(ledger.gpu[*gpu].context_bytes, limit.context.count);
   }
-  for (unsigned gpu = 0; gpu < std::min(ledger.gpus, wire::kMostGpus); ++gpu) {
+  for (unsigned gpu = 0; gpu < wire::GpusOf(ledger); ++gpu) {
     if ((named >> gpu & 1) != 0) continue;
     wire::Store(ledger.gpu[gpu].limit, wire::kNoLimit);
     wire::Store(ledger.gpu[gpu].soft, wire::kNoLimit);
@@ -184,7 +184,7 @@ Result<Seat> Ledgers::Join(JobId job, base::ProcessId process) {
     wire::Clear(ledger, slot);  // of a process that has ended
     const auto order = static_cast<std::uint32_t>(entry.joining);
     wire::Store(ledger.slot[slot].order, order);
-    ledger.slot[slot].start_time = process.start_time;
+    wire::Store(ledger.slot[slot].start_time, process.start_time);
     __atomic_store_n(&ledger.slot[slot].pid, static_cast<std::uint32_t>(process.pid), __ATOMIC_RELEASE);
     entry.seats[slot] = {process, order};
     seat.slot = slot;
@@ -207,27 +207,32 @@ bool Ledgers::Registered(JobId job, base::ProcessId process) const {
   return found != jobs_.end() && SlotOf(found->second, process).has_value();
 }
 
-std::optional<base::Bytes> Ledgers::HeldBy(JobId job, base::ProcessId process, std::string_view uuid) const {
+// Looked up once: a moment later the process may have ended, and the ledger may say something else.
+std::optional<Ledgers::Account> Ledgers::AccountOf(JobId job, base::ProcessId process,
+                                                   std::string_view uuid) const {
   const auto found = jobs_.find(job);
-  if (found == jobs_.end()) return std::nullopt;
+  const auto parsed = ParseUuid(uuid);
+  if (found == jobs_.end() || !parsed) return std::nullopt;
   const auto slot = SlotOf(found->second, process);
   wire::Ledger& ledger = *found->second.page;
-  const auto parsed = ParseUuid(uuid);
-  const int gpu = parsed ? wire::FindGpu(ledger, parsed->data()) : -1;
+  const int gpu = wire::FindGpu(ledger, parsed->data());
   if (!slot || gpu < 0) return std::nullopt;
-  return base::Bytes{wire::BytesOf(ledger, static_cast<unsigned>(gpu), *slot)};
+  return Account{&ledger, *slot, static_cast<unsigned>(gpu)};
+}
+
+std::optional<base::Bytes> Ledgers::HeldBy(JobId job, base::ProcessId process, std::string_view uuid) const {
+  const auto at = AccountOf(job, process, uuid);
+  return at ? std::optional(base::Bytes{wire::BytesOf(*at->ledger, at->gpu, at->slot)}) : std::nullopt;
 }
 
 std::optional<base::Bytes> Ledgers::OnGpuOf(JobId job, base::ProcessId process, std::string_view uuid) const {
-  const auto held = HeldBy(job, process, uuid);
-  if (!held) return held;
-  const auto& entry = jobs_.at(job);
-  const unsigned slot = *SlotOf(entry, process);
-  const auto parsed = ParseUuid(uuid);
-  const int gpu = parsed ? wire::FindGpu(*entry.page, parsed->data()) : -1;
-  const std::uint32_t home = wire::Load(entry.page->slot[slot].home);
-  if (home != 0 && home != static_cast<std::uint32_t>(gpu + 1)) return held;
-  return *held - base::Bytes{wire::Load(entry.page->slot[slot].evicted)};
+  const auto at = AccountOf(job, process, uuid);
+  if (!at) return std::nullopt;
+  const base::Bytes held{wire::BytesOf(*at->ledger, at->gpu, at->slot)};
+  const wire::Slot& slot = at->ledger->slot[at->slot];
+  const std::uint32_t home = wire::Load(slot.home);
+  if (home != 0 && home != at->gpu + 1) return held;
+  return held - base::Bytes{wire::Load(slot.evicted)};
 }
 
 unsigned Ledgers::Reclaim(JobId job) {
@@ -289,8 +294,9 @@ bool Ledgers::Intact(JobId job) const {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return false;
   const wire::Ledger& ledger = *found->second.page;
-  if (ledger.magic != wire::kMagic || ledger.version != wire::kVersion ||
-      ledger.job != static_cast<std::uint64_t>(job.value) || ledger.gpus > wire::kMostGpus ||
+  if (wire::Load(ledger.magic) != wire::kMagic || wire::Load(ledger.version) != wire::kVersion ||
+      wire::Load(ledger.job) != static_cast<std::uint64_t>(job.value) ||
+      wire::Load(ledger.gpus) > wire::kMostGpus ||
       !Says(ledger, found->second.eviction))
     return false;
   for (const auto& [slot, member] : found->second.seats) {
@@ -301,7 +307,8 @@ bool Ledgers::Intact(JobId job) const {
   return std::ranges::all_of(found->second.limits, [&](const GpuLimit& limit) {
     const auto uuid = ParseUuid(limit.uuid);
     const int gpu = uuid ? wire::FindGpu(ledger, uuid->data()) : -1;
-    return gpu >= 0 && ledger.gpu[gpu].limit == Word(limit.hard) && ledger.gpu[gpu].soft == Word(limit.soft);
+    return gpu >= 0 && wire::Load(ledger.gpu[gpu].limit) == Word(limit.hard) &&
+           wire::Load(ledger.gpu[gpu].soft) == Word(limit.soft);
   });
 }
 

@@ -180,7 +180,14 @@ class Ledgers {
     Sharing sharing{};
     std::map<unsigned, std::uint64_t> room{};  // by the GPU's index in the ledger; what was set
   };
+  // What a process has on one GPU.
+  struct Account {
+    wire::Ledger* ledger;
+    unsigned slot;
+    unsigned gpu;
+  };
   static std::optional<unsigned> SlotOf(const Entry& entry, base::ProcessId process);
+  std::optional<Account> AccountOf(base::JobId job, base::ProcessId process, std::string_view uuid) const;
   base::Result<> Add(base::JobId job, base::Result<Page> page, std::span<const GpuLimit> limits,
                      const Eviction& eviction);
   static void TakeOver(Entry& entry);

@@ -73,7 +73,7 @@ void Ledgers::TakeOver(Entry& entry) {
     const auto pid = static_cast<pid_t>(wire::Load(place.pid));
     if (pid <= 0 || !wire::SlotIsLocked(entry.page.descriptor(), slot)) continue;
     const auto process = base::IdentityOf(pid);
-    if (!process || process->start_time != place.start_time) continue;
+    if (!process || process->start_time != wire::Load(place.start_time)) continue;
     const std::uint32_t order = wire::Load(place.order);
     entry.seats[slot] = {*process, order, {wire::Load(place.order_bytes)}};
     if (wire::WhatOf(order) == wire::What::kLeave) ++out;
@@ -103,7 +103,7 @@ void Ledgers::WriteSharing(Entry& entry) {
   wire::Store(ledger.room_patience_ms, Milliseconds(entry.sharing.room_patience));
   wire::Store(ledger.denied, entry.sharing.denied.count);
   wire::Store(ledger.watched_ms, Milliseconds(entry.sharing.watched));
-  for (unsigned gpu = 0; gpu < std::min(ledger.gpus, wire::kMostGpus); ++gpu) {
+  for (unsigned gpu = 0; gpu < wire::GpusOf(ledger); ++gpu) {
     const auto set = entry.room.find(gpu);
     wire::Store(ledger.gpu[gpu].room, set == entry.room.end() ? wire::kNoLimit : set->second);
   }

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "ledger/wire/words.h"
+
 namespace gpuman::ledger {
 namespace {
 
@@ -57,8 +59,8 @@ Result<Page> Page::Adopt(Fd file, std::int64_t job) {
   if (::fcntl(file.get(), F_GET_SEALS) != kSeals) return refuse("its size is not sealed");
   Page page(std::move(file));
   GPUMAN_TRY(page.Map());
-  if (page->magic != wire::kMagic || page->version != wire::kVersion ||
-      page->job != static_cast<std::uint64_t>(job))
+  if (wire::Load(page->magic) != wire::kMagic || wire::Load(page->version) != wire::kVersion ||
+      wire::Load(page->job) != static_cast<std::uint64_t>(job))
     return refuse("its beginning says something else");
   return page;
 }

@@ -2,25 +2,27 @@
 //
 // Transport alone: who may join what is the caller's decision, what a ledger is stands in ledgers.h. Not
 // thread-safe; never blocks, whatever descriptors a process passes along. Everything it waits for is behind
-// one descriptor, so any event loop can drive it.
+// one descriptor, so any event loop can drive it. To find out whose a process is costs a look at the machine,
+// so one process is answered between two looks at the loop, and users take turns.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/fd.h"
 #include "base/guest_socket.h"
 #include "base/ids.h"
 #include "base/process.h"
 #include "base/result.h"
+#include "base/turns.h"
 #include "ledger/ledgers.h"
 #include "ledger/wire/messages.h"
 
@@ -35,7 +37,8 @@ struct Caller {
 };
 
 // Whose ledger the process gets. kLater: that is not known yet, but may be in a moment (Server::AskAgain).
-enum class Verdict { kJob, kNobody, kLater };
+// kNotYet: it takes more than one look to find out; the server asks again by itself.
+enum class Verdict { kJob, kNobody, kLater, kNotYet };
 struct Attribution {
   Verdict verdict = Verdict::kNobody;
   base::JobId job{};  // kLater: the one that is waited for, or none
@@ -70,34 +73,47 @@ class Server {
 
   // Readable when Serve has something to do.
   int descriptor() const { return poll_.get(); }
+  // Does some of it: takes in who has come, and answers one process.
   void Serve();
-  // Jobs have come: asks again about those for whom it was too early.
+  // Jobs have come: asks again about those for whom it was too early, when it is their turn.
   void AskAgain();
   // A job has come: about those alone who wait for it, or for no job in particular.
   void AskAgain(base::JobId job);
 
  private:
+  static constexpr std::size_t kMostWaiting = 4096;
   using Clock = std::chrono::steady_clock;
-  struct Timers {
+  struct Wakers {
     base::Fd pause;     // then it listens again
     base::Fd patience;  // then somebody has said nothing for too long
+    base::Fd retry;     // then it is asked again who could not be found out about
+    base::Fd turn;      // there is somebody whose turn it is
   };
+  using Number = std::uint64_t;  // of a connection; never used again
   struct Waiting {
     base::GuestSocket connection;
     Clock::time_point since;
     std::uint64_t accepted;  // base::TicksNow
     uid_t user;
+    bool spoke = false;
   };
   struct Early {
     Waiting waiting;
     wire::Hello hello;
     base::JobId job;
+    bool in_turn = false;  // it waits for its turn to be asked about
+    bool listed = false;   // in to_retry_
   };
-  Server(base::Fd listening, base::Fd poll, Timers timers, Ledgers& ledgers, Attribute attribute,
+  // What is still to be known, so that a process is answered.
+  struct Awaited {
+    base::JobId job{};  // 0: none in particular
+    bool retry = false;
+  };
+  Server(base::Fd listening, base::Fd poll, Wakers wakers, Ledgers& ledgers, Attribute attribute,
          OtherVersion other_version)
       : listening_(std::move(listening)),
         poll_(std::move(poll)),
-        timers_(std::move(timers)),
+        wakers_(std::move(wakers)),
         ledgers_(&ledgers),
         attribute_(std::move(attribute)),
         other_version_(std::move(other_version)) {}
@@ -105,17 +121,27 @@ class Server {
   void Admit(base::GuestSocket connection);
   void Pause(int reason);
   void GoOn();
-  void Hear(int connection);
-  void PassOn(Waiting waiting, const wire::Hello& hello);
-  // The job that is waited for, where it is too early; a job of 0: for none in particular.
-  std::optional<base::JobId> Answer(const Waiting& waiting, const wire::Hello& hello);
+  void Queue(int connection);
+  void EnterTurn(uid_t user, Number number);
+  void TakeTurn();
+  void Hear(Waiting waiting, Number number);
+  void Keep(Early early, Number number, const Awaited& awaited);
+  // nullopt: it was answered, or sent away.
+  std::optional<Awaited> Treat(Waiting& waiting, const wire::Hello& hello);
+  std::optional<Awaited> PassOn(Waiting& waiting, const wire::Hello& hello);
+  std::optional<Awaited> Answer(const Waiting& waiting, const wire::Hello& hello);
   void AskAgain(std::optional<base::JobId> job);
+  void AskAbout(Number number);
+  void Retry();
+  void RetryNextOf(uid_t user);
   bool MakeRoomFor(uid_t user);
+  void Forget(const Waiting& waiting);
+  static std::chrono::seconds PatienceWith(const Waiting& waiting);
   void DropOld();
   void WaitForOldest();
 
   base::Fd listening_, poll_;
-  Timers timers_;
+  Wakers wakers_;
   bool paused_ = false;
   bool in_trouble_ = false;
   std::shared_ptr<base::Closer> closer_ = std::make_shared<base::Closer>();  // as GuestSocket has it
@@ -125,8 +151,13 @@ class Server {
   Bell bell_;
   Trouble trouble_;
   OtherVersion other_version_;
-  std::map<int, Waiting> waiting_;  // connected, and not heard yet
-  std::vector<Early> early_;        // heard, and not answered yet
+  Number last_ = 0;
+  std::map<Number, Waiting> waiting_;               // connected, and not heard yet
+  std::map<int, Number> silent_;                    // of those: by descriptor, who has said nothing
+  std::map<Number, Early> early_;                   // heard, and not answered yet
+  base::Turns<Number> turns_;                       // of those who have spoken, or are asked about again
+  std::map<uid_t, std::deque<Number>> to_retry_{};  // of each user one at a time
+  bool retries_ = false;                            // the timer runs
 };
 
 // Listens at `path`, replacing a socket that is there.

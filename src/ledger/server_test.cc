@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <vector>
 
 #include "base/lingering_socket.h"
 #include "base/temp_dir.h"
@@ -33,6 +34,7 @@ class ServerTest : public testing::Test {
     EXPECT_TRUE(listening);
     auto server = Server::Make(std::move(*listening), ledgers_, [this](const Caller& caller) {
       caller_ = caller;
+      ++asked_;
       if (while_attributing_) while_attributing_();
       return answer_;
     });
@@ -90,6 +92,7 @@ class ServerTest : public testing::Test {
   Ledgers ledgers_;
   Attribution answer_{Verdict::kJob, kAskedJob};
   std::optional<Caller> caller_;
+  int asked_ = 0;  // how often it was asked whose somebody is
   std::function<void()> while_attributing_;
   std::optional<Server> server_;
   std::vector<base::Fd> kept_;
@@ -130,10 +133,12 @@ TEST_F(ServerTest, KeepsAProcessWaitingWhoseJobIsNotKnownYet) {
   answer_ = {Verdict::kLater, {}};
   Serve();
   server_->AskAgain();
+  Serve();
   wire::Welcome welcome{};
   EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), -1);
   answer_ = {Verdict::kJob, kAskedJob};
   server_->AskAgain();
+  Serve();
   EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), static_cast<ssize_t>(sizeof welcome));
   EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
   EXPECT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_DONTWAIT), 0) << "and closed";
@@ -198,6 +203,7 @@ TEST_F(ServerTest, AProcessThatIsAnsweredLateMayHavePassedADescriptorToo) {
   ASSERT_TRUE(lingering.PassTo(fd.get(), "x"));
   answer_ = {Verdict::kJob, kAskedJob};
   server_->AskAgain();
+  Serve();
   lingering.AwaitClosed();
 }
 
@@ -313,6 +319,7 @@ TEST_F(ServerTest, AJobThatHasComeIsAReasonToAskAboutThoseWhoWaitForItAlone) {
   }
   answer_ = {Verdict::kJob, kAskedJob};
   server_->AskAgain(base::JobId{102});
+  Serve();
   wire::Welcome welcome{};
   EXPECT_EQ(::recv(waiting[0].get(), &welcome, sizeof welcome, MSG_DONTWAIT),
             static_cast<ssize_t>(sizeof welcome))
@@ -321,8 +328,127 @@ TEST_F(ServerTest, AJobThatHasComeIsAReasonToAskAboutThoseWhoWaitForItAlone) {
   EXPECT_EQ(::recv(waiting[2].get(), &welcome, sizeof welcome, MSG_DONTWAIT),
             static_cast<ssize_t>(sizeof welcome));
   server_->AskAgain();
+  Serve();
   EXPECT_EQ(::recv(waiting[1].get(), &welcome, sizeof welcome, MSG_DONTWAIT),
             static_cast<ssize_t>(sizeof welcome));
+}
+
+// Between two, the loop does what came meanwhile.
+TEST_F(ServerTest, OneProcessIsAnsweredAtATime) {
+  std::array<base::Fd, 5> connections;
+  for (auto& fd : connections) fd = Connect();
+  Serve();
+  const auto hello = GoodHello();
+  for (const auto& fd : connections)
+    ASSERT_EQ(::send(fd.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+  answer_ = {Verdict::kLater, {}};
+  pollfd entry{server_->descriptor(), POLLIN, 0};
+  for (int i = 1; i <= 5; ++i) {
+    EXPECT_EQ(::poll(&entry, 1, 0), 1);
+    server_->Serve();
+    EXPECT_EQ(asked_, i);
+  }
+  EXPECT_EQ(::poll(&entry, 1, 0), 0);
+  server_->AskAgain();
+  EXPECT_EQ(asked_, 5) << "not before it is their turn";
+  for (int i = 6; i <= 10; ++i) {
+    EXPECT_EQ(::poll(&entry, 1, 0), 1);
+    server_->Serve();
+    EXPECT_EQ(asked_, i);
+  }
+}
+
+TEST_F(ServerTest, WhoCouldNotBeFoundOutAboutIsAskedAboutAgain) {
+  const base::Fd first = Connect(), second = Connect();
+  const auto hello = GoodHello();
+  answer_ = {Verdict::kNotYet, {}};
+  for (const auto* const fd : {&first, &second})
+    ASSERT_EQ(::send(fd->get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+  pollfd entry{server_->descriptor(), POLLIN, 0};
+  while (asked_ < 5) {
+    ASSERT_EQ(::poll(&entry, 1, -1), 1);
+    server_->Serve();
+  }
+  wire::Welcome welcome{};
+  EXPECT_EQ(::recv(first.get(), &welcome, sizeof welcome, MSG_DONTWAIT), -1);
+  answer_ = {Verdict::kJob, kAskedJob};
+  for (const auto* const fd : {&first, &second}) {
+    while (::recv(fd->get(), &welcome, sizeof welcome, MSG_DONTWAIT) < 0) {
+      ASSERT_EQ(::poll(&entry, 1, -1), 1);
+      server_->Serve();
+    }
+    EXPECT_EQ(welcome.answer, wire::Answer::kJoined);
+  }
+}
+
+// A process that has something to say is heard, though it was not known at first whose it is.
+TEST_F(ServerTest, ABellIsKeptUntilItIsKnownWhoRings) {
+  int descriptors = 0;
+  ASSERT_EQ(Ask(GoodHello(), descriptors).answer, wire::Answer::kJoined);
+  int rung = 0;
+  server_->SetBell([&](base::JobId, base::ProcessId) { ++rung; });
+  auto bell = GoodHello();
+  bell.magic = wire::kBellMagic;
+  const base::Fd fd = Connect();
+  ASSERT_EQ(::send(fd.get(), &bell, sizeof bell, 0), static_cast<ssize_t>(sizeof bell));
+  answer_ = {Verdict::kNotYet, {}};
+  pollfd entry{server_->descriptor(), POLLIN, 0};
+  for (const int before = asked_; asked_ < before + 2;) {
+    ASSERT_EQ(::poll(&entry, 1, -1), 1);
+    server_->Serve();
+  }
+  EXPECT_EQ(rung, 0);
+  answer_ = {Verdict::kJob, kAskedJob};
+  while (rung == 0) {
+    ASSERT_EQ(::poll(&entry, 1, -1), 1);
+    server_->Serve();
+  }
+  EXPECT_EQ(rung, 1);
+}
+
+TEST_F(ServerTest, UsersTakeTurnsHoweverManyProcessesOfOneAsk) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
+  constexpr uid_t kOther = 61234;
+  constexpr int kMany = 8;
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 0755) | ::chmod(path_.c_str(), 0666), 0);
+  std::array<int, 2> done{}, go{};
+  ASSERT_EQ(::pipe2(done.data(), O_CLOEXEC) | ::pipe2(go.data(), O_CLOEXEC), 0);
+  const auto hello = GoodHello();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_.native().copy(address.sun_path, sizeof address.sun_path - 1);
+    bool fine = ::setresuid(kOther, kOther, kOther) == 0;
+    std::array<int, kMany> connections{};
+    for (int& fd : connections) {
+      fd = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);
+      fine = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 && fine;
+    }
+    char byte = fine ? 1 : 0;
+    (void)!::write(done[1], &byte, 1);
+    (void)!::read(go[0], &byte, 1);
+    for (const int fd : connections) (void)!::send(fd, &hello, sizeof hello, 0);
+    (void)!::write(done[1], &byte, 1);
+    for (;;) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(done[0], &byte, 1), 1);
+  ASSERT_EQ(byte, 1);
+  const base::Fd mine = Connect();
+  Serve();
+  ASSERT_EQ(::write(go[1], &byte, 1), 1);
+  ASSERT_EQ(::read(done[0], &byte, 1), 1);
+  ASSERT_EQ(::send(mine.get(), &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
+  std::vector<uid_t> order;
+  while_attributing_ = [&] { order.push_back(caller_->uid); };
+  Serve();
+  ASSERT_EQ(order.size(), kMany + 1u);
+  EXPECT_EQ(order[0], kOther);
+  EXPECT_EQ(order[1], 0u) << "one of the many, then the other user's";
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  for (const int fd : {done[0], done[1], go[0], go[1]}) ::close(fd);
 }
 
 // As many connections as there is room for, on which nothing is said, until the pipe is closed.

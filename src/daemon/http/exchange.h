@@ -13,11 +13,13 @@
 #include <string>
 #include <string_view>
 
+#include "base/peer.h"
 #include "base/result.h"
 
 namespace gpuman::daemon::http {
 
-// Who is at the other end, by the kernel's word (SO_PEERCRED); over TCP that is nobody.
+// Who is at the other end, by the kernel's word (SO_PEERCRED); over TCP that is nobody. The pid may be another
+// process's by now: Exchange::Process.
 inline constexpr unsigned kNobody = 65534;
 struct Peer {
   uid_t uid = 0;
@@ -51,6 +53,10 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
   virtual const Request& request() const = 0;
+  // The process that connected. Errors as base::PeerOf has them; over TCP it is not known.
+  virtual base::Result<base::Peer> Process() const {
+    return base::Fail(base::ErrorCode::kNotFound, "it is not known which process connected");
+  }
 
   // Answers whole. Exactly one of Send and BeginStream, once.
   virtual void Send(Response response) = 0;

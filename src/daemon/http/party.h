@@ -7,9 +7,11 @@
 
 #include <optional>
 
-#include "daemon/http/turns.h"
+#include "base/turns.h"
 
 namespace gpuman::daemon::http {
+
+using base::Party;
 
 // Of a user of this machine.
 inline Party PartyOf(uid_t user) { return user; }

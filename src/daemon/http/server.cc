@@ -45,7 +45,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
       : acceptor_(loop, ProtocolOf(listener.get()), listener.Release()),
         retry_(loop),
         common_{std::move(limits), std::move(handler),
-                [this](Party who, Turns::Work work) { Enter(who, std::move(work)); }} {
+                [this](Party who, Work work) { Enter(who, std::move(work)); }} {
     acceptor_.non_blocking(true);
   }
 
@@ -83,7 +83,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 
  private:
   // One request is answered, then the loop sees to what has come meanwhile.
-  void Enter(Party who, Turns::Work work) {
+  void Enter(Party who, Work work) {
     turns_.Enter(who, std::move(work));
     PostNext();
   }
@@ -168,7 +168,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   asio::basic_socket_acceptor<Protocol> acceptor_;
   asio::steady_timer retry_;
   Common common_;
-  Turns turns_;
+  base::Turns<Work> turns_;
   bool posted_ = false;                         // the next turn is
   std::list<std::weak_ptr<Session>> sessions_;  // in the order they came
   std::map<Party, std::size_t> counts_;         // of those; none is 0

@@ -428,6 +428,74 @@ TEST_F(ServerTest, AWaitingHandlerLearnsThatItsClientWentAway) {
   sent.get_future().wait();
 }
 
+TEST_F(ServerTest, AClientThatSentMoreAndWentIsNoticedWhileItsStreamIsQuiet) {
+  std::promise<void> asked, gone;
+  ExchangePtr kept;
+  Start({}, [&](const ExchangePtr& exchange) {
+    kept = exchange;
+    exchange->OnGone([&] { gone.set_value(); });
+    exchange->BeginStream("text/plain");
+    asked.set_value();
+  });
+  auto fd = Connect();
+  Send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  asked.get_future().wait();
+  Send(fd, "G");
+  // The byte has been seen before the client goes.
+  for (int i = 0; i < 3; ++i) WhileTheLoopRests([] { return 0; });
+  fd.Close();
+  EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  const auto left = WhileTheLoopRests([&] { return server_->connections(); });
+  EXPECT_EQ(left, 0u) << "its place is free";
+  boost::asio::post(loop_, [&] { kept.reset(); });
+}
+
+TEST_F(ServerTest, ARequestThatWaitsBehindAnotherIsAnsweredAfterIt) {
+  std::promise<void> asked;
+  ExchangePtr first;
+  Start({}, [&](const ExchangePtr& exchange) {
+    if (exchange->request().path != "/first") return exchange->Send({200, "second", "text/plain"});
+    first = exchange;
+    asked.set_value();
+  });
+  const auto fd = Connect();
+  Send(fd, "GET /first HTTP/1.1\r\nHost: x\r\n\r\n");
+  asked.get_future().wait();
+  Send(fd, "GET /second HTTP/1.1\r\nHost: x\r\n\r\n");
+  for (int i = 0; i < 3; ++i) WhileTheLoopRests([] { return 0; });
+  boost::asio::post(loop_, [&] { std::exchange(first, nullptr)->Send({200, "one", "text/plain"}); });
+  const auto answer = Receive(fd, "second");
+  EXPECT_NE(answer.find("one"), std::string::npos) << answer;
+  EXPECT_NE(answer.find("second"), std::string::npos) << answer;
+}
+
+// Who connected has ended and left its connection to somebody else.
+TEST_F(ServerTest, TheProcessThatConnectedIsKnownByTheConnection) {
+  std::promise<base::ErrorCode> of_gone;
+  std::promise<base::ProcessId> of_here;
+  Start({}, [&](const ExchangePtr& exchange) {
+    const auto process = exchange->Process();
+    if (exchange->request().path == "/gone")
+      of_gone.set_value(process ? base::ErrorCode::kInternal : process.error().code);
+    else
+      of_here.set_value(process ? process->process() : base::ProcessId{});
+    exchange->Send({200, "", "text/plain"});
+  });
+  const base::Fd left(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto address = Address(path());
+  const pid_t child = ::fork();
+  if (child == 0)
+    ::_exit(::connect(left.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  Send(left, "GET /gone HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(of_gone.get_future().get(), base::ErrorCode::kNotFound);
+  const auto fd = Connect();
+  Send(fd, "GET /here HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(of_here.get_future().get(), base::SelfId());
+}
+
 TEST_F(ServerTest, AReaderThatDoesNotReadIsDisconnected) {
   std::promise<void> gone;
   Start({.unsent_bytes = 1u << 20}, [&](const ExchangePtr& exchange) {

@@ -27,6 +27,9 @@ class Session::Answer final : public Exchange {
     if (!complete_) session_->Abandon();
   }
   const Request& request() const override { return request_; }
+  base::Result<base::Peer> Process() const override {
+    return base::PeerOf(session_->stream_.socket().native_handle(), session_->accepted_);
+  }
   void Send(Response response) override {
     if (std::exchange(complete_, true)) return;
     session_->SendWhole(std::move(response), session_->keep_alive_);
@@ -221,8 +224,18 @@ void Session::WatchForGone() {
     if (error || !self->answering_) return;
     char byte = 0;
     const ssize_t n = ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN)) self->Close();
-    // n > 0: the next request is waiting already; its end will show when it is read.
+    if (n == 0 || (n < 0 && errno != EAGAIN)) return self->Close();
+    // The next request is waiting already: the socket is readable until it is read.
+    n > 0 ? self->WatchForHangUp() : self->WatchForGone();
+  });
+}
+
+// What is sent out of band is nothing that a client of ours sends, and wakes this as well.
+void Session::WatchForHangUp() {
+  if (std::exchange(watching_hang_up_, true)) return;
+  stream_.socket().async_wait(Socket::wait_error, [self = shared_from_this()](beast::error_code error) {
+    self->watching_hang_up_ = false;
+    if (!error && self->answering_) self->Close();
   });
 }
 

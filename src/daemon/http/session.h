@@ -12,19 +12,22 @@
 #include <optional>
 #include <string>
 
+#include "base/peer.h"
 #include "daemon/http/body_budget.h"
 #include "daemon/http/guest_stream.h"
 #include "daemon/http/large_bodies.h"
+#include "daemon/http/party.h"
 #include "daemon/http/server.h"
-#include "daemon/http/turns.h"
 
 namespace gpuman::daemon::http {
+
+using Work = std::function<void()>;
 
 // What the sessions of one server have in common; outlives them.
 struct Common {
   Limits limits;
   Handler handler;
-  std::function<void(Party, Turns::Work)> enter;  // does the work when it is the party's turn
+  std::function<void(Party, Work)> enter;  // does the work when it is the party's turn
   LargeBodies large{limits.large_bodies};
   BodyBudget bodies{limits.bodies_of_user, limits.bodies_of_all};
   std::map<uid_t, std::size_t> unsent{};  // bytes of streams, by user; none is 0
@@ -59,6 +62,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void Refuse(unsigned status, const base::Error& error);
   void Dispatch();
   void WatchForGone();
+  void WatchForHangUp();
 
   void SendWhole(Response response, bool keep_alive);
   void BeginStream(std::string_view content_type, std::string_view header);
@@ -77,6 +81,7 @@ class Session : public std::enable_shared_from_this<Session> {
   boost::asio::steady_timer deadline_;
   const Peer peer_;
   const Party party_;
+  const std::uint64_t accepted_ = base::TicksNow();
   Common& common_;
   const Limits& limits_;
   std::function<void()> on_closed_;
@@ -89,6 +94,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool answering_ = false;
   bool keep_alive_ = false;
   bool watching_ = false;
+  bool watching_hang_up_ = false;
   bool refused_ = false;  // the rest of the request is still coming and is thrown away
   std::function<void()> gone_;
 

@@ -14,7 +14,10 @@ using base::Fail;
 // A process below a job is held already; as a job of its own it would leave that one's limit.
 base::Result<> IsFree(Service& service, const base::ProcessId& root, const std::string& tag) {
   const auto known = service.guard().JobOf(root.pid);
-  const auto* const job = known ? service.jobs().Find(*known) : nullptr;
+  if (!known.complete)
+    return Fail(ErrorCode::kUnavailable, fmt::format("it is not known yet whose process {} is", root.pid),
+                "try again in a moment");
+  const auto* const job = known.job ? service.jobs().Find(*known.job) : nullptr;
   if (!job) return {};
   return Fail(ErrorCode::kConflict, fmt::format("process {} belongs to job {} '{}' and cannot be {}",
                                                 root.pid, job->id.value, job->tag, tag));

@@ -67,7 +67,7 @@ void Run(Service& service, const ExchangePtr& exchange, const api::RunRequest& w
   if (!job->device_profile.empty())
     if (auto known = service.devices().CheckProfile(job->device_profile); !known)
       return SendError(exchange, known.error());
-  auto limits = ResourceLimitsOf(request.peer);
+  auto limits = ResourceLimitsOf(request.peer, exchange->Process());
   if (!limits) return SendError(exchange, limits.error());
   job->resource_limits = std::move(*limits);
   Create(service, std::move(*job), AnswerWithJob(service, exchange, 201));

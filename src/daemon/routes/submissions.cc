@@ -228,7 +228,7 @@ void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
   incoming->dry_run = incoming->submitted->dry_run;
   incoming->caller = callers.Of(peer);
   incoming->inventory = service.inventory();
-  auto limits = ResourceLimitsOf(peer);
+  auto limits = ResourceLimitsOf(peer, exchange->Process());
   if (!limits) return SendError(exchange, limits.error());
   incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(*limits));
   incoming->lookup = service.queue().LookupFor(peer.uid);

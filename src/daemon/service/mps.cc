@@ -15,8 +15,8 @@ using base::Fail;
 
 void Service::BeginMps(const jobs::Settings& settings) {
   MpsHost& host = *this;
-  mps_ = std::make_unique<MpsManager>(loop_, clock_, table_, host, config_.socket.parent_path() / "mps",
-                                      base::BootId());
+  mps_ = std::make_unique<MpsManager>(loop_, clock_, table_of_threads_, host,
+                                      config_.socket.parent_path() / "mps", base::BootId());
   mps_->SetSettings(config_.mps);
   mps_->Recall(settings);
 }
@@ -60,7 +60,7 @@ std::string Service::DescribeMpsClient(pid_t pid) {
   const auto process = table_.Find(pid);
   if (!process) return text;
   const auto owner = table_.Owner(pid);
-  const auto job = guard_->JobOf(pid);
+  const auto job = guard_->JobOf(pid).job;
   return fmt::format("{} ({}, user {}{})", text, process->name, owner ? names_.Of(*owner) : "unknown",
                      job ? fmt::format(", job {}", job->value) : "");
 }
@@ -83,7 +83,7 @@ MpsSurroundings Service::MpsView() {
   return {guard_->Statuses(),
           table_,
           [this](uid_t uid) { return names_.Of(uid); },
-          [this](pid_t pid) { return guard_->JobOf(pid); },
+          [this](pid_t pid) { return guard_->JobOf(pid).job; },
           [this](base::JobId id) { return TagOf(id); },
           supervisor_->Active()};
 }

@@ -172,7 +172,7 @@ base::Result<> Service::Begin() {
   checkpointer.program = {options_.checkpoint_program, config_.state_dir};
   suspender_ = std::make_unique<Suspender>(loop_, workers_, clock_, suspender_host,
                                            SuspenderSettingsOf(config_), std::move(checkpointer));
-  supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_, host,
+  supervisor_ = std::make_unique<jobs::Supervisor>(loop_, workers_, *store_, clock_, table_of_threads_, host,
                                                    SupervisorOptionsOf(config_));
   BeginContainers();
   BeginSharing();

@@ -25,6 +25,7 @@
 #include "base/container.h"
 #include "base/patient_table.h"
 #include "base/sliced_work.h"
+#include "base/time_budget.h"
 #include "daemon/authorization.h"
 #include "daemon/config/config.h"
 #include "daemon/device/devices.h"
@@ -46,7 +47,6 @@
 #include "daemon/shims/refusals.h"
 #include "daemon/shims/shim_channel.h"
 #include "daemon/suspension/suspender.h"
-#include "daemon/time_budget.h"
 #include "daemon/user_names.h"
 #include "gpu/sampler.h"
 #include "guard/guard.h"
@@ -349,6 +349,9 @@ class Service final : private jobs::SupervisorHost,
   Access access_;
   base::SystemClock clock_;
   base::PatientTable table_;
+  // For what is done by the threads beside the loop.
+  base::PatientTable table_of_threads_{"/proc", std::chrono::milliseconds(500),
+                                       base::PatientTable::For::kThreads};
   UserNames names_{clock_};
   base::Fd claim_;  // on the state directory
   boost::asio::thread_pool workers_{2};
@@ -379,7 +382,7 @@ class Service final : private jobs::SupervisorHost,
   std::set<std::string> away_;  // GPUs that could not be talked to
   JobProfiles job_profiles_;
   metrics::Tally tally_;
-  TimeBudget scrape_budget_{base::Millis(100), 20};
+  base::TimeBudget scrape_budget_{base::Millis(100), 20};
   std::map<bool, std::string> scraped_;  // the last answers, by with_dcgm
   std::uint64_t scrapes_ = 0;
   double scrape_seconds_ = 0;

@@ -73,7 +73,9 @@ std::optional<std::string> Service::TightLimitOf(const jobs::Job& job) const {
 }
 
 ledger::Attribution Service::JobOfShim(const ledger::Caller& caller) const {
-  const auto known = guard_->JobOf(caller.process.pid);
+  const auto found = guard_->JobOf(caller.process.pid);
+  if (!found.complete) return {ledger::Verdict::kNotYet, {}};
+  const auto known = found.job;
   if (!known && ContainerIsComing(caller.process)) return {ledger::Verdict::kLater, {}};
   const auto* job = supervisor_->Find(known.value_or(caller.claimed_job.value_or(base::JobId{})));
   if (!job || !job->preload || jobs::IsEnded(*job)) return {};

@@ -68,7 +68,7 @@ std::map<std::string, base::MonoTime> Service::SampledAt() {
 base::Result<> Service::Order(base::JobId job, base::ProcessId process, const ledger::Command& command) {
   if (!shims_) return base::Fail(base::ErrorCode::kNotSupported, "there is no shim");
   // The ledger says who sits in it; that this is a process of the job is for attribution to say.
-  if (guard_->JobOf(process.pid) != job)
+  if (guard_->JobOf(process.pid).job != job)
     return base::Fail(base::ErrorCode::kNotFound, "the process is not of this job");
   return shims_->Order(job, process, command);
 }

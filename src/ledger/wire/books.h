@@ -20,6 +20,7 @@
 #include <initializer_list>
 
 #include "ledger/wire/layout.h"
+#include "ledger/wire/words.h"
 
 namespace gpuman::ledger::wire {
 
@@ -63,10 +64,6 @@ constexpr std::uint64_t Pack(std::uint32_t high, std::uint32_t low) {
   return std::uint64_t{high} << 32 | low;
 }
 
-inline std::uint64_t Load(const std::uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_SEQ_CST); }
-inline void Store(std::uint64_t& word, std::uint64_t value) {
-  __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
-}
 inline bool Exchange(std::uint64_t& word, std::uint64_t expected, std::uint64_t wanted) {
   return __atomic_compare_exchange_n(&word, &expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
@@ -199,7 +196,7 @@ inline Outcome Clear(Ledger& ledger, unsigned slot) {
 
 // The GPU with this UUID, or -1.
 inline int FindGpu(const Ledger& ledger, const void* uuid) {
-  const unsigned gpus = ledger.gpus < kMostGpus ? ledger.gpus : kMostGpus;
+  const unsigned gpus = GpusOf(ledger);
   for (unsigned gpu = 0; gpu < gpus; ++gpu) {
     if (__builtin_memcmp(ledger.gpu[gpu].uuid, uuid, sizeof(Gpu::uuid)) == 0) return static_cast<int>(gpu);
   }

@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -120,6 +122,40 @@ TEST_F(BooksRace, WhatKilledProcessesHadComesBackToTheByte) {
     ledgers_.Reclaim(job_);
     ASSERT_EQ(Used(), 0u) << "round " << round;
   }
+}
+
+std::string UuidNumber(unsigned number) {
+  char text[64];
+  std::snprintf(text, sizeof text, "GPU-00000000-0000-0000-0000-%012x", number + 1);
+  return text;
+}
+
+// The count is checked and used as it was checked: there is room for 16, and what lies behind them stays.
+TEST_F(BooksRace, ACountOfGpusThatChangesAllTheTimeIsFollowedNowhere) {
+  constexpr std::uint32_t kFew = 3, kTooMany = 20;
+  auto seat = ledgers_.Join(job_, base::SelfId());
+  ASSERT_TRUE(seat);
+  void* const at =
+      ::mmap(nullptr, sizeof(wire::Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, seat->owner.get(), 0);
+  ASSERT_NE(at, MAP_FAILED);
+  wire::Ledger& ledger = *static_cast<wire::Ledger*>(at);
+  std::atomic<bool> over = false;
+  std::thread writer([&] {
+    while (!over) {
+      wire::Store(ledger.gpus, kTooMany);
+      wire::Store(ledger.gpus, kFew);
+    }
+  });
+  for (unsigned i = 0; i < 20'000; ++i) {
+    const std::vector limits{GpuLimit{UuidNumber(i), base::Bytes{kLimit}, {}, {}}};
+    (void)ledgers_.SetLimits(job_, limits).has_value();
+    (void)ledgers_.Intact(job_);
+    EXPECT_LT(wire::FindGpu(ledger, "not one of them."), 0);
+  }
+  over = true;
+  writer.join();
+  EXPECT_TRUE(std::ranges::all_of(ledger.reserved1, [](std::uint8_t byte) { return byte == 0; }));
+  ::munmap(at, sizeof(wire::Ledger));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "ledger/wire/layout.h"
+#include "ledger/wire/words.h"
 
 namespace gpuman::ledger::wire {
 
@@ -73,11 +74,6 @@ constexpr std::uint32_t PackError(Trouble trouble, std::uint32_t driver) {
 constexpr std::uint32_t DriverErrorOf(std::uint32_t error) { return error >> 16; }
 constexpr Trouble TroubleOf(std::uint32_t error) {
   return (error & 0xffff) < kTroubles ? static_cast<Trouble>(error & 0xffff) : Trouble::kDriver;
-}
-
-inline std::uint32_t Load(const std::uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_SEQ_CST); }
-inline void Store(std::uint32_t& word, std::uint32_t value) {
-  __atomic_store_n(&word, value, __ATOMIC_SEQ_CST);
 }
 
 // Waits while the word has the value; also returns for no reason. Below 0: without end.

@@ -1,22 +1,19 @@
-// Whose request is answered next: those who ask take turns, so that who sends many waits for the own ones.
-// Pure.
+// Whose work is done next: those who have some take turns, so that who brings much waits for the own. Pure.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <utility>
 
-namespace gpuman::daemon::http {
+namespace gpuman::base {
 
-// For whom connections are counted and requests take turns: a user of this machine, or an address.
+// For whom work is counted and takes turns: a user of this machine, or an address.
 using Party = std::uint64_t;
 
+template <typename Work>
 class Turns {
  public:
-  using Work = std::function<void()>;
-
   void Enter(Party who, Work work) {
     auto& waiting = waiting_[who];
     if (waiting.empty()) order_.push_back(who);
@@ -42,4 +39,4 @@ class Turns {
   std::map<Party, std::deque<Work>> waiting_;
 };
 
-}  // namespace gpuman::daemon::http
+}  // namespace gpuman::base

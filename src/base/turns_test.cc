@@ -1,14 +1,15 @@
-#include "daemon/http/turns.h"
+#include "base/turns.h"
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 
-namespace gpuman::daemon::http {
+namespace gpuman::base {
 namespace {
 
 TEST(Turns, WhoSendsManyWaitsBehindTheOthers) {
-  Turns turns;
+  Turns<std::function<void()>> turns;
   std::string done;
   const auto enter = [&](Party who, char name) { turns.Enter(who, [&done, name] { done += name; }); };
   for (const char name : {'a', 'b', 'c', 'd'}) enter(1, name);
@@ -21,7 +22,7 @@ TEST(Turns, WhoSendsManyWaitsBehindTheOthers) {
 }
 
 TEST(Turns, WorkThatBringsWorkWaitsItsTurn) {
-  Turns turns;
+  Turns<std::function<void()>> turns;
   std::string done;
   turns.Enter(1, [&] {
     done += 'a';
@@ -33,4 +34,4 @@ TEST(Turns, WorkThatBringsWorkWaitsItsTurn) {
 }
 
 }  // namespace
-}  // namespace gpuman::daemon::http
+}  // namespace gpuman::base

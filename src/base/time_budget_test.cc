@@ -1,8 +1,8 @@
-#include "daemon/time_budget.h"
+#include "base/time_budget.h"
 
 #include <gtest/gtest.h>
 
-namespace gpuman::daemon {
+namespace gpuman::base {
 namespace {
 
 using std::chrono::milliseconds;
@@ -10,7 +10,7 @@ using std::chrono::seconds;
 
 TEST(TimeBudget, AllowsSoMuchAtOnceAndAShareInTheLongRun) {
   TimeBudget budget(milliseconds(100), 20);
-  base::MonoTime now{};
+  MonoTime now{};
   now += seconds(1000);
   int done = 0;
   for (; budget.Allows(now); ++done) budget.Spend(now, milliseconds(10));
@@ -23,7 +23,7 @@ TEST(TimeBudget, AllowsSoMuchAtOnceAndAShareInTheLongRun) {
 
 TEST(TimeBudget, WhatTakesLongWaitsLong) {
   TimeBudget budget(milliseconds(100), 20);
-  base::MonoTime now{};
+  MonoTime now{};
   budget.Spend(now, seconds(1));
   EXPECT_FALSE(budget.Allows(now + seconds(17)));
   EXPECT_TRUE(budget.Allows(now + seconds(19)));
@@ -31,7 +31,7 @@ TEST(TimeBudget, WhatTakesLongWaitsLong) {
 
 TEST(TimeBudget, RestSavesNothingUp) {
   TimeBudget budget(milliseconds(100), 20);
-  base::MonoTime now{};
+  MonoTime now{};
   now += std::chrono::hours(1);
   int done = 0;
   for (; budget.Allows(now); ++done) budget.Spend(now, milliseconds(10));
@@ -39,4 +39,4 @@ TEST(TimeBudget, RestSavesNothingUp) {
 }
 
 }  // namespace
-}  // namespace gpuman::daemon
+}  // namespace gpuman::base

@@ -1,0 +1,81 @@
+#include "gpu/ancestry.h"
+
+#include <limits>
+
+namespace gpuman::gpu {
+namespace {
+
+constexpr std::size_t kMostKnown = 4096;
+
+}  // namespace
+
+void Ancestry::Add(base::JobId job, base::ProcessId keeper) {
+  if (keeper.pid <= 0) return;
+  keepers_.emplace(keeper, job);
+  // What is below it is no older.
+  std::erase_if(known_, [&](const auto& entry) { return entry.first.start_time >= keeper.start_time; });
+}
+
+void Ancestry::Remove(base::JobId job, base::ProcessId keeper) {
+  if (keepers_.erase({keeper, job}) == 0) return;
+  std::erase_if(known_, [&](const auto& entry) { return entry.second.job == job; });
+}
+
+std::optional<base::JobId> Ancestry::JobOfKeeper(base::ProcessId process) const {
+  const base::JobId lowest{std::numeric_limits<std::int64_t>::min()};
+  const auto found = keepers_.lower_bound({process, lowest});
+  return found != keepers_.end() && found->first == process ? std::optional(found->second) : std::nullopt;
+}
+
+// Where the parent has ended: its child has another one by now, or has ended as well. False: it has the same,
+// which cannot be seen, or none is left of the path.
+bool Ancestry::Reread(Path& path, std::size_t& looks) const {
+  const base::ProcessInfo before = path.back();
+  for (; !path.empty(); path.pop_back()) {
+    ++looks;
+    auto now = table_.Find(path.back().id.pid);
+    if (!now || now->id != path.back().id) continue;
+    const bool moved = now->id != before.id || now->parent != before.parent;
+    path.back() = std::move(*now);
+    return moved;
+  }
+  return false;
+}
+
+Ancestry::Found Ancestry::Learn(const Path& path, Known known) {
+  if (known_.size() + path.size() > kMostKnown) known_.clear();
+  for (const auto& process : path)
+    if (process.id != known.reached) known_[process.id] = known;
+  return {known.job, !known.reached};
+}
+
+Ancestry::Found Ancestry::JobAbove(const base::ProcessInfo& process, std::size_t most) {
+  Path path{process};
+  for (std::size_t looks = 0; looks < most;) {
+    if (const auto known = known_.find(path.back().id); known != known_.end()) {
+      if (!known->second.reached) return Learn(path, known->second);
+      ++looks;
+      auto reached = table_.Find(known->second.reached->pid);
+      const bool is_there = reached && reached->id == *known->second.reached;
+      if (is_there) {
+        path.push_back(std::move(*reached));
+        continue;
+      }
+      known_.erase(known);  // it has ended: from here step by step
+    }
+    if (path.back().parent <= 1) return Learn(path, {});
+    ++looks;
+    auto parent = table_.Find(path.back().parent);
+    // Ended meanwhile, or its pid went to somebody younger than its child.
+    if (!parent || parent->id.start_time > path.back().id.start_time) {
+      if (!Reread(path, looks)) return {};
+      continue;
+    }
+    if (const auto job = JobOfKeeper(parent->id)) return Learn(path, {std::nullopt, job});
+    path.push_back(std::move(*parent));
+  }
+  if (path.size() < 2) return {std::nullopt, false};
+  return Learn(path, {path.back().id, std::nullopt});
+}
+
+}  // namespace gpuman::gpu

@@ -1,0 +1,194 @@
+// Who is answered when, and what. Who cannot be answered yet is kept, and asked about again.
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/peer.h"
+#include "ledger/server.h"
+#include "ledger/timer.h"
+#include "ledger/wire/messages.h"
+#include "ledger/wire/transfer.h"
+
+namespace gpuman::ledger {
+namespace {
+
+constexpr std::chrono::milliseconds kRetry{50};  // where one look does not tell whose somebody is
+
+Caller CallerOf(const base::Peer& peer, const wire::Hello& hello) {
+  Caller caller{peer.process(), peer.uid(), std::nullopt, {}};
+  if (hello.job != 0) caller.claimed_job = base::JobId{static_cast<std::int64_t>(hello.job)};
+  caller.key.assign(hello.key, ::strnlen(hello.key, sizeof hello.key));
+  return caller;
+}
+
+// One message with the descriptors of a seat, or none.
+void Send(int connection, const wire::Welcome& welcome, const Seat* seat) {
+  wire::Welcome copy = welcome;
+  iovec part{&copy, sizeof copy};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  std::array<int, 2> descriptors{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
+  if (seat != nullptr) {
+    descriptors = {seat->owner.get(), seat->file.get()};
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof descriptors);
+    std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof descriptors);
+  }
+  (void)::sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace
+
+void Server::EnterTurn(uid_t user, Number number) {
+  turns_.Enter(user, number);
+  (void)::eventfd_write(wakers_.turn.get(), 1);
+}
+
+// Who has gone meanwhile costs nobody a turn.
+void Server::TakeTurn() {
+  while (!turns_.empty()) {
+    const Number number = turns_.Next();
+    if (auto heard = waiting_.extract(number)) {
+      Hear(std::move(heard.mapped()), number);
+      break;
+    }
+    if (early_.contains(number)) {
+      AskAbout(number);
+      break;
+    }
+  }
+  if (turns_.empty()) Take(wakers_.turn);
+}
+
+void Server::Hear(Waiting waiting, Number number) {
+  wire::Hello hello{};
+  if (base::ReceiveData(waiting.connection.get(), &hello, sizeof hello) != static_cast<ssize_t>(sizeof hello))
+    return waiting.connection.HangUp();
+  const auto awaited = Treat(waiting, hello);
+  if (!awaited) return;
+  if (early_.size() >= kMostWaiting) return waiting.connection.HangUp();
+  Keep({std::move(waiting), hello, {}}, number, *awaited);
+}
+
+void Server::Keep(Early early, Number number, const Awaited& awaited) {
+  early.job = awaited.job;
+  early.in_turn = false;
+  if (awaited.retry && !std::exchange(early.listed, true)) to_retry_[early.waiting.user].push_back(number);
+  early_.insert_or_assign(number, std::move(early));
+  if (!to_retry_.empty() && !retries_) retries_ = Start(wakers_.retry, kRetry);
+}
+
+std::optional<Server::Awaited> Server::Treat(Waiting& waiting, const wire::Hello& hello) {
+  if (hello.magic == wire::kOutMagic || hello.magic == wire::kBackMagic || hello.magic == wire::kBellMagic)
+    return PassOn(waiting, hello);
+  std::optional<Awaited> awaited;
+  if (hello.magic == wire::kHelloMagic) awaited = Answer(waiting, hello);
+  if (!awaited) waiting.connection.HangUp();
+  return awaited;
+}
+
+// A process that counts in the ledger of the job that it is found to be of.
+std::optional<Server::Awaited> Server::PassOn(Waiting& waiting, const wire::Hello& hello) {
+  const auto peer = base::PeerOf(waiting.connection.get(), waiting.accepted);
+  if (!peer || hello.version != wire::kVersion) return std::nullopt;
+  const auto found = attribute_(CallerOf(*peer, hello));
+  if (found.verdict == Verdict::kNotYet && peer->Lives()) return Awaited{found.job, true};
+  if (found.verdict != Verdict::kJob || !ledgers_->Registered(found.job, peer->process()) || !peer->Lives())
+    return std::nullopt;
+  if (hello.magic == wire::kBellMagic) {
+    if (bell_) bell_(found.job, peer->process());
+    waiting.connection.HangUp();
+  } else if (transfer_) {
+    transfer_(found.job, peer->process(), hello.magic == wire::kOutMagic, std::move(waiting.connection));
+  }
+  return std::nullopt;
+}
+
+void Server::AskAgain() { AskAgain(std::optional<base::JobId>()); }
+void Server::AskAgain(base::JobId job) { AskAgain(std::optional(job)); }
+
+void Server::AskAgain(std::optional<base::JobId> job) {
+  for (auto& [number, early] : early_) {
+    if (job && early.job != *job && early.job != base::JobId{}) continue;
+    if (!std::exchange(early.in_turn, true)) EnterTurn(early.waiting.user, number);
+  }
+}
+
+void Server::AskAbout(Number number) {
+  Early early = std::move(early_.extract(number).mapped());
+  const uid_t user = early.waiting.user;
+  const auto awaited = Treat(early.waiting, early.hello);
+  if (awaited) Keep(std::move(early), number, *awaited);
+  // Where one of the user's can be found out about, so can the next.
+  if (!awaited || !awaited->retry) RetryNextOf(user);
+}
+
+void Server::Retry() {
+  Take(wakers_.retry);
+  retries_ = false;
+  std::vector<uid_t> users;
+  for (const auto& [user, numbers] : to_retry_) users.push_back(user);
+  for (const uid_t user : users) RetryNextOf(user);
+  if (!to_retry_.empty()) retries_ = Start(wakers_.retry, kRetry);
+}
+
+void Server::RetryNextOf(uid_t user) {
+  const auto found = to_retry_.find(user);
+  if (found == to_retry_.end()) return;
+  auto& numbers = found->second;
+  while (!numbers.empty()) {
+    const auto early = early_.find(numbers.front());
+    numbers.pop_front();
+    if (early == early_.end()) continue;
+    early->second.listed = false;
+    if (std::exchange(early->second.in_turn, true)) continue;
+    EnterTurn(user, early->first);
+    break;
+  }
+  if (numbers.empty()) to_retry_.erase(found);
+}
+
+std::optional<Server::Awaited> Server::Answer(const Waiting& waiting, const wire::Hello& hello) {
+  const int connection = waiting.connection.get();
+  wire::Welcome welcome{};
+  welcome.magic = wire::kWelcomeMagic;
+  welcome.version = wire::kVersion;
+  welcome.bytes = sizeof(wire::Ledger);
+  const auto say = [&](wire::Answer answer, const Seat* seat) -> std::optional<Awaited> {
+    welcome.answer = answer;
+    Send(connection, welcome, seat);
+    return std::nullopt;
+  };
+  const auto peer = base::PeerOf(connection, waiting.accepted);
+  if (!peer)
+    return say(
+        peer.error().code == base::ErrorCode::kNotFound ? wire::Answer::kNoJob : wire::Answer::kTryLater,
+        nullptr);
+  const auto caller = CallerOf(*peer, hello);
+  const auto found = attribute_(caller);
+  // What was found is about a pid: the peer's, if it still lives.
+  if (!peer->Lives()) return say(wire::Answer::kNoJob, nullptr);
+  if (found.verdict == Verdict::kLater || found.verdict == Verdict::kNotYet)
+    return Awaited{found.job, found.verdict == Verdict::kNotYet};
+  if (found.verdict == Verdict::kNobody || !ledgers_->Has(found.job))
+    return say(wire::Answer::kNoJob, nullptr);
+  if (hello.version != wire::kVersion) {
+    (void)say(wire::Answer::kOtherVersion, nullptr);
+    if (other_version_) other_version_(found.job, caller, hello.version);
+    return std::nullopt;
+  }
+  const auto seat = ledgers_->Join(found.job, caller.process);
+  if (seat) welcome.slot = seat->slot;
+  return say(seat ? wire::Answer::kJoined : wire::Answer::kTryLater, seat ? &*seat : nullptr);
+}
+
+}  // namespace gpuman::ledger
