@@ -179,8 +179,8 @@ int Serve(const Options& options, const Config& config) {
   std::error_code ignored;
   std::filesystem::remove(config.socket, ignored);
   if ((*service)->left_a_thread()) {
-    // It is in the driver, which the end of the process would take down under it.
-    spdlog::warn("a call of the driver has not come back; ending without waiting for it");
+    // It may be in the driver, which the end of the process would take down under it.
+    spdlog::warn("a call of the driver or of the kernel has not come back; ending without waiting for it");
     spdlog::default_logger()->flush();
     ::_exit(0);
   }
