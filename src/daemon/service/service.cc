@@ -505,8 +505,10 @@ void Service::Announce(base::JobId job, const std::string& reason, const std::st
   supervisor_->Announce(job, {reason, detail});
 }
 
-base::Result<std::size_t> Service::SignalJob(base::JobId job, int signal) {
-  return supervisor_->Signal(job, signal);
+base::Result<> Service::SignalJob(base::JobId job, int signal, std::function<void(const guard::Sent&)> sent) {
+  return supervisor_->Signal(job, signal, [sent = std::move(sent)](const jobs::SignalSent& done) {
+    sent({done.processes, done.at});
+  });
 }
 
 base::Result<> Service::SignalProcess(base::ProcessId process, int signal) {

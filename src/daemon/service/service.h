@@ -338,7 +338,8 @@ class Service final : private jobs::SupervisorHost,
 
   // guard::Hands
   void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
-  base::Result<std::size_t> SignalJob(base::JobId job, int signal) override;
+  base::Result<> SignalJob(base::JobId job, int signal,
+                           std::function<void(const guard::Sent&)> sent) override;
   base::Result<> SignalProcess(base::ProcessId process, int signal) override;
   void SuspendJob(base::JobId job, const std::string& reason, const std::string& detail,
                   base::Millis return_after) override;
