@@ -9,79 +9,14 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
+
+#include "base/printable.h"
 
 namespace gpuman::cli {
 namespace {
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
-struct Character {
-  char32_t code = 0;
-  std::size_t length = 0;  // in bytes; 0: there is none
-};
-
-// The character at `at`. A longer form than it needs, or half of a pair of UTF-16, is none: terminals differ
-// in what they make of it.
-Character CharacterAt(std::string_view text, std::size_t at) {
-  const auto lead = static_cast<unsigned char>(text[at]);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t length = lead >= 0xC2 && lead < 0xE0   ? 2
-                             : lead >= 0xE0 && lead < 0xF0 ? 3
-                             : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                           : 0;
-  if (length == 0 || at + length > text.size()) return {};
-  char32_t code = lead & (0x7Fu >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if (!IsContinuation(text[at + i])) return {};
-    code = code << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3Fu);
-  }
-  constexpr std::array<char32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
-  if (code < kLeast[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {};
-  return {code, length};
-}
-
-struct Range {
-  char32_t first, last;
-};
-
-// Control characters (Unicode's Cc: terminals that read 8-bit codes act on the second range), and Unicode's
-// Cf, Zl, Zp and other default ignorable ones but for the joiners (U+200C, U+200D), which scripts need.
-constexpr std::array kUnprintable{
-    Range{0x0, 0x1F},        Range{0x7F, 0x9F},       Range{0xAD, 0xAD},       Range{0x34F, 0x34F},
-    Range{0x600, 0x605},     Range{0x61C, 0x61C},     Range{0x6DD, 0x6DD},     Range{0x70F, 0x70F},
-    Range{0x890, 0x891},     Range{0x8E2, 0x8E2},     Range{0x115F, 0x1160},   Range{0x17B4, 0x17B5},
-    Range{0x180B, 0x180F},   Range{0x200B, 0x200B},   Range{0x200E, 0x200F},   Range{0x2028, 0x202E},
-    Range{0x2060, 0x206F},   Range{0x3164, 0x3164},   Range{0xFEFF, 0xFEFF},   Range{0xFFA0, 0xFFA0},
-    Range{0xFFF0, 0xFFFB},   Range{0x110BD, 0x110BD}, Range{0x110CD, 0x110CD}, Range{0x13430, 0x1343F},
-    Range{0x1BCA0, 0x1BCA3}, Range{0x1D173, 0x1D17A}, Range{0xE0000, 0xE0FFF},
-};
-
-bool IsPrintable(char32_t code) {
-  if (code >= 0x20 && code < 0x7F) return true;
-  return std::none_of(kUnprintable.begin(), kUnprintable.end(),
-                      [code](const Range& range) { return code >= range.first && code <= range.last; });
-}
-
-bool IsPlain(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
-}
-
-// `instead(character)` for each that is not printable; nothing: it stays.
-template <typename Instead>
-std::string WithInstead(std::string_view text, Instead instead) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t at = 0; at < text.size();) {
-    const auto character = CharacterAt(text, at);
-    const std::size_t length = std::max<std::size_t>(character.length, 1);
-    if (character.length == 0 || !IsPrintable(character.code))
-      out += instead(text.substr(at, length), character);
-    else
-      out += text.substr(at, length);
-    at += length;
-  }
-  return out;
-}
 
 constexpr std::array<std::string_view, 7> kColorCodes{"0", "1", "2", "31", "32", "33", "36"};
 
@@ -152,8 +87,7 @@ std::string Paint(const Look& look, Color color, std::string_view text) {
 }
 
 std::string Printable(std::string_view text) {
-  if (IsPlain(text)) return std::string(text);
-  return WithInstead(text, [](std::string_view, Character) { return "?"; });
+  return base::WithInstead(text, [](std::string_view, std::optional<char32_t>) { return "?"; });
 }
 
 std::string PrintableLines(const Look& look, std::string_view text) {
@@ -172,12 +106,11 @@ std::string PrintableLines(const Look& look, std::string_view text) {
 }
 
 std::string PrintableJson(std::string_view json) {
-  if (IsPlain(json)) return std::string(json);
-  return WithInstead(json, [](std::string_view as_is, Character character) -> std::string {
+  return base::WithInstead(json, [](std::string_view as_is, std::optional<char32_t> code) {
     // Outside of strings there is white space alone.
-    if (character.length == 0 || character.code < 0x20) return std::string(as_is);
-    if (character.code < 0x10000) return fmt::format("\\u{:04x}", static_cast<std::uint32_t>(character.code));
-    const auto above = static_cast<std::uint32_t>(character.code) - 0x10000;
+    if (!code || *code < 0x20) return std::string(as_is);
+    if (*code < 0x10000) return fmt::format("\\u{:04x}", static_cast<std::uint32_t>(*code));
+    const auto above = static_cast<std::uint32_t>(*code) - 0x10000;
     return fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (above >> 10), 0xDC00 + (above & 0x3FF));
   });
 }

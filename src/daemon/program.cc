@@ -18,6 +18,7 @@
 #include "base/heap.h"
 #include "base/paths.h"
 #include "daemon/config/config.h"
+#include "daemon/log_format.h"
 #include "daemon/service/service.h"
 #include "daemon/systemd_notify.h"
 
@@ -88,7 +89,8 @@ void SetLogLevel(LogLevel level) {
 void SetUpLogging(LogLevel level) {
   auto logger = spdlog::stderr_logger_st("gpumand");
   // The journal has the time of its own.
-  logger->set_pattern(std::getenv("JOURNAL_STREAM") ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %l: %v");
+  logger->set_formatter(
+      MakeLogFormatter(std::getenv("JOURNAL_STREAM") ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %l: %v"));
   spdlog::set_default_logger(logger);
   SetLogLevel(level);
 }
@@ -177,8 +179,8 @@ int Serve(const Options& options, const Config& config) {
   std::error_code ignored;
   std::filesystem::remove(config.socket, ignored);
   if ((*service)->left_a_thread()) {
-    // It is in the driver, which the end of the process would take down under it.
-    spdlog::warn("a call of the driver has not come back; ending without waiting for it");
+    // It may be in the driver, which the end of the process would take down under it.
+    spdlog::warn("a call of the driver or of the kernel has not come back; ending without waiting for it");
     spdlog::default_logger()->flush();
     ::_exit(0);
   }

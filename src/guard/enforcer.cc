@@ -8,11 +8,31 @@
 
 namespace gpuman::guard {
 
-base::Result<std::size_t> Enforcer::Send(const Action& action) {
+namespace {
+
+void Stamp(Event& event, What what, const Sent& sent) {
+  event.data[what == What::kKill ? "sigkill_ns" : "signal_ns"] = Nanoseconds(sent.at);
+  event.data["signalled"] = static_cast<std::int64_t>(sent.processes);
+}
+
+}  // namespace
+
+base::Result<> Enforcer::Send(Action& action) {
   const int signal = action.what == What::kKill ? SIGKILL : SIGTERM;
-  if (action.job) return hands_.SignalJob(*action.job, signal);
-  GPUMAN_TRY(hands_.SignalProcess(*action.process, signal));
-  return 1;
+  if (!action.job) {
+    GPUMAN_TRY(hands_.SignalProcess(*action.process, signal));
+    Stamp(action.event, action.what, {1, clock_.Mono()});
+    return {};
+  }
+  const auto tell = [this, what = action.what, event = action.event](const Sent& sent) {
+    if (event.kind.empty()) return;
+    Event told = event;
+    Stamp(told, what, sent);
+    hands_.Emit(std::move(told));
+  };
+  GPUMAN_TRY(hands_.SignalJob(*action.job, signal, tell));
+  action.event.kind = {};  // told by then
+  return {};
 }
 
 void Enforcer::Carry(std::vector<Action> actions) {
@@ -25,17 +45,12 @@ void Enforcer::Carry(std::vector<Action> actions) {
     }
     if (action.first && action.job) hands_.Announce(*action.job, action.event.reason, action.event.message);
     auto sent = Send(action);
-    const base::MonoTime at = clock_.Mono();
-    if (sent) {
-      action.event.data[action.what == What::kKill ? "sigkill_ns" : "signal_ns"] = Nanoseconds(at);
-      action.event.data["signalled"] = static_cast<std::int64_t>(*sent);
-      continue;
-    }
+    if (sent) continue;
     // Ended by itself meanwhile; and what cannot be signalled is told of once, not with every attempt.
     if (sent.error().code == base::ErrorCode::kNotFound || action.event.kind.empty()) continue;
     Event failure = action.event;
     failure.kind = kSignalFailed;
-    failure.at = at;
+    failure.at = clock_.Mono();
     failure.message = std::move(sent.error()).In("ending it failed").message + ". " + action.event.message;
     failures.push_back(std::move(failure));
   }

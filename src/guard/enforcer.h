@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,16 +16,22 @@
 
 namespace gpuman::guard {
 
-// What the guard needs done, by the daemon. Nothing here may block for longer than a walk over /proc.
+struct Sent {
+  std::size_t processes = 0;
+  base::MonoTime at{};  // when the last of them got it
+};
+
+// What the guard needs done, by the daemon. Nothing here may block.
 class Hands {
  public:
   virtual ~Hands() = default;
   // Before the first signal: makes the keeper (and the job's record) know why the run is about to end. A
   // keeper that cannot be told is no reason to wait.
   virtual void Announce(JobId job, const std::string& reason, const std::string& detail) = 0;
-  // The signal to every process of the job; how many got it. SIGKILL means: until none is left that could
-  // fork (keeper::KillTree).
-  virtual base::Result<std::size_t> SignalJob(JobId job, int signal) = 0;
+  // The signal to every process of the job. SIGKILL means: until none is left that could fork. `sent` is
+  // called when that is done, and before anybody is told of the job's end; never from within this call, nor
+  // where the order is refused.
+  virtual base::Result<> SignalJob(JobId job, int signal, std::function<void(const Sent&)> sent) = 0;
   virtual base::Result<> SignalProcess(base::ProcessId process, int signal) = 0;
   // Off the GPU, and back when there has been room for `return_after`. Returns at once: what comes of it is
   // told to the guard (SetPlace, SetRefusal), and not from within this call if it is a refusal.
@@ -41,11 +48,13 @@ class Enforcer {
   Enforcer(Hands& hands, const base::Clock& clock) : hands_(hands), clock_(clock) {}
 
   // Signals first, all of them, then the telling: nothing that is slow stands before a SIGKILL. Except the
-  // announcement of the reason, which is one message.
+  // announcement of the reason, which is one message. The event of a signal to a job is told when it has been
+  // sent.
   void Carry(std::vector<Action> actions);
 
  private:
-  base::Result<std::size_t> Send(const Action& action);
+  // The action's event is taken where it is told later.
+  base::Result<> Send(Action& action);
 
   Hands& hands_;
   const base::Clock& clock_;

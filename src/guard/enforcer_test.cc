@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <utility>
+
 #include "guard/test_machine.h"
 
 namespace gpuman::guard {
@@ -23,10 +25,14 @@ class Recorder final : public Hands {
   void Announce(JobId job, const std::string& reason, const std::string& detail) override {
     calls.push_back(fmt::format("announce {} {} '{}'", job.value, reason, detail));
   }
-  base::Result<std::size_t> SignalJob(JobId job, int signal) override {
+  base::Result<> SignalJob(JobId job, int signal, std::function<void(const Sent&)> sent) override {
     calls.push_back(fmt::format("signal {} {}", signal, job.value));
     if (fails) return base::Fail(*fails, "no");
-    return 3;
+    under_way.push_back(std::move(sent));
+    return {};
+  }
+  void Finish(base::MonoTime at) {
+    for (const auto& sent : std::exchange(under_way, {})) sent({3, at});
   }
   base::Result<> SignalProcess(base::ProcessId process, int signal) override {
     calls.push_back(fmt::format("signal {} process {}", signal, process.pid));
@@ -45,6 +51,7 @@ class Recorder final : public Hands {
   }
 
   std::optional<base::ErrorCode> fails;
+  std::vector<std::function<void(const Sent&)>> under_way;
   std::vector<std::string> calls;
   std::vector<Event> events;
 };
@@ -67,11 +74,14 @@ TEST(Enforcer, SignalsEverybodyBeforeItTellsAnybody) {
   const FixedClock clock;
   Action tell;
   tell.event.kind = kSoftLimit;
-  Enforcer(hands, clock).Carry({tell, Order(What::kKill, 7), Order(What::kTerminate, 8)});
-  EXPECT_THAT(hands.calls,
-              ElementsAre("announce 7 memory_limit 'too much'", "signal 9 7",
-                          "announce 8 memory_limit 'too much'", "signal 15 8", "emit soft_limit",
-                          "note 7 'too much'", "emit hard_limit", "note 8 'too much'", "emit hard_limit"));
+  Enforcer enforcer(hands, clock);
+  enforcer.Carry({tell, Order(What::kKill, 7), Order(What::kTerminate, 8)});
+  EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit 'too much'", "signal 9 7",
+                                       "announce 8 memory_limit 'too much'", "signal 15 8", "emit soft_limit",
+                                       "note 7 'too much'", "note 8 'too much'"));
+  hands.calls.clear();
+  hands.Finish(At(43));
+  EXPECT_THAT(hands.calls, ElementsAre("emit hard_limit", "emit hard_limit")) << "when it has been sent";
 }
 
 TEST(Enforcer, WritesAWarningIntoTheLogOfTheJobItIsAbout) {
@@ -89,10 +99,12 @@ TEST(Enforcer, WritesAWarningIntoTheLogOfTheJobItIsAbout) {
 TEST(Enforcer, WritesDownWhenTheSignalWasSent) {
   Recorder hands;
   const FixedClock clock;
-  Enforcer(hands, clock).Carry({Order(What::kKill, 7), Order(What::kTerminate, 8)});
-  EXPECT_EQ(hands.events[0].data.at("sigkill_ns"), At(42).time_since_epoch().count());
+  Enforcer enforcer(hands, clock);
+  enforcer.Carry({Order(What::kKill, 7), Order(What::kTerminate, 8)});
+  hands.Finish(At(43));
+  EXPECT_EQ(hands.events[0].data.at("sigkill_ns"), At(43).time_since_epoch().count());
   EXPECT_EQ(hands.events[0].data.at("signalled"), 3);
-  EXPECT_EQ(hands.events[1].data.at("signal_ns"), At(42).time_since_epoch().count());
+  EXPECT_EQ(hands.events[1].data.at("signal_ns"), At(43).time_since_epoch().count());
   EXPECT_FALSE(hands.events[1].data.contains("sigkill_ns"));
 }
 
@@ -102,7 +114,9 @@ TEST(Enforcer, AnnouncesAReasonOnceAndRepeatsSignalsSilently) {
   Action again;
   again.what = What::kKill;
   again.job = JobId{7};
-  Enforcer(hands, clock).Carry({again});
+  Enforcer enforcer(hands, clock);
+  enforcer.Carry({again});
+  hands.Finish(At(43));
   EXPECT_THAT(hands.calls, ElementsAre("signal 9 7"));
 }
 

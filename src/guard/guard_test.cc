@@ -44,9 +44,13 @@ class RecordingHands final : public Hands {
     calls.push_back(fmt::format("announce {} {}", job.value, reason));
     if (on_announce) on_announce(job);
   }
-  base::Result<std::size_t> SignalJob(JobId job, int signal) override {
+  base::Result<> SignalJob(JobId job, int signal, std::function<void(const Sent&)> sent) override {
     calls.push_back(fmt::format("signal {} {}", signal, job.value));
-    return 1;
+    under_way.push_back(std::move(sent));
+    return {};
+  }
+  void Finish() {
+    for (const auto& sent : std::exchange(under_way, {})) sent({1, {}});
   }
   base::Result<> SignalProcess(base::ProcessId, int) override { return {}; }
   void SuspendJob(JobId job, const std::string& reason, const std::string&, base::Millis after) override {
@@ -57,6 +61,7 @@ class RecordingHands final : public Hands {
     calls.push_back("emit " + event.kind);
     last = std::move(event);
   }
+  std::vector<std::function<void(const Sent&)>> under_way;
   std::vector<std::string> calls;
   Event last;
   std::function<void(JobId)> on_announce;
@@ -99,6 +104,7 @@ class GuardTest : public ::testing::Test {
     guard.OnSample(sample);
     if (read_with_it) read_with_it();
     if (judges) guard.Judge();
+    hands.Finish();
   }
   void Fail(unsigned index, gpu::GpuState state) {
     gpu::Sample sample;
@@ -154,6 +160,7 @@ TEST_F(GuardTest, OfAGpuThatIsSplitItJudgesTheInstancesAlone) {
   guard.OnSample(sample);
   EXPECT_EQ(guard.UsageOf({7}).by_gpu, (std::map<std::string, base::Bytes>{{"MIG-0", MiB(501)}}));
   guard.Judge();
+  hands.Finish();
   EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
   EXPECT_THAT(hands.last.message, HasSubstr("GPU 0:0"));
 }
@@ -178,6 +185,7 @@ TEST_F(GuardTest, CarriesOutAGraceWithoutASample) {
   hands.calls.clear();
   clock.now = At(500);
   guard.OnTime();
+  hands.Finish();
   EXPECT_THAT(hands.calls, ElementsAre("signal 9 7", "emit sigkill_sent"));
 }
 
@@ -226,11 +234,13 @@ TEST_F(GuardTest, JudgesAllSamplesThatCameAtOnceInOneGo) {
   Look(10, 1, {{701, 1001}});
   EXPECT_THAT(hands.calls, IsEmpty());
   guard.Judge();
+  hands.Finish();
   EXPECT_THAT(hands.calls, ElementsAre("announce 7 memory_limit", "signal 9 7", "emit hard_limit"));
   EXPECT_EQ(hands.last.gpu, "GPU-1");
   EXPECT_THAT(periods, SizeIs(2)) << "both have something to watch now";
   hands.calls.clear();
   guard.Judge();
+  hands.Finish();
   EXPECT_THAT(hands.calls, IsEmpty()) << "no sample is new";
 }
 
@@ -301,6 +311,7 @@ TEST_F(GuardTest, TellsOfAGpuThatIsLostOrHangsAndNeverActsOnIt) {
   job.hard = base::SizeSpec{MiB(1)};
   guard.SetJob(job);
   guard.OnTime();
+  hands.Finish();
   EXPECT_THAT(hands.calls, ElementsAre("emit gpu_lost", "emit gpu_unresponsive"));
   EXPECT_EQ(guard.UsageOf({7}).used, std::nullopt);
   Look(1, 0, {{701, 900}});

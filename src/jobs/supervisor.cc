@@ -26,6 +26,7 @@ Supervisor::Supervisor(boost::asio::io_context& loop, boost::asio::thread_pool& 
       options_(std::move(options)),
       retry_(loop),
       slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock),
+      signals_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, table, clock),
       self_(std::make_shared<Supervisor*>(this)) {}
 
 Supervisor::~Supervisor() {
@@ -91,6 +92,7 @@ void Supervisor::Unfile(Entry& entry) {
 void Supervisor::SetOptions(SupervisorOptions options) { options_ = std::move(options); }
 
 void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
+  if (std::holds_alternative<RootEnded>(event)) signals_.RunIsOver(id);  // as OnRecord does
   Transition t = Apply(entries_.at(id).job, event);
   if (!t.changed) return Carry(id, t.effects);
   Entry& entry = entries_.at(id);

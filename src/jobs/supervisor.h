@@ -5,7 +5,7 @@
 // had got to: never started, running, ended meanwhile, its keeper killed, the machine rebooted.
 //
 // Not thread-safe: lives on the event loop, where all callbacks run. Starting keepers and deleting files
-// happen on `workers`, writing on the store's own thread.
+// happen on `workers`, writing on the store's own thread, sending signals on another one.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -33,6 +33,7 @@
 #include "jobs/root_watch.h"
 #include "jobs/store.h"
 #include "jobs/store_worker.h"
+#include "jobs/tree_signals.h"
 
 namespace gpuman::jobs {
 
@@ -160,7 +161,10 @@ class Supervisor {
 
   // For the guard. Unknown jobs and jobs without a keeper: nothing happens.
   void Announce(JobId id, const keeper::Reason& reason);
-  base::Result<std::size_t> Signal(JobId id, int signal);
+  // To every process of the job, by a thread; SIGKILL means until none is left that could fork. `done` as
+  // TreeSignals::Send has it; not called where the order is refused.
+  base::Result<> Signal(
+      JobId id, int signal, TreeSignals::Done done = [](const SignalSent&) {});
   void Note(JobId id, const std::string& line);
 
   // nullptr: no such job. Valid until the next call that changes something.
@@ -169,8 +173,8 @@ class Supervisor {
   base::Result<JobId> Resolve(const std::string& ref) const;
   // The same; a tag means a job of this user's where there is one.
   base::Result<JobId> Resolve(const std::string& ref, uid_t user) const;
-  // The jobs of this tag that have not ended, of this user or of all; of an array its id. The newest first; no
-  // more than a few are looked for.
+  // The jobs of this tag that have not ended, of this user or of all; of an array its id. The newest first;
+  // no more than a few are looked for.
   std::vector<JobId> OpenNamed(const std::string& tag, std::optional<uid_t> user) const;
   // The job, or of an array those of its tasks that are not forgotten, by id.
   std::vector<JobId> TasksOf(JobId job_or_array) const;
@@ -317,6 +321,7 @@ class Supervisor {
   std::map<JobId, Enclosed> dirty_;  // records the disk did not take
   boost::asio::steady_timer retry_;
   base::SlicedWork slices_;
+  TreeSignals signals_;
   // Callbacks that outlive this object find it gone.
   std::shared_ptr<Supervisor*> self_;
 };

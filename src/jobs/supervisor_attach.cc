@@ -199,11 +199,13 @@ void Supervisor::OnRootEnded(JobId id, bool another_boot) {
 
 // Its root ends when it sees the end of what it started, or goes on: then the job is over without it.
 void Supervisor::StopAttached(JobId id) {
-  Entry& entry = entries_.at(id);
-  if (!entry.root) return;
-  const auto reached = Signal(id, SIGTERM);
-  if (!reached || *reached == 0) return OnRootEnded(id, false);
-  EndAttachedAfter(entry, base::Millis{0});
+  if (!entries_.at(id).root) return;
+  const auto then = [self = self_, id](const SignalSent& sent) {
+    if (!*self || !(*self)->entries_.contains(id)) return;
+    if (sent.processes == 0) return (*self)->OnRootEnded(id, false);
+    (*self)->EndAttachedAfter((*self)->entries_.at(id), base::Millis{0});
+  };
+  if (!Signal(id, SIGTERM, then)) OnRootEnded(id, false);
 }
 
 void Supervisor::EndAttachedAfter(Entry& entry, base::Millis more) {
@@ -211,8 +213,10 @@ void Supervisor::EndAttachedAfter(Entry& entry, base::Millis more) {
   const auto grace = entry.job.grace.value_or(options_.launch.stop_grace);
   entry.root->After(grace + more, [self = self_, id = entry.job.id] {
     if (!*self || !(*self)->entries_.contains(id)) return;
-    (void)(*self)->Signal(id, SIGKILL);
-    (*self)->OnRootEnded(id, false);
+    const auto then = [self, id](const SignalSent&) {
+      if (*self) (*self)->OnRootEnded(id, false);
+    };
+    if (!(*self)->Signal(id, SIGKILL, then)) then({});
   });
 }
 

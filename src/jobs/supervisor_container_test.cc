@@ -72,7 +72,7 @@ TEST_F(ContainerJobs, RunUntilNothingRunsInThem) {
   End(second);
   const pid_t fourth = Begin();
   End(third);
-  EXPECT_EQ(supervisor->Signal(job->id, 0).value(), 1u);
+  EXPECT_EQ(Reached(job->id, 0), 1u);
   EXPECT_EQ(supervisor->Find(job->id)->state, JobState::kRunning);
   End(fourth);
   ASSERT_TRUE(Ends(job->id));
@@ -94,7 +94,7 @@ TEST_F(ContainerJobs, AreEndedForTheGuardAndStayInTheirCgroup) {
   const pid_t process = Begin();
   const auto id = Attach("c", "a").value().id;
   supervisor->Announce(id, {"memory_limit", "over it"});
-  EXPECT_EQ(supervisor->Signal(id, SIGKILL).value(), 1u);
+  EXPECT_EQ(Reached(id, SIGKILL), 1u);
   ::waitpid(process, nullptr, 0);
   ASSERT_TRUE(Ends(id));
   EXPECT_EQ(supervisor->Find(id)->state, JobState::kKilled);

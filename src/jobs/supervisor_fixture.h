@@ -25,6 +25,7 @@
 #include "base/file.h"
 #include "base/temp_dir.h"
 #include "jobs/supervisor.h"
+#include "jobs/watched_table.h"
 
 namespace gpuman::jobs {
 
@@ -142,6 +143,13 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
     EXPECT_TRUE(Until([&] { return answer.has_value(); }));
     return *answer;
   }
+  // How many processes a signal came to.
+  std::size_t Reached(JobId id, int signal) {
+    std::optional<std::size_t> reached;
+    EXPECT_TRUE(supervisor->Signal(id, signal, [&](const SignalSent& sent) { reached = sent.processes; }));
+    EXPECT_TRUE(Until([&] { return reached.has_value(); }));
+    return reached.value_or(0);
+  }
   std::string LogOf(JobId id) { return base::ReadFile(supervisor->LogPathOf(id)).value_or(""); }
 
   void OnJobChanged(const Job&, const Runtime&) override {}
@@ -158,7 +166,7 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
   std::filesystem::path keeper_program;
   std::size_t keep_ended = 1000;
   base::SystemClock clock;
-  base::ProcFs table;
+  WatchedTable table;
   std::unique_ptr<boost::asio::io_context> loop;
   std::unique_ptr<boost::asio::thread_pool> workers;
   std::unique_ptr<StoreWorker> store;

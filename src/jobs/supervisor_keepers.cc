@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "jobs/supervisor.h"
-#include "keeper/process_tree.h"
 
 namespace gpuman::jobs {
 namespace {
@@ -97,6 +96,8 @@ void Supervisor::OnRecord(JobId id, const keeper::Record& record) {
     entry.runtime.key = started->key;
   if (std::holds_alternative<keeper::RunStarted>(record.body))
     entry.runtime.run_started = base::MonoTime(record.mono);
+  // Told before its end is: the signal came first.
+  if (std::holds_alternative<keeper::RunEnded>(record.body)) signals_.RunIsOver(id);
   if (std::holds_alternative<keeper::StopOrdered>(record.body)) entry.stop_in_journal = true;
   if (const auto* changed = std::get_if<keeper::SettingsChanged>(&record.body))
     entry.settings_in_journal = changed->settings;
@@ -206,21 +207,26 @@ void Supervisor::Announce(JobId id, const keeper::Reason& reason) {
   Happen(id, GuardOrdered{reason});
 }
 
-Result<std::size_t> Supervisor::Signal(JobId id, int signal) {
+Result<> Supervisor::Signal(JobId id, int signal, TreeSignals::Done done) {
   GPUMAN_ASSIGN(Entry * entry, Existing(id));
   if (!entry->job.keeper) return Fail(ErrorCode::kConflict, "the job has no keeper yet");
-  const keeper::ProcessTree tree{*entry->job.keeper, entry->job.cgroup};
-  if (signal != SIGKILL) return keeper::SignalTree(tree, signal, table_);
-  if (entry->job.attached) return keeper::KillTree(tree, table_).killed;
-  const auto is_over = [directory = JobDirectory(options_.jobs_dir, entry->job),
-                        process = entry->job.process] {
-    std::optional<base::ProcessId> last;
-    const auto read = keeper::EachRecord(directory, [&](const keeper::Record& record) {
-      if (const auto* const started = std::get_if<keeper::RunStarted>(&record.body)) last = started->process;
-    });
-    return read && last && process && *last != *process;
-  };
-  return keeper::KillRun(tree, table_, is_over).killed;
+  SignalOrder order;
+  order.tree = {*entry->job.keeper, entry->job.cgroup};
+  order.signal = signal;
+  if (!entry->job.attached) {
+    order.has_runs = true;
+    order.run = entry->job.process;
+    order.is_over = [directory = JobDirectory(options_.jobs_dir, entry->job), process = entry->job.process] {
+      std::optional<base::ProcessId> last;
+      const auto read = keeper::EachRecord(directory, [&](const keeper::Record& record) {
+        if (const auto* const started = std::get_if<keeper::RunStarted>(&record.body))
+          last = started->process;
+      });
+      return read && last && process && *last != *process;
+    };
+  }
+  signals_.Send(id, std::move(order), std::move(done));
+  return {};
 }
 
 void Supervisor::Note(JobId id, const std::string& line) {

@@ -73,6 +73,30 @@ TEST_F(SupervisorTest, AnEndThatTheGuardAnnouncedHasItsReason) {
   EXPECT_EQ(supervisor->Find(id)->signal, SIGKILL);
 }
 
+TEST_F(SupervisorTest, NobodyIsLookedForOnTheLoop) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  EXPECT_EQ(Reached(id, 0), 1u);
+  EXPECT_EQ(Reached(id, SIGKILL), 1u);
+  ASSERT_TRUE(Ends(id));
+  EXPECT_GT(table.looks(), 0);
+  EXPECT_FALSE(table.LookedOn(std::this_thread::get_id()));
+}
+
+TEST_F(SupervisorTest, TheSignalsOfARunAreToldBeforeItsEnd) {
+  const JobId id = Started("t", "exec sleep 1000");
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  std::optional<std::size_t> kinds_before;
+  table.Hold();
+  ASSERT_TRUE(supervisor->Signal(id, SIGKILL, [&](const SignalSent&) { kinds_before = kinds.size(); }));
+  table.AwaitHeld();
+  const auto kinds_then = kinds.size();
+  (void)base::SendSignal(*supervisor->Find(id)->process, SIGKILL);  // unless its cgroup has been killed
+  EXPECT_TRUE(Ends(id));
+  table.Release();
+  EXPECT_EQ(kinds_before, kinds_then);
+}
+
 TEST_F(SupervisorTest, AMissingCommandFailsWithItsName) {
   Job asked = Asked("t", "");
   asked.command = {"no-such-command-anywhere"};

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "keeper/cgroup.h"
@@ -19,8 +20,6 @@ using base::ProcessInfo;
 // Below this many members, and as long as none appears behind our back, they are killed without being stopped
 // first: an ordinary job dies one look at the process table sooner.
 constexpr std::size_t kPlainKill = 64;
-// What a fork bomb may cost the caller; the next call goes on where this one stopped.
-constexpr std::chrono::seconds kPatience{5};
 
 bool Lives(const ProcessInfo& process) { return process.state != 'Z' && process.state != 'X'; }
 
@@ -58,21 +57,26 @@ std::size_t SignalNew(const std::vector<ProcessInfo>& members, int signal, std::
 }  // namespace
 
 std::vector<ProcessInfo> Members(const ProcessTree& tree, const base::ProcessTable& table) {
-  return MembersOf(tree, table.List(), [&](pid_t pid) { return table.Find(pid); });
+  // Without a keeper there is nothing below it, and the cgroup alone is asked.
+  const auto listing = tree.keeper == ProcessId{} ? std::vector<ProcessInfo>() : table.List();
+  return MembersOf(tree, listing, [&](pid_t pid) { return table.Find(pid); });
 }
 
-std::vector<ProcessInfo> Members(const ProcessTree& tree, const std::vector<ProcessInfo>& listing) {
+std::vector<ProcessInfo> Members(const ProcessTree& tree, const std::vector<ProcessInfo>& listing,
+                                 const base::ProcessTable& table) {
+  std::unordered_map<pid_t, const ProcessInfo*> listed;
   return MembersOf(tree, listing, [&](pid_t pid) -> std::optional<ProcessInfo> {
-    const auto found = std::find_if(listing.begin(), listing.end(),
-                                    [&](const auto& process) { return process.id.pid == pid; });
-    return found == listing.end() ? std::nullopt : std::optional(*found);
+    if (listed.empty())
+      for (const auto& process : listing) listed.emplace(process.id.pid, &process);
+    const auto found = listed.find(pid);
+    return found == listed.end() ? table.Find(pid) : std::optional(*found->second);
   });
 }
 
-std::size_t SignalTree(const ProcessTree& tree, int signal, const base::ProcessTable& table) {
+std::size_t SignalAll(const std::vector<ProcessInfo>& members, int signal) {
   const bool wake = signal != SIGKILL && signal != SIGSTOP && signal != SIGTSTP && signal != SIGCONT;
   std::size_t reached = 0;
-  for (const auto& member : Members(tree, table)) {
+  for (const auto& member : members) {
     if (!base::SendSignal(member.id, signal)) continue;
     ++reached;
     if (wake && member.state == 'T') (void)base::SendSignal(member.id, SIGCONT);
@@ -80,50 +84,36 @@ std::size_t SignalTree(const ProcessTree& tree, int signal, const base::ProcessT
   return reached;
 }
 
-KillReport KillAll(const std::function<std::vector<ProcessInfo>()>& look) {
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
-  std::set<ProcessId> stopped;
-  std::set<ProcessId> killed;
-  auto members = look();
-  bool plain = members.size() <= kPlainKill;
-  KillReport report;
-  while (std::chrono::steady_clock::now() < give_up) {
-    if (!plain && SignalNew(members, SIGSTOP, stopped) > 0) {
-      members = look();
-      continue;
-    }
-    report.killed += SignalNew(members, SIGKILL, killed);
-    members = look();
-    report.complete =
-        std::all_of(members.begin(), members.end(), [&](const auto& m) { return killed.contains(m.id); });
-    if (report.complete) break;
-    plain = false;
-  }
-  return report;
+std::size_t SignalTree(const ProcessTree& tree, int signal, const base::ProcessTable& table) {
+  return SignalAll(Members(tree, table), signal);
 }
+
+bool Killing::Step(const std::vector<ProcessInfo>& members) {
+  if (!std::exchange(began_, true)) plain_ = members.size() <= kPlainKill;
+  if (kills_) {
+    if (std::all_of(members.begin(), members.end(), [&](const auto& m) { return killed_.contains(m.id); }))
+      return true;
+    plain_ = false;
+  }
+  if (!plain_ && SignalNew(members, SIGSTOP, stopped_) > 0) return false;
+  (void)SignalNew(members, SIGKILL, killed_);
+  kills_ = true;
+  return false;
+}
+
+KillReport KillAll(const std::function<std::vector<ProcessInfo>()>& look) {
+  const auto give_up = std::chrono::steady_clock::now() + kKillPatience;
+  Killing killing;
+  bool complete = false;
+  while (!complete && std::chrono::steady_clock::now() < give_up) complete = killing.Step(look());
+  return {killing.killed(), complete};
+}
+
+bool KillAtOnce(const ProcessTree& tree) { return !tree.cgroup.empty() && KillCgroup(tree.cgroup); }
 
 KillReport KillTree(const ProcessTree& tree, const base::ProcessTable& table) {
-  if (!tree.cgroup.empty()) KillCgroup(tree.cgroup);
+  (void)KillAtOnce(tree);
   return KillAll([&] { return Members(tree, table); });
-}
-
-KillReport KillRun(const ProcessTree& tree, const base::ProcessTable& table,
-                   const std::function<bool()>& is_over) {
-  // Before the kill of the cgroup: behind it there may be nothing but the next run.
-  auto at_first = std::optional(Members(tree, table));
-  if (!tree.cgroup.empty()) KillCgroup(tree.cgroup);
-  const auto keeper = table.Find(tree.keeper.pid);
-  const auto is_on_its_way = [&](const ProcessInfo& process) {
-    return keeper && process.parent == tree.keeper.pid && process.name == keeper->name;
-  };
-  return KillAll([&]() -> std::vector<ProcessInfo> {
-    if (at_first) return *std::exchange(at_first, std::nullopt);
-    auto members = Members(tree, table);
-    std::erase_if(members, is_on_its_way);
-    // Asked behind the look: a run is written down before its command is executed.
-    if (!members.empty() && is_over()) return {};
-    return members;
-  });
 }
 
 }  // namespace gpuman::keeper

@@ -59,6 +59,11 @@ Result<Server> Server::Make(Fd listening, Ledgers& ledgers, Attribute attribute,
                 std::move(other_version));
 }
 
+// Processes that were not accepted wait in it, and what those have passed along.
+Server::~Server() {
+  if (closer_) closer_->Close(std::move(listening_));
+}
+
 void Server::Serve() {
   std::array<epoll_event, 64> events{};
   const int count = ::epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), 0);

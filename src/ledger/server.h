@@ -62,6 +62,9 @@ class Server {
   // Serves on a socket that listens already (unix, seqpacket, non-blocking). `ledgers` outlives the server.
   static base::Result<Server> Make(base::Fd listening, Ledgers& ledgers, Attribute attribute,
                                    OtherVersion other_version = {});
+  ~Server();
+  Server(Server&&) = default;
+  Server& operator=(Server&&) = delete;
 
   // Without one such processes are sent away: they stay where they are.
   void SetTransfer(Transfer transfer) { transfer_ = std::move(transfer); }

@@ -207,6 +207,14 @@ TEST_F(ServerTest, AProcessThatIsAnsweredLateMayHavePassedADescriptorToo) {
   lingering.AwaitClosed();
 }
 
+TEST_F(ServerTest, ADescriptorOfWhoWasNotAcceptedHoldsUpNoEnd) {
+  base::LingeringSocket lingering;
+  ASSERT_TRUE(lingering.ok());
+  ASSERT_TRUE(lingering.PassTo(Connect().get(), "x"));
+  server_.reset();
+  lingering.AwaitClosed();
+}
+
 TEST_F(ServerTest, WithoutADescriptorLeftItWaitsInsteadOfTryingAllTheTime) {
   int told = 0;
   server_->SetTrouble([&](const base::Error& error) {

@@ -50,9 +50,10 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void Accept() {
-    acceptor_.async_accept([self = shared_from_this()](boost::system::error_code error, Socket socket) {
+    // Nobody is accepted whom the end of the loop would leave to whoever destroys it.
+    const auto wait = asio::socket_base::wait_read;
+    acceptor_.async_wait(wait, [self = shared_from_this()](boost::system::error_code error) {
       if (self->stopped_) return;
-      if (!error) self->Begin(std::move(socket));
       for (int i = 0; i < kAtOnce && !error; ++i) self->AcceptNow(error);
       if (error == asio::error::would_block) error = {};
       // Out of descriptors: make room and come back soon, instead of spinning on the same error.
@@ -70,8 +71,9 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 
   void Stop() {
     stopped_ = true;
+    // Strangers' connections wait in it, and what those have passed along.
     boost::system::error_code ignored;
-    acceptor_.close(ignored);
+    if (const int listener = acceptor_.release(ignored); !ignored) common_.closer->Close(base::Fd(listener));
     retry_.cancel();
     for (const auto& weak : std::list(sessions_)) {
       if (const auto session = weak.lock()) session->Close();

@@ -348,6 +348,23 @@ TEST_F(ServerTest, ADescriptorOfWhoIsSilentHoldsUpNobody) {
   lingering.AwaitClosed();
 }
 
+TEST_F(ServerTest, ADescriptorOfWhoWasNotAcceptedHoldsUpNoEnd) {
+  Start({}, Echo);
+  base::LingeringSocket lingering;
+  ASSERT_TRUE(lingering.ok());
+  std::promise<void> ended;
+  ASSERT_TRUE(WhileTheLoopRests([&] {
+    boost::asio::post(loop_, [&] {
+      server_.reset();
+      ended.set_value();
+    });
+    const auto fd = Connect();
+    return lingering.PassTo(fd.get(), "x");
+  }));
+  ended.get_future().wait();
+  lingering.AwaitClosed();
+}
+
 TEST_F(ServerTest, AClientThatSendsEverythingBeforeItReadsLearnsWhyItWasRefused) {
   Start({.body_bytes = 100}, Echo);
   const auto fd = Connect();

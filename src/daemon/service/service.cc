@@ -19,6 +19,7 @@
 #include "daemon/suspension/suspension_views.h"
 #include "daemon/systemd_notify.h"
 #include "daemon/views.h"
+#include "keeper/host_limits.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -28,7 +29,13 @@ constexpr std::chrono::seconds kTrimEvery{30};
 constexpr std::size_t kBodiesOfASubmission = 8;   // times http.max_body
 constexpr std::size_t kBodiesOfUser = 16u << 20;  // read or answered at a time, in bytes
 constexpr std::size_t kBodiesOfAll = 128u << 20;
+constexpr base::Millis kMemoryPatience{1000};    // with a kernel that takes memory from a job, at the end
 constexpr std::chrono::seconds kReadyAtLast{8};  // loading a driver that sleeps takes some seconds
+
+// A cgroup that does not limit has no such file; the job's notes say so.
+void WriteMemoryLimit(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit) {
+  (void)keeper::LimitMemory(cgroup, limit).has_value();
+}
 
 SuspenderSettings SuspenderSettingsOf(const Config& config) {
   SuspenderSettings settings;
@@ -61,6 +68,7 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
       options_(std::move(options)),
       access_(AccessOf(config, options_.user_mode)),
       log_readers_(loop),
+      memory_limits_(WriteMemoryLimit),
       slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock_),
       book_writer_(
           books_,
@@ -85,6 +93,7 @@ void Service::Stop() {
   shims_.reset();
   if (sampler_) sampler_->Stop();
   if (device_worker_ && !device_worker_->Stop(config_.sampling.call_limit)) left_a_thread_ = true;
+  if (!memory_limits_.Stop(kMemoryPatience)) left_a_thread_ = true;
   if (mig_) mig_->Stop();
   supervisor_.reset();
   notifications_.reset();
@@ -496,8 +505,10 @@ void Service::Announce(base::JobId job, const std::string& reason, const std::st
   supervisor_->Announce(job, {reason, detail});
 }
 
-base::Result<std::size_t> Service::SignalJob(base::JobId job, int signal) {
-  return supervisor_->Signal(job, signal);
+base::Result<> Service::SignalJob(base::JobId job, int signal, std::function<void(const guard::Sent&)> sent) {
+  return supervisor_->Signal(job, signal, [sent = std::move(sent)](const jobs::SignalSent& done) {
+    sent({done.processes, done.at});
+  });
 }
 
 base::Result<> Service::SignalProcess(base::ProcessId process, int signal) {

@@ -46,6 +46,7 @@
 #include "daemon/shims/context_costs.h"
 #include "daemon/shims/refusals.h"
 #include "daemon/shims/shim_channel.h"
+#include "daemon/suspension/memory_limits.h"
 #include "daemon/suspension/suspender.h"
 #include "daemon/user_names.h"
 #include "gpu/sampler.h"
@@ -252,6 +253,7 @@ class Service final : private jobs::SupervisorHost,
   void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) override;
   void TellSuspension(base::JobId job, const suspend::action::Emit& event) override;
   void OnPhase(base::JobId job, suspend::Phase phase) override;
+  void LiftHostLimit(const jobs::Job& job, suspend::Phase phase);
 
   // HealthHost
   void KeepHealth(jobs::Settings entries) override;
@@ -336,7 +338,8 @@ class Service final : private jobs::SupervisorHost,
 
   // guard::Hands
   void Announce(base::JobId job, const std::string& reason, const std::string& detail) override;
-  base::Result<std::size_t> SignalJob(base::JobId job, int signal) override;
+  base::Result<> SignalJob(base::JobId job, int signal,
+                           std::function<void(const guard::Sent&)> sent) override;
   base::Result<> SignalProcess(base::ProcessId process, int signal) override;
   void SuspendJob(base::JobId job, const std::string& reason, const std::string& detail,
                   base::Millis return_after) override;
@@ -357,6 +360,7 @@ class Service final : private jobs::SupervisorHost,
   boost::asio::thread_pool workers_{2};
   LogReaders log_readers_;
   boost::asio::thread_pool aside_{1};  // of what requests ask for: jobs are not kept waiting by it
+  MemoryLimits memory_limits_;
   base::SlicedWork slices_;
   ListAnswers lists_{slices_};
   std::unique_ptr<jobs::StoreWorker> store_;
@@ -377,7 +381,7 @@ class Service final : private jobs::SupervisorHost,
   bool kernel_log_read_ = false;
   std::unique_ptr<device::Worker> device_worker_;
   std::unique_ptr<Devices> devices_;
-  bool left_a_thread_ = false;  // the device worker
+  bool left_a_thread_ = false;  // in the driver or the kernel
   bool stopped_ = false;
   std::set<std::string> away_;  // GPUs that could not be talked to
   JobProfiles job_profiles_;
@@ -401,8 +405,8 @@ class Service final : private jobs::SupervisorHost,
   std::set<base::JobId> taking_off_;  // about to be, with processes that are let run for that
   // Being taken off by force: when it has had time enough, unless its memory still leaves; and why.
   std::map<base::JobId, std::pair<base::MonoTime, std::string>> forced_off_;
-  std::set<base::JobId> released_;    // about to be
-  std::map<base::JobId, int> runs_;   // of jobs whose suspension is known: a new run is on its GPU
+  std::set<base::JobId> released_;   // about to be
+  std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU
   std::unique_ptr<gpu::Sampler> sampler_;
   boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
   base::MonoTime trim_at_{};

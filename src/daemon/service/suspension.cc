@@ -9,7 +9,6 @@
 #include "daemon/sharing/sharer.h"
 #include "daemon/stopped.h"
 #include "daemon/suspension/suspension_views.h"
-#include "keeper/host_limits.h"
 
 namespace gpuman::daemon {
 
@@ -133,18 +132,13 @@ base::Bytes Service::HostMemoryOfTurns(base::JobId but) {
   return used;
 }
 
-namespace {
-
 // What leaves the GPU comes into the memory of the job's own processes, and nobody's limit was meant for it.
-void LiftHostLimit(const jobs::Job& job, suspend::Phase phase) {
+void Service::LiftHostLimit(const jobs::Job& job, suspend::Phase phase) {
   const auto& limit = job.terms->host_memory;
   if (!job.queued || !limit || job.cgroup.empty() || phase == suspend::Phase::kEnded) return;
   const bool on_gpu = phase == suspend::Phase::kRunning;
-  // A cgroup that does not limit has no such file; the job's notes say so.
-  (void)keeper::LimitMemory(job.cgroup, on_gpu ? limit : std::nullopt).has_value();
+  memory_limits_.Set(job.cgroup, on_gpu ? limit : std::nullopt);
 }
-
-}  // namespace
 
 void Service::OnPhase(base::JobId job, suspend::Phase phase) {
   if (const auto* const known = supervisor_->Find(job)) LiftHostLimit(*known, phase);

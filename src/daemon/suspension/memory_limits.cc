@@ -1,0 +1,68 @@
+#include "daemon/suspension/memory_limits.h"
+
+#include <pthread.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace gpuman::daemon {
+
+struct MemoryLimits::Core {
+  explicit Core(Write how) : write(std::move(how)) {}
+
+  // Until what was written is what is wanted.
+  void Follow(const std::filesystem::path& cgroup) {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      const auto limit = wanted.at(cgroup);
+      lock.unlock();
+      write(cgroup, limit);
+      lock.lock();
+      if (wanted.at(cgroup) == limit || stopped) break;
+    }
+    wanted.erase(cgroup);
+    idle.notify_all();
+  }
+
+  const Write write;
+  std::mutex mutex;  // what follows
+  std::condition_variable idle;
+  std::map<std::filesystem::path, std::optional<base::Bytes>> wanted;  // of those with a thread
+  bool stopped = false;
+};
+
+MemoryLimits::MemoryLimits(Write write) : core_(std::make_shared<Core>(std::move(write))) {}
+
+MemoryLimits::~MemoryLimits() { (void)Stop(base::Millis{0}); }
+
+void MemoryLimits::Set(const std::filesystem::path& cgroup, std::optional<base::Bytes> limit) {
+  std::unique_lock lock(core_->mutex);
+  if (core_->stopped) return;
+  const auto under_way = core_->wanted.find(cgroup);
+  if (under_way != core_->wanted.end()) under_way->second = limit;
+  if (!limit) {
+    lock.unlock();
+    return core_->write(cgroup, limit);
+  }
+  if (under_way != core_->wanted.end()) return;
+  core_->wanted.emplace(cgroup, limit);
+  try {
+    std::thread thread([core = core_, cgroup] { core->Follow(cgroup); });
+    ::pthread_setname_np(thread.native_handle(), "gpuman-memory");
+    thread.detach();
+  } catch (const std::system_error&) {
+    core_->wanted.erase(cgroup);  // without a limit rather than that everybody waits
+  }
+}
+
+bool MemoryLimits::Stop(base::Millis patience) {
+  std::unique_lock lock(core_->mutex);
+  core_->stopped = true;
+  return core_->idle.wait_for(lock, patience, [this] { return core_->wanted.empty(); });
+}
+
+}  // namespace gpuman::daemon

@@ -1,0 +1,237 @@
+#include "jobs/tree_signals.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+
+namespace gpuman::jobs {
+namespace {
+
+using base::ProcessInfo;
+
+constexpr int kUrgency = -10;  // nice value: a SIGKILL must not wait for those it is meant for
+
+int StrengthOf(int signal) { return signal == SIGKILL ? 2 : signal == SIGTERM ? 1 : 0; }
+
+// As many as one read gives, which is a page: what lies in the cgroup below may be any number.
+std::set<pid_t> FirstPidsOf(const std::filesystem::path& cgroup) {
+  std::set<pid_t> pids;
+  std::array<char, 4096> page{};
+  const auto file = base::OpenFile(cgroup / "cgroup.procs", O_RDONLY | O_NONBLOCK);
+  const auto size = file ? ::read(file->get(), page.data(), page.size()) : 0;
+  std::string_view text(page.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+  for (auto end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+    pid_t pid = 0;
+    if (std::from_chars(text.data(), text.data() + end, pid).ec == std::errc{} && pid > 0) pids.insert(pid);
+    text.remove_prefix(end + 1);
+  }
+  return pids;
+}
+
+}  // namespace
+
+// One order on its way. The thread's, but for `sent`, which has the thread's mutex.
+struct TreeSignals::Walk {
+  Walk(JobId whose, SignalOrder what) : job(whose), order(std::move(what)) {}
+  JobId job;
+  SignalOrder order;
+  std::set<pid_t> counted{};  // had cgroup.kill
+  SignalSent sent{};
+  keeper::Killing killing{};
+  std::optional<std::chrono::steady_clock::time_point> began{};
+};
+
+struct TreeSignals::Thread {
+  using WalkPtr = std::shared_ptr<Walk>;
+
+  Thread(const base::ProcessTable& processes, const base::Clock& time, std::function<void(JobId)> tell)
+      : table(processes), clock(time), finished(std::move(tell)) {}
+  ~Thread() {
+    {
+      const std::lock_guard lock(mutex);
+      ending = true;
+    }
+    more.notify_one();
+    if (thread.joinable()) thread.join();
+  }
+
+  void Add(WalkPtr walk) {
+    const std::lock_guard lock(mutex);
+    added.push_back(std::move(walk));
+    more.notify_one();
+    if (thread.joinable()) return;
+    try {
+      thread = std::thread([this] { Run(); });
+    } catch (const std::system_error&) {
+      // With the next one.
+    }
+  }
+
+  // The time is never missing: a job of which nothing was left was ended then.
+  SignalSent SentOf(const Walk& walk) {
+    const std::lock_guard lock(mutex);
+    return walk.sent.at == base::MonoTime{} ? SignalSent{walk.sent.processes, clock.Mono()} : walk.sent;
+  }
+
+  void Run() {
+    ::pthread_setname_np(::pthread_self(), "gpuman-signals");
+    (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kUrgency);
+    std::vector<WalkPtr> walks;
+    std::unique_lock lock(mutex);
+    for (;;) {
+      more.wait(lock, [&] { return ending || !added.empty() || !walks.empty(); });
+      walks.insert(walks.end(), added.begin(), added.end());
+      added.clear();
+      const bool last = ending;
+      lock.unlock();
+      if (!walks.empty()) Round(walks, last);
+      if (last) return;
+      lock.lock();
+    }
+  }
+
+  // One look for all of them. Who has few processes does not wait for who has many. In the last one nobody is
+  // stopped who might not be killed any more.
+  void Round(std::vector<WalkPtr>& walks, bool last) {
+    const auto listing = table.List();
+    std::vector<std::pair<WalkPtr, std::vector<ProcessInfo>>> looks;
+    for (const auto& walk : walks) looks.emplace_back(walk, MembersOf(*walk, listing));
+    std::stable_sort(looks.begin(), looks.end(),
+                     [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    walks.clear();
+    for (const auto& [walk, members] : looks) {
+      if (last)
+        (void)keeper::SignalAll(members, walk->order.signal);
+      else if (Step(*walk, members))
+        finished(walk->job);
+      else
+        walks.push_back(walk);
+    }
+  }
+
+  std::vector<ProcessInfo> MembersOf(const Walk& walk, const std::vector<ProcessInfo>& listing) const {
+    const auto& order = walk.order;
+    auto members = keeper::Members(order.tree, listing, table);
+    if (!order.has_runs) return members;
+    const auto keeper = std::find_if(listing.begin(), listing.end(), [&](const ProcessInfo& process) {
+      return process.id == order.tree.keeper;
+    });
+    if (keeper != listing.end() && (order.run || walk.began))
+      std::erase_if(members, [&](const ProcessInfo& process) {
+        return process.parent == order.tree.keeper.pid && process.name == keeper->name &&
+               process.id != order.run;
+      });
+    // Asked behind the look: a run is written down before its command is executed.
+    if (!members.empty() && order.is_over && order.is_over()) return {};
+    return members;
+  }
+
+  // True: there is nothing more to do.
+  bool Step(Walk& walk, const std::vector<ProcessInfo>& members) {
+    if (!walk.began) walk.began = std::chrono::steady_clock::now();
+    if (walk.order.signal != SIGKILL) {
+      const std::size_t reached = keeper::SignalAll(members, walk.order.signal);
+      const std::lock_guard lock(mutex);
+      walk.sent = {reached, clock.Mono()};
+      return true;
+    }
+    const std::size_t before = walk.killing.killed();
+    const bool complete = walk.killing.Step(members);
+    if (walk.killing.killed() > before) {
+      const auto uncounted = std::count_if(members.begin(), members.end(), [&](const ProcessInfo& process) {
+        return walk.counted.insert(process.id.pid).second;
+      });
+      const std::lock_guard lock(mutex);
+      walk.sent = {walk.sent.processes + static_cast<std::size_t>(uncounted), clock.Mono()};
+    }
+    return complete || std::chrono::steady_clock::now() >= *walk.began + keeper::kKillPatience;
+  }
+
+  const base::ProcessTable& table;
+  const base::Clock& clock;
+  const std::function<void(JobId)> finished;
+  std::mutex mutex;  // what follows, and Walk::sent
+  std::condition_variable more;
+  std::vector<WalkPtr> added;
+  bool ending = false;
+  std::thread thread;
+};
+
+TreeSignals::TreeSignals(Post post, const base::ProcessTable& table, const base::Clock& clock)
+    : post_(std::move(post)), clock_(clock), self_(std::make_shared<TreeSignals*>(this)) {
+  side_ = std::make_unique<Thread>(table, clock, [post = post_, self = self_](JobId job) {
+    post([self, job] {
+      if (*self) (*self)->OnFinished(job);
+    });
+  });
+}
+
+TreeSignals::~TreeSignals() { *self_ = nullptr; }
+
+void TreeSignals::Send(JobId job, SignalOrder order, Done done) {
+  Pending& pending = pending_[job];
+  if (!pending.walk) {
+    std::vector<Done> all;
+    all.push_back(std::move(done));
+    return Begin(job, pending, std::move(order), std::move(all));
+  }
+  // What is looked for until nothing is found needs no second order.
+  if (!pending.over && pending.walk->order.signal == SIGKILL) {
+    pending.done.push_back(std::move(done));
+    return;
+  }
+  if (!pending.next || StrengthOf(order.signal) >= StrengthOf(pending.next->signal))
+    pending.next = std::move(order);
+  pending.next_done.push_back(std::move(done));
+}
+
+void TreeSignals::Begin(JobId job, Pending& pending, SignalOrder order, std::vector<Done> done) {
+  auto walk = std::make_shared<Walk>(job, std::move(order));
+  const auto& cgroup = walk->order.tree.cgroup;
+  if (walk->order.signal == SIGKILL && !cgroup.empty()) {
+    walk->counted = FirstPidsOf(cgroup);
+    if (keeper::KillAtOnce(walk->order.tree))
+      walk->sent = {walk->counted.size(), clock_.Mono()};
+    else
+      walk->counted.clear();
+  }
+  pending = {walk, std::move(done)};
+  side_->Add(std::move(walk));
+}
+
+void TreeSignals::OnFinished(JobId job) {
+  const auto it = pending_.find(job);
+  if (it == pending_.end()) return;
+  Pending before = std::exchange(it->second, {});
+  if (before.next)
+    Begin(job, it->second, std::move(*before.next), std::move(before.next_done));
+  else
+    pending_.erase(it);
+  const SignalSent sent = side_->SentOf(*before.walk);
+  for (const auto& done : before.done) done(sent);
+}
+
+void TreeSignals::RunIsOver(JobId job) {
+  const auto it = pending_.find(job);
+  if (it == pending_.end()) return;
+  it->second.over = true;
+  it->second.next.reset();
+  auto done = std::exchange(it->second.done, {});
+  auto dropped = std::exchange(it->second.next_done, {});
+  const SignalSent sent = side_->SentOf(*it->second.walk);
+  for (const auto& one : done) one(sent);
+  for (const auto& one : dropped) one({0, clock_.Mono()});
+}
+
+}  // namespace gpuman::jobs
