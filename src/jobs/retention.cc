@@ -1,0 +1,70 @@
+#include "jobs/retention.h"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace gpuman::jobs {
+namespace {
+
+// By age. What ended in the future did so before the clock was set back, and so before what ended since.
+struct Age {
+  base::WallTime ended_at;
+  JobId id;
+  friend auto operator<=>(const Age&, const Age&) = default;
+};
+
+Age AgeOf(const EndedJob& job, base::WallTime now) {
+  return {job.ended_at > now ? base::WallTime{} : job.ended_at, job.id};
+}
+
+}  // namespace
+
+std::vector<JobId> ToForget(const std::vector<EndedJob>& ended, const RetentionBounds& bounds,
+                            std::map<uid_t, TextAccount> text, base::WallTime now) {
+  std::map<uid_t, std::deque<const EndedJob*>> users;
+  for (const EndedJob& job : ended) users[job.user].push_back(&job);
+  std::vector<JobId> forgotten;
+  std::size_t left = ended.size();
+  const auto forget_oldest = [&](std::deque<const EndedJob*>& jobs) {
+    forgotten.push_back(jobs.front()->id);
+    jobs.pop_front();
+    --left;
+  };
+  for (auto& [user, jobs] : users) {
+    std::sort(jobs.begin(), jobs.end(),
+              [&](const EndedJob* a, const EndedJob* b) { return AgeOf(*a, now) < AgeOf(*b, now); });
+    while (!jobs.empty() && AgeOf(*jobs.front(), now).ended_at < bounds.oldest) {
+      if (const auto account = text.find(user); account != text.end())
+        account->second.Remove(jobs.front()->text);
+      forget_oldest(jobs);
+    }
+    const auto account = text.find(user);
+    while (!jobs.empty() && bounds.text.count > 0 && account != text.end() &&
+           account->second.bytes() > bounds.text) {
+      account->second.Remove(jobs.front()->text);
+      forget_oldest(jobs);
+    }
+  }
+  // The user who has most comes last; of two who have as many, the one whose oldest is older.
+  using Rank = std::tuple<std::size_t, base::WallTime::duration, uid_t>;
+  const auto rank_of = [&](uid_t user, const std::deque<const EndedJob*>& jobs) {
+    return Rank{jobs.size(), -AgeOf(*jobs.front(), now).ended_at.time_since_epoch(), user};
+  };
+  std::set<Rank> ranks;
+  if (left > bounds.count)
+    for (const auto& [user, jobs] : users)
+      if (!jobs.empty()) ranks.insert(rank_of(user, jobs));
+  while (left > bounds.count) {
+    const uid_t user = std::get<uid_t>(*ranks.rbegin());
+    ranks.erase(std::prev(ranks.end()));
+    auto& jobs = users.at(user);
+    forget_oldest(jobs);
+    if (!jobs.empty()) ranks.insert(rank_of(user, jobs));
+  }
+  return forgotten;
+}
+
+}  // namespace gpuman::jobs
