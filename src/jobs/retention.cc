@@ -28,23 +28,30 @@ std::vector<JobId> ToForget(const std::vector<EndedJob>& ended, const RetentionB
   for (const EndedJob& job : ended) users[job.user].push_back(&job);
   std::vector<JobId> forgotten;
   std::size_t left = ended.size();
-  const auto forget_oldest = [&](std::deque<const EndedJob*>& jobs) {
-    forgotten.push_back(jobs.front()->id);
-    jobs.pop_front();
+  const auto forget = [&](const EndedJob& job) {
+    forgotten.push_back(job.id);
     --left;
+  };
+  const auto forget_oldest = [&](std::deque<const EndedJob*>& jobs) {
+    forget(*jobs.front());
+    jobs.pop_front();
   };
   for (auto& [user, jobs] : users) {
     std::sort(jobs.begin(), jobs.end(),
               [&](const EndedJob* a, const EndedJob* b) { return AgeOf(*a, now) < AgeOf(*b, now); });
-    while (!jobs.empty() && AgeOf(*jobs.front(), now).ended_at < bounds.oldest) {
-      if (const auto account = text.find(user); account != text.end())
-        account->second.Remove(jobs.front()->text);
-      forget_oldest(jobs);
-    }
     const auto account = text.find(user);
+    const auto take_out = [&](const EndedJob& job) {
+      if (account != text.end()) account->second.Remove(job.text);
+    };
+    std::erase_if(jobs, [&](const EndedJob* job) {
+      if (job->ended_at >= bounds.oldest) return false;
+      take_out(*job);
+      forget(*job);
+      return true;
+    });
     while (!jobs.empty() && bounds.text.count > 0 && account != text.end() &&
            account->second.bytes() > bounds.text) {
-      account->second.Remove(jobs.front()->text);
+      take_out(*jobs.front());
       forget_oldest(jobs);
     }
   }

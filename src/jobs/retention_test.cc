@@ -46,6 +46,8 @@ TEST(ToForget, WhatIsTooOldGoesWhoseverItIs) {
 TEST(ToForget, WhatEndedInTheFutureDidSoBeforeTheClockWasSetBack) {
   const std::vector<EndedJob> ended{{{1}, kAnn, Second(10)}, {{2}, kAnn, Second(5000)}};
   EXPECT_EQ(Forgotten(ended, {.count = 1}), (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(Forgotten(ended, {.count = 2, .oldest = Second(5)}), (std::vector<std::int64_t>{}))
+      << "it is not too old";
 }
 
 TEST(ToForget, AUsersOldestGoUntilTheirTextFits) {
