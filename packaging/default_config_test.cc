@@ -73,6 +73,8 @@ TEST(DefaultConfig, ShowsTheValuesThatHoldWithoutIt) {
   EXPECT_EQ(shown.jobs.log_rotations, holds.jobs.log_rotations);
   EXPECT_EQ(shown.jobs.keep_ended, holds.jobs.keep_ended);
   EXPECT_EQ(shown.jobs.keep_ended_count, holds.jobs.keep_ended_count);
+  EXPECT_EQ(shown.jobs.running_jobs, holds.jobs.running_jobs);
+  EXPECT_EQ(shown.jobs.text, holds.jobs.text);
   EXPECT_EQ(shown.restart.initial_delay, holds.restart.initial_delay);
   EXPECT_EQ(shown.restart.max_delay, holds.restart.max_delay);
   EXPECT_EQ(shown.restart.max_restarts, holds.restart.max_restarts);

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "jobs/bounds.h"
 #include "mps/limits.h"
 
 namespace gpuman::daemon {
@@ -199,6 +200,7 @@ Result<jobs::Job> JobFromRequest(const api::RunRequest& request, const Caller& c
   job.device_profile = request.device_profile.value_or("");
   GPUMAN_TRY(TakeMps(request.mps, request.mps_threads, job));
   GPUMAN_TRY(CheckSizes(job, inventory));
+  GPUMAN_TRY(jobs::CheckExecutable(job.command, *job.environment));
   return job;
 }
 

@@ -8,18 +8,17 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <deque>
 #include <functional>
-#include <map>
-#include <memory>
+
+#include "base/fair_queue.h"
 
 namespace gpuman::daemon {
 
 class LogReaders {
  public:
-  explicit LogReaders(boost::asio::io_context& loop) : loop_(loop) {}
+  explicit LogReaders(boost::asio::io_context& loop);
   // Waits for what is being read; the rest is dropped.
-  ~LogReaders();
+  ~LogReaders() = default;
   LogReaders(const LogReaders&) = delete;
   LogReaders& operator=(const LogReaders&) = delete;
 
@@ -27,20 +26,9 @@ class LogReaders {
   void Do(uid_t user, std::function<void()> read, std::function<void()> then);
 
  private:
-  struct Task {
-    std::function<void()> read, then;
-  };
-  void Start();
-  void Finish(uid_t user);
-
   static constexpr std::size_t kThreads = 2;
-  boost::asio::io_context& loop_;
-  std::map<uid_t, std::deque<Task>> waiting_;  // also of a user for whom is being read, who may have none
-  std::deque<uid_t> order_;                    // who has tasks and for whom nothing is being read
-  std::size_t reading_ = 0;
-  // What is posted and outlives this object finds it gone.
-  std::shared_ptr<LogReaders*> self_ = std::make_shared<LogReaders*>(this);
   boost::asio::thread_pool threads_{kThreads};
+  base::FairQueue tasks_;  // goes before the threads that it has work for
 };
 
 }  // namespace gpuman::daemon

@@ -22,10 +22,10 @@ constexpr std::uint64_t kShortenEvery = 1000;  // records, some 200 KB
 
 }  // namespace
 
-KeeperLink::KeeperLink(asio::io_context& loop, asio::thread_pool& workers, std::filesystem::path program,
+KeeperLink::KeeperLink(asio::io_context& loop, Post to_workers, std::filesystem::path program,
                        std::filesystem::path job_dir, Callbacks callbacks)
     : loop_(loop),
-      workers_(workers),
+      to_workers_(std::move(to_workers)),
       program_(std::move(program)),
       job_dir_(std::move(job_dir)),
       callbacks_(std::move(callbacks)),
@@ -38,7 +38,7 @@ void KeeperLink::Prepare(keeper::Spec spec) {
 
 void KeeperLink::MakeDirectory() {
   preparing_ = true;
-  asio::post(workers_, [self = shared_from_this(), spec = spec_] {
+  to_workers_([self = shared_from_this(), spec = spec_] {
     auto outcome = keeper::PrepareJob(self->job_dir_, *spec);
     if (!outcome && outcome.error().code == ErrorCode::kAlreadyExists) outcome = {};
     asio::post(self->loop_, [self, outcome] {
@@ -73,11 +73,11 @@ void KeeperLink::Discard() {
 }
 
 void KeeperLink::DeleteDirectory() {
-  asio::post(workers_, [directory = job_dir_] { (void)base::RemoveTree(directory); });
+  to_workers_([directory = job_dir_] { (void)base::RemoveTree(directory); });
 }
 
 void KeeperLink::Spawn() {
-  asio::post(workers_, [self = shared_from_this()] {
+  to_workers_([self = shared_from_this()] {
     auto outcome = keeper::SpawnKeeper({self->program_, self->job_dir_});
     asio::post(self->loop_, [self, outcome = std::move(outcome)] {
       if (!self->stopped_) self->OnSpawned(outcome);

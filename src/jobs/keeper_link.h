@@ -1,13 +1,12 @@
 // One job's keeper as the event loop sees it: start it, follow it, give it orders, notice its end.
 //
-// Starting blocks, so it runs on `workers`; everything else, the callbacks too, on `loop`. Not thread-safe.
+// Starting blocks, so it runs on a worker; everything else, the callbacks too, on `loop`. Not thread-safe.
 // Destroying it lets the keeper go on and brings no more callbacks.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -35,7 +34,10 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   // nobody knows, for the connection or this link ended before the keeper answered. Else: it was refused.
   using Answer = std::function<void(const base::Result<>&)>;
 
-  KeeperLink(boost::asio::io_context& loop, boost::asio::thread_pool& workers, std::filesystem::path program,
+  // Calls what it gets on a worker, when the job's user has a turn; or not, where there is no daemon any more.
+  using Post = std::function<void(std::function<void()>)>;
+
+  KeeperLink(boost::asio::io_context& loop, Post to_workers, std::filesystem::path program,
              std::filesystem::path job_dir, Callbacks callbacks);
 
   // Makes the job's directory from `spec` unless it is there. May be called while its record is being
@@ -78,7 +80,7 @@ class KeeperLink : public std::enable_shared_from_this<KeeperLink> {
   void DeleteDirectory();
 
   boost::asio::io_context& loop_;
-  boost::asio::thread_pool& workers_;
+  Post to_workers_;
   std::filesystem::path program_;
   std::filesystem::path job_dir_;
   Callbacks callbacks_;

@@ -9,6 +9,8 @@ namespace gpuman::jobs {
 namespace {
 
 constexpr base::Millis kSaveAgain{5000};
+// At a time: users whose jobs start together have them all between them.
+constexpr std::size_t kKeeperWork = 2;
 
 }  // namespace
 
@@ -18,7 +20,9 @@ Supervisor::Supervisor(boost::asio::io_context& loop, boost::asio::thread_pool& 
                        const base::Clock& clock, const base::ProcessTable& table, SupervisorHost& host,
                        SupervisorOptions options)
     : loop_(loop),
-      workers_(workers),
+      keeper_work_([&workers](std::function<void()> act) { boost::asio::post(workers, std::move(act)); },
+                   [&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); },
+                   {.of_all = kKeeperWork, .of_user = kKeeperWork}),
       store_(store),
       clock_(clock),
       table_(table),
@@ -71,6 +75,8 @@ void Supervisor::File(Entry& entry) {
     ended_.insert(id);
   else
     ended_.erase(id);
+  CountAs(entry, {true, ended, active && !entry.job.attached, entry.job.owner->uid,
+                  TextAccount::EntryOf(entry.job)});
   const std::size_t hash = std::hash<std::string>()(entry.job.tag);
   const uid_t user = entry.job.owner->uid;
   if (entry.tag_filed && entry.tag_hash == hash && entry.tag_user == user) return;
@@ -85,6 +91,7 @@ void Supervisor::Unfile(Entry& entry) {
   const JobId id = entry.job.id;
   active_.erase(id);
   ended_.erase(id);
+  CountAs(entry, {});
   if (entry.tag_filed) tags_.erase({entry.tag_hash, entry.tag_user, id});
   entry.tag_filed = false;
 }
@@ -105,9 +112,9 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
   // Until its record says that the run is over the journal is what a daemon that comes back goes by: without
   // it the command would be run once more, and what a new journal says taken for what is known already.
   if (run_over && !ended_now)
-    stored = [self = self_, left = JobDirectory(options_.jobs_dir, before),
+    stored = [self = self_, user = before.owner->uid, left = JobDirectory(options_.jobs_dir, before),
               stored = std::move(stored)](const Result<>& outcome) {
-      if (*self && outcome) (*self)->DeleteFiles({left});
+      if (*self && outcome) (*self)->DeleteFiles(user, {left});
       if (stored) stored(outcome);
     };
   // Who waits for the end hears of it when it is on disk: a daemon killed then would tell another story.
@@ -142,7 +149,11 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
   host_.OnJobChanged(entries_.at(id).job, entries_.at(id).runtime);
   AnswerReruns(id);
   Carry(id, t.effects);
-  if (ended_now && ended_.size() > options_.keep_ended + options_.keep_ended / 20) ForgetOldOnes();
+  if (!ended_now) return;
+  const auto ended = entries_.find(id);
+  if (ended_.size() > options_.keep_ended + options_.keep_ended / 20 ||
+      (ended != entries_.end() && HasTooManyEnded(ended->second.job.owner->uid)))
+    ForgetOldOnes();
 }
 
 // The job waits for its next run, which knows nothing of the one before.

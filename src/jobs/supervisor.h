@@ -5,7 +5,8 @@
 // had got to: never started, running, ended meanwhile, its keeper killed, the machine rebooted.
 //
 // Not thread-safe: lives on the event loop, where all callbacks run. Starting keepers and deleting files
-// happen on `workers`, writing on the store's own thread, sending signals on another one.
+// happen on `workers`, in turns between users, writing on the store's own thread, sending signals on another
+// one.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fair_queue.h"
 #include "base/process.h"
 #include "base/result.h"
 #include "base/sliced_work.h"
@@ -33,6 +35,7 @@
 #include "jobs/root_watch.h"
 #include "jobs/store.h"
 #include "jobs/store_worker.h"
+#include "jobs/text_account.h"
 #include "jobs/tree_signals.h"
 
 namespace gpuman::jobs {
@@ -81,8 +84,11 @@ struct SupervisorOptions {
   std::filesystem::path keeper_program;
   std::filesystem::path jobs_dir;  // exists
   LaunchSettings launch;           // all_gpus is asked of the host
-  std::size_t keep_ended = 1000;   // ended jobs beyond are forgotten, oldest first
+  std::size_t keep_ended = 1000;   // ended jobs beyond are forgotten (retention.h)
   base::Millis keep_ended_for{30LL * 86'400'000};
+  // Of one user but root. 0: any.
+  std::size_t running_of_user = 0;  // jobs that run at once
+  base::Bytes text_of_user{};       // of jobs that have not ended; and so much of those that have
 };
 
 class Supervisor {
@@ -103,7 +109,8 @@ class Supervisor {
   // Holds for jobs started from now on.
   void SetOptions(SupervisorOptions options);
 
-  // Gives `job` its id and starts it. kAlreadyExists: a job that has not ended has the tag.
+  // Gives `job` its id and starts it. kAlreadyExists: a job that has not ended has the tag; kUnsatisfiable: it
+  // passes a bound of its user's.
   void Create(Job job, Done<Job> done);
   // Takes what the process `root` starts, and will start, as a job, until root has ended; itself it is none
   // of it. Its processes are to have AttachedEnvironment. What is left of them when root has ended is ended.
@@ -132,6 +139,12 @@ class Supervisor {
   void Remove(JobId id, const keeper::Reason& reason, Done<Job> done);
   // Forgets the job and lets it run on, unlimited; it will not be restarted.
   void Release(JobId id, Done<Job> done);
+
+  // --- What one user may have (supervisor_bounds.cc) ---
+  // kUnsatisfiable, with the numbers: so much more text of jobs, or the job with what it is to become, passes
+  // the bound. `claimed`: of jobs on their way.
+  base::Result<> MayAddText(const Owner& owner, base::Bytes claimed, base::Bytes more) const;
+  base::Result<> MayChangeText(JobId id, const Job& changed);
 
   // --- Jobs of the queue (supervisor_queue.cc) ---
   // The id that the next job gets.
@@ -196,6 +209,13 @@ class Supervisor {
   std::filesystem::path LogPathOf(JobId id) const;
 
  private:
+  // As what a job is in its user's totals.
+  struct Counted {
+    bool is = false, ended = false, running = false;
+    uid_t user = 0;
+    TextAccount::Entry text{};
+    friend bool operator==(const Counted&, const Counted&) = default;
+  };
   struct Entry {
     Job job;
     Runtime runtime;
@@ -210,6 +230,13 @@ class Supervisor {
     std::size_t tag_hash = 0;         // as it is filed under
     uid_t tag_user = 0;
     bool tag_filed = false;
+    Counted counted{};
+  };
+  // What there is of a user's jobs.
+  struct UserTotals {
+    TextAccount open, ended;
+    std::size_t running = 0;  // and has a keeper of ours
+    std::size_t jobs = 0;
   };
   // Many jobs on their way into the queue.
   struct Arrival {
@@ -246,6 +273,9 @@ class Supervisor {
   void File(Entry& entry);
   // Before it is erased.
   void Unfile(Entry& entry);
+  void CountAs(Entry& entry, const Counted& counted);
+  base::Result<> MayBegin(const Job& job) const;
+  bool HasTooManyEnded(uid_t user) const;
   // The one of the tag that has not ended, else the newest; of one user's.
   std::optional<JobId> NewestOf(const std::string& tag, std::optional<uid_t> user) const;
   // nullptr: no job that has not ended has the tag, but for `but`.
@@ -296,16 +326,17 @@ class Supervisor {
   void AnswerReruns(JobId id);
   void ForgetOldOnes();
   void SweepDirectories();
-  void DeleteFiles(std::vector<std::filesystem::path> paths);
+  void DeleteFiles(uid_t user, std::vector<std::filesystem::path> paths);
 
   boost::asio::io_context& loop_;
-  boost::asio::thread_pool& workers_;
+  base::FairQueue keeper_work_;  // for the workers, users in turn
   StoreWorker& store_;
   const base::Clock& clock_;
   const base::ProcessTable& table_;
   SupervisorHost& host_;
   SupervisorOptions options_;
   std::map<JobId, Entry> entries_;
+  std::map<uid_t, UserTotals> users_;  // who have a job
   std::set<JobId> active_;
   std::set<JobId> ended_;
   std::set<std::tuple<std::size_t, uid_t, JobId>> tags_;  // hash of the tag, owner

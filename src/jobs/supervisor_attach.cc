@@ -188,13 +188,11 @@ void Supervisor::OnRootEnded(JobId id, bool another_boot) {
   keeper::KeeperStarted root;
   root.cgroup = it->second.job.cgroup;
   root.key = it->second.runtime.key;
-  boost::asio::post(workers_, [self = self_, &loop = loop_, &table = table_, id, root] {
-    keeper::EndLeftoversOf(root, table);
-    boost::asio::post(loop, [self, id] {
-      if (*self && (*self)->entries_.contains(id))
-        (*self)->Happen(id, RootEnded{false, (*self)->clock_.Wall()});
-    });
-  });
+  keeper_work_.Add(it->second.job.owner->uid, {[&table = table_, root] { keeper::EndLeftoversOf(root, table); },
+                                               [this, id] {
+                                                 if (entries_.contains(id))
+                                                   Happen(id, RootEnded{false, clock_.Wall()});
+                                               }});
 }
 
 // Its root ends when it sees the end of what it started, or goes on: then the job is over without it.

@@ -70,6 +70,8 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
     options.keeper_program = keeper_program;
     options.jobs_dir = dir.path() / "jobs";
     options.keep_ended = keep_ended;
+    options.running_of_user = running_of_user;
+    options.text_of_user = text_of_user;
     options.launch.log_dir = dir.path() / "logs";
     options.launch.stop_grace = base::Millis(2000);
     options.launch.restart.initial_delay = base::Millis(1);
@@ -165,6 +167,8 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
   base::TempDir dir;
   std::filesystem::path keeper_program;
   std::size_t keep_ended = 1000;
+  std::size_t running_of_user = 0;
+  base::Bytes text_of_user{};
   base::SystemClock clock;
   WatchedTable table;
   std::unique_ptr<boost::asio::io_context> loop;

@@ -1,9 +1,9 @@
 // Jobs that are forgotten, and what is left of them on the disk.
-#include <algorithm>
-#include <boost/asio/post.hpp>
+#include <map>
 #include <utility>
 
 #include "base/remove_tree.h"
+#include "jobs/retention.h"
 #include "jobs/supervisor.h"
 #include "keeper/client.h"
 
@@ -16,6 +16,7 @@ using base::Result;
 void Supervisor::Forget(JobId id) {
   // Not again while it is on its way: of many that end at once each would ask for all before it.
   ended_.erase(id);
+  CountAs(entries_.at(id), {});
   entries_.at(id).forgotten_soon = true;
   Batch batch;
   batch.erase = {id};
@@ -32,7 +33,7 @@ void Supervisor::Forget(JobId id) {
     const auto removals = std::exchange(it->second.removals, {});
     if (!stored) {
       it->second.forgotten_soon = false;
-      if (IsEnded(it->second.job)) me.ended_.insert(id);
+      me.File(it->second);
       me.Trouble(id, "it could not be removed: " + stored.error().message);
       for (const auto& done : removals) done(Fail(stored.error()));
       return;
@@ -44,7 +45,7 @@ void Supervisor::Forget(JobId id) {
     for (std::uint32_t i = 1; i <= me.options_.launch.log_files; ++i)
       files.push_back(log.string() + "." + std::to_string(i));
     me.Vanish(id);
-    me.DeleteFiles(std::move(files));
+    me.DeleteFiles(job.owner->uid, std::move(files));
     for (const auto& done : removals) done(job);
   });
 }
@@ -65,22 +66,19 @@ void Supervisor::Vanish(JobId id) {
 }
 
 void Supervisor::ForgetOldOnes() {
-  std::vector<const Job*> ended;
-  for (const JobId id : ended_) ended.push_back(&entries_.at(id).job);
-  // What ended in the future did so before the clock was set back, and so before what ended since.
-  const base::WallTime now = clock_.Wall();
-  const auto age = [now](const Job* job) {
-    const base::WallTime at = job->ended_at.value_or(base::WallTime{});
-    return std::pair(at > now ? base::WallTime{} : at, job->id);
-  };
-  std::sort(ended.begin(), ended.end(), [&](const Job* a, const Job* b) { return age(a) < age(b); });
-  const base::WallTime oldest = now - options_.keep_ended_for;
-  std::size_t left = ended.size();
-  for (const Job* job : ended) {
-    if (left <= options_.keep_ended && job->ended_at && *job->ended_at >= oldest) break;
-    --left;
-    if (!host_.IsNeeded(job->id)) Forget(job->id);
+  std::vector<EndedJob> ended;
+  ended.reserve(ended_.size());
+  for (const JobId id : ended_) {
+    const Entry& entry = entries_.at(id);
+    ended.push_back({id, entry.counted.user, entry.job.ended_at.value_or(base::WallTime{}), entry.counted.text});
   }
+  std::map<uid_t, TextAccount> text;
+  for (const auto& [user, totals] : users_)
+    if (HasTooManyEnded(user)) text.emplace(user, totals.ended);
+  const base::WallTime now = clock_.Wall();
+  const RetentionBounds bounds{options_.keep_ended, now - options_.keep_ended_for, options_.text_of_user};
+  for (const JobId id : ToForget(ended, bounds, std::move(text), now))
+    if (!host_.IsNeeded(id)) Forget(id);
 }
 
 // Directories that belong to no job: of a request whose commit failed or never happened, or of jobs that
@@ -98,11 +96,11 @@ void Supervisor::SweepDirectories() {
     if (!keeper::KeeperLives(path)) (void)base::RemoveTree(path);
 }
 
-void Supervisor::DeleteFiles(std::vector<std::filesystem::path> paths) {
-  boost::asio::post(workers_, [paths = std::move(paths)] {
-    // What stays is swept at the next start.
-    for (const auto& path : paths) (void)base::RemoveTree(path);
-  });
+void Supervisor::DeleteFiles(uid_t user, std::vector<std::filesystem::path> paths) {
+  keeper_work_.Add(user, {[paths = std::move(paths)] {
+                     // What stays is swept at the next start.
+                     for (const auto& path : paths) (void)base::RemoveTree(path);
+                   }});
 }
 
 }  // namespace gpuman::jobs

@@ -59,7 +59,10 @@ void Supervisor::MakeLink(Entry& entry) {
   callbacks.on_trouble = [with_me, id](const std::string& what) {
     with_me([&](Supervisor& me) { me.Trouble(id, what); });
   };
-  entry.link = std::make_shared<KeeperLink>(loop_, workers_, options_.keeper_program,
+  const auto in_turn = [self = self_, user = entry.job.owner->uid](std::function<void()> work) {
+    if (*self) (*self)->keeper_work_.Add(user, {std::move(work)});
+  };
+  entry.link = std::make_shared<KeeperLink>(loop_, in_turn, options_.keeper_program,
                                             JobDirectory(options_.jobs_dir, entry.job), std::move(callbacks));
 }
 
@@ -77,7 +80,7 @@ void Supervisor::Discard(Entry& entry) {
   if (entry.link)
     entry.link->Discard();
   else
-    DeleteFiles({JobDirectory(options_.jobs_dir, entry.job)});
+    DeleteFiles(entry.job.owner->uid, {JobDirectory(options_.jobs_dir, entry.job)});
 }
 
 // Whatever state the job was left in: preparing again leaves a prepared directory alone, and starting a

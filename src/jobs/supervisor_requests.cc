@@ -26,6 +26,7 @@ Result<> Supervisor::TagIsFree(const std::string& tag, JobId but) const {
 
 void Supervisor::Create(Job job, Done<Job> done) {
   if (auto tag_is_free = TagIsFree(job.tag); !tag_is_free) return done(Fail(tag_is_free.error()));
+  if (auto may = MayBegin(job); !may) return done(Fail(may.error()));
   job.id = {++last_id_};
   job.submitted_at = clock_.Wall();
   const JobId id = job.id;
@@ -129,8 +130,9 @@ Result<> Supervisor::MayRestart(JobId id) {
   if (!IsEnded(job) && (!entry->link || !entry->link->connected()))
     return Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
                 "try again in a moment");
-  if (!IsEnded(job) || job.queued) return {};
-  return TagIsFree(job.tag, id);
+  if (!IsEnded(job)) return {};
+  if (!job.queued) GPUMAN_TRY(TagIsFree(job.tag, id));
+  return MayBegin(job);
 }
 
 void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done) {
@@ -183,7 +185,7 @@ void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done)
                     return done(Fail(stored.error()));
                   }
                   if (!IsEnded(it->second.job)) it->second.link->Start();
-                  me.DeleteFiles({old_dir});
+                  me.DeleteFiles(it->second.job.owner->uid, {old_dir});
                   me.host_.OnJobChanged(it->second.job, it->second.runtime);
                   done(it->second.job);
                 });

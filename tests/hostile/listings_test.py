@@ -95,6 +95,29 @@ for request in range(requests):
 """
 
 
+# Asks on many connections what would become of a job; says when all have asked, and counts the answers.
+TRY_OUT = """
+import json, socket, sys
+path, count = sys.argv[1], int(sys.argv[2])
+body = json.dumps({"jobs": [{"command": ["true"], "gpus": {"count": 1}}], "directory": "/", "dry_run": True}).encode()
+sockets = []
+for _ in range(count):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path)
+    sockets.append(s)
+for s in sockets:
+    s.sendall(b"POST /v1/submissions HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body) + body)
+print("asked", flush=True)
+answers = []
+for s in sockets:
+    answer = b""
+    while piece := s.recv(1 << 16):
+        answer += piece
+    answers.append(answer.split()[1].decode())
+print(answers.count("200"), flush=True)
+"""
+
+
 class Listings(HostileTest):
     config = f"[queue]\nqueued_jobs = {4 * HELD}\n"
 
@@ -131,6 +154,18 @@ class Listings(HostileTest):
             self.end(process)
         with self.beside("the same, when its clients have gone"):
             pass
+
+    def test_sixty_trials_of_a_submission_are_made_in_turn_with_others_looks(self):
+        self.hold_arrays()
+        with self.beside(f"60 trials at a time (dry_run), {HELD} jobs wait", steps=[("GET", "/v1/queue?users=neighbour")],
+                         least=10) as attack:
+            process = self.python_as(ATTACKER, TRY_OUT, self.m.env["GPUMAN_SOCKET"], 60)
+            self.assertEqual(read_line(process), "asked")
+            told = []
+            reader = threading.Thread(target=lambda: told.append(read_line(process)))
+            reader.start()
+            attack.over = lambda: not reader.is_alive()
+        self.assertEqual(told, ["60"])
 
     def test_a_hundred_clients_ask_for_the_queue_and_take_nothing(self):
         self.hold_arrays()

@@ -13,6 +13,8 @@ from daemon_case import until  # noqa: E402
 from users import read_line  # noqa: E402
 
 BOUND = 500
+RUNNING = 5
+KIB = 1 << 10
 
 # Sends the same submission on many connections at a time; prints the status of each answer.
 SUBMIT_AT_ONCE = """
@@ -38,7 +40,7 @@ print(*answers, flush=True)
 
 
 class Queue(HostileTest):
-    config = f"[queue]\nqueued_jobs = {BOUND}\n"
+    config = f'[queue]\nqueued_jobs = {BOUND}\n[jobs]\nrunning_jobs = {RUNNING}\ntext = "16MiB"\n'
 
     def setUp(self):
         self.request("PATCH", "/v1/queue/settings", {"paused": True})
@@ -84,6 +86,45 @@ class Queue(HostileTest):
             self.submit_as(NEIGHBOUR, "mine")
             self.tearDown()
             self.setUp()
+
+    def test_jobs_with_long_commands_fill_no_more_than_their_users_text(self):
+        body = {"jobs": [{"command": ["true", "x" * (100 * KIB)], "gpus": {"count": 1}, "hold": True} for _ in range(30)],
+                "directory": "/"}
+        statuses = [self.as_user(ATTACKER, "POST", "/v1/submissions", body).status for _ in range(8)]
+        self.assertEqual(statuses, [201] * 5 + [422] * 3)
+        refused = self.as_user(ATTACKER, "POST", "/v1/submissions", body)
+        self.assertIn("passes the bound of 16MiB", refused.body)
+        self.submit_as(NEIGHBOUR, "mine")
+        first = self.request("GET", "/v1/queue?users=attacker&limit=1").json()["jobs"][0]["id"]
+        refused = self.as_user(ATTACKER, "PATCH", f"/v1/jobs/{first}", {"queue": {"script": "#" * (3 << 20)}})
+        self.assertEqual(refused.status, 422, refused)
+        self.assertEqual(self.as_user(ATTACKER, "PATCH", f"/v1/jobs/{first}", {"priority": 1}).status, 200)
+
+    def test_an_array_with_a_long_command_is_counted_before_its_tasks_are_made(self):
+        body = {"jobs": [{"command": ["true", *["x" * (100 * KIB)] * 10], "gpus": {"count": 1}, "hold": True,
+                          "array": {"indices": [{"first": 1, "last": BOUND}]}}], "directory": "/"}
+        for dry_run in (False, True):
+            refused = self.as_user(ATTACKER, "POST", "/v1/submissions", body | {"dry_run": dry_run})
+            self.assertEqual(refused.status, 422)
+            self.assertIn("passes the bound of 16MiB", refused.body)
+        self.assertEqual(self.waiting(ATTACKER), 0)
+
+    def test_a_command_that_nothing_executes_is_refused(self):
+        body = {"jobs": [{"command": ["true", "x" * (3 << 20)], "gpus": {"count": 1}}], "directory": "/"}
+        refused = self.as_user(ATTACKER, "POST", "/v1/submissions", body)
+        self.assertEqual((refused.status, refused.code()), (400, "invalid_argument"), refused.body[:300])
+
+    def test_more_jobs_at_once_than_a_user_may_run(self):
+        mine = [self.start_as(ATTACKER, f"run-{n}", "exec sleep 1000") for n in range(RUNNING)]
+        refused = self.as_user(ATTACKER, "POST", "/v1/jobs", self.run_request("one-more", "exec sleep 1000"))
+        self.assertEqual((refused.status, refused.code()), (422, "unsatisfiable"))
+        self.assertIn(f"has {RUNNING} running jobs; with 1 more that passes the bound of {RUNNING}", refused.body)
+        self.request("PATCH", "/v1/queue/settings", {"paused": False})
+        waits = self.submit_as(ATTACKER, "waits", gpus={"count": 0})
+        until("it waits for its user's bound", lambda: self.request("GET", f"/v1/jobs/{waits}").json()["reason"] == "quota")
+        neighbours = self.start_as(NEIGHBOUR, "mine", "exec sleep 1000")
+        for job in [*mine, neighbours]:
+            self.request("DELETE", f"/v1/jobs/{job}")
 
     def chain(self, *owners):
         """Jobs of which each waits for the one before, the first held; all but it cancelled with it."""

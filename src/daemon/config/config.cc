@@ -166,6 +166,8 @@ void ReadJobs(TomlReader& in, Config& config) {
   in.Count("jobs.log_rotations", config.jobs.log_rotations, 0, 100);
   in.Time("jobs.keep_ended", config.jobs.keep_ended, Millis(0), 36'500 * kDay);
   in.Count("jobs.keep_ended_count", config.jobs.keep_ended_count, 0, 10'000'000);
+  in.Count("jobs.running_jobs", config.jobs.running_jobs, 0, 10'000'000);
+  in.Size("jobs.text", config.jobs.text, base::MiB(16), base::GiB(1024));
   in.Time("restart.initial_delay", config.restart.initial_delay, Millis(1), kDay);
   in.Time("restart.max_delay", config.restart.max_delay, Millis(1), 30 * kDay);
   in.Count("restart.max_restarts", config.restart.max_restarts, 0, 1'000'000'000);

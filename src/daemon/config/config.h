@@ -93,6 +93,8 @@ struct Config {
     std::uint32_t log_rotations = 2;
     base::Millis keep_ended{30LL * 86'400'000};  // ended jobs are forgotten after this
     std::uint32_t keep_ended_count = 10'000;
+    std::uint32_t running_jobs = 1'000;   // of a user but root, at once; 0: any number
+    base::Bytes text = base::MiB(256);    // of a user's jobs that have not ended, but root's
   } jobs;
 
   struct {

@@ -58,6 +58,8 @@ log_size = 1048576
 log_rotations = 5
 keep_ended = "7d"
 keep_ended_count = 50
+running_jobs = 70
+text = "16MiB"
 [restart]
 initial_delay = "50ms"
 max_delay = "1m"
@@ -105,6 +107,8 @@ idle_timeout = "30s"
   EXPECT_EQ(config->jobs.log_rotations, 5u);
   EXPECT_EQ(config->jobs.keep_ended, base::Millis(7LL * 86'400'000));
   EXPECT_EQ(config->jobs.keep_ended_count, 50u);
+  EXPECT_EQ(config->jobs.running_jobs, 70u);
+  EXPECT_EQ(config->jobs.text, base::MiB(16));
   EXPECT_EQ(config->restart.initial_delay, base::Millis(50));
   EXPECT_EQ(config->restart.max_delay, base::Millis(60'000));
   EXPECT_EQ(config->restart.max_restarts, 3u);
@@ -187,6 +191,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"jobs.log_rotations = -1", "jobs.log_rotations", "not between 0 and 100"},
         Wrong{"jobs.keep_ended = {}", "jobs.keep_ended", "takes a time"},
         Wrong{"jobs.keep_ended_count = 1.5", "jobs.keep_ended_count", "whole number"},
+        Wrong{"jobs.running_jobs = -1", "jobs.running_jobs", "between 0"},
+        Wrong{"jobs.text = \"2000TiB\"", "jobs.text", "between 16"},
         Wrong{"restart.initial_delay = \"0s\"", "restart.initial_delay", "not between"},
         Wrong{"restart.max_delay = \"10ms\"", "restart.max_delay", "shorter than"},
         Wrong{"restart.max_restarts = \"many\"", "restart.max_restarts", "whole number"},

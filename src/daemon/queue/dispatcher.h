@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fair_queue.h"
 #include "base/sliced_work.h"
 #include "daemon/queue/foreign.h"
 #include "daemon/queue/look.h"
@@ -56,10 +57,11 @@ class DispatcherHost {
   virtual void TakeOff(base::JobId job, const std::string& why, Done done) = 0;
   virtual void BringBack(base::JobId job, std::optional<std::string> gpu, Done done) = 0;
   virtual void MoveTo(base::JobId job, const std::string& gpu, Done done) = 0;
-  // `work` off the loop, then `then` on it.
-  virtual void Aside(std::function<void()> work, std::function<void()> then) {
-    work();
-    then();
+  // Off the loop, when it is the user's turn.
+  virtual void Aside(uid_t /*user*/, base::FairQueue::Task task) {
+    if (task.begin) task.begin();
+    task.work();
+    if (task.then) task.then();
   }
 };
 
@@ -106,11 +108,13 @@ class Dispatcher {
   void Wake();
 
   // --- What people ask ---
-  // kUnsatisfiable: so many more of a user's jobs would pass the bound on those that wait.
-  base::Result<> MayQueueMore(const std::string& user, std::size_t jobs);
+  // Counts so many more jobs of a user's, with so much text, among those that the user has, until it is let
+  // go of. kUnsatisfiable: they would pass a bound.
+  using Claim = std::shared_ptr<void>;
+  base::Result<Claim> ClaimMore(const jobs::Owner& owner, std::size_t jobs, base::Bytes text);
   // Refuses what could never run and what passes a bound on waiting jobs, then keeps all jobs or none. The
-  // answer has the ids, in order. Of many jobs this is done in slices.
-  void Submit(std::vector<PreparedJob> prepared, Done<std::vector<base::JobId>> done);
+  // answer has the ids, in order. Of many jobs this is done in slices. `claim`: what counted them so far.
+  void Submit(std::vector<PreparedJob> prepared, Done<std::vector<base::JobId>> done, Claim claim = {});
   // What would be said to these jobs now, by a pass over the queue with them in it.
   struct Outlook {
     std::vector<PreparedJob> jobs;
@@ -120,7 +124,7 @@ class Dispatcher {
     std::vector<bool> presumed;                  // as queue::Estimates has it
     std::vector<std::vector<std::string>> gpus;  // UUIDs of those that would start
   };
-  void TryOut(std::vector<PreparedJob> prepared, Done<Outlook> done);
+  void TryOut(std::vector<PreparedJob> prepared, Done<Outlook> done, Claim claim = {});
   // As it is now; valid until something changes.
   using View = QueueView;
   View Look();
@@ -180,19 +184,22 @@ class Dispatcher {
 
   // The book has changed: plans and looks are of another one.
   void Touch();
-  // Waiting jobs by account.
-  using Counts = std::map<std::pair<queue::AccountKind, std::string>, int>;
+  // Waiting jobs by account, and their text by user.
+  struct Counts {
+    std::map<std::pair<queue::AccountKind, std::string>, int> jobs{};
+    std::map<uid_t, std::pair<jobs::Owner, base::Bytes>> text{};
+  };
   // Jobs that may be taken, and what counts them among those that wait until they do.
   struct Admitted {
     std::vector<PreparedJob> jobs;
-    std::shared_ptr<void> claim;
+    Claim claim;
   };
   struct Admission;
-  void Admit(std::vector<PreparedJob> prepared, Done<Admitted> done);
+  void Admit(std::vector<PreparedJob> prepared, Claim claim, Done<Admitted> done);
   base::Result<bool> CheckSome(Admission& admission, const base::Turn* turn);
   static Counts CountOf(const std::vector<PreparedJob>& prepared);
   base::Result<> MayQueue(const Counts& counts);
-  std::shared_ptr<void> Claim(Counts counts);
+  Claim Count(Counts counts);
   void PutOnTrial(queue::Book& book, const std::vector<PreparedJob>& prepared, base::JobId id,
                   queue::WallTime now);
   void PlanLook();
@@ -247,7 +254,9 @@ class Dispatcher {
   bool forecast_ = false;  // estimates_ is of plan_
   bool pass_posted_ = false;
   std::uint64_t changes_ = 0;  // of the book
-  Counts claimed_;             // not in the book yet; none is 0
+  // Not in the book yet; none is 0.
+  std::map<std::pair<queue::AccountKind, std::string>, int> claimed_;
+  std::map<uid_t, base::Bytes> claimed_text_;
   struct Asker {
     std::uint64_t changes;  // that are to be in the look
     std::function<void(std::shared_ptr<const QueueLook>)> then;

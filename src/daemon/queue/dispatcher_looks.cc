@@ -65,7 +65,7 @@ void Dispatcher::MakeLook() {
   const auto ended = clock_.Mono();
   next_look_ = ended + kRestPerPass * (ended - began);
   if (is_short) return made();
-  host_.Aside([look] { look->Make(); }, made);
+  host_.Aside(base::kEveryUser, {[look] { look->Make(); }, made});
 }
 
 // What was changed while it was made is not in it: who asked after that gets the next one.

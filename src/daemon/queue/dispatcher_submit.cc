@@ -42,7 +42,7 @@ bool Begins(const jobs::Job& job, const jobs::Job* last) {
 struct Dispatcher::Admission {
   std::vector<PreparedJob> prepared;
   Done<Admitted> done;
-  std::shared_ptr<void> claim{};
+  Claim claim{};
   bool several = false;  // submissions, of which errors name the one
   std::size_t at = 0;
   std::size_t place = 0;  // of the submission that is looked at
@@ -59,23 +59,27 @@ bool AreSeveral(const std::vector<PreparedJob>& prepared) {
 
 }  // namespace
 
-// Neighbours are mostly of one user and project.
+// Neighbours are mostly of one user and project. What they share counts once.
 Dispatcher::Counts Dispatcher::CountOf(const std::vector<PreparedJob>& prepared) {
   Counts counts;
+  std::map<uid_t, jobs::TextAccount> texts;
   for (std::size_t from = 0, to = 0; from < prepared.size(); from = to) {
     const auto& first = prepared[from];
     while (to < prepared.size() && prepared[to].job.owner->uid == first.job.owner->uid &&
            prepared[to].request.project == first.request.project)
       ++to;
     const int count = static_cast<int>(to - from);
-    counts[{AccountKind::kUser, first.job.owner->user}] += count;
-    if (!first.request.project.empty()) counts[{AccountKind::kProject, first.request.project}] += count;
+    counts.jobs[{AccountKind::kUser, first.job.owner->user}] += count;
+    if (!first.request.project.empty()) counts.jobs[{AccountKind::kProject, first.request.project}] += count;
+    auto& text = texts[first.job.owner->uid];
+    for (std::size_t at = from; at < to; ++at) text.Add(jobs::TextAccount::EntryOf(prepared[at].job));
+    counts.text[first.job.owner->uid] = {*first.job.owner, text.bytes()};
   }
   return counts;
 }
 
 Result<> Dispatcher::MayQueue(const Counts& counts) {
-  for (const auto& [account, count] : counts) {
+  for (const auto& [account, count] : counts.jobs) {
     const auto& [kind, name] = account;
     const bool user = kind == AccountKind::kUser;
     const auto row = book_.AccountOf(kind, name);
@@ -85,20 +89,35 @@ Result<> Dispatcher::MayQueue(const Counts& counts) {
     GPUMAN_TRY(queue::MayQueue(user ? snapshot.users[row] : snapshot.projects[row], user ? "user" : "project",
                                queued, count));
   }
+  for (const auto& [user, text] : counts.text) {
+    const auto claimed = claimed_text_.find(user);
+    const auto& [owner, more] = text;
+    GPUMAN_TRY(jobs_.MayAddText(owner, claimed == claimed_text_.end() ? base::Bytes{} : claimed->second, more));
+  }
   return {};
 }
 
-Result<> Dispatcher::MayQueueMore(const std::string& user, std::size_t jobs) {
-  return MayQueue({{{AccountKind::kUser, user}, static_cast<int>(std::min<std::size_t>(jobs, kMost))}});
+Result<Dispatcher::Claim> Dispatcher::ClaimMore(const jobs::Owner& owner, std::size_t jobs,
+                                                base::Bytes text) {
+  Counts counts;
+  counts.jobs[{AccountKind::kUser, owner.user}] = static_cast<int>(std::min<std::size_t>(jobs, kMost));
+  counts.text[owner.uid] = {owner, text};
+  GPUMAN_TRY(MayQueue(counts));
+  return Count(std::move(counts));
 }
 
-std::shared_ptr<void> Dispatcher::Claim(Counts counts) {
-  for (const auto& [account, count] : counts) claimed_[account] += count;
+Dispatcher::Claim Dispatcher::Count(Counts counts) {
+  for (const auto& [account, count] : counts.jobs) claimed_[account] += count;
+  for (const auto& [user, text] : counts.text) claimed_text_[user] += text.second;
   return {nullptr, [self = self_, counts = std::move(counts)](void*) {
             if (!*self) return;
             auto& claimed = (*self)->claimed_;
-            for (const auto& [account, count] : counts)
+            for (const auto& [account, count] : counts.jobs)
               if (const auto it = claimed.find(account); (it->second -= count) == 0) claimed.erase(it);
+            auto& texts = (*self)->claimed_text_;
+            for (const auto& [user, text] : counts.text)
+              if (const auto it = texts.find(user); (it->second = it->second - text.second).count == 0)
+                texts.erase(it);
           }};
 }
 
@@ -122,7 +141,7 @@ Result<bool> Dispatcher::CheckSome(Admission& admission, const base::Turn* turn)
   return true;
 }
 
-void Dispatcher::Admit(std::vector<PreparedJob> prepared, Done<Admitted> done) {
+void Dispatcher::Admit(std::vector<PreparedJob> prepared, Claim claim, Done<Admitted> done) {
   auto counts = CountOf(prepared);
   const auto admission = std::make_shared<Admission>();  // shared by its slices
   admission->several = AreSeveral(prepared);
@@ -132,9 +151,10 @@ void Dispatcher::Admit(std::vector<PreparedJob> prepared, Done<Admitted> done) {
     const auto checked = CheckSome(*admission, nullptr);
     if (!checked) return admission->done(Fail(checked.error()));
   }
-  // From here on they count: what others submit until these wait comes on top of them.
+  // From here on they count for what they are: what others submit until these wait comes on top of them.
+  claim.reset();
   if (auto may = MayQueue(counts); !may) return admission->done(Fail(may.error()));
-  admission->claim = Claim(std::move(counts));
+  admission->claim = Count(std::move(counts));
   const auto finish = [](Admission& of) { of.done(Admitted{std::move(of.prepared), std::move(of.claim)}); };
   if (admission->prepared.size() <= kFew) return finish(*admission);
   slices_.Add(admission->prepared.front().job.owner->uid, [this, admission, finish](const base::Turn& turn) {
@@ -150,8 +170,8 @@ void Dispatcher::Admit(std::vector<PreparedJob> prepared, Done<Admitted> done) {
   });
 }
 
-void Dispatcher::Submit(std::vector<PreparedJob> prepared, Done<std::vector<JobId>> done) {
-  Admit(std::move(prepared), [this, done = std::move(done)](Result<Admitted> admitted) {
+void Dispatcher::Submit(std::vector<PreparedJob> prepared, Done<std::vector<JobId>> done, Claim taken) {
+  Admit(std::move(prepared), std::move(taken), [this, done = std::move(done)](Result<Admitted> admitted) {
     if (!admitted) return done(Fail(admitted.error()));
     const auto from = std::make_shared<Admitted>(std::move(*admitted));  // shared by the slices
     const auto to = std::make_shared<std::vector<jobs::Job>>();
@@ -166,7 +186,7 @@ void Dispatcher::Submit(std::vector<PreparedJob> prepared, Done<std::vector<JobI
     const auto enqueue = [this, from, to, done] {
       // What many asked for is a lot to let go of.
       const auto left = std::make_shared<std::vector<PreparedJob>>(std::move(from->jobs));
-      if (to->size() > kFew) host_.Aside([left] { left->clear(); }, [] {});
+      if (to->size() > kFew) host_.Aside(to->front().owner->uid, {[left] { left->clear(); }});
       jobs_.Enqueue(std::move(*to),
                     [done, claim = std::move(from->claim)](Result<std::vector<JobId>> ids) mutable {
                       claim.reset();
@@ -219,6 +239,7 @@ struct Trial {
   base::MonoTime mono{};
   queue::WallTime now{};
   Dispatcher::Outlook outlook;
+  Dispatcher::Claim claim{};  // many trials at once are many jobs
 };
 
 void WorkOut(Trial& trial) {
@@ -259,25 +280,33 @@ void WorkOut(Trial& trial) {
 
 }  // namespace
 
-// Over a copy of the book: nothing of it stays. The copy of a long queue is a slice of its own.
-void Dispatcher::TryOut(std::vector<PreparedJob> prepared, Done<Outlook> done) {
-  Admit(std::move(prepared), [this, done = std::move(done)](Result<Admitted> admitted) {
+// Over a copy of the book: nothing of it stays. It is made when the trial's turn has come, so that those that
+// wait have none. The copy of a long queue is a slice of its own.
+void Dispatcher::TryOut(std::vector<PreparedJob> prepared, Done<Outlook> done, Claim taken) {
+  Admit(std::move(prepared), std::move(taken), [this, done = std::move(done)](Result<Admitted> admitted) {
     if (!admitted) return done(Fail(admitted.error()));
     const auto trial = std::make_shared<Trial>();  // shared with the worker
     trial->outlook.jobs = std::move(admitted->jobs);
-    admitted->claim.reset();
+    trial->claim = std::move(admitted->claim);
     const auto& first = trial->outlook.jobs.front().job;
-    const auto begin = [this, trial, done, number = first.id] {
+    const uid_t user = first.owner->uid;
+    const auto begin = [this, trial, number = first.id] {
       trial->book = book_;
       trial->first = number.value != 0 ? number : jobs_.NextId();
       trial->mono = clock_.Mono();
       trial->now = clock_.Wall();
       PutOnTrial(trial->book, trial->outlook.jobs, trial->first, trial->now);
-      host_.Aside([trial] { WorkOut(*trial); }, [trial, done] { done(std::move(trial->outlook)); });
     };
-    if (book_.snapshot().waiting.size() + trial->outlook.jobs.size() <= kCopiedAtOnce) return begin();
-    slices_.Add(first.owner->uid, [begin](const base::Turn&) {
-      begin();
+    const auto try_out = [this, trial, user, begin, done] {
+      host_.Aside(user, {[trial] { WorkOut(*trial); },
+                         [trial, done] { done(std::move(trial->outlook)); },
+                         [self = self_, begin] {
+                           if (*self) begin();
+                         }});
+    };
+    if (book_.snapshot().waiting.size() + trial->outlook.jobs.size() <= kCopiedAtOnce) return try_out();
+    slices_.Add(user, [try_out](const base::Turn&) {
+      try_out();
       return false;
     });
   });

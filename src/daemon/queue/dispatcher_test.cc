@@ -1,4 +1,5 @@
-// The queue's jobs when the clock on the wall is set, and accounts that nobody needs any more.
+// The queue's jobs when the clock on the wall is set, accounts that nobody needs any more, and what is left to
+// threads.
 #include "daemon/queue/dispatcher.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,10 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/temp_dir.h"
 
@@ -64,6 +68,22 @@ class DispatcherTest : public ::testing::Test, public jobs::SupervisorHost, publ
     if (look.plan.verdicts.at(0).reason != queue::Reason::kRetryDelay) return std::nullopt;
     return look.snapshot.waiting.at(0).begin - look.now;
   }
+  static jobs::Job Waiting(std::int64_t id) {
+    jobs::Job job;
+    job.id = {id};
+    job.queued = true;
+    job.state = jobs::JobState::kQueued;
+    job.owner = jobs::Owner{kAnn, 100, {}, "ann"};
+    return job;
+  }
+  // What would become of a job of Ann's; its answer counts.
+  void TryOut() {
+    PreparedJob one{Waiting(0), {}};
+    dispatcher_.TryOut({one}, [this](const base::Result<Dispatcher::Outlook>& outlook) {
+      ASSERT_TRUE(outlook) << outlook.error().message;
+      ++outlooks_;
+    });
+  }
   static jobs::RunAccount Run(const std::string& project, base::WallTime ended) {
     jobs::RunAccount run;
     run.user = "ann";
@@ -93,6 +113,16 @@ class DispatcherTest : public ::testing::Test, public jobs::SupervisorHost, publ
   void TakeOff(base::JobId, const std::string&, Done) override {}
   void BringBack(base::JobId, std::optional<std::string>, Done) override {}
   void MoveTo(base::JobId, const std::string&, Done) override {}
+  void Aside(uid_t user, base::FairQueue::Task task) override { aside_.emplace_back(user, std::move(task)); }
+  void WorkAside() {
+    auto [user, task] = std::move(aside_.front());
+    aside_.erase(aside_.begin());
+    if (task.begin) task.begin();
+    task.work();
+    if (task.then) task.then();
+  }
+
+  static constexpr uid_t kAnn = 1001;
 
   base::TempDir dir_;
   HandClock clock_;
@@ -105,7 +135,42 @@ class DispatcherTest : public ::testing::Test, public jobs::SupervisorHost, publ
   jobs::StoreWorker store_;
   jobs::Supervisor jobs_;
   Dispatcher dispatcher_;
+  std::vector<std::pair<uid_t, base::FairQueue::Task>> aside_;
+  int outlooks_ = 0;
 };
+
+TEST_F(DispatcherTest, ATrialIsItsUsersAndALookAtALongQueueIsEverybodys) {
+  jobs::StoreContents contents;
+  for (std::int64_t id = 1; id <= 3000; ++id) contents.jobs.push_back(Waiting(id));
+  contents.last_job_id = 3000;
+  jobs_.Adopt(std::move(contents));
+  for (int i = 0; i < 3; ++i) TryOut();
+  bool looked = false;
+  dispatcher_.WhenLooked([&](const std::shared_ptr<const QueueLook>&) { looked = true; });
+  loop_.poll();
+  std::multiset<uid_t> users;
+  for (const auto& [user, task] : aside_) users.insert(user);
+  EXPECT_EQ(users, (std::multiset<uid_t>{kAnn, kAnn, kAnn, base::kEveryUser}));
+  while (!aside_.empty()) WorkAside();
+  EXPECT_TRUE(looked);
+  EXPECT_EQ(outlooks_, 3);
+}
+
+// A hundred trials that wait for their turn have no copy of the queue each.
+TEST_F(DispatcherTest, ATrialIsOfTheQueueAsItIsWhenItsTurnHasCome) {
+  std::vector<std::string> said;
+  PreparedJob one{Waiting(0), {}};
+  dispatcher_.TryOut({one}, [&](const base::Result<Dispatcher::Outlook>& outlook) {
+    ASSERT_TRUE(outlook);
+    said.emplace_back(ToString(outlook->verdicts.at(0).reason));
+  });
+  ASSERT_EQ(aside_.size(), 1u);
+  QueueState paused;
+  paused.paused = true;
+  dispatcher_.SetState(paused);
+  WorkAside();
+  EXPECT_EQ(said, std::vector<std::string>{"paused"});
+}
 
 TEST_F(DispatcherTest, ARetryWaitsAsLongAsItIsToWhateverTheClockIsSetTo) {
   Adopt(Retried(clock_.Wall() + 10min, 10min));

@@ -9,6 +9,8 @@
 
 #include "api/queue_json.h"
 #include "daemon/job_request.h"
+#include "jobs/bounds.h"
+#include "jobs/text_account.h"
 #include "queue/record.h"
 
 namespace gpuman::daemon {
@@ -108,6 +110,7 @@ Result<jobs::Job> JobFrom(const api::Submission& asked, const api::SubmitRequest
   job.oversubscribe = asked.oversubscribe;
   job.device_profile = asked.device_profile.value_or("");
   GPUMAN_TRY(TakeMps(asked.mps, asked.mps_threads, job));
+  GPUMAN_TRY(jobs::CheckExecutable(job.command, *job.environment));
   return job;
 }
 
@@ -220,6 +223,18 @@ std::size_t CountJobs(const api::SubmitRequest& submitted) {
   for (const auto& job : submitted.jobs)
     count += job.array ? static_cast<std::size_t>(api::CountTasks(*job.array)) : 1;
   return count;
+}
+
+base::Bytes TextOf(const api::SubmitRequest& submitted) {
+  base::Bytes text = jobs::SizeOf(submitted.environment);
+  for (const auto& job : submitted.jobs) {
+    const auto tasks = job.array ? static_cast<std::uint64_t>(api::CountTasks(*job.array)) : 1;
+    const auto command = jobs::SizeOf(job.command).count + jobs::SizeOf(job.arguments).count;
+    text += {tasks * command};
+    if (job.script) text += {job.script->size()};
+    if (job.environment) text += jobs::SizeOf(*job.environment);
+  }
+  return text;
 }
 
 Preparation::Preparation(const api::SubmitRequest& submitted, const SubmissionContext& context)

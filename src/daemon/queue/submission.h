@@ -47,6 +47,9 @@ base::Result<Prepared> Prepare(const api::SubmitRequest& submitted, const Submis
 // Jobs, each task of an array counted.
 std::size_t CountJobs(const api::SubmitRequest& submitted);
 
+// What the text of these jobs takes at most: each task of an array has the command for itself.
+base::Bytes TextOf(const api::SubmitRequest& submitted);
+
 // The same in pieces, for a request that is large. What the constructor gets and what `context` refers to
 // must outlive this object; ids from `first_id` on must be nobody else's. Not thread-safe.
 class Preparation {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "daemon/job_request.h"
+#include "jobs/bounds.h"
 
 namespace gpuman::daemon {
 namespace {
@@ -118,7 +119,10 @@ Result<> ApplyQueueUpdate(const api::JobUpdate& update, const gpu::Inventory& in
   if (update.job.memory || update.job.clear_memory) {
     GPUMAN_ASSIGN(changed.request.memory, OnEachGpu(changed.job.memory, changed.request.gpus, inventory));
   }
-  if (update.queue) GPUMAN_TRY(ApplyQueue(*update.queue, inventory, lookup, changed, before));
+  if (update.queue) {
+    GPUMAN_TRY(ApplyQueue(*update.queue, inventory, lookup, changed, before));
+    GPUMAN_TRY(jobs::CheckExecutable(changed.job.command, *changed.job.environment));
+  }
   GPUMAN_TRY(CheckQueuedSharing(changed.request, inventory));
   GPUMAN_TRY(queue::Validate(changed.request));
   changed.job.terms = TermsOf(changed.request, before);

@@ -9,8 +9,8 @@ namespace {
 void SendContainers(Service& service, const http::ExchangePtr& exchange) {
   const auto view = std::make_shared<api::ContainersView>(service.ContainersNow());
   const auto text = std::make_shared<std::string>();
-  service.Aside([view, text] { *text = api::Encode(*view); },
-                [exchange, text] { SendJson(exchange, std::move(*text)); });
+  service.Aside(exchange->request().peer.uid, {[view, text] { *text = api::Encode(*view); },
+                                               [exchange, text] { SendJson(exchange, std::move(*text)); }});
 }
 
 void SetContainers(Service& service, const http::ExchangePtr& exchange) {

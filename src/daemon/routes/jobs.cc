@@ -125,6 +125,7 @@ void Change(Service& service, const http::Peer& peer, const jobs::Job& job, cons
   const auto lookup = service.queue().LookupFor(peer.uid);
   auto fine = ApplyQueueUpdate(update, service.inventory(), lookup, changed);
   if (fine && jobs::IsWaiting(job)) fine = service.queue().MayBecome(changed);
+  if (fine) fine = service.jobs().MayChangeText(job.id, changed.job);
   if (!fine) return done(base::Fail(fine.error()));
   // What it asks for; how far it got is its own.
   const auto take = [changed = std::move(changed.job)](jobs::Job& stored) {

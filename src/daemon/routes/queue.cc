@@ -113,8 +113,8 @@ struct Cancelling {
 void Answer(Service& service, const ExchangePtr& exchange, const std::shared_ptr<Cancelling>& all) {
   if (all->answer.jobs.size() <= kFew) return SendJson(exchange, api::Encode(all->answer));
   const auto text = std::make_shared<std::string>();
-  service.Aside([all, text] { *text = api::Encode(all->answer); },
-                [exchange, text] { SendJson(exchange, std::move(*text)); });
+  service.Aside(exchange->request().peer.uid, {[all, text] { *text = api::Encode(all->answer); },
+                                               [exchange, text] { SendJson(exchange, std::move(*text)); }});
 }
 
 void FindOne(Service& service, const ExchangePtr& exchange, Cancelling& all, const std::string& name) {

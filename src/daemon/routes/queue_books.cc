@@ -333,8 +333,9 @@ void ShowStats(Service& service, const ExchangePtr& exchange) {
                   if (!view) return SendError(exchange, view.error());
                   // Anybody may have had a project for each of many runs.
                   const auto text = std::make_shared<std::string>();
-                  service.Aside([text, view = *view] { *text = api::Encode(view); },
-                                [exchange, text] { SendJson(exchange, std::move(*text)); });
+                  service.Aside(exchange->request().peer.uid,
+                                {[text, view = *view] { *text = api::Encode(view); },
+                                 [exchange, text] { SendJson(exchange, std::move(*text)); }});
                 });
 }
 

@@ -1,6 +1,7 @@
 // Jobs that are done once more, with those that were cancelled because they waited for them.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +40,8 @@ struct Redoing {
   base::JobId first{};                  // number of the first new one
   std::map<base::JobId, base::JobId> numbers{};
   std::vector<PreparedJob> prepared{};
+  Dispatcher::Claim claim{};
+  jobs::Pool<jobs::Terms, jobs::TermsHash> terms{};  // tasks of an array have one script
 };
 
 constexpr std::size_t kNotes = 5;
@@ -56,6 +59,35 @@ void LookAt(Service& service, const http::Peer& peer, Redoing& all, base::JobId 
   }
   all.old.push_back(id);
   all.found.insert(id);
+}
+
+// Before so many are made. As large as the old ones, or as what they are to become.
+base::Result<> ClaimAll(Service& service, Redoing& all) {
+  struct Owned {
+    jobs::Owner owner;
+    std::size_t jobs = 0;
+    base::Bytes commands{};
+    jobs::TextAccount text{};
+  };
+  const auto& changes = all.asked.changes.queue;
+  const auto command = changes && changes->command ? jobs::SizeOf(*changes->command) : base::Bytes{};
+  std::map<uid_t, Owned> owners;
+  for (const auto id : all.old) {
+    const auto* const job = service.jobs().Find(id);
+    if (!job) continue;
+    auto& owned = owners[job->owner->uid];
+    if (owned.jobs++ == 0) owned.owner = *job->owner;
+    owned.commands += command;
+    owned.text.Add(jobs::TextAccount::EntryOf(*job));
+  }
+  const auto claims = std::make_shared<std::vector<Dispatcher::Claim>>();  // they go together
+  for (const auto& [uid, owned] : owners) {
+    GPUMAN_ASSIGN(auto claim, service.queue().ClaimMore(owned.owner, owned.jobs,
+                                                        std::max(owned.commands, owned.text.bytes())));
+    claims->push_back(std::move(claim));
+  }
+  all.claim = claims;
+  return {};
 }
 
 // What the jobs waited for they wait for again where it is queued again; the first waits for nobody, unless
@@ -77,7 +109,7 @@ base::Result<> MakeAnew(Service& service, const http::Peer& peer, Redoing& all) 
   for (auto& depends : again.request.depends.list)
     if (const auto number = all.numbers.find(depends.job); number != all.numbers.end())
       depends.job = number->second;
-  again.job.terms = TermsOf(again.request, *again.job.terms);
+  again.job.terms = all.terms.Share(TermsOf(again.request, *again.job.terms));
   again.job.id = {all.first.value + static_cast<std::int64_t>(at)};
   all.numbers[all.old[at]] = again.job.id;
   all.prepared.push_back(std::move(again));
@@ -113,7 +145,10 @@ base::Result<bool> Continue(Service& service, const http::Peer& peer, Redoing& a
     if (turn.IsOver()) return true;
     LookAt(service, peer, all, all.ended[all.looked_at]);
   }
-  if (all.first.value == 0) all.first = service.jobs().Reserve(all.old.size());
+  if (all.first.value == 0) {
+    GPUMAN_TRY(ClaimAll(service, all));
+    all.first = service.jobs().Reserve(all.old.size());
+  }
   while (all.prepared.size() < all.old.size()) {
     if (turn.IsOver()) return true;
     GPUMAN_TRY(MakeAnew(service, peer, all));
@@ -137,11 +172,13 @@ void Redo(Service& service, const ExchangePtr& exchange, const std::vector<base:
       return false;
     }
     if (*more) return true;
-    service.queue().Submit(std::move(all->prepared),
-                           [&service, exchange, all](const base::Result<std::vector<base::JobId>>& done) {
-                             if (!done) return SendError(exchange, done.error());
-                             SendJson(exchange, api::Encode(AnswerFor(service, *all, *done)), 201);
-                           });
+    service.queue().Submit(
+        std::move(all->prepared),
+        [&service, exchange, all](const base::Result<std::vector<base::JobId>>& done) {
+          if (!done) return SendError(exchange, done.error());
+          SendJson(exchange, api::Encode(AnswerFor(service, *all, *done)), 201);
+        },
+        std::move(all->claim));
     return false;
   });
 }

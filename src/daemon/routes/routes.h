@@ -103,7 +103,7 @@ void WithBody(Service& service, const http::ExchangePtr& exchange, std::function
   };
   if (body.size() <= kReadAtOnce) return take(read());
   const auto value = std::make_shared<std::optional<base::Result<T>>>();  // the worker's, then the loop's
-  service.Aside([read, value] { *value = read(); }, [take, value] { take(**value); });
+  service.Aside(exchange->request().peer.uid, {[read, value] { *value = read(); }, [take, value] { take(**value); }});
 }
 
 }  // namespace gpuman::daemon

@@ -84,16 +84,20 @@ void SendAnswer(Service& service, const ExchangePtr& exchange, api::SubmissionAn
   if (jobs <= kAtOnce) return SendJson(exchange, api::Encode(answer), status);
   const auto kept = std::make_shared<api::SubmissionAnswer>(std::move(answer));  // for the worker
   const auto text = std::make_shared<std::string>();
-  service.Aside([kept, text] { *text = api::Encode(*kept); },
-                [exchange, text, status] { SendJson(exchange, std::move(*text), status); });
+  service.Aside(exchange->request().peer.uid,
+                {[kept, text] { *text = api::Encode(*kept); },
+                 [exchange, text, status] { SendJson(exchange, std::move(*text), status); }});
 }
 
-void TryOut(Service& service, const ExchangePtr& exchange, Prepared prepared) {
-  service.queue().TryOut(std::move(prepared.jobs), [&service, exchange, heads = std::move(prepared.heads)](
-                                                       const base::Result<Dispatcher::Outlook>& outlook) {
-    if (!outlook) return SendError(exchange, outlook.error());
-    SendAnswer(service, exchange, AnswerFor(*outlook, heads), outlook->jobs.size(), 200);
-  });
+void TryOut(Service& service, const ExchangePtr& exchange, Prepared prepared, Dispatcher::Claim claim) {
+  service.queue().TryOut(
+      std::move(prepared.jobs),
+      [&service, exchange,
+       heads = std::move(prepared.heads)](const base::Result<Dispatcher::Outlook>& outlook) {
+        if (!outlook) return SendError(exchange, outlook.error());
+        SendAnswer(service, exchange, AnswerFor(*outlook, heads), outlook->jobs.size(), 200);
+      },
+      std::move(claim));
 }
 
 // A job that asks for MPS waits for one GPU, on which it runs.
@@ -123,6 +127,7 @@ struct Incoming {
   jobs::Shared<jobs::ResourceLimits> limits{};
   queue::ReferenceLookup lookup{};
   base::JobId first_id{};
+  Dispatcher::Claim claim{};
   std::optional<Preparation> preparation{};
   Prepared prepared{};
   std::size_t at = 0, head = 0;  // what is bound next
@@ -139,12 +144,14 @@ void Enqueue(Service& service, const ExchangePtr& exchange, const IncomingPtr& i
         auto answer = AnswerFor(service, heads, *ids);
         answer.notes.assign(notes.begin(), notes.end());
         SendAnswer(service, exchange, std::move(answer), ids->size(), 201);
-      });
+      },
+      std::move(incoming->claim));
 }
 
 // What was prepared goes into the queue, or is tried out.
 void Go(Service& service, const ExchangePtr& exchange, const IncomingPtr& incoming) {
-  if (incoming->dry_run) return TryOut(service, exchange, std::move(incoming->prepared));
+  if (incoming->dry_run) 
+    return TryOut(service, exchange, std::move(incoming->prepared), std::move(incoming->claim));
   const auto& gpus = incoming->mps;
   if (gpus.empty()) return Enqueue(service, exchange, incoming);
   service.ReadyMps({gpus.begin(), gpus.end()}, [&service, exchange, incoming](const base::Result<>& ready) {
@@ -189,7 +196,7 @@ base::Result<bool> PrepareSome(Service& service, Incoming& incoming, const base:
     incoming.preparation.reset();
     // What it was made of is a lot to let go of.
     const auto left = std::make_shared<api::SubmitRequest>(std::move(*incoming.submitted));
-    service.Aside([left] { left->jobs.clear(); }, [] {});
+    service.Aside(incoming.caller.uid, {[left] { left->jobs.clear(); }});
   }
   return BindSome(service, incoming, &turn);
 }
@@ -201,9 +208,6 @@ void TakeInSlices(Service& service, const ExchangePtr& exchange, const IncomingP
     return SendError(exchange, {base::ErrorCode::kInvalidArgument,
                                 fmt::format("{} jobs are too many for one request: at most {}", count, kMost),
                                 "submit them in parts"});
-  // Before so many are made.
-  if (auto may = service.queue().MayQueueMore(incoming->caller.user, count); !may)
-    return SendError(exchange, may.error());
   incoming->first_id = service.jobs().Reserve(count);
   incoming->preparation.emplace(
       *incoming->submitted,
@@ -233,6 +237,12 @@ void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
   incoming->limits = jobs::Shared<jobs::ResourceLimits>(std::move(*limits));
   incoming->lookup = service.queue().LookupFor(peer.uid);
   const std::size_t count = CountJobs(*incoming->submitted);
+  // Before so many are made; what is on its way counts.
+  const auto& caller = incoming->caller;
+  auto claim = service.queue().ClaimMore({caller.uid, caller.gid, {}, caller.user}, count,
+                                         TextOf(*incoming->submitted));
+  if (!claim) return SendError(exchange, claim.error());
+  incoming->claim = std::move(*claim);
   if (count > kAtOnce) return TakeInSlices(service, exchange, incoming, count);
   auto prepared = Prepare(*incoming->submitted,
                           {incoming->caller, incoming->inventory, incoming->environment, incoming->limits,
@@ -251,7 +261,7 @@ void Submit(Service& service, const ExchangePtr& exchange, const std::shared_ptr
     incoming->submitted = api::Decode<api::SubmitRequest>(exchange->request().body);
   };
   const auto take = [&service, exchange, callers, incoming] { Take(service, exchange, *callers, incoming); };
-  if (request.body.size() > kReadAtOnce) return service.Aside(read, take);
+  if (request.body.size() > kReadAtOnce) return service.Aside(request.peer.uid, {read, take});
   read();
   take();
 }

@@ -32,7 +32,7 @@ void Service::BeginQueue(const jobs::Settings& settings) {
 
 namespace {
 
-// A bound on waiting jobs is every user's, unless one was set.
+// Bounds on jobs that wait and that run are every user's, unless others were set.
 void SetLimits(queue::Book& book, const QueueBooks& books, const Config& config, queue::AccountKind kind) {
   const bool is_user = kind == queue::AccountKind::kUser;
   const std::string subject = is_user ? "user" : "project";
@@ -40,7 +40,10 @@ void SetLimits(queue::Book& book, const QueueBooks& books, const Config& config,
     auto queued = limits.queued_jobs;
     if (!queued && is_user && config.queue.queued_jobs > 0)
       queued = static_cast<int>(config.queue.queued_jobs);
-    return queue::Quota{limits.running_jobs, limits.gpus, queued, limits.gpu_hours,
+    auto running = limits.running_jobs;
+    if (!running && is_user && config.jobs.running_jobs > 0)
+      running = static_cast<int>(config.jobs.running_jobs);
+    return queue::Quota{running, limits.gpus, queued, limits.gpu_hours,
                         config.queue.quota_window};
   };
   const auto shares = [&](const api::QuotaLimits& limits) { return limits.shares.value_or(is_user ? 1 : 0); };

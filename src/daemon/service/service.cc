@@ -69,6 +69,9 @@ Service::Service(boost::asio::io_context& loop, const Config& config, ServiceOpt
       access_(AccessOf(config, options_.user_mode)),
       log_readers_(loop),
       memory_limits_(WriteMemoryLimit),
+      aside_tasks_([this](std::function<void()> act) { boost::asio::post(aside_, std::move(act)); },
+                   [&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); },
+                   {.of_all = kAside}),
       slices_([&loop](std::function<void()> act) { boost::asio::post(loop, std::move(act)); }, clock_),
       book_writer_(
           books_,
@@ -123,6 +126,8 @@ jobs::SupervisorOptions Service::SupervisorOptionsOf(const Config& config) const
     options.launch.shared_memory = ToString(config.share.memory);
   options.keep_ended = config.jobs.keep_ended_count;
   options.keep_ended_for = config.jobs.keep_ended;
+  options.running_of_user = config.jobs.running_jobs;
+  options.text_of_user = config.jobs.text;
   return options;
 }
 
@@ -302,12 +307,7 @@ void Service::WhenReady(std::function<void()> then) {
   when_ready_.push_back(std::move(then));
 }
 
-void Service::Aside(std::function<void()> work, std::function<void()> then) {
-  boost::asio::post(aside_, [this, work = std::move(work), then = std::move(then)]() mutable {
-    work();
-    boost::asio::post(loop_, [work = std::move(work), then = std::move(then)] { then(); });
-  });
-}
+void Service::Aside(uid_t user, base::FairQueue::Task task) { aside_tasks_.Add(user, std::move(task)); }
 
 void Service::Tick() {
   sampler_->CheckWatchdog();

@@ -23,6 +23,7 @@
 #include "api/types.h"
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/fair_queue.h"
 #include "base/patient_table.h"
 #include "base/sliced_work.h"
 #include "base/time_budget.h"
@@ -178,9 +179,9 @@ class Service final : private jobs::SupervisorHost,
   jobs::StoreWorker& store() { return *store_; }
   base::WallTime Now() const { return clock_.Wall(); }
   const base::Clock& clock() const { return clock_; }
-  // `work` off the loop, then `then` on it: for what would hold everything else up. Both are let go of on the
-  // loop.
-  void Aside(std::function<void()> work, std::function<void()> then) override;
+  // For what would hold everything else up: off the loop when it is the user's turn, of each user one at a
+  // time. As in base/fair_queue.h.
+  void Aside(uid_t user, base::FairQueue::Task task) override;
   // On the loop, in turns between users.
   base::SlicedWork& slices() { return slices_; }
   ListAnswers& lists() { return lists_; }
@@ -189,6 +190,9 @@ class Service final : private jobs::SupervisorHost,
   void LookNow() { sampler_->PokeAll(); }
 
  private:
+  // Threads beside the loop: one user's long work leaves one for the others.
+  static constexpr std::size_t kAside = 2;
+
   Service(boost::asio::io_context& loop, const Config& config, ServiceOptions options);
   base::Result<> Begin();
   void BeginSampling();
@@ -359,8 +363,9 @@ class Service final : private jobs::SupervisorHost,
   base::Fd claim_;  // on the state directory
   boost::asio::thread_pool workers_{2};
   LogReaders log_readers_;
-  boost::asio::thread_pool aside_{1};  // of what requests ask for: jobs are not kept waiting by it
   MemoryLimits memory_limits_;
+  boost::asio::thread_pool aside_{kAside};  // of what requests ask for: jobs are not kept waiting by it
+  base::FairQueue aside_tasks_;
   base::SlicedWork slices_;
   ListAnswers lists_{slices_};
   std::unique_ptr<jobs::StoreWorker> store_;
