@@ -139,6 +139,7 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
   }
   host_.OnJobChanged(entries_.at(id).job, entries_.at(id).runtime);
   AnswerReruns(id);
+  CarryOutLater(id);
   Carry(id, t.effects);
   if (ended_now && ended_.size() > options_.keep_ended + options_.keep_ended / 20) ForgetOldOnes();
 }

@@ -123,14 +123,21 @@ class Supervisor {
   void SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
                      std::function<void()> done);
   // A new run of a running or an ended job. Of a running one `done` is called when the new run has begun, or
-  // there will be none.
+  // there will be none. One that is just being started is waited for (OnceStarted).
   void Restart(JobId id, const keeper::Reason& reason, Done<Job> done);
   // What Restart would refuse.
   base::Result<> MayRestart(JobId id);
   // Ends the job and forgets it; done when it is gone, with the job as it ended.
   void Remove(JobId id, const keeper::Reason& reason, Done<Job> done);
-  // Forgets the job and lets it run on, unlimited; it will not be restarted.
+  // Forgets the job and lets it run on, unlimited; it will not be restarted. One that is just being started
+  // is waited for (OnceStarted).
   void Release(JobId id, Done<Job> done);
+
+  // Its keeper is not there yet, or has not begun the run that it is there for.
+  bool IsBeingStarted(JobId id) const;
+  // Calls `act`, soon, when the job is not just being started, or not any more: it may run, wait, have ended
+  // or be gone. A daemon that ends before that does not call it.
+  void OnceStarted(JobId id, std::function<void()> act);
 
   // --- Jobs of the queue (supervisor_queue.cc) ---
   // The id that the next job gets.
@@ -234,6 +241,12 @@ class Supervisor {
 
   static base::Error NoSuchJob(std::string_view ref);
   static keeper::UpdateSettings SettingsOf(const Job& job);
+  // What was asked of a job that is just being started.
+  struct Later {
+    JobId job;
+    std::function<void()> act;
+  };
+
   base::Result<Entry*> Existing(JobId id);
   // And is not just being forgotten: what would be written then came back with the next daemon.
   base::Result<Entry*> Kept(JobId id);
@@ -291,6 +304,8 @@ class Supervisor {
   void AnswerWaiters(const Job& job);
   void AnswerReruns(JobId id);
   void ForgetOldOnes();
+  // What waits for the start of the job, where that is over.
+  void CarryOutLater(JobId id);
   void SweepDirectories();
   void DeleteFiles(std::vector<std::filesystem::path> paths);
 
@@ -315,6 +330,7 @@ class Supervisor {
   std::uint64_t last_waiter_ = 0;
   std::vector<Rerun> reruns_;
   std::map<JobId, Enclosed> dirty_;  // records the disk did not take
+  std::vector<Later> later_;
   boost::asio::steady_timer retry_;
   base::SlicedWork slices_;
   // Callbacks that outlive this object find it gone.

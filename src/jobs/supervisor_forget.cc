@@ -62,6 +62,7 @@ void Supervisor::Vanish(JobId id) {
   }
   host_.OnJobForgotten(id);
   AnswerReruns(id);
+  CarryOutLater(id);
 }
 
 void Supervisor::ForgetOldOnes() {
