@@ -230,7 +230,11 @@ class QueueCliTest(DaemonTest):
         self.assertIn("--memory: ", self.gpuman("submit", "--share", "--gpus", "1", "true", status=2))
         jobs = self.m.dir / "jobs.txt"
         jobs.write_text("# two\n--gpus 1 -- true\n\n--gpus 3 -- true\n")
-        self.assertIn(f"{jobs}:4: it asks for 3 GPUs", self.gpuman("submit", "--jobs", str(jobs), status=6))
+        self.assertIn(f"{jobs}:4: --gpus: it asks for 3 GPUs", self.gpuman("submit", "--jobs", str(jobs), status=6))
+        script = self.m.dir / "many.sh"
+        script.write_text("#!/bin/bash\n# GPUMAN --gpus 1\n# GPUMAN --cpus 100000\ntrue\n")
+        self.assertIn(f"{script}:3: --cpus: it asks for 100000 processors", self.gpuman("submit", str(script), status=6))
+        self.assertIn("gpuman: --cpus: it asks for 200000", self.gpuman("submit", "--cpus", "200000", str(script), status=6))
         jobs.write_text("true\n--depends nosuch -- true\n")
         self.assertIn(f"{jobs}:2: ", self.gpuman("submit", "--jobs", str(jobs), status=4))
         ended = str(self.submit("true")["id"])

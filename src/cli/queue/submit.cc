@@ -126,7 +126,7 @@ void PrintAnswer(Session& session, const api::Client& daemon, const api::SubmitR
 // The daemon's refusal in the words of who typed it.
 Result<api::SubmissionAnswer> Send(const api::Client& daemon, const MadeSubmission& made, Flavour flavour) {
   auto answer = api::Submit(daemon, made.request);
-  if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, flavour));
+  if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, flavour, made.lines));
   return answer;
 }
 
