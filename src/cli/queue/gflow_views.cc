@@ -9,6 +9,7 @@
 
 #include "cli/queue/listing.h"
 #include "cli/queue/queue_views.h"
+#include "cli/views.h"
 
 namespace gpuman::cli::queue {
 namespace {

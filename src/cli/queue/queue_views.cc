@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "cli/command_line.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/when.h"
 #include "cli/table.h"
@@ -148,15 +147,6 @@ std::string AdvantageText(const api::Advantage& advantage) {
 }
 
 }  // namespace
-
-std::string CommandText(const std::vector<std::string>& command) {
-  std::string text;
-  for (const auto& word : command) {
-    if (!text.empty()) text += ' ';
-    text += word == "{script}" ? "(its script)" : JoinCommand({word});
-  }
-  return text;
-}
 
 std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<api::QueueGpu>& gpus) {
   std::string text;
