@@ -169,7 +169,9 @@ std::string Missing(const CLI::App& command, const CLI::ParseError& error) {
   if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::RequiredError)) return {};
   std::vector<std::string> names;
   for (const auto* sub : command.get_subcommands(nullptr)) names.push_back(sub->get_name());
-  if (!names.empty()) return fmt::format("a command is required, one of {}", fmt::join(names, ", "));
+  if (!names.empty())
+    return fmt::format("a command is required{} {}", names.size() == 1 ? ":" : ", one of",
+                       fmt::join(names, ", "));
   for (const auto* option : command.get_options())
     if (option->get_required() && option->get_positional() && option->count() == 0)
       return fmt::format("{} is required", option->get_type_name());
@@ -278,6 +280,16 @@ CLI::Option* AddJobArgument(CLI::App* command, std::string& job) {
 }
 
 int RunCli(const std::vector<std::string>& typed, const Surroundings& surroundings) {
+// Help for a command that there is not, which the parser answers with that of the one before it.
+std::optional<base::Error> WithoutHelp(const CLI::App& root) {
+  const CLI::App* command = &root;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  const auto extras = root.remaining(/*recurse=*/true);
+  if (command->get_subcommands(nullptr).empty() || extras.empty() || extras.front().starts_with('-'))
+    return std::nullopt;
+  return UsageError(root, CLI::ExtrasError(extras));
+}
+
   Session session(surroundings);
   const auto arguments = WithHelpAsOption(typed);
   if (!arguments.empty() && arguments.front() == queue::kTerminalWord) {
@@ -310,7 +322,7 @@ int RunCli(const std::vector<std::string>& typed, const Surroundings& surroundin
     session.Print(app.help());
     return kExitDone;
   } catch (const CLI::ParseError& error) {
-    session.json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+    session.json = json;
     session.PrintError(UsageError(app, error));
     return kExitUsage;
   }
@@ -325,12 +337,19 @@ int RunCli(const std::vector<std::string>& typed, const Surroundings& surroundin
   const std::string& command = app.get_subcommands().front()->get_name();
   if (session.trailing && command != "run" && command != "submit") {
     session.PrintError(
+  // Of a command line that is wrong the parser has not said it yet.
+  const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
         {base::ErrorCode::kInvalidArgument, "only run and submit take a command after --", {}});
     return kExitUsage;
   }
   const auto status = chosen(session);
   if (!status) {
     session.PrintError(status.error());
+    if (const auto unknown = WithoutHelp(app)) {
+      session.json = json;
+      session.PrintError(*unknown);
+      return kExitUsage;
+    }
     return ExitStatusOf(status.error().code);
   }
   surroundings.out.flush();

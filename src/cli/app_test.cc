@@ -56,6 +56,10 @@ TEST(CommandLine, AnswersMisuseWithTwoAndWhatToDo) {
   for (const auto& [arguments, says] : std::vector<Misuse>{
            {{"statsu"}, "did you mean 'status'?"},
            {{"frobnicate"}, "unknown command 'frobnicate'"},
+           {{"help", "frobnicate"}, "unknown command 'frobnicate'"},
+           {{"help", "statsu"}, "did you mean 'status'?"},
+           {{"device", "shw", "--help"}, "did you mean 'show'?"},
+           {{"config"}, "config: a command is required: check"},
            {{"status", "--jsno"}, "did you mean --json?"},
            {{"status", "extra"}, "unexpected argument 'extra'"},
            {{"status", "--", "x"}, "only run and submit take a command after --"},
