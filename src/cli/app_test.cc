@@ -168,6 +168,36 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
   }
   EXPECT_THAT(Gpuman({}).err, HasSubstr("Queue jobs:"));
   EXPECT_EQ(Gpuman({}).status, 2);
+  EXPECT_THAT(Gpuman({"help", "run"}).out, HasSubstr("gpuman run --tag"));
+}
+
+TEST(CommandLine, DescribesEveryArgumentInItsHelp) {
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"restart"},
+                                                  {"cancel"},
+                                                  {"job", "show"},
+                                                  {"job", "log"},
+                                                  {"job", "redo"},
+                                                  {"gpu", "allow"},
+                                                  {"gpu", "choice"},
+                                                  {"gpu", "drain"},
+                                                  {"reserve", "get"},
+                                                  {"reserve", "cancel"},
+                                                  {"device", "power", "set"},
+                                                  {"mps", "terminate"},
+                                                  {"mig", "plan"},
+                                                  {"completion"}}) {
+    auto arguments = command;
+    arguments.push_back("--help");
+    const auto help = Gpuman(arguments).out;
+    for (const char* no : {"REQUIRED", "(1x)", " x ", "JOB JOB", "GPU GPU"})
+      EXPECT_THAT(help, Not(HasSubstr(no))) << command.back() << "\n" << help;
+    const auto begin = help.find("Positionals:\n");
+    ASSERT_NE(begin, help.npos) << command.back();
+    EXPECT_THAT(help.substr(begin), ::testing::ContainsRegex("^Positionals:\n  [^ ]+ +[A-Z[]")) << help;
+  }
+  EXPECT_THAT(Gpuman({"restart", "--help"}).out,
+              AllOf(HasSubstr("Usage: gpuman restart [OPTIONS] JOB\n"), HasSubstr("\n  -t,--tag JOB ")));
+  EXPECT_THAT(Gpuman({"cancel", "--help"}).out, HasSubstr("Usage: gpuman cancel [OPTIONS] JOB...\n"));
 }
 
 // Only the command that is asked for is set up, so its name in that list must be its own.

@@ -191,18 +191,20 @@ int RunProgram(int argc, char** argv) {
   Options options;
   CLI::App app{"The daemon of gpuman: holds GPU memory limits, keeps jobs, answers gpuman.", "gpumand"};
   app.footer(kFooter);
-  app.set_version_flag("-v,--version", "gpumand " GPUMAN_VERSION);
-  app.add_option("--config", options.config, "Configuration file")
+  app.set_version_flag("-v,--version", "gpumand " GPUMAN_VERSION, "Print the version and exit");
+  app.get_option("--help")->description("Print this help and exit");
+  app.add_option("--config", options.config, "Configuration file to read")
       ->envname("GPUMAN_CONFIG")
       ->option_text("FILE");
-  app.add_option("--socket", options.socket, "Socket to serve")
+  app.add_option("--socket", options.socket, "Socket to listen on")
       ->envname("GPUMAN_SOCKET")
       ->option_text("PATH");
-  app.add_option("--state-dir", options.state_dir, "Directory of the state")
+  app.add_option("--state-dir", options.state_dir, "Directory for jobs, logs and settings")
       ->envname("GPUMAN_STATE_DIR")
       ->option_text("DIR");
-  app.add_flag("--user", options.user, "Unprivileged, for one user");
-  app.add_flag("--check-config", options.check_config, "Only say whether the configuration is valid");
+  app.add_flag("--user", options.user, "Serve only the user who starts it; needs no root");
+  app.add_flag("--check-config", options.check_config,
+               "Check the configuration file, show the lines that are wrong, and exit");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
