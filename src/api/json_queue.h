@@ -81,6 +81,7 @@ void Fields(V& v, T& x) {
   v.Changed("directory", x.directory, {});
   v.Changed("environment", x.environment, {});
   v("umask", x.umask);
+  v.Changed("new_tags", x.new_tags, false);
 }
 
 template <typename V, typename T>

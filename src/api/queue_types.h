@@ -98,6 +98,7 @@ struct SubmitRequest {
   std::string directory;
   std::map<std::string, std::string> environment;
   std::uint32_t umask = 022;
+  bool new_tags = false;  // refuse a name that a job has which has not ended
 };
 
 struct SubmittedJob {

@@ -25,7 +25,8 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr int kUsage = 2;
-constexpr int kUrgency = -10;  // nice value of the loop: a SIGKILL must not wait for those it is meant for
+constexpr int kNoSuchFile = 4;  // as `gpuman config check` has it
+constexpr int kUrgency = -10;   // nice value of the loop: a SIGKILL must not wait for those it is meant for
 
 struct Options {
   std::string config, socket, state_dir;
@@ -61,12 +62,18 @@ void Override(const Options& options, Config& config) {
   if (!options.state_dir.empty()) config.state_dir = std::filesystem::absolute(options.state_dir);
 }
 
-std::optional<Config> Load(const Options& options) {
+// The configuration, or the exit status.
+tl::expected<Config, int> Load(const Options& options) {
   const auto settled = Settle(options);
+  if (std::error_code error;
+      settled.file_required && !std::filesystem::exists(settled.file, error) && !error) {
+    std::fprintf(stderr, "there is no file %s\n", settled.file.c_str());
+    return tl::unexpected(kNoSuchFile);
+  }
   auto config = LoadConfig(settled.file, settled.file_required, settled.defaults);
   if (!config) {
     for (const auto& problem : config.error()) std::fprintf(stderr, "%s\n", Describe(problem).c_str());
-    return std::nullopt;
+    return tl::unexpected(kUsage);
   }
   Override(options, *config);
   return std::move(*config);
@@ -211,7 +218,7 @@ int RunProgram(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kUsage;
   }
   const auto config = Load(options);
-  if (!config) return kUsage;
+  if (!config) return config.error();
   if (options.check_config) {
     const auto file = Settle(options).file;
     std::error_code ignored;

@@ -176,6 +176,8 @@ class Supervisor {
   base::Result<JobId> Resolve(const std::string& ref) const;
   // The same; a tag means a job of this user's where there is one.
   base::Result<JobId> Resolve(const std::string& ref, uid_t user) const;
+  // kAlreadyExists: a job that has not ended has the tag, but for `but`.
+  base::Result<> TagIsFree(const std::string& tag, JobId but = {}) const;
   // The jobs of this tag that have not ended, of this user or of all; of an array its id. The newest first; no
   // more than a few are looked for.
   std::vector<JobId> OpenNamed(const std::string& tag, std::optional<uid_t> user) const;
@@ -239,14 +241,14 @@ class Supervisor {
     Done<Job> done;
   };
 
-  static base::Error NoSuchJob(std::string_view ref);
-  static keeper::UpdateSettings SettingsOf(const Job& job);
   // What was asked of a job that is just being started.
   struct Later {
     JobId job;
     std::function<void()> act;
   };
 
+  static base::Error NoSuchJob(std::string_view ref);
+  static keeper::UpdateSettings SettingsOf(const Job& job);
   base::Result<Entry*> Existing(JobId id);
   // And is not just being forgotten: what would be written then came back with the next daemon.
   base::Result<Entry*> Kept(JobId id);
@@ -269,7 +271,6 @@ class Supervisor {
                     std::function<void(const base::Result<>&)> done);
   // Stores the change that `event` makes to a job that waits, and answers with it; kConflict: it makes none.
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
-  base::Result<> TagIsFree(const std::string& tag, JobId but = {}) const;
   void BeginAttached(Job job, std::string how, Done<Job> done);
   void AnswerOnceStored(JobId id, Done<Job> done);
   void WatchRoot(Entry& entry);
@@ -303,9 +304,9 @@ class Supervisor {
   void Vanish(JobId id);
   void AnswerWaiters(const Job& job);
   void AnswerReruns(JobId id);
-  void ForgetOldOnes();
   // What waits for the start of the job, where that is over.
   void CarryOutLater(JobId id);
+  void ForgetOldOnes();
   void SweepDirectories();
   void DeleteFiles(std::vector<std::filesystem::path> paths);
 
@@ -329,8 +330,8 @@ class Supervisor {
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_waiter_ = 0;
   std::vector<Rerun> reruns_;
-  std::map<JobId, Enclosed> dirty_;  // records the disk did not take
   std::vector<Later> later_;
+  std::map<JobId, Enclosed> dirty_;  // records the disk did not take
   boost::asio::steady_timer retry_;
   base::SlicedWork slices_;
   // Callbacks that outlive this object find it gone.

@@ -367,6 +367,9 @@ class CliTest(unittest.TestCase):
         said = self.ok("config", "check")
         if "there is no such file" in said:
             self.assertIn("the defaults are used", said)
+        done = subprocess.run(["gpumand", "--check-config", "--config", str(missing)], env=self.m.env, text=True,
+                              capture_output=True, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stderr), (4, f"there is no file {missing}\n"))
             self.assertFalse(self.m.json("config", "check")["exists"])
         else:
             self.assertIn(": valid", said)

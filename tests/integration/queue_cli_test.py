@@ -225,6 +225,17 @@ class QueueCliTest(DaemonTest):
         self.assertEqual(self.gpuman("job", "show", f"{array['id']}_1").count("Name "), 1)
         self.gpuman("job", "wait", f"{array['id']}_1", status=1)
 
+    def test_run_refuses_a_name_that_is_taken_in_the_queue_as_well(self):
+        first = self.submit("--name", "taken", "--hold", "true")
+        for words in (["--gpus", "1"], []):
+            said = self.gpuman("run", *words, "--tag", "taken", "--", "true", status=1)
+            self.assertIn(f"the tag taken is taken by job {first['id']}, which is held", said)
+        second = self.submit("--name", "taken", "--hold", "true")
+        said = self.gpuman("cancel", "taken", status=1)
+        self.assertIn("say which by its id", said)
+        self.gpuman("cancel", str(first["id"]), str(second["id"]))
+        self.gpuman("run", "--gpus", "1", "--tag", "taken", "--", "true")
+
     def test_refusals_speak_of_what_was_typed(self):
         self.assertIn("--time: it is zero", self.gpuman("submit", "--time", "0", "true", status=2))
         self.assertIn("--memory: ", self.gpuman("submit", "--share", "--gpus", "1", "true", status=2))

@@ -158,6 +158,14 @@ TEST(RunGpus, GoesThroughTheQueueAndStays) {
   EXPECT_EQ(request->jobs.at(0).gpus.count, 1);
   EXPECT_EQ(request->jobs.at(0).memory->bytes, base::GiB(1));
   EXPECT_FALSE(request->jobs.at(0).name);
+  EXPECT_FALSE(request->new_tags);
+  const TestServer taken({TestServer::Answer(
+      409,
+      R"({"error":{"code":"already_exists","message":"the tag t is taken by job 3, which is running"}})")});
+  const auto refused = Gpuman(taken, {"run", "--gpus", "1", "--tag", "t", "--", "true"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("the tag t is taken by job 3"));
+  EXPECT_TRUE(api::Decode<api::SubmitRequest>(BodyOf(taken.requests().at(0)))->new_tags);
   EXPECT_EQ(Gpuman(server, {"run", "--pty", "--tag", "t", "--", "true"}).status, 2);
   EXPECT_EQ(Gpuman(server, {"run", "--gpus", "1", "--restart", "always", "--", "true"}).status, 2);
 }

@@ -179,6 +179,24 @@ Result<> CheckPrograms(const MadeSubmission& made) {
   return {};
 }
 
+// Files and directories may come before the job starts; without them it fails.
+void NoteWhatIsNotThere(MadeSubmission& made) {
+  std::set<std::string> told;
+  const auto look = [&](std::string_view option, std::string_view what, const std::filesystem::path& path) {
+    std::error_code error;
+    if (std::filesystem::exists(path, error) || error || !told.insert(path.string()).second) return;
+    made.notes.push_back(
+        fmt::format("{}: there is no {} {} now; the job fails if it is not there when it starts", option,
+                    what, path.string()));
+  };
+  for (const auto& job : made.request.jobs) {
+    const auto& directory = job.directory.empty() ? made.request.directory : job.directory;
+    if (!job.directory.empty()) look("--directory", "directory", directory);
+    if (job.stdin_file && job.stdin_file->find('%') == std::string::npos)
+      look("--input", "file", std::filesystem::path(directory) / *job.stdin_file);
+  }
+}
+
 // How the daemon is to name the job's GPUs in CUDA_VISIBLE_DEVICES; jobs/launch_plan.h reads it. gflow's
 // users have programs that expect indices there.
 void NameDevices(const std::string& asked, Flavour flavour, Variables& environment) {
@@ -372,7 +390,10 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
     if (auto checked = api::Check(job); !checked)
       return base::Fail(WithOrigins(std::move(checked.error()), {}, typed.flavour, made.lines));
   }
-  if (!made.to_slurm) GPUMAN_TRY(CheckPrograms(made));  // its nodes have programs of their own
+  if (!made.to_slurm) {  // its nodes have programs of their own
+    GPUMAN_TRY(CheckPrograms(made));
+    NoteWhatIsNotThere(made);
+  }
   if (typed.flavour == Flavour::kGflow)
     for (auto& job : made.request.jobs) NameTaskAsGflow(job);
   return made;
