@@ -152,6 +152,7 @@ void Fields(V& v, T& x) {
   v("state", x.state);
   v("error", x.error);
   v("error_code", x.error_code);
+  v("error_hint", x.error_hint);
 }
 
 template <typename V, typename T>

@@ -167,6 +167,7 @@ struct CancelledJob {
   std::optional<JobState> state;  // null: not cancelled, for this reason:
   std::optional<std::string> error;
   std::optional<std::string> error_code;
+  std::optional<std::string> error_hint;
 };
 struct CancelAnswer {
   std::vector<CancelledJob> jobs;

@@ -87,7 +87,7 @@ TEST(CommandLine, AnswersMisuseWithTwoAndWhatToDo) {
            {{"update", "t"}, "there is nothing to change"},
            {{"update", "t", "--memory", "some"}, "--memory: 'some'"},
            {{"logs", "t", "--tail", "-1"}, "--tail"},
-           {{"events", "--limit", "0"}, "--limit"},
+           {{"events", "--limit", "-1"}, "--limit"},
            {{"gpu"}, "gpuman gpu --help"},
            {{"share", "set", "--policy", "best"}, "--policy: 'best' is not one of fair, priority, fcfs"},
            {{"events", "--since", "x"}, "--since: 'x' is not a number"},
@@ -399,6 +399,25 @@ TEST(Events, FollowAsOneJsonObjectALine) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(api::Decode<api::EventView>(outcome.out)->id, 5);
   EXPECT_THAT(server.requests().at(0), StartsWith("GET /v1/events?follow=1&since=4 "));
+}
+
+TEST(Events, OfNoneOfThoseThatHappenedMayBeAskedFor) {
+  const TestServer none({});
+  const auto nothing = GpumanAt(none, {"events", "-n", "0", "--json"});
+  EXPECT_EQ(nothing.status, 0) << nothing.err;
+  EXPECT_THAT(nothing.out, HasSubstr("\"events\""));
+  constexpr const char* kEvent =
+      R"({"id":5,"at":"2026-01-01T00:00:00Z","kind":"job_started","message":"old"})";
+  const TestServer server(
+      {TestServer::Answer(200, std::string(R"({"events":[)") + kEvent + "]}"),
+       TestServer::Answer(
+           200,
+           "data: " + std::string(R"({"id":6,"at":"2026-01-01T00:00:01Z","kind":"x","message":"new"})") +
+               "\n\n",
+           "text/event-stream")});
+  const auto outcome = GpumanAt(server, {"events", "-f", "-n", "0"});
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("new"), Not(HasSubstr("old")))) << outcome.err;
+  EXPECT_THAT(server.requests().at(1), HasSubstr("since=5"));
 }
 
 TEST(Proclist, NamesTheGpuOfEachProcessInJson) {

@@ -208,7 +208,7 @@ class QueueCliTest(DaemonTest):
         rows = json.loads(self.gpuman("stats", "--by", "project", "--json"))["rows"]
         parts = {row["name"]: row["fair_share"]["entitled"] for row in rows}
         self.assertEqual(parts["small"], max(parts.values()))
-        self.assertIn("In front by", self.gpuman("job", "show", str(job["id"])))
+        self.assertIn("In front  ", self.gpuman("job", "show", str(job["id"])))
         self.gpuman("quota", "remove", "--project", "small")
 
     def test_an_array_is_shown_and_waited_for_as_a_whole(self):

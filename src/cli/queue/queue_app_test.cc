@@ -234,11 +234,12 @@ TEST(Queue, PrintsJobsAsJson) {
 
 TEST(Cancel, SaysOfEachJobWhatBecameOfIt) {
   const TestServer server({TestServer::Answer(200, R"({"jobs":[{"job":"7","id":7,"state":"cancelled"},
-      {"job":"nine","id":0,"state":null,"error":"there is no job 'nine'","error_code":"not_found"}]})")});
+      {"job":"nine","id":0,"state":null,"error":"there is no job 'nine'","error_code":"not_found",
+       "error_hint":"say which by its id"}]})")});
   const auto outcome = Gpuman(server, {"cancel", "7", "nine"});
   EXPECT_EQ(outcome.status, 4);
   EXPECT_EQ(outcome.out, "Job 7 cancelled.\n");
-  EXPECT_THAT(outcome.err, HasSubstr("nine: there is no job"));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("nine: there is no job"), HasSubstr("say which by its id")));
   EXPECT_THAT(server.requests().at(0), HasSubstr(R"({"jobs":["7","nine"]})"));
   const TestServer array({TestServer::Answer(
       200, R"({"jobs":[{"job":"a","id":7,"state":"cancelled"},{"job":"a","id":8,"state":"cancelled"}]})")});
@@ -270,7 +271,8 @@ TEST(JobShow, SaysWhatAWaitingJobIsInFrontBy) {
            R"({"id":7,"tag":"t","state":"queued","queue":{"advantage":{"priority_s":-900,"fair_share_s":9000,"short_job_s":86399}}})"),
        TestServer::Answer(200, R"({"gpus":[]})")});
   EXPECT_THAT(Gpuman(server, {"job", "show", "7"}).out,
-              HasSubstr("In front by     priority -0:15, fair share 2:30, short job 23:59 (hours)\n"));
+              HasSubstr("In front        as if it had waited 2h30m longer for its fair share, 23h59m longer "
+                        "for being short, 15m less for its priority\n"));
 }
 
 TEST(Stats, ShowsTheFairShareOfEach) {
