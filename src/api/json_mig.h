@@ -15,6 +15,8 @@ void Fields(V& v, T& x) {
   v.Required("pid", x.pid);
   v("name", x.name);
   v("gpuman", x.gpuman);
+  v("job", x.job);
+  v("tag", x.tag);
 }
 
 template <typename V, typename T>

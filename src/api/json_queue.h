@@ -81,6 +81,7 @@ void Fields(V& v, T& x) {
   v.Changed("directory", x.directory, {});
   v.Changed("environment", x.environment, {});
   v("umask", x.umask);
+  v.Changed("new_tags", x.new_tags, false);
 }
 
 template <typename V, typename T>
@@ -151,6 +152,7 @@ void Fields(V& v, T& x) {
   v("state", x.state);
   v("error", x.error);
   v("error_code", x.error_code);
+  v("error_hint", x.error_hint);
 }
 
 template <typename V, typename T>

@@ -12,8 +12,10 @@ namespace gpuman::api {
 
 struct MigProcessView {
   int pid = 0;
-  std::string name;     // empty: not known
-  bool gpuman = false;  // a part of gpuman: it goes by itself
+  std::string name;                   // empty: not known
+  bool gpuman = false;                // a part of gpuman: it goes by itself
+  std::optional<std::int64_t> job{};  // that it belongs to
+  std::optional<std::string> tag{};   // of the job
 };
 
 struct MigProfileView {

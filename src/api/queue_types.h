@@ -98,6 +98,7 @@ struct SubmitRequest {
   std::string directory;
   std::map<std::string, std::string> environment;
   std::uint32_t umask = 022;
+  bool new_tags = false;  // refuse a name that a job has which has not ended
 };
 
 struct SubmittedJob {
@@ -166,6 +167,7 @@ struct CancelledJob {
   std::optional<JobState> state;  // null: not cancelled, for this reason:
   std::optional<std::string> error;
   std::optional<std::string> error_code;
+  std::optional<std::string> error_hint;
 };
 struct CancelAnswer {
   std::vector<CancelledJob> jobs;

@@ -1,6 +1,7 @@
 #include "base/nearest.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace gpuman::base {
 namespace {
@@ -21,6 +22,19 @@ std::size_t Distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
+// Which of two equally long ways was rather gone: two letters swapped, some left out, one changed, one too
+// many.
+int Rank(std::string_view word, std::string_view candidate) {
+  if (word.size() == candidate.size() && std::is_permutation(word.begin(), word.end(), candidate.begin()))
+    return 0;
+  const bool only_left_out =
+      std::accumulate(candidate.begin(), candidate.end(), std::size_t{0}, [&](std::size_t at, char c) {
+        return at < word.size() && word[at] == c ? at + 1 : at;
+      }) == word.size();
+  if (only_left_out) return 1;
+  return word.size() == candidate.size() ? 2 : 3;
+}
+
 }  // namespace
 
 std::optional<std::string> Nearest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -28,9 +42,7 @@ std::optional<std::string> Nearest(std::string_view word, const std::vector<std:
   std::size_t least = std::max<std::size_t>(1, word.size() / 3);
   for (const auto& candidate : candidates) {
     const std::size_t distance = Distance(word, candidate);
-    // "--gpsu" is rather "--gpus" with two letters swapped than "--gpu" with one too many.
-    const bool better =
-        !best || distance < least || (candidate.size() == word.size() && best->size() != word.size());
+    const bool better = !best || distance < least || Rank(word, candidate) < Rank(word, *best);
     if (distance > least || !better) continue;
     least = distance;
     best = candidate;

@@ -9,8 +9,8 @@
 namespace gpuman::base {
 
 // The candidate that `word` most likely was meant to be: at most a third of its characters, and at least one,
-// added, dropped, changed or swapped with their neighbour. Of several equally near one as long as `word`,
-// else the first.
+// added, dropped, changed or swapped with their neighbour. Of several equally near the one whose letters were
+// swapped, else left out, else changed; else the first.
 std::optional<std::string> Nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace gpuman::base

@@ -18,6 +18,12 @@ TEST(Nearest, PrefersAWordOfTheSameLength) {
   EXPECT_EQ(Nearest("--gup", {"--gpus", "--gpu"}), "--gpu");
 }
 
+TEST(Nearest, PrefersAWordOfWhichALetterIsMissing) {
+  EXPECT_EQ(Nearest("staus", {"stats", "status"}), "status");
+  EXPECT_EQ(Nearest("staus", {"status", "stats"}), "status");
+  EXPECT_EQ(Nearest("stat", {"stats", "start"}), "stats");
+}
+
 TEST(Nearest, StaysSilentWhereNothingIsNear) {
   EXPECT_EQ(Nearest("bench", {"train", "infer"}), std::nullopt);
   EXPECT_EQ(Nearest("", {"train"}), std::nullopt);

@@ -109,6 +109,28 @@ class Help : public CLI::Formatter {
     return usage;
   }
 
+  // An argument goes by what it is, "JOB...", in the usage as in the list.
+  std::string make_option_usage(const CLI::Option* option) const override {
+    const std::string name = option->get_type_name() + (TakesSeveral(option) ? "..." : "");
+    return option->get_required() ? name : "[" + name + "]";
+  }
+
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    if (!is_positional) return CLI::Formatter::make_option(option, false);
+    std::ostringstream line;
+    CLI::detail::format_help(line, option->get_type_name() + (TakesSeveral(option) ? "..." : ""),
+                             option->get_description(), column_width_);
+    return line.str();
+  }
+
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0) return {};
+    std::string text = option->get_type_name().empty() ? "" : " " + option->get_type_name();
+    if (!option->get_default_str().empty()) text += "=" + option->get_default_str();
+    // One that stands in an argument's place as well is not required by itself.
+    return option->get_required() && !option->get_positional() ? text + " (required)" : text;
+  }
+
   // The first paragraph of its summary.
   std::string make_subcommand(const CLI::App* sub) const override {
     const std::string summary = sub->get_description();
@@ -124,6 +146,8 @@ class Help : public CLI::Formatter {
   }
 
  private:
+  static bool TakesSeveral(const CLI::Option* option) { return option->get_expected_max() > 1; }
+
   // The command's own options first, those of every command last.
   std::string Groups(const CLI::App* app) const {
     auto groups = app->get_groups();
@@ -169,7 +193,9 @@ std::string Missing(const CLI::App& command, const CLI::ParseError& error) {
   if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::RequiredError)) return {};
   std::vector<std::string> names;
   for (const auto* sub : command.get_subcommands(nullptr)) names.push_back(sub->get_name());
-  if (!names.empty()) return fmt::format("a command is required, one of {}", fmt::join(names, ", "));
+  if (!names.empty())
+    return fmt::format("a command is required{} {}", names.size() == 1 ? ":" : ", one of",
+                       fmt::join(names, ", "));
   for (const auto* option : command.get_options())
     if (option->get_required() && option->get_positional() && option->count() == 0)
       return fmt::format("{} is required", option->get_type_name());
@@ -254,6 +280,16 @@ base::Error UsageError(const CLI::App& root, const CLI::ParseError& error) {
   return usage;
 }
 
+// Help for a command that there is not, which the parser answers with that of the one before it.
+std::optional<base::Error> WithoutHelp(const CLI::App& root) {
+  const CLI::App* command = &root;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  const auto extras = root.remaining(/*recurse=*/true);
+  if (command->get_subcommands(nullptr).empty() || extras.empty() || extras.front().starts_with('-'))
+    return std::nullopt;
+  return UsageError(root, CLI::ExtrasError(extras));
+}
+
 void PrintVersion(Session& session) {
   if (session.json)
     session.PrintJson({{"version", GPUMAN_VERSION}});
@@ -301,16 +337,23 @@ int RunCli(const std::vector<std::string>& typed, const Surroundings& surroundin
   if (!arguments.empty() && arguments.front() == kCompleteWord)
     return PrintCandidates(app, session, {arguments.begin() + 1, arguments.end()});
 
+  // Of a command line that is wrong the parser has not said it yet.
+  const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   auto [ours, trailing] = SplitAtDashes(arguments);
   session.trailing = std::move(trailing);
   std::reverse(ours.begin(), ours.end());  // the parser takes them from the back
   try {
     app.parse(std::move(ours));
   } catch (const CLI::CallForHelp&) {
+    if (const auto unknown = WithoutHelp(app)) {
+      session.json = json;
+      session.PrintError(*unknown);
+      return kExitUsage;
+    }
     session.Print(app.help());
     return kExitDone;
   } catch (const CLI::ParseError& error) {
-    session.json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+    session.json = json;
     session.PrintError(UsageError(app, error));
     return kExitUsage;
   }

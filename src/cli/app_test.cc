@@ -56,6 +56,10 @@ TEST(CommandLine, AnswersMisuseWithTwoAndWhatToDo) {
   for (const auto& [arguments, says] : std::vector<Misuse>{
            {{"statsu"}, "did you mean 'status'?"},
            {{"frobnicate"}, "unknown command 'frobnicate'"},
+           {{"help", "frobnicate"}, "unknown command 'frobnicate'"},
+           {{"help", "statsu"}, "did you mean 'status'?"},
+           {{"device", "shw", "--help"}, "did you mean 'show'?"},
+           {{"config"}, "config: a command is required: check"},
            {{"status", "--jsno"}, "did you mean --json?"},
            {{"status", "extra"}, "unexpected argument 'extra'"},
            {{"status", "--", "x"}, "only run and submit take a command after --"},
@@ -83,7 +87,7 @@ TEST(CommandLine, AnswersMisuseWithTwoAndWhatToDo) {
            {{"update", "t"}, "there is nothing to change"},
            {{"update", "t", "--memory", "some"}, "--memory: 'some'"},
            {{"logs", "t", "--tail", "-1"}, "--tail"},
-           {{"events", "--limit", "0"}, "--limit"},
+           {{"events", "--limit", "-1"}, "--limit"},
            {{"gpu"}, "gpuman gpu --help"},
            {{"share", "set", "--policy", "best"}, "--policy: 'best' is not one of fair, priority, fcfs"},
            {{"events", "--since", "x"}, "--since: 'x' is not a number"},
@@ -164,6 +168,36 @@ TEST(CommandLine, HasHelpWithAnExampleForEveryCommand) {
   }
   EXPECT_THAT(Gpuman({}).err, HasSubstr("Queue jobs:"));
   EXPECT_EQ(Gpuman({}).status, 2);
+  EXPECT_THAT(Gpuman({"help", "run"}).out, HasSubstr("gpuman run --tag"));
+}
+
+TEST(CommandLine, DescribesEveryArgumentInItsHelp) {
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"restart"},
+                                                  {"cancel"},
+                                                  {"job", "show"},
+                                                  {"job", "log"},
+                                                  {"job", "redo"},
+                                                  {"gpu", "allow"},
+                                                  {"gpu", "choice"},
+                                                  {"gpu", "drain"},
+                                                  {"reserve", "get"},
+                                                  {"reserve", "cancel"},
+                                                  {"device", "power", "set"},
+                                                  {"mps", "terminate"},
+                                                  {"mig", "plan"},
+                                                  {"completion"}}) {
+    auto arguments = command;
+    arguments.push_back("--help");
+    const auto help = Gpuman(arguments).out;
+    for (const char* no : {"REQUIRED", "(1x)", " x ", "JOB JOB", "GPU GPU"})
+      EXPECT_THAT(help, Not(HasSubstr(no))) << command.back() << "\n" << help;
+    const auto begin = help.find("Positionals:\n");
+    ASSERT_NE(begin, help.npos) << command.back();
+    EXPECT_THAT(help.substr(begin), ::testing::ContainsRegex("^Positionals:\n  [^ ]+ +[A-Z[]")) << help;
+  }
+  EXPECT_THAT(Gpuman({"restart", "--help"}).out,
+              AllOf(HasSubstr("Usage: gpuman restart [OPTIONS] JOB\n"), HasSubstr("\n  -t,--tag JOB ")));
+  EXPECT_THAT(Gpuman({"cancel", "--help"}).out, HasSubstr("Usage: gpuman cancel [OPTIONS] JOB...\n"));
 }
 
 // Only the command that is asked for is set up, so its name in that list must be its own.
@@ -365,6 +399,25 @@ TEST(Events, FollowAsOneJsonObjectALine) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(api::Decode<api::EventView>(outcome.out)->id, 5);
   EXPECT_THAT(server.requests().at(0), StartsWith("GET /v1/events?follow=1&since=4 "));
+}
+
+TEST(Events, OfNoneOfThoseThatHappenedMayBeAskedFor) {
+  const TestServer none({});
+  const auto nothing = GpumanAt(none, {"events", "-n", "0", "--json"});
+  EXPECT_EQ(nothing.status, 0) << nothing.err;
+  EXPECT_THAT(nothing.out, HasSubstr("\"events\""));
+  constexpr const char* kEvent =
+      R"({"id":5,"at":"2026-01-01T00:00:00Z","kind":"job_started","message":"old"})";
+  const TestServer server(
+      {TestServer::Answer(200, std::string(R"({"events":[)") + kEvent + "]}"),
+       TestServer::Answer(
+           200,
+           "data: " + std::string(R"({"id":6,"at":"2026-01-01T00:00:01Z","kind":"x","message":"new"})") +
+               "\n\n",
+           "text/event-stream")});
+  const auto outcome = GpumanAt(server, {"events", "-f", "-n", "0"});
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("new"), Not(HasSubstr("old")))) << outcome.err;
+  EXPECT_THAT(server.requests().at(1), HasSubstr("since=5"));
 }
 
 TEST(Proclist, NamesTheGpuOfEachProcessInJson) {

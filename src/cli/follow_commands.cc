@@ -1,6 +1,7 @@
 // logs, events: what happened, and what happens.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -54,16 +55,18 @@ base::Result<> FollowEvents(Session& session, const api::Client& daemon, api::Ev
     return true;
   };
   // Who looks wants to see what led to now; a program that follows is told of what is new.
-  const bool shows_some = !session.json || options.limit.has_value();
+  const bool shows_some = options.limit ? *options.limit > 0 : !session.json;
   const auto follow = [&](const api::Client& from) -> base::Result<> {
     if (!options.since) {
-      GPUMAN_ASSIGN(const auto last,
-                    from.Events({.since = std::nullopt, .limit = options.limit.value_or(kEventsBefore)}));
+      GPUMAN_ASSIGN(
+          const auto last,
+          from.Events({.since = std::nullopt, .limit = std::max(options.limit.value_or(kEventsBefore), 1)}));
       options.since = last.events.empty() ? 0 : last.events.back().id;
       options.limit.reset();
       if (shows_some)
         for (const auto& event : last.events) show(event);
     }
+    if (options.limit == 0) options.limit.reset();  // of those that have happened
     return from.FollowEvents(options, show);
   };
   auto followed = follow(daemon);
@@ -80,7 +83,10 @@ base::Result<int> Events(Session& session, const EventsOptions& options) {
     GPUMAN_TRY(FollowEvents(session, daemon, options.events));
     return kExitDone;
   }
-  GPUMAN_ASSIGN(const api::EventList list, daemon.Events(options.events));
+  api::EventList list;
+  if (options.events.limit != 0) {
+    GPUMAN_ASSIGN(list, daemon.Events(options.events));
+  }
   if (session.json) {
     session.PrintJson(api::ToJson(list));
   } else {
@@ -112,7 +118,7 @@ void AddEvents(const Registry& registry) {
       ->type_name("ID");
   events->add_option("-n,--limit", o->events.limit, "Print at most the last N events")
       ->type_name("N")
-      ->check(CLI::Range(1, 1000000).description(""));
+      ->check(CLI::Range(0, 1000000).description(""));
 }
 
 }  // namespace gpuman::cli

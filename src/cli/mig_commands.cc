@@ -218,7 +218,9 @@ void AddMig(const Registry& registry) {
   exporting->add_option("--format", out->format, "Format of the file")
       ->type_name("toml|mig-parted")
       ->check(CLI::IsMember(std::vector<std::string>{"toml", "mig-parted"}).description(""));
-  exporting->add_option("--name", out->name, "Of the layout")->type_name("NAME")->capture_default_str();
+  exporting->add_option("--name", out->name, "Name of the layout in the file")
+      ->type_name("NAME")
+      ->capture_default_str();
 }
 
 }  // namespace gpuman::cli

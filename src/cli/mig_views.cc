@@ -25,11 +25,13 @@ std::string ModeOf(const api::MigGpu& gpu) {
 
 std::string ProcessList(const std::vector<api::MigProcessView>& processes) {
   std::vector<std::string> words;
-  for (const auto& each : processes)
-    words.push_back(
-        each.gpuman ? fmt::format("{} (gpuman's own, for jobs that are suspended or take turns)", each.pid)
-        : each.name.empty() ? std::to_string(each.pid)
-                            : fmt::format("{} ({})", each.pid, Printable(each.name)));
+  for (const auto& each : processes) {
+    std::string about = each.gpuman ? "gpuman's own, for jobs that are suspended or take turns" : each.name;
+    if (each.job && !each.gpuman)
+      about += fmt::format("{}job {} '{}'", about.empty() ? "" : ", ", *each.job, each.tag.value_or(""));
+    words.push_back(about.empty() ? std::to_string(each.pid)
+                                  : fmt::format("{} ({})", each.pid, Printable(about)));
+  }
   return fmt::format("{}", fmt::join(words, ", "));
 }
 

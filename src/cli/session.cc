@@ -27,10 +27,12 @@ int ExitStatusOf(base::ErrorCode code) {
   }
 }
 
-base::Result<api::Client> Session::Daemon() {
+base::Result<api::Client> Session::Daemon(bool tells) {
   GPUMAN_ASSIGN(DaemonPlace place, FindDaemon(socket, environment()));
   if (place.start())
-    GPUMAN_TRY(StartUserDaemon(place.socket, environment(), [this](std::string_view text) { Note(text); }));
+    GPUMAN_TRY(StartUserDaemon(place.socket, environment(), [this, tells](std::string_view text) {
+      if (tells) Note(text);
+    }));
   return api::Client(place.socket, std::move(place.connection));
 }
 

@@ -46,7 +46,8 @@ class Session {
   std::optional<std::vector<std::string>> trailing;
 
   // The daemon's client; starts a daemon for this user where there is none and there should be one.
-  base::Result<api::Client> Daemon();
+  // `tells`: that it was started.
+  base::Result<api::Client> Daemon(bool tells = true);
   // The same, but never starts one: for what must be quick and silent.
   base::Result<api::Client> RunningDaemon() const;
 

@@ -93,7 +93,7 @@ void AddShare(const Registry& registry) {
       ->type_name("N")
       ->check(CLI::Range(0.1, 100.0).description(""));
   set->add_option("--idle", o->idle,
-                  "A turn ends when the job has used the GPU for nothing during this time and others wait")
+                  "A turn ends when the job has not used the GPU for this time and others wait")
       ->type_name(kTimeValue);
   set->add_option("--capacity", o->capacity,
                   "Memory of each GPU for the jobs that share it; none: all that is free")

@@ -76,12 +76,12 @@ std::string Age(const api::JobView& job, base::WallTime now) {
 
 // The indices of a job's GPUs, or the beginning of the UUID of one that is not there any more.
 std::string GpusOf(const api::JobView& job, const std::vector<api::GpuView>& gpus) {
-  // A job that waits has none yet; one that names none and runs has all, unless it came through the queue.
-  const bool waits = job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
-  if (job.gpus.empty() && (job.queue || waits)) return "none";
+  // The daemon says "all" by naming all. Those of a job that has ended without a start were never its own.
+  const bool never_ran = api::IsEnded(job.state) && !job.started_at;
+  if (job.gpus.empty() || never_ran) return "none";
   const auto whole = static_cast<std::size_t>(
       std::count_if(gpus.begin(), gpus.end(), [](const auto& gpu) { return !gpu.mig && !gpu.split; }));
-  if (job.gpus.empty() || (whole > 1 && job.gpus.size() == whole)) return "all";
+  if (whole > 1 && job.gpus.size() == whole) return "all";
   std::string text;
   for (const auto& uuid : job.gpus) {
     const auto it = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) { return gpu.uuid == uuid; });
@@ -89,6 +89,10 @@ std::string GpusOf(const api::JobView& job, const std::vector<api::GpuView>& gpu
     text += it != gpus.end() ? api::NumberOf(*it) : uuid.substr(0, 12);
   }
   return text;
+}
+
+std::string LimitText(const api::JobView& job) {
+  return job.memory.limit ? base::FormatBytes(*job.memory.limit) : std::string("none");
 }
 
 // Whether a message of the daemon begins with the job that it is about, as those of the guard do.
@@ -100,31 +104,46 @@ bool Waits(const api::JobView& job) {
   return job.state == api::JobState::kQueued || job.state == api::JobState::kHeld;
 }
 
-// Jobs that wait and were submitted together (an array, a sweep) are one line. `jobs` are by id.
-std::vector<std::vector<const api::JobView*>> Grouped(const std::vector<api::JobView>& jobs) {
-  std::vector<std::vector<const api::JobView*>> groups;
-  std::map<std::tuple<std::string, base::WallTime, api::JobState, std::optional<std::string>>, std::size_t>
-      known;
+using Group = std::vector<const api::JobView*>;
+
+// Jobs that were submitted together (an array, a sweep) and wait, or have ended in the same way, are one
+// line. `jobs` are by id.
+std::vector<Group> Grouped(const std::vector<api::JobView>& jobs) {
+  using Word = std::optional<std::string>;
+  std::vector<Group> groups;
+  std::map<std::tuple<std::string, base::WallTime, api::JobState, Word, Word>, std::size_t> known;
   for (const auto& job : jobs) {
-    if (!Waits(job)) {
+    const bool ended = api::IsEnded(job.state);
+    if (!Waits(job) && !ended) {
       groups.push_back({&job});
       continue;
     }
-    const auto [it, fresh] =
-        known.try_emplace({job.user, job.submitted_at, job.state, job.reason}, groups.size());
+    // Of those that wait each may have a sentence of its own, with its place in the queue.
+    const auto [it, fresh] = known.try_emplace(
+        {job.user, job.submitted_at, job.state, job.reason, ended ? job.reason_detail : Word()},
+        groups.size());
     if (fresh) groups.emplace_back();
     groups[it->second].push_back(&job);
   }
   return groups;
 }
 
-std::string IdsOf(const std::vector<const api::JobView*>& group) {
+// What holds for all of them.
+template <typename Text>
+std::string OfAll(const Group& group, const Text& text_of) {
+  const std::string first = text_of(*group.front());
+  const bool same =
+      std::all_of(group.begin(), group.end(), [&](const auto* job) { return text_of(*job) == first; });
+  return same ? first : "various";
+}
+
+std::string IdsOf(const Group& group) {
   if (group.size() == 1) return std::to_string(group.front()->id);
   return fmt::format("{}-{}", group.front()->id, group.back()->id);
 }
 
 // "arr (30)", "lr-* (30)".
-std::string TagOf(const std::vector<const api::JobView*>& group) {
+std::string TagOf(const Group& group) {
   std::string_view common = group.front()->tag;
   for (const auto* const job : group) {
     const auto end = std::mismatch(common.begin(), common.end(), job->tag.begin(), job->tag.end()).first;
@@ -140,6 +159,7 @@ std::string TagOf(const std::vector<const api::JobView*>& group) {
 std::string RefusalNote(const api::JobView& job, base::WallTime now) {
   if (!job.refusal || api::IsEnded(job.state)) return {};
   const auto age = std::chrono::floor<std::chrono::seconds>(std::max(now - job.refusal->at, base::Millis(0)));
+  if (age.count() == 0) return fmt::format("{} (just now)", Printable(job.refusal->message));
   return fmt::format("{} ({} ago)", Printable(job.refusal->message), base::FormatDuration(age));
 }
 
@@ -214,6 +234,15 @@ std::string ProcessCommand(const api::ProcessView& process) {
   return process.name.value_or(std::string(kUnknown));
 }
 
+std::string CommandText(const std::vector<std::string>& command) {
+  std::string text;
+  for (const auto& word : command) {
+    if (!text.empty()) text += ' ';
+    text += word == "{script}" ? "(its script)" : JoinCommand({word});
+  }
+  return text;
+}
+
 std::string SizeText(const std::optional<base::Bytes>& size) {
   return size ? base::FormatBytes(*size) : std::string(kUnknown);
 }
@@ -227,7 +256,7 @@ std::string StateText(const api::JobView& job) {
   else if (job.exit_code && *job.exit_code != 0)
     why = fmt::format("exit {}", *job.exit_code);
   const std::string state(api::ToString(job.state));
-  return why.empty() ? state : fmt::format("{} ({})", state, why);
+  return why.empty() || why == state ? state : fmt::format("{} ({})", state, why);
 }
 
 std::string RenderGpus(const std::vector<api::GpuView>& gpus, const Look& look) {
@@ -248,12 +277,14 @@ std::string RenderJobs(const std::vector<api::JobView>& jobs, const std::vector<
                           TagOf(group),
                           job.user,
                           Cell(StateText(job), StateColor(job.state)),
-                          GpusOf(job, gpus),
-                          SizeText(job.memory.used),
-                          job.memory.limit ? base::FormatBytes(*job.memory.limit) : std::string("none"),
-                          Age(job, now),
-                          JoinCommand(job.command)};
-    if (ShowsPeak(look)) row.insert(row.begin() + 7, Cell(SizeText(job.memory.peak)));
+                          OfAll(group, [&](const auto& one) { return GpusOf(one, gpus); }),
+                          OfAll(group, [](const auto& one) { return SizeText(one.memory.used); }),
+                          OfAll(group, LimitText),
+                          OfAll(group, [&](const auto& one) { return Age(one, now); }),
+                          CommandText(job.command)};
+    if (ShowsPeak(look))
+      row.insert(row.begin() + 7,
+                 Cell(OfAll(group, [](const auto& one) { return SizeText(one.memory.peak); })));
     table.Add(std::move(row));
   }
   return table.Render(look);

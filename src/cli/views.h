@@ -32,6 +32,8 @@ std::string JobSentence(const api::JobView& job);
 Color HealthColor(std::string_view state);
 // Its command line, or its name where that is all that is known.
 std::string ProcessCommand(const api::ProcessView& process);
+// A command as a shell would take it. A script that was copied stands in it as a word of the keeper's.
+std::string CommandText(const std::vector<std::string>& command);
 std::string SizeText(const std::optional<base::Bytes>& size);
 
 }  // namespace gpuman::cli

@@ -67,6 +67,7 @@ api::JobView Hog() {
   job.state = api::JobState::kKilled;
   job.reason = "memory_limit";
   job.reason_detail = "it used 612MiB on GPU 0 where its limit is 512MiB";
+  job.gpus = {H200().uuid, Laptop().uuid};
   job.command = {"/home/someone-else/build/cuda_mem_stable"};
   job.memory = {base::MiB(512), std::nullopt, std::nullopt, base::MiB(612), std::nullopt};
   job.signal = 9;
@@ -114,17 +115,44 @@ TEST(RenderStatus, ColoursOnlyWhereAsked) {
   EXPECT_THAT(RenderStatus(status, kColors, At(0)), HasSubstr("\033[32mrunning\033[0m"));
 }
 
-TEST(RenderStatus, AJobThatWaitsHasNoGpu) {
-  for (const auto& [state, gpus] :
-       std::vector<std::pair<api::JobState, const char*>>{{api::JobState::kQueued, "none"},
-                                                          {api::JobState::kHeld, "none"},
-                                                          {api::JobState::kRunning, "all"}}) {
+TEST(RenderStatus, OnlyAJobThatHasGpusShowsSome) {
+  const std::vector<std::string> both{H200().uuid, Laptop().uuid};
+  struct Row {
+    api::JobState state;
+    std::vector<std::string> gpus;
+    bool started;
+    const char* shown;
+  };
+  for (const auto& [state, gpus, started, shown] :
+       std::vector<Row>{{api::JobState::kQueued, {}, false, "none"},
+                        {api::JobState::kHeld, {}, false, "none"},
+                        {api::JobState::kRunning, both, true, "all"},
+                        {api::JobState::kRunning, {}, true, "none"},
+                        {api::JobState::kFinished, both, true, "all"},
+                        {api::JobState::kFinished, {}, true, "none"},
+                        {api::JobState::kFailed, both, false, "none"}}) {
     api::JobView job = Training();
-    job.gpus.clear();
+    job.gpus = gpus;
     job.state = state;
-    EXPECT_THAT(RenderStatus({{}, {job}, {}}, kPipe, At(3725)),
-                ::testing::ContainsRegex("lab1 +[a-z]+ +" + std::string(gpus)));
+    if (!started) job.started_at.reset();
+    EXPECT_THAT(RenderStatus({{H200(), Laptop()}, {job}, {}}, kPipe, At(3725)),
+                ::testing::ContainsRegex("lab1 +[a-z]+ +" + std::string(shown)));
   }
+}
+
+TEST(RenderStatus, AScriptThatWasCopiedIsShownAsOne) {
+  auto job = Training();
+  job.command = {"/bin/bash", "{script}", "a b"};
+  EXPECT_THAT(RenderStatus({{}, {job}, {}}, kPipe, At(0)), HasSubstr("/bin/bash (its script) 'a b'"));
+}
+
+TEST(RenderStatus, AStateThatSaysWhyIsSaidOnce) {
+  auto job = Training();
+  job.state = api::JobState::kCancelled;
+  job.reason = "cancelled";
+  EXPECT_EQ(StateText(job), "cancelled");
+  job.reason = "dependency";
+  EXPECT_EQ(StateText(job), "cancelled (dependency)");
 }
 
 TEST(RenderStatus, JobsThatWaitAndCameTogetherAreOneLine) {
@@ -151,6 +179,31 @@ TEST(RenderStatus, JobsThatWaitAndCameTogetherAreOneLine) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8) << text;
 }
 
+TEST(RenderStatus, JobsThatEndedAlikeAndCameTogetherAreOneLine) {
+  api::StatusView status;
+  for (int id = 1; id <= 30; ++id) {
+    api::JobView job;
+    job.id = id;
+    job.tag = fmt::format("lr-{}", id);
+    job.user = "lab1";
+    job.submitted_at = At(0);
+    job.command = {"train"};
+    job.state = id <= 2 ? api::JobState::kFailed : api::JobState::kCancelled;
+    job.reason = id <= 2 ? "exit_status" : "cancelled";
+    job.reason_detail = id <= 2 ? fmt::format("ended with exit status {}", id) : "cancelled by lab1";
+    if (id <= 4) job.started_at = At(0);
+    if (id <= 4) job.gpus = {"GPU-a"};
+    if (id <= 4) job.ended_at = At(10 * id);
+    status.jobs.push_back(job);
+  }
+  const auto text = RenderStatus(status, kPipe, At(500));
+  EXPECT_THAT(text, HasSubstr("   1  lr-1       lab1  failed (exit_status)  GPU-a "));
+  EXPECT_THAT(text, HasSubstr("   2  lr-2       lab1  failed (exit_status)  GPU-a "));
+  EXPECT_THAT(text, HasSubstr("3-30  lr-* (28)  lab1  cancelled             various "));
+  EXPECT_THAT(text, HasSubstr("\njob 3-30 lr-* (28): cancelled by lab1\n"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 10) << text;
+}
+
 TEST(RenderStatus, SaysThatJobsAreLeftOut) {
   api::StatusView status{{}, {Training()}, {}};
   status.waiting_left_out = 99'000;
@@ -171,6 +224,7 @@ TEST(RenderStatus, AJobThatGoesOnSaysWhatItWasRefused) {
                                  "256MiB was refused at its limit of 80GiB on GPU 0"};
   EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(90)),
               HasSubstr("job 1 train: 256MiB was refused at its limit of 80GiB on GPU 0 (1m30s ago)\n"));
+  EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(0)), HasSubstr("(just now)\n"));
   job.state = api::JobState::kFailed;  // its reason says it
   EXPECT_THAT(RenderStatus({{H200()}, {job}, {}}, kPipe, At(90)), Not(HasSubstr("refused")));
 }

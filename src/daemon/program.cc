@@ -26,7 +26,8 @@ namespace gpuman::daemon {
 namespace {
 
 constexpr int kUsage = 2;
-constexpr int kUrgency = -10;  // nice value of the loop: a SIGKILL must not wait for those it is meant for
+constexpr int kNoSuchFile = 4;  // as `gpuman config check` has it
+constexpr int kUrgency = -10;   // nice value of the loop: a SIGKILL must not wait for those it is meant for
 
 struct Options {
   std::string config, socket, state_dir;
@@ -62,12 +63,18 @@ void Override(const Options& options, Config& config) {
   if (!options.state_dir.empty()) config.state_dir = std::filesystem::absolute(options.state_dir);
 }
 
-std::optional<Config> Load(const Options& options) {
+// The configuration, or the exit status.
+tl::expected<Config, int> Load(const Options& options) {
   const auto settled = Settle(options);
+  if (std::error_code error;
+      settled.file_required && !std::filesystem::exists(settled.file, error) && !error) {
+    std::fprintf(stderr, "there is no file %s\n", settled.file.c_str());
+    return tl::unexpected(kNoSuchFile);
+  }
   auto config = LoadConfig(settled.file, settled.file_required, settled.defaults);
   if (!config) {
     for (const auto& problem : config.error()) std::fprintf(stderr, "%s\n", Describe(problem).c_str());
-    return std::nullopt;
+    return tl::unexpected(kUsage);
   }
   Override(options, *config);
   return std::move(*config);
@@ -193,25 +200,27 @@ int RunProgram(int argc, char** argv) {
   Options options;
   CLI::App app{"The daemon of gpuman: holds GPU memory limits, keeps jobs, answers gpuman.", "gpumand"};
   app.footer(kFooter);
-  app.set_version_flag("-v,--version", "gpumand " GPUMAN_VERSION);
-  app.add_option("--config", options.config, "Configuration file")
+  app.set_version_flag("-v,--version", "gpumand " GPUMAN_VERSION, "Print the version and exit");
+  app.get_option("--help")->description("Print this help and exit");
+  app.add_option("--config", options.config, "Configuration file to read")
       ->envname("GPUMAN_CONFIG")
       ->option_text("FILE");
-  app.add_option("--socket", options.socket, "Socket to serve")
+  app.add_option("--socket", options.socket, "Socket to listen on")
       ->envname("GPUMAN_SOCKET")
       ->option_text("PATH");
-  app.add_option("--state-dir", options.state_dir, "Directory of the state")
+  app.add_option("--state-dir", options.state_dir, "Directory for jobs, logs and settings")
       ->envname("GPUMAN_STATE_DIR")
       ->option_text("DIR");
-  app.add_flag("--user", options.user, "Unprivileged, for one user");
-  app.add_flag("--check-config", options.check_config, "Only say whether the configuration is valid");
+  app.add_flag("--user", options.user, "Serve only the user who starts it; needs no root");
+  app.add_flag("--check-config", options.check_config,
+               "Check the configuration file, show the lines that are wrong, and exit");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsage;
   }
   const auto config = Load(options);
-  if (!config) return kUsage;
+  if (!config) return config.error();
   if (options.check_config) {
     const auto file = Settle(options).file;
     std::error_code ignored;

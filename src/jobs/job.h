@@ -56,6 +56,8 @@ constexpr bool IsWaiting(JobState state) { return state == JobState::kQueued || 
 // Words of `reason` that decide what an ordered end makes of a job.
 inline constexpr std::string_view kCancelledWord = "cancelled";
 inline constexpr std::string_view kTimeLimitWord = "time_limit";
+// Its user did not want the job any more, which counts as cancelled where runs are counted.
+inline constexpr std::string_view kRemovedWord = "removed";
 
 using keeper::RestartMode;
 

@@ -173,7 +173,9 @@ RunAccount AccountOf(const Job& job, base::WallTime ended) {
   run.ended = ended;
   run.waited = std::max(run.started - (job.queued ? job.waiting_since : job.submitted_at), base::Millis{0});
   run.ran = std::max(run.ended - run.started - job.suspended, base::Millis{0});
-  run.outcome = ToString(job.verdict.value_or(JobState::kFailed));
+  run.outcome = ToString(job.verdict == JobState::kKilled && job.reason == kRemovedWord
+                             ? JobState::kCancelled
+                             : job.verdict.value_or(JobState::kFailed));
   return run;
 }
 

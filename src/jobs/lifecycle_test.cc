@@ -248,7 +248,11 @@ TEST(Lifecycle, RemovingARunningJobForgetsItOnlyOnceItHasEnded) {
   story.KeeperStarts().Runs().Happen(StopAsked{{"removed", "by lab1"}, true});
   EXPECT_TRUE(story.job.remove_when_ended);
   EXPECT_EQ(story.last.effects, std::vector{Effect::kOrderStop});
-  story.Ends(EndKind::kSignalled, 9, Reason{"removed", ""}).Over("stopped");
+  story.Ends(EndKind::kSignalled, 9, Reason{"removed", ""});
+  ASSERT_TRUE(story.last.run);
+  EXPECT_EQ(story.last.run->outcome, "cancelled") << "its user did not want it any more";
+  story.Over("stopped");
+  EXPECT_EQ(story.job.state, JobState::kKilled);
   EXPECT_EQ(story.last.effects, std::vector{Effect::kForget});
 }
 

@@ -148,6 +148,7 @@ void Supervisor::Happen(JobId id, const JobEvent& event, Done<void> stored) {
   }
   host_.OnJobChanged(entries_.at(id).job, entries_.at(id).runtime);
   AnswerReruns(id);
+  CarryOutLater(id);
   Carry(id, t.effects);
   if (!ended_now) return;
   const auto ended = entries_.find(id);

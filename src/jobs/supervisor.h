@@ -131,13 +131,14 @@ class Supervisor {
   void SetSuspension(JobId id, std::string record, const std::vector<Notice>& notices,
                      std::function<void()> done);
   // A new run of a running or an ended job. Of a running one `done` is called when the new run has begun, or
-  // there will be none.
+  // there will be none. One that is just being started is waited for (OnceStarted).
   void Restart(JobId id, const keeper::Reason& reason, Done<Job> done);
   // What Restart would refuse.
   base::Result<> MayRestart(JobId id);
   // Ends the job and forgets it; done when it is gone, with the job as it ended.
   void Remove(JobId id, const keeper::Reason& reason, Done<Job> done);
-  // Forgets the job and lets it run on, unlimited; it will not be restarted.
+  // Forgets the job and lets it run on, unlimited; it will not be restarted. One that is just being started
+  // is waited for (OnceStarted).
   void Release(JobId id, Done<Job> done);
 
   // --- What one user may have (supervisor_bounds.cc) ---
@@ -145,6 +146,12 @@ class Supervisor {
   // the bound. `claimed`: of jobs on their way.
   base::Result<> MayAddText(const Owner& owner, base::Bytes claimed, base::Bytes more) const;
   base::Result<> MayChangeText(JobId id, const Job& changed);
+
+  // Its keeper is not there yet, or has not begun the run that it is there for.
+  bool IsBeingStarted(JobId id) const;
+  // Calls `act`, soon, when the job is not just being started, or not any more: it may run, wait, have ended
+  // or be gone. A daemon that ends before that does not call it.
+  void OnceStarted(JobId id, std::function<void()> act);
 
   // --- Jobs of the queue (supervisor_queue.cc) ---
   // The id that the next job gets.
@@ -186,8 +193,10 @@ class Supervisor {
   base::Result<JobId> Resolve(const std::string& ref) const;
   // The same; a tag means a job of this user's where there is one.
   base::Result<JobId> Resolve(const std::string& ref, uid_t user) const;
-  // The jobs of this tag that have not ended, of this user or of all; of an array its id. The newest first;
-  // no more than a few are looked for.
+  // kAlreadyExists: a job that has not ended has the tag, but for `but`.
+  base::Result<> TagIsFree(const std::string& tag, JobId but = {}) const;
+  // The jobs of this tag that have not ended, of this user or of all; of an array its id. The newest first; no
+  // more than a few are looked for.
   std::vector<JobId> OpenNamed(const std::string& tag, std::optional<uid_t> user) const;
   // The job, or of an array those of its tasks that are not forgotten, by id.
   std::vector<JobId> TasksOf(JobId job_or_array) const;
@@ -263,6 +272,12 @@ class Supervisor {
     Done<Job> done;
   };
 
+  // What was asked of a job that is just being started.
+  struct Later {
+    JobId job;
+    std::function<void()> act;
+  };
+
   static base::Error NoSuchJob(std::string_view ref);
   static keeper::UpdateSettings SettingsOf(const Job& job);
   base::Result<Entry*> Existing(JobId id);
@@ -290,7 +305,6 @@ class Supervisor {
                     std::function<void(const base::Result<>&)> done);
   // Stores the change that `event` makes to a job that waits, and answers with it; kConflict: it makes none.
   void Decide(JobId id, const JobEvent& event, Done<Job> done);
-  base::Result<> TagIsFree(const std::string& tag, JobId but = {}) const;
   void BeginAttached(Job job, std::string how, Done<Job> done);
   void AnswerOnceStored(JobId id, Done<Job> done);
   void WatchRoot(Entry& entry);
@@ -324,6 +338,8 @@ class Supervisor {
   void Vanish(JobId id);
   void AnswerWaiters(const Job& job);
   void AnswerReruns(JobId id);
+  // What waits for the start of the job, where that is over.
+  void CarryOutLater(JobId id);
   void ForgetOldOnes();
   void SweepDirectories();
   void DeleteFiles(uid_t user, std::vector<std::filesystem::path> paths);
@@ -349,6 +365,7 @@ class Supervisor {
   std::map<std::uint64_t, Waiter> waiters_;
   std::uint64_t last_waiter_ = 0;
   std::vector<Rerun> reruns_;
+  std::vector<Later> later_;
   std::map<JobId, Enclosed> dirty_;  // records the disk did not take
   boost::asio::steady_timer retry_;
   base::SlicedWork slices_;

@@ -63,6 +63,7 @@ void Supervisor::Vanish(JobId id) {
   }
   host_.OnJobForgotten(id);
   AnswerReruns(id);
+  CarryOutLater(id);
 }
 
 void Supervisor::ForgetOldOnes() {

@@ -129,6 +129,7 @@ void Supervisor::OnConnected(JobId id) {
                 [](Supervisor&, Entry&, const Result<>&) {});
     (void)Signal(id, SIGKILL);
   }
+  CarryOutLater(id);
 }
 
 void Supervisor::OnFailed(JobId id, const base::Error& error) {

@@ -217,6 +217,86 @@ TEST_F(SupervisorTest, ADaemonThatComesBackTellsTheKeeperWhereTheJobIs) {
   ASSERT_TRUE(Until([&] { return !is_off(); })) << "it came back likewise";
 }
 
+// The keeper of a job does not start before Go.
+class OrdersComeBeforeTheKeeper : public SupervisorTest {
+ protected:
+  void SetUp() override {
+    SupervisorTest::SetUp();
+    WrapKeeper(
+        fmt::format("until [ -e {0} ]; do sleep 0.01; done\n"
+                    "[ -e {1} ] && rm {1} && kill -9 $$\nexec \"$KEEPER\" \"$@\"",
+                    go.string(), kill_first.string()));
+  }
+  void Go() { std::ofstream(go) << ""; }
+  void KillTheFirst() { std::ofstream(kill_first) << ""; }
+  void Restart(JobId id) {
+    supervisor->Restart(id, {"restart", "by me"}, [this](auto job) { answer = std::move(job); });
+  }
+  void Release(JobId id) {
+    supervisor->Release(id, [this](auto job) { answer = std::move(job); });
+  }
+  [[nodiscard]] bool Answered() {
+    return Until([&] { return answer.has_value(); });
+  }
+
+  const std::filesystem::path go = dir.path() / "go", kill_first = dir.path() / "kill-first";
+  std::optional<base::Result<Job>> answer;
+};
+
+TEST_F(OrdersComeBeforeTheKeeper, ARestartIsCarriedOutWhenTheRunHasBegun) {
+  const JobId id = Started("t", "exec sleep 1000");
+  Restart(id);
+  EXPECT_FALSE(answer);
+  Go();
+  ASSERT_TRUE(Answered());
+  ASSERT_TRUE(*answer) << answer->error().message;
+  EXPECT_EQ((*answer)->runs, 2) << "the new run, not the one that was on its way";
+  EXPECT_EQ((*answer)->state, JobState::kRunning);
+}
+
+TEST_F(OrdersComeBeforeTheKeeper, ARestartOutlivesAKeeperThatIsKilledOnItsWay) {
+  KillTheFirst();
+  const JobId id = Started("t", "exec sleep 1000");
+  Restart(id);
+  Go();
+  ASSERT_TRUE(Answered());
+  ASSERT_TRUE(*answer) << answer->error().message;
+  EXPECT_EQ((*answer)->runs, 2);
+}
+
+TEST_F(OrdersComeBeforeTheKeeper, ARestartOfAJobThatIsRemovedMeanwhileIsRefused) {
+  const JobId id = Started("t", "exec sleep 1000");
+  Restart(id);
+  supervisor->Remove(id, {"removed", "by me"}, [](const auto&) {});
+  Go();
+  ASSERT_TRUE(Answered());
+  EXPECT_FALSE(*answer);
+  ASSERT_TRUE(Until([&] { return !supervisor->Find(id); }));
+}
+
+TEST_F(OrdersComeBeforeTheKeeper, AJobIsLetGoWhenItsKeeperIsThere) {
+  const JobId id = Started("t", "exec sleep 1000");
+  Release(id);
+  EXPECT_FALSE(answer);
+  Go();
+  ASSERT_TRUE(Answered());
+  ASSERT_TRUE(*answer) << answer->error().message;
+  EXPECT_EQ(forgotten, std::vector{id});
+  ASSERT_TRUE((*answer)->process);
+  EXPECT_TRUE(base::IsAlive(*(*answer)->process));
+  (void)base::SendSignal(*(*answer)->process, SIGKILL);
+}
+
+TEST_F(OrdersComeBeforeTheKeeper, AnOrderThatADaemonDidNotLiveToCarryOutIsNotCarriedOut) {
+  const JobId id = Started("t", "exec sleep 1000");
+  Restart(id);
+  Go();
+  RestartDaemon();
+  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  EXPECT_FALSE(answer) << "nobody was told that it was done";
+  EXPECT_EQ(supervisor->Find(id)->runs, 1);
+}
+
 TEST_F(SupervisorTest, AJobThatIsJustBeingForgottenIsNotStartedAgain) {
   const JobId id = Started("t", "exit 0");
   ASSERT_TRUE(Ends(id));

@@ -52,6 +52,7 @@ void Supervisor::Create(Job job, Done<Job> done) {
       me.Unfile(it->second);
       me.entries_.erase(it);
       me.host_.OnJobForgotten(id);
+      me.CarryOutLater(id);
       return done(Fail(stored.error()));
     }
     // Preparing may have failed meanwhile: then the job has ended already, and that is what is told.
@@ -127,9 +128,6 @@ Result<> Supervisor::MayRestart(JobId id) {
   if (job.remove_when_ended || (job.stop_wanted && !IsEnded(job)))
     return Fail(ErrorCode::kConflict, fmt::format("job {} is being ended", id.value));
   if (IsWaiting(job)) return Fail(ErrorCode::kConflict, fmt::format("job {} waits for its start", id.value));
-  if (!IsEnded(job) && (!entry->link || !entry->link->connected()))
-    return Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
-                "try again in a moment");
   if (!IsEnded(job)) return {};
   if (!job.queued) GPUMAN_TRY(TagIsFree(job.tag, id));
   return MayBegin(job);
@@ -137,6 +135,8 @@ Result<> Supervisor::MayRestart(JobId id) {
 
 void Supervisor::Restart(JobId id, const keeper::Reason& reason, Done<Job> done) {
   if (auto may = MayRestart(id); !may) return done(Fail(may.error()));
+  if (IsBeingStarted(id))
+    return OnceStarted(id, [this, id, reason, done = std::move(done)] { Restart(id, reason, done); });
   Entry& entry = entries_.at(id);
   if (!IsEnded(entry.job)) {
     const auto answer = [self = self_, id, reason, runs = entry.job.runs, done](const Result<>& outcome) {
@@ -205,12 +205,10 @@ void Supervisor::Release(JobId id, Done<Job> done) {
   if ((*found)->job.container)
     return done(Fail(ErrorCode::kNotSupported, fmt::format("job {} is a container of Kubernetes'", id.value),
                      "gpuman update changes its limit"));
-  if (!(*found)->job.attached && (!(*found)->link || !(*found)->link->connected()))
-    return done(Fail(ErrorCode::kUnavailable, fmt::format("job {} is just being started", id.value),
-                     "try again in a moment"));
   Entry& entry = **found;
   if (entry.forgotten_soon)
     return done(Fail(ErrorCode::kConflict, fmt::format("job {} is being removed", id.value)));
+  if (IsBeingStarted(id)) return OnceStarted(id, [this, id, done = std::move(done)] { Release(id, done); });
   entry.forgotten_soon = true;
   if (entry.job.attached) return LetGo(id, std::move(done));
   // The keeper first: one that is not told would go by the restart policy of a job that nobody knows any

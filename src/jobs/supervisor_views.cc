@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <charconv>
 #include <iterator>
 #include <limits>
@@ -196,6 +197,33 @@ void Supervisor::AnswerReruns(JobId id) {
   if (mine.empty()) return;
   const Result<Job> answer = job ? Result<Job>(*job) : Result<Job>(Fail(NoSuchJob(std::to_string(id.value))));
   for (const auto& rerun : mine) rerun.done(answer);
+}
+
+bool Supervisor::IsBeingStarted(JobId id) const {
+  const auto it = entries_.find(id);
+  if (it == entries_.end()) return false;
+  const Job& job = it->second.job;
+  if (job.attached || IsEnded(job) || IsWaiting(job)) return false;
+  if (!it->second.link || !it->second.link->connected()) return true;
+  // One whose first attempt has failed waits for the next, which may be a long time.
+  return job.state == JobState::kStarting && !job.started_at && !job.verdict;
+}
+
+void Supervisor::OnceStarted(JobId id, std::function<void()> act) {
+  later_.push_back({id, std::move(act)});
+  CarryOutLater(id);
+}
+
+// From the loop: the caller may be in the middle of something.
+void Supervisor::CarryOutLater(JobId id) {
+  if (later_.empty() || IsBeingStarted(id)) return;
+  const auto of_others = [id](const Later& later) { return later.job != id; };
+  const auto mine = std::stable_partition(later_.begin(), later_.end(), of_others);
+  for (auto it = mine; it != later_.end(); ++it)
+    boost::asio::post(loop_, [self = self_, act = std::move(it->act)] {
+      if (*self) act();
+    });
+  later_.erase(mine, later_.end());
 }
 
 }  // namespace gpuman::jobs

@@ -49,19 +49,21 @@ base::Result<> CanEverRun(const Snapshot& snapshot, const Need& need, Index user
   const bool has_instances =
       std::any_of(snapshot.gpus.begin(), snapshot.gpus.end(), [](const Gpu& gpu) { return gpu.instance; });
   const std::size_t possible = need.possible.count();
+  // In the API's words, which the command line knows as its options.
   if (static_cast<std::size_t>(need.gpus) > possible)
     return Never(
-        fmt::format("it asks for {}{}; of the {} of this machine {} could be used", Describe(need),
+        fmt::format("{}: it asks for {}{}; of the {} of this machine {} could be used",
+                    need.exact ? "gpus.devices" : "gpus.count", Describe(need),
                     need.memory.count > 0 && !need.share ? " and " + base::FormatBytes(need.memory) : "",
                     snapshot.gpus.size() == 1 ? "1 GPU" : fmt::format("{} GPUs", snapshot.gpus.size()),
                     possible),
         has_instances ? "instances (MIG) count as GPUs; CUDA gives a process one of them at most" : "");
   if (snapshot.host.memory && need.host_memory > *snapshot.host.memory)
-    return Never(fmt::format("it asks for {} of the machine's memory, which has {}",
+    return Never(fmt::format("host_memory: it asks for {} of the machine's memory, which has {}",
                              base::FormatBytes(need.host_memory), base::FormatBytes(*snapshot.host.memory)));
   if (snapshot.host.cpus && need.cpus > *snapshot.host.cpus)
     return Never(
-        fmt::format("it asks for {} processors; this machine has {}", need.cpus, *snapshot.host.cpus));
+        fmt::format("cpus: it asks for {} processors; this machine has {}", need.cpus, *snapshot.host.cpus));
   if (user != kNone) GPUMAN_TRY(CheckQuota("user", snapshot.users[user], need));
   if (project != kNone) GPUMAN_TRY(CheckQuota("project", snapshot.projects[project], need));
   return {};

@@ -181,12 +181,13 @@ TEST(QueueAdmission, WhatNoWaitingHelpsIsRefusedWithTheNumbers) {
   unknown.gpus.devices = {"GPU-gone"};
   const std::vector<Row> rows{
       {Lab::Gpus(4), "bob", nullptr},
-      {Lab::Gpus(5), "bob", "it asks for 5 GPUs; of the 4 GPUs of this machine 4 could be used"},
+      {Lab::Gpus(5), "bob", "gpus.count: it asks for 5 GPUs; of the 4 GPUs of this machine 4 could be used"},
       {model, "bob", "of the 4 GPUs of this machine 0 could be used"},
-      {unknown, "bob", "it asks for 1 GPU that it names; of the 4 GPUs of this machine 0 could be used"},
+      {unknown, "bob",
+       "gpus.devices: it asks for 1 GPU that it names; of the 4 GPUs of this machine 0 could be used"},
       {Lab::Part(81), "bob", "it asks for 81GiB of a GPU, shared"},
-      {host, "bob", "it asks for 101GiB of the machine's memory, which has 100GiB"},
-      {cpus, "bob", "it asks for 17 processors; this machine has 16"},
+      {host, "bob", "host_memory: it asks for 101GiB of the machine's memory, which has 100GiB"},
+      {cpus, "bob", "cpus: it asks for 17 processors; this machine has 16"},
       {Lab::Gpus(2), "ann", nullptr},
       {Lab::Gpus(3), "ann", "it asks for 3 GPUs, and the quota of user ann is 2"},
       {Lab::Gpus(2, 5h), "cat", nullptr},

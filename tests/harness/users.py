@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import select
+import shutil
 import statistics
 import subprocess
 import sys
@@ -17,6 +18,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 AS_USER = HERE / "as_user.py"
 MEMBER = HERE / "user_process.py"
 PATIENCE = 60  # seconds for one answer; nothing takes long where nobody is in the way
+
+
+def within_reach(path, directory):
+    """The program for other users: a copy in a directory that they may enter, as they may not each above a checkout."""
+    copy = pathlib.Path(directory) / pathlib.Path(path).name
+    if not copy.exists():
+        shutil.copy(path, copy)
+        copy.chmod(0o755)
+    return copy
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,6 +22,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from users import User, within_reach  # noqa: E402
+
 MIB = 1 << 20
 PATIENCE = 60  # seconds; nothing here takes long, and nothing is measured
 
@@ -321,12 +324,12 @@ class CliTest(unittest.TestCase):
     @unittest.skipUnless(os.geteuid() == 0, "only root becomes another user")
     def test_another_users_daemon_is_named(self):
         """As the user 54321, who may not enter the directory of our daemon's socket."""
-        def as_other(*arguments, **env):
-            return subprocess.run(["gpuman", *arguments], env={**self.m.env, **env}, cwd="/", text=True, user=54321,
-                                  group=54321, extra_groups=[], stdin=subprocess.DEVNULL, capture_output=True,
-                                  timeout=PATIENCE)
         own = self.m.home / "run/gpuman/gpumand.sock"
         self.m.home.chmod(0o711)
+        gpuman = within_reach(pathlib.Path(BIN) / "gpuman", self.m.home)
+
+        def as_other(*arguments):
+            return User("other", 54321, 54321).run([gpuman, *arguments], env=self.m.env, cwd="/", stdin=subprocess.DEVNULL)
         done = as_other("status", "--socket", str(own))
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertIn(f"its directory {self.m.home}/run belongs to the user root alone", done.stderr)
@@ -364,6 +367,9 @@ class CliTest(unittest.TestCase):
         self.assertEqual(self.m.json("config", "check", str(good)), {"valid": True, "file": str(good), "exists": True})
         missing = self.m.home / "no_such.toml"
         self.refused(4, f"there is no file {missing}", "config", "check", str(missing))
+        done = subprocess.run(["gpumand", "--check-config", "--config", str(missing)], env=self.m.env, text=True,
+                              capture_output=True, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stderr), (4, f"there is no file {missing}\n"))
         said = self.ok("config", "check")
         if "there is no such file" in said:
             self.assertIn("the defaults are used", said)

@@ -35,6 +35,20 @@ class JobsTest(DaemonTest):
         kinds = [e["kind"] for e in self.events() if e["job"] == hog]
         self.assertLess(kinds.index("hard_limit"), kinds.index("job_killed"))
 
+    def test_what_is_asked_right_after_the_start_is_done(self):
+        for turn in range(5):
+            self.start(f"again{turn}", "exec sleep 1000")
+            answer = self.request("POST", f"/v1/jobs/again{turn}/restart")
+            self.assertEqual(answer.status, 200, answer.body)
+            self.assertEqual((answer.json()["state"], answer.json()["restarts"]), ("running", 1))
+            self.start(f"free{turn}", "exec sleep 1000")
+            answer = self.request("DELETE", f"/v1/jobs/free{turn}?keep_running=1")
+            self.assertEqual(answer.status, 200, answer.body)
+            os.kill(answer.json()["pid"], signal.SIGKILL)
+            self.start(f"off{turn}", "exec sleep 1000")
+            answer = self.request("POST", f"/v1/jobs/off{turn}/suspend")
+            self.assertNotIn("it is starting", str(answer.body))
+
     def test_children_that_leave_the_session_count_and_are_ended(self):
         load = self.load("1GiB", "--hold", "1h")
         job = self.start("family", f"setsid {load} & setsid sh -c 'sleep 1000 & exec sleep 1000' & sleep 1000",

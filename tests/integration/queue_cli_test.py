@@ -208,7 +208,7 @@ class QueueCliTest(DaemonTest):
         rows = json.loads(self.gpuman("stats", "--by", "project", "--json"))["rows"]
         parts = {row["name"]: row["fair_share"]["entitled"] for row in rows}
         self.assertEqual(parts["small"], max(parts.values()))
-        self.assertIn("In front by", self.gpuman("job", "show", str(job["id"])))
+        self.assertIn("In front  ", self.gpuman("job", "show", str(job["id"])))
         self.gpuman("quota", "remove", "--project", "small")
 
     def test_an_array_is_shown_and_waited_for_as_a_whole(self):
@@ -225,12 +225,27 @@ class QueueCliTest(DaemonTest):
         self.assertEqual(self.gpuman("job", "show", f"{array['id']}_1").count("Name "), 1)
         self.gpuman("job", "wait", f"{array['id']}_1", status=1)
 
+    def test_run_refuses_a_name_that_is_taken_in_the_queue_as_well(self):
+        first = self.submit("--name", "taken", "--hold", "true")
+        for words in (["--gpus", "1"], []):
+            said = self.gpuman("run", *words, "--tag", "taken", "--", "true", status=1)
+            self.assertIn(f"the tag taken is taken by job {first['id']}, which is held", said)
+        second = self.submit("--name", "taken", "--hold", "true")
+        said = self.gpuman("cancel", "taken", status=1)
+        self.assertIn("say which by its id", said)
+        self.gpuman("cancel", str(first["id"]), str(second["id"]))
+        self.gpuman("run", "--gpus", "1", "--tag", "taken", "--", "true")
+
     def test_refusals_speak_of_what_was_typed(self):
         self.assertIn("--time: it is zero", self.gpuman("submit", "--time", "0", "true", status=2))
         self.assertIn("--memory: ", self.gpuman("submit", "--share", "--gpus", "1", "true", status=2))
         jobs = self.m.dir / "jobs.txt"
         jobs.write_text("# two\n--gpus 1 -- true\n\n--gpus 3 -- true\n")
-        self.assertIn(f"{jobs}:4: it asks for 3 GPUs", self.gpuman("submit", "--jobs", str(jobs), status=6))
+        self.assertIn(f"{jobs}:4: --gpus: it asks for 3 GPUs", self.gpuman("submit", "--jobs", str(jobs), status=6))
+        script = self.m.dir / "many.sh"
+        script.write_text("#!/bin/bash\n# GPUMAN --gpus 1\n# GPUMAN --cpus 100000\ntrue\n")
+        self.assertIn(f"{script}:3: --cpus: it asks for 100000 processors", self.gpuman("submit", str(script), status=6))
+        self.assertIn("gpuman: --cpus: it asks for 200000", self.gpuman("submit", "--cpus", "200000", str(script), status=6))
         jobs.write_text("true\n--depends nosuch -- true\n")
         self.assertIn(f"{jobs}:2: ", self.gpuman("submit", "--jobs", str(jobs), status=4))
         ended = str(self.submit("true")["id"])

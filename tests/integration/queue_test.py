@@ -114,7 +114,7 @@ class QueueTest(QueueCase):
             self.assertEqual(of(second), [str(first)])
         refused = self.request("POST", "/v1/submissions", self.body(*jobs[:-1], {**jobs[-1], "gpus": {"count": 99}}), checked=False)
         self.assertEqual(refused.status, 422, refused.body[:300])
-        self.assertIn(f"jobs[{count - 1}]: it asks for 99 GPUs", refused.json()["error"]["message"])
+        self.assertIn(f"jobs[{count - 1}]: gpus.count: it asks for 99 GPUs", refused.json()["error"]["message"])
         self.assertEqual(len(self.submit_all({"command": ["/bin/true"]})), 1)
         self.m.run("cancel", f"{ids[0]}-{ids[-1]}")
 

@@ -269,14 +269,14 @@ std::vector<Command> GpuCommands() {
         {"--remove", "ID", "Remove the rule with this id", TakeText(s->remove)}},
        [s](Session& session, const Words&) { return Ignore(session, *s); }},
       {"choice",
-       "Which of several free GPUs the queue takes (sequential, random, topology); or pause, resume the "
-       "queue",
+       "Set which of several free GPUs the queue takes, or pause the queue and resume it",
        "gpuman gpu choice topology",
        "WORD",
        1,
        2,
        {},
-       Choose}};
+       Choose,
+       "One of sequential, random and topology; or pause or resume; or one of each"}};
 }
 
 }  // namespace gpuman::cli::queue

@@ -50,6 +50,18 @@ void BindOptions(CLI::App* app, const queue::Options& table, Given& given) {
   }
 }
 
+// What the words of a command are.
+std::string DescriptionOf(const Command& command) {
+  const bool one = command.most_words == 1;
+  if (command.word == "JOB")
+    return one ? "The job: its id or tag, 7_3 for a task of an array, or @ for your last submission"
+               : "Jobs: ids, tags, 7_3 (a task of an array), 5-9, @ (your last submission), or several with "
+                 "commas";
+  if (command.word == "GPU") return one ? "The GPU, by index or UUID" : "GPUs, by index or UUID";
+  if (command.word == "ID") return one ? "The id that the list shows" : "The ids that the list shows";
+  return command.word_help;
+}
+
 CLI::App* Bind(const Registry& registry, Command made, CLI::App* parent = nullptr) {
   const auto command =
       std::make_shared<Command>(std::move(made));  // shared by the parser's bindings and the action
@@ -66,7 +78,7 @@ CLI::App* Bind(const Registry& registry, Command made, CLI::App* parent = nullpt
   if (!command->word.empty()) {
     const int most = command->most_words == queue::kAnyNumber ? CLI::detail::expected_max_vector_size
                                                               : static_cast<int>(command->most_words);
-    auto* words = app->add_option(command->word, given->words, "")
+    auto* words = app->add_option(command->word, given->words, DescriptionOf(*command))
                       ->type_name(command->word)
                       ->expected(static_cast<int>(std::max<std::size_t>(command->least_words, 1)), most);
     if (command->least_words > 0) words->required();

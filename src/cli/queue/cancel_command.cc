@@ -106,7 +106,8 @@ Result<int> Cancel(Session& session, const CancelSettings& s, const std::vector<
       continue;
     }
     const auto code = base::ErrorCodeFromString(job.error_code.value_or(""));
-    base::Error error{code, fmt::format("{}: {}", job.job, job.error.value_or("it cannot be cancelled")), {}};
+    base::Error error{code, fmt::format("{}: {}", job.job, job.error.value_or("it cannot be cancelled")),
+                      job.error_hint.value_or("")};
     if (refs.size() == 1) error = WithNearestTag(daemon, job.job, std::move(error));
     session.PrintError(error);
     status = std::max(status, ExitStatusOf(code));

@@ -24,6 +24,7 @@ struct Command {
   Options options;
   // The words that are no options; called after all options were taken.
   std::function<base::Result<int>(Session&, const std::vector<std::string>& words)> run;
+  std::string word_help{};  // of words that no other command has
 };
 
 inline constexpr std::size_t kAnyNumber = 1'000'000;

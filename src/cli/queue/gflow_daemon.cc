@@ -86,7 +86,7 @@ Result<int> Restart(Session& session, const DaemonSettings& s) {
       if (!stopped) kept = "it is the machine's daemon; to restart it: sudo systemctl restart gpumand";
     }
   }
-  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
+  GPUMAN_ASSIGN(const api::Client daemon, session.Daemon(/*tells=*/false));
   GPUMAN_ASSIGN(const auto now, daemon.Version());
   if (!kept.empty())
     session.Print(fmt::format("gflowd (gpumand, pid {}) was not restarted: {}.\n", before, kept));

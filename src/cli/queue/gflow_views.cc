@@ -9,6 +9,7 @@
 
 #include "cli/queue/listing.h"
 #include "cli/queue/queue_views.h"
+#include "cli/views.h"
 
 namespace gpuman::cli::queue {
 namespace {
@@ -153,8 +154,9 @@ std::string RenderGflowStats(const api::StatsRow& row, const std::string& user, 
   text += fmt::format("\n\n{}\n", head("Job Status"));
   text += line("Total Jobs", std::to_string(row.jobs));
   text += count("Completed", row.finished) + count("Failed", row.failed + row.killed) +
-          count("Cancelled", row.cancelled) + count("Timeout", row.timeout) + count("Running", row.running) +
-          count("Queued", row.queued);
+          count("Cancelled", row.cancelled) + count("Timeout", row.timeout);
+  // The total is of those that have ended.
+  text += line("Running", std::to_string(row.running)) + line("Queued", std::to_string(row.queued));
   text += fmt::format("\n{}\n", head("Efficiency"));
   const bool ran = row.finished + row.failed + row.killed + row.timeout > 0;
   text += line("Avg Wait Time", row.jobs > 0 ? Clock(row.wait_mean) : std::string("-"));

@@ -96,12 +96,14 @@ TEST(GflowStats, AreReadable) {
   row.run_mean = base::Millis(3'661'000);
   row.gpu_hours = 1.25;
   row.success = 0.667;
+  row.running = 9;
   const auto text = RenderGflowStats(row, "ada", "7d", {});
-  EXPECT_THAT(text, StartsWith("Usage Statistics  user: ada  since: 7d  active: 2\n"));
-  for (const char* line : {"\nJob Status\n  Total Jobs:      8\n", "  Completed:       4 (50%)\n",
-                           "  Failed:          2 (25%)\n", "  Cancelled:       0\n",
-                           "\nEfficiency\n  Avg Wait Time:   00:01:01\n", "  Avg Runtime:     01:01:01\n",
-                           "  Total GPU-Hours: 1.2h\n", "  Success Rate:    66.7%\n"})
+  EXPECT_THAT(text, StartsWith("Usage Statistics  user: ada  since: 7d  active: 10\n"));
+  for (const char* line :
+       {"\nJob Status\n  Total Jobs:      8\n", "  Completed:       4 (50%)\n",
+        "  Failed:          2 (25%)\n", "  Cancelled:       0\n", "  Running:         9\n",
+        "  Queued:          1\n", "\nEfficiency\n  Avg Wait Time:   00:01:01\n",
+        "  Avg Runtime:     01:01:01\n", "  Total GPU-Hours: 1.2h\n", "  Success Rate:    66.7%\n"})
     EXPECT_THAT(text, HasSubstr(line));
   EXPECT_THAT(RenderGflowStats({}, "ada", "all time", {}), HasSubstr("  Success Rate:    -\n"));
   EXPECT_THAT(RenderGflowStatsCsv(row), HasSubstr("\ntotal_jobs,8\ncompleted_jobs,4\nfailed_jobs,2\n"));

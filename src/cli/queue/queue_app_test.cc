@@ -158,6 +158,14 @@ TEST(RunGpus, GoesThroughTheQueueAndStays) {
   EXPECT_EQ(request->jobs.at(0).gpus.count, 1);
   EXPECT_EQ(request->jobs.at(0).memory->bytes, base::GiB(1));
   EXPECT_FALSE(request->jobs.at(0).name);
+  EXPECT_FALSE(request->new_tags);
+  const TestServer taken({TestServer::Answer(
+      409,
+      R"({"error":{"code":"already_exists","message":"the tag t is taken by job 3, which is running"}})")});
+  const auto refused = Gpuman(taken, {"run", "--gpus", "1", "--tag", "t", "--", "true"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("the tag t is taken by job 3"));
+  EXPECT_TRUE(api::Decode<api::SubmitRequest>(BodyOf(taken.requests().at(0)))->new_tags);
   EXPECT_EQ(Gpuman(server, {"run", "--pty", "--tag", "t", "--", "true"}).status, 2);
   EXPECT_EQ(Gpuman(server, {"run", "--gpus", "1", "--restart", "always", "--", "true"}).status, 2);
 }
@@ -226,11 +234,12 @@ TEST(Queue, PrintsJobsAsJson) {
 
 TEST(Cancel, SaysOfEachJobWhatBecameOfIt) {
   const TestServer server({TestServer::Answer(200, R"({"jobs":[{"job":"7","id":7,"state":"cancelled"},
-      {"job":"nine","id":0,"state":null,"error":"there is no job 'nine'","error_code":"not_found"}]})")});
+      {"job":"nine","id":0,"state":null,"error":"there is no job 'nine'","error_code":"not_found",
+       "error_hint":"say which by its id"}]})")});
   const auto outcome = Gpuman(server, {"cancel", "7", "nine"});
   EXPECT_EQ(outcome.status, 4);
   EXPECT_EQ(outcome.out, "Job 7 cancelled.\n");
-  EXPECT_THAT(outcome.err, HasSubstr("nine: there is no job"));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("nine: there is no job"), HasSubstr("say which by its id")));
   EXPECT_THAT(server.requests().at(0), HasSubstr(R"({"jobs":["7","nine"]})"));
   const TestServer array({TestServer::Answer(
       200, R"({"jobs":[{"job":"a","id":7,"state":"cancelled"},{"job":"a","id":8,"state":"cancelled"}]})")});
@@ -262,7 +271,8 @@ TEST(JobShow, SaysWhatAWaitingJobIsInFrontBy) {
            R"({"id":7,"tag":"t","state":"queued","queue":{"advantage":{"priority_s":-900,"fair_share_s":9000,"short_job_s":86399}}})"),
        TestServer::Answer(200, R"({"gpus":[]})")});
   EXPECT_THAT(Gpuman(server, {"job", "show", "7"}).out,
-              HasSubstr("In front by     priority -0:15, fair share 2:30, short job 23:59 (hours)\n"));
+              HasSubstr("In front        as if it had waited 2h30m longer for its fair share, 23h59m longer "
+                        "for being short, 15m less for its priority\n"));
 }
 
 TEST(Stats, ShowsTheFairShareOfEach) {

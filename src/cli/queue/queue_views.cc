@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "cli/command_line.h"
 #include "cli/queue/listing.h"
 #include "cli/queue/when.h"
 #include "cli/table.h"
@@ -139,24 +138,20 @@ std::vector<Cell> StatsCells(const api::StatsRow& row, const std::string& name) 
 }
 
 std::string AdvantageText(const api::Advantage& advantage) {
-  const auto minutes = [](double seconds) {
-    const auto whole = static_cast<std::int64_t>(std::abs(seconds)) / 60;
-    return fmt::format("{}{}:{:02}", seconds <= -60 ? "-" : "", whole / 60, whole % 60);
+  std::string text;
+  const auto add = [&](double seconds, std::string_view what) {
+    const base::Millis minutes{static_cast<std::int64_t>(std::abs(seconds)) / 60 * 60'000};
+    if (minutes.count() == 0) return;
+    text += fmt::format("{}{} {} for {}", text.empty() ? "as if it had waited " : ", ",
+                        base::FormatDuration(minutes), seconds > 0 ? "longer" : "less", what);
   };
-  return fmt::format("priority {}, fair share {}, short job {} (hours)", minutes(advantage.priority),
-                     minutes(advantage.fair_share), minutes(advantage.short_job));
+  add(advantage.fair_share, "its fair share");
+  add(advantage.short_job, "being short");
+  add(advantage.priority, "its priority");
+  return text;
 }
 
 }  // namespace
-
-std::string CommandText(const std::vector<std::string>& command) {
-  std::string text;
-  for (const auto& word : command) {
-    if (!text.empty()) text += ' ';
-    text += word == "{script}" ? "(its script)" : JoinCommand({word});
-  }
-  return text;
-}
 
 std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<api::QueueGpu>& gpus) {
   std::string text;
@@ -225,7 +220,7 @@ std::string RenderJob(const api::JobView& job, const std::vector<api::GpuView>& 
     line("Errors", queue.stderr_file.value_or(""));
     if (queue.preemptible) line("Preemptible", "yes");
     if (queue.position) line("Position", std::to_string(*queue.position));
-    if (queue.advantage) line("In front by", AdvantageText(*queue.advantage));
+    if (queue.advantage) line("In front", AdvantageText(*queue.advantage));
     if (queue.estimated_start && queue.estimate_presumed)
       line("Expected start", FormatAbout(*queue.estimated_start, now) +
                                  " (a guess: jobs in front have no time limit; give them --time)");

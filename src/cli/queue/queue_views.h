@@ -27,9 +27,6 @@ std::string RenderStatsCsv(const api::StatsView& stats);
 std::string RenderIgnored(const std::vector<api::IgnoredProcess>& rules,
                           const std::vector<api::QueueGpu>& gpus, const Look& look);
 
-// A command as a shell would take it. A script that was copied stands in it as a word of the keeper's.
-std::string CommandText(const std::vector<std::string>& command);
-
 // Indices of GPUs, or the beginning of a UUID that is not there any more: "0,2".
 std::string IndicesOf(const std::vector<std::string>& uuids, const std::vector<api::QueueGpu>& gpus);
 

@@ -76,7 +76,7 @@ Result<std::optional<Script>> FindScript(const Typed& typed, const Place& place,
       return base::Fail(ErrorCode::kInvalidArgument,
                         "there is no command to run, and standard input is empty",
                         HowToSubmit(typed.flavour));
-    return std::optional(Script{"standard input", std::move(text), false});
+    return std::optional(Script{std::string(kStandardInput), std::move(text), false});
   }
   const auto& word = typed.words.front();
   auto text = ScriptAt(word, place.origin.directory);
@@ -179,6 +179,24 @@ Result<> CheckPrograms(const MadeSubmission& made) {
   return {};
 }
 
+// Files and directories may come before the job starts; without them it fails.
+void NoteWhatIsNotThere(MadeSubmission& made) {
+  std::set<std::string> told;
+  const auto look = [&](std::string_view option, std::string_view what, const std::filesystem::path& path) {
+    std::error_code error;
+    if (std::filesystem::exists(path, error) || error || !told.insert(path.string()).second) return;
+    made.notes.push_back(
+        fmt::format("{}: there is no {} {} now; the job fails if it is not there when it starts", option,
+                    what, path.string()));
+  };
+  for (const auto& job : made.request.jobs) {
+    const auto& directory = job.directory.empty() ? made.request.directory : job.directory;
+    if (!job.directory.empty()) look("--directory", "directory", directory);
+    if (job.stdin_file && job.stdin_file->find('%') == std::string::npos)
+      look("--input", "file", std::filesystem::path(directory) / *job.stdin_file);
+  }
+}
+
 // How the daemon is to name the job's GPUs in CUDA_VISIBLE_DEVICES; jobs/launch_plan.h reads it. gflow's
 // users have programs that expect indices there.
 void NameDevices(const std::string& asked, Flavour flavour, Variables& environment) {
@@ -268,12 +286,16 @@ Result<SbatchReading> ReadAsSbatch(const Script& script, const Directives& direc
   return ApplySbatch(script.text, script.name, settings, place.now);
 }
 
-// What a script for Slurm still expects, and what its user should know.
-void FinishSbatch(const SbatchReading& reading, const Script& script, SubmitSettings& settings,
+// What a script for Slurm still expects, and what the user of any script should know.
+// `plain`: no line of it has options of gpuman's or of gflow's.
+void FinishScript(const SbatchReading& reading, const Script& script, bool plain, SubmitSettings& settings,
                   MadeSubmission& made) {
   auto& job = settings.job;
   const bool gpus = job.gpus.count > 0 || !job.gpus.devices.empty();
   for (auto& note : NotesOf(reading, script.name, script.text, gpus)) made.notes.push_back(std::move(note));
+  // Who wrote no option at all may not know that a job has no GPU by itself.
+  if (!reading.found && plain && !gpus && !settings.lines.contains("--gpus"))
+    made.notes.push_back(NoteOfNoGpu(script.name));
   if (reading.found && job.array && job.script)
     InsertLine(*job.script, "export SLURM_ARRAY_TASK_ID=\"$GPUMAN_ARRAY_TASK_ID\"");
 }
@@ -334,12 +356,14 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
   } else {
     GPUMAN_ASSIGN(const auto script, FindScript(typed, place, settings));
     SbatchReading sbatch;
+    bool plain = typed.flavour == Flavour::kGpuman && settings.to != "slurm";
     if (script) {
       auto directives = ReadDirectives(script->text);
       if (!directives) return base::Fail(std::move(directives.error()).In(script->name));
       for (const int line : directives->too_late)
         made.notes.push_back(fmt::format(
             "{}:{}: this line is below the first command and is not read; move it up", script->name, line));
+      plain = plain && directives->list.empty() && directives->too_late.empty();
       SubmitSettings both;
       GPUMAN_TRY(ApplyDirectives(*directives, script->name, both, place.now));
       GPUMAN_ASSIGN(sbatch, ReadAsSbatch(*script, *directives, settings, both, place));
@@ -353,19 +377,23 @@ Result<MadeSubmission> MakeSubmission(const Typed& typed, const Place& place) {
       settings = std::move(both);
     }
     GPUMAN_TRY(TakeCommand(settings, typed, script));
-    if (script) FinishSbatch(sbatch, *script, settings, made);
+    if (script) FinishScript(sbatch, *script, plain, settings, made);
     GPUMAN_TRY(TakeDestination(made, settings));
     if (script && !typed.words.empty() && typed.words.front() != "-") made.script_name = script->name;
     const auto parts = settings.export_parts;
+    made.lines = settings.lines;
     GPUMAN_TRY(AddJobs(made, std::move(settings), place, typed.flavour, whole, parts));
   }
   NameDevices("", typed.flavour, made.request.environment);
   for (auto& job : made.request.jobs) {
     if (typed.flavour == Flavour::kGflow) ForgiveAsGflow(job);
     if (auto checked = api::Check(job); !checked)
-      return base::Fail(WithOptionNames(std::move(checked.error()), typed.flavour));
+      return base::Fail(WithOrigins(std::move(checked.error()), {}, typed.flavour, made.lines));
   }
-  if (!made.to_slurm) GPUMAN_TRY(CheckPrograms(made));  // its nodes have programs of their own
+  if (!made.to_slurm) {  // its nodes have programs of their own
+    GPUMAN_TRY(CheckPrograms(made));
+    NoteWhatIsNotThere(made);
+  }
   if (typed.flavour == Flavour::kGflow)
     for (auto& job : made.request.jobs) NameTaskAsGflow(job);
   return made;

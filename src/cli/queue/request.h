@@ -38,6 +38,7 @@ struct MadeSubmission {
   std::vector<std::string> left_out;       // variables that are not UTF-8
   std::vector<std::string> notes;
   std::vector<std::string> origins;  // of each job: "list.txt:7"; empty where nothing tells more than the job
+  OptionLines lines;                 // of a script
 };
 
 // Reads the script, the file of jobs or the file of parameters that are named. kInvalidArgument names the

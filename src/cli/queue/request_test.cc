@@ -197,6 +197,24 @@ TEST_F(Request, ReadsAScriptFromStandardInput) {
   EXPECT_THAT(ErrorOf({}, {}), HasSubstr("there is no command to run"));
 }
 
+TEST_F(Request, TellsOfADirectoryAndAFileThatAreNotThereYet) {
+  const auto notes = [&](const std::vector<std::string>& options) {
+    const auto made = Make(options, {"true"});
+    EXPECT_TRUE(made) << made.error().message;
+    return made ? made->notes : std::vector<std::string>{};
+  };
+  EXPECT_THAT(
+      notes({"--directory=/nosuch", "--gpus=1"}),
+      ElementsAre("--directory: there is no directory /nosuch now; the job fails if it is not there when "
+                  "it starts"));
+  EXPECT_THAT(notes({"--input=in.txt"}),
+              ElementsAre(HasSubstr("--input: there is no file " + (directory_.path() / "in.txt").string())));
+  Write("in.txt", "");
+  EXPECT_THAT(notes({"--input=in.txt", "--directory=/tmp/.."}), SizeIs(1)) << "it is not in that directory";
+  EXPECT_THAT(notes({"--input=in.txt"}), SizeIs(0));
+  EXPECT_THAT(notes({"--input=%j.txt"}), SizeIs(0)) << "nobody knows the name yet";
+}
+
 TEST_F(Request, ReadsAFileOfManyJobs) {
   const auto path = Write("jobs",
                           "# comment\n\n--name a -- true x\n--gpus 1 --name b true 'y z' | cat\n"

@@ -215,6 +215,21 @@ Given NextOption(const std::vector<std::string>& words, std::size_t& at, const s
   return given;
 }
 
+// What gpuman calls it, where that differs from Slurm's name and a daemon may refuse its value.
+std::string OptionFor(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOthers{
+      {{"--gres", "--gpus"},
+       {"--gpus-per-node", "--gpus"},
+       {"--gpus-per-task", "--gpus"},
+       {"--mem", "--host-memory"},
+       {"--cpus-per-task", "--cpus"},
+       {"--dependency", "--depends"},
+       {"--account", "--project"}}};
+  for (const auto& [theirs, ours] : kOthers)
+    if (name == theirs) return std::string(ours);
+  return std::string(name);
+}
+
 std::string_view FirstLineOf(std::string_view& text) {
   const auto end = text.find('\n');
   auto line = text.substr(0, end);
@@ -276,6 +291,7 @@ Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name, 
       auto taken = known->take(given.value);
       if (!taken) return base::Fail(std::move(taken.error()).In(fmt::format("{}: {}", where, given.name)));
       (*taken ? reading.taken : reading.not_read).push_back(given.text);
+      if (*taken) settings.lines[OptionFor(known->name)] = where;
     }
   }
   if (!mail.user.empty() && !mail.on.empty()) {
@@ -283,6 +299,12 @@ Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name, 
     settings.job.notify.on = mail.on;
   }
   return reading;
+}
+
+std::string NoteOfNoGpu(std::string_view name) {
+  return fmt::format(
+      "{}: it asks for no GPU, so the job gets none; to give it one: gpuman submit --gpus 1 {}", name,
+      name == kStandardInput ? "-" : name);
 }
 
 std::vector<std::string> NotesOf(const SbatchReading& reading, std::string_view name, std::string_view text,
@@ -294,11 +316,7 @@ std::vector<std::string> NotesOf(const SbatchReading& reading, std::string_view 
   if (!reading.not_read.empty())
     notes.push_back(fmt::format("{}: not read, since gpuman has nothing like it: {}", name,
                                 fmt::join(reading.not_read, " ")));
-  if (!gpus)
-    notes.push_back(
-        fmt::format("{}: it asks for no GPU, so the job gets none; to give it one: gpuman submit "
-                    "--gpus 1 {}",
-                    name, name));
+  if (!gpus) notes.push_back(NoteOfNoGpu(name));
   if (const int line = LineOfSrun(text); line > 0)
     notes.push_back(
         fmt::format("{}:{}: srun belongs to Slurm; here the command runs without it", name, line));

@@ -25,6 +25,12 @@ struct SbatchReading {
 base::Result<SbatchReading> ApplySbatch(std::string_view text, std::string_view name,
                                         SubmitSettings& settings, base::WallTime now);
 
+// What errors and notes call a script that has no file.
+inline constexpr std::string_view kStandardInput = "standard input";
+
+// For who expects a GPU of a script that says nothing of one.
+std::string NoteOfNoGpu(std::string_view name);
+
 // What the user is told about a script `name` that was read so; `gpus`: the job asks for some.
 std::vector<std::string> NotesOf(const SbatchReading& reading, std::string_view name, std::string_view text,
                                  bool gpus);

@@ -130,6 +130,21 @@ class SbatchScript : public ::testing::Test {
   base::TempDir directory_;
 };
 
+TEST_F(SbatchScript, ItsOptionsAreKnownByTheirLines) {
+  const auto made = Submit("#!/bin/bash\n#SBATCH --mem=4G\n#SBATCH -c 8 --gres=gpu:1\ntrue\n", {"--gpus=2"});
+  EXPECT_EQ(made.lines.at("--host-memory"), "job.sh:2");
+  EXPECT_EQ(made.lines.at("--cpus"), "job.sh:3");
+  EXPECT_EQ(made.lines.at("--gpus"), "") << "the command line has the last word";
+}
+
+TEST_F(SbatchScript, WithoutAnyOptionIsToldThatItGetsNoGpu) {
+  const std::string text = "#!/bin/bash\npython x.py\n";
+  EXPECT_THAT(Told(Submit(text)), HasSubstr("job.sh: it asks for no GPU, so the job gets none"));
+  EXPECT_THAT(Told(Submit(text, {"--gpus=0"})), Not(HasSubstr("no GPU"))) << "that was said";
+  EXPECT_THAT(Told(Submit(text, {"--gpu=0"})), Not(HasSubstr("no GPU")));
+  EXPECT_THAT(Told(Submit("#!/bin/bash\n# GPUMAN --time 2h\ntrue\n")), Not(HasSubstr("no GPU")));
+}
+
 TEST_F(SbatchScript, IsReadAndToldOf) {
   const auto made = Submit("#!/bin/bash\n#SBATCH --gres=gpu:1 --partition=gpu\npython x.py\n");
   EXPECT_EQ(made.request.jobs[0].gpus.count, 1);

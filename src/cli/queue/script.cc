@@ -91,6 +91,7 @@ base::Result<> ApplyDirectives(const Directives& directives, std::string_view na
                                base::WallTime now) {
   for (const auto& [line, flavour, words] : directives.list) {
     const auto where = fmt::format("{}:{}", name, line);
+    settings.line = where;
     auto rest = ParseOptions(SubmitOptions(settings, flavour, now), words, Where::kAnywhere);
     if (!rest) return base::Fail(std::move(rest.error()).In(where));
     if (!rest->empty())

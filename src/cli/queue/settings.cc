@@ -322,6 +322,12 @@ void AddGflow(Options& table, SubmitSettings& s) {
        {"--config", "FILE", "", ignored}});
 }
 
+// gflow's word for an option is gpuman's for another one.
+std::string GeneralName(std::string name, Flavour flavour) {
+  if (flavour != Flavour::kGflow) return name;
+  return name == "--memory" ? "--host-memory" : name == "--gpu-memory" ? "--memory" : name;
+}
+
 }  // namespace
 
 std::string TagFrom(std::string_view name) {
@@ -344,6 +350,13 @@ Options SubmitOptions(SubmitSettings& settings, Flavour flavour, base::WallTime 
   else
     AddGflow(table, settings);
   AddCommon(table, settings, now);
+  for (auto& option : table)
+    option.take = [take = std::move(option.take), name = GeneralName(NameOf(option), flavour),
+                   &settings](const std::string& value) -> Result<> {
+      GPUMAN_TRY(take(value));
+      settings.lines[name] = settings.line;
+      return {};
+    };
   return table;
 }
 

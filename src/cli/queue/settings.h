@@ -23,6 +23,9 @@ struct Parameter {
   std::vector<std::string> values;
 };
 
+// Options by gpuman's name for them, and the line of a script that each stood in; empty: in none.
+using OptionLines = std::map<std::string, std::string, std::less<>>;
+
 struct SubmitSettings {
   api::Submission job;
   std::vector<Parameter> parameters;          // --param, in order
@@ -37,10 +40,15 @@ struct SubmitSettings {
   bool dry_run = false;
   std::string visible_devices;  // "index", "uuid"; empty: as the environment has it
   std::string origin;           // the line of a file that it came from: "list.txt:7"
+  std::string line;             // that is being read, of a script: "job.sh:3"; empty: of none
+  OptionLines lines;            // where each option stood last
 
   // What comes now replaces what was said before, lists as a whole: the command line after the script's
   // lines.
-  void BeginSource() { touched.clear(); }
+  void BeginSource() {
+    touched.clear();
+    line.clear();
+  }
   std::set<std::string> touched;  // lists that the current source has begun
 };
 

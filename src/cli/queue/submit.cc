@@ -126,7 +126,7 @@ void PrintAnswer(Session& session, const api::Client& daemon, const api::SubmitR
 // The daemon's refusal in the words of who typed it.
 Result<api::SubmissionAnswer> Send(const api::Client& daemon, const MadeSubmission& made, Flavour flavour) {
   auto answer = api::Submit(daemon, made.request);
-  if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, flavour));
+  if (!answer) return base::Fail(WithOrigins(std::move(answer.error()), made.origins, flavour, made.lines));
   return answer;
 }
 
@@ -192,6 +192,7 @@ Result<int> RunInQueue(Session& session, const QueuedRun& run) {
   typed.trailing = session.trailing;
   GPUMAN_ASSIGN(MadeSubmission made, MakeSubmission(typed, place));
   TellNotes(session, made);
+  made.request.new_tags = made.request.jobs.front().name.has_value();
   GPUMAN_ASSIGN(const api::Client daemon, session.Daemon());
   if (run.pty && ::isatty(STDIN_FILENO) == 1) return RunOnTerminal(session, daemon, made.request);
   GPUMAN_ASSIGN(const auto answer, Send(daemon, made, typed.flavour));

@@ -232,10 +232,11 @@ Options UpdateOptions(UpdateSettings& s, Flavour flavour, ForWhat what, base::Wa
                        s.cascade = true;
                        return {};
                      }});
-    table.push_back({"--clear-deps", "", "Without its dependencies", [&s](const std::string&) -> Result<> {
-                       QueueOf(s).depends.emplace();
-                       return {};
-                     }});
+    table.push_back(
+        {"--clear-deps", "", "Queue it without its dependencies", [&s](const std::string&) -> Result<> {
+           QueueOf(s).depends.emplace();
+           return {};
+         }});
   }
   return table;
 }

@@ -77,6 +77,13 @@ std::string Reworded(std::string text, Flavour flavour) {
   return text;
 }
 
+// gpuman's option for the field that a message begins with; empty: it begins with none.
+std::string_view OptionOf(std::string_view message) {
+  for (const auto& [field, option] : kFieldNames)
+    if (message.starts_with(field) && message.substr(field.size()).starts_with(": ")) return option;
+  return {};
+}
+
 }  // namespace
 
 base::Error WithOptionNames(base::Error error, Flavour flavour) {
@@ -85,7 +92,8 @@ base::Error WithOptionNames(base::Error error, Flavour flavour) {
   return error;
 }
 
-base::Error WithOrigins(base::Error error, const std::vector<std::string>& origins, Flavour flavour) {
+base::Error WithOrigins(base::Error error, const std::vector<std::string>& origins, Flavour flavour,
+                        const OptionLines& lines) {
   constexpr std::string_view kBegin = "jobs[";
   std::string_view rest = error.message;
   std::string origin;
@@ -100,6 +108,8 @@ base::Error WithOrigins(base::Error error, const std::vector<std::string>& origi
       error.message = behind.substr(behind.starts_with("].") ? 2 : 3);
     }
   }
+  if (const auto line = lines.find(OptionOf(error.message)); line != lines.end() && !line->second.empty())
+    origin = line->second + ": ";
   error = WithOptionNames(std::move(error), flavour);
   error.message.insert(0, origin);
   return error;

@@ -14,7 +14,9 @@ namespace gpuman::cli::queue {
 // "time_limit_s: it is zero" as "--time: it is zero".
 base::Error WithOptionNames(base::Error error, Flavour flavour);
 
-// "jobs[2].memory: …" as "list.txt:7: --memory: …", where `origins` has what the jobs came from.
-base::Error WithOrigins(base::Error error, const std::vector<std::string>& origins, Flavour flavour);
+// "jobs[2].memory: …" as "list.txt:7: --memory: …", where `origins` has what the jobs came from, and
+// "memory: …" as "job.sh:3: --memory: …", where `lines` has where the option stood.
+base::Error WithOrigins(base::Error error, const std::vector<std::string>& origins, Flavour flavour,
+                        const OptionLines& lines = {});
 
 }  // namespace gpuman::cli::queue

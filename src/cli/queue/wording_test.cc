@@ -38,7 +38,20 @@ TEST(Wording, AJobOfAFileIsNamedByItsLine) {
   EXPECT_EQ(said("jobs[0]: it asks for 9 GPUs"), "list.txt:1: it asks for 9 GPUs");
   EXPECT_EQ(said("jobs[2].memory: too much"), "jobs[2].memory: too much")
       << "nobody knows where it came from";
+  EXPECT_EQ(said("jobs[0]: gpus.count: it asks for 9 GPUs"), "list.txt:1: --gpus: it asks for 9 GPUs");
   EXPECT_EQ(said("jobs[7]: there is none"), "jobs[7]: there is none");
+}
+
+TEST(Wording, AnOptionOfAScriptIsNamedByItsLine) {
+  const OptionLines lines{{"--cpus", "job.sh:3"}, {"--memory", "job.sh:4"}, {"--gpus", ""}};
+  const auto said = [&](std::string message, Flavour flavour = Flavour::kGpuman) {
+    return WithOrigins({ErrorCode::kUnsatisfiable, std::move(message), ""}, {}, flavour, lines).message;
+  };
+  EXPECT_EQ(said("cpus: it asks for 4 processors"), "job.sh:3: --cpus: it asks for 4 processors");
+  EXPECT_EQ(said("memory: too much", Flavour::kGflow), "job.sh:4: --gpu-memory: too much");
+  EXPECT_EQ(said("gpus.count: it asks for 9 GPUs"), "--gpus: it asks for 9 GPUs")
+      << "typed on the command line";
+  EXPECT_EQ(said("host_memory: too much"), "--host-memory: too much");
 }
 
 }  // namespace

@@ -17,8 +17,13 @@ std::vector<api::MigProcessView> ProcessViews(const std::vector<mig::Process>& p
                                               std::optional<unsigned> instance, const OwnProcesses& own) {
   std::vector<api::MigProcessView> views;
   for (const auto& process : processes)
-    if (!instance || process.instance == instance)
-      views.push_back({process.pid, process.name, own.all.contains(process.pid)});
+    if (!instance || process.instance == instance) {
+      views.push_back({process.pid, process.name, own.all.contains(process.pid), {}, {}});
+      const auto* const job = own.job_of ? own.job_of(process.pid) : nullptr;
+      if (!job) continue;
+      views.back().job = job->id.value;
+      views.back().tag = job->tag;
+    }
   return views;
 }
 

@@ -3,17 +3,20 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <set>
 #include <vector>
 
 #include "api/mig_types.h"
 #include "daemon/mig/orders.h"
+#include "jobs/job.h"
 
 namespace gpuman::daemon {
 
 // gpuman's own processes on GPUs. Those that have nothing to do leave before anything changes.
 struct OwnProcesses {
   std::set<pid_t> all, idle;
+  std::function<const jobs::Job*(pid_t)> job_of{};  // of all processes; nullptr: it is of none
 };
 
 // `wanted`: null where nothing was asked for.

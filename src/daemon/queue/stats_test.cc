@@ -91,6 +91,18 @@ TEST(Stats, WhatARunOfAJobThatGoesOnCameToIsNoVerdict) {
   EXPECT_GT(view.rows[0].gpu_hours, 0) << "what it took it took";
 }
 
+TEST(Stats, WhatItsUserCancelledIsNoPartOfTheSuccess) {
+  Stats stats(StatsBy::kUser);
+  stats.Add(Took(1, "ann", "", {"GPU-a"}, 60, "finished"));
+  stats.Add(Took(2, "ann", "", {"GPU-a"}, 60, "cancelled"));
+  stats.Add(Took(3, "ann", "", {"GPU-a"}, 60, "killed"));
+  stats.Add(Took(4, "bob", "", {"GPU-a"}, 60, "cancelled"));
+  const auto view = stats.View();
+  EXPECT_EQ(view.rows.at(0).jobs, 3);
+  EXPECT_EQ(view.rows.at(0).success, 0.5) << "of two: one was ended at its limit";
+  EXPECT_EQ(view.rows.at(1).success, std::nullopt);
+}
+
 TEST(Stats, KnowsThreeWaysToAddUp) {
   EXPECT_TRUE(ParseStatsBy("gpu"));
   EXPECT_FALSE(ParseStatsBy("moon"));

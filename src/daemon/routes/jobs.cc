@@ -208,7 +208,20 @@ base::Result<std::optional<std::string>> PlaceOf(Service& service, const Exchang
   return std::optional(gpu.uuid);
 }
 
+// What is asked for right behind `run` waits for the run. Whether it does.
+bool WaitsForStart(Service& service, const ExchangePtr& exchange, const jobs::Job& job,
+                   void (*act)(Service&, const ExchangePtr&, const jobs::Job&)) {
+  if (!service.jobs().IsBeingStarted(job.id)) return false;
+  service.jobs().OnceStarted(job.id, [&service, exchange, id = job.id, act] {
+    const auto* const started = service.jobs().Find(id);
+    if (!started) return SendError(exchange, {base::ErrorCode::kNotFound, "the job is gone", {}});
+    act(service, exchange, *started);
+  });
+  return true;
+}
+
 void Suspend(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  if (WaitsForStart(service, exchange, job, Suspend)) return;
   const auto suspender = service.SuspenderFor(job);
   if (!suspender) return SendError(exchange, suspender.error());
   (*suspender)
@@ -229,6 +242,7 @@ Suspender::Done AnswerWhenOn(Service& service, const ExchangePtr& exchange, base
 }
 
 void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  if (WaitsForStart(service, exchange, job, Resume)) return;
   auto place = PlaceOf(service, exchange);
   if (!place) return SendError(exchange, place.error());
   const auto suspender = service.SuspenderFor(job);
@@ -243,6 +257,7 @@ void Resume(Service& service, const ExchangePtr& exchange, const jobs::Job& job)
 }
 
 void Move(Service& service, const ExchangePtr& exchange, const jobs::Job& job) {
+  if (WaitsForStart(service, exchange, job, Move)) return;
   const auto place = PlaceOf(service, exchange);
   if (!place) return SendError(exchange, place.error());
   if (!*place)

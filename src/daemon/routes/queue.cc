@@ -122,12 +122,18 @@ void FindOne(Service& service, const ExchangePtr& exchange, Cancelling& all, con
   const auto ids = JobsFor(service, exchange, name);
   auto& rows = all.answer.jobs;
   if (!ids) {
-    rows.push_back({name, 0, {}, ids.error().message, std::string(base::ToString(ids.error().code))});
+    const auto& [code, message, hint] = ids.error();
+    rows.push_back({name,
+                    0,
+                    {},
+                    message,
+                    std::string(base::ToString(code)),
+                    hint.empty() ? std::nullopt : std::optional(hint)});
     return;
   }
   for (const auto id : *ids) {
     all.jobs.emplace_back(rows.size(), id);
-    rows.push_back({name, id.value, {}, {}, {}});
+    rows.push_back({name, id.value, {}, {}, {}, {}});
   }
 }
 
@@ -141,6 +147,7 @@ void CancelOneOf(Service& service, const ExchangePtr& exchange, const std::share
     } else {
       row.error = job.error().message;
       row.error_code = base::ToString(job.error().code);
+      if (!job.error().hint.empty()) row.error_hint = job.error().hint;
     }
     if (--all->left == 0) Answer(service, exchange, all);
   });

@@ -120,7 +120,7 @@ base::Result<> BindToMps(Service& service, PreparedJob& one, std::set<std::strin
 // are its own from the beginning, so that it can name its jobs; those of one that is refused are never used.
 struct Incoming {
   base::Result<api::SubmitRequest> submitted;
-  bool dry_run = false;
+  bool dry_run = false, new_tags = false;
   Caller caller{};
   gpu::Inventory inventory{};
   std::map<std::string, std::string> environment = DriverEnvironment();
@@ -177,6 +177,7 @@ base::Result<bool> BindSome(Service& service, Incoming& incoming, const base::Tu
     if (turn && at % kPiece == 0 && turn->IsOver()) return false;
     if (incoming.head < heads.size() && heads[incoming.head] == at) {
       ++incoming.head;
+      if (incoming.new_tags) GPUMAN_TRY(service.jobs().TagIsFree(jobs[at].job.tag));
       GPUMAN_TRY(CheckHead(service, jobs[at], incoming.notes));
     }
     GPUMAN_TRY(BindToMps(service, jobs[at], incoming.mps));
@@ -230,6 +231,7 @@ void Take(Service& service, const ExchangePtr& exchange, RecentCallers& callers,
   const auto& peer = exchange->request().peer;
   if (!incoming->submitted) return SendError(exchange, incoming->submitted.error());
   incoming->dry_run = incoming->submitted->dry_run;
+  incoming->new_tags = incoming->submitted->new_tags;
   incoming->caller = callers.Of(peer);
   incoming->inventory = service.inventory();
   auto limits = ResourceLimitsOf(peer, exchange->Process());

@@ -65,7 +65,11 @@ std::set<pid_t> Service::OwnPids() {
 }
 
 OwnProcesses Service::OwnProcessesNow() {
-  OwnProcesses own{OwnPids(), suspender_->movers().IdleHelperPids()};
+  const auto job_of = [this](pid_t pid) {
+    const auto job = guard_->JobOf(pid);
+    return job ? supervisor_->Find(*job) : nullptr;
+  };
+  OwnProcesses own{OwnPids(), suspender_->movers().IdleHelperPids(), job_of};
   const auto staying = suspender_->movers().HelperPids();
   for (const auto pid : own.all)
     if (!staying.contains(pid)) own.idle.insert(pid);

@@ -19,10 +19,10 @@ std::string_view WordOf(ledger::wire::RefusedBy by) {
   }
 }
 
-std::string NameOf(const std::string& uuid, const gpu::Inventory& inventory) {
+const gpu::Gpu* GpuOf(const std::string& uuid, const gpu::Inventory& inventory) {
   const auto it = std::find_if(inventory.gpus.begin(), inventory.gpus.end(),
                                [&](const gpu::Gpu& gpu) { return gpu.uuid == uuid; });
-  return "GPU " + (it != inventory.gpus.end() ? gpu::NumberOf(*it) : uuid);
+  return it != inventory.gpus.end() ? &*it : nullptr;
 }
 
 // The command that gives the job a larger limit.
@@ -48,7 +48,15 @@ std::string Sentence(const jobs::Job& job, const jobs::RefusedAllocation& refusa
                      const gpu::Inventory& inventory) {
   const auto asked = base::FormatBytes(refusal.asked);
   const auto used = base::FormatBytes(refusal.used);
-  const auto gpu = NameOf(refusal.gpu, inventory);
+  const auto* const known = GpuOf(refusal.gpu, inventory);
+  const auto gpu = "GPU " + (known ? gpu::NumberOf(*known) : refusal.gpu);
+  const auto total = known ? known->memory : base::Bytes{};
+  if (total.count > 0 && refusal.asked > total)
+    return fmt::format(
+        "{} was refused on {}, which has {} in all; with `gpuman run --oversubscribe` a process may have "
+        "more "
+        "than its GPU, which is slow",
+        asked, gpu, base::FormatBytes(total));
   if (refusal.by == "limit")
     return fmt::format("{} was refused at its limit of {} on {}, of which it used {}; `{}` gives it more",
                        asked, refusal.limit ? base::FormatBytes(*refusal.limit) : "?", gpu, used,

@@ -50,6 +50,18 @@ TEST(Refusals, OfASharedOrFullGpuSayThatALargerLimitIsNoHelp) {
   }
 }
 
+TEST(Refusals, OfMoreThanTheGpuHasNameItsTotalAndNobodyElse) {
+  for (const auto* by : {"limit", "sharing", "device"}) {
+    jobs::Job job = Hog();
+    job.refusal->by = by;
+    job.refusal->asked = base::GiB(200);
+    EXPECT_EQ(Sentence(job, *job.refusal, OneGpu()),
+              "200GiB was refused on GPU 0, which has 100GiB in all; with `gpuman run --oversubscribe` a "
+              "process may have more than its GPU, which is slow")
+        << by;
+  }
+}
+
 TEST(Refusals, AreTheReasonOfAJobThatFailedAndOfNoOther) {
   jobs::Job job = Hog();
   job.verdict = jobs::JobState::kFailed;
