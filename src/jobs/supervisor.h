@@ -169,8 +169,8 @@ class Supervisor {
   base::Result<JobId> Resolve(const std::string& ref) const;
   // The same; a tag means a job of this user's where there is one.
   base::Result<JobId> Resolve(const std::string& ref, uid_t user) const;
-  // The jobs of this tag that have not ended, of this user or of all; of an array its id. The newest first; no
-  // more than a few are looked for.
+  // The jobs of this tag that have not ended, of this user or of all; of an array its id. The newest first;
+  // no more than a few are looked for.
   std::vector<JobId> OpenNamed(const std::string& tag, std::optional<uid_t> user) const;
   // The job, or of an array those of its tasks that are not forgotten, by id.
   std::vector<JobId> TasksOf(JobId job_or_array) const;
@@ -203,7 +203,7 @@ class Supervisor {
     std::string settings_in_journal;
     std::optional<std::string> settings_told;  // over this connection; they are in the journal soon
     std::vector<Done<Job>> removals;           // answered when the job is gone
-    std::size_t tag_hash = 0;         // as it is filed under
+    std::size_t tag_hash = 0;                  // as it is filed under
     uid_t tag_user = 0;
     bool tag_filed = false;
   };

@@ -398,8 +398,8 @@ class Service final : private jobs::SupervisorHost,
   std::set<base::JobId> taking_off_;  // about to be, with processes that are let run for that
   // Being taken off by force: when it has had time enough, unless its memory still leaves; and why.
   std::map<base::JobId, std::pair<base::MonoTime, std::string>> forced_off_;
-  std::set<base::JobId> released_;    // about to be
-  std::map<base::JobId, int> runs_;   // of jobs whose suspension is known: a new run is on its GPU
+  std::set<base::JobId> released_;   // about to be
+  std::map<base::JobId, int> runs_;  // of jobs whose suspension is known: a new run is on its GPU
   std::unique_ptr<gpu::Sampler> sampler_;
   boost::asio::steady_timer tick_;  // watchdogs, of the driver and of systemd
   base::MonoTime trim_at_{};
