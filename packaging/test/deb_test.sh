@@ -55,6 +55,9 @@ for file in /usr/share/man/man1/gpuman.1.gz /usr/share/man/man8/gpumand.8.gz /us
   /usr/share/bash-completion/completions/gpuman /usr/share/fish/vendor_completions.d/gpuman.fish; do
   [ -s "$file" ] || fail "$file"
 done
+for command in run submit status share; do
+  zcat /usr/share/man/man1/gpuman.1.gz | grep -q "^Usage: gpuman $command " || fail "gpuman.1 does not have gpuman $command"
+done
 [ -L /etc/systemd/system/multi-user.target.wants/gpumand.service ] || fail "the service is not enabled"
 
 echo "== use, as a system daemon on the simulated driver"
