@@ -68,6 +68,10 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual(dangling(documents), [])
         self.assertEqual((documents / "README.md").read_text(), (PACKAGING.parent / "README.md").read_text())
 
+    def test_who_looks_for_where_to_report_finds_it(self):
+        for name, link in ("README.md", "SECURITY.md"), ("CONTRIBUTING.md", "SECURITY.md"), ("docs/README.md", "../SECURITY.md"):
+            self.assertIn("](%s)" % link, (PACKAGING.parent / name).read_text(), name)
+
     def test_a_link_to_nothing_is_found(self):
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder, "page.md")
