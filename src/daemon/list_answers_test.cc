@@ -56,7 +56,7 @@ class ListAnswersTest : public testing::Test {
   std::shared_ptr<Client> Ask(uid_t uid, int lines) {
     const auto client = std::make_shared<Client>(uid);
     lists.Answer(client, "text/plain", [this, lines](const auto& then) {
-      then([this, left = lines, alive = alive](std::string& text) mutable {
+      then([left = lines, alive = alive](std::string& text) mutable {
         text += std::string(1023, 'x') + '\n';
         return --left > 0;
       });
