@@ -57,6 +57,7 @@ class DispatcherHost {
   virtual void BringBack(base::JobId job, std::optional<std::string> gpu, Done done) = 0;
   virtual void MoveTo(base::JobId job, const std::string& gpu, Done done) = 0;
   // `work` off the loop, then `then` on it.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep them
   virtual void Aside(std::function<void()> work, std::function<void()> then) {
     work();
     then();
