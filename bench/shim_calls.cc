@@ -17,7 +17,7 @@
 
 namespace {
 
-using namespace gpuman::driver::abi;
+using namespace gpuman::driver::abi;  // NOLINT(google-build-using-namespace)
 
 constexpr std::size_t kSmall = 1000;
 constexpr std::size_t kLarge = std::size_t{8} << 20;

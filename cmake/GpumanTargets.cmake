@@ -6,10 +6,16 @@ if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 
+# With several sources at once clang also compares the local names of one with what another has to itself; what it says of
+# a source alone ./dev lint says.
+set(gpuman_shadow -Wshadow)
+if(GPUMAN_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(gpuman_shadow "")
+endif()
 add_library(gpuman_options INTERFACE)
 target_include_directories(gpuman_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(gpuman_options INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor
+  -Wall -Wextra -Wconversion ${gpuman_shadow} -Wnon-virtual-dtor
   -fvisibility=hidden -fvisibility-inlines-hidden -fno-omit-frame-pointer -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 if(GPUMAN_WERROR)
   target_compile_options(gpuman_options INTERFACE -Werror)

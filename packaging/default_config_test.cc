@@ -45,7 +45,9 @@ TEST(DefaultConfig, ShowsEveryKey) {
   const std::string text = EverythingOn();
   for (const auto& key : ConfigKeys()) {
     const std::string name = key.substr(key.rfind('.') + 1);
-    EXPECT_TRUE(std::regex_search(text, std::regex("(^|\n)(" + name + " = |\\[+" + key + "\\]+)"))) << key;
+    std::string shown = "(^|\n)(";
+    shown.append(name).append(" = |\\[+").append(key).append("\\]+)");
+    EXPECT_TRUE(std::regex_search(text, std::regex(shown))) << key;
   }
 }
 

@@ -3,7 +3,8 @@
 
 Usage: make_man.py PROGRAM SECTION VERSION DESCRIPTION OUTPUT [--subcommands]
 
-With --subcommands the help of each subcommand that the program's help lists follows, a section each.
+With --subcommands the help of each subcommand that the program's help lists follows, a section each; it is an error that
+there is none.
 """
 
 import gzip
@@ -11,6 +12,9 @@ import pathlib
 import re
 import subprocess
 import sys
+
+# The headings of a help text below which there are no commands.
+NO_COMMANDS = re.compile(r"(options|examples?|positionals|environment)\b", re.IGNORECASE)
 
 
 def help_of(program, *words):
@@ -31,17 +35,15 @@ def roff(text):
 
 
 def subcommands(text):
-    """The names in the last column-one words of the help's list of subcommands."""
+    """The names below the headings of the program's help, which are in groups; other lists have no commands."""
     names, inside = [], False
     for line in text.splitlines():
-        if re.match(r"^(sub)?commands?\b.*:?$", line.strip(), re.IGNORECASE) and not line.startswith(" "):
-            inside = True
+        if line and not line.startswith(" "):
+            inside = line.endswith(":") and not NO_COMMANDS.match(line)
         elif inside:
-            match = re.match(r"^ {2}([a-z][a-z-]*)\b", line)
+            match = re.match(r"^ {2}([a-z][a-z0-9-]*)(?: {2,}\S|$)", line)
             if match:
                 names.append(match.group(1))
-            elif line and not line.startswith(" "):
-                inside = False
     return names
 
 
@@ -57,7 +59,11 @@ def main(arguments):
     page = ['.TH %s %s "" "gpuman %s" "gpuman"' % (name.upper(), section, version),
             ".SH NAME", "%s \\- %s" % (name, description), ".SH DESCRIPTION", roff(text)]
     if with_subcommands:
-        for command in subcommands(text):
+        commands = subcommands(text)
+        if not commands:
+            print("make_man.py: the help of %s lists no commands" % name, file=sys.stderr)
+            return 1
+        for command in commands:
             page += [".SH %s %s" % (name.upper(), command.upper()), roff(help_of(program, command))]
     page += [".SH SEE ALSO", ".BR gpuman (1),\n.BR gpumand (8)"]
     data = gzip.compress(("\n".join(page) + "\n").encode(), mtime=0)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """./dev lint compares with the right revision and says so: tools/dev/lint_scope.sh in small repositories."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -80,6 +81,61 @@ class LintScopeTest(unittest.TestCase):
 
     def test_all_is_all(self):
         self.assertEqual(self.scope(self.clone, all_files="yes"), ["a.cc", "1 of 1 sources, as asked for"])
+
+
+class LintSourcesTest(unittest.TestCase):
+    """clang-tidy says nothing of a source that the database of commands lacks, so such a database is refused."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = pathlib.Path(folder.name)
+
+    def sources(self, names, compiled, *folders):
+        """What lint_sources prints of the names, or where it fails what it says."""
+        build = self.tree / "build"
+        for name in *names, *compiled:
+            path = self.tree / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        build.mkdir(exist_ok=True)
+        (build / "commands.json").write_text(json.dumps(
+            [{"directory": str(build), "file": str(self.tree / name), "command": "c++"} for name in compiled]))
+        done = subprocess.run(["bash", "-c", '. "$1"; shift; lint_sources build/commands.json "$@"', "bash", SCRIPT,
+                               *folders], cwd=self.tree, input="".join(name + "\n" for name in names), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return done.stdout.split() if done.returncode == 0 else done.stderr
+
+    def test_a_database_that_names_every_source_is_taken(self):
+        names = ["apps/a.cc", "plugins/p/b.cc", "src/c.cc"]
+        self.assertEqual(self.sources(names, [*names, "build/made.pb.cc"]), names)
+        self.assertEqual(self.sources(names, names, "src", "plugins/p"), ["plugins/p/b.cc", "src/c.cc"])
+
+    def test_a_unity_build_is_refused_and_what_it_hides_is_named(self):
+        said = self.sources(["src/a.cc", "src/b.cc", "src/c.cc"], ["src/c.cc", "build/src/Unity/unity_0_cxx.cxx"])
+        self.assertIn("2 of 3 sources are not compiled", said)
+        self.assertIn("src/a.cc src/b.cc", said)
+
+    def test_a_source_that_no_target_has_is_named(self):
+        self.assertIn("src/forgotten.cc", self.sources(["src/a.cc", "src/forgotten.cc"], ["src/a.cc"], "src"))
+
+    def test_what_is_known_to_be_compiled_elsewhere_is_left_out(self):
+        known = ["src/driver/abi/nvml_abi_vendor.cc", "tests/shim/arm64/small_driver.cc"]
+        self.assertEqual(self.sources([*known, "src/a.cc"], ["src/a.cc"]), ["src/a.cc"])
+        self.assertEqual(self.sources([*known, "src/a.cc"], [*known, "src/a.cc"]), ["src/a.cc"])
+
+    def test_the_list_of_those_has_nothing_that_is_gone(self):
+        script = '. "$1"; for each in "${LINT_NOT_COMPILED[@]}"; do compgen -G "$each" >/dev/null || echo "$each"; done'
+        done = subprocess.run(["bash", "-c", script, "bash", SCRIPT], cwd=SCRIPT.parents[2], check=True, text=True,
+                              stdout=subprocess.PIPE)
+        self.assertEqual(done.stdout, "")
+
+    def test_lint_asks_for_a_build_of_single_sources(self):
+        commands = [line for line in (SCRIPT.parent / "lint.sh").read_text().replace("\\\n", " ").splitlines()
+                    if "cmake --preset" in line]
+        self.assertEqual(len(commands), 1)
+        self.assertIn("-DGPUMAN_UNITY=OFF", commands[0])
+        self.assertIn("-B build/lint", commands[0])
 
 
 if __name__ == "__main__":

@@ -113,8 +113,4 @@ execute_process(COMMAND gzip -9nkf ${documents}/changelog.Debian COMMAND_ERROR_I
 file(COPY_FILE ${CMAKE_SOURCE_DIR}/CHANGELOG.md ${documents}/changelog ONLY_IF_DIFFERENT)
 execute_process(COMMAND gzip -9nkf ${documents}/changelog COMMAND_ERROR_IS_FATAL ANY)
 install(FILES ${documents}/changelog.gz DESTINATION share/doc/gpuman COMPONENT gpuman)
-# README.md lies beside, and its links to docs/ lead somewhere.
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION share/doc/gpuman COMPONENT gpuman FILES_MATCHING PATTERN "*.md"
-  PATTERN "*.yaml" PATTERN "*.svg" PATTERN "*.png")
-install(FILES ${CMAKE_SOURCE_DIR}/SECURITY.md DESTINATION share/doc/gpuman COMPONENT gpuman)
 include(CPack)

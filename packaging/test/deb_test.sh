@@ -55,6 +55,12 @@ for file in /usr/share/man/man1/gpuman.1.gz /usr/share/man/man8/gpumand.8.gz /us
   /usr/share/bash-completion/completions/gpuman /usr/share/fish/vendor_completions.d/gpuman.fish; do
   [ -s "$file" ] || fail "$file"
 done
+for command in run submit status share; do
+  zcat /usr/share/man/man1/gpuman.1.gz | grep "^Usage: gpuman $command " >/dev/null || fail "gpuman.1 does not have gpuman $command"
+done
+grep -oE '\]\([^)#:]+[)#]' /usr/share/doc/gpuman/README.md | sed 's/^..//; s/.$//' | while read -r link; do
+  [ -s "/usr/share/doc/gpuman/$link" ] || fail "README.md links to $link, which is not there"
+done
 [ -L /etc/systemd/system/multi-user.target.wants/gpumand.service ] || fail "the service is not enabled"
 
 echo "== use, as a system daemon on the simulated driver"

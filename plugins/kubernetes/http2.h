@@ -16,7 +16,8 @@
 
 namespace gpuman::kubernetes {
 
-// nghttp2 copies both; its type is not const for those that ask it not to. They must live until it is submitted.
+// nghttp2 copies both; its type is not const for those that ask it not to. They must live until it is
+// submitted.
 inline nghttp2_nv Header(std::string_view name, std::string_view value) {
   const auto bytes = [](std::string_view text) {
     return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));

@@ -10,7 +10,7 @@
 
 namespace {
 
-using namespace gpuman::kubernetes;
+using namespace gpuman::kubernetes;  // NOLINT(google-build-using-namespace)
 
 // The same messages whether the bytes come at once or one by one.
 void TryFrames(std::string_view bytes) {

@@ -238,7 +238,8 @@ void Plugin::OnRegistered(const std::string& resource, const base::Result<RpcAns
     spdlog::error("kubelet does not take {}: {} (protocol {})", resource, result->status.message,
                   kProtocolVersion);
   } else {
-    pause = std::min(kFirstRegistrationPause * (1 << std::min(endpoint.tries, 6u)), kLongestRegistrationPause);
+    pause =
+        std::min(kFirstRegistrationPause * (1 << std::min(endpoint.tries, 6u)), kLongestRegistrationPause);
     if (++endpoint.tries == 5) spdlog::warn("{} is not registered: {}", resource, result.error().message);
   }
   endpoint.again.expires_after(pause);

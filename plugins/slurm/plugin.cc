@@ -152,7 +152,7 @@ base::Result<> Hold(spank_t spank, const Settings& settings) {
 }  // namespace gpuman::slurm
 
 int slurm_spank_init(spank_t spank, int count, char* words[]) {
-  using namespace gpuman;
+  using namespace gpuman;  // NOLINT(google-build-using-namespace)
   return slurm::Guarded([&]() -> base::Result<> {
     const auto context = spank_context();
     if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE) return {};
@@ -166,7 +166,7 @@ int slurm_spank_init(spank_t spank, int count, char* words[]) {
 }
 
 int slurm_spank_task_init_privileged(spank_t spank, int count, char* words[]) {
-  using namespace gpuman;
+  using namespace gpuman;  // NOLINT(google-build-using-namespace)
   return slurm::Guarded([&]() -> base::Result<> {
     GPUMAN_ASSIGN(const auto settings, slurm::SettingsOf(count, words));
     return slurm::Hold(spank, settings);

@@ -5,7 +5,7 @@
 #include "plugins/slurm/step.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace gpuman::slurm;
+  using namespace gpuman::slurm;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto settings = ParseSettings({&text, 1});
   Step step;

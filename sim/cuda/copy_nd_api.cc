@@ -106,11 +106,11 @@ CUresult Copy3D(const char* function, const Parameters* copy, const CUstream* st
   const auto pitch = [&](std::size_t given) { return given != 0 ? given : copy->WidthInBytes; };
   const auto height = [&](std::size_t given) { return given != 0 ? given : copy->Height; };
   const End from{copy->srcMemoryType, AddressOf(copy->srcHost), copy->srcDevice,
-                 copy->srcArray,      copy->srcXInBytes,      copy->srcY,
-                 copy->srcZ,          pitch(copy->srcPitch),  height(copy->srcHeight)};
+                 copy->srcArray,      copy->srcXInBytes,        copy->srcY,
+                 copy->srcZ,          pitch(copy->srcPitch),    height(copy->srcHeight)};
   const End to{copy->dstMemoryType, AddressOf(copy->dstHost), copy->dstDevice,
-               copy->dstArray,      copy->dstXInBytes,      copy->dstY,
-               copy->dstZ,          pitch(copy->dstPitch),  height(copy->dstHeight)};
+               copy->dstArray,      copy->dstXInBytes,        copy->dstY,
+               copy->dstZ,          pitch(copy->dstPitch),    height(copy->dstHeight)};
   return CopyBetween(function, from, to, {copy->WidthInBytes, copy->Height, copy->Depth}, stream);
 }
 

@@ -89,7 +89,8 @@ CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags) {
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   }
   // Not mapped: such memory cannot be pinned.
-  if (msync(reinterpret_cast<void*>(begin / kHostPage * kHostPage), begin % kHostPage + bytes, MS_ASYNC) != 0) {
+  if (msync(reinterpret_cast<void*>(begin / kHostPage * kHostPage), begin % kHostPage + bytes, MS_ASYNC) !=
+      0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   Add(call, begin, bytes, MemoryKind::kRegistered, flags);

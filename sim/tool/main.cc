@@ -12,7 +12,7 @@
 
 namespace {
 
-using namespace gpuman;
+using namespace gpuman;  // NOLINT(google-build-using-namespace)
 
 constexpr const char* kFooter = R"(Examples:
   gpuman-sim exec --profile h200 --gpus 2 -- gpuman-load --alloc 1GiB --verify

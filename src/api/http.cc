@@ -119,8 +119,9 @@ tl::unexpected<base::Error> Broken(const Stream& stream, const error_code& ec) {
   using enum base::ErrorCode;
   if (stream.interrupted()) return base::Fail(kConflict, "interrupted");
   if (stream.silent()) return base::Fail(kTimeout, "the daemon accepted the connection but does not answer");
-  if (ec == http::error::end_of_stream || ec == http::error::partial_message || ec == boost::asio::error::eof ||
-      ec == boost::asio::error::connection_reset || ec == boost::asio::error::broken_pipe)
+  if (ec == http::error::end_of_stream || ec == http::error::partial_message ||
+      ec == boost::asio::error::eof || ec == boost::asio::error::connection_reset ||
+      ec == boost::asio::error::broken_pipe)
     return base::Fail(kUnavailable, "the daemon closed the connection before its answer was complete");
   if (ec == http::error::body_limit)
     return base::Fail(kInternal, "the daemon's answer is larger than 512 MiB");

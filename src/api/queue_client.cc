@@ -162,7 +162,8 @@ base::Result<QueueSettings> SetQueueSettings(const Client& daemon, const QueueSe
 }
 
 base::Result<ReservationList> ListReservations(const Client& daemon, bool all) {
-  return AskWithoutLimit<ReservationList>(daemon, {"GET", all ? "/v1/reservations?all=1" : "/v1/reservations", {}});
+  return AskWithoutLimit<ReservationList>(daemon,
+                                          {"GET", all ? "/v1/reservations?all=1" : "/v1/reservations", {}});
 }
 
 base::Result<Reservation> CreateReservation(const Client& daemon, const ReservationRequest& request) {
@@ -195,7 +196,8 @@ base::Result<IgnoredProcess> IgnoreProcess(const Client& daemon, const IgnoredPr
 }
 
 base::Result<IgnoredProcess> StopIgnoring(const Client& daemon, std::string_view id) {
-  return AskWithoutLimit<IgnoredProcess>(daemon, {"DELETE", "/v1/ignored-processes/" + PercentEncode(id), {}});
+  return AskWithoutLimit<IgnoredProcess>(daemon,
+                                         {"DELETE", "/v1/ignored-processes/" + PercentEncode(id), {}});
 }
 
 base::Result<StatsView> GetStats(const Client& daemon, std::string_view by,

@@ -94,10 +94,10 @@ struct QueueFields {
       stderr_file;  // as asked for; null: nothing, and the log
   // Of a job that waits; null where nothing can be said.
   std::optional<base::WallTime> estimated_start;
-  bool estimate_presumed = false;  // it rests on queue.presumed_time, of a job without a time limit
-  std::optional<int> position;                  // 1 is the next one
-  std::optional<Advantage> advantage;           // null also in lists
-  std::optional<std::int64_t> redo_of;          // the job that this one does again
+  bool estimate_presumed = false;       // it rests on queue.presumed_time, of a job without a time limit
+  std::optional<int> position;          // 1 is the next one
+  std::optional<Advantage> advantage;   // null also in lists
+  std::optional<std::int64_t> redo_of;  // the job that this one does again
   std::optional<base::Millis> suspended_total;  // does not count for the time limit
   std::vector<NotificationView> notifications;  // of one job that is asked for; left out when there are none
 };

@@ -36,7 +36,7 @@ struct QueueRow {
   base::WallTime submitted_at{};
   std::optional<base::WallTime> started_at, ended_at, estimated_start;
   std::optional<int> position;  // in the order of what waits for room, from 1
-  int estimate_presumed = 0;  // 1: it rests on queue.presumed_time
+  int estimate_presumed = 0;    // 1: it rests on queue.presumed_time
 };
 
 // Rows are appended to a text that begins with the titles.

@@ -289,7 +289,7 @@ struct FairShare {
 
 // GET /v1/stats: one row for each user, project or GPU.
 struct StatsRow {
-  std::string name;  // "": jobs without a project
+  std::string name;       // "": jobs without a project
   std::int64_t jobs = 0;  // those that ran, each once, by what became of its last run
   std::int64_t runs = 0;  // attempts, restarts and what made room included
   std::int64_t finished = 0, failed = 0, cancelled = 0, timeout = 0, killed = 0;

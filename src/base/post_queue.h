@@ -1,5 +1,5 @@
-// Functions for an event loop, called there in the order in which they came, for a short time at once: however many
-// come together, what else waits on the loop waits for one such time.
+// Functions for an event loop, called there in the order in which they came, for a short time at once:
+// however many come together, what else waits on the loop waits for one such time.
 //
 // Thread-safe. What is queued is called even after this object has gone, as what is posted directly is.
 #pragma once

@@ -45,6 +45,7 @@ class Terminal {
     const std::string path = std::filesystem::path(Gpuman()).parent_path().string() + ":/usr/bin:/bin";
     ::setenv("PATH", path.c_str(), 1);
     std::vector<char*> argv;
+    argv.reserve(command.size() + 1);
     for (auto& word : command) argv.push_back(word.data());
     argv.push_back(nullptr);
     ::execvp(argv[0], argv.data());

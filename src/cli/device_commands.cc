@@ -111,8 +111,8 @@ class Maker {
     return group;
   }
   // With --gpu and --dry-run.
-  CLI::App* Change(const char* name, const std::string& summary, const std::string& example, const ChangeOptionsPtr& o,
-                   Action action, CLI::App* parent) const {
+  CLI::App* Change(const char* name, const std::string& summary, const std::string& example,
+                   const ChangeOptionsPtr& o, Action action, CLI::App* parent) const {
     auto* command = registry_.Add(name, summary, example, std::move(action), parent);
     command
         ->add_option("-g,--gpu", o->gpus,

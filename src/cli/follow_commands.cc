@@ -113,7 +113,8 @@ void AddEvents(const Registry& registry) {
   auto* events = registry.Add(
       "events", "Print events: jobs that start and end, limits that are exceeded, GPUs that fail",
       "gpuman events -f", [o](Session& session) { return Events(session, *o); });
-  events->add_flag("-f,--follow", o->follow, "Print the last 10 events, then new ones as they happen (with --json only new ones)");
+  events->add_flag("-f,--follow", o->follow,
+                   "Print the last 10 events, then new ones as they happen (with --json only new ones)");
   events->add_option("-s,--since", o->events.since, "Print only events after the one with this id")
       ->type_name("ID");
   events->add_option("-n,--limit", o->events.limit, "Print at most the last N events")

@@ -177,12 +177,12 @@ void AddSharing(CLI::App* run, RunOptions& o) {
 
 void AddRun(const Registry& registry) {
   const auto flags = std::make_shared<RunFlags>();  // shared by the parser's bindings and the action
-  auto* run = registry.Add(
-      "run", "Start a job now, with a limit on its GPU memory",
-      "gpuman run --tag train --memory 8GiB -- python train.py --epochs 3\n"
-      "  gpuman run --tag test_cuda_app --command $PWD/build/cuda_mem_stable --memory 2GiB\n"
-      "  gpuman run --gpus 1 --pty -- bash",
-      [flags](Session& session) { return Run(session, *flags); });
+  auto* run =
+      registry.Add("run", "Start a job now, with a limit on its GPU memory",
+                   "gpuman run --tag train --memory 8GiB -- python train.py --epochs 3\n"
+                   "  gpuman run --tag test_cuda_app --command $PWD/build/cuda_mem_stable --memory 2GiB\n"
+                   "  gpuman run --gpus 1 --pty -- bash",
+                   [flags](Session& session) { return Run(session, *flags); });
   AddMainOptions(run, *flags);
   AddLimits(run, flags->options);
   AddSharing(run, flags->options);

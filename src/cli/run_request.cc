@@ -19,7 +19,7 @@ namespace {
 using base::ErrorCode;
 
 base::Result<std::vector<std::string>> CommandToRun(const RunOptions& options,
-                                                 const std::optional<std::vector<std::string>>& trailing) {
+                                                    const std::optional<std::vector<std::string>>& trailing) {
   if (options.command && trailing)
     return base::Fail(ErrorCode::kInvalidArgument, "the command is given twice: with --command and after --",
                       "give one of them");

@@ -193,10 +193,11 @@ std::vector<TopLine> ProcessLines(const std::vector<Process>& processes, std::si
                {"MEMORY", Align::kRight},
                {"COMMAND", Align::kLeft, 10}});
   for (const auto& [gpu, process] : processes)
-    table.Add({api::NumberOf(*gpu), std::to_string(process->pid), process->user.value_or(std::string(kUnknown)),
+    table.Add({api::NumberOf(*gpu), std::to_string(process->pid),
+               process->user.value_or(std::string(kUnknown)),
                process->job ? std::to_string(*process->job) : std::string("-"),
-               process->gpuman ? "(gpuman)" : process->tag.value_or("-"),
-               SizeText(process->memory), ProcessCommand(*process)});
+               process->gpuman ? "(gpuman)" : process->tag.value_or("-"), SizeText(process->memory),
+               ProcessCommand(*process)});
   std::vector<TopLine> lines;
   for (auto& text : LinesOf(table, columns))
     lines.push_back({std::move(text), lines.empty() ? Color::kBold : Color::kNone});
@@ -215,8 +216,7 @@ std::vector<TopLine> HeadLines(const TopView& view, std::size_t columns) {
   return lines;
 }
 
-constexpr std::string_view kKeys =
-    "Keys: q quit, h help, m/u/j/p sort by memory/user/job/pid, space refresh";
+constexpr std::string_view kKeys = "Keys: q quit, h help, m/u/j/p sort by memory/user/job/pid, space refresh";
 constexpr std::array<std::string_view, 10> kHelp{
     "gpuman top: keys",
     "",

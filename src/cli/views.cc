@@ -16,7 +16,6 @@
 namespace gpuman::cli {
 namespace {
 
-
 template <typename T>
 std::string Number(const std::optional<T>& value, std::string_view unit) {
   return value ? fmt::format("{}{}", *value, unit) : std::string(kUnknown);
@@ -167,9 +166,9 @@ std::string Notes(const api::StatusView& status, const Look& look, base::WallTim
   std::string text;
   for (const auto& gpu : status.gpus)
     for (const auto& reason : gpu.health.reasons)
-      text += fmt::format("{} {}\n",
-                          Paint(look, HealthColor(gpu.health.state), fmt::format("GPU {}:", api::NumberOf(gpu))),
-                          Printable(reason));
+      text += fmt::format(
+          "{} {}\n", Paint(look, HealthColor(gpu.health.state), fmt::format("GPU {}:", api::NumberOf(gpu))),
+          Printable(reason));
   for (const auto& group : Grouped(status.jobs)) {
     const auto& job = *group.front();
     if (job.unshimmed && !job.unshimmed->empty()) {
@@ -341,9 +340,9 @@ std::string RenderProcesses(const std::vector<api::GpuView>& gpus, const Look& l
       const std::string job = process.job      ? fmt::format("{} {}", *process.job, process.tag.value_or(""))
                               : process.gpuman ? "(gpuman)"
                                                : "-";
-      table.Add({api::NumberOf(gpu), std::to_string(process.pid), process.user.value_or(std::string(kUnknown)),
-                 SizeText(process.memory), Cell(job, process.job ? Color::kCyan : Color::kNone),
-                 ProcessCommand(process)});
+      table.Add({api::NumberOf(gpu), std::to_string(process.pid),
+                 process.user.value_or(std::string(kUnknown)), SizeText(process.memory),
+                 Cell(job, process.job ? Color::kCyan : Color::kNone), ProcessCommand(process)});
     }
   }
   return table.empty() ? "No process uses GPU memory.\n" : table.Render(look);

@@ -54,9 +54,9 @@ class ListAnswersTest : public testing::Test {
   }
   // A list of so many lines of 1 KiB, for a new client.
   std::shared_ptr<Client> Ask(uid_t uid, int lines) {
-    const auto client = std::make_shared<Client>(uid);
+    auto client = std::make_shared<Client>(uid);
     lists.Answer(client, "text/plain", [this, lines](const auto& then) {
-      then([this, left = lines, alive = alive](std::string& text) mutable {
+      then([left = lines, alive = alive](std::string& text) mutable {
         text += std::string(1023, 'x') + '\n';
         return --left > 0;
       });
@@ -107,6 +107,7 @@ TEST_F(ListAnswersTest, WhatAClientThatHasGoneAskedForIsDroppedAtOnce) {
 
 TEST_F(ListAnswersTest, AUserHasAFewAtATimeAndOthersWaitForNone) {
   std::vector<std::shared_ptr<Client>> many;
+  many.reserve(10);
   for (int i = 0; i < 10; ++i) many.push_back(Ask(1001, 10'000));
   const auto neighbour = Ask(1002, 10);
   Run();

@@ -110,7 +110,8 @@ TEST(Doctor, VersionsThatDisagreeAreAnError) {
   EXPECT_FINDS(facts, "driver_versions", kError, "570.1");
   facts = Well();
   facts.driver.libcuda = 12040;
-  EXPECT_FINDS(facts, "driver_versions", kError, "libcuda is from a driver with CUDA 12.4, NVML from one with CUDA 13.0");
+  EXPECT_FINDS(facts, "driver_versions", kError,
+               "libcuda is from a driver with CUDA 12.4, NVML from one with CUDA 13.0");
   facts.driver.libcuda.reset();
   EXPECT_FINDS(facts, "driver_versions", kError, "libcuda cannot be used");
   facts = Well();

@@ -69,26 +69,28 @@ Findings CheckVersions(const Facts& facts) {
   constexpr const char* kRemedy =
       "an upgrade is not complete: reboot, or stop all GPU programs and load the module again";
   if (driver.nvml && driver.kernel && *driver.nvml != *driver.kernel)
-    return OneFinding(kError,
-               fmt::format("the kernel module is {}, the libraries are {}", *driver.kernel, *driver.nvml),
-               kRemedy);
+    return OneFinding(
+        kError, fmt::format("the kernel module is {}, the libraries are {}", *driver.kernel, *driver.nvml),
+        kRemedy);
   if (!driver.problem.empty() && driver.kernel)
     return OneFinding(
         kError,
         fmt::format("the kernel module {} is loaded and the libraries do not go with it", *driver.kernel),
         kRemedy);
   if (driver.nvml_cuda && driver.libcuda && *driver.nvml_cuda != *driver.libcuda)
-    return OneFinding(kError,
-               fmt::format("libcuda is from a driver with {}, NVML from one with {}", CudaName(*driver.libcuda),
-                           CudaName(*driver.nvml_cuda)),
-               "another libcuda.so.1 comes first: ldconfig -p | grep libcuda, and look at LD_LIBRARY_PATH");
+    return OneFinding(
+        kError,
+        fmt::format("libcuda is from a driver with {}, NVML from one with {}", CudaName(*driver.libcuda),
+                    CudaName(*driver.nvml_cuda)),
+        "another libcuda.so.1 comes first: ldconfig -p | grep libcuda, and look at LD_LIBRARY_PATH");
   if (!driver.libcuda)
-    return OneFinding(driver.problem.empty() ? kError : kUnknown,
-               "libcuda cannot be used: " + (driver.libcuda_problem.empty() ? "n/a" : driver.libcuda_problem),
-               "install the driver's compute libraries (Debian: libcuda1, Ubuntu: libnvidia-compute)");
+    return OneFinding(
+        driver.problem.empty() ? kError : kUnknown,
+        "libcuda cannot be used: " + (driver.libcuda_problem.empty() ? "n/a" : driver.libcuda_problem),
+        "install the driver's compute libraries (Debian: libcuda1, Ubuntu: libnvidia-compute)");
   return OneFinding(kFine, fmt::format("{} agree, up to {}",
-                                driver.kernel ? "kernel module, NVML and libcuda" : "NVML and libcuda",
-                                CudaName(*driver.libcuda)));
+                                       driver.kernel ? "kernel module, NVML and libcuda" : "NVML and libcuda",
+                                       CudaName(*driver.libcuda)));
 }
 
 Findings CheckGpus(const Facts& facts) {
@@ -102,8 +104,8 @@ Findings CheckGpus(const Facts& facts) {
     return OneFinding(
         facts.driver.problem.empty() ? kError : kUnknown, "there is no GPU",
         "lspci -d 10de: shows whether the machine sees one; dmesg | grep -i nvidia says why it is not used");
-  return OneFinding(kFine, fmt::format("{} GPU{} answer{}", facts.gpus.size(), facts.gpus.size() == 1 ? "" : "s",
-                                facts.gpus.size() == 1 ? "s" : ""));
+  return OneFinding(kFine, fmt::format("{} GPU{} answer{}", facts.gpus.size(),
+                                       facts.gpus.size() == 1 ? "" : "s", facts.gpus.size() == 1 ? "s" : ""));
 }
 
 Findings CheckHealth(const Facts& facts) {
@@ -269,7 +271,8 @@ Findings CheckSettings(const Facts& facts) {
       add(kNote, fmt::format("{} are locked to {} MHz: {}", kept.name, kept.wanted, kept.because),
           fmt::format("gpuman device clocks reset --gpu {}", kept.gpu));
   }
-  return findings.empty() ? OneFinding(kFine, "all settings are as wanted, and no clocks are locked") : findings;
+  return findings.empty() ? OneFinding(kFine, "all settings are as wanted, and no clocks are locked")
+                          : findings;
 }
 
 Findings CheckMig(const Facts& facts) {

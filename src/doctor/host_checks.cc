@@ -26,12 +26,13 @@ base::Bytes LargestOf(const Facts& facts) {
 Findings CheckDaemon(const Facts& facts) {
   const auto& daemon = facts.daemon;
   if (!daemon.problem.empty())
-    return OneFinding(kError, "the daemon cannot be asked: " + daemon.problem,
-               "systemctl start gpumand; without systemd: gpumand, as root; or for yourself: gpumand --user");
+    return OneFinding(
+        kError, "the daemon cannot be asked: " + daemon.problem,
+        "systemctl start gpumand; without systemd: gpumand, as root; or for yourself: gpumand --user");
   if (daemon.version != daemon.own_version)
     return OneFinding(kWarning,
-               fmt::format("the daemon is {}, this program is {}", daemon.version, daemon.own_version),
-               "systemctl restart gpumand: jobs keep running");
+                      fmt::format("the daemon is {}, this program is {}", daemon.version, daemon.own_version),
+                      "systemctl restart gpumand: jobs keep running");
   return OneFinding(kFine, "the daemon answers: version " + daemon.version);
 }
 
@@ -42,10 +43,10 @@ Findings CheckAccess(const Facts& facts) {
   if (caller.root) return OneFinding(kFine, "root may do everything");
   if (!caller.group_exists)
     return OneFinding(kWarning, "there is no group gpuman: only root may submit",
-               "groupadd --system gpuman, or set access.submit_group");
+                      "groupadd --system gpuman, or set access.submit_group");
   if (!caller.in_group)
     return OneFinding(kWarning, fmt::format("{} is not in the group gpuman and may not submit", caller.user),
-               fmt::format("as root: usermod -aG gpuman {}; then log out and in again", caller.user));
+                      fmt::format("as root: usermod -aG gpuman {}; then log out and in again", caller.user));
   return OneFinding(kFine, fmt::format("{} may submit", caller.user));
 }
 
@@ -60,16 +61,16 @@ Findings CheckShim(const Facts& facts) {
   const auto& shim = facts.shim;
   if (shim.path.empty())
     return OneFinding(kWarning,
-               "there is no libgpuman.so: only the daemon enforces limits, and GPUs cannot be shared",
-               "install the package again");
+                      "there is no libgpuman.so: only the daemon enforces limits, and GPUs cannot be shared",
+                      "install the package again");
   if (!shim.problem.empty())
     return OneFinding(kError, fmt::format("{} cannot be preloaded: {}", shim.path, shim.problem),
-               "install the package again");
+                      "install the package again");
   if (!shim.system_preload.empty() && shim.system_preload.find("gpuman") == std::string::npos)
     return OneFinding(kNote,
-               fmt::format("/etc/ld.so.preload has {}: it comes before libgpuman.so in every program",
-                           shim.system_preload),
-               "if programs behave oddly under gpuman, try without it");
+                      fmt::format("/etc/ld.so.preload has {}: it comes before libgpuman.so in every program",
+                                  shim.system_preload),
+                      "if programs behave oddly under gpuman, try without it");
   return OneFinding(kFine, "libgpuman.so can be preloaded");
 }
 
@@ -79,7 +80,8 @@ Findings CheckHostMemory(const Facts& facts) {
     return OneFinding(kUnknown, "n/a: host or GPU memory is not known");
   const base::Bytes room = base::SizeSpec{{}, kUsualShare}.Of(*facts.host.memory);
   if (room >= largest)
-    return OneFinding(kFine, fmt::format("the host has {}: half of it can hold the memory of the largest GPU, {}",
+    return OneFinding(kFine,
+                      fmt::format("the host has {}: half of it can hold the memory of the largest GPU, {}",
                                   base::FormatBytes(*facts.host.memory), base::FormatBytes(largest)));
   return OneFinding(
       kNote,
@@ -123,25 +125,27 @@ Findings CheckHugePages(const Facts& facts) {
 Findings CheckCgroups(const Facts& facts) {
   if (!facts.host.cgroup2) return OneFinding(kUnknown, "n/a");
   if (!*facts.host.cgroup2)
-    return OneFinding(kWarning,
-               "there is no cgroup v2: gpuman knows a job's processes by their parents alone, and cannot "
-               "limit host memory",
-               "boot with systemd.unified_cgroup_hierarchy=1");
+    return OneFinding(
+        kWarning,
+        "there is no cgroup v2: gpuman knows a job's processes by their parents alone, and cannot "
+        "limit host memory",
+        "boot with systemd.unified_cgroup_hierarchy=1");
   const auto has = [&](const char* name) {
     const auto& all = facts.host.controllers;
     return std::find(all.begin(), all.end(), name) != all.end();
   };
   if (!has("memory") || !has("cpu"))
-    return OneFinding(kNote,
-               fmt::format("cgroup v2 lacks {} (it has the controllers {}), so the kernel does not enforce "
-                           "limits on host memory and CPUs",
-                           has("memory") ? "cpu"
-                           : has("cpu")  ? "memory"
-                                         : "memory and cpu",
-                           facts.host.controllers.empty()
-                               ? std::string("(none)")
-                               : fmt::format("{}", fmt::join(facts.host.controllers, " "))),
-               "boot with systemd.unified_cgroup_hierarchy=1 and without cgroup_disable");
+    return OneFinding(
+        kNote,
+        fmt::format("cgroup v2 lacks {} (it has the controllers {}), so the kernel does not enforce "
+                    "limits on host memory and CPUs",
+                    has("memory") ? "cpu"
+                    : has("cpu")  ? "memory"
+                                  : "memory and cpu",
+                    facts.host.controllers.empty()
+                        ? std::string("(none)")
+                        : fmt::format("{}", fmt::join(facts.host.controllers, " "))),
+        "boot with systemd.unified_cgroup_hierarchy=1 and without cgroup_disable");
   return OneFinding(kFine, "cgroup v2 with memory and cpu");
 }
 
@@ -149,11 +153,11 @@ Findings CheckDisk(const Facts& facts) {
   if (!facts.host.state_free) return OneFinding(kUnknown, "n/a: there is no " + facts.host.state_dir);
   if (*facts.host.state_free >= kLeastDisk)
     return OneFinding(kFine, fmt::format("{} has {} left", facts.host.state_dir,
-                                  base::FormatBytes(*facts.host.state_free)));
+                                         base::FormatBytes(*facts.host.state_free)));
   return OneFinding(kWarning,
-             fmt::format("{} has {} left: without free space no job is accepted", facts.host.state_dir,
-                         base::FormatBytes(*facts.host.state_free)),
-             "make room there, or lower jobs.keep_ended and jobs.log_size");
+                    fmt::format("{} has {} left: without free space no job is accepted", facts.host.state_dir,
+                                base::FormatBytes(*facts.host.state_free)),
+                    "make room there, or lower jobs.keep_ended and jobs.log_size");
 }
 
 }  // namespace gpuman::doctor

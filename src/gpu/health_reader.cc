@@ -25,7 +25,8 @@ void ReadFields(const NvmlCalls& calls, NvmlDevice device, HealthReading& readin
   fields[0].fieldId = abi::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
   fields[1].fieldId = abi::NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL;
   fields[2].fieldId = abi::NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL;
-  if (!CallNvml(calls.nvmlDeviceGetFieldValues, device, static_cast<int>(fields.size()), fields.data())) return;
+  if (!CallNvml(calls.nvmlDeviceGetFieldValues, device, static_cast<int>(fields.size()), fields.data()))
+    return;
   const auto told = [&](std::size_t i) { return fields[i].nvmlReturn == abi::NVML_SUCCESS; };
   if (told(0) && fields[0].value.uiVal <= static_cast<unsigned>(Recovery::kDrainAndReset))
     reading.recovery = static_cast<Recovery>(fields[0].value.uiVal);
@@ -56,7 +57,7 @@ std::optional<unsigned> RetiredFor(const NvmlCalls& calls, NvmlDevice device,
 void ReadMemoryErrors(const NvmlCalls& calls, NvmlDevice device, HealthReading& reading) {
   unsigned long long errors = 0;
   if (CallNvml(calls.nvmlDeviceGetTotalEccErrors, device, abi::NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
-          abi::NVML_VOLATILE_ECC, &errors))
+               abi::NVML_VOLATILE_ECC, &errors))
     reading.double_bit_errors = errors;
   unsigned correctable = 0, uncorrectable = 0, pending = 0, failed = 0;
   if (CallNvml(calls.nvmlDeviceGetRemappedRows, device, &correctable, &uncorrectable, &pending, &failed)) {

@@ -86,7 +86,7 @@ class GuardTest : public ::testing::Test {
   }
   // A sampling of GPU `index`, `milliseconds` after the start.
   // `managed`: what the driver shows with the GPU and with no process.
-  void Look(std::int64_t milliseconds, unsigned index, std::map<pid_t, std::uint64_t> processes,
+  void Look(std::int64_t milliseconds, unsigned index, const std::map<pid_t, std::uint64_t>& processes,
             std::uint64_t managed = 0) {
     clock.now = At(milliseconds);
     gpu::Sample sample;

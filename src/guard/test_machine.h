@@ -70,6 +70,7 @@ inline std::string Word(const Action& action) {
 
 inline std::vector<std::string> Words(const std::vector<Action>& actions) {
   std::vector<std::string> words;
+  words.reserve(actions.size());
   for (const auto& action : actions) words.push_back(Word(action));
   return words;
 }

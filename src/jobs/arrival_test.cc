@@ -48,9 +48,8 @@ TEST(Arrival, KeyTellsItsJobs) {
 }
 
 TEST(Arrival, TextsThatAreNoKeysTellNothing) {
-  for (const char* key :
-       {"", "queue", "arrival", "arrival/", "arrival/1", "arrival/1-", "arrival/-2", "arrival/a-2",
-        "arrival/1-2x", "arrival/1-99999999999999999999", "arrival/3-2"})
+  for (const char* key : {"", "queue", "arrival", "arrival/", "arrival/1", "arrival/1-", "arrival/-2",
+                          "arrival/a-2", "arrival/1-2x", "arrival/1-99999999999999999999", "arrival/3-2"})
     EXPECT_FALSE(ArrivalOfKey(key)) << key;
 }
 

@@ -164,7 +164,7 @@ struct Job {
   std::optional<int> signal;
   std::optional<JobState> verdict;  // what the last end makes of the job, unless it runs again
   std::optional<base::Bytes> peak;
-  std::vector<std::string> notes;  // of the current or last run: what it could not be given
+  std::vector<std::string> notes;            // of the current or last run: what it could not be given
   std::optional<RefusedAllocation> refusal;  // of the last run, once it has ended
   // What its GPUs had used since the driver was loaded, in millijoules by UUID, when it came on them; empty:
   // it is on none. What the run used before that; absent: it is not measured.

@@ -421,7 +421,8 @@ void OnEvent(Transition& t, const RootEnded& ended) {
     Explain(job, {"reboot", "the machine was started again while the job ran"});
   } else {
     job.state = JobState::kFinished;
-    Explain(job, {"status_unknown", "its processes have ended; gpuman did not start them, so their exit status is not known"});
+    Explain(job, {"status_unknown",
+                  "its processes have ended; gpuman did not start them, so their exit status is not known"});
   }
   job.verdict = job.state;
   job.ended_at = ended.at;

@@ -59,7 +59,7 @@ Job Full() {
   job.cancel_wanted = true;
   job.redo_of = {3};
   job.notes = {"its host memory is not limited"};
-  job.refusal = RefusedAllocation{"GPU-a",         base::MiB(256), base::MiB(900),
+  job.refusal = RefusedAllocation{"GPU-a",      base::MiB(256), base::MiB(900),
                                   base::GiB(1), "limit",        base::WallTime(base::Millis(8))};
   job.energy_before = {{"GPU-a", 12'345'678'901}};
   job.energy_used = 0;
@@ -143,12 +143,15 @@ TEST(JobRecord, IsCorruptWithoutWhatCannotBeGuessed) {
 }
 
 TEST(JobRecord, IsCorruptWhereANumberDoesNotFit) {
-  const auto job = [](const std::string& field) { return ParseJob(R"({"id":1,"state":"queued",)" + field + "}"); };
+  const auto job = [](const std::string& field) {
+    return ParseJob(R"({"id":1,"state":"queued",)" + field + "}");
+  };
   EXPECT_TRUE(job(R"("submitted_at":1)"));
   for (const char* field :
        {R"("submitted_at":1e300)", R"("grace_ms":1e300)", R"("suspended_ms":9223372036854775808)",
         R"("process":{"pid":4294967297,"start_time":1})", R"("priority":1e10)", R"("priority":4294967296)",
-        R"("groups":[-1])", R"("energy_before":{"GPU-1":1e300})", R"("peak":-1)", R"("memory":{"percent":1e300})"})
+        R"("groups":[-1])", R"("energy_before":{"GPU-1":1e300})", R"("peak":-1)",
+        R"("memory":{"percent":1e300})"})
     EXPECT_FALSE(job(field)) << field;
   EXPECT_FALSE(ParseJob(R"({"id":1e300,"state":"queued"})"));
   EXPECT_TRUE(ParseTerms(R"({"retries":{"count":2,"delay_ms":5},"time_limit_ms":7})"));

@@ -204,8 +204,8 @@ void StoreWorker::Answer(Item& item, base::Result<> outcome) {
   if (!outcome)
     for (const Job& job : item.batch.put) refused.push_back(job.id);
   if (!item.done && refused.empty()) return;
-  answers_.Add([this, alive = std::weak_ptr(alive_), done = std::move(item.done), outcome = std::move(outcome),
-                refused = std::move(refused)] {
+  answers_.Add([this, alive = std::weak_ptr(alive_), done = std::move(item.done),
+                outcome = std::move(outcome), refused = std::move(refused)] {
     if (!refused.empty() && !alive.expired()) {
       const std::lock_guard lock(mutex_);
       for (const JobId id : refused)

@@ -236,7 +236,7 @@ class Supervisor {
     std::string settings_in_journal;
     std::optional<std::string> settings_told;  // over this connection; they are in the journal soon
     std::vector<Done<Job>> removals;           // answered when the job is gone
-    std::size_t tag_hash = 0;         // as it is filed under
+    std::size_t tag_hash = 0;                  // as it is filed under
     uid_t tag_user = 0;
     bool tag_filed = false;
     Counted counted{};

@@ -77,7 +77,8 @@ class Child {
 
   // SIGKILL when the keeper dies: no run without somebody who learns how it ended.
   SetupResult TieToKeeper() {
-    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return SetupFailed("setup", errno, "tying the job to its keeper");
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+      return SetupFailed("setup", errno, "tying the job to its keeper");
     if (::getppid() != keeper_) ::_exit(127);
     return {};
   }

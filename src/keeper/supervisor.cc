@@ -99,7 +99,7 @@ int Supervisor::WaitTime() const {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000));
 }
 
-void Supervisor::Perform(Actions actions) {
+void Supervisor::Perform(const Actions& actions) {
   for (const auto& one : actions) std::visit([this](const auto& a) { Perform(a); }, one);
 }
 
@@ -225,7 +225,7 @@ base::Result<> Supervisor::OnCommand(const Command& command) {
     post_.log.SetLimits(update->log_size_limit.value_or(log.size_limit),
                         update->log_rotations.value_or(log.rotations));
   }
-  Perform(std::move(actions));
+  Perform(actions);
   return {};
 }
 

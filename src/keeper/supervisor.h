@@ -57,7 +57,7 @@ class Supervisor {
   void Turn();
   int WaitTime() const;
 
-  void Perform(Actions actions);
+  void Perform(const Actions& actions);
   void Perform(const action::Launch& launch);
   void Perform(const action::Append& append);
   void Perform(const action::SignalMain& order);

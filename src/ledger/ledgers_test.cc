@@ -282,7 +282,8 @@ TEST(Ledgers, OrdersGoToProcessesOfEvictableJobsAlone) {
 
 TEST(Ledgers, AProcessThatSeesSeveralGpusSaysOnWhichItsMemoryCanLeave) {
   Ledgers ledgers;
-  ASSERT_TRUE(ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
+  ASSERT_TRUE(
+      ledgers.Create(kOwnedJob, std::vector{Limit(kFirst, 1 << 20), Limit(kSecond, 1 << 20)}, Possible()));
   auto seat = ledgers.Join(kOwnedJob, base::SelfId());
   const Mapped mapped(seat->owner);
   wire::Slot& slot = SlotOf(mapped, *seat);

@@ -128,7 +128,9 @@ TEST_P(EveryMultiset, IsPlacedBesideWhatIsThereExactlyWhereSomeArrangementHasBot
       beside[seat].insert(counts);
     }
   }
-  for (const auto& [seat, possible] : beside) {
+  for (const auto& each : beside) {
+    const auto& seat = each.first;
+    const auto& possible = each.second;
     const std::vector<Seat> taken = {{seat.first, {seat.second, rows[seat.first].size}}};
     std::vector<std::size_t> chosen;
     EachMultiset(rows.size(), 0, 4, chosen, [&](const std::vector<std::size_t>& profiles) {

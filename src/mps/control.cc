@@ -38,7 +38,8 @@ std::vector<std::string> EnvironmentOf(const Places& places, const std::string& 
         name.ends_with("SAN_OPTIONS"))
       environment.emplace_back(text);
   }
-  for (const auto& [name, value] : DaemonVariables(places, uuid)) environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : DaemonVariables(places, uuid))
+    environment.push_back(fmt::format("{}={}", name, value));
   return environment;
 }
 

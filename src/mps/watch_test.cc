@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Kind = Notice::Kind;
 
-Server Serving(pid_t pid, uid_t uid, std::vector<pid_t> clients = {}) {
+Server Serving(pid_t pid, uid_t uid, const std::vector<pid_t>& clients = {}) {
   Server server{pid, uid, {}, {}};
   for (const pid_t client : clients) server.clients.push_back({client, uid, {}, {}});
   return server;

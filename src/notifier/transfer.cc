@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
 #include <ctime>
 
 #include "notifier/signature.h"
@@ -145,7 +144,7 @@ std::size_t Transfer::GiveMail(char* data, std::size_t size, std::size_t count, 
   auto& me = *static_cast<Transfer*>(self);
   const std::string& text = std::get<notify::SendMail>(me.order_.what).text;
   const std::size_t some = std::min(size * count, text.size() - me.given_);
-  std::memcpy(data, text.data() + me.given_, some);
+  text.copy(data, some, me.given_);
   me.given_ += some;
   return some;
 }

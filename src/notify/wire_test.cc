@@ -57,8 +57,8 @@ TEST(Wire, RefusesOtherLines) {
 
 TEST(Wire, RefusesNumbersThatDoNotFit) {
   const auto report = [](const std::string& number, const std::string& status, const std::string& retry) {
-    return ParseReport(R"({"hopeless":false,"number":)" + number + R"(,"problem":"","retry_after_ms":)" + retry +
-                       R"(,"status":)" + status + "}");
+    return ParseReport(R"({"hopeless":false,"number":)" + number + R"(,"problem":"","retry_after_ms":)" +
+                       retry + R"(,"status":)" + status + "}");
   };
   EXPECT_TRUE(report("1", "200", "5"));
   for (const char* const wrong : {"1e300", "-1e300", "1.5", "9223372036854775808", "null"}) {

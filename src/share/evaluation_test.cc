@@ -68,7 +68,7 @@ TEST(ShareEvaluation, AHandOverOfTwoJobsOfSixtyPercentMovesAFifthOfTheCapacity) 
 }
 
 TEST(ShareEvaluation, SharesAreWithinFivePercentOfTheWeightsAfterTenMinutes) {
-  for (const std::uint64_t gib : {16, 32}) {
+  for (const std::uint64_t gib : {16u, 32u}) {
     World world({}, {{"gpu", base::GiB(gib)}}, kBus);
     Program program{.memory = {{"gpu", Part(base::GiB(gib), 0.9)}}};
     std::map<double, TenantId> ids;

@@ -115,7 +115,8 @@ TEST_F(ShareScheduler, WhileMemoryLeavesForAnAllocationNobodyHasATurnAndAllOfThe
     EXPECT_TRUE(during.handing_over);
     EXPECT_EQ(during.moving, moving) << "also where nothing was heard meanwhile";
     EXPECT_GE(during.moving_share, before.moving_share);
-    for (std::size_t i : {0, 1}) EXPECT_EQ(during.tenants.at(i).had_turn, before.tenants.at(i).had_turn) << i;
+    for (const std::size_t i : {0u, 1u})
+      EXPECT_EQ(during.tenants.at(i).had_turn, before.tenants.at(i).had_turn) << i;
     left = left - evict.bytes;
     Tell(event::MovedOut{kA, "gpu", evict.bytes});
     Tell(event::OutDone{kA, "gpu", evict.order});

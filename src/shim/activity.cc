@@ -15,7 +15,7 @@ namespace gpuman::shim {
 namespace {
 
 namespace wire = ledger::wire;
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 using wire::Activity;
 
 // With how much of a bell's ring the daemon is waited for: not at all.

@@ -8,7 +8,7 @@
 namespace gpuman::shim {
 namespace {
 
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 // One that is gone has no work.
 CUresult WaitForContext(std::uint64_t context) {

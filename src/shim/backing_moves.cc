@@ -8,7 +8,7 @@
 namespace gpuman::shim {
 namespace {
 
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 // Of the region, what is on the device, can leave it and is not chosen yet. For who holds the books.
 template <typename Visit>

@@ -9,7 +9,7 @@ namespace gpuman::shim {
 namespace {
 
 namespace wire = ledger::wire;
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 void* Work(void* word) {
   Drain& drain = *static_cast<Drain*>(word);

@@ -14,7 +14,7 @@ namespace gpuman::shim {
 namespace {
 
 namespace wire = ledger::wire;
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 using wire::Trouble;
 
 // The mover may have to find host memory first, or copy. Its death ends the waiting at once.

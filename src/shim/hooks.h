@@ -11,7 +11,7 @@
 
 namespace gpuman::shim {
 
-using namespace driver::abi;  // the vendor's names are this folder's subject
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 #define GPUMAN_SHIM_DECLARE_NONE(symbol)
 #define GPUMAN_SHIM_DECLARE_PTDS(symbol) fn::symbol symbol##_ptds;

@@ -17,7 +17,7 @@ namespace gpuman::shim {
 namespace {
 
 namespace wire = ledger::wire;
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 // The region, with memory behind all of it, as descriptors at the server. For who holds ipc.mutex, as all
 // here.

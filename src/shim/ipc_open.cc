@@ -19,7 +19,7 @@ namespace gpuman::shim {
 namespace {
 
 namespace wire = ledger::wire;
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;
 

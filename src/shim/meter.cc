@@ -11,7 +11,7 @@ namespace gpuman::shim {
 namespace {
 
 namespace wire = ledger::wire;
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 constexpr std::uint64_t kUsualGranule = std::uint64_t{2} << 20;  // measured; where the driver does not tell
 

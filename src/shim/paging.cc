@@ -12,7 +12,7 @@ namespace gpuman::shim {
 namespace {
 
 namespace wire = ledger::wire;
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 enum class Wish : int { kUnknown, kAuto, kVmm, kManaged, kOversubscribe };
 

@@ -9,7 +9,7 @@
 namespace gpuman::shim {
 namespace {
 
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 std::uint64_t NumberOf(CUmemoryPool pool) { return reinterpret_cast<std::uintptr_t>(pool); }
 CUmemoryPool PoolOf(std::uint64_t number) {

@@ -6,7 +6,7 @@
 namespace gpuman::shim {
 namespace {
 
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 // Memory with a use of its own (compressed, tiles) would not come back as such, nor would what was asked for
 // to be exported other than by a descriptor be exported after it.

@@ -12,7 +12,7 @@ namespace gpuman::shim {
 namespace {
 
 namespace wire = ledger::wire;
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 CUevent EventOf(const Behind& behind) {
   return reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(behind.event));

@@ -5,7 +5,7 @@
 
 namespace gpuman::shim {
 
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 bool IsCapturing(CUstream stream) {
   auto* const ask = GPUMAN_REAL(cuStreamIsCapturing);

@@ -32,7 +32,7 @@ bool StartThread(void* (*run)(void*), void* argument) {
 }
 
 void MeetDriver() {
-  using namespace driver::abi;  // the vendor's names
+  using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (auto* const exchange = GPUMAN_REAL(cuThreadExchangeStreamCaptureMode)) exchange(&mode);
   CUcontext none = nullptr;

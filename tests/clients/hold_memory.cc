@@ -8,7 +8,7 @@
 #include "sim/state/state.h"
 
 int main(int argc, char** argv) {
-  using namespace gpuman::sim;
+  using namespace gpuman::sim;  // NOLINT(google-build-using-namespace)
   if (argc != 3) return 2;
   const auto gpu = static_cast<unsigned>(std::strtoul(argv[1], nullptr, 10));
   const std::uint64_t bytes = std::strtoull(argv[2], nullptr, 10);

@@ -8,7 +8,7 @@
 #include "probe.h"
 
 int main(int argc, char** argv) {
-  using namespace gpuman::conformance;
+  using namespace gpuman::conformance;  // NOLINT(google-build-using-namespace)
   std::signal(SIGPIPE, SIG_IGN);
   if (argc == 3 && std::string_view(argv[1]) == "--probe") return RunProbeHere(argv[2]);
   ::testing::InitGoogleTest(&argc, argv);

@@ -2,6 +2,7 @@
 // time of day follows it as the kernel's do: at its time by the shifted clock, and ECANCELED when that was
 // set, which is when another file takes the place of the one named. The monotonic clock, which no
 // administrator can set, goes on as it is.
+#undef _FORTIFY_SOURCE  // its headers define read() themselves
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/inotify.h>

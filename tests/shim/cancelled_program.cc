@@ -14,7 +14,7 @@
 
 #include "driver/abi/cuda.h"
 
-using namespace gpuman::driver::abi;
+using namespace gpuman::driver::abi;  // NOLINT(google-build-using-namespace)
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include "driver/abi/cuda.h"
 
-using namespace gpuman::driver::abi;
+using namespace gpuman::driver::abi;  // NOLINT(google-build-using-namespace)
 
 // Takes the bytes in a context of its own; the driver's status.
 extern "C" __attribute__((visibility("default"))) int DeepTake(std::size_t bytes) {

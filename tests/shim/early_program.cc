@@ -13,7 +13,7 @@ fn::cuMemFree_v2 cuMemFree_v2;
 }
 }  // namespace gpuman::driver::abi
 
-using namespace gpuman::driver::abi;
+using namespace gpuman::driver::abi;  // NOLINT(google-build-using-namespace)
 
 namespace {
 

@@ -26,7 +26,7 @@ fn::cuGetProcAddress_v2 cuGetProcAddress_v2;
 }
 }  // namespace gpuman::driver::abi
 
-using namespace gpuman::driver::abi;
+using namespace gpuman::driver::abi;  // NOLINT(google-build-using-namespace)
 
 namespace {
 

@@ -15,7 +15,7 @@ class GpusTest : public testing::Test {
   void SetUp() override {
     auto loaded = driver::CudaDriver::Load();
     ASSERT_TRUE(loaded) << loaded.error().message;
-    cuda.emplace(std::move(*loaded));
+    cuda.emplace(*loaded);
     ASSERT_TRUE(cuda->Init());
     gpus.emplace(*cuda);
     ASSERT_TRUE(gpus->Use(0));

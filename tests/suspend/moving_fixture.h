@@ -30,7 +30,7 @@ class MovingTest : public CheckpointerFixture {
     CheckpointerFixture::SetUp();
     auto loaded = driver::CudaDriver::Load();
     ASSERT_TRUE(loaded) << loaded.error().message;
-    cuda.emplace(std::move(*loaded));
+    cuda.emplace(*loaded);
     ASSERT_TRUE(cuda->Init());
     abi::CUcontext context = nullptr;
     Must(cuda->calls().cuDevicePrimaryCtxRetain(&context, 0));
@@ -113,6 +113,7 @@ class MovingTest : public CheckpointerFixture {
       if (i + 1 < to && parts.count < 5) continue;
       parts.last = i + 1 == to ? 1 : 0;
       std::vector<int> numbers;
+      numbers.reserve(files.size());
       for (const auto& one : files) numbers.push_back(one.get());
       ASSERT_TRUE(wire::SendWith(socket, &parts, sizeof parts, numbers.data(), parts.count, 10'000));
       files.clear();

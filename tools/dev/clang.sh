@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything once with clang: its warnings are errors, and each fuzz target runs for a while (10 s, or SECONDS).
-# --if-there: only where clang is installed, and for at most GPUMAN_CLANG_MINUTES (40); what is not done by then is
+# --if-there: only where clang is installed, and for at most GPUMAN_CLANG_MINUTES (30); what is not done by then is
 # done by the next run, from the compiler's cache. The last line says what was run.
 . tools/dev/common.sh
 
@@ -22,7 +22,7 @@ if [ $if_there = yes ]; then
 fi
 need build test clang
 started=$SECONDS
-minutes=${GPUMAN_CLANG_MINUTES:-40}
+minutes=${GPUMAN_CLANG_MINUTES:-30}
 
 # within COMMAND…: in the time that is left; 124 where that is not enough. Without --if-there there is no limit.
 within() {

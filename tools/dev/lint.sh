@@ -7,7 +7,7 @@
 
 usage() { die "usage: ./dev lint [--all [FOLDER…] | --since REVISION]"; }
 all=no since=
-folders=(src apps sim)
+folders=()
 case ${1:-} in
   '') ;;
   --all)
@@ -69,24 +69,21 @@ for name in map(str.strip, sys.stdin):
 sys.exit(broken > 0)'
 }
 
-# compiled FOLDER…: those sources of the input that the build compiles, in these folders.
-compiled() {
-  python3 -c '
-import json, os, sys
-known = {os.path.relpath(entry["file"]) for entry in json.load(open("build/lint/compile_commands.json"))}
-folders = tuple(folder + "/" for folder in sys.argv[1:])
-sys.stdout.writelines(line for line in sys.stdin if line.strip() in known and line.startswith(folders))' "$@"
-}
-
 tidy() {
-  local sources of started=$SECONDS rc=0
-  # Clang reads no precompiled headers of GCC, and without them a missing include is found.
-  quiet configure-lint cmake --preset release -B build/lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
-  mapfile -t sources < <(lint_changed "$base" '*.cc' | compiled "${folders[@]}")
-  of=$(tracked '*.cc' | compiled src apps sim | wc -l)
-  scope=$(lint_scope $all "$base" ${#sources[@]} "$of")
+  local database=build/lint/compile_commands.json every chosen sources=() headers=() started=$SECONDS rc=0
+  # Each source by itself: clang-tidy finds no commands for those that the compiler gets several at once. Clang reads no
+  # precompiled headers of GCC, and without them a missing include is found.
+  quiet configure-lint cmake --preset release -B build/lint -DGPUMAN_UNITY=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
+    -DCCACHE_PROGRAM= || return 1
+  every=$(tracked '*.cc' | lint_sources $database) || return 1
+  chosen=$(lint_changed "$base" '*.cc' | lint_sources $database "${folders[@]}") || return 1
+  [ -z "$chosen" ] || mapfile -t sources <<<"$chosen"
+  scope=$(lint_scope $all "$base" ${#sources[@]} "$(wc -l <<<"$every")")
   say "$scope"
   [ ${#sources[@]} -gt 0 ] || return 0
+  # Headers that the build generates are included by sources.
+  mapfile -t headers < <(ninja -C build/lint -t targets all | sed -nE 's/^([^/].*\.h): CUSTOM_COMMAND$/\1/p')
+  [ ${#headers[@]} = 0 ] || quiet headers-lint cmake --build build/lint --target "${headers[@]}" || return 1
   printf '%s\n' "${sources[@]}" |
     xargs -P "${JOBS:-$(nproc)}" -n 4 clang-tidy-14 -p build/lint --quiet --warnings-as-errors='*' 2>/dev/null || rc=$?
   say "clang-tidy took $((SECONDS - started)) s"

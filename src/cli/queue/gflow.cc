@@ -25,7 +25,7 @@ using base::Result;
 using Words = std::vector<std::string>;
 
 constexpr std::array<std::string_view, 8> kGflowNames{"gbatch",  "gqueue", "ginfo",  "gjob",
-                                                 "gcancel", "gctl",   "gstats", "gflowd"};
+                                                      "gcancel", "gctl",   "gstats", "gflowd"};
 
 // gbatch new NAME: a script to fill in.
 Result<int> NewScript(Session& session, const Words& words) {

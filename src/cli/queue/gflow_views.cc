@@ -14,7 +14,6 @@
 namespace gpuman::cli::queue {
 namespace {
 
-
 std::string Clock(base::Millis time) {
   const auto whole = std::chrono::duration_cast<std::chrono::seconds>(time).count();
   return fmt::format("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);

@@ -78,7 +78,8 @@ void RelayTerminal(int connection, int terminal) {
     if (!listens && !Pass(output, connection)) return;
     if (!typed.empty() && (fds[1].revents & POLLOUT) != 0 && !Pass(typed, terminal)) typed.clear();
     // EIO: no process has it open any more.
-    if (listens && (fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !ReadSome(output, terminal)) return;
+    if (listens && (fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !ReadSome(output, terminal))
+      return;
     if (fds[0].revents != 0) {
       if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !ReadSome(frames, connection)) return;
       TakeFrames(frames, typed, terminal);

@@ -63,7 +63,8 @@ Result<Accepted> Programs::Submit(const Translated& job, const Variables& variab
   GPUMAN_ASSIGN(auto file, Find(environment_, "sbatch"));
   base::Command command{std::move(file), {"--parsable"}, {}, job.script, kSubmitPatience};
   command.arguments.insert(command.arguments.end(), job.options.begin(), job.options.end());
-  for (const auto& [name, value] : variables) command.environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : variables)
+    command.environment.push_back(fmt::format("{}={}", name, value));
   auto finished = base::RunCommand(command);
   if (!finished) {
     if (finished.error().code == ErrorCode::kTimeout)

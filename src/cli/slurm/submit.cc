@@ -109,7 +109,7 @@ std::string CommandLineOf(const Prepared& prepared) {
   std::vector<std::string> words;
   if (!prepared.has_callers_variables) {
     words = {"env", "-i"};
-    for (const auto& [name, value] : prepared.variables) words.push_back(name + "=" + value);
+    for (const auto& [name, value] : prepared.variables) words.push_back(fmt::format("{}={}", name, value));
   }
   words.insert(words.end(), {"sbatch", "--parsable"});
   words.insert(words.end(), prepared.job.options.begin(), prepared.job.options.end());

@@ -13,7 +13,6 @@ namespace {
 
 using base::Millis;
 
-
 void ReadLog(TomlReader& in, Config& config) {
   std::string word;
   in.Text("log.level", word);

@@ -10,7 +10,7 @@
 namespace gpuman::daemon {
 namespace {
 
-constexpr std::size_t kIdInTag = 12;     // digits, as runtimes abbreviate ids
+constexpr std::size_t kIdInTag = 12;  // digits, as runtimes abbreviate ids
 // So that who asked for all of what it uses goes last when a GPU's memory runs out.
 constexpr int kGuaranteed = 160, kBurstable = 128, kBestEffort = 96;
 

@@ -59,8 +59,8 @@ TEST(TagOfContainer, SaysWhoItIsAndStaysATag) {
 TEST(JobOfContainer, HasWhatTheContainerWasGiven) {
   gpu::Inventory inventory;
   inventory.gpus.push_back({0, "GPU-a", "NVIDIA A100", "", base::GiB(40), std::nullopt});
-  const base::ProcessContainer container{{kContainerId, "uid", base::PodClass::kGuaranteed, "", "/kubepods/x"},
-                                         "/sys/fs/cgroup/kubepods/x"};
+  const base::ProcessContainer container{
+      {kContainerId, "uid", base::PodClass::kGuaranteed, "", "/kubepods/x"}, "/sys/fs/cgroup/kubepods/x"};
   auto given = kTable[0];
   const auto job = JobOfContainer(given, container, "kube:x", {"python", "train.py"}, inventory);
   ASSERT_TRUE(job) << job.error().message;

@@ -17,15 +17,16 @@ TEST(ContainerNames, AreThoseOfItsLog) {
             (ContainerName{{"team.a", "train-0"}, "main-x"}));
   for (const std::string& file :
        {"train-0_team_main-" + std::string(64, 'b') + ".log", "train-0_main-" + kNamedId + ".log",
-        "a_b_c_d-" + kNamedId + ".log", "__-" + kNamedId + ".log", "a__c-" + kNamedId + ".log", kNamedId + ".log", std::string()})
+        "a_b_c_d-" + kNamedId + ".log", "__-" + kNamedId + ".log", "a__c-" + kNamedId + ".log",
+        kNamedId + ".log", std::string()})
     EXPECT_FALSE(NameOfLog(file, kNamedId)) << file;
   EXPECT_FALSE(NameOfLog("a_b_c-.log", ""));
 }
 
 TEST(ContainerNames, OfAPodAreThoseOfItsDirectory) {
   EXPECT_EQ(NameOfPodDirectory("team.a_train-0_" + kPodUid, kPodUid), (PodName{"team.a", "train-0"}));
-  for (const std::string& name : {"team_train_0_" + kPodUid, "team_" + kPodUid, "_train_" + kPodUid, "team__" + kPodUid,
-                                  "team_train_x" + kPodUid, kPodUid})
+  for (const std::string& name : {"team_train_0_" + kPodUid, "team_" + kPodUid, "_train_" + kPodUid,
+                                  "team__" + kPodUid, "team_train_x" + kPodUid, kPodUid})
     EXPECT_FALSE(NameOfPodDirectory(name, kPodUid)) << name;
   EXPECT_FALSE(NameOfPodDirectory("team_train_", ""));
 }

@@ -104,6 +104,7 @@ void Carry(const driver::Nvml& nvml, MigOutcome& outcome) {
 
 std::vector<MigLook> LookAt(const std::vector<gpu::Gpu>& gpus) {
   std::vector<MigLook> looks;
+  looks.reserve(gpus.size());
   auto nvml = Load();
   for (const auto& gpu : gpus)
     looks.push_back({gpu, nvml ? mig::ReadDevice(**nvml, gpu.uuid)

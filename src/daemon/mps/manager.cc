@@ -71,8 +71,9 @@ std::optional<mps::ControlProcess> MpsManager::RivalOn(const std::string& uuid) 
 
 void MpsManager::Keep(const std::string& uuid) {
   const auto it = units_.find(uuid);
-  host_.KeepMps({{MpsKeyOf(uuid), it == units_.end() ? std::nullopt
-                                                  : std::optional(mps::SerializeRecord(it->second.record))}});
+  host_.KeepMps(
+      {{MpsKeyOf(uuid),
+        it == units_.end() ? std::nullopt : std::optional(mps::SerializeRecord(it->second.record))}});
 }
 
 void MpsManager::Recall(const jobs::Settings& settings) {

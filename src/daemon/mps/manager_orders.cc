@@ -213,9 +213,9 @@ void MpsManager::Terminate(pid_t client, Done done) {
           const auto control = MakeControl();
           if (!control) return done(Fail(control.error()));
           const auto gone = std::make_shared<Result<>>();  // worker to loop
-          return Aside([control = *control, uuid, server = server.pid, client,
+          return Aside([control = *control, uuid = uuid, server = server.pid, client,
                         gone] { *gone = control->Terminate(uuid, server, client); },
-                       [this, uuid, client, gone, done = std::move(done)] {
+                       [this, uuid = uuid, client, gone, done = std::move(done)] {
                          if (!*gone) return done(Fail(std::move(gone->error())));
                          host_.TellMps("mps_client_terminated", uuid,
                                        fmt::format("client {} was taken off its MPS server",

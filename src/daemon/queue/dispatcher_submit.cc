@@ -20,7 +20,7 @@ using queue::AccountKind;
 constexpr std::size_t kFew = 64;              // are taken at once
 constexpr std::size_t kMost = 1'000'000'000;  // that is more than any bound
 constexpr std::size_t kSome = 16;             // between two looks at the clock
-constexpr std::size_t kCopiedAtOnce = 2000;          // waiting jobs: they are copied in less than a millisecond
+constexpr std::size_t kCopiedAtOnce = 2000;   // waiting jobs: they are copied in less than a millisecond
 
 bool IsForJobs(queue::Reason reason) {
   return reason == queue::Reason::kDependency || reason == queue::Reason::kDependencyNever;

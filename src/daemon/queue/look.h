@@ -40,7 +40,9 @@ class QueueLook {
   // Once, before what follows.
   void Make();
 
-  QueueView view() const { return {snapshot_, plan_, estimates_.starts, estimates_.presumed, now_, dependents_}; }
+  QueueView view() const {
+    return {snapshot_, plan_, estimates_.starts, estimates_.presumed, now_, dependents_};
+  }
   // On the thread of `dependents`.
   const queue::Explainer& explainer() const { return *explainer_; }
   // The rows of snapshot.waiting in the order of a list: those that are next in their order, then the others

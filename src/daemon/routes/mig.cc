@@ -24,7 +24,7 @@ void ShowMig(Service& service, const http::ExchangePtr& exchange) {
 }
 
 base::Result<std::vector<MigOrder>> ReadOrders(Service& service, const http::ExchangePtr& exchange,
-                                           bool& forget) {
+                                               bool& forget) {
   GPUMAN_ASSIGN(const auto request, api::Decode<api::MigRequest>(exchange->request().body));
   forget = request.forget;
   return OrdersOf(request, service.whole_gpus());
@@ -34,11 +34,12 @@ void Plan(Service& service, const http::ExchangePtr& exchange) {
   bool forget = false;
   auto orders = ReadOrders(service, exchange, forget);
   if (!orders) return SendError(exchange, orders.error());
-  service.mig().Plan(std::move(*orders), [&service, exchange](base::Result<std::vector<MigOutcome>> outcomes) {
-    if (!outcomes) return SendError(exchange, outcomes.error());
-    if (const auto why = WhyNothing(*outcomes)) return SendError(exchange, *why);
-    SendJson(exchange, api::Encode(MigChangesOf(*outcomes, service.OwnProcessesNow())));
-  });
+  service.mig().Plan(std::move(*orders),
+                     [&service, exchange](base::Result<std::vector<MigOutcome>> outcomes) {
+                       if (!outcomes) return SendError(exchange, outcomes.error());
+                       if (const auto why = WhyNothing(*outcomes)) return SendError(exchange, *why);
+                       SendJson(exchange, api::Encode(MigChangesOf(*outcomes, service.OwnProcessesNow())));
+                     });
 }
 
 void Apply(Service& service, const http::ExchangePtr& exchange) {

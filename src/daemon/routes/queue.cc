@@ -47,7 +47,8 @@ void ChangeAll(Service& service, const ExchangePtr& exchange, const std::vector<
     std::size_t left;
     std::size_t changed = 0;
     std::optional<base::Error> error{};
-    std::optional<jobs::Job> first{};  // as it was changed; of very many the oldest may be forgotten by the end
+    std::optional<jobs::Job>
+        first{};  // as it was changed; of very many the oldest may be forgotten by the end
   };
   const auto progress = std::make_shared<Progress>(Progress{ids.size()});
   const auto done = [&service, exchange, progress, first = ids.front()](const base::Result<>& outcome) {
@@ -174,7 +175,7 @@ void CancelMany(Service& service, const ExchangePtr& exchange, const api::Cancel
 }
 
 base::Result<QueueState> ChangedState(const gpu::Inventory& inventory, QueueState state,
-                                 const api::QueueSettingsUpdate& update) {
+                                      const api::QueueSettingsUpdate& update) {
   if (update.choice) {
     GPUMAN_ASSIGN(state.choice, queue::ParseChoice(*update.choice));
   }

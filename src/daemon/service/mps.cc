@@ -75,7 +75,7 @@ std::vector<std::string> Service::MpsVariablesOf(const jobs::Job& job) {
   }
   std::vector<std::string> variables;
   for (const auto& [name, value] : mps::ClientVariables(mps_->PlacesFor(job.gpus.front()), threads))
-    variables.push_back(name + "=" + value);
+    variables.push_back(fmt::format("{}={}", name, value));
   return variables;
 }
 

@@ -17,7 +17,7 @@ constexpr base::Millis kRetry{100};
 }  // namespace
 
 void Sharer::Bring(Entry& entry, share::OrderId order) {
-  Bringing& bringing = entry.bringing.emplace();
+  Bringing& bringing = entry.bringing.emplace(Bringing{});
   bringing.order = order;
   for (const auto& one : shims_.StandingsOf(entry.job.id)) {
     if (one.evicted.count == 0 || entry.loaded.contains(one.process)) continue;

@@ -15,7 +15,8 @@ std::string LimitedUuid(unsigned i) { return fmt::format("GPU-00000000-0000-0000
 
 gpu::Inventory Machine(unsigned gpus) {
   gpu::Inventory inventory;
-  for (unsigned i = 0; i < gpus; ++i) inventory.gpus.push_back({i, LimitedUuid(i), "H200", "", base::GiB(100)});
+  for (unsigned i = 0; i < gpus; ++i)
+    inventory.gpus.push_back({i, LimitedUuid(i), "H200", "", base::GiB(100)});
   return inventory;
 }
 

@@ -3,7 +3,7 @@
 namespace gpuman::shim {
 namespace {
 
-using namespace driver::abi;  // the vendor's names
+using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 constexpr std::uint64_t kPitch = 512;  // of a row of an array, and of cuMemAllocPitch (measured)
 

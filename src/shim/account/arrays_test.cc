@@ -6,7 +6,7 @@
 namespace gpuman::shim {
 namespace {
 
-using namespace driver::abi;
+using namespace driver::abi;  // NOLINT(google-build-using-namespace)
 
 CUDA_ARRAY3D_DESCRIPTOR Shape(std::size_t width, std::size_t height, std::size_t depth, unsigned flags = 0) {
   return {width, height, depth, CU_AD_FORMAT_UNSIGNED_INT32, 4, flags};

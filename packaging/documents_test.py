@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Links of the documents that are installed (packaging/documents.cmake) lead somewhere.
+
+Usage: documents_test.py CMAKE
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PACKAGING = pathlib.Path(__file__).resolve().parent
+CMAKE = "cmake"
+PROJECT = """cmake_minimum_required(VERSION 3.25)
+project(documents LANGUAGES NONE)
+set(CMAKE_INSTALL_DOCDIR share/doc/gpuman)
+include("%s/documents.cmake")
+"""
+# What deb/package.cmake puts beside, for each package.
+OF_DEBIAN = ("copyright", "changelog.gz")
+
+
+def dangling(folder):
+    """The links of the folder's pages to files that are not there, as "PAGE: LINK"."""
+    found = []
+    for page in sorted(folder.rglob("*.md")):
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
+            if not (page.parent / link).exists():
+                found.append("%s: %s" % (page.relative_to(folder), link))
+    return found
+
+
+class DocumentsTest(unittest.TestCase):
+    def install(self, prefix):
+        """The folder of documents, installed below a directory of the test's own."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        source = pathlib.Path(folder.name, "source")
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(PROJECT % PACKAGING)
+        build, root = source / "build", pathlib.Path(folder.name, "root")
+        for command in ([CMAKE, "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_INSTALL_PREFIX=" + prefix],
+                        ["env", "DESTDIR=%s" % root, CMAKE, "--install", build]):
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout)
+        return root / prefix.lstrip("/") / "share/doc/gpuman"
+
+    def test_in_the_package_the_links_lead_somewhere(self):
+        documents = self.install("/usr")
+        for name in OF_DEBIAN:
+            (documents / name).touch()
+        self.assertEqual(dangling(documents), [])
+        # Debian has these under other names.
+        self.assertFalse((documents / "LICENSE").exists())
+        self.assertFalse((documents / "CHANGELOG.md").exists())
+        self.assertIn("(changelog.gz)", (documents / "README.md").read_text())
+
+    def test_the_package_has_the_readme_else_as_it_is(self):
+        text = (self.install("/usr") / "README.md").read_text()
+        of_the_tree = (PACKAGING.parent / "README.md").read_text()
+        self.assertEqual(text, of_the_tree.replace("(CHANGELOG.md)", "(changelog.gz)").replace("(LICENSE)", "(copyright)"))
+
+    def test_elsewhere_they_do_too(self):
+        documents = self.install("/usr/local")
+        self.assertEqual(dangling(documents), [])
+        self.assertEqual((documents / "README.md").read_text(), (PACKAGING.parent / "README.md").read_text())
+
+    def test_who_looks_for_where_to_report_finds_it(self):
+        for name, link in ("README.md", "SECURITY.md"), ("CONTRIBUTING.md", "SECURITY.md"), ("docs/README.md", "../SECURITY.md"):
+            self.assertIn("](%s)" % link, (PACKAGING.parent / name).read_text(), name)
+
+    def test_a_link_to_nothing_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder, "page.md")
+            page.write_text("[here](page.md#part) [there](gone.md) [web](https://example.org)\n")
+            self.assertEqual(dangling(pathlib.Path(folder)), ["page.md: gone.md"])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        CMAKE = sys.argv.pop(1)
+    unittest.main()
