@@ -66,7 +66,7 @@ std::set<pid_t> Service::OwnPids() {
 
 OwnProcesses Service::OwnProcessesNow() {
   const auto job_of = [this](pid_t pid) {
-    const auto job = guard_->JobOf(pid);
+    const auto job = guard_->JobOf(pid).job;
     return job ? supervisor_->Find(*job) : nullptr;
   };
   OwnProcesses own{OwnPids(), suspender_->movers().IdleHelperPids(), job_of};
