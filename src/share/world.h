@@ -36,6 +36,7 @@ class World {
   struct Job {
     Program program;
     bool alive = true, open = true, gap = false, told_idle = false, parked = false;
+    bool closing = false;  // asked to close its gate, and not at rest yet: what it uses stays in use
     std::map<std::string, base::Bytes> here, away, wanted, managed;
     std::map<std::string, std::uint64_t> promised, credit;
     Span left{}, computed{};  // of this phase; in all
@@ -87,7 +88,7 @@ class World {
     if (!job.alive || job.parked || job.program.managed) return;
     Stop(job);
     job.parked = true;
-    job.open = false;
+    job.open = job.closing = false;
     ++job.epoch;
     if (job.gap) PlanGapEnd(id, job.epoch);
     job.close = job.bring = 0;
@@ -278,6 +279,7 @@ class World {
     for (const auto& [gpu, bytes] : job.away) EXPECT_EQ(bytes.count, 0u) << "opened without its memory";
     EXPECT_FALSE(job.bring) << "opened while its memory moves";
     job.close = 0;
+    job.closing = false;
     job.open = true;
     if (job.stands) job.stood.push_back(now_ - *job.stands);
     job.stands.reset();
@@ -293,12 +295,16 @@ class World {
     ++job.epoch;
     if (job.gap) PlanGapEnd(close.tenant, job.epoch);
     job.close = close.order;
+    job.closing = true;
     if (const auto after = ClosesAfter(job))
       At(now_ + *after, [this, close] {
         Job& closing = jobs_.at(close.tenant);
         if (!closing.alive) return;
         const bool current = closing.close == close.order;
-        if (current) closing.promised.clear();
+        if (current) {
+          closing.promised.clear();
+          closing.closing = false;
+        }
         Feed(event::Closed{close.tenant, close.order});  // also where it is late
         if (current && !closing.gap && !closing.open) StandAtGate(close.tenant);
       });
@@ -425,7 +431,7 @@ class World {
         if (!job.alive) continue;
         if (const auto it = job.here.find(gpu); it != job.here.end()) sum += it->second;
         // What is larger than the GPU has all of it.
-        if (const auto it = job.managed.find(gpu); job.open && it != job.managed.end())
+        if (const auto it = job.managed.find(gpu); (job.open || job.closing) && it != job.managed.end())
           sum += std::min(it->second, capacity - fixed);
         if (const auto it = job.promised.find(gpu); it != job.promised.end()) sum += base::Bytes{it->second};
         if (const auto it = job.credit.find(gpu); it != job.credit.end()) sum += base::Bytes{it->second};
