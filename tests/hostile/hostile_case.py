@@ -19,7 +19,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 import users  # noqa: E402
 from daemon_case import DaemonTest, until  # noqa: E402,F401
-from machine import Machine, UnixConnection  # noqa: E402,F401
+from machine import Machine, UnixConnection, build_dir  # noqa: E402,F401
 from users import User  # noqa: E402
 
 ATTACKER = User("attacker", 61301, 61301)
@@ -44,10 +44,13 @@ def books(directory):
     return {passwd: "/etc/passwd", group: "/etc/group"}
 
 
+MS_BIND, MS_REC, MS_PRIVATE, CLONE_NEWNS, MNT_DETACH = 4096, 16384, 1 << 18, 0x20000, 2
+libc = ctypes.CDLL(None, use_errno=True)
+
+
 def lay_over(files):
-    """Files in the place of others, for this process and its children alone. OSError where that may not be."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    MS_BIND, MS_REC, MS_PRIVATE, CLONE_NEWNS = 4096, 16384, 1 << 18, 0x20000
+    """Files and directories in the place of others, for this process and its children alone. OSError where that may not
+    be."""
 
     def check(result, what):
         if result != 0:
@@ -56,7 +59,20 @@ def lay_over(files):
     check(libc.unshare(CLONE_NEWNS), "a mount namespace")
     check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "making it private")
     for file, place in files.items():
-        check(libc.mount(str(file).encode(), place.encode(), None, MS_BIND, None), f"laying over {place}")
+        check(libc.mount(str(file).encode(), str(place).encode(), None, MS_BIND, None), f"laying over {place}")
+
+
+@contextlib.contextmanager
+def build_within_reach():
+    """An empty directory that every user may enter, for the build tree to be laid over: others may not enter each
+    directory above a checkout. What has been laid over it is taken off, never removed."""
+    place = pathlib.Path(tempfile.mkdtemp(prefix="gpuman-build-"))
+    place.chmod(0o755)
+    try:
+        yield place
+    finally:
+        libc.umount2(str(place).encode(), MNT_DETACH)
+        place.rmdir()
 
 
 class SystemMachine(Machine):
@@ -155,11 +171,12 @@ def main():
     if os.geteuid() != 0:
         print("skipped: needs root, to be other users")
         sys.exit(SKIPPED)
-    with tempfile.TemporaryDirectory(prefix="gpuman-books-") as directory:
+    with tempfile.TemporaryDirectory(prefix="gpuman-books-") as directory, build_within_reach() as place:
         path = pathlib.Path(directory)
         path.chmod(0o755)
         try:
-            lay_over(books(path))
+            lay_over({**books(path), build_dir(): place})
+            os.environ["GPUMAN_BUILD_DIR"] = str(place)
         except OSError as error:
             print(f"skipped: {error}")
             sys.exit(SKIPPED)

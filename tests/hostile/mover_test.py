@@ -13,7 +13,7 @@ import sys
 import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "harness")]
-from daemon_case import needs_reach, until  # noqa: E402
+from daemon_case import until  # noqa: E402
 from hostile_case import ATTACKER, NEIGHBOUR, HostileTest, main  # noqa: E402
 from machine import build_dir, program  # noqa: E402
 from users import read_line  # noqa: E402
@@ -175,7 +175,6 @@ class Movers(HostileTest):
     config = '[sampling]\nrest = "20ms"\n[suspend]\npatience = "1m"\n'
 
     def setUp(self):
-        needs_reach(self, program("gpuman-load"))
         self.theirs = self.busy(NEIGHBOUR, "neighbour")
 
     def tearDown(self):

@@ -151,6 +151,7 @@ class QueueTerminalTest(DaemonTest):
         self.assertIn(b"the daemon is not reachable", stays.communicate()[1])
 
     def test_who_follows_goes_on_after_the_daemon_was_restarted(self):
+        last = max((event["id"] for event in self.events()), default=0)
         done = self.m.run("submit", "--gpus", "1", "--name", "mine", "--", "sh", "-c",
                           f"echo ONE; echo TWO; {self.until_gone_on()}; echo THREE")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -161,7 +162,7 @@ class QueueTerminalTest(DaemonTest):
         options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         tail = self.m.popen("logs", "mine", "-f", "-n", "1", stdout=followers["tail"], **options)
         whole = self.m.popen("job", "log", "-f", "mine", stdout=followers["job log"], **options)
-        events = self.m.popen("--json", "events", "-f", "--since", "0", stdout=followers["events"], **options)
+        events = self.m.popen("--json", "events", "-f", "--since", str(last), stdout=followers["events"], **options)
         shown = lambda name: (self.m.dir / name).read_bytes()
         until("they show what is there", lambda: shown("tail") == b"TWO\n" and shown("job log") == b"ONE\nTWO\n")
         until("it shows events", lambda: shown("events"))
