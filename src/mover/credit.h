@@ -1,4 +1,4 @@
-// Room on a GPU that a parcel may take on its way back, granted bit by bit. Thread-safe.
+// Room on a GPU that a transfer may take on its way back, granted bit by bit. Thread-safe.
 #pragma once
 
 #include <chrono>

@@ -86,7 +86,7 @@ class Gpus {
 
  private:
   friend class Memory;
-  friend class Lane;
+  friend class CopyStream;
   base::Result<> Map(Memory& memory);
   base::Result<> Allow(const Memory& memory, int gpu);
 

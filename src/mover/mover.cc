@@ -18,7 +18,7 @@
 #include "mover/identity.h"
 #include "mover/operations.h"
 #include "mover/packet.h"
-#include "mover/parcel.h"
+#include "mover/transfer.h"
 #include "suspend/request.h"
 
 namespace gpuman::mover {
@@ -101,9 +101,9 @@ class Mover {
       changed_.notify_all();
       // Nobody is left to grant room, or to go on with what stayed on a GPU: neither what is here now, nor
       // what requests that are still being carried out leave there.
-      for (const auto& [process, parcel] : parcels_) parcel->CallOff();
+      for (const auto& [process, transfer] : transfers_) transfer->CallOff();
       for (int round = 0; round < 2; ++round) {
-        for (const auto& [process, parcel] : parcels_) Work([one = parcel] { one->Finish({}); });
+        for (const auto& [process, transfer] : transfers_) Work([one = transfer] { one->Finish({}); });
         changed_.wait(lock, [this] { return at_work_ == 0; });
       }
     }
@@ -119,26 +119,26 @@ class Mover {
         Send({.id = request.id, .outcome = Outcome::kDone, .bytes = {pool_.free_bytes()}});
         return;
       case Verb::kHold:
-        return ParcelOf(request.process)->Hold(request.first, std::move(files));
+        return TransferOf(request.process)->Hold(request.first, std::move(files));
       case Verb::kGrant:
-        return ParcelOf(request.process)->Grant(request.bytes);
+        return TransferOf(request.process)->Grant(request.bytes);
       case Verb::kForget: {
         const std::lock_guard lock(mutex_);
-        const auto found = parcels_.find(request.process);
-        if (found == parcels_.end()) return;
+        const auto found = transfers_.find(request.process);
+        if (found == transfers_.end()) return;
         found->second->CallOff();
-        return Work([parcel = found->second] { parcel->Drop(); });
+        return Work([transfer = found->second] { transfer->Drop(); });
       }
       case Verb::kTake:
       case Verb::kSecure:
       case Verb::kLoad:
       case Verb::kGive: {
-        const auto parcel = ParcelOf(request.process);
-        if (request.verb == Verb::kSecure) parcel->CallOff();
-        if (request.verb == Verb::kLoad || request.verb == Verb::kGive) parcel->Begin(request.room);
+        const auto transfer = TransferOf(request.process);
+        if (request.verb == Verb::kSecure) transfer->CallOff();
+        if (request.verb == Verb::kLoad || request.verb == Verb::kGive) transfer->Begin(request.room);
         const std::lock_guard lock(mutex_);
-        return Work([this, request, parcel, files = std::move(files)]() mutable {
-          Carry(request, *parcel, std::move(files));
+        return Work([this, request, transfer, files = std::move(files)]() mutable {
+          Carry(request, *transfer, std::move(files));
         });
       }
       default: {
@@ -177,17 +177,17 @@ class Mover {
     }
   }
 
-  std::shared_ptr<Parcel> ParcelOf(const base::ProcessId& process) {
+  std::shared_ptr<Transfer> TransferOf(const base::ProcessId& process) {
     const std::lock_guard lock(mutex_);
-    auto& parcel = parcels_[process];
-    if (!parcel) parcel = std::make_shared<Parcel>(process, gpus_, pool_, spares_);
-    return parcel;
+    auto& transfer = transfers_[process];
+    if (!transfer) transfer = std::make_shared<Transfer>(process, gpus_, pool_, free_list_);
+    return transfer;
   }
 
-  void Carry(const Request& request, Parcel& parcel, std::vector<base::Fd> files) {
+  void Carry(const Request& request, Transfer& transfer, std::vector<base::Fd> files) {
     const bool connected = files.size() == 1;
     Notices notices(request.id);
-    Telling tell;
+    ProgressCallbacks tell;
     if (request.verb != Verb::kTake || request.whole)
       tell.moved = [&](std::uint64_t bytes, std::size_t pieces) { notices.Moved(bytes, pieces); };
     if (request.whole) tell.taken = [&](std::uint64_t bytes) { notices.Taken(bytes); };
@@ -198,16 +198,16 @@ class Mover {
     Answer answer{.outcome = Outcome::kFailed, .message = "a connection has to come with it"};
     switch (request.verb) {
       case Verb::kTake:
-        if (connected) answer = parcel.Take(std::move(files[0]), request.whole, request.gpu, tell);
+        if (connected) answer = transfer.Take(std::move(files[0]), request.whole, request.gpu, tell);
         break;
       case Verb::kGive:
-        if (connected) answer = parcel.Give(std::move(files[0]), request.gpu, tell);
+        if (connected) answer = transfer.Give(std::move(files[0]), request.gpu, tell);
         break;
       case Verb::kSecure:
-        answer = parcel.Secure(request.gpu, tell);
+        answer = transfer.Secure(request.gpu, tell);
         break;
       default:
-        answer = parcel.Load(request.gpu, tell);
+        answer = transfer.Load(request.gpu, tell);
         break;
     }
     if (notices.any()) notices.Flush();
@@ -217,7 +217,7 @@ class Mover {
     Send(answer);
     // Also where nobody asks for it any more: the process has given it up.
     if (request.verb == Verb::kTake && answer.outcome == Outcome::kDone && !request.whole)
-      parcel.Finish(request.gpu);
+      transfer.Finish(request.gpu);
   }
 
   // What processes leave that end while they are away.
@@ -225,16 +225,16 @@ class Mover {
     std::unique_lock lock(mutex_);
     while (!ending_) {
       changed_.wait_for(lock, std::chrono::milliseconds(500));
-      std::vector<std::shared_ptr<Parcel>> gone;
-      for (auto it = parcels_.begin(); it != parcels_.end();) {
+      std::vector<std::shared_ptr<Transfer>> gone;
+      for (auto it = transfers_.begin(); it != transfers_.end();) {
         const bool alive = base::IsAlive(it->first);
         if (!alive) gone.push_back(it->second);
-        it = alive ? std::next(it) : parcels_.erase(it);
+        it = alive ? std::next(it) : transfers_.erase(it);
       }
       lock.unlock();
-      for (const auto& parcel : gone) {
-        parcel->CallOff();
-        parcel->Drop();
+      for (const auto& transfer : gone) {
+        transfer->CallOff();
+        transfer->Drop();
       }
       lock.lock();
     }
@@ -243,12 +243,12 @@ class Mover {
   const suspend::HelperOptions options_;
   const Operations operations_;
   Gpus gpus_;
-  Spares spares_;
+  FreeList free_list_;
   Pool pool_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Request> queue_;
-  std::map<base::ProcessId, std::shared_ptr<Parcel>> parcels_;
+  std::map<base::ProcessId, std::shared_ptr<Transfer>> transfers_;
   int at_work_ = 0;
   bool ending_ = false;
 };

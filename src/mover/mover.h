@@ -1,9 +1,9 @@
 // gpuman-mover but for its main: a process of one user that stays, because the driver's cuInit costs seconds
 // and memory. It makes the driver's checkpoint calls for the daemon, and copies the memory that the shims of
-// that user's processes hand to it (parcel.h).
+// that user's processes hand to it (transfer.h).
 //
 //   daemon ---requests---> reads ---> one thread: checkpoint calls, one after the other
-//                               \---> a thread for each parcel that moves
+//                               \---> a thread for each transfer that moves
 //                                     Pool: host memory ahead of need
 //
 // When the daemon's socket closes it ends after what it is just doing: what it has taken over is whole in

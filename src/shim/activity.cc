@@ -7,8 +7,8 @@
 #include "ledger/wire/books.h"
 #include "ledger/wire/transfer.h"
 #include "shim/driver.h"
-#include "shim/guest.h"
 #include "shim/join.h"
+#include "shim/process_state.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -22,7 +22,9 @@ using wire::Activity;
 constexpr int kAtOnce = 0;
 constexpr std::uint64_t kLookEveryMs = 1000;
 
-bool Joined(const Guest& guest) { return guest.phase.load(std::memory_order_acquire) == Phase::kJoined; }
+bool Joined(const ProcessState& state) {
+  return state.phase.load(std::memory_order_acquire) == Phase::kJoined;
+}
 
 void Ring() {
   const NoCancellation whole;
@@ -34,14 +36,14 @@ void Ring() {
 
 // Changes the watch and tells what follows of it.
 template <typename Change>
-void Tell(Guest& guest, Change change) {
-  Watch& watch = guest.watch;
+void Tell(ProcessState& state, Change change) {
+  Watch& watch = state.watch;
   bool rings = false;
   {
     const Locked lock(watch.mutex);
     change(watch);
-    if (!Joined(guest)) return;
-    wire::Slot& slot = guest.ledger->slot[guest.slot];
+    if (!Joined(state)) return;
+    wire::Slot& slot = state.ledger->slot[state.slot];
     const Activity now = watch.for_room != 0  ? Activity::kForRoom
                          : watch.at_gate != 0 ? Activity::kAtGate
                                               : watch.own;
@@ -50,7 +52,7 @@ void Tell(Guest& guest, Change change) {
     if (wire::Load(slot.activity) != static_cast<std::uint32_t>(now)) {
       wire::Store(slot.activity_since, now == watch.own ? watch.own_since : NowNs());
       wire::Store(slot.activity, static_cast<std::uint32_t>(now));
-      rings = wire::Load(guest.ledger->watched_ms) != 0;
+      rings = wire::Load(state.ledger->watched_ms) != 0;
     }
     rings = rings || wants_more;
   }
@@ -64,15 +66,15 @@ bool Waits(Watch& watch) {
 
 // Whether the contexts have nothing to do, as far as their default streams know: what runs in others is
 // waited for when it comes to that.
-bool IsDrained(Guest& guest) {
+bool IsDrained(ProcessState& state) {
   auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
   auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
   auto* const query = GPUMAN_REAL(cuStreamQuery);
   if (push == nullptr || pop == nullptr || query == nullptr) return false;
-  const Locked lock(guest.contexts);
-  const Locked no_capture(guest.capturing);  // which a question would spoil
-  bool drained = wire::Load(guest.captures) == 0;
-  guest.context.ForEach([&](std::uint64_t context, const Context&) {
+  const Locked lock(state.contexts);
+  const Locked no_capture(state.capturing);  // which a question would spoil
+  bool drained = wire::Load(state.captures) == 0;
+  state.context.ForEach([&](std::uint64_t context, const Context&) {
     if (!drained || push(reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(context))) != CUDA_SUCCESS)
       return;
     drained = query(CU_STREAM_LEGACY) == CUDA_SUCCESS;
@@ -83,88 +85,88 @@ bool IsDrained(Guest& guest) {
 }
 
 // Whether there will be no room for `bytes`; with `all`, for what all threads of the process wait for.
-bool IsDenied(const Guest& guest, std::uint64_t bytes, bool all) {
-  const std::uint64_t least = wire::Load(guest.ledger->denied);
-  return least != 0 && (bytes >= least || (all && wire::Load(guest.ledger->slot[guest.slot].wants) >= least));
+bool IsDenied(const ProcessState& state, std::uint64_t bytes, bool all) {
+  const std::uint64_t least = wire::Load(state.ledger->denied);
+  return least != 0 && (bytes >= least || (all && wire::Load(state.ledger->slot[state.slot].wants) >= least));
 }
 
 }  // namespace
 
-AtGate::AtGate(Guest& guest) : guest_(guest) {
-  Tell(guest_, [](Watch& watch) { ++watch.at_gate; });
+AtGate::AtGate(ProcessState& state) : state_(state) {
+  Tell(state_, [](Watch& watch) { ++watch.at_gate; });
 }
 AtGate::~AtGate() {
-  Tell(guest_, [](Watch& watch) { --watch.at_gate; });
+  Tell(state_, [](Watch& watch) { --watch.at_gate; });
 }
 
-bool AnyAtGate(Guest& guest) {
-  const Locked lock(guest.watch.mutex);
-  return guest.watch.at_gate != 0;
+bool AnyAtGate(ProcessState& state) {
+  const Locked lock(state.watch.mutex);
+  return state.watch.at_gate != 0;
 }
 
-void TellActivity(Guest& guest, Activity own, std::uint64_t since) {
-  guest.watch.last_call = since;
-  Tell(guest, [&](Watch& watch) {
+void TellActivity(ProcessState& state, Activity own, std::uint64_t since) {
+  state.watch.last_call = since;
+  Tell(state, [&](Watch& watch) {
     watch.own = own;
     watch.own_since = since;
   });
 }
 
-int LookAtActivity(Guest& guest) {
-  const std::uint32_t idle_ms = wire::Load(guest.ledger->watched_ms);
-  Watch& watch = guest.watch;
+int LookAtActivity(ProcessState& state) {
+  const std::uint32_t idle_ms = wire::Load(state.ledger->watched_ms);
+  Watch& watch = state.watch;
   if (idle_ms == 0) {
-    if (watch.own != Activity::kUnknown) TellActivity(guest, Activity::kUnknown, NowNs());
+    if (watch.own != Activity::kUnknown) TellActivity(state, Activity::kUnknown, NowNs());
     return -1;
   }
   const std::uint64_t now = NowNs();
   bool in_flight = false;
-  const std::uint64_t calls = CallsSince(guest.gate, in_flight);
-  wire::Slot& slot = guest.ledger->slot[guest.slot];
+  const std::uint64_t calls = CallsSince(state.gate, in_flight);
+  wire::Slot& slot = state.ledger->slot[state.slot];
   wire::Store(slot.completed, wire::Load(slot.completed) + calls);
   // Who waits is not done: with what it waits for it goes on at once.
   const bool quiet = calls == 0 && !in_flight && !Waits(watch);
   if (!quiet || watch.own == Activity::kUnknown) {
     watch.last_call = now;
-    if (watch.own != Activity::kBusy) TellActivity(guest, Activity::kBusy, now);
+    if (watch.own != Activity::kBusy) TellActivity(state, Activity::kBusy, now);
   } else if (watch.own == Activity::kBusy && now - watch.last_call >= std::uint64_t{idle_ms} * 1'000'000) {
-    if (IsDrained(guest))
-      TellActivity(guest, Activity::kIdle, watch.last_call);
+    if (IsDrained(state))
+      TellActivity(state, Activity::kIdle, watch.last_call);
     else
       watch.last_call = now;
   }
   return idle_ms > 2 ? static_cast<int>(idle_ms / 2) : 1;
 }
 
-std::uint32_t OffersOf(Guest& guest) { return Joined(guest) ? wire::Load(guest.ledger->offers) : 0; }
+std::uint32_t OffersOf(ProcessState& state) { return Joined(state) ? wire::Load(state.ledger->offers) : 0; }
 
-bool AwaitRoom(Guest& guest, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait) {
-  const std::uint32_t patience = Joined(guest) ? wire::Load(guest.ledger->room_patience_ms) : 0;
+bool AwaitRoom(ProcessState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait) {
+  const std::uint32_t patience = Joined(state) ? wire::Load(state.ledger->room_patience_ms) : 0;
   // A program may overwrite what its ledger says: nothing that the daemon writes is so long.
   constexpr std::uint32_t kMostMs = 3'600'000;
-  if (patience == 0 || patience > kMostMs || !MayStepAside() || IsDenied(guest, bytes, false)) return false;
+  if (patience == 0 || patience > kMostMs || !MayExitGate() || IsDenied(state, bytes, false)) return false;
   if (wait.began == 0) wait.began = NowNs();
   const int before = errno;
-  Tell(guest, [&](Watch& watch) {
+  Tell(state, [&](Watch& watch) {
     ++watch.for_room;
     watch.wants += bytes;
   });
   bool offered = false;
   {
-    const StepAside aside;
+    const GateExit aside;
     for (;;) {
-      offered = wire::Load(guest.ledger->offers) != offers;
+      offered = wire::Load(state.ledger->offers) != offers;
       // What the ledger says now: the daemon may have changed it, or repaired it.
       const std::uint64_t end =
-          wait.began + std::uint64_t{wire::Load(guest.ledger->room_patience_ms)} * 1'000'000;
+          wait.began + std::uint64_t{wire::Load(state.ledger->room_patience_ms)} * 1'000'000;
       const std::uint64_t now = NowNs();
-      if (offered || now >= end || IsDenied(guest, bytes, true)) break;
+      if (offered || now >= end || IsDenied(state, bytes, true)) break;
       const std::uint64_t left_ms = (end - now) / 1'000'000 + 1;
-      wire::WaitOn(guest.ledger->offers, offers,
+      wire::WaitOn(state.ledger->offers, offers,
                    static_cast<int>(left_ms < kLookEveryMs ? left_ms : kLookEveryMs));
     }
   }
-  Tell(guest, [&](Watch& watch) {
+  Tell(state, [&](Watch& watch) {
     --watch.for_room;
     watch.wants -= bytes;
   });

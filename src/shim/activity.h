@@ -11,13 +11,13 @@
 
 namespace gpuman::shim {
 
-struct Guest;
+struct ProcessState;
 
 struct Watch {
   pthread_mutex_t mutex;
-  ledger::wire::Activity own;  // but for those who wait; the attendant's
+  ledger::wire::Activity own;  // but for those who wait; the service thread's
   std::uint64_t own_since;     // CLOCK_MONOTONIC, ns
-  std::uint64_t last_call;     // the same, when something was seen last; the attendant alone
+  std::uint64_t last_call;     // the same, when something was seen last; the service thread alone
   std::uint32_t at_gate, for_room;
   std::uint64_t wants;
 };
@@ -25,42 +25,42 @@ struct Watch {
 // For as long as it lives a thread waits at the gate.
 class AtGate {
  public:
-  explicit AtGate(Guest& guest);
+  explicit AtGate(ProcessState& state);
   ~AtGate();
   AtGate(const AtGate&) = delete;
   AtGate& operator=(const AtGate&) = delete;
 
  private:
-  Guest& guest_;
+  ProcessState& state_;
 };
 
-bool AnyAtGate(Guest& guest);
+bool AnyAtGate(ProcessState& state);
 
-// What the attendant knows.
-void TellActivity(Guest& guest, ledger::wire::Activity own, std::uint64_t since);
-// Looks what the program does; for the attendant, while the gate is open. How long until it is worth looking
-// again, ms; -1: nobody wants to know.
-int LookAtActivity(Guest& guest);
+// What the service thread knows.
+void TellActivity(ProcessState& state, ledger::wire::Activity own, std::uint64_t since);
+// Looks what the program does; for the service thread, while the gate is open. How long until it is worth
+// looking again, ms; -1: nobody wants to know.
+int LookAtActivity(ProcessState& state);
 
 // An allocation that found no room waits for the daemon to make some, outside of the gate. `offers` is what
 // the ledger said before the allocation was tried. False: there will be none.
 struct RoomWait {
   std::uint64_t began;  // CLOCK_MONOTONIC, ns; 0: not yet
 };
-std::uint32_t OffersOf(Guest& guest);
-bool AwaitRoom(Guest& guest, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait);
+std::uint32_t OffersOf(ProcessState& state);
+bool AwaitRoom(ProcessState& state, std::uint64_t bytes, std::uint32_t offers, RoomWait& wait);
 
 // Calls attempt(full) until it has succeeded, or failed for another reason than want of room (`full`), or no
 // room came. The daemon is told of what `device` did not give in the end.
 template <typename Attempt>
-auto WithRoom(Guest& guest, int device, std::uint64_t bytes, Attempt attempt) {
+auto WithRoom(ProcessState& state, int device, std::uint64_t bytes, Attempt attempt) {
   RoomWait wait{};
   for (;;) {
-    const std::uint32_t offers = OffersOf(guest);
+    const std::uint32_t offers = OffersOf(state);
     bool full = false;
     const auto result = attempt(full);
-    if (full && AwaitRoom(guest, bytes, offers, wait)) continue;
-    TellIfRefused(guest, device, bytes, result, full);
+    if (full && AwaitRoom(state, bytes, offers, wait)) continue;
+    TellIfRefused(state, device, bytes, result, full);
     return result;
   }
 }

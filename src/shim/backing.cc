@@ -43,16 +43,16 @@ bool DevicesWithVirtualMemory(int& devices) {
 }
 
 // For who holds the books.
-std::uint64_t Evictable(const Guest& guest) {
-  if (wire::Load(guest.vault.broken) != 0) return 0;
-  const std::uint64_t bytes = guest.regions.bytes(), not_so = guest.stuck + guest.away;
+std::uint64_t Evictable(const ProcessState& state) {
+  if (wire::Load(state.descriptor_store.broken) != 0) return 0;
+  const std::uint64_t bytes = state.regions.bytes(), not_so = state.stuck + state.away;
   return bytes > not_so ? bytes - not_so : 0;
 }
 
 // For who holds the books.
-void Forget(Guest& guest, const Backing& backing, std::uint64_t bytes) {
-  if (backing.kept == Backing::kStuck || backing.stays) guest.stuck -= bytes;
-  if (backing.kept != Backing::kOwn) guest.imported -= bytes;
+void Forget(ProcessState& state, const Backing& backing, std::uint64_t bytes) {
+  if (backing.kept == Backing::kStuck || backing.stays) state.stuck -= bytes;
+  if (backing.kept != Backing::kOwn) state.imported -= bytes;
 }
 
 }  // namespace
@@ -71,108 +71,108 @@ CUresult GiveAccess(const Region& region) {
   return count == 0 ? CUDA_SUCCESS : set(region.address, region.bytes, access, count);
 }
 
-std::uint64_t UnmapPiece(Guest& guest, const Piece& piece) {
+std::uint64_t UnmapPiece(ProcessState& state, const Piece& piece) {
   auto* const unmap = GPUMAN_REAL(cuMemUnmap);
   auto* const release = GPUMAN_REAL(cuMemRelease);
   Backing backing{};
   {
-    const Locked lock(guest.books);
-    const Backing* const known = guest.handles.Find(piece.address);
+    const Locked lock(state.books);
+    const Backing* const known = state.handles.Find(piece.address);
     if (known == nullptr) return 0;
     backing = *known;
   }
   if (unmap == nullptr || release == nullptr || unmap(piece.address, piece.bytes) != CUDA_SUCCESS) return 0;
   release(backing.handle);
   // The descriptor keeps the memory as well.
-  if (backing.kept > 0) Discard(guest, backing.kept);
-  const Locked lock(guest.books);
-  guest.handles.Take(piece.address, backing);
-  Forget(guest, backing, piece.bytes);
+  if (backing.kept > 0) CloseDescriptor(state, backing.kept);
+  const Locked lock(state.books);
+  state.handles.Take(piece.address, backing);
+  Forget(state, backing, piece.bytes);
   return piece.bytes;
 }
 
-void TellImported(Guest& guest) {
-  if (guest.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
-  const Locked lock(guest.books);
-  const bool any = guest.imported != 0 || guest.foreign != 0 || wire::Load(guest.ipc.exports) != 0;
-  wire::Store(guest.ledger->slot[guest.slot].flags, any ? wire::kHoldsImported : 0);
+void TellImported(ProcessState& state) {
+  if (state.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
+  const Locked lock(state.books);
+  const bool any = state.imported != 0 || state.foreign != 0 || wire::Load(state.ipc.exports) != 0;
+  wire::Store(state.ledger->slot[state.slot].flags, any ? wire::kHoldsImported : 0);
 }
 
-void TellEvictable(Guest& guest) {
-  if (guest.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
-  const std::uint32_t home = wire::Load(guest.home);
-  const int gpu = home != 0 ? LedgerGpuOf(guest, static_cast<int>(home) - 1) : -1;
+void TellEvictable(ProcessState& state) {
+  if (state.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
+  const std::uint32_t home = wire::Load(state.home);
+  const int gpu = home != 0 ? LedgerGpuOf(state, static_cast<int>(home) - 1) : -1;
   {
-    const Locked lock(guest.books);
-    wire::Store(guest.ledger->slot[guest.slot].home, static_cast<std::uint32_t>(gpu + 1));
-    __atomic_store_n(&guest.ledger->slot[guest.slot].evictable, Evictable(guest), __ATOMIC_SEQ_CST);
+    const Locked lock(state.books);
+    wire::Store(state.ledger->slot[state.slot].home, static_cast<std::uint32_t>(gpu + 1));
+    __atomic_store_n(&state.ledger->slot[state.slot].evictable, Evictable(state), __ATOMIC_SEQ_CST);
   }
-  TellImported(guest);
+  TellImported(state);
 }
 
-bool IsBacked(Guest& guest) {
-  std::uint32_t known = wire::Load(guest.backing);
+bool IsBacked(ProcessState& state) {
+  std::uint32_t known = wire::Load(state.backing);
   if (known == kNotKnown) {
     // A daemon that is away will want it of a program that it gave the variable.
-    const bool joined = guest.phase.load(std::memory_order_acquire) == Phase::kJoined;
+    const bool joined = state.phase.load(std::memory_order_acquire) == Phase::kJoined;
     const bool evictable =
-        MayBeEvicted() && (!joined || wire::Load(guest.ledger->backing) ==
+        MayBeEvicted() && (!joined || wire::Load(state.ledger->backing) ==
                                           static_cast<std::uint32_t>(wire::Backing::kEvictable));
     int devices = 0;
     known = evictable && !WantsManaged() && DevicesWithVirtualMemory(devices) ? kYes : kNo;
-    guest.visible = devices;
-    wire::Store(guest.backing, known);
+    state.visible = devices;
+    wire::Store(state.backing, known);
   }
   return known == kYes;
 }
 
-bool IsBackedOn(Guest& guest, int device) {
-  if (!IsBacked(guest)) return false;
-  if (guest.visible == 1) return true;
+bool IsBackedOn(ProcessState& state, int device) {
+  if (!IsBacked(state)) return false;
+  if (state.visible == 1) return true;
   const auto wanted = static_cast<std::uint32_t>(device) + 1;
   std::uint32_t home = 0;
-  return __atomic_compare_exchange_n(&guest.home, &home, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
+  return __atomic_compare_exchange_n(&state.home, &home, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
          home == wanted;
 }
 
-void GiveReach(Guest& guest, std::uint64_t address) {
+void GiveReach(ProcessState& state, std::uint64_t address) {
   Region region{};
   {
-    const Locked lock(guest.books);
-    const Region* const known = guest.regions.Find(address);
-    if (known == nullptr || known->token != 0 || (guest.reach & ~known->readers) == 0) return;
+    const Locked lock(state.books);
+    const Region* const known = state.regions.Find(address);
+    if (known == nullptr || known->token != 0 || (state.reach & ~known->readers) == 0) return;
     region = *known;
-    region.readers = region.writers = region.readers | guest.reach;
+    region.readers = region.writers = region.readers | state.reach;
   }
   if (GiveAccess(region) != CUDA_SUCCESS) return;  // then it cannot be copied from there
-  const Locked lock(guest.books);
-  guest.regions.SetAccess(region.address, region.readers, region.writers);
+  const Locked lock(state.books);
+  state.regions.SetAccess(region.address, region.readers, region.writers);
 }
 
-void ReachFrom(Guest& guest, int device) {
+void ReachFrom(ProcessState& state, int device) {
   if (device < 0 || device >= kMostDevices) return;
   {
-    const Locked lock(guest.books);
-    if ((guest.reach & DeviceBit(device)) != 0) return;
-    guest.reach |= DeviceBit(device);
+    const Locked lock(state.books);
+    if ((state.reach & DeviceBit(device)) != 0) return;
+    state.reach |= DeviceBit(device);
   }
-  if (!IsBacked(guest) || guest.visible == 1) return;
+  if (!IsBacked(state) || state.visible == 1) return;
   // What others add meanwhile has seen that bit.
   for (std::uint64_t from = 0;;) {
     {
-      const Locked lock(guest.books);
+      const Locked lock(state.books);
       const Region* next = nullptr;
-      for (std::size_t i = 0; i < guest.regions.size() && next == nullptr; ++i) {
-        if (guest.regions.at(i).address > from) next = &guest.regions.at(i);
+      for (std::size_t i = 0; i < state.regions.size() && next == nullptr; ++i) {
+        if (state.regions.at(i).address > from) next = &state.regions.at(i);
       }
       if (next == nullptr) return;
       from = next->address;
     }
-    GiveReach(guest, from);
+    GiveReach(state, from);
   }
 }
 
-CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark) {
+CUresult MapRegion(ProcessState& state, const Region& region, Backing::Mark mark) {
   auto* const create = GPUMAN_REAL(cuMemCreate);
   auto* const map = GPUMAN_REAL(cuMemMap);
   auto* const release = GPUMAN_REAL(cuMemRelease);
@@ -185,8 +185,8 @@ CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark) {
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
     {
-      const Locked lock(guest.books);
-      if (guest.handles.Find(piece.address) != nullptr) continue;
+      const Locked lock(state.books);
+      if (state.handles.Find(piece.address) != nullptr) continue;
     }
     CUmemGenericAllocationHandle handle = 0;
     CUresult result = create(&handle, piece.bytes, &prop, 0);
@@ -194,8 +194,8 @@ CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark) {
     result = map(piece.address, piece.bytes, 0, handle, 0);
     Backing* entry = nullptr;
     if (result == CUDA_SUCCESS) {
-      const Locked lock(guest.books);
-      entry = guest.handles.Insert(piece.address);
+      const Locked lock(state.books);
+      entry = state.handles.Insert(piece.address);
       if (entry != nullptr) *entry = {handle, Backing::kOwn, mark};
     }
     if (entry != nullptr) continue;
@@ -207,37 +207,37 @@ CUresult MapRegion(Guest& guest, const Region& region, Backing::Mark mark) {
   return GiveAccess(region);
 }
 
-std::uint64_t UnmapRegion(Guest& guest, const Region& region) {
+std::uint64_t UnmapRegion(ProcessState& state, const Region& region) {
   std::uint64_t bytes = 0, away = 0;
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
     bool here = false;
     {
-      const Locked lock(guest.books);
-      here = guest.handles.Find(piece.address) != nullptr;
+      const Locked lock(state.books);
+      here = state.handles.Find(piece.address) != nullptr;
     }
     if (here)
-      bytes += UnmapPiece(guest, piece);
+      bytes += UnmapPiece(state, piece);
     else
       away += piece.bytes;
   }
   // Only a process that its driver has failed frees what is away.
-  const Locked lock(guest.books);
-  guest.away -= away < guest.away ? away : guest.away;
+  const Locked lock(state.books);
+  state.away -= away < state.away ? away : state.away;
   return bytes;
 }
 
-std::uint64_t BytesEvictable(Guest& guest) {
-  const Locked lock(guest.books);
-  return Evictable(guest);
+std::uint64_t BytesEvictable(ProcessState& state) {
+  const Locked lock(state.books);
+  return Evictable(state);
 }
 
-void PinRegion(Guest& guest, const Region& region) {
+void PinRegion(ProcessState& state, const Region& region) {
   for (unsigned i = 0; i < PiecesOf(region); ++i) {
     const Piece piece = PieceOf(region, i);
-    Backing* const known = guest.handles.Find(piece.address);
+    Backing* const known = state.handles.Find(piece.address);
     if (known == nullptr || known->stays) continue;
-    if (known->kept != Backing::kStuck) guest.stuck += piece.bytes;
+    if (known->kept != Backing::kStuck) state.stuck += piece.bytes;
     known->stays = true;
   }
 }

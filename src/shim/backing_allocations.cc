@@ -18,14 +18,14 @@ CUresult WaitForContext(std::uint64_t context) {
 }
 
 // As cuMemFree waits for the work that may use the memory: of its context, and of those on other devices.
-CUresult WaitForWork(Guest& guest, std::uint64_t context) {
+CUresult WaitForWork(ProcessState& state, std::uint64_t context) {
   const CUresult result = WaitForContext(context);
-  if (guest.visible == 1 || result != CUDA_SUCCESS) return result;
+  if (state.visible == 1 || result != CUDA_SUCCESS) return result;
   std::uint64_t others[kMostDevices];
   unsigned count = 0;
   {
-    const Locked lock(guest.contexts);
-    guest.context.ForEach([&](std::uint64_t other, const Context&) {
+    const Locked lock(state.contexts);
+    state.context.ForEach([&](std::uint64_t other, const Context&) {
       if (other != context && count < kMostDevices) others[count++] = other;
     });
   }
@@ -34,12 +34,12 @@ CUresult WaitForWork(Guest& guest, std::uint64_t context) {
 }
 
 // Memory of a pool goes with no context.
-CUresult WaitForAllWork(Guest& guest) {
+CUresult WaitForAllWork(ProcessState& state) {
   std::uint64_t contexts[kMostDevices];
   unsigned count = 0;
   {
-    const Locked lock(guest.contexts);
-    guest.context.ForEach([&](std::uint64_t context, const Context&) {
+    const Locked lock(state.contexts);
+    state.context.ForEach([&](std::uint64_t context, const Context&) {
       if (count < kMostDevices) contexts[count++] = context;
     });
   }
@@ -48,19 +48,20 @@ CUresult WaitForAllWork(Guest& guest) {
   return result;
 }
 
-void GiveUp(Guest& guest, const Region& region) {
-  Unshare(guest, region);
-  UnmapRegion(guest, region);
+void GiveUp(ProcessState& state, const Region& region) {
+  Unshare(state, region);
+  UnmapRegion(state, region);
   auto* const free = GPUMAN_REAL(cuMemAddressFree);
   if (free != nullptr) free(region.address, region.bytes);
 }
 
 // A region with memory behind it and `enter(region)` true of it, which is called with the books held.
 template <typename Enter>
-CUresult MakeRegion(Guest& guest, const Where& where, std::uint64_t bytes, Enter enter, unsigned pool = 0) {
+CUresult MakeRegion(ProcessState& state, const Where& where, std::uint64_t bytes, Enter enter,
+                    unsigned pool = 0) {
   auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
   if (reserve == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-  StartAttendant(guest);
+  StartServiceThread(state);
   Region region{0, bytes, RoundUp(bytes, where.granule), where.context, where.device};
   if (region.bytes < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   CUdeviceptr address = 0;
@@ -70,25 +71,25 @@ CUresult MakeRegion(Guest& guest, const Where& where, std::uint64_t bytes, Enter
   region.pool = pool;
   region.readers = region.writers = DeviceBit(where.device);
   {
-    const Locked lock(guest.books);
-    region.born = ++guest.births;
+    const Locked lock(state.books);
+    region.born = ++state.births;
   }
-  result = MapRegion(guest, region);
+  result = MapRegion(state, region);
   if (result == CUDA_SUCCESS) {
-    const Locked lock(guest.books);
-    if (!guest.regions.Add(region)) {
+    const Locked lock(state.books);
+    if (!state.regions.Add(region)) {
       result = CUDA_ERROR_OUT_OF_MEMORY;
     } else if (!enter(region)) {
-      guest.regions.Take(region.address, region);
+      state.regions.Take(region.address, region);
       result = CUDA_ERROR_OUT_OF_MEMORY;
     }
   }
   if (result != CUDA_SUCCESS) {
-    GiveUp(guest, region);
+    GiveUp(state, region);
     return result;
   }
-  if (guest.visible > 1) GiveReach(guest, region.address);
-  TellEvictable(guest);
+  if (state.visible > 1) GiveReach(state, region.address);
+  TellEvictable(state);
   return CUDA_SUCCESS;
 }
 
@@ -99,34 +100,34 @@ CUresult Health() {
   return ask == nullptr ? CUDA_ERROR_NOT_INITIALIZED : ask(&free, &total);
 }
 
-CUresult AllocateSmall(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
+CUresult AllocateSmall(ProcessState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
   Small small{};
   const auto allocate = [&] {
-    if (!guest.slabs.Allocate(where.context, where.device, bytes, small)) return false;
+    if (!state.slabs.Allocate(where.context, where.device, bytes, small)) return false;
     *pointer = small.address;
     return true;
   };
   if (const CUresult health = Health(); health != CUDA_SUCCESS) return health;
   {
-    const Locked lock(guest.books);
+    const Locked lock(state.books);
     if (allocate()) return CUDA_SUCCESS;
   }
-  return MakeRegion(guest, where, Slabs::kBytes, [&](const Region& region) {
-    if (!guest.slabs.Add(region.address, region.context, region.device)) return false;
+  return MakeRegion(state, where, Slabs::kBytes, [&](const Region& region) {
+    if (!state.slabs.Add(region.address, region.context, region.device)) return false;
     return allocate();  // it is empty
   });
 }
 
-CUresult FreeSmall(Guest& guest, const Found& found) {
-  const CUresult waited = WaitForWork(guest, found.region.context);
+CUresult FreeSmall(ProcessState& state, const Found& found) {
+  const CUresult waited = WaitForWork(state, found.region.context);
   if (waited != CUDA_SUCCESS) return waited;
   Region region{};
   {
-    const Locked lock(guest.books);
-    const Region* const known = guest.regions.Find(found.region.address);
+    const Locked lock(state.books);
+    const Region* const known = state.regions.Find(found.region.address);
     if (known == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const Small small{found.region.address, found.region.size, found.number};
-    switch (guest.slabs.Free(known->address, small)) {
+    switch (state.slabs.Free(known->address, small)) {
       case Slabs::Freed::kNone:
         return CUDA_ERROR_INVALID_VALUE;  // another thread has freed it meanwhile
       case Slabs::Freed::kSome:
@@ -134,113 +135,113 @@ CUresult FreeSmall(Guest& guest, const Found& found) {
       case Slabs::Freed::kLast:
         break;
     }
-    guest.slabs.Drop(known->address);
-    guest.regions.Take(known->address, region);
+    state.slabs.Drop(known->address);
+    state.regions.Take(known->address, region);
   }
-  GiveUp(guest, region);
-  TellEvictable(guest);
+  GiveUp(state, region);
+  TellEvictable(state);
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-CUresult AllocateBacked(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
-  if (bytes < kLeastBacked) return AllocateSmall(guest, where, pointer, bytes);
-  return MakeRegion(guest, where, bytes, [&](const Region& region) {
+CUresult AllocateBacked(ProcessState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
+  if (bytes < kLeastBacked) return AllocateSmall(state, where, pointer, bytes);
+  return MakeRegion(state, where, bytes, [&](const Region& region) {
     *pointer = region.address;
     return true;
   });
 }
 
-bool FreeBacked(Guest& guest, CUdeviceptr pointer, CUresult& result) {
+bool FreeBacked(ProcessState& state, CUdeviceptr pointer, CUresult& result) {
   Found found{};
-  if (!FindBacked(guest, pointer, found) || found.region.address != pointer) return false;
+  if (!FindBacked(state, pointer, found) || found.region.address != pointer) return false;
   if (found.region.pool != 0) {
-    result = WaitForAllWork(guest);
-    if (result == CUDA_SUCCESS && !FreeOfPool(guest, found.region.pool, pointer))
+    result = WaitForAllWork(state);
+    if (result == CUDA_SUCCESS && !FreeOfPool(state, found.region.pool, pointer))
       result = CUDA_ERROR_INVALID_VALUE;
     return true;
   }
   if (found.number != 0) {
-    result = FreeSmall(guest, found);
+    result = FreeSmall(state, found);
     return true;
   }
   {
-    const Locked lock(guest.books);
-    if (!guest.regions.Take(pointer, found.region)) return false;
+    const Locked lock(state.books);
+    if (!state.regions.Take(pointer, found.region)) return false;
   }
-  result = WaitForWork(guest, found.region.context);
+  result = WaitForWork(state, found.region.context);
   if (result != CUDA_SUCCESS) {
-    const Locked lock(guest.books);
-    guest.regions.Add(found.region);  // there is room: it was there
+    const Locked lock(state.books);
+    state.regions.Add(found.region);  // there is room: it was there
     return true;
   }
-  GiveUp(guest, found.region);
-  TellEvictable(guest);
+  GiveUp(state, found.region);
+  TellEvictable(state);
   return true;
 }
 
-void DropBackedOf(Guest& guest, std::uint64_t context) {
+void DropBackedOf(ProcessState& state, std::uint64_t context) {
   bool any = false;
   for (Region region{};; any = true) {
     {
-      const Locked lock(guest.books);
-      if (!guest.regions.TakeOneOf(context, region)) break;
-      guest.slabs.Drop(region.address);
+      const Locked lock(state.books);
+      if (!state.regions.TakeOneOf(context, region)) break;
+      state.slabs.Drop(region.address);
     }
-    GiveUp(guest, region);
+    GiveUp(state, region);
   }
-  if (any) TellEvictable(guest);
+  if (any) TellEvictable(state);
 }
 
-bool FindBacked(Guest& guest, CUdeviceptr pointer, Found& found) {
+bool FindBacked(ProcessState& state, CUdeviceptr pointer, Found& found) {
   found = {};
-  if (!IsBacked(guest)) return false;
+  if (!IsBacked(state)) return false;
   {
-    const Locked lock(guest.books);
-    const Region* const known = guest.regions.Find(pointer);
+    const Locked lock(state.books);
+    const Region* const known = state.regions.Find(pointer);
     if (known == nullptr || known->token != 0) return false;
     found.region = *known;
-    found.slab = known->pool != 0 || guest.slabs.Has(known->address);
+    found.slab = known->pool != 0 || state.slabs.Has(known->address);
     if (!found.slab) return true;
     Small small{};
     if (known->pool == 0) {
-      if (!guest.slabs.Find(known->address, pointer, small)) return false;
+      if (!state.slabs.Find(known->address, pointer, small)) return false;
       found.region.address = small.address;
       found.region.size = small.size;
       found.number = small.number;
       return true;
     }
   }
-  return FindInPool(guest, found.region, pointer, found);
+  return FindInPool(state, found.region, pointer, found);
 }
 
-CUresult MakeSegment(Guest& guest, const Where& where, unsigned pool, std::uint64_t bytes,
+CUresult MakeSegment(ProcessState& state, const Where& where, unsigned pool, std::uint64_t bytes,
                      std::uint64_t& address) {
   const auto enter = [&](const Region& region) {
     address = region.address;
     return true;
   };
-  return MakeRegion(guest, where, bytes, enter, pool);
+  return MakeRegion(state, where, bytes, enter, pool);
 }
 
-void GiveUpSegment(Guest& guest, std::uint64_t address) {
+void GiveUpSegment(ProcessState& state, std::uint64_t address) {
   Region region{};
   {
-    const Locked lock(guest.books);
-    if (!guest.regions.Take(address, region)) return;
+    const Locked lock(state.books);
+    if (!state.regions.Take(address, region)) return;
   }
-  GiveUp(guest, region);
-  TellEvictable(guest);
+  GiveUp(state, region);
+  TellEvictable(state);
 }
 
-void OpenSegments(Guest& guest, unsigned pool, std::uint64_t readers, std::uint64_t writers) {
+void OpenSegments(ProcessState& state, unsigned pool, std::uint64_t readers, std::uint64_t writers) {
   for (std::uint64_t from = 0;;) {
     Region region{};
     {
-      const Locked lock(guest.books);
-      for (std::size_t i = 0; i < guest.regions.size() && region.bytes == 0; ++i) {
-        const Region& one = guest.regions.at(i);
+      const Locked lock(state.books);
+      for (std::size_t i = 0; i < state.regions.size() && region.bytes == 0; ++i) {
+        const Region& one = state.regions.at(i);
         if (one.pool == pool && one.address > from) region = one;
       }
       if (region.bytes == 0) return;
@@ -249,8 +250,8 @@ void OpenSegments(Guest& guest, unsigned pool, std::uint64_t readers, std::uint6
     region.readers |= readers;
     region.writers |= writers;
     if (GiveAccess(region) != CUDA_SUCCESS) continue;
-    const Locked lock(guest.books);
-    guest.regions.SetAccess(region.address, region.readers, region.writers);
+    const Locked lock(state.books);
+    state.regions.SetAccess(region.address, region.readers, region.writers);
   }
 }
 

@@ -11,46 +11,46 @@ namespace {
 using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendor's names
 
 // Of the region, what is on the device, can leave it and is not chosen yet. For who holds the books.
-template <typename Visit>
-void ForEachThatCanLeave(Guest& guest, const Region& region, Visit visit) {
+template <typename Function>
+void ForEachThatCanLeave(ProcessState& state, const Region& region, Function function) {
   for (unsigned p = 0; p < PiecesOf(region); ++p) {
     const Piece piece = PieceOf(region, p);
-    Backing* const known = guest.handles.Find(piece.address);
+    Backing* const known = state.handles.Find(piece.address);
     if (known != nullptr && known->kept != Backing::kStuck && !known->stays && known->mark != Backing::kGoing)
-      visit(piece, *known);
+      function(piece, *known);
   }
 }
 
 // What can leave of the regions up to the allocation of that number.
-std::uint64_t BytesUpTo(Guest& guest, std::uint64_t born) {
+std::uint64_t BytesUpTo(ProcessState& state, std::uint64_t born) {
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < guest.regions.size(); ++i) {
-    const Region& region = guest.regions.at(i);
+  for (std::size_t i = 0; i < state.regions.size(); ++i) {
+    const Region& region = state.regions.at(i);
     if (region.born > born) continue;
-    ForEachThatCanLeave(guest, region, [&](const Piece& piece, const Backing&) { bytes += piece.bytes; });
+    ForEachThatCanLeave(state, region, [&](const Piece& piece, const Backing&) { bytes += piece.bytes; });
   }
   return bytes;
 }
 
 }  // namespace
 
-std::uint64_t MarkGoing(Guest& guest, std::uint64_t bytes) {
-  const Locked lock(guest.books);
+std::uint64_t MarkGoing(ProcessState& state, std::uint64_t bytes) {
+  const Locked lock(state.books);
   // The first allocation up to which there is enough.
-  std::uint64_t low = 0, high = guest.births;
-  while (low < high && bytes < guest.regions.bytes()) {
+  std::uint64_t low = 0, high = state.births;
+  while (low < high && bytes < state.regions.bytes()) {
     const std::uint64_t middle = low + (high - low) / 2;
-    if (BytesUpTo(guest, middle) >= bytes)
+    if (BytesUpTo(state, middle) >= bytes)
       high = middle;
     else
       low = middle + 1;
   }
   std::uint64_t marked = 0;
   for (const bool last : {false, true}) {
-    for (std::size_t i = 0; i < guest.regions.size(); ++i) {
-      const Region& region = guest.regions.at(i);
+    for (std::size_t i = 0; i < state.regions.size(); ++i) {
+      const Region& region = state.regions.at(i);
       if (last ? region.born != high : region.born >= high) continue;
-      ForEachThatCanLeave(guest, region, [&](const Piece& piece, Backing& backing) {
+      ForEachThatCanLeave(state, region, [&](const Piece& piece, Backing& backing) {
         if (marked >= bytes) return;
         backing.mark = Backing::kGoing;
         marked += piece.bytes;
@@ -60,72 +60,72 @@ std::uint64_t MarkGoing(Guest& guest, std::uint64_t bytes) {
   return marked;
 }
 
-void UnmarkAll(Guest& guest) {
-  const Locked lock(guest.books);
-  guest.handles.ForEach([](std::uint64_t, Backing& backing) { backing.mark = Backing::kNone; });
+void UnmarkAll(ProcessState& state) {
+  const Locked lock(state.books);
+  state.handles.ForEach([](std::uint64_t, Backing& backing) { backing.mark = Backing::kNone; });
 }
 
-void LearnAccess(Guest& guest) {
+void LearnAccess(ProcessState& state) {
   auto* const ask = GPUMAN_REAL(cuMemGetAccess);
-  ForEachMarked(guest, Backing::kGoing, [&](const Piece& piece) {
+  ForEachMarked(state, Backing::kGoing, [&](const Piece& piece) {
     {
-      const Locked lock(guest.books);
-      const Region* const region = guest.regions.Find(piece.address);
+      const Locked lock(state.books);
+      const Region* const region = state.regions.Find(piece.address);
       if (region == nullptr || region->token == 0) return true;
     }
     std::uint64_t readers = 0, writers = 0;
     bool told = ask != nullptr;
-    for (int device = 0; device < guest.visible && told; ++device) {
+    for (int device = 0; device < state.visible && told; ++device) {
       const CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, device};
       unsigned long long flags = 0;
       told = ask(&flags, &location, piece.address) == CUDA_SUCCESS;
       if ((flags & CU_MEM_ACCESS_FLAGS_PROT_READ) != 0) readers |= DeviceBit(device);
       if (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) writers |= DeviceBit(device);
     }
-    const Locked lock(guest.books);
+    const Locked lock(state.books);
     if (told)
-      guest.regions.SetAccess(piece.address, readers, writers);
-    else if (Backing* const known = guest.handles.Find(piece.address))
+      state.regions.SetAccess(piece.address, readers, writers);
+    else if (Backing* const known = state.handles.Find(piece.address))
       known->mark = Backing::kNone;
     return true;
   });
 }
 
-std::uint64_t UnmapMarked(Guest& guest, Backing::Mark mark) {
+std::uint64_t UnmapMarked(ProcessState& state, Backing::Mark mark) {
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < guest.regions.size(); ++i) {
-    const Region region = guest.regions.at(i);
+  for (std::size_t i = 0; i < state.regions.size(); ++i) {
+    const Region region = state.regions.at(i);
     for (unsigned p = 0; p < PiecesOf(region); ++p) {
       const Piece piece = PieceOf(region, p);
       bool marked = false;
       {
-        const Locked lock(guest.books);
-        const Backing* const known = guest.handles.Find(piece.address);
+        const Locked lock(state.books);
+        const Backing* const known = state.handles.Find(piece.address);
         marked = known != nullptr && known->mark == mark;
       }
-      if (marked) bytes += UnmapPiece(guest, piece);
+      if (marked) bytes += UnmapPiece(state, piece);
     }
   }
   return bytes;
 }
 
-int DescriptorOf(Guest& guest, const Piece& piece, CUresult& result) {
+int DescriptorOf(ProcessState& state, const Piece& piece, CUresult& result) {
   Backing backing{};
   {
-    const Locked lock(guest.books);
-    const Backing* const known = guest.handles.Find(piece.address);
+    const Locked lock(state.books);
+    const Backing* const known = state.handles.Find(piece.address);
     if (known == nullptr || known->kept == Backing::kStuck) return -1;
     backing = *known;
   }
   if (backing.kept > 0) {
     // The driver passes on what it made for this process alone (measured).
-    const int lent = Lend(guest, backing.kept);
+    const int lent = DuplicateDescriptor(state, backing.kept);
     if (lent >= 0) return lent;
-    const Locked lock(guest.books);
-    if (Backing* const known = guest.handles.Find(piece.address)) {
+    const Locked lock(state.books);
+    if (Backing* const known = state.handles.Find(piece.address)) {
       known->kept = Backing::kStuck;
       known->mark = Backing::kNone;
-      guest.stuck += piece.bytes;
+      state.stuck += piece.bytes;
     }
     return -1;
   }
@@ -138,15 +138,15 @@ int DescriptorOf(Guest& guest, const Piece& piece, CUresult& result) {
   return descriptor;
 }
 
-CUresult AdoptPiece(Guest& guest, const Piece& piece, int descriptor) {
+CUresult AdoptPiece(ProcessState& state, const Piece& piece, int descriptor) {
   auto* const import = GPUMAN_REAL(cuMemImportFromShareableHandle);
   auto* const map = GPUMAN_REAL(cuMemMap);
   auto* const release = GPUMAN_REAL(cuMemRelease);
   bool here = false, known = false;
   {
-    const Locked lock(guest.books);
-    here = guest.handles.Find(piece.address) != nullptr;
-    const Region* const region = guest.regions.Find(piece.address);
+    const Locked lock(state.books);
+    here = state.handles.Find(piece.address) != nullptr;
+    const Region* const region = state.regions.Find(piece.address);
     for (unsigned i = 0; region != nullptr && i < PiecesOf(*region); ++i) {
       const Piece own = PieceOf(*region, i);
       known = known || (own.address == piece.address && own.bytes == piece.bytes);
@@ -165,27 +165,27 @@ CUresult AdoptPiece(Guest& guest, const Piece& piece, int descriptor) {
     ::close(descriptor);
     return here ? CUDA_SUCCESS : known ? result : CUDA_ERROR_INVALID_VALUE;
   }
-  const int kept = Deposit(guest, descriptor);
-  const Locked lock(guest.books);
-  Backing* const entry = guest.handles.Insert(piece.address);
+  const int kept = PutDescriptor(state, descriptor);
+  const Locked lock(state.books);
+  Backing* const entry = state.handles.Insert(piece.address);
   if (entry == nullptr) {
     if (auto* const unmap = GPUMAN_REAL(cuMemUnmap)) unmap(piece.address, piece.bytes);
     release(handle);
     return CUDA_ERROR_OPERATING_SYSTEM;
   }
   *entry = {handle, kept > 0 ? kept : Backing::kUnkept, Backing::kFresh};
-  guest.imported += piece.bytes;
+  state.imported += piece.bytes;
   return CUDA_SUCCESS;
 }
 
-CUresult GiveAccessToFresh(Guest& guest) {
-  for (std::size_t i = 0; i < guest.regions.size(); ++i) {
-    const Region region = guest.regions.at(i);
+CUresult GiveAccessToFresh(ProcessState& state) {
+  for (std::size_t i = 0; i < state.regions.size(); ++i) {
+    const Region region = state.regions.at(i);
     bool fresh = false;
     {
-      const Locked lock(guest.books);
+      const Locked lock(state.books);
       for (unsigned p = 0; p < PiecesOf(region) && !fresh; ++p) {
-        const Backing* const known = guest.handles.Find(PieceOf(region, p).address);
+        const Backing* const known = state.handles.Find(PieceOf(region, p).address);
         fresh = known != nullptr && known->mark == Backing::kFresh;
       }
     }
@@ -195,18 +195,18 @@ CUresult GiveAccessToFresh(Guest& guest) {
   return CUDA_SUCCESS;
 }
 
-void SettleAdopted(Guest& guest) {
-  const Locked lock(guest.books);
-  for (std::size_t r = 0; r < guest.regions.size(); ++r) {
-    const Region& region = guest.regions.at(r);
+void SettleAdopted(ProcessState& state) {
+  const Locked lock(state.books);
+  for (std::size_t r = 0; r < state.regions.size(); ++r) {
+    const Region& region = state.regions.at(r);
     for (unsigned i = 0; i < PiecesOf(region); ++i) {
       const Piece piece = PieceOf(region, i);
-      Backing* const known = guest.handles.Find(piece.address);
+      Backing* const known = state.handles.Find(piece.address);
       if (known == nullptr) continue;
       known->mark = Backing::kNone;
       if (known->kept != Backing::kUnkept) continue;
       known->kept = Backing::kStuck;
-      guest.stuck += piece.bytes;
+      state.stuck += piece.bytes;
     }
   }
 }

@@ -2,7 +2,7 @@
 
 #include "ledger/wire/orders.h"
 #include "shim/driver.h"
-#include "shim/guest.h"
+#include "shim/process_state.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -69,14 +69,14 @@ CUresult SynchronizeContext(std::uint64_t context) {
   return result;
 }
 
-void StartDrain(Guest& guest) {
-  if (!Start(guest.drain)) return;  // tried again when there is something to wait for
-  Ask(guest.drain);
-  WaitUntilDone(guest.drain, nullptr);
+void StartDrain(ProcessState& state) {
+  if (!Start(state.drain)) return;  // tried again when there is something to wait for
+  Ask(state.drain);
+  WaitUntilDone(state.drain, nullptr);
 }
 
-Drained DrainContexts(Guest& guest, const RestLimit& limit, CUresult& result) {
-  Drain& drain = guest.drain;
+Drained DrainContexts(ProcessState& state, const RestLimit& limit, CUresult& result) {
+  Drain& drain = state.drain;
   if (!WaitUntilDone(drain, &limit)) return Drained::kTooLong;
   if (!Start(drain)) {
     result = CUDA_ERROR_OPERATING_SYSTEM;
@@ -85,8 +85,8 @@ Drained DrainContexts(Guest& guest, const RestLimit& limit, CUresult& result) {
   drain.contexts = 0;
   bool all = true;
   {
-    const Locked lock(guest.contexts);
-    guest.context.ForEach([&](std::uint64_t context, const Context&) {
+    const Locked lock(state.contexts);
+    state.context.ForEach([&](std::uint64_t context, const Context&) {
       if (drain.contexts < Drain::kMostContexts)
         drain.context[drain.contexts++] = context;
       else

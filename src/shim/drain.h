@@ -10,7 +10,7 @@
 
 namespace gpuman::shim {
 
-struct Guest;
+struct ProcessState;
 class RestLimit;
 
 struct Drain {
@@ -24,12 +24,13 @@ struct Drain {
 
 enum class Drained { kYes, kTooLong, kFailed };
 
-// Starts the thread, and waits until it has met the driver. For the attendant, before the gate is ever shut.
-void StartDrain(Guest& guest);
+// Starts the thread, and waits until it has met the driver. For the service thread, before the gate is ever
+// shut.
+void StartDrain(ProcessState& state);
 
-// Waits for the work of all contexts, within the limit. For the attendant, while the gate is
+// Waits for the work of all contexts, within the limit. For the service thread, while the gate is
 // closed. kFailed: `result` says what the driver did.
-Drained DrainContexts(Guest& guest, const RestLimit& limit, driver::abi::CUresult& result);
+Drained DrainContexts(ProcessState& state, const RestLimit& limit, driver::abi::CUresult& result);
 
 // Waits for the work of one, for as long as it takes; what the driver says. For any thread.
 driver::abi::CUresult SynchronizeContext(std::uint64_t context);

@@ -91,41 +91,41 @@ Ended Refused(const wire::Reply& reply) {
 // What the daemon knows a process at its end by.
 constexpr Ended AtItsEnd() { return Failed(CUDA_ERROR_DEINITIALIZED); }
 
-bool ReceiveAtRest(Guest& guest, const Connection& mover, Message& message) {
-  const Resting resting(guest.attendant);
+bool ReceiveAtRest(ProcessState& state, const Connection& mover, Message& message) {
+  const IdleScope resting(state.service_thread);
   return message.Receive(mover.get());
 }
 
 // On the way back, where the driver is called next.
-bool ReceiveBack(Guest& guest, const Connection& mover, Message& message) {
-  const bool received = ReceiveAtRest(guest, mover, message);
-  AwaitNeed(guest);
+bool ReceiveBack(ProcessState& state, const Connection& mover, Message& message) {
+  const bool received = ReceiveAtRest(state, mover, message);
+  AwaitNeed(state);
   return received;
 }
 
-bool WaitForCaptures(Guest& guest, const RestLimit& limit) {
+bool WaitForCaptures(ProcessState& state, const RestLimit& limit) {
   constexpr int kLookEveryMs = 5;
   for (;;) {
-    const std::uint32_t captures = wire::Load(guest.captures);
+    const std::uint32_t captures = wire::Load(state.captures);
     if (captures == 0) return true;
     if (limit.IsOver()) return false;
-    wire::WaitOn(guest.captures, captures, kLookEveryMs);
+    wire::WaitOn(state.captures, captures, kLookEveryMs);
   }
 }
 
-Trouble CloseOutsideCaptures(Guest& guest, const RestLimit& limit) {
+Trouble CloseOutsideCaptures(ProcessState& state, const RestLimit& limit) {
   for (;;) {
     // Who captures has to pass the gate to come to its end.
-    if (!WaitForCaptures(guest, limit)) return Trouble::kCapturing;
-    if (!CloseGate(guest, limit)) return Trouble::kBusy;
-    if (wire::Load(guest.captures) == 0) return Trouble::kNone;
-    OpenGate(guest);
+    if (!WaitForCaptures(state, limit)) return Trouble::kCapturing;
+    if (!CloseGate(state, limit)) return Trouble::kBusy;
+    if (wire::Load(state.captures) == 0) return Trouble::kNone;
+    OpenGate(state);
   }
 }
 
 // The pieces so marked, which are so many bytes.
-Ended Offer(Guest& guest, const Connection& mover, Backing::Mark mark, std::uint64_t total) {
-  wire::Parts parts{wire::kPartsMagic, 0, 0, BytesAway(guest) != 0 ? 1u : 0u, total, {}};
+Ended Offer(ProcessState& state, const Connection& mover, Backing::Mark mark, std::uint64_t total) {
+  wire::Parts parts{wire::kPartsMagic, 0, 0, BytesAway(state) != 0 ? 1u : 0u, total, {}};
   int descriptors[wire::kMostParts];
   Ended ended{};
   const auto send = [&] {
@@ -135,12 +135,12 @@ Ended Offer(Guest& guest, const Connection& mover, Backing::Mark mark, std::uint
     if (!sent) ended = {Trouble::kNoMover};
     return sent;
   };
-  const bool all = ForEachMarked(guest, mark, [&](const Piece& piece) {
-    if (mark == Backing::kGoing && IsEnding(guest)) {
+  const bool all = ForEachMarked(state, mark, [&](const Piece& piece) {
+    if (mark == Backing::kGoing && IsEnding(state)) {
       ended = AtItsEnd();
       return false;
     }
-    const int descriptor = DescriptorOf(guest, piece, ended.driver);
+    const int descriptor = DescriptorOf(state, piece, ended.driver);
     if (descriptor < 0 && ended.driver != CUDA_SUCCESS) {
       ended.trouble = Trouble::kDriver;
       return false;
@@ -159,38 +159,38 @@ Ended Offer(Guest& guest, const Connection& mover, Backing::Mark mark, std::uint
   return ended;
 }
 
-void DiscardSegments(Guest& guest, unsigned first) {
-  while (guest.segments > first) Discard(guest, guest.segment[--guest.segments]);
+void DiscardSegments(ProcessState& state, unsigned first) {
+  while (state.segments > first) CloseDescriptor(state, state.segment[--state.segments]);
 }
 
 // The host memory that the data goes to.
-Ended AwaitHostMemory(Guest& guest, const Connection& mover) {
+Ended AwaitHostMemory(ProcessState& state, const Connection& mover) {
   for (;;) {
     Message message;
-    if (!ReceiveAtRest(guest, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
+    if (!ReceiveAtRest(state, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
     if (message.reply.error != 0) return Refused(message.reply);
     for (unsigned i = 0; i < message.count; ++i) {
-      const int number = guest.segments < wire::kMostSegments ? Deposit(guest, message.Take(i)) : -1;
+      const int number = state.segments < wire::kMostSegments ? PutDescriptor(state, message.Take(i)) : -1;
       if (number < 0) return {Trouble::kDescriptors};
-      guest.segment[guest.segments++] = number;
+      state.segment[state.segments++] = number;
     }
     if (message.reply.last != 0) return {};
   }
 }
 
 // Puts the parts of a message behind their addresses.
-CUresult Map(Guest& guest, Message& message) {
+CUresult Map(ProcessState& state, Message& message) {
   for (unsigned i = 0; i < message.parts.count && i < wire::kMostParts; ++i) {
     const CUresult result =
-        AdoptPiece(guest, {message.parts.part[i].address, message.parts.part[i].bytes}, message.Take(i));
+        AdoptPiece(state, {message.parts.part[i].address, message.parts.part[i].bytes}, message.Take(i));
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
 }
 
-Ended AwaitDone(Guest& guest, const Connection& mover) {
+Ended AwaitDone(ProcessState& state, const Connection& mover) {
   Message message;
-  if (!ReceiveBack(guest, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
+  if (!ReceiveBack(state, mover, message) || message.reply.magic == 0) return {Trouble::kNoMover};
   return message.reply.error != 0 ? Refused(message.reply) : Ended{};
 }
 
@@ -199,43 +199,43 @@ constexpr CUresult kNotHere = CUDA_ERROR_NOT_INITIALIZED;
 
 // The mover's memory. `result`: what the driver said to it; where that is that it does not let any in, all of
 // it has been received, for the mover to listen again.
-Ended Adopt(Guest& guest, const Connection& mover, CUresult& result) {
+Ended Adopt(ProcessState& state, const Connection& mover, CUresult& result) {
   for (bool last = false; !last;) {
     Message message;
-    if (!ReceiveBack(guest, mover, message)) return {Trouble::kNoMover};
+    if (!ReceiveBack(state, mover, message)) return {Trouble::kNoMover};
     if (message.reply.magic != 0)
       return message.reply.error != 0 ? Refused(message.reply) : Ended{Trouble::kNoMover};
     if (message.parts.more != 0) result = kNotHere;
-    if (result == CUDA_SUCCESS) result = Map(guest, message);
+    if (result == CUDA_SUCCESS) result = Map(state, message);
     if (result != CUDA_SUCCESS && result != kNotHere) return {};
     last = message.parts.last != 0;
   }
-  if (result == CUDA_SUCCESS) result = GiveAccessToFresh(guest);
+  if (result == CUDA_SUCCESS) result = GiveAccessToFresh(state);
   return {};
 }
 
 // Memory of the process's own, which the mover fills.
-Ended MakeOwn(Guest& guest, const Connection& mover) {
-  UnmapMarked(guest, Backing::kFresh);
+Ended MakeOwn(ProcessState& state, const Connection& mover) {
+  UnmapMarked(state, Backing::kFresh);
   const wire::Reply own{wire::kReplyMagic, 0, 0, 0};
   if (!wire::SendWith(mover.get(), &own, sizeof own, nullptr, 0, kMoverMs)) return {Trouble::kNoMover};
-  Ended ended = AwaitDone(guest, mover);  // what the mover made is gone
-  for (std::size_t i = 0; i < guest.regions.size() && ended.ok(); ++i) {
-    const CUresult result = MapRegion(guest, guest.regions.at(i), Backing::kFresh);
+  Ended ended = AwaitDone(state, mover);  // what the mover made is gone
+  for (std::size_t i = 0; i < state.regions.size() && ended.ok(); ++i) {
+    const CUresult result = MapRegion(state, state.regions.at(i), Backing::kFresh);
     if (result != CUDA_SUCCESS) ended = Failed(result);
   }
-  if (ended.ok()) ended = Offer(guest, mover, Backing::kFresh, BytesAway(guest));
-  return ended.ok() ? AwaitDone(guest, mover) : ended;
+  if (ended.ok()) ended = Offer(state, mover, Backing::kFresh, BytesAway(state));
+  return ended.ok() ? AwaitDone(state, mover) : ended;
 }
 
-Ended Receive(Guest& guest) {
+Ended Receive(ProcessState& state) {
   const Connection mover(wire::kBackMagic);
   if (mover.get() < 0) return {Trouble::kNoMover};
   CUresult result = CUDA_SUCCESS;
-  Ended ended = Adopt(guest, mover, result);
+  Ended ended = Adopt(state, mover, result);
   if (!ended.ok()) return ended;
   if (result == kNotHere)
-    ended = MakeOwn(guest, mover);
+    ended = MakeOwn(state, mover);
   else if (result != CUDA_SUCCESS)
     ended = Failed(result);
   mover.Receipt(ended);
@@ -249,41 +249,41 @@ CUresult Health() {
 }
 
 // What the job keeps in host memory is counted in its ledger, within its budget.
-wire::Outcome Count(Guest& guest, std::uint64_t bytes) {
-  const Locked lock(guest.meter);
-  return wire::Reserve(*guest.ledger, wire::kHost, guest.slot, bytes);
+wire::Outcome Count(ProcessState& state, std::uint64_t bytes) {
+  const Locked lock(state.meter);
+  return wire::Reserve(*state.ledger, wire::kHost, state.slot, bytes);
 }
 
-void Uncount(Guest& guest, std::uint64_t bytes) {
-  const Locked lock(guest.meter);
-  wire::GiveBack(*guest.ledger, wire::kHost, guest.slot, bytes);
+void Uncount(ProcessState& state, std::uint64_t bytes) {
+  const Locked lock(state.meter);
+  wire::GiveBack(*state.ledger, wire::kHost, state.slot, bytes);
 }
 
-void UncountAll(Guest& guest) {
-  const Locked lock(guest.meter);
-  wire::GiveBack(*guest.ledger, wire::kHost, guest.slot,
-                 wire::BytesOf(*guest.ledger, wire::kHost, guest.slot));
+void UncountAll(ProcessState& state) {
+  const Locked lock(state.meter);
+  wire::GiveBack(*state.ledger, wire::kHost, state.slot,
+                 wire::BytesOf(*state.ledger, wire::kHost, state.slot));
 }
 
 // The marked pieces, which are so many bytes.
-Ended HandOutMarked(Guest& guest, std::uint64_t bytes) {
-  const InSomeContext context(guest);
+Ended HandOutMarked(ProcessState& state, std::uint64_t bytes) {
+  const InSomeContext context(state);
   if (!context) return Failed(CUDA_ERROR_INVALID_CONTEXT);
-  LearnAccess(guest);
+  LearnAccess(state);
   const Connection mover(wire::kOutMagic);
   if (mover.get() < 0) return {Trouble::kNoMover};
-  const unsigned segments = guest.segments;
-  Ended ended = Offer(guest, mover, Backing::kGoing, bytes);
-  if (ended.ok()) ended = AwaitHostMemory(guest, mover);
-  if (ended.ok() && IsEnding(guest)) ended = AtItsEnd();
+  const unsigned segments = state.segments;
+  Ended ended = Offer(state, mover, Backing::kGoing, bytes);
+  if (ended.ok()) ended = AwaitHostMemory(state, mover);
+  if (ended.ok() && IsEnding(state)) ended = AtItsEnd();
   if (!ended.ok()) {
-    DiscardSegments(guest, segments);
+    DiscardSegments(state, segments);
     return ended;
   }
-  const std::uint64_t gone = UnmapMarked(guest, Backing::kGoing);
+  const std::uint64_t gone = UnmapMarked(state, Backing::kGoing);
   {
-    const Locked lock(guest.books);
-    guest.away += gone;
+    const Locked lock(state.books);
+    state.away += gone;
   }
   mover.Receipt({});
   return {};
@@ -291,17 +291,17 @@ Ended HandOutMarked(Guest& guest, std::uint64_t bytes) {
 
 }  // namespace
 
-std::uint64_t BytesAway(Guest& guest) {
-  const Locked lock(guest.books);
-  return guest.away;
+std::uint64_t BytesAway(ProcessState& state) {
+  const Locked lock(state.books);
+  return state.away;
 }
 
-Ended Shut(Guest& guest, const RestLimit& limit) {
-  const Trouble closed = CloseOutsideCaptures(guest, limit);
+Ended Shut(ProcessState& state, const RestLimit& limit) {
+  const Trouble closed = CloseOutsideCaptures(state, limit);
   if (closed != Trouble::kNone) return {closed, CUDA_SUCCESS};
   CUresult result = CUDA_SUCCESS;
   Ended ended{};
-  switch (DrainContexts(guest, limit, result)) {
+  switch (DrainContexts(state, limit, result)) {
     case Drained::kYes:
       return ended;
     case Drained::kTooLong:
@@ -311,43 +311,43 @@ Ended Shut(Guest& guest, const RestLimit& limit) {
       ended = Failed(result);
       break;
   }
-  OpenGate(guest);
+  OpenGate(state);
   return ended;
 }
 
-Ended HandOut(Guest& guest, std::uint64_t bytes) {
-  if (bytes == 0 || BytesEvictable(guest) == 0) return {};
-  if (IsEnding(guest)) return AtItsEnd();
-  const std::uint64_t marked = MarkGoing(guest, bytes);
+Ended HandOut(ProcessState& state, std::uint64_t bytes) {
+  if (bytes == 0 || BytesEvictable(state) == 0) return {};
+  if (IsEnding(state)) return AtItsEnd();
+  const std::uint64_t marked = MarkGoing(state, bytes);
   Ended ended{Trouble::kBudget};
-  if (Count(guest, marked) != wire::Outcome::kRefused) {
-    ended = HandOutMarked(guest, marked);
-    if (!ended.ok()) Uncount(guest, marked);
+  if (Count(state, marked) != wire::Outcome::kRefused) {
+    ended = HandOutMarked(state, marked);
+    if (!ended.ok()) Uncount(state, marked);
   }
-  UnmarkAll(guest);
+  UnmarkAll(state);
   return ended;
 }
 
-Ended FetchBack(Guest& guest) {
-  if (guest.segments != 0) {
-    AwaitNeed(guest);
-    const InSomeContext context(guest);
+Ended FetchBack(ProcessState& state) {
+  if (state.segments != 0) {
+    AwaitNeed(state);
+    const InSomeContext context(state);
     // A program at its end: the CUDA runtime destroys its context by other ways than the gate's.
     if (!context) return {Trouble::kDriver, CUDA_ERROR_INVALID_CONTEXT, true};
-    Ended ended = Receive(guest);
+    Ended ended = Receive(state);
     const bool other = !ended.ok() && ended.driver != CUDA_ERROR_OUT_OF_MEMORY;
     if (const CUresult health = other ? Health() : CUDA_SUCCESS; health != CUDA_SUCCESS)
       return {Trouble::kDriver, health, true};
     if (!ended.ok()) {
-      UnmapMarked(guest, Backing::kFresh);
+      UnmapMarked(state, Backing::kFresh);
       return ended.driver == CUDA_ERROR_OUT_OF_MEMORY ? Ended{Trouble::kNoRoom, ended.driver} : ended;
     }
-    SettleAdopted(guest);
-    DiscardSegments(guest, 0);
-    const Locked lock(guest.books);
-    guest.away = 0;
+    SettleAdopted(state);
+    DiscardSegments(state, 0);
+    const Locked lock(state.books);
+    state.away = 0;
   }
-  UncountAll(guest);
+  UncountAll(state);
   return {};
 }
 

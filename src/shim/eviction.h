@@ -1,4 +1,5 @@
-// Holding the process, leaving the device, in parts or as a whole, and coming back. For the attendant alone.
+// Holding the process, leaving the device, in parts or as a whole, and coming back. For the service thread
+// alone.
 //
 // The process does not copy: it hands its memory to the mover, a process of the daemon's, as descriptors, and
 // gets it back so (ledger/wire/transfer.h). While it is away it holds the host memory with its data as well,
@@ -10,7 +11,7 @@
 
 #include "driver/abi/cuda.h"
 #include "ledger/wire/orders.h"
-#include "shim/guest.h"
+#include "shim/process_state.h"
 
 namespace gpuman::shim {
 
@@ -25,15 +26,15 @@ inline constexpr std::uint64_t kEverything = UINT64_MAX;
 
 // Closes the gate and waits for the work of all contexts, within the limit; the gate is open
 // again where it fails.
-Ended Shut(Guest& guest, const RestLimit& limit);
+Ended Shut(ProcessState& state, const RestLimit& limit);
 
 // With the gate shut: hands over so many bytes at least of what can leave, or all of it, and gives it up.
-Ended HandOut(Guest& guest, std::uint64_t bytes);
+Ended HandOut(ProcessState& state, std::uint64_t bytes);
 
 // With the gate shut: memory behind all addresses again, with the same bytes.
-Ended FetchBack(Guest& guest);
+Ended FetchBack(ProcessState& state);
 
 // Bytes of the process that are in host memory.
-std::uint64_t BytesAway(Guest& guest);
+std::uint64_t BytesAway(ProcessState& state);
 
 }  // namespace gpuman::shim

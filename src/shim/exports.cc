@@ -68,7 +68,7 @@ struct Body<entry, CUresult(Arguments...)> {
   }
   [[gnu::always_inline]] static CUresult Call(Arguments... arguments) {
     if constexpr (HookOf<entry>::gated) {
-      const Passage passage;
+      const GateGuard passage;
       return Inner(arguments...);
     } else {
       return Inner(arguments...);

@@ -13,16 +13,16 @@
 
 #include "ledger/wire/messages.h"
 #include "ledger/wire/orders.h"
-#include "shim/guest.h"
+#include "shim/process_state.h"
 
 namespace gpuman::shim {
 
-__thread Passenger* passenger = nullptr;
+__thread ThreadSlot* thread_slot = nullptr;
 
-struct PassengerChunk {
+struct ThreadSlotChunk {
   static constexpr unsigned kRoom = 255;
-  PassengerChunk* next;
-  Passenger passenger[kRoom];
+  ThreadSlotChunk* next;
+  ThreadSlot thread_slot[kRoom];
 };
 
 namespace {
@@ -35,33 +35,33 @@ void Store(std::uint32_t& word, std::uint32_t value) { __atomic_store_n(&word, v
 bool Membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
 
 // For who holds the registry.
-template <typename Visit>
-void ForEachPassenger(Gate& gate, Visit visit) {
-  for (PassengerChunk* chunk = gate.chunks; chunk != nullptr; chunk = chunk->next) {
-    for (Passenger& one : chunk->passenger) {
-      if (one.used != 0) visit(one);
+template <typename Function>
+void ForEachPassenger(Gate& gate, Function function) {
+  for (ThreadSlotChunk* chunk = gate.chunks; chunk != nullptr; chunk = chunk->next) {
+    for (ThreadSlot& one : chunk->thread_slot) {
+      if (one.used != 0) function(one);
     }
   }
 }
 
 // For who holds the registry. Null: no memory.
-Passenger* FindFree(Gate& gate) {
-  for (PassengerChunk* chunk = gate.chunks; chunk != nullptr; chunk = chunk->next) {
-    for (Passenger& one : chunk->passenger) {
+ThreadSlot* FindFree(Gate& gate) {
+  for (ThreadSlotChunk* chunk = gate.chunks; chunk != nullptr; chunk = chunk->next) {
+    for (ThreadSlot& one : chunk->thread_slot) {
       if (one.used == 0) return &one;
     }
   }
   void* const fresh =
-      ::mmap(nullptr, sizeof(PassengerChunk), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      ::mmap(nullptr, sizeof(ThreadSlotChunk), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fresh == MAP_FAILED) return nullptr;
-  if (::madvise(fresh, sizeof(PassengerChunk), MADV_WIPEONFORK) != 0) {
-    ::munmap(fresh, sizeof(PassengerChunk));
+  if (::madvise(fresh, sizeof(ThreadSlotChunk), MADV_WIPEONFORK) != 0) {
+    ::munmap(fresh, sizeof(ThreadSlotChunk));
     return nullptr;
   }
-  auto* const chunk = static_cast<PassengerChunk*>(fresh);
+  auto* const chunk = static_cast<ThreadSlotChunk*>(fresh);
   chunk->next = gate.chunks;
   gate.chunks = chunk;
-  return &chunk->passenger[0];
+  return &chunk->thread_slot[0];
 }
 
 pthread_key_t at_thread_end;
@@ -69,56 +69,57 @@ bool has_key = false;
 
 // A thread ends, also in the middle of a call.
 void Leave(void* word) {
-  passenger = nullptr;
-  Guest* const guest = GuestMemory();
-  if (guest == nullptr) return;
-  const Locked lock(guest->gate.registry);
-  auto* const own = static_cast<Passenger*>(word);
+  thread_slot = nullptr;
+  ProcessState* const state = UnjoinedState();
+  if (state == nullptr) return;
+  const Locked lock(state->gate.registry);
+  auto* const own = static_cast<ThreadSlot*>(word);
   Store(own->in_flight, own->in_flight & ~kDepthMask);
   own->open = 0;
   own->used = 0;
 }
 
 // Gives this thread its word, in flight already.
-Passenger* Register(Guest& guest) {
-  Gate& gate = guest.gate;
+ThreadSlot* Register(ProcessState& state) {
+  Gate& gate = state.gate;
   const Locked lock(gate.registry);
   if (!gate.probed) {
     gate.expedited = Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
     gate.probed = true;
   }
   if (!has_key) has_key = ::pthread_key_create(&at_thread_end, Leave) == 0;
-  Passenger* const own = has_key ? FindFree(gate) : nullptr;
+  ThreadSlot* const own = has_key ? FindFree(gate) : nullptr;
   if (own == nullptr || ::pthread_setspecific(at_thread_end, own) != 0) return nullptr;
   own->used = 1;
   Store(own->in_flight, (own->in_flight & ~kDepthMask) + 1);
   own->open = gate.expedited && gate.closed == 0 ? 1 : 0;
-  passenger = own;
+  thread_slot = own;
   return own;
 }
 
-void WaitWhileClosed(Guest& guest) {
-  const AtGate waiting(guest);
-  while (Load(guest.gate.closed) != 0)
-    ::syscall(SYS_futex, &guest.gate.closed, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
+void WaitWhileClosed(ProcessState& state) {
+  const AtGate waiting(state);
+  while (Load(state.gate.closed) != 0)
+    ::syscall(SYS_futex, &state.gate.closed, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 // With its word as it is where nobody is in a call; null: it has none.
-void Pass(Guest& guest, Passenger* own) {
+void Pass(ProcessState& state, ThreadSlot* own) {
   const std::uint32_t outside = own != nullptr ? own->in_flight & ~kDepthMask : 0;
   for (;;) {
     if (own != nullptr) Store(own->in_flight, outside + 1);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (Load(guest.gate.closed) == 0) return;
+    if (Load(state.gate.closed) == 0) return;
     if (own != nullptr) Store(own->in_flight, outside);
-    WaitWhileClosed(guest);
+    WaitWhileClosed(state);
   }
 }
 
 bool AnyInFlight(Gate& gate) {
   bool any = false;
   const Locked lock(gate.registry);
-  ForEachPassenger(gate, [&](const Passenger& one) { any = any || (Load(one.in_flight) & kDepthMask) != 0; });
+  ForEachPassenger(gate,
+                   [&](const ThreadSlot& one) { any = any || (Load(one.in_flight) & kDepthMask) != 0; });
   return any || gate.unsafe;
 }
 
@@ -144,33 +145,33 @@ bool MayBeEvicted() {
   return answer == kYes;
 }
 
-Passenger* EnterSlowly() {
+ThreadSlot* EnterSlowPath() {
   if (!MayBeEvicted()) return nullptr;
   const int before = errno;
-  Guest* const guest = GuestMemory();
-  Passenger* own = passenger;
-  if (guest == nullptr) return nullptr;  // nothing of it can ever join a ledger either
+  ProcessState* const state = UnjoinedState();
+  ThreadSlot* own = thread_slot;
+  if (state == nullptr) return nullptr;  // nothing of it can ever join a ledger either
   if (own != nullptr && own->used != 0 && (own->in_flight & kDepthMask) > 1)
     return own;  // a call within a call
-  if (own == nullptr || own->used == 0) own = Register(*guest);
-  if (own == nullptr) guest->gate.unsafe = true;
-  Pass(*guest, own);
+  if (own == nullptr || own->used == 0) own = Register(*state);
+  if (own == nullptr) state->gate.unsafe = true;
+  Pass(*state, own);
   errno = before;
   return own;
 }
 
-bool MayStepAside() {
-  const Passenger* const own = passenger;
+bool MayExitGate() {
+  const ThreadSlot* const own = thread_slot;
   return own == nullptr || (own->in_flight & kDepthMask) == 1;
 }
 
-StepAside::StepAside() {
-  if (Passenger* const own = passenger) Store(own->in_flight, own->in_flight & ~kDepthMask);
+GateExit::GateExit() {
+  if (ThreadSlot* const own = thread_slot) Store(own->in_flight, own->in_flight & ~kDepthMask);
 }
 
-StepAside::~StepAside() {
-  Guest* const guest = GuestMemory();
-  if (passenger != nullptr && guest != nullptr) Pass(*guest, passenger);
+GateExit::~GateExit() {
+  ProcessState* const state = UnjoinedState();
+  if (thread_slot != nullptr && state != nullptr) Pass(*state, thread_slot);
 }
 
 std::uint64_t CallsSince(Gate& gate, bool& in_flight) {
@@ -178,7 +179,7 @@ std::uint64_t CallsSince(Gate& gate, bool& in_flight) {
   std::uint64_t calls = 0;
   in_flight = false;
   const Locked lock(gate.registry);
-  ForEachPassenger(gate, [&](Passenger& one) {
+  ForEachPassenger(gate, [&](ThreadSlot& one) {
     const std::uint32_t word = Load(one.in_flight);
     in_flight = in_flight || (word & kDepthMask) != 0;
     calls += (word / kOneCall - one.seen) & kMostCalls;
@@ -187,19 +188,19 @@ std::uint64_t CallsSince(Gate& gate, bool& in_flight) {
   return calls;
 }
 
-bool CloseGate(Guest& guest, const RestLimit& limit) {
-  Gate& gate = guest.gate;
+bool CloseGate(ProcessState& state, const RestLimit& limit) {
+  Gate& gate = state.gate;
   {
     const Locked lock(gate.registry);
     Store(gate.closed, 1);
-    ForEachPassenger(gate, [](Passenger& one) { Store(one.open, 0); });
+    ForEachPassenger(gate, [](ThreadSlot& one) { Store(one.open, 0); });
   }
   if (gate.expedited && !Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) gate.unsafe = true;
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   for (std::uint64_t pause = kFirstPause; AnyInFlight(gate);
        pause = pause < kLongestPause ? 2 * pause : pause) {
     if (limit.IsOver()) {
-      OpenGate(guest);
+      OpenGate(state);
       return false;
     }
     const timespec time{0, static_cast<long>(pause)};
@@ -208,12 +209,12 @@ bool CloseGate(Guest& guest, const RestLimit& limit) {
   return true;
 }
 
-void OpenGate(Guest& guest) {
-  Gate& gate = guest.gate;
+void OpenGate(ProcessState& state) {
+  Gate& gate = state.gate;
   {
     const Locked lock(gate.registry);
     Store(gate.closed, 0);
-    ForEachPassenger(gate, [&](Passenger& one) { Store(one.open, gate.expedited ? 1 : 0); });
+    ForEachPassenger(gate, [&](ThreadSlot& one) { Store(one.open, gate.expedited ? 1 : 0); });
   }
   ::syscall(SYS_futex, &gate.closed, FUTEX_WAKE_PRIVATE, 0x7fffffff, nullptr, nullptr, 0);
 }

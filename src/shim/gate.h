@@ -15,10 +15,10 @@
 
 namespace gpuman::shim {
 
-struct Guest;
+struct ProcessState;
 
 // One thread's.
-struct alignas(64) Passenger {
+struct alignas(64) ThreadSlot {
   // How deep it is in calls, in the low byte; above it how many calls it has made, which costs nothing
   // beside.
   std::uint32_t in_flight;
@@ -29,74 +29,74 @@ struct alignas(64) Passenger {
 
 inline constexpr std::uint32_t kDepthMask = 0xff, kOneCall = 0x100;
 
-struct PassengerChunk;
+struct ThreadSlotChunk;
 
 struct Gate {
   pthread_mutex_t registry;  // held to add threads, to close and to open
   std::uint32_t closed;      // a futex word
   bool probed, expedited;    // whether the kernel has the membarrier
   bool unsafe;               // a thread went without a word of its own: never closed again
-  PassengerChunk* chunks;
+  ThreadSlotChunk* chunks;
 };
 
-extern __thread Passenger* passenger __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread ThreadSlot* thread_slot __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 // Whether memory of this process may have to leave the GPU: by the environment it was started with, since
 // it has to be known when the program asks for the driver's functions.
 bool MayBeEvicted();
 
-// What Passage does where the gate is not simply open. Keeps errno.
-Passenger* EnterSlowly();
+// What GateGuard does where the gate is not simply open. Keeps errno.
+ThreadSlot* EnterSlowPath();
 
 // For the length of a call into the driver. A call within a call passes whatever the gate is.
-class Passage {
+class GateGuard {
  public:
-  Passage() {
-    Passenger* const own = passenger;
+  GateGuard() {
+    ThreadSlot* const own = thread_slot;
     if (__builtin_expect(own != nullptr, 1)) {
       const std::uint32_t before = own->in_flight;
       __atomic_store_n(&own->in_flight, before + 1, __ATOMIC_RELAXED);
       __atomic_signal_fence(__ATOMIC_SEQ_CST);
       if (__builtin_expect(__atomic_load_n(&own->open, __ATOMIC_ACQUIRE) == 1, 1)) {
-        passenger_ = own;
+        thread_slot_ = own;
         before_ = before;
         return;
       }
     }
-    passenger_ = EnterSlowly();
-    before_ = passenger_ != nullptr ? passenger_->in_flight - 1 : 0;
+    thread_slot_ = EnterSlowPath();
+    before_ = thread_slot_ != nullptr ? thread_slot_->in_flight - 1 : 0;
   }
-  ~Passage() {
-    if (__builtin_expect(passenger_ != nullptr, 1))
-      __atomic_store_n(&passenger_->in_flight, before_ + kOneCall, __ATOMIC_RELEASE);
+  ~GateGuard() {
+    if (__builtin_expect(thread_slot_ != nullptr, 1))
+      __atomic_store_n(&thread_slot_->in_flight, before_ + kOneCall, __ATOMIC_RELEASE);
   }
-  Passage(const Passage&) = delete;
-  Passage& operator=(const Passage&) = delete;
+  GateGuard(const GateGuard&) = delete;
+  GateGuard& operator=(const GateGuard&) = delete;
 
  private:
-  Passenger* passenger_;  // null: this process has no gate
+  ThreadSlot* thread_slot_;  // null: this process has no gate
   std::uint32_t before_;
 };
 
 // For a hook that has to wait for what may need the gate to close: outside of it until this ends, which waits
 // while it is closed. Not from within a call within a call.
-class StepAside {
+class GateExit {
  public:
-  StepAside();
-  ~StepAside();
-  StepAside(const StepAside&) = delete;
-  StepAside& operator=(const StepAside&) = delete;
+  GateExit();
+  ~GateExit();
+  GateExit(const GateExit&) = delete;
+  GateExit& operator=(const GateExit&) = delete;
 };
-bool MayStepAside();
+bool MayExitGate();
 
 // Calls since this was asked last, and whether one is in flight. For one thread.
 std::uint64_t CallsSince(Gate& gate, bool& in_flight);
 
 std::uint64_t NowNs();
 
-// How long the attendant waits for the program to come to rest: up to the deadline (CLOCK_MONOTONIC, ns), and
-// no longer than the order stands. Work may wait on the GPU for what another process does next, and that one
-// is held too: whoever withdraws the order lets both go on at once.
+// How long the service thread waits for the program to come to rest: up to the deadline (CLOCK_MONOTONIC,
+// ns), and no longer than the order stands. Work may wait on the GPU for what another process does next, and
+// that one is held too: whoever withdraws the order lets both go on at once.
 class RestLimit {
  public:
   // `order`: the word of the slot that the daemon writes.
@@ -111,7 +111,7 @@ class RestLimit {
 
 // Closes the gate and waits until no call is in flight, within the limit. False: a call went on;
 // the gate is open again.
-bool CloseGate(Guest& guest, const RestLimit& limit);
-void OpenGate(Guest& guest);
+bool CloseGate(ProcessState& state, const RestLimit& limit);
+void OpenGate(ProcessState& state);
 
 }  // namespace gpuman::shim

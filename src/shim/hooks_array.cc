@@ -7,21 +7,22 @@ namespace gpuman::shim {
 namespace {
 
 // `bytes` bounds what the driver's call takes; `told` asks it afterwards and leaves 0 where it does not tell.
-template <typename Handle, typename Create, typename Told, typename Destroy>
-CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, Told told, Destroy destroy) {
-  const Visit visit;
+template <typename Handle, typename Create, typename ReportedMemory, typename Destroy>
+CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, ReportedMemory told,
+                      Destroy destroy) {
+  const HookScope scope;
   Where where{};
-  if (!visit || handle == nullptr || bytes == 0 || !CurrentWhere(*visit, where)) return create();
+  if (!scope || handle == nullptr || bytes == 0 || !CurrentWhere(*scope, where)) return create();
   const std::uint64_t reserved = RoundUp(bytes, where.granule);
   const auto refuse = [&](CUresult result, bool full) {
-    TellIfRefused(*visit, where.device, reserved, result, full);
+    TellIfRefused(*scope, where.device, reserved, result, full);
     return result;
   };
-  if (!Reserve(*visit, where.device, reserved)) return refuse(CUDA_ERROR_OUT_OF_MEMORY, false);
+  if (!Reserve(*scope, where.device, reserved)) return refuse(CUDA_ERROR_OUT_OF_MEMORY, false);
   const Handle before = *handle;
   const CUresult result = create();
   if (result != CUDA_SUCCESS) {
-    GiveBack(*visit, where.device, reserved);
+    GiveBack(*scope, where.device, reserved);
     return refuse(result, true);
   }
   ArrayEntry entry{bytes, where.context, where.granule, where.device};
@@ -31,42 +32,42 @@ CUresult CreateWithin(Handle* handle, std::uint64_t bytes, Create create, Told t
   std::uint64_t cost = 0;
   bool entered = false;
   {
-    const Locked lock((*visit).books);
-    entered = (*visit).arrays.Add(number, entry, cost);
+    const Locked lock((*scope).books);
+    entered = (*scope).arrays.Add(number, entry, cost);
   }
-  if (entered && Settle(*visit, where.device, reserved, cost)) return CUDA_SUCCESS;
+  if (entered && Settle(*scope, where.device, reserved, cost)) return CUDA_SUCCESS;
   {
-    const Locked lock((*visit).books);
-    if (entered && (*visit).arrays.Take(number, entry)) (*visit).arrays.Freed(entry);
+    const Locked lock((*scope).books);
+    if (entered && (*scope).arrays.Take(number, entry)) (*scope).arrays.Freed(entry);
   }
   destroy(*handle);
-  GiveBack(*visit, where.device, reserved);
+  GiveBack(*scope, where.device, reserved);
   *handle = before;
   return refuse(CUDA_ERROR_OUT_OF_MEMORY, false);
 }
 
 template <typename Handle, typename Destroy>
 CUresult DestroyAt(Handle handle, Destroy destroy) {
-  const Visit visit;
-  if (!visit) return destroy();
+  const HookScope scope;
+  if (!scope) return destroy();
   const std::uint64_t number = reinterpret_cast<std::uintptr_t>(handle);
   ArrayEntry entry{};
   bool known = false;
   {
-    const Locked lock((*visit).books);
-    known = (*visit).arrays.Take(number, entry);
+    const Locked lock((*scope).books);
+    known = (*scope).arrays.Take(number, entry);
   }
   const CUresult result = destroy();
   if (!known) return result;
   std::uint64_t bytes = 0;
   {
-    const Locked lock((*visit).books);
+    const Locked lock((*scope).books);
     if (result == CUDA_SUCCESS)
-      bytes = (*visit).arrays.Freed(entry);
+      bytes = (*scope).arrays.Freed(entry);
     else
-      (*visit).arrays.PutBack(number, entry);
+      (*scope).arrays.PutBack(number, entry);
   }
-  GiveBack(*visit, entry.device, bytes);
+  GiveBack(*scope, entry.device, bytes);
   return result;
 }
 

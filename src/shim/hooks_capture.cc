@@ -1,8 +1,8 @@
 // How many streams are being captured: nobody may wait for a context then, or the capture is spoilt. A stream
 // that is destroyed while it captures counts for ever; its process stays on the GPU.
 #include "ledger/wire/orders.h"
-#include "shim/guest.h"
 #include "shim/hooks.h"
+#include "shim/process_state.h"
 #include "shim/streams.h"
 
 namespace gpuman::shim {
@@ -17,22 +17,22 @@ bool Captures(CUstream queried) {
 
 template <typename Begin>
 CUresult BeginIn(Begin begin) {
-  Guest* const guest = GuestMemory();
-  if (guest == nullptr) return begin();
-  const Locked lock(guest->capturing);
+  ProcessState* const state = UnjoinedState();
+  if (state == nullptr) return begin();
+  const Locked lock(state->capturing);
   const CUresult result = begin();
-  if (result == CUDA_SUCCESS) __atomic_fetch_add(&guest->captures, 1, __ATOMIC_SEQ_CST);
+  if (result == CUDA_SUCCESS) __atomic_fetch_add(&state->captures, 1, __ATOMIC_SEQ_CST);
   return result;
 }
 
 template <typename End>
 CUresult EndIn(CUstream queried, End end) {
-  Guest* const guest = GuestMemory();
+  ProcessState* const state = UnjoinedState();
   const bool before = Captures(queried);
   const CUresult result = end();
-  if (guest == nullptr || !before || Captures(queried)) return result;
-  std::uint32_t captures = ledger::wire::Load(guest->captures);
-  while (captures != 0 && !__atomic_compare_exchange_n(&guest->captures, &captures, captures - 1, false,
+  if (state == nullptr || !before || Captures(queried)) return result;
+  std::uint32_t captures = ledger::wire::Load(state->captures);
+  while (captures != 0 && !__atomic_compare_exchange_n(&state->captures, &captures, captures - 1, false,
                                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
   }
   return result;

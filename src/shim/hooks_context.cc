@@ -13,31 +13,31 @@ namespace {
 
 std::uint64_t NumberOf(CUcontext context) { return reinterpret_cast<std::uintptr_t>(context); }
 
-// Everything that was allocated in the context, and the context. For who holds guest.contexts.
-void Gone(Guest& guest, std::uint64_t context) {
+// Everything that was allocated in the context, and the context. For who holds state.contexts.
+void Gone(ProcessState& state, std::uint64_t context) {
   Context entry{};
-  if (guest.context.Take(context, entry)) GiveBack(guest, entry.device, entry.held);
-  DropBackedOf(guest, context);
-  CloseSharedOf(guest, context);
-  PoolsWithoutContext(guest, context);
+  if (state.context.Take(context, entry)) GiveBack(state, entry.device, entry.held);
+  DropBackedOf(state, context);
+  CloseSharedOf(state, context);
+  PoolsWithoutContext(state, context);
   constexpr unsigned kBatch = 256;
   Allocation taken[kBatch];
   for (unsigned count = kBatch; count == kBatch;) {
-    const Locked lock(guest.books);
-    count = guest.allocations.TakeOf(context, taken, kBatch);
-    for (unsigned i = 0; i < count; ++i) GiveBack(guest, taken[i].device, guest.allocations.Freed(taken[i]));
+    const Locked lock(state.books);
+    count = state.allocations.TakeOf(context, taken, kBatch);
+    for (unsigned i = 0; i < count; ++i) GiveBack(state, taken[i].device, state.allocations.Freed(taken[i]));
   }
-  TellManaged(guest);
-  const Locked lock(guest.books);
-  for (ArrayEntry array{}; guest.arrays.TakeOneOf(context, array);)
-    GiveBack(guest, array.device, guest.arrays.Freed(array));
+  TellManaged(state);
+  const Locked lock(state.books);
+  for (ArrayEntry array{}; state.arrays.TakeOneOf(context, array);)
+    GiveBack(state, array.device, state.arrays.Freed(array));
 }
 
-void Enter(Guest& guest, std::uint64_t context, int device, std::uint64_t bytes) {
-  Gone(guest, context);  // of an earlier context of the same number
-  if (Context* const entry = guest.context.Insert(context)) *entry = {device, bytes};
-  StartAttendant(guest);
-  ReachFrom(guest, device);
+void Enter(ProcessState& state, std::uint64_t context, int device, std::uint64_t bytes) {
+  Gone(state, context);  // of an earlier context of the same number
+  if (Context* const entry = state.context.Insert(context)) *entry = {device, bytes};
+  StartServiceThread(state);
+  ReachFrom(state, device);
 }
 
 bool IsActive(CUdevice device) {
@@ -48,46 +48,46 @@ bool IsActive(CUdevice device) {
 }
 
 // The limit does not hold another context.
-CUresult Refused(Guest& guest, int device, std::uint64_t bytes) {
-  TellIfRefused(guest, device, bytes, CUDA_ERROR_OUT_OF_MEMORY, false);
+CUresult Refused(ProcessState& state, int device, std::uint64_t bytes) {
+  TellIfRefused(state, device, bytes, CUDA_ERROR_OUT_OF_MEMORY, false);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 template <typename Create>
 CUresult CreateWithin(CUcontext* out, CUdevice device, Create create) {
-  const Visit visit;
-  if (!visit || out == nullptr || GranuleOf(*visit, device) == 0) return create();
-  const Locked lock((*visit).contexts);
-  const std::uint64_t bytes = ContextBytes(*visit, device);
-  if (!Reserve(*visit, device, bytes)) return Refused(*visit, device, bytes);
+  const HookScope scope;
+  if (!scope || out == nullptr || GranuleOf(*scope, device) == 0) return create();
+  const Locked lock((*scope).contexts);
+  const std::uint64_t bytes = ContextBytes(*scope, device);
+  if (!Reserve(*scope, device, bytes)) return Refused(*scope, device, bytes);
   const CUresult result = create();
   if (result == CUDA_SUCCESS)
-    Enter(*visit, NumberOf(*out), device, bytes);
+    Enter(*scope, NumberOf(*out), device, bytes);
   else
-    GiveBack(*visit, device, bytes);
+    GiveBack(*scope, device, bytes);
   return result;
 }
 
 template <typename Destroy>
 CUresult DestroyContext(CUcontext context, Destroy destroy) {
-  const Visit visit;
-  if (!visit) return destroy();
-  const Locked lock((*visit).contexts);
+  const HookScope scope;
+  if (!scope) return destroy();
+  const Locked lock((*scope).contexts);
   const CUresult result = destroy();
-  if (result == CUDA_SUCCESS) Gone(*visit, NumberOf(context));
+  if (result == CUDA_SUCCESS) Gone(*scope, NumberOf(context));
   return result;
 }
 
 // A release or a reset, after which the primary context may be gone.
 template <typename Release>
 CUresult ReleasePrimary(CUdevice device, Release release) {
-  const Visit visit;
-  if (!visit || device < 0 || device >= kMostDevices) return release();
-  const Locked lock((*visit).contexts);
+  const HookScope scope;
+  if (!scope || device < 0 || device >= kMostDevices) return release();
+  const Locked lock((*scope).contexts);
   const CUresult result = release();
-  std::uint64_t& primary = (*visit).primary[device];
+  std::uint64_t& primary = (*scope).primary[device];
   if (result == CUDA_SUCCESS && primary != 0 && !IsActive(device)) {
-    Gone(*visit, primary);
+    Gone(*scope, primary);
     primary = 0;
   }
   return result;
@@ -100,18 +100,18 @@ namespace hook {
 CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   auto* const real = GPUMAN_REAL(cuDevicePrimaryCtxRetain);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const Visit visit;
-  if (!visit || out == nullptr || GranuleOf(*visit, device) == 0) return real(out, device);
-  const Locked lock((*visit).contexts);
+  const HookScope scope;
+  if (!scope || out == nullptr || GranuleOf(*scope, device) == 0) return real(out, device);
+  const Locked lock((*scope).contexts);
   if (IsActive(device)) return real(out, device);
-  const std::uint64_t bytes = ContextBytes(*visit, device);
-  if (!Reserve(*visit, device, bytes)) return Refused(*visit, device, bytes);
+  const std::uint64_t bytes = ContextBytes(*scope, device);
+  if (!Reserve(*scope, device, bytes)) return Refused(*scope, device, bytes);
   const CUresult result = real(out, device);
   if (result == CUDA_SUCCESS) {
-    Enter(*visit, NumberOf(*out), device, bytes);
-    (*visit).primary[device] = NumberOf(*out);
+    Enter(*scope, NumberOf(*out), device, bytes);
+    (*scope).primary[device] = NumberOf(*out);
   } else {
-    GiveBack(*visit, device, bytes);
+    GiveBack(*scope, device, bytes);
   }
   return result;
 }

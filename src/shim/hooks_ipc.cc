@@ -1,8 +1,8 @@
 // Legacy IPC. What the shim backs is the shim's to share; other memory, and handles of others, are the
 // driver's.
-#include "shim/guest.h"
 #include "shim/hooks.h"
 #include "shim/ipc.h"
+#include "shim/process_state.h"
 
 namespace gpuman::shim {
 namespace {
@@ -10,9 +10,9 @@ namespace {
 template <typename Real>
 CUresult OpenBy(Real* real, CUdeviceptr* pointer, const CUipcMemHandle& handle, unsigned flags) {
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const Visit visit;
+  const HookScope scope;
   CUresult result{};
-  return visit && OpenShared(*visit, pointer, handle, flags, result) ? result : real(pointer, handle, flags);
+  return scope && OpenShared(*scope, pointer, handle, flags, result) ? result : real(pointer, handle, flags);
 }
 
 }  // namespace
@@ -22,9 +22,9 @@ namespace hook {
 CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) {
   auto* const real = GPUMAN_REAL(cuIpcGetMemHandle);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const Visit visit;
+  const HookScope scope;
   CUresult result{};
-  return visit && ShareBacked(*visit, pointer, handle, result) ? result : real(handle, pointer);
+  return scope && ShareBacked(*scope, pointer, handle, result) ? result : real(handle, pointer);
 }
 
 CUresult cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle handle, unsigned int flags) {
@@ -38,9 +38,9 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsigned
 CUresult cuIpcCloseMemHandle(CUdeviceptr pointer) {
   auto* const real = GPUMAN_REAL(cuIpcCloseMemHandle);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const Visit visit;
+  const HookScope scope;
   CUresult result{};
-  return visit && CloseShared(*visit, pointer, result) ? result : real(pointer);
+  return scope && CloseShared(*scope, pointer, result) ? result : real(pointer);
 }
 
 }  // namespace hook

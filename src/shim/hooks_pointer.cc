@@ -46,19 +46,19 @@ void Mend(const Seen& found, CUpointer_attribute attribute, void* data) {
 
 // The driver's answer of memory that the program made itself becomes what it asked for. It is made so that it
 // can be passed on.
-void MendTypes(Guest& guest, CUpointer_attribute attribute, void* data, CUdeviceptr pointer) {
+void MendTypes(ProcessState& state, CUpointer_attribute attribute, void* data, CUdeviceptr pointer) {
   if (attribute != CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES) return;
   std::uint64_t types = 0;
   __builtin_memcpy(&types, data, sizeof types);
-  Answer(data, types & TypesAt(guest, pointer));
+  Answer(data, types & TypesAt(state, pointer));
 }
 
 // What is there: allocated here, or opened of another process.
-bool FindAny(Guest& guest, CUdeviceptr pointer, Seen& seen) {
-  seen.own = FindBacked(guest, pointer, seen);
+bool FindAny(ProcessState& state, CUdeviceptr pointer, Seen& seen) {
+  seen.own = FindBacked(state, pointer, seen);
   if (seen.own || seen.slab) return seen.own;
   Opened opened{};
-  if (!FindShared(guest, pointer, seen.region.address, opened)) return false;
+  if (!FindShared(state, pointer, seen.region.address, opened)) return false;
   seen.region.size = opened.bytes;
   seen.region.context = opened.context;
   return true;
@@ -72,10 +72,10 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr po
   auto* const real = GPUMAN_REAL(cuMemGetAddressRange_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(base, size, pointer);
-  const Visit visit;
+  const HookScope scope;
   Seen found{};
-  if (!visit || result != CUDA_SUCCESS) return result;
-  if (!FindAny(*visit, pointer, found)) return found.slab ? CUDA_ERROR_NOT_FOUND : result;
+  if (!scope || result != CUDA_SUCCESS) return result;
+  if (!FindAny(*scope, pointer, found)) return found.slab ? CUDA_ERROR_NOT_FOUND : result;
   if (base != nullptr) *base = found.region.address;
   if (size != nullptr) *size = found.region.size;
   return result;
@@ -85,11 +85,11 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   auto* const real = GPUMAN_REAL(cuPointerGetAttribute);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(data, attribute, ptr);
-  const Visit visit;
+  const HookScope scope;
   Seen found{};
-  if (!visit || result != CUDA_SUCCESS) return result;
-  MendTypes(*visit, attribute, data, ptr);
-  if (FindAny(*visit, ptr, found)) Mend(found, attribute, data);
+  if (!scope || result != CUDA_SUCCESS) return result;
+  MendTypes(*scope, attribute, data, ptr);
+  if (FindAny(*scope, ptr, found)) Mend(found, attribute, data);
   return found.slab && found.number == 0 ? CUDA_ERROR_INVALID_VALUE : result;
 }
 
@@ -98,12 +98,12 @@ CUresult cuPointerGetAttributes(unsigned int num_attributes, CUpointer_attribute
   auto* const real = GPUMAN_REAL(cuPointerGetAttributes);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(num_attributes, attributes, data, ptr);
-  const Visit visit;
+  const HookScope scope;
   Seen found{};
-  if (!visit || result != CUDA_SUCCESS) return result;
-  const bool backed = FindAny(*visit, ptr, found);
+  if (!scope || result != CUDA_SUCCESS) return result;
+  const bool backed = FindAny(*scope, ptr, found);
   for (unsigned i = 0; i < num_attributes; ++i) {
-    MendTypes(*visit, attributes[i], data[i], ptr);
+    MendTypes(*scope, attributes[i], data[i], ptr);
     if (backed) Mend(found, attributes[i], data[i]);
   }
   return result;

@@ -39,28 +39,28 @@ Source(CUmemoryPool, Allocate, Free) -> Source<Allocate, Free>;
 // One thread at a time allocates from pools: what a pool has grown by is then the one allocation's doing.
 // `refused`: it is the limit that says no; `full`: the device, or the room that the job has there for now.
 template <typename Allocate, typename Free>
-CUresult TryFromPool(Guest& guest, int of_stream, CUdeviceptr* pointer, std::uint64_t bytes,
+CUresult TryFromPool(ProcessState& state, int of_stream, CUdeviceptr* pointer, std::uint64_t bytes,
                      const Source<Allocate, Free>& source, bool& refused, bool& full) {
-  const Locked lock(guest.pools);
-  const int device = source.pool != nullptr ? DeviceOfPool(guest, source.pool, of_stream) : of_stream;
+  const Locked lock(state.pools);
+  const int device = source.pool != nullptr ? DeviceOfPool(state, source.pool, of_stream) : of_stream;
   refused = false;
   if (device == kNoDevice) return source.allocate();
   std::uint64_t reserved = 0;
-  refused = !CoverGrowth(guest, device, bytes, reserved);
+  refused = !CoverGrowth(state, device, bytes, reserved);
   if (refused) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUmemoryPool asked = source.pool != nullptr ? source.pool : CurrentPool(device);
   const bool must_grow = reserved == 0 && (asked == nullptr || !HasUnused(asked, bytes));
   const CUdeviceptr before = *pointer;
-  const bool room = reserved == 0 || IsWithinRoom(guest, device);
+  const bool room = reserved == 0 || IsWithinRoom(state, device);
   const CUresult result = room ? source.allocate() : CUDA_ERROR_OUT_OF_MEMORY;
   if (result != CUDA_SUCCESS) {
     full = result == CUDA_ERROR_OUT_OF_MEMORY;
-    GiveBack(guest, device, reserved);
-    RefreshPools(guest);
+    GiveBack(state, device, reserved);
+    RefreshPools(state);
     return result;
   }
   const CUmemoryPool pool = PoolOf(*pointer);
-  const Grown grown = SettlePool(guest, pool != nullptr ? pool : asked, device, reserved);
+  const Grown grown = SettlePool(state, pool != nullptr ? pool : asked, device, reserved);
   // The spare is for what has room in a pool; where none had, it is the last of the room.
   if (grown == Grown::kCovered || (grown == Grown::kOnSpare && must_grow)) return CUDA_SUCCESS;
   source.free(*pointer);
@@ -73,59 +73,59 @@ CUresult TryFromPool(Guest& guest, int of_stream, CUdeviceptr* pointer, std::uin
 template <typename Allocate, typename Free>
 CUresult AllocateFromPool(CUdeviceptr* pointer, std::uint64_t bytes, CUstream queried,
                           const Source<Allocate, Free>& source) {
-  const Visit visit;
+  const HookScope scope;
   Where where{};
   // Captured, it is a node of a graph: the graph takes memory when it runs.
-  if (!visit || pointer == nullptr || bytes == 0 || IsCapturing(queried) || !WhereOf(*visit, queried, where))
+  if (!scope || pointer == nullptr || bytes == 0 || IsCapturing(queried) || !WhereOf(*scope, queried, where))
     return source.allocate();
   CUresult answer{};
-  if (IsBacked(*visit) && AllocateInOrder(*visit, {where, source.pool, queried, bytes}, pointer, answer))
+  if (IsBacked(*scope) && AllocateInOrder(*scope, {where, source.pool, queried, bytes}, pointer, answer))
     return answer;
-  return WithRoom(*visit, where.device, bytes, [&](bool& full) {
+  return WithRoom(*scope, where.device, bytes, [&](bool& full) {
     bool refused = false;
-    const CUresult result = TryFromPool(*visit, where.device, pointer, bytes, source, refused, full);
+    const CUresult result = TryFromPool(*scope, where.device, pointer, bytes, source, refused, full);
     if (!refused || !WaitForFrees(queried)) return result;
-    return TryFromPool(*visit, where.device, pointer, bytes, source, refused, full);
+    return TryFromPool(*scope, where.device, pointer, bytes, source, refused, full);
   });
 }
 
 // After a wait: pools may have less now.
 CUresult Waited(CUresult result) {
-  const Visit visit;
-  if (!visit) return result;
-  const bool drivers = __atomic_load_n(&(*visit).pools_used, __ATOMIC_ACQUIRE);
-  const bool own = __atomic_load_n(&(*visit).streams.any, __ATOMIC_ACQUIRE) != 0;
+  const HookScope scope;
+  if (!scope) return result;
+  const bool drivers = __atomic_load_n(&(*scope).pools_used, __ATOMIC_ACQUIRE);
+  const bool own = __atomic_load_n(&(*scope).streams.any, __ATOMIC_ACQUIRE) != 0;
   if (!drivers && !own) return result;
-  const Locked lock((*visit).pools);
-  if (drivers) RefreshPools(*visit);
-  if (own) ReleaseAfterWait(*visit);
+  const Locked lock((*scope).pools);
+  if (drivers) RefreshPools(*scope);
+  if (own) ReleaseAfterWait(*scope);
   return result;
 }
 
-bool HasOneContext(Guest& guest, int device) {
-  const Locked lock(guest.contexts);
+bool HasOneContext(ProcessState& state, int device) {
+  const Locked lock(state.contexts);
   unsigned contexts = 0;
-  guest.context.ForEach([&](std::uint64_t, const Context& context) { contexts += context.device == device; });
+  state.context.ForEach([&](std::uint64_t, const Context& context) { contexts += context.device == device; });
   return contexts == 1;
 }
 
 // A wait for all that a context has to do: after it destroyed pools have nothing left.
 template <typename Wait>
 CUresult WaitForAll(Wait wait) {
-  const Visit visit;
+  const HookScope scope;
   Where where{};
-  if (!visit || !__atomic_load_n(&(*visit).pools_used, __ATOMIC_ACQUIRE) || !CurrentWhere(*visit, where) ||
-      !HasOneContext(*visit, where.device))
+  if (!scope || !__atomic_load_n(&(*scope).pools_used, __ATOMIC_ACQUIRE) || !CurrentWhere(*scope, where) ||
+      !HasOneContext(*scope, where.device))
     return Waited(wait());
   std::uint64_t ending = 0;
   {
-    const Locked lock((*visit).pools);
-    ending = EndingOn(*visit, where.device);
+    const Locked lock((*scope).pools);
+    ending = EndingOn(*scope, where.device);
   }
   const CUresult result = wait();
   if (ending != 0 && result == CUDA_SUCCESS) {
-    const Locked lock((*visit).pools);
-    Ended(*visit, where.device, ending);
+    const Locked lock((*scope).pools);
+    Ended(*scope, where.device, ending);
   }
   return Waited(result);
 }
@@ -174,27 +174,27 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr* pointer, size_t bytes, CUmemo
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* pool_props) {
   auto* const real = GPUMAN_REAL(cuMemPoolCreate);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const Visit visit;
-  if (!visit || pool == nullptr || pool_props == nullptr) return real(pool, pool_props);
-  const Locked lock((*visit).pools);
+  const HookScope scope;
+  if (!scope || pool == nullptr || pool_props == nullptr) return real(pool, pool_props);
+  const Locked lock((*scope).pools);
   const CUresult result = real(pool, pool_props);
   if (result != CUDA_SUCCESS) return result;
-  PoolMade(*visit, *pool, pool_props->location);
-  ServePool(*visit, *pool, *pool_props);
+  PoolMade(*scope, *pool, pool_props->location);
+  ServePool(*scope, *pool, *pool_props);
   return result;
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   auto* const real = GPUMAN_REAL(cuMemPoolDestroy);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const Visit visit;
-  if (!visit) return real(pool);
-  const Locked lock((*visit).pools);
-  const Leaving leaving = BeforeDestroy(*visit, pool);
+  const HookScope scope;
+  if (!scope) return real(pool);
+  const Locked lock((*scope).pools);
+  const Leaving leaving = BeforeDestroy(*scope, pool);
   const CUresult result = real(pool);
   if (result != CUDA_SUCCESS) return result;
-  AfterDestroy(*visit, pool, leaving);
-  PoolDestroyed(*visit, pool);
+  AfterDestroy(*scope, pool, leaving);
+  PoolDestroyed(*scope, pool);
   return result;
 }
 
@@ -202,12 +202,12 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t min_bytes_to_keep) {
   auto* const real = GPUMAN_REAL(cuMemPoolTrimTo);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(pool, min_bytes_to_keep);
-  if (const Visit visit; visit && result == CUDA_SUCCESS) {
-    const Locked lock((*visit).pools);
-    if (StreamPool* const own = KnownPool(*visit, pool)) {
+  if (const HookScope scope; scope && result == CUDA_SUCCESS) {
+    const Locked lock((*scope).pools);
+    if (StreamPool* const own = KnownPool(*scope, pool)) {
       const Relaxed relaxed;
-      SettleBlocks(*visit, *own);
-      ReleaseSegments(*visit, *own, min_bytes_to_keep);
+      SettleBlocks(*scope, *own);
+      ReleaseSegments(*scope, *own, min_bytes_to_keep);
     }
   }
   return Waited(result);

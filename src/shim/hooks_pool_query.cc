@@ -1,6 +1,6 @@
 // What pools tell of themselves, and who may use them: where the shim has their memory, by what it has.
-#include "shim/guest.h"
 #include "shim/hooks.h"
+#include "shim/process_state.h"
 #include "shim/stream_pools.h"
 
 namespace gpuman::shim {
@@ -30,10 +30,10 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
   auto* const real = GPUMAN_REAL(cuMemPoolGetAttribute);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(pool, attr, value);
-  const Visit visit;
-  if (!visit || result != CUDA_SUCCESS) return result;
-  const Locked lock((*visit).pools);
-  const StreamPool* const own = KnownPool(*visit, pool);
+  const HookScope scope;
+  if (!scope || result != CUDA_SUCCESS) return result;
+  const Locked lock((*scope).pools);
+  const StreamPool* const own = KnownPool(*scope, pool);
   const std::uint64_t more = own != nullptr ? BytesOf(*own, attr) : 0;
   if (more == 0) return result;
   cuuint64_t bytes = 0;
@@ -47,10 +47,10 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
   auto* const real = GPUMAN_REAL(cuMemPoolSetAttribute);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(pool, attr, value);
-  const Visit visit;
-  if (!visit || result != CUDA_SUCCESS) return result;
-  const Locked lock((*visit).pools);
-  if (StreamPool* const own = KnownPool(*visit, pool)) {
+  const HookScope scope;
+  if (!scope || result != CUDA_SUCCESS) return result;
+  const Locked lock((*scope).pools);
+  if (StreamPool* const own = KnownPool(*scope, pool)) {
     if (attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) own->reserved_high = own->blocks.reserved();
     if (attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH) own->used_high = own->blocks.used();
   }
@@ -61,10 +61,10 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_
   auto* const real = GPUMAN_REAL(cuMemPoolSetAccess);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(pool, map, count);
-  const Visit visit;
-  if (!visit || result != CUDA_SUCCESS) return result;
-  const Locked lock((*visit).pools);
-  OpenPoolTo(*visit, pool, map, count);
+  const HookScope scope;
+  if (!scope || result != CUDA_SUCCESS) return result;
+  const Locked lock((*scope).pools);
+  OpenPoolTo(*scope, pool, map, count);
   return result;
 }
 

@@ -12,10 +12,12 @@ namespace {
 
 std::uint64_t Less(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
 // What a device is said to have that has `whole`.
-std::uint64_t TotalOf(const Told& told, std::uint64_t whole) {
+std::uint64_t TotalOf(const ReportedMemory& told, std::uint64_t whole) {
   return told.limit != UINT64_MAX && MayExceedDevice() ? told.limit : Less(whole, told.limit);
 }
-std::uint64_t FreeOf(const Told& told) { return told.used < told.limit ? told.limit - told.used : 0; }
+std::uint64_t FreeOf(const ReportedMemory& told) {
+  return told.used < told.limit ? told.limit - told.used : 0;
+}
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -38,23 +40,24 @@ bool ParseUuid(const char* text, std::uint8_t (&uuid)[16]) {
 }
 
 // The limit on NVML's device.
-bool LimitOf(nvmlDevice_t device, Guest& guest, Told& told) {
+bool LimitOf(nvmlDevice_t device, ProcessState& state, ReportedMemory& told) {
   auto* const ask = GPUMAN_REAL(nvmlDeviceGetUUID);
   char text[96] = {};
   std::uint8_t uuid[16];
   if (ask == nullptr || ask(device, text, sizeof text - 1) != NVML_SUCCESS || std::strlen(text) < 4 ||
       !ParseUuid(text, uuid))
     return false;
-  told = TellOf(guest, uuid);
+  told = ReportedMemoryOf(state, uuid);
   return told.limit != UINT64_MAX;
 }
 
 // The others' memory makes room for managed memory: what they have is not missing.
-CUresult TellWithoutOthers(Guest& guest, int device, const Told& told, size_t* free, size_t* total) {
+CUresult TellWithoutOthers(ProcessState& state, int device, const ReportedMemory& told, size_t* free,
+                           size_t* total) {
   auto* const real = GPUMAN_REAL(cuDeviceTotalMem_v2);
   size_t whole = 0;
   if (real == nullptr || real(&whole, device) != CUDA_SUCCESS) return CUDA_SUCCESS;
-  const std::uint64_t held = CountedOn(guest, device), used = told.used > held ? told.used : held;
+  const std::uint64_t held = CountedOn(state, device), used = told.used > held ? told.used : held;
   whole = TotalOf(told, whole);
   if (free != nullptr) *free = used < whole ? whole - used : 0;
   if (total != nullptr) *total = whole;
@@ -69,15 +72,15 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   auto* const real = GPUMAN_REAL(cuMemGetInfo_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(free, total);
-  const Visit visit;
+  const HookScope scope;
   Where where{};
-  if (!visit || result != CUDA_SUCCESS || !CurrentWhere(*visit, where)) return result;
-  if (__atomic_load_n(&(*visit).pools_used, __ATOMIC_ACQUIRE)) {
-    const Locked lock((*visit).pools);
-    RefreshPools(*visit);
+  if (!scope || result != CUDA_SUCCESS || !CurrentWhere(*scope, where)) return result;
+  if (__atomic_load_n(&(*scope).pools_used, __ATOMIC_ACQUIRE)) {
+    const Locked lock((*scope).pools);
+    RefreshPools(*scope);
   }
-  const Told told = TellOf(*visit, where.device);
-  if (IsManaged(*visit, where.device)) return TellWithoutOthers(*visit, where.device, told, free, total);
+  const ReportedMemory told = ReportedMemoryOf(*scope, where.device);
+  if (IsManaged(*scope, where.device)) return TellWithoutOthers(*scope, where.device, told, free, total);
   if (told.limit == UINT64_MAX) return result;
   if (free != nullptr) *free = Less(*free, FreeOf(told));
   if (total != nullptr) *total = Less(*total, told.limit);
@@ -88,8 +91,9 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
   auto* const real = GPUMAN_REAL(cuDeviceTotalMem_v2);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(bytes, device);
-  const Visit visit;
-  if (visit && result == CUDA_SUCCESS && bytes != nullptr) *bytes = TotalOf(TellOf(*visit, device), *bytes);
+  const HookScope scope;
+  if (scope && result == CUDA_SUCCESS && bytes != nullptr)
+    *bytes = TotalOf(ReportedMemoryOf(*scope, device), *bytes);
   return result;
 }
 
@@ -101,9 +105,9 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) 
   auto* const real = GPUMAN_REAL(nvmlDeviceGetMemoryInfo);
   if (real == nullptr) return NVML_ERROR_UNINITIALIZED;
   const nvmlReturn_t result = real(device, memory);
-  const Visit visit;
-  Told told{};
-  if (!visit || result != NVML_SUCCESS || memory == nullptr || !LimitOf(device, *visit, told)) return result;
+  const HookScope scope;
+  ReportedMemory told{};
+  if (!scope || result != NVML_SUCCESS || memory == nullptr || !LimitOf(device, *scope, told)) return result;
   const bool more = told.limit > memory->total && MayExceedDevice();
   memory->total = TotalOf(told, memory->total);
   memory->free = more ? FreeOf(told) : Less(memory->free, FreeOf(told));
@@ -115,9 +119,9 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* me
   auto* const real = GPUMAN_REAL(nvmlDeviceGetMemoryInfo_v2);
   if (real == nullptr) return NVML_ERROR_UNINITIALIZED;
   const nvmlReturn_t result = real(device, memory);
-  const Visit visit;
-  Told told{};
-  if (!visit || result != NVML_SUCCESS || memory == nullptr || !LimitOf(device, *visit, told)) return result;
+  const HookScope scope;
+  ReportedMemory told{};
+  if (!scope || result != NVML_SUCCESS || memory == nullptr || !LimitOf(device, *scope, told)) return result;
   const bool more = told.limit > memory->total && MayExceedDevice();
   if (told.limit >= memory->total && !more) return result;
   memory->total = told.limit;

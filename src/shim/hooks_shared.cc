@@ -11,15 +11,15 @@ namespace {
 template <typename Real, typename Bind>
 CUresult BindBy(Real* real, CUmemGenericAllocationHandle handle, Bind bind) {
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const Visit visit;
-  const CUresult result = bind(real, visit ? HeldBy(*visit, handle).handle : handle);
-  if (visit && result == CUDA_SUCCESS) StaysHeld(*visit, handle);
+  const HookScope scope;
+  const CUresult result = bind(real, scope ? HeldBy(*scope, handle).handle : handle);
+  if (scope && result == CUDA_SUCCESS) StaysHeld(*scope, handle);
   return result;
 }
 
 CUresult BoundAt(CUresult result, CUdeviceptr address, std::size_t size) {
-  const Visit visit;
-  if (visit && result == CUDA_SUCCESS) StaysAt(*visit, address, size);
+  const HookScope scope;
+  if (scope && result == CUDA_SUCCESS) StaysAt(*scope, address, size);
   return result;
 }
 
@@ -31,9 +31,9 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
                                                 CUmemGenericAllocationHandle handle) {
   auto* const real = GPUMAN_REAL(cuMemGetAllocationPropertiesFromHandle);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const Visit visit;
-  if (!visit) return real(prop, handle);
-  const Held held = HeldBy(*visit, handle);
+  const HookScope scope;
+  if (!scope) return real(prop, handle);
+  const Held held = HeldBy(*scope, handle);
   const CUresult result = real(prop, held.handle);
   if (result != CUDA_SUCCESS || !held.token) return result;
   prop->requestedHandleTypes = static_cast<CUmemAllocationHandleType>(held.types);
@@ -45,22 +45,22 @@ CUresult cuMemExportToShareableHandle(void* shareable_handle, CUmemGenericAlloca
                                       CUmemAllocationHandleType handle_type, unsigned long long flags) {
   auto* const real = GPUMAN_REAL(cuMemExportToShareableHandle);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  const Visit visit;
-  if (!visit) return real(shareable_handle, handle, handle_type, flags);
-  const Held held = HeldBy(*visit, handle);
+  const HookScope scope;
+  if (!scope) return real(shareable_handle, handle, handle_type, flags);
+  const Held held = HeldBy(*scope, handle);
   // As the driver answers for what was not made to be exported so (measured).
   if (held.token && (handle_type == 0 || (held.types & handle_type) != handle_type))
     return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   if (held.kept > 0 && shareable_handle != nullptr && flags == 0) {
     // The driver exports nothing that came from another process: there is the descriptor that it came by.
-    const int lent = Lend(*visit, held.kept);
+    const int lent = DuplicateDescriptor(*scope, held.kept);
     result = lent >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
     if (lent >= 0) __builtin_memcpy(shareable_handle, &lent, sizeof lent);
   } else {
     result = real(shareable_handle, held.handle, handle_type, flags);
   }
-  if (result == CUDA_SUCCESS) StaysHeld(*visit, handle);
+  if (result == CUDA_SUCCESS) StaysHeld(*scope, handle);
   return result;
 }
 
@@ -69,8 +69,8 @@ CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t si
   auto* const real = GPUMAN_REAL(cuMemGetHandleForAddressRange);
   if (real == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   const CUresult result = real(handle, dptr, size, handle_type, flags);
-  const Visit visit;
-  if (visit && result == CUDA_SUCCESS) StaysAt(*visit, dptr, size);
+  const HookScope scope;
+  if (scope && result == CUDA_SUCCESS) StaysAt(*scope, dptr, size);
   return result;
 }
 

@@ -8,9 +8,9 @@
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
 #include "shim/backing.h"
-#include "shim/guest.h"
 #include "shim/ipc_handle.h"
 #include "shim/ipc_server.h"
+#include "shim/process_state.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -21,15 +21,15 @@ using namespace driver::abi;  // NOLINT(google-build-using-namespace): the vendo
 
 // The region, with memory behind all of it, as descriptors at the server. For who holds ipc.mutex, as all
 // here.
-CUresult OfferPieces(Guest& guest, const Region& region, std::uint64_t number) {
-  IpcTalk talk(guest.ipc_server.name);
+CUresult OfferPieces(ProcessState& state, const Region& region, std::uint64_t number) {
+  IpcTalk talk(state.ipc_server.name);
   const unsigned pieces = PiecesOf(region);
   CUresult result = CUDA_SUCCESS;
   for (unsigned next = 0; next < pieces && result == CUDA_SUCCESS;) {
     int descriptors[wire::kMostParts];
     unsigned count = 0;
     for (; next < pieces && count < wire::kMostParts; ++next) {
-      descriptors[count] = DescriptorOf(guest, PieceOf(region, next), result);
+      descriptors[count] = DescriptorOf(state, PieceOf(region, next), result);
       if (descriptors[count] < 0) break;
       ++count;
     }
@@ -42,71 +42,71 @@ CUresult OfferPieces(Guest& guest, const Region& region, std::uint64_t number) {
   return result;
 }
 
-CUresult Offer(Guest& guest, const Region& region, std::uint64_t number) {
-  const CUresult result = OfferPieces(guest, region, number);
-  if (result != CUDA_SUCCESS) IpcTalk(guest.ipc_server.name).Withdraw(number);
+CUresult Offer(ProcessState& state, const Region& region, std::uint64_t number) {
+  const CUresult result = OfferPieces(state, region, number);
+  if (result != CUDA_SUCCESS) IpcTalk(state.ipc_server.name).Withdraw(number);
   return result;
 }
 
 // The number of its export, shared now where it was not before.
-CUresult Share(Guest& guest, const Region& region, std::uint64_t& number) {
-  Ipc& ipc = guest.ipc;
+CUresult Share(ProcessState& state, const Region& region, std::uint64_t& number) {
+  Ipc& ipc = state.ipc;
   if (const std::uint64_t* const known = ipc.exported.Find(region.address)) {
     number = *known;
     return CUDA_SUCCESS;
   }
-  if (!StartIpcServer(guest)) return CUDA_ERROR_OPERATING_SYSTEM;
+  if (!StartIpcServer(state)) return CUDA_ERROR_OPERATING_SYSTEM;
   std::uint64_t* const entry = ipc.exported.Insert(region.address);
   if (entry == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   number = *entry = ++ipc.last;
-  const CUresult result = Offer(guest, region, number);
+  const CUresult result = Offer(state, region, number);
   if (result != CUDA_SUCCESS) {
     std::uint64_t ignored = 0;
     ipc.exported.Take(region.address, ignored);
     return result;
   }
   {
-    const Locked lock(guest.books);
-    PinRegion(guest, region);
+    const Locked lock(state.books);
+    PinRegion(state, region);
   }
   __atomic_fetch_add(&ipc.exports, 1, __ATOMIC_SEQ_CST);
-  TellEvictable(guest);
+  TellEvictable(state);
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-bool ShareBacked(Guest& guest, CUdeviceptr pointer, CUipcMemHandle* handle, CUresult& result) {
+bool ShareBacked(ProcessState& state, CUdeviceptr pointer, CUipcMemHandle* handle, CUresult& result) {
   Found found{};
-  if (handle == nullptr || !FindBacked(guest, pointer, found) || found.region.pool != 0) return false;
+  if (handle == nullptr || !FindBacked(state, pointer, found) || found.region.pool != 0) return false;
   const NoCancellation whole;
-  const Locked lock(guest.ipc.mutex);
+  const Locked lock(state.ipc.mutex);
   Region region{};
   {
-    const Locked books(guest.books);
-    const Region* const known = guest.regions.Find(pointer);
+    const Locked books(state.books);
+    const Region* const known = state.regions.Find(pointer);
     if (known == nullptr) return false;
     region = *known;
   }
   SharedHandle shared{SharedHandle::kMagic, {}, 0, found.region.address - region.address, region.bytes, {}};
-  result = Share(guest, region, shared.number);
+  result = Share(state, region, shared.number);
   if (result != CUDA_SUCCESS) return true;
-  std::memcpy(shared.exporter, guest.ipc_server.name, sizeof shared.exporter);
-  std::memcpy(shared.device, guest.devices[region.device].uuid, sizeof shared.device);
+  std::memcpy(shared.exporter, state.ipc_server.name, sizeof shared.exporter);
+  std::memcpy(shared.device, state.devices[region.device].uuid, sizeof shared.device);
   std::memcpy(handle, &shared, sizeof shared);
   return true;
 }
 
-void Unshare(Guest& guest, const Region& region) {
-  Ipc& ipc = guest.ipc;
+void Unshare(ProcessState& state, const Region& region) {
+  Ipc& ipc = state.ipc;
   if (wire::Load(ipc.exports) == 0) return;
   const NoCancellation whole;
   const Locked lock(ipc.mutex);
   std::uint64_t number = 0;
   if (!ipc.exported.Take(region.address, number)) return;
   __atomic_fetch_sub(&ipc.exports, 1, __ATOMIC_SEQ_CST);
-  IpcTalk(guest.ipc_server.name).Withdraw(number);
-  TellImported(guest);
+  IpcTalk(state.ipc_server.name).Withdraw(number);
+  TellImported(state);
 }
 
 }  // namespace gpuman::shim

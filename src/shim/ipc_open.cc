@@ -8,11 +8,11 @@
 #include "shim/backing.h"
 #include "shim/drain.h"
 #include "shim/driver.h"
-#include "shim/guest.h"
 #include "shim/ipc.h"
 #include "shim/ipc_handle.h"
 #include "shim/ipc_server.h"
 #include "shim/meter.h"
+#include "shim/process_state.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -87,7 +87,8 @@ CUresult Fetch(const SharedHandle& handle, const Region& region, unsigned& mappe
 }
 
 // For who holds ipc.mutex.
-CUresult MapShared(Guest& guest, const SharedHandle& handle, const Where& where, std::uint64_t& address) {
+CUresult MapShared(ProcessState& state, const SharedHandle& handle, const Where& where,
+                   std::uint64_t& address) {
   auto* const reserve = GPUMAN_REAL(cuMemAddressReserve);
   const int device = DeviceWith(handle.device);
   if (device < 0) return CUDA_ERROR_INVALID_DEVICE;
@@ -101,32 +102,32 @@ CUresult MapShared(Guest& guest, const SharedHandle& handle, const Where& where,
   unsigned mapped = 0;
   result = Fetch(handle, region, mapped);
   if (result == CUDA_SUCCESS) result = GiveAccess(region);
-  Opened* const entry = result == CUDA_SUCCESS ? guest.ipc.opened.Insert(address) : nullptr;
+  Opened* const entry = result == CUDA_SUCCESS ? state.ipc.opened.Insert(address) : nullptr;
   if (entry == nullptr) {
     UnmapPieces(region, mapped);
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
   }
   *entry = {{}, handle.number, handle.bytes, where.context, 0, device};
   std::memcpy(entry->exporter, handle.exporter, sizeof entry->exporter);
-  __atomic_fetch_add(&guest.ipc.openings, 1, __ATOMIC_SEQ_CST);
+  __atomic_fetch_add(&state.ipc.openings, 1, __ATOMIC_SEQ_CST);
   {
-    const Locked lock(guest.books);
-    ++guest.foreign;
+    const Locked lock(state.books);
+    ++state.foreign;
   }
-  TellImported(guest);
+  TellImported(state);
   return CUDA_SUCCESS;
 }
 
 // It was taken out of the table. For who holds ipc.mutex.
-void UnmapShared(Guest& guest, std::uint64_t address, const Opened& opened) {
+void UnmapShared(ProcessState& state, std::uint64_t address, const Opened& opened) {
   const Region region{address, opened.bytes, opened.bytes, opened.context, opened.device};
   UnmapPieces(region, PiecesOf(region));
-  __atomic_fetch_sub(&guest.ipc.openings, 1, __ATOMIC_SEQ_CST);
+  __atomic_fetch_sub(&state.ipc.openings, 1, __ATOMIC_SEQ_CST);
   {
-    const Locked lock(guest.books);
-    --guest.foreign;
+    const Locked lock(state.books);
+    --state.foreign;
   }
-  TellImported(guest);
+  TellImported(state);
 }
 
 // For who holds ipc.mutex.
@@ -140,13 +141,13 @@ bool FindOpened(Ipc& ipc, CUdeviceptr pointer, std::uint64_t& address) {
   return found;
 }
 
-CUresult Open(Guest& guest, CUdeviceptr* pointer, const SharedHandle& handle) {
+CUresult Open(ProcessState& state, CUdeviceptr* pointer, const SharedHandle& handle) {
   Where where{};
-  if (!CurrentWhere(guest, where)) return CUDA_ERROR_INVALID_CONTEXT;
-  Ipc& ipc = guest.ipc;
+  if (!CurrentWhere(state, where)) return CUDA_ERROR_INVALID_CONTEXT;
+  Ipc& ipc = state.ipc;
   const NoCancellation whole;
   const Locked lock(ipc.mutex);
-  if (std::memcmp(handle.exporter, guest.ipc_server.name, sizeof handle.exporter) == 0)
+  if (std::memcmp(handle.exporter, state.ipc_server.name, sizeof handle.exporter) == 0)
     return CUDA_ERROR_INVALID_CONTEXT;  // as the driver
   std::uint64_t address = 0;
   ipc.opened.ForEach([&](std::uint64_t at, const Opened& opened) {
@@ -155,7 +156,7 @@ CUresult Open(Guest& guest, CUdeviceptr* pointer, const SharedHandle& handle) {
       address = at;
   });
   if (address == 0) {
-    const CUresult result = MapShared(guest, handle, where, address);
+    const CUresult result = MapShared(state, handle, where, address);
     if (result != CUDA_SUCCESS) return result;
   }
   ++ipc.opened.Find(address)->opens;
@@ -165,19 +166,19 @@ CUresult Open(Guest& guest, CUdeviceptr* pointer, const SharedHandle& handle) {
 
 }  // namespace
 
-bool OpenShared(Guest& guest, CUdeviceptr* pointer, const CUipcMemHandle& handle, unsigned flags,
+bool OpenShared(ProcessState& state, CUdeviceptr* pointer, const CUipcMemHandle& handle, unsigned flags,
                 CUresult& result) {
   SharedHandle shared;
   std::memcpy(&shared, &handle, sizeof shared);
   if (shared.magic != SharedHandle::kMagic) return false;
   const bool good = pointer != nullptr && flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS && shared.number != 0 &&
                     shared.bytes != 0 && shared.bytes <= kMostBytes && shared.offset < shared.bytes;
-  result = good ? Open(guest, pointer, shared) : CUDA_ERROR_INVALID_VALUE;
+  result = good ? Open(state, pointer, shared) : CUDA_ERROR_INVALID_VALUE;
   return true;
 }
 
-bool CloseShared(Guest& guest, CUdeviceptr pointer, CUresult& result) {
-  Ipc& ipc = guest.ipc;
+bool CloseShared(ProcessState& state, CUdeviceptr pointer, CUresult& result) {
+  Ipc& ipc = state.ipc;
   if (wire::Load(ipc.openings) == 0) return false;
   const NoCancellation whole;
   const Locked lock(ipc.mutex);
@@ -193,12 +194,12 @@ bool CloseShared(Guest& guest, CUdeviceptr pointer, CUresult& result) {
   if (result != CUDA_SUCCESS) return true;
   Opened gone{};
   ipc.opened.Take(address, gone);
-  UnmapShared(guest, address, gone);
+  UnmapShared(state, address, gone);
   return true;
 }
 
-void CloseSharedOf(Guest& guest, std::uint64_t context) {
-  Ipc& ipc = guest.ipc;
+void CloseSharedOf(ProcessState& state, std::uint64_t context) {
+  Ipc& ipc = state.ipc;
   if (wire::Load(ipc.openings) == 0) return;
   const Locked lock(ipc.mutex);
   for (std::uint64_t address = 1; address != 0;) {
@@ -207,12 +208,12 @@ void CloseSharedOf(Guest& guest, std::uint64_t context) {
       if (opened.context == context) address = at;
     });
     Opened gone{};
-    if (ipc.opened.Take(address, gone)) UnmapShared(guest, address, gone);
+    if (ipc.opened.Take(address, gone)) UnmapShared(state, address, gone);
   }
 }
 
-bool FindShared(Guest& guest, CUdeviceptr pointer, std::uint64_t& address, Opened& opened) {
-  Ipc& ipc = guest.ipc;
+bool FindShared(ProcessState& state, CUdeviceptr pointer, std::uint64_t& address, Opened& opened) {
+  Ipc& ipc = state.ipc;
   if (wire::Load(ipc.openings) == 0) return false;
   const Locked lock(ipc.mutex);
   if (!FindOpened(ipc, pointer, address)) return false;

@@ -7,9 +7,9 @@
 #include "ledger/wire/orders.h"
 #include "ledger/wire/transfer.h"
 #include "shim/account/table.h"
-#include "shim/guest.h"
 #include "shim/own_descriptors.h"
 #include "shim/own_socket.h"
+#include "shim/process_state.h"
 #include "shim/threads.h"
 
 namespace gpuman::shim {
@@ -163,8 +163,8 @@ void* Serve(void* word) {
 
 }  // namespace
 
-bool StartIpcServer(Guest& guest) {
-  IpcServer& server = guest.ipc_server;
+bool StartIpcServer(ProcessState& state) {
+  IpcServer& server = state.ipc_server;
   const NoCancellation whole;
   const Locked lock(server.mutex);
   if (wire::Load(server.state) == kNotStarted) {

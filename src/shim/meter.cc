@@ -27,28 +27,28 @@ std::uint64_t AskGranule(int device) {
   return RoundUp(granule, wire::kUnit);
 }
 
-// For who holds guest.meter.
-void FindInLedger(Guest& guest, Device& device) {
-  if (!device.known || device.in_ledger || guest.ledger == nullptr) return;
-  const int gpu = wire::FindGpu(*guest.ledger, device.uuid);
+// For who holds state.meter.
+void FindInLedger(ProcessState& state, Device& device) {
+  if (!device.known || device.in_ledger || state.ledger == nullptr) return;
+  const int gpu = wire::FindGpu(*state.ledger, device.uuid);
   if (gpu < 0) return;
   device.gpu = static_cast<unsigned>(gpu);
   device.in_ledger = true;
-  if (device.held != 0) wire::Charge(*guest.ledger, device.gpu, guest.slot, device.held);
+  if (device.held != 0) wire::Charge(*state.ledger, device.gpu, state.slot, device.held);
 }
 
-// GPUs may have come into the ledger. For who holds guest.meter.
-void FollowChanges(Guest& guest) {
-  if (guest.ledger == nullptr) return;
-  const std::uint32_t changes = __atomic_load_n(&guest.ledger->changes, __ATOMIC_ACQUIRE);
-  if (changes == guest.changes) return;
-  guest.changes = changes;
-  for (Device& device : guest.devices) FindInLedger(guest, device);
+// GPUs may have come into the ledger. For who holds state.meter.
+void FollowChanges(ProcessState& state) {
+  if (state.ledger == nullptr) return;
+  const std::uint32_t changes = __atomic_load_n(&state.ledger->changes, __ATOMIC_ACQUIRE);
+  if (changes == state.changes) return;
+  state.changes = changes;
+  for (Device& device : state.devices) FindInLedger(state, device);
 }
 
-Device* Known(Guest& guest, int ordinal) {
+Device* Known(ProcessState& state, int ordinal) {
   if (ordinal < 0 || ordinal >= kMostDevices) return nullptr;
-  Device& device = guest.devices[ordinal];
+  Device& device = state.devices[ordinal];
   if (__atomic_load_n(&device.known, __ATOMIC_ACQUIRE)) return &device;
   CUuuid uuid{};
   auto* const newer = GPUMAN_REAL(cuDeviceGetUuid_v2);
@@ -57,56 +57,56 @@ Device* Known(Guest& guest, int ordinal) {
                        : older == nullptr || older(&uuid, ordinal) != CUDA_SUCCESS)
     return nullptr;
   const std::uint64_t granule = AskGranule(ordinal);
-  const Locked lock(guest.meter);
+  const Locked lock(state.meter);
   if (device.known) return &device;
   std::memcpy(device.uuid, uuid.bytes, sizeof device.uuid);
   device.granule = granule;
   __atomic_store_n(&device.known, true, __ATOMIC_RELEASE);
-  FindInLedger(guest, device);
+  FindInLedger(state, device);
   return &device;
 }
 
-bool TryReserve(Guest& guest, Device& device, std::uint64_t bytes) {
-  const Locked lock(guest.meter);
-  FollowChanges(guest);
+bool TryReserve(ProcessState& state, Device& device, std::uint64_t bytes) {
+  const Locked lock(state.meter);
+  FollowChanges(state);
   // An overwritten ledger stops nobody: the guard still counts.
   if (device.in_ledger &&
-      wire::Reserve(*guest.ledger, device.gpu, guest.slot, bytes) == wire::Outcome::kRefused)
+      wire::Reserve(*state.ledger, device.gpu, state.slot, bytes) == wire::Outcome::kRefused)
     return false;
   device.held += bytes;
   return true;
 }
 
 // Gives back what processes held that have ended. Their locks went with them.
-void ReclaimOthers(Guest& guest) {
-  const Locked lock(guest.meter);
-  if (guest.ledger == nullptr || !IsStill(guest.file)) return;
-  const int file = guest.file.descriptor;
+void ReclaimOthers(ProcessState& state) {
+  const Locked lock(state.meter);
+  if (state.ledger == nullptr || !IsStill(state.file)) return;
+  const int file = state.file.descriptor;
   for (unsigned slot = 0; slot < wire::kSlots; ++slot) {
-    if (slot == guest.slot || __atomic_load_n(&guest.ledger->slot[slot].pid, __ATOMIC_ACQUIRE) == 0) continue;
+    if (slot == state.slot || __atomic_load_n(&state.ledger->slot[slot].pid, __ATOMIC_ACQUIRE) == 0) continue;
     if (!wire::LockSlot(file, slot)) continue;
-    wire::Clear(*guest.ledger, slot);
+    wire::Clear(*state.ledger, slot);
     wire::UnlockSlot(file, slot);
   }
 }
 
-Told Tell(Guest& guest, bool in_ledger, unsigned gpu) {
+ReportedMemory Tell(ProcessState& state, bool in_ledger, unsigned gpu) {
   if (!in_ledger) return {UINT64_MAX, 0};
-  const wire::Gpu& entry = guest.ledger->gpu[gpu];
-  return {wire::Load(entry.limit), wire::TotalOf(*guest.ledger, gpu) + wire::Load(entry.outside)};
+  const wire::Gpu& entry = state.ledger->gpu[gpu];
+  return {wire::Load(entry.limit), wire::TotalOf(*state.ledger, gpu) + wire::Load(entry.outside)};
 }
 
 }  // namespace
 
-void Join(Guest& guest, const Place& place) {
-  const Locked lock(guest.meter);
-  guest.file = Keep(place.file);
-  guest.slot = place.slot;
-  guest.ledger = place.ledger;
-  for (Device& device : guest.devices) FindInLedger(guest, device);
+void Join(ProcessState& state, const Place& place) {
+  const Locked lock(state.meter);
+  state.file = Keep(place.file);
+  state.slot = place.slot;
+  state.ledger = place.ledger;
+  for (Device& device : state.devices) FindInLedger(state, device);
 }
 
-bool CurrentWhere(Guest& guest, Where& where) {
+bool CurrentWhere(ProcessState& state, Where& where) {
   auto* const get_device = GPUMAN_REAL(cuCtxGetDevice);
   auto* const get_context = GPUMAN_REAL(cuCtxGetCurrent);
   CUdevice device = 0;
@@ -114,94 +114,94 @@ bool CurrentWhere(Guest& guest, Where& where) {
   if (get_device == nullptr || get_context == nullptr || get_device(&device) != CUDA_SUCCESS ||
       get_context(&context) != CUDA_SUCCESS)
     return false;
-  where = {device, reinterpret_cast<std::uintptr_t>(context), GranuleOf(guest, device)};
+  where = {device, reinterpret_cast<std::uintptr_t>(context), GranuleOf(state, device)};
   return where.granule != 0;
 }
 
-std::uint64_t GranuleOf(Guest& guest, int ordinal) {
-  const Device* const device = Known(guest, ordinal);
+std::uint64_t GranuleOf(ProcessState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
   return device != nullptr ? device->granule : 0;
 }
 
-int LedgerGpuOf(Guest& guest, int ordinal) {
-  const Device* const device = Known(guest, ordinal);
-  const Locked lock(guest.meter);
+int LedgerGpuOf(ProcessState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
+  const Locked lock(state.meter);
   return device != nullptr && device->in_ledger ? static_cast<int>(device->gpu) : -1;
 }
 
-bool ReserveAtOnce(Guest& guest, int ordinal, std::uint64_t bytes) {
-  Device* const device = Known(guest, ordinal);
-  return device == nullptr || bytes == 0 || TryReserve(guest, *device, bytes);
+bool ReserveAtOnce(ProcessState& state, int ordinal, std::uint64_t bytes) {
+  Device* const device = Known(state, ordinal);
+  return device == nullptr || bytes == 0 || TryReserve(state, *device, bytes);
 }
 
-bool ReserveBesidePools(Guest& guest, int ordinal, std::uint64_t bytes) {
-  if (ReserveAtOnce(guest, ordinal, bytes)) return true;
-  RefreshPools(guest);
-  ReclaimOthers(guest);
-  return ReserveAtOnce(guest, ordinal, bytes);
+bool ReserveBesidePools(ProcessState& state, int ordinal, std::uint64_t bytes) {
+  if (ReserveAtOnce(state, ordinal, bytes)) return true;
+  RefreshPools(state);
+  ReclaimOthers(state);
+  return ReserveAtOnce(state, ordinal, bytes);
 }
 
-bool ReserveWithPools(Guest& guest, int ordinal, std::uint64_t bytes) {
-  return ReserveBesidePools(guest, ordinal, bytes) ||
-         (TrimPools(guest, ordinal) && ReserveAtOnce(guest, ordinal, bytes));
+bool ReserveWithPools(ProcessState& state, int ordinal, std::uint64_t bytes) {
+  return ReserveBesidePools(state, ordinal, bytes) ||
+         (TrimPools(state, ordinal) && ReserveAtOnce(state, ordinal, bytes));
 }
 
-bool Reserve(Guest& guest, int ordinal, std::uint64_t bytes) {
-  if (ReserveAtOnce(guest, ordinal, bytes)) return true;
-  const Locked lock(guest.pools);
-  return ReserveWithPools(guest, ordinal, bytes);
+bool Reserve(ProcessState& state, int ordinal, std::uint64_t bytes) {
+  if (ReserveAtOnce(state, ordinal, bytes)) return true;
+  const Locked lock(state.pools);
+  return ReserveWithPools(state, ordinal, bytes);
 }
 
-bool IsWithinRoom(Guest& guest, int ordinal) {
-  const Device* const device = Known(guest, ordinal);
-  const Locked lock(guest.meter);
-  return device == nullptr || !device->in_ledger || wire::HasRoom(*guest.ledger, device->gpu);
+bool IsWithinRoom(ProcessState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
+  const Locked lock(state.meter);
+  return device == nullptr || !device->in_ledger || wire::HasRoom(*state.ledger, device->gpu);
 }
 
-void GiveBack(Guest& guest, int ordinal, std::uint64_t bytes) {
-  Device* const device = Known(guest, ordinal);
+void GiveBack(ProcessState& state, int ordinal, std::uint64_t bytes) {
+  Device* const device = Known(state, ordinal);
   if (device == nullptr || bytes == 0) return;
-  const Locked lock(guest.meter);
+  const Locked lock(state.meter);
   device->held -= bytes < device->held ? bytes : device->held;
-  if (device->in_ledger) wire::GiveBack(*guest.ledger, device->gpu, guest.slot, bytes);
+  if (device->in_ledger) wire::GiveBack(*state.ledger, device->gpu, state.slot, bytes);
 }
 
-void Charge(Guest& guest, int ordinal, std::uint64_t bytes) {
-  Device* const device = Known(guest, ordinal);
+void Charge(ProcessState& state, int ordinal, std::uint64_t bytes) {
+  Device* const device = Known(state, ordinal);
   if (device == nullptr || bytes == 0) return;
-  const Locked lock(guest.meter);
+  const Locked lock(state.meter);
   device->held += bytes;
-  if (device->in_ledger) wire::Charge(*guest.ledger, device->gpu, guest.slot, bytes);
+  if (device->in_ledger) wire::Charge(*state.ledger, device->gpu, state.slot, bytes);
 }
 
-bool Settle(Guest& guest, int device, std::uint64_t reserved, std::uint64_t cost) {
-  if (cost < reserved) GiveBack(guest, device, reserved - cost);
-  return cost <= reserved || Reserve(guest, device, cost - reserved);
+bool Settle(ProcessState& state, int device, std::uint64_t reserved, std::uint64_t cost) {
+  if (cost < reserved) GiveBack(state, device, reserved - cost);
+  return cost <= reserved || Reserve(state, device, cost - reserved);
 }
 
-Told TellOf(Guest& guest, int ordinal) {
-  const Device* const device = Known(guest, ordinal);
-  const Locked lock(guest.meter);
-  return device != nullptr ? Tell(guest, device->in_ledger, device->gpu) : Told{UINT64_MAX, 0};
+ReportedMemory ReportedMemoryOf(ProcessState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
+  const Locked lock(state.meter);
+  return device != nullptr ? Tell(state, device->in_ledger, device->gpu) : ReportedMemory{UINT64_MAX, 0};
 }
 
-Told TellOf(Guest& guest, const std::uint8_t (&uuid)[16]) {
-  const Locked lock(guest.meter);
-  const int gpu = guest.ledger != nullptr ? wire::FindGpu(*guest.ledger, uuid) : -1;
-  return Tell(guest, gpu >= 0, static_cast<unsigned>(gpu));
+ReportedMemory ReportedMemoryOf(ProcessState& state, const std::uint8_t (&uuid)[16]) {
+  const Locked lock(state.meter);
+  const int gpu = state.ledger != nullptr ? wire::FindGpu(*state.ledger, uuid) : -1;
+  return Tell(state, gpu >= 0, static_cast<unsigned>(gpu));
 }
 
-std::uint64_t CountedOn(Guest& guest, int ordinal) {
-  const Device* const device = Known(guest, ordinal);
-  const Locked lock(guest.meter);
+std::uint64_t CountedOn(ProcessState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
+  const Locked lock(state.meter);
   return device != nullptr ? device->held : 0;
 }
 
-std::uint64_t ContextBytes(Guest& guest, int ordinal) {
-  const Device* const device = Known(guest, ordinal);
-  const Locked lock(guest.meter);
+std::uint64_t ContextBytes(ProcessState& state, int ordinal) {
+  const Device* const device = Known(state, ordinal);
+  const Locked lock(state.meter);
   if (device == nullptr || !device->in_ledger) return 0;
-  return RoundUp(wire::Load(guest.ledger->gpu[device->gpu].context_bytes), wire::kUnit);
+  return RoundUp(wire::Load(state.ledger->gpu[device->gpu].context_bytes), wire::kUnit);
 }
 
 }  // namespace gpuman::shim

@@ -45,10 +45,10 @@ bool IsPagedOn(int device) {
            Has(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED));
 }
 
-bool IsWithinDevice(Guest& guest, int device) {
+bool IsWithinDevice(ProcessState& state, int device) {
   auto* const ask = GPUMAN_REAL(cuDeviceTotalMem_v2);
   std::size_t whole = 0;
-  return ask == nullptr || ask(&whole, device) != CUDA_SUCCESS || CountedOn(guest, device) <= whole;
+  return ask == nullptr || ask(&whole, device) != CUDA_SUCCESS || CountedOn(state, device) <= whole;
 }
 
 }  // namespace
@@ -57,28 +57,28 @@ bool WantsManaged() { return Wished() == Wish::kManaged || Wished() == Wish::kOv
 
 bool MayExceedDevice() { return Wished() == Wish::kOversubscribe; }
 
-bool IsManaged(Guest& guest, int device) {
+bool IsManaged(ProcessState& state, int device) {
   enum : std::uint32_t { kNotKnown, kYes, kNo };
   if (device < 0 || device >= kMostDevices || Wished() == Wish::kVmm) return false;
-  std::uint32_t known = wire::Load(guest.paged[device]);
+  std::uint32_t known = wire::Load(state.paged[device]);
   if (known == kNotKnown) {
     known = IsPagedOn(device) ? kYes : kNo;
-    wire::Store(guest.paged[device], known);
+    wire::Store(state.paged[device], known);
   }
   return known == kYes;
 }
 
-CUresult AllocateManaged(Guest& guest, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
+CUresult AllocateManaged(ProcessState& state, const Where& where, CUdeviceptr* pointer, std::uint64_t bytes) {
   auto* const allocate = GPUMAN_REAL(cuMemAllocManaged);
   if (allocate == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-  if (!MayExceedDevice() && !IsWithinDevice(guest, where.device)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!MayExceedDevice() && !IsWithinDevice(state, where.device)) return CUDA_ERROR_OUT_OF_MEMORY;
   return allocate(pointer, bytes, CU_MEM_ATTACH_GLOBAL);
 }
 
-void TellManaged(Guest& guest) {
-  if (guest.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
-  const Locked lock(guest.books);
-  wire::Store(guest.ledger->slot[guest.slot].managed, guest.allocations.managed());
+void TellManaged(ProcessState& state) {
+  if (state.phase.load(std::memory_order_acquire) != Phase::kJoined) return;
+  const Locked lock(state.books);
+  wire::Store(state.ledger->slot[state.slot].managed, state.allocations.managed());
 }
 
 }  // namespace gpuman::shim

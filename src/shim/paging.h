@@ -3,8 +3,8 @@
 #pragma once
 
 #include "driver/abi/cuda.h"
-#include "shim/guest.h"
 #include "shim/meter.h"
+#include "shim/process_state.h"
 
 namespace gpuman::shim {
 
@@ -15,13 +15,13 @@ bool MayExceedDevice();
 
 // Whether plain memory is made managed on the device. Never where the device does not page by faults: there
 // it could not have more than fits.
-bool IsManaged(Guest& guest, int device);
+bool IsManaged(ProcessState& state, int device);
 
 // `bytes` are reserved already. Out of memory where it would be more than the device has, unless it may.
-driver::abi::CUresult AllocateManaged(Guest& guest, const Where& where, driver::abi::CUdeviceptr* pointer,
-                                      std::uint64_t bytes);
+driver::abi::CUresult AllocateManaged(ProcessState& state, const Where& where,
+                                      driver::abi::CUdeviceptr* pointer, std::uint64_t bytes);
 
 // For the daemon to read, in the slot.
-void TellManaged(Guest& guest);
+void TellManaged(ProcessState& state);
 
 }  // namespace gpuman::shim

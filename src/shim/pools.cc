@@ -31,32 +31,32 @@ void Trim(CUmemoryPool pool) {
 
 bool IsCounted(int device) { return device >= 0 && device < kMostDevices; }
 
-bool IsNearLimit(Guest& guest, int device) {
-  const Told told = TellOf(guest, device);
+bool IsNearLimit(ProcessState& state, int device) {
+  const ReportedMemory told = ReportedMemoryOf(state, device);
   return told.limit != UINT64_MAX && (told.used >= told.limit || told.limit - told.used < kNearLimit);
 }
 
-std::uint64_t HeldOn(Guest& guest, int device) {
+std::uint64_t HeldOn(ProcessState& state, int device) {
   std::uint64_t held = 0;
-  guest.pool.ForEach([&](std::uint64_t, const Pool& pool) { held += pool.device == device ? pool.held : 0; });
+  state.pool.ForEach([&](std::uint64_t, const Pool& pool) { held += pool.device == device ? pool.held : 0; });
   return held;
 }
 
-void FillSpare(Guest& guest, int device) {
-  std::uint64_t& spare = guest.spare[device];
-  while (spare < kSpareBytes && IsNearLimit(guest, device) && ReserveAtOnce(guest, device, kPoolPiece))
+void FillSpare(ProcessState& state, int device) {
+  std::uint64_t& spare = state.spare[device];
+  while (spare < kSpareBytes && IsNearLimit(state, device) && ReserveAtOnce(state, device, kPoolPiece))
     spare += kPoolPiece;
 }
 
 // Bytes of pools that are on the device no more.
-void CameBack(Guest& guest, int device, std::uint64_t bytes) {
-  std::uint64_t& spare = guest.spare[device];
-  if (spare < kSpareBytes && HeldOn(guest, device) != 0 && IsNearLimit(guest, device)) {
+void CameBack(ProcessState& state, int device, std::uint64_t bytes) {
+  std::uint64_t& spare = state.spare[device];
+  if (spare < kSpareBytes && HeldOn(state, device) != 0 && IsNearLimit(state, device)) {
     const std::uint64_t kept = bytes < kSpareBytes - spare ? bytes : kSpareBytes - spare;
     spare += kept;
     bytes -= kept;
   }
-  GiveBack(guest, device, bytes);
+  GiveBack(state, device, bytes);
 }
 
 }  // namespace
@@ -71,108 +71,108 @@ Relaxed::~Relaxed() {
   if (exchanged_ && exchange != nullptr) exchange(&mode_);
 }
 
-void RefreshPools(Guest& guest) {
+void RefreshPools(ProcessState& state) {
   const Relaxed relaxed;
   std::uint64_t gone[kMostDevices] = {};
-  guest.pool.ForEach([&](std::uint64_t number, Pool& pool) {
+  state.pool.ForEach([&](std::uint64_t number, Pool& pool) {
     if (!IsCounted(pool.device)) return;
     std::uint64_t has = 0;
     if (!Read(PoolOf(number), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has) || has == pool.held) return;
     if (has < pool.held)
       gone[pool.device] += pool.held - has;
     else
-      Charge(guest, pool.device, has - pool.held);
+      Charge(state, pool.device, has - pool.held);
     pool.held = has;
   });
   for (int device = 0; device < kMostDevices; ++device) {
-    if (gone[device] != 0) CameBack(guest, device, gone[device]);
-    std::uint64_t& spare = guest.spare[device];
-    if (spare == 0 || HeldOn(guest, device) != 0) continue;
-    GiveBack(guest, device, spare);
+    if (gone[device] != 0) CameBack(state, device, gone[device]);
+    std::uint64_t& spare = state.spare[device];
+    if (spare == 0 || HeldOn(state, device) != 0) continue;
+    GiveBack(state, device, spare);
     spare = 0;
   }
 }
 
-bool TrimPools(Guest& guest, int device) {
-  const std::uint64_t before = HeldOn(guest, device);
+bool TrimPools(ProcessState& state, int device) {
+  const std::uint64_t before = HeldOn(state, device);
   const Relaxed relaxed;
-  const bool released = ReleaseSegmentsOn(guest, device) != 0;
+  const bool released = ReleaseSegmentsOn(state, device) != 0;
   if (before == 0) return released;
-  guest.pool.ForEach([&](std::uint64_t number, const Pool& pool) {
+  state.pool.ForEach([&](std::uint64_t number, const Pool& pool) {
     if (pool.device == device && pool.held != 0) Trim(PoolOf(number));
   });
-  RefreshPools(guest);
-  return HeldOn(guest, device) < before || released;
+  RefreshPools(state);
+  return HeldOn(state, device) < before || released;
 }
 
-bool TrimForOthers(Guest& guest, int device) {
-  if (!IsBacked(guest)) return false;
+bool TrimForOthers(ProcessState& state, int device) {
+  if (!IsBacked(state)) return false;
   {
-    const Locked lock(guest.pools);
-    if (TrimPools(guest, device)) return true;
-    if (!HasPendingFrees(guest, device)) return false;
+    const Locked lock(state.pools);
+    if (TrimPools(state, device)) return true;
+    if (!HasPendingFrees(state, device)) return false;
   }
   const Relaxed relaxed;
   Where where{};
-  if (__atomic_load_n(&guest.captures, __ATOMIC_ACQUIRE) != 0 || !CurrentWhere(guest, where) ||
+  if (__atomic_load_n(&state.captures, __ATOMIC_ACQUIRE) != 0 || !CurrentWhere(state, where) ||
       SynchronizeContext(where.context) != CUDA_SUCCESS)
     return false;
-  const Locked lock(guest.pools);
-  return TrimPools(guest, device);
+  const Locked lock(state.pools);
+  return TrimPools(state, device);
 }
 
-bool CoverGrowth(Guest& guest, int device, std::uint64_t bytes, std::uint64_t& reserved) {
+bool CoverGrowth(ProcessState& state, int device, std::uint64_t bytes, std::uint64_t& reserved) {
   const std::uint64_t most = RoundUp(bytes, kPoolPiece);
   reserved = most;
-  if (!IsCounted(device) || ReserveBesidePools(guest, device, most)) return true;
-  std::uint64_t& spare = guest.spare[device];
-  if (most > spare && TrimPools(guest, device) && ReserveAtOnce(guest, device, most)) return true;
+  if (!IsCounted(device) || ReserveBesidePools(state, device, most)) return true;
+  std::uint64_t& spare = state.spare[device];
+  if (most > spare && TrimPools(state, device) && ReserveAtOnce(state, device, most)) return true;
   if (most <= spare) {
     reserved = 0;
     return true;
   }
   // Too large for the spare, which is part of the room.
-  if (spare == 0 || !ReserveAtOnce(guest, device, most - spare)) return false;
+  if (spare == 0 || !ReserveAtOnce(state, device, most - spare)) return false;
   spare = 0;
   return true;
 }
 
-Grown SettlePool(Guest& guest, CUmemoryPool pool, int device, std::uint64_t reserved) {
+Grown SettlePool(ProcessState& state, CUmemoryPool pool, int device, std::uint64_t reserved) {
   if (!IsCounted(device)) return Grown::kCovered;
   const Relaxed relaxed;
-  const bool fresh = guest.pool.Find(NumberOf(pool)) == nullptr;
-  Pool* const entry = guest.pool.Insert(NumberOf(pool));
+  const bool fresh = state.pool.Find(NumberOf(pool)) == nullptr;
+  Pool* const entry = state.pool.Insert(NumberOf(pool));
   std::uint64_t has = 0;
   if (entry == nullptr || !Read(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, has))
     return Grown::kCovered;  // stays reserved
-  __atomic_store_n(&guest.pools_used, true, __ATOMIC_RELEASE);
+  __atomic_store_n(&state.pools_used, true, __ATOMIC_RELEASE);
   if (fresh) *entry = {device, 0};
   const std::uint64_t before = entry->held;
   entry->held = has;
-  if (has < before) CameBack(guest, device, before - has);
+  if (has < before) CameBack(state, device, before - has);
   const std::uint64_t grown = has > before ? has - before : 0;
   if (grown <= reserved) {
-    GiveBack(guest, device, reserved - grown);
-    FillSpare(guest, device);
+    GiveBack(state, device, reserved - grown);
+    FillSpare(state, device);
     return Grown::kCovered;
   }
   const std::uint64_t more = grown - reserved;
-  if (ReserveWithPools(guest, device, more)) return Grown::kCovered;
-  std::uint64_t& spare = guest.spare[device];
+  if (ReserveWithPools(state, device, more)) return Grown::kCovered;
+  std::uint64_t& spare = state.spare[device];
   const bool enough = more <= spare;
-  if (!enough) Charge(guest, device, more - spare);
+  if (!enough) Charge(state, device, more - spare);
   spare -= enough ? more : spare;
   return enough ? Grown::kOnSpare : Grown::kTooFar;
 }
 
-void PoolMade(Guest& guest, CUmemoryPool pool, const CUmemLocation& location) {
+void PoolMade(ProcessState& state, CUmemoryPool pool, const CUmemLocation& location) {
   Pool stale{};
-  if (guest.pool.Take(NumberOf(pool), stale)) GiveBack(guest, stale.device, stale.held);
+  if (state.pool.Take(NumberOf(pool), stale)) GiveBack(state, stale.device, stale.held);
   const bool on_host = location.type == CU_MEM_LOCATION_TYPE_HOST ||
                        location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
                        location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
   if (!on_host && location.type != CU_MEM_LOCATION_TYPE_DEVICE) return;
-  if (Pool* const entry = guest.pool.Insert(NumberOf(pool))) *entry = {on_host ? kNoDevice : location.id, 0};
+  if (Pool* const entry = state.pool.Insert(NumberOf(pool))) *entry = {on_host ? kNoDevice : location.id, 0};
 }
 
 CUmemoryPool CurrentPool(int device) {
@@ -181,8 +181,8 @@ CUmemoryPool CurrentPool(int device) {
   return ask != nullptr && ask(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
 }
 
-int DeviceOfPool(Guest& guest, CUmemoryPool pool, int of_stream) {
-  if (const Pool* const known = guest.pool.Find(NumberOf(pool))) return known->device;
+int DeviceOfPool(ProcessState& state, CUmemoryPool pool, int of_stream) {
+  if (const Pool* const known = state.pool.Find(NumberOf(pool))) return known->device;
   auto* const ask = GPUMAN_REAL(cuDeviceGetDefaultMemPool);
   const Relaxed relaxed;
   CUmemoryPool its = nullptr;
@@ -198,33 +198,35 @@ bool HasUnused(CUmemoryPool pool, std::uint64_t bytes) {
          Read(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) && used <= has && bytes <= has - used;
 }
 
-Leaving BeforeDestroy(Guest& guest, CUmemoryPool pool) {
-  const Pool* const found = guest.pool.Find(NumberOf(pool));
+Leaving BeforeDestroy(ProcessState& state, CUmemoryPool pool) {
+  const Pool* const found = state.pool.Find(NumberOf(pool));
   if (found == nullptr) return {};
   if (!IsCounted(found->device)) return {true, true, 0};
   const Relaxed relaxed;
   Trim(pool);
-  RefreshPools(guest);
-  const Pool* const entry = guest.pool.Find(NumberOf(pool));
+  RefreshPools(state);
+  const Pool* const entry = state.pool.Find(NumberOf(pool));
   std::uint64_t used = 0;
   return {true, !Read(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used) || used != 0, entry->held};
 }
 
-void AfterDestroy(Guest& guest, CUmemoryPool pool, const Leaving& leaving) {
+void AfterDestroy(ProcessState& state, CUmemoryPool pool, const Leaving& leaving) {
   Pool entry{};
-  if (!leaving.known || !guest.pool.Take(NumberOf(pool), entry)) return;
-  if (!leaving.in_use) guest.ending[entry.device] += leaving.left;
-  RefreshPools(guest);
+  if (!leaving.known || !state.pool.Take(NumberOf(pool), entry)) return;
+  if (!leaving.in_use) state.ending[entry.device] += leaving.left;
+  RefreshPools(state);
 }
 
-std::uint64_t EndingOn(Guest& guest, int device) { return IsCounted(device) ? guest.ending[device] : 0; }
+std::uint64_t EndingOn(ProcessState& state, int device) {
+  return IsCounted(device) ? state.ending[device] : 0;
+}
 
-void Ended(Guest& guest, int device, std::uint64_t bytes) {
+void Ended(ProcessState& state, int device, std::uint64_t bytes) {
   if (!IsCounted(device)) return;
-  std::uint64_t& ending = guest.ending[device];
+  std::uint64_t& ending = state.ending[device];
   if (bytes > ending) bytes = ending;
   ending -= bytes;
-  GiveBack(guest, device, bytes);
+  GiveBack(state, device, bytes);
 }
 
 }  // namespace gpuman::shim

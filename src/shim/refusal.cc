@@ -2,8 +2,8 @@
 
 #include "ledger/wire/books.h"
 #include "shim/gate.h"
-#include "shim/guest.h"
 #include "shim/meter.h"
+#include "shim/process_state.h"
 
 namespace gpuman::shim {
 namespace {
@@ -12,18 +12,19 @@ namespace wire = ledger::wire;
 
 }  // namespace
 
-void TellIfRefused(Guest& guest, int device, std::uint64_t bytes, driver::abi::CUresult result, bool full) {
+void TellIfRefused(ProcessState& state, int device, std::uint64_t bytes, driver::abi::CUresult result,
+                   bool full) {
   if (result != driver::abi::CUDA_ERROR_OUT_OF_MEMORY) return;
-  const int gpu = LedgerGpuOf(guest, device);
+  const int gpu = LedgerGpuOf(state, device);
   if (gpu < 0) return;
-  const auto [limit, used] = TellOf(guest, device);
+  const auto [limit, used] = ReportedMemoryOf(state, device);
   // Without a limit that says no it is the shim's own tables that are full.
   if (!full && limit == wire::kNoLimit) return;
-  const bool shared = wire::Load(guest.ledger->room_patience_ms) != 0;
+  const bool shared = wire::Load(state.ledger->room_patience_ms) != 0;
   const wire::RefusedBy by = !full    ? wire::RefusedBy::kLimit
                              : shared ? wire::RefusedBy::kSharing
                                       : wire::RefusedBy::kDevice;
-  wire::Refusal& last = guest.ledger->gpu[gpu].refusal;
+  wire::Refusal& last = state.ledger->gpu[gpu].refusal;
   wire::Store(last.bytes, bytes);
   wire::Store(last.used, used);
   wire::Store(last.limit, limit);

@@ -3,22 +3,22 @@
 #pragma once
 
 #include "shim/driver.h"
-#include "shim/guest.h"
+#include "shim/process_state.h"
 
 namespace gpuman::shim {
 
 class InSomeContext {
  public:
-  explicit InSomeContext(Guest& guest) : guest_(guest), lock_(guest.contexts) {
+  explicit InSomeContext(ProcessState& state) : state_(state), lock_(state.contexts) {
     std::uint64_t any = 0;
-    guest.context.ForEach([&](std::uint64_t context, const Context&) { any = context; });
+    state.context.ForEach([&](std::uint64_t context, const Context&) { any = context; });
     auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
     const auto handle = reinterpret_cast<driver::abi::CUcontext>(static_cast<std::uintptr_t>(any));
     pushed_ = any != 0 && push != nullptr && push(handle) == driver::abi::CUDA_SUCCESS;
   }
   ~InSomeContext() {
     // The driver may be at its end as the program is; kept by the thread, the context does no harm.
-    if (IsEnding(guest_)) return;
+    if (IsEnding(state_)) return;
     driver::abi::CUcontext ignored = nullptr;
     if (auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2); pushed_ && pop != nullptr) pop(&ignored);
   }
@@ -27,7 +27,7 @@ class InSomeContext {
   explicit operator bool() const { return pushed_; }
 
  private:
-  const Guest& guest_;
+  const ProcessState& state_;
   Locked lock_;
   bool pushed_ = false;
 };

@@ -18,16 +18,16 @@ CUevent EventOf(const Behind& behind) {
   return reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(behind.event));
 }
 
-// An allocation while it is tried, for who holds guest.pools.
+// An allocation while it is tried, for who holds state.pools.
 class Trial {
  public:
-  Trial(Guest& guest, const StreamRequest& request)
-      : guest_(guest), request_(request), key_(KeyOf(request.where.context, request.stream)) {}
+  Trial(ProcessState& state, const StreamRequest& request)
+      : state_(state), request_(request), key_(KeyOf(request.where.context, request.stream)) {}
 
   // Null: the driver is to be asked.
   StreamPool* Pool() const {
     const CUmemoryPool pool = request_.pool != nullptr ? request_.pool : CurrentPool(request_.where.device);
-    return ServingPool(guest_, pool, request_.where.device);
+    return ServingPool(state_, pool, request_.where.device);
   }
 
   bool Take(StreamPool& pool, std::uint64_t& address) const {
@@ -62,16 +62,16 @@ class Trial {
   CUresult GrowBy(StreamPool& pool, std::uint64_t bytes, bool& full) const {
     const Where& where = request_.where;
     full = false;
-    if (bytes < request_.bytes || !ReserveWithPools(guest_, where.device, bytes))
+    if (bytes < request_.bytes || !ReserveWithPools(state_, where.device, bytes))
       return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (IsWithinRoom(guest_, where.device)) {
-      result = AddSegment(guest_, pool, bytes, where.granule);
-      if (result == CUDA_ERROR_OUT_OF_MEMORY && ReleaseSegmentsOn(guest_, where.device) != 0)
-        result = AddSegment(guest_, pool, bytes, where.granule);
+    if (IsWithinRoom(state_, where.device)) {
+      result = AddSegment(state_, pool, bytes, where.granule);
+      if (result == CUDA_ERROR_OUT_OF_MEMORY && ReleaseSegmentsOn(state_, where.device) != 0)
+        result = AddSegment(state_, pool, bytes, where.granule);
     }
     full = result == CUDA_ERROR_OUT_OF_MEMORY;
-    if (result != CUDA_SUCCESS) GiveBack(guest_, where.device, bytes);
+    if (result != CUDA_SUCCESS) GiveBack(state_, where.device, bytes);
     return result;
   }
 
@@ -79,21 +79,21 @@ class Trial {
     if (pool.blocks.used() > pool.used_high) pool.used_high = pool.blocks.used();
   }
 
-  Guest& guest_;
+  ProcessState& state_;
   const StreamRequest& request_;
   const StreamKey key_;
 };
 
 // What can be had without waiting. `full`: it is the device that has no more, or the job for now.
-CUresult Try(Guest& guest, const StreamRequest& request, CUdeviceptr* pointer, bool& full) {
-  const Trial trial(guest, request);
-  const Locked lock(guest.pools);
+CUresult Try(ProcessState& state, const StreamRequest& request, CUdeviceptr* pointer, bool& full) {
+  const Trial trial(state, request);
+  const Locked lock(state.pools);
   StreamPool* const pool = trial.Pool();
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;  // destroyed meanwhile
   std::uint64_t address = 0;
   if (!trial.Take(*pool, address)) {
     const Relaxed relaxed;
-    SettleBlocks(guest, *pool);
+    SettleBlocks(state, *pool);
     if (!trial.Take(*pool, address) && !trial.TakeAfter(*pool, true, address)) {
       const CUresult grown = trial.Grow(*pool, full);
       const bool taken =
@@ -108,26 +108,27 @@ CUresult Try(Guest& guest, const StreamRequest& request, CUdeviceptr* pointer, b
 
 // Waits for frees: of the stream, then of all of its context. False: there is nothing to wait for, or nobody
 // may wait now.
-bool WaitForFrees(Guest& guest, const StreamRequest& request, bool of_all) {
+bool WaitForFrees(ProcessState& state, const StreamRequest& request, bool of_all) {
   const Relaxed relaxed;
   auto* const wait = GPUMAN_REAL(cuStreamSynchronize);
   if (!of_all) return wait != nullptr && !IsCapturing(request.stream) && wait(request.stream) == CUDA_SUCCESS;
-  return wire::Load(guest.captures) == 0 && SynchronizeContext(request.where.context) == CUDA_SUCCESS;
+  return wire::Load(state.captures) == 0 && SynchronizeContext(request.where.context) == CUDA_SUCCESS;
 }
 
-unsigned PoolAt(Guest& guest, CUdeviceptr pointer) {
-  if (wire::Load(guest.streams.any) == 0) return 0;
-  const Locked lock(guest.books);
-  const Region* const known = guest.regions.Find(pointer);
+unsigned PoolAt(ProcessState& state, CUdeviceptr pointer) {
+  if (wire::Load(state.streams.any) == 0) return 0;
+  const Locked lock(state.books);
+  const Region* const known = state.regions.Find(pointer);
   return known != nullptr ? known->pool : 0;
 }
 
 }  // namespace
 
-bool AllocateInOrder(Guest& guest, const StreamRequest& request, CUdeviceptr* pointer, CUresult& result) {
+bool AllocateInOrder(ProcessState& state, const StreamRequest& request, CUdeviceptr* pointer,
+                     CUresult& result) {
   {
-    const Trial trial(guest, request);
-    const Locked lock(guest.pools);
+    const Trial trial(state, request);
+    const Locked lock(state.pools);
     StreamPool* const pool = trial.Pool();
     if (pool == nullptr) return false;
     std::uint64_t address = 0;
@@ -138,51 +139,51 @@ bool AllocateInOrder(Guest& guest, const StreamRequest& request, CUdeviceptr* po
     }
   }
   const std::uint64_t bytes = RoundUp(request.bytes, request.where.granule);
-  result = WithRoom(guest, request.where.device, bytes, [&](bool& full) {
-    CUresult tried = Try(guest, request, pointer, full);
+  result = WithRoom(state, request.where.device, bytes, [&](bool& full) {
+    CUresult tried = Try(state, request, pointer, full);
     for (const bool of_all : {false, true}) {
-      if (tried != CUDA_ERROR_OUT_OF_MEMORY || !WaitForFrees(guest, request, of_all)) break;
-      tried = Try(guest, request, pointer, full);
+      if (tried != CUDA_ERROR_OUT_OF_MEMORY || !WaitForFrees(state, request, of_all)) break;
+      tried = Try(state, request, pointer, full);
     }
     return tried;
   });
   return true;
 }
 
-FreedInOrder FreeInOrder(Guest& guest, CUdeviceptr pointer, CUstream stream, CUresult& result) {
-  const unsigned number = PoolAt(guest, pointer);
+FreedInOrder FreeInOrder(ProcessState& state, CUdeviceptr pointer, CUstream stream, CUresult& result) {
+  const unsigned number = PoolAt(state, pointer);
   if (number == 0) return FreedInOrder::kNotOfPools;
   auto* const record = GPUMAN_REAL(cuEventRecord);
   Where where{};
-  if (record == nullptr || IsCapturing(stream) || !WhereOf(guest, stream, where))
+  if (record == nullptr || IsCapturing(stream) || !WhereOf(state, stream, where))
     return FreedInOrder::kDriver;
-  const Locked lock(guest.pools);
-  StreamPool& pool = guest.streams.pool[number - 1];
+  const Locked lock(state.pools);
+  StreamPool& pool = state.streams.pool[number - 1];
   if (!pool.blocks.IsGiven(pointer)) {
     result = CUDA_ERROR_INVALID_VALUE;
     return FreedInOrder::kDone;
   }
-  const Behind behind = TakeEvent(guest, where.context);
+  const Behind behind = TakeEvent(state, where.context);
   result = behind.event != 0 ? record(EventOf(behind), stream) : CUDA_ERROR_OUT_OF_MEMORY;
   if (result == CUDA_SUCCESS)
     pool.blocks.Free(pointer, KeyOf(where.context, stream), behind);
   else if (behind.event != 0)
-    PutEvent(guest, behind);
-  for (Behind spent{}; pool.blocks.TakeSpent(spent);) PutEvent(guest, spent);
+    PutEvent(state, behind);
+  for (Behind spent{}; pool.blocks.TakeSpent(spent);) PutEvent(state, spent);
   return FreedInOrder::kDone;
 }
 
-bool FreeOfPool(Guest& guest, unsigned number, CUdeviceptr pointer) {
-  const Locked lock(guest.pools);
-  StreamPool& pool = guest.streams.pool[number - 1];
+bool FreeOfPool(ProcessState& state, unsigned number, CUdeviceptr pointer) {
+  const Locked lock(state.pools);
+  StreamPool& pool = state.streams.pool[number - 1];
   if (!pool.blocks.Free(pointer, {}, {})) return false;
-  ReleaseAfterWait(guest);
+  ReleaseAfterWait(state);
   return true;
 }
 
-bool FindInPool(Guest& guest, const Region& region, CUdeviceptr pointer, Found& found) {
-  const Locked lock(guest.pools);
-  StreamPool& pool = guest.streams.pool[region.pool - 1];
+bool FindInPool(ProcessState& state, const Region& region, CUdeviceptr pointer, Found& found) {
+  const Locked lock(state.pools);
+  StreamPool& pool = state.streams.pool[region.pool - 1];
   StreamBlocks::Block block{};
   if (!pool.blocks.Find(region.address, pointer, block)) return false;
   constexpr std::uint64_t kOfPools = std::uint64_t{1} << 62;  // apart from what slabs count

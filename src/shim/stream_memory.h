@@ -1,12 +1,12 @@
 // Memory of plain pools, given out and freed in the order of streams (stream_pools.h). Nothing here waits for
 // the device but an allocation that finds no room.
 //
-// For calls that have passed the gate and hold none of the guest's mutexes. Thread-safe.
+// For calls that have passed the gate and hold none of the state's mutexes. Thread-safe.
 #pragma once
 
 #include "driver/abi/cuda.h"
 #include "shim/backing.h"
-#include "shim/guest.h"
+#include "shim/process_state.h"
 
 namespace gpuman::shim {
 
@@ -18,17 +18,17 @@ struct StreamRequest {
 };
 
 // False: it is the driver's to answer. Else `result` is what cuMemAllocFromPoolAsync answers.
-bool AllocateInOrder(Guest& guest, const StreamRequest& request, driver::abi::CUdeviceptr* pointer,
+bool AllocateInOrder(ProcessState& state, const StreamRequest& request, driver::abi::CUdeviceptr* pointer,
                      driver::abi::CUresult& result);
 
 // What cuMemFreeAsync answers is `result`; kDriver: what the driver does.
 enum class FreedInOrder { kNotOfPools, kDone, kDriver };
-FreedInOrder FreeInOrder(Guest& guest, driver::abi::CUdeviceptr pointer, driver::abi::CUstream stream,
+FreedInOrder FreeInOrder(ProcessState& state, driver::abi::CUdeviceptr pointer, driver::abi::CUstream stream,
                          driver::abi::CUresult& result);
 
 // Of the pool with that number (Region::pool): frees it now that nothing uses it. False: nothing is there.
-bool FreeOfPool(Guest& guest, unsigned number, driver::abi::CUdeviceptr pointer);
+bool FreeOfPool(ProcessState& state, unsigned number, driver::abi::CUdeviceptr pointer);
 // What was given out there, of the region. False: nothing was.
-bool FindInPool(Guest& guest, const Region& region, driver::abi::CUdeviceptr pointer, Found& found);
+bool FindInPool(ProcessState& state, const Region& region, driver::abi::CUdeviceptr pointer, Found& found);
 
 }  // namespace gpuman::shim

@@ -3,9 +3,9 @@
 #include "ledger/wire/orders.h"
 #include "shim/backing.h"
 #include "shim/driver.h"
-#include "shim/guest.h"
 #include "shim/meter.h"
 #include "shim/pools.h"
+#include "shim/process_state.h"
 
 namespace gpuman::shim {
 namespace {
@@ -19,8 +19,8 @@ bool IsPlain(const CUmemPoolProps& props) {
          props.maxSize == 0 && props.usage == 0 && props.gpuDirectRDMACapable == 0;
 }
 
-StreamPool* Enter(Guest& guest, CUmemoryPool handle, int device) {
-  for (StreamPool& pool : guest.streams.pool) {
+StreamPool* Enter(ProcessState& state, CUmemoryPool handle, int device) {
+  for (StreamPool& pool : state.streams.pool) {
     if (pool.known) continue;
     pool = {};
     pool.handle = handle;
@@ -31,8 +31,8 @@ StreamPool* Enter(Guest& guest, CUmemoryPool handle, int device) {
   return nullptr;
 }
 
-void Recycle(Guest& guest, StreamPool& pool) {
-  for (Behind spent{}; pool.blocks.TakeSpent(spent);) PutEvent(guest, spent);
+void Recycle(ProcessState& state, StreamPool& pool) {
+  for (Behind spent{}; pool.blocks.TakeSpent(spent);) PutEvent(state, spent);
 }
 
 // A destroyed one that has nothing left.
@@ -53,33 +53,33 @@ std::uint64_t ThresholdOf(const StreamPool& pool) {
 
 }  // namespace
 
-void ServePool(Guest& guest, CUmemoryPool handle, const CUmemPoolProps& props) {
-  PoolDestroyed(guest, handle);  // one that had the handle before
-  if (IsPlain(props) && IsBacked(guest)) Enter(guest, handle, props.location.id);
+void ServePool(ProcessState& state, CUmemoryPool handle, const CUmemPoolProps& props) {
+  PoolDestroyed(state, handle);  // one that had the handle before
+  if (IsPlain(props) && IsBacked(state)) Enter(state, handle, props.location.id);
 }
 
-StreamPool* KnownPool(Guest& guest, CUmemoryPool handle) {
-  for (StreamPool& pool : guest.streams.pool) {
+StreamPool* KnownPool(ProcessState& state, CUmemoryPool handle) {
+  for (StreamPool& pool : state.streams.pool) {
     if (pool.known && handle != nullptr && pool.handle == handle) return &pool;
   }
   return nullptr;
 }
 
-StreamPool* ServingPool(Guest& guest, CUmemoryPool handle, int device) {
-  StreamPool* pool = KnownPool(guest, handle);
+StreamPool* ServingPool(ProcessState& state, CUmemoryPool handle, int device) {
+  StreamPool* pool = KnownPool(state, handle);
   if (pool == nullptr) {
     auto* const ask = GPUMAN_REAL(cuDeviceGetDefaultMemPool);
     CUmemoryPool its = nullptr;
-    if (ask == nullptr || ask(&its, device) != CUDA_SUCCESS || its != handle || !IsBackedOn(guest, device))
+    if (ask == nullptr || ask(&its, device) != CUDA_SUCCESS || its != handle || !IsBackedOn(state, device))
       return nullptr;
-    pool = Enter(guest, handle, device);
+    pool = Enter(state, handle, device);
   }
-  return pool != nullptr && pool->serves && pool->device == device && IsBackedOn(guest, device) ? pool
+  return pool != nullptr && pool->serves && pool->device == device && IsBackedOn(state, device) ? pool
                                                                                                 : nullptr;
 }
 
-void OpenPoolTo(Guest& guest, CUmemoryPool handle, const CUmemAccessDesc* access, std::size_t count) {
-  StreamPool* const pool = KnownPool(guest, handle);
+void OpenPoolTo(ProcessState& state, CUmemoryPool handle, const CUmemAccessDesc* access, std::size_t count) {
+  StreamPool* const pool = KnownPool(state, handle);
   if (pool == nullptr) return;
   std::uint64_t readers = 0, writers = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -92,87 +92,87 @@ void OpenPoolTo(Guest& guest, CUmemoryPool handle, const CUmemAccessDesc* access
   }
   if (readers == 0) return;
   pool->serves = false;
-  OpenSegments(guest, static_cast<unsigned>(pool - guest.streams.pool) + 1, readers, writers);
+  OpenSegments(state, static_cast<unsigned>(pool - state.streams.pool) + 1, readers, writers);
 }
 
-void PoolDestroyed(Guest& guest, CUmemoryPool handle) {
-  StreamPool* const pool = KnownPool(guest, handle);
+void PoolDestroyed(ProcessState& state, CUmemoryPool handle) {
+  StreamPool* const pool = KnownPool(state, handle);
   if (pool == nullptr) return;
   const Relaxed relaxed;
   pool->handle = nullptr;
   pool->serves = false;
-  SettleBlocks(guest, *pool);
-  ReleaseSegments(guest, *pool, 0);
+  SettleBlocks(state, *pool);
+  ReleaseSegments(state, *pool, 0);
 }
 
-CUresult AddSegment(Guest& guest, StreamPool& pool, std::uint64_t bytes, std::uint64_t granule) {
+CUresult AddSegment(ProcessState& state, StreamPool& pool, std::uint64_t bytes, std::uint64_t granule) {
   std::uint64_t address = 0;
-  const auto number = static_cast<unsigned>(&pool - guest.streams.pool) + 1;
-  const CUresult result = MakeSegment(guest, {pool.device, 0, granule}, number, bytes, address);
+  const auto number = static_cast<unsigned>(&pool - state.streams.pool) + 1;
+  const CUresult result = MakeSegment(state, {pool.device, 0, granule}, number, bytes, address);
   if (result != CUDA_SUCCESS) return result;
   if (!pool.blocks.AddSegment(address, bytes)) {
-    GiveUpSegment(guest, address);
+    GiveUpSegment(state, address);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   if (pool.blocks.reserved() > pool.reserved_high) pool.reserved_high = pool.blocks.reserved();
-  wire::Store(guest.streams.any, 1);
+  wire::Store(state.streams.any, 1);
   return CUDA_SUCCESS;
 }
 
-void SettleBlocks(Guest& guest, StreamPool& pool) {
+void SettleBlocks(ProcessState& state, StreamPool& pool) {
   auto* const query = GPUMAN_REAL(cuEventQuery);
   if (query == nullptr || pool.blocks.pending() == 0) return;
   pool.blocks.Settle([&](const Behind& behind) {
     return query(reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(behind.event))) == CUDA_SUCCESS;
   });
-  Recycle(guest, pool);
+  Recycle(state, pool);
 }
 
-std::uint64_t ReleaseSegments(Guest& guest, StreamPool& pool, std::uint64_t keep) {
+std::uint64_t ReleaseSegments(ProcessState& state, StreamPool& pool, std::uint64_t keep) {
   std::uint64_t released = 0;
   while (pool.blocks.reserved() > keep) {
     std::uint64_t bytes = 0;
     const std::uint64_t address = pool.blocks.TakeIdle(bytes);
     if (address == 0) break;
-    GiveUpSegment(guest, address);
-    GiveBack(guest, pool.device, bytes);
+    GiveUpSegment(state, address);
+    GiveBack(state, pool.device, bytes);
     released += bytes;
   }
-  Recycle(guest, pool);
+  Recycle(state, pool);
   ForgetEmpty(pool);
   return released;
 }
 
-std::uint64_t ReleaseSegmentsOn(Guest& guest, int device) {
+std::uint64_t ReleaseSegmentsOn(ProcessState& state, int device) {
   std::uint64_t released = 0;
-  for (StreamPool& pool : guest.streams.pool) {
+  for (StreamPool& pool : state.streams.pool) {
     if (!pool.known || pool.device != device || pool.blocks.reserved() == pool.blocks.used()) continue;
-    SettleBlocks(guest, pool);
-    released += ReleaseSegments(guest, pool, 0);
+    SettleBlocks(state, pool);
+    released += ReleaseSegments(state, pool, 0);
   }
   return released;
 }
 
-bool HasPendingFrees(Guest& guest, int device) {
+bool HasPendingFrees(ProcessState& state, int device) {
   bool any = false;
-  for (const StreamPool& pool : guest.streams.pool)
+  for (const StreamPool& pool : state.streams.pool)
     any = any || (pool.known && pool.device == device && pool.blocks.pending() != 0);
   return any;
 }
 
-void ReleaseAfterWait(Guest& guest) {
-  for (StreamPool& pool : guest.streams.pool) {
+void ReleaseAfterWait(ProcessState& state) {
+  for (StreamPool& pool : state.streams.pool) {
     if (!pool.known || pool.blocks.reserved() == pool.blocks.used()) continue;
     const Relaxed relaxed;
     const std::uint64_t threshold = ThresholdOf(pool);
     if (pool.blocks.reserved() <= threshold) continue;
-    SettleBlocks(guest, pool);
-    ReleaseSegments(guest, pool, threshold);
+    SettleBlocks(state, pool);
+    ReleaseSegments(state, pool, threshold);
   }
 }
 
-Behind TakeEvent(Guest& guest, std::uint64_t context) {
-  StreamMemory& streams = guest.streams;
+Behind TakeEvent(ProcessState& state, std::uint64_t context) {
+  StreamMemory& streams = state.streams;
   for (unsigned i = streams.events; i-- > 0;) {
     if (streams.event[i].context != context) continue;
     const Behind taken = streams.event[i];
@@ -191,8 +191,8 @@ Behind TakeEvent(Guest& guest, std::uint64_t context) {
   return made == CUDA_SUCCESS ? Behind{reinterpret_cast<std::uintptr_t>(event), context} : Behind{};
 }
 
-void PutEvent(Guest& guest, const Behind& behind) {
-  StreamMemory& streams = guest.streams;
+void PutEvent(ProcessState& state, const Behind& behind) {
+  StreamMemory& streams = state.streams;
   if (streams.events < StreamMemory::kMostEvents) {
     streams.event[streams.events++] = behind;
     return;
@@ -201,15 +201,15 @@ void PutEvent(Guest& guest, const Behind& behind) {
     destroy(reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(behind.event)));
 }
 
-void PoolsWithoutContext(Guest& guest, std::uint64_t context) {
-  StreamMemory& streams = guest.streams;
+void PoolsWithoutContext(ProcessState& state, std::uint64_t context) {
+  StreamMemory& streams = state.streams;
   if (wire::Load(streams.any) == 0) return;
-  const Locked lock(guest.pools);
+  const Locked lock(state.pools);
   for (StreamPool& pool : streams.pool) {
     if (!pool.known) continue;
-    Recycle(guest, pool);
+    Recycle(state, pool);
     pool.blocks.Settle([&](const Behind& behind) { return behind.context == context; });
-    Recycle(guest, pool);
+    Recycle(state, pool);
   }
   for (unsigned i = streams.events; i-- > 0;) {
     if (streams.event[i].context == context) streams.event[i] = streams.event[--streams.events];

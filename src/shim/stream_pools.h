@@ -3,7 +3,7 @@
 // (account/stream_blocks.h). The driver's pool stays empty, and keeps the pool's settings.
 //
 // A plain pool: a device's default pool, or one that was made with nothing but a device. All for who holds
-// guest.pools, where nothing else is said.
+// state.pools, where nothing else is said.
 #pragma once
 
 #include "driver/abi/cuda.h"
@@ -11,7 +11,7 @@
 
 namespace gpuman::shim {
 
-struct Guest;
+struct ProcessState;
 
 struct StreamPool {
   driver::abi::CUmemoryPool handle;  // null: the program has destroyed it
@@ -31,35 +31,36 @@ struct StreamMemory {
 };
 
 // The program has made a pool, or was told the default one.
-void ServePool(Guest& guest, driver::abi::CUmemoryPool pool, const driver::abi::CUmemPoolProps& props);
+void ServePool(ProcessState& state, driver::abi::CUmemoryPool pool, const driver::abi::CUmemPoolProps& props);
 // The pool, where it serves allocations on the device. Null: they are the driver's.
-StreamPool* ServingPool(Guest& guest, driver::abi::CUmemoryPool pool, int device);
+StreamPool* ServingPool(ProcessState& state, driver::abi::CUmemoryPool pool, int device);
 // The same, whether it serves any more or not.
-StreamPool* KnownPool(Guest& guest, driver::abi::CUmemoryPool pool);
+StreamPool* KnownPool(ProcessState& state, driver::abi::CUmemoryPool pool);
 // Others than the device that it is on may use what the pool has, and has it from now on from the driver.
-void OpenPoolTo(Guest& guest, driver::abi::CUmemoryPool pool, const driver::abi::CUmemAccessDesc* access,
-                std::size_t count);
-void PoolDestroyed(Guest& guest, driver::abi::CUmemoryPool pool);
+void OpenPoolTo(ProcessState& state, driver::abi::CUmemoryPool pool,
+                const driver::abi::CUmemAccessDesc* access, std::size_t count);
+void PoolDestroyed(ProcessState& state, driver::abi::CUmemoryPool pool);
 
 // A segment of so many bytes, which are reserved already and in whole granules.
-driver::abi::CUresult AddSegment(Guest& guest, StreamPool& pool, std::uint64_t bytes, std::uint64_t granule);
+driver::abi::CUresult AddSegment(ProcessState& state, StreamPool& pool, std::uint64_t bytes,
+                                 std::uint64_t granule);
 
 // Looks which blocks wait for nothing any more; for who is Relaxed (pools.h), as the next two.
-void SettleBlocks(Guest& guest, StreamPool& pool);
+void SettleBlocks(ProcessState& state, StreamPool& pool);
 // Gives back segments that nobody uses until at most `keep` bytes are left; how many bytes.
-std::uint64_t ReleaseSegments(Guest& guest, StreamPool& pool, std::uint64_t keep);
+std::uint64_t ReleaseSegments(ProcessState& state, StreamPool& pool, std::uint64_t keep);
 // The same of all pools on the device, and nothing is kept.
-std::uint64_t ReleaseSegmentsOn(Guest& guest, int device);
+std::uint64_t ReleaseSegmentsOn(ProcessState& state, int device);
 // Whether the device's pools have memory that was freed behind work that may go on.
-bool HasPendingFrees(Guest& guest, int device);
+bool HasPendingFrees(ProcessState& state, int device);
 // After a wait: what each pool has beyond its threshold.
-void ReleaseAfterWait(Guest& guest);
+void ReleaseAfterWait(ProcessState& state);
 
 // An event of the context; {0, 0}: there is none to be had. And back.
-Behind TakeEvent(Guest& guest, std::uint64_t context);
-void PutEvent(Guest& guest, const Behind& behind);
+Behind TakeEvent(ProcessState& state, std::uint64_t context);
+void PutEvent(ProcessState& state, const Behind& behind);
 
-// A context is gone, and its events with it. For who does not hold guest.pools.
-void PoolsWithoutContext(Guest& guest, std::uint64_t context);
+// A context is gone, and its events with it. For who does not hold state.pools.
+void PoolsWithoutContext(ProcessState& state, std::uint64_t context);
 
 }  // namespace gpuman::shim

@@ -13,8 +13,8 @@ bool IsCapturing(CUstream stream) {
   return ask == nullptr || ask(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-bool WhereOf(Guest& guest, CUstream stream, Where& where) {
-  if (!CurrentWhere(guest, where)) return false;
+bool WhereOf(ProcessState& state, CUstream stream, Where& where) {
+  if (!CurrentWhere(state, where)) return false;
   if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) return true;
   auto* const ask = GPUMAN_REAL(cuStreamGetCtx);
   CUcontext context = nullptr;
@@ -22,9 +22,9 @@ bool WhereOf(Guest& guest, CUstream stream, Where& where) {
   const std::uint64_t number = reinterpret_cast<std::uintptr_t>(context);
   if (number == where.context) return true;
   {
-    const Locked lock(guest.contexts);
-    if (const Context* const known = guest.context.Find(number)) {
-      where = {known->device, number, GranuleOf(guest, known->device)};
+    const Locked lock(state.contexts);
+    if (const Context* const known = state.context.Find(number)) {
+      where = {known->device, number, GranuleOf(state, known->device)};
       return where.granule != 0;
     }
   }
@@ -32,7 +32,7 @@ bool WhereOf(Guest& guest, CUstream stream, Where& where) {
   auto* const push = GPUMAN_REAL(cuCtxPushCurrent_v2);
   auto* const pop = GPUMAN_REAL(cuCtxPopCurrent_v2);
   if (push == nullptr || pop == nullptr || push(context) != CUDA_SUCCESS) return false;
-  const bool found = CurrentWhere(guest, where);
+  const bool found = CurrentWhere(state, where);
   pop(&context);
   return found;
 }
@@ -40,7 +40,7 @@ bool WhereOf(Guest& guest, CUstream stream, Where& where) {
 StreamKey KeyOf(std::uint64_t context, CUstream stream) {
   // Contexts are aligned, and the driver's numbers of streams small.
   if (stream == nullptr || stream == CU_STREAM_LEGACY) return {context + 1, true};
-  if (stream == CU_STREAM_PER_THREAD) return {reinterpret_cast<std::uintptr_t>(&passenger), false};
+  if (stream == CU_STREAM_PER_THREAD) return {reinterpret_cast<std::uintptr_t>(&thread_slot), false};
   auto* const ask = GPUMAN_REAL(cuStreamGetId);
   unsigned long long number = 0;
   if (ask != nullptr && ask(stream, &number) == CUDA_SUCCESS) return {number, true};

@@ -154,7 +154,7 @@ class MovingTest : public CheckpointerFixture {
     const wire::Reply receipt{wire::kReplyMagic, 0, 1, 0};
     ASSERT_TRUE(wire::SendWith(socket, &receipt, sizeof receipt, nullptr, 0, 10'000));
   }
-  // One lot, as the shim hands it out.
+  // One batch, as the shim hands it out.
   std::shared_ptr<Moved> HandOut(std::size_t from, std::size_t to) {
     base::Fd socket;
     auto moved = Begin({.verb = Verb::kTake, .whole = true}, &socket);

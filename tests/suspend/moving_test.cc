@@ -104,7 +104,7 @@ TEST_F(MovingTest, WhatIsStillOnTheGpuOutlivesAMoverAlsoAfterTheProcessWentBackO
 TEST_F(MovingTest, AMoverThatDiesWhileItCopiesOutIsFollowedByAnotherThatGoesOn) {
   Make(40);
   for (unsigned round = 0; round < 3; ++round) {
-    EXPECT_EQ(Wait(HandOut(0, 4)->asked).outcome, Outcome::kDone) << "a lot that is whole already";
+    EXPECT_EQ(Wait(HandOut(0, 4)->asked).outcome, Outcome::kDone) << "a batch that is whole already";
     const auto out = HandOut(4, 40);
     ASSERT_TRUE(
         Until([&] { return out->asked->answer || (out->taken && out->bytes >= round * 12 * kPiece); }));

@@ -53,11 +53,11 @@ class Table {
     return true;
   }
 
-  // Calls visit(key, value) for each; it must not change the table.
-  template <typename Visit>
-  void ForEach(Visit visit) {
+  // Calls function(key, value) for each; it must not change the table.
+  template <typename Function>
+  void ForEach(Function function) {
     for (std::size_t i = 0; i < capacity_; ++i) {
-      if (entries_[i].key != 0) visit(entries_[i].key, entries_[i].value);
+      if (entries_[i].key != 0) function(entries_[i].key, entries_[i].value);
     }
   }
 

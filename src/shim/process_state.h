@@ -1,12 +1,12 @@
 // What the shim keeps in a process: its place in the job's ledger, and what its allocations cost.
 //
-// All of it lies in memory that a fork wipes (MADV_WIPEONFORK): a child starts with zeros, which is a guest
+// All of it lies in memory that a fork wipes (MADV_WIPEONFORK): a child starts with zeros, which is a state
 // that has not been anywhere yet, with every mutex free. That is how the driver sees it too: contexts do not
 // survive a fork. No mutex is held while the driver is called, except `pools`, `contexts` and `ipc.mutex`,
 // each around calls of its own kind. Order: contexts, pools, ipc, books, meter.
 //
 // What can leave the device is changed by calls that have passed the gate, under `books`, and by the
-// attendant while the gate is closed.
+// service thread while the gate is closed.
 #pragma once
 
 #include <pthread.h>
@@ -24,14 +24,14 @@
 #include "shim/account/slabs.h"
 #include "shim/account/virtual_memory.h"
 #include "shim/activity.h"
-#include "shim/attendant.h"
+#include "shim/descriptor_store.h"
 #include "shim/drain.h"
 #include "shim/gate.h"
 #include "shim/ipc.h"
 #include "shim/ipc_server.h"
 #include "shim/kept_file.h"
+#include "shim/service_thread.h"
 #include "shim/stream_pools.h"
-#include "shim/vault.h"
 
 namespace gpuman::shim {
 
@@ -68,9 +68,9 @@ struct Context {
   std::uint64_t held;
 };
 
-// What is behind a piece of a region. `kept`: the descriptor in the vault that it came by, above 0. What came
-// and whose descriptor could not be kept cannot be passed on: it is stuck on the device until it is freed. So
-// is what others can reach (`stays`).
+// What is behind a piece of a region. `kept`: the descriptor in the descriptor store that it came by, above
+// 0. What came and whose descriptor could not be kept cannot be passed on: it is stuck on the device until it
+// is freed. So is what others can reach (`stays`).
 struct Backing {
   static constexpr int kOwn = 0, kStuck = -1, kUnkept = -2;
   enum Mark : std::uint32_t { kNone, kGoing, kFresh };  // chosen to leave; has just come
@@ -86,7 +86,7 @@ enum class Phase : std::uint32_t {
   kNever    // no job of any daemon: does nothing
 };
 
-struct Guest {
+struct ProcessState {
   // Joining (join.cc).
   std::atomic<Phase> phase;
   std::uint32_t tries;
@@ -121,7 +121,7 @@ struct Guest {
   // Of what plain memory is made (paging.cc), by device. Atomic; 0: not known yet, 1: managed memory, 2: not.
   std::uint32_t paged[kMostDevices];
 
-  // What can leave the device (backing.cc), and how it leaves and comes back (attendant.cc).
+  // What can leave the device (backing.cc), and how it leaves and comes back (service_thread.cc).
   Gate gate;
   Regions regions;            // for books
   Table<Backing> handles;     // for books: of the regions' pieces that are on the device, by address
@@ -140,37 +140,37 @@ struct Guest {
   pthread_mutex_t capturing;  // held where a capture begins, and where one would be spoilt; after contexts
   Watch watch;
   Drain drain;
-  Attendant attendant;
-  Vault vault;
+  ServiceThread service_thread;
+  DescriptorStore descriptor_store;
   Ipc ipc;
   IpcServer ipc_server;
-  unsigned segments;  // of host memory that has the data that is away; the attendant's own
-  int segment[ledger::wire::kMostSegments];  // in the vault
+  unsigned segments;  // of host memory that has the data that is away; the service thread's own
+  int segment[ledger::wire::kMostSegments];  // in the descriptor store
 };
 
-// The guest of this process as it is, joined or not; null where there can be none.
-Guest* GuestMemory();
+// The state of this process as it is, joined or not; null where there can be none.
+ProcessState* UnjoinedState();
 
-// The guest of this process, joined where that is possible now; null where the shim has nothing to do. Waits
+// The state of this process, joined where that is possible now; null where the shim has nothing to do. Waits
 // for the daemon at the first call: half a second until it takes the connection, then ten until it answers.
-Guest* ThisGuest();
+ProcessState* JoinedState();
 
 // Asks the daemon, unless it was asked just now.
-void JoinWhenDue(Guest& guest);
+void JoinWhenDue(ProcessState& state);
 
 // For the length of a hook: the program's errno stays as it was.
-class Visit {
+class HookScope {
  public:
-  Visit() : errno_(errno), guest_(ThisGuest()) {}
-  ~Visit() { errno = errno_; }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
-  explicit operator bool() const { return guest_ != nullptr; }
-  Guest& operator*() const { return *guest_; }
+  HookScope() : errno_(errno), state_(JoinedState()) {}
+  ~HookScope() { errno = errno_; }
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
+  explicit operator bool() const { return state_ != nullptr; }
+  ProcessState& operator*() const { return *state_; }
 
  private:
   int errno_;
-  Guest* guest_;
+  ProcessState* state_;
 };
 
 }  // namespace gpuman::shim

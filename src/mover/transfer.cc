@@ -1,5 +1,5 @@
 // The way out.
-#include "mover/parcel.h"
+#include "mover/transfer.h"
 
 #include <fmt/format.h>
 
@@ -34,129 +34,130 @@ Answer AnswerOf(const base::Error& error) {
   return {.outcome = no_room ? Outcome::kNoRoom : Outcome::kFailed, .message = error.message};
 }
 
-void Parcel::Clear() {
-  for (Lot& lot : lots_) Discard(lot);
-  lots_.clear();
+void Transfer::Clear() {
+  for (Batch& batch : batches_) Discard(batch);
+  batches_.clear();
   elsewhere_.reset();
   const std::lock_guard lock(held_mutex_);
   held_.clear();
 }
 
-void Parcel::Discard(Lot& lot) {
-  lot.lane.reset();
-  lot.memory.clear();
-  lot.files.clear();
-  pool_.Give(std::move(lot.stowage).Empty());
+void Transfer::Discard(Batch& batch) {
+  batch.stream.reset();
+  batch.memory.clear();
+  batch.files.clear();
+  pool_.Give(std::move(batch.buffer).Empty());
 }
 
-void Parcel::Drop() {
+void Transfer::Drop() {
   const std::lock_guard lock(mutex_);
   Clear();
 }
 
-Result<> Parcel::Find() {
-  if (!lots_.empty()) return {};
-  GPUMAN_ASSIGN(auto found, Stowage::Find(process_));
-  for (auto& stowage : found) lots_.push_back({.stowage = std::move(stowage)});
+Result<> Transfer::Find() {
+  if (!batches_.empty()) return {};
+  GPUMAN_ASSIGN(auto found, HostBuffer::Find(process_));
+  for (auto& buffer : found) batches_.push_back({.buffer = std::move(buffer)});
   return {};
 }
 
 // What another mover had taken and not copied out.
-Result<> Parcel::Regain(Lot& lot) {
-  if (lot.stowage.content() == Content::kComplete) return {};
-  const auto& pieces = lot.stowage.layout().pieces;
-  lot.memory.resize(pieces.size());
-  lot.files.resize(pieces.size());
+Result<> Transfer::Regain(Batch& batch) {
+  if (batch.buffer.content() == Content::kComplete) return {};
+  const auto& pieces = batch.buffer.layout().pieces;
+  batch.memory.resize(pieces.size());
+  batch.files.resize(pieces.size());
   std::vector<std::pair<std::size_t, Fd>> held;
   {
     const std::lock_guard lock(held_mutex_);
     held.swap(held_);
   }
   for (auto& [piece, file] : held) {
-    if (piece >= pieces.size() || piece < lot.stowage.whole() || lot.memory[piece]) continue;
-    GPUMAN_ASSIGN(lot.memory[piece], gpus_.Import(file.get(), pieces[piece].bytes));
-    lot.files[piece] = std::move(file);
+    if (piece >= pieces.size() || piece < batch.buffer.whole() || batch.memory[piece]) continue;
+    GPUMAN_ASSIGN(batch.memory[piece], gpus_.Import(file.get(), pieces[piece].bytes));
+    batch.files[piece] = std::move(file);
   }
   return {};
 }
 
-std::optional<int> Parcel::NumberOf(const std::string& gpu) const {
+std::optional<int> Transfer::NumberOf(const std::string& gpu) const {
   if (gpu.empty()) return std::nullopt;
   const auto found = gpus_.Find(gpu);
   return found ? std::optional(*found) : std::nullopt;
 }
 
 // All of it is on a GPU that is not where it goes, and can be read from there.
-bool Parcel::GoesStraight(Lot& lot, std::optional<int> target) {
-  if (!target || lot.lane || lot.stowage.content() == Content::kComplete || lot.stowage.whole() != 0)
+bool Transfer::GoesStraight(Batch& batch, std::optional<int> target) {
+  if (!target || batch.stream || batch.buffer.content() == Content::kComplete || batch.buffer.whole() != 0)
     return false;
-  if (!Regain(lot)) return false;
-  if (lot.read_by == target) return true;
-  for (const Memory& one : lot.memory) {
+  if (!Regain(batch)) return false;
+  if (batch.read_by == target) return true;
+  for (const Memory& one : batch.memory) {
     if (!one || one.gpu() == *target || !gpus_.Reaches(*target, one.gpu()) || !gpus_.LetRead(one, *target))
       return false;
   }
-  lot.read_by = target;
+  batch.read_by = target;
   return true;
 }
 
-std::vector<Copy> Parcel::CopiesOf(Lot& lot, std::size_t piece, const Memory& memory) {
-  if (lot.slices.empty()) lot.slices = SlicesOf(lot.stowage.layout());
+std::vector<Copy> Transfer::CopiesOf(Batch& batch, std::size_t piece, const Memory& memory) {
+  if (batch.slices.empty()) batch.slices = SlicesOf(batch.buffer.layout());
   std::vector<Copy> copies;
   // They lie by piece. std::ranges::equal_range is not there for Clang 14 with the library of GCC 12.
-  auto slice = std::lower_bound(lot.slices.begin(), lot.slices.end(), piece,
+  auto slice = std::lower_bound(batch.slices.begin(), batch.slices.end(), piece,
                                 [](const Slice& each, std::size_t sought) { return each.piece < sought; });
-  for (; slice != lot.slices.end() && slice->piece == piece; ++slice)
-    copies.push_back({memory.address() + slice->in_piece, lot.stowage.At(*slice), slice->bytes});
+  for (; slice != batch.slices.end() && slice->piece == piece; ++slice)
+    copies.push_back({memory.address() + slice->in_piece, batch.buffer.At(*slice), slice->bytes});
   return copies;
 }
 
 // One piece. Importing takes ten times as long while copies run, so none set out yet.
-Result<> Parcel::Accept(Offer& offer, Fd file, const wire::Part& part, Cutter& cutter) {
-  Lot& lot = *offer.lot;
+Result<> Transfer::Accept(Offer& offer, Fd file, const wire::Part& part, Cutter& cutter) {
+  Batch& batch = *offer.batch;
   GPUMAN_ASSIGN(Memory memory, gpus_.Import(file.get(), part.bytes));
   std::vector<Slice> slices;
   if (!cutter.Cut(part.bytes, slices)) return Fail(ErrorCode::kInternal, "the process has more than it said");
   std::vector<Copy>& copies = offer.waiting.emplace_back();
   for (const Slice& slice : slices)
-    copies.push_back({memory.address() + slice.in_piece, lot.stowage.At(slice), slice.bytes});
-  lot.memory.push_back(std::move(memory));
-  lot.files.push_back(std::move(file));
+    copies.push_back({memory.address() + slice.in_piece, batch.buffer.At(slice), slice.bytes});
+  batch.memory.push_back(std::move(memory));
+  batch.files.push_back(std::move(file));
   return {};
 }
 
 // Their data do not change any more.
-Result<> Parcel::SetOut(Offer& offer) {
-  Lot& lot = *offer.lot;
+Result<> Transfer::SetOut(Offer& offer) {
+  Batch& batch = *offer.batch;
   if (offer.waiting.empty()) return {};
-  if (!lot.lane) {
-    GPUMAN_ASSIGN(lot.lane, Lane::Open(gpus_, lot.memory.front().gpu(), Direction::kOut));
-    lot.begun = Clock::now();
+  if (!batch.stream) {
+    GPUMAN_ASSIGN(batch.stream, CopyStream::Open(gpus_, batch.memory.front().gpu(), Direction::kOut));
+    batch.begun = Clock::now();
   }
-  for (const auto& copies : offer.waiting) GPUMAN_TRY(lot.lane->Add(copies));
+  for (const auto& copies : offer.waiting) GPUMAN_TRY(batch.stream->Add(copies));
   offer.waiting.clear();
   return {};
 }
 
 // Where it is, for the target to read.
-bool Parcel::MayStay(const Lot& lot, std::optional<int> target) const {
-  return target && !lot.lane && std::ranges::all_of(lot.memory, [&](const Memory& one) {
+bool Transfer::MayStay(const Batch& batch, std::optional<int> target) const {
+  return target && !batch.stream && std::ranges::all_of(batch.memory, [&](const Memory& one) {
            return gpus_.Reaches(*target, one.gpu());
          });
 }
 
 // What a process says that it has decides how much host memory is made for it.
-Result<> Parcel::MayHave(std::uint64_t bytes) const {
+Result<> Transfer::MayHave(std::uint64_t bytes) const {
   GPUMAN_ASSIGN(const std::uint64_t all, gpus_.TotalMemory());
   const std::uint64_t most = 2 * all;  // what is away, and what takes its place meanwhile
   std::uint64_t away = 0;
-  for (const Lot& lot : lots_) away += std::min(BytesOf(lot.stowage.layout().pieces), most - away);
+  for (const Batch& batch : batches_) away += std::min(BytesOf(batch.buffer.layout().pieces), most - away);
   if (bytes <= most - away) return {};
   return Fail(ErrorCode::kInternal,
               fmt::format("process {} says that it has {} bytes, more than the GPUs", process_.pid, bytes));
 }
 
-Result<> Parcel::Receive(int connection, std::optional<int> target, const Telling& tell, Offer& offer) {
+Result<> Transfer::Receive(int connection, std::optional<int> target, const ProgressCallbacks& tell,
+                           Offer& offer) {
   std::optional<Cutter> cutter;
   std::vector<Piece> pieces;
   for (bool last = false; !last;) {
@@ -174,7 +175,7 @@ Result<> Parcel::Receive(int connection, std::optional<int> target, const Tellin
       offer.more = parts.more != 0;
       if (offer.more) {
         GPUMAN_TRY(Find());
-        // One lot is on its way at a time: by its piece alone a descriptor would not tell whose it is.
+        // One batch is on its way at a time: by its piece alone a descriptor would not tell whose it is.
         if (const Answer before = SecureAll(tell); before.outcome != Outcome::kDone)
           return Fail(ErrorCode::kInternal, before.message);
       }
@@ -182,27 +183,27 @@ Result<> Parcel::Receive(int connection, std::optional<int> target, const Tellin
       std::vector<std::uint64_t> sizes;
       for (const Segment& segment : segments) sizes.push_back(segment.bytes());
       cutter.emplace(std::move(sizes));
-      GPUMAN_ASSIGN(auto stowage, Stowage::Make(std::move(segments)));
-      offer.lot.emplace(Lot{.stowage = std::move(stowage)});
+      GPUMAN_ASSIGN(auto buffer, HostBuffer::Make(std::move(segments)));
+      offer.batch.emplace(Batch{.buffer = std::move(buffer)});
     }
     for (unsigned i = 0; i < count; ++i) {
       GPUMAN_TRY(Accept(offer, std::move(files[i]), parts.part[i], *cutter));
       pieces.push_back({parts.part[i].address, parts.part[i].bytes});
     }
-    if ((last || offer.waiting.size() >= kTogether) && !MayStay(*offer.lot, target))
+    if ((last || offer.waiting.size() >= kTogether) && !MayStay(*offer.batch, target))
       GPUMAN_TRY(SetOut(offer));
   }
   Layout layout{process_, {}, std::move(pieces), {}};
-  if (!offer.lot->memory.empty()) {
-    GPUMAN_ASSIGN(layout.gpu, gpus_.UuidOf(offer.lot->memory.front().gpu()));
+  if (!offer.batch->memory.empty()) {
+    GPUMAN_ASSIGN(layout.gpu, gpus_.UuidOf(offer.batch->memory.front().gpu()));
   }
-  return offer.lot->stowage.Seal(std::move(layout));
+  return offer.batch->buffer.Seal(std::move(layout));
 }
 
 // Host memory to the process, which then gives up the device's.
-Result<> Parcel::HandOver(int connection, const Lot& lot) {
-  std::vector<int> files{lot.stowage.page()};
-  for (const Segment& segment : lot.stowage.segments()) files.push_back(segment.file());
+Result<> Transfer::HandOver(int connection, const Batch& batch) {
+  std::vector<int> files{batch.buffer.page()};
+  for (const Segment& segment : batch.buffer.segments()) files.push_back(segment.file());
   for (std::size_t from = 0; from < files.size(); from += wire::kMostParts) {
     const auto count = static_cast<unsigned>(std::min<std::size_t>(wire::kMostParts, files.size() - from));
     const wire::Reply reply{wire::kReplyMagic, count, from + count == files.size() ? 1u : 0u, 0};
@@ -213,7 +214,7 @@ Result<> Parcel::HandOver(int connection, const Lot& lot) {
 }
 
 // An offer that the process went back on may come to its turn after the one that it then made.
-Answer Parcel::Take(Fd connection, bool whole, const std::string& target, const Telling& tell) {
+Answer Transfer::Take(Fd connection, bool whole, const std::string& target, const ProgressCallbacks& tell) {
   const std::lock_guard lock(mutex_);
   Offer offer;
   Result<> taken = Receive(connection.get(), NumberOf(target), tell, offer);
@@ -221,72 +222,73 @@ Answer Parcel::Take(Fd connection, bool whole, const std::string& target, const 
     const bool host = taken.error().code == ErrorCode::kExhausted;
     Refuse(connection.get(), host ? wire::Trouble::kHostMemory : wire::Trouble::kNoMover);
   } else {
-    const auto& files = offer.lot->files;
+    const auto& files = offer.batch->files;
     for (std::size_t from = 0; from < files.size(); from += wire::kMostParts) {
       std::vector<int> some;
       for (std::size_t i = from; i < files.size() && i < from + wire::kMostParts; ++i)
         some.push_back(files[i].get());
       tell.holding(some);
     }
-    taken = HandOver(connection.get(), *offer.lot);
+    taken = HandOver(connection.get(), *offer.batch);
   }
   if (!taken) {
-    if (offer.lot) Discard(*offer.lot);
+    if (offer.batch) Discard(*offer.batch);
     return AnswerOf(taken.error());
   }
   if (!offer.more) Clear();  // of a time before
-  const std::uint64_t bytes = BytesOf(offer.lot->stowage.layout().pieces);
-  lots_.push_back(std::move(*offer.lot));
+  const std::uint64_t bytes = BytesOf(offer.batch->buffer.layout().pieces);
+  batches_.push_back(std::move(*offer.batch));
   tell.taken(bytes);
   if (!whole) return {.outcome = Outcome::kDone, .bytes = {bytes}};
   return SecureAll(tell);
 }
 
-// The rest of a lot, piece by piece.
-Result<> Parcel::Secure(Lot& lot, const Telling& tell, Answer& answer) {
-  if (lot.stowage.content() == Content::kComplete) return {};
-  if (lot.begun == Clock::time_point{}) lot.begun = Clock::now();
-  const auto& pieces = lot.stowage.layout().pieces;
-  GPUMAN_TRY(Regain(lot));
-  const std::size_t first = lot.stowage.whole();
+// The rest of a batch, piece by piece.
+Result<> Transfer::Secure(Batch& batch, const ProgressCallbacks& tell, Answer& answer) {
+  if (batch.buffer.content() == Content::kComplete) return {};
+  if (batch.begun == Clock::time_point{}) batch.begun = Clock::now();
+  const auto& pieces = batch.buffer.layout().pieces;
+  GPUMAN_TRY(Regain(batch));
+  const std::size_t first = batch.buffer.whole();
   for (std::size_t i = first; i < pieces.size(); ++i) {
-    if (lot.memory[i]) continue;
+    if (batch.memory[i]) continue;
     return Fail(ErrorCode::kCorrupt,
                 fmt::format("the data of process {} is lost: it was being copied when gpuman-mover ended",
                             process_.pid));
   }
   // What is on its way already was sent in the order of the pieces.
-  std::size_t next = first + (lot.lane ? lot.lane->waiting() : 0);
+  std::size_t next = first + (batch.stream ? batch.stream->waiting() : 0);
   for (std::size_t i = first; i < pieces.size(); ++i) {
-    if (!lot.lane) {
-      GPUMAN_ASSIGN(lot.lane, Lane::Open(gpus_, lot.memory[i].gpu(), Direction::kOut));
+    if (!batch.stream) {
+      GPUMAN_ASSIGN(batch.stream, CopyStream::Open(gpus_, batch.memory[i].gpu(), Direction::kOut));
     }
-    for (; next < pieces.size(); ++next) GPUMAN_TRY(lot.lane->Add(CopiesOf(lot, next, lot.memory[next])));
-    if (auto done = lot.lane->Await(); !done) {
-      lot.lane.reset();  // who tries again begins with this piece
+    for (; next < pieces.size(); ++next)
+      GPUMAN_TRY(batch.stream->Add(CopiesOf(batch, next, batch.memory[next])));
+    if (auto done = batch.stream->Await(); !done) {
+      batch.stream.reset();  // who tries again begins with this piece
       return done;
     }
-    lot.stowage.SetWhole(i + 1);
-    spares_.Leave(std::move(lot.memory[i]), std::move(lot.files[i]));
-    lot.memory[i] = {};
-    lot.files[i].Close();
+    batch.buffer.SetWhole(i + 1);
+    free_list_.Leave(std::move(batch.memory[i]), std::move(batch.files[i]));
+    batch.memory[i] = {};
+    batch.files[i].Close();
     answer.bytes.count += pieces[i].bytes;
     tell.moved(pieces[i].bytes, i + 1);
   }
-  lot.lane.reset();
-  lot.memory.clear();
-  lot.files.clear();
-  lot.stowage.Become(Content::kComplete);
-  answer.took = std::max(answer.took, std::chrono::duration_cast<base::Millis>(Clock::now() - lot.begun));
+  batch.stream.reset();
+  batch.memory.clear();
+  batch.files.clear();
+  batch.buffer.Become(Content::kComplete);
+  answer.took = std::max(answer.took, std::chrono::duration_cast<base::Millis>(Clock::now() - batch.begun));
   return {};
 }
 
-void Parcel::Hold(std::size_t first, std::vector<Fd> files) {
+void Transfer::Hold(std::size_t first, std::vector<Fd> files) {
   const std::lock_guard lock(held_mutex_);
   for (auto& file : files) held_.emplace_back(first++, std::move(file));
 }
 
-Answer Parcel::Secure(const std::string& target, const Telling& tell) {
+Answer Transfer::Secure(const std::string& target, const ProgressCallbacks& tell) {
   const std::lock_guard lock(mutex_);
   Answer answer = SecureAll(tell, NumberOf(target));
   const Answer before = std::exchange(finished_, {});
@@ -296,24 +298,24 @@ Answer Parcel::Secure(const std::string& target, const Telling& tell) {
   return answer;
 }
 
-void Parcel::Finish(const std::string& target) {
+void Transfer::Finish(const std::string& target) {
   const std::lock_guard lock(mutex_);
-  if (!lots_.empty()) finished_ = SecureAll({}, NumberOf(target));
+  if (!batches_.empty()) finished_ = SecureAll({}, NumberOf(target));
 }
 
 // But for what may stay where `target` reads it: that many bytes the answer has then.
-Answer Parcel::SecureAll(const Telling& tell, std::optional<int> target) {
+Answer Transfer::SecureAll(const ProgressCallbacks& tell, std::optional<int> target) {
   Answer answer{.outcome = Outcome::kDone};
   if (auto found = Find(); !found) return AnswerOf(found.error());
   std::uint64_t staying = 0;
-  for (Lot& lot : lots_) {
-    if (GoesStraight(lot, target)) {
-      staying += BytesOf(lot.stowage.layout().pieces);
+  for (Batch& batch : batches_) {
+    if (GoesStraight(batch, target)) {
+      staying += BytesOf(batch.buffer.layout().pieces);
       continue;
     }
-    if (auto secured = Secure(lot, tell, answer); !secured) return AnswerOf(secured.error());
-    lot.memory.clear();  // what was loaded again
-    lot.files.clear();
+    if (auto secured = Secure(batch, tell, answer); !secured) return AnswerOf(secured.error());
+    batch.memory.clear();  // what was loaded again
+    batch.files.clear();
   }
   if (staying != 0) return {.outcome = Outcome::kDone, .bytes = {staying}, .straight = true};
   tell.safe();

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "ledger/wire/transfer.h"
-#include "mover/parcel.h"
 #include "mover/peer.h"
+#include "mover/transfer.h"
 
 namespace gpuman::mover {
 namespace {
@@ -29,12 +29,13 @@ constexpr std::chrono::seconds kSilence{20};  // after which who waits is told t
 
 }  // namespace
 
-void Parcel::Begin(std::optional<base::Bytes> room) {
+void Transfer::Begin(std::optional<base::Bytes> room) {
   credit_.Begin(room ? std::optional(room->count) : std::nullopt);
 }
 
 // False: not now. Nothing is on its way where it may wait.
-Result<bool> Parcel::GetRoom(std::uint64_t bytes, bool wait, const Telling& tell, const Deliver& deliver) {
+Result<bool> Transfer::GetRoom(std::uint64_t bytes, bool wait, const ProgressCallbacks& tell,
+                               const Deliver& deliver) {
   for (std::chrono::seconds patience{0};; patience = kSilence) {
     switch (credit_.Take(bytes, patience)) {
       case Credit::Got::kYes:
@@ -51,61 +52,61 @@ Result<bool> Parcel::GetRoom(std::uint64_t bytes, bool wait, const Telling& tell
   }
 }
 
-// What the places still need, for spares to wait for it.
-class Parcel::Needs {
+// What the places still need, for free_list to wait for it.
+class Transfer::Needs {
  public:
-  Needs(Spares& spares, int gpu, std::span<const Place> places) : spares_(spares), gpu_(gpu) {
-    for (const auto& [lot, piece] : places) {
-      if (lot->memory[piece]) continue;
-      const std::uint64_t bytes = lot->stowage.layout().pieces[piece].bytes;
+  Needs(FreeList& free_list, int gpu, std::span<const Place> places) : free_list_(free_list), gpu_(gpu) {
+    for (const auto& [batch, piece] : places) {
+      if (batch->memory[piece]) continue;
+      const std::uint64_t bytes = batch->buffer.layout().pieces[piece].bytes;
       ++open_[bytes];
-      spares_.Expect(gpu, bytes);
+      free_list_.Expect(gpu, bytes);
     }
   }
   ~Needs() {
     for (const auto& [bytes, count] : open_)
-      for (std::size_t i = 0; i < count; ++i) spares_.Forgo(gpu_, bytes);
+      for (std::size_t i = 0; i < count; ++i) free_list_.Cancel(gpu_, bytes);
   }
   Needs(const Needs&) = delete;
   Needs& operator=(const Needs&) = delete;
 
-  std::optional<Spares::Spare> Take(std::uint64_t bytes) {
+  std::optional<FreeList::Block> Take(std::uint64_t bytes) {
     --open_[bytes];
-    return spares_.Take(gpu_, bytes);
+    return free_list_.Take(gpu_, bytes);
   }
 
  private:
-  Spares& spares_;
+  FreeList& free_list_;
   int gpu_;
   std::map<std::uint64_t, std::size_t> open_;
 };
 
-Result<> Parcel::Begin(Lane& lane, int gpu, const Place& place, Needs& needs) {
-  Lot& lot = *place.lot;
-  const std::uint64_t bytes = lot.stowage.layout().pieces[place.piece].bytes;
-  Memory& memory = lot.memory[place.piece];
-  lot.files.resize(lot.memory.size());
-  if (auto spare = needs.Take(bytes)) {
-    memory = std::move(spare->memory);
-    lot.files[place.piece] = std::move(spare->file);
+Result<> Transfer::Begin(CopyStream& stream, int gpu, const Place& place, Needs& needs) {
+  Batch& batch = *place.batch;
+  const std::uint64_t bytes = batch.buffer.layout().pieces[place.piece].bytes;
+  Memory& memory = batch.memory[place.piece];
+  batch.files.resize(batch.memory.size());
+  if (auto block = needs.Take(bytes)) {
+    memory = std::move(block->memory);
+    batch.files[place.piece] = std::move(block->file);
   } else {
     auto made = gpus_.Create(gpu, bytes);
     const bool full = !made && made.error().code == ErrorCode::kExhausted;
-    if (full && spares_.Empty()) made = gpus_.Create(gpu, bytes);  // they were of other sizes
+    if (full && free_list_.Empty()) made = gpus_.Create(gpu, bytes);  // they were of other sizes
     GPUMAN_ASSIGN(memory, std::move(made));
   }
-  return lane.Add(CopiesOf(lot, place.piece, memory));
+  return stream.Add(CopiesOf(batch, place.piece, memory));
 }
 
 // Memory for each of the places that has none, and its data in it.
-Result<> Parcel::Fill(std::vector<Place> places, int gpu, const Telling& tell, const Deliver& deliver,
-                      Answer& answer) {
-  GPUMAN_ASSIGN(Lane lane, Lane::Open(gpus_, gpu, Direction::kIn));
+Result<> Transfer::Fill(std::vector<Place> places, int gpu, const ProgressCallbacks& tell,
+                        const Deliver& deliver, Answer& answer) {
+  GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(gpus_, gpu, Direction::kIn));
   const auto bytes_of = [](const Place& place) {
-    return place.lot->stowage.layout().pieces[place.piece].bytes;
+    return place.batch->buffer.layout().pieces[place.piece].bytes;
   };
   std::deque<std::pair<Place, bool>> flying;  // and whether it is being copied
-  Needs needs(spares_, gpu, places);
+  Needs needs(free_list_, gpu, places);
   std::vector<Place> ready;
   std::uint64_t ready_bytes = 0;
   const auto flush = [&]() -> Result<> {
@@ -118,12 +119,12 @@ Result<> Parcel::Fill(std::vector<Place> places, int gpu, const Telling& tell, c
   for (std::size_t next = 0; next < places.size() || !flying.empty();) {
     while (next < places.size() && flying.size() < kFlying) {
       const Place& place = places[next];
-      const bool there = static_cast<bool>(place.lot->memory[place.piece]);
+      const bool there = static_cast<bool>(place.batch->memory[place.piece]);
       if (!there) {
         if (flying.empty()) GPUMAN_TRY(flush());
         GPUMAN_ASSIGN(const bool room, GetRoom(bytes_of(place), flying.empty(), tell, deliver));
         if (!room) break;
-        GPUMAN_TRY(Begin(lane, gpu, place, needs));
+        GPUMAN_TRY(Begin(stream, gpu, place, needs));
       }
       flying.emplace_back(place, !there);
       ++next;
@@ -131,7 +132,7 @@ Result<> Parcel::Fill(std::vector<Place> places, int gpu, const Telling& tell, c
     const auto [place, copied] = flying.front();
     flying.pop_front();
     if (copied) {
-      GPUMAN_TRY(lane.Await());
+      GPUMAN_TRY(stream.Await());
       answer.bytes.count += bytes_of(place);
       tell.moved(bytes_of(place), 0);
     }
@@ -143,45 +144,45 @@ Result<> Parcel::Fill(std::vector<Place> places, int gpu, const Telling& tell, c
 }
 
 // For who holds the mutex. Where it fails, nothing is on a GPU that is whole in host memory.
-Answer Parcel::LoadAll(const std::string& wanted, const Telling& tell, const Deliver& deliver) {
+Answer Transfer::LoadAll(const std::string& wanted, const ProgressCallbacks& tell, const Deliver& deliver) {
   const auto begin = std::chrono::steady_clock::now();
   if (auto found = Find(); !found) return AnswerOf(found.error());
-  const std::string& home = lots_.front().stowage.layout().gpu;
+  const std::string& home = batches_.front().buffer.layout().gpu;
   if (const auto gpu = NumberOf(wanted); gpu && wanted != home) return MakeReadyFor(*gpu, tell);
   elsewhere_.reset();
   // Without a wish: where it is loaded already, else where it was.
   auto target = gpus_.Find(wanted.empty() ? home : wanted);
-  for (Lot& lot : lots_) {
-    if (auto regained = Regain(lot); !regained) return AnswerOf(regained.error());
-    for (const Memory& one : lot.memory)
+  for (Batch& batch : batches_) {
+    if (auto regained = Regain(batch); !regained) return AnswerOf(regained.error());
+    for (const Memory& one : batch.memory)
       if (wanted.empty() && one) target = one.gpu();
   }
   if (!target) return AnswerOf(target.error());
-  const auto elsewhere = [&](const Lot& lot) {
-    return std::ranges::any_of(lot.memory, [&](const Memory& one) { return one && one.gpu() != *target; });
+  const auto elsewhere = [&](const Batch& batch) {
+    return std::ranges::any_of(batch.memory, [&](const Memory& one) { return one && one.gpu() != *target; });
   };
   // What no mover could finish so far is finished first, unless it may stay where it is.
-  const auto stays = [](const Lot& lot) {
-    std::size_t i = lot.stowage.whole();
-    while (i < lot.memory.size() && lot.memory[i]) ++i;
-    return i == lot.stowage.layout().pieces.size();
+  const auto stays = [](const Batch& batch) {
+    std::size_t i = batch.buffer.whole();
+    while (i < batch.memory.size() && batch.memory[i]) ++i;
+    return i == batch.buffer.layout().pieces.size();
   };
-  if (std::ranges::any_of(lots_, elsewhere) || !std::ranges::all_of(lots_, stays)) {
+  if (std::ranges::any_of(batches_, elsewhere) || !std::ranges::all_of(batches_, stays)) {
     if (auto secured = SecureAll(tell); secured.outcome != Outcome::kDone) return secured;
   }
   std::vector<Place> places;
-  for (Lot& lot : lots_) {
-    lot.lane.reset();
-    lot.memory.resize(lot.stowage.layout().pieces.size());
-    for (std::size_t i = 0; i < lot.memory.size(); ++i) places.push_back({&lot, i});
+  for (Batch& batch : batches_) {
+    batch.stream.reset();
+    batch.memory.resize(batch.buffer.layout().pieces.size());
+    for (std::size_t i = 0; i < batch.memory.size(); ++i) places.push_back({&batch, i});
   }
   Answer answer{.outcome = Outcome::kDone};
   const auto filled = Fill(std::move(places), *target, tell, deliver, answer);
   if (!filled) {
-    for (Lot& lot : lots_) {
-      for (std::size_t i = 0; i < std::min(lot.memory.size(), lot.stowage.whole()); ++i) {
-        lot.memory[i] = {};
-        if (i < lot.files.size()) lot.files[i].Close();
+    for (Batch& batch : batches_) {
+      for (std::size_t i = 0; i < std::min(batch.memory.size(), batch.buffer.whole()); ++i) {
+        batch.memory[i] = {};
+        if (i < batch.files.size()) batch.files[i].Close();
       }
     }
     return AnswerOf(filled.error());
@@ -191,7 +192,7 @@ Answer Parcel::LoadAll(const std::string& wanted, const Telling& tell, const Del
 }
 
 // The process makes its own memory there, and asks for it to be filled.
-Answer Parcel::MakeReadyFor(int gpu, const Telling& tell) {
+Answer Transfer::MakeReadyFor(int gpu, const ProgressCallbacks& tell) {
   elsewhere_ = gpu;
   const Answer secured = SecureAll(tell, gpu);
   if (secured.outcome != Outcome::kDone || secured.straight) return secured;
@@ -199,7 +200,7 @@ Answer Parcel::MakeReadyFor(int gpu, const Telling& tell) {
   return {.outcome = Outcome::kDone};
 }
 
-Answer Parcel::Load(const std::string& gpu, const Telling& tell) {
+Answer Transfer::Load(const std::string& gpu, const ProgressCallbacks& tell) {
   const std::lock_guard lock(mutex_);
   const Answer answer = LoadAll(gpu, tell, [](std::span<const Place>) { return Result<>(); });
   credit_.End();
@@ -207,33 +208,33 @@ Answer Parcel::Load(const std::string& gpu, const Telling& tell) {
 }
 
 // Pieces by their descriptors; none: we are still here.
-Result<> Parcel::Send(int connection, std::span<const Place> places, bool last) {
+Result<> Transfer::Send(int connection, std::span<const Place> places, bool last) {
   wire::Parts parts{wire::kPartsMagic, 0, last ? 1u : 0u, 0, 0, {}};
   std::vector<Fd> made;
   int files[wire::kMostParts];
-  for (const auto& [lot, i] : places) {
+  for (const auto& [batch, i] : places) {
     // What it came by serves again; what was made here is passed on.
-    if (i < lot->files.size() && lot->files[i].ok()) {
-      files[parts.count] = lot->files[i].get();
+    if (i < batch->files.size() && batch->files[i].ok()) {
+      files[parts.count] = batch->files[i].get();
     } else {
-      GPUMAN_ASSIGN(Fd file, gpus_.Export(lot->memory[i]));
+      GPUMAN_ASSIGN(Fd file, gpus_.Export(batch->memory[i]));
       files[parts.count] = file.get();
       made.push_back(std::move(file));
     }
-    const Piece& piece = lot->stowage.layout().pieces[i];
+    const Piece& piece = batch->buffer.layout().pieces[i];
     parts.part[parts.count++] = {piece.address, piece.bytes};
   }
   if (!wire::SendWith(connection, &parts, sizeof parts, files, parts.count, kPeerMs)) return WentBack();
   return {};
 }
 
-Result<> Parcel::AskForOwn(int connection) {
+Result<> Transfer::AskForOwn(int connection) {
   const wire::Parts parts{wire::kPartsMagic, 0, 1, 1, 0, {}};
   if (!wire::SendWith(connection, &parts, sizeof parts, nullptr, 0, kPeerMs)) return WentBack();
   return {};
 }
 
-Answer Parcel::Give(Fd connection, const std::string& gpu, const Telling& tell) {
+Answer Transfer::Give(Fd connection, const std::string& gpu, const ProgressCallbacks& tell) {
   const std::lock_guard lock(mutex_);
   Answer answer{.outcome = Outcome::kDone};
   if (!elsewhere_)
@@ -262,11 +263,11 @@ Answer Parcel::Give(Fd connection, const std::string& gpu, const Telling& tell) 
 }
 
 // Memory for all pieces that are away, each once, in the order that it comes in.
-Result<> Parcel::ReceiveOwn(int connection, std::vector<Own>& own) {
+Result<> Transfer::ReceiveOwn(int connection, std::vector<Own>& own) {
   std::map<std::uint64_t, Place> away;
-  for (Lot& lot : lots_) {
-    const auto& pieces = lot.stowage.layout().pieces;
-    for (std::size_t i = 0; i < pieces.size(); ++i) away[pieces[i].address] = {&lot, i};
+  for (Batch& batch : batches_) {
+    const auto& pieces = batch.buffer.layout().pieces;
+    for (std::size_t i = 0; i < pieces.size(); ++i) away[pieces[i].address] = {&batch, i};
   }
   for (bool last = false; !last;) {
     wire::Parts parts{};
@@ -281,7 +282,7 @@ Result<> Parcel::ReceiveOwn(int connection, std::vector<Own>& own) {
     for (unsigned i = 0; i < count; ++i) {
       const auto found = away.extract(parts.part[i].address);
       const auto bytes =
-          found ? found.mapped().lot->stowage.layout().pieces[found.mapped().piece].bytes : std::uint64_t{0};
+          found ? found.mapped().batch->buffer.layout().pieces[found.mapped().piece].bytes : std::uint64_t{0};
       if (bytes != parts.part[i].bytes)
         return Fail(ErrorCode::kInternal, "the process has other memory than it had");
       GPUMAN_ASSIGN(Memory memory, gpus_.Import(files[i].get(), bytes));
@@ -293,22 +294,22 @@ Result<> Parcel::ReceiveOwn(int connection, std::vector<Own>& own) {
 }
 
 // From the GPU that it stayed on, or from host memory.
-Result<> Parcel::Pour(const std::vector<Own>& own) {
+Result<> Transfer::Pour(const std::vector<Own>& own) {
   if (own.empty()) return {};
-  GPUMAN_ASSIGN(Lane lane, Lane::Open(gpus_, own.front().memory.gpu(), Direction::kIn));
+  GPUMAN_ASSIGN(CopyStream stream, CopyStream::Open(gpus_, own.front().memory.gpu(), Direction::kIn));
   for (const auto& [place, memory] : own) {
-    Lot& lot = *place.lot;
-    if (lot.stowage.content() == Content::kComplete)
-      GPUMAN_TRY(lane.Add(CopiesOf(lot, place.piece, memory)));
+    Batch& batch = *place.batch;
+    if (batch.buffer.content() == Content::kComplete)
+      GPUMAN_TRY(stream.Add(CopiesOf(batch, place.piece, memory)));
     else
-      GPUMAN_TRY(lane.AddAcross(memory, lot.memory[place.piece]));
+      GPUMAN_TRY(stream.AddAcross(memory, batch.memory[place.piece]));
   }
-  while (lane.waiting() != 0) GPUMAN_TRY(lane.Await());
+  while (stream.waiting() != 0) GPUMAN_TRY(stream.Await());
   return {};
 }
 
 // The process makes the memory, where it cannot have ours.
-Result<> Parcel::FillOwn(int connection, const Telling& tell, Answer& answer) {
+Result<> Transfer::FillOwn(int connection, const ProgressCallbacks& tell, Answer& answer) {
   const Answer secured = SecureAll(tell, elsewhere_);
   if (secured.outcome != Outcome::kDone) return Fail(ErrorCode::kInternal, secured.message);
   GPUMAN_TRY(SayDone(connection));

@@ -1,4 +1,4 @@
-#include "mover/stowage.h"
+#include "mover/host_buffer.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -78,7 +78,7 @@ Result<Layout> ReadLayout(int page) {
 
 }  // namespace
 
-void Stowage::ReadWord() {
+void HostBuffer::ReadWord() {
   std::uint32_t word = 0;
   if (::pread(page_.get(), &word, sizeof word, 0) != sizeof word) word = 0;
   const std::uint32_t content = word & kContentMask;
@@ -87,7 +87,7 @@ void Stowage::ReadWord() {
   whole_ = std::min<std::size_t>(word >> kContentBits, layout_.pieces.size());
 }
 
-void Stowage::Become(Content content) {
+void HostBuffer::Become(Content content) {
   content_ = content;
   whole_ = 0;
   const auto word = static_cast<std::uint32_t>(content);
@@ -95,22 +95,22 @@ void Stowage::Become(Content content) {
   if (content != Content::kFilling) at_work_.Close();
 }
 
-void Stowage::SetWhole(std::size_t pieces) {
+void HostBuffer::SetWhole(std::size_t pieces) {
   whole_ = pieces;
   const auto word =
       static_cast<std::uint32_t>(pieces << kContentBits) | static_cast<std::uint32_t>(Content::kFilling);
   (void)!::pwrite(page_.get(), &word, sizeof word, 0);
 }
 
-Result<Stowage> Stowage::Make(std::vector<Segment> segments) {
-  Stowage made;
+Result<HostBuffer> HostBuffer::Make(std::vector<Segment> segments) {
+  HostBuffer made;
   made.segments_ = std::move(segments);
   made.page_ = Fd(::memfd_create(kLayoutFile, MFD_CLOEXEC));
   if (!made.page_.ok()) return FailSystem(errno, "making a layout");
   return made;
 }
 
-Result<> Stowage::Seal(Layout layout) {
+Result<> HostBuffer::Seal(Layout layout) {
   layout_ = std::move(layout);
   layout_.segments.clear();
   for (const Segment& segment : segments_) layout_.segments.push_back({segment.inode(), segment.bytes()});
@@ -123,7 +123,7 @@ Result<> Stowage::Seal(Layout layout) {
   return {};
 }
 
-Result<> Stowage::OpenSegments(Stowage& found, std::vector<Fd>& files) {
+Result<> HostBuffer::OpenSegments(HostBuffer& found, std::vector<Fd>& files) {
   for (const auto& name : found.layout_.segments) {
     bool got = false;
     for (Fd& file : files) {
@@ -140,8 +140,8 @@ Result<> Stowage::OpenSegments(Stowage& found, std::vector<Fd>& files) {
   return {};
 }
 
-Result<std::vector<Stowage>> Stowage::Find(const base::ProcessId& process) {
-  std::vector<Stowage> all;
+Result<std::vector<HostBuffer>> HostBuffer::Find(const base::ProcessId& process) {
+  std::vector<HostBuffer> all;
   std::vector<std::uint64_t> seen;  // the process may have a page more than once
   std::vector<Fd> files;
   for (Fd& page : FilesOf(process.pid, kLayoutFile)) {
@@ -149,7 +149,7 @@ Result<std::vector<Stowage>> Stowage::Find(const base::ProcessId& process) {
     const std::uint64_t inode = InodeOf(page);
     if (!layout || layout->process != process || std::ranges::count(seen, inode) != 0) continue;
     seen.push_back(inode);
-    Stowage found;
+    HostBuffer found;
     found.layout_ = std::move(*layout);
     found.page_ = std::move(page);
     found.ReadWord();
@@ -169,7 +169,7 @@ Result<std::vector<Stowage>> Stowage::Find(const base::ProcessId& process) {
   return all;
 }
 
-std::vector<Segment> Stowage::Empty() && {
+std::vector<Segment> HostBuffer::Empty() && {
   Become(Content::kEmpty);
   return std::move(segments_);
 }

@@ -1,4 +1,4 @@
-#include "mover/lane.h"
+#include "mover/copy_stream.h"
 
 #include <utility>
 
@@ -10,18 +10,18 @@ namespace abi = driver::abi;
 // The name in errors, and the pointer.
 #define GPUMAN_CALL(name, symbol) name, gpus_->driver_.calls().symbol
 
-Result<Lane> Lane::Open(Gpus& gpus, int gpu, Direction direction) {
+Result<CopyStream> CopyStream::Open(Gpus& gpus, int gpu, Direction direction) {
   GPUMAN_TRY(gpus.Use(gpu));
-  Lane lane;
-  lane.gpu_ = gpu;
-  lane.direction_ = direction;
-  GPUMAN_TRY(gpus.driver_.Invoke("cuStreamCreate", gpus.driver_.calls().cuStreamCreate, &lane.stream_,
+  CopyStream stream;
+  stream.gpu_ = gpu;
+  stream.direction_ = direction;
+  GPUMAN_TRY(gpus.driver_.Invoke("cuStreamCreate", gpus.driver_.calls().cuStreamCreate, &stream.stream_,
                                  static_cast<unsigned>(abi::CU_STREAM_NON_BLOCKING)));
-  lane.gpus_ = &gpus;
-  return lane;
+  stream.gpus_ = &gpus;
+  return stream;
 }
 
-Lane& Lane::operator=(Lane&& other) noexcept {
+CopyStream& CopyStream::operator=(CopyStream&& other) noexcept {
   if (this == &other) return *this;
   Close();
   gpus_ = std::exchange(other.gpus_, nullptr);
@@ -32,7 +32,7 @@ Lane& Lane::operator=(Lane&& other) noexcept {
   return *this;
 }
 
-void Lane::Close() {
+void CopyStream::Close() {
   if (gpus_ == nullptr) return;
   const auto& cu = gpus_->driver_.calls();
   (void)gpus_->Use(gpu_);
@@ -43,7 +43,7 @@ void Lane::Close() {
   gpus_ = nullptr;
 }
 
-Result<> Lane::Add(std::span<const Copy> copies) {
+Result<> CopyStream::Add(std::span<const Copy> copies) {
   const auto& driver = gpus_->driver_;
   GPUMAN_TRY(gpus_->Use(gpu_));
   for (const Copy& copy : copies) {
@@ -58,14 +58,14 @@ Result<> Lane::Add(std::span<const Copy> copies) {
   return Mark();
 }
 
-Result<> Lane::AddAcross(const Memory& to, const Memory& from) {
+Result<> CopyStream::AddAcross(const Memory& to, const Memory& from) {
   GPUMAN_TRY(gpus_->Use(gpu_));
   GPUMAN_TRY(gpus_->driver_.Invoke(GPUMAN_CALL("cuMemcpyDtoDAsync", cuMemcpyDtoDAsync_v2), to.address(),
                                    from.address(), from.bytes(), stream_));
   return Mark();
 }
 
-Result<> Lane::Mark() {
+Result<> CopyStream::Mark() {
   const auto& driver = gpus_->driver_;
   abi::CUevent mark = nullptr;
   constexpr unsigned kQuiet = abi::CU_EVENT_BLOCKING_SYNC | abi::CU_EVENT_DISABLE_TIMING;
@@ -74,7 +74,7 @@ Result<> Lane::Mark() {
   return driver.Invoke(GPUMAN_CALL("cuEventRecord", cuEventRecord), mark, stream_);
 }
 
-Result<> Lane::Await() {
+Result<> CopyStream::Await() {
   GPUMAN_TRY(gpus_->Use(gpu_));
   GPUMAN_TRY(gpus_->driver_.Invoke(GPUMAN_CALL("cuEventSynchronize", cuEventSynchronize), marks_.front()));
   (void)gpus_->driver_.calls().cuEventDestroy_v2(marks_.front());

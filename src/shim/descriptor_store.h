@@ -3,9 +3,9 @@
 //
 // A descriptor in the program's own table would be inherited by each child of a fork, and keep device memory
 // alive there; a program that closes all descriptors would close it, and its number come to mean something
-// else; and it would count against the program's limit. In the vault none of that can happen, and all of it
-// goes with the process. The one descriptor of the program's table that leads there may be closed by the
-// program: another is made when it is needed. Thread-safe.
+// else; and it would count against the program's limit. In the descriptor store none of that can happen, and
+// all of it goes with the process. The one descriptor of the program's table that leads there may be closed
+// by the program: another is made when it is needed. Thread-safe.
 #pragma once
 
 #include <pthread.h>
@@ -16,9 +16,9 @@
 
 namespace gpuman::shim {
 
-struct Guest;
+struct ProcessState;
 
-struct Vault {
+struct DescriptorStore {
   pthread_mutex_t mutex;
   bool started;
   std::uint32_t broken;       // atomic; there can be none here, and nothing can leave the device
@@ -30,12 +30,12 @@ struct Vault {
 };
 
 // Looks whether there can be one.
-void OpenVault(Guest& guest);
+void OpenDescriptorStore(ProcessState& state);
 // Moves the descriptor there: it is closed here in any case. The number that it has there; -1: no room, or no
-// vault.
-int Deposit(Guest& guest, int descriptor);
+// descriptor store.
+int PutDescriptor(ProcessState& state, int descriptor);
 // A duplicate in the program's table, for a moment; -1: none.
-int Lend(Guest& guest, int number);
-void Discard(Guest& guest, int number);
+int DuplicateDescriptor(ProcessState& state, int number);
+void CloseDescriptor(ProcessState& state, int number);
 
 }  // namespace gpuman::shim

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "gpus_fixture.h"
-#include "mover/spares.h"
+#include "mover/free_list.h"
 
 namespace gpuman::mover {
 namespace {
@@ -24,7 +24,7 @@ class SparesTest : public GpusTest {
   }
   std::uint64_t Taken() { return free_at_first - Free(); }
   // As a process hands it out: it has none of it itself any more.
-  Spares::Spare HandedOut(std::uint64_t bytes = kBytes) {
+  FreeList::Block HandedOut(std::uint64_t bytes = kBytes) {
     auto made = gpus->Create(0, bytes);
     EXPECT_TRUE(made);
     auto file = gpus->Export(*made);
@@ -33,59 +33,59 @@ class SparesTest : public GpusTest {
     EXPECT_TRUE(imported);
     return {std::move(*imported), std::move(*file)};
   }
-  void Leave(Spares::Spare spare) { spares.Leave(std::move(spare.memory), std::move(spare.file)); }
+  void Leave(FreeList::Block block) { free_list.Leave(std::move(block.memory), std::move(block.file)); }
 
-  Spares spares;
+  FreeList free_list;
   std::uint64_t free_at_first = 0;
 };
 
 TEST_F(SparesTest, MemoryThatNobodyExpectsGoes) {
   Leave(HandedOut());
   EXPECT_EQ(Taken(), 0u);
-  EXPECT_FALSE(spares.Take(0, kBytes));
+  EXPECT_FALSE(free_list.Take(0, kBytes));
 }
 
 TEST_F(SparesTest, WhoExpectsSuchMemoryGetsItAsItIs) {
-  spares.Expect(0, kBytes);
-  Spares::Spare left = HandedOut();
+  free_list.Expect(0, kBytes);
+  FreeList::Block left = HandedOut();
   const auto address = left.memory.address();
   Leave(std::move(left));
   EXPECT_EQ(Taken(), kBytes);
-  const auto got = spares.Take(0, kBytes);
+  const auto got = free_list.Take(0, kBytes);
   ASSERT_TRUE(got);
   EXPECT_EQ(got->memory.address(), address);
   EXPECT_TRUE(gpus->Import(got->file.get(), kBytes)) << "it can be passed on";
 }
 
 TEST_F(SparesTest, NoMoreIsKeptThanIsExpected) {
-  spares.Expect(0, kBytes);
+  free_list.Expect(0, kBytes);
   for (int i = 0; i < 3; ++i) Leave(HandedOut());
   EXPECT_EQ(Taken(), kBytes);
 }
 
 TEST_F(SparesTest, MemoryOfAnotherSizeServesNobody) {
-  spares.Expect(0, 2 * kBytes);
+  free_list.Expect(0, 2 * kBytes);
   Leave(HandedOut());
   EXPECT_EQ(Taken(), 0u);
-  EXPECT_FALSE(spares.Take(0, 2 * kBytes));
+  EXPECT_FALSE(free_list.Take(0, 2 * kBytes));
 }
 
 TEST_F(SparesTest, WhatIsNotExpectedAnyMoreGoes) {
-  for (int i = 0; i < 2; ++i) spares.Expect(0, kBytes);
+  for (int i = 0; i < 2; ++i) free_list.Expect(0, kBytes);
   for (int i = 0; i < 2; ++i) Leave(HandedOut());
-  spares.Forgo(0, kBytes);
+  free_list.Cancel(0, kBytes);
   EXPECT_EQ(Taken(), kBytes);
-  spares.Forgo(0, kBytes);
+  free_list.Cancel(0, kBytes);
   EXPECT_EQ(Taken(), 0u);
 }
 
 TEST_F(SparesTest, WhereTheGpuHasNoRoomAllGoes) {
-  spares.Expect(0, kBytes);
+  free_list.Expect(0, kBytes);
   Leave(HandedOut());
-  EXPECT_TRUE(spares.Empty());
+  EXPECT_TRUE(free_list.Empty());
   EXPECT_EQ(Taken(), 0u);
-  EXPECT_FALSE(spares.Empty());
-  EXPECT_FALSE(spares.Take(0, kBytes));
+  EXPECT_FALSE(free_list.Empty());
+  EXPECT_FALSE(free_list.Take(0, kBytes));
 }
 
 }  // namespace

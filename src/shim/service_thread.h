@@ -10,39 +10,39 @@
 
 namespace gpuman::shim {
 
-struct Guest;
+struct ProcessState;
 
-struct Attendant {
+struct ServiceThread {
   std::uint32_t started;  // atomic
   std::uint32_t working;  // a futex word; it may have a call of the driver in flight
   std::uint32_t ending;   // atomic; the program is on its way out: its driver may be at its end too
   std::uint64_t ends;     // since when, CLOCK_MONOTONIC, ns; known before `ending` is
-  bool shut;              // the gate, by an order; the attendant alone changes it
+  bool shut;              // the gate, by an order; the service thread alone changes it
 };
 
-// For as long as it lives the attendant waits for others, with no call of the driver in flight, and the
-// program's end does not wait for the attendant. Whoever goes on after it looks at `ending` first.
-class Resting {
+// For as long as it lives the service thread waits for others, with no call of the driver in flight, and the
+// program's end does not wait for the service thread. Whoever goes on after it looks at `ending` first.
+class IdleScope {
  public:
-  explicit Resting(Attendant& attendant);
-  ~Resting();
-  Resting(const Resting&) = delete;
-  Resting& operator=(const Resting&) = delete;
+  explicit IdleScope(ServiceThread& service_thread);
+  ~IdleScope();
+  IdleScope(const IdleScope&) = delete;
+  IdleScope& operator=(const IdleScope&) = delete;
 
  private:
-  Attendant& attendant_;
+  ServiceThread& service_thread_;
 };
 
 // Whether the program is on its way out.
-bool IsEnding(const Guest& guest);
+bool IsEnding(const ProcessState& state);
 
-// For the attendant, before it calls the driver for what was away: at the program's end that is done only for
-// a thread that waits at the gate, or a program that lives on. The driver's own end may have come, and nobody
-// waits for the attendant any more.
-void AwaitNeed(Guest& guest);
+// For the service thread, before it calls the driver for what was away: at the program's end that is done
+// only for a thread that waits at the gate, or a program that lives on. The driver's own end may have come,
+// and nobody waits for the service thread any more.
+void AwaitNeed(ProcessState& state);
 
 // Starts it where there is something to attend to: a job that can be evicted, joined, and a gate before the
 // program's calls.
-void StartAttendant(Guest& guest);
+void StartServiceThread(ProcessState& state);
 
 }  // namespace gpuman::shim

@@ -17,35 +17,35 @@
 
 namespace gpuman::mover {
 
-class Spares {
+class FreeList {
  public:
   // With the descriptor that it came by: the driver refuses to pass on what was imported.
-  struct Spare {
+  struct Block {
     Memory memory;
     base::Fd file;
   };
 
-  // One piece more of that size is about to be needed on the GPU, until Take or Forgo.
+  // One piece more of that size is about to be needed on the GPU, until Take or Cancel.
   void Expect(int gpu, std::uint64_t bytes);
   // One of those expected: what is there for it, if there is.
-  std::optional<Spare> Take(int gpu, std::uint64_t bytes);
+  std::optional<Block> Take(int gpu, std::uint64_t bytes);
   // One of those expected is not.
-  void Forgo(int gpu, std::uint64_t bytes);
+  void Cancel(int gpu, std::uint64_t bytes);
   // Kept as long as it is expected, else gone.
   void Leave(Memory memory, base::Fd file);
   // All that is kept is gone: the GPU has no room. False: there was nothing.
   bool Empty();
 
  private:
-  struct Shelf {
+  struct Bucket {
     std::size_t expected = 0;
-    std::vector<Spare> kept;
+    std::vector<Block> kept;
   };
   // What is kept and not expected any more.
-  static std::optional<Spare> Surplus(Shelf& shelf);
+  static std::optional<Block> Surplus(Bucket& bucket);
 
   std::mutex mutex_;
-  std::map<std::pair<int, std::uint64_t>, Shelf> shelves_;
+  std::map<std::pair<int, std::uint64_t>, Bucket> buckets_;
 };
 
 }  // namespace gpuman::mover

@@ -16,15 +16,15 @@
 namespace gpuman::mover {
 
 // Move-only; thread-compatible.
-class Stowage {
+class HostBuffer {
  public:
   // For data that is about to come, in pieces that Seal will name: the segments are the pool's.
-  static base::Result<Stowage> Make(std::vector<Segment> segments);
+  static base::Result<HostBuffer> Make(std::vector<Segment> segments);
   // The page says what the pieces are, and kFilling. The layout's segments are these.
   base::Result<> Seal(Layout layout);
   // All of a process that an earlier mover served; waits while that one is still at work. kNotFound: the
   // process has none. kCorrupt: the data are lost.
-  static base::Result<std::vector<Stowage>> Find(const base::ProcessId& process);
+  static base::Result<std::vector<HostBuffer>> Find(const base::ProcessId& process);
 
   const Layout& layout() const { return layout_; }
   const std::vector<Segment>& segments() const { return segments_; }
@@ -38,9 +38,9 @@ class Stowage {
   std::vector<Segment> Empty() &&;
 
  private:
-  Stowage() = default;
+  HostBuffer() = default;
   void ReadWord();
-  static base::Result<> OpenSegments(Stowage& found, std::vector<base::Fd>& files);
+  static base::Result<> OpenSegments(HostBuffer& found, std::vector<base::Fd>& files);
   Layout layout_;
   Content content_ = Content::kEmpty;
   std::size_t whole_ = 0;

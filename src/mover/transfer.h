@@ -1,16 +1,16 @@
-// One process's memory between the GPU and the host: taken from it in one or more lots, copied, loaded again,
-// given back in one.
+// One process's memory between the GPU and the host: taken from it in one or more batches, copied, loaded
+// again, given back in one.
 //
 //   Take ---> on the GPU, ours ---Secure---> in host memory ---Load---> on a GPU, ours ---Give---> the
 //   process's
 //
-// On its way to a GPU that reaches the one it is on, a lot stays there until it is given: the process makes
+// On its way to a GPU that reaches the one it is on, a batch stays there until it is given: the process makes
 // memory of its own, and the copy goes straight into that. To another GPU that one cannot reach, from host
 // memory.
 //
-// Pieces leave and come back one by one: what of a lot is whole in host memory is off the GPU, and what of it
-// is loaded is on it. What fails leaves it where it was: each piece is whole in one of the two places at any
-// time. Thread-safe: one step at a time, a second one waits; Begin, Grant and CallOff at any time.
+// Pieces leave and come back one by one: what of a batch is whole in host memory is off the GPU, and what of
+// it is loaded is on it. What fails leaves it where it was: each piece is whole in one of the two places at
+// any time. Thread-safe: one step at a time, a second one waits; Begin, Grant and CallOff at any time.
 #pragma once
 
 #include <chrono>
@@ -23,18 +23,18 @@
 
 #include "base/fd.h"
 #include "ledger/wire/transfer.h"
+#include "mover/copy_stream.h"
 #include "mover/credit.h"
+#include "mover/free_list.h"
 #include "mover/gpus.h"
-#include "mover/lane.h"
-#include "mover/spares.h"
-#include "mover/stowage.h"
+#include "mover/host_buffer.h"
 #include "suspend/request.h"
 
 namespace gpuman::mover {
 
 // What is told on the way, each from within the step.
-struct Telling {
-  // Bytes more have left the GPU, or have come to it; of a lot on its way out so many pieces in all.
+struct ProgressCallbacks {
+  // Bytes more have left the GPU, or have come to it; of a batch on its way out so many pieces in all.
   std::function<void(std::uint64_t bytes, std::size_t pieces)> moved = [](std::uint64_t, std::size_t) {};
   // Duplicates for who is to have them should this mover die, before the process gives its memory up.
   std::function<void(std::span<const int>)> holding = [](std::span<const int>) {};
@@ -44,25 +44,26 @@ struct Telling {
   std::function<void(std::uint64_t bytes)> taken = [](std::uint64_t) {};
 };
 
-class Parcel {
+class Transfer {
  public:
-  Parcel(base::ProcessId process, Gpus& gpus, Pool& pool, Spares& spares)
-      : process_(process), gpus_(gpus), pool_(pool), spares_(spares) {}
+  Transfer(base::ProcessId process, Gpus& gpus, Pool& pool, FreeList& free_list)
+      : process_(process), gpus_(gpus), pool_(pool), free_list_(free_list) {}
 
   const base::ProcessId& process() const { return process_; }
 
-  // What the process hands out over the connection. kDone: the lot is ours, and where it is to be `whole` in
-  // host memory; else Secure sees to that.
-  // `target`: the GPU where the process goes next; empty: none is known.
-  suspend::Answer Take(base::Fd connection, bool whole, const std::string& target, const Telling& tell);
+  // What the process hands out over the connection. kDone: the batch is ours, and where it is to be `whole`
+  // in host memory; else Secure sees to that. `target`: the GPU where the process goes next; empty: none is
+  // known.
+  suspend::Answer Take(base::Fd connection, bool whole, const std::string& target,
+                       const ProgressCallbacks& tell);
   // Answers for what Finish has copied as well. What `target` reaches may stay.
-  suspend::Answer Secure(const std::string& target, const Telling& tell);
+  suspend::Answer Secure(const std::string& target, const ProgressCallbacks& tell);
   // The same where nobody asks for it.
   void Finish(const std::string& target);
   // `gpu`: where the process is going to be; empty: where it came from.
-  suspend::Answer Load(const std::string& gpu, const Telling& tell);
+  suspend::Answer Load(const std::string& gpu, const ProgressCallbacks& tell);
   // Loads what is not loaded. kDone: nothing of it is here any more.
-  suspend::Answer Give(base::Fd connection, const std::string& gpu, const Telling& tell);
+  suspend::Answer Give(base::Fd connection, const std::string& gpu, const ProgressCallbacks& tell);
   // The process has ended.
   void Drop();
 
@@ -75,17 +76,17 @@ class Parcel {
   void CallOff() { credit_.CallOff(); }
 
  private:
-  struct Lot {
-    Stowage stowage;
-    std::vector<Memory> memory{};   // by the piece, where it is on a GPU; or none
-    std::vector<base::Fd> files{};  // that those came by; with these they can be given back as they are
-    std::optional<Lane> lane{};     // on which they are on their way out
-    std::vector<Slice> slices{};    // of all pieces, once they are known
+  struct Batch {
+    HostBuffer buffer;
+    std::vector<Memory> memory{};        // by the piece, where it is on a GPU; or none
+    std::vector<base::Fd> files{};       // that those came by; with these they can be given back as they are
+    std::optional<CopyStream> stream{};  // on which they are on their way out
+    std::vector<Slice> slices{};         // of all pieces, once they are known
     std::chrono::steady_clock::time_point begun{};
     std::optional<int> read_by{};  // the GPU, beside its own, that can read its memory
   };
   struct Place {
-    Lot* lot = nullptr;
+    Batch* batch = nullptr;
     std::size_t piece = 0;
   };
   // Memory of the process's, for what the piece holds.
@@ -98,46 +99,48 @@ class Parcel {
 
   // What a process hands out: until it has given it up, beside what is here of it.
   struct Offer {
-    std::optional<Lot> lot{};
+    std::optional<Batch> batch{};
     bool more = false;                         // to what the process has handed out before
     std::vector<std::vector<Copy>> waiting{};  // by the piece: they set out together
   };
 
   base::Result<> Find();
-  base::Result<> Regain(Lot& lot);
+  base::Result<> Regain(Batch& batch);
   std::optional<int> NumberOf(const std::string& gpu) const;
-  bool GoesStraight(Lot& lot, std::optional<int> target);
+  bool GoesStraight(Batch& batch, std::optional<int> target);
   void Clear();
-  void Discard(Lot& lot);
+  void Discard(Batch& batch);
   base::Result<> MayHave(std::uint64_t bytes) const;
-  base::Result<> Receive(int connection, std::optional<int> target, const Telling& tell, Offer& offer);
+  base::Result<> Receive(int connection, std::optional<int> target, const ProgressCallbacks& tell,
+                         Offer& offer);
   base::Result<> Accept(Offer& offer, base::Fd file, const ledger::wire::Part& part, Cutter& cutter);
   base::Result<> SetOut(Offer& offer);
-  bool MayStay(const Lot& lot, std::optional<int> target) const;
-  base::Result<> HandOver(int connection, const Lot& lot);
-  suspend::Answer SecureAll(const Telling& tell, std::optional<int> target = std::nullopt);
-  base::Result<> Secure(Lot& lot, const Telling& tell, suspend::Answer& answer);
-  suspend::Answer LoadAll(const std::string& gpu, const Telling& tell, const Deliver& deliver);
-  suspend::Answer MakeReadyFor(int gpu, const Telling& tell);
-  base::Result<> Fill(std::vector<Place> places, int gpu, const Telling& tell, const Deliver& deliver,
-                      suspend::Answer& answer);
+  bool MayStay(const Batch& batch, std::optional<int> target) const;
+  base::Result<> HandOver(int connection, const Batch& batch);
+  suspend::Answer SecureAll(const ProgressCallbacks& tell, std::optional<int> target = std::nullopt);
+  base::Result<> Secure(Batch& batch, const ProgressCallbacks& tell, suspend::Answer& answer);
+  suspend::Answer LoadAll(const std::string& gpu, const ProgressCallbacks& tell, const Deliver& deliver);
+  suspend::Answer MakeReadyFor(int gpu, const ProgressCallbacks& tell);
+  base::Result<> Fill(std::vector<Place> places, int gpu, const ProgressCallbacks& tell,
+                      const Deliver& deliver, suspend::Answer& answer);
   class Needs;
-  base::Result<> Begin(Lane& lane, int gpu, const Place& place, Needs& needs);
-  base::Result<bool> GetRoom(std::uint64_t bytes, bool wait, const Telling& tell, const Deliver& deliver);
+  base::Result<> Begin(CopyStream& stream, int gpu, const Place& place, Needs& needs);
+  base::Result<bool> GetRoom(std::uint64_t bytes, bool wait, const ProgressCallbacks& tell,
+                             const Deliver& deliver);
   base::Result<> Send(int connection, std::span<const Place> places, bool last);
   base::Result<> AskForOwn(int connection);
-  base::Result<> FillOwn(int connection, const Telling& tell, suspend::Answer& answer);
+  base::Result<> FillOwn(int connection, const ProgressCallbacks& tell, suspend::Answer& answer);
   base::Result<> ReceiveOwn(int connection, std::vector<Own>& own);
   base::Result<> Pour(const std::vector<Own>& own);
-  static std::vector<Copy> CopiesOf(Lot& lot, std::size_t piece, const Memory& memory);
+  static std::vector<Copy> CopiesOf(Batch& batch, std::size_t piece, const Memory& memory);
 
   const base::ProcessId process_;
   Gpus& gpus_;
   Pool& pool_;
-  Spares& spares_;
+  FreeList& free_list_;
   Credit credit_;
   std::mutex mutex_;
-  std::vector<Lot> lots_;
+  std::vector<Batch> batches_;
   std::optional<int> elsewhere_;  // the GPU, not the one it came from, where the process is going to be
   suspend::Answer finished_{};    // bytes and time of what nobody has asked for yet
   std::mutex held_mutex_;
