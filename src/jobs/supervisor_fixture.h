@@ -50,9 +50,23 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
       const auto jobs = supervisor->All();
       return std::none_of(jobs.begin(), jobs.end(), starting);
     });
-    for (const Job* job : supervisor->All())
-      if (job->keeper) (void)supervisor->Signal(job->id, SIGKILL);
+    std::vector<base::ProcessId> keepers;
+    for (const Job* job : supervisor->All()) {
+      if (!job->keeper) continue;
+      keepers.push_back(*job->keeper);
+      (void)supervisor->Signal(job->id, SIGKILL);
+    }
     StopDaemon();
+    // One that restarts its job has begun the next run by now, which ends with it.
+    for (const auto& keeper : keepers) {
+      (void)base::SendSignal(keeper, SIGKILL);
+      EXPECT_TRUE(IsGoneSoon(keeper)) << "the test leaves a job behind";
+    }
+  }
+
+  static bool IsGoneSoon(const base::ProcessId& process) {
+    for (int i = 0; i < 1000 && base::IsAlive(process); ++i) ::usleep(10'000);
+    return !base::IsAlive(process);
   }
 
   void StartDaemon() {
@@ -132,6 +146,12 @@ class SupervisorTest : public ::testing::Test, public SupervisorHost {
     auto job = Create(Asked(tag, script));
     EXPECT_TRUE(job) << job.error().message;
     return job ? job->id : JobId{};
+  }
+  // Runs until it is signalled, and does `on_term` at SIGTERM, from now on.
+  JobId StartedWithTrap(const std::string& on_term) {
+    const JobId id = Started("t", "trap '" + on_term + "' TERM; echo ready; while :; do sleep 0.05; done");
+    EXPECT_TRUE(Becomes(id, JobState::kRunning) && Until([&] { return LogOf(id) == "ready\n"; }));
+    return id;
   }
   [[nodiscard]] bool Becomes(JobId id, JobState state) {
     return Until([&] { return supervisor->Find(id) && supervisor->Find(id)->state == state; });

@@ -13,8 +13,7 @@ namespace {
 using base::ErrorCode;
 
 TEST_F(SupervisorTest, ADaemonThatComesBackGoesOnWithARunningJob) {
-  const JobId id = Started("t", "trap 'exit 5' TERM; while :; do sleep 0.05; done");
-  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const JobId id = StartedWithTrap("exit 5");
   const base::ProcessId process = *supervisor->Find(id)->process;
   RestartDaemon();
   ASSERT_NE(supervisor->Find(id), nullptr);
@@ -111,8 +110,7 @@ TEST_F(SupervisorTest, ASuccessorThatCannotBeStartedIsTriedAgain) {
 }
 
 TEST_F(SupervisorTest, ARunningJobWhoseDirectoryCannotBeReadForAWhileIsFoundAgain) {
-  const JobId id = Started("t", "trap 'exit 5' TERM; while :; do sleep 0.05; done");
-  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const JobId id = StartedWithTrap("exit 5");
   const auto job_dir = dir.path() / "jobs" / "1", aside = dir.path() / "aside";
   StopDaemon();
   std::filesystem::rename(job_dir, aside);
@@ -134,8 +132,7 @@ TEST_F(SupervisorTest, AnEndThatCannotBeReadForAWhileIsLearnedLater) {
                   "[ -e $2/aside ] && rmdir $2/journal && mv $2/aside $2/journal\n"
                   "exec \"$KEEPER\" \"$@\"",
                   trick.string()));
-  const JobId id = Started("t", "trap 'exit 4' TERM; while :; do sleep 0.05; done");
-  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const JobId id = StartedWithTrap("exit 4");
   const Job before = *supervisor->Find(id);
   StopDaemon();
   ASSERT_TRUE(base::SendSignal(*before.process, SIGTERM));

@@ -158,8 +158,7 @@ TEST_F(SupervisorTest, RestartingARunningJobGivesItANewProcess) {
 }
 
 TEST_F(SupervisorTest, ARestartOfAJobThatIsEndedInsteadIsAnswered) {
-  const JobId id = Started("t", "trap '' TERM; while :; do sleep 0.05; done");
-  ASSERT_TRUE(Becomes(id, JobState::kRunning));
+  const JobId id = StartedWithTrap("");
   supervisor->Update(
       id, [](Job& job) { job.grace = base::Millis(3'600'000); }, [](const auto&) {});
   std::optional<base::Result<Job>> answer;
