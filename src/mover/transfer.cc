@@ -306,7 +306,11 @@ void Transfer::Finish(const std::string& target) {
 // But for what may stay where `target` reads it: that many bytes the answer has then.
 Answer Transfer::SecureAll(const ProgressCallbacks& tell, std::optional<int> target) {
   Answer answer{.outcome = Outcome::kDone};
-  if (auto found = Find(); !found) return AnswerOf(found.error());
+  if (auto found = Find(); !found) {
+    Answer none = AnswerOf(found.error());
+    if (found.error().code == ErrorCode::kNotFound) none.outcome = Outcome::kNothing;
+    return none;
+  }
   std::uint64_t staying = 0;
   for (Batch& batch : batches_) {
     if (GoesStraight(batch, target)) {

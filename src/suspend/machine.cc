@@ -10,6 +10,13 @@ namespace gpuman::suspend {
 
 using base::MonoTime;
 
+namespace {
+
+// Data that are lost show as nothing as well: a suspension comes to its end.
+constexpr int kLooksForNothing = 20;
+
+}  // namespace
+
 Machine Machine::Rebuild(Settings settings, Record record) {
   Machine machine(std::move(settings));
   machine.record_ = std::move(record);
@@ -148,7 +155,11 @@ void Machine::Handle(const event::Observed& observed, MonoTime now) {
     if (member.order == Order::kReturn && !member.seen.answered && view.answered) Spend("return", since);
     member.seen = view;
     if (known == members_.end()) Meet(member, now);
-    if (!IsAway(member)) member.place = Place::kUnknown;
+    member.outdated = false;
+    if (!IsAway(member)) {
+      member.place = Place::kUnknown;
+      member.nothing_found = 0;
+    }
     HoldWhatCameLast(member);
     members.emplace(view.id, std::move(member));
   }
@@ -211,6 +222,10 @@ void Machine::Handle(const event::Carried& carried, MonoTime now) {
   member.moving.reset();
   member.place = Place::kUnknown;
   if (answer.outcome == Outcome::kGone) return;
+  if (answer.outcome == Outcome::kNothing && ++member.nothing_found < kLooksForNothing) {
+    member.outdated = true;
+    return;
+  }
   if (answer.outcome == Outcome::kDone) {
     member.place = !secure ? Place::kGpu : answer.straight ? Place::kStraight : Place::kHost;
     if (answer.straight && !secure) spent_["straight"] += static_cast<std::int64_t>(answer.bytes.count);

@@ -257,6 +257,10 @@ class Machine {
     base::MonoTime recheck_at{};  // checkpointed, and yet on the GPU
     Place place = Place::kUnknown;
     std::optional<Verb> moving;  // kSecure or kLoad, not answered yet
+    // The mover found nothing of it in host memory, where its slot showed some: it had just taken that back. It
+    // is looked at again before the mover is asked again.
+    bool outdated = false;
+    int nothing_found = 0;  // times in a row
   };
 
   struct Pending {

@@ -131,6 +131,25 @@ TEST(SuspendMover, OneThatDiesIsFollowedByAnother) {
   EXPECT_THAT(s.Carried(11, Verb::kLoad, Outcome::kLost), ElementsAre("load 11"));
 }
 
+// A shim that was just taking its memory back, as its turn had begun, when the job was suspended.
+TEST(SuspendMover, ThatFindsNothingIsAskedAgainWhenTheProcessHasBeenLookedAt) {
+  Story s = HandedOut();
+  EXPECT_THAT(s.Carried(11, Verb::kSecure, Outcome::kNothing), IsEmpty());
+  EXPECT_THAT(s.Checkpointed(11), IsEmpty()) << "it is not off the GPU yet";
+  EXPECT_THAT(s.Look(), ElementsAre("secure 11"));
+  EXPECT_THAT(s.Carried(11, Verb::kSecure), ElementsAre("= suspended held_by_user", "! job_suspended"));
+}
+
+TEST(SuspendMover, ThatNeverFindsWhatTheProcessSaysItHasEndsTheSuspension) {
+  Story s = HandedOut();
+  for (int i = 0; i < 100 && s.machine.phase() == Phase::kSuspending; ++i) {
+    s.Carried(11, Verb::kSecure, Outcome::kNothing);
+    s.Look();
+  }
+  EXPECT_EQ(s.machine.phase(), Phase::kUndoing);
+  EXPECT_THAT(s.Detail(), HasSubstr("the memory of process 11"));
+}
+
 TEST(SuspendMover, ThatCannotCopyGivesTheMemoryBackAsItIs) {
   Story s = HandedOut();
   EXPECT_THAT(s.Carried(11, Verb::kSecure, Outcome::kFailed),

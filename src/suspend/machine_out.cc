@@ -64,8 +64,8 @@ bool Machine::SecureAll(MonoTime now) {
   bool waiting = false;
   for (auto& [id, member] : members_) {
     const bool there = IsAway(member) && !IsShimAtWork(member) && !IsSecure(member);
-    if (there && !member.moving && !IsLeft(member, now)) AskMover(member, Verb::kSecure);
-    waiting = waiting || member.moving;
+    if (there && !member.moving && !member.outdated && !IsLeft(member, now)) AskMover(member, Verb::kSecure);
+    waiting = waiting || member.moving || (there && member.outdated);
   }
   return waiting;
 }

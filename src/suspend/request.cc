@@ -31,9 +31,10 @@ constexpr std::array<std::pair<Verb, const char*>, 13> kVerbs{{{Verb::kCan, "can
                                                                {Verb::kForget, "forget"},
                                                                {Verb::kPrepare, "prepare"},
                                                                {Verb::kGrant, "grant"}}};
-constexpr std::array<std::pair<Outcome, const char*>, 12> kOutcomes{{{Outcome::kDone, "done"},
+constexpr std::array<std::pair<Outcome, const char*>, 13> kOutcomes{{{Outcome::kDone, "done"},
                                                                      {Outcome::kNoCuda, "no_cuda"},
                                                                      {Outcome::kGone, "gone"},
+                                                                     {Outcome::kNothing, "nothing"},
                                                                      {Outcome::kTimeout, "timeout"},
                                                                      {Outcome::kNoRoom, "no_room"},
                                                                      {Outcome::kRefused, "refused"},

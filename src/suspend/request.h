@@ -70,6 +70,7 @@ enum class Outcome {
   kDone,         // also when there was nothing left to do
   kNoCuda,       // the process has no CUDA in it, so there is nothing to do: no failure
   kGone,         // the process has ended
+  kNothing,      // of kSecure: the process has nothing in host memory
   kTimeout,      // its GPU work did not come to rest in time; it runs on
   kNoRoom,       // out of memory, on the device (restore) or the host (checkpoint)
   kRefused,      // the driver cannot do it to this process
