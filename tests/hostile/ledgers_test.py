@@ -134,9 +134,13 @@ class Ledgers(HostileTest):
         script = self.scratch(ATTACKER) / "scribble.py"
         script.write_text(SCRIBBLE)
         script.chmod(0o644)
+        go = script.with_name("go")
         before = self.m.api("GET", "/v1/version")["pid"]
         job = self.start_as(ATTACKER, "scribbler", f"{program('gpuman-load')} --alloc 1MiB --hold 1h & "
-                            f"exec {PYTHON} -B {script} {version()}", share=True)
+                            f"until [ -e {go} ]; do sleep 0.05; done; exec {PYTHON} -B {script} {version()}", share=True)
+        # A load that finds nonsense when it begins ends, and nobody looks at the ledger of a job that is on no GPU.
+        until("it is on the GPU", lambda: (self.job(job)["memory"]["used"] or 0) > 0)
+        go.touch()
         with self.beside("nonsense in the own ledger, all the time", steps=(("GET", "/v1/jobs"), ("GET", "/v1/share"), ("GET", "/metrics"))):
             until("it has joined", lambda: "joined" in self.log(job))
         until("it is told", lambda: any(e["kind"] == "ledger_overwritten" and e["job"] == job for e in self.events()))
