@@ -24,6 +24,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 faulthandler.dump_traceback_later(570)
 
 
+def has_ended(pid):
+    """There is no such process, or one that its parent has not waited for."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def build_dir():
     return pathlib.Path(os.environ.get("GPUMAN_BUILD_DIR", ROOT / "build" / "release")).absolute()
 

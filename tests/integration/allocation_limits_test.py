@@ -14,8 +14,8 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
-from daemon_case import DaemonTest, MIB, until  # noqa: E402
-from machine import build_dir  # noqa: E402
+from daemon_case import MIB, DaemonTest, until  # noqa: E402
+from machine import build_dir, has_ended  # noqa: E402
 
 PROBE = str(pathlib.Path(__file__).resolve().parents[1] / "shim" / "probe.py")
 
@@ -153,8 +153,7 @@ lowered_patience = "300ms"
             pid = int(re.search(r"^pid (\d+)$", self.log("lighter"), re.MULTILINE)[1])
             self.m.stop_daemon(signal.SIGKILL)
             os.kill(pid, signal.SIGKILL)
-            until("it is gone", lambda: not pathlib.Path(f"/proc/{pid}/maps").exists() or
-                  not pathlib.Path(f"/proc/{pid}/maps").read_text())
+            until("it is gone", lambda: has_ended(pid))
             self.m.start_daemon()
             until("it has looked", lambda: [len(gpu["processes"]) for gpu in self.request("GET", "/v1/gpus").json()["gpus"]
                                             if gpu["memory"]] == [0, 1])

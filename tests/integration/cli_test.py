@@ -23,6 +23,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
+from machine import has_ended  # noqa: E402
 from users import User, within_reach  # noqa: E402
 
 MIB = 1 << 20
@@ -79,8 +80,7 @@ class Machine:
         pid, _ = self.daemon_pid()
         if pid:
             os.kill(pid, signal.SIGTERM)
-            self.until("the daemon ends", lambda: not pathlib.Path(f"/proc/{pid}").exists() or
-                       "Z" in pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1][:3])
+            self.until("the daemon ends", lambda: has_ended(pid))
         shutil.rmtree(self.home, ignore_errors=True)
 
 

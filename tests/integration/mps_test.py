@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 from daemon_case import NOBODY, DaemonTest, needs_reach, until  # noqa: E402
-from machine import build_dir, program  # noqa: E402
+from machine import build_dir, has_ended, program  # noqa: E402
 
 CONTROL = str(build_dir() / "lib/sim/bin/nvidia-cuda-mps-control")
 MPS = f'[mps]\ncontrol = "{CONTROL}"\nlook = "100ms"\n'
@@ -239,7 +239,7 @@ class MpsTest(MpsCase):
         pid, before = self.control_pid(), self.kinds().count("mps_died")
         self.m.stop_daemon(signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
-        until("it is gone", lambda: not pathlib.Path(f"/proc/{pid}").exists() or b"Z" in pathlib.Path(f"/proc/{pid}/stat").read_bytes().split(b")")[1][:3])
+        until("it is gone", lambda: has_ended(pid))
         self.m.start_daemon()
         self.assertEqual(self.gpu()["state"], "dead")
         self.told("mps_died", before + 1)
