@@ -462,9 +462,11 @@ TEST_F(ServerTest, AClientThatSentMoreAndWentIsNoticedWhileItsStreamIsQuiet) {
   for (int i = 0; i < 3; ++i) WhileTheLoopRests([] { return 0; });
   fd.Close();
   EXPECT_EQ(gone.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
-  const auto left = WhileTheLoopRests([&] { return server_->connections(); });
+  const auto left = WhileTheLoopRests([&] {
+    kept.reset();
+    return server_->connections();
+  });
   EXPECT_EQ(left, 0u) << "its place is free";
-  boost::asio::post(loop_, [&] { kept.reset(); });
 }
 
 TEST_F(ServerTest, ARequestThatWaitsBehindAnotherIsAnsweredAfterIt) {
