@@ -492,6 +492,19 @@ TEST_F(ServerTest, ARequestThatWaitsBehindAnotherIsAnsweredAfterIt) {
 TEST_F(ServerTest, TheProcessThatConnectedIsKnownByTheConnection) {
   std::promise<base::ErrorCode> of_gone;
   std::promise<base::ProcessId> of_here;
+  const base::Fd left(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto address = Address(path());
+  int go[2] = {};
+  ASSERT_EQ(::pipe2(go, O_CLOEXEC), 0);
+  base::Fd wait(go[0]), begin(go[1]);
+  // Before there is a second thread: the child of a process with several may stand still.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char byte = 0;
+    const bool ok = ::read(wait.get(), &byte, 1) == 1 &&
+                    ::connect(left.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    ::_exit(ok ? 0 : 1);
+  }
   Start({}, [&](const ExchangePtr& exchange) {
     const auto process = exchange->Process();
     if (exchange->request().path == "/gone")
@@ -500,11 +513,7 @@ TEST_F(ServerTest, TheProcessThatConnectedIsKnownByTheConnection) {
       of_here.set_value(process ? process->process() : base::ProcessId{});
     exchange->Send({200, "", "text/plain"});
   });
-  const base::Fd left(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto address = Address(path());
-  const pid_t child = ::fork();
-  if (child == 0)
-    ::_exit(::connect(left.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : 1);
+  ASSERT_EQ(::write(begin.get(), "g", 1), 1);
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_EQ(status, 0);
