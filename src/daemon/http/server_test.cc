@@ -551,6 +551,12 @@ TEST_F(ServerTest, AHandlerThatAsksTooLateLearnsThatItsClientIsGone) {
   EXPECT_TRUE(told.get_future().get());
 }
 
+#ifdef __SANITIZE_THREAD__
+constexpr bool kMayForkBesideThreads = false;
+#else
+constexpr bool kMayForkBesideThreads = true;
+#endif
+
 // Keeps its connections until the other end of the pipe `hold` is closed.
 pid_t ClientsOfAnotherUser(const std::string& path, uid_t uid, int count, int ready, int hold) {
   const pid_t pid = ::fork();
@@ -570,6 +576,7 @@ pid_t ClientsOfAnotherUser(const std::string& path, uid_t uid, int count, int re
 }
 
 TEST_F(ServerTest, AUserWhoTakesAllConnectionsKeepsNobodyElseOut) {
+  if (!kMayForkBesideThreads) GTEST_SKIP() << "the thread sanitizer: such a child may stand still";
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
   constexpr std::size_t kConnections = 16, kOfOne = 12;
   std::vector<ExchangePtr> waiting;  // the loop's
@@ -613,6 +620,7 @@ TEST_F(ServerTest, AUserWhoTakesAllConnectionsKeepsNobodyElseOut) {
 }
 
 TEST_F(ServerTest, OneRequestIsAnsweredBetweenTwoLooksAtTheLoop) {
+  if (!kMayForkBesideThreads) GTEST_SKIP() << "the thread sanitizer: such a child may stand still";
   std::string seen;  // the loop's
   std::promise<void> all;
   Start({}, [&](const ExchangePtr& exchange) {
