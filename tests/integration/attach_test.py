@@ -84,7 +84,7 @@ class AttachTest(DaemonTest):
         self.assertNotIn("LD_PRELOAD", job["environment"])
         self.starter.start(self.load("1GiB", "--hold", "1h"), job["environment"])
         self.assertNotEqual(self.starter.status(), 0)
-        self.assertIn("hard_limit", [event["kind"] for event in self.events()])
+        until("it is told of", lambda: "hard_limit" in [event["kind"] for event in self.events()])
 
     def test_it_goes_on_over_a_restart_of_the_daemon(self):
         job = self.attached("step", memory="1GiB", gpus=["0"])

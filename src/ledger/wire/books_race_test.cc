@@ -1,10 +1,12 @@
 // Many processes, each with several threads, on one ledger at once: and killed in the middle of it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -78,10 +80,19 @@ class BooksRace : public testing::Test {
 };
 
 TEST_F(BooksRace, TheLimitHoldsAndTheBooksEndAtZero) {
+  // They begin once all have joined: who joins takes a slot over whose process has ended.
+  std::array<int, 2> begin{};
+  ASSERT_EQ(::pipe2(begin.data(), O_CLOEXEC), 0);
   std::vector<pid_t> children;
   for (unsigned i = 0; i < kProcesses; ++i)
-    children.push_back(
-        Start([](wire::Ledger& ledger, unsigned slot, int) { Work(ledger, slot, 20'000, true); }));
+    children.push_back(Start([&begin](wire::Ledger& ledger, unsigned slot, int) {
+      char none = 0;
+      ::close(begin[1]);
+      if (::read(begin[0], &none, 1) != 0) ::_exit(5);
+      Work(ledger, slot, 20'000, true);
+    }));
+  ::close(begin[0]);
+  ::close(begin[1]);
   for (const pid_t child : children) {
     int status = 0;
     ::waitpid(child, &status, 0);

@@ -106,8 +106,7 @@ class SlurmTest(ClusterCase):
     def test_a_program_without_the_library_ends_at_the_limit(self):
         done = self.srun("--gres=shard:1", "env", "-u", "LD_PRELOAD", *load("2GiB", "--hold", "1h"))
         self.assertNotEqual(done.returncode, 0)
-        kinds = [event["kind"] for event in self.c.m.events()]
-        self.assertIn("hard_limit", kinds)
+        until("it is told of", lambda: "hard_limit" in [event["kind"] for event in self.c.m.events()])
 
     # --- who it is ---
 
