@@ -72,6 +72,9 @@ void Declare(CLI::App& app, Options& o, Texts& t) {
   app.add_option("--iterations", o.iterations, "Iterations to run (default: as many as fit in the hold)")
       ->check(CLI::NonNegativeNumber)
       ->option_text("N");
+  app.add_option("--until", o.until, "Run iterations until this file is there")
+      ->excludes("--iterations")
+      ->option_text("FILE");
   app.add_flag("--verify", o.verify, "Write a pattern, change it in every iteration, check every byte");
   app.add_option("--flip-byte", o.flip_byte, "Spoil this byte of the first block before the check")
       ->check(CLI::NonNegativeNumber)

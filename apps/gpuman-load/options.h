@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <variant>
 
@@ -27,6 +28,7 @@ struct Options {
   base::Millis kernel_time{0};
   double duty = 1;               // share of the time in which a kernel runs, above 0, at most 1
   std::uint64_t iterations = 0;  // 0: as many as fit in `hold`
+  std::filesystem::path until{};  // iterate until this file is there; empty: no such file
   bool verify = false;
   std::optional<std::uint64_t> flip_byte;  // spoil this byte of the first block before it is checked
   unsigned children = 0;

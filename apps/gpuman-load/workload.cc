@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -123,9 +125,12 @@ Result<> Workload::Hold() {
 }
 
 Result<> Workload::Run() {
+  std::error_code ignored;  // a file that cannot be looked for is not there
   GPUMAN_TRY(RefuseTooMuchManaged());
   if (!options_.jump_all) GPUMAN_TRY(Climb());
   while (iterations_ < options_.iterations) GPUMAN_TRY(Iterate());
+  if (!options_.until.empty())
+    while (!std::filesystem::exists(options_.until, ignored)) GPUMAN_TRY(Iterate());
   GPUMAN_TRY(Hold());
   if (options_.jump_all || options_.jump) {
     GPUMAN_TRY(Take(options_.jump_all ? Of(options_.alloc) : Of(options_.jump)));

@@ -24,11 +24,12 @@ class SuspendCase(DaemonTest):
     gpus, memory = 2, "4GiB"
     config = '[sampling]\nrest = "20ms"\n[suspend]\npatience = "1m"\n'  # simulated kernels take their time on a busy machine
 
-    def busy(self, tag, size="96MiB", iterations=0, **more):
-        """A load that works on its memory all the time, and verifies it at the end. Returns once it holds it."""
+    def busy(self, tag, size="96MiB", **more):
+        """A load that works on its memory until finishes_with_its_data is called, and verifies it then. Returns once it
+        holds it."""
         more = {"gpus": ["0"], "share": True, **more}
-        options = ["--verify", "--kernel-time", "1ms", "--json"]
-        options += ["--iterations", str(iterations)] if iterations else ["--hold", "1h"]
+        options = ["--verify", "--kernel-time", "1ms", "--json", "--until", str(self.end_of(tag))]
+        self.end_of(tag).unlink(missing_ok=True)
         job = self.start(tag, "exec " + self.load(size, *options), **more)
         until("it holds memory", lambda: (self.job(tag)["memory"]["used"] or 0) > 96 * MIB)
         return job
@@ -83,7 +84,11 @@ class SuspendCase(DaemonTest):
     def kinds(self, job):
         return [event["kind"] for event in self.events() if event["job"] == job]
 
+    def end_of(self, tag):
+        return self.m.dir / f"{tag}.end"
+
     def finishes_with_its_data(self, ref):
+        self.end_of(ref).touch()
         ended = self.wait(ref)
         self.assertEqual(ended["state"], "finished", self.log(ref)[-1500:])
         said = [json.loads(line) for line in self.log(ref).splitlines() if line.startswith("{")]
@@ -96,7 +101,7 @@ class SuspendTest(SuspendCase):
         for share in (True, False):
             with self.subTest(share=share):
                 tag = f"share{share}".lower()
-                self.busy(tag, iterations=4, share=share)
+                self.busy(tag, share=share)
                 answer = self.suspend(tag)
                 self.assertEqual(answer.status, 200, answer.body)
                 job = answer.json()
@@ -109,14 +114,14 @@ class SuspendTest(SuspendCase):
                 self.finishes_with_its_data(tag)
 
     def test_twenty_times(self):
-        self.busy("often", iterations=60)
+        self.busy("often")
         for _ in range(20):
             answers = self.suspend("often"), self.resume("often")
             self.assertEqual([a.status for a in answers], [200, 200], [a.body for a in answers])
         self.finishes_with_its_data("often")
 
     def test_a_job_goes_on_on_another_gpu(self):
-        self.busy("mover", iterations=5)
+        self.busy("mover")
         answer = self.request("POST", "/v1/jobs/mover/move", {"gpu": "1"})
         self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
         pid = answer.json()["pid"]
@@ -126,7 +131,7 @@ class SuspendTest(SuspendCase):
         self.finishes_with_its_data("mover")
 
     def test_between_gpus_that_do_not_reach_each_other_it_goes_through_host_memory(self):
-        job = self.busy("apart", iterations=5)
+        job = self.busy("apart")
         self.request("POST", "/v1/jobs/apart/move", {"gpu": "1"})
         told = {event["kind"]: event["data"] for event in self.events() if event["job"] == job}
         self.assertNotIn("straight", told["job_moved"])
@@ -175,7 +180,7 @@ class SuspendTest(SuspendCase):
         self.becomes("waits", "running")
 
     def test_a_daemon_that_is_killed_meanwhile_brings_it_to_its_end(self):
-        self.busy("survives", iterations=6)
+        self.busy("survives")
         self.suspend("survives")
         self.m.stop_daemon(signal.SIGKILL)
         self.m.start_daemon()
@@ -184,7 +189,7 @@ class SuspendTest(SuspendCase):
         self.finishes_with_its_data("survives")
 
     def test_movers_that_are_killed_at_any_moment_lose_nothing(self):
-        self.busy("kept", iterations=60)
+        self.busy("kept")
         chance, moved = random.Random(11), 0
         for number in range(24):
             out = number % 2 == 0
@@ -196,7 +201,7 @@ class SuspendTest(SuspendCase):
         self.finishes_with_its_data("kept")
 
     def test_daemons_that_are_killed_at_any_moment_lose_nothing(self):
-        self.busy("kept", iterations=60)
+        self.busy("kept")
         chance = random.Random(5)
         for number in range(6):
             def ask(out=number % 2 == 0):
@@ -214,7 +219,7 @@ class SuspendTest(SuspendCase):
         self.finishes_with_its_data("kept")
 
     def test_the_events_say_what_took_how_long(self):
-        job = self.busy("timed", iterations=6)
+        job = self.busy("timed")
         self.suspend("timed")
         self.resume("timed")
         told = {event["kind"]: event["data"] for event in self.events() if event["job"] == job}
@@ -225,7 +230,7 @@ class SuspendTest(SuspendCase):
         self.finishes_with_its_data("timed")
 
     def test_the_command_line_does_it(self):
-        self.busy("typed", iterations=5)
+        self.busy("typed")
         self.assertIn("suspended", self.m.run("suspend", "typed").stdout)
         self.assertIn("suspended (held_by_user)", self.m.run("status").stdout)
         self.assertIn("running", self.m.run("resume", "typed").stdout)
@@ -268,7 +273,7 @@ class StraightTest(SuspendCase):
         return self.request("GET", f"/v1/gpus/{gpu}").json()["memory"]["used"]
 
     def test_one_that_moved_comes_back_where_it_was_last(self):
-        self.busy("moved", "400MiB", iterations=3)
+        self.busy("moved", "400MiB")
         self.move("moved", 1)
         self.assertEqual(self.suspend("moved").json()["state"], "suspended")
         self.start("wall", self.load("2GiB", "--hold", "1h", "--json"), gpus=["0"])
@@ -279,7 +284,7 @@ class StraightTest(SuspendCase):
         self.request("DELETE", "/v1/jobs/wall")
 
     def test_to_and_fro(self):
-        job = self.busy("mover", iterations=10)
+        job = self.busy("mover")
         for gpu in (1, 0, 1, 0):
             answer = self.move("mover", gpu)
             self.assertEqual((answer.status, answer.json()["state"]), (200, "running"), answer.body)
@@ -291,7 +296,7 @@ class StraightTest(SuspendCase):
         until("nothing of it is left", lambda: not set(self.processes_on(0) + self.processes_on(1)))
 
     def test_without_room_there_it_leaves_its_gpu_for_host_memory_and_comes_when_there_is(self):
-        job = self.busy("mover", "400MiB", iterations=3)
+        job = self.busy("mover", "400MiB")
         self.start("wall", self.load("2GiB", "--hold", "1h", "--json"), gpus=["1"])
         until("it holds memory", lambda: (self.job("wall")["memory"]["used"] or 0) > 2048 * MIB)
         self.move("mover", 1)
@@ -305,7 +310,7 @@ class StraightTest(SuspendCase):
         self.finishes_with_its_data("mover")
 
     def test_movers_that_are_killed_at_any_moment_lose_nothing(self):
-        self.busy("kept", iterations=60)
+        self.busy("kept")
         chance, moved = random.Random(7), 0
         for number in range(16):
             self.while_movers_die(chance, 0.3, self.move, "kept", (number + 1) % 2)
@@ -314,12 +319,13 @@ class StraightTest(SuspendCase):
         self.assertGreater(moved, 4)
         until("it is back", lambda: self.resumed("kept")["state"] == "running")
         here = self.request("GET", "/v1/jobs/kept").json()["gpus"][0]
+        until("it is where it counts", lambda: self.job("kept")["pid"] in self.processes_on(here))
         other = next(gpu["index"] for gpu in self.request("GET", "/v1/gpus").json()["gpus"] if gpu["uuid"] != here)
         until("nothing of it is kept on the other GPU, a mover's context aside", lambda: self.used(other) < 560 * MIB)
         self.finishes_with_its_data("kept")
 
     def test_daemons_that_are_killed_at_any_moment_lose_nothing(self):
-        self.busy("kept", iterations=40)
+        self.busy("kept")
         chance = random.Random(3)
         for number in range(6):
             def ask(gpu=(number + 1) % 2):
