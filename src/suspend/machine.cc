@@ -71,7 +71,7 @@ void Machine::Begin(Phase phase, MonoTime now) {
 
 void Machine::Want(bool gpu, std::optional<std::string> target) {
   record_.wants_gpu = gpu;
-  record_.target = std::move(target);
+  if (target || !IsPartlyMoved()) record_.target = std::move(target);
   record_.absence.reset();
   retries_ = 0;
   not_before_ = {};
@@ -259,7 +259,9 @@ void Machine::TakeAnswer(Member& member, Verb verb, Answer answer, MonoTime now)
   if (answer.outcome == Outcome::kDone && !done) answer.outcome = Outcome::kFailed;
   if (answer.outcome == Outcome::kLost || answer.state != Saved::kUnknown) member.saved = answer.state;
   if (done) {
-    if (verb == Verb::kRestore) Moved(process);
+    if (verb == Verb::kRestore) Moved(process, pending_moves_);
+    if (verb == Verb::kState && answer.state == Saved::kRunning) FoundRunning(member);
+    member.lost_moves.clear();
     member.recheck_at = now + settings_.retry;  // samples from before still show it
     return;
   }
@@ -271,6 +273,7 @@ void Machine::TakeAnswer(Member& member, Verb verb, Answer answer, MonoTime now)
     if (verb == Verb::kState || (verb == Verb::kCheckpoint && !IsStrict())) return;
   }
   if (answer.outcome == Outcome::kLost || verb == Verb::kState) ++member.losses;
+  if (answer.outcome == Outcome::kLost && verb == Verb::kRestore) member.lost_moves = pending_moves_;
   const std::string why = answer.outcome == Outcome::kTimeout && verb == Verb::kCheckpoint
                               ? fmt::format("the GPU work of process {} did not come to rest within {}",
                                             process.pid, base::FormatDuration(settings_.lock_timeout))

@@ -182,6 +182,11 @@ struct Load {
   std::string gpu;
   friend bool operator==(const Load&, const Load&) = default;
 };
+// The job is on this GPU from now on: its process came back there, whatever becomes of the rest of the way.
+struct Moved {
+  std::string gpu;
+  friend bool operator==(const Moved&, const Moved&) = default;
+};
 // Phase, reason or detail of the record changed. An empty reason: none.
 struct SetState {
   Phase phase;
@@ -196,7 +201,7 @@ struct Emit {
 }  // namespace action
 using Action = std::variant<action::OrderHold, action::OrderEvict, action::OrderReturn, action::AskCan,
                             action::AskState, action::Checkpoint, action::Restore, action::Secure,
-                            action::Load, action::SetState, action::Emit>;
+                            action::Load, action::Moved, action::SetState, action::Emit>;
 using Actions = std::vector<Action>;
 
 // Thread-compatible. The edge carries actions out in order, and before that stores record() where it changed:
@@ -251,6 +256,8 @@ class Machine {
     base::MonoTime stage_since{};
     bool without_shim = false;  // on this way: its shim did not answer in time
     int losses = 0;             // answers that never came, on this way
+    // Of a restore whose answer never came: the driver may have done it.
+    std::vector<GpuMove> lost_moves{};
     // Could not be taken off the GPU, or need not be: not looked at again before then.
     std::optional<base::MonoTime> left_until{};
     bool told = false;
@@ -327,7 +334,11 @@ class Machine {
   void ArriveBack(base::MonoTime now);
   void FailBack(const std::string& why, bool may_pass, base::MonoTime now);
   std::vector<GpuMove> MovesFor(const base::ProcessId& process) const;
-  void Moved(const base::ProcessId& process);
+  void Moved(const base::ProcessId& process, const std::vector<GpuMove>& moves);
+  // What became of a restore that nobody told of: that the process runs again.
+  void FoundRunning(Member& member);
+  // A part of the job has moved already: the rest of it follows.
+  bool IsPartlyMoved() const;
 
   // --- machine_state.cc: what is known
   static bool IsOnGpu(const Member& member);

@@ -67,16 +67,37 @@ std::vector<GpuMove> Machine::MovesFor(const base::ProcessId& process) const {
   return moves;
 }
 
-void Machine::Moved(const base::ProcessId& process) {
+void Machine::Moved(const base::ProcessId& process, const std::vector<GpuMove>& moves) {
   const auto held = record_.held.find(process);
-  if (held == record_.held.end()) return;
+  if (held == record_.held.end() || moves.empty()) return;
   BytesByGpu there;
   for (const auto& [gpu, bytes] : held->second) {
-    const auto move = std::find_if(pending_moves_.begin(), pending_moves_.end(),
-                                   [&from = gpu](const GpuMove& one) { return one.from == from; });
-    there[move == pending_moves_.end() ? gpu : move->to] += bytes;
+    const auto move =
+        std::find_if(moves.begin(), moves.end(), [&from = gpu](const GpuMove& one) { return one.from == from; });
+    there[move == moves.end() ? gpu : move->to] += bytes;
   }
   held->second = std::move(there);
+  if (held->second.size() == 1) out_.push_back(action::Moved{held->second.begin()->first});
+}
+
+void Machine::FoundRunning(Member& member) {
+  auto moves = std::exchange(member.lost_moves, {});
+  const auto is_on = [&](const std::string& gpu) {
+    const auto share = member.seen.gpus.find(gpu);
+    return share != member.seen.gpus.end() && share->second.used.count > 0;
+  };
+  // An earlier daemon's restore: the driver shows where the process is.
+  if (moves.empty()) {
+    moves = MovesFor(member.seen.id);
+    if (moves.empty() || !is_on(*record_.target) || is_on(record_.held.at(member.seen.id).begin()->first)) return;
+  }
+  Moved(member.seen.id, moves);
+}
+
+bool Machine::IsPartlyMoved() const {
+  return record_.target && std::any_of(record_.held.begin(), record_.held.end(), [this](const auto& held) {
+           return held.second.contains(*record_.target);
+         });
 }
 
 bool Machine::MayNotCome(const Member& member) {
@@ -132,6 +153,7 @@ void Machine::ArriveBack(MonoTime now) {
   const bool undone = phase() == Phase::kUndoing;
   const bool moved = record_.target.has_value();
   record_.phase = Phase::kRunning;
+  record_.held.clear();
   Want(true, std::nullopt);
   for (auto& [id, member] : members_) member.order = Order::kNone;
   if (undone) {
@@ -140,7 +162,6 @@ void Machine::ArriveBack(MonoTime now) {
     SetState("", "");
     Emit(moved ? "job_moved" : "job_resumed", "the job is back on its GPU", now);
   }
-  record_.held.clear();
 }
 
 void Machine::FailBack(const std::string& why, bool may_pass, MonoTime now) {
@@ -149,7 +170,7 @@ void Machine::FailBack(const std::string& why, bool may_pass, MonoTime now) {
   turned_reason_ = record_.target ? "move_failed" : "resume_failed";
   why_ = why;
   record_.wants_gpu = again;
-  if (!again) record_.target.reset();
+  if (!again && !IsPartlyMoved()) record_.target.reset();
   not_before_ = now + settings_.retry;
   Begin(Phase::kRetreating, now);
   SetState(turned_reason_, why_);

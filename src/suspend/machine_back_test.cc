@@ -207,11 +207,60 @@ TEST(SuspendMove, GoesOutAndComesBackOnTheOtherGpu) {
   EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"b", GiB(10)}}));
   EXPECT_THAT(s.Room(GiB(10), true, "b"), ElementsAre("= resuming moving", "restore 11 a>b b>a c>c"));
   EXPECT_EQ(s.machine.record().held.begin()->second.begin()->first, "a");
-  EXPECT_THAT(s.Restored(11), ElementsAre("return 11"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "return 11"));
+  EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
+  EXPECT_FALSE(s.machine.record().target);
+}
+
+// The driver has done it, and its mover died before it said so.
+TEST(SuspendMove, WhoseRestoreIsNotAnsweredCountsWhereItIs) {
+  Story s;
+  s.Process(11, GiB(10), GiB(9));
+  s.Look();
+  s.Can(true);
+  s.Move("b");
+  s.Evicted(11);
+  s.Checkpointed(11);
+  s.Room(GiB(10), true, "b");
+  EXPECT_THAT(s.Says(11, Outcome::kLost, Saved::kUnknown), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kRunning), ElementsAre("moved b", "return 11"));
+  EXPECT_EQ(s.machine.record().held.begin()->second, (BytesByGpu{{"b", GiB(10)}}));
   EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
 }
 
-TEST(SuspendMove, ThatFailsStaysSuspendedAndReturnsWhereItWas) {
+TEST(SuspendMove, WhoseRestoreWasNotDoneIsMadeAgain) {
+  Story s;
+  s.Process(11, GiB(10));
+  s.Look();
+  s.Can(true);
+  s.Move("b");
+  s.Checkpointed(11);
+  s.Room(GiB(10), true, "b");
+  EXPECT_THAT(s.Says(11, Outcome::kLost, Saved::kUnknown), ElementsAre("state? 11"));
+  EXPECT_THAT(s.Says(11, Outcome::kDone, Saved::kCheckpointed), ElementsAre("restore 11 a>b b>a c>c"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "= running", "! job_moved"));
+}
+
+TEST(SuspendMove, ThatANewDaemonFindsDoneCountsWhereItIs) {
+  for (const std::string gpu : {"a", "b"}) {
+    Story before;
+    before.Process(11, GiB(10));
+    before.Look();
+    before.Can(true);
+    before.Move("b");
+    before.Checkpointed(11);
+    before.Room(GiB(10), true, "b");
+    Story s;
+    s.machine = Machine::Rebuild({}, before.machine.record());
+    s.Process(11, GiB(10), {}, gpu);
+    s.Can(true);
+    EXPECT_THAT(s.Look(), ElementsAre("state? 11"));
+    const Words said = s.Says(11, Outcome::kDone, Saved::kRunning);
+    EXPECT_EQ(std::count(said.begin(), said.end(), "moved b"), gpu == "b" ? 1 : 0) << gpu;
+  }
+}
+
+TEST(SuspendMove, ThatFailsHalfWayStaysSuspendedAndGoesOnToTheOtherGpuAsAWhole) {
   Story s;
   s.Process(11, GiB(1));
   s.Process(12, GiB(1));
@@ -221,14 +270,19 @@ TEST(SuspendMove, ThatFailsStaysSuspendedAndReturnsWhereItWas) {
   s.Checkpointed(12);
   s.Checkpointed(11);
   s.Room(GiB(10), true, "b");
-  EXPECT_THAT(s.Restored(11), ElementsAre("restore 12 a>b b>a c>c"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "restore 12 a>b b>a c>c"));
   EXPECT_THAT(s.Says(12, Outcome::kRefused, Saved::kCheckpointed),
               ElementsAre("= retreating move_failed", "! move_failed", "checkpoint 11"));
   EXPECT_THAT(s.Checkpointed(11), ElementsAre("= suspended move_failed"));
-  // One of them is on the other GPU by now. Asked to come together:
-  EXPECT_FALSE(s.machine.CanResume("b")) << "its memory belongs to two GPUs";
+  // One of them was on the other GPU by then, where the job counts. The other one follows.
+  EXPECT_TRUE(s.machine.CanResume("b"));
+  EXPECT_FALSE(s.machine.CanResume("a")) << "its memory belongs to two GPUs";
+  s.Suspend();
   s.Resume();
-  EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"a", GiB(1)}, {"b", GiB(1)}}));
+  EXPECT_EQ(s.machine.Needs(s.now), (BytesByGpu{{"b", GiB(2)}}));
+  EXPECT_THAT(s.Room(GiB(2), true, "b"), ElementsAre("= resuming resuming", "restore 11"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("restore 12 a>b b>a c>c"));
+  EXPECT_THAT(s.Restored(12), ElementsAre("moved b", "= running", "! job_moved"));
 }
 
 TEST(SuspendMove, ResumeMayNameAnotherGpu) {

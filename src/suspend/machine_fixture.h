@@ -2,7 +2,7 @@
 //
 //   "secure 11"  "secure 11 b"  "load 11" (on a)  "load 11 b" (where by_hand is set: else the mover has done
 //   it at once)  "hold 11" (where holds_by_hand is set: else it is at rest at once)  "evict 11"  "return 11"
-//   "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b b>a"
+//   "moved b"  "can?"  "state? 11"  "checkpoint 11"  "restore 11"  "restore 11 a>b b>a"
 //   "= suspended held_by_user" (state and reason)  "! job_suspended" (event)
 #pragma once
 
@@ -51,6 +51,7 @@ inline std::string WordOf(const Action& action) {
     std::string operator()(const action::Load& a) const {
       return fmt::format("load {}{}", a.process.pid, a.gpu.empty() || a.gpu == "a" ? "" : " " + a.gpu);
     }
+    std::string operator()(const action::Moved& a) const { return "moved " + a.gpu; }
     std::string operator()(const action::SetState& a) const {
       return fmt::format("= {}{}{}", ToString(a.phase), a.reason.empty() ? "" : " ", a.reason);
     }

@@ -72,7 +72,7 @@ TEST(SuspendMover, MemoryStaysOnTheGpuThatItLeavesUntilTheProcessIsOnTheOther) {
   EXPECT_THAT(s.Room(GiB(10), true, "b"),
               ElementsAre("= resuming moving", "load 11 b", "restore 11 a>b b>a c>c"));
   EXPECT_THAT(s.Straight(11, Verb::kLoad), IsEmpty());
-  EXPECT_THAT(s.Restored(11), ElementsAre("return 11"));
+  EXPECT_THAT(s.Restored(11), ElementsAre("moved b", "return 11"));
   EXPECT_THAT(s.Returned(11), ElementsAre("= running", "! job_moved"));
 }
 

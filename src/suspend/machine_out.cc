@@ -227,6 +227,7 @@ void Machine::ArriveOut(MonoTime now) {
   if (retreated && !off) {
     // Nothing could be taken again: it runs, whatever was asked for.
     record_.phase = Phase::kRunning;
+    record_.held.clear();
     Want(true, std::nullopt);
     return SetState(turned_reason_, why_);
   }

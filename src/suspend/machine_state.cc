@@ -183,6 +183,7 @@ Result<> Machine::CanMove(const std::string& gpu) const {
   };
   const auto target = find(gpu);
   if (target == gpus_.end()) return Fail(ErrorCode::kNotFound, fmt::format("there is no GPU {}", gpu));
+  if (IsPartlyMoved() && *record_.target == gpu) return {};
   const auto source = OnlyGpu();
   if (!source)
     return Fail(ErrorCode::kUnsatisfiable, "only a job with memory on exactly one GPU can be moved");

@@ -216,6 +216,8 @@ void Service::OnRunEnded(const jobs::Job& job, jobs::RunAccount& run) {
 }
 
 void Service::ChangeGpu(base::JobId id, const std::string& gpu, const Done& done) {
+  const auto* const job = supervisor_->Find(id);
+  if (job && job->gpus == std::vector{gpu}) return done({});
   const auto readings = EnergyAt(guard_->Statuses(), clock_.Mono());
   const auto change = [&](jobs::Job& stored) {
     SettleEnergy(stored, readings);

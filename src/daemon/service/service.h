@@ -256,6 +256,7 @@ class Service final : private jobs::SupervisorHost,
   base::Bytes HostMemoryOfTurns(base::JobId but) override;
   void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) override;
   void TellSuspension(base::JobId job, const suspend::action::Emit& event) override;
+  void OnMoved(base::JobId job, const std::string& gpu) override;
   void OnPhase(base::JobId job, suspend::Phase phase) override;
   void LiftHostLimit(const jobs::Job& job, suspend::Phase phase);
 

@@ -140,6 +140,10 @@ void Service::LiftHostLimit(const jobs::Job& job, suspend::Phase phase) {
   memory_limits_.Set(job.cgroup, on_gpu ? limit : std::nullopt);
 }
 
+void Service::OnMoved(base::JobId job, const std::string& gpu) {
+  if (supervisor_->Find(job)) ChangeGpu(job, gpu, [](const base::Result<>&) {});
+}
+
 void Service::OnPhase(base::JobId job, suspend::Phase phase) {
   if (const auto* const known = supervisor_->Find(job)) LiftHostLimit(*known, phase);
   const auto* const record = suspender_->RecordOf(job);

@@ -91,7 +91,7 @@ void Suspender::Resume(base::JobId job, std::optional<std::string> gpu, Done don
   }
   entry.back_since = clock_.Mono();
   entry.machine.SetSettings(SettingsFor(job));  // others may have come
-  entry.waiters.push_back({Wish::kBack, std::move(done)});
+  entry.waiters.push_back({Wish::kBack, std::move(done), gpu.has_value()});
   Feed(job, suspend::event::ResumeAsked{std::move(gpu)});
   OfferRoom();
 }
@@ -103,7 +103,7 @@ void Suspender::Move(base::JobId job, const std::string& gpu, Done done) {
     return Refuse(job, "move_refused", std::move(may).error(), room, std::move(done));
   }
   entry.back_since = clock_.Mono();
-  entry.waiters.push_back({Wish::kElsewhere, std::move(done)});
+  entry.waiters.push_back({Wish::kElsewhere, std::move(done), true});
   Feed(job, suspend::event::MoveAsked{gpu});
   OfferRoom();
 }
@@ -224,6 +224,7 @@ void Suspender::Carry(base::JobId job, const suspend::Actions& actions) {
                    [&](const Load& load) {
                      AskMover(job, {.verb = suspend::Verb::kLoad, .process = load.process, .gpu = load.gpu});
                    },
+                   [&](const Moved& moved) { host_.OnMoved(job, moved.gpu); },
                    [](const SetState&) {},  // is in the record
                    [&](const Emit& emit) { host_.TellSuspension(job, emit); },
                },
@@ -305,7 +306,8 @@ void Suspender::AnswerWaiters(base::JobId job) {
   std::vector<Waiter> waiting;
   for (auto& waiter : std::exchange(it->second.waiters, {})) {
     const bool out = waiter.wish == Wish::kOut;
-    const bool done = record.phase == (out ? Phase::kSuspended : Phase::kRunning);
+    const bool undone = waiter.elsewhere && !record.reason.empty();
+    const bool done = record.phase == (out ? Phase::kSuspended : Phase::kRunning) && !undone;
     const bool on_its_way = !out && record.phase == Phase::kSuspended && record.wants_gpu;
     const bool waits_for_room = on_its_way && (record.reason == "resources" || record.absence);
     if (on_its_way && !waits_for_room) {

@@ -71,6 +71,8 @@ class SuspenderHost {
   // Stores the record with the job; `done` when it is on the disk, or cannot be.
   virtual void SaveSuspension(base::JobId job, std::string record, std::function<void()> done) = 0;
   virtual void TellSuspension(base::JobId job, const suspend::action::Emit& event) = 0;
+  // The job came back on this GPU, also where its way back failed afterwards: it counts there.
+  virtual void OnMoved(base::JobId job, const std::string& gpu) = 0;
   // A phase that is not what it was; kRunning where nothing is known of the job any more.
   virtual void OnPhase(base::JobId job, suspend::Phase phase) = 0;
 };
@@ -119,6 +121,7 @@ class Suspender {
   struct Waiter {
     Wish wish;
     Done done;
+    bool elsewhere = false;  // on a GPU that was named: one that runs where it was is not there
   };
   struct Entry {
     suspend::Machine machine;
